@@ -1,0 +1,73 @@
+# Helpers of the build: source globs, compile options, unity groups, ccache.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  find_program(CCACHE_PROGRAM ccache)
+  if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  endif()
+endif()
+
+# sardonyx_glob(<variable> <folder>...): the .cc files below the folders, looked up again at each build.
+function(sardonyx_glob variable)
+  set(patterns ${ARGN})
+  list(TRANSFORM patterns PREPEND "${PROJECT_SOURCE_DIR}/")
+  list(TRANSFORM patterns APPEND "/*.cc")
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${patterns})
+  set(${variable} ${found} PARENT_SCOPE)
+endfunction()
+
+# What all our own targets are compiled with. Contraction of a*b+c would make results depend on the machine.
+function(sardonyx_compile_options target)
+  set_target_properties(
+    ${target}
+    PROPERTIES CXX_STANDARD 20
+               CXX_STANDARD_REQUIRED ON
+               CXX_EXTENSIONS OFF
+               CXX_VISIBILITY_PRESET hidden
+               VISIBILITY_INLINES_HIDDEN ON
+               POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(
+    ${target}
+    PRIVATE -ffp-contract=off
+            -Wall
+            -Wextra
+            -Wpedantic
+            -Wshadow
+            -Wnon-virtual-dtor
+            -Woverloaded-virtual
+            -Wimplicit-fallthrough
+            -Wextra-semi
+            -Wcast-qual
+            # Designated initializers leave fields at their defaults on purpose.
+            -Wno-missing-field-initializers
+            $<$<CXX_COMPILER_ID:Clang>:-Wno-missing-designated-field-initializers>
+            # gcc 12 sees overlaps in std::string that are not there (gcc bug 105651).
+            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+            $<$<BOOL:${SARDONYX_WERROR}>:-Werror>)
+  if(SARDONYX_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${SARDONYX_SANITIZE} -fno-sanitize-recover=all
+                                             -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${SARDONYX_SANITIZE})
+  endif()
+endfunction()
+
+# With SARDONYX_UNITY, sources of one folder are compiled together, eight at a time.
+function(sardonyx_unity_groups target)
+  if(NOT SARDONYX_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(folder ${source} DIRECTORY)
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
+    string(MAKE_C_IDENTIFIER ${folder} group)
+    math(EXPR seen_${group} "${seen_${group}} + 1")
+    math(EXPR part "(${seen_${group}} - 1) / 8")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${part})
+  endforeach()
+endfunction()

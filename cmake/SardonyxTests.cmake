@@ -1,0 +1,30 @@
+# sx_unit: all C++ tests in one program. sx_test: the runner of the .sx cases beside the sources.
+
+sardonyx_glob(unit_sources src tests/cpp python tools)
+list(FILTER unit_sources INCLUDE REGEX "_test\\.cc$")
+if(unit_sources)
+  find_package(GTest REQUIRED)
+  add_executable(sx_unit ${unit_sources})
+  sardonyx_compile_options(sx_unit)
+  target_compile_definitions(sx_unit PRIVATE SX_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(sx_unit PRIVATE sardonyx_inside GTest::gtest GTest::gtest_main)
+  add_test(NAME unit COMMAND sx_unit --gtest_brief=1)
+endif()
+
+file(GLOB runner_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/sx_test*.cc")
+if(runner_sources)
+  add_executable(sx_test ${runner_sources})
+  sardonyx_compile_options(sx_test)
+  target_link_libraries(sx_test PRIVATE sardonyx_inside)
+  add_test(NAME cases COMMAND sx_test "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+endif()
+
+# A project of its own that finds Sardonyx in an installed prefix, is built there and run.
+if(EXISTS "${PROJECT_SOURCE_DIR}/tests/consumer/CMakeLists.txt" AND NOT SARDONYX_SANITIZE)
+  add_test(
+    NAME consumer
+    COMMAND ${CMAKE_COMMAND} -DBUILD_DIR=${PROJECT_BINARY_DIR} -DWORK_DIR=${PROJECT_BINARY_DIR}/consumer
+            -DSOURCE_DIR=${PROJECT_SOURCE_DIR}/tests/consumer -DVERSION=${PROJECT_VERSION}
+            -DCXX=${CMAKE_CXX_COMPILER} -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} -DGENERATOR=${CMAKE_GENERATOR}
+            -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)
+endif()

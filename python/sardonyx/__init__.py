@@ -1,0 +1,3 @@
+from sardonyx._sardonyx import version as _v
+
+__version__ = _v()

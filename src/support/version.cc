@@ -1,0 +1,7 @@
+#include "sardonyx/version.h"
+
+namespace sardonyx {
+
+const char* version() { return SARDONYX_VERSION; }
+
+}  // namespace sardonyx
