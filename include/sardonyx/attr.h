@@ -1,0 +1,108 @@
+// Attributes: the immutable parameters of a node, for all dialects.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "sardonyx/dim.h"
+#include "sardonyx/dtype.h"
+#include "sardonyx/tensor.h"
+#include "sardonyx/type.h"
+
+namespace sardonyx {
+
+class Attr;
+
+// A value we do not interpret: `text` is what a person sees. Reading it as anything else is an error that shows the text.
+struct OpaqueAttr {
+  std::string text;
+  friend bool operator==(const OpaqueAttr&, const OpaqueAttr&) = default;
+};
+// Inside an ONNX function: the value is that of the function's attribute `name`; type is onnx AttributeProto.AttributeType.
+struct RefAttr {
+  std::string name;
+  int type = 0;
+  friend bool operator==(const RefAttr&, const RefAttr&) = default;
+};
+using AttrList = std::vector<Attr>;                          // tuples and lists (jax params)
+using AttrDict = std::vector<std::pair<std::string, Attr>>;  // named tuples (jax), in field order
+
+// One attribute value. ONNX: int64, double (holds an f32), string, tensor, type, and lists of these; graphs are not
+// attributes here but bodies of the node. JAX params use all kinds; a tuple of integers is an `ints` list, of dims a `Dims` list.
+class Attr {
+ public:
+  using Ints = std::vector<int64_t>;
+  using Floats = std::vector<double>;
+  using Strings = std::vector<std::string>;
+  using Tensors = std::vector<TensorPtr>;
+  using TypeList = std::vector<const Type*>;
+  using DimList = std::vector<Dim>;
+  using Value = std::variant<std::monostate, bool, int64_t, double, std::string, DType, const Type*, TensorPtr, Dim, Ints,
+                             Floats, Strings, Tensors, TypeList, DimList, AttrList, AttrDict, OpaqueAttr, RefAttr>;
+
+  Attr() = default;
+  template <class T>
+    requires(!std::same_as<std::remove_cvref_t<T>, Attr> && std::constructible_from<Value, T &&> &&
+             !std::integral<std::remove_cvref_t<T>>)
+  Attr(T&& v) : value_(std::forward<T>(v)) {}
+  Attr(const char* s) : value_(std::string(s)) {}
+  Attr(std::string_view s) : value_(std::string(s)) {}
+  Attr(bool v) : value_(v) {}
+  Attr(std::integral auto v) : value_(static_cast<int64_t>(v)) {}
+
+  const Value& value() const { return value_; }
+  template <class T>
+  const T* get() const {
+    return std::get_if<T>(&value_);
+  }
+  bool is_none() const { return std::holds_alternative<std::monostate>(value_); }
+
+  // Bitwise on floats (NaN equals itself, 0 differs from -0), by content on tensors.
+  friend bool operator==(const Attr& a, const Attr& b);
+  uint64_t hash() const;
+
+ private:
+  Value value_;
+};
+
+struct NamedAttr {
+  std::string name;
+  Attr value;
+  std::string doc;  // ONNX AttributeProto.doc_string
+};
+
+// An immutable set of attributes, interned per model (Model::attrs): nodes with equal attributes share one.
+// Ordered by name. `wire` is the file's own encoding of the set, if it was read and not changed: the writer copies it back.
+class Attrs {
+ public:
+  std::span<const NamedAttr> items() const { return items_; }
+  bool empty() const { return items_.empty(); }
+  const Attr* find(std::string_view name) const;  // nullptr if absent
+
+  // Equal content if and only if equal canonical pointers.
+  const Attrs* canonical() const { return canonical_; }
+  std::string_view wire() const { return wire_; }
+
+ private:
+  friend class Model;
+  std::vector<NamedAttr> items_;
+  std::string_view wire_;
+  const Attrs* canonical_ = nullptr;
+  uint64_t hash_ = 0;
+};
+
+// For building: {{"axis", 1}, {"perm", std::vector<int64_t>{1, 0}}}.
+using AttrInit = std::vector<NamedAttr>;
+inline NamedAttr attr(std::string_view name, Attr value) { return {std::string(name), std::move(value), {}}; }
+
+// A short form for people: "3", "[1, 0]", "\"NHWC\"", "f32[3]{...}"; `types` prints types and dims.
+std::string to_string(const Attr& a, const Types& types);
+
+}  // namespace sardonyx

@@ -1,0 +1,119 @@
+// Symbolic dimensions: integers, or polynomials over symbols with floordiv, mod, max and min, in a normal form.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sardonyx {
+
+class DimExpr;  // interned by Dims; defined in src/ir/dims.cc
+
+// One word: an integer, a symbolic expression of one Dims table, or an unknown that equals only itself.
+// Dims of one table are equal if and only if their normal forms are: compare with ==.
+class Dim {
+ public:
+  Dim() = default;                               // an anonymous unknown: equal to nothing, not even itself (see same())
+  static Dim of(int64_t value);                  // |value| < 2^61; throws kLimit beyond
+  static Dim unknown(uint64_t id) { return Dim((id << 2) | 2); }
+  static Dim expr(const DimExpr* e) { return Dim(reinterpret_cast<uint64_t>(e)); }
+
+  bool is_int() const { return (word_ & 3) == 1; }
+  bool is_expr() const { return (word_ & 3) == 0 && word_ != 0; }
+  bool is_unknown() const { return word_ == 0 || (word_ & 3) == 2; }
+  bool is_anonymous() const { return word_ == 0; }
+  int64_t value() const { return static_cast<int64_t>(word_) >> 2; }  // requires is_int()
+  const DimExpr* expr() const { return reinterpret_cast<const DimExpr*>(word_); }
+  uint64_t unknown_id() const { return word_ >> 2; }
+
+  bool is(int64_t v) const { return is_int() && value() == v; }
+
+  // Proven equal: same integer, same normal form, or the same unknown.
+  friend bool operator==(Dim a, Dim b) { return a.word_ == b.word_ && a.word_ != 0; }
+  // The same word; what interning and hashing use.
+  bool same(Dim other) const { return word_ == other.word_; }
+  uint64_t word() const { return word_; }
+
+ private:
+  explicit Dim(uint64_t word) : word_(word) {}
+  uint64_t word_ = 0;
+};
+
+enum class Compare { kEqual, kDifferent, kUnknown };
+
+struct DimRange {  // inclusive; nullopt = unbounded on that side
+  std::optional<int64_t> min, max;
+};
+
+// The table of symbolic expressions of one model. Not thread-safe: one table belongs to one model.
+// Arithmetic is exact on integers and throws kLimit on overflow. An unknown operand gives a fresh unknown.
+// Normal form: sum of coefficient * product of atom^power; atoms are symbols, floordiv(a,b), max(a,b), min(a,b), ordered by
+// text and never by address; mod(a,b) is written a - b*floordiv(a,b); constants and coefficients inside floordiv are reduced
+// modulo an integer divisor; max/min of provably ordered operands is that operand.
+class Dims {
+ public:
+  Dims();
+  ~Dims();
+  Dims(const Dims&) = delete;
+  Dims& operator=(const Dims&) = delete;
+
+  Dim symbol(std::string_view name);
+  Dim fresh_unknown();
+
+  Dim add(Dim a, Dim b);
+  Dim sub(Dim a, Dim b);
+  Dim mul(Dim a, Dim b);
+  Dim floordiv(Dim a, Dim b);  // rounds to minus infinity, as Python; division by the integer 0 throws kInvalidArgument
+  Dim mod(Dim a, Dim b);       // sign of the divisor, as Python
+  Dim max(Dim a, Dim b);
+  Dim min(Dim a, Dim b);
+  Dim ceildiv(Dim a, Dim b);   // -floordiv(-a, b)
+  // a / b where provable without remainder, else nullopt: what Reshape's -1 stands for.
+  std::optional<Dim> divide_exactly(Dim a, Dim b);
+  Dim product(std::span<const Dim> dims);
+
+  Compare compare(Dim a, Dim b) const;
+  // True when provable from ranges: a <= b, a < b.
+  bool less_equal(Dim a, Dim b);
+  bool less(Dim a, Dim b);
+  DimRange range(Dim d) const;
+  // Symbols are >= 1 unless told otherwise; names of data-dependent sizes are declared with min = 0.
+  void set_range(std::string_view symbol, DimRange range);
+  DimRange symbol_range(std::string_view symbol) const;
+
+  // Symbols that occur in d, each once, ordered by name.
+  std::vector<std::string> symbols(Dim d) const;
+  // If d is just one symbol, its name; else empty.
+  std::string_view symbol_name(Dim d) const;
+  // d with each symbol replaced by the value of `value_of(name)` (nullopt: stays symbolic).
+  Dim substitute(Dim d, const std::function<std::optional<Dim>(std::string_view)>& value_of);
+  // The same expression in this table; used when a graph moves between models.
+  Dim import(Dim d, const Dims& from);
+
+  // The parts of an expression, for building it at run time. Exactly one of these shapes holds per expression:
+  // kInt, kSymbol, kAdd/kMul (operands >= 2), kFloorDiv, kMax, kMin (operands == 2). kAdd's operands are terms; kMul's are an
+  // optional integer coefficient first, then factors (powers repeat the factor).
+  enum class Form { kInt, kSymbol, kAdd, kMul, kFloorDiv, kMax, kMin, kUnknown };
+  struct Parts {
+    Form form;
+    std::vector<Dim> operands;
+  };
+  Parts parts(Dim d);
+
+  // JAX's spelling: "2*B*T + 1", "floordiv(H, 2)", "mod(a, b)", "max(a, b)"; an unknown prints as "?".
+  std::string to_string(Dim d) const;
+  // Parses that spelling, and also "//", "%", "ceildiv", a leading "-", parentheses and "^"/"**" with integer powers.
+  // Throws kParse with the column of the mistake. Any other identifier (letters, digits, _, ., ', also "unk__0") is a symbol.
+  Dim parse(std::string_view text);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sardonyx

@@ -1,0 +1,49 @@
+// The one exception type of Sardonyx.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sardonyx {
+
+enum class ErrorCode {
+  kInvalidArgument,  // an option, a shape or a call that cannot be honoured
+  kInvalidModel,     // a graph or a file whose content breaks a rule of its format
+  kParse,            // text that does not follow the grammar
+  kUnsupported,      // legal input that Sardonyx cannot handle yet
+  kIo,               // the operating system said no
+  kLimit,            // a size, depth or time bound was reached
+  kInternal,         // our own fault
+};
+
+// What went wrong, in one sentence that starts in lower case, and notes that say where, what was expected and what to do.
+// what() is the message followed by the notes, each on its own line, indented by two spaces.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, std::string message, std::vector<std::string> notes = {});
+
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  // The same error with one more note: context is added as it passes the reader, the lowering loop or the pass manager.
+  Error with_note(std::string note) const;
+
+ private:
+  ErrorCode code_;
+  std::string message_;
+  std::vector<std::string> notes_;
+};
+
+// "kParse" is spelled "parse", and so on: for --json output and Python's Error.code.
+std::string_view to_string(ErrorCode code);
+
+[[noreturn]] void fail_check(const char* condition, const char* file, int line, std::string detail);
+
+}  // namespace sardonyx
+
+// Guards what must hold whatever the input: a failure is our own fault and is reported as kInternal.
+#define SX_CHECK(condition, ...) \
+  ((condition) ? void(0) : ::sardonyx::fail_check(#condition, __FILE_NAME__, __LINE__, std::string{__VA_ARGS__}))

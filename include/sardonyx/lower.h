@@ -1,0 +1,131 @@
+// From the jax dialect to the onnx dialect: what a lowering sees, and the loop that runs them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sardonyx/ir.h"
+#include "sardonyx/onnx_builder.h"
+
+namespace sardonyx {
+
+class Lowering;
+class LoweringContext;
+
+// Lowers one equation: returns its results in order (one value: return it; none missing, none extra). Result count, shapes and
+// dtypes are checked against the equation by the core; names come from the core.
+using LowerFn = std::function<std::vector<Value*>(Lowering&)>;
+
+// Primitive name -> lowering. The built-in table is constant; a conversion may add or override entries (user plugins).
+class LoweringRegistry {
+ public:
+  static const LoweringRegistry& builtin();
+  LoweringRegistry() = default;
+  explicit LoweringRegistry(const LoweringRegistry* base) : base_(base) {}
+  void add(std::string_view primitive, LowerFn fn, std::string_view origin = "builtin");
+  const LowerFn* find(std::string_view primitive) const;
+  std::string_view origin(std::string_view primitive) const;
+  std::vector<std::string> primitives() const;
+
+ private:
+  struct Entry {
+    LowerFn fn;
+    std::string origin;
+  };
+  const LoweringRegistry* base_ = nullptr;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+// The equation being lowered, its operands already lowered, and the builder to write with.
+// Operands and results of the jax dialect have shapes of Dims (symbols included) in the *target* model's tables.
+class Lowering {
+ public:
+  Lowering(LoweringContext& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands);
+
+  OnnxBuilder& b;
+  const Node& eqn;  // the jax node
+
+  // --- operands and results
+  size_t num_inputs() const { return operands_.size(); }
+  Value* in(size_t i) const;  // the lowered value of operand i
+  DType in_dtype(size_t i) const { return in_type(i)->dtype(); }
+  std::span<const Dim> in_dims(size_t i) const { return in_type(i)->dims(); }
+  size_t in_rank(size_t i) const { return in_type(i)->rank(); }
+  const Type* in_type(size_t i) const;   // of the jax operand (shape always ranked), in the target model's tables
+  const Type* out_type(size_t i = 0) const;
+  DType out_dtype(size_t i = 0) const { return out_type(i)->dtype(); }
+  std::span<const Dim> out_dims(size_t i = 0) const { return out_type(i)->dims(); }
+
+  // --- parameters of the equation: jax's own names. Missing or of another kind: Error that names primitive and parameter.
+  int64_t int_param(std::string_view name) const;
+  bool bool_param(std::string_view name, std::optional<bool> otherwise = {}) const;
+  double float_param(std::string_view name) const;
+  std::string string_param(std::string_view name) const;              // strings and enums (their name)
+  std::vector<int64_t> ints_param(std::string_view name) const;       // a tuple of integers, () included
+  std::vector<Dim> dims_param(std::string_view name) const;           // a tuple of integers and symbolic dims, in the target's tables
+  DType dtype_param(std::string_view name) const;
+  const Attr& param(std::string_view name) const;                     // whatever it is
+  const Attr* find_param(std::string_view name) const;                // null when absent or None
+
+  // --- sizes at run time. All are constants when the dims are integers; symbolic sizes are computed once per graph from the
+  // inputs they came from (Shape -> Gather -> arithmetic) and shared.
+  Value* dim(Dim d);                              // i64[]
+  Value* shape(std::span<const Dim> dims);        // i64[n]
+  Value* dim_as(Dim d, DType dtype);              // cast to dtype, rank 0
+
+  // --- what most lowerings need. Each returns its operand when there is nothing to do.
+  Value* cast(Value* x, DType to);                            // JAX's convert_element_type semantics where ONNX Cast differs
+  Value* reshape(Value* x, std::span<const Dim> dims);        // one Reshape, with 0 and -1 where that says it, else a computed shape
+  Value* reshape_like(Value* x, const Type* t) { return reshape(x, t->dims()); }
+  Value* expand(Value* x, std::span<const Dim> dims);         // broadcasting rules of Expand
+  Value* transpose(Value* x, std::span<const int64_t> perm);
+  Value* squeeze(Value* x, std::span<const int64_t> axes);
+  Value* unsqueeze(Value* x, std::span<const int64_t> axes);
+  Value* slice(Value* x, int64_t axis, Dim start, Dim stop, int64_t step = 1);
+  Value* concat(std::span<Value* const> xs, int64_t axis);
+  Value* iota(DType dtype, Dim size);                         // dtype[size]
+  Value* full(DType dtype, std::span<const Dim> dims, double v);  // static: a lazy splat constant; symbolic: Expand of a scalar
+  Value* zeros(DType dtype, std::span<const Dim> dims) { return full(dtype, dims, 0); }
+
+  // Lowers a nested jaxpr in line: its inputs are `args`; returns its results.
+  std::vector<Value*> inline_body(const Graph& body, std::span<Value* const> args);
+  // Lowers a nested jaxpr into a fresh ONNX graph for If/Loop/Scan. `fill` receives the Lowering of the inside and the graph's
+  // builder; it adds inputs and outputs. Outer values are captured directly.
+  Graph& make_body(std::string_view name, const std::function<void(Lowering& inside)>& fill);
+
+  // The only way to give up: the core collects it with all other unsupported equations of the program.
+  [[noreturn]] void unsupported(std::string why) const;
+
+  LoweringContext& context() const { return context_; }
+
+ private:
+  LoweringContext& context_;
+  std::vector<Value*> operands_;
+};
+
+struct LowerOptions {
+  int opset = 23;
+  std::string model_name = "jax_model";
+  std::vector<std::string> input_names, output_names;  // empty: names of the jax graph's ports, else in_0.., out_0..
+  enum class Provenance { kOff, kLine, kFull } provenance = Provenance::kLine;
+};
+
+// Lowers a model of the jax dialect (its main function) to a new model of the onnx dialect. Payloads are shared, not copied.
+// Throws one Error(kUnsupported) that lists every equation that could not be lowered: primitive, types, count, source line.
+std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& options = {},
+                                     const LoweringRegistry& registry = LoweringRegistry::builtin());
+
+// What lower_to_onnx would refuse, without building anything that is kept.
+struct UnsupportedEquation {
+  std::string primitive;
+  std::string types;    // "f32[B,3], i32[] -> f32[B,3]"
+  std::string reason;   // empty: there is no lowering
+  std::string source;   // "model.py:41 (loss)"
+  size_t count = 1;
+};
+
+}  // namespace sardonyx

@@ -1,0 +1,97 @@
+// Tensor: the payload of a constant. Immutable, shared, and never copied on reading.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sardonyx/dtype.h"
+
+namespace sardonyx {
+
+class Tensor;
+using TensorPtr = std::shared_ptr<const Tensor>;
+
+// Where bytes lie in a file that is open for the whole run: what a writer hands to copy_file_range.
+struct FileRange {
+  int fd = -1;
+  uint64_t offset = 0;
+};
+
+// Elements are dense, row-major, little-endian; sub-byte types packed low bits first. Bytes may be unaligned: read elements
+// through read<T>() or memcpy. Shape is static. A splat stores one element and stands for all of them.
+class Tensor {
+ public:
+  // Takes the bytes. Their number must be byte_size(dtype, product(shape)); throws kInvalidModel otherwise.
+  static TensorPtr own(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
+  // Refers to bytes that `keepalive` keeps valid: a mapped file, a NumPy array.
+  static TensorPtr borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
+                          std::shared_ptr<const void> keepalive, std::optional<FileRange> file = {});
+  // `element` holds one element (for sub-byte types: one byte whose low bits count).
+  static TensorPtr splat(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> element);
+  static TensorPtr strings(std::vector<int64_t> shape, std::vector<std::string> values);
+  // A tensor whose bytes are computed when first read, by `compute`, which returns exactly byte_size() bytes.
+  // The bytes are not kept: each call of bytes() on a deferred tensor computes anew; use with_bytes() to look at them once.
+  static TensorPtr defer(DType dtype, std::vector<int64_t> shape, std::function<std::vector<std::byte>()> compute);
+
+  template <class T>
+  static TensorPtr of(DType dtype, std::vector<int64_t> shape, std::span<const T> values) {
+    auto* first = reinterpret_cast<const std::byte*>(values.data());
+    return own(dtype, std::move(shape), std::vector<std::byte>(first, first + values.size_bytes()));
+  }
+  static TensorPtr scalar(int64_t v);                       // i64[]
+  static TensorPtr vector(std::span<const int64_t> v);      // i64[n]
+  static TensorPtr full(DType dtype, std::vector<int64_t> shape, double value);  // rounded to dtype; a splat if size > 1
+
+  DType dtype() const { return dtype_; }
+  std::span<const int64_t> shape() const { return shape_; }
+  size_t rank() const { return shape_.size(); }
+  int64_t size() const { return size_; }  // elements
+  size_t byte_size() const { return sardonyx::byte_size(dtype_, static_cast<uint64_t>(size_)); }
+
+  bool is_splat() const { return splat_; }
+  bool is_deferred() const { return compute_ != nullptr; }
+  // All bytes. A splat or deferred tensor is materialised into *scratch; others refer to their storage.
+  std::span<const std::byte> bytes(std::vector<std::byte>& scratch) const;
+  // Bytes as stored: all of them, or one element of a splat. Not for deferred tensors.
+  std::span<const std::byte> stored_bytes() const { return bytes_; }
+  std::span<const std::string> string_values() const { return strings_; }
+  const std::optional<FileRange>& file() const { return file_; }
+
+  // Element i (row-major), converted: any integer, bool or float dtype. Exact for i64 and for doubles' integers.
+  int64_t as_int(int64_t i) const;
+  double as_double(int64_t i) const;
+  // All elements as i64 when dtype is an integer or bool and size() <= limit; else nullopt. For shapes, axes, pads.
+  std::optional<std::vector<int64_t>> to_ints(int64_t limit = 4096) const;
+
+  // Same dtype, shape and bytes (a splat equals its dense form).
+  bool equals(const Tensor& other) const;
+  uint64_t hash() const;  // of dtype, shape and content; the same for a splat and its dense form
+
+  TensorPtr reshaped(std::vector<int64_t> shape) const;  // same bytes; sizes must agree
+
+ private:
+  Tensor() = default;
+  DType dtype_ = DType::kUndefined;
+  bool splat_ = false;
+  int64_t size_ = 0;
+  std::vector<int64_t> shape_;
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> keepalive_;
+  std::optional<FileRange> file_;
+  std::vector<std::string> strings_;
+  std::function<std::vector<std::byte>()> compute_;
+};
+
+// Conversions between double and the small float formats, round to nearest even (saturation as ONNX Cast's default is the
+// caller's business: these overflow to infinity, or to NaN where the format has no infinity).
+double decode_element(DType dtype, const std::byte* base, int64_t index);
+void encode_element(DType dtype, std::byte* base, int64_t index, double value);
+
+}  // namespace sardonyx
