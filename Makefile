@@ -1,0 +1,50 @@
+# Everything a developer runs. Each target does the set-up that it needs, and does it once.
+SHELL := bash
+PY := .venv/bin/python
+export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
+# Compiled objects are shared between clones that lie in different folders.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+
+.PHONY: help setup build demo test test-all lint format bench asan tsan clean
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+setup: build  ## install what is missing, make .venv, build
+
+build:
+	@scripts/setup.sh packages scripts/debian-packages.txt
+	@scripts/setup.sh venv
+	@scripts/setup.sh build release
+
+demo: build  ## export seven real models, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
+	@$(PY) demo/run.py --out build/demo $(if $(RIVALS),--rivals)
+
+test: build  ## lint and all tests that run in minutes
+	@$(PY) scripts/check.py test
+
+test-all: build  ## every test there is
+	@$(PY) scripts/check.py test-all
+
+lint: build  ## format, clang-tidy (changed files; TIDY=all for all of them), ruff
+	@$(PY) scripts/check.py lint
+
+format:  ## rewrite the sources as clang-format and ruff want them
+	@scripts/setup.sh packages scripts/debian-packages-lint.txt
+	@scripts/setup.sh venv
+	@$(PY) scripts/lint.py --fix
+
+bench: build  ## run the benchmarks
+	@$(PY) scripts/check.py bench
+
+asan: ## C++ tests under the address and undefined-behaviour sanitizers
+tsan: ## C++ tests under the thread sanitizer
+asan: PRESET := asan-ubsan
+tsan: PRESET := tsan
+asan tsan:
+	@scripts/setup.sh packages scripts/debian-packages.txt
+	@scripts/setup.sh build $(PRESET)
+	@ctest --preset $(PRESET)
+
+clean:  ## remove everything that was built; .venv stays
+	rm -rf build dist

@@ -1,0 +1,153 @@
+"""Check how the sources look: clang-format, ruff, clang-tidy.
+
+    scripts/lint.py            all of it; clang-tidy on files that differ from the main branch
+    scripts/lint.py --fix      let clang-format and ruff rewrite what they can
+
+TIDY=all in the environment runs clang-tidy on every source. A file that passed is remembered in build/tidy by the hash
+of everything it includes from this project, and is not looked at again until that changes.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TIDY_BUILD = ROOT / "build" / "tidy"
+CXX_FOLDERS = ("bench", "include", "python", "src", "tests", "tools")
+
+
+def run(*command: object, quiet: bool = False) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(c) for c in command], cwd=ROOT, text=True, check=False, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT if quiet else None,
+    )  # fmt: skip
+
+
+def git_files(*arguments: str) -> list[str]:
+    done = run("git", *arguments, quiet=True)
+    return done.stdout.split("\0")[:-1] if done.returncode == 0 else []
+
+
+def cxx_files() -> list[str]:
+    files = git_files("ls-files", "-z", "--cached", "--others", "--exclude-standard", *CXX_FOLDERS)
+    return sorted({f for f in files if f.endswith((".h", ".cc")) and (ROOT / f).exists()})
+
+
+def clang_format(fix: bool) -> bool:
+    files = cxx_files()
+    print(f"clang-format: {len(files)} files")
+    mode = ["-i"] if fix else ["--dry-run", "-Werror"]
+    return run("clang-format-19", *mode, *files).returncode == 0
+
+
+def ruff(fix: bool) -> bool:
+    python = Path(sys.executable).parent / "ruff"
+    tool = python if python.exists() else "ruff"
+    print("ruff: check, format")
+    checked = run(tool, "check", "-q", *(["--fix"] if fix else []), ".").returncode == 0
+    formatted = run(tool, "format", "-q", *([] if fix else ["--diff"]), ".").returncode == 0
+    return checked and formatted
+
+
+def changed_files() -> set[str]:
+    """Files that differ from where this branch left main; on main itself, those of the last commit."""
+    head = run("git", "rev-parse", "HEAD", quiet=True).stdout.strip()
+    for base in ("origin/main", "main", "origin/HEAD"):
+        done = run("git", "merge-base", "HEAD", base, quiet=True)
+        if done.returncode == 0 and done.stdout.strip() != head:
+            start = done.stdout.strip()
+            break
+    else:
+        start = "HEAD~1"
+    changed = git_files("diff", "-z", "--name-only", start)
+    return set(changed) | set(git_files("ls-files", "-z", "--others", "--exclude-standard"))
+
+
+def includes(path: Path, seen: dict[Path, bytes]) -> None:
+    """Collect the contents of `path` and of all project files it includes."""
+    todo = [path]
+    while todo:
+        file = todo.pop()
+        if file in seen:
+            continue
+        seen[file] = file.read_bytes()
+        for name in re.findall(rb'^\s*#\s*include\s+"([^"]+)"', seen[file], re.MULTILINE):
+            for folder in (file.parent, ROOT / "src", ROOT / "include", ROOT):
+                candidate = folder / name.decode()
+                if candidate.exists():
+                    todo.append(candidate.resolve())
+                    break
+
+
+def fingerprint(path: Path) -> str:
+    seen: dict[Path, bytes] = {}
+    includes(path, seen)
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    for file in sorted(seen):
+        digest.update(str(file).encode() + b"\0" + seen[file])
+    return digest.hexdigest()
+
+
+def clang_tidy() -> bool:
+    if not (ROOT / ".clang-tidy").exists():
+        return True
+    commands = TIDY_BUILD / "compile_commands.json"
+    TIDY_BUILD.mkdir(parents=True, exist_ok=True)
+    configured = run("cmake", "--preset", "tidy", quiet=True)
+    if configured.returncode:
+        print(configured.stdout)
+        return False
+    # gcc's commands are read by clang: drop the warnings that only gcc knows, as compile errors stay errors.
+    sources = sorted(
+        {Path(e["file"]) for e in json.loads(commands.read_text()) if Path(e["file"]).is_relative_to(ROOT)}
+    )
+    sources = [s for s in sources if not s.is_relative_to(ROOT / "build") and ".venv" not in s.parts]
+    changed = None if os.environ.get("TIDY") == "all" else {(ROOT / f).resolve() for f in changed_files()}
+    passed_dir = TIDY_BUILD / "passed"
+    passed_dir.mkdir(exist_ok=True)
+    todo = []
+    for source in sources:
+        if changed is not None and source.resolve() not in changed:
+            continue
+        stamp = passed_dir / fingerprint(source)
+        if not stamp.exists():
+            todo.append((source, stamp))
+    print(f"clang-tidy: {len(todo)} of {len(sources)} sources")
+
+    def check(item: tuple[Path, Path]) -> bool:
+        source, stamp = item
+        done = run(
+            "clang-tidy-19", "-p", TIDY_BUILD, "--quiet", "--warnings-as-errors=*",
+            "--extra-arg=-Wno-unknown-warning-option", source, quiet=True,
+        )  # fmt: skip
+        if done.returncode:
+            print(re.sub(r"^\d+ warnings? (generated|treated).*\n", "", done.stdout, flags=re.MULTILINE), end="")
+            return False
+        stamp.touch()
+        return True
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return all(list(pool.map(check, todo)))
+
+
+def main() -> int:
+    fix = "--fix" in sys.argv[1:]
+    missing = [t for t in ("clang-format-19", "clang-tidy-19") if not shutil.which(t)]
+    if missing:
+        print(f"error: {', '.join(missing)} not found: run 'make lint', which installs what it needs")
+        return 1
+    good = clang_format(fix)
+    good = ruff(fix) and good
+    if not fix:
+        good = clang_tidy() and good
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Set up what the build and the tests need. Each step leaves a stamp, so that doing it again costs nothing.
+#
+#   scripts/setup.sh packages LIST.txt   install the Debian packages in the list that are missing
+#   scripts/setup.sh venv                make .venv and install requirements-dev.txt into it
+#   scripts/setup.sh build [PRESET]      configure if needed, and build (default: release)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+stamps=build/stamps
+mkdir -p "$stamps"
+
+say() { printf '[setup] %s\n' "$*"; }
+fail() { printf '[setup] error: %s\n' "$*" >&2; exit 1; }
+hash_of() { sha256sum "$@" | sha256sum | cut -c1-16; }
+
+packages() {
+  local list=$1 stamp missing=() name sudo=()
+  stamp=$stamps/$(basename "$list" .txt)-$(hash_of "$list")
+  [[ -e $stamp ]] && return 0
+  if ! command -v dpkg-query >/dev/null; then
+    say "this is no Debian system; what $list names must be there: $(grep -v '^#' "$list" | xargs)"
+    return 0
+  fi
+  while read -r name; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null) == installed ]] || missing+=("$name")
+  done < <(grep -v '^#' "$list")
+  if ((${#missing[@]})); then
+    if ((EUID != 0)); then
+      sudo -n true 2>/dev/null || fail "missing packages, and no right to install them. Run: sudo apt-get install ${missing[*]}"
+      sudo=(sudo -n)
+    fi
+    say "installing Debian packages: ${missing[*]}"
+    "${sudo[@]}" apt-get update -qq </dev/null || say "apt-get update failed; going on with the package lists that are here"
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
+      </dev/null >"$stamps/apt.log" 2>&1 || { tail -20 "$stamps/apt.log" >&2; fail "apt-get could not install ${missing[*]}"; }
+  fi
+  touch "$stamp"
+}
+
+# The first Python that is new enough and can make an environment.
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-} python3 /usr/bin/python3 python3.13 python3.12 python3.11; do
+    "$candidate" -c 'import sys, venv, ensurepip, pathlib, sysconfig
+sys.exit(not (sys.version_info >= (3, 11) and pathlib.Path(sysconfig.get_paths()["include"], "Python.h").exists()))' \
+      2>/dev/null && { echo "$candidate"; return 0; }
+  done
+  return 1
+}
+
+venv() {
+  local python stamp
+  if [[ -L .venv ]]; then
+    [[ -x .venv/bin/python ]] || fail ".venv is a link to something without bin/python"
+    return 0  # somebody's own environment: used, never changed
+  fi
+  if [[ ! -x .venv/bin/python ]]; then
+    python=$(find_python) || fail "no Python >= 3.11 with venv and headers found; set PYTHON=/path/to/python3"
+    say "making .venv with $("$python" --version)"
+    rm -rf .venv
+    "$python" -m venv .venv
+  fi
+  stamp=.venv/requirements-$(hash_of requirements-dev.txt)
+  if [[ ! -e $stamp ]]; then
+    say "installing Python packages (requirements-dev.txt); the first time this downloads about 400 MB"
+    .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt </dev/null ||
+      fail "pip could not install requirements-dev.txt"
+    touch "$stamp"
+  fi
+}
+
+build() {
+  local preset=${1:-release}
+  if [[ ! -e build/$preset/build.ninja || CMakePresets.json -nt build/$preset/build.ninja ]]; then
+    say "configuring build/$preset"
+    mkdir -p "build/$preset"
+    cmake --preset "$preset" >"build/$preset/configure.log" 2>&1 ||
+      { tail -30 "build/$preset/configure.log" >&2; fail "cmake could not configure build/$preset"; }
+  fi
+  # On a terminal ninja shows its progress in one line; elsewhere only what went wrong.
+  say "building build/$preset"
+  if [[ -t 1 ]]; then ninja -C "build/$preset"; else ninja -C "build/$preset" --quiet; fi
+}
+
+command=${1:?what to set up: packages, venv or build}
+shift
+case $command in
+  packages | venv | build) "$command" "$@" ;;
+  *) fail "unknown step '$command'" ;;
+esac
