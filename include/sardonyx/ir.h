@@ -190,7 +190,7 @@ class Node {
   std::span<const Body> bodies() const { return extra_ ? std::span<const Body>(extra_->bodies) : std::span<const Body>(); }
   Graph* body(std::string_view name) const;  // the first of that name, or null
   const NodeExtra* extra() const { return extra_; }
-  NodeExtra& edit_extra();
+  NodeExtra& edit_extra();  // of a node that is in a graph; see Model::edit_extra for detached ones
   // Makes `body` (from Model::new_graph) a nested graph of this node.
   void add_body(std::string_view name, Graph& body);
 
@@ -278,6 +278,8 @@ struct ValueInfo {
 
 class Graph {
  public:
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
   Model& model() const { return *model_; }
   Name name() const { return name_; }
   void set_name(Name n) { name_ = n; }
@@ -419,6 +421,7 @@ class Model {
   // A detached node. Operands may be null (absent). Result types are unknown and the node is marked unchecked: see
   // infer_types() in dialect layer, or use a builder, which types and checks what it makes.
   Node& new_node(const Op& op, std::span<Value* const> inputs, size_t num_results, const Attrs* attrs = nullptr);
+  NodeExtra& edit_extra(Node& n);  // detached nodes too
   // A value to be read before its producer exists. fill() moves its readers, name and type to the producer's result.
   Value& new_placeholder(std::string_view name = {}, const Type* type = nullptr);
   void fill(Value& placeholder, Value& producer);

@@ -43,25 +43,25 @@ struct TypeSet {
 };
 
 struct Slot {
-  std::string_view name;
+  std::string_view name{};
   Arity arity = Arity::kSingle;
   // Slots with the same non-empty variable have the same type ("T"); variadic ones only when homogeneous.
-  std::string_view type_var;
-  TypeSet types;
+  std::string_view type_var{};
+  TypeSet types{};
   bool homogeneous = true;
 };
 
 enum class AttrKind : uint8_t { kInt, kFloat, kString, kTensor, kGraph, kSparseTensor, kType, kInts, kFloats, kStrings, kTensors, kGraphs, kTypes, kAny };
 
 struct AttrSpec {
-  std::string_view name;
+  std::string_view name{};
   AttrKind kind = AttrKind::kAny;
   bool required = false;
   bool has_default = false;
   int64_t default_int = 0;
   double default_float = 0;
-  std::string_view default_string;
-  std::span<const int64_t> default_ints;
+  std::string_view default_string{};
+  std::span<const int64_t> default_ints{};
 };
 
 // A type rule: reads operands and attributes through the context, sets results. Throws Error (kInvalidModel) when ill-typed.
@@ -71,8 +71,8 @@ using TypeRule = void (*)(InferContext&);
 // (traits 0, no rule, any number of operands and results).
 struct Op {
   DialectId dialect = DialectId::kOnnx;
-  std::string_view domain;  // "" for ai.onnx; jax and mil: ""
-  std::string_view name;
+  std::string_view domain{};  // "" for ai.onnx; jax and mil: ""
+  std::string_view name{};
   int since_version = 1;
   bool known = false;
   bool deprecated = false;
@@ -80,8 +80,8 @@ struct Op {
   uint32_t id = 0;  // dense over all known ops of the process; unknown ops of a model continue after them
   int min_inputs = 0, max_inputs = 0;    // max < 0: no bound
   int min_outputs = 0, max_outputs = 0;
-  std::span<const Slot> inputs, outputs;
-  std::span<const AttrSpec> attrs;
+  std::span<const Slot> inputs{}, outputs{};
+  std::span<const AttrSpec> attrs{};
   TypeRule infer = nullptr;
 
   bool has(Trait t) const { return sardonyx::has(traits, t); }

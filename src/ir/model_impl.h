@@ -1,0 +1,42 @@
+// What a Model owns and no other file needs to see.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sardonyx/ir.h"
+#include "support/arena.h"
+
+namespace sardonyx {
+
+// A value with a payload of its own: an initializer.
+class ConstantValue : public Value {
+ public:
+  TensorPtr payload;
+};
+
+struct Model::Impl {
+  Arena arena;
+  std::deque<NodeExtra> extras;
+  std::deque<std::unique_ptr<Graph>> graphs;
+  std::deque<ConstantValue> constants;
+  std::deque<Attrs> attr_sets;
+  std::unordered_multimap<uint64_t, const Attrs*> attrs_by_hash;
+  std::unordered_multimap<uint64_t, const Attrs*> attrs_by_wire;
+  std::deque<Op> opaque_ops;
+  std::unordered_map<std::string, const Op*> opaque_by_key;
+  std::vector<uint32_t> op_counts;  // by Op::id
+  std::deque<Provenance> provenance{Provenance{}};
+  std::unordered_map<std::string, uint32_t> provenance_by_key;
+  size_t linked_nodes = 0;
+  size_t detached_nodes = 0;
+
+  void count_op(const Op& op, int by) {
+    if (op.id >= op_counts.size()) op_counts.resize(op.id + 1, 0);
+    op_counts[op.id] += static_cast<uint32_t>(by);
+  }
+};
+
+}  // namespace sardonyx

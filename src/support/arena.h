@@ -1,0 +1,43 @@
+// Arena: memory that is given out piece by piece and freed all at once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace sardonyx {
+
+// Pieces are never freed one by one and their destructors are not run. Chunks grow from 16 KiB to 1 MiB.
+class Arena {
+ public:
+  void* allocate(size_t bytes, size_t align) {
+    size_t start = (used_ + align - 1) & ~(align - 1);
+    if (start + bytes > capacity_) {
+      grow(bytes + align);
+      start = (used_ + align - 1) & ~(align - 1);
+    }
+    used_ = start + bytes;
+    return current_ + start;
+  }
+
+ private:
+  void grow(size_t at_least) {
+    capacity_ = std::max(at_least, next_chunk_);
+    next_chunk_ = std::min<size_t>(next_chunk_ * 2, size_t{1} << 20);
+    chunks_.push_back(std::unique_ptr<std::byte[]>(new std::byte[capacity_]));
+    current_ = chunks_.back().get();
+    // Offsets are aligned relative to an address that operator new aligns to 16.
+    used_ = 0;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::byte* current_ = nullptr;
+  size_t used_ = 0;
+  size_t capacity_ = 0;
+  size_t next_chunk_ = size_t{1} << 14;
+};
+
+}  // namespace sardonyx
