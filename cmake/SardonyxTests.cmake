@@ -6,9 +6,9 @@ if(unit_sources)
   find_package(GTest REQUIRED)
   add_executable(sx_unit ${unit_sources})
   sardonyx_compile_options(sx_unit)
-  target_compile_definitions(sx_unit PRIVATE SX_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(sx_unit PRIVATE sardonyx_inside GTest::gtest GTest::gtest_main)
-  add_test(NAME unit COMMAND sx_unit --gtest_brief=1)
+  # Tests find files by their path from the root.
+  add_test(NAME unit COMMAND sx_unit --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endif()
 
 file(GLOB runner_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/sx_test*.cc")
