@@ -1,0 +1,15 @@
+// Bytes from one open file to another, without passing through this process where the system can do that.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "sardonyx/tensor.h"
+
+namespace sardonyx {
+
+// Copies `size` bytes from `from` to descriptor `to`, at byte `to_offset` or, without one, at the descriptor's position
+// (for pipes). Memory in use is bounded whatever the size. Throws Error (kIo), also when the source is too short.
+void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset);
+
+}  // namespace sardonyx

@@ -1,0 +1,359 @@
+// Files read (mapped_file) and written (atomic_file, copy_range).
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sardonyx/error.h"
+#include "support/atomic_file.h"
+#include "support/copy_range.h"
+#include "support/mapped_file.h"
+
+namespace sardonyx {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::string read_all(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_all(const fs::path& path, std::string_view text) { std::ofstream(path, std::ios::binary) << text; }
+
+// What `act` throws, as text; empty when it throws nothing.
+std::string error_of(const std::function<void()>& act, ErrorCode code = ErrorCode::kIo) {
+  try {
+    act();
+  } catch (const Error& e) {
+    EXPECT_EQ(to_string(e.code()), to_string(code));
+    return e.what();
+  }
+  return {};
+}
+
+class FileTest : public ::testing::Test {
+ protected:
+  FileTest() {
+    std::string name = (fs::temp_directory_path() / "sx-file-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~FileTest() override { fs::remove_all(folder_); }
+
+  // Names in the folder, sorted: what a run left behind.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : fs::directory_iterator(folder_)) all.push_back(entry.path().filename().string());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  fs::path folder_;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(FileTest, MapsAFileAndTellsWhereItsBytesLie) {
+  write_all(folder_ / "in", "hello, world");
+  auto file = MappedFile::open(folder_ / "in");
+  EXPECT_TRUE(file->is_mapped());
+  EXPECT_EQ(text_of(file->bytes()), "hello, world");
+  auto range = file->range_of(file->bytes().subspan(7, 5));
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->offset, 7u);
+  char word[6] = {};
+  EXPECT_EQ(::pread(range->fd, word, 5, static_cast<off_t>(range->offset)), 5);
+  EXPECT_STREQ(word, "world");
+}
+
+TEST_F(FileTest, RangeOfForeignBytesIsRefused) {
+  write_all(folder_ / "in", "hello");
+  auto file = MappedFile::open(folder_ / "in");
+  EXPECT_NE(error_of([&] { (void)file->range_of(bytes_of("elsewhere")); }, ErrorCode::kInternal), "");
+}
+
+TEST_F(FileTest, ReadsIntoMemoryWithoutAMapping) {
+  write_all(folder_ / "in", "hello");
+  auto file = MappedFile::open(folder_ / "in", MappedFile::Access::kRead);
+  EXPECT_FALSE(file->is_mapped());
+  write_all(folder_ / "in", "other");  // in place: a mapping would show it
+  EXPECT_EQ(text_of(file->bytes()), "hello");
+}
+
+TEST_F(FileTest, AnEmptyFileHasNoBytes) {
+  write_all(folder_ / "in", "");
+  EXPECT_EQ(MappedFile::open(folder_ / "in")->size(), 0u);
+  EXPECT_EQ(MappedFile::open(folder_ / "in", MappedFile::Access::kRead)->size(), 0u);
+}
+
+TEST_F(FileTest, ReadsAPipe) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  std::string text(200'003, 'x');
+  std::thread writer([&] { write_all(folder_ / "pipe", text); });
+  auto file = MappedFile::open(folder_ / "pipe");
+  writer.join();
+  EXPECT_EQ(text_of(file->bytes()), text);
+  EXPECT_FALSE(file->range_of(file->bytes()));
+  file->check_unchanged();
+}
+
+TEST_F(FileTest, SaysWhyAFileCannotBeOpened) {
+  EXPECT_EQ(error_of([&] { MappedFile::open(folder_ / "none"); }),
+            "cannot open '" + (folder_ / "none").string() + "': No such file or directory");
+  EXPECT_NE(error_of([&] { MappedFile::open(folder_); }).find("Is a directory"), std::string::npos);
+}
+
+TEST_F(FileTest, NoticesThatAFileChanged) {
+  write_all(folder_ / "in", "hello");
+  auto file = MappedFile::open(folder_ / "in");
+  file->check_unchanged();
+  write_all(folder_ / "in", "hello, world");
+  EXPECT_NE(error_of([&] { file->check_unchanged(); }).find("its size was 5 bytes and is 12"), std::string::npos);
+
+  auto again = MappedFile::open(folder_ / "in");
+  fs::last_write_time(folder_ / "in", fs::last_write_time(folder_ / "in") + std::chrono::seconds(2));
+  EXPECT_NE(error_of([&] { again->check_unchanged(); }).find("its time stamp changed"), std::string::npos);
+}
+
+TEST_F(FileTest, AFileReplacedByNameIsStillTheOneThatWasOpened) {
+  write_all(folder_ / "in", "hello");
+  auto file = MappedFile::open(folder_ / "in");
+  write_all(folder_ / "new", "other");
+  fs::rename(folder_ / "new", folder_ / "in");
+  file->check_unchanged();
+  EXPECT_EQ(text_of(file->bytes()), "hello");
+  EXPECT_FALSE(FileStamp::of(folder_ / "in")->same_file(file->stamp()));
+}
+
+TEST_F(FileTest, ForgottenPagesAreReadAgain) {
+  std::string text(64 * 1024, 'a');
+  text[40'000] = 'b';
+  write_all(folder_ / "in", text);
+  auto file = MappedFile::open(folder_ / "in");
+  EXPECT_EQ(text_of(file->bytes()), text);
+  file->forget(file->bytes().subspan(100, 60'000));
+  EXPECT_EQ(text_of(file->bytes()), text);
+}
+
+TEST_F(FileTest, IsNotThereBeforeCommit) {
+  AtomicFile out(folder_ / "out");
+  out.append("hello");
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+  out.commit();
+  EXPECT_EQ(read_all(folder_ / "out"), "hello");
+  EXPECT_EQ(names(), Names{"out"});
+}
+
+TEST_F(FileTest, WithoutCommitTheOldFileStaysAndNothingElse) {
+  write_all(folder_ / "out", "old");
+  {
+    AtomicFile out(folder_ / "out");
+    out.append("new");
+  }
+  EXPECT_EQ(read_all(folder_ / "out"), "old");
+  EXPECT_EQ(names(), Names{"out"});
+}
+
+TEST_F(FileTest, ATemporaryNameIsGoneInTheEnd) {
+  const AtomicFile::Options named{.unnamed = false};
+  {
+    AtomicFile out(folder_ / "out", named);
+    out.append("new");
+    EXPECT_EQ(names().size(), 1u);
+    EXPECT_NE(names(), Names{"out"});
+  }
+  EXPECT_EQ(names(), Names{});
+  AtomicFile out(folder_ / "out", named);
+  out.append("new");
+  out.commit();
+  EXPECT_EQ(read_all(folder_ / "out"), "new");
+  EXPECT_EQ(names(), Names{"out"});
+}
+
+TEST_F(FileTest, AppendsPadsAndOverwrites) {
+  AtomicFile out(folder_ / "out", {.sync = true});
+  std::string expected;
+  // Pieces below and above the size of the buffer.
+  for (size_t size : {1u, 70'001u, 250'007u, 600'011u, 3u}) {
+    std::string piece(size, static_cast<char>('a' + size % 23));
+    out.append(piece);
+    expected += piece;
+    EXPECT_EQ(out.size(), expected.size());
+  }
+  out.pad_to(4096);
+  expected.resize((expected.size() + 4095) / 4096 * 4096);
+  out.pad_to(4096);
+  EXPECT_EQ(out.size(), expected.size());
+  out.write_at(70'000, bytes_of("in the middle"));
+  expected.replace(70'000, 13, "in the middle");
+  out.append("end");
+  expected += "end";
+  out.write_at(expected.size() - 1, bytes_of("D"));  // still in the buffer
+  expected.back() = 'D';
+  out.commit();
+  EXPECT_TRUE(read_all(folder_ / "out") == expected);
+}
+
+TEST_F(FileTest, OverwritingWhatWasNotWrittenIsOurFault) {
+  AtomicFile out(folder_ / "out");
+  out.append("abc");
+  EXPECT_NE(error_of([&] { out.write_at(2, bytes_of("xy")); }, ErrorCode::kInternal), "");
+  out.commit();
+  EXPECT_NE(error_of([&] { out.append("late"); }, ErrorCode::kInternal), "");
+}
+
+TEST_F(FileTest, CopiesFromAnotherFileBetweenAppends) {
+  std::string source(3'000'017, '\0');
+  for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<char>(i * 2654435761u >> 11);
+  write_all(folder_ / "in", source);
+  auto in = MappedFile::open(folder_ / "in");
+  AtomicFile out(folder_ / "out");
+  out.append("<");
+  out.append(*in->range_of(in->bytes().subspan(1009, 2'000'003)), 2'000'003);
+  out.append(">");
+  out.commit();
+  EXPECT_TRUE(read_all(folder_ / "out") == "<" + source.substr(1009, 2'000'003) + ">");
+}
+
+TEST_F(FileTest, CopiesToAPipeInPieces) {
+  std::string source(1'500'007, 'q');
+  write_all(folder_ / "in", source);
+  auto in = MappedFile::open(folder_ / "in");
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::string got;
+  std::thread reader([&] {
+    char part[65536];
+    for (ssize_t n; (n = ::read(ends[0], part, sizeof part)) > 0;) got.append(part, static_cast<size_t>(n));
+  });
+  copy_range(*in->range_of(in->bytes()), in->size(), ends[1], std::nullopt);
+  ::close(ends[1]);
+  reader.join();
+  ::close(ends[0]);
+  EXPECT_TRUE(got == source);
+}
+
+TEST_F(FileTest, SaysThatASourceIsTooShort) {
+  write_all(folder_ / "in", "short");
+  auto in = MappedFile::open(folder_ / "in");
+  AtomicFile out(folder_ / "out");
+  std::string error = error_of([&] { out.append(*in->range_of(in->bytes()), 9); });
+  EXPECT_NE(error.find("is too short: 4 more bytes"), std::string::npos) << error;
+}
+
+TEST_F(FileTest, KeepsPermissionsAndFollowsLinks) {
+  write_all(folder_ / "real", "old");
+  ::chmod((folder_ / "real").c_str(), 0640);
+  fs::create_symlink("real", folder_ / "link");
+  AtomicFile out(folder_ / "link");
+  out.append("new");
+  out.commit();
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_all(folder_ / "real"), "new");
+  struct stat s;
+  ASSERT_EQ(::stat((folder_ / "real").c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 07777, 0640u);
+}
+
+TEST_F(FileTest, TheLongestNameIsFine) {
+  fs::path target = folder_ / std::string(255, 'n');
+  AtomicFile out(target);
+  out.append("x");
+  out.commit();
+  EXPECT_EQ(read_all(target), "x");
+}
+
+TEST_F(FileTest, SaysWhyAFileCannotBeWritten) {
+  EXPECT_EQ(error_of([&] { AtomicFile out(folder_ / "none" / "out"); }),
+            "cannot write '" + (folder_ / "none" / "out").string() + "': No such file or directory");
+  write_all(folder_ / "file", "");
+  EXPECT_NE(error_of([&] { AtomicFile out(folder_ / "file" / "out"); }).find("Not a directory"), std::string::npos);
+  EXPECT_NE(error_of([&] { AtomicFile out{folder_}; }).find("Is a directory"), std::string::npos);
+  EXPECT_NE(error_of([&] { AtomicFile out{fs::path()}; }, ErrorCode::kInvalidArgument).find("not a name"), std::string::npos);
+  EXPECT_EQ(names(), Names{"file"});
+}
+
+TEST_F(FileTest, ACommitThatFailsLeavesNothing) {
+  AtomicFile* out = new AtomicFile(folder_ / "out");
+  out->append("new");
+  fs::create_directory(folder_ / "out");  // what came in between cannot be replaced by a file
+  EXPECT_NE(error_of([&] { out->commit(); }).find("Is a directory"), std::string::npos);
+  delete out;
+  EXPECT_EQ(names(), Names{"out"});
+  EXPECT_TRUE(fs::is_directory(folder_ / "out"));
+}
+
+TEST_F(FileTest, AFullDeviceIsReportedWithAdvice) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  AtomicFile out("/dev/full");
+  out.append("hello");
+  std::string error = error_of([&] { out.commit(); });
+  EXPECT_NE(error.find("cannot write '/dev/full': No space left on device"), std::string::npos) << error;
+  EXPECT_NE(error.find("free some space"), std::string::npos) << error;
+}
+
+// In a child process, since the limit cannot be taken back. Exit status 0: the error came, and nothing was left.
+TEST_F(FileTest, ADiskThatFillsUpLeavesTheOldFile) {
+  write_all(folder_ / "out", "old");
+  write_all(folder_ / "in", std::string(400'000, 'i'));
+  for (bool copied : {false, true}) {
+    pid_t child = ::fork();
+    if (child == 0) {
+      std::signal(SIGXFSZ, SIG_IGN);
+      rlimit limit{100'000, 100'000};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      bool reported = false;
+      try {
+        auto in = MappedFile::open(folder_ / "in");
+        AtomicFile out(folder_ / "out");
+        if (copied) out.append(*in->range_of(in->bytes()), in->size());
+        if (!copied) out.append(std::string(400'000, 'x'));
+        out.commit();
+      } catch (const Error& e) {
+        reported = std::string_view(e.what()).find("File too large") != std::string_view::npos;
+      }
+      ::_exit(reported ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "copied: " << copied << ", status " << status;
+    EXPECT_EQ(read_all(folder_ / "out"), "old");
+    EXPECT_EQ(names(), (Names{"in", "out"}));
+  }
+}
+
+TEST_F(FileTest, AKilledProcessLeavesNothingWhereFilesNeedNoName) {
+  int probe = ::open(folder_.c_str(), O_TMPFILE | O_RDWR, 0600);
+  if (probe < 0) GTEST_SKIP() << "this file system has no files without a name";
+  ::close(probe);
+  pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile out(folder_ / "out");
+    out.append(std::string(1'000'000, 'x'));
+    ::_exit(0);  // no destructors
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(names(), Names{});
+}
+
+}  // namespace
+}  // namespace sardonyx
