@@ -37,7 +37,8 @@ function(sardonyx_compile_options target)
             -Wall
             -Wextra
             -Wpedantic
-            -Wshadow
+            # A parameter may be named like a member; a local name hiding another is a trap.
+            $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow>
             -Wnon-virtual-dtor
             -Woverloaded-virtual
             -Wimplicit-fallthrough

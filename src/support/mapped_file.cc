@@ -91,8 +91,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   file->memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
   size_t got = read_up_to(file->fd_, file->memory_.get(), size, path);
   if (got != size) {
-    throw Error(ErrorCode::kIo, fmt::format("'{}' became shorter while it was read: {} of {} bytes are left", path.string(),
-                                            got, size));
+    throw Error(ErrorCode::kIo,
+                fmt::format("'{}' became shorter while it was read: {} of {} bytes are left", path.string(), got, size));
   }
   file->bytes_ = {file->memory_.get(), size};
   return file;

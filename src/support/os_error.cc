@@ -14,17 +14,12 @@ namespace {
 std::string_view advice(int number) {
   switch (number) {
     case ENOSPC:
-    case EDQUOT:
-      return "free some space, or write to another disk";
-    case EFBIG:
-      return "the file would exceed the size that the file system or `ulimit -f` allows";
+    case EDQUOT: return "free some space, or write to another disk";
+    case EFBIG: return "the file would exceed the size that the file system or `ulimit -f` allows";
     case EMFILE:
-    case ENFILE:
-      return "too many files are open: see `ulimit -n`";
-    case EROFS:
-      return "the file system is mounted read-only: choose another folder";
-    default:
-      return {};
+    case ENFILE: return "too many files are open: see `ulimit -n`";
+    case EROFS: return "the file system is mounted read-only: choose another folder";
+    default: return {};
   }
 }
 
@@ -33,8 +28,7 @@ std::string_view advice(int number) {
 Error os_error(std::string_view doing, const std::filesystem::path& path, int number) {
   std::vector<std::string> notes;
   if (std::string_view text = advice(number); !text.empty()) notes.push_back(fmt::format("help: {}", text));
-  return Error(ErrorCode::kIo,
-               fmt::format("cannot {} '{}': {}", doing, path.string(), std::generic_category().message(number)),
+  return Error(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", doing, path.string(), std::generic_category().message(number)),
                std::move(notes));
 }
 
