@@ -1,3 +1,7 @@
-from sardonyx._sardonyx import version as _v
+"""Sardonyx: a native graph compiler for machine-learning models."""
 
-__version__ = _v()
+from sardonyx._error import Error
+from sardonyx._sardonyx import version as _version
+
+__all__ = ["Error"]
+__version__ = _version()

@@ -72,9 +72,11 @@ class JaxDialect final : public Dialect {
 
 }  // namespace
 
-void register_dialect() {
-  static const JaxDialect table(known_op_count());
-  sardonyx::register_dialect(table, static_cast<uint32_t>(table.ops().size()));
+uint32_t register_dialect(uint32_t first_id) {
+  static const JaxDialect table(first_id);
+  const auto count = static_cast<uint32_t>(table.ops().size());
+  sardonyx::register_dialect(table, count);
+  return count;
 }
 
 }  // namespace sardonyx::jax

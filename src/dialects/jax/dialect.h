@@ -7,7 +7,8 @@
 
 namespace sardonyx::jax {
 
-// Puts the table among the dialects of the process, its op ids after those that are known. To be called once.
-void register_dialect();
+// Puts the table among the dialects of the process; op ids begin at `first_id`, the number of ops registered before.
+// Returns the number of ops. To be called once, by register_all_dialects().
+uint32_t register_dialect(uint32_t first_id);
 
 }  // namespace sardonyx::jax
