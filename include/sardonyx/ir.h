@@ -157,6 +157,8 @@ enum NodeFlag : uint16_t {
 class Node {
  public:
   const Op& op() const { return *op_; }
+  // Another operator (or version of it) with the same operands and results; the node becomes unchecked.
+  void set_op(const Op& op);
   bool is(std::string_view op_name) const { return op_->name == op_name; }
   bool has(Trait t) const { return op_->has(t); }
   Graph* graph() const { return graph_; }  // null while detached
@@ -193,6 +195,8 @@ class Node {
   NodeExtra& edit_extra();  // of a node that is in a graph; see Model::edit_extra for detached ones
   // Makes `body` (from Model::new_graph) a nested graph of this node.
   void add_body(std::string_view name, Graph& body);
+  // Takes nested graph i back: it belongs to no node afterwards.
+  Graph& remove_body(size_t i);
 
   bool alive() const { return (flags_ & kAlive) != 0; }
   bool linked() const { return (flags_ & kLinked) != 0; }
@@ -409,6 +413,8 @@ class Model {
 
   // --- functions; the first added is the main one
   Function& add_function(std::string_view name);
+  // The same with a graph that belongs to nothing yet (from new_graph()) as its body.
+  Function& add_function(std::string_view name, Graph& body);
   std::span<const std::unique_ptr<Function>> functions() const { return functions_; }
   Function& main() const;  // throws kInternal when there is none
   Graph& graph() const { return main().graph(); }

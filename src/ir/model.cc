@@ -60,11 +60,14 @@ Graph& Model::new_graph(std::string_view name) {
   return g;
 }
 
-Function& Model::add_function(std::string_view name) {
+Function& Model::add_function(std::string_view name) { return add_function(name, new_graph(name)); }
+
+Function& Model::add_function(std::string_view name, Graph& body) {
+  SX_CHECK(body.model_ == this && body.parent_ == nullptr && body.function_ == nullptr, "a graph has one owner");
   Function& f = *functions_.emplace_back(std::make_unique<Function>());
   f.name = name;
-  f.graph_ = &new_graph(name);
-  f.graph_->function_ = &f;
+  f.graph_ = &body;
+  body.function_ = &f;
   return f;
 }
 
@@ -153,6 +156,23 @@ void Node::add_body(std::string_view name, Graph& body) {
   SX_CHECK(body.parent_ == nullptr && body.function_ == nullptr, "a graph has one owner");
   body.parent_ = this;
   body.model().edit_extra(*this).bodies.push_back({body.model().name(name), &body});
+}
+
+Graph& Node::remove_body(size_t i) {
+  SX_CHECK(i < bodies().size(), "nested graph index out of range");
+  Graph& body = *extra_->bodies[i].graph;
+  extra_->bodies.erase(extra_->bodies.begin() + static_cast<std::ptrdiff_t>(i));
+  body.parent_ = nullptr;
+  return body;
+}
+
+void Node::set_op(const Op& op) {
+  if (linked()) {
+    graph_->model().impl_->count_op(*op_, -1);
+    graph_->model().impl_->count_op(op, 1);
+  }
+  op_ = &op;
+  set_unchecked(true);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
