@@ -48,9 +48,7 @@ class DemoModel:
         """`inputs` with names turned into one scope of JAX's own symbolic dimensions, for `jax.make_jaxpr`."""
         scope = jax.export.SymbolicScope()
         return tuple(
-            jax.ShapeDtypeStruct(
-                jax.export.symbolic_shape(", ".join(map(str, s.shape)), scope=scope), s.dtype
-            )
+            jax.ShapeDtypeStruct(jax.export.symbolic_shape(", ".join(map(str, s.shape)), scope=scope), s.dtype)
             for s in self.inputs
         )
 
@@ -205,6 +203,4 @@ def by_name(name: str) -> DemoModel:
     for model in MODELS:
         if model.name == name:
             return model
-    raise KeyError(
-        f"no demonstration model {name!r}; there are {', '.join(m.name for m in MODELS)}"
-    )
+    raise KeyError(f"no demonstration model {name!r}; there are {', '.join(m.name for m in MODELS)}")

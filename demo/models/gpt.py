@@ -19,9 +19,7 @@ class DecoderBlock(nnx.Module):
         batch, time, features = x.shape
         q, k, v = jnp.split(self.qkv(x), 3, axis=-1)
         split = (batch, time, self.heads, features // self.heads)
-        y = jax.nn.dot_product_attention(
-            q.reshape(split), k.reshape(split), v.reshape(split), is_causal=True
-        )
+        y = jax.nn.dot_product_attention(q.reshape(split), k.reshape(split), v.reshape(split), is_causal=True)
         return self.out(y.reshape(batch, time, features))
 
     def __call__(self, x):

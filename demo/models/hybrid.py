@@ -18,9 +18,7 @@ class AttentionBlock(eqx.Module):
         self.norm1 = eqx.nn.LayerNorm(features)
         self.attention = eqx.nn.MultiheadAttention(heads, features, key=first)
         self.norm2 = eqx.nn.LayerNorm(features)
-        self.mlp = eqx.nn.MLP(
-            features, features, 4 * features, depth=1, activation=jax.nn.silu, key=second
-        )
+        self.mlp = eqx.nn.MLP(features, features, 4 * features, depth=1, activation=jax.nn.silu, key=second)
 
     def __call__(self, x):
         y = jax.vmap(self.norm1)(x)
@@ -37,9 +35,7 @@ class Hybrid(eqx.Module):
 
     def __init__(self, widths=(3, 64, 128, 256), depth: int = 4, classes: int = 100, *, key):
         keys = iter(jax.random.split(key, len(widths) + depth))
-        self.convs = [
-            eqx.nn.Conv2d(a, b, 3, padding=1, key=next(keys)) for a, b in pairwise(widths)
-        ]
+        self.convs = [eqx.nn.Conv2d(a, b, 3, padding=1, key=next(keys)) for a, b in pairwise(widths)]
         self.norms = [eqx.nn.GroupNorm(8, width) for width in widths[1:]]
         self.pool = eqx.nn.MaxPool2d(2, 2)
         self.blocks = [AttentionBlock(widths[-1], 8, key=next(keys)) for _ in range(depth)]

@@ -28,9 +28,7 @@ class Bottleneck(nnx.Module):
 
 
 class ResNet(nnx.Module):
-    def __init__(
-        self, depths=(3, 4, 6, 3), width: int = 64, classes: int = 1000, *, rngs: nnx.Rngs
-    ):
+    def __init__(self, depths=(3, 4, 6, 3), width: int = 64, classes: int = 1000, *, rngs: nnx.Rngs):
         self.stem = nnx.Conv(3, width, (7, 7), strides=(2, 2), use_bias=False, rngs=rngs)
         self.norm = nnx.BatchNorm(width, rngs=rngs)
         blocks, features = [], width

@@ -8,9 +8,7 @@ from flax import nnx
 class EncoderBlock(nnx.Module):
     def __init__(self, features: int, heads: int, hidden: int, *, rngs: nnx.Rngs):
         self.norm1 = nnx.LayerNorm(features, epsilon=1e-6, rngs=rngs)
-        self.attention = nnx.MultiHeadAttention(
-            num_heads=heads, in_features=features, decode=False, rngs=rngs
-        )
+        self.attention = nnx.MultiHeadAttention(num_heads=heads, in_features=features, decode=False, rngs=rngs)
         self.norm2 = nnx.LayerNorm(features, epsilon=1e-6, rngs=rngs)
         self.up = nnx.Linear(features, hidden, rngs=rngs)
         self.down = nnx.Linear(hidden, features, rngs=rngs)
@@ -34,14 +32,10 @@ class VisionTransformer(nnx.Module):
         rngs: nnx.Rngs,
     ):
         tokens = (image // patch) ** 2 + 1
-        self.patches = nnx.Conv(
-            3, features, (patch, patch), strides=(patch, patch), padding="VALID", rngs=rngs
-        )
+        self.patches = nnx.Conv(3, features, (patch, patch), strides=(patch, patch), padding="VALID", rngs=rngs)
         self.cls = nnx.Param(jnp.zeros((1, 1, features)))
         self.pos = nnx.Param(jnp.zeros((1, tokens, features)))
-        self.blocks = nnx.List(
-            [EncoderBlock(features, heads, hidden, rngs=rngs) for _ in range(depth)]
-        )
+        self.blocks = nnx.List([EncoderBlock(features, heads, hidden, rngs=rngs) for _ in range(depth)])
         self.norm = nnx.LayerNorm(features, epsilon=1e-6, rngs=rngs)
         self.head = nnx.Linear(features, classes, rngs=rngs)
 
