@@ -1,0 +1,119 @@
+"""Runs an exported model and holds it to JAX: shapes and dtypes exactly, integers to the bit, floats to their rounding."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+
+# How far a float result may lie from JAX's, as a share of the largest magnitude in that output. Both sides
+# round: a value goes through at most a handful of elementary functions, each good to about two units in
+# the last place (2**-24 for f32, 2**-11 for f16, 2**-8 for bf16, 2**-53 for f64), or through sums whose
+# order differs. A wrong formula, constant or axis is off by far more than this.
+TOLERANCE = {
+    np.dtype(np.float32): 4e-6,
+    np.dtype(np.float64): 1e-13,
+    np.dtype(np.float16): 2e-3,
+    np.dtype(jnp.bfloat16): 1.6e-2,
+}
+
+
+def outputs(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool = False) -> list[np.ndarray]:
+    """The model's results in onnxruntime, or in onnx's reference evaluator where onnxruntime lacks a kernel.
+
+    onnxruntime's CPU provider has no kernels for many legal pairs of operator and type (most of bfloat16, much of
+    float16 and the narrow integers). That is its limit and no fault of the model, which the reference
+    evaluator then judges instead. Its graph optimizations are off: the graph as written is what we test.
+    """
+    import onnxruntime as ort
+
+    feeds = {i.name: x for i, x in zip(model.graph.input, inputs, strict=True)}
+    bfloat = any(x.dtype == jnp.bfloat16 for x in inputs) or any(
+        o.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 for o in model.graph.output
+    )
+    if not bfloat:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        if not optimize:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        try:
+            session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            if "NOT_IMPLEMENTED" not in str(error):
+                raise
+        else:
+            return session.run(None, feeds)
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model).run(None, feeds)
+
+
+def compare(expected, found: list[np.ndarray], tolerance: float | None = None) -> None:
+    """Raises AssertionError with the output's number, what differs and by how much."""
+    expected = [np.asarray(leaf) for leaf in jax.tree.leaves(expected)]
+    assert len(found) == len(expected), f"{len(found)} results, JAX has {len(expected)}"
+    for n, (want, got) in enumerate(zip(expected, found, strict=True)):
+        got = np.asarray(got)
+        assert got.shape == want.shape, f"result {n}: shape {got.shape}, JAX has {want.shape}"
+        assert got.dtype == want.dtype, f"result {n}: {got.dtype}, JAX has {want.dtype}"
+        if not jnp.issubdtype(want.dtype, jnp.floating):
+            wrong = np.flatnonzero(got != want)
+            assert not wrong.size, f"result {n}: {wrong.size} of {want.size} differ, at {wrong[:3]}: " + _pairs(
+                got, want, wrong
+            )
+            continue
+        bound = tolerance if tolerance is not None else TOLERANCE[want.dtype]
+        a, b = got.astype(np.float64), want.astype(np.float64)
+        special = ~np.isfinite(b)
+        with np.errstate(invalid="ignore"):
+            same = np.where(np.isnan(b), np.isnan(a), a == b)
+            scale = np.max(np.abs(b[~special]), initial=0.0)
+            near = np.abs(a - b) <= bound * scale
+        wrong = np.flatnonzero(~np.where(special, same, near))
+        assert not wrong.size, (
+            f"result {n}: {wrong.size} of {want.size} differ by more than {bound:g} of {scale:g}, at {wrong[:3]}: "
+            + _pairs(got, want, wrong)
+        )
+
+
+def _pairs(got, want, where) -> str:
+    return ", ".join(f"{got.flat[i]!r} for {want.flat[i]!r}" for i in where[:3])
+
+
+def check_structure(model: onnx.ModelProto, static: bool, f64: bool) -> None:
+    """What every export promises about its own graph, whatever it computes."""
+    onnx.checker.check_model(model, full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(model)
+    for graph in _graphs(inferred.graph):
+        types = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.value_info, *graph.output)}
+        types |= {t.name: t.data_type for t in graph.initializer}
+        given = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+        results = {v.name for v in graph.output}
+        for node in graph.node:
+            if static:
+                assert node.op_type not in ("Shape", "Size"), f"{node.op_type} of a shape that is known: {node.name}"
+            if node.op_type == "Identity":
+                # Only where the format asks for one: an input, a constant or another result returned again,
+                # or, in a body, a value of the graph around it.
+                local = {o for n in graph.node for o in n.output}
+                source = node.input[0]
+                needed = node.output[0] in results and (source in given | results or source not in local)
+                assert needed, f"Identity without need: {node.output[0]}"
+            if node.op_type == "Cast":
+                before, after = types.get(node.input[0]), types.get(node.output[0])
+                assert before is None or before != after, f"Cast to the type it has: {node.output[0]}"
+        if not f64:
+            double = [name for name, t in types.items() if t == onnx.TensorProto.DOUBLE]
+            assert not double, f"f64 in an f32 export: {double}"
+
+
+def _graphs(graph: onnx.GraphProto):
+    stack = [graph]
+    while stack:
+        current = stack.pop()
+        yield current
+        for node in current.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    stack.append(attribute.g)
+                stack.extend(attribute.graphs)

@@ -1,0 +1,128 @@
+"""Where elements go: reshape, transpose, broadcast, concatenate, split, pad, slice, iota, and runtime sizes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .table import Arg, Table
+
+# A table: one case per line where it fits.
+# fmt: off
+
+TABLE = Table()
+add = TABLE.add
+
+add("broadcast_in_dim of a scalar", lambda x: lax.broadcast_in_dim(x, (3, 5), ()), "f32[]", covers="broadcast_in_dim")
+add("broadcast_in_dim of a row", lambda x: lax.broadcast_in_dim(x, (3, 5), (1,)), "f32[5]", covers="broadcast_in_dim")
+add("broadcast_in_dim of a column", lambda x: lax.broadcast_in_dim(x, (3, 5), (0,)), "f32[3]", covers="broadcast_in_dim")
+add("broadcast_in_dim stretches a one", lambda x: lax.broadcast_in_dim(x, (2, 7, 3, 5), (1, 3)), "f32[7,1]", covers="broadcast_in_dim")
+add("broadcast_in_dim to the batch", lambda x, y: jnp.broadcast_to(x, (*y.shape, 5)), "f32[5]", "f32[B,T]", covers="broadcast_in_dim")
+add("broadcast_in_dim bool", lambda x, y: jnp.broadcast_to(x, y.shape), "bool[7]", "f32[B,7]", covers="broadcast_in_dim")
+add("broadcast_in_dim i8", lambda x: lax.broadcast_in_dim(x, (3, 5), (1,)), "i8[5]", covers="broadcast_in_dim")
+add("full of the batch", lambda x: jnp.full((x.shape[0], 3), 2.5), "f32[B,7]", covers="broadcast_in_dim")
+add("zeros_like", lambda x: jnp.zeros_like(x) + x, "f32[B,7]", covers="broadcast_in_dim")
+add("ones of booleans", lambda x: jnp.ones(x.shape, bool), "f32[B,7]", covers="broadcast_in_dim")
+
+add("reshape merges", lambda x: x.reshape(6, 35), "f32[2,3,5,7]", covers="reshape")
+add("reshape splits", lambda x: x.reshape(2, 3, 5, 7), "f32[6,35]", covers="reshape")
+add("reshape drops and adds ones", lambda x: x.reshape(1, 15, 1), "f32[3,1,5]", covers="reshape")
+add("reshape to a scalar", lambda x: x.reshape(()), "f32[1,1]", covers="reshape")
+add("reshape from a scalar", lambda x: lax.reshape(x, (1, 1)), "f32[]", covers="reshape")
+add("reshape keeps the batch", lambda x: x.reshape(x.shape[0], -1), "f32[B,3,5]", covers="reshape")
+add("reshape merges batch and time", lambda x: x.reshape(-1, 5), "f32[B,T,5]", covers="reshape")
+add("reshape splits with two unknowns", lambda x: x.reshape(x.shape[0], x.shape[1], 3, 5), "f32[B,T,15]", covers="reshape")
+add("reshape of two unknowns and back", lambda x, y: x.reshape(y.shape[0], y.shape[1], 5), "f32[B*T,5]", "f32[B,T]", covers="reshape")
+add("reshape exchanges the unknowns", lambda x: x.reshape(x.shape[1], x.shape[0], 5), "f32[B,T,5]", covers="reshape")
+add("reshape i32", lambda x: x.reshape(3, -1), "i32[6,35]", covers="reshape")
+add("reshape bool", lambda x: x.reshape(3, -1), "bool[6,35]", covers="reshape")
+add("ravel", jnp.ravel, "f32[B,3,5]", covers="reshape")
+add("reshape of nothing", lambda x: x.reshape(3, 0), "f32[0,5]", covers="reshape")
+
+add("squeeze", lambda x: jnp.squeeze(x, (1, 3)), "f32[B,1,5,1]", covers="squeeze")
+add("squeeze to a scalar", lambda x: lax.squeeze(x, (0,)), "f32[1]", covers="squeeze")
+add("expand_dims", lambda x: lax.expand_dims(x, (0, 2)), "f32[B,5]", covers="broadcast_in_dim")
+add("newaxis", lambda x: x[:, None, :, None], "f32[B,5]", covers="broadcast_in_dim")
+for perm in ((1, 0, 2), (2, 0, 1), (2, 1, 0), (0, 2, 1)):
+    add(f"transpose {perm}", lambda x, p=perm: lax.transpose(x, p), "f32[B,3,5]", covers="transpose")
+add("transpose bool", lambda x: x.T, "bool[3,5]", covers="transpose")
+add("transpose i8", lambda x: x.T, "i8[3,5]", covers="transpose")
+add("moveaxis", lambda x: jnp.moveaxis(x, -1, 1), "f32[B,3,5,T]", covers="transpose")
+add("swapaxes with a reshape", lambda x: jnp.swapaxes(x.reshape(x.shape[0], x.shape[1], 3, 5), 1, 2), "f32[B,T,15]", covers="reshape transpose")
+
+add("concatenate", lambda x, y: lax.concatenate([x, y], 1), "f32[B,3]", "f32[B,5]", covers="concatenate")
+add("concatenate three", lambda x, y, z: jnp.concatenate([x, y, z]), "f32[2,7]", "f32[3,7]", "f32[5,7]", covers="concatenate")
+add("concatenate along the batch", lambda x, y: jnp.concatenate([x, y]), "f32[B,3]", "f32[2*B,3]", covers="concatenate")
+add("concatenate of booleans", lambda x, y: jnp.concatenate([x, y]), "bool[2]", "bool[3]", covers="concatenate")
+add("concatenate of u8", lambda x, y: jnp.concatenate([x, y]), "u8[2]", "u8[3]", covers="concatenate")
+add("concatenate with itself", lambda x: jnp.concatenate([x, x + 1, x], axis=-1), "f32[B,3]", covers="concatenate")
+add("stack", lambda x, y: jnp.stack([x, y], axis=1), "f32[B,3]", "f32[B,3]", covers="stack")
+add("stack in front", lambda x, y: jnp.stack([x, y, x]), "i32[3,5]", "i32[3,5]", covers="stack")
+add("unstack", lambda x: tuple(v * i for i, v in enumerate(jnp.unstack(x, axis=1))), "f32[B,3,5]", covers="unstack")
+add("split in sizes", lambda x: lax.split(x, (2, 5, 3), 1), "f32[B,10]", covers="split")
+add("split evenly", lambda x: jnp.split(x, 3, axis=-1), "f32[B,T,15]", covers="split")
+add("split of integers", lambda x: lax.split(x, (2, 5), 0), "i32[7,3]", covers="split")
+add("tile", lambda x: jnp.tile(x, (2, 3)), "f32[B,5]", covers="tile")
+add("tile with more axes", lambda x: jnp.tile(x, (2, 1, 3)), "f32[3,5]", covers="tile")
+add("repeat", lambda x: jnp.repeat(x, 3, axis=1), "f32[B,5]", covers="broadcast_in_dim")
+add("rev", lambda x: lax.rev(x, (1,)), "f32[B,5]", covers="rev")
+add("rev over two axes", lambda x: lax.rev(x, (0, 2)), "f32[B,3,5]", covers="rev")
+add("rev i8", lambda x: x[::-1], "i8[5]", covers="rev")
+add("rev bool", lambda x: x[::-1], "bool[5]", covers="rev")
+add("flip", lambda x: jnp.flip(x), "f32[B,T]", covers="rev")
+add("roll", lambda x: jnp.roll(x, 2, axis=1), "f32[B,7]", covers="concatenate")
+add("roll along time", lambda x: jnp.roll(x, 1, axis=1), "f32[B,T]", covers="concatenate")
+
+ZERO = np.float32(0)
+add("pad", lambda x: lax.pad(x, np.float32(1.5), ((0, 0, 0), (2, 3, 0))), "f32[B,5]", covers="pad")
+add("pad with a runtime value", lambda x, v: lax.pad(x, v, ((1, 2, 0), (2, 3, 0))), "f32[B,5]", "f32[]", covers="pad")
+add("pad negative", lambda x: lax.pad(x, ZERO, ((-1, 0, 0), (-2, -1, 0))), "f32[3,7]", covers="pad")
+add("pad negative one side only", lambda x: lax.pad(x, ZERO, ((0, 0, 0), (-2, 3, 0))), "f32[B,7]", covers="pad")
+add("pad interior", lambda x: lax.pad(x, np.float32(-1), ((0, 0, 2), (0, 0, 1))), "f32[3,5]", covers="pad")
+add("pad interior and edges", lambda x: lax.pad(x, np.float32(-1), ((1, 2, 1), (-1, 3, 2))), "f32[3,5]", covers="pad")
+add("pad interior of the batch", lambda x: lax.pad(x, ZERO, ((0, 0, 1), (0, 0, 0))), "f32[B,5]", covers="pad")
+add("pad interior negative edges", lambda x: lax.pad(x, ZERO, ((-1, -2, 3),)), "f32[5]", covers="pad")
+add("pad the batch", lambda x: lax.pad(x, ZERO, ((1, 2, 0), (0, 0, 0))), "f32[B,5]", covers="pad")
+add("pad integers", lambda x: lax.pad(x, np.int32(9), ((1, 2, 0), (0, 1, 0))), "i32[3,5]", covers="pad")
+add("pad booleans", lambda x: lax.pad(x, np.bool_(True), ((1, 2, 0),)), "bool[5]", covers="pad")
+add("pad f16", lambda x: lax.pad(x, np.float16(1), ((1, 2, 0),)), "f16[5]", covers="pad")
+add("jnp.pad reflect", lambda x: jnp.pad(x, ((0, 0), (2, 2)), mode="reflect"), "f32[B,7]", covers="concatenate")
+add("jnp.pad edge", lambda x: jnp.pad(x, ((0, 0), (2, 3)), mode="edge"), "f32[B,7]", covers="concatenate")
+
+add("slice", lambda x: lax.slice(x, (1, 2), (3, 6)), "f32[5,7]", covers="slice")
+add("slice with strides", lambda x: lax.slice(x, (0, 1), (5, 7), (2, 3)), "f32[5,7]", covers="slice")
+add("slice keeps the batch", lambda x: x[:, 1:4], "f32[B,7]", covers="gather")
+add("slice of the last axis", lambda x: lax.slice_in_dim(x, 1, 4, axis=1), "f32[B,7]", covers="slice")
+add("slice all but the last step", lambda x: x[:, :-1], "f32[B,T+1]", covers="gather")
+add("lax.slice all but the last step", lambda x: lax.slice_in_dim(x, 0, x.shape[1] - 1, axis=1), "f32[B,T+1]", covers="slice")
+add("slice the last step", lambda x: x[:, -1], "f32[B,T,5]", covers="gather dim_as_value")
+add("slice of every second", lambda x: x[:, ::2], "f32[B,2*T]", covers="gather")
+add("lax.slice of every second", lambda x: lax.slice_in_dim(x, 0, x.shape[1], 2, axis=1), "f32[B,2*T]", covers="slice")
+add("slice backwards", lambda x: x[:, 5:1:-2], "f32[B,7]", covers="rev gather")
+add("slice bool", lambda x: x[1:4], "bool[7]", covers="slice")
+add("slice i16", lambda x: x[1:4], "i16[7]", covers="slice")
+add("slice to nothing", lambda x: x[:, 3:3], "f32[2,7]", covers="slice")
+
+add("iota", lambda x: lax.iota(jnp.int32, 7) + x, "i32[]", covers="iota")
+add("iota f32", lambda x: lax.broadcasted_iota(jnp.float32, (3, 5), 1) * x, "f32[]", covers="iota")
+add("iota of the first axis", lambda x: lax.broadcasted_iota(jnp.int32, (3, 5), 0) + x, "i32[]", covers="iota")
+add("iota u8", lambda x: lax.iota(jnp.uint8, 7) + x, "u8[]", covers="iota")
+add("arange of the batch", lambda x: jnp.arange(x.shape[0]), "f32[B,3]", covers="iota")
+add("arange of two dims", lambda x: jnp.arange(x.shape[0] * x.shape[1], dtype=jnp.float32), "f32[B,T]", covers="iota")
+add("broadcasted_iota of the batch", lambda x: lax.broadcasted_iota(jnp.int32, x.shape, 1), "f32[B,T]", covers="iota")
+add("eye", lambda x: jnp.eye(5) + x, "f32[5,5]", covers="iota")
+add("tril", jnp.tril, "f32[B,5,7]", covers="select_n iota")
+add("triu with an offset", lambda x: jnp.triu(x, 2), "f32[B,5,7]", covers="select_n iota")
+add("causal mask", lambda x: jnp.where(jnp.tril(jnp.ones((x.shape[1],) * 2, bool)), x @ x.swapaxes(1, 2), -jnp.inf),
+    Arg("f32[B,T,5]"), covers="select_n iota dot_general")
+add("linspace", lambda x: jnp.linspace(0.0, 1.0, 11) * x, "f32[]", covers="mul")
+add("meshgrid", lambda x, y: jnp.meshgrid(x, y), "f32[B]", "f32[T]", covers="broadcast_in_dim")
+add("one_hot", lambda i: jax.nn.one_hot(i, 7), Arg("i32[B,T]", 0, 7), covers="eq")
+
+# A size as a number: dim_as_value and arithmetic on it.
+add("size as a number", lambda x: x / x.shape[0], "f32[B,3]", covers="dim_as_value")
+add("mean over the batch", lambda x: jnp.mean(x, axis=0), "f32[B,3]", covers="reduce_sum dim_as_value")
+add("a product of sizes", lambda x: jnp.sum(x) / (x.shape[0] * x.shape[1] + 1), "f32[B,T]", covers="dim_as_value")
+add("size as an integer", lambda x: jnp.asarray(x.shape[0] * 2 + 1), "f32[B,3]", covers="dim_as_value")
+add("a floordiv of a size", lambda x: jnp.asarray(x.shape[0] // 2), "f32[B,3]", covers="dim_as_value")
+add("reshape by half the size", lambda x: x.reshape(x.shape[0] // 2, 2, 3), "f32[2*B,3]", covers="reshape")
