@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sardonyx/infer.h"
@@ -36,7 +37,8 @@ class Builder {
   Node& node(std::string_view name, std::span<Value* const> inputs, size_t num_results, AttrInit attrs = {},
              std::string_view domain = {}, std::span<const Body> bodies = {});
 
-  // Constants: initializers of the graph (or Constant nodes inside ONNX functions). Equal small ones (<= 1 KiB) are one value per graph.
+  // Constants: initializers of the graph (or Constant nodes inside ONNX functions). Equal small ones (<= 1 KiB)
+  // without a name are one value per graph.
   Value* constant(TensorPtr payload, std::string_view name = {});
   Value* i64(int64_t v);                            // i64[]
   Value* i64s(std::span<const int64_t> v);          // i64[n]
@@ -45,11 +47,23 @@ class Builder {
   Value* scalar_int(DType dtype, int64_t v);        // dtype[] for integers and bool, exact for 64 bits
   Value* full(DType dtype, std::vector<int64_t> shape, double v);  // a lazy splat
 
+  // A node of exactly this operator version; what all the others end in. Throws as they do.
+  Node& make(const Op& op, std::span<Value* const> inputs, size_t num_results, AttrInit attrs, std::span<const Body> bodies = {});
+
  protected:
+  // A Constant node at the insertion point.
+  Value* constant_node(TensorPtr payload, std::string_view name = {});
+  // Whether constants must be nodes here: ONNX functions have no initializers.
+  bool constants_are_nodes() const;
+
   Graph* graph_;
   ValueFacts* facts_;
   Node* before_ = nullptr;
   uint32_t provenance_ = 0;
+
+ private:
+  std::unordered_multimap<uint64_t, Value*> small_constants_;  // by hash of the payload
+  size_t constants_seen_ = 0;                                  // of the graph's initializers, those that are in the table
 };
 
 }  // namespace sardonyx

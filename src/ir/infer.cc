@@ -1,0 +1,583 @@
+#include "sardonyx/infer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sardonyx/error.h"
+
+namespace sardonyx {
+
+// A call of a local function: where references to attributes lead.
+struct CallFrame {
+  const Node* call = nullptr;         // null: the body is typed for no call in particular
+  const Function* function = nullptr;
+  const CallFrame* outer = nullptr;   // the frame that the call itself is in
+  size_t depth = 0;
+};
+
+namespace {
+
+constexpr size_t kMaxElements = 64;
+constexpr size_t kMaxCallDepth = 200;
+
+// Thrown by a rule that needs an attribute whose value only a call would tell: no error, the results stay unknown.
+struct UnknownAttribute {};
+
+// The element type of a tensor, or of what a sequence or optional holds, and how it is wrapped.
+struct Wrapped {
+  enum Kind : uint8_t { kUnknown, kTensor, kSequence, kOptional, kOther } kind = kUnknown;
+  DType dtype = DType::kUndefined;
+  friend bool operator==(Wrapped, Wrapped) = default;
+};
+
+Wrapped wrapped(const Type* t) {
+  if (t == nullptr) return {};
+  switch (t->kind()) {
+    case TypeKind::kTensor: return {Wrapped::kTensor, t->dtype()};
+    case TypeKind::kSequence: {
+      const Type* e = t->element();
+      if (e == nullptr) return {Wrapped::kSequence, DType::kUndefined};
+      return e->is_tensor() ? Wrapped{Wrapped::kSequence, e->dtype()} : Wrapped{Wrapped::kOther, DType::kUndefined};
+    }
+    case TypeKind::kOptional: {
+      const Type* e = t->element();
+      if (e != nullptr && e->kind() == TypeKind::kSequence) e = e->element();
+      return {Wrapped::kOptional, e != nullptr && e->is_tensor() ? e->dtype() : DType::kUndefined};
+    }
+    default: return {Wrapped::kOther, DType::kUndefined};
+  }
+}
+
+bool allowed(const TypeSet& set, Wrapped w) {
+  uint64_t bits = 0;
+  switch (w.kind) {
+    case Wrapped::kUnknown: return true;
+    case Wrapped::kTensor: bits = set.tensor; break;
+    case Wrapped::kSequence: bits = set.sequence; break;
+    case Wrapped::kOptional: bits = set.optional; break;
+    case Wrapped::kOther: return set.any;
+  }
+  if (set.any) return true;
+  if (w.dtype == DType::kUndefined) return bits != 0;
+  return static_cast<int>(w.dtype) < 64 && (bits >> static_cast<int>(w.dtype) & 1) != 0;
+}
+
+std::string list_of(const TypeSet& set) {
+  std::string text;
+  const auto add = [&](uint64_t bits, std::string_view before, std::string_view after) {
+    for (int i = 0; i < 64; ++i) {
+      if ((bits >> i & 1) == 0 || to_string(static_cast<DType>(i)).empty()) continue;
+      if (!text.empty()) text += ' ';
+      text += fmt::format("{}{}{}", before, to_string(static_cast<DType>(i)), after);
+    }
+  };
+  add(set.tensor, "", "");
+  add(set.sequence, "seq(", ")");
+  add(set.optional, "optional(", ")");
+  return text;
+}
+
+const Slot& slot_at(std::span<const Slot> slots, size_t i) { return slots[std::min(i, slots.size() - 1)]; }
+
+// What the type variables of an operator stand for at one node.
+class Bindings {
+ public:
+  struct Entry {
+    std::string_view variable;
+    Wrapped what;
+    size_t operand;
+  };
+  const Entry* find(std::string_view variable) const {
+    for (size_t i = 0; i < count_; ++i) {
+      if (entries_[i].variable == variable) return &entries_[i];
+    }
+    return nullptr;
+  }
+  void add(std::string_view variable, Wrapped what, size_t operand) {
+    if (count_ < std::size(entries_)) entries_[count_++] = {variable, what, operand};
+  }
+
+ private:
+  Entry entries_[16];
+  size_t count_ = 0;
+};
+
+void check_counts(InferContext& c) {
+  const Op& op = c.op();
+  const Node& n = c.node();
+  const auto outside = [](size_t count, int least, int most) {
+    return count < static_cast<size_t>(least) || (most >= 0 && count > static_cast<size_t>(most));
+  };
+  const auto bounds = [](int least, int most) {
+    if (most < 0) return fmt::format("at least {}", least);
+    return least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
+  };
+  if (outside(n.num_inputs(), op.min_inputs, op.max_inputs)) {
+    c.fail(fmt::format("takes {} operands, not {}", bounds(op.min_inputs, op.max_inputs), n.num_inputs()));
+  }
+  if (outside(n.num_results(), op.min_outputs, op.max_outputs)) {
+    c.fail(fmt::format("has {} results, not {}", bounds(op.min_outputs, op.max_outputs), n.num_results()));
+  }
+}
+
+bool kind_fits(const Attr& a, AttrKind kind) {
+  if (a.get<RefAttr>() || a.get<OpaqueAttr>()) return true;
+  // An empty list has no element to tell its kind by.
+  const auto empty_list = [&] {
+    const auto* i = a.get<Attr::Ints>();
+    const auto* f = a.get<Attr::Floats>();
+    const auto* s = a.get<Attr::Strings>();
+    return (i && i->empty()) || (f && f->empty()) || (s && s->empty());
+  };
+  switch (kind) {
+    case AttrKind::kInt: return a.get<int64_t>() || a.get<bool>();
+    case AttrKind::kFloat: return a.get<double>();
+    case AttrKind::kString: return a.get<std::string>();
+    case AttrKind::kTensor: return a.get<TensorPtr>();
+    case AttrKind::kInts: return a.get<Attr::Ints>() || empty_list();
+    case AttrKind::kFloats: return a.get<Attr::Floats>() || empty_list();
+    case AttrKind::kStrings: return a.get<Attr::Strings>() || empty_list();
+    default: return true;
+  }
+}
+
+std::string_view describe(AttrKind kind) {
+  switch (kind) {
+    case AttrKind::kInt: return "an integer";
+    case AttrKind::kFloat: return "a float";
+    case AttrKind::kString: return "a string";
+    case AttrKind::kTensor: return "a tensor";
+    case AttrKind::kInts: return "a list of integers";
+    case AttrKind::kFloats: return "a list of floats";
+    case AttrKind::kStrings: return "a list of strings";
+    default: return "of another kind";
+  }
+}
+
+void check_attrs(InferContext& c) {
+  const Node& n = c.node();
+  for (const AttrSpec& spec : c.op().attrs) {
+    if (!spec.required && n.attrs().empty()) continue;
+    const Attr* a = n.attr(spec.name);
+    if (a == nullptr) {
+      if (!spec.required) continue;
+      const bool is_body = spec.kind == AttrKind::kGraph || spec.kind == AttrKind::kGraphs;
+      if (is_body && n.body(spec.name) != nullptr) continue;
+      c.fail(fmt::format("needs the attribute '{}'", spec.name));
+    } else if (!kind_fits(*a, spec.kind)) {
+      c.fail(fmt::format("attribute '{}' must be {}, not {}", spec.name, describe(spec.kind), to_string(*a, c.types())));
+    }
+  }
+}
+
+void check_operands(InferContext& c, Bindings& bindings) {
+  const Op& op = c.op();
+  const Node& n = c.node();
+  if (op.inputs.empty()) return;
+  for (size_t i = 0; i < n.num_inputs(); ++i) {
+    const Slot& slot = slot_at(op.inputs, i);
+    const Value* v = n.input(i);
+    if (v == nullptr) {
+      if (slot.arity == Arity::kSingle) c.fail(fmt::format("operand {} ({}) is required", i, slot.name));
+      continue;
+    }
+    const Wrapped w = wrapped(v->type());
+    if (w.kind == Wrapped::kUnknown) continue;
+    if (!allowed(slot.types, w)) {
+      c.fail(fmt::format("operand {} ({}) is {}", i, slot.name, c.show(v->type())), {"it must be one of: " + list_of(slot.types)});
+    }
+    if (slot.type_var.empty() || (slot.arity == Arity::kVariadic && !slot.homogeneous)) continue;
+    if (const auto* bound = bindings.find(slot.type_var)) {
+      const bool unsure = w.dtype == DType::kUndefined || bound->what.dtype == DType::kUndefined;
+      if (!(bound->what == w) && !unsure && w.kind != Wrapped::kOther) {
+        c.fail(fmt::format("operands {} ({}) and {} ({}) must have the same element type", bound->operand,
+                           c.show(c.input(bound->operand)), i, c.show(v->type())));
+      }
+    } else {
+      bindings.add(slot.type_var, w, i);
+    }
+  }
+}
+
+// Element types that follow from the slots, for results that the rule said nothing about.
+void complete_results(InferContext& c, const Bindings& bindings) {
+  const Op& op = c.op();
+  if (op.outputs.empty()) return;
+  for (size_t i = 0; i < c.num_results(); ++i) {
+    if (c.node().result(i)->type() != nullptr) continue;
+    const Slot& slot = slot_at(op.outputs, i);
+    if (slot.types.any || slot.types.sequence != 0 || slot.types.optional != 0) {
+      // Identity and the like: the variable tells whether it is a tensor.
+      const auto* bound = slot.type_var.empty() ? nullptr : bindings.find(slot.type_var);
+      if (bound != nullptr && bound->what.kind == Wrapped::kTensor) c.set_unranked(i, bound->what.dtype);
+      continue;
+    }
+    if (slot.arity == Arity::kVariadic && !slot.homogeneous) continue;
+    if (!slot.type_var.empty()) {
+      if (const auto* bound = bindings.find(slot.type_var)) {
+        if (bound->what.kind == Wrapped::kTensor) c.set_unranked(i, bound->what.dtype);
+        continue;
+      }
+    }
+    const uint64_t bits = slot.types.tensor;
+    if (bits != 0 && (bits & (bits - 1)) == 0) {
+      int number = 0;
+      while ((bits >> number & 1) == 0) ++number;
+      c.set_unranked(i, static_cast<DType>(number));
+    }
+  }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Facts and contexts
+
+const SymbolicValue* ValueFacts::find(const Value& v) const {
+  const auto at = facts_.find(&v);
+  return at == facts_.end() ? nullptr : &at->second;
+}
+
+void ValueFacts::set(const Value& v, SymbolicValue s) { facts_.insert_or_assign(&v, std::move(s)); }
+
+void ValueFacts::erase(const Value& v) {
+  if (!facts_.empty()) facts_.erase(&v);
+}
+
+std::optional<SymbolicValue> InferContext::value(size_t i) const {
+  const Value* v = node_.input(i);
+  if (v == nullptr) return std::nullopt;
+  if (const TensorPtr& payload = v->constant()) {
+    if (payload->rank() > 1 || payload->size() > static_cast<int64_t>(kMaxElements)) return std::nullopt;
+    const auto ints = payload->to_ints(kMaxElements);
+    if (!ints) return std::nullopt;
+    SymbolicValue s;
+    s.scalar = payload->rank() == 0;
+    constexpr int64_t kBound = int64_t{1} << 60;
+    for (int64_t x : *ints) s.elements.push_back(x > -kBound && x < kBound ? Dim::of(x) : dims().fresh_unknown());
+    return s;
+  }
+  if (const SymbolicValue* s = facts_.find(*v)) return *s;
+  return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> InferContext::ints(size_t i) const {
+  const Value* v = node_.input(i);
+  if (v == nullptr) return std::nullopt;
+  if (const TensorPtr& payload = v->constant()) return payload->to_ints();
+  const SymbolicValue* s = facts_.find(*v);
+  if (s == nullptr) return std::nullopt;
+  std::vector<int64_t> out;
+  for (Dim d : s->elements) {
+    if (!d.is_int()) return std::nullopt;
+    out.push_back(d.value());
+  }
+  return out;
+}
+
+const Attr* InferContext::attr(std::string_view name) const {
+  const Attr* a = node_.attr(name);
+  for (const CallFrame* frame = facts_.frame_; a != nullptr;) {
+    const RefAttr* ref = a->get<RefAttr>();
+    if (ref == nullptr) return a;
+    if (frame == nullptr || frame->call == nullptr) throw UnknownAttribute();
+    a = frame->call->attr(ref->name);
+    if (a == nullptr) {
+      for (const NamedAttr& d : frame->function->default_attributes) {
+        if (d.name == ref->name) return &d.value;
+      }
+    }
+    frame = frame->outer;
+  }
+  return a;
+}
+
+namespace {
+
+const AttrSpec* spec_with_default(const Op& op, std::string_view name) {
+  for (const AttrSpec& s : op.attrs) {
+    if (s.name == name) return s.has_default ? &s : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<int64_t> InferContext::attr_int(std::string_view name) const {
+  if (const Attr* a = attr(name)) {
+    if (const auto* i = a->get<int64_t>()) return *i;
+    if (const auto* b = a->get<bool>()) return *b ? 1 : 0;
+    fail(fmt::format("attribute '{}' must be an integer, not {}", name, to_string(*a, types())));
+  }
+  const AttrSpec* s = spec_with_default(op(), name);
+  return s ? std::optional(s->default_int) : std::nullopt;
+}
+
+std::optional<double> InferContext::attr_float(std::string_view name) const {
+  if (const Attr* a = attr(name)) {
+    if (const auto* f = a->get<double>()) return *f;
+    fail(fmt::format("attribute '{}' must be a float, not {}", name, to_string(*a, types())));
+  }
+  const AttrSpec* s = spec_with_default(op(), name);
+  return s ? std::optional(s->default_float) : std::nullopt;
+}
+
+std::optional<std::string> InferContext::attr_string(std::string_view name) const {
+  if (const Attr* a = attr(name)) {
+    if (const auto* text = a->get<std::string>()) return *text;
+    fail(fmt::format("attribute '{}' must be a string, not {}", name, to_string(*a, types())));
+  }
+  const AttrSpec* s = spec_with_default(op(), name);
+  return s ? std::optional(std::string(s->default_string)) : std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> InferContext::attr_ints(std::string_view name) const {
+  if (const Attr* a = attr(name)) {
+    if (const auto* list = a->get<Attr::Ints>()) return *list;
+    if (const auto* none = a->get<Attr::Floats>(); none && none->empty()) return std::vector<int64_t>();
+    if (const auto* none = a->get<Attr::Strings>(); none && none->empty()) return std::vector<int64_t>();
+    fail(fmt::format("attribute '{}' must be a list of integers, not {}", name, to_string(*a, types())));
+  }
+  const AttrSpec* s = spec_with_default(op(), name);
+  return s ? std::optional(std::vector<int64_t>(s->default_ints.begin(), s->default_ints.end())) : std::nullopt;
+}
+
+void InferContext::set(size_t i, const Type* t) {
+  if (i >= num_results() || t == nullptr) return;
+  Value& v = *node_.result(i);
+  if (v.type() == nullptr) {
+    v.set_type(types().freshen(t));
+    return;
+  }
+  if (v.type() == t) return;
+  const Type* both = types().meet(v.type(), t);
+  if (both == nullptr) {
+    fail(fmt::format("result {} is {}, but was said to be {}", i, show(t), show(v.type())));
+  }
+  v.set_type(types().freshen(both));
+}
+
+void InferContext::set_value(size_t i, SymbolicValue v) {
+  if (i >= num_results() || v.elements.size() > kMaxElements) return;
+  facts_.set(*node_.result(i), std::move(v));
+}
+
+void InferContext::fail(std::string message, std::vector<std::string> notes) const {
+  std::string operands;
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    if (i != 0) operands += ", ";
+    operands += has_input(i) ? show(input(i)) : "_";
+    if (i == 15 && num_inputs() > 17) {
+      operands += fmt::format(", ... ({} in all)", num_inputs());
+      break;
+    }
+  }
+  notes.push_back(fmt::format("at {}-{} '{}' ({})", op().name, op().since_version, node_.name().view(), operands));
+  throw Error(ErrorCode::kInvalidModel, fmt::format("{}: {}", op().name, message), std::move(notes));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bodies, calls and models
+
+// What goes on while many nodes are typed: errors are collected or passed on.
+class InferRun {
+ public:
+  InferRun(ValueFacts& facts, bool tolerant) : facts_(facts), tolerant_(tolerant), outer_(facts.run_) { facts.run_ = this; }
+  ~InferRun() { facts_.run_ = outer_; }
+  InferRun(const InferRun&) = delete;
+  InferRun& operator=(const InferRun&) = delete;
+
+  static void body(Graph& g, std::span<const Type* const> inputs, ValueFacts& facts);
+  static void call(Node& n, Function& f, ValueFacts& facts);
+  static bool types_for(Graph& g, ValueFacts& facts, bool only_unchecked);
+  static void forget(Graph& g, ValueFacts& facts);
+  static void declare(Graph& g);
+  void report(Node& n, const Error& e);
+  static void graph(Graph& g, ValueFacts& facts, bool only_unchecked);
+
+  std::vector<std::string> messages;
+  std::vector<const Function*> typed_functions;
+
+ private:
+  ValueFacts& facts_;
+  bool tolerant_;
+  InferRun* outer_;
+};
+
+void InferRun::report(Node& n, const Error& e) {
+  n.set_unchecked(true);
+  if (!tolerant_) throw e;
+  messages.push_back(e.what());
+}
+
+// Takes what the file declares of values: it may say more than inference finds.
+void InferRun::declare(Graph& g) {
+  Types& types = g.model().types();
+  const auto meet = [&](Value& v, const Type* declared) {
+    if (declared == nullptr) return;
+    if (v.type() == nullptr) {
+      v.set_type(types.freshen(declared));
+    } else if (v.type() != declared) {
+      if (const Type* both = types.meet(v.type(), declared)) v.set_type(types.freshen(both));
+    }
+  };
+  for (const Port& p : g.inputs()) meet(*p.value, p.declared);
+  for (const Port& p : g.outputs()) {
+    if (Value* v = p.use->value; v != nullptr && v->graph() == &g && v->kind() == ValueKind::kResult) meet(*v, p.declared);
+  }
+  for (const auto& [v, info] : g.value_info) meet(*const_cast<Value*>(v), info.declared);
+}
+
+// Forgets what rules found: results of operators that have a rule, in this graph and the ones inside.
+void InferRun::forget(Graph& g, ValueFacts& facts) {
+  std::vector<Graph*> stack{&g};
+  while (!stack.empty()) {
+    Graph& at = *stack.back();
+    stack.pop_back();
+    for (Node& n : at.nodes()) {
+      for (const Body& b : n.bodies()) stack.push_back(b.graph);
+      const bool derived = n.op().infer != nullptr && !n.has(Trait::kConstant);
+      if (!derived && n.op().known) continue;
+      if (!derived && g.model().find_function(n.op().domain, n.op().name) == nullptr) continue;
+      n.set_unchecked(true);
+      for (Value& v : n.results()) {
+        v.set_type(nullptr);
+        facts.erase(v);
+      }
+    }
+  }
+}
+
+void InferRun::graph(Graph& g, ValueFacts& facts, bool only_unchecked) {
+  InferRun* run = facts.run_;
+  for (Node& n : g.nodes()) {
+    if (only_unchecked && !n.unchecked()) continue;
+    if (run == nullptr) {
+      infer_node(n, facts);
+      continue;
+    }
+    try {
+      infer_node(n, facts);
+    } catch (const Error& e) {
+      run->report(n, e);
+    }
+  }
+}
+
+void InferRun::body(Graph& g, std::span<const Type* const> inputs, ValueFacts& facts) {
+  bool same = true;
+  for (size_t i = 0; i < inputs.size() && i < g.inputs().size(); ++i) {
+    Value& v = *g.input(i);
+    if (inputs[i] == nullptr || v.type() == inputs[i]) continue;
+    same = false;
+    v.set_type(inputs[i]);
+  }
+  if (!same) forget(g, facts);
+  declare(g);
+  graph(g, facts, /*only_unchecked=*/true);
+}
+
+void InferContext::infer_body(Graph& body, std::span<const Type* const> inputs) const { InferRun::body(body, inputs, facts_); }
+
+// A local function has one body and any number of calls: the body is typed for this call, the results are copied out. What stays
+// on the body's values is what holds for every call.
+void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
+  const size_t depth = facts.frame_ ? facts.frame_->depth + 1 : 0;
+  if (depth > kMaxCallDepth) throw Error(ErrorCode::kInvalidModel, fmt::format("calls of function '{}' nest too deeply", f.name));
+  Graph& g = f.graph();
+  InferContext c(n, facts, 0);
+  if (n.num_inputs() > g.inputs().size() || n.num_results() > g.outputs().size()) {
+    c.fail(fmt::format("function '{}' has {} inputs and {} results", f.name, g.inputs().size(), g.outputs().size()));
+  }
+  for (const CallFrame* at = facts.frame_; at != nullptr; at = at->outer) {
+    if (at->function == &f) c.fail(fmt::format("function '{}' calls itself", f.name));
+  }
+
+  bool again = false;
+  std::vector<std::pair<Value*, const Type*>> before;
+  if (facts.run_ != nullptr) {
+    auto& typed = facts.run_->typed_functions;
+    again = std::find(typed.begin(), typed.end(), &f) != typed.end();
+    if (!again) typed.push_back(&f);
+  }
+  std::vector<Graph*> stack{&g};
+  while (again && !stack.empty()) {
+    Graph& at = *stack.back();
+    stack.pop_back();
+    for (const Port& p : at.inputs()) before.emplace_back(p.value, p.value->type());
+    for (Node& inner : at.nodes()) {
+      for (const Body& b : inner.bodies()) stack.push_back(b.graph);
+      for (Value& v : inner.results()) before.emplace_back(&v, v.type());
+    }
+  }
+
+  const CallFrame frame{&n, &f, facts.frame_, depth};
+  struct Restore {
+    ValueFacts& facts;
+    const CallFrame*& slot;
+    const CallFrame* old;
+    ~Restore() { slot = old; }
+  } restore{facts, facts.frame_, facts.frame_};
+  facts.frame_ = &frame;
+  forget(g, facts);
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    Value& v = *g.input(i);
+    const Type* t = n.input(i) ? n.input(i)->type() : nullptr;
+    v.set_type(t);
+    facts.erase(v);
+    restore.slot = restore.old;
+    if (auto known = c.value(i)) facts.set(v, std::move(*known));
+    restore.slot = &frame;
+  }
+  declare(g);
+  graph(g, facts, /*only_unchecked=*/false);
+  restore.slot = restore.old;
+  for (size_t i = 0; i < n.num_results(); ++i) {
+    const Value* out = g.output(i);
+    if (out == nullptr) continue;
+    c.set(i, out->type());
+    if (const SymbolicValue* known = facts.find(*out)) c.set_value(i, *known);
+  }
+  Types& types = n.model().types();
+  for (const auto& [v, old] : before) v->set_type(types.join(v->type(), old));
+}
+
+void infer_node(Node& n, ValueFacts& facts) {
+  const Op& op = n.op();
+  InferContext c(n, facts, op.since_version);
+  if (!op.known) {
+    const std::string_view overload = n.extra() ? std::string_view(n.extra()->overload) : std::string_view();
+    if (Function* f = n.model().find_function(op.domain, op.name, overload)) InferRun::call(n, *f, facts);
+    n.set_unchecked(false);
+    return;
+  }
+  check_counts(c);
+  check_attrs(c);
+  Bindings bindings;
+  check_operands(c, bindings);
+  if (op.infer != nullptr) {
+    try {
+      op.infer(c);
+    } catch (const UnknownAttribute&) {
+    }
+  }
+  complete_results(c, bindings);
+  n.set_unchecked(false);
+}
+
+std::vector<std::string> infer_model(Model& m, ValueFacts& facts, bool tolerant) {
+  InferRun run(facts, tolerant);
+  Graph& main = m.graph();
+  InferRun::declare(main);
+  InferRun::graph(main, facts, /*only_unchecked=*/false);
+  for (const auto& f : m.functions()) {
+    if (f.get() == &m.main()) continue;
+    if (std::find(run.typed_functions.begin(), run.typed_functions.end(), f.get()) != run.typed_functions.end()) continue;
+    InferRun::declare(f->graph());
+    InferRun::graph(f->graph(), facts, /*only_unchecked=*/false);
+  }
+  return std::move(run.messages);
+}
+
+}  // namespace sardonyx
