@@ -10,7 +10,7 @@ void register_all_dialects();
 // onnx comes first: its ids are constants of its table and begin at 0.
 void register_all_dialects() {
   register_dialect(onnx::dialect(), onnx::kOpCount);
-  jax::register_dialect();
+  jax::register_dialect(onnx::kOpCount);
 }
 
 }  // namespace sardonyx

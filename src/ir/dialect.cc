@@ -16,16 +16,8 @@ namespace {
 std::array<const Dialect*, 3> g_dialects{};
 uint32_t g_op_count = 0;
 std::once_flag g_once;
-thread_local bool t_registering = false;  // dialects ask for known_op_count() while they register
 
-void ensure_registered() {
-  if (t_registering) return;
-  std::call_once(g_once, [] {
-    t_registering = true;
-    register_all_dialects();
-    t_registering = false;
-  });
-}
+void ensure_registered() { std::call_once(g_once, register_all_dialects); }
 
 }  // namespace
 
