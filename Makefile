@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test test-all lint format bench asan tsan clean
+.PHONY: help setup build demo test test-all fresh-check lint format bench asan tsan clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -25,6 +25,9 @@ test: build  ## lint and all tests that run in minutes
 
 test-all: build  ## every test there is
 	@$(PY) scripts/check.py test-all
+
+fresh-check:  ## `make test` of what is committed, in a new Debian 12 (needs root)
+	@scripts/fresh_check.sh test
 
 lint: build  ## format, clang-tidy (changed files; TIDY=all for all of them), ruff
 	@$(PY) scripts/check.py lint
