@@ -20,7 +20,7 @@ def installed(tmp_path_factory):
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     # Build tools and numpy come from this environment: what is tested is the wheel, not the network. Compiler and
     # flags are those of the release build, so that ccache knows most objects.
-    flags = ["--no-deps", "--no-build-isolation", "-Ccmake.define.SARDONYX_WERROR=ON"]
+    flags = ["--no-deps", "--no-build-isolation", "--config-settings=cmake.define.SARDONYX_WERROR=ON"]
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", *flags, "-w", tmp, ROOT],
         check=True, env={"CXX": "c++"} | env,
