@@ -40,11 +40,11 @@ class Builder {
   // Constants: initializers of the graph (or Constant nodes inside ONNX functions). Equal small ones (<= 1 KiB)
   // without a name are one value per graph.
   Value* constant(TensorPtr payload, std::string_view name = {});
-  Value* i64(int64_t v);                            // i64[]
-  Value* i64s(std::span<const int64_t> v);          // i64[n]
+  Value* i64(int64_t v);                    // i64[]
+  Value* i64s(std::span<const int64_t> v);  // i64[n]
   Value* i64s(std::initializer_list<int64_t> v) { return i64s(std::span<const int64_t>(v.begin(), v.size())); }
-  Value* scalar(DType dtype, double v);             // dtype[]; v rounded to dtype
-  Value* scalar_int(DType dtype, int64_t v);        // dtype[] for integers and bool, exact for 64 bits
+  Value* scalar(DType dtype, double v);                            // dtype[]; v rounded to dtype
+  Value* scalar_int(DType dtype, int64_t v);                       // dtype[] for integers and bool, exact for 64 bits
   Value* full(DType dtype, std::vector<int64_t> shape, double v);  // a lazy splat
 
   // A node of exactly this operator version; what all the others end in. Throws as they do.

@@ -18,8 +18,8 @@ class DimExpr;  // interned by Dims; defined in src/ir/dims.cc
 // Dims of one table are equal if and only if their normal forms are: compare with ==.
 class Dim {
  public:
-  Dim() = default;                               // an anonymous unknown: equal to nothing, not even itself (see same())
-  static Dim of(int64_t value);                  // |value| < 2^61; throws kLimit beyond
+  Dim() = default;               // an anonymous unknown: equal to nothing, not even itself (see same())
+  static Dim of(int64_t value);  // |value| < 2^61; throws kLimit beyond
   static Dim unknown(uint64_t id) { return Dim((id << 2) | 2); }
   static Dim expr(const DimExpr* e) { return Dim(reinterpret_cast<uint64_t>(e)); }
 
@@ -72,7 +72,7 @@ class Dims {
   Dim mod(Dim a, Dim b);       // sign of the divisor, as Python
   Dim max(Dim a, Dim b);
   Dim min(Dim a, Dim b);
-  Dim ceildiv(Dim a, Dim b);   // -floordiv(-a, b)
+  Dim ceildiv(Dim a, Dim b);  // -floordiv(-a, b)
   // a / b where provable without remainder, else nullopt: what Reshape's -1 stands for.
   std::optional<Dim> divide_exactly(Dim a, Dim b);
   Dim product(std::span<const Dim> dims);

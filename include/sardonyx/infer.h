@@ -14,7 +14,7 @@ namespace sardonyx {
 // Elements of small integer tensors (shapes, axes, sizes), known as expressions: data propagation. Kept by inference for
 // values of integer tensors of rank 0 or 1 with at most 64 elements.
 struct SymbolicValue {
-  bool scalar = false;     // rank 0
+  bool scalar = false;        // rank 0
   std::vector<Dim> elements;  // an unknown element is an unknown Dim
 };
 

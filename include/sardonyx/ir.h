@@ -64,7 +64,10 @@ class UseRange {
     Use& operator*() const { return *at_; }
     Use* operator->() const { return at_; }
     iterator& operator++() { return at_ = at_->next, *this; }
-    iterator operator++(int) { auto old = *this; return at_ = at_->next, old; }
+    iterator operator++(int) {
+      auto old = *this;
+      return at_ = at_->next, old;
+    }
     bool operator==(const iterator&) const = default;
 
    private:
@@ -147,10 +150,10 @@ struct NodeExtra {
 
 // Flags of a node.
 enum NodeFlag : uint16_t {
-  kAlive = 1,          // not erased
-  kLinked = 2,         // in a graph's order
-  kUnchecked = 4,      // its type rule was not applied, or said no: rules leave it alone, the verifier and writers report it
-  kBoundary = 8,       // the pseudo-node that owns a graph's results
+  kAlive = 1,      // not erased
+  kLinked = 2,     // in a graph's order
+  kUnchecked = 4,  // its type rule was not applied, or said no: rules leave it alone, the verifier and writers report it
+  kBoundary = 8,   // the pseudo-node that owns a graph's results
 };
 
 // An operation. One arena allocation: [Node][Value x results][Use x operands]; counts are fixed for life.
@@ -243,7 +246,10 @@ class NodeRange {
     Node& operator*() const { return *at_; }
     Node* operator->() const { return at_; }
     iterator& operator++() { return at_ = at_->next(), *this; }
-    iterator operator++(int) { auto old = *this; return ++*this, old; }
+    iterator operator++(int) {
+      auto old = *this;
+      return ++*this, old;
+    }
     bool operator==(const iterator&) const = default;
 
    private:
@@ -268,7 +274,7 @@ struct Port {
   Use* use = nullptr;              // results: the use that reads what is returned
   std::string doc;
   Metadata metadata;
-  std::string_view wire;           // the file's ValueInfoProto, if read; valid while declared == wire_type and the name is unchanged
+  std::string_view wire;  // the file's ValueInfoProto, if read; valid while declared == wire_type and the name is unchanged
   const Type* wire_type = nullptr;
 };
 
@@ -287,7 +293,7 @@ class Graph {
   Model& model() const { return *model_; }
   Name name() const { return name_; }
   void set_name(Name n) { name_ = n; }
-  Node* parent() const { return parent_; }        // the node whose body this is; null for a function's graph
+  Node* parent() const { return parent_; }          // the node whose body this is; null for a function's graph
   Function* function() const { return function_; }  // the function whose body this is; null for nested graphs
   Graph* enclosing() const { return parent_ ? parent_->graph() : nullptr; }
 
@@ -324,7 +330,7 @@ class Graph {
   // --- constants (initializers), in file order
   std::span<Value* const> constants() const { return constants_; }
   Value* add_constant(TensorPtr payload, std::string_view name = {});
-  void erase_constant(Value& v);  // must have no readers
+  void erase_constant(Value& v);                   // must have no readers
   void set_constant(Value& v, TensorPtr payload);  // also for results of Constant nodes
 
   void replace_uses(Value& from, Value& to);
@@ -335,7 +341,7 @@ class Graph {
   std::string unknown_fields;
   std::unordered_map<const Value*, ValueInfo> value_info;
   std::vector<std::string_view> quantization_annotations;  // wire format
-  std::vector<std::string_view> loose_value_info;  // wire format: entries whose name no value has
+  std::vector<std::string_view> loose_value_info;          // wire format: entries whose name no value has
   std::vector<std::string_view> sparse_initializers;       // wire format, of names that no node reads as dense
 
  private:
@@ -387,18 +393,18 @@ class Function {
 
 // Where a node came from.
 struct Source {
-  std::string file;        // base name, or a path with provenance `full`
+  std::string file;  // base name, or a path with provenance `full`
   int line = 0;
   std::string function;
-  std::string scope;       // module path: "Model/encoder/layers.3/attn"
-  std::string primitive;   // "dot_general"
-  std::string lowering;    // "lower_dot_general"
-  std::string stack;       // provenance `full` only
+  std::string scope;      // module path: "Model/encoder/layers.3/attn"
+  std::string primitive;  // "dot_general"
+  std::string lowering;   // "lower_dot_general"
+  std::string stack;      // provenance `full` only
   friend bool operator==(const Source&, const Source&) = default;
 };
 struct Provenance {
-  std::vector<Source> sources;  // at most 4
-  uint32_t source_count = 0;    // how many there were
+  std::vector<Source> sources;     // at most 4
+  uint32_t source_count = 0;       // how many there were
   std::vector<std::string> rules;  // what rewrote it
 };
 
@@ -458,7 +464,7 @@ class Model {
   uint32_t merge_provenance(uint32_t a, uint32_t b);
 
   // --- sizes and ids
-  uint32_t node_id_limit() const { return next_node_id_; }    // ids are below
+  uint32_t node_id_limit() const { return next_node_id_; }  // ids are below
   uint32_t value_id_limit() const { return next_value_id_; }
   size_t num_nodes() const;  // live, linked, in all functions and bodies
   // Squeezes dead nodes out of the order and renumbers ids; side tables become stale, addresses stay.
@@ -548,9 +554,9 @@ std::vector<std::string> warnings(const Model& m);
 
 // The .sx text form.
 struct PrintOptions {
-  bool full_constants = false;    // else long ones print as a digest
-  bool provenance = false;        // a comment with the source line after each node
-  bool types = false;             // a comment with the result types after each node
+  bool full_constants = false;  // else long ones print as a digest
+  bool provenance = false;      // a comment with the source line after each node
+  bool types = false;           // a comment with the result types after each node
 };
 std::string print(const Model& m, const PrintOptions& options = {});
 std::string print(const Graph& g, const PrintOptions& options = {});

@@ -55,7 +55,7 @@ class Lowering {
   DType in_dtype(size_t i) const { return in_type(i)->dtype(); }
   std::span<const Dim> in_dims(size_t i) const { return in_type(i)->dims(); }
   size_t in_rank(size_t i) const { return in_type(i)->rank(); }
-  const Type* in_type(size_t i) const;   // of the jax operand (shape always ranked), in the target model's tables
+  const Type* in_type(size_t i) const;  // of the jax operand (shape always ranked), in the target model's tables
   const Type* out_type(size_t i = 0) const;
   DType out_dtype(size_t i = 0) const { return out_type(i)->dtype(); }
   std::span<const Dim> out_dims(size_t i = 0) const { return out_type(i)->dims(); }
@@ -64,30 +64,30 @@ class Lowering {
   int64_t int_param(std::string_view name) const;
   bool bool_param(std::string_view name, std::optional<bool> otherwise = {}) const;
   double float_param(std::string_view name) const;
-  std::string string_param(std::string_view name) const;              // strings and enums (their name)
-  std::vector<int64_t> ints_param(std::string_view name) const;       // a tuple of integers, () included
-  std::vector<Dim> dims_param(std::string_view name) const;           // a tuple of integers and symbolic dims, in the target's tables
+  std::string string_param(std::string_view name) const;         // strings and enums (their name)
+  std::vector<int64_t> ints_param(std::string_view name) const;  // a tuple of integers, () included
+  std::vector<Dim> dims_param(std::string_view name) const;  // a tuple of integers and symbolic dims, in the target's tables
   DType dtype_param(std::string_view name) const;
-  const Attr& param(std::string_view name) const;                     // whatever it is
-  const Attr* find_param(std::string_view name) const;                // null when absent or None
+  const Attr& param(std::string_view name) const;       // whatever it is
+  const Attr* find_param(std::string_view name) const;  // null when absent or None
 
   // --- sizes at run time. All are constants when the dims are integers; symbolic sizes are computed once per graph from the
   // inputs they came from (Shape -> Gather -> arithmetic) and shared.
-  Value* dim(Dim d);                              // i64[]
-  Value* shape(std::span<const Dim> dims);        // i64[n]
-  Value* dim_as(Dim d, DType dtype);              // cast to dtype, rank 0
+  Value* dim(Dim d);                        // i64[]
+  Value* shape(std::span<const Dim> dims);  // i64[n]
+  Value* dim_as(Dim d, DType dtype);        // cast to dtype, rank 0
 
   // --- what most lowerings need. Each returns its operand when there is nothing to do.
-  Value* cast(Value* x, DType to);                            // JAX's convert_element_type semantics where ONNX Cast differs
-  Value* reshape(Value* x, std::span<const Dim> dims);        // one Reshape, with 0 and -1 where that says it, else a computed shape
+  Value* cast(Value* x, DType to);                      // JAX's convert_element_type semantics where ONNX Cast differs
+  Value* reshape(Value* x, std::span<const Dim> dims);  // one Reshape, with 0 and -1 where that says it, else a computed shape
   Value* reshape_like(Value* x, const Type* t) { return reshape(x, t->dims()); }
-  Value* expand(Value* x, std::span<const Dim> dims);         // broadcasting rules of Expand
+  Value* expand(Value* x, std::span<const Dim> dims);  // broadcasting rules of Expand
   Value* transpose(Value* x, std::span<const int64_t> perm);
   Value* squeeze(Value* x, std::span<const int64_t> axes);
   Value* unsqueeze(Value* x, std::span<const int64_t> axes);
   Value* slice(Value* x, int64_t axis, Dim start, Dim stop, int64_t step = 1);
   Value* concat(std::span<Value* const> xs, int64_t axis);
-  Value* iota(DType dtype, Dim size);                         // dtype[size]
+  Value* iota(DType dtype, Dim size);                             // dtype[size]
   Value* full(DType dtype, std::span<const Dim> dims, double v);  // static: a lazy splat constant; symbolic: Expand of a scalar
   Value* zeros(DType dtype, std::span<const Dim> dims) { return full(dtype, dims, 0); }
 
@@ -122,9 +122,9 @@ std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& optio
 // What lower_to_onnx would refuse, without building anything that is kept.
 struct UnsupportedEquation {
   std::string primitive;
-  std::string types;    // "f32[B,3], i32[] -> f32[B,3]"
-  std::string reason;   // empty: there is no lowering
-  std::string source;   // "model.py:41 (loss)"
+  std::string types;   // "f32[B,3], i32[] -> f32[B,3]"
+  std::string reason;  // empty: there is no lowering
+  std::string source;  // "model.py:41 (loss)"
   size_t count = 1;
 };
 

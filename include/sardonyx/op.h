@@ -51,7 +51,22 @@ struct Slot {
   bool homogeneous = true;
 };
 
-enum class AttrKind : uint8_t { kInt, kFloat, kString, kTensor, kGraph, kSparseTensor, kType, kInts, kFloats, kStrings, kTensors, kGraphs, kTypes, kAny };
+enum class AttrKind : uint8_t {
+  kInt,
+  kFloat,
+  kString,
+  kTensor,
+  kGraph,
+  kSparseTensor,
+  kType,
+  kInts,
+  kFloats,
+  kStrings,
+  kTensors,
+  kGraphs,
+  kTypes,
+  kAny
+};
 
 struct AttrSpec {
   std::string_view name{};
@@ -77,8 +92,8 @@ struct Op {
   bool known = false;
   bool deprecated = false;
   Traits traits = 0;
-  uint32_t id = 0;  // dense over all known ops of the process; unknown ops of a model continue after them
-  int min_inputs = 0, max_inputs = 0;    // max < 0: no bound
+  uint32_t id = 0;                     // dense over all known ops of the process; unknown ops of a model continue after them
+  int min_inputs = 0, max_inputs = 0;  // max < 0: no bound
   int min_outputs = 0, max_outputs = 0;
   std::span<const Slot> inputs{}, outputs{};
   std::span<const AttrSpec> attrs{};

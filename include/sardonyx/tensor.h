@@ -45,8 +45,8 @@ class Tensor {
     auto* first = reinterpret_cast<const std::byte*>(values.data());
     return own(dtype, std::move(shape), std::vector<std::byte>(first, first + values.size_bytes()));
   }
-  static TensorPtr scalar(int64_t v);                       // i64[]
-  static TensorPtr vector(std::span<const int64_t> v);      // i64[n]
+  static TensorPtr scalar(int64_t v);                                            // i64[]
+  static TensorPtr vector(std::span<const int64_t> v);                           // i64[n]
   static TensorPtr full(DType dtype, std::vector<int64_t> shape, double value);  // rounded to dtype; a splat if size > 1
 
   DType dtype() const { return dtype_; }

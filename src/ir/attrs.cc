@@ -41,8 +41,9 @@ bool same_value(const Attr::Value& a, const Attr::Value& b) {
         if constexpr (std::same_as<T, double>) {
           return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
         } else if constexpr (std::same_as<T, Attr::Floats>) {
-          return std::ranges::equal(x, y, {}, [](double v) { return std::bit_cast<uint64_t>(v); },
-                                    [](double v) { return std::bit_cast<uint64_t>(v); });
+          return std::ranges::equal(
+              x, y, {}, [](double v) { return std::bit_cast<uint64_t>(v); },
+              [](double v) { return std::bit_cast<uint64_t>(v); });
         } else if constexpr (std::same_as<T, TensorPtr>) {
           return same_tensor(x, y);
         } else if constexpr (std::same_as<T, Attr::Tensors>) {
@@ -89,12 +90,18 @@ uint64_t hash_value(const Attr::Value& value) {
         } else if constexpr (requires { x.size(); }) {
           for (const auto& v : x) {
             using E = std::remove_cvref_t<decltype(v)>;
-            if constexpr (std::same_as<E, std::string>) h = mix(h, hash_text(v));
-            else if constexpr (std::same_as<E, double>) h = mix(h, std::bit_cast<uint64_t>(v));
-            else if constexpr (std::same_as<E, TensorPtr>) h = mix(h, hash_tensor(v));
-            else if constexpr (std::same_as<E, Dim>) h = mix(h, v.word());
-            else if constexpr (std::same_as<E, const Type*>) h = mix(h, reinterpret_cast<uint64_t>(v));
-            else h = mix(h, static_cast<uint64_t>(v));
+            if constexpr (std::same_as<E, std::string>)
+              h = mix(h, hash_text(v));
+            else if constexpr (std::same_as<E, double>)
+              h = mix(h, std::bit_cast<uint64_t>(v));
+            else if constexpr (std::same_as<E, TensorPtr>)
+              h = mix(h, hash_tensor(v));
+            else if constexpr (std::same_as<E, Dim>)
+              h = mix(h, v.word());
+            else if constexpr (std::same_as<E, const Type*>)
+              h = mix(h, reinterpret_cast<uint64_t>(v));
+            else
+              h = mix(h, static_cast<uint64_t>(v));
           }
           return mix(h, x.size());
         } else {
@@ -111,9 +118,8 @@ uint64_t hash_items(std::span<const NamedAttr> items) {
 }
 
 bool same_items(std::span<const NamedAttr> a, std::span<const NamedAttr> b) {
-  return std::ranges::equal(a, b, [](const NamedAttr& x, const NamedAttr& y) {
-    return x.name == y.name && x.doc == y.doc && x.value == y.value;
-  });
+  return std::ranges::equal(
+      a, b, [](const NamedAttr& x, const NamedAttr& y) { return x.name == y.name && x.doc == y.doc && x.value == y.value; });
 }
 
 }  // namespace
@@ -140,28 +146,47 @@ std::string to_string(const Attr& a, const Types& types) {
   return std::visit(
       [&](const auto& x) -> std::string {
         using T = std::remove_cvref_t<decltype(x)>;
-        if constexpr (std::same_as<T, std::monostate>) return "none";
-        else if constexpr (std::same_as<T, bool>) return x ? "true" : "false";
-        else if constexpr (std::same_as<T, int64_t>) return std::to_string(x);
-        else if constexpr (std::same_as<T, double>) return fmt::format("{}", x);
-        else if constexpr (std::same_as<T, std::string>) return fmt::format("\"{}\"", x);
-        else if constexpr (std::same_as<T, DType>) return std::string(sardonyx::to_string(x));
-        else if constexpr (std::same_as<T, const Type*>) return types.to_string(x);
-        else if constexpr (std::same_as<T, TensorPtr>) return tensor(x);
-        else if constexpr (std::same_as<T, Dim>) return types.dims().to_string(x);
-        else if constexpr (std::same_as<T, Attr::Ints>) return fmt::format("[{}]", fmt::join(x, ", "));
-        else if constexpr (std::same_as<T, Attr::Floats>) return fmt::format("[{}]", fmt::join(x, ", "));
-        else if constexpr (std::same_as<T, Attr::Strings>) return list(x, [](const std::string& s) { return fmt::format("\"{}\"", s); });
-        else if constexpr (std::same_as<T, Attr::Tensors>) return list(x, tensor);
-        else if constexpr (std::same_as<T, Attr::TypeList>) return list(x, [&](const Type* t) { return types.to_string(t); });
-        else if constexpr (std::same_as<T, Attr::DimList>) return list(x, [&](Dim d) { return types.dims().to_string(d); });
-        else if constexpr (std::same_as<T, AttrList>) return list(x, [&](const Attr& v) { return to_string(v, types); });
+        if constexpr (std::same_as<T, std::monostate>)
+          return "none";
+        else if constexpr (std::same_as<T, bool>)
+          return x ? "true" : "false";
+        else if constexpr (std::same_as<T, int64_t>)
+          return std::to_string(x);
+        else if constexpr (std::same_as<T, double>)
+          return fmt::format("{}", x);
+        else if constexpr (std::same_as<T, std::string>)
+          return fmt::format("\"{}\"", x);
+        else if constexpr (std::same_as<T, DType>)
+          return std::string(sardonyx::to_string(x));
+        else if constexpr (std::same_as<T, const Type*>)
+          return types.to_string(x);
+        else if constexpr (std::same_as<T, TensorPtr>)
+          return tensor(x);
+        else if constexpr (std::same_as<T, Dim>)
+          return types.dims().to_string(x);
+        else if constexpr (std::same_as<T, Attr::Ints>)
+          return fmt::format("[{}]", fmt::join(x, ", "));
+        else if constexpr (std::same_as<T, Attr::Floats>)
+          return fmt::format("[{}]", fmt::join(x, ", "));
+        else if constexpr (std::same_as<T, Attr::Strings>)
+          return list(x, [](const std::string& s) { return fmt::format("\"{}\"", s); });
+        else if constexpr (std::same_as<T, Attr::Tensors>)
+          return list(x, tensor);
+        else if constexpr (std::same_as<T, Attr::TypeList>)
+          return list(x, [&](const Type* t) { return types.to_string(t); });
+        else if constexpr (std::same_as<T, Attr::DimList>)
+          return list(x, [&](Dim d) { return types.dims().to_string(d); });
+        else if constexpr (std::same_as<T, AttrList>)
+          return list(x, [&](const Attr& v) { return to_string(v, types); });
         else if constexpr (std::same_as<T, AttrDict>) {
           std::string text = "{";
-          for (size_t i = 0; i < x.size(); ++i) text += fmt::format("{}{}: {}", i ? ", " : "", x[i].first, to_string(x[i].second, types));
+          for (size_t i = 0; i < x.size(); ++i)
+            text += fmt::format("{}{}: {}", i ? ", " : "", x[i].first, to_string(x[i].second, types));
           return text + "}";
-        } else if constexpr (std::same_as<T, OpaqueAttr>) return x.text;
-        else return fmt::format("@{}", x.name);
+        } else if constexpr (std::same_as<T, OpaqueAttr>)
+          return x.text;
+        else
+          return fmt::format("@{}", x.name);
       },
       a.value());
 }
@@ -211,8 +236,10 @@ const Attrs* Model::attrs_from_wire(std::string_view wire, const std::function<A
 const Attrs* Model::with_attr(const Attrs& base, std::string_view name, Attr value) {
   AttrInit items(base.items().begin(), base.items().end());
   auto at = std::ranges::find(items, name, &NamedAttr::name);
-  if (at != items.end()) at->value = std::move(value);
-  else items.push_back({std::string(name), std::move(value), {}});
+  if (at != items.end())
+    at->value = std::move(value);
+  else
+    items.push_back({std::string(name), std::move(value), {}});
   return attrs(std::move(items));
 }
 
@@ -256,8 +283,10 @@ uint32_t Model::merge_provenance(uint32_t a, uint32_t b) {
   const Provenance& other = provenance(b);
   uint32_t added = other.source_count;
   for (const Source& s : other.sources) {
-    if (std::ranges::find(merged.sources, s) != merged.sources.end()) --added;
-    else if (merged.sources.size() < 4) merged.sources.push_back(s);
+    if (std::ranges::find(merged.sources, s) != merged.sources.end())
+      --added;
+    else if (merged.sources.size() < 4)
+      merged.sources.push_back(s);
   }
   merged.source_count += added;
   for (const std::string& r : other.rules) {

@@ -92,13 +92,11 @@ bool is_float(DType t) {
 }
 
 bool is_signed(DType t) {
-  return t == DType::kI64 || t == DType::kI32 || t == DType::kI16 || t == DType::kI8 || t == DType::kI4 ||
-         t == DType::kI2;
+  return t == DType::kI64 || t == DType::kI32 || t == DType::kI16 || t == DType::kI8 || t == DType::kI4 || t == DType::kI2;
 }
 
 bool is_unsigned(DType t) {
-  return t == DType::kU64 || t == DType::kU32 || t == DType::kU16 || t == DType::kU8 || t == DType::kU4 ||
-         t == DType::kU2;
+  return t == DType::kU64 || t == DType::kU32 || t == DType::kU16 || t == DType::kU8 || t == DType::kU4 || t == DType::kU2;
 }
 
 bool is_complex(DType t) { return t == DType::kC64 || t == DType::kC128; }

@@ -204,7 +204,8 @@ void Graph::sort() {
         std::string cycle;
         size_t shown = 0;
         auto at = std::find_if(stack.begin(), stack.end(), [&](const Frame& f) { return f.node == &def; });
-        for (; at != stack.end() && shown < 8; ++at, ++shown) cycle += fmt::format("{} '{}' <- ", at->node->op().name, at->node->name().view());
+        for (; at != stack.end() && shown < 8; ++at, ++shown)
+          cycle += fmt::format("{} '{}' <- ", at->node->op().name, at->node->name().view());
         cycle += at == stack.end() ? fmt::format("{} '{}'", def.op().name, def.name().view()) : std::string("...");
         throw Error(ErrorCode::kInvalidModel, "the graph has a cycle: each node reads the next one", {cycle});
       }
@@ -294,7 +295,8 @@ Value* Graph::add_constant(TensorPtr payload, std::string_view name) {
 }
 
 void Graph::erase_constant(Value& v) {
-  SX_CHECK(v.kind_ == ValueKind::kConstant && v.graph_ == this && !v.has_uses(), "only an unread initializer of this graph can be erased");
+  SX_CHECK(v.kind_ == ValueKind::kConstant && v.graph_ == this && !v.has_uses(),
+           "only an unread initializer of this graph can be erased");
   // index_ is a hint: erasing before it moves it down.
   size_t at = std::min<size_t>(v.index_, constants_.size() - 1);
   while (constants_[at] != &v) at = at == 0 ? constants_.size() - 1 : at - 1;

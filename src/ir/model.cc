@@ -20,7 +20,10 @@ const Op& boundary_op() {
 }  // namespace
 
 Model::Model(DialectId dialect)
-    : impl_(std::make_unique<Impl>()), dialect_(dialect), dims_(std::make_unique<Dims>()), types_(std::make_unique<Types>(*dims_)) {
+    : impl_(std::make_unique<Impl>()),
+      dialect_(dialect),
+      dims_(std::make_unique<Dims>()),
+      types_(std::make_unique<Types>(*dims_)) {
   Attrs& none = impl_->attr_sets.emplace_back();
   none.canonical_ = &none;
   empty_attrs_ = &none;
@@ -34,7 +37,7 @@ Name Model::name(std::string_view text) {
   if (text.empty()) return Name();
   uint8_t length[10];
   size_t digits = 0;
-  for (uint64_t rest = text.size(); ; rest >>= 7) {
+  for (uint64_t rest = text.size();; rest >>= 7) {
     length[digits++] = static_cast<uint8_t>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
     if (rest <= 0x7f) break;
   }
@@ -98,7 +101,8 @@ void Model::erase_function(Function& f) {
 
 Node& Model::new_node(const Op& op, std::span<Value* const> inputs, size_t num_results, const Attrs* attrs) {
   if (inputs.size() > UINT32_MAX || num_results >= (1u << 24)) {
-    throw Error(ErrorCode::kLimit, fmt::format("{} has {} operands and {} results: more than a node can hold", op.name, inputs.size(), num_results));
+    throw Error(ErrorCode::kLimit, fmt::format("{} has {} operands and {} results: more than a node can hold", op.name,
+                                               inputs.size(), num_results));
   }
   const size_t bytes = sizeof(Node) + num_results * sizeof(Value) + inputs.size() * sizeof(Use);
   auto* n = new (allocate(bytes, alignof(Node))) Node;

@@ -82,8 +82,7 @@ Node* Node::prev() const {
 namespace {
 
 [[noreturn]] void wrong_kind(const Node& n, std::string_view name, std::string_view wanted) {
-  throw Error(ErrorCode::kInvalidModel,
-              fmt::format("attribute '{}' of {} is not {}", name, n.op().name, wanted),
+  throw Error(ErrorCode::kInvalidModel, fmt::format("attribute '{}' of {} is not {}", name, n.op().name, wanted),
               {fmt::format("at node '{}'", n.name().view())});
 }
 

@@ -109,9 +109,7 @@ uint32_t encode(const Format& f, double value) {
 }
 
 // f8e8m0: powers of two from 2^-127 to 2^127, and NaN. It has no zero, and no sign.
-double decode_e8m0(uint8_t code) {
-  return code == 0xff ? std::numeric_limits<double>::quiet_NaN() : power_of_two(code - 127);
-}
+double decode_e8m0(uint8_t code) { return code == 0xff ? std::numeric_limits<double>::quiet_NaN() : power_of_two(code - 127); }
 
 uint8_t encode_e8m0(double value) {
   if (!(value > 0) || std::isinf(value)) return 0xff;

@@ -66,9 +66,8 @@ TensorPtr Tensor::borrow(DType dtype, std::vector<int64_t> shape, std::span<cons
     throw Error(ErrorCode::kInvalidModel, "elements of " + std::string(to_string(dtype)) + " have no bytes");
   }
   if (bytes.size() != t->byte_size()) {
-    throw Error(ErrorCode::kInvalidModel, "tensor " + describe(dtype, t->shape_) + " has " +
-                                              std::to_string(bytes.size()) + " bytes, expected " +
-                                              std::to_string(t->byte_size()));
+    throw Error(ErrorCode::kInvalidModel, "tensor " + describe(dtype, t->shape_) + " has " + std::to_string(bytes.size()) +
+                                              " bytes, expected " + std::to_string(t->byte_size()));
   }
   t->bytes_ = bytes;
   t->keepalive_ = std::move(keepalive);
@@ -105,8 +104,7 @@ TensorPtr Tensor::strings(std::vector<int64_t> shape, std::vector<std::string> v
   t->shape_ = std::move(shape);
   if (static_cast<uint64_t>(t->size_) != values.size()) {
     throw Error(ErrorCode::kInvalidModel, "tensor " + describe(DType::kString, t->shape_) + " has " +
-                                              std::to_string(values.size()) + " strings, expected " +
-                                              std::to_string(t->size_));
+                                              std::to_string(values.size()) + " strings, expected " + std::to_string(t->size_));
   }
   t->strings_ = std::move(values);
   return t;
@@ -126,9 +124,7 @@ TensorPtr Tensor::defer(DType dtype, std::vector<int64_t> shape, std::function<s
 
 TensorPtr Tensor::scalar(int64_t v) { return of<int64_t>(DType::kI64, {}, {&v, 1}); }
 
-TensorPtr Tensor::vector(std::span<const int64_t> v) {
-  return of<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v);
-}
+TensorPtr Tensor::vector(std::span<const int64_t> v) { return of<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v); }
 
 TensorPtr Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
   std::vector<std::byte> element(static_cast<size_t>(bit_width(dtype) + 7) / 8);
@@ -139,8 +135,8 @@ TensorPtr Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
 std::span<const std::byte> Tensor::bytes(std::vector<std::byte>& scratch) const {
   if (compute_) {
     scratch = compute_();
-    SX_CHECK(scratch.size() == byte_size(), "a deferred tensor " + describe(dtype_, shape_) + " computed " +
-                                                std::to_string(scratch.size()) + " bytes");
+    SX_CHECK(scratch.size() == byte_size(),
+             "a deferred tensor " + describe(dtype_, shape_) + " computed " + std::to_string(scratch.size()) + " bytes");
     return scratch;
   }
   if (!splat_) return bytes_;
@@ -273,8 +269,7 @@ uint64_t Tensor::hash() const {
 }
 
 TensorPtr Tensor::reshaped(std::vector<int64_t> shape) const {
-  SX_CHECK(element_count(dtype_, shape) == size_,
-           "cannot see " + describe(dtype_, shape_) + " as " + describe(dtype_, shape));
+  SX_CHECK(element_count(dtype_, shape) == size_, "cannot see " + describe(dtype_, shape_) + " as " + describe(dtype_, shape));
   struct Made : Tensor {
     explicit Made(const Tensor& t) : Tensor(t) {}
     std::vector<int64_t>& dims() { return shape_; }

@@ -7,9 +7,7 @@
 namespace sardonyx {
 namespace {
 
-TEST(Version, HasThreeNumbers) {
-  EXPECT_TRUE(std::regex_match(version(), std::regex(R"(\d+\.\d+\.\d+)"))) << version();
-}
+TEST(Version, HasThreeNumbers) { EXPECT_TRUE(std::regex_match(version(), std::regex(R"(\d+\.\d+\.\d+)"))) << version(); }
 
 }  // namespace
 }  // namespace sardonyx
