@@ -57,6 +57,9 @@ class Lowering {
   size_t in_rank(size_t i) const { return in_type(i)->rank(); }
   const Type* in_type(size_t i) const;  // of the jax operand (shape always ranked), in the target model's tables
   const Type* out_type(size_t i = 0) const;
+  // The same, as the graph holds it: a complex value has a last axis of 2, a PRNG key is an i64.
+  const Type* stored_in_type(size_t i) const;
+  const Type* stored_out_type(size_t i = 0) const;
   DType out_dtype(size_t i = 0) const { return out_type(i)->dtype(); }
   std::span<const Dim> out_dims(size_t i = 0) const { return out_type(i)->dims(); }
 
@@ -67,6 +70,7 @@ class Lowering {
   std::string string_param(std::string_view name) const;         // strings and enums (their name)
   std::vector<int64_t> ints_param(std::string_view name) const;  // a tuple of integers, () included
   std::vector<Dim> dims_param(std::string_view name) const;  // a tuple of integers and symbolic dims, in the target's tables
+  Dim dim_param(std::string_view name) const;                // an integer or a symbolic dim
   DType dtype_param(std::string_view name) const;
   const Attr& param(std::string_view name) const;       // whatever it is
   const Attr* find_param(std::string_view name) const;  // null when absent or None

@@ -1,0 +1,52 @@
+// cond[branches] index, operands   =>   If(index > 0) { branches[1] } else { branches[0] }
+//
+// More than two branches nest. JAX clamps the index to the branches; comparing does that by itself.
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+namespace {
+
+// The truth value that an index of two branches was converted from, if the graph still shows it.
+Value* truth_behind(Value* index) {
+  Node* def = index->def();
+  return def != nullptr && def->is("Cast") && def->input(0)->dtype() == DType::kBool ? def->input(0) : nullptr;
+}
+
+// Chooses among `branches`, of which the first belongs to index `first`.
+std::vector<Value*> choose(Lowering& at, std::span<const Body> branches, int64_t first) {
+  if (branches.size() == 1) {
+    std::vector<Value*> args;
+    for (size_t k = 1; k < at.num_inputs(); ++k) args.push_back(at.in(k));
+    return at.inline_body(*branches[0].graph, args);
+  }
+  Value* index = at.in(0);
+  Value* beyond = first == 0 && branches.size() == 2 ? truth_behind(index) : nullptr;
+  if (beyond == nullptr) beyond = at.b.op("Greater", {index, at.b.scalar_int(index->dtype(), first)});
+  auto body = [&](std::string_view name, std::span<const Body> some, int64_t offset) {
+    return Body{at.b.model().name(name), &at.make_body(name, [&](Lowering& inside) {
+                  const std::vector<Value*> results = choose(inside, some, offset);
+                  for (size_t k = 0; k < results.size(); ++k)
+                    inside.b.graph().add_output(*results[k], {}, inside.stored_out_type(k));
+                })};
+  };
+  const Body bodies[] = {body("then_branch", branches.subspan(1), first + 1), body("else_branch", branches.first(1), first)};
+  Value* inputs[] = {beyond};
+  Node& node = at.b.node("If", inputs, at.eqn.num_results(), {}, {}, bodies);
+  std::vector<Value*> results;
+  for (Value& v : node.results()) results.push_back(&v);
+  return results;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_cond(Lowering& at) {
+  if (at.eqn.num_results() == 0) return {};
+  std::vector<Body> branches;
+  for (const Body& b : at.eqn.bodies()) {
+    if (b.name.view() == "branches") branches.push_back(b);
+  }
+  if (branches.empty()) at.unsupported("the equation has no branches");
+  return choose(at, branches, 0);
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,407 @@
+#include "lower/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lower/threefry.h"
+
+namespace sardonyx {
+namespace {
+
+// Constants above this many bytes live in the main graph, once, however often the program mentions them.
+constexpr size_t kSharedConstantBytes = 1024;
+
+}  // namespace
+
+LoweringContext::LoweringContext(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry)
+    : jax_(jax),
+      onnx_(onnx),
+      options_(options),
+      registry_(registry),
+      main_((onnx.opset_imports = {{"", options.opset}}, onnx.add_function(options.model_name).graph()), facts_),
+      values_(jax, nullptr) {}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Types and dims
+
+Dim LoweringContext::import(Dim d) {
+  if (d.is_int()) return d;
+  auto [at, inserted] = dims_.try_emplace(d.word());
+  if (inserted) at->second = onnx_.dims().import(d, jax_.dims());
+  return at->second;
+}
+
+const Type* LoweringContext::import(const Type* t) {
+  if (t == nullptr) return nullptr;
+  auto [at, inserted] = types_.try_emplace(t, nullptr);
+  if (!inserted) return at->second;
+  const Type* result = nullptr;
+  if (t->is_tensor() && t->ranked()) {
+    std::vector<Dim> dims;
+    for (Dim d : t->dims()) dims.push_back(import(d));
+    result = onnx_.types().tensor(t->dtype(), dims);
+  } else {
+    result = onnx_.types().import(t, jax_.types());
+  }
+  return types_[t] = result;
+}
+
+const Type* LoweringContext::stored(const Type* t) {
+  DType part = DType::kUndefined;
+  if (t->dtype() == DType::kKey) return onnx_.types().with_dtype(t, DType::kI64);
+  if (t->dtype() == DType::kC64) part = DType::kF32;
+  if (t->dtype() == DType::kC128) part = DType::kF64;
+  if (part == DType::kUndefined) return t;
+  std::vector<Dim> dims(t->dims().begin(), t->dims().end());
+  dims.push_back(Dim::of(2));
+  return onnx_.types().tensor(part, dims);
+}
+
+const Type* LoweringContext::interface_type(const Type* t) {
+  if (t->dtype() != DType::kKey) return stored(t);
+  std::vector<Dim> dims(t->dims().begin(), t->dims().end());
+  dims.push_back(Dim::of(2));
+  return onnx_.types().tensor(DType::kU32, dims);
+}
+
+LoweringContext::KeyWords LoweringContext::key_words(const Value& key) const {
+  auto at = key_words_.find(&key);
+  return at == key_words_.end() ? KeyWords{} : at->second;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sizes at run time
+
+void LoweringContext::add_origins(Value& input) {
+  const Type* t = input.type();
+  for (size_t axis = 0; axis < t->rank(); ++axis) {
+    const Dim d = t->dim(axis);
+    if (!d.is_expr()) continue;
+    const DimOrigin origin{&input, static_cast<int64_t>(axis)};
+    if (origins_.emplace(d.word(), origin).second) origin_list_.emplace_back(d, origin);
+  }
+}
+
+const DimOrigin* LoweringContext::origin(Dim d) const {
+  auto at = origins_.find(d.word());
+  return at == origins_.end() ? nullptr : &at->second;
+}
+
+Value* LoweringContext::dim_vector(Dim d) {
+  if (d.is_int()) return main_.i64s({d.value()});
+  SX_CHECK(d.is_expr(), "an unknown size cannot be computed at run time");
+  if (auto at = dim_vectors_.find(d.word()); at != dim_vectors_.end()) return at->second;
+  Value* v = nullptr;
+  if (const DimOrigin* from = origin(d)) {
+    v = main_.op("Shape", {from->value}, {attr("start", from->axis), attr("end", from->axis + 1)});
+  } else {
+    v = arithmetic(d);
+  }
+  return dim_vectors_[d.word()] = v;
+}
+
+Value* LoweringContext::dim_scalar(Dim d) {
+  if (d.is_int()) return main_.i64(d.value());
+  if (auto at = dim_scalars_.find(d.word()); at != dim_scalars_.end()) return at->second;
+  Value* v = main_.op("Squeeze", {dim_vector(d), main_.i64s({0})});
+  return dim_scalars_[d.word()] = v;
+}
+
+Value* LoweringContext::arithmetic(Dim d) {
+  Dims& dims = onnx_.dims();
+  const Dims::Parts parts = dims.parts(d);
+  auto fold = [&](std::string_view op) {
+    Value* v = dim_vector(parts.operands[0]);
+    for (size_t i = 1; i < parts.operands.size(); ++i) v = main_.op(op, {v, dim_vector(parts.operands[i])});
+    return v;
+  };
+  switch (parts.form) {
+    case Dims::Form::kInt: return main_.i64s({d.value()});
+    case Dims::Form::kSymbol: return solve_symbol(d);
+    case Dims::Form::kAdd: return fold("Add");
+    case Dims::Form::kMul: return fold("Mul");
+    case Dims::Form::kMax: return fold("Max");
+    case Dims::Form::kMin: return fold("Min");
+    case Dims::Form::kFloorDiv: {
+      Value* a = dim_vector(parts.operands[0]);
+      Value* b = dim_vector(parts.operands[1]);
+      const bool non_negative =
+          dims.less_equal(Dim::of(0), parts.operands[0]) && dims.less_equal(Dim::of(0), parts.operands[1]);
+      // Div of integers truncates; Mod has the sign of the divisor, so a - Mod(a, b) divides without remainder.
+      if (!non_negative) a = main_.op("Sub", {a, main_.op("Mod", {a, b})});
+      return main_.op("Div", {a, b});
+    }
+    case Dims::Form::kUnknown: break;
+  }
+  SX_CHECK(false, "an unknown size cannot be computed at run time");
+  return nullptr;
+}
+
+// The symbol is no input's size by itself: solve a linear one, such as S from 2*S + 1.
+Value* LoweringContext::solve_symbol(Dim symbol) {
+  Dims& dims = onnx_.dims();
+  const std::string name(dims.symbol_name(symbol));
+  for (const auto& [expr, from] : origin_list_) {
+    auto at = [&](int64_t value) {
+      return dims.substitute(expr,
+                             [&](std::string_view s) { return s == name ? std::optional(Dim::of(value)) : std::nullopt; });
+    };
+    const Dim offset = at(0);
+    const Dim slope = dims.sub(at(1), offset);
+    if (!slope.is_int() || slope.value() == 0) continue;
+    if (!(dims.add(dims.mul(slope, symbol), offset) == expr)) continue;
+    Value* v = dim_vector(expr);
+    if (!offset.is(0)) v = main_.op("Sub", {v, dim_vector(offset)});
+    if (!slope.is(1)) v = main_.op("Div", {v, main_.i64s({slope.value()})});
+    return v;
+  }
+  throw Error(ErrorCode::kUnsupported, fmt::format("the size '{}' cannot be computed from the shapes of the inputs", name),
+              {"help: give an input a dimension that is this symbol, or linear in it"});
+}
+
+Value* LoweringContext::shape(std::span<const Dim> dims) {
+  if (std::ranges::all_of(dims, [](Dim d) { return d.is_int(); })) {
+    std::vector<int64_t> values;
+    for (Dim d : dims) values.push_back(d.value());
+    return main_.i64s(values);
+  }
+  std::vector<uint64_t> key;
+  for (Dim d : dims) key.push_back(d.word());
+  if (auto at = shapes_.find(key); at != shapes_.end()) return at->second;
+  // Runs of integers are one constant; runs of neighbouring axes of one input are one Shape.
+  std::vector<Value*> pieces;
+  for (size_t i = 0; i < dims.size();) {
+    if (dims[i].is_int()) {
+      std::vector<int64_t> run;
+      for (; i < dims.size() && dims[i].is_int(); ++i) run.push_back(dims[i].value());
+      pieces.push_back(main_.i64s(run));
+      continue;
+    }
+    const DimOrigin* from = origin(dims[i]);
+    size_t n = 1;
+    if (from != nullptr) {
+      const Type* t = from->value->type();
+      for (size_t axis = static_cast<size_t>(from->axis) + 1; axis < t->rank() && i + n < dims.size(); ++axis, ++n) {
+        if (!(t->dim(axis) == dims[i + n])) break;
+      }
+    }
+    // A trailing run of constants costs nothing as a constant: only take it along when a symbolic size follows or all is covered.
+    while (n > 1 && dims[i + n - 1].is_int() && n != dims.size()) --n;
+    if (n == 1) {
+      pieces.push_back(dim_vector(dims[i]));
+    } else {
+      AttrInit attrs{attr("start", from->axis)};
+      if (static_cast<size_t>(from->axis) + n < from->value->type()->rank())
+        attrs.push_back(attr("end", from->axis + static_cast<int64_t>(n)));
+      if (from->axis == 0) attrs.erase(attrs.begin());
+      pieces.push_back(main_.op("Shape", {from->value}, std::move(attrs)));
+    }
+    i += n;
+  }
+  Value* v = pieces.size() == 1 ? pieces[0] : main_.op("Concat", pieces, {attr("axis", 0)});
+  return shapes_[std::move(key)] = v;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The loop over equations
+
+void LoweringContext::run() {
+  const Graph& from = jax_.graph();
+  Graph& to = main_.graph();
+  size_t i = 0;
+  for (const Port& port : from.inputs()) {
+    std::string name = i < options_.input_names.size() ? options_.input_names[i] : std::string(port.name.view());
+    if (name.empty()) name = fmt::format("in_{}", i);
+    const Type* type = import(port.value->type());
+    Value* v = to.add_input(name, interface_type(type));
+    bind(*port.value, type->dtype() == DType::kKey ? wrap_key(main_, *this, v) : v);
+    add_origins(*v);
+    ++i;
+  }
+  lower_nodes(from, main_);
+  if (!unsupported_.empty()) report_unsupported();
+  for (i = 0; i < from.outputs().size(); ++i) {
+    std::string name = i < options_.output_names.size() ? options_.output_names[i] : std::string(from.outputs()[i].name.view());
+    if (name.empty()) name = fmt::format("out_{}", i);
+    Value* v = value(*from.output(i), main_);
+    const Type* type = import(from.output(i)->type());
+    if (type->dtype() == DType::kKey) v = unwrap_key(main_, *this, v);
+    to.add_output(*v, name, interface_type(type));
+  }
+}
+
+Value* LoweringContext::value(const Value& jax, OnnxBuilder& b) {
+  if (Value* v = values_[jax]) return v;
+  SX_CHECK(jax.is_constant(), fmt::format("jax value '{}' is read before it was lowered", jax.name().view()));
+  TensorPtr payload = jax.constant();
+  if (payload->byte_size() <= kSharedConstantBytes) return b.constant(std::move(payload), jax.name());
+  Value*& shared = large_constants_[payload.get()];
+  if (shared == nullptr) shared = main_.constant(payload, jax.name());
+  return shared;
+}
+
+void LoweringContext::lower_nodes(const Graph& graph, OnnxBuilder& b) {
+  for (const Node& eqn : graph.nodes()) lower_node(eqn, b);
+}
+
+void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
+  const std::string_view name = eqn.op().name;
+  const LowerFn* fn = registry_.find(name);
+  if (fn == nullptr) return refuse(eqn, {});
+  const std::string_view origin = registry_.origin(name);
+  std::vector<Value*> operands;
+  operands.reserve(eqn.num_inputs());
+  for (const Use& u : eqn.operands()) operands.push_back(u.value ? value(*u.value, b) : nullptr);
+  mark(eqn, b);
+  try {
+    Lowering at(*this, eqn, b, std::move(operands));
+    std::vector<Value*> results = (*fn)(at);
+    check_results(eqn, results, origin, b);
+    for (size_t i = 0; i < results.size(); ++i) bind(*eqn.result(i), results[i]);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kUnsupported) {
+      std::string reason = e.message();
+      for (const std::string& note : e.notes()) reason += "; " + note;
+      return refuse(eqn, std::move(reason));
+    }
+    throw e.with_note(fmt::format("while lowering '{}' of {}", name, types_text(eqn))).with_note(source_text(eqn));
+  }
+}
+
+void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b) {
+  if (results.size() != eqn.num_results()) {
+    throw Error(ErrorCode::kInternal, fmt::format("the lowering of '{}' ({}) gave {} results where the equation has {}",
+                                                  eqn.op().name, origin, results.size(), eqn.num_results()));
+  }
+  Types& types = b.types();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Type* expected = stored(import(eqn.result(i)->type()));
+    Value* v = results[i];
+    if (v == nullptr) {
+      throw Error(ErrorCode::kInternal,
+                  fmt::format("the lowering of '{}' ({}) left result {} unbound", eqn.op().name, origin, i));
+    }
+    const Type* found = v->type();
+    if (found == expected) continue;
+    if (found == nullptr || types.meet(found, expected) != nullptr) {
+      // Inference knew less than JAX does.
+      if (v->kind() != ValueKind::kInput) v->set_type(expected);
+      continue;
+    }
+    // meet() is null: a proven contradiction, or two symbolic spellings that only JAX knows to be equal.
+    const bool symbolic_only = found->is_tensor() && found->ranked() && found->dtype() == expected->dtype() &&
+                               found->rank() == expected->rank() && [&] {
+                                 for (size_t d = 0; d < found->rank(); ++d) {
+                                   if (onnx_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent)
+                                     return false;
+                                 }
+                                 return true;
+                               }();
+    if (symbolic_only) {
+      if (v->kind() != ValueKind::kInput) v->set_type(expected);
+      continue;
+    }
+    throw Error(ErrorCode::kInternal, fmt::format("the lowering of '{}' ({}) gave {} as result {} where the equation says {}",
+                                                  eqn.op().name, origin, types.to_string(found), i, types.to_string(expected)));
+  }
+}
+
+void LoweringContext::refuse(const Node& eqn, std::string reason) {
+  std::string types = types_text(eqn);
+  const std::string key = fmt::format("{}\n{}\n{}\n{}", eqn.op().name, types, reason, source_text(eqn));
+  auto [at, inserted] = unsupported_.try_emplace(key);
+  if (inserted) at->second = {std::string(eqn.op().name), std::move(types), std::move(reason), source_text(eqn), 0};
+  ++at->second.count;
+  // Stand-ins with the right types let the loop go on and find everything else that is missing.
+  for (const Value& v : eqn.results()) bind(v, &onnx_.new_placeholder({}, stored(import(v.type()))));
+}
+
+void LoweringContext::report_unsupported() const {
+  size_t count = 0;
+  std::vector<std::string> notes;
+  bool missing = false;
+  for (const auto& [key, u] : unsupported_) {
+    count += u.count;
+    missing |= u.reason.empty();
+    std::string line = fmt::format("{} of {}", u.primitive, u.types);
+    if (u.count > 1) line += fmt::format(" ({} times)", u.count);
+    if (!u.source.empty()) line += ", " + u.source;
+    if (!u.reason.empty()) line += ": " + u.reason;
+    notes.push_back(std::move(line));
+  }
+  if (missing) notes.emplace_back("help: add a lowering with @sardonyx.lowering(\"primitive\"), see docs/plugins.md");
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("cannot convert {} equation{} of this program", count, count == 1 ? "" : "s"), std::move(notes));
+}
+
+std::string LoweringContext::types_text(const Node& eqn) const {
+  std::string text;
+  for (size_t i = 0; i < eqn.num_inputs(); ++i) {
+    text += (i ? ", " : "") + (eqn.input(i) ? jax_.types().to_string(eqn.input(i)->type()) : std::string("_"));
+  }
+  text += " -> ";
+  for (size_t i = 0; i < eqn.num_results(); ++i) text += (i ? ", " : "") + jax_.types().to_string(eqn.result(i)->type());
+  return text;
+}
+
+std::string LoweringContext::source_text(const Node& eqn) const {
+  if (eqn.provenance() == 0) return {};
+  const Provenance& p = jax_.provenance(eqn.provenance());
+  if (p.sources.empty() || p.sources[0].file.empty()) return {};
+  const Source& s = p.sources[0];
+  return fmt::format("at {}:{}{}", s.file, s.line, s.function.empty() ? "" : fmt::format(" ({})", s.function));
+}
+
+void LoweringContext::mark(const Node& eqn, OnnxBuilder& b) {
+  const uint32_t provenance = import_provenance(eqn, registry_.origin(eqn.op().name));
+  b.set_provenance(provenance);
+  main_.set_provenance(provenance);
+}
+
+uint32_t LoweringContext::import_provenance(const Node& eqn, std::string_view origin) {
+  if (options_.provenance == LowerOptions::Provenance::kOff) return 0;
+  const uint64_t key = (static_cast<uint64_t>(eqn.op().id) << 32) | eqn.provenance();
+  auto [at, inserted] = provenance_.try_emplace(key, 0);
+  if (inserted) {
+    Provenance p = jax_.provenance(eqn.provenance());
+    if (p.sources.empty()) p.sources.emplace_back();
+    for (Source& s : p.sources) {
+      s.primitive = eqn.op().name;
+      s.lowering = origin == "builtin" ? fmt::format("lower_{}", eqn.op().name) : std::string(origin);
+    }
+    at->second = onnx_.add_provenance(std::move(p));
+  }
+  return at->second;
+}
+
+namespace {
+
+// What no result needs goes: parts of tuples nobody reads, sizes computed and then not used. Recursion is over nesting only.
+void sweep(Graph& g) {
+  for (Node* n = g.last(); n != nullptr; n = n->prev()) {
+    if (!n->any_result_used()) {
+      g.erase(*n);
+      continue;
+    }
+    for (const Body& b : n->bodies()) sweep(*b.graph);
+  }
+  std::vector<Value*> dead;
+  for (Value* c : g.constants()) {
+    if (!c->has_uses()) dead.push_back(c);
+  }
+  for (size_t i = dead.size(); i-- > 0;) g.erase_constant(*dead[i]);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& options, const LoweringRegistry& registry) {
+  auto onnx = std::make_unique<Model>(DialectId::kOnnx);
+  onnx->producer_name = "sardonyx";
+  LoweringContext(jax, *onnx, options, registry).run();
+  sweep(onnx->graph());
+  onnx->compact();
+  return onnx;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,95 @@
+// The state of one conversion from the jax dialect to the onnx dialect. Knows no operator: see docs/architecture.md.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+
+// Where a symbolic size can be read at run time: an axis of an input.
+struct DimOrigin {
+  Value* value = nullptr;
+  int64_t axis = 0;
+};
+
+class LoweringContext {
+ public:
+  LoweringContext(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
+
+  // The whole main function: inputs, constants, equations, results. Throws one Error for everything unsupported.
+  void run();
+
+  // Equations of `graph` in order, written with `b`. Its inputs must be bound.
+  void lower_nodes(const Graph& graph, OnnxBuilder& b);
+  void bind(const Value& jax, Value* onnx) { values_[jax] = onnx; }
+  // The lowered value of a jax value; constants are added on first use.
+  Value* value(const Value& jax, OnnxBuilder& b);
+
+  Model& model() { return onnx_; }
+  const Model& jax() const { return jax_; }
+  const LoweringRegistry& registry() const { return registry_; }
+  const LowerOptions& options() const { return options_; }
+
+  // Dims and types of the jax model in the tables of the onnx model.
+  Dim import(Dim d);
+  const Type* import(const Type* t);
+  // How a value of that type is held in the graph: complex as a last axis of 2 (real, imaginary), a PRNG key as one i64 (its two
+  // words), so that whatever moves elements about moves keys as well; others as they are.
+  const Type* stored(const Type* t);
+  // The type at the model's border: as stored(), but a key is u32[..., 2], as jax.random.key_data gives it.
+  const Type* interface_type(const Type* t);
+
+  // The two u32 words of a key that was made from them in the same graph; null words when only the packed form is known.
+  struct KeyWords {
+    Value* high = nullptr;
+    Value* low = nullptr;
+  };
+  KeyWords key_words(const Value& key) const;
+  void set_key_words(const Value& key, KeyWords words) { key_words_[&key] = words; }
+
+  // Makes the nodes that `b` writes from now on belong to `eqn`.
+  void mark(const Node& eqn, OnnxBuilder& b);
+
+  // Run-time sizes, computed in the main graph and shared. d is a dim of the onnx model.
+  Value* dim_vector(Dim d);                 // i64[1]
+  Value* dim_scalar(Dim d);                 // i64[]
+  Value* shape(std::span<const Dim> dims);  // i64[n]
+  void add_origins(Value& input);
+  const DimOrigin* origin(Dim d) const;
+
+ private:
+  void lower_node(const Node& eqn, OnnxBuilder& b);
+  void check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b);
+  void refuse(const Node& eqn, std::string reason);
+  [[noreturn]] void report_unsupported() const;
+  Value* arithmetic(Dim d);
+  Value* solve_symbol(Dim symbol);
+  uint32_t import_provenance(const Node& eqn, std::string_view origin);
+  std::string types_text(const Node& eqn) const;
+  std::string source_text(const Node& eqn) const;
+
+  const Model& jax_;
+  Model& onnx_;
+  const LowerOptions& options_;
+  const LoweringRegistry& registry_;
+  ValueFacts facts_;
+  OnnxBuilder main_;
+  ValueMap<Value*> values_;
+  std::unordered_map<uint64_t, Dim> dims_;
+  std::unordered_map<const Type*, const Type*> types_;
+  std::unordered_map<const Tensor*, Value*> large_constants_;
+  std::unordered_map<uint64_t, DimOrigin> origins_;     // by Dim::word() of the onnx model
+  std::vector<std::pair<Dim, DimOrigin>> origin_list_;  // in the order of the inputs
+  std::unordered_map<uint64_t, Value*> dim_vectors_, dim_scalars_;
+  std::map<std::vector<uint64_t>, Value*> shapes_;
+  std::unordered_map<uint64_t, uint32_t> provenance_;
+  std::unordered_map<const Value*, KeyWords> key_words_;
+  std::map<std::string, UnsupportedEquation> unsupported_;
+};
+
+}  // namespace sardonyx

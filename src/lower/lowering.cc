@@ -1,0 +1,298 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "lower/context.h"
+
+namespace sardonyx {
+namespace {
+
+// A static iota or fill up to this many bytes is a constant; above, an operator makes it.
+constexpr size_t kInlineConstantBytes = 1024;
+
+std::vector<int64_t> static_dims(std::span<const Dim> dims) {
+  std::vector<int64_t> out;
+  for (Dim d : dims) out.push_back(d.value());
+  return out;
+}
+
+bool all_static(std::span<const Dim> dims) {
+  return std::ranges::all_of(dims, [](Dim d) { return d.is_int(); });
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Registry
+
+void LoweringRegistry::add(std::string_view primitive, LowerFn fn, std::string_view origin) {
+  entries_.insert_or_assign(std::string(primitive), Entry{std::move(fn), std::string(origin)});
+}
+
+const LowerFn* LoweringRegistry::find(std::string_view primitive) const {
+  if (auto at = entries_.find(primitive); at != entries_.end()) return &at->second.fn;
+  return base_ ? base_->find(primitive) : nullptr;
+}
+
+std::string_view LoweringRegistry::origin(std::string_view primitive) const {
+  if (auto at = entries_.find(primitive); at != entries_.end()) return at->second.origin;
+  return base_ ? base_->origin(primitive) : std::string_view();
+}
+
+std::vector<std::string> LoweringRegistry::primitives() const {
+  std::vector<std::string> names = base_ ? base_->primitives() : std::vector<std::string>();
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Operands, results, parameters
+
+Lowering::Lowering(LoweringContext& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands)
+    : b(builder), eqn(eqn), context_(context), operands_(std::move(operands)) {}
+
+Value* Lowering::in(size_t i) const {
+  SX_CHECK(i < operands_.size(), fmt::format("'{}' has no operand {}", eqn.op().name, i));
+  return operands_[i];
+}
+
+const Type* Lowering::in_type(size_t i) const {
+  SX_CHECK(i < eqn.num_inputs() && eqn.input(i) != nullptr, fmt::format("'{}' has no operand {}", eqn.op().name, i));
+  return context_.import(eqn.input(i)->type());
+}
+
+const Type* Lowering::out_type(size_t i) const {
+  SX_CHECK(i < eqn.num_results(), fmt::format("'{}' has no result {}", eqn.op().name, i));
+  return context_.import(eqn.result(i)->type());
+}
+
+const Type* Lowering::stored_in_type(size_t i) const { return context_.stored(in_type(i)); }
+const Type* Lowering::stored_out_type(size_t i) const { return context_.stored(out_type(i)); }
+
+const Attr* Lowering::find_param(std::string_view name) const {
+  const Attr* a = eqn.attr(name);
+  return a == nullptr || a->is_none() ? nullptr : a;
+}
+
+const Attr& Lowering::param(std::string_view name) const {
+  if (const Attr* a = eqn.attr(name)) return *a;
+  unsupported(fmt::format("the equation has no parameter '{}'", name));
+}
+
+namespace {
+
+[[noreturn]] void wrong_param(const Lowering& at, std::string_view name, std::string_view wanted, const Attr& found) {
+  at.unsupported(
+      fmt::format("parameter '{}' is {} where {} is expected", name, to_string(found, at.context().jax().types()), wanted));
+}
+
+}  // namespace
+
+int64_t Lowering::int_param(std::string_view name) const {
+  const Attr& a = param(name);
+  if (const auto* v = a.get<int64_t>()) return *v;
+  if (const auto* v = a.get<bool>()) return *v ? 1 : 0;
+  if (const auto* d = a.get<Dim>(); d && d->is_int()) return d->value();
+  wrong_param(*this, name, "an integer", a);
+}
+
+bool Lowering::bool_param(std::string_view name, std::optional<bool> otherwise) const {
+  const Attr* a = find_param(name);
+  if (a == nullptr && otherwise) return *otherwise;
+  if (a == nullptr) a = &param(name);
+  if (const auto* v = a->get<bool>()) return *v;
+  if (const auto* v = a->get<int64_t>()) return *v != 0;
+  wrong_param(*this, name, "a truth value", *a);
+}
+
+double Lowering::float_param(std::string_view name) const {
+  const Attr& a = param(name);
+  if (const auto* v = a.get<double>()) return *v;
+  if (const auto* v = a.get<int64_t>()) return static_cast<double>(*v);
+  wrong_param(*this, name, "a number", a);
+}
+
+std::string Lowering::string_param(std::string_view name) const {
+  const Attr& a = param(name);
+  if (const auto* v = a.get<std::string>()) return *v;
+  if (const auto* v = a.get<OpaqueAttr>()) return v->text;
+  wrong_param(*this, name, "a string", a);
+}
+
+std::vector<int64_t> Lowering::ints_param(std::string_view name) const {
+  const Attr& a = param(name);
+  if (const auto* v = a.get<Attr::Ints>()) return *v;
+  if (const auto* v = a.get<AttrList>(); v && v->empty()) return {};
+  if (const auto* v = a.get<Attr::DimList>()) {
+    std::vector<int64_t> out;
+    for (Dim d : *v) {
+      if (!d.is_int()) wrong_param(*this, name, "a tuple of integers", a);
+      out.push_back(d.value());
+    }
+    return out;
+  }
+  wrong_param(*this, name, "a tuple of integers", a);
+}
+
+std::vector<Dim> Lowering::dims_param(std::string_view name) const {
+  const Attr& a = param(name);
+  std::vector<Dim> out;
+  if (const auto* v = a.get<Attr::Ints>()) {
+    for (int64_t i : *v) out.push_back(Dim::of(i));
+    return out;
+  }
+  if (const auto* v = a.get<Attr::DimList>()) {
+    for (Dim d : *v) out.push_back(context_.import(d));
+    return out;
+  }
+  if (const auto* v = a.get<AttrList>(); v && v->empty()) return {};
+  wrong_param(*this, name, "a tuple of sizes", a);
+}
+
+Dim Lowering::dim_param(std::string_view name) const {
+  const Attr& a = param(name);
+  if (const auto* v = a.get<int64_t>()) return Dim::of(*v);
+  if (const auto* v = a.get<Dim>()) return context_.import(*v);
+  wrong_param(*this, name, "a size", a);
+}
+
+DType Lowering::dtype_param(std::string_view name) const {
+  const Attr& a = param(name);
+  if (const auto* v = a.get<DType>()) return *v;
+  wrong_param(*this, name, "a dtype", a);
+}
+
+void Lowering::unsupported(std::string why) const { throw Error(ErrorCode::kUnsupported, std::move(why)); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sizes
+
+Value* Lowering::dim(Dim d) { return context_.dim_scalar(d); }
+Value* Lowering::shape(std::span<const Dim> dims) {
+  return all_static(dims) ? b.i64s(static_dims(dims)) : context_.shape(dims);
+}
+Value* Lowering::dim_as(Dim d, DType dtype) {
+  if (d.is_int() && is_integer(dtype)) return b.scalar_int(dtype, d.value());
+  return cast(dim(d), dtype);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What most lowerings need
+
+Value* Lowering::cast(Value* x, DType to) {
+  if (x->dtype() == to) return x;
+  return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))});
+}
+
+Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
+  const Type* from = x->type();
+  SX_CHECK(from != nullptr && from->ranked(), "a value of unknown rank cannot be reshaped");
+  if (std::ranges::equal(from->dims(), dims, [](Dim p, Dim q) { return p == q; })) return x;
+  const bool has_zero = std::ranges::any_of(dims, [](Dim d) { return d.is(0); });
+  if (all_static(dims)) {
+    AttrInit attrs;
+    if (has_zero) attrs.push_back(attr("allowzero", 1));
+    return b.op("Reshape", {x, b.i64s(static_dims(dims))}, std::move(attrs));
+  }
+  if (has_zero) return b.op("Reshape", {x, shape(dims)}, {attr("allowzero", 1)});
+  // 0 copies the size at that position, -1 stands for one other size; more than one needs computing.
+  std::vector<int64_t> spelled;
+  size_t open = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i].is_int()) {
+      spelled.push_back(dims[i].value());
+    } else if (i < from->rank() && from->dim(i) == dims[i]) {
+      spelled.push_back(0);
+    } else {
+      spelled.push_back(-1);
+      ++open;
+    }
+  }
+  if (open <= 1) return b.op("Reshape", {x, b.i64s(spelled)});
+  return b.op("Reshape", {x, shape(dims)});
+}
+
+Value* Lowering::expand(Value* x, std::span<const Dim> dims) {
+  const Type* from = x->type();
+  if (from != nullptr && from->ranked() && std::ranges::equal(from->dims(), dims, [](Dim p, Dim q) { return p == q; }))
+    return x;
+  return b.op("Expand", {x, shape(dims)});
+}
+
+Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
+  bool identity = true;
+  for (size_t i = 0; i < perm.size(); ++i) identity &= perm[i] == static_cast<int64_t>(i);
+  if (identity) return x;
+  return b.op("Transpose", {x}, {attr("perm", std::vector<int64_t>(perm.begin(), perm.end()))});
+}
+
+Value* Lowering::squeeze(Value* x, std::span<const int64_t> axes) {
+  return axes.empty() ? x : b.op("Squeeze", {x, b.i64s(axes)});
+}
+
+Value* Lowering::unsqueeze(Value* x, std::span<const int64_t> axes) {
+  return axes.empty() ? x : b.op("Unsqueeze", {x, b.i64s(axes)});
+}
+
+Value* Lowering::slice(Value* x, int64_t axis, Dim start, Dim stop, int64_t step) {
+  if (step == 1 && start.is(0) && x->type()->dim(static_cast<size_t>(axis)) == stop) return x;
+  auto bound = [&](Dim d) { return shape({&d, 1}); };
+  Value* axes = b.i64s({axis});
+  if (step == 1) return b.op("Slice", {x, bound(start), bound(stop), axes});
+  return b.op("Slice", {x, bound(start), bound(stop), axes, b.i64s({step})});
+}
+
+Value* Lowering::concat(std::span<Value* const> xs, int64_t axis) {
+  return xs.size() == 1 ? xs[0] : b.op("Concat", xs, {attr("axis", axis)});
+}
+
+Value* Lowering::iota(DType dtype, Dim size) {
+  if (size.is_int() && byte_size(dtype, static_cast<uint64_t>(size.value())) <= kInlineConstantBytes && bit_width(dtype) >= 8) {
+    const auto n = static_cast<size_t>(size.value());
+    std::vector<std::byte> bytes(byte_size(dtype, n));
+    for (size_t i = 0; i < n; ++i) encode_element(dtype, bytes.data(), static_cast<int64_t>(i), static_cast<double>(i));
+    return b.constant(Tensor::own(dtype, {size.value()}, std::move(bytes)));
+  }
+  return cast(b.op("Range", {b.i64(0), dim(size), b.i64(1)}), dtype);
+}
+
+Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
+  if (all_static(dims)) {
+    const std::vector<int64_t> shape = static_dims(dims);
+    const auto size = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+    if (byte_size(dtype, static_cast<uint64_t>(size)) <= kInlineConstantBytes) return b.full(dtype, shape, v);
+  }
+  // ConstantOfShape has no kernel for the 16-bit brain float and smaller ones in onnxruntime: those are expanded.
+  if (dtype == DType::kBF16 || bit_width(dtype) < 8 || (is_float(dtype) && bit_width(dtype) == 8))
+    return expand(b.scalar(dtype, v), dims);
+  return b.op("ConstantOfShape", {shape(dims)}, {attr("value", Tensor::full(dtype, {1}, v))});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bodies
+
+std::vector<Value*> Lowering::inline_body(const Graph& body, std::span<Value* const> args) {
+  SX_CHECK(body.inputs().size() == args.size(),
+           fmt::format("the jaxpr of '{}' takes {} operands, not {}", eqn.op().name, body.inputs().size(), args.size()));
+  for (size_t i = 0; i < args.size(); ++i) context_.bind(*body.input(i), args[i]);
+  context_.lower_nodes(body, b);
+  context_.mark(eqn, b);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < body.outputs().size(); ++i) results.push_back(context_.value(*body.output(i), b));
+  return results;
+}
+
+Graph& Lowering::make_body(std::string_view name, const std::function<void(Lowering& inside)>& fill) {
+  Graph& g = b.model().new_graph(name);
+  OnnxBuilder inner(g, b.facts());
+  context_.mark(eqn, inner);
+  Lowering inside(context_, eqn, inner, operands_);
+  fill(inside);
+  context_.mark(eqn, b);
+  return g;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,108 @@
+// scan[jaxpr, length, reverse] constants, carry, xs   =>   Scan<directions>(carry, xs) { jaxpr }
+//
+// Constants are captured. Without xs there is nothing for Scan to walk over: a Loop of `length` iterations stacks the ys.
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+namespace {
+
+struct Shape {
+  size_t consts, carries, xs, ys;
+};
+
+// The type of one slice of xs or ys: without its first axis.
+const Type* slice_type(Lowering& at, const Type* t) { return at.b.types().with_dims(t, t->dims().subspan(1)); }
+
+std::vector<Value*> call(Lowering& at, Lowering& inside, const Graph& jaxpr, const Shape& n, std::span<Value* const> carry,
+                         std::span<Value* const> xs) {
+  std::vector<Value*> args;
+  for (size_t i = 0; i < n.consts; ++i) args.push_back(at.in(i));
+  args.insert(args.end(), carry.begin(), carry.end());
+  args.insert(args.end(), xs.begin(), xs.end());
+  return inside.inline_body(jaxpr, args);
+}
+
+void add_results(Lowering& at, Graph& g, const Shape& n, std::span<Value* const> results) {
+  for (size_t i = 0; i < n.carries; ++i) g.add_output(*results[i], {}, at.stored_out_type(i));
+  for (size_t i = 0; i < n.ys; ++i)
+    g.add_output(*results[n.carries + i], {}, slice_type(at, at.stored_out_type(n.carries + i)));
+}
+
+std::vector<Value*> results_of(Node& node) {
+  std::vector<Value*> results;
+  for (Value& v : node.results()) results.push_back(&v);
+  return results;
+}
+
+std::vector<Value*> with_scan(Lowering& at, const Graph& jaxpr, const Shape& n, bool reverse) {
+  Graph& body = at.make_body("body", [&](Lowering& inside) {
+    Graph& g = inside.b.graph();
+    std::vector<Value*> carry, xs;
+    for (size_t i = 0; i < n.carries; ++i) carry.push_back(g.add_input({}, inside.stored_out_type(i)));
+    for (size_t i = 0; i < n.xs; ++i)
+      xs.push_back(g.add_input({}, slice_type(inside, inside.stored_in_type(n.consts + n.carries + i))));
+    add_results(inside, g, n, call(at, inside, jaxpr, n, carry, xs));
+  });
+  std::vector<Value*> inputs;
+  for (size_t i = n.consts; i < at.num_inputs(); ++i) inputs.push_back(at.in(i));
+  AttrInit attrs{attr("num_scan_inputs", static_cast<int64_t>(n.xs))};
+  if (reverse) {
+    attrs.push_back(attr("scan_input_directions", std::vector<int64_t>(n.xs, 1)));
+    if (n.ys > 0) attrs.push_back(attr("scan_output_directions", std::vector<int64_t>(n.ys, 1)));
+  }
+  const Body bodies[] = {{at.b.model().name("body"), &body}};
+  return results_of(at.b.node("Scan", inputs, n.carries + n.ys, std::move(attrs), {}, bodies));
+}
+
+std::vector<Value*> with_loop(Lowering& at, const Graph& jaxpr, const Shape& n, Dim length, bool reverse) {
+  Graph& body = at.make_body("body", [&](Lowering& inside) {
+    Graph& g = inside.b.graph();
+    Types& types = inside.b.types();
+    g.add_input({}, types.scalar(DType::kI64));
+    Value* go_on = g.add_input({}, types.scalar(DType::kBool));
+    std::vector<Value*> carry;
+    for (size_t i = 0; i < n.carries; ++i) carry.push_back(g.add_input({}, inside.stored_out_type(i)));
+    const std::vector<Value*> results = call(at, inside, jaxpr, n, carry, {});
+    g.add_output(*go_on, {}, types.scalar(DType::kBool));
+    add_results(inside, g, n, results);
+  });
+  std::vector<Value*> inputs{at.dim(length), nullptr};
+  for (size_t i = n.consts; i < at.num_inputs(); ++i) inputs.push_back(at.in(i));
+  const Body bodies[] = {{at.b.model().name("body"), &body}};
+  std::vector<Value*> results = results_of(at.b.node("Loop", inputs, n.carries + n.ys, {}, {}, bodies));
+  if (reverse) {
+    Value* first = at.b.i64s({-1});
+    Value* last = at.b.i64s({INT64_MIN});
+    for (size_t i = n.carries; i < results.size(); ++i) {
+      results[i] = at.b.op("Slice", {results[i], first, last, at.b.i64s({0}), at.b.i64s({-1})});
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_scan(Lowering& at) {
+  const Graph* jaxpr = at.eqn.body("jaxpr");
+  if (jaxpr == nullptr) at.unsupported("the equation has no jaxpr");
+  Shape n{};
+  n.consts = static_cast<size_t>(at.int_param("num_consts"));
+  n.carries = static_cast<size_t>(at.int_param("num_carry"));
+  n.xs = at.num_inputs() - n.consts - n.carries;
+  n.ys = at.eqn.num_results() - n.carries;
+  if (n.carries + n.ys == 0) return {};
+  const Dim length = at.dim_param("length");
+  const bool reverse = at.bool_param("reverse");
+  if (length.is(0)) {
+    std::vector<Value*> results;
+    for (size_t i = 0; i < n.carries; ++i) results.push_back(at.in(n.consts + i));
+    for (size_t i = n.carries; i < at.eqn.num_results(); ++i) {
+      const Type* t = at.stored_out_type(i);
+      results.push_back(at.zeros(t->dtype(), t->dims()));
+    }
+    return results;
+  }
+  return n.xs > 0 ? with_scan(at, *jaxpr, n, reverse) : with_loop(at, *jaxpr, n, length, reverse);
+}
+
+}  // namespace sardonyx

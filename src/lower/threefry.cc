@@ -1,0 +1,60 @@
+#include "lower/threefry.h"
+
+#include <array>
+
+namespace sardonyx {
+namespace {
+
+Value* cast(OnnxBuilder& b, Value* x, DType to) { return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))}); }
+
+Value* shift(OnnxBuilder& b, Value* x, int64_t by, std::string_view direction) {
+  return b.op("BitShift", {x, b.scalar_int(x->dtype(), by)}, {attr("direction", direction)});
+}
+
+}  // namespace
+
+Value* pack_key(OnnxBuilder& b, LoweringContext& context, LoweringContext::KeyWords words) {
+  Value* high = shift(b, cast(b, words.high, DType::kU64), 32, "LEFT");
+  Value* key = cast(b, b.op("BitwiseOr", {high, cast(b, words.low, DType::kU64)}), DType::kI64);
+  context.set_key_words(*key, words);
+  return key;
+}
+
+LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Value* key) {
+  if (auto words = context.key_words(*key); words.high != nullptr) return words;
+  Value* bits = cast(b, key, DType::kU64);
+  Value* low = b.op("BitwiseAnd", {bits, b.scalar_int(DType::kU64, 0xffffffff)});
+  return {cast(b, shift(b, bits, 32, "RIGHT"), DType::kU32), cast(b, low, DType::kU32)};
+}
+
+Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words) {
+  auto word = [&](int64_t i) { return b.op("Gather", {words, b.i64(i)}, {attr("axis", -1)}); };
+  return pack_key(b, context, {word(0), word(1)});
+}
+
+Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key) {
+  const auto words = split_key(b, context, key);
+  auto last = [&](Value* x) { return b.op("Unsqueeze", {x, b.i64s({-1})}); };
+  return b.op("Concat", {last(words.high), last(words.low)}, {attr("axis", -1)});
+}
+
+std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Value* x0, Value* x1) {
+  constexpr std::array<std::array<int64_t, 4>, 2> kRotations{{{13, 15, 26, 6}, {17, 29, 16, 24}}};
+  auto add = [&](Value* x, Value* y) { return b.op("Add", {x, y}); };
+  Value* k2 = b.op("BitwiseXor", {b.op("BitwiseXor", {k0, k1}), b.scalar_int(DType::kU32, 0x1BD11BDA)});
+  const std::array<Value*, 3> keys{k0, k1, k2};
+  x0 = x0 ? add(x0, k0) : k0;
+  x1 = add(x1, k1);
+  for (size_t group = 0; group < 5; ++group) {
+    for (int64_t r : kRotations[group % 2]) {
+      x0 = add(x0, x1);
+      Value* rotated = b.op("BitwiseOr", {shift(b, x1, r, "LEFT"), shift(b, x1, 32 - r, "RIGHT")});
+      x1 = b.op("BitwiseXor", {x0, rotated});
+    }
+    x0 = add(x0, keys[(group + 1) % 3]);
+    x1 = add(x1, add(keys[(group + 2) % 3], b.scalar_int(DType::kU32, static_cast<int64_t>(group) + 1)));
+  }
+  return {x0, x1};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,22 @@
+// PRNG keys and the threefry2x32 hash in integer operators: bit-equal to JAX, whatever runs the graph.
+#pragma once
+
+#include <utility>
+
+#include "lower/context.h"
+
+namespace sardonyx {
+
+// A key of the graph (see LoweringContext::stored) from words in u32[..., 2], and back.
+Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words);
+Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key);
+
+// A key from its two words, u32 of the key's shape, and back.
+Value* pack_key(OnnxBuilder& b, LoweringContext& context, LoweringContext::KeyWords words);
+LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Value* key);
+
+// The hash of the counters (x0, x1) under the key (k0, k1): u32 operands that broadcast. x0 null = 0.
+// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11; 20 rounds, as JAX has them.
+std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Value* x0, Value* x1);
+
+}  // namespace sardonyx

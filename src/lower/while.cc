@@ -1,0 +1,49 @@
+// while[cond_jaxpr, body_jaxpr] constants, carry   =>   Loop(cond_jaxpr(carry), carry) { carry' = body_jaxpr(carry), cond_jaxpr(carry') }
+//
+// The constants of both jaxprs are captured. The condition is written twice: before the loop and at the end of its body.
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_while(Lowering& at) {
+  const auto cond_consts = static_cast<size_t>(at.int_param("cond_nconsts"));
+  const auto body_consts = static_cast<size_t>(at.int_param("body_nconsts"));
+  const Graph* cond = at.eqn.body("cond_jaxpr");
+  const Graph* body = at.eqn.body("body_jaxpr");
+  if (cond == nullptr || body == nullptr) at.unsupported("the equation has no condition or no body");
+  const size_t first_carry = cond_consts + body_consts;
+  const size_t carries = at.num_inputs() - first_carry;
+  if (carries == 0) return {};
+
+  auto call = [&](Lowering& where, const Graph& jaxpr, size_t first_const, size_t consts, std::span<Value* const> carry) {
+    std::vector<Value*> args;
+    for (size_t i = 0; i < consts; ++i) args.push_back(at.in(first_const + i));
+    args.insert(args.end(), carry.begin(), carry.end());
+    return where.inline_body(jaxpr, args);
+  };
+  std::vector<Value*> init;
+  for (size_t i = 0; i < carries; ++i) init.push_back(at.in(first_carry + i));
+  Value* go_on = call(at, *cond, 0, cond_consts, init)[0];
+
+  Graph& loop = at.make_body("body", [&](Lowering& inside) {
+    Graph& g = inside.b.graph();
+    Types& types = inside.b.types();
+    g.add_input({}, types.scalar(DType::kI64));
+    g.add_input({}, types.scalar(DType::kBool));
+    std::vector<Value*> carry;
+    for (size_t i = 0; i < carries; ++i) carry.push_back(g.add_input({}, inside.stored_out_type(i)));
+    const std::vector<Value*> next = call(inside, *body, cond_consts, body_consts, carry);
+    Value* again = call(inside, *cond, 0, cond_consts, next)[0];
+    g.add_output(*again, {}, types.scalar(DType::kBool));
+    for (size_t i = 0; i < carries; ++i) g.add_output(*next[i], {}, inside.stored_out_type(i));
+  });
+  std::vector<Value*> inputs{nullptr, go_on};
+  inputs.insert(inputs.end(), init.begin(), init.end());
+  const Body bodies[] = {{at.b.model().name("body"), &loop}};
+  Node& node = at.b.node("Loop", inputs, carries, {}, {}, bodies);
+  std::vector<Value*> results;
+  for (Value& v : node.results()) results.push_back(&v);
+  return results;
+}
+
+}  // namespace sardonyx
