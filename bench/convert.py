@@ -1,0 +1,210 @@
+"""How long exporting takes beside tracing, and how much memory: Sardonyx and jax2onnx on the demonstration models.
+
+    bench/convert.py [--only NAME ...] [--repeat 5] [--rivals] [--out build/bench]
+
+Every figure comes from a fresh process, the exporters take turns within one run, and what counts are ratios. See README.md
+in this folder for what each column means.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "demo"))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+TARGETS = {"ratio": 0.25, "memory": 0.10, "import": 0.15}
+
+
+# ---- in the process that is measured ---------------------------------------------------------------------------------
+
+
+def resident(field: str) -> int:
+    """VmRSS (now) or VmHWM (the peak), in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise KeyError(field)
+
+
+def reset_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def export(tool: str, model, fn, path: Path) -> tuple[float, dict[str, float]]:
+    """Seconds in all, and by stage where the exporter tells."""
+    keywords = {"model_name": model.name, "opset": 23, "return_mode": "file", "output_path": str(path)}
+    if tool == "sardonyx":
+        import sardonyx
+
+        start = time.perf_counter()
+        sardonyx.to_onnx(fn, list(model.inputs), **keywords)
+        total = time.perf_counter() - start
+        return total, dict(sardonyx.report.last().stages)
+    import jax2onnx
+
+    start = time.perf_counter()
+    jax2onnx.to_onnx(fn, list(model.inputs), **keywords)
+    return time.perf_counter() - start, {}
+
+
+def worker(what: str, tool: str, name: str) -> dict:
+    if what == "import":
+        import jax
+
+        start = time.perf_counter()
+        __import__(tool)
+        return {"import": time.perf_counter() - start}
+    import jax
+    from models import by_name
+
+    model = by_name(name)
+    fn = model.make()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        if what == "trace":
+            start = time.perf_counter()
+            closed = jax.make_jaxpr(fn)(*model.symbolic_inputs())
+            seconds = time.perf_counter() - start
+            return {"trace": seconds, "weights": sum(getattr(c, "nbytes", 0) for c in closed.consts)}
+        if what == "time":
+            first, stages = export(tool, model, fn, path)
+            second, later = export(tool, model, fn, path)
+            return {"first": first, "stages": stages, "second": second, "later": later}
+        closed = jax.make_jaxpr(fn)(*model.symbolic_inputs())
+        weights = sum(getattr(c, "nbytes", 0) for c in closed.consts)
+        __import__(tool)
+        before = resident("VmRSS")
+        reset_peak()
+        export(tool, model, fn, path)
+        return {"growth": resident("VmHWM") - before, "weights": weights}
+
+
+# ---- in the process that measures ------------------------------------------------------------------------------------
+
+
+def measure(python: str, *arguments: str) -> dict:
+    done = subprocess.run(
+        [python, __file__, "--worker", *arguments], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def median(values) -> float:
+    return statistics.median(values)
+
+
+def bench_model(name: str, tools: dict[str, str], repeat: int) -> dict:
+    """Traces and exports in turn, so that a slow minute of the machine hits all of them."""
+    runs: dict[str, list[dict]] = {tool: [] for tool in ("trace", *tools)}
+    for _ in range(repeat):
+        runs["trace"].append(measure(sys.executable, "trace", "none", name))
+        for tool, python in tools.items():
+            runs[tool].append(measure(python, "time", tool, name))
+    trace = median(r["trace"] for r in runs["trace"])
+    result: dict = {"trace": trace, "weights": runs["trace"][0]["weights"]}
+    for tool, python in tools.items():
+        failed = next((r for r in runs[tool] if "error" in r), None)
+        if failed:
+            result[tool] = failed
+            continue
+        memory = measure(python, "memory", tool, name)
+        answer = {
+            "total": median(r["first"] for r in runs[tool]),
+            "second": median(r["second"] for r in runs[tool]),
+            "growth": memory.get("growth"),
+        }
+        answer["total_ratio"] = answer["total"] / trace
+        if runs[tool][0]["stages"]:
+
+            def after(run: dict, stages: str, total: str) -> float:
+                return run[total] - run[stages].get("trace", 0) - run[stages].get("write", 0)
+
+            answer["traced"] = median(r["stages"]["trace"] for r in runs[tool])
+            answer["write"] = median(r["stages"].get("write", 0) for r in runs[tool])
+            answer["after"] = median(after(r, "stages", "first") for r in runs[tool])
+            answer["after_second"] = median(after(r, "later", "second") for r in runs[tool])
+            answer["ratio"] = answer["after"] / trace
+        result[tool] = answer
+    return result
+
+
+def show(results: dict, tools: dict[str, str]) -> None:
+    print(f"{'model':12}{'tool':>10}{'trace':>9}{'after':>9}{'ratio':>7}{'write':>9}{'in all':>9}{'/trace':>8}", end="")
+    print(f"{'2nd':>9}{'memory':>9}{'/weights':>9}")
+    for name, result in results["models"].items():
+        for tool in tools:
+            r = result[tool]
+            if "error" in r:
+                print(f"{name:12}{tool:>10}  {r['error'][:110]}")
+                continue
+            milliseconds = [result["trace"], r.get("after"), r.get("write"), r["total"], r["second"]]
+            trace, after, write, total, second = ("" if s is None else f"{1e3 * s:.0f} ms" for s in milliseconds)
+            ratio = f"{r['ratio']:.2f}" if "ratio" in r else ""
+            growth = "" if r["growth"] is None else f"{r['growth'] / 1e6:.0f} MB"
+            share = "" if r["growth"] is None or not result["weights"] else f"{r['growth'] / result['weights']:.2f}"
+            print(f"{name:12}{tool:>10}{trace:>9}{after:>9}{ratio:>7}{write:>9}{total:>9}", end="")
+            print(f"{r['total_ratio']:>8.2f}{second:>9}{growth:>9}{share:>9}")
+    for tool, seconds in results["import"].items():
+        print(f"import {tool}, JAX being there: {seconds:.3f} s")
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--worker"]:
+        print(json.dumps(worker(*sys.argv[2:5])))
+        return 0
+    from models import MODELS
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=[m.name for m in MODELS], metavar="NAME")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument(
+        "--rivals", action="store_true", help="jax2onnx too: here, or in the Python RIVALS_PYTHON names"
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
+    arguments = parser.parse_args()
+    tools = {"sardonyx": sys.executable}
+    if arguments.rivals:
+        tools["jax2onnx"] = os.environ.get("RIVALS_PYTHON", sys.executable)
+    results: dict = {"models": {}, "import": {}}
+    for tool, python in tools.items():
+        times = [measure(python, "import", tool, "none") for _ in range(arguments.repeat)]
+        if any("error" in t for t in times):
+            print(f"{tool} cannot be imported by {python}: {times[0]['error']}")
+            return 1
+        results["import"][tool] = median(t["import"] for t in times)
+    for name in arguments.only:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        results["models"][name] = bench_model(name, tools, arguments.repeat)
+    show(results, tools)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "convert.json").write_text(json.dumps(results, indent=1) + "\n")
+
+    missed = []
+    for name, result in results["models"].items():
+        r = result["sardonyx"]
+        if "error" in r:
+            missed.append(f"{name}: {r['error']}")
+            continue
+        if r.get("ratio", 0) > TARGETS["ratio"]:
+            missed.append(f"{name}: {r['ratio']:.2f} of the trace, at most {TARGETS['ratio']} is wanted")
+        if result["weights"] > 50e6 and r["growth"] > TARGETS["memory"] * result["weights"]:
+            missed.append(f"{name}: memory grows by {r['growth'] / result['weights']:.2f} of the weights")
+    if results["import"]["sardonyx"] > TARGETS["import"]:
+        missed.append(f"import takes {results['import']['sardonyx']:.2f} s, at most {TARGETS['import']} is wanted")
+    for line in missed:
+        print(f"missed: {line}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
