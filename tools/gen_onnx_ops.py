@@ -352,9 +352,7 @@ class Method:
     def definition(self) -> str:
         lines = []
         for result, count in self.variants():
-            lines.append(
-                f"{result} OnnxBuilder::{self.cpp}({self.parameters(False, count, self.spanned()[0])}) {{"
-            )
+            lines.append(f"{result} OnnxBuilder::{self.cpp}({self.parameters(False, count, self.spanned()[0])}) {{")
             lines.append(f"  NodeMaker m(*this, kFamily{self.name});")
             lines += [f"  m.in({self.parameter_name(i)});" for i in self.inputs]
             lines += [f"  {a.emit}" for a in self.attrs]

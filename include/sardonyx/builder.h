@@ -48,7 +48,8 @@ class Builder {
   Value* full(DType dtype, std::vector<int64_t> shape, double v);  // a lazy splat
 
   // A node of exactly this operator version; what all the others end in. Throws as they do.
-  Node& make(const Op& op, std::span<Value* const> inputs, size_t num_results, AttrInit attrs, std::span<const Body> bodies = {});
+  Node& make(const Op& op, std::span<Value* const> inputs, size_t num_results, AttrInit attrs,
+             std::span<const Body> bodies = {});
 
  protected:
   // A Constant node at the insertion point.

@@ -29,7 +29,7 @@ class ValueFacts {
   friend class InferContext;
   friend class InferRun;
   std::unordered_map<const Value*, SymbolicValue> facts_;
-  class InferRun* run_ = nullptr;       // of infer_model(), while it runs
+  class InferRun* run_ = nullptr;            // of infer_model(), while it runs
   const struct CallFrame* frame_ = nullptr;  // the function call whose body is being typed
 };
 

@@ -18,12 +18,13 @@ Value* Builder::op(std::string_view name, std::span<Value* const> inputs, AttrIn
   return node(name, inputs, 1, std::move(attrs), domain).result(0);
 }
 
-Node& Builder::node(std::string_view name, std::span<Value* const> inputs, size_t num_results, AttrInit attrs, std::string_view domain,
-                    std::span<const Body> bodies) {
+Node& Builder::node(std::string_view name, std::span<Value* const> inputs, size_t num_results, AttrInit attrs,
+                    std::string_view domain, std::span<const Body> bodies) {
   return make(model().op(domain, name), inputs, num_results, std::move(attrs), bodies);
 }
 
-Node& Builder::make(const Op& op, std::span<Value* const> inputs, size_t num_results, AttrInit attrs, std::span<const Body> bodies) {
+Node& Builder::make(const Op& op, std::span<Value* const> inputs, size_t num_results, AttrInit attrs,
+                    std::span<const Body> bodies) {
   Node& n = model().new_node(op, inputs, num_results, model().attrs(std::move(attrs)));
   for (const Body& body : bodies) n.add_body(body.name, *body.graph);
   n.set_provenance(provenance_);
@@ -113,6 +114,8 @@ Value* Builder::scalar_int(DType dtype, int64_t v) {
   return constant(Tensor::of<std::byte>(dtype, {}, std::as_bytes(std::span<const int64_t>(&v, 1)).first(byte_size(dtype, 1))));
 }
 
-Value* Builder::full(DType dtype, std::vector<int64_t> shape, double v) { return constant(Tensor::full(dtype, std::move(shape), v)); }
+Value* Builder::full(DType dtype, std::vector<int64_t> shape, double v) {
+  return constant(Tensor::full(dtype, std::move(shape), v));
+}
 
 }  // namespace sardonyx

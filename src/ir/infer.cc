@@ -10,9 +10,9 @@ namespace sardonyx {
 
 // A call of a local function: where references to attributes lead.
 struct CallFrame {
-  const Node* call = nullptr;         // null: the body is typed for no call in particular
+  const Node* call = nullptr;  // null: the body is typed for no call in particular
   const Function* function = nullptr;
-  const CallFrame* outer = nullptr;   // the frame that the call itself is in
+  const CallFrame* outer = nullptr;  // the frame that the call itself is in
   size_t depth = 0;
 };
 
@@ -185,7 +185,8 @@ void check_operands(InferContext& c, Bindings& bindings) {
     const Wrapped w = wrapped(v->type());
     if (w.kind == Wrapped::kUnknown) continue;
     if (!allowed(slot.types, w)) {
-      c.fail(fmt::format("operand {} ({}) is {}", i, slot.name, c.show(v->type())), {"it must be one of: " + list_of(slot.types)});
+      c.fail(fmt::format("operand {} ({}) is {}", i, slot.name, c.show(v->type())),
+             {"it must be one of: " + list_of(slot.types)});
     }
     if (slot.type_var.empty() || (slot.arity == Arity::kVariadic && !slot.homogeneous)) continue;
     if (const auto* bound = bindings.find(slot.type_var)) {
@@ -484,7 +485,8 @@ void InferContext::infer_body(Graph& body, std::span<const Type* const> inputs) 
 // on the body's values is what holds for every call.
 void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
   const size_t depth = facts.frame_ ? facts.frame_->depth + 1 : 0;
-  if (depth > kMaxCallDepth) throw Error(ErrorCode::kInvalidModel, fmt::format("calls of function '{}' nest too deeply", f.name));
+  if (depth > kMaxCallDepth)
+    throw Error(ErrorCode::kInvalidModel, fmt::format("calls of function '{}' nest too deeply", f.name));
   Graph& g = f.graph();
   InferContext c(n, facts, 0);
   if (n.num_inputs() > g.inputs().size() || n.num_results() > g.outputs().size()) {
@@ -559,8 +561,7 @@ void infer_node(Node& n, ValueFacts& facts) {
   if (op.infer != nullptr) {
     try {
       op.infer(c);
-    } catch (const UnknownAttribute&) {
-    }
+    } catch (const UnknownAttribute&) {}
   }
   complete_results(c, bindings);
   n.set_unchecked(false);

@@ -24,7 +24,9 @@ class NodeMaker {
   // newest version, for attributes that an older version does not know.
   void put(std::string_view name, bool v, bool newest) { integer(name, v, newest); }
   void put(std::string_view name, int64_t v, int64_t newest) { integer(name, v, newest); }
-  void put(std::string_view name, DType v, DType newest) { integer(name, static_cast<int64_t>(v), static_cast<int64_t>(newest)); }
+  void put(std::string_view name, DType v, DType newest) {
+    integer(name, static_cast<int64_t>(v), static_cast<int64_t>(newest));
+  }
   void put(std::string_view name, double v, double newest);
   void put(std::string_view name, std::string_view v, std::string_view newest);
   // Attributes without default: written when set.

@@ -11,8 +11,8 @@ using namespace onnx;  // kFamily*
 NodeMaker::NodeMaker(OnnxBuilder& b, Family family) : builder_(b), op_(onnx::find(family, b.opset())) {
   if (op_ == nullptr) {
     const Op& first = oldest(family);
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("ONNX operator {} needs opset {}; the model imports opset {}", first.name, first.since_version, b.opset()));
+    throw Error(ErrorCode::kUnsupported, fmt::format("ONNX operator {} needs opset {}; the model imports opset {}", first.name,
+                                                     first.since_version, b.opset()));
   }
 }
 
@@ -27,8 +27,8 @@ const AttrSpec* NodeMaker::spec(std::string_view name) const {
 
 void NodeMaker::write(std::string_view name, Attr value) {
   if (spec(name) == nullptr) {
-    throw Error(ErrorCode::kUnsupported, fmt::format("ONNX operator {}-{} has no attribute '{}'; the model imports opset {}", op_->name,
-                                                     op_->since_version, name, builder_.opset()));
+    throw Error(ErrorCode::kUnsupported, fmt::format("ONNX operator {}-{} has no attribute '{}'; the model imports opset {}",
+                                                     op_->name, op_->since_version, name, builder_.opset()));
   }
   attrs_.push_back(attr(name, std::move(value)));
 }

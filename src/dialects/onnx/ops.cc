@@ -42,9 +42,9 @@ struct RowTraits {
 
 struct Row : Op {
   constexpr Row(DialectId dialect_id, std::string_view op_domain, std::string_view op_name, int since, bool is_known,
-                bool is_deprecated, RowTraits row_traits, uint32_t op_id, int least_in, int most_in, int least_out, int most_out,
-                Slots ins, Slots outs, Specs specs, TypeRule rule)
-      : Op{dialect_id, op_domain, op_name,  since,     is_known, is_deprecated, row_traits, op_id,
+                bool is_deprecated, RowTraits row_traits, uint32_t op_id, int least_in, int most_in, int least_out,
+                int most_out, Slots ins, Slots outs, Specs specs, TypeRule rule)
+      : Op{dialect_id, op_domain, op_name,   since,    is_known, is_deprecated, row_traits, op_id,
            least_in,   most_in,   least_out, most_out, ins,      outs,          specs,      rule} {}
 };
 

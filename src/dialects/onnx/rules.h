@@ -3,6 +3,4 @@
 
 #include "sardonyx/infer.h"
 
-namespace sardonyx::onnx::rules {
-
-}  // namespace sardonyx::onnx::rules
+namespace sardonyx::onnx::rules {}  // namespace sardonyx::onnx::rules
