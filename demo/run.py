@@ -25,6 +25,7 @@ import jax
 import numpy as np
 from models import MODELS, DemoModel, by_name
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -161,8 +162,8 @@ def milliseconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
 
 
-def columns(rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
-    """The columns of the summary: a heading and what a row shows under it."""
+def columns(rows: list[Row], narrow: bool = False) -> list[tuple[str, Callable[[Row], str]]]:
+    """The columns of the summary: a heading and what a row shows under it. `narrow` keeps to 100 characters or so."""
     stages = list(dict.fromkeys(name for row in rows for name in row.stages))
 
     def stage(name: str) -> tuple[str, Callable[[Row], str]]:
@@ -171,14 +172,14 @@ def columns(rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
     def verdict(row: Row) -> str:
         return "failed" if row.error else "agrees" if row.good else "DIFFERS"
 
-    return [
-        ("model", lambda row: row.title),
+    parts = [
+        ("model", lambda row: row.model if narrow else row.title),
         ("exporter", lambda row: row.tool),
-        ("JAX trace ms", lambda row: milliseconds(row.trace)),
+        ("trace ms" if narrow else "JAX trace ms", lambda row: milliseconds(row.trace)),
         *(stage(name) for name in stages),
-        ("in all ms", lambda row: milliseconds(row.total)),
+        ("all ms", lambda row: milliseconds(row.total)),
         ("nodes", lambda row: "" if row.nodes is None else f"{row.nodes}"),
-        ("MB", lambda row: "" if row.bytes is None else f"{row.bytes / 1e6:.2f}"),
+        ("MB", lambda row: "" if row.bytes is None else f"{row.bytes / 1e6:.4g}"),
         ("largest difference", lambda row: "" if row.difference is None else f"{row.difference:.1e}"),
         ("of largest value", lambda row: "" if row.relative is None else f"{row.relative:.1e}"),
         ("may be", lambda row: f"{row.tolerance:.0e}"),
@@ -186,13 +187,15 @@ def columns(rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
         ("at", lambda row: row.run_at),
         ("with JAX", verdict),
     ]
+    dropped = {"largest difference", "at", "may be"} if narrow else set()
+    if all(row.tool == "sardonyx" for row in rows):
+        dropped.add("exporter")
+    return [part for part in parts if part[0] not in dropped]
 
 
 def show(console: Console, rows: list[Row]) -> None:
     table = Table(title="From JAX to ONNX")
-    parts = columns(rows)
-    if not any(row.tool != "sardonyx" for row in rows):
-        parts = [part for part in parts if part[0] != "exporter"]
+    parts = columns(rows, narrow=console.width < 160)
     for heading, _ in parts:
         text = heading in ("model", "exporter", "at", "with JAX")
         table.add_column(heading, justify="left" if text else "right", no_wrap=heading == "model")
@@ -258,7 +261,7 @@ def main() -> int:
         task = progress.add_task("", total=len(chosen) * (1 + 2 * len(tools)))
 
         def step(text: str, advance: int = 1) -> None:
-            progress.update(task, description=text, advance=advance)
+            progress.update(task, description=escape(text), advance=advance)
             if not console.is_terminal:
                 print(text, flush=True)
 
@@ -271,6 +274,8 @@ def main() -> int:
                 row = Row(model.name, model.title, tool, tolerance=model.tolerance)
                 rows.append(row)
                 path = arguments.out / f"{model.name}{'' if tool == 'sardonyx' else '.' + tool}.onnx"
+                for old in arguments.out.glob(f"{path.name}*"):
+                    old.unlink()
                 try:
                     step(f"{model.name}: exporting with {tool}", 0)
                     if tool == "sardonyx":
