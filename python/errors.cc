@@ -21,7 +21,7 @@ void bind_errors(nb::module_&) {
         nb::list notes;
         for (const std::string& note : e.notes()) notes.append(nb::str(note.c_str(), note.size()));
         std::string_view code = to_string(e.code());
-        std::string_view text = e.what();
+        std::string_view text = e.message();
         nb::object error = type(nb::str(text.data(), text.size()), nb::str(code.data(), code.size()), nb::tuple(notes));
         PyErr_SetObject(type.ptr(), error.ptr());
       } catch (nb::python_error& failed) {

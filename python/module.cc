@@ -1,9 +1,11 @@
 #include <nanobind/nanobind.h>
 
 #include "errors.h"
+#include "program.h"
 #include "sardonyx/version.h"
 
 NB_MODULE(_sardonyx, m) {
   m.def("version", &sardonyx::version);
   sardonyx::python::bind_errors(m);
+  sardonyx::python::bind_program(m);
 }

@@ -8,13 +8,14 @@ class Error(ValueError):
     "invalid_model", "parse", "unsupported", "io", "limit", "internal"); `notes` has the notes one by one.
     """
 
-    def __init__(self, text: str, code: str = "invalid_argument", notes: tuple[str, ...] = ()):
-        super().__init__(text)
+    def __init__(self, message: str, code: str = "invalid_argument", notes: tuple[str, ...] = ()):
+        self.message = message
         self.code = code
         self.notes = tuple(notes)
+        super().__init__("\n  ".join([message, *(note.replace("\n", "\n  ") for note in self.notes)]))
 
     def __reduce__(self):
-        return type(self), (str(self), self.code, self.notes)
+        return type(self), (self.message, self.code, self.notes)
 
 
 class WrongType(Error, TypeError):

@@ -1,0 +1,409 @@
+#include "jax_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace sardonyx::python {
+namespace {
+
+// Parameters that guide compilers and autodiff and say nothing about values.
+constexpr std::string_view kIgnored[] = {
+    "bwd",         "compiler_options_kvs", "ctx_mesh",     "donated_invars", "fwd_jaxpr_thunk",
+    "in_layouts",  "in_shardings",         "inline",       "jvp_jaxpr_fun",  "jvp_jaxpr_thunk",
+    "keep_unused", "out_layouts",          "out_sharding", "out_shardings",  "out_trees",
+    "policy",      "prevent_cse",          "resource_env", "sharding",
+};
+static_assert(std::ranges::is_sorted(kIgnored));
+
+[[noreturn]] void raise_python() { throw nb::python_error(); }
+
+nb::object checked(PyObject* object) {
+  if (object == nullptr) raise_python();
+  return nb::steal(object);
+}
+
+bool is_instance(nb::handle object, nb::handle cls) {
+  int answer = PyObject_IsInstance(object.ptr(), cls.ptr());
+  if (answer < 0) raise_python();
+  return answer == 1;
+}
+
+int64_t to_int(nb::handle object) {
+  nb::object index = checked(PyNumber_Index(object.ptr()));
+  int64_t v = PyLong_AsLongLong(index.ptr());
+  if (v == -1 && PyErr_Occurred()) raise_python();
+  return v;
+}
+
+// Class of a symbolic dim: jax._src.export.shape_poly._DimExpr, found by name so that jax.export need not be imported.
+bool is_dim_class(PyTypeObject* t) { return std::strcmp(t->tp_name, "_DimExpr") == 0; }
+
+std::vector<std::byte> pack_sub_byte(std::span<const std::byte> bytes, int bits) {
+  std::vector<std::byte> packed((bytes.size() * static_cast<size_t>(bits) + 7) / 8);
+  unsigned mask = (1u << bits) - 1;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    size_t bit = i * static_cast<size_t>(bits);
+    packed[bit / 8] |= static_cast<std::byte>((std::to_integer<unsigned>(bytes[i]) & mask) << (bit % 8));
+  }
+  return packed;
+}
+
+nb::object import_first(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    nb::object module = nb::steal(PyImport_ImportModule(name));
+    if (module.is_valid()) return module;
+    if (!PyErr_ExceptionMatches(PyExc_ModuleNotFoundError) || name == *(names.end() - 1)) raise_python();
+    PyErr_Clear();
+  }
+  return {};
+}
+
+// Releases a buffer view and with it the array.
+struct Buffer {
+  Py_buffer view{};
+  ~Buffer() {
+    if (!Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyBuffer_Release(&view);
+    PyGILState_Release(state);
+  }
+};
+
+}  // namespace
+
+const JaxClasses& JaxClasses::get() {
+  // Never destroyed: the interpreter may be gone by then.
+  static const JaxClasses* classes = [] {
+    auto* c = new JaxClasses;
+    nb::object core = nb::module_::import_("jax._src.core");
+    nb::object prng = import_first({"jax._src.random.prng", "jax._src.prng"});  // new and old place
+    nb::object numpy = nb::module_::import_("numpy");
+    c->closed_jaxpr = core.attr("ClosedJaxpr");
+    c->jaxpr = core.attr("Jaxpr");
+    c->literal = core.attr("Literal");
+    c->jax_array = nb::module_::import_("jax").attr("Array");
+    c->key_array = prng.attr("PRNGKeyArray");
+    c->key_type = prng.attr("KeyTy");
+    c->enum_class = nb::module_::import_("enum").attr("Enum");
+    c->np_dtype = numpy.attr("dtype");
+    c->np_generic = numpy.attr("generic");
+    c->np_ndarray = numpy.attr("ndarray");
+    c->np_asarray = numpy.attr("asarray");
+    c->np_ascontiguousarray = numpy.attr("ascontiguousarray");
+    return c;
+  }();
+  return *classes;
+}
+
+nb::object get_attr(nb::handle object, const char* name) {
+  static auto* interned = new std::unordered_map<const char*, PyObject*>;
+  PyObject*& key = (*interned)[name];
+  if (key == nullptr) key = PyUnicode_InternFromString(name);
+  return checked(PyObject_GetAttr(object.ptr(), key));
+}
+
+bool has_attr(nb::handle object, const char* name) { return PyObject_HasAttrString(object.ptr(), name) == 1; }
+
+std::string text_of(nb::handle object) {
+  nb::object text = checked(PyObject_Str(object.ptr()));
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (bytes == nullptr) raise_python();
+  return std::string(bytes, static_cast<size_t>(size));
+}
+
+std::string_view class_name(nb::handle object) {
+  std::string_view name = Py_TYPE(object.ptr())->tp_name;
+  return name.substr(name.rfind('.') + 1);
+}
+
+std::shared_ptr<const void> keep_python(nb::object object) {
+  return {object.release().ptr(), [](PyObject* p) {
+            if (!Py_IsInitialized()) return;  // the process is ending: let it have the memory
+            PyGILState_STATE state = PyGILState_Ensure();
+            Py_DECREF(p);
+            PyGILState_Release(state);
+          }};
+}
+
+DType JaxValues::dtype(nb::handle dtype) {
+  auto [at, fresh] = dtypes_.try_emplace(dtype.ptr());
+  if (!fresh) return at->second.second;
+  at->second.first = nb::borrow(dtype);
+  DType& answer = at->second.second;
+  std::string name = text_of(get_attr(dtype, "name"));
+  if (is_instance(dtype, JaxClasses::get().key_type)) {
+    if (name != "key<fry>") {
+      throw Error(ErrorCode::kUnsupported, fmt::format("random keys of kind '{}' are not supported", name),
+                  {"help: use jax.random.key(seed, impl=\"threefry2x32\"), JAX's default"});
+    }
+    return answer = DType::kKey;
+  }
+  if (auto known = parse_dtype(name)) return answer = *known;
+  // float0, the tangent of integers, is a structured dtype with one field of that name.
+  if (text_of(dtype).find("float0") != std::string::npos) return answer = DType::kFloat0;
+  throw Error(ErrorCode::kUnsupported, fmt::format("dtype '{}' is not supported", name));
+}
+
+Dim JaxValues::dim(nb::handle size) {
+  if (PyLong_CheckExact(size.ptr())) {
+    int64_t v = PyLong_AsLongLong(size.ptr());
+    if (v == -1 && PyErr_Occurred()) raise_python();
+    return Dim::of(v);
+  }
+  if (!is_dim_class(Py_TYPE(size.ptr()))) return Dim::of(to_int(size));
+  auto [at, fresh] = dims_.try_emplace(size.ptr());
+  if (fresh) at->second = {nb::borrow(size), model_.dims().parse(text_of(size))};
+  return at->second.second;
+}
+
+const Type* JaxValues::type(nb::handle aval) {
+  auto [at, fresh] = types_.try_emplace(aval.ptr());
+  if (!fresh) return at->second.second;
+  at->second.first = nb::borrow(aval);
+  Types& types = model_.types();
+  std::string_view cls = class_name(aval);
+  if (cls == "AbstractToken") return at->second.second = types.make(TypeKind::kToken, DType::kUndefined, {});
+  if (cls == "AbstractRef" || !has_attr(aval, "shape") || !has_attr(aval, "dtype")) {
+    return at->second.second = types.make(TypeKind::kOpaque, DType::kUndefined, {}, {}, false, cls);
+  }
+  std::vector<Dim> dims;
+  nb::object shape = get_attr(aval, "shape");
+  nb::object items = checked(PySequence_Fast(shape.ptr(), "the shape of an abstract value is not a sequence"));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
+    dims.push_back(dim(PySequence_Fast_GET_ITEM(items.ptr(), i)));
+  }
+  return at->second.second = types.tensor(dtype(get_attr(aval, "dtype")), dims);
+}
+
+bool JaxValues::is_key_array(nb::handle value) { return is_instance(value, JaxClasses::get().key_array); }
+
+TensorPtr JaxValues::tensor(nb::handle array) {
+  const JaxClasses& c = JaxClasses::get();
+  // On the CPU, a jax.Array's NumPy view is its own buffer.
+  nb::object np = c.np_asarray(array);
+  DType type = dtype(get_attr(np, "dtype"));
+  if (!nb::cast<bool>(get_attr(get_attr(np, "flags"), "c_contiguous"))) np = c.np_ascontiguousarray(np);
+
+  std::vector<int64_t> shape;
+  for (nb::handle n : nb::tuple(get_attr(np, "shape"))) shape.push_back(to_int(n));
+  size_t bytes = nb::cast<size_t>(get_attr(np, "nbytes"));
+  // The interface and not the buffer protocol: bfloat16 and its kin have no buffer format.
+  nb::object interface = get_attr(np, "__array_interface__");
+  nb::tuple data = nb::cast<nb::tuple>(interface["data"]);
+  auto* first = static_cast<const std::byte*>(PyLong_AsVoidPtr(nb::handle(data[0]).ptr()));
+  if (int bits = bit_width(type); bits > 0 && bits < 8 && type != DType::kBool) {
+    return Tensor::own(type, std::move(shape), pack_sub_byte({first, bytes}, bits));
+  }
+  return Tensor::borrow(type, std::move(shape), {first, bytes}, keep_python(std::move(np)));
+}
+
+TensorPtr JaxValues::literal(nb::handle value, nb::handle aval) {
+  const JaxClasses& c = JaxClasses::get();
+  nb::object want = get_attr(aval, "dtype");
+  DType type = dtype(want);
+  // The common case: a NumPy scalar array of the right dtype. Its bytes are copied: eight of them are less than an owner.
+  if (is_instance(value, c.np_ndarray) && get_attr(value, "dtype").is(want)) {
+    Buffer buffer;
+    if (PyObject_GetBuffer(value.ptr(), &buffer.view, PyBUF_C_CONTIGUOUS) == 0) {
+      if (buffer.view.ndim == 0) {
+        auto* first = static_cast<const std::byte*>(buffer.view.buf);
+        return Tensor::own(type, {}, std::vector<std::byte>(first, first + buffer.view.len));
+      }
+    } else {
+      PyErr_Clear();
+    }
+    return tensor(value);
+  }
+  return tensor(c.np_asarray(value, want));
+}
+
+JaxValues::Kind JaxValues::kind(nb::handle value) {
+  PyTypeObject* t = Py_TYPE(value.ptr());
+  auto [at, fresh] = kinds_.try_emplace(reinterpret_cast<PyObject*>(t));
+  if (!fresh) return at->second.second;
+  at->second.first = nb::borrow(reinterpret_cast<PyObject*>(t));
+  const JaxClasses& c = JaxClasses::get();
+  PyObject* v = value.ptr();
+  Kind k = Kind::kOpaque;
+  if (v == Py_None) {
+    k = Kind::kNone;
+  } else if (PyBool_Check(v)) {
+    k = Kind::kBool;
+  } else if (is_instance(value, c.enum_class)) {  // before int and str, of which enums may be subclasses
+    k = Kind::kEnum;
+  } else if (is_instance(value, c.np_generic)) {  // before float, of which np.float64 is a subclass
+    k = Kind::kNumpyScalar;
+  } else if (PyLong_Check(v)) {
+    k = Kind::kInt;
+  } else if (PyFloat_Check(v)) {
+    k = Kind::kFloat;
+  } else if (PyUnicode_Check(v)) {
+    k = Kind::kText;
+  } else if (is_dim_class(t)) {
+    k = Kind::kDim;
+  } else if (PyTuple_Check(v) || PyList_Check(v)) {
+    k = has_attr(value, "_fields") ? Kind::kNamedTuple : Kind::kSequence;
+  } else if (PyDict_Check(v)) {
+    k = Kind::kDict;
+  } else if (is_instance(value, c.np_dtype)) {
+    k = Kind::kDType;
+  } else if (is_instance(value, c.key_type)) {
+    k = Kind::kKeyType;
+  } else if (is_instance(value, c.key_array)) {
+    k = Kind::kKeyArray;
+  } else if (is_instance(value, c.np_ndarray) || is_instance(value, c.jax_array)) {
+    k = Kind::kArray;
+  } else if (is_instance(value, c.closed_jaxpr) || is_instance(value, c.jaxpr)) {
+    k = Kind::kJaxpr;
+  } else if (PyType_Check(v)) {
+    k = Kind::kScalarClass;  // perhaps: looked at again
+  } else if (has_attr(value, "__dataclass_fields__") && has_attr(value, "__module__") &&
+             text_of(get_attr(value, "__module__")).starts_with("jax._src.lax")) {
+    k = Kind::kDataclass;
+  }
+  return at->second.second = k;
+}
+
+Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth) {
+  const JaxClasses& c = JaxClasses::get();
+  auto opaque = [&] {
+    std::string name(class_name(value));
+    if (PyCallable_Check(value.ptr()) && has_attr(value, "__name__")) {
+      name = fmt::format("function {}", text_of(get_attr(value, "__name__")));
+    }
+    return Attr(OpaqueAttr{std::move(name)});
+  };
+  if (depth > 16) return opaque();
+  switch (kind(value)) {
+    case Kind::kNone: return {};
+    case Kind::kBool: return Attr(value.ptr() == Py_True);
+    case Kind::kEnum: return Attr(text_of(get_attr(value, "name")));
+    case Kind::kInt: {
+      int overflow = 0;
+      int64_t v = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+      if (v == -1 && PyErr_Occurred()) raise_python();
+      return overflow ? Attr(OpaqueAttr{text_of(value)}) : Attr(v);
+    }
+    case Kind::kFloat: return Attr(PyFloat_AsDouble(value.ptr()));
+    case Kind::kText: return Attr(text_of(value));
+    case Kind::kDim: {
+      Dim d = dim(value);
+      return d.is_int() ? Attr(d.value()) : Attr(d);
+    }
+    case Kind::kSequence: return sequence(value, path, nested, depth);
+    case Kind::kDType: return Attr(dtype(value));
+    case Kind::kKeyType: return Attr(DType::kKey);
+    case Kind::kNumpyScalar: {
+      DType type = dtype(get_attr(value, "dtype"));
+      if (is_complex(type)) return Attr(tensor(value));
+      nb::object item = is_integer(type) || type == DType::kBool ? nb::object(get_attr(value, "item")())
+                                                                 : checked(PyNumber_Float(value.ptr()));
+      return attr(item, path, nested, depth + 1);
+    }
+    case Kind::kArray: return Attr(tensor(value));
+    case Kind::kJaxpr: nested.push_back({path, nb::borrow(value)}); return {};
+    case Kind::kScalarClass: {  // jnp.float32 and np.float32 in place of a dtype
+      if (!has_attr(value, "dtype")) return opaque();
+      nb::object made = nb::steal(PyObject_CallOneArg(c.np_dtype.ptr(), value.ptr()));
+      if (!made.is_valid()) {
+        PyErr_Clear();
+        return opaque();
+      }
+      auto known = parse_dtype(text_of(get_attr(made, "name")));
+      return known ? Attr(*known) : opaque();
+    }
+    case Kind::kNamedTuple: {
+      AttrDict fields;
+      nb::object names = get_attr(value, "_fields");
+      size_t i = 0;
+      for (nb::handle name : nb::cast<nb::tuple>(names)) {
+        std::string field = text_of(name);
+        nb::object item = checked(PySequence_GetItem(value.ptr(), static_cast<Py_ssize_t>(i++)));
+        fields.emplace_back(field, attr(item, path + "." + field, nested, depth + 1));
+      }
+      return Attr(std::move(fields));
+    }
+    case Kind::kDict:
+    case Kind::kDataclass: {
+      AttrDict fields;
+      bool dict = PyDict_Check(value.ptr());
+      nb::object keys = dict ? nb::borrow(value) : get_attr(value, "__dataclass_fields__");
+      PyObject *key = nullptr, *entry = nullptr;
+      Py_ssize_t pos = 0;
+      while (PyDict_Next(keys.ptr(), &pos, &key, &entry)) {
+        std::string field = text_of(key);
+        nb::object item = dict ? nb::borrow(entry) : checked(PyObject_GetAttr(value.ptr(), key));
+        fields.emplace_back(field, attr(item, path + "." + field, nested, depth + 1));
+      }
+      return Attr(std::move(fields));
+    }
+    case Kind::kKeyArray:
+    case Kind::kOpaque: break;
+  }
+  return opaque();
+}
+
+// The plainest list that holds all elements: integers, dims, numbers, texts, else a list of anything.
+Attr JaxValues::sequence(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth) {
+  nb::object items = checked(PySequence_Fast(value.ptr(), "a list was expected"));
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
+  AttrList all;
+  all.reserve(static_cast<size_t>(n));
+  bool ints = true, dims = true, floats = n > 0, texts = n > 0, only_jaxprs = n > 0;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    nb::handle item = PySequence_Fast_GET_ITEM(items.ptr(), i);
+    only_jaxprs = only_jaxprs && kind(item) == Kind::kJaxpr;
+    Attr a = attr(item, path, nested, depth + 1);
+    bool is_int = a.get<int64_t>() || a.get<bool>();
+    ints = ints && is_int;
+    dims = dims && (a.get<int64_t>() || a.get<Dim>());
+    floats = floats && a.get<double>();
+    texts = texts && a.get<std::string>();
+    all.push_back(std::move(a));
+  }
+  if (only_jaxprs) return {};  // they became bodies of one name
+  if (ints) {
+    Attr::Ints list;
+    for (const Attr& a : all) list.push_back(a.get<bool>() ? *a.get<bool>() : *a.get<int64_t>());
+    return Attr(std::move(list));
+  }
+  if (dims) {
+    Attr::DimList list;
+    for (const Attr& a : all) list.push_back(a.get<Dim>() ? *a.get<Dim>() : Dim::of(*a.get<int64_t>()));
+    return Attr(std::move(list));
+  }
+  if (floats) {
+    Attr::Floats list;
+    for (const Attr& a : all) list.push_back(*a.get<double>());
+    return Attr(std::move(list));
+  }
+  if (texts) {
+    Attr::Strings list;
+    for (const Attr& a : all) list.push_back(*a.get<std::string>());
+    return Attr(std::move(list));
+  }
+  return Attr(std::move(all));
+}
+
+AttrInit JaxValues::params(nb::handle dict, std::vector<NestedJaxpr>& nested) {
+  AttrInit out;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t pos = 0;
+  while (PyDict_Next(dict.ptr(), &pos, &key, &value)) {
+    if (value == Py_None) continue;
+    Py_ssize_t size = 0;
+    const char* bytes = PyUnicode_AsUTF8AndSize(key, &size);
+    if (bytes == nullptr) raise_python();
+    std::string_view name(bytes, static_cast<size_t>(size));
+    if (std::ranges::binary_search(kIgnored, name)) continue;
+    Attr a = attr(value, std::string(name), nested, 0);
+    if (!a.is_none()) out.push_back(sardonyx::attr(name, std::move(a)));
+  }
+  return out;
+}
+
+}  // namespace sardonyx::python

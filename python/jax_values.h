@@ -1,0 +1,97 @@
+// JAX's Python values in our terms: dtypes, abstract values, symbolic dims, arrays, parameters of equations.
+//
+// Everything here needs the interpreter lock. Answers are remembered per Python object; the object is kept alive as long as
+// its answer, so that an address is never taken for another object.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sardonyx/ir.h"
+
+namespace sardonyx::python {
+
+namespace nb = nanobind;
+
+// Interned attribute names and the classes of JAX and NumPy that we tell apart. Made once per process, when first needed.
+struct JaxClasses {
+  nb::object closed_jaxpr, jaxpr, literal, jax_array, key_array, key_type;
+  nb::object enum_class, np_dtype, np_generic, np_ndarray, np_asarray, np_ascontiguousarray;
+  static const JaxClasses& get();
+};
+
+// `object.name`, `name` interned by the compiler's string literal. Throws the Python error.
+nb::object get_attr(nb::handle object, const char* name);
+bool has_attr(nb::handle object, const char* name);
+// str(object) as UTF-8.
+std::string text_of(nb::handle object);
+// The bare class name: "ShapedArray".
+std::string_view class_name(nb::handle object);
+
+// Keeps a Python object alive from native code; let go with the interpreter lock held, on whatever thread.
+std::shared_ptr<const void> keep_python(nb::object object);
+
+// A nested jaxpr among the parameters of an equation.
+struct NestedJaxpr {
+  std::string name;
+  nb::object jaxpr;
+};
+
+class JaxValues {
+ public:
+  explicit JaxValues(Model& model) : model_(model) {}
+
+  DType dtype(nb::handle dtype);
+  const Type* type(nb::handle aval);
+  Dim dim(nb::handle size);
+
+  // A tensor over the array's own buffer; copied only when it is not dense or holds sub-byte elements. Not for key arrays.
+  TensorPtr tensor(nb::handle array);
+  // The value of a Literal, in the dtype of its aval.
+  TensorPtr literal(nb::handle value, nb::handle aval);
+  bool is_key_array(nb::handle value);
+
+  // Parameters of an equation. Jaxprs among them go to `nested`; None and what only guides compilers is left out.
+  AttrInit params(nb::handle dict, std::vector<NestedJaxpr>& nested);
+
+ private:
+  enum class Kind {
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kText,
+    kEnum,
+    kSequence,
+    kNamedTuple,
+    kDict,
+    kDataclass,
+    kDType,
+    kKeyType,
+    kNumpyScalar,
+    kArray,
+    kKeyArray,
+    kDim,
+    kJaxpr,
+    kScalarClass,
+    kOpaque
+  };
+  Kind kind(nb::handle value);
+  Attr attr(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth);
+  Attr sequence(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth);
+
+  template <class T>
+  using Remembered = std::unordered_map<PyObject*, std::pair<nb::object, T>>;
+
+  Model& model_;
+  Remembered<DType> dtypes_;
+  Remembered<const Type*> types_;
+  Remembered<Dim> dims_;
+  Remembered<Kind> kinds_;  // by class
+};
+
+}  // namespace sardonyx::python

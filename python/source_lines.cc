@@ -1,0 +1,121 @@
+#include "source_lines.h"
+
+#include <fmt/format.h>
+
+#include "jax_values.h"
+
+namespace sardonyx::python {
+namespace {
+
+std::string folder_of(std::string path) {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(0, slash + 1);
+}
+
+std::string base_name(const std::string& path) {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+PyCodeObject* as_code(PyObject* code) { return reinterpret_cast<PyCodeObject*>(code); }
+
+}  // namespace
+
+SourceLines::SourceLines(Model& model, SourceDetail level) : model_(model), level_(level) {
+  scopes_.emplace_back();
+  scope_ids_.emplace("", 0);
+  places_.emplace_back();
+  if (level_ == SourceDetail::kOff) return;
+  jax_dir_ = folder_of(text_of(nb::module_::import_("jax").attr("__file__")));
+  our_dir_ = folder_of(text_of(nb::module_::import_("sardonyx").attr("__file__")));
+  stdlib_dir_ = folder_of(text_of(nb::module_::import_("os").attr("__file__")));
+}
+
+SourceLines::FrameKind SourceLines::frame_kind(PyObject* code) {
+  auto [at, fresh] = frames_.try_emplace(code, FrameKind::kUser);
+  if (!fresh) return at->second;
+  std::string file = text_of(as_code(code)->co_filename);
+  bool installed = file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos;
+  if (file.starts_with(our_dir_)) return at->second = FrameKind::kOurs;
+  if (file.starts_with(jax_dir_) || file.starts_with('<')) return at->second = FrameKind::kInside;
+  if (installed) return at->second = FrameKind::kLibrary;
+  if (file.starts_with(stdlib_dir_)) return at->second = FrameKind::kInside;
+  return at->second;
+}
+
+std::string SourceLines::frame_text(PyObject* code, int line, bool path) const {
+  std::string file = text_of(as_code(code)->co_filename);
+  return fmt::format("{}:{} ({})", path ? file : base_name(file), line, text_of(as_code(code)->co_qualname));
+}
+
+uint32_t SourceLines::place(nb::handle traceback) {
+  if (traceback.is_none()) return 0;
+  PyObject* known = PyDict_GetItemWithError(places_by_traceback_.ptr(), traceback.ptr());
+  if (known != nullptr) return static_cast<uint32_t>(PyLong_AsUnsignedLong(known));
+  if (PyErr_Occurred()) throw nb::python_error();
+
+  nb::tuple raw = nb::cast<nb::tuple>(get_attr(traceback, "raw_frames")());
+  nb::object codes = raw[0], last_instructions = raw[1];
+  size_t n = nb::len(codes);
+  PyObject* chosen = nullptr;
+  int chosen_at = 0;
+  std::string stack;
+  for (size_t i = 0; i < n; ++i) {
+    nb::object code = codes[i];
+    FrameKind kind = frame_kind(code.ptr());
+    if (kind == FrameKind::kOurs) break;
+    if (kind == FrameKind::kInside) continue;
+    int line = PyCode_Addr2Line(as_code(code.ptr()), nb::cast<int>(nb::object(last_instructions[i])));
+    if (level_ == SourceDetail::kFull) stack += (stack.empty() ? "" : "\n") + frame_text(code.ptr(), line, true);
+    bool better = chosen == nullptr || (kind == FrameKind::kUser && frame_kind(chosen) != FrameKind::kUser);
+    if (better) chosen = code.ptr(), chosen_at = line;
+    if (kind == FrameKind::kUser && level_ != SourceDetail::kFull) break;
+  }
+  uint32_t index = 0;
+  if (chosen != nullptr) {
+    std::string file = text_of(as_code(chosen)->co_filename);
+    index = static_cast<uint32_t>(places_.size());
+    places_.push_back({.file = level_ == SourceDetail::kFull ? file : base_name(file),
+                       .function = text_of(as_code(chosen)->co_qualname),
+                       .stack = std::move(stack),
+                       .line = chosen_at});
+  }
+  places_by_traceback_[traceback] = nb::int_(index);
+  return index;
+}
+
+uint32_t SourceLines::scope(uint32_t outer, nb::handle source_info) {
+  if (level_ == SourceDetail::kOff) return 0;
+  nb::object object = get_attr(source_info, "name_stack");
+  auto [at, fresh] = stacks_.try_emplace(object.ptr());
+  NameStack& stack = at->second;
+  if (fresh) stack = {object, text_of(object), static_cast<uint32_t>(stacks_.size())};
+  if (stack.text.empty()) return outer;
+  auto [known, added] = scope_cache_.try_emplace((static_cast<uint64_t>(outer) << 32) | stack.index, 0);
+  if (!added) return known->second;
+  auto [id, unseen] = scope_ids_.try_emplace(outer == 0 ? stack.text : scopes_[outer] + "/" + stack.text,
+                                             static_cast<uint32_t>(scopes_.size()));
+  if (unseen) scopes_.push_back(id->first);
+  return known->second = id->second;
+}
+
+uint32_t SourceLines::provenance(nb::handle source_info, uint32_t scope, const Op& op) {
+  if (level_ == SourceDetail::kOff) return 0;
+  uint32_t where = place(get_attr(source_info, "traceback"));
+  // Places and scopes are fewer than two million, ops a few hundred: the three make one key.
+  SX_CHECK(where < (1u << 22) && scope < (1u << 22) && op.id < (1u << 20), "too many source lines");
+  uint64_t key = (static_cast<uint64_t>(where) << 42) | (static_cast<uint64_t>(scope) << 20) | op.id;
+  auto [at, fresh] = known_.try_emplace(key, 0);
+  if (!fresh) return at->second;
+  const Place& p = places_[where];
+  Source source{.file = p.file,
+                .line = p.line,
+                .function = p.function,
+                .scope = scopes_[scope],
+                .primitive = std::string(op.name),
+                .lowering = {},
+                .stack = p.stack};
+  return at->second = model_.add_provenance({.sources = {std::move(source)}, .source_count = 1, .rules = {}});
+}
+
+}  // namespace sardonyx::python

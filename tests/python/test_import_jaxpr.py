@@ -1,0 +1,142 @@
+"""A jaxpr is read once, natively, with its weights borrowed."""
+
+import gc
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sardonyx
+from sardonyx._sardonyx import import_jaxpr
+
+
+def read(fn, *args, **options):
+    return import_jaxpr(jax.make_jaxpr(fn)(*args), **options)
+
+
+def f32(*shape):
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def test_signature_and_equations():
+    program = read(
+        lambda x, y: (jnp.sin(x) + y, x), f32(2, 3), f32(2, 3), input_names=["x", "y"], output_names=["a", "b"]
+    )
+    assert program.inputs() == ["x: f32[2,3]", "y: f32[2,3]"]
+    assert program.outputs() == ["a: f32[2,3]", "b: f32[2,3]"]
+    assert program.op_counts() == {"sin": 1, "add": 1}
+
+
+def test_symbolic_dims_keep_their_expressions():
+    b, t = jax.export.symbolic_shape("B, T")
+    program = read(lambda x: jnp.concatenate([x, x], axis=1).reshape(-1), f32(b, t))
+    assert program.inputs() == [": f32[B,T]"]
+    assert program.outputs() == [": f32[2*B*T]"]
+
+
+def test_a_numpy_weight_is_borrowed():
+    weight = np.arange(12, dtype=np.float32).reshape(3, 4)
+    closed = jax.make_jaxpr(lambda x: x @ jnp.asarray(weight))(f32(2, 3))
+    program = import_jaxpr(closed)
+    addresses = [address for text, address in program.constants() if text == "f32[3,4]"]
+    assert addresses == [np.asarray(closed.consts[0]).ctypes.data]
+
+
+def test_a_jax_weight_is_borrowed_and_outlives_the_array():
+    values = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    weights = [jnp.array(values)]
+    address = weights[0].unsafe_buffer_pointer()
+    closed = jax.make_jaxpr(lambda x: x @ weights[0])(f32(2, 64))
+    program = import_jaxpr(closed)
+    assert ("f32[64,64]", address) in program.constants()
+    weights.clear()
+    del closed
+    jax.clear_caches()
+    gc.collect()
+    del program, values  # the last owner goes without complaint
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float8_e4m3fn", "int4", "uint2", "complex64", "bool", "uint64", "float16"]
+)
+def test_weights_of_every_kind(dtype):
+    with jax.enable_x64(True):
+        weight = np.ones((3, 5), jnp.dtype(dtype))
+        closed = jax.make_jaxpr(lambda: jnp.asarray(weight))()
+        program = import_jaxpr(closed)
+    short = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3fn", "int4": "i4", "uint2": "u2", "complex64": "c64",
+             "bool": "bool", "uint64": "u64", "float16": "f16"}[dtype]  # fmt: skip
+    assert program.outputs() == [f": {short}[3,5]"]
+
+
+def test_equal_literals_are_one_constant():
+    def fn(x):
+        for _ in range(50):
+            x = x * 2.0 + 1.0
+        return x
+
+    program = read(fn, f32(3))
+    assert program.num_nodes() == 100
+    assert sorted(text for text, _ in program.constants()) == ["f32[]", "f32[]"]
+
+
+def test_nested_programs_become_bodies():
+    def fn(x):
+        y = jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x)
+        y = jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: c + 1, y)
+        _, z = jax.lax.scan(lambda c, v: (c + v, c * v), y[0], y)
+        return jax.nn.relu(z)
+
+    counts = read(fn, f32(3)).op_counts()
+    assert counts["sin"] == counts["cos"] == 1
+    assert {"cond", "while", "scan", "custom_jvp_call", "jit"} <= counts.keys()
+
+
+def test_a_key_is_an_input_and_a_constant_key_is_wrapped():
+    key = jax.random.key(0)
+    program = read(lambda k: jax.random.bits(k, (4,)), key)
+    assert program.inputs() == [": key[]"]
+    program = read(lambda x: x + jax.random.uniform(key, (3,)), f32(3))
+    assert program.op_counts()["random_wrap"] == 1
+
+
+def test_another_generator_is_refused_by_name():
+    with pytest.raises(sardonyx.Error, match="rbg"):
+        read(lambda k: jax.random.bits(k, (4,)), jax.random.key(0, impl="rbg"))
+
+
+def test_nchw_ends_get_a_transpose():
+    program = read(lambda x: x * 2, f32(2, 5, 7, 3), nchw_inputs=[0], nchw_outputs=[0])
+    assert program.inputs() == [": f32[2,3,5,7]"]
+    assert program.outputs() == [": f32[2,3,5,7]"]
+    assert program.op_counts()["transpose"] == 2
+
+
+def test_something_else_than_a_jaxpr_is_refused():
+    with pytest.raises(sardonyx.Error, match="a ClosedJaxpr was expected, found list"):
+        import_jaxpr([])
+
+
+def chain(n):
+    def fn(x):
+        for i in range(n):
+            x = jnp.sin(x) + float(i)
+        return x
+
+    return jax.make_jaxpr(fn)(f32(3))
+
+
+def test_time_is_linear_in_equations():
+    small, large = chain(2_000), chain(20_000)
+
+    def seconds(closed):
+        best = 1e9
+        for _ in range(3):
+            start = time.perf_counter()
+            import_jaxpr(closed)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    seconds(small)
+    assert seconds(large) < 25 * seconds(small) + 0.05
