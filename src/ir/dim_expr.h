@@ -79,7 +79,7 @@ struct Dims::Impl {
   const DimAtom* op_atom(AtomKind kind, Dim lhs, Dim rhs);
   const DimTerm* term(std::vector<DimFactor> factors);  // sorts and merges
   const DimTerm* one() const { return one_; }
-  Dim make(Poly p);             // sorts, merges, drops zeros, interns
+  Dim make(Poly p);  // sorts, merges, drops zeros, interns
   Dim of_atom(const DimAtom* a) { return make({{term({{a, 1}}), 1}}); }
   Dim unknown();
 

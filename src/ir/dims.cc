@@ -60,8 +60,7 @@ int compare_for_division(const DimTerm* a, const DimTerm* b) {
 }
 
 const std::pair<const DimTerm*, int64_t>& leading(const Poly& p) {
-  return *std::max_element(p.begin(), p.end(),
-                           [](auto& a, auto& b) { return compare_for_division(a.first, b.first) < 0; });
+  return *std::max_element(p.begin(), p.end(), [](auto& a, auto& b) { return compare_for_division(a.first, b.first) < 0; });
 }
 
 // If exactly one term has floordivs, and is ±floordiv(x, integer), that term.
@@ -180,8 +179,8 @@ const DimAtom* Dims::Impl::op_atom(AtomKind kind, Dim lhs, Dim rhs) {
   made.nodes = 1 + nodes_of(lhs) + nodes_of(rhs);
   made.depth = 1 + std::max(depth_of(lhs), depth_of(rhs));
   if (made.nodes > kMaxNodes || made.depth > kMaxDepth)
-    throw Error(ErrorCode::kLimit, "a symbolic dimension grew beyond " + std::to_string(kMaxNodes) +
-                                       " parts or " + std::to_string(kMaxDepth) + " levels");
+    throw Error(ErrorCode::kLimit, "a symbolic dimension grew beyond " + std::to_string(kMaxNodes) + " parts or " +
+                                       std::to_string(kMaxDepth) + " levels");
   const DimAtom* a = &atoms_.emplace_back(std::move(made));
   op_index_.emplace(h, a);
   return a;
@@ -482,11 +481,15 @@ Dim Dims::Impl::extreme(AtomKind kind, Dim a, Dim b) {
     bool dominated = false;
     for (size_t i = 0; i < kept.size() && !dominated;) {
       Interval gap = bounds(add(d, kept[i], -1));  // d - kept
-      if (kind == AtomKind::kMin) gap = {gap.hi == Interval::kPlusInf ? Interval::kMinusInf : -gap.hi,
-                                         gap.lo == Interval::kMinusInf ? Interval::kPlusInf : -gap.lo};
-      if (gap.hi <= 0) dominated = true;
-      else if (gap.lo >= 0) kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
-      else ++i;
+      if (kind == AtomKind::kMin)
+        gap = {gap.hi == Interval::kPlusInf ? Interval::kMinusInf : -gap.hi,
+               gap.lo == Interval::kMinusInf ? Interval::kPlusInf : -gap.lo};
+      if (gap.hi <= 0)
+        dominated = true;
+      else if (gap.lo >= 0)
+        kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        ++i;
     }
     if (!dominated) kept.push_back(d);
   }

@@ -171,8 +171,7 @@ Interval Dims::Impl::shifted_bounds(const Poly& p, int budget) {
     for (const DimFactor& f : t->factors) {
       Interval b = bounds[f.atom];
       Interval distance;
-      if (b.lo != kMinusInf || b.hi != kPlusInf)
-        distance = {0, b.bounded() ? plus(b.hi, -b.lo) : kPlusInf};
+      if (b.lo != kMinusInf || b.hi != kPlusInf) distance = {0, b.bounded() ? plus(b.hi, -b.lo) : kPlusInf};
       product = sane(product * sane(power(distance, f.power)));
     }
     sum = sum + sane(Interval{c, c} * product);
@@ -287,8 +286,7 @@ DimRange Dims::range(Dim d) const {
 void Dims::set_range(std::string_view symbol, DimRange range) {
   if (range.min && range.max && *range.min > *range.max)
     throw Error(ErrorCode::kInvalidArgument, "the range of '" + std::string(symbol) + "' is empty: its least size is " +
-                                                 std::to_string(*range.min) + ", its largest " +
-                                                 std::to_string(*range.max));
+                                                 std::to_string(*range.min) + ", its largest " + std::to_string(*range.max));
   impl_->ranges.insert_or_assign(std::string(symbol), range);
   ++impl_->ranges_version;
 }

@@ -267,7 +267,8 @@ TEST(Dims, NormalFormKeepsValuesAtRandomPoints) {
       for (int i = 0; i < kPoints; ++i) v.push_back(1 + below(i < 8 ? 4 : 40));
       pool.push_back({dims.symbol(n), n, v});
     }
-    for (int64_t c : {2, 3, 4, 1, -1, 7}) pool.push_back({Dim::of(c), "(" + std::to_string(c) + ")", std::vector<int64_t>(kPoints, c)});
+    for (int64_t c : {2, 3, 4, 1, -1, 7})
+      pool.push_back({Dim::of(c), "(" + std::to_string(c) + ")", std::vector<int64_t>(kPoints, c)});
     for (int step = 0; step < 24; ++step) {
       const Made a = pool[static_cast<size_t>(below(static_cast<int>(pool.size())))];
       const Made b = pool[static_cast<size_t>(below(static_cast<int>(pool.size())))];
@@ -294,7 +295,8 @@ TEST(Dims, NormalFormKeepsValuesAtRandomPoints) {
       }
       if (!defined || a.text.size() + b.text.size() > 150) continue;
       const char* f[] = {"+", "-", "*", "floordiv", "mod", "max", "min", "ceildiv"};
-      r.text = op < 3 ? "(" + a.text + " " + f[op] + " " + b.text + ")" : std::string(f[op]) + "(" + a.text + ", " + b.text + ")";
+      r.text =
+          op < 3 ? "(" + a.text + " " + f[op] + " " + b.text + ")" : std::string(f[op]) + "(" + a.text + ", " + b.text + ")";
       switch (op) {
         case 0: r.dim = dims.add(a.dim, b.dim); break;
         case 1: r.dim = dims.sub(a.dim, b.dim); break;
@@ -306,7 +308,8 @@ TEST(Dims, NormalFormKeepsValuesAtRandomPoints) {
         case 7: r.dim = dims.ceildiv(a.dim, b.dim); break;
       }
       std::string printed = dims.to_string(r.dim);
-      ASSERT_TRUE(dims.parse(printed) == r.dim) << r.text << " prints as " << printed << ", which reads as " << dims.to_string(dims.parse(printed));
+      ASSERT_TRUE(dims.parse(printed) == r.dim)
+          << r.text << " prints as " << printed << ", which reads as " << dims.to_string(dims.parse(printed));
       ASSERT_TRUE(dims.parse(r.text) == r.dim) << r.text << " is " << printed;
       DimRange range = dims.range(r.dim);
       for (size_t i = 0; i < kPoints; ++i) {

@@ -14,9 +14,7 @@ constexpr int kMaxNesting = 200;
 bool is_name_start(unsigned char c) { return std::isalpha(c) || c == '_' || c >= 0x80; }
 bool is_name_part(unsigned char c) { return is_name_start(c) || std::isdigit(c) || c == '.' || c == '\''; }
 
-bool is_reserved(std::string_view s) {
-  return s == "floordiv" || s == "ceildiv" || s == "mod" || s == "max" || s == "min";
-}
+bool is_reserved(std::string_view s) { return s == "floordiv" || s == "ceildiv" || s == "mod" || s == "max" || s == "min"; }
 
 bool is_plain(std::string_view s) {
   if (s.empty() || !is_name_start(static_cast<unsigned char>(s[0])) || is_reserved(s)) return false;
