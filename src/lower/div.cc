@@ -1,0 +1,65 @@
+// div a b     floats: a / b; integers: rounded to zero, a / 0 = -1 (all bits set), least / -1 = least   (as XLA defines it)
+// rem a b     the sign of a;  integers: a rem 0 = a, least rem -1 = 0
+//
+// onnxruntime stops the run at an integer division by zero, and least / -1 ends the process on x86. Divisors that are
+// constants, or sizes known to be positive, need no guard; others get one.
+#include <algorithm>
+
+#include "lower/kernels.h"
+
+namespace sardonyx {
+namespace {
+
+// Neither 0 nor -1, whatever runs.
+bool is_safe_divisor(Lowering& at, Value* y) {
+  auto safe = [&](int64_t v) { return v != 0 && v != -1; };
+  if (const TensorPtr& payload = y->constant()) {
+    auto values = payload->to_ints();
+    return values && std::ranges::all_of(*values, safe);
+  }
+  const SymbolicValue* known = at.b.facts().find(*y);
+  if (known == nullptr) return false;
+  return std::ranges::all_of(known->elements, [&](Dim d) {
+    if (d.is_int()) return safe(d.value());
+    auto least = at.b.dims().range(d).min;
+    return least && *least >= 1;
+  });
+}
+
+Value* integer_div(Lowering& at, Value* x, Value* y) {
+  if (is_safe_divisor(at, y)) return via(at, "Div", {x, y});
+  DType t = x->dtype();
+  Value* one = at.b.scalar_int(t, 1);
+  Value* zero = via(at, "Equal", {y, at.b.scalar_int(t, 0)});
+  if (is_unsigned(t)) {
+    Value* all_bits = at.b.BitwiseNot(at.b.scalar_int(t, 0));
+    return select(at, zero, all_bits, via(at, "Div", {x, select(at, zero, one, y)}));
+  }
+  Value* minus_one = at.b.scalar_int(t, -1);
+  Value* negates = via(at, "Equal", {y, minus_one});
+  Value* quotient = via(at, "Div", {x, select(at, at.b.Or(zero, negates), one, y)});
+  return select(at, negates, via(at, "Neg", {x}), select(at, zero, minus_one, quotient));
+}
+
+}  // namespace
+
+std::vector<Value*> lower_div(Lowering& at) {
+  auto xs = operands(at);
+  if (!is_integer(at.out_dtype())) return {via(at, "Div", xs)};
+  return {integer_div(at, xs[0], xs[1])};
+}
+
+std::vector<Value*> lower_rem(Lowering& at) {
+  auto xs = operands(at);
+  Value *x = xs[0], *y = xs[1];
+  DType t = at.out_dtype();
+  if (!is_integer(t)) return {via(at, "Mod", xs, {attr("fmod", 1)})};
+  // The fmod of 64-bit integers goes through double in onnxruntime.
+  if (t == DType::kI64) return {at.b.Sub(x, at.b.Mul(y, integer_div(at, x, y)))};
+  AttrInit fmod = {attr("fmod", is_signed(t) ? 1 : 0)};
+  if (is_safe_divisor(at, y)) return {via(at, "Mod", xs, fmod)};
+  Value* zero = via(at, "Equal", {y, at.b.scalar_int(t, 0)});
+  return {select(at, zero, x, via(at, "Mod", {x, select(at, zero, at.b.scalar_int(t, 1), y)}, fmod))};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,15 @@
+// iota[dtype, shape, dimension]   =>   0, 1, 2, ... along `dimension` (a constant or a Range), Expand to the shape
+#include "lower/kernels.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_iota(Lowering& at) {
+  auto dims = at.out_dims();
+  auto axis = static_cast<size_t>(at.int_param("dimension"));
+  Value* counts = at.iota(at.out_dtype(), dims[axis]);
+  std::vector<int64_t> after;
+  for (size_t i = axis + 1; i < dims.size(); ++i) after.push_back(static_cast<int64_t>(i - axis));
+  return {at.expand(at.unsqueeze(counts, after), dims)};
+}
+
+}  // namespace sardonyx

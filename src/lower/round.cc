@@ -1,0 +1,30 @@
+// round[TO_NEAREST_EVEN] x       =>   Round(x)
+// round[AWAY_FROM_ZERO] x        =>   (floor|x| + (|x| - floor|x| >= 1/2)) * sign(x)      |x| + 1/2 would round 0.49999997 up
+// is_finite x                    =>   |x| < inf                                        false for NaN
+#include <limits>
+
+#include "lower/kernels.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_round(Lowering& at) {
+  Value* x = operands(at)[0];
+  const Attr& method = at.param("rounding_method");  // an enum of jax: a number or a name
+  const int64_t* number = method.get<int64_t>();
+  bool to_even = number != nullptr ? *number == 1 : at.string_param("rounding_method").ends_with("TO_NEAREST_EVEN");
+  if (to_even) return {via(at, "Round", {x})};
+  OnnxBuilder& b = at.b;
+  return {via(at, {"Floor", "Mul"}, x, [&](Value* v) {
+    Value* size = b.Abs(v);
+    Value* whole = b.Floor(size);
+    Value* up = b.GreaterOrEqual(b.Sub(size, whole), like(at, v, 0.5));
+    return b.Mul(b.Add(whole, at.cast(up, v->dtype())), b.Sign(v));
+  })};
+}
+
+std::vector<Value*> lower_is_finite(Lowering& at) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return {via(at, {"Abs", "Less"}, operands(at)[0], [&](Value* x) { return at.b.Less(at.b.Abs(x), like(at, x, kInfinity)); })};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,54 @@
+// shift_left x n, shift_right_logical x n, shift_right_arithmetic x n
+//
+// ONNX shifts unsigned integers of 8, 32 and 64 bits; signed ones travel as unsigned ones of the same bits, and u16 as u32. A shift by the
+// width or more (which is undefined in C++, and so in runtimes) gives 0 in JAX, and copies of the sign bit in the
+// arithmetic one. Shift counts are read as unsigned.
+#include <algorithm>
+
+#include "lower/kernels.h"
+
+namespace sardonyx {
+namespace {
+
+DType unsigned_of(DType t) {
+  switch (bit_width(t)) {
+    case 8: return DType::kU8;
+    case 16: return DType::kU16;
+    case 32: return DType::kU32;
+    default: return DType::kU64;
+  }
+}
+
+// The shift of the equation, on unsigned integers; x has their type already.
+Value* shift(Lowering& at, Value* x, Value* count, std::string_view direction) {
+  int width = bit_width(x->dtype());
+  Value* n = at.cast(count, x->dtype());
+  Value* shifted = via(at, "BitShift", {x, n}, {attr("direction", direction)});
+  auto known = count->constant() ? count->constant()->to_ints() : std::nullopt;
+  if (known && std::ranges::all_of(*known, [&](int64_t v) { return v >= 0 && v < width; })) return shifted;
+  return select(at, via(at, "Less", {n, at.b.scalar_int(n->dtype(), width)}), shifted, at.b.scalar_int(x->dtype(), 0));
+}
+
+std::vector<Value*> logical_shift(Lowering& at, std::string_view direction) {
+  auto xs = operands(at);
+  DType own = at.out_dtype();
+  return {at.cast(shift(at, at.cast(xs[0], unsigned_of(own)), xs[1], direction), own)};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_shift_left(Lowering& at) { return logical_shift(at, "LEFT"); }
+std::vector<Value*> lower_shift_right_logical(Lowering& at) { return logical_shift(at, "RIGHT"); }
+
+// For negative x: ~(~x >> n). The mask is all ones there and 0 elsewhere.
+std::vector<Value*> lower_shift_right_arithmetic(Lowering& at) {
+  DType own = at.out_dtype();
+  if (is_unsigned(own)) return logical_shift(at, "RIGHT");
+  auto xs = operands(at);
+  Value* x = xs[0];
+  Value* mask = via(at, "Neg", {at.cast(via(at, "Less", {x, at.b.scalar_int(own, 0)}), own)});
+  Value* magnitude = at.cast(at.b.BitwiseXor(x, mask), unsigned_of(own));
+  return {at.b.BitwiseXor(at.cast(shift(at, magnitude, xs[1], "RIGHT"), own), mask)};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,36 @@
+// slice[start_indices, limit_indices, strides] x   =>   Slice(x, starts, ends, axes, steps), on the axes that lose something
+//
+// A symbolic limit is written as a distance from the end where it is one (b - 1 of b is -1): that needs no size at run time.
+#include <algorithm>
+#include <limits>
+
+#include "lower/kernels.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_slice(Lowering& at) {
+  auto starts = at.dims_param("start_indices"), limits = at.dims_param("limit_indices");
+  std::vector<int64_t> strides(starts.size(), 1);
+  if (at.find_param("strides") != nullptr) strides = at.ints_param("strides");
+  OnnxBuilder& b = at.b;
+  std::vector<Dim> first, last;
+  std::vector<int64_t> axes, steps;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    Dim size = at.in_dims(0)[i], end = limits[i];
+    if (starts[i].is(0) && end == size && strides[i] == 1) continue;
+    if (!end.is_int()) {
+      Dim beyond = b.dims().sub(end, size);
+      if (beyond.is(0)) end = Dim::of(std::numeric_limits<int32_t>::max());
+      if (beyond.is_int() && beyond.value() < 0) end = beyond;
+    }
+    first.push_back(starts[i]);
+    last.push_back(end);
+    axes.push_back(static_cast<int64_t>(i));
+    steps.push_back(strides[i]);
+  }
+  if (axes.empty()) return {at.in(0)};
+  bool has_steps = std::ranges::any_of(steps, [](int64_t s) { return s != 1; });
+  return {b.Slice(at.in(0), at.shape(first), at.shape(last), b.i64s(axes), has_steps ? b.i64s(steps) : nullptr)};
+}
+
+}  // namespace sardonyx
