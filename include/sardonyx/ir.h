@@ -32,6 +32,7 @@ namespace sardonyx {
 
 class Graph;
 class Function;
+class MappedFile;
 class Model;
 class Node;
 class Value;
@@ -133,6 +134,8 @@ class Value {
 struct Body {
   Name name;
   Graph* graph = nullptr;
+  bool in_list = false;     // ONNX: an element of a GRAPHS attribute, not a GRAPH
+  std::string fields = {};  // ONNX: doc_string and unknown fields of the attribute, in wire format
 };
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;  // in file order, keys unique
@@ -276,6 +279,10 @@ struct Port {
   Metadata metadata;
   std::string_view wire;  // the file's ValueInfoProto, if read; valid while declared == wire_type and the name is unchanged
   const Type* wire_type = nullptr;
+  // ONNX from IR version 4: an initializer with an input's name is the value of that input when the caller gives none.
+  TensorPtr default_value;
+  uint32_t default_place = 0;  // among the file's initializers
+  std::string default_fields;  // see TensorInfo::fields
 };
 
 // Facts about values that few of them have: kept beside the graph, keyed by value.
@@ -283,6 +290,21 @@ struct ValueInfo {
   const Type* declared = nullptr;  // a value_info entry of the file
   std::string doc;
   Metadata metadata;
+  std::string_view wire;           // as Port::wire
+  const Type* wire_type = nullptr;
+};
+
+// What a file says of an initializer beside its value.
+struct TensorInfo {
+  std::string fields;        // doc_string, metadata_props and unknown fields of its TensorProto, in wire format
+  std::string_view sparse;   // the SparseTensorProto that it was read from; valid while its payload is `sparse_payload`
+  const Tensor* sparse_payload = nullptr;
+};
+
+// ONNX before IR version 4 lists initializers among the inputs. They are constants all the same; this is where they stood.
+struct ListedInput {
+  uint32_t place = 0;  // in the file's list of inputs
+  const Value* constant = nullptr;
   std::string_view wire;
 };
 
@@ -340,9 +362,10 @@ class Graph {
   Metadata metadata;
   std::string unknown_fields;
   std::unordered_map<const Value*, ValueInfo> value_info;
+  std::unordered_map<const Value*, TensorInfo> tensor_info;
+  std::vector<ListedInput> listed_inputs;
   std::vector<std::string_view> quantization_annotations;  // wire format
   std::vector<std::string_view> loose_value_info;          // wire format: entries whose name no value has
-  std::vector<std::string_view> sparse_initializers;       // wire format, of names that no node reads as dense
 
  private:
   friend class Model;
@@ -474,6 +497,9 @@ class Model {
   void* allocate(size_t bytes, size_t align);  // arena memory, lives as long as the model
 
   // --- facts of the file
+  // The files that the model was read from, the model's own first. A writer checks that they did not change meanwhile, and never
+  // replaces one of them by another model's data.
+  std::vector<std::shared_ptr<const MappedFile>> source_files;
   int64_t ir_version = 10;
   std::string producer_name, producer_version, domain, doc;
   int64_t model_version = 0;

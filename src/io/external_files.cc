@@ -1,0 +1,57 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/onnx_parts.h"
+
+namespace sardonyx::onnx_file {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_inside(const fs::path& root, const fs::path& path) {
+  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& location) {
+  if (auto known = by_location_.find(location); known != by_location_.end()) return known->second;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::kInvalidModel, fmt::format("external data in '{}' is refused: {}", location, why),
+                {"help: keep the data files beside the model file, and name them relative to it"});
+  };
+  if (folder_.empty()) refuse("the model was not read from a file, so there is no folder to look in");
+  const fs::path relative(location);
+  if (location.empty() || location.find('\0') != std::string::npos) refuse("this is no file name");
+  if (relative.is_absolute()) refuse("the path is absolute");
+  if (std::ranges::find(relative, fs::path("..")) != relative.end()) refuse("the path leaves the model's folder");
+  std::error_code error;
+  if (roots_.empty()) {
+    roots_.push_back(fs::canonical(folder_, error));
+    // Caches keep the real files elsewhere and link to them: beside the real model file is inside, too.
+    if (!model_.empty()) roots_.push_back(fs::canonical(model_, error).parent_path());
+  }
+  const fs::path real = fs::canonical(folder_ / relative, error);
+  if (error) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot open external data '{}': {}", location, error.message()),
+                {fmt::format("looked for {}", (folder_ / relative).string())});
+  }
+  if (std::ranges::none_of(roots_, [&](const fs::path& root) { return !root.empty() && is_inside(root, real); })) {
+    refuse("a symbolic link leads out of the model's folder");
+  }
+  auto& file = by_path_[real];
+  if (file == nullptr) {
+    if (!fs::is_regular_file(real, error)) refuse("it is no regular file");
+    file = MappedFile::open(real, access_);
+  }
+  return by_location_[location] = file;
+}
+
+std::vector<std::shared_ptr<const MappedFile>> ExternalFiles::opened() const {
+  std::vector<std::shared_ptr<const MappedFile>> all;
+  for (const auto& [path, file] : by_path_) all.push_back(file);
+  return all;
+}
+
+}  // namespace sardonyx::onnx_file

@@ -1,0 +1,100 @@
+// Pieces of ONNX files that several readers and writers share.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/wire.h"
+#include "sardonyx/io.h"
+#include "support/mapped_file.h"
+
+namespace sardonyx::onnx_file {
+
+// Where the bytes of a model come from: what tensors refer to and keep alive.
+struct ModelBytes {
+  const char* origin = nullptr;  // first byte of the file; positions in errors count from here
+  std::shared_ptr<const void> keepalive;
+  const MappedFile* file = nullptr;  // null for models in memory
+  std::deque<std::string>* joined = nullptr;  // bytes that join() made; part of keepalive
+};
+
+// Finds and opens files of external data, each once, and only inside the model's folder.
+class ExternalFiles {
+ public:
+  // `model` is the model file, or empty; `folder` may be empty: then any use throws.
+  ExternalFiles(std::filesystem::path model, std::filesystem::path folder, MappedFile::Access access)
+      : model_(std::move(model)), folder_(std::move(folder)), access_(access) {}
+
+  std::shared_ptr<const MappedFile> open(const std::string& location);
+  std::vector<std::shared_ptr<const MappedFile>> opened() const;
+
+ private:
+  std::filesystem::path model_;
+  std::filesystem::path folder_;
+  MappedFile::Access access_;
+  std::vector<std::filesystem::path> roots_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> by_location_;
+  std::map<std::filesystem::path, std::shared_ptr<const MappedFile>> by_path_;
+};
+
+struct TensorRead {
+  TensorPtr tensor;
+  Name name;
+  std::string fields;  // see TensorInfo
+};
+
+// Throws Error with the tensor's name in a note.
+TensorRead read_tensor(std::string_view wire, const ModelBytes& source, ExternalFiles& external);
+// The dense form is computed when it is read. `name` is that of the values.
+TensorRead read_sparse_tensor(std::string_view wire, const ModelBytes& source, ExternalFiles& external);
+
+// Reads TypeProto and remembers what it read: files repeat few types many times.
+class TypeReader {
+ public:
+  TypeReader(Types& types, const char* origin) : types_(types), origin_(origin) {}
+  // Null where the message says nothing.
+  const Type* read(std::string_view wire);
+
+ private:
+  const Type* parse(std::string_view wire, int depth);
+  const Type* parse_tensor(std::string_view wire, TypeKind kind);
+  Dim parse_dim(std::string_view wire);
+
+  Types& types_;
+  const char* origin_;
+  std::unordered_map<std::string_view, const Type*> seen_;
+};
+
+// What one AttributeProto holds besides a plain value; see scan_attribute().
+struct AttributeScan {
+  bool has_graph = false;
+  bool has_external = false;
+};
+AttributeScan scan_attribute(std::string_view wire, const char* origin);
+
+// One attribute that holds no graph.
+NamedAttr read_attribute(std::string_view wire, const ModelBytes& source, ExternalFiles& external, TypeReader& types);
+
+// Adds one StringStringEntryProto to `to`; one with unknown fields goes to *unknown whole, with its tag.
+void read_metadata(std::string_view entry, std::string_view field, const char* origin, Metadata& to, std::string& unknown);
+
+// A ValueInfoProto, taken apart.
+struct ValueInfoRead {
+  Name name;
+  const Type* type = nullptr;
+  std::string doc;
+  Metadata metadata;
+  std::string_view wire;
+};
+ValueInfoRead read_value_info(std::string_view wire, TypeReader& types, const ModelBytes& source);
+
+// Singular message fields may be split over several occurrences, which protobuf reads as one.
+void join(std::string_view& whole, std::string_view part, const ModelBytes& source);
+
+}  // namespace sardonyx::onnx_file

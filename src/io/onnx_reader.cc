@@ -1,0 +1,695 @@
+// ModelProto, GraphProto, NodeProto and FunctionProto into a Model.
+//
+// One walk over the bytes makes nodes in file order and links names as they are met. What is read before it is defined becomes a
+// placeholder; if its definition follows, the graph is sorted, else the name is undefined.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "io/name_table.h"
+#include "io/onnx_parts.h"
+
+namespace sardonyx {
+namespace {
+
+using namespace onnx_file;
+using wire::kBytes;
+using wire::kVarint;
+using wire::Reader;
+using wire::tag;
+
+// Which version of which operators nodes of a graph mean: those of the model, or of a function.
+struct Imports {
+  const std::vector<OpsetImport>* list = nullptr;
+  int64_t default_version = 0;  // of the default domain where there is no import
+  struct Entry {
+    std::string_view domain, type;
+    const Op* op = nullptr;
+  };
+  Entry recent[64];
+
+  std::optional<int64_t> version(std::string_view domain) const {
+    for (const OpsetImport& i : *list) {
+      if (i.domain == domain || (domain.empty() && i.domain == "ai.onnx")) return i.version;
+    }
+    return std::nullopt;
+  }
+};
+
+struct GraphAttribute {
+  std::string_view name;
+  std::string_view graph;
+  bool in_list = false;
+  std::string fields;
+};
+
+// What a NodeProto holds; reused from node to node.
+struct NodeFields {
+  std::vector<Name> inputs, outputs;
+  std::vector<Value*> operands;
+  std::vector<GraphAttribute> bodies;
+  std::vector<std::string_view> attributes;  // whole fields
+  Name name;
+  std::string_view type, domain, overload, doc;
+  Metadata metadata;
+  std::string unknown;
+
+  void clear() {
+    inputs.clear();
+    outputs.clear();
+    operands.clear();
+    bodies.clear();
+    attributes.clear();
+    name = Name();
+    type = domain = overload = doc = {};
+    metadata.clear();
+    unknown.clear();
+  }
+};
+
+struct Scope {
+  Graph& graph;
+  Scope* outer;
+  Imports& imports;
+  int depth;
+  NameTable<Value> names;
+  std::vector<std::pair<std::string_view, Value*>> pending;  // read, but not defined so far
+  std::unordered_map<std::string_view, size_t> pending_index;
+  NodeFields node;
+
+  Scope(Graph& g, Scope* outer_scope, Imports& i, int d, size_t names_expected)
+      : graph(g), outer(outer_scope), imports(i), depth(d), names(names_expected) {}
+
+  Value* find(std::string_view name) const {
+    for (const Scope* s = this; s != nullptr; s = s->outer) {
+      if (Value* v = s->names.find(name)) return v;
+    }
+    return nullptr;
+  }
+};
+
+std::string show(const Value& v) {
+  switch (v.kind()) {
+    case ValueKind::kInput: return "an input";
+    case ValueKind::kConstant: return "an initializer";
+    default: break;
+  }
+  const Node* n = v.def();
+  return n == nullptr ? "a node" : fmt::format("node '{}' ({})", n->name().view(), n->op().name);
+}
+
+[[noreturn]] void invalid(std::string message, std::vector<std::string> notes = {}) {
+  throw Error(ErrorCode::kInvalidModel, std::move(message), std::move(notes));
+}
+
+class OnnxReader {
+ public:
+  OnnxReader(Model& model, ModelBytes source, ExternalFiles external, const ReadOptions& options)
+      : m_(model),
+        source_(std::move(source)),
+        external_(std::move(external)),
+        options_(options),
+        types_(model.types(), source_.origin) {}
+
+  void read(std::string_view bytes);
+  const ExternalFiles& external() const { return external_; }
+
+ private:
+  struct FunctionWire {
+    std::string_view wire;
+    std::string_view domain, name, overload;
+  };
+
+  FunctionWire scan_function(std::string_view wire);
+  void read_function(const FunctionWire& f);
+  OpsetImport read_import(std::string_view wire);
+  void read_graph(Graph& g, std::string_view wire, Scope* outer, Imports& imports, int depth);
+  void read_constants(Scope& s, std::span<const std::string_view> dense, std::span<const std::string_view> sparse,
+                      std::span<const std::string_view> inputs);
+  void read_node(Scope& s, std::string_view wire);
+  void read_attributes(Scope& s, std::string_view wire, Node& n);
+  void take_graph_attribute(NodeFields& f, std::string_view wire);
+  void read_outputs(Scope& s, std::span<const std::string_view> outputs);
+  void read_value_infos(Scope& s, std::span<const std::string_view> infos);
+  void close(Scope& s);
+
+  const Op& op(Scope& s, std::string_view domain, std::string_view type);
+  Value* operand(Scope& s, std::string_view name);
+  void define(Scope& s, Name name, Value& v);
+  void declare(Value& v, const Type* t) { v.set_type(m_.types().freshen(t)); }
+  TensorPtr payload(const NamedAttr& a, std::string_view attribute_wire);
+
+  Model& m_;
+  ModelBytes source_;
+  ExternalFiles external_;
+  const ReadOptions& options_;
+  TypeReader types_;
+  std::set<std::pair<std::string_view, std::string_view>> local_functions_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The model
+
+OpsetImport OnnxReader::read_import(std::string_view wire) {
+  OpsetImport i;
+  for (Reader r(wire, source_.origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes): i.domain = r.bytes(); break;
+      case tag(2, kVarint): i.version = r.int64(); break;
+      default: r.skip();
+    }
+  }
+  if (i.version < 0 || i.version > INT32_MAX) {
+    invalid(fmt::format("the opset version {} of domain '{}' is out of range", i.version, i.domain));
+  }
+  return i;
+}
+
+void OnnxReader::read(std::string_view bytes) {
+  std::string_view graph;
+  bool has_graph = false;
+  bool has_ir_version = false;
+  std::vector<std::string_view> functions;
+  for (Reader r(bytes, source_.origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kVarint):
+        m_.ir_version = r.int64();
+        has_ir_version = true;
+        break;
+      case tag(2, kBytes): m_.producer_name = r.bytes(); break;
+      case tag(3, kBytes): m_.producer_version = r.bytes(); break;
+      case tag(4, kBytes): m_.domain = r.bytes(); break;
+      case tag(5, kVarint): m_.model_version = r.int64(); break;
+      case tag(6, kBytes): m_.doc = r.bytes(); break;
+      case tag(7, kBytes):
+        join(graph, r.bytes(), source_);
+        has_graph = true;
+        break;
+      case tag(8, kBytes): m_.opset_imports.push_back(read_import(r.bytes())); break;
+      case tag(14, kBytes): {
+        const std::string_view entry = r.bytes();
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, m_.metadata, m_.unknown_fields);
+        break;
+      }
+      case tag(20, kBytes): m_.training_info.push_back(r.bytes()); break;
+      case tag(25, kBytes): functions.push_back(r.bytes()); break;
+      default: m_.unknown_fields += r.skip();
+    }
+  }
+  if (!has_graph || !has_ir_version) {
+    invalid(fmt::format("this is no ONNX model: it has no {}", has_graph ? "ir_version" : "graph"));
+  }
+  if (m_.ir_version < 1 || m_.ir_version > INT32_MAX) invalid(fmt::format("the IR version {} is out of range", m_.ir_version));
+  Function& main = m_.add_function("");
+  std::vector<FunctionWire> scanned;
+  for (std::string_view f : functions) {
+    scanned.push_back(scan_function(f));
+    local_functions_.emplace(scanned.back().domain, scanned.back().name);
+  }
+  Imports imports{.list = &m_.opset_imports};
+  if (m_.ir_version < 3) imports.default_version = 1;  // before opset imports
+  read_graph(main.graph(), graph, nullptr, imports, 0);
+  main.name = main.graph().name().view();
+  for (const FunctionWire& f : scanned) read_function(f);
+}
+
+OnnxReader::FunctionWire OnnxReader::scan_function(std::string_view wire) {
+  FunctionWire f{.wire = wire};
+  for (Reader r(wire, source_.origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes): f.name = r.bytes(); break;
+      case tag(10, kBytes): f.domain = r.bytes(); break;
+      case tag(13, kBytes): f.overload = r.bytes(); break;
+      default: r.skip();
+    }
+  }
+  return f;
+}
+
+void OnnxReader::read_function(const FunctionWire& scanned) {
+  if (m_.find_function(scanned.domain, scanned.name, scanned.overload) != nullptr && !scanned.name.empty()) {
+    Function* other = m_.find_function(scanned.domain, scanned.name, scanned.overload);
+    if (other != &m_.main()) invalid(fmt::format("the function '{}.{}' is defined twice", scanned.domain, scanned.name));
+  }
+  Function& f = m_.add_function(scanned.name);
+  f.domain = scanned.domain;
+  f.overload = scanned.overload;
+  Graph& g = f.graph();
+  std::vector<std::string_view> nodes, infos, default_attributes;
+  std::vector<Name> inputs, outputs;
+  for (Reader r(scanned.wire, source_.origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes):
+      case tag(10, kBytes):
+      case tag(13, kBytes): r.skip(); break;
+      case tag(4, kBytes): inputs.push_back(r.name()); break;
+      case tag(5, kBytes): outputs.push_back(r.name()); break;
+      case tag(6, kBytes): f.attributes.emplace_back(r.bytes()); break;
+      case tag(7, kBytes): nodes.push_back(r.bytes()); break;
+      case tag(8, kBytes): f.doc = r.bytes(); break;
+      case tag(9, kBytes): f.opset_imports.push_back(read_import(r.bytes())); break;
+      case tag(11, kBytes): {
+        const std::string_view a = r.bytes();
+        if (scan_attribute(a, source_.origin).has_graph) {
+          f.unknown_fields.append(r.start(), static_cast<size_t>(r.at() - r.start()));
+        } else {
+          f.default_attributes.push_back(read_attribute(a, source_, external_, types_));
+        }
+        break;
+      }
+      case tag(12, kBytes): infos.push_back(r.bytes()); break;
+      case tag(14, kBytes): {
+        const std::string_view entry = r.bytes();
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata, f.unknown_fields);
+        break;
+      }
+      default: f.unknown_fields += r.skip();
+    }
+  }
+  try {
+    Imports imports{.list = &f.opset_imports};
+    Scope s(g, nullptr, imports, 0, nodes.size() + inputs.size());
+    for (Name name : inputs) {
+      Value* v = g.add_input({}, nullptr);
+      v->set_name(name);
+      g.input_port(g.inputs().size() - 1).name = name;
+      define(s, name, *v);
+    }
+    for (std::string_view n : nodes) read_node(s, n);
+    for (Name name : outputs) {
+      g.add_output(*operand(s, name.view()), {});
+      g.output_port(g.outputs().size() - 1).name = name;
+    }
+    read_value_infos(s, infos);
+    close(s);
+  } catch (const Error& e) {
+    throw e.with_note(fmt::format("in function '{}.{}'", f.domain, f.name));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Graphs
+
+void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Imports& imports, int depth) {
+  if (depth > options_.max_depth) {
+    throw Error(ErrorCode::kLimit, fmt::format("graphs are nested more than {} deep", options_.max_depth));
+  }
+  std::vector<std::string_view> dense, sparse, inputs, outputs, infos;
+  size_t node_count = 0;
+  for (Reader r(wire, source_.origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes):
+        ++node_count;
+        r.skip();
+        break;
+      case tag(2, kBytes): g.set_name(r.name()); break;
+      case tag(5, kBytes): dense.push_back(r.bytes()); break;
+      case tag(10, kBytes): g.doc = r.bytes(); break;
+      case tag(11, kBytes): inputs.push_back(r.bytes()); break;
+      case tag(12, kBytes): outputs.push_back(r.bytes()); break;
+      case tag(13, kBytes): infos.push_back(r.bytes()); break;
+      case tag(14, kBytes): g.quantization_annotations.push_back(r.bytes()); break;
+      case tag(15, kBytes): sparse.push_back(r.bytes()); break;
+      case tag(16, kBytes): {
+        const std::string_view entry = r.bytes();
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, g.metadata, g.unknown_fields);
+        break;
+      }
+      default: g.unknown_fields += r.skip();
+    }
+  }
+  try {
+    Scope s(g, outer, imports, depth, node_count + inputs.size() + dense.size() + sparse.size());
+    read_constants(s, dense, sparse, inputs);
+    for (Reader r(wire, source_.origin); r.next();) {
+      if (r.tag() == tag(1, kBytes)) {
+        read_node(s, r.bytes());
+      } else {
+        r.skip();
+      }
+    }
+    read_outputs(s, outputs);
+    read_value_infos(s, infos);
+    close(s);
+  } catch (const Error& e) {
+    throw e.with_note(fmt::format("in graph '{}'", g.name().view()));
+  }
+}
+
+// Inputs and initializers. They belong together: an initializer may say what an input is.
+void OnnxReader::read_constants(Scope& s, std::span<const std::string_view> dense, std::span<const std::string_view> sparse,
+                                std::span<const std::string_view> inputs) {
+  Graph& g = s.graph;
+  std::vector<TensorRead> tensors;
+  tensors.reserve(dense.size() + sparse.size());
+  for (std::string_view w : dense) tensors.push_back(read_tensor(w, source_, external_));
+  for (std::string_view w : sparse) tensors.push_back(read_sparse_tensor(w, source_, external_));
+  NameTable<TensorRead> by_name(tensors.size());
+  for (TensorRead& t : tensors) {
+    if (t.name.empty()) invalid("an initializer has no name");
+    if (by_name.insert(t.name, &t) != nullptr) invalid(fmt::format("the initializer '{}' is defined twice", t.name.view()));
+  }
+  const bool listed = m_.ir_version < 4;  // initializers are listed among the inputs
+  std::vector<char> is_default(tensors.size(), 0);
+  std::vector<std::pair<uint32_t, const TensorRead*>> listed_inputs;
+  std::vector<std::string_view> listed_wires;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ValueInfoRead info = read_value_info(inputs[i], types_, source_);
+    if (info.name.empty()) invalid(fmt::format("input {} has no name", i));
+    const TensorRead* t = by_name.find(info.name.view());
+    if (t != nullptr && listed) {
+      listed_inputs.emplace_back(static_cast<uint32_t>(i), t);
+      listed_wires.push_back(info.wire);
+      continue;
+    }
+    Value* v = g.add_input({}, info.type);
+    v->set_name(info.name);
+    declare(*v, info.type);
+    Port& port = g.input_port(g.inputs().size() - 1);
+    port.name = info.name;
+    port.doc = std::move(info.doc);
+    port.metadata = std::move(info.metadata);
+    port.wire = info.wire;
+    port.wire_type = info.type;
+    if (t != nullptr) {
+      const auto place = static_cast<size_t>(t - tensors.data());
+      is_default[place] = 1;
+      port.default_value = t->tensor;
+      port.default_place = static_cast<uint32_t>(place);
+      port.default_fields = t->fields;
+    }
+    define(s, info.name, *v);
+  }
+  std::unordered_map<const TensorRead*, Value*> constant_of;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_default[i]) continue;
+    TensorRead& t = tensors[i];
+    Value* v = g.add_constant(t.tensor);
+    v->set_name(t.name);
+    define(s, t.name, *v);
+    if (listed) constant_of[&t] = v;
+    if (i >= dense.size()) {
+      g.tensor_info[v] = {{}, sparse[i - dense.size()], t.tensor.get()};
+    } else if (!t.fields.empty()) {
+      g.tensor_info[v].fields = std::move(t.fields);
+    }
+  }
+  for (size_t i = 0; i < listed_inputs.size(); ++i) {
+    g.listed_inputs.push_back({listed_inputs[i].first, constant_of.at(listed_inputs[i].second), listed_wires[i]});
+  }
+}
+
+void OnnxReader::read_outputs(Scope& s, std::span<const std::string_view> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    ValueInfoRead info = read_value_info(outputs[i], types_, source_);
+    if (info.name.empty()) invalid(fmt::format("output {} has no name", i));
+    Value* v = operand(s, info.name.view());
+    s.graph.add_output(*v, {}, info.type);
+    Port& port = s.graph.output_port(i);
+    port.name = info.name;
+    port.doc = std::move(info.doc);
+    port.metadata = std::move(info.metadata);
+    port.wire = info.wire;
+    port.wire_type = info.type;
+    if (v->type() == nullptr && info.type != nullptr) declare(*v, info.type);
+  }
+}
+
+void OnnxReader::read_value_infos(Scope& s, std::span<const std::string_view> infos) {
+  for (std::string_view w : infos) {
+    ValueInfoRead info = read_value_info(w, types_, source_);
+    Value* v = s.names.find(info.name.view());
+    if (v == nullptr || s.graph.value_info.contains(v)) {
+      s.graph.loose_value_info.push_back(w);
+      continue;
+    }
+    ValueInfo& kept = s.graph.value_info[v];
+    kept.declared = kept.wire_type = info.type;
+    kept.doc = std::move(info.doc);
+    kept.metadata = std::move(info.metadata);
+    kept.wire = info.wire;
+    if (info.type != nullptr && !v->is_constant() && v->kind() != ValueKind::kInput) declare(*v, info.type);
+  }
+}
+
+// Settles what was read before it was defined, and hands what is still open to the graph around.
+void OnnxReader::close(Scope& s) {
+  bool sort = false;
+  for (const auto& [name, placeholder] : s.pending) {
+    Value* v = s.names.find(name);
+    if (v != nullptr) {
+      m_.fill(*placeholder, *v);
+      sort = true;
+    } else if (s.outer != nullptr) {
+      m_.fill(*placeholder, *operand(*s.outer, name));
+    } else {
+      const Node& reader = *placeholder->uses().begin()->owner;
+      const std::string who =
+          reader.is_boundary() ? "the graph returns" : fmt::format("node '{}' ({}) reads", reader.name().view(), reader.op().name);
+      invalid(fmt::format("{} '{}', which nothing defines", who, name));
+    }
+  }
+  if (sort) s.graph.sort();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Nodes
+
+const Op& OnnxReader::op(Scope& s, std::string_view domain, std::string_view type) {
+  const uint64_t h = XXH3_64bits(type.data(), type.size());
+  Imports::Entry& recent = s.imports.recent[h % std::size(s.imports.recent)];
+  if (recent.op != nullptr && recent.type == type && recent.domain == domain) return *recent.op;
+  const std::string_view known_as = domain == "ai.onnx" ? std::string_view() : domain;
+  std::optional<int64_t> version = s.imports.version(known_as);
+  if (!version && known_as.empty() && s.imports.default_version != 0) version = s.imports.default_version;
+  if (!version && known_as.empty()) {
+    invalid("the model imports no opset of the domain ai.onnx, but uses its operators");
+  }
+  const auto v = static_cast<int>(version.value_or(0));
+  // Operators of a newer opset than we know may mean something else by now; and a model's own function hides an operator.
+  const int latest = dialect(DialectId::kOnnx).latest_version(known_as);
+  const bool opaque = v > latest || local_functions_.contains({domain, type});
+  const Op& found = opaque ? m_.opaque_op(known_as, type, v) : m_.op(known_as, type, v);
+  recent = {domain, type, &found};
+  return found;
+}
+
+Value* OnnxReader::operand(Scope& s, std::string_view name) {
+  if (Value* v = s.find(name)) return v;
+  auto [at, inserted] = s.pending_index.try_emplace(name, s.pending.size());
+  if (inserted) s.pending.emplace_back(name, &m_.new_placeholder());
+  return s.pending[at->second].second;
+}
+
+void OnnxReader::define(Scope& s, Name name, Value& v) {
+  if (const Value* other = s.names.insert(name, &v)) {
+    invalid(fmt::format("the name '{}' is defined twice: by {} and by {}", name.view(), show(*other), show(v)));
+  }
+}
+
+// A GRAPH or GRAPHS attribute becomes one or several bodies.
+void OnnxReader::take_graph_attribute(NodeFields& f, std::string_view wire) {
+  GraphAttribute a;
+  std::vector<std::string_view> list;
+  for (Reader r(wire, source_.origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes): a.name = r.bytes(); break;
+      case tag(6, kBytes): join(a.graph, r.bytes(), source_); break;
+      case tag(11, kBytes): list.push_back(r.bytes()); break;
+      case tag(20, kVarint): r.skip(); break;
+      default: a.fields += r.skip();
+    }
+  }
+  if (list.empty()) {
+    f.bodies.push_back(std::move(a));
+    return;
+  }
+  for (std::string_view g : list) f.bodies.push_back({a.name, g, true, std::exchange(a.fields, {})});
+}
+
+void OnnxReader::read_node(Scope& s, std::string_view wire) {
+  NodeFields& f = s.node;
+  f.clear();
+  Node* made = nullptr;
+  try {
+    for (Reader r(wire, source_.origin); r.next();) {
+      switch (r.tag()) {
+        case tag(1, kBytes): f.inputs.push_back(r.name()); break;
+        case tag(2, kBytes): f.outputs.push_back(r.name()); break;
+        case tag(3, kBytes): f.name = r.name(); break;
+        case tag(4, kBytes): f.type = r.bytes(); break;
+        case tag(5, kBytes): {
+          const std::string_view a = r.bytes();
+          if (scan_attribute(a, source_.origin).has_graph) {
+            take_graph_attribute(f, a);
+          } else {
+            f.attributes.emplace_back(r.start(), static_cast<size_t>(r.at() - r.start()));
+          }
+          break;
+        }
+        case tag(6, kBytes): f.doc = r.bytes(); break;
+        case tag(7, kBytes):
+          f.domain = r.bytes();
+          // The default domain's other name; kept as the file has it.
+          if (f.domain == "ai.onnx") f.unknown.append(r.start(), static_cast<size_t>(r.at() - r.start()));
+          break;
+        case tag(8, kBytes): f.overload = r.bytes(); break;
+        case tag(9, kBytes): {
+          const std::string_view entry = r.bytes();
+          read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata, f.unknown);
+          break;
+        }
+        default: f.unknown += r.skip();
+      }
+    }
+    if (f.type.empty()) invalid("a node has no op_type");
+    for (Name name : f.inputs) {
+      const std::string_view text = name.view();
+      f.operands.push_back(text.empty() ? nullptr : operand(s, text));
+    }
+    Node& n = m_.new_node(op(s, f.domain, f.type), f.operands, f.outputs.size());
+    made = &n;
+    n.set_name(f.name);
+    s.graph.append(n);
+    if (!f.attributes.empty()) read_attributes(s, wire, n);
+    if (!f.doc.empty() || !f.overload.empty() || !f.metadata.empty() || !f.unknown.empty()) {
+      NodeExtra& extra = n.edit_extra();
+      extra.doc = f.doc;
+      extra.overload = f.overload;
+      extra.metadata = std::move(f.metadata);
+      extra.unknown_fields = std::move(f.unknown);
+    }
+    for (GraphAttribute& a : f.bodies) {
+      Graph& g = m_.new_graph();
+      n.add_body(a.name, g);
+      n.edit_extra().bodies.back().in_list = a.in_list;
+      n.edit_extra().bodies.back().fields = std::move(a.fields);
+      read_graph(g, a.graph, &s, s.imports, s.depth + 1);
+    }
+    for (size_t i = 0; i < f.outputs.size(); ++i) {
+      if (f.outputs[i].empty()) continue;
+      n.result(i)->set_name(f.outputs[i]);
+      define(s, f.outputs[i], *n.result(i));
+    }
+  } catch (const Error& e) {
+    throw e.with_note(made != nullptr || !f.type.empty() ? fmt::format("in node '{}' ({})", f.name.view(), f.type)
+                                                         : fmt::format("in a node at byte {}", wire.data() - source_.origin));
+  }
+}
+
+// Sets attributes, and the payload of Constant nodes.
+void OnnxReader::read_attributes(Scope& s, std::string_view, Node& n) {
+  const NodeFields& f = s.node;
+  // The attributes' bytes as one piece, tags included; they nearly always are one piece in the file.
+  std::string_view whole;
+  bool in_one_piece = true;
+  for (std::string_view a : f.attributes) {
+    if (whole.empty()) {
+      whole = a;
+    } else if (whole.data() + whole.size() == a.data()) {
+      whole = {whole.data(), whole.size() + a.size()};
+    } else {
+      in_one_piece = false;
+    }
+  }
+  if (!in_one_piece) {
+    whole = {};
+    for (std::string_view a : f.attributes) join(whole, a, source_);
+  }
+  const auto parse = [this, &whole] {
+    AttrInit items;
+    for (Reader r(whole, source_.origin); r.next();) items.push_back(read_attribute(r.bytes(), source_, external_, types_));
+    return items;
+  };
+  bool has_external = false;
+  for (std::string_view a : f.attributes) {
+    Reader r(a, source_.origin);
+    r.next();
+    has_external |= scan_attribute(r.bytes(), source_.origin).has_external;
+  }
+  // Where external data lies is the business of the file that is written: such bytes are not kept.
+  const Attrs* attrs = has_external ? m_.attrs(parse()) : m_.attrs_from_wire(whole, [&parse] { return parse(); });
+  if (n.has(Trait::kConstant) && f.attributes.size() == 1 && n.num_results() == 1) {
+    Reader r(f.attributes[0], source_.origin);
+    r.next();
+    if (TensorPtr tensor = payload(attrs->items()[0], r.bytes())) {
+      s.graph.set_constant(*n.result(0), std::move(tensor));
+      n.edit_extra().payload_attrs = attrs;
+      n.set_unchecked(false);
+      return;
+    }
+  }
+  n.set_attrs(attrs);
+}
+
+// What a Constant node's only attribute says, or null.
+TensorPtr OnnxReader::payload(const NamedAttr& a, std::string_view attribute_wire) {
+  if (a.name == "value") {
+    if (const auto* t = a.value.get<TensorPtr>()) return *t;
+  } else if (a.name == "value_float") {
+    if (const auto* f = a.value.get<double>()) {
+      const auto v = static_cast<float>(*f);
+      return Tensor::of<float>(DType::kF32, {}, {&v, 1});
+    }
+  } else if (a.name == "value_int") {
+    if (const auto* i = a.value.get<int64_t>()) return Tensor::scalar(*i);
+  } else if (a.name == "value_floats") {
+    if (const auto* list = a.value.get<Attr::Floats>()) {
+      const std::vector<float> v(list->begin(), list->end());
+      return Tensor::of<float>(DType::kF32, {static_cast<int64_t>(v.size())}, v);
+    }
+  } else if (a.name == "value_ints") {
+    if (const auto* list = a.value.get<Attr::Ints>()) return Tensor::vector(*list);
+  } else if (a.name == "value_string") {
+    if (const auto* text = a.value.get<std::string>()) return Tensor::strings({}, {*text});
+  } else if (a.name == "value_strings") {
+    if (const auto* list = a.value.get<Attr::Strings>()) return Tensor::strings({static_cast<int64_t>(list->size())}, *list);
+  } else if (a.name == "sparse_value") {
+    for (Reader r(attribute_wire, source_.origin); r.next();) {
+      if (r.tag() == tag(22, kBytes)) return read_sparse_tensor(r.bytes(), source_, external_).tensor;
+      r.skip();
+    }
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Model> read_model(std::string_view bytes, ModelBytes source, ExternalFiles external, const ReadOptions& options,
+                                  std::shared_ptr<const MappedFile> file) {
+  auto model = std::make_unique<Model>(DialectId::kOnnx);
+  struct Kept {
+    std::shared_ptr<const void> bytes;
+    std::deque<std::string> joined;
+  };
+  const auto kept = std::make_shared<Kept>(Kept{std::move(source.keepalive), {}});
+  source.joined = &kept->joined;
+  source.keepalive = kept;
+  model->keep_alive(kept);
+  OnnxReader reader(*model, std::move(source), std::move(external), options);
+  reader.read(bytes);
+  if (file != nullptr) model->source_files.push_back(std::move(file));
+  for (auto& opened : reader.external().opened()) model->source_files.push_back(std::move(opened));
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> read_onnx(const std::filesystem::path& path, const ReadOptions& options) {
+  const auto access = options.map ? MappedFile::Access::kMap : MappedFile::Access::kRead;
+  const auto file = MappedFile::open(path, access);
+  const std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  try {
+    return read_model(bytes, {bytes.data(), file, file.get(), nullptr}, ExternalFiles(path, folder, access), options, file);
+  } catch (const Error& e) {
+    throw e.with_note(fmt::format("in file {}", path.string()));
+  }
+}
+
+std::unique_ptr<Model> read_onnx_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
+                                       const std::filesystem::path& folder, const ReadOptions& options) {
+  const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto access = options.map ? MappedFile::Access::kMap : MappedFile::Access::kRead;
+  return read_model(view, {view.data(), std::move(keepalive), nullptr, nullptr}, ExternalFiles({}, folder, access), options, nullptr);
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,363 @@
+// TypeProto, AttributeProto, ValueInfoProto and metadata entries.
+#include <fmt/format.h>
+
+#include "io/onnx_parts.h"
+
+namespace sardonyx::onnx_file {
+namespace {
+
+using wire::kBytes;
+using wire::kFixed32;
+using wire::kFixed64;
+using wire::kVarint;
+using wire::Reader;
+using wire::tag;
+
+constexpr int kMaxTypeDepth = 32;
+
+DType element_type(int32_t number) {
+  if (number < 0 || number > static_cast<int32_t>(DType::kI2)) {
+    throw Error(ErrorCode::kUnsupported, fmt::format("the element type {} is unknown", number));
+  }
+  return static_cast<DType>(number);
+}
+
+}  // namespace
+
+void join(std::string_view& whole, std::string_view part, const ModelBytes& source) {
+  if (whole.empty()) {
+    whole = part;
+  } else if (!part.empty()) {
+    whole = source.joined->emplace_back(std::string(whole) += part);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Types
+
+const Type* TypeReader::read(std::string_view wire) {
+  auto [at, inserted] = seen_.try_emplace(wire, nullptr);
+  if (inserted) {
+    try {
+      at->second = parse(wire, 0);
+    } catch (const Error&) {
+      seen_.erase(wire);
+      throw;
+    }
+  }
+  return at->second;
+}
+
+Dim TypeReader::parse_dim(std::string_view wire) {
+  Dim dim;
+  for (Reader r(wire, origin_); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kVarint): {
+        const int64_t size = r.int64();
+        dim = size < 0 ? Dim() : Dim::of(size);  // some exporters write -1 for unknown
+        break;
+      }
+      case tag(2, kBytes): {
+        const std::string_view text = r.bytes();
+        if (text.empty()) {
+          dim = Dim();
+          break;
+        }
+        try {
+          dim = types_.dims().parse(text);
+          if (dim.is_int()) dim = Dim();  // a name, whatever it looks like
+        } catch (const Error&) {
+          dim = types_.dims().symbol(text);
+        }
+        break;
+      }
+      default: r.skip();
+    }
+  }
+  return dim;
+}
+
+const Type* TypeReader::parse_tensor(std::string_view wire, TypeKind kind) {
+  DType dtype = DType::kUndefined;
+  bool ranked = false;
+  std::vector<Dim> dims;
+  for (Reader r(wire, origin_); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kVarint): dtype = element_type(r.int32()); break;
+      case tag(2, kBytes):
+        ranked = true;
+        for (Reader s(r.bytes(), origin_); s.next();) {
+          if (s.tag() == tag(1, kBytes)) {
+            dims.push_back(parse_dim(s.bytes()));
+          } else {
+            s.skip();
+          }
+        }
+        break;
+      default: r.skip();
+    }
+  }
+  if (kind == TypeKind::kSparseTensor) return types_.make(kind, dtype, {}, dims, ranked);
+  return ranked ? types_.tensor(dtype, dims) : types_.unranked(dtype);
+}
+
+const Type* TypeReader::parse(std::string_view wire, int depth) {
+  if (depth > kMaxTypeDepth) throw Error(ErrorCode::kLimit, fmt::format("a type is nested more than {} deep", kMaxTypeDepth));
+  // Sequences, optionals and maps: element type in `element_tag`, for maps with a key type before it.
+  const auto nested = [&](std::string_view inner, TypeKind kind, uint32_t element_tag) {
+    DType key = DType::kUndefined;
+    const Type* element = nullptr;
+    for (Reader r(inner, origin_); r.next();) {
+      if (r.tag() == element_tag) {
+        element = parse(r.bytes(), depth + 1);
+      } else if (kind == TypeKind::kMap && r.tag() == tag(1, kVarint)) {
+        key = element_type(r.int32());
+      } else {
+        r.skip();
+      }
+    }
+    return types_.make(kind, key, {&element, 1});
+  };
+  const Type* type = nullptr;
+  for (Reader r(wire, origin_); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes): type = parse_tensor(r.bytes(), TypeKind::kTensor); break;
+      case tag(8, kBytes): type = parse_tensor(r.bytes(), TypeKind::kSparseTensor); break;
+      case tag(4, kBytes): type = nested(r.bytes(), TypeKind::kSequence, tag(1, kBytes)); break;
+      case tag(9, kBytes): type = nested(r.bytes(), TypeKind::kOptional, tag(1, kBytes)); break;
+      case tag(5, kBytes): type = nested(r.bytes(), TypeKind::kMap, tag(2, kBytes)); break;
+      case tag(7, kBytes): {
+        std::string_view domain;
+        std::string_view name;
+        for (Reader o(r.bytes(), origin_); o.next();) {
+          switch (o.tag()) {
+            case tag(1, kBytes): domain = o.bytes(); break;
+            case tag(2, kBytes): name = o.bytes(); break;
+            default: o.skip();
+          }
+        }
+        type = types_.make(TypeKind::kOpaque, DType::kUndefined, {}, {}, false, fmt::format("{}/{}", domain, name));
+        break;
+      }
+      default: r.skip();
+    }
+  }
+  return type;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Attributes
+
+AttributeScan scan_attribute(std::string_view wire, const char* origin) {
+  AttributeScan found;
+  const auto scan_tensor = [&](std::string_view tensor) {
+    for (Reader r(tensor, origin); r.next();) {
+      if (r.tag() == tag(14, kVarint)) {
+        found.has_external |= r.int32() == 1;
+      } else {
+        r.skip();
+      }
+    }
+  };
+  for (Reader r(wire, origin); r.next();) {
+    switch (r.tag()) {
+      case tag(6, kBytes):
+      case tag(11, kBytes):
+        found.has_graph = true;
+        r.skip();
+        break;
+      case tag(5, kBytes):
+      case tag(10, kBytes): scan_tensor(r.bytes()); break;
+      case tag(22, kBytes):
+      case tag(23, kBytes):
+        for (Reader s(r.bytes(), origin); s.next();) {
+          if (s.tag() == tag(1, kBytes) || s.tag() == tag(2, kBytes)) {
+            scan_tensor(s.bytes());
+          } else {
+            s.skip();
+          }
+        }
+        break;
+      default: r.skip();
+    }
+  }
+  return found;
+}
+
+namespace {
+
+// AttributeProto.AttributeType.
+enum AttributeType : int32_t {
+  kUnset = 0,
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kTensor = 4,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8,
+  kTensors = 9,
+  kSparse = 11,
+  kSparses = 12,
+  kTypeProto = 13,
+  kTypeProtos = 14,
+};
+
+// A sparse tensor as an attribute: {values, indices, dims}.
+Attr sparse_attr(std::string_view wire, const ModelBytes& source, ExternalFiles& external) {
+  AttrDict parts{{"values", {}}, {"indices", {}}, {"dims", {}}};
+  Attr::Ints dims;
+  for (Reader r(wire, source.origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes): parts[0].second = read_tensor(r.bytes(), source, external).tensor; break;
+      case tag(2, kBytes): parts[1].second = read_tensor(r.bytes(), source, external).tensor; break;
+      case tag(3, kVarint): dims.push_back(r.int64()); break;
+      case tag(3, kBytes): {
+        const std::string_view packed = r.bytes();
+        for (Reader p(packed, source.origin); p.at() != packed.data() + packed.size();) dims.push_back(p.int64());
+        break;
+      }
+      default: r.skip();
+    }
+  }
+  parts[2].second = std::move(dims);
+  return parts;
+}
+
+}  // namespace
+
+NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, ExternalFiles& external, TypeReader& types) {
+  NamedAttr a;
+  int32_t type = kUnset;
+  int32_t implied = kUnset;  // by the field that is there: files of IR version 1 do not say the type
+  RefAttr ref;
+  float f = 0;
+  int64_t i = 0;
+  std::string_view s;
+  TensorPtr t;
+  Attr sparse;
+  const Type* tp = nullptr;
+  Attr::Floats floats;
+  Attr::Ints ints;
+  Attr::Strings strings;
+  Attr::Tensors tensors;
+  AttrList sparses;
+  Attr::TypeList type_list;
+  try {
+    for (Reader r(whole, source.origin); r.next();) {
+      switch (r.tag()) {
+        case tag(1, kBytes): a.name = r.bytes(); break;
+        case tag(21, kBytes): ref.name = r.bytes(); break;
+        case tag(13, kBytes): a.doc = r.bytes(); break;
+        case tag(20, kVarint): type = r.int32(); break;
+        case tag(2, kFixed32): f = r.fixed<float>(), implied = kFloat; break;
+        case tag(3, kVarint): i = r.int64(), implied = kInt; break;
+        case tag(4, kBytes): s = r.bytes(), implied = kString; break;
+        case tag(5, kBytes): t = read_tensor(r.bytes(), source, external).tensor, implied = kTensor; break;
+        case tag(22, kBytes): sparse = sparse_attr(r.bytes(), source, external), implied = kSparse; break;
+        case tag(14, kBytes): tp = types.read(r.bytes()), implied = kTypeProto; break;
+        case tag(7, kFixed32): floats.push_back(r.fixed<float>()), implied = kFloats; break;
+        case tag(7, kBytes): {
+          const std::string_view packed = r.bytes();
+          if (packed.size() % 4 != 0) r.fail("a list of floats is cut off");
+          for (size_t k = 0; k < packed.size(); k += 4) {
+            float v = 0;
+            std::memcpy(&v, packed.data() + k, 4);
+            floats.push_back(v);
+          }
+          implied = kFloats;
+          break;
+        }
+        case tag(8, kVarint): ints.push_back(r.int64()), implied = kInts; break;
+        case tag(8, kBytes): {
+          const std::string_view packed = r.bytes();
+          for (Reader p(packed, source.origin); p.at() != packed.data() + packed.size();) ints.push_back(p.int64());
+          implied = kInts;
+          break;
+        }
+        case tag(9, kBytes): strings.emplace_back(r.bytes()), implied = kStrings; break;
+        case tag(10, kBytes): tensors.push_back(read_tensor(r.bytes(), source, external).tensor), implied = kTensors; break;
+        case tag(23, kBytes): sparses.push_back(sparse_attr(r.bytes(), source, external)), implied = kSparses; break;
+        case tag(15, kBytes): type_list.push_back(types.read(r.bytes())), implied = kTypeProtos; break;
+        default: r.skip();
+      }
+    }
+    if (!ref.name.empty()) {
+      ref.type = type;
+      a.value = std::move(ref);
+      return a;
+    }
+    switch (type == kUnset ? implied : type) {
+      case kFloat: a.value = static_cast<double>(f); break;
+      case kInt: a.value = i; break;
+      case kString: a.value = s; break;
+      case kTensor:
+        if (t == nullptr) throw Error(ErrorCode::kInvalidModel, "a tensor attribute holds no tensor");
+        a.value = std::move(t);
+        break;
+      case kFloats: a.value = std::move(floats); break;
+      case kInts: a.value = std::move(ints); break;
+      case kStrings: a.value = std::move(strings); break;
+      case kTensors: a.value = std::move(tensors); break;
+      case kSparse: a.value = std::move(sparse); break;
+      case kSparses: a.value = std::move(sparses); break;
+      case kTypeProto: a.value = tp; break;
+      case kTypeProtos: a.value = std::move(type_list); break;
+      default: a.value = OpaqueAttr{fmt::format("attribute of type {}", type)};
+    }
+  } catch (const Error& e) {
+    throw e.with_note(fmt::format("in attribute '{}'", a.name));
+  }
+  return a;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Metadata, value infos
+
+void read_metadata(std::string_view entry, std::string_view field, const char* origin, Metadata& to, std::string& unknown) {
+  std::string_view key;
+  std::string_view value;
+  for (Reader r(entry, origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes): key = r.bytes(); break;
+      case tag(2, kBytes): value = r.bytes(); break;
+      default: unknown += field; return;
+    }
+  }
+  to.emplace_back(key, value);
+}
+
+ValueInfoRead read_value_info(std::string_view whole, TypeReader& types, const ModelBytes& source) {
+  const char* origin = source.origin;
+  ValueInfoRead info;
+  info.wire = whole;
+  std::string_view type;
+  bool has_type = false;
+  std::string kept_in_wire;
+  for (Reader r(whole, origin); r.next();) {
+    switch (r.tag()) {
+      case tag(1, kBytes): info.name = r.name(); break;
+      case tag(2, kBytes):
+        join(type, r.bytes(), source);
+        has_type = true;
+        break;
+      case tag(3, kBytes): info.doc = r.bytes(); break;
+      case tag(4, kBytes): {
+        const std::string_view entry = r.bytes();
+        read_metadata(entry, {}, origin, info.metadata, kept_in_wire);
+        break;
+      }
+      default: r.skip();
+    }
+  }
+  if (has_type) {
+    try {
+      info.type = types.read(type);
+    } catch (const Error& e) {
+      throw e.with_note(fmt::format("in the type of '{}', at byte {}", info.name.view(), whole.data() - origin));
+    }
+  }
+  return info;
+}
+
+}  // namespace sardonyx::onnx_file

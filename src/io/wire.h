@@ -1,0 +1,115 @@
+// Protocol-buffer wire format, read in place.
+//
+// Why not protozero: a name must stay a pointer to its length prefix (Name), unknown fields must stay one piece with their
+// tag, and faults must say where in the file they are.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "sardonyx/error.h"
+#include "sardonyx/name.h"
+
+namespace sardonyx::wire {
+
+enum Type : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+constexpr uint32_t tag(uint32_t field, Type type) { return field << 3 | type; }
+
+// Walks the fields of one message. Never reads outside `bytes`; every fault throws Error (kInvalidModel) with its position
+// relative to `origin`, the first byte of the file.
+//
+//   while (r.next()) switch (r.tag()) { case tag(1, kBytes): use(r.bytes()); break; default: unknown += r.skip(); }
+class Reader {
+ public:
+  Reader(std::string_view bytes, const char* origin)
+      : at_(bytes.data()), end_(bytes.data() + bytes.size()), origin_(origin) {}
+
+  // To the next field; false at the end of the message.
+  bool next() {
+    if (at_ == end_) return false;
+    start_ = at_;
+    const uint64_t t = raw_varint();
+    if (t > 0xffffffff || t >> 3 == 0) fail("a field number is out of range");
+    tag_ = static_cast<uint32_t>(t);
+    return true;
+  }
+  uint32_t tag() const { return tag_; }
+  uint32_t field() const { return tag_ >> 3; }
+  Type type() const { return static_cast<Type>(tag_ & 7); }
+  const char* start() const { return start_; }  // of the current field, its tag included
+  const char* at() const { return at_; }        // behind what was read
+  const char* origin() const { return origin_; }
+
+  uint64_t varint() { return raw_varint(); }
+  int64_t int64() { return static_cast<int64_t>(raw_varint()); }
+  int32_t int32() { return static_cast<int32_t>(raw_varint()); }  // negative ones take ten bytes: truncate as protobuf does
+
+  std::string_view bytes() {
+    const uint64_t size = raw_varint();
+    if (size > static_cast<uint64_t>(end_ - at_)) {
+      fail(fmt::format("a field of {} bytes has only {} left", size, end_ - at_));
+    }
+    const std::string_view view(at_, size);
+    at_ += size;
+    return view;
+  }
+  // The same as a Name: a pointer to the length.
+  Name name() {
+    const char* length = at_;
+    (void)bytes();
+    return Name(reinterpret_cast<const uint8_t*>(length));
+  }
+  template <class T>
+  T fixed() {
+    if (static_cast<size_t>(end_ - at_) < sizeof(T)) fail("a number is cut off");
+    T v;
+    std::memcpy(&v, at_, sizeof v);
+    at_ += sizeof v;
+    return v;
+  }
+
+  // Steps over the current field's value; returns the whole field.
+  std::string_view skip() {
+    switch (type()) {
+      case kVarint: (void)raw_varint(); break;
+      case kFixed64: (void)fixed<uint64_t>(); break;
+      case kFixed32: (void)fixed<uint32_t>(); break;
+      case kBytes: (void)bytes(); break;
+      default: fail(fmt::format("field {} has the unknown wire type {}", field(), tag_ & 7));
+    }
+    return {start_, static_cast<size_t>(at_ - start_)};
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorCode::kInvalidModel, "the file is damaged or no ONNX model: " + what,
+                {fmt::format("at byte {}", start_ - origin_)});
+  }
+
+ private:
+  uint64_t raw_varint() {
+    if (at_ != end_ && static_cast<uint8_t>(*at_) < 0x80) return static_cast<uint8_t>(*at_++);
+    return long_varint();
+  }
+  uint64_t long_varint() {
+    uint64_t v = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      if (at_ == end_) fail("a number is cut off");
+      const auto b = static_cast<uint8_t>(*at_++);
+      v |= static_cast<uint64_t>(b & 0x7f) << shift;
+      if (b < 0x80) return v;
+    }
+    fail("a number has more than ten bytes");
+  }
+
+  const char* at_;
+  const char* end_;
+  const char* origin_;
+  const char* start_ = nullptr;
+  uint32_t tag_ = 0;
+};
+
+}  // namespace sardonyx::wire
