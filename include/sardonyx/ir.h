@@ -494,6 +494,8 @@ class Model {
   void compact();
 
   void keep_alive(std::shared_ptr<const void> what) { keepalive_.push_back(std::move(what)); }
+  // Keeps alive whatever `other` keeps: names, wire bytes and payloads that were copied from it may point there.
+  void keep_alive_like(const Model& other);
   void* allocate(size_t bytes, size_t align);  // arena memory, lives as long as the model
 
   // --- facts of the file

@@ -31,6 +31,13 @@ Model::Model(DialectId dialect)
 
 Model::~Model() = default;
 
+void Model::keep_alive_like(const Model& other) {
+  if (&other == this) return;
+  for (const auto& what : other.keepalive_) {
+    if (std::find(keepalive_.begin(), keepalive_.end(), what) == keepalive_.end()) keepalive_.push_back(what);
+  }
+}
+
 void* Model::allocate(size_t bytes, size_t align) { return impl_->arena.allocate(bytes, align); }
 
 Name Model::name(std::string_view text) {
