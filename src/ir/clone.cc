@@ -85,9 +85,7 @@ class Cloner {
 
   Name name(Name n) { return same_model_ ? n : to_.name(n.view()); }
 
-  const Op& op(const Op& o) {
-    return same_model_ || o.known ? o : to_.opaque_op(o.domain, o.name, o.since_version);
-  }
+  const Op& op(const Op& o) { return same_model_ || o.known ? o : to_.opaque_op(o.domain, o.name, o.since_version); }
 
   uint32_t provenance(uint32_t p) {
     if (same_model_ || p == 0) return p;

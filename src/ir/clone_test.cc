@@ -98,12 +98,14 @@ TEST(Equal, SeesEachDifference) {
   EXPECT_TRUE(differs([](Model& m) { m.set_opset_version("", 22); }));
   EXPECT_TRUE(differs([](Model& m) { m.graph().output_port(0).name = m.name("z"); }));
   EXPECT_TRUE(differs([](Model& m) { m.graph().output_port(0).declared = m.types().scalar(DType::kF32); }));
-  EXPECT_TRUE(differs([](Model& m) { m.graph().set_constant(*m.graph().constants()[0], Tensor::full(DType::kF32, {3}, 0.25)); }));
+  EXPECT_TRUE(
+      differs([](Model& m) { m.graph().set_constant(*m.graph().constants()[0], Tensor::full(DType::kF32, {3}, 0.25)); }));
   EXPECT_TRUE(differs([](Model& m) { m.graph().set_output(0, *m.graph().input(1)); }));
   EXPECT_TRUE(differs([](Model& m) { m.graph().last()->set_op(m.op("", "Abs")); }));
   EXPECT_TRUE(differs([](Model& m) { m.graph().last()->set_attrs(m.attrs({attr("alpha", 1)})); }));
   EXPECT_TRUE(differs([](Model& m) { m.graph().first()->set_attrs(m.attrs({attr("note", m.dims().parse("B + 2"))})); }));
-  EXPECT_TRUE(differs([](Model& m) { m.graph().first()->body("then_branch")->first()->set_input(0, m.graph().constants()[0]); }));
+  EXPECT_TRUE(
+      differs([](Model& m) { m.graph().first()->body("then_branch")->first()->set_input(0, m.graph().constants()[0]); }));
   EXPECT_TRUE(differs([](Model& m) {  // a node that nothing reads
     Value* in[] = {m.graph().input(1)};
     m.graph().append(m.new_node(m.op("", "Neg"), in, 1));

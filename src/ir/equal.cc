@@ -16,7 +16,13 @@ namespace {
 class Comparison {
  public:
   Comparison(const Model& a, const Model& b)
-      : a_(a), b_(b), same_model_(&a == &b), value_of_(a.value_id_limit()), value_back_(b.value_id_limit()), node_of_(a.node_id_limit()), node_back_(b.node_id_limit()) {}
+      : a_(a),
+        b_(b),
+        same_model_(&a == &b),
+        value_of_(a.value_id_limit()),
+        value_back_(b.value_id_limit()),
+        node_of_(a.node_id_limit()),
+        node_back_(b.node_id_limit()) {}
 
   bool graphs(const Graph& a, const Graph& b) {
     graph_of_[&a] = &b;
@@ -69,7 +75,8 @@ class Comparison {
           } else if constexpr (std::same_as<T, AttrList>) {
             return all(v, w, [&](const Attr& p, const Attr& q) { return attributes(p, q); });
           } else if constexpr (std::same_as<T, AttrDict>) {
-            return all(v, w, [&](const auto& p, const auto& q) { return p.first == q.first && attributes(p.second, q.second); });
+            return all(v, w,
+                       [&](const auto& p, const auto& q) { return p.first == q.first && attributes(p.second, q.second); });
           } else {
             return x == y;
           }
@@ -107,7 +114,8 @@ class Comparison {
     return v.kind() == ValueKind::kInput ? fmt::format("input {}", v.index()) : "a constant";
   }
   static std::string show(const Node& n) {
-    if (n.name().empty()) return n.num_results() > 0 ? fmt::format("{} ({})", n.op().name, show(*n.result(0))) : std::string(n.op().name);
+    if (n.name().empty())
+      return n.num_results() > 0 ? fmt::format("{} ({})", n.op().name, show(*n.result(0))) : std::string(n.op().name);
     return fmt::format("{} '{}'", n.op().name, n.name().view());
   }
 
@@ -118,8 +126,7 @@ class Comparison {
              differ(fmt::format("{} on one side is read where the other reads {}, which pairs with {}", show(*x), show(*y),
                                 known ? show(*known) : "another value"));
     }
-    if (x->kind() != y->kind())
-      return differ(fmt::format("{} and {} are not made the same way", show(*x), show(*y)));
+    if (x->kind() != y->kind()) return differ(fmt::format("{} and {} are not made the same way", show(*x), show(*y)));
     if (x->kind() == ValueKind::kConstant) {  // by content: equal constants need not be shared the same way
       return tensors(x->constant(), y->constant()) || differ(fmt::format("constants {} and {} differ", show(*x), show(*y)));
     }
@@ -168,7 +175,8 @@ class Comparison {
       return differ(fmt::format("the attributes of {} and {} differ: {} and {}", show(x), show(y), list(x, a_), list(y, b_)));
     }
     if (x.bodies().size() != y.bodies().size())
-      return differ(fmt::format("{} and {} have {} and {} nested graphs", show(x), show(y), x.bodies().size(), y.bodies().size()));
+      return differ(
+          fmt::format("{} and {} have {} and {} nested graphs", show(x), show(y), x.bodies().size(), y.bodies().size()));
     for (size_t i = 0; i < x.num_results(); ++i)
       if (!pair_values(x.result(i), y.result(i))) return false;
     for (size_t i = 0; i < x.num_inputs(); ++i)
@@ -211,8 +219,8 @@ class Comparison {
 
   bool graph(const Graph& a, const Graph& b) {
     if (a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size())
-      return differ(fmt::format("graph '{}' has {} inputs and {} results, '{}' has {} and {}", a.name().view(), a.inputs().size(),
-                                a.outputs().size(), b.name().view(), b.inputs().size(), b.outputs().size()));
+      return differ(fmt::format("graph '{}' has {} inputs and {} results, '{}' has {} and {}", a.name().view(),
+                                a.inputs().size(), a.outputs().size(), b.name().view(), b.inputs().size(), b.outputs().size()));
     auto ports = [&](const Port& p, const Port& q, std::string_view what) {
       if (interface_ && !(p.name == q.name))
         return differ(fmt::format("{} '{}' is called '{}' on the other side", what, p.name.view(), q.name.view()));
@@ -238,7 +246,8 @@ class Comparison {
       if (!pair_nodes(*x, *y) || !drain()) return false;
     }
     if (x != nullptr || y != nullptr)
-      return differ(fmt::format("{} has no partner on the {} side", show(x != nullptr ? *x : *y), x != nullptr ? "second" : "first"));
+      return differ(
+          fmt::format("{} has no partner on the {} side", show(x != nullptr ? *x : *y), x != nullptr ? "second" : "first"));
     auto unread = [](const Graph& g) {
       std::vector<const Value*> found;
       for (const Value* c : g.constants())
@@ -296,10 +305,10 @@ bool equal_models(const Model& a, const Model& b, std::string* why) {
   };
   if (!field(a.dialect(), b.dialect(), "dialect") || !field(a.ir_version, b.ir_version, "ir_version") ||
       !field(imports(a.opset_imports), imports(b.opset_imports), "opset imports") ||
-      !field(a.producer_name, b.producer_name, "producer") || !field(a.producer_version, b.producer_version, "producer version") ||
-      !field(a.domain, b.domain, "domain") || !field(a.model_version, b.model_version, "version") ||
-      !field(a.doc, b.doc, "doc string") || !field(a.metadata, b.metadata, "metadata") ||
-      !field(a.functions().size(), b.functions().size(), "number of functions"))
+      !field(a.producer_name, b.producer_name, "producer") ||
+      !field(a.producer_version, b.producer_version, "producer version") || !field(a.domain, b.domain, "domain") ||
+      !field(a.model_version, b.model_version, "version") || !field(a.doc, b.doc, "doc string") ||
+      !field(a.metadata, b.metadata, "metadata") || !field(a.functions().size(), b.functions().size(), "number of functions"))
     return false;
   for (size_t i = 0; i < a.functions().size(); ++i) {
     const Function& f = *a.functions()[i];
