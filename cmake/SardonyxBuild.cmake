@@ -37,8 +37,10 @@ function(sardonyx_compile_options target)
             -Wall
             -Wextra
             -Wpedantic
-            # A parameter may be named like a member; a local name hiding another is a trap.
-            $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow>
+            # A parameter may be named like a member; a local name hiding another is a trap. Only gcc tells them apart.
+            $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>
+            # Clang takes libstdc++'s own use of what it deprecates for ours.
+            $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
             -Wnon-virtual-dtor
             -Woverloaded-virtual
             -Wimplicit-fallthrough
