@@ -1,0 +1,20 @@
+// Padding as XLA has it, for the lowerings that need more of it than ONNX offers.
+#pragma once
+
+#include "lower/kernels.h"
+
+namespace sardonyx {
+
+// Elements added before, after, and between neighbours, on one axis. Negative edges remove elements.
+struct Padding {
+  Dim low = Dim::of(0);
+  Dim high = Dim::of(0);
+  int64_t interior = 0;
+};
+
+// One Padding per axis of x; `fill` is a scalar of its type.
+Value* pad(Lowering& at, Value* x, std::span<const Padding> config, Value* fill);
+// A parameter that is a tuple of (low, high) or (low, high, interior).
+std::vector<Padding> padding_param(Lowering& at, std::string_view name);
+
+}  // namespace sardonyx

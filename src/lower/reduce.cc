@@ -1,0 +1,141 @@
+// reduce_sum, reduce_prod, reduce_max, reduce_min [axes] x   =>   ReduceSum, ... <keepdims = 0>(x, axes)
+// reduce_and, reduce_or [axes] x    bools: ReduceMin, ReduceMax;  integers: halves folded on each other
+// reduce_xor [axes] x               halves folded on each other; bools: the sum is odd
+//
+// Maxima of floats with NaN among them are the runtime's: ONNX leaves them open.
+#include <algorithm>
+
+#include "lower/reduction.h"
+
+namespace sardonyx {
+
+const Reduction* find_reduction(std::string_view primitive) {
+  static constexpr Reduction kAll[] = {
+      {"add", "ReduceSum", "Add", "Add", Identity::kZero},       {"mul", "ReduceProd", "Mul", "Mul", Identity::kOne},
+      {"max", "ReduceMax", "Max", "Or", Identity::kLeast},       {"min", "ReduceMin", "Min", "And", Identity::kGreatest},
+      {"and", "", "BitwiseAnd", "And", Identity::kAllBits},      {"or", "", "BitwiseOr", "Or", Identity::kZero},
+      {"xor", "", "BitwiseXor", "Xor", Identity::kZero},
+  };
+  auto found = std::ranges::find(kAll, primitive, &Reduction::primitive);
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+Value* combine(Lowering& at, const Reduction& r, Value* x, Value* y) {
+  return via(at, x->dtype() == DType::kBool ? r.bool_op : r.op, {x, y});
+}
+
+namespace {
+
+// One axis of known size, by folding the upper half on the lower.
+Value* fold_axis(Lowering& at, const Reduction& r, Value* x, int64_t axis) {
+  Dim size = x->type()->dim(static_cast<size_t>(axis));
+  if (!size.is_int() || size.value() == 0) at.unsupported("the reduced axis has no size that is known and positive");
+  auto part = [&](Value* v, int64_t from, int64_t to) { return at.slice(v, axis, Dim::of(from), Dim::of(to)); };
+  for (int64_t n = size.value(); n > 1;) {
+    int64_t half = n / 2;
+    Value* folded = combine(at, r, part(x, 0, half), part(x, half, 2 * half));
+    if (n % 2 == 1) {
+      Value* pieces[] = {folded, part(x, n - 1, n)};
+      folded = at.concat(pieces, axis);
+    }
+    x = folded;
+    n = half + n % 2;
+  }
+  return x;
+}
+
+// ReduceMin and ReduceMax take bools from opset 20 on.
+Value* reduce_bool(Lowering& at, std::string_view op, Value* x, std::span<const int64_t> axes) {
+  if (at.b.opset() >= 20) return reduce(at, op, x, axes);
+  return at.cast(reduce(at, op, at.cast(x, DType::kU8), axes), DType::kBool);
+}
+
+}  // namespace
+
+Value* reduce_with(Lowering& at, const Reduction& r, Value* x, std::span<const int64_t> axes) {
+  if (axes.empty()) return x;
+  if (x->dtype() == DType::kBool) {
+    if (r.bool_op == "And") return reduce_bool(at, "ReduceMin", x, axes);
+    if (r.bool_op == "Or") return reduce_bool(at, "ReduceMax", x, axes);
+    Value* sum = at.b.reduce("ReduceSum", at.cast(x, DType::kI32), std::vector<int64_t>(axes.begin(), axes.end()), false);
+    return at.b.Equal(at.b.Mod(sum, at.b.scalar_int(DType::kI32, 2)), at.b.scalar_int(DType::kI32, 1));
+  }
+  // u64 has no order in i64: with the highest bit flipped it has.
+  if (x->dtype() == DType::kU64 && (r.op == "Max" || r.op == "Min")) {
+    return from_ordered_i64(at, reduce(at, r.reduce_op, to_ordered_i64(at, x), axes));
+  }
+  if (!r.reduce_op.empty()) return reduce(at, r.reduce_op, x, axes);
+  for (int64_t axis : axes) x = fold_axis(at, r, x, axis);
+  return at.squeeze(x, axes);
+}
+
+Value* to_ordered_i64(Lowering& at, Value* x) {
+  Value* top = at.b.scalar_int(DType::kI64, std::numeric_limits<int64_t>::min());
+  return at.b.BitwiseXor(at.cast(x, DType::kI64), top);
+}
+
+Value* from_ordered_i64(Lowering& at, Value* x) {
+  Value* top = at.b.scalar_int(DType::kI64, std::numeric_limits<int64_t>::min());
+  return at.cast(at.b.BitwiseXor(x, top), DType::kU64);
+}
+
+Value* identity_element(Lowering& at, const Reduction& r, DType t) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (t == DType::kBool) return at.b.scalar_int(t, r.bool_op == "And" ? 1 : 0);
+  switch (r.identity) {
+    case Identity::kZero: return at.b.scalar(t, 0);
+    case Identity::kOne: return at.b.scalar(t, 1);
+    case Identity::kAllBits: return at.b.scalar_int(t, -1);
+    case Identity::kLeast:
+      if (is_float(t)) return at.b.scalar(t, -kInfinity);
+      return at.b.scalar_int(t, is_unsigned(t) ? 0 : std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)));
+    case Identity::kGreatest:
+      if (is_float(t)) return at.b.scalar(t, kInfinity);
+      if (t == DType::kU64) return at.b.scalar_int(t, -1);
+      return at.b.scalar_int(t, std::numeric_limits<int64_t>::max() >> (64 - bit_width(t) + (is_unsigned(t) ? -1 : 0)));
+  }
+  return nullptr;
+}
+
+namespace {
+
+std::vector<Value*> reduce_axes(Lowering& at, std::string_view primitive) {
+  if (is_complex(at.in_dtype(0)) && primitive != "add") at.unsupported("no complex arithmetic");
+  return {reduce_with(at, *find_reduction(primitive), at.in(0), at.ints_param("axes"))};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_reduce_sum(Lowering& at) { return reduce_axes(at, "add"); }
+std::vector<Value*> lower_reduce_prod(Lowering& at) { return reduce_axes(at, "mul"); }
+std::vector<Value*> lower_reduce_max(Lowering& at) { return reduce_axes(at, "max"); }
+std::vector<Value*> lower_reduce_min(Lowering& at) { return reduce_axes(at, "min"); }
+std::vector<Value*> lower_reduce_and(Lowering& at) { return reduce_axes(at, "and"); }
+std::vector<Value*> lower_reduce_or(Lowering& at) { return reduce_axes(at, "or"); }
+std::vector<Value*> lower_reduce_xor(Lowering& at) { return reduce_axes(at, "xor"); }
+
+// reduce[jaxpr, dimensions] x init, where the body is one primitive we know: init combined with the reduction
+std::vector<Value*> lower_reduce(Lowering& at) {
+  const Reduction& r = reduction_of_body(at);
+  if (at.num_inputs() != 2) at.unsupported("reductions of several operands at once");
+  Value* whole = reduce_with(at, r, operands(at)[0], at.ints_param("dimensions"));
+  return {combine(at, r, whole, at.in(1))};
+}
+
+const Reduction& reduction_of_body(Lowering& at) {
+  const Reduction* r = nullptr;
+  if (at.eqn.bodies().size() == 1) {
+    const Graph& body = *at.eqn.bodies()[0].graph;
+    const Node* only = body.first();
+    bool is_simple = body.num_nodes() == 1 && body.inputs().size() == 2 && body.outputs().size() == 1 &&
+                     only->num_inputs() == 2 && body.output(0) == only->result();
+    // Both operands are the parameters, in either order: all reductions we know commute.
+    is_simple = is_simple && ((only->input(0) == body.input(0) && only->input(1) == body.input(1)) ||
+                              (only->input(0) == body.input(1) && only->input(1) == body.input(0)));
+    if (is_simple) r = find_reduction(only->op().name);
+  }
+  if (r == nullptr) at.unsupported("only reductions by one of add, mul, max, min, and, or, xor");
+  return *r;
+}
+
+}  // namespace sardonyx

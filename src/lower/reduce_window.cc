@@ -1,0 +1,171 @@
+// reduce_window_max, reduce_window_min, reduce_window_sum, reduce_window [window_dimensions, window_strides, padding, base_dilation,
+// window_dilation] x
+//   max of floats   =>   MaxPool over at most three axes, channels first;  min: -MaxPool(-x)
+//   sum of floats   =>   AveragePool, padding counted, times the size of the window
+//   else            =>   axis by axis: windows of 1, 2, 4, ... elements by combining x with itself shifted, then the strides
+#include <algorithm>
+
+#include "lower/pad.h"
+#include "lower/reduction.h"
+
+namespace sardonyx {
+namespace {
+
+struct Window {
+  std::vector<int64_t> size, stride, dilation;
+  std::vector<Padding> padding;
+
+  size_t rank() const { return size.size(); }
+  bool is_trivial(size_t axis) const {
+    return size[axis] == 1 && stride[axis] == 1 && padding[axis].low.is(0) && padding[axis].high.is(0);
+  }
+};
+
+Window window_of(Lowering& at) {
+  Window w;
+  w.size = at.ints_param("window_dimensions");
+  w.stride = at.ints_param("window_strides");
+  w.dilation = at.ints_param("window_dilation");
+  w.padding = padding_param(at, "padding");
+  auto base = at.ints_param("base_dilation");
+  for (size_t i = 0; i < w.rank(); ++i) w.padding[i].interior = base[i] - 1;
+  return w;
+}
+
+// Windows of `size` elements, `dilation` apart, at every position: powers of two from the one before, then those that add up.
+Value* windows_along(Lowering& at, const Reduction& r, Value* x, int64_t axis, int64_t size, int64_t dilation) {
+  Dims& dims = at.b.dims();
+  auto length = [&](Value* v) { return v->type()->dim(static_cast<size_t>(axis)); };
+  // The positions where a window of `total` elements fits, seen from element `first` of it.
+  Dim whole = length(x);
+  auto from = [&](Value* v, int64_t first, int64_t total) {
+    Dim stop = dims.sub(dims.add(whole, Dim::of(first * dilation)), Dim::of((total - 1) * dilation));
+    return at.slice(v, axis, Dim::of(first * dilation), stop);
+  };
+  Value* result = nullptr;
+  int64_t covered = 0;
+  Value* power = x;
+  for (int64_t width = 1;; width *= 2) {
+    if ((size & width) != 0) {
+      int64_t total = covered + width;
+      result = result == nullptr ? power : combine(at, r, from(result, 0, total), from(power, covered, total));
+      covered = total;
+    }
+    if (width * 2 > size) return result;
+    power = combine(at, r, from(power, 0, 2 * width), from(power, width, 2 * width));
+  }
+}
+
+Value* by_axis(Lowering& at, const Reduction& r, Value* x, const Window& w, Value* fill) {
+  x = pad(at, x, w.padding, fill);
+  for (size_t i = 0; i < w.rank(); ++i) {
+    auto axis = static_cast<int64_t>(i);
+    if (w.size[i] > 1) x = windows_along(at, r, x, axis, w.size[i], w.dilation[i]);
+    if (w.stride[i] > 1) x = at.slice(x, axis, Dim::of(0), x->type()->dim(i), w.stride[i]);
+  }
+  return x;
+}
+
+// The pooling operators of ONNX: batch and channel axes first, then one to three spatial ones.
+class Pool {
+ public:
+  Pool(Lowering& at, const Window& w) : at_(at), w_(w) {
+    for (size_t i = 0; i < w.rank(); ++i) (w.is_trivial(i) ? plain_ : spatial_).push_back(static_cast<int64_t>(i));
+  }
+
+  bool fits(std::string_view op, DType t) const {
+    if (spatial_.empty() || spatial_.size() > 3 || !is_float(t) || kernel_dtype({op}, t) == DType::kUndefined) return false;
+    return std::ranges::all_of(spatial_, [&](int64_t axis) {
+      const Padding& p = w_.padding[static_cast<size_t>(axis)];
+      int64_t size = w_.size[static_cast<size_t>(axis)];
+      auto is_edge = [&](Dim d) { return d.is_int() && d.value() >= 0 && d.value() < size; };
+      return is_edge(p.low) && is_edge(p.high) && p.interior == 0;
+    });
+  }
+
+  Value* run(std::string_view op, Value* x, bool count_padding) {
+    DType own = x->dtype(), wide = kernel_dtype({op}, own);
+    std::vector<int64_t> perm = plain_;
+    perm.insert(perm.end(), spatial_.begin(), spatial_.end());
+    Value* moved = at_.transpose(at_.cast(x, wide), perm);
+    std::vector<Dim> dims(moved->type()->dims().begin(), moved->type()->dims().end());
+    Value* result = at_.b.op(op, {as_batch(moved)}, attributes(count_padding));
+    // Back: the plain axes as they were, the spatial ones as they became.
+    for (size_t i = 0; i < spatial_.size(); ++i)
+      dims[plain_.size() + i] = at_.out_dims()[static_cast<size_t>(spatial_[i])];
+    result = plain_.size() == 1 ? at_.squeeze(result, std::vector<int64_t>{0}) : at_.reshape(result, dims);
+    std::vector<int64_t> back(perm.size());
+    for (size_t i = 0; i < perm.size(); ++i) back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+    return at_.cast(at_.transpose(result, back), own);
+  }
+
+ private:
+  // Two axes before the spatial ones.
+  Value* as_batch(Value* x) {
+    if (plain_.empty()) return at_.unsqueeze(x, std::vector<int64_t>{0, 1});
+    if (plain_.size() == 1) return at_.unsqueeze(x, std::vector<int64_t>{0});
+    if (plain_.size() == 2) return x;
+    auto dims = x->type()->dims();
+    std::vector<Dim> merged{at_.b.dims().product(dims.subspan(0, plain_.size() - 1))};
+    merged.insert(merged.end(), dims.begin() + static_cast<ptrdiff_t>(plain_.size()) - 1, dims.end());
+    return at_.reshape(x, merged);
+  }
+
+  AttrInit attributes(bool count_padding) const {
+    std::vector<int64_t> size, stride, dilation, low, high;
+    for (int64_t axis : spatial_) {
+      auto i = static_cast<size_t>(axis);
+      size.push_back(w_.size[i]);
+      stride.push_back(w_.stride[i]);
+      dilation.push_back(w_.dilation[i]);
+      low.push_back(w_.padding[i].low.value());
+      high.push_back(w_.padding[i].high.value());
+    }
+    low.insert(low.end(), high.begin(), high.end());
+    auto all_are = [](const std::vector<int64_t>& v, int64_t n) {
+      return std::ranges::all_of(v, [n](int64_t e) { return e == n; });
+    };
+    AttrInit attrs{attr("kernel_shape", size)};
+    if (!all_are(stride, 1)) attrs.push_back(attr("strides", stride));
+    if (!all_are(dilation, 1)) attrs.push_back(attr("dilations", dilation));
+    if (!all_are(low, 0)) attrs.push_back(attr("pads", low));
+    if (count_padding && !all_are(low, 0)) attrs.push_back(attr("count_include_pad", 1));
+    return attrs;
+  }
+
+  Lowering& at_;
+  const Window& w_;
+  std::vector<int64_t> plain_, spatial_;
+};
+
+std::vector<Value*> reduce_window(Lowering& at, std::string_view primitive) {
+  const Reduction& r = *find_reduction(primitive);
+  Value* x = operands(at)[0];
+  Window w = window_of(at);
+  Pool pool(at, w);
+  bool is_average = primitive == "add";
+  if (primitive == "mul" || !pool.fits(is_average ? "AveragePool" : "MaxPool", x->dtype()))
+    return {by_axis(at, r, x, w, identity_element(at, r, x->dtype()))};
+  if (primitive == "max") return {pool.run("MaxPool", x, false)};
+  if (primitive == "min") return {via(at, "Neg", {pool.run("MaxPool", via(at, "Neg", {x}), false)})};
+  int64_t count = 1;
+  for (int64_t n : w.size) count *= n;
+  Value* average = pool.run("AveragePool", x, true);
+  return {via(at, "Mul", {average, like(at, average, static_cast<double>(count))})};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_reduce_window_max(Lowering& at) { return reduce_window(at, "max"); }
+std::vector<Value*> lower_reduce_window_min(Lowering& at) { return reduce_window(at, "min"); }
+std::vector<Value*> lower_reduce_window_sum(Lowering& at) { return reduce_window(at, "add"); }
+
+// The padding is the initial value, and every window starts from it.
+std::vector<Value*> lower_reduce_window(Lowering& at) {
+  const Reduction& r = reduction_of_body(at);
+  if (at.num_inputs() != 2) at.unsupported("windows over several operands at once");
+  Value* init = at.in(1);
+  return {combine(at, r, by_axis(at, r, operands(at)[0], window_of(at), init), init)};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,35 @@
+// Associative operations as reductions, windows and cumulative primitives use them.
+#pragma once
+
+#include <limits>
+
+#include "lower/kernels.h"
+
+namespace sardonyx {
+
+enum class Identity { kZero, kOne, kLeast, kGreatest, kAllBits };
+
+struct Reduction {
+  std::string_view primitive;  // of two elements
+  std::string_view reduce_op;  // ONNX; empty: none
+  std::string_view op;         // ONNX, of two tensors
+  std::string_view bool_op;
+  Identity identity;
+};
+
+// By the name of the primitive that combines two elements: "add", "max", ...; null when unknown.
+const Reduction* find_reduction(std::string_view primitive);
+// The one primitive in the body of the equation; gives up when there is more.
+const Reduction& reduction_of_body(Lowering& at);
+
+Value* combine(Lowering& at, const Reduction& r, Value* x, Value* y);
+// Without the reduced axes.
+Value* reduce_with(Lowering& at, const Reduction& r, Value* x, std::span<const int64_t> axes);
+// What changes nothing when combined: t[].
+Value* identity_element(Lowering& at, const Reduction& r, DType t);
+
+// u64 in the order of i64, and back.
+Value* to_ordered_i64(Lowering& at, Value* x);
+Value* from_ordered_i64(Lowering& at, Value* x);
+
+}  // namespace sardonyx

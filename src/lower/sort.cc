@@ -1,0 +1,69 @@
+// sort[dimension, num_keys] xs   =>   TopK<largest = 0> of each key, last key first, and GatherElements by the order found
+//
+// TopK breaks ties by index, so every sort is stable; is_stable asks for nothing more. JAX puts NaN last and takes -0 as 0; TopK does the
+// second, but NaN confuses it: it sees infinities instead, and a second pass moves what is NaN behind them.
+#include "lower/reduction.h"
+
+namespace sardonyx {
+namespace {
+
+struct Order {
+  Value* sorted = nullptr;  // the key in that order, when TopK gave it as it was
+  Value* index = nullptr;   // i64
+};
+
+class Sorter {
+ public:
+  explicit Sorter(Lowering& at) : at_(at), axis_(at.int_param("dimension")) {
+    size_ = at.in_dims(0)[static_cast<size_t>(axis_)];
+  }
+
+  Order ascending(Value* key) {
+    DType own = key->dtype();
+    if (own == DType::kU64) {
+      Node& top = bottom(to_ordered_i64(at_, key));
+      return {from_ordered_i64(at_, top.result(0)), top.result(1)};
+    }
+    DType wide = kernel_dtype({"TopK"}, own);
+    Value* x = at_.cast(key, wide);
+    if (!is_float(own)) {
+      Node& top = bottom(x);
+      return {at_.cast(top.result(0), own), top.result(1)};
+    }
+    OnnxBuilder& b = at_.b;
+    Value* nan = b.IsNaN(x);
+    Value* by_value = bottom(b.Where(nan, like(at_, x, std::numeric_limits<double>::infinity()), x)).result(1);
+    Value* by_kind = bottom(at_.cast(take(nan, by_value), DType::kI32)).result(1);
+    return {nullptr, take(by_value, by_kind)};
+  }
+
+  Value* take(Value* x, Value* index) { return at_.b.GatherElements(x, index, {.axis = axis_}); }
+
+ private:
+  Node& bottom(Value* x) { return at_.b.TopK(x, at_.shape({&size_, 1}), {.axis = axis_, .largest = false}); }
+
+  Lowering& at_;
+  int64_t axis_;
+  Dim size_;
+};
+
+}  // namespace
+
+std::vector<Value*> lower_sort(Lowering& at) {
+  auto xs = operands(at);
+  auto keys = static_cast<size_t>(at.int_param("num_keys"));
+  Sorter sorter(at);
+  Order order = sorter.ascending(xs[keys - 1]);
+  for (size_t k = keys - 1; k-- > 0;) {
+    Order next = sorter.ascending(sorter.take(xs[k], order.index));
+    order = {nullptr, sorter.take(order.index, next.index)};
+  }
+  std::vector<Value*> results;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    bool is_done = i == keys - 1 && order.sorted != nullptr;
+    results.push_back(is_done ? order.sorted : sorter.take(xs[i], order.index));
+  }
+  return results;
+}
+
+}  // namespace sardonyx
