@@ -123,7 +123,6 @@ class Cloner {
     t.unknown_fields = g.unknown_fields;
     t.quantization_annotations = g.quantization_annotations;
     t.loose_value_info = g.loose_value_info;
-    t.sparse_initializers = g.sparse_initializers;
     auto fill_port = [&](const Port& from, Port& to) {
       to.doc = from.doc;
       to.metadata = from.metadata;
