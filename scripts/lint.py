@@ -1,4 +1,4 @@
-"""Check how the sources look: clang-format, ruff, clang-tidy.
+"""Check how the sources look: clang-format, ruff, layers, clang-tidy.
 
     scripts/lint.py            all of it; clang-tidy on files that differ from the main branch
     scripts/lint.py --fix      let clang-format and ruff rewrite what they can
@@ -50,6 +50,40 @@ def clang_format(fix: bool) -> bool:
     print(f"clang-format: {len(files)} files")
     mode = ["-i"] if fix else ["--dry-run", "-Werror"]
     return run("clang-format-19", *mode, *files).returncode == 0
+
+
+# What each layer below src/ may include, besides itself and the public headers.
+LAYERS = {
+    "support": [],
+    "ir": ["support"],
+    "dialects": ["support", "ir"],
+    "eval": ["support", "ir", "dialects"],
+    "rewrite": ["support", "ir", "dialects", "eval"],
+    "passes": ["support", "ir", "dialects", "eval", "rewrite"],
+    "lower": ["support", "ir", "dialects"],
+    "io": ["support", "ir", "dialects"],
+    "driver": ["support", "ir", "dialects", "eval", "rewrite", "passes", "lower", "io"],
+}
+
+
+def layers() -> bool:
+    """Includes go down the layers of docs/architecture.md only. Tests may look anywhere."""
+    good = True
+    for file in cxx_files():
+        parts = Path(file).parts
+        if parts[0] != "src" or file.endswith("_test.cc"):
+            continue
+        layer = parts[1]
+        if layer not in LAYERS:
+            print(f"{file}: '{layer}' is no layer: see LAYERS in scripts/lint.py")
+            good = False
+            continue
+        for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1):
+            found = re.match(r'\s*#\s*include\s+"(\w+)/', line)
+            if found and found[1] in LAYERS and found[1] not in [layer, *LAYERS[layer]]:
+                print(f"{file}:{number}: {layer} may not use {found[1]}")
+                good = False
+    return good
 
 
 def ruff(fix: bool) -> bool:
@@ -151,6 +185,7 @@ def main() -> int:
     good = clang_format(fix)
     good = ruff(fix) and good
     if not fix:
+        good = layers() and good
         good = clang_tidy() and good
     return 0 if good else 1
 
