@@ -290,14 +290,14 @@ struct ValueInfo {
   const Type* declared = nullptr;  // a value_info entry of the file
   std::string doc;
   Metadata metadata;
-  std::string_view wire;           // as Port::wire
+  std::string_view wire;  // as Port::wire
   const Type* wire_type = nullptr;
 };
 
 // What a file says of an initializer beside its value.
 struct TensorInfo {
-  std::string fields;        // doc_string, metadata_props and unknown fields of its TensorProto, in wire format
-  std::string_view sparse;   // the SparseTensorProto that it was read from; valid while its payload is `sparse_payload`
+  std::string fields;       // doc_string, metadata_props and unknown fields of its TensorProto, in wire format
+  std::string_view sparse;  // the SparseTensorProto that it was read from; valid while its payload is `sparse_payload`
   const Tensor* sparse_payload = nullptr;
 };
 

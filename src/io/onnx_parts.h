@@ -20,7 +20,7 @@ namespace sardonyx::onnx_file {
 struct ModelBytes {
   const char* origin = nullptr;  // first byte of the file; positions in errors count from here
   std::shared_ptr<const void> keepalive;
-  const MappedFile* file = nullptr;  // null for models in memory
+  const MappedFile* file = nullptr;           // null for models in memory
   std::deque<std::string>* joined = nullptr;  // bytes that join() made; part of keepalive
 };
 

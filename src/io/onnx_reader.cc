@@ -188,7 +188,8 @@ void OnnxReader::read(std::string_view bytes) {
       case tag(8, kBytes): m_.opset_imports.push_back(read_import(r.bytes())); break;
       case tag(14, kBytes): {
         const std::string_view entry = r.bytes();
-        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, m_.metadata, m_.unknown_fields);
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, m_.metadata,
+                      m_.unknown_fields);
         break;
       }
       case tag(20, kBytes): m_.training_info.push_back(r.bytes()); break;
@@ -260,7 +261,8 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
       case tag(12, kBytes): infos.push_back(r.bytes()); break;
       case tag(14, kBytes): {
         const std::string_view entry = r.bytes();
-        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata, f.unknown_fields);
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata,
+                      f.unknown_fields);
         break;
       }
       default: f.unknown_fields += r.skip();
@@ -312,7 +314,8 @@ void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Impor
       case tag(15, kBytes): sparse.push_back(r.bytes()); break;
       case tag(16, kBytes): {
         const std::string_view entry = r.bytes();
-        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, g.metadata, g.unknown_fields);
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, g.metadata,
+                      g.unknown_fields);
         break;
       }
       default: g.unknown_fields += r.skip();
@@ -444,8 +447,9 @@ void OnnxReader::close(Scope& s) {
       m_.fill(*placeholder, *operand(*s.outer, name));
     } else {
       const Node& reader = *placeholder->uses().begin()->owner;
-      const std::string who =
-          reader.is_boundary() ? "the graph returns" : fmt::format("node '{}' ({}) reads", reader.name().view(), reader.op().name);
+      const std::string who = reader.is_boundary()
+                                  ? "the graph returns"
+                                  : fmt::format("node '{}' ({}) reads", reader.name().view(), reader.op().name);
       invalid(fmt::format("{} '{}', which nothing defines", who, name));
     }
   }
@@ -689,7 +693,8 @@ std::unique_ptr<Model> read_onnx_bytes(std::span<const std::byte> bytes, std::sh
                                        const std::filesystem::path& folder, const ReadOptions& options) {
   const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto access = options.map ? MappedFile::Access::kMap : MappedFile::Access::kRead;
-  return read_model(view, {view.data(), std::move(keepalive), nullptr, nullptr}, ExternalFiles({}, folder, access), options, nullptr);
+  return read_model(view, {view.data(), std::move(keepalive), nullptr, nullptr}, ExternalFiles({}, folder, access), options,
+                    nullptr);
 }
 
 }  // namespace sardonyx

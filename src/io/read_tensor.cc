@@ -20,22 +20,30 @@ using wire::tag;
 static_assert(std::endian::native == std::endian::little, "tensor bytes are taken from files as they are");
 
 // The fields that a tensor's elements may be in.
-enum DataField : uint32_t { kFloatData = 4, kInt32Data = 5, kStringData = 6, kInt64Data = 7, kRawData = 9, kDoubleData = 10, kUint64Data = 11 };
+enum DataField : uint32_t {
+  kFloatData = 4,
+  kInt32Data = 5,
+  kStringData = 6,
+  kInt64Data = 7,
+  kRawData = 9,
+  kDoubleData = 10,
+  kUint64Data = 11
+};
 
 struct RawTensor {
   std::vector<int64_t> dims;
   int32_t data_type = 0;
   Name name;
-  std::vector<std::string_view> external;   // entries
+  std::vector<std::string_view> external;  // entries
   bool is_external = false;
   bool has_segment = false;
   bool has_raw = false;
   std::string_view raw;
-  uint32_t data_field = 0;                   // the typed field in use, 0 if none
-  std::vector<std::string_view> chunks;      // packed pieces of it, in order
+  uint32_t data_field = 0;               // the typed field in use, 0 if none
+  std::vector<std::string_view> chunks;  // packed pieces of it, in order
   std::vector<std::string> strings;
-  std::string single;                        // elements that came one by one, in wire format
-  bool gathered = false;                     // some did: chunks do not lie in the file
+  std::string single;     // elements that came one by one, in wire format
+  bool gathered = false;  // some did: chunks do not lie in the file
   std::string fields;
 };
 
@@ -141,8 +149,8 @@ TensorPtr read_external(const RawTensor& t, DType dtype, const ModelBytes& sourc
     bad(fmt::format("external data has length {}, but {} takes {} bytes", *length, shape_text(dtype, t.dims), size));
   }
   if (offset > file->size() || size > file->size() - offset) {
-    bad(fmt::format("external data file '{}' is too short: it has {} bytes, and {} to {} are needed", location, file->size(), offset,
-                    offset + size));
+    bad(fmt::format("external data file '{}' is too short: it has {} bytes, and {} to {} are needed", location, file->size(),
+                    offset, offset + size));
   }
   const auto part = file->bytes().subspan(offset, size);
   return Tensor::borrow(dtype, t.dims, part, file, file->range_of(part));
@@ -215,7 +223,10 @@ TensorRead read_tensor(std::string_view whole, const ModelBytes& source, Externa
         break;
       }
       case tag(2, kVarint): t.data_type = r.int32(); break;
-      case tag(3, kBytes): t.has_segment = true; r.skip(); break;
+      case tag(3, kBytes):
+        t.has_segment = true;
+        r.skip();
+        break;
       case tag(kFloatData, kBytes):
       case tag(kInt32Data, kBytes):
       case tag(kInt64Data, kBytes):
@@ -290,7 +301,8 @@ TensorRead read_sparse_tensor(std::string_view whole, const ModelBytes& source, 
     const auto n = static_cast<int64_t>(v->size());
     const auto rank = static_cast<int64_t>(dims.size());
     const bool linear = indices->rank() == 1;
-    if (v->rank() != 1 || indices->dtype() != DType::kI64 || indices->size() != (linear ? n : n * rank) || indices->rank() > 2) {
+    if (v->rank() != 1 || indices->dtype() != DType::kI64 || indices->size() != (linear ? n : n * rank) ||
+        indices->rank() > 2) {
       bad(fmt::format("a sparse tensor of {} values has indices {}", n, shape_text(indices->dtype(), indices->shape())));
     }
     const uint64_t total = element_count(dims);

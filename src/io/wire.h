@@ -25,8 +25,7 @@ constexpr uint32_t tag(uint32_t field, Type type) { return field << 3 | type; }
 //   while (r.next()) switch (r.tag()) { case tag(1, kBytes): use(r.bytes()); break; default: unknown += r.skip(); }
 class Reader {
  public:
-  Reader(std::string_view bytes, const char* origin)
-      : at_(bytes.data()), end_(bytes.data() + bytes.size()), origin_(origin) {}
+  Reader(std::string_view bytes, const char* origin) : at_(bytes.data()), end_(bytes.data() + bytes.size()), origin_(origin) {}
 
   // To the next field; false at the end of the message.
   bool next() {
