@@ -204,6 +204,41 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Constants
+
+Value* LoweringContext::derived_constant(Value& source, std::string_view op, const std::vector<int64_t>& argument,
+                                         const std::function<TensorPtr()>& compute) {
+  auto [at, inserted] = derived_by_key_.try_emplace({&source, std::string(op), argument}, nullptr);
+  if (inserted) {
+    at->second = source.graph()->add_constant(compute());
+    derived_.push_back({&source, std::string(op), argument, at->second});
+  }
+  return at->second;
+}
+
+void LoweringContext::settle_constants() {
+  std::unordered_map<const Value*, size_t> forms;
+  for (const Derived& d : derived_) forms[d.source] += d.value->has_uses() ? 1 : 0;
+  // Later ones first: they may derive from earlier ones.
+  for (size_t i = derived_.size(); i-- > 0;) {
+    const Derived& d = derived_[i];
+    if (!d.value->has_uses()) continue;
+    const bool shared = d.source->has_uses() || forms[d.source] > 1;
+    if (shared && d.source->constant()->byte_size() > kSharedConstantBytes) {
+      Graph& g = *d.value->graph();
+      OnnxBuilder b(g, facts_);
+      b.set_insertion_point(g.first());
+      Value* node = d.op == "Reshape"     ? b.op("Reshape", {d.source, b.i64s(d.argument)})
+                    : d.op == "Transpose" ? b.op("Transpose", {d.source}, {attr("perm", d.argument)})
+                                          : b.op("Cast", {d.source}, {attr("to", d.argument[0])});
+      g.replace_uses(*d.value, *node);
+    } else if (!shared) {
+      d.value->set_name(d.source->name());
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // The loop over equations
 
 void LoweringContext::run() {
@@ -229,6 +264,7 @@ void LoweringContext::run() {
     if (type->dtype() == DType::kKey) v = unwrap_key(main_, *this, v);
     to.add_output(*v, name, interface_type(type));
   }
+  settle_constants();
 }
 
 Value* LoweringContext::value(const Value& jax, OnnxBuilder& b) {

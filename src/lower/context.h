@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -52,6 +53,13 @@ class LoweringContext {
   KeyWords key_words(const Value& key) const;
   void set_key_words(const Value& key, KeyWords words) { key_words_[&key] = words; }
 
+  // A constant computed here and now from the constant `source` by operator `op`, in place of a node; equal requests share one. If
+  // the program turns out to read `source` as well, or two large forms of it, settle_constants() puts nodes back, so that no
+  // weights are written twice.
+  Value* derived_constant(Value& source, std::string_view op, const std::vector<int64_t>& argument,
+                          const std::function<TensorPtr()>& compute);
+  void settle_constants();
+
   // Makes the nodes that `b` writes from now on belong to `eqn`.
   void mark(const Node& eqn, OnnxBuilder& b);
 
@@ -89,6 +97,14 @@ class LoweringContext {
   std::map<std::vector<uint64_t>, Value*> shapes_;
   std::unordered_map<uint64_t, uint32_t> provenance_;
   std::unordered_map<const Value*, KeyWords> key_words_;
+  struct Derived {
+    Value* source;
+    std::string op;
+    std::vector<int64_t> argument;
+    Value* value;
+  };
+  std::vector<Derived> derived_;
+  std::map<std::tuple<const Value*, std::string, std::vector<int64_t>>, Value*> derived_by_key_;
   std::map<std::string, UnsupportedEquation> unsupported_;
 };
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "lower/context.h"
+#include "lower/fold.h"
 
 namespace sardonyx {
 namespace {
@@ -19,6 +20,27 @@ std::vector<int64_t> static_dims(std::span<const Dim> dims) {
 
 bool all_static(std::span<const Dim> dims) {
   return std::ranges::all_of(dims, [](Dim d) { return d.is_int(); });
+}
+
+std::vector<Dim> without_axes(std::span<const Dim> dims, std::span<const int64_t> axes) {
+  std::vector<Dim> out;
+  const auto rank = static_cast<int64_t>(dims.size());
+  for (int64_t i = 0; i < rank; ++i) {
+    if (std::ranges::none_of(axes, [&](int64_t a) { return (a < 0 ? a + rank : a) == i; }))
+      out.push_back(dims[static_cast<size_t>(i)]);
+  }
+  return out;
+}
+
+// dims with axes of size 1 at the places `axes` of the result.
+std::vector<Dim> with_axes(std::span<const Dim> dims, std::span<const int64_t> axes) {
+  std::vector<Dim> out;
+  const auto rank = static_cast<int64_t>(dims.size() + axes.size());
+  for (int64_t i = 0, from = 0; i < rank; ++i) {
+    const bool added = std::ranges::any_of(axes, [&](int64_t a) { return (a < 0 ? a + rank : a) == i; });
+    out.push_back(added ? Dim::of(1) : dims[static_cast<size_t>(from++)]);
+  }
+  return out;
 }
 
 }  // namespace
@@ -184,6 +206,9 @@ Value* Lowering::dim_as(Dim d, DType dtype) {
 
 Value* Lowering::cast(Value* x, DType to) {
   if (x->dtype() == to) return x;
+  if (const TensorPtr& payload = x->constant(); payload && can_cast(*payload, to)) {
+    return context_.derived_constant(*x, "Cast", {static_cast<int64_t>(to)}, [&] { return casted(*payload, to); });
+  }
   return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))});
 }
 
@@ -193,6 +218,9 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
   if (std::ranges::equal(from->dims(), dims, [](Dim p, Dim q) { return p == q; })) return x;
   const bool has_zero = std::ranges::any_of(dims, [](Dim d) { return d.is(0); });
   if (all_static(dims)) {
+    if (const TensorPtr& payload = x->constant()) {
+      return context_.derived_constant(*x, "Reshape", static_dims(dims), [&] { return payload->reshaped(static_dims(dims)); });
+    }
     AttrInit attrs;
     if (has_zero) attrs.push_back(attr("allowzero", 1));
     return b.op("Reshape", {x, b.i64s(static_dims(dims))}, std::move(attrs));
@@ -226,15 +254,23 @@ Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
   bool identity = true;
   for (size_t i = 0; i < perm.size(); ++i) identity &= perm[i] == static_cast<int64_t>(i);
   if (identity) return x;
+  if (const TensorPtr& payload = x->constant(); payload && can_transpose(*payload)) {
+    const std::vector<int64_t> order(perm.begin(), perm.end());
+    return context_.derived_constant(*x, "Transpose", order, [&] { return transposed(payload, order); });
+  }
   return b.op("Transpose", {x}, {attr("perm", std::vector<int64_t>(perm.begin(), perm.end()))});
 }
 
 Value* Lowering::squeeze(Value* x, std::span<const int64_t> axes) {
-  return axes.empty() ? x : b.op("Squeeze", {x, b.i64s(axes)});
+  if (axes.empty()) return x;
+  if (x->constant()) return reshape(x, without_axes(x->type()->dims(), axes));
+  return b.op("Squeeze", {x, b.i64s(axes)});
 }
 
 Value* Lowering::unsqueeze(Value* x, std::span<const int64_t> axes) {
-  return axes.empty() ? x : b.op("Unsqueeze", {x, b.i64s(axes)});
+  if (axes.empty()) return x;
+  if (x->constant()) return reshape(x, with_axes(x->type()->dims(), axes));
+  return b.op("Unsqueeze", {x, b.i64s(axes)});
 }
 
 Value* Lowering::slice(Value* x, int64_t axis, Dim start, Dim stop, int64_t step) {

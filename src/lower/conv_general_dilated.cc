@@ -1,0 +1,248 @@
+// conv_general_dilated x, w   =>   Conv(x in NC.., w in OI..), or ConvTranspose where x is dilated
+//
+// Axes are brought into ONNX's order and back. Padding that ONNX cannot say (negative, or beyond what ConvTranspose takes) is done on
+// x before. batch_group_count moves groups from the batch into the features. Types and ranks that no runtime convolves become a
+// sum of matrix products.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "lower/kernels.h"
+#include "lower/params.h"
+
+namespace sardonyx {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+struct Conv {
+  Ints strides, low, high, x_dilation, w_dilation, kernel;
+  int64_t groups = 1;
+  size_t rank = 0;  // spatial axes
+};
+
+Value* pad_zeros(Lowering& at, Value* x, const Ints& pads) {
+  const DType own = x->dtype();
+  return at.cast(at.b.op("Pad", {at.cast(x, kernel_dtype({"Pad"}, own)), at.b.i64s(pads)}), own);
+}
+
+// x with zeros between its elements, padded with zeros or cut on the spatial axes; x is in NC.. order.
+Value* dilate_and_pad(Lowering& at, Value* x, const Conv& c) {
+  for (size_t i = 0; i < c.rank; ++i) {
+    const int64_t axis = static_cast<int64_t>(i) + 2;
+    const int64_t by = c.x_dilation[i];
+    if (by == 1) continue;
+    // [.., n, ..] -> [.., n, by, ..] with zeros behind each element -> [.., n*by, ..] without the last by-1.
+    std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end());
+    const Dim n = dims[static_cast<size_t>(axis)];
+    Value* spread = at.unsqueeze(x, Ints{axis + 1});
+    Ints pads(2 * (dims.size() + 1), 0);
+    pads[dims.size() + 1 + static_cast<size_t>(axis) + 1] = by - 1;
+    spread = pad_zeros(at, spread, pads);
+    dims[static_cast<size_t>(axis)] = at.b.dims().mul(n, Dim::of(by));
+    x = at.reshape(spread, dims);
+    const Dim stop = at.b.dims().sub(dims[static_cast<size_t>(axis)], Dim::of(by - 1));
+    x = at.slice(x, axis, Dim::of(0), stop);
+  }
+  Ints pads(2 * (c.rank + 2), 0);
+  bool any = false;
+  for (size_t i = 0; i < c.rank; ++i) {
+    const int64_t axis = static_cast<int64_t>(i) + 2;
+    pads[2 + i] = std::max<int64_t>(c.low[i], 0);
+    pads[c.rank + 4 + i] = std::max<int64_t>(c.high[i], 0);
+    any |= c.low[i] > 0 || c.high[i] > 0;
+    if (c.low[i] >= 0 && c.high[i] >= 0) continue;
+    const Dim n = x->type()->dim(static_cast<size_t>(axis));
+    const Dim stop = at.b.dims().add(n, Dim::of(std::min<int64_t>(c.high[i], 0)));
+    x = at.slice(x, axis, Dim::of(std::max<int64_t>(-c.low[i], 0)), stop);
+  }
+  return any ? pad_zeros(at, x, pads) : x;
+}
+
+bool all_are(const Ints& v, int64_t value) {
+  return std::ranges::all_of(v, [&](int64_t x) { return x == value; });
+}
+
+// ConvTranspose is the convolution of a dilated x with a flipped kernel; its pads count from the full padding.
+bool fits_conv_transpose(const Conv& c) {
+  if (all_are(c.x_dilation, 1) || !all_are(c.strides, 1)) return false;
+  for (size_t i = 0; i < c.rank; ++i) {
+    const int64_t full = c.w_dilation[i] * (c.kernel[i] - 1);
+    // Beyond the full padding on the right there is output_padding, which must stay below the stride.
+    if (c.low[i] > full || c.high[i] - full >= c.x_dilation[i]) return false;
+  }
+  return true;
+}
+
+Value* conv_transpose(Lowering& at, Value* x, Value* w, const Conv& c, Dim in_channels, Dim out_channels) {
+  // w is [O, I/g, k..] and ConvTranspose wants [I, O/g, k..], flipped.
+  std::vector<Dim> kernel(w->type()->dims().begin() + 2, w->type()->dims().end());
+  Dims& dims = at.b.dims();
+  const Dim g = Dim::of(c.groups);
+  std::vector<Dim> split{g, *dims.divide_exactly(out_channels, g), *dims.divide_exactly(in_channels, g)};
+  split.insert(split.end(), kernel.begin(), kernel.end());
+  Ints perm{0, 2, 1};
+  for (size_t i = 0; i < c.rank; ++i) perm.push_back(static_cast<int64_t>(i) + 3);
+  if (c.groups == 1) {
+    Ints swap{1, 0};
+    for (size_t i = 0; i < c.rank; ++i) swap.push_back(static_cast<int64_t>(i) + 2);
+    w = at.transpose(w, swap);
+  } else {
+    std::vector<Dim> merged{in_channels, split[1]};
+    merged.insert(merged.end(), kernel.begin(), kernel.end());
+    w = at.reshape(at.transpose(at.reshape(w, split), perm), merged);
+  }
+  Ints axes, starts(c.rank, -1), ends(c.rank, INT64_MIN), steps(c.rank, -1);
+  for (size_t i = 0; i < c.rank; ++i) axes.push_back(static_cast<int64_t>(i) + 2);
+  if (!all_are(c.kernel, 1)) w = at.b.op("Slice", {w, at.b.i64s(starts), at.b.i64s(ends), at.b.i64s(axes), at.b.i64s(steps)});
+  Ints pads(2 * c.rank), extra(c.rank);
+  for (size_t i = 0; i < c.rank; ++i) {
+    const int64_t full = c.w_dilation[i] * (c.kernel[i] - 1);
+    pads[i] = full - c.low[i];
+    pads[c.rank + i] = std::max<int64_t>(full - c.high[i], 0);
+    extra[i] = std::max<int64_t>(c.high[i] - full, 0);
+  }
+  AttrInit attrs{attr("kernel_shape", c.kernel), attr("strides", c.x_dilation), attr("pads", pads)};
+  if (!all_are(c.w_dilation, 1)) attrs.push_back(attr("dilations", c.w_dilation));
+  if (!all_are(extra, 0)) attrs.push_back(attr("output_padding", extra));
+  if (c.groups != 1) attrs.push_back(attr("group", c.groups));
+  return at.b.op("ConvTranspose", {x, w}, std::move(attrs));
+}
+
+Value* conv(Lowering& at, Value* x, Value* w, Conv c) {
+  const bool plain_padding = all_are(c.x_dilation, 1) && std::ranges::all_of(c.low, [](int64_t p) { return p >= 0; }) &&
+                             std::ranges::all_of(c.high, [](int64_t p) { return p >= 0; });
+  if (!plain_padding) {
+    x = dilate_and_pad(at, x, c);
+    std::ranges::fill(c.low, 0);
+    std::ranges::fill(c.high, 0);
+  }
+  Ints pads = c.low;
+  pads.insert(pads.end(), c.high.begin(), c.high.end());
+  AttrInit attrs{attr("kernel_shape", c.kernel)};
+  if (!all_are(c.strides, 1)) attrs.push_back(attr("strides", c.strides));
+  if (!all_are(pads, 0)) attrs.push_back(attr("pads", pads));
+  if (!all_are(c.w_dilation, 1)) attrs.push_back(attr("dilations", c.w_dilation));
+  if (c.groups != 1) attrs.push_back(attr("group", c.groups));
+  return at.b.op("Conv", {x, w}, std::move(attrs));
+}
+
+// A sum over the positions of the kernel, each a product of matrices: for element types and ranks that no runtime convolves.
+// Takes x in NC.. and w in OI.. order; the result is in N..C order.
+Value* shifted_products(Lowering& at, Value* x, Value* w, const Conv& c, std::span<const Dim> out_spatial) {
+  Dims& dims = at.b.dims();
+  const auto positions = std::accumulate(c.kernel.begin(), c.kernel.end(), int64_t{1}, std::multiplies<>());
+  if (positions > 256) {
+    at.unsupported(fmt::format("no runtime convolves {} over {} axes, and a kernel of {} positions is too large to write out",
+                               to_string(x->dtype()), c.rank, positions));
+  }
+  x = dilate_and_pad(at, x, c);
+  const auto rank = static_cast<int64_t>(c.rank);
+  const Dim g = Dim::of(c.groups), channels = w->type()->dim(1), features = *dims.divide_exactly(w->type()->dim(0), g);
+  // x: [n, .., c]. w: [k.., g, c/g, o/g].
+  Ints to_last{0}, kernel_first;
+  for (int64_t i = 0; i < rank; ++i) to_last.push_back(i + 2), kernel_first.push_back(i + 3);
+  to_last.push_back(1);
+  kernel_first.insert(kernel_first.end(), {0, 2, 1});
+  x = at.transpose(x, to_last);
+  std::vector<Dim> split{g, features, channels};
+  for (int64_t k : c.kernel) split.push_back(Dim::of(k));
+  w = at.transpose(at.reshape(w, split), kernel_first);
+  std::vector<Dim> flat{Dim::of(positions), g, channels, features};
+  w = at.reshape(w, flat);
+
+  const Dim batch = x->type()->dim(0);
+  std::vector<Dim> grouped{batch};
+  grouped.insert(grouped.end(), out_spatial.begin(), out_spatial.end());
+  std::vector<Dim> result = grouped;
+  result.push_back(dims.mul(g, features));
+  grouped.insert(grouped.end(), {g, Dim::of(1), channels});
+
+  Value* sum = nullptr;
+  for (int64_t position = 0; position < positions; ++position) {
+    Value* part = x;
+    int64_t rest = position;
+    for (int64_t i = rank - 1; i >= 0; --i) {
+      const auto s = static_cast<size_t>(i);
+      const int64_t start = rest % c.kernel[s] * c.w_dilation[s];
+      rest /= c.kernel[s];
+      const Dim stop = dims.add(dims.mul(dims.sub(out_spatial[s], Dim::of(1)), Dim::of(c.strides[s])), Dim::of(start + 1));
+      part = at.slice(part, i + 1, Dim::of(start), stop, c.strides[s]);
+    }
+    Value* kernel = positions == 1 ? at.squeeze(w, Ints{0}) : at.b.op("Gather", {w, at.b.i64(position)}, {attr("axis", 0)});
+    if (c.groups == 1) {
+      kernel = at.squeeze(kernel, Ints{0});
+    } else {
+      part = at.reshape(part, grouped);
+    }
+    part = via(at, "MatMul", {part, kernel});
+    sum = sum ? via(at, "Add", {sum, part}) : part;
+  }
+  return at.reshape(sum, result);
+}
+
+}  // namespace
+
+std::vector<Value*> lower_conv_general_dilated(Lowering& at) {
+  const Attr& numbers = at.param("dimension_numbers");
+  const Ints x_spec = ints_field(at, numbers, "lhs_spec"), w_spec = ints_field(at, numbers, "rhs_spec"),
+             out_spec = ints_field(at, numbers, "out_spec");
+  Conv c;
+  c.rank = x_spec.size() - 2;
+  c.strides = at.ints_param("window_strides");
+  c.x_dilation = at.ints_param("lhs_dilation");
+  c.w_dilation = at.ints_param("rhs_dilation");
+  c.groups = at.int_param("feature_group_count");
+  for (const Ints& pair : rows_of(at, at.param("padding"), "padding")) {
+    c.low.push_back(pair[0]);
+    c.high.push_back(pair[1]);
+  }
+  const int64_t batch_groups = at.int_param("batch_group_count");
+
+  Dims& dims = at.b.dims();
+  Value* x = at.transpose(at.in(0), x_spec);
+  Value* w = at.transpose(at.in(1), w_spec);
+  for (size_t i = 0; i < c.rank; ++i) {
+    const Dim k = w->type()->dim(i + 2);
+    if (!k.is_int()) at.unsupported("the kernel's size is symbolic");
+    c.kernel.push_back(k.value());
+  }
+  if (batch_groups != 1) {
+    // [g*n, c, ..] -> [n, g*c, ..], and each group of kernels sees its own features.
+    std::vector<Dim> d(x->type()->dims().begin(), x->type()->dims().end());
+    const Dim g = Dim::of(batch_groups);
+    const auto n = dims.divide_exactly(d[0], g);
+    if (!n) at.unsupported("the batch is not provably a multiple of batch_group_count");
+    std::vector<Dim> split{g, *n}, merged{*n, dims.mul(g, d[1])};
+    split.insert(split.end(), d.begin() + 1, d.end());
+    merged.insert(merged.end(), d.begin() + 2, d.end());
+    Ints perm{1, 0};
+    for (size_t i = 2; i < split.size(); ++i) perm.push_back(static_cast<int64_t>(i));
+    x = at.reshape(at.transpose(at.reshape(x, split), perm), merged);
+    c.groups = batch_groups;
+  }
+  const DType out = at.out_dtype();
+  const DType compute = out == DType::kBF16 ? DType::kF32 : out;
+  x = at.cast(x, compute);
+  w = at.cast(w, compute);
+  const Ints& to = out_spec;
+  const auto axes = static_cast<int64_t>(to.size());
+  Ints perm(to.size());
+  if (!has_kernel("Conv", compute) || c.rank == 0 || c.rank > 3) {
+    std::vector<Dim> spatial;
+    for (size_t i = 2; i < to.size(); ++i) spatial.push_back(at.out_dims()[static_cast<size_t>(to[i])]);
+    Value* y = shifted_products(at, x, w, c, spatial);
+    perm[static_cast<size_t>(to[0])] = 0;
+    perm[static_cast<size_t>(to[1])] = axes - 1;
+    for (int64_t i = 2; i < axes; ++i) perm[static_cast<size_t>(to[static_cast<size_t>(i)])] = i - 1;
+    return {at.cast(at.transpose(y, perm), out)};
+  }
+  const Dim in_channels = x->type()->dim(1), out_channels = w->type()->dim(0);
+  const bool transposed = fits_conv_transpose(c) && in_channels.is_int() && out_channels.is_int();
+  Value* y = transposed ? conv_transpose(at, x, w, c, in_channels, out_channels) : conv(at, x, w, c);
+  for (int64_t i = 0; i < axes; ++i) perm[static_cast<size_t>(to[static_cast<size_t>(i)])] = i;
+  return {at.transpose(at.cast(y, out), perm)};
+}
+
+}  // namespace sardonyx

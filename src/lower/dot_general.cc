@@ -1,0 +1,144 @@
+// dot_general[((lc, rc), (lb, rb))] x, y   =>   MatMul(x', y'), Gemm for transposed matrices, Mul where nothing is contracted
+//
+// MatMul takes [batch.., m, k] and [batch.., k, n]. Operands whose axes already stand that way are used as they are: x of any rank
+// times a matrix needs neither Transpose nor Reshape.
+#include <algorithm>
+
+#include "lower/kernels.h"
+#include "lower/params.h"
+
+namespace sardonyx {
+namespace {
+
+using Axes = std::vector<int64_t>;
+
+Axes free_axes(size_t rank, const Axes& a, const Axes& b) {
+  Axes out;
+  for (int64_t i = 0; i < static_cast<int64_t>(rank); ++i) {
+    if (std::ranges::find(a, i) == a.end() && std::ranges::find(b, i) == b.end()) out.push_back(i);
+  }
+  return out;
+}
+
+Axes joined(std::initializer_list<const Axes*> parts) {
+  Axes out;
+  for (const Axes* p : parts) out.insert(out.end(), p->begin(), p->end());
+  return out;
+}
+
+bool is_identity(const Axes& perm) {
+  for (size_t i = 0; i < perm.size(); ++i) {
+    if (perm[i] != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+std::vector<Dim> dims_at(std::span<const Dim> dims, const Axes& axes) {
+  std::vector<Dim> out;
+  for (int64_t a : axes) out.push_back(dims[static_cast<size_t>(a)]);
+  return out;
+}
+
+struct Operands {
+  Axes lhs_batch, rhs_batch, lhs_contract, rhs_contract, lhs_free, rhs_free;
+  std::vector<Dim> lhs_dims, rhs_dims;
+};
+
+// The contracted axes may stand in any common order: take that of x or that of y, whichever saves a Transpose.
+void order_contraction(Operands& o) {
+  auto sorted_by = [&](const Axes& key) {
+    std::vector<size_t> order(key.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::sort(order, {}, [&](size_t i) { return key[i]; });
+    Operands r = o;
+    for (size_t i = 0; i < order.size(); ++i) {
+      r.lhs_contract[i] = o.lhs_contract[order[i]];
+      r.rhs_contract[i] = o.rhs_contract[order[i]];
+    }
+    return r;
+  };
+  auto cost = [](const Operands& c) {
+    return (is_identity(joined({&c.lhs_batch, &c.lhs_free, &c.lhs_contract})) ? 0 : 1) +
+           (is_identity(joined({&c.rhs_batch, &c.rhs_contract, &c.rhs_free})) ? 0 : 1);
+  };
+  Operands by_lhs = sorted_by(o.lhs_contract), by_rhs = sorted_by(o.rhs_contract);
+  o = cost(by_rhs) < cost(by_lhs) ? std::move(by_rhs) : std::move(by_lhs);
+}
+
+// Nothing is contracted: an outer product, by broadcasting.
+Value* outer_product(Lowering& at, const Operands& o, Value* x, Value* y) {
+  std::vector<Dim> xs = dims_at(o.lhs_dims, joined({&o.lhs_batch, &o.lhs_free}));
+  std::vector<Dim> ys = dims_at(o.rhs_dims, o.rhs_batch);
+  x = at.transpose(x, joined({&o.lhs_batch, &o.lhs_free}));
+  y = at.transpose(y, joined({&o.rhs_batch, &o.rhs_free}));
+  xs.insert(xs.end(), o.rhs_free.size(), Dim::of(1));
+  if (!o.rhs_batch.empty()) ys.insert(ys.end(), o.lhs_free.size(), Dim::of(1));
+  for (Dim d : dims_at(o.rhs_dims, o.rhs_free)) ys.push_back(d);
+  return via(at, "Mul", {at.reshape(x, xs), at.reshape(y, ys)});
+}
+
+// A product of two matrices, x or y transposed: Gemm reads them as they are.
+Value* gemm(Lowering& at, const Operands& o, Value* x, Value* y) {
+  if (o.lhs_dims.size() != 2 || o.rhs_dims.size() != 2 || o.lhs_contract.size() != 1 || !o.lhs_batch.empty()) return nullptr;
+  const bool trans_x = o.lhs_contract[0] == 0, trans_y = o.rhs_contract[0] == 1;
+  if ((!trans_x && !trans_y) || !has_kernel("Gemm", x->dtype())) return nullptr;
+  AttrInit attrs;
+  if (trans_x) attrs.push_back(attr("transA", 1));
+  if (trans_y) attrs.push_back(attr("transB", 1));
+  return at.b.op("Gemm", {x, y}, std::move(attrs));
+}
+
+Value* matmul(Lowering& at, const Operands& o, Value* x, Value* y) {
+  Dims& dims = at.b.dims();
+  const Dim k = dims.product(dims_at(o.lhs_dims, o.lhs_contract));
+  const Dim n = dims.product(dims_at(o.rhs_dims, o.rhs_free));
+  x = at.transpose(x, joined({&o.lhs_batch, &o.lhs_free, &o.lhs_contract}));
+  y = at.transpose(y, joined({&o.rhs_batch, &o.rhs_contract, &o.rhs_free}));
+  std::vector<Dim> x_shape = dims_at(o.lhs_dims, o.lhs_batch), y_shape = x_shape;
+  if (o.lhs_batch.empty()) {
+    // The free axes of x stand where MatMul has its batch; a vector stays a vector.
+    for (Dim d : dims_at(o.lhs_dims, o.lhs_free)) x_shape.push_back(d);
+  } else {
+    x_shape.push_back(dims.product(dims_at(o.lhs_dims, o.lhs_free)));
+  }
+  x_shape.push_back(k);
+  y_shape.push_back(k);
+  if (!o.rhs_batch.empty() || !o.rhs_free.empty()) y_shape.push_back(n);
+  return via(at, "MatMul", {at.reshape(x, x_shape), at.reshape(y, y_shape)});
+}
+
+}  // namespace
+
+std::vector<Value*> lower_dot_general(Lowering& at) {
+  const auto* numbers = at.param("dimension_numbers").get<AttrList>();
+  if (numbers == nullptr || numbers->size() != 2) at.unsupported("dimension_numbers is not ((contracting), (batch))");
+  const auto contract = rows_of(at, (*numbers)[0], "contracting dimensions");
+  const auto batch = rows_of(at, (*numbers)[1], "batch dimensions");
+  Operands o;
+  o.lhs_dims.assign(at.in_dims(0).begin(), at.in_dims(0).end());
+  o.rhs_dims.assign(at.in_dims(1).begin(), at.in_dims(1).end());
+  if (contract.size() == 2) o.lhs_contract = contract[0], o.rhs_contract = contract[1];
+  if (batch.size() == 2) o.lhs_batch = batch[0], o.rhs_batch = batch[1];
+  o.lhs_free = free_axes(o.lhs_dims.size(), o.lhs_contract, o.lhs_batch);
+  o.rhs_free = free_axes(o.rhs_dims.size(), o.rhs_contract, o.rhs_batch);
+  order_contraction(o);
+
+  // JAX multiplies and adds in the preferred type where that is wider; bool products are counted and compared with zero.
+  const DType out = at.out_dtype();
+  Value* x = at.in(0);
+  Value* y = at.in(1);
+  const DType compute = out == DType::kBool ? DType::kI32 : out;
+  x = at.cast(x, compute);
+  y = at.cast(y, compute);
+
+  Value* result = nullptr;
+  if (o.lhs_contract.empty()) {
+    result = outer_product(at, o, x, y);
+  } else {
+    result = gemm(at, o, x, y);
+    if (result == nullptr) result = matmul(at, o, x, y);
+  }
+  return {at.cast(at.reshape(result, at.out_dims()), out)};
+}
+
+}  // namespace sardonyx

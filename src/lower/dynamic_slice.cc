@@ -1,0 +1,98 @@
+// dynamic_slice[slice_sizes] operand, starts..           =>   Slice(operand, clamped starts, starts + sizes, axes)
+// dynamic_update_slice operand, update, starts..         =>   Concat(head, update, tail) on one axis, ScatterND on several
+//
+// Starts are moved so that the window lies inside, as XLA does. Axes taken whole need no start.
+#include <algorithm>
+
+#include "lower/indexing.h"
+#include "lower/kernels.h"
+
+namespace sardonyx {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+struct Window {
+  Ints axes;                // those not taken whole
+  std::vector<Dim> sizes;   // of the window on them
+  Value* starts = nullptr;  // i64[n], clamped
+};
+
+// `first` is the operand that holds the start of axis 0.
+Window window(Lowering& at, std::span<const Dim> sizes, size_t first) {
+  Window w;
+  std::vector<Value*> parts;
+  std::vector<Dim> limits;
+  bool constant = true;
+  std::vector<int64_t> known;
+  const std::span<const Dim> dims = at.in_dims(0);
+  for (size_t a = 0; a < dims.size(); ++a) {
+    if (dims[a] == sizes[a]) continue;
+    w.axes.push_back(static_cast<int64_t>(a));
+    w.sizes.push_back(sizes[a]);
+    limits.push_back(at.b.dims().sub(dims[a], sizes[a]));
+    Value* start = at.in(first + a);
+    const TensorPtr& payload = start->constant();
+    constant &= payload != nullptr && limits.back().is_int();
+    if (constant) known.push_back(std::clamp<int64_t>(payload->as_int(0), 0, limits.back().value()));
+    parts.push_back(start);
+  }
+  if (parts.empty()) return w;
+  if (constant) {
+    w.starts = at.b.i64s(known);
+    return w;
+  }
+  for (Value*& p : parts) p = at.unsqueeze(at.cast(p, DType::kI64), Ints{0});
+  w.starts = at.b.op("Max", {at.b.op("Min", {at.concat(parts, 0), at.shape(limits)}), at.b.i64s({0})});
+  return w;
+}
+
+// starts + sizes, folded when the starts are known.
+Value* stops(Lowering& at, const Window& w) {
+  if (const TensorPtr& known = w.starts->constant()) {
+    std::vector<Dim> sums;
+    for (size_t i = 0; i < w.sizes.size(); ++i)
+      sums.push_back(at.b.dims().add(Dim::of(known->as_int(static_cast<int64_t>(i))), w.sizes[i]));
+    return at.shape(sums);
+  }
+  return at.b.op("Add", {w.starts, at.shape(w.sizes)});
+}
+
+}  // namespace
+
+std::vector<Value*> lower_dynamic_slice(Lowering& at) {
+  const std::vector<Dim> sizes = at.dims_param("slice_sizes");
+  const Window w = window(at, sizes, 1);
+  if (w.axes.empty()) return {at.in(0)};
+  return {at.b.op("Slice", {at.in(0), w.starts, stops(at, w), at.b.i64s(w.axes)})};
+}
+
+std::vector<Value*> lower_dynamic_update_slice(Lowering& at) {
+  const std::vector<Dim> sizes(at.in_dims(1).begin(), at.in_dims(1).end());
+  const Window w = window(at, sizes, 2);
+  Value* x = at.in(0);
+  Value* update = at.in(1);
+  if (w.axes.empty()) return {update};
+  if (w.axes.size() == 1) {
+    Value* axis = at.b.i64s(w.axes);
+    Value* head = at.b.op("Slice", {x, at.b.i64s({0}), w.starts, axis});
+    Value* tail = at.b.op("Slice", {x, stops(at, w), at.b.i64s({INT64_MAX}), axis});
+    return {at.b.op("Concat", {head, update, tail}, {attr("axis", w.axes[0])})};
+  }
+  const std::vector<Dim> no_lead{Dim::of(static_cast<int64_t>(w.axes.size()))};
+  const Indexing ix(at, at.in_dims(0), no_lead, sizes, w.axes, {}, {}, false);
+  const Ints perm = ix.operand_perm();
+  Ints back(perm.size()), update_labels(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) {
+    back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+    update_labels[i] = static_cast<int64_t>(i);
+  }
+  std::vector<Dim> dims;
+  for (size_t i : ix.windows()) dims.push_back(ix.window[i]);
+  for (int64_t a : ix.whole) dims.push_back(ix.operand_dims[static_cast<size_t>(a)]);
+  update = arrange(at, update, update_labels, perm, dims);
+  Value* y = at.b.op("ScatterND", {at.transpose(x, perm), ix.grid(at, w.starts, false), update});
+  return {at.transpose(y, back)};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,88 @@
+#include "lower/fold.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace sardonyx {
+namespace {
+
+constexpr size_t kDeferBytes = 64 << 10;
+constexpr int64_t kCastElements = 1024;
+
+// dst in row-major order of the permuted shape; the innermost loop runs along the last axis of the result.
+void transpose_bytes(const std::byte* src, std::byte* dst, size_t width, std::span<const int64_t> shape,
+                     std::span<const int64_t> perm) {
+  const size_t rank = shape.size();
+  std::vector<int64_t> strides(rank, 1), extent(rank), step(rank), at(rank, 0);
+  for (size_t i = rank - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
+  int64_t rows = 1;
+  for (size_t i = 0; i < rank; ++i) {
+    extent[i] = shape[static_cast<size_t>(perm[i])];
+    step[i] = strides[static_cast<size_t>(perm[i])];
+    if (i + 1 < rank) rows *= extent[i];
+  }
+  const int64_t columns = extent[rank - 1], column_step = step[rank - 1] * static_cast<int64_t>(width);
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t offset = 0;
+    for (size_t i = 0; i + 1 < rank; ++i) offset += at[i] * step[i];
+    const std::byte* from = src + offset * static_cast<int64_t>(width);
+    for (int64_t c = 0; c < columns; ++c, from += column_step, dst += width) std::memcpy(dst, from, width);
+    for (size_t i = rank - 1; i-- > 0;) {
+      if (++at[i] < extent[i]) break;
+      at[i] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+bool can_transpose(const Tensor& t) { return bit_width(t.dtype()) >= 8 && t.rank() > 0; }
+
+TensorPtr transposed(const TensorPtr& t, const std::vector<int64_t>& perm) {
+  std::vector<int64_t> shape;
+  for (int64_t p : perm) shape.push_back(t->shape()[static_cast<size_t>(p)]);
+  if (t->is_splat()) return t->reshaped(std::move(shape));
+  auto compute = [t, perm] {
+    std::vector<std::byte> scratch, out(t->byte_size());
+    if (!out.empty())
+      transpose_bytes(t->bytes(scratch).data(), out.data(), static_cast<size_t>(bit_width(t->dtype())) / 8, t->shape(), perm);
+    return out;
+  };
+  if (t->byte_size() > kDeferBytes) return Tensor::defer(t->dtype(), std::move(shape), std::move(compute));
+  return Tensor::own(t->dtype(), std::move(shape), compute());
+}
+
+bool can_cast(const Tensor& t, DType to) {
+  const auto plain = [](DType d) {
+    return is_integer(d) || d == DType::kBool || d == DType::kF32 || d == DType::kF64 || d == DType::kF16 || d == DType::kBF16;
+  };
+  if (t.size() > kCastElements || t.is_deferred() || !plain(t.dtype()) || !plain(to) || bit_width(t.dtype()) < 8 ||
+      bit_width(to) < 8)
+    return false;
+  if (!is_float(t.dtype()) || is_float(to) || to == DType::kBool) return true;
+  const double limit = std::ldexp(1.0, std::min(63, bit_width(to) - (is_signed(to) ? 1 : 0)));
+  for (int64_t i = 0; i < t.size(); ++i) {
+    const double v = t.as_double(i);
+    if (!(v < limit && v >= (is_signed(to) ? -limit : 0.0))) return false;
+  }
+  return true;
+}
+
+TensorPtr casted(const Tensor& t, DType to) {
+  std::vector<std::byte> out(byte_size(to, static_cast<uint64_t>(t.size())));
+  const auto width = static_cast<size_t>(bit_width(to)) / 8;
+  for (int64_t i = 0; i < t.size(); ++i) {
+    if (is_float(to)) {
+      encode_element(to, out.data(), i, t.as_double(i));
+      continue;
+    }
+    // Integers keep their low bits; truth is "not zero".
+    int64_t v = is_float(t.dtype()) ? static_cast<int64_t>(t.as_double(i)) : t.as_int(i);
+    if (to == DType::kBool) v = is_float(t.dtype()) ? t.as_double(i) != 0 : v != 0;
+    std::memcpy(out.data() + static_cast<size_t>(i) * width, &v, width);
+  }
+  return Tensor::own(to, {t.shape().begin(), t.shape().end()}, std::move(out));
+}
+
+}  // namespace sardonyx

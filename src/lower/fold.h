@@ -1,0 +1,18 @@
+// Constants that lowerings would otherwise reshape, transpose or cast at run time. Large results are deferred: computed when written.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sardonyx/tensor.h"
+
+namespace sardonyx {
+
+bool can_transpose(const Tensor& t);  // element types of whole bytes
+TensorPtr transposed(const TensorPtr& t, const std::vector<int64_t>& perm);
+
+// Small constants only, between types where the result is the same whoever casts: no float outside an integer type's range.
+bool can_cast(const Tensor& t, DType to);
+TensorPtr casted(const Tensor& t, DType to);
+
+}  // namespace sardonyx

@@ -1,0 +1,129 @@
+// gather operand, indices   =>   Gather, Slice, GatherElements or GatherND, whichever says it
+//
+// All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in mode `clip` they are
+// moved inside; `promise_in_bounds` is believed.
+#include <algorithm>
+#include <limits>
+
+#include "lower/indexing.h"
+#include "lower/kernels.h"
+
+namespace sardonyx {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Labels of axes: operand axes are 0.., axes of `indices` are kIndexAxis...
+constexpr int64_t kIndexAxis = 1000;
+
+Value* fill_value(Lowering& at, DType t) {
+  if (const Attr* given = at.find_param("fill_value")) {
+    if (const auto* v = given->get<double>()) return at.b.scalar(t, *v);
+    if (const auto* v = given->get<int64_t>())
+      return is_float(t) ? at.b.scalar(t, static_cast<double>(*v)) : at.b.scalar_int(t, *v);
+    if (const auto* v = given->get<bool>()) return is_float(t) ? at.b.scalar(t, *v) : at.b.scalar_int(t, *v);
+    if (const auto* v = given->get<TensorPtr>(); v && (*v)->size() == 1) return at.cast(at.b.constant((*v)->reshaped({})), t);
+    at.unsupported("fill_value is not a number");
+  }
+  if (is_float(t)) return at.b.scalar(t, std::numeric_limits<double>::quiet_NaN());
+  if (t == DType::kBool) return at.b.scalar_int(t, 1);
+  if (is_signed(t)) return at.b.scalar_int(t, std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)));
+  return at.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
+}
+
+}  // namespace
+
+std::vector<Value*> lower_gather(Lowering& at) {
+  const Attr& numbers = at.param("dimension_numbers");
+  const Ints offset_dims = ints_field(at, numbers, "offset_dims"), collapsed = ints_field(at, numbers, "collapsed_slice_dims");
+  const std::vector<Dim> sizes = at.dims_param("slice_sizes");
+  const Indexing ix(at, at.in_dims(0), at.in_dims(1), sizes, ints_field(at, numbers, "start_index_map"),
+                    ints_field(at, numbers, "operand_batching_dims"), ints_field(at, numbers, "start_indices_batching_dims"),
+                    false);
+  const std::string mode = at.string_param("mode");
+  const bool fill = mode.find("FILL") != std::string::npos;
+
+  Value* x = at.in(0);
+  Value* vectors = ix.vectors(at, at.in(1));
+  Value* mask = fill ? ix.inside(at, vectors) : nullptr;
+  Value* starts = ix.starts(at, vectors);
+  if (mode.find("CLIP") != std::string::npos || mask != nullptr) starts = ix.clamped(at, starts);
+
+  // The labels of the lead axes: those of indices, batching ones first.
+  Ints labels;
+  for (int64_t a : ix.index_batching) labels.push_back(kIndexAxis + a);
+  for (int64_t a : ix.free) labels.push_back(kIndexAxis + a);
+  const auto lead_rank = static_cast<int64_t>(labels.size());
+  const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
+  // What follows the lead axes in the result, for the mask.
+  bool lead_first = true;
+
+  if (ix.indexed.empty()) {
+    std::vector<Dim> sizes_of_result = ix.lead();
+    Ints middle;
+    for (size_t i = ix.batching.size(); i < static_cast<size_t>(lead_rank); ++i) middle.push_back(static_cast<int64_t>(i));
+    for (int64_t a : ix.whole) sizes_of_result.push_back(ix.operand_dims[static_cast<size_t>(a)]);
+    x = at.expand(at.unsqueeze(at.transpose(x, ix.operand_perm()), middle), sizes_of_result);
+    labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
+  } else if (single && ix.batching.empty()) {
+    const int64_t axis = ix.indexed[0];
+    Value* index = at.squeeze(starts, Ints{lead_rank});
+    x = at.b.op("Gather", {x, index}, {attr("axis", axis)});
+    Ints all;
+    for (int64_t a : ix.whole) {
+      if (a < axis) all.push_back(a);
+    }
+    lead_first = all.empty();
+    all.insert(all.end(), labels.begin(), labels.end());
+    for (int64_t a : ix.whole) {
+      if (a > axis) all.push_back(a);
+    }
+    labels = std::move(all);
+  } else if (lead_rank == 0) {
+    Value* stops = at.b.op("Add", {starts, at.shape(ix.window)});
+    x = at.b.op("Slice", {x, starts, stops, at.b.i64s(ix.indexed)});
+    for (size_t a = 0; a < ix.operand_dims.size(); ++a) labels.push_back(static_cast<int64_t>(a));
+    // Slice keeps windows of size 1: only the collapsed ones go, with the last reshape.
+    std::vector<Dim> kept;
+    for (size_t a = 0; a < sizes.size(); ++a) {
+      if (std::ranges::find(collapsed, static_cast<int64_t>(a)) == collapsed.end()) kept.push_back(sizes[a]);
+    }
+    x = at.reshape(x, kept);
+    std::erase_if(labels, [&](int64_t a) { return std::ranges::find(collapsed, a) != collapsed.end(); });
+  } else if (single && ix.whole.empty() && ix.free.size() == 1) {
+    x = at.b.op("GatherElements", {at.transpose(x, ix.operand_perm()), at.squeeze(starts, Ints{lead_rank})},
+                {attr("axis", lead_rank - 1)});
+  } else {
+    AttrInit attrs;
+    if (!ix.batching.empty()) attrs.push_back(attr("batch_dims", static_cast<int64_t>(ix.batching.size())));
+    x = at.b.op("GatherND", {at.transpose(x, ix.operand_perm()), ix.grid(at, starts, false)}, std::move(attrs));
+    for (size_t i : ix.windows()) labels.push_back(ix.indexed[i]);
+    labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
+  }
+
+  if (mask != nullptr) {
+    // The mask has the lead axes only: give it axes of size 1 for what follows them.
+    const auto first = std::ranges::find_if(labels, [](int64_t l) { return l >= kIndexAxis; });
+    const auto before = lead_first ? 0 : first - labels.begin();
+    Ints behind;
+    for (auto i = lead_rank; i < static_cast<int64_t>(labels.size()) - before; ++i) behind.push_back(i);
+    x = select(at, at.unsqueeze(mask, behind), x, fill_value(at, x->dtype()));
+  }
+
+  // Where each axis of the result comes from.
+  Ints wanted(at.out_dims().size(), -1);
+  size_t k = 0;
+  for (size_t a = 0; a < ix.operand_dims.size(); ++a) {
+    const auto axis = static_cast<int64_t>(a);
+    if (std::ranges::find(collapsed, axis) != collapsed.end() || std::ranges::find(ix.batching, axis) != ix.batching.end())
+      continue;
+    wanted[static_cast<size_t>(offset_dims[k++])] = axis;
+  }
+  int64_t index_axis = kIndexAxis;
+  for (int64_t& w : wanted) {
+    if (w < 0) w = index_axis++;
+  }
+  return {arrange(at, x, labels, wanted, at.out_dims())};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,167 @@
+#include "lower/indexing.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lower/kernels.h"
+
+namespace sardonyx {
+namespace {
+
+bool contains(const std::vector<int64_t>& v, int64_t x) { return std::ranges::find(v, x) != v.end(); }
+
+std::vector<int64_t> counting(size_t from, size_t n) {
+  std::vector<int64_t> v(n);
+  std::iota(v.begin(), v.end(), static_cast<int64_t>(from));
+  return v;
+}
+
+}  // namespace
+
+Indexing::Indexing(Lowering& at, std::span<const Dim> operand, std::span<const Dim> indices, std::span<const Dim> slice_sizes,
+                   Ints map, Ints batching_axes, Ints index_batching_axes, bool need_index)
+    : batching(std::move(batching_axes)),
+      index_batching(std::move(index_batching_axes)),
+      operand_dims(operand.begin(), operand.end()),
+      index_dims(indices.begin(), indices.end() - 1),
+      index_map(std::move(map)),
+      slice(slice_sizes.begin(), slice_sizes.end()) {
+  for (size_t a = 0; a < operand_dims.size(); ++a) {
+    const auto axis = static_cast<int64_t>(a);
+    if (contains(batching, axis)) continue;
+    const auto named = std::ranges::find(index_map, axis);
+    const bool all = slice[a] == operand_dims[a];
+    if (!all && named == index_map.end()) at.unsupported("a window is smaller than its axis, which no index component names");
+    if (all) {
+      whole.push_back(axis);
+      continue;
+    }
+    indexed.push_back(axis);
+    component.push_back(named - index_map.begin());
+    window.push_back(slice[a]);
+  }
+  if (need_index && indexed.empty() && !index_map.empty()) {
+    const int64_t axis = index_map[0];
+    std::erase(whole, axis);
+    indexed.push_back(axis);
+    component.push_back(0);
+    window.push_back(slice[static_cast<size_t>(axis)]);
+  }
+  for (size_t i = 0; i < index_dims.size(); ++i) {
+    if (!contains(index_batching, static_cast<int64_t>(i))) free.push_back(static_cast<int64_t>(i));
+  }
+}
+
+Indexing::Ints Indexing::operand_perm() const {
+  Ints perm = batching;
+  perm.insert(perm.end(), indexed.begin(), indexed.end());
+  perm.insert(perm.end(), whole.begin(), whole.end());
+  return perm;
+}
+
+std::vector<size_t> Indexing::windows() const {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < window.size(); ++i) {
+    if (!window[i].is(1)) out.push_back(i);
+  }
+  return out;
+}
+
+std::vector<Dim> Indexing::lead() const {
+  std::vector<Dim> out;
+  for (int64_t a : index_batching) out.push_back(index_dims[static_cast<size_t>(a)]);
+  for (int64_t a : free) out.push_back(index_dims[static_cast<size_t>(a)]);
+  return out;
+}
+
+Value* Indexing::vectors(Lowering& at, Value* indices) const {
+  Ints perm = index_batching;
+  perm.insert(perm.end(), free.begin(), free.end());
+  perm.push_back(static_cast<int64_t>(index_dims.size()));
+  return at.transpose(at.cast(indices, DType::kI64), perm);
+}
+
+Value* Indexing::starts(Lowering& at, Value* vectors) const {
+  if (component == counting(0, index_map.size())) return vectors;
+  return at.b.op("Gather", {vectors, at.b.i64s(component)}, {attr("axis", -1)});
+}
+
+Value* Indexing::inside(Lowering& at, Value* vectors) const {
+  if (index_map.empty()) return nullptr;
+  std::vector<Dim> limits;
+  for (int64_t a : index_map)
+    limits.push_back(at.b.dims().sub(operand_dims[static_cast<size_t>(a)], slice[static_cast<size_t>(a)]));
+  // Constant indices can be looked at here and now.
+  if (const TensorPtr& known = vectors->constant();
+      known && known->size() <= 4096 && std::ranges::all_of(limits, &Dim::is_int)) {
+    bool all = true;
+    const auto width = static_cast<int64_t>(limits.size());
+    for (int64_t i = 0; i < known->size(); ++i) {
+      const int64_t v = known->as_int(i);
+      all &= v >= 0 && v <= limits[static_cast<size_t>(i % width)].value();
+    }
+    if (all) return nullptr;
+  }
+  Value* low = at.b.op("GreaterOrEqual", {vectors, at.b.i64(0)});
+  Value* high = at.b.op("LessOrEqual", {vectors, at.shape(limits)});
+  Value* both = at.b.op("And", {low, high});
+  const auto last = static_cast<int64_t>(vectors->type()->rank()) - 1;
+  if (limits.size() == 1) return at.squeeze(both, Ints{last});
+  return reduce(at, "ReduceMin", both, Ints{last});
+}
+
+Value* Indexing::clamped(Lowering& at, Value* starts) const {
+  if (indexed.empty()) return starts;
+  std::vector<Dim> limits;
+  for (size_t i = 0; i < indexed.size(); ++i)
+    limits.push_back(at.b.dims().sub(operand_dims[static_cast<size_t>(indexed[i])], window[i]));
+  return at.b.op("Max", {at.b.op("Min", {starts, at.shape(limits)}), at.b.i64(0)});
+}
+
+Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {
+  const std::vector<size_t> with_axis = windows();
+  const size_t lead_rank = batching.size() + free.size();
+  if (!with_axis.empty()) {
+    // Offsets [windows.., indexed]: an iota along each window's own axis.
+    std::vector<Dim> sizes;
+    for (size_t i : with_axis) sizes.push_back(window[i]);
+    sizes.push_back(Dim::of(1));
+    std::vector<Value*> columns;
+    for (size_t i = 0; i < indexed.size(); ++i) {
+      const auto axis = std::ranges::find(with_axis, i);
+      if (axis == with_axis.end()) {
+        columns.push_back(at.zeros(DType::kI64, sizes));
+        continue;
+      }
+      std::vector<Dim> along(sizes.size(), Dim::of(1));
+      along[static_cast<size_t>(axis - with_axis.begin())] = window[i];
+      columns.push_back(at.expand(at.reshape(at.iota(DType::kI64, window[i]), along), sizes));
+    }
+    Value* offsets = at.concat(columns, static_cast<int64_t>(with_axis.size()));
+    starts = at.b.op("Add", {at.unsqueeze(starts, counting(lead_rank, with_axis.size())), offsets});
+  }
+  if (!batch_counters || batching.empty()) return starts;
+  std::vector<Dim> sizes = lead();
+  for (size_t i : with_axis) sizes.push_back(window[i]);
+  sizes.push_back(Dim::of(1));
+  std::vector<Value*> columns;
+  for (size_t i = 0; i < batching.size(); ++i) {
+    std::vector<Dim> along(sizes.size(), Dim::of(1));
+    along[i] = sizes[i];
+    columns.push_back(at.expand(at.reshape(at.iota(DType::kI64, sizes[i]), along), sizes));
+  }
+  columns.push_back(starts);
+  return at.concat(columns, static_cast<int64_t>(sizes.size()) - 1);
+}
+
+Value* arrange(Lowering& at, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+               std::span<const Dim> dims) {
+  std::vector<int64_t> perm;
+  for (int64_t label : to) {
+    const auto place = std::ranges::find(from, label);
+    if (place != from.end()) perm.push_back(place - from.begin());
+  }
+  return at.reshape(at.transpose(x, perm), dims);
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,126 @@
+// scatter, scatter-add, scatter-sub, scatter-mul, scatter-min, scatter-max operand, indices, updates   =>   ScatterND<reduction>
+//
+// All of JAX's dimension numbers and modes. Windows that stick out are dropped in the default mode: an update that reduces becomes
+// the neutral element; one that replaces goes to rows added behind the operand, which are cut off again.
+#include <algorithm>
+#include <limits>
+
+#include "lower/indexing.h"
+#include "lower/kernels.h"
+
+namespace sardonyx {
+namespace {
+
+using Ints = std::vector<int64_t>;
+constexpr int64_t kIndexAxis = 1000;  // labels of axes, as in gather.cc
+
+bool contains(const Ints& v, int64_t x) { return std::ranges::find(v, x) != v.end(); }
+
+Value* neutral(Lowering& at, std::string_view reduction, DType t) {
+  const double inf = std::numeric_limits<double>::infinity();
+  if (reduction == "add") return is_float(t) ? at.b.scalar(t, 0) : at.b.scalar_int(t, 0);
+  if (reduction == "mul") return is_float(t) ? at.b.scalar(t, 1) : at.b.scalar_int(t, 1);
+  if (is_float(t)) return at.b.scalar(t, reduction == "max" ? -inf : inf);
+  if (t == DType::kBool) return at.b.scalar_int(t, reduction == "max" ? 0 : 1);
+  const int64_t lowest = is_signed(t) ? std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)) : 0;
+  const auto highest = static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t) + (is_signed(t) ? 1 : 0)));
+  return at.b.scalar_int(t, reduction == "max" ? lowest : highest);
+}
+
+Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
+  const Attr& numbers = at.param("dimension_numbers");
+  const Ints update_window = ints_field(at, numbers, "update_window_dims"),
+             inserted = ints_field(at, numbers, "inserted_window_dims");
+  const Ints batching = ints_field(at, numbers, "operand_batching_dims");
+  // The window's size on each operand axis, and which axis of updates holds it.
+  std::vector<Dim> sizes(at.in_rank(0), Dim::of(1));
+  Ints update_labels(at.in_rank(2), -1);
+  size_t k = 0;
+  for (size_t a = 0; a < sizes.size(); ++a) {
+    const auto axis = static_cast<int64_t>(a);
+    if (contains(inserted, axis) || contains(batching, axis)) continue;
+    const auto place = static_cast<size_t>(update_window[k++]);
+    sizes[a] = at.in_dims(2)[place];
+    update_labels[place] = axis;
+  }
+  int64_t index_axis = kIndexAxis;
+  for (int64_t& label : update_labels) {
+    if (label < 0) label = index_axis++;
+  }
+  const Indexing ix(at, at.in_dims(0), at.in_dims(1), sizes, ints_field(at, numbers, "scatter_dims_to_operand_dims"), batching,
+                    ints_field(at, numbers, "scatter_indices_batching_dims"), true);
+
+  const std::string mode = at.string_param("mode");
+  const DType own = at.out_dtype();
+  DType wide = kernel_dtype({reduction == "none"  ? "Expand"
+                             : reduction == "mul" ? "Mul"
+                             : reduction == "add" ? "Add"
+                                                  : "Max"},
+                            own);
+  if (wide == DType::kUndefined) at.unsupported("no runtime scatters this element type");
+  Value* x = at.transpose(at.cast(at.in(0), wide), ix.operand_perm());
+  Value* updates = at.cast(at.in(2), wide);
+  if (negate) updates = at.b.op("Sub", {is_float(wide) ? at.b.scalar(wide, 0) : at.b.scalar_int(wide, 0), updates});
+
+  // Updates as [batching.., free.., windows.., whole..].
+  Ints labels;
+  std::vector<Dim> dims = ix.lead();
+  for (int64_t a : ix.index_batching) labels.push_back(kIndexAxis + a);
+  for (int64_t a : ix.free) labels.push_back(kIndexAxis + a);
+  const auto lead_rank = static_cast<int64_t>(labels.size());
+  Ints full = labels;  // with windows of size 1, for the transpose
+  for (int64_t a : ix.indexed) full.push_back(a);
+  for (int64_t a : ix.whole) full.push_back(a);
+  for (size_t i : ix.windows()) dims.push_back(ix.window[i]);
+  for (int64_t a : ix.whole) dims.push_back(ix.operand_dims[static_cast<size_t>(a)]);
+  updates = arrange(at, updates, update_labels, full, dims);
+
+  if (ix.indexed.empty() && ix.batching.empty()) {
+    if (lead_rank != 0) at.unsupported("several updates of the whole operand");
+    const std::string_view op = reduction == "add" ? "Add" : reduction == "mul" ? "Mul" : reduction == "max" ? "Max" : "Min";
+    return at.cast(reduction == "none" ? updates : at.b.op(op, {x, updates}), own);
+  }
+
+  Value* vectors = ix.vectors(at, at.in(1));
+  Value* starts = ix.starts(at, vectors);
+  const bool drop = mode.find("FILL") != std::string::npos || mode.find("DROP") != std::string::npos;
+  Value* mask = drop ? ix.inside(at, vectors) : nullptr;
+  Value* rows = nullptr;  // the size of the first indexed axis, when rows were added behind it
+  const auto first = static_cast<int64_t>(ix.batching.size());
+  if (mode.find("CLIP") != std::string::npos) {
+    starts = ix.clamped(at, starts);
+  } else if (mask != nullptr && reduction != "none") {
+    starts = ix.clamped(at, starts);
+    Ints behind;
+    for (auto i = lead_rank; i < static_cast<int64_t>(dims.size()); ++i) behind.push_back(i);
+    updates = select(at, at.unsqueeze(mask, behind), updates, neutral(at, reduction, wide));
+  } else if (mask != nullptr) {
+    const Dim size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])];
+    std::vector<Dim> extra(x->type()->dims().begin(), x->type()->dims().end());
+    extra[static_cast<size_t>(first)] = ix.window[0];
+    x = at.b.op("Concat", {x, at.zeros(wide, extra)}, {attr("axis", first)});
+    std::vector<Dim> corner(ix.indexed.size(), Dim::of(0));
+    corner[0] = size;
+    rows = at.shape(corner);
+    starts = at.b.op("Where", {at.unsqueeze(mask, Ints{lead_rank}), starts, rows});
+  }
+  AttrInit attrs;
+  if (reduction != "none") attrs.push_back(attr("reduction", reduction));
+  Value* y = at.b.op("ScatterND", {x, ix.grid(at, starts, true), updates}, std::move(attrs));
+  if (rows != nullptr) y = at.slice(y, first, Dim::of(0), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
+  const Ints perm = ix.operand_perm();
+  Ints back(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return at.cast(at.transpose(y, back), own);
+}
+
+}  // namespace
+
+std::vector<Value*> lower_scatter(Lowering& at) { return {scatter(at, "none", false)}; }
+std::vector<Value*> lower_scatter_add(Lowering& at) { return {scatter(at, "add", false)}; }
+std::vector<Value*> lower_scatter_sub(Lowering& at) { return {scatter(at, "add", true)}; }
+std::vector<Value*> lower_scatter_mul(Lowering& at) { return {scatter(at, "mul", false)}; }
+std::vector<Value*> lower_scatter_min(Lowering& at) { return {scatter(at, "min", false)}; }
+std::vector<Value*> lower_scatter_max(Lowering& at) { return {scatter(at, "max", false)}; }
+
+}  // namespace sardonyx
