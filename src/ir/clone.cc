@@ -128,6 +128,9 @@ class Cloner {
       to.metadata = from.metadata;
       to.wire = from.wire;
       to.wire_type = type(from.wire_type);
+      to.default_value = from.default_value;
+      to.default_place = from.default_place;
+      to.default_fields = from.default_fields;
     };
     for (size_t i = 0; i < g.inputs().size(); ++i) {
       const Port& p = g.inputs()[i];
@@ -161,6 +164,8 @@ class Cloner {
         for (const Body& body : extra->bodies) {
           Graph& inner = to_.new_graph(body.graph->name());
           made.add_body(body.name, inner);
+          copy.bodies.back().in_list = body.in_list;
+          copy.bodies.back().fields = body.fields;
           todo_.push_back({body.graph, &inner});
         }
       }
@@ -182,6 +187,13 @@ class Cloner {
       ValueInfo& copy = t.value_info[mapped];
       copy = info;
       copy.declared = type(info.declared);
+      copy.wire_type = type(info.wire_type);
+    }
+    for (const auto& [v, info] : g.tensor_info) {
+      if (Value* mapped = known(*v)) t.tensor_info[mapped] = info;
+    }
+    for (const ListedInput& listed : g.listed_inputs) {
+      t.listed_inputs.push_back({listed.place, known(*listed.constant), listed.wire});
     }
   }
 
@@ -218,6 +230,7 @@ std::unique_ptr<Model> clone_model(const Model& from) {
   to.model_version = from.model_version;
   to.metadata = from.metadata;
   to.opset_imports = from.opset_imports;
+  to.source_files = from.source_files;
   to.training_info = from.training_info;
   to.unknown_fields = from.unknown_fields;
   const std::unordered_map<const Value*, Value*> none;
