@@ -22,6 +22,7 @@ from gen_onnx_facts import (
     FLAGS,
     HELPERS,
     RESULT_COUNTS,
+    RULES,
     rule_of,
     traits_of,
 )
@@ -155,7 +156,7 @@ def tables(schemas) -> dict[str, str]:
         at = attrs.place(specs)
         bound = lambda n: -1 if n > 1_000_000 else n  # noqa: E731
         traits = traits_of(s.domain, s.name)
-        rule = rule_of(s.domain, s.name, s.since_version)
+        rule = rule_of(s.name, s.since_version)
         rows.append(
             f"SX_ROW(kOnnx, {quote(s.domain)}, {quote(s.name)}, {s.since_version}, true, "
             f"{'true' if s.deprecated else 'false'}, {traits}, kOnnxFirstId + {index}, "
@@ -177,6 +178,9 @@ def tables(schemas) -> dict[str, str]:
         "ops_attrs.inc": HEADER + join(attrs.rows) + "\n",
         "ops_ints.inc": HEADER + join(ints.rows) + "\n",
         "ops_rows.inc": HEADER + join(rows) + "\n",
+        "rules.inc": HEADER
+        + join(f"void {r}(InferContext& c);" for r in sorted({r for name in RULES for _, r in RULES[name]}))
+        + "\n",
         "ops_families.inc": HEADER
         + "// SX_FAMILY(domain, name, index of the oldest version, number of versions)\n"
         + join(f"SX_FAMILY({quote(d)}, {n}, {first}, {count})" for d, n, first, count in families)

@@ -3,4 +3,8 @@
 
 #include "sardonyx/infer.h"
 
-namespace sardonyx::onnx::rules {}  // namespace sardonyx::onnx::rules
+namespace sardonyx::onnx::rules {
+
+#include "dialects/onnx/rules.inc"
+
+}  // namespace sardonyx::onnx::rules

@@ -1,0 +1,264 @@
+// If, Loop, Scan: types flow into bodies and out of them. And Constant.
+#include <algorithm>
+
+#include "dialects/onnx/rule_util.h"
+#include "dialects/onnx/rules.h"
+
+namespace sardonyx::onnx::rules {
+namespace {
+
+Graph& body_of(const InferContext& c, std::string_view name) {
+  Graph* g = c.node().body(name);
+  if (g == nullptr) c.fail(fmt::format("needs the graph '{}'", name));
+  return *g;
+}
+
+const Type* output_type(const Graph& g, size_t i) { return g.output(i) ? g.output(i)->type() : nullptr; }
+
+// What a carried value may be in any iteration: starts from what goes in and widens until the body gives it back.
+// `fixed` are the types of the body's other inputs, which come before (`before` of them) and after the carried ones.
+void settle(InferContext& c, Graph& body, std::vector<const Type*>& inputs, size_t first_carried, size_t carried,
+            size_t first_result) {
+  Types& types = c.types();
+  const auto with_declared = [&](size_t input, const Type* t) {
+    const Type* declared = body.inputs()[input].declared;
+    if (declared == nullptr || t == nullptr) return t == nullptr ? declared : t;
+    const Type* both = types.meet(declared, t);
+    if (both == nullptr) {
+      c.fail(fmt::format("input {} of the body is {}, it gets {}", input, c.show(declared), c.show(t)));
+    }
+    return both;
+  };
+  for (size_t i = 0; i < carried; ++i) inputs[first_carried + i] = with_declared(first_carried + i, inputs[first_carried + i]);
+  // A type has few ways to widen: sizes become unknown one by one, then the rank.
+  constexpr int kRounds = 8;
+  for (int round = 0;; ++round) {
+    c.infer_body(body, inputs);
+    bool stable = true;
+    for (size_t i = 0; i < carried; ++i) {
+      const Type*& in = inputs[first_carried + i];
+      const Type* out = output_type(body, first_result + i);
+      if (in == nullptr || out == nullptr || in == out) continue;
+      if (in->kind() != out->kind() || (in->is_tensor() && in->dtype() != DType::kUndefined &&
+                                        out->dtype() != DType::kUndefined && in->dtype() != out->dtype())) {
+        c.fail(fmt::format("the body turns {} into {}", c.show(in), c.show(out)));
+      }
+      if (!in->is_tensor()) continue;
+      if (!in->ranked()) continue;
+      const Type* wider = nullptr;
+      if (!out->ranked() || out->rank() != in->rank() || round >= kRounds) {
+        wider = types.unranked(in->dtype());
+      } else {
+        DimVec dims = dims_of(in);
+        bool changed = false;
+        for (size_t k = 0; k < dims.size(); ++k) {
+          if (dims[k] == out->dim(k) || dims[k].is_unknown()) continue;
+          dims[k] = Dim();
+          changed = true;
+        }
+        if (!changed) continue;
+        wider = types.freshen(types.tensor(in->dtype(), dims));
+      }
+      wider = with_declared(first_carried + i, wider);
+      if (wider == in) continue;
+      // What the body's signature promises stands, whatever inference finds.
+      if (wider->is_tensor() && in->is_tensor() && wider->ranked() && in->ranked() && wider->rank() == in->rank()) {
+        bool differs = false;
+        for (size_t k = 0; k < in->rank(); ++k)
+          differs = differs || (!(wider->dim(k) == in->dim(k)) && !in->dim(k).is_unknown());
+        if (!differs) continue;
+      }
+      in = wider;
+      stable = false;
+    }
+    if (stable || round > kRounds + 1) return;
+  }
+}
+
+}  // namespace
+
+void if_op(InferContext& c) {
+  Graph &then_branch = body_of(c, "then_branch"), &else_branch = body_of(c, "else_branch");
+  if (const Type* cond = c.ranked(0); cond != nullptr && cond->is_static() && *cond->static_size() != 1) {
+    c.fail(fmt::format("the condition is {}", c.show(cond)));
+  }
+  c.infer_body(then_branch, {});
+  c.infer_body(else_branch, {});
+  for (Graph* g : {&then_branch, &else_branch}) {
+    if (g->outputs().size() != c.num_results())
+      c.fail(fmt::format("a branch has {} results, the node {}", g->outputs().size(), c.num_results()));
+    if (!g->inputs().empty()) c.fail("a branch has inputs; branches capture what they read");
+  }
+  for (size_t i = 0; i < c.num_results(); ++i) {
+    const Type *a = output_type(then_branch, i), *b = output_type(else_branch, i);
+    if (a == nullptr || b == nullptr) continue;
+    const bool tensors = a->is_tensor() && b->is_tensor();
+    if (tensors && a->dtype() != DType::kUndefined && b->dtype() != DType::kUndefined && a->dtype() != b->dtype()) {
+      c.fail(fmt::format("result {} is {} in one branch and {} in the other", i, c.show(a), c.show(b)));
+    }
+    if (const Type* both = c.types().join(a, b)) {
+      c.set(i, both);
+    } else if (tensors) {
+      c.set_unranked(i, a->dtype());
+    }
+  }
+}
+
+void loop(InferContext& c) {
+  Graph& body = body_of(c, "body");
+  const size_t carried = c.num_inputs() < 2 ? 0 : c.num_inputs() - 2;
+  if (body.inputs().size() != carried + 2)
+    c.fail(fmt::format("the body has {} inputs, not {}", body.inputs().size(), carried + 2));
+  if (body.outputs().size() != c.num_results() + 1) {
+    c.fail(fmt::format("the body has {} results, the node {}", body.outputs().size(), c.num_results()));
+  }
+  if (c.num_results() < carried) c.fail(fmt::format("{} results for {} carried values", c.num_results(), carried));
+  std::vector<const Type*> inputs{c.types().scalar(DType::kI64), c.types().scalar(DType::kBool)};
+  // Exporters write the counter and the condition as [1] too; what the body says of them stands.
+  for (size_t i = 0; i < 2; ++i) {
+    const Type* declared = body.inputs()[i].declared;
+    if (declared == nullptr) continue;
+    if (declared->is_tensor() && declared->dtype() != DType::kUndefined && declared->dtype() != inputs[i]->dtype()) {
+      c.fail(fmt::format("input {} of the body is {}", i, c.show(declared)));
+    }
+    if (declared->is_tensor() && declared->ranked() && declared->rank() == 1) inputs[i] = declared;
+  }
+  for (size_t i = 0; i < carried; ++i) inputs.push_back(c.input(i + 2));
+  settle(c, body, inputs, 2, carried, 1);
+  for (size_t i = 0; i < carried; ++i) {
+    // A loop may run no iteration: what comes out is what went in, or what the body gives.
+    const Type *in = c.input(i + 2), *out = output_type(body, i + 1);
+    if (in == nullptr || out == nullptr) continue;
+    if (const Type* both = c.types().join(in, out)) {
+      c.set(i, both);
+    } else if (out->is_tensor()) {
+      c.set_unranked(i, out->dtype());
+    }
+  }
+  Dim trips;  // as long as the condition holds
+  for (size_t i = carried; i < c.num_results(); ++i) {
+    const Type* out = output_type(body, i + 1);
+    if (out == nullptr || !out->is_tensor()) continue;
+    if (!out->ranked()) {
+      c.set_unranked(i, out->dtype());
+      continue;
+    }
+    DimVec dims{trips};
+    // Sizes that the body makes anew in each iteration belong to it.
+    dims.insert(dims.end(), out->dims().begin(), out->dims().end());
+    c.set(i, out->dtype(), dims);
+  }
+}
+
+void scan(InferContext& c) {
+  Graph& body = body_of(c, "body");
+  const bool batched = c.op().since_version < 9;  // the first version had a batch dim and sequence lengths
+  const size_t skip = batched ? 1 : 0;
+  const auto scanned_attr = c.attr_int("num_scan_inputs");
+  if (!scanned_attr || *scanned_attr < 1) c.fail("num_scan_inputs must be positive");
+  const auto scanned = static_cast<size_t>(*scanned_attr);
+  if (c.num_inputs() < skip + scanned) c.fail(fmt::format("{} operands for {} scan inputs", c.num_inputs(), scanned));
+  const size_t carried = c.num_inputs() - skip - scanned;
+  if (body.inputs().size() != carried + scanned) {
+    c.fail(fmt::format("the body has {} inputs, not {}", body.inputs().size(), carried + scanned));
+  }
+  if (body.outputs().size() != c.num_results() || c.num_results() < carried) {
+    c.fail(fmt::format("the body has {} results, the node {}", body.outputs().size(), c.num_results()));
+  }
+  const auto axes = c.attr_ints("scan_input_axes"), out_axes = c.attr_ints("scan_output_axes");
+  if (axes && axes->size() != scanned) c.fail(fmt::format("scan_input_axes has {} entries", axes->size()));
+  if (out_axes && out_axes->size() != c.num_results() - carried)
+    c.fail(fmt::format("scan_output_axes has {} entries", out_axes->size()));
+  const auto without = [&](const Type* t, size_t axis) {
+    DimVec dims = dims_of(t);
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    return c.types().tensor(t->dtype(), dims);
+  };
+  Dim length, batch;
+  std::vector<const Type*> inputs;
+  for (size_t i = 0; i < carried; ++i) {
+    const Type* t = c.input(i + skip);
+    if (batched && c.ranked(i + skip) != nullptr) {
+      need_rank_at_least(c, i + skip, 1);
+      batch = batch.is_anonymous() ? t->dim(0) : same_dim(c, batch, t->dim(0), "the batch sizes of the operands");
+      t = without(t, 0);
+    } else if (batched) {
+      t = nullptr;
+    }
+    inputs.push_back(t);
+  }
+  for (size_t i = 0; i < scanned; ++i) {
+    const size_t at = skip + carried + i;
+    const Type* t = c.ranked(at);
+    if (t == nullptr) {
+      inputs.push_back(dtype_of(c, at) != DType::kUndefined ? c.types().unranked(dtype_of(c, at)) : nullptr);
+      continue;
+    }
+    if (batched) {
+      need_rank_at_least(c, at, 2);
+      batch = batch.is_anonymous() ? t->dim(0) : same_dim(c, batch, t->dim(0), "the batch sizes of the operands");
+      length = length.is_anonymous() ? t->dim(1) : same_dim(c, length, t->dim(1), "the lengths of the scan inputs");
+      inputs.push_back(without(without(t, 1), 0));
+    } else {
+      need_rank_at_least(c, at, 1);
+      const size_t axis = normal_axis(c, axes ? (*axes)[i] : 0, t->rank());
+      length = length.is_anonymous() ? t->dim(axis) : same_dim(c, length, t->dim(axis), "the lengths of the scan inputs");
+      inputs.push_back(without(t, axis));
+    }
+  }
+  settle(c, body, inputs, 0, carried, 0);
+  for (size_t i = 0; i < carried; ++i) {
+    const Type *in = c.input(i + skip), *out = output_type(body, i);
+    if (out == nullptr) continue;
+    if (batched && out->is_tensor() && out->ranked()) {
+      DimVec dims{batch};
+      dims.insert(dims.end(), out->dims().begin(), out->dims().end());
+      c.set(i, out->dtype(), dims);
+    } else if (in != nullptr) {
+      const Type* both = c.types().join(in, out);
+      c.set(i, both ? both : c.types().unranked(out->dtype()));
+    }
+  }
+  for (size_t i = carried; i < c.num_results(); ++i) {
+    const Type* out = output_type(body, i);
+    if (out == nullptr || !out->is_tensor()) continue;
+    if (!out->ranked()) {
+      c.set_unranked(i, out->dtype());
+      continue;
+    }
+    DimVec dims = dims_of(out);
+    if (batched) {
+      dims.insert(dims.begin(), {batch, length});
+    } else {
+      const size_t axis = normal_axis(c, out_axes ? (*out_axes)[i - carried] : 0, out->rank() + 1);
+      dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), length);
+    }
+    c.set(i, out->dtype(), dims);
+  }
+}
+
+void constant(InferContext& c) {
+  if (const TensorPtr& payload = c.node().result(0)->constant()) {
+    c.set(0, c.types().tensor(payload->dtype(), payload->shape()));
+    return;
+  }
+  const auto vector = [&](DType dtype, size_t n) { c.set(0, dtype, DimVec{Dim::of(static_cast<int64_t>(n))}); };
+  if (const Attr* a = c.attr("value")) {
+    if (const auto* t = a->get<TensorPtr>(); t != nullptr && *t != nullptr)
+      c.set(0, c.types().tensor((*t)->dtype(), (*t)->shape()));
+  } else if (c.attr("value_int") != nullptr) {
+    c.set(0, c.types().scalar(DType::kI64));
+  } else if (c.attr("value_float") != nullptr) {
+    c.set(0, c.types().scalar(DType::kF32));
+  } else if (c.attr("value_string") != nullptr) {
+    c.set(0, c.types().scalar(DType::kString));
+  } else if (const Attr* ints = c.attr("value_ints")) {
+    if (const auto* list = ints->get<Attr::Ints>()) vector(DType::kI64, list->size());
+  } else if (const Attr* floats = c.attr("value_floats")) {
+    if (const auto* list = floats->get<Attr::Floats>()) vector(DType::kF32, list->size());
+  } else if (const Attr* strings = c.attr("value_strings")) {
+    if (const auto* list = strings->get<Attr::Strings>()) vector(DType::kString, list->size());
+  }
+}
+
+}  // namespace sardonyx::onnx::rules
