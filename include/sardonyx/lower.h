@@ -57,6 +57,9 @@ class Lowering {
   size_t in_rank(size_t i) const { return in_type(i)->rank(); }
   const Type* in_type(size_t i) const;  // of the jax operand (shape always ranked), in the target model's tables
   const Type* out_type(size_t i = 0) const;
+  // Whether every reader of result i broadcasts it anyway, against another operand of full shape: then the lowering may return a
+  // value that merely broadcasts to the equation's shape, and no Expand is needed.
+  bool may_stay_narrow(size_t i = 0) const;
   // The same, as the graph holds it: a complex value has a last axis of 2, a PRNG key is an i64.
   const Type* stored_in_type(size_t i) const;
   const Type* stored_out_type(size_t i = 0) const;

@@ -12,6 +12,14 @@ namespace {
 // Constants above this many bytes live in the main graph, once, however often the program mentions them.
 constexpr size_t kSharedConstantBytes = 1024;
 
+// Every axis of `narrow`, aligned to the right, is that of `full` or 1.
+bool broadcasts_to(const Type* narrow, const Type* full) {
+  if (!narrow->is_tensor() || !narrow->ranked() || narrow->dtype() != full->dtype() || narrow->rank() > full->rank())
+    return false;
+  const auto aligned = full->dims().last(narrow->rank());
+  return std::ranges::equal(narrow->dims(), aligned, [](Dim n, Dim f) { return n.is(1) || n == f; });
+}
+
 }  // namespace
 
 LoweringContext::LoweringContext(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry)
@@ -326,6 +334,7 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
       continue;
     }
     // meet() is null: a proven contradiction, or two symbolic spellings that only JAX knows to be equal.
+    if (broadcasts_to(found, expected) && may_stay_narrow(*eqn.result(i))) continue;
     const bool symbolic_only = found->is_tensor() && found->ranked() && found->dtype() == expected->dtype() &&
                                found->rank() == expected->rank() && [&] {
                                  for (size_t d = 0; d < found->rank(); ++d) {
@@ -341,6 +350,22 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
     throw Error(ErrorCode::kInternal, fmt::format("the lowering of '{}' ({}) gave {} as result {} where the equation says {}",
                                                   eqn.op().name, origin, types.to_string(found), i, types.to_string(expected)));
   }
+}
+
+bool LoweringContext::may_stay_narrow(const Value& jax) const {
+  if (!jax.has_uses()) return false;
+  for (const Use& u : jax.uses()) {
+    const Node& reader = *u.owner;
+    if (reader.is_boundary() || !reader.has(Trait::kElementwise) || reader.num_results() != 1) return false;
+    const auto full = [&](const Use& other) {
+      // Another broadcast might stay narrow as well, and two narrow operands make a narrow result.
+      const Value* v = other.value;
+      return v != nullptr && v != &jax && !(v->def() != nullptr && v->def()->is("broadcast_in_dim")) &&
+             std::ranges::equal(v->type()->dims(), reader.result()->type()->dims());
+    };
+    if (std::ranges::none_of(reader.operands(), full)) return false;
+  }
+  return true;
 }
 
 void LoweringContext::refuse(const Node& eqn, std::string reason) {

@@ -63,6 +63,8 @@ class LoweringContext {
   // Makes the nodes that `b` writes from now on belong to `eqn`.
   void mark(const Node& eqn, OnnxBuilder& b);
 
+  bool may_stay_narrow(const Value& jax) const;  // see Lowering::may_stay_narrow
+
   // Run-time sizes, computed in the main graph and shared. d is a dim of the onnx model.
   Value* dim_vector(Dim d);                 // i64[1]
   Value* dim_scalar(Dim d);                 // i64[]

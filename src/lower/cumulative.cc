@@ -37,7 +37,8 @@ Value* by_scan(Lowering& at, Value* x, int64_t axis, bool reverse, Value* identi
   return at.b.Scan({start, x}, body, attrs).result(1);
 }
 
-std::vector<Value*> cumulative(Lowering& at, std::initializer_list<std::string_view> ops, const Reduction& r, const Combine& op) {
+std::vector<Value*> cumulative(Lowering& at, std::initializer_list<std::string_view> ops, const Reduction& r,
+                               const Combine& op) {
   Value* x = operands(at)[0];
   int64_t axis = at.int_param("axis");
   Dim length = at.in_dims(0)[static_cast<size_t>(axis)];
@@ -46,7 +47,8 @@ std::vector<Value*> cumulative(Lowering& at, std::initializer_list<std::string_v
   if (wide == DType::kUndefined) at.unsupported("ONNX has no way to compute this in " + std::string(to_string(own)));
   Value* identity = identity_element(at, r, wide);
   x = at.cast(x, wide);
-  x = length.is_int() ? by_steps(at, x, axis, length.value(), reverse, identity, op) : by_scan(at, x, axis, reverse, identity, op);
+  x = length.is_int() ? by_steps(at, x, axis, length.value(), reverse, identity, op)
+                      : by_scan(at, x, axis, reverse, identity, op);
   return {at.cast(x, own)};
 }
 

@@ -94,6 +94,8 @@ const Type* Lowering::out_type(size_t i) const {
 const Type* Lowering::stored_in_type(size_t i) const { return context_.stored(in_type(i)); }
 const Type* Lowering::stored_out_type(size_t i) const { return context_.stored(out_type(i)); }
 
+bool Lowering::may_stay_narrow(size_t i) const { return context_.may_stay_narrow(*eqn.result(i)); }
+
 const Attr* Lowering::find_param(std::string_view name) const {
   const Attr* a = eqn.attr(name);
   return a == nullptr || a->is_none() ? nullptr : a;

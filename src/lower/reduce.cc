@@ -11,9 +11,9 @@ namespace sardonyx {
 
 const Reduction* find_reduction(std::string_view primitive) {
   static constexpr Reduction kAll[] = {
-      {"add", "ReduceSum", "Add", "Add", Identity::kZero},       {"mul", "ReduceProd", "Mul", "Mul", Identity::kOne},
-      {"max", "ReduceMax", "Max", "Or", Identity::kLeast},       {"min", "ReduceMin", "Min", "And", Identity::kGreatest},
-      {"and", "", "BitwiseAnd", "And", Identity::kAllBits},      {"or", "", "BitwiseOr", "Or", Identity::kZero},
+      {"add", "ReduceSum", "Add", "Add", Identity::kZero},  {"mul", "ReduceProd", "Mul", "Mul", Identity::kOne},
+      {"max", "ReduceMax", "Max", "Or", Identity::kLeast},  {"min", "ReduceMin", "Min", "And", Identity::kGreatest},
+      {"and", "", "BitwiseAnd", "And", Identity::kAllBits}, {"or", "", "BitwiseOr", "Or", Identity::kZero},
       {"xor", "", "BitwiseXor", "Xor", Identity::kZero},
   };
   auto found = std::ranges::find(kAll, primitive, &Reduction::primitive);

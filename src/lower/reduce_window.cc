@@ -91,8 +91,7 @@ class Pool {
     std::vector<Dim> dims(moved->type()->dims().begin(), moved->type()->dims().end());
     Value* result = at_.b.op(op, {as_batch(moved)}, attributes(count_padding));
     // Back: the plain axes as they were, the spatial ones as they became.
-    for (size_t i = 0; i < spatial_.size(); ++i)
-      dims[plain_.size() + i] = at_.out_dims()[static_cast<size_t>(spatial_[i])];
+    for (size_t i = 0; i < spatial_.size(); ++i) dims[plain_.size() + i] = at_.out_dims()[static_cast<size_t>(spatial_[i])];
     result = plain_.size() == 1 ? at_.squeeze(result, std::vector<int64_t>{0}) : at_.reshape(result, dims);
     std::vector<int64_t> back(perm.size());
     for (size_t i = 0; i < perm.size(); ++i) back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
