@@ -34,4 +34,42 @@ std::unique_ptr<Model> read_onnx(const std::filesystem::path& path, const ReadOp
 std::unique_ptr<Model> read_onnx_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
                                        const std::filesystem::path& folder = {}, const ReadOptions& options = {});
 
+struct WriteOptions {
+  // Where tensors go. Automatic: into the model file, unless that would pass the 2 GiB that protobuf can hold.
+  enum class External { kAuto, kNever, kAlways };
+  External external = External::kAuto;
+  // Smaller tensors stay in the model file.
+  uint64_t external_threshold = 1024;
+  // Name of the data file, beside the model file; empty: the model file's name + ".data".
+  std::string data_file;
+  // Starts another data file (its name + ".1", ".2", ...) when one would grow beyond this; 0: one file.
+  uint64_t max_data_file_bytes = 0;
+
+  // Add value_info entries for values whose type was inferred. Else only those that the model declares.
+  bool inferred_types = false;
+
+  // What is said about where nodes come from, as metadata_props: nothing, function and line, or also stacks.
+  enum class Provenance { kOff, kLine, kFull };
+  Provenance provenance = Provenance::kLine;
+
+  bool sync = false;  // wait until everything is on the disk
+};
+
+// Writes an ONNX model. Weights stream from where they lie; nothing is held twice. Files appear under their names only when
+// complete; if it throws, what was there before is still there.
+//
+// What was read and not changed is written as it was. Values without a name get one where the format needs it. Identity nodes are
+// added only where it demands them: an input, an initializer or an outer value returned under another name, or one value returned
+// under two names.
+//
+// Throws Error: kIo, kInvalidArgument (the data file would replace a file that another model reads), kLimit (kNever and too large),
+// kInvalidModel (interface names that clash, values that no file can hold).
+void write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options = {});
+
+// The file's bytes. Throws kLimit beyond 2 GiB, where only write_onnx() helps. Data never leaves the model.
+std::string serialize_onnx(const Model& model, const WriteOptions& options = {});
+
+// Bytes that one tensor, one type as protobuf messages take: what Python's interchange with onnx needs.
+std::string serialize_tensor(const Tensor& tensor, std::string_view name = {});
+
 }  // namespace sardonyx

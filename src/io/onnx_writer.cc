@@ -1,0 +1,624 @@
+// A Model as a ModelProto, streamed.
+//
+// Three steps: settle names; place tensors in data files if that is wanted or needed; then the same code runs twice, to measure
+// messages and to write them. Fields go out by number, which is the order protobuf's own writers use.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/write_names.h"
+#include "io/write_parts.h"
+#include "support/atomic_file.h"
+#include "support/mapped_file.h"
+
+namespace sardonyx {
+namespace {
+
+using namespace onnx_file;
+using wire::Writer;
+
+constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // what protobuf can read
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kSmallAlignment = 64;
+
+// The name in a ValueInfoProto.
+std::string_view wire_name(std::string_view info) {
+  std::string_view name;
+  for (wire::Reader r(info, info.data()); r.next();) {
+    if (r.tag() == wire::tag(1, wire::kBytes)) {
+      name = r.bytes();
+    } else {
+      r.skip();
+    }
+  }
+  return name;
+}
+
+class OnnxWriter {
+ public:
+  OnnxWriter(const Model& model, const WriteOptions& options) : m_(model), options_(options), names_(model) {}
+
+  // Runs the measuring pass; returns the size of the model message.
+  uint64_t measure() {
+    w_.reset();
+    write_model();
+    return w_.size();
+  }
+  void write(wire::Sink& sink) {
+    w_.start(sink);
+    write_model();
+    w_.finish();
+  }
+
+  // Gives each tensor of at least the threshold a place in a data file.
+  void place_tensors(const std::string& data_file);
+  const Places& places() const { return places_; }
+  // Tensors of data file `i`, in order of their places.
+  const std::vector<const Tensor*>& tensors_of(size_t i) const { return placed_[i]; }
+
+ private:
+  void place(const Tensor& t, const std::string& data_file);
+  void place_graph(const Graph& g, const std::string& data_file);
+
+  void write_model();
+  void write_import(uint32_t field, const OpsetImport& i);
+  void write_function(const Function& f);
+  void write_graph(const Graph& g);
+  void write_initializers(const Graph& g);
+  void write_constant_nodes(const Graph& g);
+  void write_inputs(const Graph& g);
+  void write_port(uint32_t field, const Port& port, Name name);
+  void write_value_infos(uint32_t field, const Graph& g);
+  void write_nodes(uint32_t field, const Graph& g);
+  void write_node(const Node& n);
+  void write_bodies(const Node& n);
+  void write_identities(uint32_t field, const Graph& g);
+  void write_provenance(const Node& n);
+
+  void name(uint32_t field, Name n) { w_.bytes(field, n.view()); }
+  bool is_local(const Graph& g) const { return g.function() != nullptr && g.function() != &m_.main(); }
+
+  const Model& m_;
+  const WriteOptions& options_;
+  WriteNames names_;
+  Places places_;
+  std::vector<std::vector<const Tensor*>> placed_;
+  std::vector<uint64_t> file_sizes_;
+  std::unordered_map<const std::byte*, std::pair<uint64_t, Place>> by_bytes_;
+  std::unordered_map<uint32_t, std::string> provenance_;  // metadata_props of nodes, in wire format
+  Writer w_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// External data
+
+void OnnxWriter::place(const Tensor& t, const std::string& data_file) {
+  const uint64_t size = t.byte_size();
+  if (t.dtype() == DType::kString || size < std::max<uint64_t>(options_.external_threshold, 1) || places_.of.contains(&t)) return;
+  const std::byte* bytes = t.is_splat() || t.is_deferred() ? nullptr : t.stored_bytes().data();
+  if (bytes != nullptr) {  // tied weights stay tied
+    const auto known = by_bytes_.find(bytes);
+    if (known != by_bytes_.end() && known->second.first == size) {
+      places_.of[&t] = known->second.second;
+      return;
+    }
+  }
+  const uint64_t alignment = size >= kPage ? kPage : kSmallAlignment;
+  uint64_t offset = file_sizes_.empty() ? 0 : (file_sizes_.back() + alignment - 1) / alignment * alignment;
+  const bool full = options_.max_data_file_bytes != 0 && offset != 0 && offset + size > options_.max_data_file_bytes;
+  if (file_sizes_.empty() || full) {
+    places_.files.push_back(places_.files.empty() ? data_file : fmt::format("{}.{}", data_file, places_.files.size()));
+    placed_.emplace_back();
+    file_sizes_.push_back(0);
+    offset = 0;
+  }
+  const Place at{static_cast<uint32_t>(file_sizes_.size() - 1), offset};
+  file_sizes_.back() = offset + size;
+  placed_.back().push_back(&t);
+  places_.of[&t] = at;
+  if (bytes != nullptr) by_bytes_[bytes] = {size, at};
+}
+
+void OnnxWriter::place_graph(const Graph& g, const std::string& data_file) {
+  for (const Value* v : g.constants()) {
+    const auto info = g.tensor_info.find(v);
+    const bool sparse = info != g.tensor_info.end() && info->second.sparse_payload == v->constant().get();
+    if (!sparse) place(*v->constant(), data_file);
+  }
+  for (const Port& port : g.inputs()) {
+    if (port.default_value) place(*port.default_value, data_file);
+  }
+  for (const Node& n : g.nodes()) {
+    if (n.extra() == nullptr) continue;
+    if (n.extra()->payload && !n.extra()->payload->is_deferred()) place(*n.extra()->payload, data_file);
+    for (const Body& body : n.bodies()) place_graph(*body.graph, data_file);
+  }
+}
+
+void OnnxWriter::place_tensors(const std::string& data_file) {
+  for (const auto& f : m_.functions()) place_graph(f->graph(), data_file);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Model and functions
+
+void OnnxWriter::write_import(uint32_t field, const OpsetImport& i) {
+  w_.begin(field);
+  w_.bytes(1, i.domain);
+  w_.int64(2, i.version);
+  w_.end();
+}
+
+void OnnxWriter::write_model() {
+  w_.int64(1, m_.ir_version);
+  w_.text(2, m_.producer_name);
+  w_.text(3, m_.producer_version);
+  w_.text(4, m_.domain);
+  if (m_.model_version != 0) w_.int64(5, m_.model_version);
+  w_.text(6, m_.doc);
+  w_.begin(7);
+  write_graph(m_.graph());
+  w_.end();
+  for (const OpsetImport& i : m_.opset_imports) write_import(8, i);
+  write_metadata(w_, 14, m_.metadata);
+  for (std::string_view t : m_.training_info) w_.bytes(20, t);
+  for (const auto& f : m_.functions().subspan(1)) {
+    w_.begin(25);
+    write_function(*f);
+    w_.end();
+  }
+  w_.raw(m_.unknown_fields);
+}
+
+void OnnxWriter::write_function(const Function& f) {
+  const Graph& g = f.graph();
+  w_.text(1, f.name);
+  for (size_t i = 0; i < g.inputs().size(); ++i) name(4, names_.input(g, i));
+  for (size_t i = 0; i < g.outputs().size(); ++i) name(5, names_.output(g, i));
+  for (const std::string& a : f.attributes) w_.bytes(6, a);
+  write_constant_nodes(g);
+  write_nodes(7, g);
+  write_identities(7, g);
+  w_.text(8, f.doc);
+  // A function that does not say which opsets it means, means the model's.
+  for (const OpsetImport& i : f.opset_imports.empty() ? m_.opset_imports : f.opset_imports) write_import(9, i);
+  w_.text(10, f.domain);
+  for (const NamedAttr& a : f.default_attributes) {
+    w_.begin(11);
+    write_attribute(w_, a, nullptr, m_.dims(), nullptr);
+    w_.end();
+  }
+  write_value_infos(12, g);
+  w_.text(13, f.overload);
+  write_metadata(w_, 14, f.metadata);
+  w_.raw(f.unknown_fields);
+}
+
+void OnnxWriter::write_constant_nodes(const Graph& g) {
+  for (const Value* v : g.constants()) {
+    w_.begin(7);
+    name(2, names_.of(*v));
+    w_.bytes(4, "Constant");
+    w_.begin(5);
+    write_attribute(w_, {"value", v->constant(), {}}, nullptr, m_.dims(), &places_);
+    w_.end();
+    w_.end();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Graphs
+
+void OnnxWriter::write_graph(const Graph& g) {
+  write_nodes(1, g);
+  write_identities(1, g);
+  w_.text(2, g.name().view());
+  write_initializers(g);
+  w_.text(10, g.doc);
+  write_inputs(g);
+  for (size_t i = 0; i < g.outputs().size(); ++i) write_port(12, g.outputs()[i], names_.output(g, i));
+  write_value_infos(13, g);
+  for (std::string_view q : g.quantization_annotations) w_.bytes(14, q);
+  for (const Value* v : g.constants()) {
+    const auto info = g.tensor_info.find(v);
+    if (info != g.tensor_info.end() && info->second.sparse_payload == v->constant().get()) w_.bytes(15, info->second.sparse);
+  }
+  write_metadata(w_, 16, g.metadata);
+  w_.raw(g.unknown_fields);
+}
+
+// Constants in order; values of inputs where they stood in the file.
+void OnnxWriter::write_initializers(const Graph& g) {
+  std::vector<const Port*> defaults;
+  for (const Port& port : g.inputs()) {
+    if (port.default_value) defaults.push_back(&port);
+  }
+  std::ranges::stable_sort(defaults, {}, &Port::default_place);
+  size_t written = 0;
+  auto next_default = defaults.begin();
+  const auto write = [&](const Tensor& t, Name n, std::string_view fields) {
+    w_.begin(5);
+    write_tensor(w_, t, n.view(), fields, &places_);
+    w_.end();
+    ++written;
+  };
+  const auto write_defaults = [&](bool all) {
+    for (; next_default != defaults.end() && (all || (*next_default)->default_place <= written); ++next_default) {
+      write(*(*next_default)->default_value, names_.of(*(*next_default)->value), (*next_default)->default_fields);
+    }
+  };
+  for (const Value* v : g.constants()) {
+    write_defaults(false);
+    std::string_view fields;
+    if (!g.tensor_info.empty()) {
+      const auto info = g.tensor_info.find(v);
+      if (info != g.tensor_info.end()) {
+        if (info->second.sparse_payload == v->constant().get()) continue;
+        fields = info->second.fields;
+      }
+    }
+    write(*v->constant(), names_.of(*v), fields);
+  }
+  write_defaults(true);
+}
+
+void OnnxWriter::write_port(uint32_t field, const Port& port, Name n) {
+  const auto* at = reinterpret_cast<const char*>(port.name.data());
+  const bool as_read = !port.wire.empty() && port.declared == port.wire_type && n == port.name && at >= port.wire.data() &&
+                       at < port.wire.data() + port.wire.size();
+  if (as_read) {
+    w_.bytes(field, port.wire);
+    return;
+  }
+  const Type* type = port.declared;
+  if (type == nullptr) type = port.value != nullptr ? port.value->type() : port.use->value->type();
+  w_.begin(field);
+  write_value_info(w_, n.view(), type, port.doc, port.metadata, m_.dims());
+  w_.end();
+}
+
+void OnnxWriter::write_inputs(const Graph& g) {
+  if (m_.ir_version >= 4) {
+    for (size_t i = 0; i < g.inputs().size(); ++i) write_port(11, g.inputs()[i], names_.input(g, i));
+    return;
+  }
+  // Before IR version 4, initializers are listed among the inputs: where they were, or at the end.
+  std::unordered_map<const Value*, bool> listed;
+  for (const Value* v : g.constants()) listed[v] = false;
+  auto next_listed = g.listed_inputs.begin();
+  size_t written = 0;
+  const auto write_listed = [&](bool all) {
+    for (; next_listed != g.listed_inputs.end() && (all || next_listed->place <= written); ++next_listed) {
+      const auto at = listed.find(next_listed->constant);
+      if (at == listed.end()) continue;
+      at->second = true;
+      const Value& v = *next_listed->constant;
+      if (wire_name(next_listed->wire) == names_.of(v).view()) {
+        w_.bytes(11, next_listed->wire);
+      } else {
+        w_.begin(11);
+        write_value_info(w_, names_.of(v).view(), v.type(), {}, {}, m_.dims());
+        w_.end();
+      }
+      ++written;
+    }
+  };
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    write_listed(false);
+    write_port(11, g.inputs()[i], names_.input(g, i));
+    ++written;
+  }
+  write_listed(true);
+  for (const Value* v : g.constants()) {
+    if (listed[v]) continue;
+    w_.begin(11);
+    write_value_info(w_, names_.of(*v).view(), v->type(), {}, {}, m_.dims());
+    w_.end();
+  }
+}
+
+void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
+  // In the file's order, then those that were added.
+  std::vector<std::pair<const Value*, const ValueInfo*>> entries;
+  entries.reserve(g.value_info.size());
+  for (const auto& [v, info] : g.value_info) {
+    if (!names_.of(*v).empty()) entries.emplace_back(v, &info);
+  }
+  std::ranges::sort(entries, [](const auto& a, const auto& b) {
+    const auto key = [](const auto& e) {
+      const bool made = e.second->wire.empty();
+      return std::tuple(made, made ? nullptr : e.second->wire.data(), e.first->id());
+    };
+    return key(a) < key(b);
+  });
+  for (const auto& [v, info] : entries) {
+    const std::string_view n = names_.of(*v).view();
+    if (!info->wire.empty() && info->declared == info->wire_type && n == wire_name(info->wire)) {
+      w_.bytes(field, info->wire);
+      continue;
+    }
+    w_.begin(field);
+    write_value_info(w_, n, info->declared, info->doc, info->metadata, m_.dims());
+    w_.end();
+  }
+  for (std::string_view w : g.loose_value_info) w_.bytes(field, w);
+  if (!options_.inferred_types) return;
+  for (const Node& n : g.nodes()) {
+    for (const Value& v : n.results()) {
+      if (v.type() == nullptr || names_.of(v).empty() || g.value_info.contains(&v)) continue;
+      const bool returned = std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner == &g.boundary(); });
+      if (returned) continue;  // the signature says it
+      w_.begin(field);
+      write_value_info(w_, names_.of(v).view(), v.type(), {}, {}, m_.dims());
+      w_.end();
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Nodes
+
+void OnnxWriter::write_nodes(uint32_t field, const Graph& g) {
+  for (const Node& n : g.nodes()) {
+    w_.begin(field);
+    write_node(n);
+    w_.end();
+  }
+}
+
+void OnnxWriter::write_identities(uint32_t field, const Graph& g) {
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    if (!names_.needs_identity(g, i)) continue;
+    w_.begin(field);
+    name(1, names_.of(*g.output(i)));
+    name(2, names_.output(g, i));
+    w_.bytes(4, "Identity");
+    w_.end();
+  }
+}
+
+void OnnxWriter::write_node(const Node& n) {
+  for (const Use& u : n.operands()) {
+    if (u.value == nullptr) {
+      w_.bytes(1, {});
+    } else {
+      name(1, names_.of(*u.value));
+    }
+  }
+  for (const Value& v : n.results()) name(2, names_.of(v));
+  w_.text(3, n.name().view());
+  w_.bytes(4, n.op().name);
+  const NodeExtra* extra = n.extra();
+  if (extra != nullptr && extra->payload) {
+    const Attrs* read = extra->payload_attrs;
+    if (read != nullptr && !read->wire().empty() && places_.find(*extra->payload) == nullptr) {
+      w_.raw(read->wire());
+    } else {
+      w_.begin(5);
+      write_attribute(w_, {"value", extra->payload, {}}, nullptr, m_.dims(), &places_);
+      w_.end();
+    }
+  }
+  if (!n.attrs().wire().empty()) {
+    w_.raw(n.attrs().wire());
+  } else {
+    for (const NamedAttr& a : n.attrs().items()) {
+      w_.begin(5);
+      write_attribute(w_, a, &n.op(), m_.dims(), &places_);
+      w_.end();
+    }
+  }
+  if (extra == nullptr) {
+    w_.text(7, n.op().domain);
+    write_provenance(n);
+    return;
+  }
+  write_bodies(n);
+  w_.text(6, extra->doc);
+  w_.text(7, n.op().domain);
+  w_.text(8, extra->overload);
+  write_metadata(w_, 9, extra->metadata);
+  write_provenance(n);
+  w_.raw(extra->unknown_fields);
+}
+
+void OnnxWriter::write_bodies(const Node& n) {
+  const std::span<const Body> bodies = n.bodies();
+  for (size_t i = 0; i < bodies.size();) {
+    const Body& first = bodies[i];
+    const bool list = first.in_list;
+    w_.begin(5);
+    name(1, first.name);
+    do {
+      w_.begin(list ? 11 : 6);
+      write_graph(*bodies[i].graph);
+      w_.end();
+      ++i;
+    } while (list && i < bodies.size() && bodies[i].in_list && bodies[i].name == first.name);
+    w_.int64(20, list ? 10 : 5);
+    w_.raw(first.fields);
+    w_.end();
+  }
+}
+
+// Where the node comes from, as metadata; what its own metadata says already is not said twice.
+void OnnxWriter::write_provenance(const Node& n) {
+  if (n.provenance() == 0 || options_.provenance == WriteOptions::Provenance::kOff) return;
+  const auto entry = [](std::string& to, std::string_view key, std::string_view value) {
+    std::string content;
+    const auto part = [](std::string& out, char field_tag, std::string_view text) {
+      out += field_tag;
+      for (size_t rest = text.size();; rest >>= 7) {
+        out += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+        if (rest <= 0x7f) break;
+      }
+      out += text;
+    };
+    part(content, wire::tag(1, wire::kBytes), key);
+    part(content, wire::tag(2, wire::kBytes), value);
+    part(to, wire::tag(9, wire::kBytes), content);
+  };
+  const auto encode = [&](const Metadata* own) {
+    const Provenance& p = m_.provenance(n.provenance());
+    // The same part of all sources, each value once.
+    const auto collect = [&](auto&& part) {
+      std::vector<std::string> seen;
+      for (const Source& s : p.sources) {
+        std::string text = part(s);
+        if (!text.empty() && std::ranges::find(seen, text) == seen.end()) seen.push_back(std::move(text));
+      }
+      return fmt::format("{}", fmt::join(seen, "; "));
+    };
+    std::string out;
+    const auto add = [&](std::string_view key, const std::string& value) {
+      const bool said = own != nullptr && std::ranges::any_of(*own, [&](const auto& e) { return e.first == key; });
+      if (!value.empty() && !said) entry(out, key, value);
+    };
+    add("namespace", p.sources.empty() ? std::string() : p.sources.front().scope);
+    add("pkg.sardonyx.callsite", collect([](const Source& s) {
+          if (s.function.empty() && s.file.empty()) return std::string();
+          return fmt::format("{}:{}", s.function.empty() ? s.file.substr(s.file.rfind('/') + 1) : s.function, s.line);
+        }));
+    add("pkg.sardonyx.plugin", collect([](const Source& s) { return s.lowering; }));
+    if (options_.provenance == WriteOptions::Provenance::kFull) {
+      add("pkg.sardonyx.stacktrace", collect([](const Source& s) { return s.stack; }));
+    }
+    return out;
+  };
+  if (n.extra() != nullptr && !n.extra()->metadata.empty()) {
+    w_.raw(encode(&n.extra()->metadata));
+    return;
+  }
+  auto [at, inserted] = provenance_.try_emplace(n.provenance());
+  if (inserted) at->second = encode(nullptr);
+  w_.raw(at->second);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Files
+
+class FileSink : public wire::Sink {
+ public:
+  explicit FileSink(AtomicFile& file) : file_(file) {}
+  void append(std::span<const std::byte> bytes) override { file_.append(bytes); }
+  void append(FileRange source, std::span<const std::byte> bytes) override { file_.append(source, bytes.size()); }
+
+ private:
+  AtomicFile& file_;
+};
+
+class StringSink : public wire::Sink {
+ public:
+  explicit StringSink(std::string& out) : out_(out) {}
+  void append(std::span<const std::byte> bytes) override {
+    out_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  void append(FileRange, std::span<const std::byte> bytes) override { append(bytes); }
+
+ private:
+  std::string& out_;
+};
+
+// A data file may replace one that its own model read, and no other model's.
+void check_target(const Model& m, const std::filesystem::path& path, const std::filesystem::path& data) {
+  const auto old = FileStamp::of(data);
+  if (!old) return;
+  const auto model_stamp = FileStamp::of(path);
+  if (model_stamp && old->same_file(*model_stamp)) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("the data file {} is the model file itself", data.string()));
+  }
+  if (m.source_files.empty()) return;
+  const bool same_model = model_stamp && model_stamp->same_file(m.source_files.front()->stamp());
+  for (const auto& source : m.source_files) {
+    if (source->stamp().same_file(*old) && !same_model) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the data file {} belongs to the model that was read, and would be replaced", data.string()),
+                  {"help: write the model under another name, or name another data file"});
+    }
+  }
+}
+
+[[noreturn]] void too_large(uint64_t size, std::string help) {
+  throw Error(ErrorCode::kLimit, fmt::format("the model takes {} bytes, and protobuf can hold {}", size, kMaxMessage), {std::move(help)});
+}
+
+}  // namespace
+
+void write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options) {
+  SX_CHECK(model.dialect() == DialectId::kOnnx, "only a graph of the onnx dialect can be written as ONNX");
+  OnnxWriter writer(model, options);
+  using External = WriteOptions::External;
+  bool external = options.external == External::kAlways;
+  if (!external) {
+    const uint64_t size = writer.measure();
+    if (size > kMaxMessage) {
+      if (options.external == External::kNever) too_large(size, "help: allow external data");
+      external = true;
+    }
+  }
+  const std::filesystem::path folder = path.parent_path();
+  if (external) {
+    const std::string data_file = options.data_file.empty() ? path.filename().string() + ".data" : options.data_file;
+    if (std::filesystem::path(data_file).has_parent_path()) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the data file's name '{}' is a path", data_file),
+                  {"help: data files lie beside the model file"});
+    }
+    writer.place_tensors(data_file);
+    const uint64_t size = writer.measure();
+    if (size > kMaxMessage) too_large(size, "help: lower the threshold for external data");
+  }
+  const Places& places = writer.places();
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (size_t i = 0; i < places.files.size(); ++i) {
+    const auto target = folder / places.files[i];
+    check_target(model, path, target);
+    AtomicFile& file = *files.emplace_back(std::make_unique<AtomicFile>(target, AtomicFile::Options{.sync = options.sync}));
+    FileSink sink(file);
+    Writer w;
+    const auto write_all = [&] {
+      uint64_t at = 0;
+      static constexpr char kZeros[kPage] = {};
+      for (const Tensor* t : writer.tensors_of(i)) {
+        const uint64_t offset = places.find(*t)->offset;
+        w.raw({kZeros, offset - at});
+        write_bytes(w, *t);
+        at = offset + t->byte_size();
+      }
+    };
+    write_all();
+    w.start(sink);
+    write_all();
+    w.finish();
+  }
+  AtomicFile file(path, AtomicFile::Options{.sync = options.sync});
+  FileSink sink(file);
+  writer.write(sink);
+  for (const auto& source : model.source_files) source->check_unchanged();
+  for (auto& data : files) data->commit();
+  file.commit();
+}
+
+std::string serialize_onnx(const Model& model, const WriteOptions& options) {
+  OnnxWriter writer(model, options);
+  const uint64_t size = writer.measure();
+  if (size > kMaxMessage) too_large(size, "help: write a file, with external data (return_mode=\"file\" in Python)");
+  std::string out;
+  out.reserve(size);
+  StringSink sink(out);
+  writer.write(sink);
+  for (const auto& source : model.source_files) source->check_unchanged();
+  return out;
+}
+
+std::string serialize_tensor(const Tensor& tensor, std::string_view name) {
+  std::string out;
+  StringSink sink(out);
+  Writer w;
+  write_tensor(w, tensor, name, {}, nullptr);
+  w.start(sink);
+  write_tensor(w, tensor, name, {}, nullptr);
+  w.finish();
+  return out;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,145 @@
+// Protocol-buffer wire format, written in two passes of the same code: one measures, one writes.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "io/wire.h"
+#include "sardonyx/tensor.h"
+
+namespace sardonyx::wire {
+
+// Where bytes go.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void append(std::span<const std::byte> bytes) = 0;
+  // Bytes that lie in memory and also in an open file.
+  virtual void append(FileRange source, std::span<const std::byte> bytes) = 0;
+};
+
+inline size_t varint_size(uint64_t v) { return v == 0 ? 1 : (63 - static_cast<size_t>(__builtin_clzll(v))) / 7 + 1; }
+
+// A message stands before its content says how long it is: the measuring pass notes the length of each message in order, and the
+// writing pass, which must make the same calls, looks them up. So a model is streamed without being held.
+class Writer {
+ public:
+  Writer() { buffer_.reserve(kBuffer); }
+
+  bool measuring() const { return sink_ == nullptr; }
+  uint64_t size() const { return size_; }
+
+  // From measuring to writing.
+  void start(Sink& sink) {
+    sink_ = &sink;
+    measured_ = size_;
+    size_ = 0;
+    next_ = 0;
+  }
+  void finish() {
+    flush();
+    SX_CHECK(size_ == measured_ && next_ == lengths_.size(), "the two passes of the writer differ");
+  }
+  // Forgets what was measured.
+  void reset() {
+    size_ = 0;
+    lengths_.clear();
+  }
+
+  void varint(uint32_t field, uint64_t v) {
+    raw_varint(tag(field, kVarint));
+    raw_varint(v);
+  }
+  void int64(uint32_t field, int64_t v) { varint(field, static_cast<uint64_t>(v)); }
+  void float32(uint32_t field, float v) {
+    raw_varint(tag(field, kFixed32));
+    raw({reinterpret_cast<const char*>(&v), sizeof v});
+  }
+  void bytes(uint32_t field, std::string_view v) {
+    head(field, v.size());
+    raw(v);
+  }
+  // As bytes(), unless empty.
+  void text(uint32_t field, std::string_view v) {
+    if (!v.empty()) bytes(field, v);
+  }
+  // The tag and length of a field whose content follows by raw() calls.
+  void head(uint32_t field, uint64_t length) {
+    raw_varint(tag(field, kBytes));
+    raw_varint(length);
+  }
+  // Bytes that are in wire format already.
+  void raw(std::string_view v) {
+    size_ += v.size();
+    if (measuring()) return;
+    if (buffer_.size() + v.size() > kBuffer) {
+      flush();
+      if (v.size() >= kBuffer) {
+        sink_->append(std::as_bytes(std::span(v)));
+        return;
+      }
+    }
+    buffer_.insert(buffer_.end(), v.begin(), v.end());
+  }
+  void raw(FileRange source, std::span<const std::byte> bytes) {
+    size_ += bytes.size();
+    if (measuring()) return;
+    flush();
+    sink_->append(source, bytes);
+  }
+  // While measuring: content that is not known yet.
+  void skip(uint64_t length) { size_ += length; }
+
+  // A message: content between begin() and end().
+  void begin(uint32_t field) {
+    if (measuring()) {
+      open_.push_back(lengths_.size());
+      lengths_.push_back(size_);
+      open_fields_.push_back(field);
+    } else {
+      SX_CHECK(next_ < lengths_.size());
+      head(field, lengths_[next_++]);
+    }
+  }
+  void end() {
+    if (!measuring()) return;
+    uint64_t& length = lengths_[open_.back()];
+    length = size_ - length;
+    size_ += varint_size(tag(open_fields_.back(), kBytes)) + varint_size(length);
+    open_.pop_back();
+    open_fields_.pop_back();
+  }
+
+ private:
+  static constexpr size_t kBuffer = size_t{1} << 16;
+
+  void raw_varint(uint64_t v) {
+    if (measuring()) {
+      size_ += varint_size(v);
+      return;
+    }
+    char out[10];
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7) out[n++] = static_cast<char>(v | 0x80);
+    out[n++] = static_cast<char>(v);
+    raw({out, n});
+  }
+  void flush() {
+    if (!buffer_.empty()) sink_->append(std::as_bytes(std::span(buffer_)));
+    buffer_.clear();
+  }
+
+  Sink* sink_ = nullptr;
+  uint64_t size_ = 0;
+  uint64_t measured_ = 0;
+  std::vector<uint64_t> lengths_;  // of messages, in the order of begin()
+  size_t next_ = 0;
+  std::vector<size_t> open_;
+  std::vector<uint32_t> open_fields_;
+  std::vector<char> buffer_;
+};
+
+}  // namespace sardonyx::wire

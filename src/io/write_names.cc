@@ -1,0 +1,144 @@
+#include "io/write_names.h"
+
+#include <fmt/format.h>
+
+#include "sardonyx/error.h"
+
+namespace sardonyx::onnx_file {
+namespace {
+
+// Stands for names that belong to no value: results of Identity nodes that only the file has.
+const Value kNobody;
+
+}  // namespace
+
+WriteNames::WriteNames(const Model& model) : model_(model), names_(model.value_id_limit()) {
+  for (const auto& f : model.functions()) name_graph(f->graph(), nullptr);
+}
+
+// Whether `name` may be defined in the graph of s: it is not taken there, and hides nothing that is read from within.
+bool WriteNames::is_free(const Scope& s, std::string_view name) {
+  if (s.table.find(name) != nullptr) return false;
+  for (const Scope* o = s.outer; o != nullptr; o = o->outer) {
+    const Value* v = o->table.find(name);
+    if (v == nullptr || v == &kNobody) continue;
+    auto [at, unknown] = captured_.try_emplace(v, false);
+    if (unknown) {
+      for (const Use& u : v->uses()) {
+        if (u.owner->graph() != v->graph()) {
+          at->second = true;
+          break;
+        }
+      }
+    }
+    if (at->second) return false;
+  }
+  return true;
+}
+
+bool WriteNames::take(Scope& s, Name name, const Value& v) {
+  if (s.outer != nullptr && !is_free(s, name.view())) return false;
+  if (s.table.insert(name, &v) != nullptr) return false;
+  names_[v.id()] = name;
+  return true;
+}
+
+bool WriteNames::reserve(Scope& s, Name name) { return is_free(s, name.view()) && s.table.insert(name, &kNobody) == nullptr; }
+
+Name WriteNames::invent(Scope& s, std::string_view base) {
+  for (;;) {
+    const std::string text = fmt::format("{}_{}", base, counters_[base]++);
+    bool used = false;
+    for (const Scope* o = &s; o != nullptr && !used; o = o->outer) used = o->table.find(text) != nullptr;
+    if (used) continue;
+    std::string& kept = invented_.emplace_back();
+    for (size_t rest = text.size();; rest >>= 7) {
+      kept += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+      if (rest <= 0x7f) break;
+    }
+    kept += text;
+    return Name(reinterpret_cast<const uint8_t*>(kept.data()));
+  }
+}
+
+void WriteNames::name_outputs(Scope& s, bool fixed) {
+  const Graph& g = *s.graph;
+  auto& outputs = outputs_[&g];
+  outputs.resize(g.outputs().size());
+  // Functions hold no initializers: there, constants are written as nodes.
+  const bool constants_are_nodes = g.function() != nullptr && g.function() != &model_.main();
+  const auto clash = [](Name name) {
+    throw Error(ErrorCode::kInvalidModel, fmt::format("two values of the signature are called '{}'", name.view()));
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Port& port = g.outputs()[i];
+    const Value& v = *port.use->value;
+    Output& out = outputs[i];
+    out.name = port.name;
+    const bool is_constant = v.kind() == ValueKind::kConstant;
+    const bool made_here = v.graph() == &g && (v.def() != nullptr || (constants_are_nodes && is_constant));
+    if (made_here && of(v).empty()) {
+      Name wanted = port.name.empty() ? v.name() : port.name;
+      if (wanted.empty() || !take(s, wanted, v)) {
+        if (fixed && !port.name.empty()) clash(port.name);
+        take(s, invent(s, wanted.empty() ? "output" : wanted.view()), v);
+      }
+      out.name = of(v);
+      continue;
+    }
+    // Returned as it is: an input, an initializer or an outer value under its own name, or twice under one.
+    if (!port.name.empty() && of(v) == port.name) continue;
+    if (is_constant && v.graph() == &g && of(v).empty() && v.name() == port.name && !port.name.empty() && take(s, port.name, v)) continue;
+    out.identity = true;
+    if (port.name.empty() || !reserve(s, port.name)) {
+      if (fixed && !port.name.empty()) clash(port.name);
+      out.name = invent(s, "output");
+      reserve(s, out.name);
+    }
+  }
+}
+
+void WriteNames::name_graph(const Graph& g, const Scope* outer) {
+  const bool fixed = g.parent() == nullptr;
+  Scope s{&g, outer, NameTable<const Value>(g.num_nodes() + g.constants().size() + g.inputs().size() + g.outputs().size())};
+  // The signature first: its names are promises to whoever runs the model.
+  for (const Port& port : g.inputs()) {
+    if (!port.name.empty() && take(s, port.name, *port.value)) continue;
+    if (fixed && !port.name.empty()) {
+      throw Error(ErrorCode::kInvalidModel, fmt::format("two inputs are called '{}'", port.name.view()));
+    }
+    take(s, invent(s, "input"), *port.value);
+  }
+  name_outputs(s, fixed);
+  // Then whatever has a name of its own.
+  bool some_unnamed = false;
+  const auto keep = [&](const Value& v, bool needed) {
+    if (!of(v).empty()) return;
+    if (!v.name().empty() && take(s, v.name(), v)) return;
+    some_unnamed |= needed || !v.name().empty();
+  };
+  for (const Value* v : g.constants()) keep(*v, true);
+  const auto needs_name = [](const Node& n, const Value& v) {
+    return v.has_uses() || (n.op().known && v.index() == 0 && n.op().min_outputs > 0);
+  };
+  for (const Node& n : g.nodes()) {
+    for (const Value& v : n.results()) keep(v, needs_name(n, v));
+  }
+  if (some_unnamed) {
+    for (const Value* v : g.constants()) {
+      if (of(*v).empty()) take(s, invent(s, v->name().empty() ? "constant" : v->name().view()), *v);
+    }
+    for (const Node& n : g.nodes()) {
+      for (const Value& v : n.results()) {
+        if (of(v).empty() && (needs_name(n, v) || !v.name().empty())) {
+          take(s, invent(s, v.name().empty() ? n.op().name : v.name().view()), v);
+        }
+      }
+    }
+  }
+  for (const Node& n : g.nodes()) {
+    for (const Body& body : n.bodies()) name_graph(*body.graph, &s);
+  }
+}
+
+}  // namespace sardonyx::onnx_file

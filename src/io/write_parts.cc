@@ -1,0 +1,318 @@
+#include "io/write_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sardonyx::onnx_file {
+namespace {
+
+constexpr uint64_t kCopyBytes = 1 << 18;  // from here on, the system copies from file to file
+
+[[noreturn]] void no_such(const std::string& what) {
+  throw Error(ErrorCode::kInvalidModel, fmt::format("ONNX files cannot hold {}", what));
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tensors
+
+void write_bytes(wire::Writer& w, const Tensor& t) {
+  const uint64_t size = t.byte_size();
+  if (t.is_deferred()) {
+    if (w.measuring()) {
+      w.skip(size);
+      return;
+    }
+    std::vector<std::byte> bytes;
+    const auto all = t.bytes(bytes);
+    w.raw({reinterpret_cast<const char*>(all.data()), all.size()});
+    return;
+  }
+  if (t.is_splat()) {
+    // Elements have a whole number of bytes or share one; a piece holds a multiple of both.
+    constexpr int64_t kPiece = 1 << 16;
+    int64_t left = t.size();
+    std::vector<std::byte> bytes;
+    std::span<const std::byte> piece;
+    for (int64_t n = 0; left > 0; left -= n) {
+      const int64_t wanted = std::min(left, kPiece);
+      if (wanted != n) {
+        n = wanted;
+        const TensorPtr part = Tensor::splat(t.dtype(), {n}, t.stored_bytes());
+        piece = part->bytes(bytes);
+        if (!part->is_splat()) {  // one element: the bytes are the part's own
+          bytes.assign(piece.begin(), piece.end());
+          piece = bytes;
+        }
+      }
+      w.raw({reinterpret_cast<const char*>(piece.data()), piece.size()});
+    }
+    return;
+  }
+  if (t.file() && size >= kCopyBytes) {
+    w.raw(*t.file(), t.stored_bytes());
+    return;
+  }
+  const auto all = t.stored_bytes();
+  w.raw({reinterpret_cast<const char*>(all.data()), all.size()});
+}
+
+void write_tensor(wire::Writer& w, const Tensor& t, std::string_view name, std::string_view fields, const Places* places) {
+  if (static_cast<int>(t.dtype()) >= 64 || t.dtype() == DType::kUndefined) {
+    no_such(fmt::format("a tensor of {}", to_string(t.dtype())));
+  }
+  for (int64_t d : t.shape()) w.int64(1, d);
+  w.int64(2, static_cast<int64_t>(t.dtype()));
+  if (t.dtype() == DType::kString) {
+    for (const std::string& s : t.string_values()) w.bytes(6, s);
+  }
+  w.text(8, name);
+  const Place* place = places != nullptr ? places->find(t) : nullptr;
+  if (place != nullptr) {
+    const auto entry = [&w](std::string_view key, std::string_view value) {
+      w.begin(13);
+      w.bytes(1, key);
+      w.bytes(2, value);
+      w.end();
+    };
+    entry("location", places->files[place->file]);
+    entry("offset", std::to_string(place->offset));
+    entry("length", std::to_string(t.byte_size()));
+    w.varint(14, 1);
+  } else if (t.dtype() != DType::kString) {
+    w.head(9, t.byte_size());
+    write_bytes(w, t);
+  }
+  w.raw(fields);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Types
+
+namespace {
+
+void write_shape(wire::Writer& w, uint32_t field, const Type& t, const Dims& dims) {
+  if (!t.ranked()) return;
+  w.begin(field);
+  for (Dim d : t.dims()) {
+    w.begin(1);
+    if (d.is_int()) {
+      w.int64(1, d.value());
+    } else if (d.is_expr()) {
+      w.bytes(2, dims.to_string(d));
+    }
+    w.end();
+  }
+  w.end();
+}
+
+}  // namespace
+
+void write_type(wire::Writer& w, const Type* t, const Dims& dims) {
+  if (t == nullptr) return;
+  const auto wrapped = [&](uint32_t field, uint32_t element_field) {
+    w.begin(field);
+    if (t->kind() == TypeKind::kMap) w.int64(1, static_cast<int64_t>(t->dtype()));
+    w.begin(element_field);
+    write_type(w, t->element(), dims);
+    w.end();
+    w.end();
+  };
+  switch (t->kind()) {
+    case TypeKind::kTensor:
+    case TypeKind::kSparseTensor:
+      if (static_cast<int>(t->dtype()) >= 64) no_such(fmt::format("values of {}", to_string(t->dtype())));
+      w.begin(t->kind() == TypeKind::kTensor ? 1 : 8);
+      w.int64(1, static_cast<int64_t>(t->dtype()));
+      write_shape(w, 2, *t, dims);
+      w.end();
+      return;
+    case TypeKind::kSequence: return wrapped(4, 1);
+    case TypeKind::kOptional: return wrapped(9, 1);
+    case TypeKind::kMap: return wrapped(5, 2);
+    case TypeKind::kOpaque: {
+      const size_t slash = t->label().find('/');
+      w.begin(7);
+      w.text(1, t->label().substr(0, slash));
+      if (slash != std::string_view::npos) w.text(2, t->label().substr(slash + 1));
+      w.end();
+      return;
+    }
+    case TypeKind::kList:
+    case TypeKind::kTuple:
+    case TypeKind::kState:
+    case TypeKind::kToken: no_such("values that are lists, tuples, states or tokens");
+  }
+}
+
+void write_metadata(wire::Writer& w, uint32_t field, const Metadata& metadata) {
+  for (const auto& [key, value] : metadata) {
+    w.begin(field);
+    w.bytes(1, key);
+    w.bytes(2, value);
+    w.end();
+  }
+}
+
+void write_value_info(wire::Writer& w, std::string_view name, const Type* t, const std::string& doc, const Metadata& metadata,
+                      const Dims& dims) {
+  w.bytes(1, name);
+  if (t != nullptr) {
+    w.begin(2);
+    write_type(w, t, dims);
+    w.end();
+  }
+  w.text(3, doc);
+  write_metadata(w, 4, metadata);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Attributes
+
+namespace {
+
+// AttributeProto.AttributeType of each kind of attribute, in the order of AttrKind.
+int attribute_type(AttrKind kind) {
+  switch (kind) {
+    case AttrKind::kInt: return 2;
+    case AttrKind::kFloat: return 1;
+    case AttrKind::kString: return 3;
+    case AttrKind::kTensor: return 4;
+    case AttrKind::kGraph: return 5;
+    case AttrKind::kSparseTensor: return 11;
+    case AttrKind::kType: return 13;
+    case AttrKind::kInts: return 7;
+    case AttrKind::kFloats: return 6;
+    case AttrKind::kStrings: return 8;
+    case AttrKind::kTensors: return 9;
+    case AttrKind::kGraphs: return 10;
+    case AttrKind::kTypes: return 14;
+    case AttrKind::kAny: return 0;
+  }
+  return 0;
+}
+
+class AttributeWriter {
+ public:
+  AttributeWriter(wire::Writer& w, const NamedAttr& a, const Op* op, const Dims& dims, const Places* places)
+      : w_(w), a_(a), op_(op), dims_(dims), places_(places) {}
+
+  // Writes the value; returns the attribute's type.
+  int operator()(bool v) { return w_.int64(3, v ? 1 : 0), 2; }
+  int operator()(int64_t v) { return w_.int64(3, v), 2; }
+  int operator()(DType v) { return w_.int64(3, static_cast<int64_t>(v)), 2; }
+  int operator()(double v) { return w_.float32(2, static_cast<float>(v)), 1; }
+  int operator()(const std::string& v) { return w_.bytes(4, v), 3; }
+  int operator()(const TensorPtr& v) {
+    if (v == nullptr) fail("an absent tensor");
+    w_.begin(5);
+    write_tensor(w_, *v, {}, {}, places_);
+    w_.end();
+    return 4;
+  }
+  int operator()(const Type* v) {
+    w_.begin(14);
+    write_type(w_, v, dims_);
+    w_.end();
+    return 13;
+  }
+  int operator()(const Attr::Ints& v) {
+    for (int64_t i : v) w_.int64(8, i);
+    return 7;
+  }
+  int operator()(const Attr::Floats& v) {
+    for (double f : v) w_.float32(7, static_cast<float>(f));
+    return 6;
+  }
+  int operator()(const Attr::Strings& v) {
+    for (const std::string& s : v) w_.bytes(9, s);
+    return 8;
+  }
+  int operator()(const Attr::Tensors& v) {
+    for (const TensorPtr& t : v) {
+      if (t == nullptr) fail("an absent tensor");
+      w_.begin(10);
+      write_tensor(w_, *t, {}, {}, places_);
+      w_.end();
+    }
+    return 9;
+  }
+  int operator()(const Attr::TypeList& v) {
+    for (const Type* t : v) {
+      w_.begin(15);
+      write_type(w_, t, dims_);
+      w_.end();
+    }
+    return 14;
+  }
+  int operator()(const Dim& d) {
+    if (!d.is_int()) fail("a symbolic size");
+    return (*this)(d.value());
+  }
+  int operator()(const Attr::DimList& v) {
+    for (Dim d : v) {
+      if (!d.is_int()) fail("a symbolic size");
+      w_.int64(8, d.value());
+    }
+    return 7;
+  }
+  int operator()(const AttrDict& v) { return write_sparse(22, v), 11; }
+  int operator()(const AttrList& v) {
+    for (const Attr& a : v) {
+      const auto* sparse = a.get<AttrDict>();
+      if (sparse == nullptr) fail("a list of mixed values");
+      write_sparse(23, *sparse);
+    }
+    return v.empty() ? spec_type(7) : 12;
+  }
+  int operator()(const RefAttr& v) {
+    w_.bytes(21, v.name);
+    return v.type != 0 ? v.type : spec_type(0);
+  }
+  int operator()(const OpaqueAttr& v) { fail(v.text); }
+  int operator()(std::monostate) { fail("no value"); }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) {
+    throw Error(ErrorCode::kInvalidModel, fmt::format("attribute '{}' is {}, which ONNX files cannot hold", a_.name, what));
+  }
+  int spec_type(int otherwise) const {
+    if (op_ == nullptr) return otherwise;
+    const auto spec = std::ranges::find(op_->attrs, a_.name, &AttrSpec::name);
+    return spec == op_->attrs.end() ? otherwise : attribute_type(spec->kind);
+  }
+  // {values, indices, dims}: what the reader makes of a sparse tensor.
+  void write_sparse(uint32_t field, const AttrDict& parts) {
+    if (parts.size() != 3 || parts[0].second.get<TensorPtr>() == nullptr || parts[1].second.get<TensorPtr>() == nullptr ||
+        parts[2].second.get<Attr::Ints>() == nullptr) {
+      fail("a tuple of named values");
+    }
+    w_.begin(field);
+    for (uint32_t i = 0; i < 2; ++i) {
+      w_.begin(i + 1);
+      write_tensor(w_, **parts[i].second.get<TensorPtr>(), {}, {}, nullptr);
+      w_.end();
+    }
+    for (int64_t d : *parts[2].second.get<Attr::Ints>()) w_.int64(3, d);
+    w_.end();
+  }
+
+  wire::Writer& w_;
+  const NamedAttr& a_;
+  const Op* op_;
+  const Dims& dims_;
+  const Places* places_;
+};
+
+}  // namespace
+
+void write_attribute(wire::Writer& w, const NamedAttr& a, const Op* op, const Dims& dims, const Places* places) {
+  w.bytes(1, a.name);
+  const int type = std::visit(AttributeWriter(w, a, op, dims, places), a.value.value());
+  w.text(13, a.doc);
+  if (type != 0) w.int64(20, type);
+}
+
+}  // namespace sardonyx::onnx_file
