@@ -1,11 +1,13 @@
 #include <nanobind/nanobind.h>
 
 #include "errors.h"
+#include "infer.h"
 #include "program.h"
 #include "sardonyx/version.h"
 
 NB_MODULE(_sardonyx, m) {
   m.def("version", &sardonyx::version);
   sardonyx::python::bind_errors(m);
+  sardonyx::python::bind_infer(m);
   sardonyx::python::bind_program(m);
 }

@@ -39,8 +39,8 @@ void settle(InferContext& c, Graph& body, std::vector<const Type*>& inputs, size
       const Type*& in = inputs[first_carried + i];
       const Type* out = output_type(body, first_result + i);
       if (in == nullptr || out == nullptr || in == out) continue;
-      if (in->kind() != out->kind() || (in->is_tensor() && in->dtype() != DType::kUndefined &&
-                                        out->dtype() != DType::kUndefined && in->dtype() != out->dtype())) {
+      if (in->is_tensor() != out->is_tensor() || (in->is_tensor() && in->dtype() != DType::kUndefined &&
+                                                  out->dtype() != DType::kUndefined && in->dtype() != out->dtype())) {
         c.fail(fmt::format("the body turns {} into {}", c.show(in), c.show(out)));
       }
       if (!in->is_tensor()) continue;
@@ -127,7 +127,9 @@ void loop(InferContext& c) {
   settle(c, body, inputs, 2, carried, 1);
   for (size_t i = 0; i < carried; ++i) {
     // A loop may run no iteration: what comes out is what went in, or what the body gives.
-    const Type *in = c.input(i + 2), *out = output_type(body, i + 1);
+    const Type *in = inputs[i + 2], *out = output_type(body, i + 1);
+    if (in != nullptr && out != nullptr && in->kind() == TypeKind::kOptional && out->kind() == TypeKind::kSequence)
+      in = in->element();
     if (in == nullptr || out == nullptr) continue;
     if (const Type* both = c.types().join(in, out)) {
       c.set(i, both);
@@ -206,17 +208,31 @@ void scan(InferContext& c) {
       inputs.push_back(without(t, axis));
     }
   }
-  settle(c, body, inputs, 0, carried, 0);
+  // State variables have one shape in all iterations, says the standard: what either end knows holds for both.
   for (size_t i = 0; i < carried; ++i) {
-    const Type *in = c.input(i + skip), *out = output_type(body, i);
-    if (out == nullptr) continue;
-    if (batched && out->is_tensor() && out->ranked()) {
+    const Type* declared = body.inputs()[i].declared;
+    if (declared == nullptr || inputs[i] == nullptr) continue;
+    const Type* both = c.types().meet(declared, inputs[i]);
+    if (both == nullptr) c.fail(fmt::format("input {} of the body is {}, it gets {}", i, c.show(declared), c.show(inputs[i])));
+    inputs[i] = both;
+  }
+  c.infer_body(body, inputs);
+  for (size_t i = 0; i < carried; ++i) {
+    const Type *in = inputs[i], *out = output_type(body, i);
+    if (in == nullptr || out == nullptr) {
+      if (in == nullptr) in = out;
+      if (in == nullptr) continue;
+    } else {
+      const Type* both = c.types().meet(in, out);
+      if (both == nullptr) c.fail(fmt::format("the body turns state {} from {} into {}", i, c.show(in), c.show(out)));
+      in = both;
+    }
+    if (batched && in->is_tensor() && in->ranked()) {
       DimVec dims{batch};
-      dims.insert(dims.end(), out->dims().begin(), out->dims().end());
-      c.set(i, out->dtype(), dims);
-    } else if (in != nullptr) {
-      const Type* both = c.types().join(in, out);
-      c.set(i, both ? both : c.types().unranked(out->dtype()));
+      dims.insert(dims.end(), in->dims().begin(), in->dims().end());
+      c.set(i, in->dtype(), dims);
+    } else if (!batched) {
+      c.set(i, in);
     }
   }
   for (size_t i = carried; i < c.num_results(); ++i) {

@@ -257,6 +257,10 @@ void col2im(InferContext& c) {
   std::optional<size_t> n;
   if (image) n = image->elements.size();
   if (block) n = block->elements.size();
+  for (std::string_view name : {"dilations", "strides", "pads"}) {
+    const auto list = c.attr_ints(name);
+    if (!n && list && !list->empty()) n = name == "pads" ? list->size() / 2 : list->size();
+  }
   for (size_t i = 1; i <= 2 && !n; ++i) {
     const Type* t = c.ranked(i);
     if (t != nullptr && t->rank() == 1 && t->dim(0).is_int()) n = static_cast<size_t>(t->dim(0).value());

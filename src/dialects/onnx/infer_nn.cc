@@ -132,7 +132,12 @@ void attention(InferContext& c) {
     if (q != nullptr && q->rank() == 4) {
       c.set(0, q_type, DimVec{pq.batch, pq.heads, pq.length, pv.size});
     } else if (q != nullptr) {
-      c.set(0, q_type, DimVec{pq.batch, pq.length, mul(c, pv.size, pq.heads)});
+      // v_hidden / kv_heads * q_heads; heads are shared evenly.
+      Dim hidden = mul(c, pv.size, pq.heads);
+      if (v != nullptr && v->rank() == 3 && q_heads && kv_heads && *q_heads % *kv_heads == 0) {
+        hidden = mul(c, v->dim(2), *q_heads / *kv_heads);
+      }
+      c.set(0, q_type, DimVec{pq.batch, pq.length, hidden});
     } else {
       c.set_unranked(0, q_type);
     }
@@ -179,7 +184,9 @@ void linear_attention(InferContext& c) {
   };
   const Dim d_v = per_head(v, *kv_heads), d_k = k ? per_head(k, *kv_heads) : per_head(q, *q_heads);
   const Dim batch = q ? q->dim(0) : k ? k->dim(0) : dim_or_unknown(v, 0);
-  if (dtype != DType::kUndefined) c.set(0, dtype, DimVec{batch, q ? q->dim(1) : Dim(), mul(c, d_v, *q_heads)});
+  Dim hidden = mul(c, d_v, *q_heads);
+  if (v != nullptr && *q_heads % *kv_heads == 0) hidden = mul(c, v->dim(2), *q_heads / *kv_heads);
+  if (dtype != DType::kUndefined) c.set(0, dtype, DimVec{batch, q ? q->dim(1) : Dim(), hidden});
   const DType state = dtype_of(c, 3) != DType::kUndefined ? dtype_of(c, 3) : c.has_input(3) ? DType::kUndefined : dtype;
   if (state == DType::kUndefined) return;
   DimVec dims{batch, Dim::of(*kv_heads), d_k, d_v};

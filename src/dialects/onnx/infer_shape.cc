@@ -442,11 +442,13 @@ void split(InferContext& c) {
         sizes.assign(n, c.dims().fresh_unknown());  // equal parts
       }
     } else if (!whole.is_unknown()) {
+      // The parts are of one size; where that is too much for the axis, the last ones are smaller.
       const Dim part = ceildiv(c, whole, pieces);
       sizes.assign(n, part);
-      sizes[n - 1] = sub(c, whole, mul(c, part, pieces - 1));
-      if (sizes[n - 1].is_int() && sizes[n - 1].value() < 0) {
-        c.fail(fmt::format("an axis of {} does not split into {} parts", whole.value(), pieces));
+      for (int64_t i = n == 2 ? 1 : pieces > 2 && whole.is_int() ? 0 : pieces - 1; i < pieces; ++i) {
+        Dim& size = sizes[static_cast<size_t>(i)];
+        size = sub(c, whole, mul(c, part, i));
+        if (size.is_int()) size = Dim::of(std::clamp<int64_t>(size.value(), 0, part.value()));
       }
     } else if (n == 1) {
       sizes[0] = whole;

@@ -22,7 +22,7 @@ void dft(InferContext& c) {
     axis = -2;
   }
   DimVec dims = dims_of(x);
-  const bool back_to_real = c.op().since_version >= 20 && onesided && inverse;
+  const bool back_to_real = onesided && inverse;
   dims.back() = Dim::of(back_to_real ? 1 : 2);
   if (!axis) {
     // Any axis may have changed its length.
