@@ -10,12 +10,8 @@ namespace {
 
 using KeyWords = LoweringContext::KeyWords;
 
-bool partitionable(const Lowering& at) {
-  for (const auto& [key, value] : at.context().jax().metadata) {
-    if (key == "jax_threefry_partitionable") return value == "1";
-  }
-  return true;
-}
+// The importer records the setting in force where each equation was traced.
+bool partitionable(const Lowering& at) { return at.bool_param("threefry_partitionable", true); }
 
 Dim size_of(Lowering& at, std::span<const Dim> dims) { return at.b.dims().product(dims); }
 
