@@ -5,10 +5,13 @@
 #include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/unordered_set.h>
 #include <nanobind/stl/vector.h>
+#include <sys/stat.h>
 
+#include "driver/convert.h"
 #include "errors.h"
 #include "jax_values.h"
 #include "jaxpr_import.h"
+#include "sardonyx/io.h"
 
 namespace sardonyx::python {
 namespace {
@@ -24,6 +27,76 @@ struct Program {
   ImportedJaxpr imported;
   Model& model() const { return *imported.model; }
 };
+
+// Equations in text, one per line: primitive, types, parameters, source line.
+std::string record(const Model& m) {
+  std::string out;
+  std::vector<const Graph*> todo{&m.graph()};
+  auto types = [&](std::string& to, auto&& values) {
+    std::string_view comma;
+    for (const Value* v : values) {
+      fmt::format_to(std::back_inserter(to), "{}{}", comma, m.types().to_string(v->type()));
+      comma = ", ";
+    }
+  };
+  while (!todo.empty()) {
+    const Graph* g = todo.back();
+    todo.pop_back();
+    for (const Node& n : g->nodes()) {
+      std::vector<const Value*> in, results;
+      for (const Use& u : n.operands()) in.push_back(u.value);
+      for (const Value& v : n.results()) results.push_back(&v);
+      fmt::format_to(std::back_inserter(out), "{} ", n.op().name);
+      types(out, in);
+      out += " -> ";
+      types(out, results);
+      for (const NamedAttr& a : n.attrs().items()) {
+        fmt::format_to(std::back_inserter(out), " {}={}", a.name, to_string(a.value, m.types()));
+      }
+      const Provenance& p = m.provenance(n.provenance());
+      if (!p.sources.empty()) {
+        fmt::format_to(std::back_inserter(out), "  # {}:{} ({})", p.sources[0].file, p.sources[0].line, p.sources[0].function);
+      }
+      out += '\n';
+      for (const Body& b : n.bodies()) todo.push_back(b.graph);
+    }
+  }
+  return out;
+}
+
+// What a conversion made, until it is written.
+struct Converted {
+  std::shared_ptr<Model> model;
+  ConvertReport report;
+  WriteOptions write;
+};
+
+WriteOptions::Provenance write_provenance(SourceDetail detail) {
+  switch (detail) {
+    case SourceDetail::kOff: return WriteOptions::Provenance::kOff;
+    case SourceDetail::kLine: return WriteOptions::Provenance::kLine;
+    case SourceDetail::kFull: return WriteOptions::Provenance::kFull;
+  }
+  return WriteOptions::Provenance::kLine;
+}
+
+struct FileId {
+  uint64_t inode = 0, size = 0;
+};
+FileId file_id(const std::string& path) {
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0) return {};
+  return {static_cast<uint64_t>(s.st_ino), static_cast<uint64_t>(s.st_size)};
+}
+
+LowerOptions::Provenance lower_provenance(SourceDetail detail) {
+  switch (detail) {
+    case SourceDetail::kOff: return LowerOptions::Provenance::kOff;
+    case SourceDetail::kLine: return LowerOptions::Provenance::kLine;
+    case SourceDetail::kFull: return LowerOptions::Provenance::kFull;
+  }
+  return LowerOptions::Provenance::kLine;
+}
 
 // "x: f32[B,3]" for each input or result of the main graph.
 std::vector<std::string> ports(const Model& m, std::span<const Port> ports) {
@@ -57,6 +130,8 @@ void bind_program(nb::module_& m) {
           "op_counts", [](const Program& p) { return op_counts(p.model()); }, "Equations by primitive.")
       .def("inputs", [](const Program& p) { return ports(p.model(), p.model().graph().inputs()); })
       .def("outputs", [](const Program& p) { return ports(p.model(), p.model().graph().outputs()); })
+      .def(
+          "record", [](const Program& p) { return record(p.model()); }, "Its equations in text, one per line.")
       .def("constants", [](const Program& p) {
         // (type, address of the bytes) of the main graph's constants: who owns weights can be seen.
         nb::list out;
@@ -66,6 +141,57 @@ void bind_program(nb::module_& m) {
         }
         return out;
       });
+  nb::class_<Converted>(m, "Converted", "An ONNX model that was made and not yet written.")
+      .def_prop_ro("lower_seconds", [](const Converted& c) { return c.report.lower_seconds; })
+      .def_prop_ro("optimize_seconds", [](const Converted& c) { return c.report.optimize_seconds; })
+      .def("num_nodes", [](const Converted& c) { return c.model->num_nodes(); })
+      .def("op_counts", [](const Converted& c) { return op_counts(*c.model); })
+      .def(
+          "serialize",
+          [](const Converted& c) {
+            std::string bytes;
+            {
+              nb::gil_scoped_release others_may_run;
+              try {
+                bytes = serialize_onnx(*c.model, c.write);
+              } catch (const Error& e) {
+                if (e.code() != ErrorCode::kLimit) throw;
+                throw e.with_note("help: use return_mode=\"file\"");
+              }
+            }
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "The bytes of an .onnx file.")
+      .def(
+          "save",
+          [](const Converted& c, const std::string& path, bool one_file) {
+            WriteOptions options = c.write;
+            if (one_file) options.external = WriteOptions::External::kNever;
+            nb::gil_scoped_release others_may_run;
+            const FileId old_data = file_id(path + ".data");
+            write_onnx(*c.model, path, options);
+            const FileId model = file_id(path), data = file_id(path + ".data");
+            // A data file from an earlier export of something larger stays, and is not ours.
+            return model.size + (data.inode != old_data.inode ? data.size : 0);
+          },
+          nb::arg("path"), nb::arg("one_file") = false,
+          "Writes an .onnx file, and its data file where one is needed. Returns their size.");
+  m.def(
+      "convert",
+      [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
+         const std::string& provenance) {
+        const SourceDetail detail = source_detail(provenance);
+        ConvertOptions options{.lower = {.opset = opset, .model_name = std::move(name), .provenance = lower_provenance(detail)},
+                               .passes = std::move(passes),
+                               .strict = strict};
+        Converted out;
+        out.write.provenance = write_provenance(detail);
+        nb::gil_scoped_release others_may_run;
+        out.model = convert(program.model(), options, LoweringRegistry::builtin(), &out.report);
+        return out;
+      },
+      nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
+      nb::arg("strict") = false, nb::arg("provenance") = "line", "Lowers and optimizes a program.");
   m.def(
       "import_jaxpr",
       [](nb::handle jaxpr, std::string name, std::vector<std::string> input_names, std::vector<std::string> output_names,

@@ -1,7 +1,35 @@
-"""Sardonyx: a native graph compiler for machine-learning models."""
+"""Sardonyx: a native graph compiler for machine-learning models.
+
+`to_onnx(fn, inputs)` exports a JAX function as ONNX. Everything else is imported when it is first used.
+"""
 
 from sardonyx._error import Error
 from sardonyx._sardonyx import version as _version
 
-__all__ = ["Error"]
+__all__ = ["Error", "allclose", "lowering", "report", "to_onnx"]
 __version__ = _version()
+
+_LAZY = {
+    "to_onnx": ("sardonyx._convert", "to_onnx"),
+    "allclose": ("sardonyx._check", "allclose"),
+    "lowering": ("sardonyx.plugins", "lowering"),
+    "plugins": ("sardonyx.plugins", None),
+    "report": ("sardonyx.report", None),
+}
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'sardonyx' has no attribute '{name}'")
+    import importlib
+
+    module, attribute = _LAZY[name]
+    value = importlib.import_module(module)
+    if attribute is not None:
+        value = getattr(value, attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

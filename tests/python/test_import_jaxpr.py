@@ -133,10 +133,10 @@ def test_time_is_linear_in_equations():
     def seconds(closed):
         best = 1e9
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             import_jaxpr(closed)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     seconds(small)
-    assert seconds(large) < 25 * seconds(small) + 0.05
+    assert seconds(large) < 40 * seconds(small)  # ten times is linear, a hundred quadratic

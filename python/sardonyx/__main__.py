@@ -1,0 +1,127 @@
+"""`python -m sardonyx export module:function --input f32[B,224,224,3] -o model.onnx`."""
+
+import argparse
+import importlib
+import json
+import os
+import sys
+
+from sardonyx._error import Error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sardonyx", description="Export JAX functions as ONNX.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    export = commands.add_parser("export", help="export a function, given as module:function")
+    export.add_argument(
+        "function", help="module:function, module:object.method, or module:make() to call a factory first"
+    )
+    export.add_argument(
+        "-i",
+        "--input",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help='one per argument, in order: "f32[B,224,224,3]", "x=i32[B,T]", "[B,3]"',
+    )
+    export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file to write")
+    export.add_argument("--opset", type=int, default=23)
+    export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
+    export.add_argument("--double", action="store_true", help="64-bit types")
+    export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
+    export.add_argument("--check", action="store_true", help="compare with JAX in onnxruntime")
+    export.add_argument("--strict", action="store_true", help="a failing pass is an error")
+    export.add_argument("--provenance", choices=("off", "line", "full"), default="line")
+    export.add_argument("--input-names", default=None, metavar="A,B", help='names, or "positional"')
+    export.add_argument("--output-names", default=None, metavar="A,B", help='names, or "positional"')
+    export.add_argument("--inputs-as-nchw", default="", metavar="0,1")
+    export.add_argument("--outputs-as-nchw", default="", metavar="0,1")
+    export.add_argument("--web", action="store_true", help="one file, for the browser")
+    export.add_argument("--json", action="store_true", help="print the report as JSON")
+    return parser
+
+
+def find_function(text: str):
+    """The object that "module:name.name" or "module:name()" means."""
+    module_name, colon, path = text.partition(":")
+    if not colon or not module_name or not path:
+        raise Error(f"'{text}' names no function", notes=['expected module:function, as in "models.resnet:forward"'])
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        value = importlib.import_module(module_name)
+    except ModuleNotFoundError as e:
+        if e.name and not module_name.startswith(e.name):
+            raise
+        raise Error(
+            f"there is no module '{module_name}'", notes=[f"looked below {os.getcwd()} and in Python's path"]
+        ) from None
+    make = path.endswith("()")
+    for part in path.removesuffix("()").split("."):
+        if not hasattr(value, part):
+            raise Error(f"'{module_name}' has no '{part}'") from None
+        value = getattr(value, part)
+    return value() if make else value
+
+
+def _names(text):
+    return text if text in (None, "positional") else text.split(",")
+
+
+def _positions(text):
+    return [int(p) for p in text.split(",") if p]
+
+
+def _export(options) -> int:
+    import sardonyx
+
+    fn = find_function(options.function)
+    name = options.name or options.function.partition(":")[2].removesuffix("()").split(".")[-1]
+    sardonyx.to_onnx(
+        fn,
+        options.input,
+        model_name=name,
+        opset=options.opset,
+        enable_double_precision=options.double,
+        return_mode="file",
+        output_path=options.output,
+        inputs_as_nchw=_positions(options.inputs_as_nchw),
+        outputs_as_nchw=_positions(options.outputs_as_nchw),
+        input_names=_names(options.input_names),
+        output_names=_names(options.output_names),
+        export_mode="web" if options.web else "standard",
+        passes=options.passes.split(",") if "," in options.passes else options.passes,
+        check=options.check,
+        strict=options.strict,
+        provenance=options.provenance,
+    )
+    report = sardonyx.report.last()
+    if options.json:
+        print(
+            json.dumps(
+                {
+                    "model": report.model_name,
+                    "path": report.path,
+                    "nodes": report.nodes,
+                    "bytes": report.bytes,
+                    "ops": report.ops,
+                    "seconds": report.stages,
+                }
+            )
+        )
+    else:
+        print(report.table)
+    return 0
+
+
+def main(arguments=None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        return _export(options)
+    except Error as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Comparing an exported model with JAX."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx._error import Error
+
+_TO_NCHW, _TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def allclose(
+    fn: Callable[..., Any],
+    model: Any,
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    *,
+    enable_double_precision: bool = False,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+) -> tuple[bool, str]:
+    """Whether `fn` in JAX and `model` in onnxruntime agree: (answer, what differs).
+
+    Args:
+        fn: What was exported.
+        model: A path, an `onnx.ModelProto`, bytes, or a `sardonyx.ir.Model`.
+        inputs: One entry per argument of `fn`, as for `to_onnx`. Shapes are filled with random numbers from a fixed
+            seed, with 2 for a name; arrays are used as they are.
+        input_params: The values of keyword arguments.
+        rtol, atol: As in `numpy.allclose`, for floats. Integers and booleans must be equal.
+        enable_double_precision, inputs_as_nchw, outputs_as_nchw: As given to `to_onnx`.
+    """
+    import jax
+
+    from sardonyx import _inputs, _trace
+    from sardonyx._run import Session
+
+    session = Session(model)
+    params = dict(input_params or {})
+    with _trace.x64(enable_double_precision):
+        spec = _inputs.normalize(fn, inputs, params, enable_double_precision, lambda text: None)
+        args = _values(inputs, spec, {}, enable_double_precision)
+        leaves = jax.tree_util.tree_leaves(args)
+        try:
+            with jax.default_matmul_precision("float32"):
+                expected = jax.device_get(jax.tree_util.tree_leaves(fn(*args, **params)))
+        except Exception as e:
+            return False, f"JAX cannot evaluate the function: {_trace.failure(fn, spec, e)}"
+        feeds = _feeds(session, leaves, params, inputs_as_nchw)
+    return _compare(expected, session.run(feeds), [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
+
+
+def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double) -> None:
+    """For `to_onnx(check=True)`: at two sizes of every symbol; raises an Error that says what differs."""
+    import jax
+
+    from sardonyx import _trace
+    from sardonyx._run import Session
+
+    session = Session(model.serialize())
+    symbols = sorted({v for shape in spec.shapes for d in shape for v in _symbols(d)})
+    rounds = [{s: n for n, s in enumerate(symbols, start)} for start in (2, 5)] if symbols else [{}]
+    for sizes in rounds:
+        with _trace.x64(double):
+            args = _values(spec.args, spec, sizes, double)
+            params = {**spec.baked, **{k: spec.values[k] for k in spec.kwargs}}
+            leaves = jax.tree_util.tree_leaves(args)
+            with jax.default_matmul_precision("float32"):
+                expected = jax.device_get(jax.tree_util.tree_leaves(fn(*args, **params)))
+            feeds = _feeds(session, leaves, params, inputs_as_nchw)
+        rtol, atol = (1e-9, 1e-9) if double else (1e-3, 1e-5)
+        same, text = _compare(
+            expected, session.run(feeds), [o.name for o in session.outputs], rtol, atol, outputs_as_nchw
+        )
+        if not same:
+            where = " at " + ", ".join(f"{k}={v}" for k, v in sizes.items()) if sizes else ""
+            raise Error(f"the exported model differs from JAX{where}: {text}", "internal")
+
+
+def _symbols(d) -> list[str]:
+    return sorted(d._get_vars()) if hasattr(d, "_get_vars") else []
+
+
+def _values(inputs, spec, sizes, double):
+    """Concrete arrays: given ones as JAX sees them, the others drawn from a fixed seed."""
+    import jax
+
+    from sardonyx import _inputs
+
+    rng = np.random.default_rng(0)
+
+    def draw(given, abstract):
+        if hasattr(given, "__array__") and not isinstance(given, jax.ShapeDtypeStruct):
+            return jax.numpy.asarray(given)
+        if isinstance(given, (bool, int, float, complex)):
+            return jax.numpy.asarray(given)
+        shape = tuple(_size(d, sizes) for d in abstract.shape)
+        if jax.dtypes.issubdtype(abstract.dtype, jax.dtypes.prng_key):
+            return jax.random.split(jax.random.key(0), shape) if shape else jax.random.key(0)
+        dtype = np.dtype(abstract.dtype)
+        if dtype.kind == "b":
+            return jax.numpy.asarray(rng.integers(0, 2, shape).astype(bool))
+        if dtype.kind in "iu":
+            return jax.numpy.asarray(rng.integers(0, 2, shape).astype(dtype))  # small: they may be indices
+        x = rng.random(shape)
+        if dtype.kind == "c":
+            x = x + 1j * rng.random(shape)
+        return jax.numpy.asarray(np.asarray(x).astype(dtype))
+
+    given = list(inputs)
+    out = []
+    for item, abstract in zip(given, spec.args, strict=True):
+        flat, tree = jax.tree_util.tree_flatten(abstract)
+        flat_given = jax.tree_util.tree_leaves(item, is_leaf=_inputs._is_spec)
+        flat_given = [g for g in flat_given if g is not None]
+        out.append(jax.tree_util.tree_unflatten(tree, [draw(g, a) for g, a in zip(flat_given, flat, strict=True)]))
+    return tuple(out)
+
+
+def _size(d, sizes) -> int:
+    if isinstance(d, (int, np.integer)):
+        return int(d)
+    values = {name: sizes.get(name, 2) for name in _symbols(d)}
+    return int(d._evaluate(values))
+
+
+def _feeds(session, leaves, params, nchw) -> dict[str, np.ndarray]:
+    import jax
+
+    positional = iter(enumerate(leaves))
+    feeds = {}
+    for meta in session.inputs:
+        if meta.name in params:
+            value, index = params[meta.name], None
+        else:
+            try:
+                index, value = next(positional)
+            except StopIteration:
+                raise Error(f"the model has the input '{meta.name}' and no value for it was given") from None
+        if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
+        x = np.asarray(value)
+        if x.dtype.kind == "c":
+            x = np.stack([x.real, x.imag], axis=-1)
+        if index is not None and index in (nchw or ()):
+            x = np.transpose(x, _TO_NCHW)
+        from sardonyx._run import numpy_type
+
+        want = numpy_type(meta)
+        feeds[meta.name] = x.astype(want) if want is not None and x.dtype != want else np.ascontiguousarray(x)
+    if next(positional, None) is not None:
+        raise Error(f"more inputs were given than the model's {len(session.inputs)}")
+    return feeds
+
+
+def _compare(expected, found, names, rtol, atol, nchw) -> tuple[bool, str]:
+    import jax
+
+    if len(expected) != len(found):
+        return False, f"{len(found)} results, JAX has {len(expected)}"
+    worst = 0.0
+    for i, (want, got, name) in enumerate(zip(expected, found, names, strict=True)):
+        if hasattr(want, "dtype") and jax.dtypes.issubdtype(want.dtype, jax.dtypes.prng_key):
+            want = jax.random.key_data(want)
+        want, got = np.asarray(want), np.asarray(got)
+        if i in (nchw or ()):
+            got = np.transpose(got, _TO_NHWC)
+        if want.dtype.kind == "c" and got.shape == (*want.shape, 2):
+            got = (got[..., 0] + 1j * got[..., 1]).astype(want.dtype)
+        if want.shape != got.shape:
+            return False, f"result {i} ('{name}') has shape {got.shape}, JAX has {want.shape}"
+        if want.dtype != got.dtype:
+            return False, f"result {i} ('{name}') is {got.dtype}, JAX has {want.dtype}"
+        if jax.numpy.issubdtype(want.dtype, np.inexact):
+            wide = np.complex128 if want.dtype.kind == "c" else np.float64
+            a, b = got.astype(wide), want.astype(wide)
+            if not np.allclose(b, a, rtol=rtol, atol=atol, equal_nan=True):
+                with np.errstate(invalid="ignore"):
+                    off = np.nanmax(np.abs(a - b)) if a.size else 0.0
+                return False, f"result {i} ('{name}') differs by up to {off:.6g} (rtol={rtol:g}, atol={atol:g})"
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(a - b)
+            if a.size and np.isfinite(difference).any():
+                worst = max(worst, float(np.nanmax(difference[np.isfinite(difference)])))
+        elif not np.array_equal(want, got):
+            return False, f"result {i} ('{name}') differs in {int((want != got).sum())} of {want.size} elements"
+    return True, f"all {len(found)} results agree; the largest difference is {worst:.3g}"

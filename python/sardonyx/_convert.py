@@ -1,0 +1,265 @@
+"""`sardonyx.to_onnx`: a thin front. Equations are read, lowered and written by native code."""
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from sardonyx import _sardonyx as native
+from sardonyx import report as reports
+from sardonyx._error import Error
+
+# Opsets that the lowerings are written for.
+_OLDEST_OPSET, _NEWEST_OPSET = 21, 25
+
+
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    opset: int = 23,
+    *,
+    enable_double_precision: bool = False,
+    record_primitive_calls_file: str | os.PathLike | None = None,
+    return_mode: Literal["proto", "ir", "file"] = "proto",
+    output_path: str | os.PathLike | None = None,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+    input_names: Sequence[str] | Literal["positional"] | None = None,
+    output_names: Sequence[str] | Literal["positional"] | None = None,
+    export_mode: Literal["standard", "web"] = "standard",
+    normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
+    target: str | None = None,
+    check: bool = False,
+    passes: str | Sequence[str] = "onnx",
+    strict: bool = False,
+    provenance: Literal["off", "line", "full"] = "line",
+):
+    """Export a JAX function as ONNX.
+
+    Args:
+        fn: Anything that `jax.make_jaxpr` traces: a function, a Flax NNX or Equinox module, a bound method.
+        inputs: One entry per argument: a shape such as `("B", 224, "2*T+1")` (float32, or float64 with
+            `enable_double_precision`), a text such as `"i32[B,T]"`, a `jax.ShapeDtypeStruct`, an array, or a pytree of
+            these. Names in shapes stay dynamic; `"B >= 2"` also states what holds.
+        input_params: Keyword arguments of `fn` that become inputs of the model under their own names. Texts and other
+            values that are no numbers, and flags that the function's own Python branches on, are baked in.
+        model_name: The name of the graph.
+        opset: Version of the ONNX operators.
+        enable_double_precision: Trace with 64-bit types. Otherwise float64 arrays become float32, with a warning.
+        record_primitive_calls_file: Where to write the program's equations by primitive, as text.
+        return_mode: "proto" returns an `onnx.ModelProto`, "ir" a `sardonyx.ir.Model`, "file" writes `output_path` and
+            returns it.
+        output_path: Needed by "file". Weights go beside it when the model exceeds 2 GiB.
+        inputs_as_nchw: Positions of inputs that the model takes as NCHW where `fn` takes NHWC.
+        outputs_as_nchw: Positions of results that the model returns as NCHW where `fn` returns NHWC.
+        input_names: Names instead of those of the signature; "positional" gives in_0, in_1, ...
+        output_names: Names instead of the paths in the result; "positional" gives out_0, out_1, ...
+        export_mode: "web" writes one file whatever its size, and refuses what exceeds 2 GiB.
+        normalization_mode: Whether normalizations may be written as ONNX's own operators.
+        target: A runtime that must be able to load the model.
+        check: Compare with JAX in onnxruntime, at two sizes, before returning.
+        passes: "onnx" (the default pipeline), "none", the name of another pipeline or a list of passes.
+        strict: A failing pass raises instead of being skipped and reported.
+        provenance: How much of each node's origin is written: "off", "line" or "full".
+
+    Raises:
+        sardonyx.Error: with what was found, what was expected and what to do. Nothing half-written is left.
+    """
+    if not callable(fn):
+        raise Error(f"fn must be callable, found {type(fn).__name__}")
+    _one_of("return_mode", return_mode, ("proto", "ir", "file"))
+    _one_of("export_mode", export_mode, ("standard", "web"))
+    _one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
+    _one_of("provenance", provenance, ("off", "line", "full"))
+    if not isinstance(opset, int) or not _OLDEST_OPSET <= opset <= _NEWEST_OPSET:
+        raise Error(f"opset {opset} is not supported", notes=[f"expected {_OLDEST_OPSET} to {_NEWEST_OPSET}"])
+    if target is not None:
+        raise Error(
+            f'target "{target}" is not known', "unsupported", ["help: leave it out, and choose opset= yourself"]
+        )
+    path = _output_path(output_path, return_mode)
+    wanted_passes = _passes(passes)
+
+    from sardonyx import _inputs, _trace, plugins
+
+    report = reports.Report(model_name)
+    with _stage(report, "trace"), _trace.x64(enable_double_precision):
+        narrowed = []
+        spec = _inputs.normalize(fn, inputs, input_params, enable_double_precision, narrowed.append)
+        for text in narrowed[:1]:
+            more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
+            warnings.warn(text + more, UserWarning, stacklevel=2)
+        _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
+        with plugins._active() as lowerings:
+            closed, shapes = _trace.trace(fn, spec)
+        names_in = _input_names(spec, input_names)
+        names_out = _output_names(shapes, output_names, names_in)
+        _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
+    with _stage(report, "import"):
+        program = native.import_jaxpr(
+            closed,
+            name=model_name,
+            input_names=names_in,
+            output_names=names_out,
+            nchw_inputs=list(inputs_as_nchw or ()),
+            nchw_outputs=list(outputs_as_nchw or ()),
+            provenance=provenance,
+            keep_equations=set(lowerings),
+        )
+        report.equations = program.num_nodes()
+        if record_primitive_calls_file is not None:
+            _record(program, record_primitive_calls_file)
+    try:
+        model = native.convert(
+            program, name=model_name, opset=opset, passes=wanted_passes, strict=strict, provenance=provenance
+        )
+    except Error as e:
+        raise e from None
+    report.stages["lower"] = model.lower_seconds
+    report.stages["optimize"] = model.optimize_seconds
+    report.nodes = model.num_nodes()
+    report.ops = model.op_counts()
+
+    if check:
+        with _stage(report, "check"):
+            from sardonyx import _check
+
+            _check.check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, enable_double_precision)
+    with _stage(report, "write"):
+        if return_mode == "file":
+            report.bytes = model.save(path, one_file=export_mode == "web")
+            report.path, result = path, path
+        elif return_mode == "ir":
+            result = model.to_ir()
+        else:
+            result = _to_proto(model, report)
+    reports._set_last(report)
+    return result
+
+
+@contextmanager
+def _stage(report, name):
+    start = time.perf_counter()
+    yield
+    report.stages[name] = time.perf_counter() - start
+
+
+def _to_proto(model, report):
+    onnx = require("onnx", "onnx")
+    data = model.serialize()
+    report.bytes = len(data)
+    return onnx.ModelProto.FromString(data)
+
+
+def require(module: str, extra: str):
+    """The module, imported now; an Error that says what to install when it is missing."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise Error(f"{module} is not installed", notes=[f'help: pip install "sardonyx[{extra}]"']) from None
+
+
+def _one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise Error(f"{name}={value!r} is not known", notes=["expected " + ", ".join(f'"{a}"' for a in allowed)])
+
+
+def _output_path(output_path, return_mode) -> str | None:
+    if return_mode != "file":
+        return None
+    if output_path is None:
+        raise Error('return_mode="file" needs output_path')
+    path = os.fspath(output_path)
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise Error(f"cannot write {path}: it is a folder", "io")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as e:
+        raise Error(f"cannot write {path}: {e.strerror or e}", "io") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Error(f"cannot write {path}: no permission to write in {folder}", "io")
+    return path
+
+
+def _passes(passes) -> list[str]:
+    if passes is None or passes == "none":
+        return []
+    if isinstance(passes, str):
+        return [passes]
+    if not isinstance(passes, Sequence) or not all(isinstance(p, str) for p in passes):
+        raise Error('passes must be a name such as "onnx" or "none", or a list of names')
+    return list(passes)
+
+
+def _check_positions(option: str, positions, count: int) -> None:
+    for p in positions or ():
+        if not isinstance(p, int) or not 0 <= p < count:
+            raise Error(f"{option}: there is no position {p!r} among {count}")
+
+
+def _given_names(option: str, names) -> list[str]:
+    if isinstance(names, (str, bytes)):
+        raise Error(f'{option} must be a list of names or "positional", found {names!r}')
+    names = list(names)
+    for i, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise Error(f"{option}[{i}] must be a text that is not empty, found {name!r}")
+        if name in names[:i]:
+            raise Error(f"{option} has '{name}' twice")
+    return names
+
+
+def _input_names(spec, names) -> list[str]:
+    params = spec.names[spec.positional :]
+    if names is None:
+        out = list(spec.names)
+    elif names == "positional":
+        out = [f"in_{i}" for i in range(spec.positional)] + params
+    else:
+        given = _given_names("input_names", names)
+        if len(given) != spec.positional:
+            raise Error(
+                f"input_names has {len(given)} names for {spec.positional} inputs",
+                notes=["the inputs are " + ", ".join(spec.names[: spec.positional])],
+            )
+        out = given + params
+    for i, name in enumerate(out):
+        if name in out[:i]:
+            raise Error(f"two inputs have the name '{name}'", notes=["help: choose names with input_names="])
+    return out
+
+
+def _output_names(shapes, names, taken) -> list[str]:
+    from sardonyx import _inputs
+
+    automatic = _inputs.output_names(shapes, taken)
+    if names is None:
+        return automatic
+    if names == "positional":
+        out = [f"out_{i}" for i in range(len(automatic))]
+    else:
+        out = _given_names("output_names", names)
+        if len(out) != len(automatic):
+            raise Error(
+                f"output_names has {len(out)} names for {len(automatic)} results",
+                notes=["the results are " + ", ".join(automatic)],
+            )
+    for name in out:
+        if name in taken:
+            raise Error(f"'{name}' names both an input and a result")
+    return out
+
+
+def _record(program, path) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(program.record())
+    except OSError as e:
+        raise Error(f"cannot write {os.fspath(path)}: {e.strerror or e}", "io") from None

@@ -1,0 +1,284 @@
+"""What a person writes as `inputs`, as abstract values for tracing and as names."""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sardonyx._error import Error
+
+_DTYPE_WORDS = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "int4", "i2": "int2",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "u4": "uint4", "u2": "uint2",
+    "bool": "bool", "c64": "complex64", "c128": "complex128",
+    "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
+}  # fmt: skip
+_TEXT_SPEC = re.compile(r"\s*(?:(?P<name>[A-Za-z_][\w.]*)\s*[=:]\s*)?(?P<dtype>[a-z]\w*)?\s*\[(?P<dims>[^\]]*)\]\s*")
+_CONSTRAINT = re.compile(r"(.+?)\s*(>=|<=|==)\s*(.+)")
+
+
+@dataclass
+class Inputs:
+    """Traceable arguments and where each of their leaves came from."""
+
+    args: tuple  # pytrees of ShapeDtypeStruct
+    kwargs: dict[str, Any]  # from input_params: ShapeDtypeStructs
+    baked: dict[str, Any]  # input_params that stay Python values
+    names: list[str] = field(default_factory=list)  # of all leaves, in the order of the jaxpr's invars
+    positional: int = 0  # how many leaves belong to `args`
+    shapes: list[tuple] = field(default_factory=list)  # of each leaf
+    values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
+
+    def bake(self, keys) -> None:
+        """Makes Python values of these keyword arguments: they are no inputs of the model any more."""
+        for key in keys:
+            del self.kwargs[key]
+            self.baked[key] = self.values[key]
+            i = self.positional + self.names[self.positional :].index(key)
+            del self.names[i], self.shapes[i]
+
+
+def parse_text(text: str) -> tuple[str | None, tuple, str | None]:
+    """`"x=f32[B,3]"` as (name, shape, dtype); name and dtype may be None."""
+    match = _TEXT_SPEC.fullmatch(text)
+    if not match:
+        raise Error(
+            f'input "{text}" is not understood', notes=['expected a dtype and a shape, as in "f32[B,224,224,3]"']
+        )
+    word = match["dtype"]
+    dtype = None
+    if word is not None:
+        dtype = _DTYPE_WORDS.get(word, word)
+        if dtype not in _DTYPE_WORDS.values():
+            raise Error(
+                f"dtype '{word}' of input \"{text}\" is not known", notes=[f"known dtypes: {', '.join(_DTYPE_WORDS)}"]
+            )
+    dims = []
+    for part in _split_dims(match["dims"]):
+        dims.append(int(part) if re.fullmatch(r"\d+", part) else part)
+    return match["name"], tuple(dims), dtype
+
+
+def _split_dims(text: str) -> list[str]:
+    """Splits at commas outside parentheses: `max(B, 2), 3` has two parts."""
+    parts, depth, last = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "(") - (c in ")")
+        if c == "," and depth == 0:
+            parts.append(text[last:i])
+            last = i + 1
+    parts.append(text[last:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _is_dim(d: Any) -> bool:
+    return isinstance(d, (int, np.integer, str)) and not isinstance(d, bool) or type(d).__name__ == "_DimExpr"
+
+
+def is_shape(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) and not hasattr(x, "_fields") and all(map(_is_dim, x))
+
+
+def _is_spec(x: Any) -> bool:
+    return x is None or isinstance(x, str) or is_shape(x) or (hasattr(x, "shape") and hasattr(x, "dtype"))
+
+
+class _Symbols:
+    """Turns dims in words into JAX's symbolic dimensions, all in one scope."""
+
+    def __init__(self):
+        self.scope = None
+        self.constraints: list[str] = []
+        self.names: list[str] = []
+
+    def note(self, dims: Sequence) -> None:
+        for d in dims:
+            if isinstance(d, str):
+                if m := _CONSTRAINT.fullmatch(d):
+                    self.constraints.append(d)
+                    d = m[1]
+                self.names.append(d)
+            elif type(d).__name__ == "_DimExpr":
+                if self.scope is not None and d.scope is not self.scope:
+                    raise Error(
+                        "inputs use symbolic dimensions of different scopes",
+                        notes=["help: make them in one call of jax.export.symbolic_shape, or give names as strings"],
+                    )
+                self.scope = d.scope
+
+    def shape(self, dims: Sequence, what: str) -> tuple:
+        from jax import export
+
+        if self.scope is None and any(isinstance(d, str) for d in dims):
+            self.scope = export.SymbolicScope(self.constraints)
+        made = []
+        for d in dims:
+            if isinstance(d, str):
+                text = m[1] if (m := _CONSTRAINT.fullmatch(d)) else d
+                try:
+                    (d,) = export.symbolic_shape(text, scope=self.scope)
+                except Exception as e:
+                    raise Error(
+                        f"{what}: dimension '{d}' is not understood: {_first_line(e)}",
+                        notes=['expected a name or an expression of names, as in "B" or "2*T+1"'],
+                    ) from None
+            elif isinstance(d, (int, np.integer)):
+                d = int(d)
+                if d < 0:
+                    raise Error(
+                        f"{what}: dimension {d} is negative", notes=['help: give a dynamic dimension a name, as in "B"']
+                    )
+            made.append(d)
+        return tuple(made)
+
+
+def _first_line(e: BaseException) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0]
+
+
+def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
+    """Abstract values for every argument. `warn` is called with a text when float64 arrays are narrowed."""
+    import jax
+
+    if isinstance(inputs, (str, Mapping)) or not isinstance(inputs, Sequence):
+        raise Error(
+            f"inputs must be a list with one entry per argument, found {type(inputs).__name__}",
+            notes=['help: write inputs=[("B", 224, 224, 3)], one shape, array or pytree per argument'],
+        )
+    default_float = np.float64 if double else np.float32
+    symbols = _Symbols()
+    items = list(inputs)
+    text_names: dict[int, str] = {}
+
+    def leaves(item):
+        return jax.tree_util.tree_leaves(item, is_leaf=_is_spec)
+
+    def read_text(x):
+        return parse_text(x) if isinstance(x, str) else None
+
+    for i, item in enumerate(items):
+        if isinstance(item, str) and (name := parse_text(item)[0]):
+            text_names[i] = name
+        for x in leaves(item):
+            if isinstance(x, str):
+                symbols.note(parse_text(x)[1])
+            elif is_shape(x):
+                symbols.note(x)
+            elif hasattr(x, "shape"):
+                symbols.note(x.shape)
+
+    def abstract(x, what):
+        if isinstance(x, str):
+            _, dims, dtype = read_text(x)
+            dtype = jax.numpy.dtype(dtype) if dtype else default_float
+        elif is_shape(x):
+            dims, dtype = x, default_float
+        elif hasattr(x, "shape") and hasattr(x, "dtype"):
+            dims, dtype = x.shape, x.dtype
+        elif isinstance(x, (bool, int, float, complex)):
+            dims, dtype = (), jax.dtypes.canonicalize_dtype(np.asarray(x).dtype)
+        else:
+            raise Error(
+                f"{what} is a {type(x).__name__}",
+                notes=['expected a shape such as ("B", 3), a jax.ShapeDtypeStruct, an array, or a pytree of these'],
+            )
+        if not jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+            dtype = np.dtype(dtype)
+            if not double and dtype in (np.dtype(np.float64), np.dtype(np.complex128)):
+                warn(
+                    f"{what} is {dtype}; it becomes {'complex64' if dtype.kind == 'c' else 'float32'} "
+                    "(enable_double_precision=True keeps it)"
+                )
+            dtype = jax.dtypes.canonicalize_dtype(dtype)
+            if dtype.kind not in "biufcV":
+                raise Error(f"{what} has dtype {dtype}, which is none of JAX's")
+        return jax.ShapeDtypeStruct(symbols.shape(dims, what), dtype)
+
+    args = tuple(
+        jax.tree_util.tree_map(lambda x, i=i: None if x is None else abstract(x, f"input {i}"), item, is_leaf=_is_spec)
+        for i, item in enumerate(items)
+    )
+    kwargs, baked = {}, {}
+    for key, value in (input_params or {}).items():
+        if not isinstance(key, str):
+            raise Error(f"input_params must have strings as keys, found {type(key).__name__}")
+        if (
+            isinstance(value, (bool, int, float, np.generic, np.ndarray))
+            or hasattr(value, "shape")
+            and hasattr(value, "dtype")
+        ):
+            kwargs[key] = abstract(value, f"input_params['{key}']")
+        else:
+            baked[key] = value
+
+    out = Inputs(args, kwargs, baked, values=dict(input_params or {}))
+    leaf_names, out.shapes = _names(fn, args, text_names)
+    out.positional = len(leaf_names)
+    # Keyword arguments follow in the order in which jax flattens a dict: by key.
+    for key in sorted(kwargs):
+        leaf_names.append(key)
+        out.shapes.append(tuple(kwargs[key].shape))
+    out.names = leaf_names
+    return out
+
+
+def key_text(key: Any) -> str:
+    """One step of a pytree path."""
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+def path_text(path: Sequence) -> str:
+    return ".".join(key_text(k) for k in path)
+
+
+def _names(fn, args, text_names) -> tuple[list[str], list[tuple]]:
+    """A name per leaf: the argument's name, with the path below it."""
+    import jax
+
+    bases = [text_names.get(i) for i in range(len(args))]
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    position = 0
+    for p in parameters:
+        if position >= len(args) or p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD):
+            break
+        if p.kind is p.VAR_POSITIONAL:
+            for n in range(position, len(args)):
+                bases[n] = bases[n] or f"{p.name}.{n - position}"
+            position = len(args)
+        else:
+            bases[position] = bases[position] or p.name
+            position += 1
+    names, axes = [], []
+    for i, arg in enumerate(args):
+        base = bases[i] or f"in_{i}"
+        for path, leaf in jax.tree_util.tree_flatten_with_path(arg)[0]:
+            names.append(".".join(filter(None, [base, path_text(path)])))
+            axes.append(tuple(leaf.shape))
+    return names, axes
+
+
+def output_names(shapes: Any, taken: Sequence[str]) -> list[str]:
+    """Names of results: "output" for one, else their path in the result; never one of `taken`."""
+    import jax
+
+    leaves = jax.tree_util.tree_flatten_with_path(shapes)[0]
+    named = isinstance(shapes, Mapping) or hasattr(shapes, "_fields") or not isinstance(shapes, (tuple, list))
+    names = []
+    for path, _ in leaves:
+        text = path_text(path)
+        name = (text if named else f"output.{text}") if text else "output"
+        while name in taken or name in names:
+            name = f"output.{name}" if not name.startswith("output.") else name + "_"
+        names.append(name)
+    return names

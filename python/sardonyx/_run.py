@@ -1,0 +1,90 @@
+"""Running a model in onnxruntime, in every dtype that it takes."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from sardonyx._convert import require
+
+# onnxruntime passes these to and from NumPy as plain bytes of the same width.
+_BY_BYTES = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}
+_BY_TYPE = {
+    "tensor(bfloat16)": "bfloat16", "tensor(float8e4m3fn)": "float8_e4m3fn", "tensor(float8e4m3fnuz)": "float8_e4m3fnuz",
+    "tensor(float8e5m2)": "float8_e5m2", "tensor(float8e5m2fnuz)": "float8_e5m2fnuz",
+}  # fmt: skip
+_NUMPY = {
+    "float": np.float32, "double": np.float64, "float16": np.float16, "bool": np.bool_,
+    **{f"{u}int{n}": np.dtype(f"{u}int{n}").type for u in ("", "u") for n in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+class Session:
+    """A model, loaded once. The graph runs as it was written: onnxruntime's own rewriting is off, and one thread works."""
+
+    def __init__(self, model: Any):
+        ort = require("onnxruntime", "onnx")
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.enable_mem_pattern = False
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        if hasattr(model, "SerializeToString"):
+            source = model.SerializeToString()
+        elif isinstance(model, (str, os.PathLike)):
+            source = os.fspath(model)
+        elif isinstance(model, (bytes, bytearray)):
+            source = bytes(model)
+        else:
+            source = _serialize(model)
+        self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        self.inputs = self.session.get_inputs()
+        self.outputs = self.session.get_outputs()
+
+    def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        import onnxruntime as ort
+
+        if not any(i.type in _BY_TYPE for i in (*self.inputs, *self.outputs)):
+            return self.session.run(None, feeds)
+        values = {}
+        for name, x in feeds.items():
+            if (number := _BY_BYTES.get(x.dtype.name)) is not None:
+                raw = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
+                values[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, number)
+            else:
+                values[name] = ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(x))
+        results = self.session.run_with_ort_values(None, values)
+        return [self._array(o, r) for o, r in zip(self.outputs, results, strict=True)]
+
+    @staticmethod
+    def _array(meta, value) -> np.ndarray:
+        import ml_dtypes
+
+        name = _BY_TYPE.get(meta.type)
+        if name is None:
+            return value.numpy()
+        dtype = np.dtype(getattr(ml_dtypes, name))
+        import ctypes
+
+        shape = tuple(value.shape())
+        count = int(np.prod(shape))
+        raw = ctypes.string_at(value.data_ptr(), count * dtype.itemsize) if count else b""
+        return np.frombuffer(raw, dtype).reshape(shape)
+
+
+def _serialize(model: Any) -> bytes:
+    if hasattr(model, "serialize"):
+        return model.serialize()
+    from sardonyx._error import Error
+
+    raise Error(f"a model was expected: a path, an onnx.ModelProto or bytes, found {type(model).__name__}")
+
+
+def numpy_type(meta) -> np.dtype | None:
+    """The dtype of a model's input, or None if NumPy has none."""
+    import ml_dtypes
+
+    if name := _BY_TYPE.get(meta.type):
+        return np.dtype(getattr(ml_dtypes, name))
+    word = meta.type.removeprefix("tensor(").removesuffix(")")
+    return np.dtype(_NUMPY[word]) if word in _NUMPY else None

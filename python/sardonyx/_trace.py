@@ -1,0 +1,144 @@
+"""Tracing with `jax.make_jaxpr`, and what is said when a function does not trace."""
+
+import os
+import re
+import sysconfig
+import warnings
+from contextlib import contextmanager
+
+from sardonyx._error import Error
+
+
+@contextmanager
+def x64(enabled: bool):
+    """jax_enable_x64 for a while, in this thread, whatever it was before."""
+    import jax
+
+    with jax.enable_x64(enabled) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(enabled):
+        yield
+
+
+def callable_name(fn) -> str:
+    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None)
+    return name or type(fn).__name__
+
+
+def _is_inside(path: str) -> bool:
+    import jax
+
+    folders = (os.path.dirname(jax.__file__), os.path.dirname(__file__))
+    return path.startswith(folders) or path.startswith("<")
+
+
+def user_line(e: BaseException) -> str | None:
+    """ "file.py:12 (function)" of the innermost frame of the user's own code, or of any code outside JAX."""
+    stdlib = sysconfig.get_path("stdlib")
+    best, best_rank = None, 0
+    tb = e.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        path = code.co_filename
+        installed = "/site-packages/" in path or "/dist-packages/" in path or path.startswith(stdlib)
+        rank = 0 if _is_inside(path) else 1 if installed else 2
+        if rank and rank >= best_rank:
+            best, best_rank = f"{os.path.basename(path)}:{tb.tb_lineno} ({code.co_qualname})", rank
+        tb = tb.tb_next
+    return best
+
+
+def _short(e: BaseException) -> str:
+    """JAX's message without its page of advice."""
+    text = str(e).strip()
+    text = re.split(
+        r"\n\s*See https?://|\n-{5,}|\nThe problem arose|\nThis (?:BatchTracer|Tracer|DynamicJaxprTracer)", text
+    )[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    text = " ".join(lines[:3])
+    # Where our own wrapper of the function stands helps nobody.
+    text = re.sub(r"\s*The error occurred while tracing the function .*? for \w+\.", ".", text)
+    text = re.sub(r"\s*This concrete value was not available in Python because .*", "", text)
+    text = text.replace("..", ".").strip() or type(e).__name__
+    return text if len(text) <= 400 else text[:397] + "..."
+
+
+_CONCRETE = (
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "TracerArrayConversionError",
+    "ConcretizationTypeError",
+)
+
+
+def _asks_for_values(e: BaseException) -> bool:
+    return any(c.__name__ in _CONCRETE for c in type(e).__mro__)
+
+
+def _advice(e: BaseException) -> str | None:
+    kind = type(e).__name__
+    if kind == "TracerBoolConversionError":
+        return "use jax.lax.cond, jnp.where or jax.lax.while_loop where a branch depends on values"
+    if _asks_for_values(e):
+        return "a shape or a Python number cannot depend on the values of an input"
+    if "InconclusiveDimensionOperation" in kind:
+        return 'state what holds of the dimension, as in "B >= 2", or give it a number'
+    return None
+
+
+def trace(fn, inputs):
+    """(ClosedJaxpr, result shapes). `inputs.kwargs` that Python itself must know are moved to `inputs.baked`."""
+    import jax
+
+    def attempt():
+        bound = dict(inputs.baked)
+
+        def call(*args, **kwargs):
+            return fn(*args, **bound, **kwargs)
+
+        call.__name__ = getattr(fn, "__name__", None) or type(fn).__name__
+        return jax.make_jaxpr(call, return_shape=True)(*inputs.args, **inputs.kwargs)
+
+    try:
+        return attempt()
+    except Error:
+        raise
+    except Exception as e:
+        flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, int, float))]
+        if not (flags and _asks_for_values(e)):
+            raise failure(fn, inputs, e) from None
+    # A flag such as `deterministic` that the function's own Python branches on cannot be an input.
+    values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags)
+    inputs.bake(flags)
+    try:
+        traced = attempt()
+    except Error:
+        raise
+    except Exception as e:
+        raise failure(fn, inputs, e) from None
+    warn_user(f"{callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
+    return traced
+
+
+def failure(fn, inputs, e: BaseException) -> Error:
+    notes = []
+    if line := user_line(e):
+        notes.append(f"at {line}")
+    shown = [f"{n}: {_spec_text(a)}" for n, a in zip(inputs.names, _leaves(inputs), strict=False)]
+    if shown:
+        notes.append("traced with " + ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else ""))
+    if advice := _advice(e):
+        notes.append(f"help: {advice}")
+    return Error(f"{callable_name(fn)} does not trace: {type(e).__name__}: {_short(e)}", "invalid_argument", notes)
+
+
+def _leaves(inputs):
+    import jax
+
+    return jax.tree_util.tree_leaves((inputs.args, inputs.kwargs))
+
+
+def _spec_text(a) -> str:
+    return f"{a.dtype}[{','.join(map(str, a.shape))}]"
+
+
+def warn_user(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)

@@ -1,0 +1,287 @@
+"""Lowerings and plugins written in Python.
+
+`@sardonyx.lowering("primitive")` adds or overrides one lowering:
+
+    @sardonyx.lowering("cube")
+    def lower_cube(ctx, eqn):
+        (x,) = (ctx.get_value_for_var(v) for v in eqn.invars)
+        return ctx.builder.Mul(x, ctx.builder.Mul(x, x))
+
+A `Plugin` may also change what tracing sees: `binding_specs()` names functions that become a primitive of its own while
+Sardonyx traces, and only then, and only in the thread that traces.
+"""
+
+import contextlib
+import contextvars
+import functools
+import importlib
+import inspect
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sardonyx._error import Error
+
+__all__ = [
+    "AssignSpec",
+    "MonkeyPatchSpec",
+    "Plugin",
+    "PrimitiveLeafPlugin",
+    "lowering",
+    "register",
+    "register_primitive",
+    "unregister",
+]
+
+
+@dataclass(frozen=True)
+class AssignSpec:
+    """While tracing, `target.attr` is `value`. `target` is an object or its dotted name."""
+
+    target: Any
+    attr: str
+    value: Any
+    delete_if_missing: bool = True
+
+
+@dataclass(frozen=True)
+class MonkeyPatchSpec:
+    """While tracing, `target.attr` is `make_value(original)`. `target` is an object or its dotted name."""
+
+    target: Any
+    attr: str
+    make_value: Callable[[Any], Any]
+    delete_if_missing: bool = False
+
+
+class Plugin:
+    """One primitive: how calls become it, what it returns, how it is written in ONNX.
+
+    Subclasses set `jaxpr_primitive` (its name in a jaxpr) and define `lower(ctx, eqn)`. For a primitive of their own they define
+    `abstract_eval(*avals, **params)`; `cls._PRIM` is the primitive, made on first use unless the class has one.
+    """
+
+    jaxpr_primitive: ClassVar[str] = ""
+    multiple_results: ClassVar[bool] = False
+    _PRIM: ClassVar[Any] = None
+
+    @classmethod
+    def binding_specs(cls) -> list[AssignSpec | MonkeyPatchSpec]:
+        return []
+
+    def lower(self, ctx, eqn):
+        raise NotImplementedError(f"{type(self).__name__} has no lower(ctx, eqn)")
+
+    @classmethod
+    def primitive(cls):
+        """The JAX primitive, ready to bind."""
+        if cls.__dict__.get("_PRIM") is None:
+            from jax.extend.core import Primitive
+
+            cls._PRIM = Primitive(cls.jaxpr_primitive)
+            cls._PRIM.multiple_results = cls.multiple_results
+        abstract_eval = getattr(cls, "abstract_eval", None)
+        if abstract_eval is not None and not cls.__dict__.get("_ABSTRACT_EVAL_BOUND", False):
+            cls._PRIM.def_abstract_eval(_guarded(cls.__name__, abstract_eval))
+            cls._ABSTRACT_EVAL_BOUND = True
+        return cls._PRIM
+
+
+PrimitiveLeafPlugin = Plugin
+
+_lock = threading.RLock()
+_lowerings: dict[str, Callable] = {}
+_plugins: dict[str, Plugin] = {}
+
+# Whether this thread traces for Sardonyx, and which plugin's abstract_eval runs.
+_tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("sardonyx_tracing", default=False)
+_evaluating: contextvars.ContextVar[str | None] = contextvars.ContextVar("sardonyx_abstract_eval", default=None)
+
+
+def lowering(primitive: str):
+    """Adds a lowering for a primitive, or overrides the built-in one. Results are returned, or bound through `ctx`."""
+    if not isinstance(primitive, str) or not primitive:
+        raise Error(
+            f"lowering() takes the name of a primitive, found {primitive!r}", notes=['write @sardonyx.lowering("name")']
+        )
+
+    def decorate(fn):
+        with _lock:
+            _lowerings[primitive] = fn
+        return fn
+
+    return decorate
+
+
+def register(plugin):
+    """Registers a Plugin class or object. Usable as a class decorator."""
+    instance = plugin() if inspect.isclass(plugin) else plugin
+    if not isinstance(instance, Plugin):
+        raise Error(f"a Plugin was expected, found {type(instance).__name__}")
+    if not instance.jaxpr_primitive:
+        raise Error(f"{type(instance).__name__} has no jaxpr_primitive")
+    with _lock:
+        _plugins[instance.jaxpr_primitive] = instance
+    return plugin
+
+
+def register_primitive(jaxpr_primitive: str, **metadata):
+    """Class decorator: sets `jaxpr_primitive` and `metadata`, and registers."""
+
+    def decorate(cls):
+        cls.jaxpr_primitive = jaxpr_primitive
+        cls.metadata = {"jaxpr_primitive": jaxpr_primitive, **metadata}
+        return register(cls)
+
+    return decorate
+
+
+def unregister(primitive: str) -> None:
+    """Forgets the lowering and the plugin of a primitive, if any: the built-in lowering counts again."""
+    with _lock:
+        _lowerings.pop(primitive, None)
+        _plugins.pop(primitive, None)
+
+
+def _guarded(name, abstract_eval):
+    @functools.wraps(abstract_eval)
+    def evaluate(*args, **params):
+        token = _evaluating.set(name)
+        try:
+            return abstract_eval(*args, **params)
+        finally:
+            _evaluating.reset(token)
+
+    return evaluate
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Patches
+
+
+@dataclass
+class _Installed:
+    target: Any
+    attr: str
+    original: Any  # as it lies in the target: a staticmethod stays one
+    missing: bool
+    users: int = 0
+
+
+_installed: dict[tuple[int, int], _Installed] = {}  # (plugin, index of the spec) -> what to put back
+
+
+def _resolve(target: Any) -> Any:
+    if not isinstance(target, str):
+        return target
+    # The longest prefix that is a module; the rest are attributes.
+    parts = target.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:n]))
+        except ModuleNotFoundError as e:
+            if e.name and not ".".join(parts[:n]).startswith(e.name):
+                raise
+            continue
+        for part in parts[n:]:
+            value = getattr(value, part)
+        return value
+    raise Error(f"there is no '{target}' to patch")
+
+
+def _shim(plugin_name: str, label: str, original: Any, replacement: Any) -> Any:
+    """What stands in the patched place: the replacement for a thread that traces, the original for all others."""
+    if not callable(replacement) or inspect.isclass(replacement):
+        return replacement
+
+    def shim(*args, **kwargs):
+        if not _tracing.get():
+            return original(*args, **kwargs)
+        if (name := _evaluating.get()) is not None:
+            raise Error(
+                f"plugin {name}: abstract_eval calls {label}, which plugin {plugin_name} has patched",
+                notes=["help: compute the shape without it, or call the original that make_value() was given"],
+            )
+        return replacement(*args, **kwargs)
+
+    with contextlib.suppress(AttributeError, TypeError):
+        functools.update_wrapper(shim, original)
+    return shim
+
+
+def _install(plugin: Plugin, index: int, spec) -> None:
+    key = (id(plugin), index)
+    if key not in _installed:
+        target = _resolve(spec.target)
+        current = getattr(target, spec.attr, None)
+        missing = not hasattr(target, spec.attr)
+        held = inspect.getattr_static(target, spec.attr, None)
+        inherited = inspect.isclass(target) and spec.attr not in vars(target)
+        if isinstance(spec, AssignSpec):
+            value = spec.value
+        else:
+            value = spec.make_value(None if missing else current)
+        label = f"{getattr(target, '__name__', target)}.{spec.attr}"
+        setattr(target, spec.attr, _shim(type(plugin).__name__, label, current, value))
+        _installed[key] = _Installed(target, spec.attr, held, missing or inherited)
+    _installed[key].users += 1
+
+
+def _uninstall(plugin: Plugin, index: int) -> None:
+    entry = _installed[(id(plugin), index)]
+    entry.users -= 1
+    if entry.users:
+        return
+    del _installed[(id(plugin), index)]
+    if entry.missing:
+        with contextlib.suppress(AttributeError):
+            delattr(entry.target, entry.attr)
+    else:
+        setattr(entry.target, entry.attr, entry.original)
+
+
+@contextlib.contextmanager
+def _active():
+    """Around tracing: patches in place for this thread. Yields the lowerings by primitive."""
+    with _lock:
+        plugins = list(_plugins.values())
+        table = {p.jaxpr_primitive: p.lower for p in plugins} | _lowerings
+    done: list[tuple[Plugin, int]] = []
+    with contextlib.ExitStack() as stack:
+        stack.callback(_put_back, done)
+        with _lock:
+            for plugin in plugins:
+                if plugin._PRIM is not None or hasattr(plugin, "abstract_eval"):
+                    plugin.primitive()
+                for index, spec in enumerate(plugin.binding_specs()):
+                    _install(plugin, index, spec)
+                    done.append((plugin, index))
+        if done:
+            # JAX remembers traces of jitted functions; what was traced without patches must not be taken for this one.
+            stack.enter_context(_own_trace_cache())
+        token = _tracing.set(True)
+        stack.callback(_tracing.reset, token)
+        yield table
+
+
+def _put_back(done) -> None:
+    with _lock:
+        for plugin, index in reversed(done):
+            _uninstall(plugin, index)
+
+
+@contextlib.contextmanager
+def _own_trace_cache():
+    """Equations traced inside carry a mark that is part of JAX's cache key for traces."""
+    try:
+        from jax.experimental.xla_metadata import set_xla_metadata
+    except ImportError:
+        import jax
+
+        jax.clear_caches()
+        yield
+        jax.clear_caches()
+        return
+    with set_xla_metadata(sardonyx="patched"):
+        yield

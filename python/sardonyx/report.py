@@ -1,0 +1,50 @@
+"""What the last export did: `sardonyx.report.last()`."""
+
+import threading
+from dataclasses import dataclass, field
+
+__all__ = ["Report", "last"]
+
+
+@dataclass
+class Report:
+    """Seconds by stage ("trace", "import", "lower", "optimize", "write"), and what came out."""
+
+    model_name: str
+    stages: dict[str, float] = field(default_factory=dict)
+    equations: int = 0  # of the traced program, nested ones included
+    nodes: int = 0  # of the ONNX graph, nested ones included
+    bytes: int = 0  # of the serialized model with its external data; 0 when nothing was serialized
+    ops: dict[str, int] = field(default_factory=dict)  # nodes by operator
+    path: str | None = None
+
+    @property
+    def table(self) -> str:
+        """A few lines of text."""
+        total = sum(self.stages.values())
+        lines = [f"{self.model_name}: {self.equations} equations became {self.nodes} nodes"]
+        for name, seconds in self.stages.items():
+            share = 100 * seconds / total if total else 0
+            lines.append(f"  {name:<9}{1000 * seconds:10.1f} ms {share:4.0f} %")
+        lines.append(f"  {'total':<9}{1000 * total:10.1f} ms")
+        if self.bytes:
+            lines.append(f"  {self.bytes:,} bytes" + (f" in {self.path}" if self.path else ""))
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table
+
+
+_local = threading.local()
+
+
+def last() -> Report:
+    """The report of this thread's last finished export."""
+    report = getattr(_local, "last", None)
+    if report is None:
+        raise LookupError("nothing was exported in this thread yet")
+    return report
+
+
+def _set_last(report: Report) -> None:
+    _local.last = report

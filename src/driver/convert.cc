@@ -1,0 +1,47 @@
+#include "driver/convert.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace sardonyx {
+namespace {
+
+class Stopwatch {
+ public:
+  // Seconds since the last call, or since it was made.
+  double lap() {
+    auto now = std::chrono::steady_clock::now();
+    std::chrono::duration<double> passed = now - last_;
+    last_ = now;
+    return passed.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Pipelines that have no pass yet: the default one does what there is, which is nothing.
+bool is_default_pipeline(std::string_view name) { return name == "onnx" || name == "onnx-spec"; }
+
+}  // namespace
+
+std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
+                               ConvertReport* report) {
+  for (const std::string& pass : options.passes) {
+    if (!is_default_pipeline(pass)) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no pass or pipeline named '{}'", pass),
+                  {"known: onnx, onnx-spec, none"});
+    }
+  }
+  Stopwatch watch;
+  std::unique_ptr<Model> model = lower_to_onnx(jax, options.lower, registry);
+  double lower_seconds = watch.lap();
+  if (report != nullptr) {
+    report->lower_seconds = lower_seconds;
+    report->optimize_seconds = watch.lap();
+  }
+  return model;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,27 @@
+// From a program in the jax dialect to a finished ONNX model: lower, check, optimize.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+
+struct ConvertOptions {
+  LowerOptions lower;
+  std::vector<std::string> passes;  // names of passes or pipelines, in order; empty: none
+  bool strict = false;              // a failing pass throws instead of being skipped
+};
+
+struct ConvertReport {
+  double lower_seconds = 0;
+  double optimize_seconds = 0;
+};
+
+// Throws what lower_to_onnx() throws; kInternal when what was lowered breaks a rule of the graph.
+std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
+                               ConvertReport* report = nullptr);
+
+}  // namespace sardonyx

@@ -1,0 +1,384 @@
+"""The public converter: names, inputs, results, policies, errors."""
+
+import os
+import subprocess
+import sys
+import warnings
+from collections import namedtuple
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+import sardonyx
+from judge import compare, outputs
+from sardonyx import to_onnx
+
+
+def f32(*shape):
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def names(ports):
+    return [p.name for p in ports]
+
+
+def shape_of(port):
+    return [d.dim_param or d.dim_value for d in port.type.tensor_type.shape.dim]
+
+
+def agree(fn, specs, *arrays, **options):
+    model = to_onnx(fn, specs, **options)
+    onnx.checker.check_model(model, full_check=True)
+    compare(fn(*map(jnp.asarray, arrays)), outputs(model, [np.asarray(a) for a in arrays]))
+    return model
+
+
+def normal(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+# --- inputs
+
+
+def test_shapes_arrays_structs_and_texts():
+    def fn(a, b, c, d):
+        return a + b + c + d
+
+    specs = [(2, 3), normal(2, 3), f32(2, 3), "f32[2,3]"]
+    model = agree(fn, specs, *[normal(2, 3)] * 4)
+    assert names(model.graph.input) == ["a", "b", "c", "d"]
+
+
+def test_symbols_share_one_scope():
+    def fn(x, y):
+        return x + y
+
+    model = agree(fn, [("B", 3), ("B", 3)], normal(5, 3), normal(5, 3))
+    assert shape_of(model.graph.input[0]) == ["B", 3] == shape_of(model.graph.input[1])
+    assert shape_of(model.graph.output[0]) == ["B", 3]
+
+
+def test_dims_may_be_expressions():
+    model = to_onnx(lambda x: x + 1, [("T", "2*T+1")])
+    assert shape_of(model.graph.input[0]) == ["T", "2*T + 1"]
+
+
+def test_a_constraint_makes_a_comparison_decidable():
+    def fn(x):
+        assert x.shape[0] >= 2
+        return x[:2] * 1
+
+    with pytest.raises(sardonyx.Error, match="does not trace"):
+        to_onnx(fn, [("B", 3)])
+    agree(fn, [("B >= 2", 3)], normal(5, 3))
+
+
+def test_jax_symbols_are_taken_as_they_are():
+    b, _ = jax.export.symbolic_shape("B, T")
+    model = to_onnx(lambda x, y: x + y, [jax.ShapeDtypeStruct((b, 3), jnp.float32), ("B", 3)])
+    assert shape_of(model.graph.output[0]) == ["B", 3]
+
+
+def test_pytrees_in_and_out():
+    Pair = namedtuple("Pair", "first second")
+
+    def fn(batch, pair):
+        return {"sum": batch["x"] + batch["y"][0], "pair": Pair(pair.first * 2, pair.second)}
+
+    specs = [{"x": (2, 3), "y": [(2, 3)]}, Pair((4,), (5,))]
+    model = to_onnx(fn, specs)
+    assert names(model.graph.input) == ["batch.x", "batch.y.0", "pair.first", "pair.second"]
+    assert names(model.graph.output) == ["pair.first_", "pair.second_", "sum"] or set(names(model.graph.output)) == {
+        "output.pair.first", "output.pair.second", "sum",
+    }  # fmt: skip
+
+
+def test_result_names():
+    assert names(to_onnx(lambda x: x + 1, [(2,)]).graph.output) == ["output"]
+    assert names(to_onnx(lambda x: (x + 1, x + 2), [(2,)]).graph.output) == ["output.0", "output.1"]
+    assert names(to_onnx(lambda x: {"logits": x + 1, "x": x}, [(2,)]).graph.output) == ["logits", "output.x"]
+
+
+def test_given_and_positional_names():
+    def fn(x, y):
+        return x + y, x - y
+
+    model = to_onnx(fn, [(2,), (2,)], input_names=["left", "right"], output_names=["sum", "difference"])
+    assert names(model.graph.input) == ["left", "right"] and names(model.graph.output) == ["sum", "difference"]
+    model = to_onnx(fn, [(2,), (2,)], input_names="positional", output_names="positional")
+    assert names(model.graph.input) == ["in_0", "in_1"] and names(model.graph.output) == ["out_0", "out_1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_names": ["a"]}, "input_names has 1 names for 2 inputs"),
+        ({"input_names": ["a", "a"]}, "twice"),
+        ({"input_names": "a"}, "must be a list"),
+        ({"input_names": ["a", ""]}, "not empty"),
+        ({"output_names": ["a", "b"]}, "output_names has 2 names for 1 results"),
+        ({"output_names": ["x"]}, "names both an input and a result"),
+        ({"inputs_as_nchw": [7]}, "there is no position 7 among 2"),
+        ({"inputs_as_nchw": [0]}, "not of rank 4"),
+        ({"return_mode": "text"}, 'expected "proto", "ir", "file"'),
+        ({"return_mode": "file"}, "needs output_path"),
+        ({"export_mode": "x"}, "export_mode"),
+        ({"opset": 5}, "opset 5 is not supported"),
+        ({"passes": ["no_such_pass"]}, "no pass or pipeline named 'no_such_pass'"),
+        ({"target": "toaster"}, 'target "toaster" is not known'),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        to_onnx(lambda x, y: x + y, [(2,), (2,)], **options)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ((2, 3), "input 0 is a int|does not trace"),
+        ("f32[2]", "inputs must be a list"),
+        ([(2, -3)], "dimension -3 is negative"),
+        ([("B+", 3)], r"dimension 'B\+' is not understood"),
+        (["f33[2]"], "dtype 'f33'"),
+        (["f32(2)"], "is not understood"),
+        ([np.array(["a"])], "none of JAX's"),
+        ([object()], "input 0 is a object"),
+        ([(2,), (2,)], "does not trace: TypeError"),
+    ],
+)  # fmt: skip
+def test_wrong_inputs_are_named(inputs, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        to_onnx(lambda x: x + jnp.ones(2), inputs)
+
+
+# --- dtypes
+
+
+def test_float64_is_narrowed_with_one_warning():
+    with pytest.warns(UserWarning, match=r"input 0 is float64; it becomes float32 .* \(and 1 more\)"):
+        model = to_onnx(lambda x, y: x + y, [np.zeros(3), np.zeros(3)])
+    assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+def test_double_precision_keeps_everything_wide():
+    def fn(x):
+        return jnp.sin(x) + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = to_onnx(
+            fn,
+            [
+                np.zeros(3),
+            ][:1],
+            enable_double_precision=True,
+        )
+        shape = to_onnx(fn, [(3,)], enable_double_precision=True)
+    for m in (model, shape):
+        assert m.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
+        assert m.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
+    assert not jax.config.jax_enable_x64
+
+
+def test_x64_is_restored_after_an_error():
+    with pytest.raises(sardonyx.Error):
+        to_onnx(lambda x: x.nonsense, [(3,)], enable_double_precision=True)
+    assert not jax.config.jax_enable_x64
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8", "float16", "bool"])
+def test_dtypes_are_those_of_jax(dtype):
+    model = to_onnx(lambda x: x, [jax.ShapeDtypeStruct((3,), jnp.dtype(dtype))])
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    assert model.graph.input[0].type.tensor_type.elem_type == kind == model.graph.output[0].type.tensor_type.elem_type
+
+
+# --- parameters
+
+
+def test_parameters_are_inputs_under_their_names():
+    def fn(x, scale, training=True):
+        return x * scale
+
+    model = to_onnx(fn, [(3,)], input_params={"scale": np.float32(2)})
+    assert names(model.graph.input) == ["x", "scale"]
+    assert shape_of(model.graph.input[1]) == []
+
+
+def test_a_flag_that_python_branches_on_is_baked_in():
+    def fn(x, deterministic):
+        return x if deterministic else x * 2
+
+    with pytest.warns(UserWarning, match="deterministic=False is baked"):
+        model = to_onnx(fn, [(3,)], input_params={"deterministic": False})
+    assert names(model.graph.input) == ["x"]
+    assert [n.op_type for n in model.graph.node] == ["Mul"]
+
+
+# --- layout
+
+
+def test_nchw_outside_nhwc_inside():
+    def fn(x):
+        assert x.shape == (2, 5, 7, 3)
+        return x[..., :1] * 2
+
+    model = to_onnx(fn, [(2, 5, 7, 3)], inputs_as_nchw=[0], outputs_as_nchw=[0])
+    assert shape_of(model.graph.input[0]) == [2, 3, 5, 7] and shape_of(model.graph.output[0]) == [2, 1, 5, 7]
+    x = normal(2, 3, 5, 7)
+    np.testing.assert_array_equal(outputs(model, [x])[0], x[:, :1] * 2)
+    ok, text = sardonyx.allclose(fn, model, [(2, 5, 7, 3)], inputs_as_nchw=[0], outputs_as_nchw=[0])
+    assert ok, text
+
+
+# --- what comes out
+
+
+def test_return_modes(tmp_path):
+    def fn(x):
+        return x + 1
+
+    path = tmp_path / "sub" / "m.onnx"
+    assert to_onnx(fn, [(3,)], return_mode="file", output_path=path) == str(path)
+    from_file = onnx.load(path)
+    proto = to_onnx(fn, [(3,)])
+    assert from_file == proto
+    assert proto.graph.name == "jax_model" and proto.opset_import[0].version == 23 and proto.ir_version == 10
+
+
+def test_the_same_input_gives_the_same_bytes():
+    weight = normal(7, 5)
+
+    def fn(x):
+        return jax.nn.relu(x @ weight)
+
+    assert to_onnx(fn, [("B", 7)]).SerializeToString() == to_onnx(fn, [("B", 7)]).SerializeToString()
+
+
+def test_the_report_tells_the_stages(tmp_path):
+    path = tmp_path / "m.onnx"
+    to_onnx(lambda x: jnp.sin(x) + 1, [(3,)], return_mode="file", output_path=path)
+    report = sardonyx.report.last()
+    assert list(report.stages) == ["trace", "import", "lower", "optimize", "write"]
+    assert report.nodes == 2 and report.ops == {"Sin": 1, "Add": 1} and report.bytes == path.stat().st_size
+    assert "2 equations became 2 nodes" in report.table
+
+
+def test_allclose_says_what_differs():
+    model = to_onnx(lambda x: x + 1, [("B", 3)])
+    assert sardonyx.allclose(lambda x: x + 1, model, [("B", 3)])[0]
+    ok, text = sardonyx.allclose(lambda x: x + 2, model, [("B", 3)])
+    assert not ok and "result 0 ('output') differs by up to 1" in text
+    ok, text = sardonyx.allclose(lambda x: (x, x), model, [normal(2, 3)])
+    assert not ok and "1 results, JAX has 2" in text
+
+
+def test_check_compares_before_returning():
+    model = to_onnx(lambda x, i: x[i] * 2, [("B", 3), "i32[B]"], check=True)
+    assert names(model.graph.input) == ["x", "i"]
+
+
+def test_primitive_calls_are_recorded(tmp_path):
+    path = tmp_path / "calls.txt"
+    to_onnx(lambda x: jnp.sin(x) + 1, [(3,)], record_primitive_calls_file=path)
+    text = path.read_text()
+    assert "sin" in text and "f32[3]" in text and "test_to_onnx.py" in text
+
+
+# --- errors
+
+
+def test_a_function_that_does_not_trace_says_where():
+    def fn(x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+    with pytest.raises(sardonyx.Error) as caught:
+        to_onnx(fn, [("B", 3)])
+    text = str(caught.value)
+    assert "does not trace: TracerBoolConversionError" in text
+    assert "at test_to_onnx.py:" in text and "(test_a_function_that_does_not_trace_says_where.<locals>.fn)" in text
+    assert "x: float32[B,3]" in text and "help: use jax.lax.cond" in text
+    assert caught.value.__suppress_context__
+    assert len(text) < 1000
+
+
+def test_all_unsupported_equations_are_listed_at_once():
+    def fn(x):
+        y = jax.pure_callback(lambda v: np.asarray(v), f32(3), x)
+        return jax.lax.linalg.hessenberg(jnp.outer(y, y)), jax.experimental.io_callback(lambda v: v, f32(3), x)
+
+    with pytest.raises(sardonyx.Error) as caught:
+        to_onnx(fn, [(3,)])
+    text = str(caught.value)
+    assert caught.value.code == "unsupported"
+    assert "pure_callback" in text and "io_callback" in text
+    assert "test_to_onnx.py:" in text
+
+
+def test_unwritable_output_stops_before_tracing(tmp_path):
+    def fn(x):
+        raise AssertionError("was traced")
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(sardonyx.Error, match="is a folder"):
+        to_onnx(fn, [(3,)], return_mode="file", output_path=tmp_path)
+    with pytest.raises(sardonyx.Error, match="cannot write") as caught:
+        to_onnx(fn, [(3,)], return_mode="file", output_path=tmp_path / "file" / "m.onnx")
+    assert caught.value.code == "io"
+
+
+def test_nothing_is_left_after_a_failure(tmp_path):
+    with pytest.raises(sardonyx.Error):
+        to_onnx(
+            lambda x: jax.pure_callback(np.asarray, f32(3), x),
+            [(3,)],
+            return_mode="file",
+            output_path=tmp_path / "m.onnx",
+        )
+    assert os.listdir(tmp_path) == []
+
+
+def test_fn_must_be_callable():
+    with pytest.raises(sardonyx.Error, match="fn must be callable, found int"):
+        to_onnx(3, [(3,)])
+
+
+# --- the command
+
+
+def test_export_from_the_command_line(tmp_path):
+    (tmp_path / "toy.py").write_text("import jax.numpy as jnp\ndef f(x, y):\n  return jnp.sin(x) + y\n")
+    command = [
+        sys.executable,
+        "-m",
+        "sardonyx",
+        "export",
+        "toy:f",
+        "-i",
+        "f32[B,3]",
+        "--input",
+        "y=f32[3]",
+        "-o",
+        "m.onnx",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(Path(sardonyx.__file__).parent.parent)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "2 equations became 2 nodes" in done.stdout or "nodes" in done.stdout
+    model = onnx.load(tmp_path / "m.onnx")
+    assert names(model.graph.input) == ["x", "y"]
+    command[4] = "toy:g"
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr == "error: 'toy' has no 'g'\n"
+
+
+def test_import_is_light():
+    code = "import sys, sardonyx; print([m for m in ('jax', 'onnx', 'onnxruntime', 'numpy') if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(Path(sardonyx.__file__).parent.parent)}
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip() == "[]"
