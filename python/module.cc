@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "infer.h"
+#include "ir_store.h"
 #include "program.h"
 #include "sardonyx/version.h"
 
@@ -10,4 +11,6 @@ NB_MODULE(_sardonyx, m) {
   sardonyx::python::bind_errors(m);
   sardonyx::python::bind_infer(m);
   sardonyx::python::bind_program(m);
+  auto ir = m.def_submodule("ir", "Handles of graphs; sardonyx.ir is what people use.");
+  sardonyx::python::bind_ir(ir);
 }
