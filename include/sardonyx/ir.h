@@ -589,7 +589,11 @@ struct PrintOptions {
 std::string print(const Model& m, const PrintOptions& options = {});
 std::string print(const Graph& g, const PrintOptions& options = {});
 std::string print(const Node& n);
-// Throws kParse with line, column and a caret. Types are inferred where the dialect has rules.
-std::unique_ptr<Model> parse(std::string_view text, std::string_view file_name = "<text>");
+// The constant behind a digest, or null if it is not there.
+using PayloadSource = std::function<TensorPtr(uint64_t digest)>;
+// Reads what print() wrote, and what people write: docs/text_form.md. Throws kParse with line, column and a caret. Types are
+// inferred where the dialect has rules; a node whose rule says no stays, unchecked. Without `payloads`, a digest becomes a
+// Tensor::promise.
+std::unique_ptr<Model> parse(std::string_view text, std::string_view file_name = "<text>", const PayloadSource& payloads = {});
 
 }  // namespace sardonyx

@@ -40,6 +40,10 @@ class Tensor {
   // The bytes are not kept: each call of bytes() on a deferred tensor computes anew; use with_bytes() to look at them once.
   static TensorPtr defer(DType dtype, std::vector<int64_t> shape, std::function<std::vector<std::byte>()> compute);
 
+  // A tensor of which only the hash() is known: what a digest in a text stands for without its sidecar. It compares by that hash;
+  // reading its bytes throws kUnsupported.
+  static TensorPtr promise(DType dtype, std::vector<int64_t> shape, uint64_t hash);
+
   template <class T>
   static TensorPtr of(DType dtype, std::vector<int64_t> shape, std::span<const T> values) {
     auto* first = reinterpret_cast<const std::byte*>(values.data());
@@ -56,6 +60,7 @@ class Tensor {
   size_t byte_size() const { return sardonyx::byte_size(dtype_, static_cast<uint64_t>(size_)); }
 
   bool is_splat() const { return splat_; }
+  bool is_promise() const { return promised_hash_.has_value(); }
   bool is_deferred() const { return compute_ != nullptr; }
   // All bytes. A splat or deferred tensor is materialised into *scratch; others refer to their storage.
   std::span<const std::byte> bytes(std::vector<std::byte>& scratch) const;
@@ -87,6 +92,7 @@ class Tensor {
   std::optional<FileRange> file_;
   std::vector<std::string> strings_;
   std::function<std::vector<std::byte>()> compute_;
+  std::optional<uint64_t> promised_hash_;
 };
 
 // Conversions between double and the small float formats, round to nearest even (saturation as ONNX Cast's default is the

@@ -87,6 +87,8 @@ class Types {
 
   // "f32[B,3]", "f32[?,3]", "f32[...]" (rank unknown), "?" (null), "seq(f32[3])", "optional(...)", "map(i64, ...)", "token".
   std::string to_string(const Type* t) const;
+  // Reads that spelling; each "?" is a fresh unknown. Throws kParse with the column of the mistake.
+  const Type* parse(std::string_view text);
   Dims& dims() const { return *dims_; }
 
  private:

@@ -1,0 +1,966 @@
+// The .sx text form, in: a parser by hand over one token of look-ahead. docs/text_form.md has the grammar.
+//
+// Nodes are made as they are read, operands first; types that the text leaves out are inferred at the end. Recursion follows the
+// nesting of graphs and expressions in the text only, both bounded.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <unordered_map>
+
+#include "ir/lexer.h"
+#include "ir/text.h"
+#include "sardonyx/infer.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+namespace {
+
+using text::Lexer;
+using text::Token;
+
+class Parser {
+ public:
+  Parser(std::string_view source, std::string_view file, const PayloadSource& payloads)
+      : lex_(source, file), payloads_(payloads) {
+    names_.reserve(source.size() / 24);
+  }
+
+  std::unique_ptr<Model> run() {
+    dialect_ahead();
+    m_ = std::make_unique<Model>(dialect_);
+    header();
+    bool main = false;
+    while (lex_.kind() != Token::kEnd) {
+      if (lex_.is("graph")) {
+        if (main) lex_.fail("this text has a main graph already: others are called function");
+        main = true;
+        main_graph();
+      } else if (lex_.is("function")) {
+        if (!main) {  // the main function stands first in the model, wherever it stands in the text
+          m_->add_function("main");
+          main_made_ = true;
+        }
+        function();
+      } else {
+        lex_.expected(main ? "'function' or the end" : "'graph', 'function' or a fact like 'opset 23'");
+      }
+    }
+    if (!main) lex_.expected("a graph");
+    finish();
+    return std::move(m_);
+  }
+
+ private:
+  // The model's dialect is said by its main graph, and is needed before anything is made.
+  void dialect_ahead() {
+    size_t begin = lex_.start();
+    int depth = 0;
+    while (lex_.kind() != Token::kEnd) {
+      if (depth == 0 && lex_.is("graph")) {
+        lex_.next();
+        if (lex_.is("jax")) dialect_ = DialectId::kJax;
+        if (lex_.is("mil")) dialect_ = DialectId::kMil;
+        break;
+      }
+      if (lex_.is("{") || lex_.is("(") || lex_.is("<")) ++depth;
+      if (lex_.is("}") || lex_.is(")") || lex_.is(">")) --depth;
+      lex_.next();
+    }
+    lex_.seek(begin);
+  }
+
+  // --- facts
+
+  std::string word_or_string(std::string_view what) {
+    if (lex_.kind() == Token::kString) return lex_.string(what);
+    if (lex_.kind() != Token::kWord) lex_.expected(what);
+    std::string s(lex_.raw());
+    lex_.next();
+    return s;
+  }
+
+  // `key` is the current word: true, and past it, if a string follows. So a value may be called "doc".
+  bool take_key(std::string_view key) {
+    if (!lex_.is(key)) return false;
+    size_t back = lex_.start();
+    lex_.next();
+    if (lex_.kind() == Token::kString) return true;
+    lex_.seek(back);
+    return false;
+  }
+
+  bool take_meta(std::string_view key, Metadata& into) {
+    if (!lex_.is(key)) return false;
+    size_t back = lex_.start();
+    lex_.next();
+    if (!lex_.take("{")) {
+      lex_.seek(back);
+      return false;
+    }
+    while (!lex_.take("}")) {
+      if (!into.empty()) lex_.expect(",");
+      std::string name = lex_.string("a quoted key");
+      lex_.expect(":");
+      into.emplace_back(std::move(name), lex_.string("a quoted value"));
+    }
+    return true;
+  }
+
+  std::string hex(std::string_view what) {
+    size_t at = lex_.start();
+    std::string digits = lex_.string(what), bytes;
+    if (digits.size() % 2 != 0) lex_.fail_at(at, "bytes are written as pairs of hexadecimal digits");
+    for (size_t i = 0; i < digits.size(); i += 2) {
+      unsigned v = 0;
+      auto [end, code] = std::from_chars(digits.data() + i, digits.data() + i + 2, v, 16);
+      if (end != digits.data() + i + 2 || code != std::errc())
+        lex_.fail_at(at, "bytes are written as pairs of hexadecimal digits");
+      bytes += static_cast<char>(v);
+    }
+    return bytes;
+  }
+
+  std::string_view keep(const std::string& bytes) { return m_->name(bytes).view(); }
+
+  std::vector<OpsetImport> imports() {
+    std::vector<OpsetImport> list;
+    if (lex_.take("none")) return list;
+    do {
+      OpsetImport i;
+      if (lex_.kind() != Token::kNumber) i.domain = word_or_string("an opset version or a domain");
+      i.version = lex_.integer("an opset version");
+      list.push_back(std::move(i));
+    } while (lex_.take(","));
+    return list;
+  }
+
+  void header() {
+    bool opset = false;
+    for (;;) {
+      if (lex_.take("opset")) {
+        opset = true;
+        for (OpsetImport& i : imports()) m_->opset_imports.push_back(std::move(i));
+      } else if (lex_.take("ir_version")) {
+        m_->ir_version = lex_.integer("a version");
+      } else if (lex_.take("producer")) {
+        m_->producer_name = lex_.string("the producer's name");
+        if (lex_.kind() == Token::kString) m_->producer_version = lex_.string("a version");
+      } else if (lex_.take("domain")) {
+        m_->domain = lex_.string("a domain");
+      } else if (lex_.take("model_version")) {
+        m_->model_version = lex_.integer("a version");
+      } else if (lex_.take("doc")) {
+        m_->doc = lex_.string("a text");
+      } else if (lex_.is("meta")) {
+        if (!take_meta("meta", m_->metadata)) lex_.expected("meta {\"key\": \"value\"}");
+      } else if (lex_.take("training_info")) {
+        m_->training_info.push_back(keep(hex("bytes")));
+      } else if (lex_.take("unknown")) {
+        m_->unknown_fields = hex("bytes");
+      } else if (lex_.take("range")) {
+        range();
+      } else {
+        break;
+      }
+    }
+    if (!opset && dialect_ == DialectId::kOnnx) m_->set_opset_version("", 23);
+  }
+
+  // range N 0..8: a number may be missing on either side
+  void range() {
+    std::string symbol = word_or_string("a dimension's name");
+    size_t at = lex_.start(), end = std::min(lex_.text().find('\n', at), lex_.text().size());
+    std::string_view line = lex_.text().substr(at, end - at);
+    size_t dots = line.find("..");
+    if (dots == std::string_view::npos) lex_.expected("a range like 0..8");
+    DimRange r;
+    auto bound = [&](std::string_view s, std::optional<int64_t>& into) {
+      while (!s.empty() && (s.back() == ' ' || s.back() == '\r')) s.remove_suffix(1);
+      if (s.empty()) return;
+      int64_t v = 0;
+      auto [stop, code] = std::from_chars(s.data(), s.data() + s.size(), v);
+      if (stop != s.data() + s.size() || code != std::errc()) lex_.expected("a range like 0..8");
+      into = v;
+    };
+    bound(line.substr(0, dots), r.min);
+    bound(line.substr(dots + 2), r.max);
+    try {
+      m_->dims().set_range(symbol, r);
+    } catch (const Error& e) {
+      lex_.fail(e.message());
+    }
+    lex_.seek(end);
+  }
+
+  // --- functions
+
+  void main_graph() {
+    lex_.expect("graph");
+    if (dialect_ == DialectId::kOnnx) {
+      take_onnx();
+    } else {
+      lex_.next();
+    }
+    std::string name = lex_.kind() == Token::kString ? lex_.string("a name") : "main";
+    Function* f = nullptr;
+    if (main_made_) {
+      f = &m_->main();
+      f->name = name;
+      f->graph().set_name(m_->name(name));
+    } else {
+      f = &m_->add_function(name);
+      main_made_ = true;
+    }
+    rest_of_function(*f);
+  }
+
+  void take_onnx() {
+    if (lex_.is("onnx")) lex_.next();
+  }
+
+  void function() {
+    lex_.expect("function");
+    std::string domain, name;
+    if (lex_.kind() == Token::kString) {
+      name = lex_.string("a name");
+      if (!lex_.is("::"))
+        if (size_t colons = name.rfind("::"); colons != std::string::npos) {
+          domain = name.substr(0, colons);
+          name = name.substr(colons + 2);
+        }
+    } else {
+      name = word_or_string("a function's name");
+    }
+    if (lex_.take("::")) {
+      domain = name;
+      name = word_or_string("a function's name");
+    }
+    Function& f = m_->add_function(name);
+    f.domain = domain;
+    if (lex_.take("<")) {
+      while (!lex_.take(">")) {
+        if (!f.attributes.empty() || !f.default_attributes.empty()) lex_.expect(",");
+        std::string attribute_name = word_or_string("an attribute's name");
+        if (lex_.take("=")) {
+          f.default_attributes.push_back({attribute_name, attribute(0), {}});
+          if (take_key("doc")) f.default_attributes.back().doc = lex_.string("a text");
+        } else {
+          f.attributes.push_back(attribute_name);
+        }
+      }
+    }
+    rest_of_function(f);
+  }
+
+  void rest_of_function(Function& f) {
+    function_ = &f;
+    ops_.clear();
+    names_.clear();
+    Graph& g = f.graph();
+    inputs(g);
+    for (;;) {
+      if (take_key("overload")) {
+        f.overload = lex_.string("an overload");
+      } else if (lex_.take("opset")) {
+        f.opset_imports = imports();
+      } else if (take_key("mil_opset")) {
+        f.mil_opset = lex_.string("an opset");
+      } else if (take_key("function_doc")) {
+        f.doc = lex_.string("a text");
+      } else if (take_key("function_domain")) {
+        f.domain = lex_.string("a domain");
+      } else if (take_meta("function_meta", f.metadata)) {
+      } else if (take_key("function_unknown")) {
+        f.unknown_fields = hex("bytes");
+      } else if (take_key("named")) {
+        g.set_name(m_->name(lex_.string("a name")));
+      } else if (!graph_fact(g)) {
+        break;
+      }
+    }
+    body(g, 1);
+    names_.clear();
+    scope_.clear();
+  }
+
+  // --- graphs
+
+  bool graph_fact(Graph& g) {
+    if (take_key("doc")) {
+      g.doc = lex_.string("a text");
+    } else if (take_key("unknown")) {
+      g.unknown_fields = hex("bytes");
+    } else {
+      return take_meta("meta", g.metadata);
+    }
+    return true;
+  }
+
+  void port_facts(Port& p) {
+    if (take_key("doc")) p.doc = lex_.string("a text");
+    take_meta("meta", p.metadata);
+  }
+
+  const Type* type() {
+    size_t at = lex_.start();
+    const Type* t = nullptr;
+    try {
+      t = text::parse_type(m_->types(), lex_.text(), at);
+    } catch (const Error& e) {
+      lex_.fail_at(at, e.message(), e.code());
+    }
+    lex_.seek(at);
+    return t;
+  }
+
+  struct ValueWord {
+    std::string_view key;   // what the value is found by
+    std::string_view name;  // empty: an unnamed value
+    size_t at;
+  };
+
+  bool at_value() const { return lex_.kind() == Token::kWord || lex_.kind() == Token::kValue; }
+
+  // x, %12, %"any text", each with #2 behind it when the name is not unique
+  ValueWord value_word(bool port = false) {
+    ValueWord w{lex_.raw(), lex_.raw(), lex_.start()};
+    if (lex_.kind() == Token::kValue) {
+      if (w.key.starts_with("%\"")) {
+        w.name = owned_.emplace_back(lex_.unquoted());
+        w.key = w.name.starts_with('%') || w.name.empty() ? std::string_view(owned_.emplace_back("\x02" + std::string(w.name)))
+                                                          : w.name;
+      } else {
+        w.name = {};
+      }
+    } else if (lex_.kind() != Token::kWord || (text::is_reserved(w.key) && !port)) {
+      lex_.expected("a value's name");
+    }
+    size_t end = lex_.end();
+    if (end < lex_.text().size() && lex_.text()[end] == '#') {
+      size_t stop = end + 1;
+      while (stop < lex_.text().size() && text::is_digit(lex_.text()[stop])) ++stop;
+      if (stop == end + 1) lex_.fail_at(end, "'#' behind a name takes a number: x#2");
+      w.key = owned_.emplace_back(std::string(w.name) + '\x01' + std::string(lex_.text().substr(end + 1, stop - end - 1)));
+      lex_.seek(stop);
+    } else {
+      lex_.next();
+    }
+    return w;
+  }
+
+  void define(const ValueWord& w, Value& v) {
+    auto [it, fresh] = names_.try_emplace(w.key, &v);
+    if (!fresh) lex_.fail_at(w.at, fmt::format("'{}' is defined already", shown(w)));
+    scope_.push_back(w.key);
+    if (!w.name.empty() && v.name().view() != w.name) v.set_name(m_->name(w.name));
+  }
+
+  static std::string shown(const ValueWord& w) { return w.name.empty() ? std::string(w.key) : std::string(w.name); }
+
+  Value& find(const ValueWord& w) {
+    auto it = names_.find(w.key);
+    if (it == names_.end()) lex_.fail_at(w.at, fmt::format("no value is called '{}' up to here", shown(w)));
+    return *it->second;
+  }
+
+  void inputs(Graph& g) {
+    lex_.expect("(", "and the graph's inputs");
+    while (!lex_.take(")")) {
+      if (!g.inputs().empty()) lex_.expect(",", "or ')'");
+      if (!at_value()) lex_.expected("an input's name");
+      ValueWord port = value_word();
+      const Type* t = lex_.take(":") ? type() : nullptr;
+      Value* v = g.add_input(port.name, t);
+      ValueWord word = port;
+      if (lex_.take("as")) {
+        if (!at_value()) lex_.expected("a value's name");
+        word = value_word();
+        v->set_name(Name());
+      }
+      define(word, *v);
+      Port& p = g.input_port(g.inputs().size() - 1);
+      if (lex_.take("=")) p.default_value = constant();
+      port_facts(p);
+    }
+  }
+
+  void body(Graph& g, int depth) {
+    if (depth > text::kMaxGraphDepth)
+      lex_.fail(fmt::format("graphs nest more than {} levels here", text::kMaxGraphDepth), ErrorCode::kLimit);
+    lex_.expect("{", "and the graph's nodes");
+    size_t outer = scope_.size();
+    for (bool returned = false; !lex_.take("}");) {
+      if (returned) lex_.expected("'}' after return");
+      if (lex_.is("return")) {
+        returned = true;
+        results(g);
+      } else if (!lex_.is("info") || !info(g)) {
+        if (!lex_.is("raw") || !raw(g)) statement(g, depth);
+      }
+    }
+    leave(outer);
+  }
+
+  void leave(size_t outer) {
+    for (; scope_.size() > outer; scope_.pop_back()) names_.erase(scope_.back());
+  }
+
+  // info x: f32[3] doc "..." meta {...}; false, and nothing read, when "info" is a value's name
+  bool info(Graph& g) {
+    size_t back = lex_.start();
+    lex_.next();
+    if (!at_value()) {
+      lex_.seek(back);
+      return false;
+    }
+    ValueWord w = value_word();
+    ValueInfo& i = g.value_info[&find(w)];
+    if (lex_.take(":")) i.declared = type();
+    if (take_key("doc")) i.doc = lex_.string("a text");
+    take_meta("meta", i.metadata);
+    return true;
+  }
+
+  bool raw(Graph& g) {
+    size_t back = lex_.start();
+    lex_.next();
+    for (auto [key, list] :
+         {std::pair{"quantization_annotation", &g.quantization_annotations}, {"loose_value_info", &g.loose_value_info}}) {
+      if (!take_key(key)) continue;
+      list->push_back(keep(hex("bytes")));
+      return true;
+    }
+    lex_.seek(back);
+    return false;
+  }
+
+  // return z, y: f32[3] = %2, Add(x, y)
+  void results(Graph& g) {
+    lex_.expect("return");
+    do {
+      size_t begin = lex_.start();
+      std::string name = fmt::format("out_{}", g.outputs().size());
+      Value* v = nullptr;
+      const Type* declared = nullptr;
+      if (at_value() && !lex_.is("_")) {
+        ValueWord w = value_word(/*port=*/true);
+        bool plain =
+            !lex_.is("(") && !lex_.is("<") && !lex_.is("::") && !lex_.is("!") && lex_.kind() != Token::kNumber && !lex_.is("[");
+        if (!plain) {
+          lex_.seek(begin);
+        } else {
+          if (lex_.take(":")) declared = type();
+          if (lex_.take("=")) {
+            name = w.name;
+            v = operand(g, 0);
+          } else {
+            v = &find(w);
+            if (!w.name.empty()) name = w.name;
+          }
+        }
+      }
+      if (lex_.start() == begin) v = operand(g, 0);
+      if (v == nullptr) lex_.fail_at(begin, "a graph cannot return an absent value");
+      g.add_output(*v, name, declared);
+      port_facts(g.output_port(g.outputs().size() - 1));
+    } while (lex_.take(","));
+  }
+
+  // --- nodes
+
+  void statement(Graph& g, int depth) {
+    if (!at_value() && lex_.kind() != Token::kString) lex_.expected("a node like z = Add(x, y), 'return' or '}'");
+    size_t begin = lex_.start();
+    struct Left {
+      ValueWord word;
+      const Type* type;
+    };
+    std::vector<Left> left;
+    if (at_value()) {  // values stand on the left if a ',', ':' or '=' follows the first name
+      ValueWord w = value_word(/*port=*/true);
+      if (lex_.is(",") || lex_.is(":") || lex_.is("=")) {
+        left.push_back({w, lex_.take(":") ? type() : nullptr});
+        while (lex_.take(",")) {
+          if (!at_value()) lex_.expected("a value's name");
+          w = value_word();
+          left.push_back({w, lex_.take(":") ? type() : nullptr});
+        }
+        for (const Left& l : left)
+          if (l.word.key == l.word.name && text::is_reserved(l.word.name))
+            lex_.fail_at(l.word.at, fmt::format("'{}' is a word of the text form: write %\"{}\" for a value of that name",
+                                                l.word.name, l.word.name));
+        lex_.expect("=");
+      } else {
+        lex_.seek(begin);
+      }
+    }
+    if (left.size() == 1 && at_constant()) {
+      Value* v = g.add_constant(constant());
+      define(left[0].word, *v);
+      return;
+    }
+    Node& n = node(g, left.size(), depth, 0);
+    for (size_t i = 0; i < left.size(); ++i) {
+      define(left[i].word, *n.result(i));
+      if (left[i].type != nullptr) n.result(i)->set_type(left[i].type);
+    }
+  }
+
+  bool at_constant() {
+    if (lex_.kind() != Token::kWord || !text::dtype_word(lex_.raw())) return false;
+    char c = lex_.end() < lex_.text().size() ? lex_.text()[lex_.end()] : '\0';
+    return c != '(' && c != '<' && c != ':' && c != '!';
+  }
+
+  const Op& op(std::string_view spelled, std::string_view domain, std::string_view name, std::optional<int> version) {
+    auto [it, fresh] = ops_.try_emplace(spelled, nullptr);
+    if (!fresh) return *it->second;
+    if (!version && dialect_ == DialectId::kOnnx) {
+      for (const OpsetImport& i : function_->opset_imports)
+        if (i.domain == domain || (domain.empty() && i.domain == "ai.onnx")) version = static_cast<int>(i.version);
+    }
+    it->second = &m_->op(domain, name, version);
+    return *it->second;
+  }
+
+  // Op<attributes, bodies>(operands) @name doc "..."
+  Node& node(Graph& g, size_t num_results, int depth, int nesting) {
+    if (nesting > text::kMaxExpressionDepth)
+      lex_.fail(
+          fmt::format("expressions nest more than {} levels here: name some on lines of their own", text::kMaxExpressionDepth),
+          ErrorCode::kLimit);
+    size_t begin = lex_.start();
+    std::string domain, name = word_or_string("an operator");
+    if (lex_.take("::")) {
+      domain = std::move(name);
+      name = word_or_string("an operator");
+    }
+    std::optional<int> version;
+    if (lex_.take("!")) version = static_cast<int>(lex_.integer("a version"));
+    size_t name_end = lex_.start();
+    while (name_end > begin && (lex_.text()[name_end - 1] == ' ' || lex_.text()[name_end - 1] == '\n')) --name_end;
+    const Op& what = op(lex_.text().substr(begin, name_end - begin), domain, name, version);
+
+    AttrInit attrs;
+    std::vector<Body> bodies;
+    if (lex_.take("<")) {
+      while (!lex_.take(">")) {
+        if (!attrs.empty() || !bodies.empty()) lex_.expect(",", "or '>'");
+        size_t at = lex_.start();
+        std::string key = word_or_string("an attribute's name");
+        bool in_list = lex_.take("[");
+        if (in_list) lex_.expect("]");
+        lex_.expect("=");
+        if (lex_.is("graph")) {
+          lex_.next();
+          Graph& inner = m_->new_graph(lex_.kind() == Token::kString ? lex_.string("a name") : std::string());
+          size_t outer = scope_.size();
+          inputs(inner);
+          while (graph_fact(inner)) {}
+          body(inner, depth + 1);
+          leave(outer);
+          bodies.push_back({m_->name(key), &inner, in_list});
+          continue;
+        }
+        for (const NamedAttr& a : attrs)
+          if (a.name == key) lex_.fail_at(at, fmt::format("attribute '{}' is given twice", key));
+        attrs.push_back({std::move(key), attribute(0), {}});
+        if (take_key("doc")) attrs.back().doc = lex_.string("a text");
+      }
+    }
+    lex_.expect("(", "and the operands");
+    std::vector<Value*> operands;
+    while (!lex_.take(")")) {
+      if (!operands.empty()) lex_.expect(",", "or ')'");
+      operands.push_back(operand(g, nesting));
+    }
+    const Attrs* set = m_->attrs(attrs);
+    bool payload = what.has(Trait::kConstant) && attrs.size() == 1 && num_results <= 1;
+    TensorPtr value = payload ? payload_of(attrs[0]) : nullptr;
+    Node& n = m_->new_node(what, operands, num_results, value ? nullptr : set);
+    for (const Body& b : bodies) {
+      n.add_body(b.name, *b.graph);
+      m_->edit_extra(n).bodies.back().in_list = b.in_list;
+    }
+    g.append(n);
+    if (value != nullptr && num_results == 1) {
+      bool tensor = attrs[0].name == "value" || attrs[0].name == "val";
+      g.set_constant(*n.result(), std::move(value));
+      if (!tensor) n.edit_extra().payload_attrs = set;
+      n.set_unchecked(false);
+    }
+    suffix(n);
+    return n;
+  }
+
+  // What the only attribute of a Constant says, or null.
+  static TensorPtr payload_of(const NamedAttr& a) {
+    if (a.name == "value" || a.name == "val") {
+      if (const auto* t = a.value.get<TensorPtr>()) return *t;
+    } else if (a.name == "value_float") {
+      if (const auto* f = a.value.get<double>()) return Tensor::full(DType::kF32, {}, *f);
+    } else if (a.name == "value_int") {
+      if (const auto* i = a.value.get<int64_t>()) return Tensor::scalar(*i);
+    } else if (a.name == "value_ints") {
+      if (const auto* v = a.value.get<Attr::Ints>()) return Tensor::vector(*v);
+    } else if (a.name == "value_floats") {
+      if (const auto* v = a.value.get<Attr::Floats>()) {
+        std::vector<float> f(v->begin(), v->end());
+        return Tensor::of<float>(DType::kF32, {static_cast<int64_t>(f.size())}, f);
+      }
+    } else if (a.name == "value_string") {
+      if (const auto* s = a.value.get<std::string>()) return Tensor::strings({}, {*s});
+    } else if (a.name == "value_strings") {
+      if (const auto* s = a.value.get<Attr::Strings>()) return Tensor::strings({static_cast<int64_t>(s->size())}, *s);
+    }
+    return nullptr;
+  }
+
+  void suffix(Node& n) {
+    if (lex_.take("@")) n.set_name(m_->name(word_or_string("the node's name")));
+    for (;;) {
+      if (take_key("overload")) {
+        n.edit_extra().overload = lex_.string("an overload");
+      } else if (take_key("doc")) {
+        n.edit_extra().doc = lex_.string("a text");
+      } else if (take_key("unknown")) {
+        n.edit_extra().unknown_fields = hex("bytes");
+      } else {
+        Metadata data;
+        if (!take_meta("meta", data)) return;
+        n.edit_extra().metadata = std::move(data);
+      }
+    }
+  }
+
+  // A name, a constant, another node with one result, or "_" for nothing.
+  Value* operand(Graph& g, int nesting) {
+    if (lex_.take("_")) return nullptr;
+    if (at_constant()) return g.add_constant(constant());
+    if (lex_.kind() == Token::kValue) return &find(value_word());
+    if (lex_.kind() == Token::kWord) {
+      char c = lex_.end() < lex_.text().size() ? lex_.text()[lex_.end()] : '\0';
+      if (c == '(' || c == '<' || c == '!' || lex_.text().substr(lex_.end(), 2) == "::")
+        return node(g, 1, 1, nesting + 1).result();
+      return &find(value_word());
+    }
+    if (lex_.kind() == Token::kString) return node(g, 1, 1, nesting + 1).result();  // "domain"::"op"(...)
+    lex_.expected("a value, a constant, an operator or '_'");
+  }
+
+  // --- constants
+
+  TensorPtr constant() {
+    size_t begin = lex_.start();
+    DType dtype = *text::dtype_word(lex_.raw());
+    lex_.next();
+    std::vector<int64_t> shape;
+    bool braces = lex_.take("[");
+    if (braces) {
+      while (!lex_.take("]")) {
+        if (!shape.empty()) lex_.expect(",");
+        shape.push_back(lex_.integer("a size"));
+        if (shape.back() < 0) lex_.fail_at(begin, "a constant has no negative size");
+      }
+      lex_.expect("{", "and the elements");
+    }
+    return elements(dtype, std::move(shape), braces, begin);
+  }
+
+  TensorPtr elements(DType dtype, std::vector<int64_t> shape, bool braces, size_t begin) {
+    if (braces && lex_.is("#")) return digest(dtype, std::move(shape), begin);
+    text::ElementReader reader(dtype);
+    bool repeat = false;
+    while (!braces || !lex_.take("}")) {
+      if (reader.count() > 0) lex_.expect(",", "or '}'");
+      size_t at = lex_.start();
+      bool ok = true;
+      if (lex_.kind() == Token::kString && dtype == DType::kString) {
+        reader.add_string(lex_.string("a string"));
+      } else if (lex_.take("(")) {
+        std::string_view real = lex_.raw();
+        lex_.next();
+        std::string_view imaginary = lex_.raw();
+        lex_.next();
+        ok = reader.add_complex(real, imaginary);
+        lex_.expect(")", "after the real and the imaginary part");
+      } else if (lex_.kind() == Token::kNumber || lex_.kind() == Token::kWord) {
+        ok = reader.add(lex_.raw());
+        lex_.next();
+      } else {
+        lex_.expected("an element");
+      }
+      if (!ok) lex_.fail_at(at, fmt::format("this is no {} that fits", to_string(dtype)));
+      if (!braces) break;
+      if (reader.count() == 1 && lex_.take("...")) {
+        repeat = true;
+        lex_.expect("}");
+        break;
+      }
+    }
+    int64_t count = 1;
+    for (int64_t d : shape)
+      if (__builtin_mul_overflow(count, d, &count))
+        lex_.fail_at(begin, "this constant has too many elements", ErrorCode::kLimit);
+    if (!repeat && reader.count() != count)
+      lex_.fail_at(begin, fmt::format("this constant has {} elements, its shape asks for {}", reader.count(), count));
+    try {
+      return reader.finish(std::move(shape), repeat);
+    } catch (const Error& e) {
+      lex_.fail_at(begin, e.message(), e.code());
+    }
+  }
+
+  // {#0123456789abcdef}: sixteen digits behind the sign
+  TensorPtr digest(DType dtype, std::vector<int64_t> shape, size_t begin) {
+    size_t at = lex_.end();
+    uint64_t hash = 0;
+    std::string_view digits = lex_.text().substr(at, 16);
+    auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);
+    if (digits.size() != 16 || end != digits.data() + 16 || code != std::errc())
+      lex_.fail_at(at, "a digest has 16 hexadecimal digits");
+    lex_.seek(at + 16);
+    lex_.expect("}");
+    if (payloads_) {
+      TensorPtr t = payloads_(hash);
+      if (t == nullptr) lex_.fail_at(begin, "the sidecar has no constant with this digest");
+      if (t->dtype() != dtype || !std::equal(shape.begin(), shape.end(), t->shape().begin(), t->shape().end()))
+        lex_.fail_at(begin, "the sidecar's constant with this digest has another type");
+      return t;
+    }
+    return Tensor::promise(dtype, std::move(shape), hash);
+  }
+
+  // --- attributes
+
+  Dim dim_until(std::string_view what) {
+    size_t at = lex_.start(), end = text::end_of_dim(lex_.text(), at);
+    while (end > at && lex_.text()[end - 1] == ' ') --end;
+    if (end == at) lex_.expected(what);
+    try {
+      Dim d = m_->dims().parse(lex_.text().substr(at, end - at));
+      lex_.seek(end);
+      return d;
+    } catch (const Error& e) {
+      lex_.fail_at(at, e.message(), e.code());
+    }
+  }
+
+  template <class Each>
+  void listed(std::string_view close, Each&& each) {
+    for (bool first = true; !lex_.take(close); first = false) {
+      if (!first) {
+        lex_.expect(",", fmt::format("or '{}'", close));
+        if (lex_.take(close)) return;
+      }
+      each();
+    }
+  }
+
+  Attr attribute(int nesting) {
+    if (nesting > text::kMaxExpressionDepth) lex_.fail("attributes nest too deeply here", ErrorCode::kLimit);
+    if (lex_.kind() == Token::kString) return lex_.string("a string");
+    if (lex_.kind() == Token::kNumber) return number();
+    if (lex_.take("[")) return list(nesting);
+    if (lex_.take("(")) {
+      AttrList items;
+      listed(")", [&] { items.push_back(attribute(nesting + 1)); });
+      return items;
+    }
+    if (lex_.take("{")) {
+      AttrDict items;
+      listed("}", [&] {
+        std::string key = word_or_string("a key");
+        lex_.expect(":");
+        items.emplace_back(std::move(key), attribute(nesting + 1));
+      });
+      return items;
+    }
+    if (lex_.take("@")) {
+      RefAttr ref;
+      ref.name = word_or_string("an attribute's name");
+      if (lex_.take(":")) ref.type = static_cast<int>(lex_.integer("an attribute type's number"));
+      return ref;
+    }
+    if (lex_.is("-") || lex_.is("?")) return dim_until("an attribute");
+    if (lex_.kind() != Token::kWord) lex_.expected("an attribute");
+    return word_attribute();
+  }
+
+  Attr number() {
+    std::string_view s = lex_.raw();
+    bool integer = s.find_first_not_of("-0123456789") == std::string_view::npos;
+    // "2*B": an expression that begins with a number
+    char after = lex_.end() < lex_.text().size() ? lex_.text()[lex_.end()] : '\0';
+    if (integer && (after == '*' || lex_.text().substr(lex_.end(), 2) == " *" || lex_.text().substr(lex_.end(), 2) == " +" ||
+                    lex_.text().substr(lex_.end(), 2) == " -"))
+      return dim_until("a dimension");
+    if (integer) return lex_.integer("an integer");
+    text::ElementReader reader(DType::kF64);
+    if (!reader.add(s)) lex_.fail("this is no number");
+    lex_.next();
+    return reader.finish({}, false)->as_double(0);
+  }
+
+  Attr list(int nesting) {
+    size_t begin = lex_.start();
+    AttrList items;
+    listed("]", [&] { items.push_back(attribute(nesting + 1)); });
+    auto all = [&](auto holds) { return std::all_of(items.begin(), items.end(), holds); };
+    auto gather = [&]<class T>(std::vector<T> into) {
+      for (const Attr& a : items) into.push_back(*a.get<T>());
+      return into;
+    };
+    if (all([](const Attr& a) { return a.get<int64_t>(); })) return gather(Attr::Ints());
+    if (all([](const Attr& a) { return a.get<int64_t>() || a.get<double>(); })) {
+      Attr::Floats floats;
+      for (const Attr& a : items) floats.push_back(a.get<double>() ? *a.get<double>() : static_cast<double>(*a.get<int64_t>()));
+      return floats;
+    }
+    if (all([](const Attr& a) { return a.get<std::string>(); })) return gather(Attr::Strings());
+    if (all([](const Attr& a) { return a.get<int64_t>() || a.get<Dim>(); })) {
+      Attr::DimList dims;
+      for (const Attr& a : items) dims.push_back(a.get<Dim>() ? *a.get<Dim>() : Dim::of(*a.get<int64_t>()));
+      return dims;
+    }
+    lex_.fail_at(begin, "a list in brackets holds integers, floats, strings or dimensions; write (a, b) for other things");
+  }
+
+  Attr word_attribute() {
+    std::string_view w = lex_.raw();
+    char after = lex_.end() < lex_.text().size() ? lex_.text()[lex_.end()] : '\0';
+    auto wrapped = [&](std::string_view name, char open) {
+      if (w != name || after != open) return false;
+      lex_.next();
+      lex_.next();
+      return true;
+    };
+    if (lex_.take("none")) return Attr();
+    if (lex_.take("true")) return true;
+    if (lex_.take("false")) return false;
+    if (w == "inf" || w == "nan") {
+      lex_.next();
+      return w == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+    }
+    if (wrapped("dim", '(')) {
+      Dim d = dim_until("a dimension");
+      lex_.expect(")");
+      return d;
+    }
+    if (wrapped("dims", '[')) {
+      Attr::DimList items;
+      listed("]", [&] { items.push_back(dim_until("a dimension")); });
+      return items;
+    }
+    if (wrapped("ints", '[')) {
+      Attr::Ints items;
+      listed("]", [&] { items.push_back(lex_.integer("an integer")); });
+      return items;
+    }
+    if (wrapped("floats", '[')) {
+      Attr::Floats items;
+      listed("]", [&] {
+        Attr a = lex_.kind() == Token::kNumber ? number() : word_attribute();
+        if (a.get<int64_t>()) a = static_cast<double>(*a.get<int64_t>());
+        if (!a.get<double>()) lex_.expected("a number");
+        items.push_back(*a.get<double>());
+      });
+      return items;
+    }
+    if (wrapped("strings", '[')) {
+      Attr::Strings items;
+      listed("]", [&] { items.push_back(lex_.string("a string")); });
+      return items;
+    }
+    if (wrapped("types", '[')) {
+      Attr::TypeList items;
+      listed("]", [&] { items.push_back(type()); });
+      return items;
+    }
+    if (wrapped("tensors", '[')) {
+      Attr::Tensors items;
+      listed("]", [&] { items.push_back(tensor()); });
+      return items;
+    }
+    if (w == "tensor" && after == '(') return tensor();
+    if (wrapped("type", '(')) {
+      const Type* t = type();
+      lex_.expect(")");
+      return t;
+    }
+    if (wrapped("dtype", '(')) {
+      lex_.expect("?");
+      lex_.expect(")");
+      return DType::kUndefined;
+    }
+    if (wrapped("opaque", '(')) {
+      if (lex_.kind() == Token::kString) {
+        OpaqueAttr a{lex_.string("a text")};
+        lex_.expect(")");
+        return a;
+      }
+      lex_.expected("a quoted text");
+    }
+    if (w == "token" || (after == '(' && (w == "seq" || w == "optional" || w == "map" || w == "list" || w == "tuple" ||
+                                          w == "state" || w == "sparse")))
+      return type();
+    if (auto dtype = text::dtype_word(w)) return dtype_attribute(*dtype);
+    return dim_until("a dimension");
+  }
+
+  TensorPtr tensor() {
+    if (lex_.is("tensor")) {
+      lex_.next();
+      lex_.expect("(");
+      lex_.expect("none");
+      lex_.expect(")");
+      return nullptr;
+    }
+    if (!at_constant()) lex_.expected("a constant");
+    return constant();
+  }
+
+  // f32 is a dtype, f32[3] a type, f32[3]{...} and f32 0.5 are constants.
+  Attr dtype_attribute(DType dtype) {
+    size_t begin = lex_.start();
+    lex_.next();
+    if (lex_.is("[")) {
+      lex_.seek(begin);
+      const Type* t = type();
+      if (!lex_.is("{")) return t;
+      lex_.seek(begin);
+      return constant();
+    }
+    bool element = lex_.kind() == Token::kNumber || lex_.is("true") || lex_.is("false") || lex_.is("nan") || lex_.is("inf") ||
+                   (is_complex(dtype) && lex_.is("(")) || (dtype == DType::kString && lex_.kind() == Token::kString);
+    if (!element) return dtype;
+    lex_.seek(begin);
+    return constant();
+  }
+
+  void finish() {
+    ValueFacts facts;
+    infer_model(*m_, facts, /*tolerant=*/true);
+  }
+
+  Lexer lex_;
+  const PayloadSource& payloads_;
+  DialectId dialect_ = DialectId::kOnnx;
+  std::unique_ptr<Model> m_;
+  Function* function_ = nullptr;
+  bool main_made_ = false;
+  std::unordered_map<std::string_view, const Op*> ops_;  // by spelling, in the present function
+  std::unordered_map<std::string_view, Value*> names_;   // what is visible
+  std::vector<std::string_view> scope_;                  // keys of names_ in order of definition
+  std::deque<std::string> owned_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> parse(std::string_view text, std::string_view file_name, const PayloadSource& payloads) {
+  return Parser(text, file_name, payloads).run();
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,816 @@
+// The .sx text form, out. docs/text_form.md has the grammar; parse.cc reads it back.
+//
+// One line per node; a node whose only result is unnamed and read once, by the node that follows, stands inside that reader:
+// Div(x, Sqrt(y)). What the text leaves out is what parsing finds again: types that rules infer, names that were never given.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/text.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr size_t kMaxNestedText = 100;
+constexpr int kMaxNestedDepth = 4;
+constexpr size_t kMaxPending = 8;
+
+class Printer {
+ public:
+  Printer(const Model& m, const PrintOptions& options) : m_(m), options_(options), number_(m.value_id_limit(), 0) {
+    bound_.reserve(m.value_id_limit());
+  }
+
+  std::string take() { return std::move(out_); }
+
+  void model() {
+    header();
+    for (size_t i = 0; i < m_.functions().size(); ++i) {
+      if (!out_.empty()) out_ += '\n';
+      function(*m_.functions()[i], i == 0);
+    }
+  }
+
+  void graph(const Graph& g) {
+    function_ = enclosing_function(g);
+    out_ += "graph";
+    dialect();
+    if (!g.name().empty() && g.name().view() != "main") {
+      out_ += ' ';
+      text::quote(out_, g.name());
+    }
+    inputs(g);
+    graph_facts(g);
+    body(g, 1);
+    out_ += '\n';
+  }
+
+  void node(const Node& n) {
+    if (n.graph() != nullptr) function_ = enclosing_function(*n.graph());
+    elide_bodies_ = true;
+    line(n, 0);
+    while (!out_.empty() && out_.back() == '\n') out_.pop_back();
+  }
+
+ private:
+  static const Function* enclosing_function(const Graph& g) {
+    const Graph* at = &g;
+    while (at != nullptr && at->function() == nullptr) at = at->enclosing();
+    return at ? at->function() : nullptr;
+  }
+
+  void indent(int depth) { out_.append(static_cast<size_t>(depth) * 2, ' '); }
+
+  void dialect() {
+    if (m_.dialect() == DialectId::kJax) out_ += " jax";
+    if (m_.dialect() == DialectId::kMil) out_ += " mil";
+  }
+
+  // --- models and functions
+
+  void word_or_quote(std::string_view s) {
+    if (text::is_identifier(s)) {
+      out_ += s;
+    } else {
+      text::quote(out_, s);
+    }
+  }
+
+  void imports(const std::vector<OpsetImport>& list) {
+    std::string_view separator = " ";
+    for (const OpsetImport& i : list) {
+      out_ += separator;
+      if (!i.domain.empty()) {
+        text::quote(out_, i.domain);
+        out_ += ' ';
+      }
+      out_ += std::to_string(i.version);
+      separator = ", ";
+    }
+    if (list.empty()) out_ += " none";
+  }
+
+  void meta(std::string_view key, const Metadata& data) {
+    if (data.empty()) return;
+    fmt::format_to(std::back_inserter(out_), " {} {{", key);
+    for (size_t i = 0; i < data.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      text::quote(out_, data[i].first);
+      out_ += ": ";
+      text::quote(out_, data[i].second);
+    }
+    out_ += '}';
+  }
+
+  void quoted(std::string_view key, std::string_view value) {
+    if (value.empty()) return;
+    fmt::format_to(std::back_inserter(out_), " {} ", key);
+    text::quote(out_, value);
+  }
+
+  void hex(std::string_view key, std::string_view bytes) {
+    if (!bytes.empty()) fmt::format_to(std::back_inserter(out_), " {} \"{}\"", key, text::to_hex(bytes));
+  }
+
+  // One line per fact that is not the default.
+  void header() {
+    auto fact = [&](auto&& print) {
+      size_t before = out_.size();
+      print();
+      if (out_.size() == before) return;
+      out_.erase(before, 1);  // the space
+      out_ += '\n';
+    };
+    bool onnx = m_.dialect() == DialectId::kOnnx;
+    bool usual = onnx ? m_.opset_imports.size() == 1 && m_.opset_imports[0].domain.empty() && m_.opset_imports[0].version == 23
+                      : m_.opset_imports.empty();
+    fact([&] {
+      if (usual) return;
+      out_ += " opset";
+      imports(m_.opset_imports);
+    });
+    fact([&] {
+      if (m_.ir_version != 10) fmt::format_to(std::back_inserter(out_), " ir_version {}", m_.ir_version);
+    });
+    fact([&] {
+      if (m_.producer_name.empty() && m_.producer_version.empty()) return;
+      out_ += " producer ";
+      text::quote(out_, m_.producer_name);
+      out_ += ' ';
+      text::quote(out_, m_.producer_version);
+    });
+    fact([&] { quoted("domain", m_.domain); });
+    fact([&] {
+      if (m_.model_version != 0) fmt::format_to(std::back_inserter(out_), " model_version {}", m_.model_version);
+    });
+    fact([&] { quoted("doc", m_.doc); });
+    fact([&] { meta("meta", m_.metadata); });
+    for (std::string_view t : m_.training_info) fact([&] { hex("training_info", t); });
+    fact([&] { hex("unknown", m_.unknown_fields); });
+    for (const std::string& symbol : ranged_symbols()) {
+      fact([&] {
+        DimRange r = m_.dims().symbol_range(symbol);
+        out_ += " range ";
+        word_or_quote(symbol);
+        out_ += ' ';
+        if (r.min) out_ += std::to_string(*r.min);
+        out_ += "..";
+        if (r.max) out_ += std::to_string(*r.max);
+      });
+    }
+  }
+
+  // Symbols of the interfaces whose range is not the usual "at least 1".
+  std::vector<std::string> ranged_symbols() const {
+    std::vector<std::string> all;
+    auto add = [&](const Type* t) {
+      if (t == nullptr) return;
+      for (Dim d : t->dims()) {
+        for (std::string& s : m_.dims().symbols(d)) {
+          DimRange r = m_.dims().symbol_range(s);
+          if (r.min != 1 || r.max) all.push_back(std::move(s));
+        }
+      }
+    };
+    for (const auto& f : m_.functions()) {
+      for (const Port& p : f->graph().inputs()) add(p.declared);
+      for (const Port& p : f->graph().outputs()) add(p.declared);
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+
+  void function(const Function& f, bool main) {
+    function_ = &f;
+    bound_.clear();
+    defined_.clear();
+    unnamed_ = 0;
+    const Graph& g = f.graph();
+    if (main) {
+      out_ += "graph";
+      dialect();
+      if (f.name != "main") {
+        out_ += ' ';
+        text::quote(out_, f.name);
+      }
+    } else {
+      out_ += "function ";
+      if (!f.domain.empty()) {
+        word_or_quote(f.domain);
+        out_ += "::";
+      }
+      word_or_quote(f.name);
+      if (!f.attributes.empty() || !f.default_attributes.empty()) {
+        std::string_view separator = "<";
+        for (const std::string& a : f.attributes) {
+          out_ += separator;
+          word_or_quote(a);
+          separator = ", ";
+        }
+        for (const NamedAttr& a : f.default_attributes) {
+          out_ += separator;
+          named_attr(a);
+          separator = ", ";
+        }
+        out_ += '>';
+      }
+    }
+    inputs(g);
+    if (!main) quoted("overload", f.overload);
+    if (!f.opset_imports.empty()) {
+      out_ += " opset";
+      imports(f.opset_imports);
+    }
+    quoted("mil_opset", f.mil_opset);
+    quoted("function_doc", f.doc);
+    meta("function_meta", f.metadata);
+    hex("function_unknown", f.unknown_fields);
+    if (main ? !f.domain.empty() : false) quoted("function_domain", f.domain);
+    if (g.name().view() != f.name) {
+      out_ += " named ";
+      text::quote(out_, g.name());
+    }
+    graph_facts(g);
+    body(g, 1);
+    out_ += '\n';
+  }
+
+  // --- graphs
+
+  void graph_facts(const Graph& g) {
+    quoted("doc", g.doc);
+    meta("meta", g.metadata);
+    hex("unknown", g.unknown_fields);
+  }
+
+  void port_facts(const Port& p) {
+    quoted("doc", p.doc);
+    meta("meta", p.metadata);
+  }
+
+  void value_name(std::string_view s) {
+    if (text::is_identifier(s) && !text::is_reserved(s)) {
+      out_ += s;
+    } else {
+      out_ += '%';
+      text::quote(out_, s);
+    }
+  }
+
+  // Gives a value the word it is called by from here on.
+  void define(const Value& v) {
+    if (number_[v.id()] != 0) return;
+    if (v.name().empty()) {
+      number_[v.id()] = ++unnamed_;
+      return;
+    }
+    uint32_t& same_name = bound_[v.name().view()];
+    number_[v.id()] = ++same_name;
+    defined_.push_back(&v);
+  }
+
+  void reference(const Value& v) {
+    if (number_[v.id()] == 0) define(v);  // defined outside of what is printed, or later: the text still shows it
+    uint32_t n = number_[v.id()];
+    if (v.name().empty()) {
+      fmt::format_to(std::back_inserter(out_), "%{}", n - 1);
+      return;
+    }
+    value_name(v.name());
+    if (n > 1) fmt::format_to(std::back_inserter(out_), "#{}", n - 1);
+  }
+
+  void inputs(const Graph& g) {
+    out_ += '(';
+    bool first = true;
+    for (const Port& p : g.inputs()) {
+      if (!first) out_ += ", ";
+      first = false;
+      define(*p.value);
+      bool same = p.value->name() == p.name && number_[p.value->id()] == 1 && !p.name.empty();
+      value_name(p.name);
+      if (p.declared != nullptr) {
+        out_ += ": ";
+        out_ += m_.types().to_string(p.declared);
+      }
+      if (!same) {
+        out_ += " as ";
+        reference(*p.value);
+      }
+      if (p.default_value != nullptr) {
+        out_ += " = ";
+        text::print_tensor(out_, *p.default_value, options_.full_constants);
+      }
+      port_facts(p);
+    }
+    out_ += ')';
+  }
+
+  // An unnamed constant with one reader here stands in its reader; others have a line.
+  bool stands_inside(const Value& constant, const Graph& g) const {
+    if (!constant.name().empty() || !constant.has_one_use() || g.value_info.contains(&constant)) return false;
+    const Use& u = *constant.uses().begin();
+    if (u.owner->graph() != &g || u.owner->is_boundary()) return false;
+    const Tensor& t = *constant.constant();
+    return t.is_splat() || t.size() <= text::kMaxElements;
+  }
+
+  void body(const Graph& g, int depth) {
+    out_ += " {\n";
+    if (depth > text::kMaxGraphDepth) {
+      indent(depth);
+      out_ += "// nested more deeply than the text form goes\n";
+      indent(depth - 1);
+      out_ += '}';
+      return;
+    }
+    size_t outer_names = defined_.size();
+    for (const Value* c : g.constants()) {
+      if (stands_inside(*c, g)) continue;
+      define(*c);
+      indent(depth);
+      reference(*c);
+      out_ += " = ";
+      text::print_tensor(out_, *c->constant(), options_.full_constants);
+      out_ += '\n';
+    }
+    for (const Node& n : g.nodes()) statement(n, g, depth);
+    flush(depth);
+    value_info(g, depth);
+    auto raw = [&](std::string_view what, const std::vector<std::string_view>& list) {
+      for (std::string_view bytes : list) {
+        indent(depth);
+        fmt::format_to(std::back_inserter(out_), "raw {} \"{}\"\n", what, text::to_hex(bytes));
+      }
+    };
+    raw("quantization_annotation", g.quantization_annotations);
+    raw("loose_value_info", g.loose_value_info);
+    results(g, depth);
+    indent(depth - 1);
+    out_ += '}';
+    for (; defined_.size() > outer_names; defined_.pop_back()) --bound_[defined_.back()->name().view()];
+  }
+
+  void value_info(const Graph& g, int depth) {
+    if (g.value_info.empty()) return;
+    auto line = [&](const Value& v) {
+      auto it = g.value_info.find(&v);
+      if (it == g.value_info.end()) return;
+      indent(depth);
+      out_ += "info ";
+      reference(v);
+      if (it->second.declared != nullptr) {
+        out_ += ": ";
+        out_ += m_.types().to_string(it->second.declared);
+      }
+      quoted("doc", it->second.doc);
+      meta("meta", it->second.metadata);
+      out_ += '\n';
+    };
+    for (const Port& p : g.inputs()) line(*p.value);
+    for (const Value* c : g.constants()) line(*c);
+    for (const Node& n : g.nodes())
+      for (const Value& v : n.results()) line(v);
+  }
+
+  void results(const Graph& g, int depth) {
+    if (g.outputs().empty()) return;
+    indent(depth);
+    out_ += "return ";
+    bool first = true;
+    for (const Port& p : g.outputs()) {
+      if (!first) out_ += ", ";
+      first = false;
+      const Value* v = p.use->value;
+      bool same = v != nullptr && v->name() == p.name && !p.name.empty() && number_[v->id()] <= 1;
+      value_name(p.name);
+      if (p.declared != nullptr) {
+        out_ += ": ";
+        out_ += m_.types().to_string(p.declared);
+      }
+      if (!same) {
+        out_ += " = ";
+        if (v != nullptr) {
+          reference(*v);
+        } else {
+          out_ += '_';
+        }
+      }
+      port_facts(p);
+    }
+    out_ += '\n';
+  }
+
+  // --- nodes
+
+  struct Nested {
+    const Node* node;
+    std::string text;
+    int depth;
+  };
+
+  // What no rule finds again when the text is read.
+  bool needs_type(const Node& n, const Value& v) const {
+    const Type* t = v.type();
+    if (t == nullptr || (n.extra() && n.extra()->payload)) return false;
+    if (n.unchecked() || !n.op().known) return true;
+    return n.op().infer == nullptr && !(t->is_tensor() && !t->ranked());
+  }
+
+  bool may_nest(const Node& n, const Graph& g) const {
+    if (n.num_results() != 1 || !n.name().empty() || options_.types || options_.provenance) return false;
+    const Value& v = *n.result();
+    if (!v.name().empty() || !v.has_one_use() || needs_type(n, v)) return false;
+    if (n.extra() != nullptr && (!n.bodies().empty() || n.extra()->payload || has_suffix(n))) return false;
+    const Node* reader = v.uses().begin()->owner;
+    return reader->graph() == &g && !reader->is_boundary() && !g.value_info.contains(&v);
+  }
+
+  // Nodes that wait to be printed inside their reader, in graph order; whoever reads must take them from the end, or they get
+  // lines of their own: so parsing, which makes operands first, finds the same order.
+  void statement(const Node& n, const Graph& g, int depth) {
+    size_t inside = 0, length = 0;
+    int nesting = 0;
+    if (!pending_.empty()) {
+      std::vector<const Node*> wanted;
+      for (const Use& u : n.operands()) {
+        const Node* def = u.value ? u.value->def() : nullptr;
+        if (def != nullptr && is_pending(*def)) wanted.push_back(def);
+      }
+      inside = wanted.size();
+      for (size_t i = 0; i < inside; ++i) {
+        const Nested& p = pending_[pending_.size() - inside + i];
+        length += p.text.size();
+        nesting = std::max(nesting, p.depth);
+        if (p.node != wanted[i]) length = kMaxNestedText;
+      }
+      if (length + 20 > kMaxNestedText || nesting >= kMaxNestedDepth) {
+        flush(depth);
+        inside = 0;
+        nesting = 0;
+      }
+    }
+    if (may_nest(n, g)) {
+      std::string before = std::exchange(out_, std::string());
+      expression(n, depth);
+      pending_.resize(pending_.size() - inside);
+      pending_.push_back({&n, std::exchange(out_, std::move(before)), nesting + 1});
+      if (pending_.size() > kMaxPending) flush(depth);
+      return;
+    }
+    std::vector<Nested> mine(std::make_move_iterator(pending_.end() - static_cast<std::ptrdiff_t>(inside)),
+                             std::make_move_iterator(pending_.end()));
+    pending_.resize(pending_.size() - inside);
+    flush(depth);
+    pending_ = std::move(mine);
+    line(n, depth);
+    pending_.clear();
+  }
+
+  bool is_pending(const Node& n) const {
+    return std::any_of(pending_.begin(), pending_.end(), [&](const Nested& p) { return p.node == &n; });
+  }
+
+  void flush(int depth) {
+    for (const Nested& p : pending_) {
+      indent(depth);
+      define(*p.node->result());
+      reference(*p.node->result());
+      out_ += " = ";
+      out_ += p.text;
+      out_ += '\n';
+    }
+    pending_.clear();
+  }
+
+  void line(const Node& n, int depth) {
+    indent(depth);
+    std::string whole = std::exchange(out_, std::string());
+    expression(n, depth);  // first: what it reads from outside is called before its results
+    std::string call = std::exchange(out_, std::move(whole));
+    for (size_t i = 0; i < n.num_results(); ++i) {
+      const Value& v = *n.result(i);
+      if (i > 0) out_ += ", ";
+      define(v);
+      reference(v);
+      if (needs_type(n, v)) {
+        out_ += ": ";
+        out_ += m_.types().to_string(v.type());
+      }
+    }
+    if (n.num_results() > 0) out_ += " = ";
+    out_ += call;
+    comments(n);
+    out_ += '\n';
+  }
+
+  void comments(const Node& n) {
+    std::string text;
+    if (options_.types) {
+      for (const Value& v : n.results()) {
+        text += text.empty() ? "" : ", ";
+        text += m_.types().to_string(v.type());
+      }
+    }
+    if (options_.provenance && n.provenance() != 0) {
+      for (const Source& s : m_.provenance(n.provenance()).sources) {
+        text += text.empty() ? "" : "; ";
+        text += s.file;
+        if (s.line != 0) text += fmt::format(":{}", s.line);
+        if (!s.function.empty()) text += fmt::format(" ({})", s.function);
+        if (!s.scope.empty()) text += " " + s.scope;
+      }
+    }
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    if (!text.empty()) out_ += "  // " + text;
+  }
+
+  bool has_suffix(const Node& n) const {
+    const NodeExtra* e = n.extra();
+    return e != nullptr && (!e->doc.empty() || !e->overload.empty() || !e->metadata.empty() || !e->unknown_fields.empty());
+  }
+
+  void op_name(const Op& op) {
+    if (!op.domain.empty()) {
+      word_or_quote(op.domain);
+      out_ += "::";
+    }
+    word_or_quote(op.name);
+    if (op.dialect != DialectId::kOnnx && op.known) return;
+    // The version, where it is not the one that the imports lead to.
+    auto [it, fresh] = usual_version_.try_emplace({function_, &op}, true);
+    if (fresh) {
+      int version = import_of(op.domain);
+      const Op* found = sardonyx::dialect(m_.dialect()).find(op.domain, op.name, version);
+      it->second = found != nullptr ? found == &op : !op.known && op.since_version == version;
+    }
+    if (!it->second) fmt::format_to(std::back_inserter(out_), "!{}", op.since_version);
+  }
+
+  int import_of(std::string_view domain) const {
+    if (m_.dialect() != DialectId::kOnnx) return sardonyx::dialect(m_.dialect()).latest_version(domain);
+    if (function_ != nullptr) {
+      for (const OpsetImport& i : function_->opset_imports)
+        if (i.domain == domain || (domain.empty() && i.domain == "ai.onnx")) return static_cast<int>(i.version);
+    }
+    return static_cast<int>(m_.opset_version(domain).value_or(0));
+  }
+
+  void expression(const Node& n, int depth) {
+    op_name(n.op());
+    const NodeExtra* extra = n.extra();
+    std::string_view separator = "<";
+    auto next = [&] {
+      out_ += separator;
+      separator = ", ";
+    };
+    const bool constant = extra != nullptr && extra->payload != nullptr;
+    const Attrs& attrs = constant && extra->payload_attrs != nullptr ? *extra->payload_attrs : n.attrs();
+    for (const NamedAttr& a : attrs.items()) {
+      next();
+      named_attr(a);
+    }
+    if (constant && extra->payload_attrs == nullptr) {
+      next();
+      out_ += m_.dialect() == DialectId::kMil ? "val=" : "value=";
+      text::print_tensor(out_, *extra->payload, options_.full_constants);
+    }
+    for (const Body& b : n.bodies()) {
+      next();
+      word_or_quote(b.name);
+      if (b.in_list) out_ += "[]";
+      out_ += "=graph";
+      if (!b.graph->name().empty()) {
+        out_ += ' ';
+        text::quote(out_, b.graph->name());
+      }
+      if (elide_bodies_) {
+        out_ += fmt::format("(...) {{ {} nodes }}", b.graph->num_nodes());
+        continue;
+      }
+      size_t outer_names = defined_.size();
+      auto waiting = std::exchange(pending_, {});
+      inputs(*b.graph);
+      graph_facts(*b.graph);
+      body(*b.graph, depth + 1);
+      pending_ = std::move(waiting);
+      for (; defined_.size() > outer_names; defined_.pop_back()) --bound_[defined_.back()->name().view()];
+    }
+    if (separator != "<") out_ += '>';
+    out_ += '(';
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      if (i > 0) out_ += ", ";
+      operand(n, n.input(i));
+    }
+    out_ += ')';
+    suffix(n);
+  }
+
+  void operand(const Node& n, const Value* v) {
+    if (v == nullptr) {
+      out_ += '_';
+      return;
+    }
+    if (v->kind() == ValueKind::kConstant && n.graph() != nullptr && v->graph() == n.graph() && stands_inside(*v, *n.graph())) {
+      text::print_tensor(out_, *v->constant(), options_.full_constants);
+      return;
+    }
+    if (const Node* def = v->def(); def != nullptr && !pending_.empty()) {
+      for (const Nested& p : pending_) {
+        if (p.node != def) continue;
+        out_ += p.text;
+        return;
+      }
+    }
+    reference(*v);
+  }
+
+  void suffix(const Node& n) {
+    if (!n.name().empty()) {
+      out_ += " @";
+      word_or_quote(n.name());
+    }
+    if (!has_suffix(n)) return;
+    quoted("overload", n.extra()->overload);
+    quoted("doc", n.extra()->doc);
+    meta("meta", n.extra()->metadata);
+    hex("unknown", n.extra()->unknown_fields);
+  }
+
+  // --- attributes
+
+  void named_attr(const NamedAttr& a) {
+    word_or_quote(a.name);
+    out_ += '=';
+    attribute(a.value);
+    quoted("doc", a.doc);
+  }
+
+  template <class List, class Print>
+  void list(std::string_view prefix, const List& items, Print&& print) {
+    out_ += prefix;
+    out_ += '[';
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      print(items[i]);
+    }
+    out_ += ']';
+  }
+
+  void bare_dim(Dim d) { out_ += m_.dims().to_string(d); }
+
+  // A symbol that could be taken for another kind of attribute is wrapped.
+  bool stands_bare(Dim d) const {
+    if (!d.is_expr()) return false;
+    std::string text = m_.dims().to_string(d);
+    size_t end = 0;
+    while (end < text.size() && text::is_word_char(text[end])) ++end;
+    std::string_view first = std::string_view(text).substr(0, end);
+    return text::is_identifier(first) && !is_attr_word(first);
+  }
+
+ public:
+  static bool is_attr_word(std::string_view s) {
+    static constexpr std::string_view words[] = {"dim",   "dims",   "floats", "strings", "ints",     "types", "tensors",
+                                                 "type",  "opaque", "token",  "seq",     "optional", "map",   "list",
+                                                 "tuple", "state",  "sparse", "doc",     "tensor"};
+    return text::is_reserved(s) || std::find(std::begin(words), std::end(words), s) != std::end(words);
+  }
+
+ private:
+  void attribute(const Attr& a) {
+    std::visit(
+        [&](const auto& x) {
+          using T = std::remove_cvref_t<decltype(x)>;
+          if constexpr (std::same_as<T, std::monostate>) {
+            out_ += "none";
+          } else if constexpr (std::same_as<T, bool>) {
+            out_ += x ? "true" : "false";
+          } else if constexpr (std::same_as<T, int64_t>) {
+            out_ += std::to_string(x);
+          } else if constexpr (std::same_as<T, double>) {
+            text::print_double(out_, x);
+          } else if constexpr (std::same_as<T, std::string>) {
+            text::quote(out_, x);
+          } else if constexpr (std::same_as<T, DType>) {
+            if (x == DType::kUndefined) {
+              out_ += "dtype(?)";
+            } else {
+              out_ += sardonyx::to_string(x);
+            }
+          } else if constexpr (std::same_as<T, const Type*>) {
+            if (x != nullptr && x->is_tensor() && x->dtype() != DType::kUndefined) {
+              out_ += m_.types().to_string(x);
+            } else {
+              out_ += "type(" + m_.types().to_string(x) + ")";
+            }
+          } else if constexpr (std::same_as<T, TensorPtr>) {
+            tensor(x);
+          } else if constexpr (std::same_as<T, Dim>) {
+            if (stands_bare(x)) {
+              bare_dim(x);
+            } else {
+              out_ += "dim(";
+              bare_dim(x);
+              out_ += ')';
+            }
+          } else if constexpr (std::same_as<T, Attr::Ints>) {
+            list("", x, [&](int64_t v) { fmt::format_to(std::back_inserter(out_), "{}", v); });
+          } else if constexpr (std::same_as<T, Attr::Floats>) {
+            list(x.empty() ? "floats" : "", x, [&](double v) { text::print_double(out_, v); });
+          } else if constexpr (std::same_as<T, Attr::Strings>) {
+            list(x.empty() ? "strings" : "", x, [&](const std::string& v) { text::quote(out_, v); });
+          } else if constexpr (std::same_as<T, Attr::Tensors>) {
+            list("tensors", x, [&](const TensorPtr& v) { tensor(v); });
+          } else if constexpr (std::same_as<T, Attr::TypeList>) {
+            list("types", x, [&](const Type* t) { out_ += m_.types().to_string(t); });
+          } else if constexpr (std::same_as<T, Attr::DimList>) {
+            bool bare = std::any_of(x.begin(), x.end(), [](Dim d) { return d.is_expr(); }) &&
+                        std::all_of(x.begin(), x.end(), [&](Dim d) { return d.is_int() || stands_bare(d); });
+            list(bare ? "" : "dims", x, [&](Dim d) { bare_dim(d); });
+          } else if constexpr (std::same_as<T, AttrList>) {
+            out_ += '(';
+            for (size_t i = 0; i < x.size(); ++i) {
+              if (i > 0) out_ += ", ";
+              attribute(x[i]);
+            }
+            out_ += ')';
+          } else if constexpr (std::same_as<T, AttrDict>) {
+            out_ += '{';
+            for (size_t i = 0; i < x.size(); ++i) {
+              if (i > 0) out_ += ", ";
+              word_or_quote(x[i].first);
+              out_ += ": ";
+              attribute(x[i].second);
+            }
+            out_ += '}';
+          } else if constexpr (std::same_as<T, OpaqueAttr>) {
+            out_ += "opaque(";
+            text::quote(out_, x.text);
+            out_ += ')';
+          } else if constexpr (std::same_as<T, RefAttr>) {
+            out_ += '@';
+            word_or_quote(x.name);
+            if (x.type != 0) fmt::format_to(std::back_inserter(out_), ":{}", x.type);
+          }
+        },
+        a.value());
+  }
+
+  void tensor(const TensorPtr& t) {
+    if (t == nullptr) {
+      out_ += "tensor(none)";
+    } else {
+      text::print_tensor(out_, *t, options_.full_constants);
+    }
+  }
+
+  struct VersionKey {
+    const Function* function;
+    const Op* op;
+    bool operator==(const VersionKey&) const = default;
+  };
+  struct VersionHash {
+    size_t operator()(const VersionKey& k) const {
+      return std::hash<const void*>()(k.function) * 31 + std::hash<const void*>()(k.op);
+    }
+  };
+
+  const Model& m_;
+  PrintOptions options_;
+  std::string out_;
+  const Function* function_ = nullptr;
+  std::vector<uint32_t> number_;  // by value id; 0 = not called anything yet
+  uint32_t unnamed_ = 0;
+  std::unordered_map<std::string_view, uint32_t> bound_;  // how many visible values have this name
+  std::vector<const Value*> defined_;                     // named values in scope, innermost last
+  std::vector<Nested> pending_;
+  std::unordered_map<VersionKey, bool, VersionHash> usual_version_;
+  bool elide_bodies_ = false;
+};
+
+}  // namespace
+
+std::string print(const Model& m, const PrintOptions& options) {
+  Printer p(m, options);
+  p.model();
+  return p.take();
+}
+
+std::string print(const Graph& g, const PrintOptions& options) {
+  Printer p(g.model(), options);
+  p.graph(g);
+  return p.take();
+}
+
+std::string print(const Node& n) {
+  SX_CHECK(n.graph() != nullptr, "a detached node has no text of its own");
+  Printer p(n.graph()->model(), {});
+  p.node(n);
+  return p.take();
+}
+
+}  // namespace sardonyx
