@@ -119,7 +119,8 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
   };
   for (const Value* v : g.constants()) keep(*v, true);
   const auto needs_name = [](const Node& n, const Value& v) {
-    return v.has_uses() || (n.op().known && v.index() == 0 && n.op().min_outputs > 0);
+    // onnxruntime cannot load an If, Loop or Scan with an unnamed result.
+    return v.has_uses() || !n.bodies().empty() || (n.op().known && v.index() == 0 && n.op().min_outputs > 0);
   };
   for (const Node& n : g.nodes()) {
     for (const Value& v : n.results()) keep(v, needs_name(n, v));

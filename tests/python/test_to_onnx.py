@@ -289,6 +289,14 @@ def test_primitive_calls_are_recorded(tmp_path):
     assert "sin" in text and "f32[3]" in text and "test_to_onnx.py" in text
 
 
+def test_results_of_loops_that_nobody_reads_have_names():
+    def fn(x):
+        carry, rows = jax.lax.scan(lambda c, v: (v, c * v), x[0], x)
+        return carry
+
+    agree(fn, [(4, 3)], normal(4, 3))
+
+
 # --- errors
 
 
