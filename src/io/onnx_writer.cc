@@ -94,7 +94,8 @@ class OnnxWriter {
 
 void OnnxWriter::place(const Tensor& t, const std::string& data_file) {
   const uint64_t size = t.byte_size();
-  if (t.dtype() == DType::kString || size < std::max<uint64_t>(options_.external_threshold, 1) || places_.of.contains(&t)) return;
+  if (t.dtype() == DType::kString || size < std::max<uint64_t>(options_.external_threshold, 1) || places_.of.contains(&t))
+    return;
   const std::byte* bytes = t.is_splat() || t.is_deferred() ? nullptr : t.stored_bytes().data();
   if (bytes != nullptr) {  // tied weights stay tied
     const auto known = by_bytes_.find(bytes);
@@ -539,7 +540,8 @@ void check_target(const Model& m, const std::filesystem::path& path, const std::
 }
 
 [[noreturn]] void too_large(uint64_t size, std::string help) {
-  throw Error(ErrorCode::kLimit, fmt::format("the model takes {} bytes, and protobuf can hold {}", size, kMaxMessage), {std::move(help)});
+  throw Error(ErrorCode::kLimit, fmt::format("the model takes {} bytes, and protobuf can hold {}", size, kMaxMessage),
+              {std::move(help)});
 }
 
 }  // namespace
