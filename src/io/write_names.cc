@@ -88,7 +88,8 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
     }
     // Returned as it is: an input, an initializer or an outer value under its own name, or twice under one.
     if (!port.name.empty() && of(v) == port.name) continue;
-    if (is_constant && v.graph() == &g && of(v).empty() && v.name() == port.name && !port.name.empty() && take(s, port.name, v)) continue;
+    if (is_constant && v.graph() == &g && of(v).empty() && v.name() == port.name && !port.name.empty() && take(s, port.name, v))
+      continue;
     out.identity = true;
     if (port.name.empty() || !reserve(s, port.name)) {
       if (fixed && !port.name.empty()) clash(port.name);
@@ -119,8 +120,10 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
   };
   for (const Value* v : g.constants()) keep(*v, true);
   const auto needs_name = [](const Node& n, const Value& v) {
-    // onnxruntime cannot load an If, Loop or Scan with an unnamed result.
-    return v.has_uses() || !n.bodies().empty() || (n.op().known && v.index() == 0 && n.op().min_outputs > 0);
+    // What nobody reads may go unnamed only where the operator calls it optional: the checker refuses a TopK, and onnxruntime cannot
+    // load a Loop, with an unnamed result.
+    const auto slots = n.op().outputs;
+    return v.has_uses() || (!slots.empty() && slots[std::min<size_t>(v.index(), slots.size() - 1)].arity != Arity::kOptional);
   };
   for (const Node& n : g.nodes()) {
     for (const Value& v : n.results()) keep(v, needs_name(n, v));

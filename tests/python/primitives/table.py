@@ -65,14 +65,14 @@ class Arg:
         if self.values is not None:
             return np.resize(np.array(self.values).astype(dtype), shape)
         if dtype == np.bool_:
-            return rng.random(shape) < 0.5
+            return np.asarray(rng.random(shape) < 0.5)
         if jnp.issubdtype(dtype, jnp.floating):
             if self.low is None:
                 return np.asarray(rng.standard_normal(shape)).astype(dtype)
             return np.asarray(rng.uniform(self.low, self.high, shape)).astype(dtype)
         low = self.low if self.low is not None else (0 if dtype.kind == "u" else -9)
         high = self.high if self.high is not None else 10
-        return rng.integers(int(low), int(high), shape, dtype=dtype)
+        return np.asarray(rng.integers(int(low), int(high), shape, dtype=dtype))
 
 
 def _evaluate(expression: str, sizes: dict[str, int]) -> int:
