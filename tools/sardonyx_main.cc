@@ -1,0 +1,67 @@
+// The sardonyx command. CLI11 is included here and nowhere else: it costs seconds to compile.
+//
+// Exit codes: 0 = done; 1 = the input was refused, or a check failed; 2 = the command line makes no sense.
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+#include "sardonyx/error.h"
+#include "sardonyx/version.h"
+
+namespace {
+
+constexpr int kRefused = 1;
+constexpr int kUsage = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace sardonyx;
+  CLI::App app("Sardonyx: a native graph compiler for machine-learning models");
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  int status = 0;
+
+  tools::FileArgs files;
+  const auto add_input = [&files](CLI::App* command) {
+    command->add_option("model", files.input, "ONNX model")->required();
+    command->add_flag("--no-mmap", files.no_mmap, "Read files instead of mapping them, for storage that is not to be trusted");
+  };
+
+  tools::InfoArgs info;
+  auto* info_command = app.add_subcommand("info", "Show what a model consists of");
+  add_input(info_command);
+  info_command->add_flag("--json", info.json, "For programs");
+  info_command->add_flag("--infer", info.infer, "Infer types first");
+  info_command->callback([&] { status = tools::info(files, info); });
+
+  auto* check_command = app.add_subcommand("check", "Verify a model and its types");
+  add_input(check_command);
+  check_command->callback([&] { status = tools::check(files); });
+
+  tools::OptimizeArgs optimize;
+  auto* optimize_command = app.add_subcommand("optimize", "Make a model smaller and faster");
+  add_input(optimize_command);
+  optimize_command->add_option("-o,--output", optimize.output, "Where the result goes")->required();
+  optimize_command->add_option("--passes", optimize.passes, "Preset or list of passes")->capture_default_str();
+  optimize_command->add_flag("--external-data", optimize.external, "Put weights in a file of their own");
+  optimize_command->add_option("--data-file", optimize.data_file, "Name of that file, beside the model");
+  optimize_command->add_option("--data-threshold", optimize.threshold, "Smaller tensors stay in the model, in bytes")
+      ->capture_default_str();
+  optimize_command->add_option("--max-data-file", optimize.max_data_file, "Start another data file beyond this size, in bytes");
+  optimize_command->add_flag("--declare-types", optimize.declare_types, "Write inferred types as value_info");
+  optimize_command->callback([&] { status = tools::optimize(files, optimize); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);
+    return code == 0 ? 0 : kUsage;
+  } catch (const Error& e) {
+    tools::show_error(e);
+    return e.code() == ErrorCode::kInvalidArgument ? kUsage : kRefused;
+  } catch (const std::exception& e) {
+    tools::show_error(e);
+    return kRefused;
+  }
+  return status;
+}
