@@ -1,0 +1,22 @@
+"""Runs the sardonyx command as it was built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+BUILD = Path(os.environ.get("SARDONYX_BUILD", Path(__file__).parents[2] / "build" / "release"))
+
+
+def sardonyx(*arguments: object, ok: bool = True) -> subprocess.CompletedProcess[str]:
+    program = BUILD / "sardonyx"
+    if not program.exists():
+        found = shutil.which("sardonyx")
+        assert found, f"the command is not built: no {program}"
+        program = Path(found)
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if ok:
+        assert done.returncode == 0, done.stderr
+    return done
