@@ -10,6 +10,7 @@
 #include <new>
 
 #include "sardonyx/name.h"
+#include "support/huge_pages.h"
 
 namespace sardonyx {
 
@@ -22,8 +23,8 @@ class NameTable {
   explicit NameTable(size_t expected = 0) { allocate(expected + expected / 2); }
 
   // The thing with that name, or nullptr.
-  T* find(std::string_view name) const {
-    const uint64_t h = hash(name);
+  T* find(std::string_view name) const { return find(hash(name), name); }
+  T* find(uint64_t h, std::string_view name) const {
     for (size_t i = h & mask_;; i = (i + 1) & mask_) {
       const Slot& s = slots_[i];
       if (s.thing == nullptr) return nullptr;
@@ -32,10 +33,10 @@ class NameTable {
   }
 
   // Adds (name, thing); if the name is there already, returns its thing and changes nothing.
-  T* insert(Name name, T* thing) {
+  T* insert(Name name, T* thing) { return insert(hash(name.view()), name, thing); }
+  T* insert(uint64_t h, Name name, T* thing) {
     if (size_ * 4 >= (mask_ + 1) * 3) grow();
     const std::string_view text = name.view();
-    const uint64_t h = hash(text);
     size_t i = h & mask_;
     for (; slots_[i].thing != nullptr; i = (i + 1) & mask_) {
       if (slots_[i].tag() == h >> 48 && slots_[i].name() == text) return slots_[i].thing;
@@ -43,6 +44,14 @@ class NameTable {
     slots_[i] = Slot{(h & kTagMask) | reinterpret_cast<uint64_t>(name.data()), thing};
     ++size_;
     return nullptr;
+  }
+
+  // For those who know names some time before they need them: the hash, and a hint to the cache.
+  void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[h & mask_], 1); }
+  // Seeded per process, so that no file can be made to collide.
+  static uint64_t hash(std::string_view s) {
+    static const uint64_t seed = reinterpret_cast<uint64_t>(std::malloc) ^ reinterpret_cast<uint64_t>(&seed_anchor);
+    return XXH3_64bits_withSeed(s.data(), s.size(), seed);
   }
 
   size_t size() const { return size_; }
@@ -60,11 +69,6 @@ class NameTable {
     void operator()(Slot* p) const { std::free(p); }
   };
 
-  // Seeded per process, so that no file can be made to collide.
-  static uint64_t hash(std::string_view s) {
-    static const uint64_t seed = reinterpret_cast<uint64_t>(std::malloc) ^ reinterpret_cast<uint64_t>(&seed_anchor);
-    return XXH3_64bits_withSeed(s.data(), s.size(), seed);
-  }
   static inline char seed_anchor = 0;
 
   void allocate(size_t at_least) {
@@ -73,6 +77,7 @@ class NameTable {
     // calloc: pages that are never touched cost nothing.
     slots_.reset(static_cast<Slot*>(std::calloc(n, sizeof(Slot))));
     if (slots_ == nullptr) throw std::bad_alloc();
+    use_huge_pages(slots_.get(), n * sizeof(Slot));
     mask_ = n - 1;
   }
   void grow() {

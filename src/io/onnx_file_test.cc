@@ -29,11 +29,11 @@ std::string field(uint32_t number, const char* text) { return field(number, std:
 std::string field(uint32_t number, int v) { return varint(number << 3) + varint(static_cast<uint64_t>(static_cast<int64_t>(v))); }
 
 std::string node(std::string_view op, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs,
-                 std::string_view more = {}) {
+                 std::string_view more = {}, std::string_view name = {}) {
   std::string s;
   for (const char* i : inputs) s += field(1, i);
   for (const char* o : outputs) s += field(2, o);
-  return field(1, s + field(4, op) + std::string(more));
+  return field(1, s + (name.empty() ? "" : field(3, name)) + field(4, op) + std::string(more));
 }
 std::string f32_type(std::initializer_list<int> dims) {
   std::string shape;
@@ -45,7 +45,7 @@ std::string initializer(const char* name, std::string_view data) {
   return field(5, field(1, 2) + field(2, 1) + field(8, name) + std::string(data));
 }
 std::string model(std::string_view graph, std::string_view more = {}, int ir_version = 10) {
-  return field(1, ir_version) + field(7, graph) + field(8, field(2, 21)) + std::string(more);
+  return field(1, ir_version) + field(7, graph) + field(8, field(1, "") + field(2, 21)) + std::string(more);
 }
 std::string raw_floats(int n) { return field(9, std::string(static_cast<size_t>(n) * 4, '\1')); }
 
@@ -86,7 +86,7 @@ class Folder {
 
 // x -> Relu -> y, with a weight.
 std::string small_model() {
-  return model(node("Add", {"x", "w"}, {"t"}) + node("Relu", {"t"}, {"y"}, field(3, "last")) + field(2, "g") +
+  return model(node("Add", {"x", "w"}, {"t"}) + node("Relu", {"t"}, {"y"}, {}, "last") + field(2, "g") +
                initializer("w", raw_floats(2)) + port(11, "x") + port(12, "y"));
 }
 
@@ -151,8 +151,8 @@ TEST(OnnxReader, HostileLengthsAreRefused) {
 }
 
 TEST(OnnxReader, CyclesAreNamed) {
-  EXPECT_FAULT(model(node("Relu", {"b"}, {"a"}, field(3, "first")) + node("Relu", {"a"}, {"b"}, field(3, "second"))), "cycle");
-  EXPECT_FAULT(model(node("Relu", {"a"}, {"a"}, field(3, "own"))), "'own' (Relu) reads its own result");
+  EXPECT_FAULT(model(node("Relu", {"b"}, {"a"}, {}, "first") + node("Relu", {"a"}, {"b"}, {}, "second")), "cycle");
+  EXPECT_FAULT(model(node("Relu", {"a"}, {"a"}, {}, "own")), "'own' (Relu) reads its own result");
 }
 
 TEST(OnnxReader, NodesOutOfOrderAreSorted) {
@@ -181,7 +181,7 @@ TEST(OnnxReader, DefinitionsMustBeUniqueAndPresent) {
   EXPECT_FAULT(model(node("Relu", {"x"}, {"y"}) + node("Abs", {"x"}, {"y"}) + port(11, "x")), "the name 'y' is defined twice");
   EXPECT_FAULT(model(port(11, "x") + port(11, "x")), "the name 'x' is defined twice");
   EXPECT_FAULT(model(initializer("w", raw_floats(2)) + initializer("w", raw_floats(2))), "the initializer 'w' is defined twice");
-  EXPECT_FAULT(model(node("Relu", {"nowhere"}, {"y"}, field(3, "n"))), "node 'n' (Relu) reads 'nowhere', which nothing defines");
+  EXPECT_FAULT(model(node("Relu", {"nowhere"}, {"y"}, {}, "n")), "node 'n' (Relu) reads 'nowhere', which nothing defines");
   EXPECT_FAULT(model(port(12, "y")), "the graph returns 'y', which nothing defines");
   EXPECT_FAULT(model(node("", {}, {"y"})), "has no op_type");
   // What a body defines is not seen outside.

@@ -46,6 +46,7 @@ struct GraphAttribute {
 // What a NodeProto holds; reused from node to node.
 struct NodeFields {
   std::vector<Name> inputs, outputs;
+  std::vector<uint64_t> hashes;  // of outputs
   std::vector<Value*> operands;
   std::vector<GraphAttribute> bodies;
   std::vector<std::string_view> attributes;  // whole fields
@@ -57,6 +58,7 @@ struct NodeFields {
   void clear() {
     inputs.clear();
     outputs.clear();
+    hashes.clear();
     operands.clear();
     bodies.clear();
     attributes.clear();
@@ -81,8 +83,9 @@ struct Scope {
       : graph(g), outer(outer_scope), imports(i), depth(d), names(names_expected) {}
 
   Value* find(std::string_view name) const {
+    const uint64_t h = NameTable<Value>::hash(name);
     for (const Scope* s = this; s != nullptr; s = s->outer) {
-      if (Value* v = s->names.find(name)) return v;
+      if (Value* v = s->names.find(h, name)) return v;
     }
     return nullptr;
   }
@@ -135,7 +138,8 @@ class OnnxReader {
 
   const Op& op(Scope& s, std::string_view domain, std::string_view type);
   Value* operand(Scope& s, std::string_view name);
-  void define(Scope& s, Name name, Value& v);
+  void define(Scope& s, Name name, Value& v) { define(s, NameTable<Value>::hash(name.view()), name, v); }
+  void define(Scope& s, uint64_t hash, Name name, Value& v);
   void declare(Value& v, const Type* t) { v.set_type(m_.types().freshen(t)); }
   TensorPtr payload(const NamedAttr& a, std::string_view attribute_wire);
 
@@ -485,8 +489,8 @@ Value* OnnxReader::operand(Scope& s, std::string_view name) {
   return s.pending[at->second].second;
 }
 
-void OnnxReader::define(Scope& s, Name name, Value& v) {
-  if (const Value* other = s.names.insert(name, &v)) {
+void OnnxReader::define(Scope& s, uint64_t hash, Name name, Value& v) {
+  if (const Value* other = s.names.insert(hash, name, &v)) {
     invalid(fmt::format("the name '{}' is defined twice: by {} and by {}", name.view(), show(*other), show(v)));
   }
 }
@@ -519,7 +523,13 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
     for (Reader r(wire, source_.origin); r.next();) {
       switch (r.tag()) {
         case tag(1, kBytes): f.inputs.push_back(r.name()); break;
-        case tag(2, kBytes): f.outputs.push_back(r.name()); break;
+        case tag(2, kBytes): {
+          f.outputs.push_back(r.name());
+          // The table's slot is on its way while the rest of the node is read.
+          f.hashes.push_back(NameTable<Value>::hash(f.outputs.back().view()));
+          s.names.prefetch(f.hashes.back());
+          break;
+        }
         case tag(3, kBytes): f.name = r.name(); break;
         case tag(4, kBytes): f.type = r.bytes(); break;
         case tag(5, kBytes): {
@@ -573,7 +583,7 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
     for (size_t i = 0; i < f.outputs.size(); ++i) {
       if (f.outputs[i].empty()) continue;
       n.result(i)->set_name(f.outputs[i]);
-      define(s, f.outputs[i], *n.result(i));
+      define(s, f.hashes[i], f.outputs[i], *n.result(i));
     }
   } catch (const Error& e) {
     throw e.with_note(made != nullptr || !f.type.empty() ? fmt::format("in node '{}' ({})", f.name.view(), f.type)

@@ -113,10 +113,29 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
   name_outputs(s, fixed);
   // Then whatever has a name of its own.
   bool some_unnamed = false;
+  const auto keep_now = [&](const Value& v, uint64_t hash) {
+    const bool taken = s.outer == nullptr ? s.table.insert(hash, v.name(), &v) == nullptr : take(s, v.name(), v);
+    if (taken) {
+      names_[v.id()] = v.name();
+    } else {
+      some_unnamed = true;
+    }
+  };
+  // A few names wait while the table's slots come into the cache.
+  constexpr size_t kAhead = 8;
+  std::pair<const Value*, uint64_t> waiting[kAhead] = {};
+  size_t at = 0;
   const auto keep = [&](const Value& v, bool needed) {
     if (!of(v).empty()) return;
-    if (!v.name().empty() && take(s, v.name(), v)) return;
-    some_unnamed |= needed || !v.name().empty();
+    if (v.name().empty()) {
+      some_unnamed |= needed;
+      return;
+    }
+    auto& [oldest, hash] = waiting[at++ % kAhead];
+    if (oldest != nullptr) keep_now(*oldest, hash);
+    oldest = &v;
+    hash = NameTable<const Value>::hash(v.name().view());
+    s.table.prefetch(hash);
   };
   for (const Value* v : g.constants()) keep(*v, true);
   const auto needs_name = [](const Node& n, const Value& v) {
@@ -127,6 +146,9 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
   };
   for (const Node& n : g.nodes()) {
     for (const Value& v : n.results()) keep(v, needs_name(n, v));
+  }
+  for (size_t i = 0; i < kAhead; ++i) {
+    if (const auto& [v, hash] = waiting[at++ % kAhead]; v != nullptr) keep_now(*v, hash);
   }
   if (some_unnamed) {
     for (const Value* v : g.constants()) {

@@ -8,9 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "support/huge_pages.h"
+
 namespace sardonyx {
 
-// Pieces are never freed one by one and their destructors are not run. Chunks grow from 16 KiB to 1 MiB.
+// Pieces are never freed one by one and their destructors are not run. Chunks grow from 16 KiB to 8 MiB.
 class Arena {
  public:
   void* allocate(size_t bytes, size_t align) {
@@ -26,9 +28,10 @@ class Arena {
  private:
   void grow(size_t at_least) {
     capacity_ = std::max(at_least, next_chunk_);
-    next_chunk_ = std::min<size_t>(next_chunk_ * 2, size_t{1} << 20);
+    next_chunk_ = std::min<size_t>(next_chunk_ * 2, size_t{1} << 23);
     chunks_.push_back(std::unique_ptr<std::byte[]>(new std::byte[capacity_]));
     current_ = chunks_.back().get();
+    use_huge_pages(current_, capacity_);
     // Offsets are aligned relative to an address that operator new aligns to 16.
     used_ = 0;
   }

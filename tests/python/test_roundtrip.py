@@ -60,6 +60,7 @@ def backend_models(kind: str) -> dict[str, onnx.ModelProto]:
 MODELS = {"simple": 20, "light": 9, "pytorch-converted": 80, "pytorch-operator": 30, "node": 1500}
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # onnx makes its cases with NumPy
 @pytest.mark.parametrize("kind", MODELS)
 def test_messages_survive(kind: str, tmp_path: Path) -> None:
     models = backend_models(kind)
@@ -125,6 +126,7 @@ def same_bits(a: object, b: object) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # onnx makes its cases with NumPy
 @pytest.mark.parametrize("kind", MODELS)
 def test_outputs_survive(kind: str, tmp_path: Path) -> None:
     compared, wrong = 0, []
