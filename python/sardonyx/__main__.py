@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--outputs-as-nchw", default="", metavar="0,1")
     export.add_argument("--web", action="store_true", help="one file, for the browser")
     export.add_argument("--json", action="store_true", help="print the report as JSON")
+    commands.add_parser("lint-plugin", help="check the source of converter plugins", add_help=False)
     return parser
 
 
@@ -115,6 +116,11 @@ def _export(options) -> int:
 
 
 def main(arguments=None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["lint-plugin"]:  # has options of its own
+        from sardonyx import lint
+
+        return lint.main(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
         return _export(options)

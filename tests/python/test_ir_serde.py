@@ -1,0 +1,143 @@
+"""Reading and writing with sardonyx.ir: files, whole messages and pieces of them."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+import sardonyx
+from onnx import TensorProto, helper
+from python.onnx_messages import normalize
+from sardonyx import ir
+
+TEXT = """
+<ir_version: 10, opset_import: ["": 18, "d": 1]>
+g (bool c, float[N,3] x) => (float[N,3] y) <float[3] w = {1,2,3}> {
+  t = d.f <k=2> (x)
+  y = If (c) <then_branch = a () => (float[N,3] p) { p = Add(t, w) }, else_branch = b () => (float[N,3] q) { q = Neg(x) }>
+}
+<domain: "d", opset_import: ["": 18]> f <k> (x) => (y) { y = Relu(x) }
+"""
+
+
+@pytest.fixture
+def proto():
+    return normal(onnx.parser.parse_model(TEXT))
+
+
+def normal(message):
+    normalize(message)
+    return message
+
+
+def test_models_come_back_as_they_were(proto):
+    assert normal(ir.to_proto(ir.from_proto(proto))) == proto
+
+
+def test_what_is_read_can_be_looked_at(proto):
+    m = ir.from_proto(proto)
+    assert [v.name for v in m.graph.inputs] == ["c", "x"] and m.graph.inputs[1].shape == ["N", 3]
+    assert m.graph.initializers["w"].const_value.numpy().tolist() == [1, 2, 3]
+    call, branch = m.graph
+    assert call.op_identifier() == ("d", "f", "") and call.op_identifier() in m.functions
+    then = branch.attributes["then_branch"].as_graph()
+    assert then[0].inputs[0] is call.outputs[0] and then[0].inputs[1] is m.graph.initializers["w"]
+    assert m.functions["d", "f", ""].attributes["k"].value is None
+    assert {n.op_type for n in m.graph.all_nodes()} == {"f", "If", "Add", "Neg"}
+
+
+def pieces(proto):
+    yield from (proto.graph, *proto.graph.node, *proto.graph.initializer, *proto.graph.input, *proto.functions)
+    yield from proto.graph.node[1].attribute
+    yield proto.graph.node[0].attribute[0]
+    scalar = proto.graph.node[1].attribute[0].g
+    yield scalar
+    yield from (
+        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.INT64, None)),
+        helper.make_optional_type_proto(
+            helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.INT64, None))
+        ),
+        helper.make_tensor_type_proto(TensorProto.FLOAT, None),
+    )
+    yield helper.make_attribute("a", [1.5, 2.0])
+    yield helper.make_attribute("a", "text", doc_string="doc")
+    yield helper.make_attribute("a", ["x", "y"])
+    yield helper.make_attribute("a", onnx.numpy_helper.from_array(np.arange(3)))
+    yield onnx.AttributeProto(name="a", type=onnx.AttributeProto.FLOAT, ref_attr_name="outer")
+    yield helper.make_value_info("s", helper.make_tensor_sequence_type_proto(TensorProto.FLOAT, ["M", None, 2]), "doc")
+
+
+def test_pieces_come_back_as_they_were(proto):
+    for piece in pieces(proto):
+        made = ir.from_proto(piece)
+        assert normal(ir.to_proto(made)) == normal(piece), piece
+
+
+def test_pieces_are_free_to_be_used(proto):
+    g = ir.from_proto(proto.graph)
+    m = ir.Model(g, ir_version=10, functions=[ir.from_proto(proto.functions[0])])
+    g.opset_imports.update({"": 18, "d": 1})
+    assert ir.to_proto(m) == ir.to_proto(ir.from_proto(proto))
+    n = ir.from_proto(proto.graph.node[0])
+    assert n.graph is None and n.inputs[0].name == "x" and n.outputs[0].name == "t"
+    x = ir.val("z", ir.DataType.FLOAT, [2])
+    n.replace_input_with(0, x)
+    assert n in ir.Graph([x], n.outputs, nodes=[n])
+    then = ir.from_proto(next(a.g for a in proto.graph.node[1].attribute if a.name == "then_branch"))
+    assert sorted(then._captures()) == ["value 't'", "value 'w'"]
+    v = ir.from_proto(proto.graph.input[1])
+    assert v.graph is None and v.name == "x" and v.shape == ["N", 3]
+
+
+def test_files(tmp_path, proto):
+    path = tmp_path / "m.onnx"
+    onnx.save(proto, path)
+    m = ir.load(path)
+    assert normal(ir.to_proto(m)) == proto
+    ir.save(m, tmp_path / "copy.onnx")
+    assert normal(onnx.load(tmp_path / "copy.onnx")) == proto
+    m.graph.initializers.add(ir.val("big", const_value=ir.tensor(np.arange(1000, dtype=np.float32))))
+    ir.save(m, tmp_path / "external.onnx", external_data="weights.bin", size_threshold_bytes=100)
+    assert (tmp_path / "weights.bin").stat().st_size >= 4000
+    back = ir.load(tmp_path / "external.onnx")
+    assert np.array_equal(back.graph.initializers["big"].const_value.numpy(), np.arange(1000, dtype=np.float32))
+    ir.save(m, tmp_path / "m.textproto", format="textproto")
+    assert ir.to_proto(ir.load(tmp_path / "m.textproto", format="textproto")) == ir.to_proto(m)
+    assert ir.to_proto(ir.from_onnx_text(ir.to_onnx_text(m))).graph.node[0].op_type == "f"
+
+
+def test_a_model_may_be_saved_over_itself(tmp_path):
+    path = tmp_path / "m.onnx"
+    w = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
+    b = ir.Builder()
+    x = ir.val("x", ir.DataType.FLOAT, [5000])
+    y = b.op("Add", [x, b.initializer(ir.tensor(w), name="w")], output=ir.val("y", ir.DataType.FLOAT, [5000]))
+    ir.save(
+        ir.Model(
+            ir.Graph([x], [y], nodes=b.nodes, initializers=b.initializers, opset_imports={"": 18}, name="g"),
+            ir_version=10,
+        ),
+        path,
+    )
+    m = ir.load(path)
+    m.graph.initializers["w"].name = "weight"
+    ir.save(m, path)
+    assert np.array_equal(ir.load(path).graph.initializers["weight"].const_value.numpy(), w)
+
+
+def test_bad_input_is_an_error_of_ours(tmp_path):
+    (tmp_path / "bad.onnx").write_bytes(b"\xff" * 100)
+    for act in (
+        lambda: ir.load(tmp_path / "missing.onnx"),
+        lambda: ir.load(tmp_path / "bad.onnx"),
+        lambda: ir.from_proto(b"bytes"),
+        lambda: ir.from_proto(3),
+        lambda: ir.to_proto("x"),
+        lambda: ir.save("x", tmp_path / "x.onnx"),
+        lambda: ir.from_proto(TensorProto(dims=[3], data_type=1, raw_data=b"123")),
+    ):
+        with pytest.raises(sardonyx.Error):
+            act()
+    m = ir.Model(ir.Graph([], [], nodes=[], name="g", opset_imports={"": 18}), ir_version=10)
+    with pytest.raises(sardonyx.Error):
+        ir.save(m, tmp_path / "no" / "such" / "folder.onnx")
+    assert not list(tmp_path.glob("*.tmp*"))
