@@ -242,6 +242,7 @@ void set_attributes(const StorePtr& s, Node& n, nb::handle items) {
   }
   while (!n.bodies().empty()) s->roots.push_back(&n.remove_body(n.bodies().size() - 1));
   for (auto& [name, g] : bodies) n.add_body(name, *g);
+  join_bodies(*s, n);
   const Attrs* attrs = m.attrs(std::move(plain));
   n.set_unchecked(true);
   if (n.has(Trait::kConstant) && n.num_results() == 1) {

@@ -123,8 +123,7 @@ void add_input(const StorePtr& s, Graph& g, PyValue& handle) {
     port.metadata = std::move(info->second.metadata);
     s->loose_info.erase(info);
   }
-  GraphFacts& facts = s->facts(g);
-  if (facts.names_known) facts.value_names.insert(name);
+  note_name(*s, g, name);
 }
 
 void add_initializer(const StorePtr& s, Graph& g, PyValue& handle) {
@@ -137,8 +136,8 @@ void add_initializer(const StorePtr& s, Graph& g, PyValue& handle) {
   std::string name = value_name(v);
   Value& made = *g.add_constant(std::move(payload), name);
   plant(s, v, made);
+  note_name(*s, g, name);
   GraphFacts& facts = s->facts(g);
-  if (facts.names_known) facts.value_names.insert(name);
   if (facts.initializers.size() + 1 == g.constants().size()) facts.initializers[name] = &made;
   if (auto info = s->loose_info.find(&made); info != s->loose_info.end()) {
     g.value_info[&made] = std::move(info->second);

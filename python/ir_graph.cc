@@ -357,7 +357,7 @@ std::vector<std::string> captures(Graph& g) {
   return names;
 }
 
-void copy_versions(Store& from, Store& to, Graph& a, Graph& b) {
+void copy_notes(Store& from, Store& to, Graph& a, Graph& b) {
   std::vector<std::pair<Graph*, Graph*>> stack{{&a, &b}};
   while (!stack.empty()) {
     auto [x, y] = stack.back();
@@ -367,6 +367,9 @@ void copy_versions(Store& from, Store& to, Graph& a, Graph& b) {
       if (auto v = from.versions.find(&n); v != from.versions.end()) {
         int version = v->second;
         to.versions[other] = version;
+      }
+      for (size_t i = 0; i < n.num_results(); ++i) {
+        if (from.auto_named.contains(n.result(i))) to.auto_named[other->result(i)] = true;
       }
       for (size_t i = 0; i < n.bodies().size(); ++i) stack.emplace_back(n.bodies()[i].graph, other->bodies()[i].graph);
       other = other->next();
@@ -387,7 +390,7 @@ nb::object clone(PyGraph& self, bool allow_outer) {
   clone_graph(g, made);
   std::vector<OpsetImport> opsets = opsets_of(*self.store, g);
   s->facts(made).opsets = std::move(opsets);
-  copy_versions(*self.store, *s, g, made);
+  copy_notes(*self.store, *s, g, made);
   return wrap(s, &made);
 }
 

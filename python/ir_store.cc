@@ -248,10 +248,18 @@ void follow(Store& from, const StorePtr& to, const Moved& moved) {
   }
   rekey(from.loose_info, to->loose_info, moved.values);
   rekey(from.tensors, to->tensors, moved.values);
+  rekey(from.auto_named, to->auto_named, moved.values);
   rekey(from.versions, to->versions, moved.nodes);
   rekey(from.graph_facts, to->graph_facts, moved.graphs);
   for (auto& [old_graph, g] : moved.graphs) {
-    if (auto f = to->graph_facts.find(g); f != to->graph_facts.end()) f->second.initializers.clear();
+    if (auto f = to->graph_facts.find(g); f != to->graph_facts.end()) {
+      f->second.initializers.clear();
+      std::unordered_set<const Graph*> joined;
+      for (const Graph* nested : f->second.joined) {
+        if (auto at = moved.graphs.find(nested); at != moved.graphs.end()) joined.insert(at->second);
+      }
+      f->second.joined = std::move(joined);
+    }
   }
 }
 
@@ -272,6 +280,7 @@ void follow(const StorePtr& from, const StorePtr& to, Value& a, Value& b) {
   move_entry(from->meta, to->meta, static_cast<const void*>(&a), static_cast<const void*>(&b));
   move_entry(from->loose_info, to->loose_info, &a, &b);
   move_entry(from->tensors, to->tensors, &a, &b);
+  move_entry(from->auto_named, to->auto_named, &a, &b);
 }
 
 Value& move_placeholder(Store& from, const StorePtr& to, Value& v) {
@@ -460,20 +469,61 @@ std::string value_name(const Value& v) {
   return std::string(v.name().view());
 }
 
+namespace {
+
+Graph& outermost(Graph& g) {
+  Graph* at = &g;
+  while (at->enclosing() != nullptr) at = at->enclosing();
+  return *at;
+}
+
+void add_names(GraphFacts& facts, Graph& g) {
+  for (const Port& p : g.inputs()) facts.value_names.emplace(p.name.view());
+  for (const Port& p : g.outputs()) facts.value_names.emplace(p.name.view());
+  for (const Value* c : g.constants()) facts.value_names.emplace(c->name().view());
+  for (Node& n : g.nodes()) {
+    if (!n.name().empty()) facts.node_names.emplace(n.name().view());
+    for (const Value& v : n.results()) facts.value_names.emplace(v.name().view());
+  }
+}
+
+GraphFacts& known_names(Store& s, Graph& inner) {
+  Graph& g = outermost(inner);
+  GraphFacts& facts = s.facts(g);
+  if (facts.names_known) return facts;
+  facts.names_known = true;
+  std::vector<Graph*> stack{&g};
+  while (!stack.empty()) {
+    Graph& at = *stack.back();
+    stack.pop_back();
+    add_names(facts, at);
+    for (Node& n : at.nodes()) {
+      for (const Body& b : n.bodies()) {
+        stack.push_back(b.graph);
+        facts.joined.insert(b.graph);
+      }
+    }
+  }
+  return facts;
+}
+
+}  // namespace
+
 void rename(Store& s, Value& v, std::string_view name) {
   if (v.kind() == ValueKind::kConstant) {
-    GraphFacts& facts = s.facts(*v.graph());
-    if (name.empty())
+    if (name.empty()) {
       refuse(fmt::format("initializer '{}' cannot lose its name", v.name().view()),
              {"take it out of graph.initializers first"});
+    }
     for (Value* other : v.graph()->constants()) {
       if (other != &v && other->name().view() == name) {
         refuse(
             fmt::format("cannot rename initializer '{}' to '{}': there is an initializer of that name", v.name().view(), name));
       }
     }
-    facts.initializers.clear();
+    s.facts(*v.graph()).initializers.clear();
   }
+  s.auto_named.erase(&v);
   v.set_name(s.model->name(name));
   bool first = true;
   each_port(v, [&](Port& p) {
@@ -482,7 +532,7 @@ void rename(Store& s, Value& v, std::string_view name) {
     first = false;
   });
   if (Graph* g = v.graph()) {
-    GraphFacts& facts = s.facts(*g);
+    GraphFacts& facts = s.facts(outermost(*g));
     if (facts.names_known) facts.value_names.insert(std::string(name));
   }
 }
@@ -536,23 +586,10 @@ void declare(Value& v, const Type* type) {
   }
 }
 
-namespace {
-
-GraphFacts& known_names(Store& s, Graph& g) {
-  GraphFacts& facts = s.facts(g);
-  if (facts.names_known) return facts;
-  facts.names_known = true;
-  for (const Port& p : g.inputs()) facts.value_names.emplace(p.name.view());
-  for (const Port& p : g.outputs()) facts.value_names.emplace(p.name.view());
-  for (const Value* c : g.constants()) facts.value_names.emplace(c->name().view());
-  for (Node& n : g.nodes()) {
-    if (!n.name().empty()) facts.node_names.emplace(n.name().view());
-    for (const Value& v : n.results()) facts.value_names.emplace(v.name().view());
-  }
-  return facts;
+void note_name(Store& s, Graph& g, const std::string& name) {
+  GraphFacts& facts = s.facts(outermost(g));
+  if (facts.names_known) facts.value_names.insert(name);
 }
-
-}  // namespace
 
 std::string fresh_value_name(Store& s, Graph& g, std::string_view base) {
   GraphFacts& facts = known_names(s, g);
@@ -561,6 +598,38 @@ std::string fresh_value_name(Store& s, Graph& g, std::string_view base) {
     if (base.empty()) facts.next_value = i + 1;
     if (facts.value_names.insert(name).second) return name;
   }
+}
+
+namespace {
+
+// The names inside a nested graph join those around it. Names that were made here give way; the user's own stay.
+void join_names(Store& s, GraphFacts& facts, Graph& home, Graph& body) {
+  std::vector<Graph*> stack{&body};
+  auto join = [&](Value& v) {
+    std::string name = value_name(v);
+    if (name.empty() || facts.value_names.insert(name).second || !s.auto_named.contains(&v)) return;
+    rename(s, v, fresh_value_name(s, home));
+    s.auto_named[&v] = true;
+  };
+  while (!stack.empty()) {
+    Graph& at = *stack.back();
+    stack.pop_back();
+    if (!facts.joined.insert(&at).second) continue;
+    for (const Port& p : at.inputs()) join(*p.value);
+    for (Value* c : at.constants()) join(*c);
+    for (Node& n : at.nodes()) {
+      for (Value& v : n.results()) join(v);
+      for (const Body& b : n.bodies()) stack.push_back(b.graph);
+    }
+  }
+}
+
+}  // namespace
+
+void join_bodies(Store& s, Node& n) {
+  if (n.bodies().empty() || n.graph() == nullptr) return;
+  GraphFacts& facts = known_names(s, *n.graph());
+  for (const Body& b : n.bodies()) join_names(s, facts, *n.graph(), *b.graph);
 }
 
 void settle(Store& s, Node& n) {
@@ -579,6 +648,7 @@ void settle(Store& s, Node& n) {
   for (Value& v : n.results()) {
     if (v.name().empty()) {
       rename(s, v, fresh_value_name(s, g));
+      s.auto_named[&v] = true;
     } else {
       facts.value_names.emplace(v.name().view());
     }
@@ -601,6 +671,7 @@ void settle(Store& s, Node& n) {
     }
     if (info != s.loose_info.end()) s.loose_info.erase(info);
   }
+  join_bodies(s, n);
 }
 
 void unlink(Store& s, Node& n) {

@@ -36,10 +36,12 @@ using StorePtr = std::shared_ptr<Store>;
 // Facts about a graph that native graphs do not hold.
 struct GraphFacts {
   std::vector<OpsetImport> opsets;  // of graphs that are no function's body
-  // Names given to what has none: val_0, node_Add_0, ...
+  // Names given to what has none: val_0, node_Add_0, ... Kept at the outermost graph, for all that is nested in it: a name of
+  // a nested graph must not hide one outside.
   bool names_known = false;
   uint64_t next_value = 0, next_node = 0;
   std::unordered_set<std::string> value_names, node_names;
+  std::unordered_set<const Graph*> joined;  // nested graphs whose names are among them
   // Initializers by name; complete when as many as the graph has.
   std::unordered_map<std::string, Value*> initializers;
 };
@@ -55,6 +57,7 @@ class Store : public std::enable_shared_from_this<Store> {
   std::unordered_map<const void*, nb::object> meta;        // .meta of values, nodes, graphs
   std::unordered_map<const Value*, ValueInfo> loose_info;  // doc strings and metadata of values in no graph
   std::unordered_map<const Value*, nb::object> tensors;    // const_value objects
+  std::unordered_map<const Value*, bool> auto_named;       // values whose name was made here
   std::unordered_map<const Node*, int> versions;           // node.version where given
   std::unordered_map<const Graph*, GraphFacts> graph_facts;
   std::vector<Value*> placeholders;  // may list values that are filled by now
@@ -191,6 +194,9 @@ void declare(Value& v, const Type* type);
 Graph* output_of(const Value& v);
 // Names for a node that was just linked and for its results; what is known of them goes to the graph that has them now.
 void settle(Store& s, Node& n);
+// The names inside the graphs nested in n, which were just given to it, must not hide those around it.
+void join_bodies(Store& s, Node& n);
+void note_name(Store& s, Graph& g, const std::string& name);  // one that will not be made for another value
 std::string fresh_value_name(Store& s, Graph& g, std::string_view base = {});
 // The node leaves its graph; what is known of its results stays known.
 void unlink(Store& s, Node& n);

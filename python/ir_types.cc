@@ -176,6 +176,7 @@ void bind_ir(nb::module_& m) {
   bind_ir_model(m);
   bind_ir_io(m);
   bind_ir_write(m);
+  bind_ir_text(m);
 }
 
 }  // namespace sardonyx::python

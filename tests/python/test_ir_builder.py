@@ -332,6 +332,30 @@ def test_nested_builders_share_values():
     assert h.consumers() == (branches["then_branch"][0], branches["else_branch"][0])
 
 
+def test_made_names_do_not_hide_each_other():
+    c, x = ir.val("c", ir.DataType.BOOL, []), f32("x", 2)
+    outer = ir.Graph([c, x], [], nodes=[], opset_imports={"": 18}, name="g")
+    b = ir.Builder(outer)
+    h = b.Abs(x)  # val_0
+    branches = {}
+    for name, op in (("then_branch", "Exp"), ("else_branch", "Neg")):
+        inner = ir.Builder()
+        out = inner.op(op, [inner.Sqrt(h)])  # val_0 and val_1, alone
+        out.dtype, out.shape = ir.DataType.FLOAT, ir.Shape([2])
+        branches[name] = ir.Graph([], [out], nodes=inner.nodes, name=name)
+    y = b.If(c, **branches)
+    y.dtype, y.shape = ir.DataType.FLOAT, ir.Shape([2])
+    outer.outputs.append(y)
+    late = ir.Builder(branches["then_branch"]).Identity(h)
+    names = [v.name for n in outer.all_nodes() for v in n.outputs]
+    assert len(set(names)) == len(names) == 7 and late.name in names
+    onnx.checker.check_model(ir.to_proto(ir.Model(outer, ir_version=10)), full_check=True)
+    again = ir.node("If", [c], {k: g.clone(allow_outer_scope_values=True) for k, g in branches.items()})
+    outer.append(again)
+    names = [v.name for n in outer.all_nodes() for v in n.outputs]
+    assert len(set(names)) == len(names) == 13
+
+
 def test_what_nothing_defines_is_named_when_written():
     x = f32("x", 2)
     b = ir.Builder()

@@ -63,7 +63,7 @@ def pieces(proto):
     yield helper.make_attribute("a", ["x", "y"])
     yield helper.make_attribute("a", onnx.numpy_helper.from_array(np.arange(3)))
     yield onnx.AttributeProto(name="a", type=onnx.AttributeProto.FLOAT, ref_attr_name="outer")
-    yield helper.make_value_info("s", helper.make_tensor_sequence_type_proto(TensorProto.FLOAT, ["M", None, 2]), "doc")
+    yield helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, ["M", None, 2], "doc")
 
 
 def test_pieces_come_back_as_they_were(proto):
