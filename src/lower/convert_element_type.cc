@@ -1,20 +1,63 @@
 // convert_element_type[new_dtype] x   =>   Cast<to>(x)
 //
-// Integers wrap and floats round in both. A float beyond an integer's range gives what the runtime gives: StableHLO leaves it open.
+// Integers wrap and floats round in both. A float beyond an integer's range becomes its nearest end in XLA, and NaN becomes 0, where ONNX
+// leaves both open: to 8 and 16 bits a Clip comes first, to 32 and 64 bits, whose upper end no f32 is, a Where comes after.
 // From complex: the real part, as JAX takes it.
+#include <cmath>
+
 #include "lower/kernels.h"
 
 namespace sardonyx {
+namespace {
+
+// The ends of an integer type; the upper one plus 1 is a power of two.
+double lowest(DType t) { return is_unsigned(t) ? 0 : -std::ldexp(1.0, bit_width(t) - 1); }
+double beyond(DType t) { return std::ldexp(1.0, bit_width(t) - (is_unsigned(t) ? 0 : 1)); }
+
+// Whether the equations above show that v lies in t's range: rounding and moving of what was clamped or converted.
+bool is_within(const Value* v, DType t) {
+  for (;;) {
+    if (auto c = splat_value(v)) return *c >= lowest(t) && *c < beyond(t);
+    const Node* n = v->def();
+    if (n == nullptr) return false;
+    std::string_view op = n->op().name;
+    if (op == "floor" || op == "ceil" || op == "round" || op == "reshape" || op == "transpose" || op == "broadcast_in_dim" ||
+        op == "squeeze" || op == "stop_gradient" || op == "copy") {
+      v = n->input(0);
+      continue;
+    }
+    if (op == "iota" || op == "sign" || op == "is_finite" || op == "logistic") return op != "sign" || !is_unsigned(t);
+    if (op == "clamp") return is_within(n->input(0), t) && is_within(n->input(2), t);
+    if (op == "convert_element_type") {
+      DType from = n->input(0)->dtype();
+      return from == DType::kBool || (is_integer(from) && lowest(from) >= lowest(t) && beyond(from) <= beyond(t));
+    }
+    return false;
+  }
+}
+
+Value* saturating_cast(Lowering& at, Value* x, DType to) {
+  OnnxBuilder& b = at.b;
+  if (x->dtype() == DType::kF16 || x->dtype() == DType::kBF16) x = at.cast(x, DType::kF32);
+  if (bit_width(to) <= 16) return at.cast(b.Clip(x, like(at, x, lowest(to)), like(at, x, beyond(to) - 1)), to);
+  Value* number = b.Where(b.IsNaN(x), like(at, x, 0), x);
+  if (is_unsigned(to)) number = b.Max({number, like(at, x, 0)});
+  Value* is_large = b.GreaterOrEqual(number, like(at, x, beyond(to)));
+  Value* largest = to == DType::kU64 ? b.scalar_int(to, -1) : b.scalar_int(to, static_cast<int64_t>(beyond(to) - 1));
+  if (to == DType::kI64) largest = b.scalar_int(to, INT64_MAX);
+  return select(at, is_large, largest, at.cast(number, to));
+}
+
+}  // namespace
 
 std::vector<Value*> lower_convert_element_type(Lowering& at) {
-  if (at.in_dtype(0) == at.out_dtype()) return {at.in(0)};
-  if (is_complex(at.in_dtype(0)) && is_complex(at.out_dtype())) return {at.cast(at.in(0), at.stored_out_type()->dtype())};
-  if (is_complex(at.out_dtype())) at.unsupported("no conversion to complex");
-  if (is_complex(at.in_dtype(0))) {
-    Value* real = at.b.Gather(at.in(0), at.b.i64(0), {.axis = -1});
-    return {at.cast(real, at.out_dtype())};
-  }
-  return {at.cast(at.in(0), at.out_dtype())};
+  DType from = at.in_dtype(0), to = at.out_dtype();
+  if (from == to) return {at.in(0)};
+  if (is_complex(from) && is_complex(to)) return {at.cast(at.in(0), at.stored_out_type()->dtype())};
+  if (is_complex(to)) at.unsupported("no conversion to complex");
+  Value* x = is_complex(from) ? at.b.Gather(at.in(0), at.b.i64(0), {.axis = -1}) : at.in(0);
+  bool may_overflow = is_float(x->dtype()) && is_integer(to) && bit_width(to) >= 8 && !is_within(at.eqn.input(0), to);
+  return {may_overflow ? saturating_cast(at, x, to) : at.cast(x, to)};
 }
 
 }  // namespace sardonyx

@@ -1,10 +1,11 @@
-// erf x       =>   Erf(x)                      erfc x   =>   1 - Erf(x)
+// erf x       =>   Erf(x)
+// erfc x      =>   1 - Erf(x) where only products read it (as in gelu: what is lost lies below the last bit of the other factor);
+//                  else below 1, and exp(-x^2) p(1/x^2) / x above, p one of two polynomials of S. Moshier's Cephes (ndtrf.c)
 // erf_inv x   =>   x p(w), w = -log1p(-x^2)    p one of two polynomials: in w - 2.5, or in sqrt(w) - 3 from w = 5 on
 //
 // The polynomials of erf_inv are those of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), right to f32; XLA uses
 // them too. In f64, where runtimes have no Erf, erf and erfc are the rational approximations of FreeBSD's s_erf.c (Sun
 // Microsystems 1993), and erf_inv takes two Newton steps on erfc from the f32 value.
-// erfc in f32 is right to one bit of 1: below about 1e-7 only erfc in f64 has digits.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -92,11 +93,50 @@ std::vector<Value*> lower_erf(Lowering& at) {
   return {via(at, "Erf", {x})};
 }
 
+namespace {
+
+bool feeds_products_only(const Value& v) {
+  for (const Use& u : v.uses()) {
+    if (!u.owner->is("mul")) return false;
+  }
+  return true;
+}
+
+// exp(-a^2) from the leading 12 bits of a, whose square is exact, and what they leave.
+Value* exp_of_minus_square(Lowering& at, Value* a) {
+  OnnxBuilder& b = at.b;
+  Value* spread = b.Mul(a, like(at, a, 4097));
+  Value* lead = b.Sub(spread, b.Sub(spread, a));
+  Value* rest = b.Mul(b.Sub(lead, a), b.Add(lead, a));
+  return b.Mul(b.Exp(b.Neg(b.Mul(lead, lead))), b.Exp(rest));
+}
+
+Value* erfc_f32(Lowering& at, Value* x) {
+  OnnxBuilder& b = at.b;
+  Value *one = like(at, x, 1), *two = like(at, x, 2);
+  Value* a = b.Clip(b.Abs(x), one, like(at, x, 16));
+  Value* inverse = b.Reciprocal(a);
+  Value* square = b.Mul(inverse, inverse);
+  Value* middle = polynomial(at, square,
+                             {5.638259427386472e-1, -2.741127028184656e-1, 3.404879937665872e-1, -4.944515323274145e-1,
+                              6.210004621745983e-1, -5.824733027278666e-1, 3.687424674597105e-1, -1.387039388740657e-1,
+                              2.326819970068386e-2});
+  Value* outer = polynomial(at, square,
+                            {5.641895067754075e-1, -2.820767439740514e-1, 4.218463358204948e-1, -1.015265279202700e+0,
+                             2.921019019210786e+0, -7.495518717768503e+0, 1.297719955372516e+1, -1.047766399936249e+1});
+  Value* tail = b.Mul(b.Mul(exp_of_minus_square(at, a), inverse), b.Where(b.Less(a, two), middle, outer));
+  // NaN is not greater than 1 and takes the first way, as Erf does with it.
+  return b.Where(b.Greater(x, one), tail, b.Sub(one, b.Erf(x)));
+}
+
+}  // namespace
+
 std::vector<Value*> lower_erfc(Lowering& at) {
   OnnxBuilder& b = at.b;
   Value* x = operands(at)[0];
   if (x->dtype() == DType::kF64) return {erfc_f64(at, x)};
-  return {via(at, {"Erf"}, x, [&](Value* v) { return b.Sub(like(at, v, 1), b.Erf(v)); })};
+  bool is_short = feeds_products_only(*at.eqn.result());
+  return {via(at, {"Erf"}, x, [&](Value* v) { return is_short ? b.Sub(like(at, v, 1), b.Erf(v)) : erfc_f32(at, v); })};
 }
 
 namespace {

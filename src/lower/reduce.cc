@@ -2,7 +2,8 @@
 // reduce_and, reduce_or [axes] x    bools: ReduceMin, ReduceMax;  integers: halves folded on each other
 // reduce_xor [axes] x               halves folded on each other; bools: the sum is odd
 //
-// Maxima of floats with NaN among them are the runtime's: ONNX leaves them open.
+// In JAX the maximum of anything with a NaN is NaN; ONNX leaves it open, and onnxruntime skips some. So it is put in afterwards, unless the
+// maximum only serves a softmax or logsumexp, where the NaN arrives by way of the sum as well.
 #include <algorithm>
 
 #include "lower/reduction.h"
@@ -104,12 +105,61 @@ std::vector<Value*> reduce_axes(Lowering& at, std::string_view primitive) {
   return {reduce_with(at, *find_reduction(primitive), at.in(0), at.ints_param("axes"))};
 }
 
+// v is read by a reduce_sum or cumulative sum, possibly through a conversion.
+bool is_summed(const Value& v) {
+  for (const Use& u : v.uses()) {
+    if (u.owner->is("reduce_sum") || (u.owner->is("convert_element_type") && is_summed(*u.owner->result()))) return true;
+  }
+  return false;
+}
+
+// Every reader of the maximum of x is, through moves and checks for infinity, a difference x - max whose exponential is summed, or an
+// addition to the logarithm of that sum.
+bool only_scales_exponentials(const Value& maximum, const Value& x) {
+  std::vector<const Value*> todo{&maximum};
+  bool is_used = false;
+  while (!todo.empty()) {
+    const Value* v = todo.back();
+    todo.pop_back();
+    for (const Use& u : v->uses()) {
+      const Node& n = *u.owner;
+      if (n.is_boundary()) return false;
+      std::string_view op = n.op().name;
+      if (op == "stop_gradient" || op == "broadcast_in_dim" || op == "reshape" || op == "is_finite" || op == "select_n" ||
+          op == "copy" || op == "squeeze") {
+        todo.push_back(n.result());
+      } else if (op == "max" && splat_value(n.input(1 - n.operand_index(u)))) {
+        todo.push_back(n.result());
+      } else if (op == "sub" && n.input(1) == v && n.input(0) == &x) {
+        for (const Use& d : n.result()->uses()) {
+          if (!d.owner->is("exp") || !is_summed(*d.owner->result())) return false;
+        }
+        is_used = true;
+      } else if (op == "add") {
+        const Node* other = n.input(1 - n.operand_index(u))->def();
+        if (other == nullptr || !other->is("log")) return false;
+      } else {
+        return false;
+      }
+    }
+  }
+  return is_used;
+}
+
+std::vector<Value*> reduce_to_extreme(Lowering& at, std::string_view primitive) {
+  Value* result = reduce_axes(at, primitive)[0];
+  auto axes = at.ints_param("axes");
+  if (!is_float(at.out_dtype()) || axes.empty() || only_scales_exponentials(*at.eqn.result(), *at.eqn.input(0))) return {result};
+  Value* any_nan = reduce_bool(at, "ReduceMax", at.b.IsNaN(at.in(0)), axes);
+  return {select(at, any_nan, at.b.scalar(at.out_dtype(), std::numeric_limits<double>::quiet_NaN()), result)};
+}
+
 }  // namespace
 
 std::vector<Value*> lower_reduce_sum(Lowering& at) { return reduce_axes(at, "add"); }
 std::vector<Value*> lower_reduce_prod(Lowering& at) { return reduce_axes(at, "mul"); }
-std::vector<Value*> lower_reduce_max(Lowering& at) { return reduce_axes(at, "max"); }
-std::vector<Value*> lower_reduce_min(Lowering& at) { return reduce_axes(at, "min"); }
+std::vector<Value*> lower_reduce_max(Lowering& at) { return reduce_to_extreme(at, "max"); }
+std::vector<Value*> lower_reduce_min(Lowering& at) { return reduce_to_extreme(at, "min"); }
 std::vector<Value*> lower_reduce_and(Lowering& at) { return reduce_axes(at, "and"); }
 std::vector<Value*> lower_reduce_or(Lowering& at) { return reduce_axes(at, "or"); }
 std::vector<Value*> lower_reduce_xor(Lowering& at) { return reduce_axes(at, "xor"); }

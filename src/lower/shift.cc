@@ -5,17 +5,17 @@
 // arithmetic one. Shift counts are read as unsigned.
 #include <algorithm>
 
-#include "lower/kernels.h"
+#include "lower/word.h"
 
 namespace sardonyx {
 namespace {
 
-DType unsigned_of(DType t) {
+DType signed_of(DType t) {
   switch (bit_width(t)) {
-    case 8: return DType::kU8;
-    case 16: return DType::kU16;
-    case 32: return DType::kU32;
-    default: return DType::kU64;
+    case 8: return DType::kI8;
+    case 16: return DType::kI16;
+    case 32: return DType::kI32;
+    default: return DType::kI64;
   }
 }
 
@@ -40,15 +40,14 @@ std::vector<Value*> logical_shift(Lowering& at, std::string_view direction) {
 std::vector<Value*> lower_shift_left(Lowering& at) { return logical_shift(at, "LEFT"); }
 std::vector<Value*> lower_shift_right_logical(Lowering& at) { return logical_shift(at, "RIGHT"); }
 
-// For negative x: ~(~x >> n). The mask is all ones there and 0 elsewhere.
+// For negative x: ~(~x >> n). The mask is all ones there and 0 elsewhere. The sign is the highest bit of unsigned types too.
 std::vector<Value*> lower_shift_right_arithmetic(Lowering& at) {
-  DType own = at.out_dtype();
-  if (is_unsigned(own)) return logical_shift(at, "RIGHT");
   auto xs = operands(at);
-  Value* x = xs[0];
-  Value* mask = via(at, "Neg", {at.cast(via(at, "Less", {x, at.b.scalar_int(own, 0)}), own)});
-  Value* magnitude = at.cast(at.b.BitwiseXor(x, mask), unsigned_of(own));
-  return {at.b.BitwiseXor(at.cast(shift(at, magnitude, xs[1], "RIGHT"), own), mask)};
+  DType own = at.out_dtype(), bits = unsigned_of(own), with_sign = signed_of(own);
+  Value* x = at.cast(xs[0], with_sign);
+  Value* mask = via(at, "Neg", {at.cast(via(at, "Less", {x, at.b.scalar_int(with_sign, 0)}), with_sign)});
+  Value* magnitude = at.cast(at.b.BitwiseXor(x, mask), bits);
+  return {at.cast(at.b.BitwiseXor(at.cast(shift(at, magnitude, xs[1], "RIGHT"), with_sign), mask), own)};
 }
 
 }  // namespace sardonyx

@@ -1,0 +1,85 @@
+// Every step is exact: powers of two come from a table by index, products with them and sums of disjoint bits do not round.
+#include "lower/float_bits.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "lower/special.h"
+
+namespace sardonyx {
+namespace {
+
+// table[i] = 2^(first + step * i), and what `last` says at the end; picked by an integer index.
+Value* power_of_two(Lowering& at, DType t, Value* index, int first, int step, int count, std::optional<double> last = {}) {
+  std::vector<std::byte> bytes(byte_size(t, static_cast<uint64_t>(count)));
+  for (int i = 0; i < count; ++i) encode_element(t, bytes.data(), i, std::ldexp(1.0, first + step * i));
+  if (last) encode_element(t, bytes.data(), count - 1, *last);
+  Value* table = at.b.constant(Tensor::own(t, {count}, std::move(bytes)));
+  return at.b.Gather(table, at.cast(index, DType::kI64));
+}
+
+}  // namespace
+
+FloatFormat FloatFormat::of(DType t) {
+  switch (t) {
+    case DType::kF16: return {t, 10, 5};
+    case DType::kBF16: return {t, 7, 8};
+    case DType::kF32: return {t, 23, 8};
+    default: return {t, 52, 11};
+  }
+}
+
+// The exponent is guessed by a logarithm, which may be off by one next to a power of two, and corrected by looking at what remains.
+Word magnitude_bits(Lowering& at, const FloatFormat& f, Value* x) {
+  OnnxBuilder& b = at.b;
+  DType word = f.dtype == DType::kF64 ? DType::kU64 : DType::kU32;
+  auto c = [&](double v) { return like(at, x, v); };
+  const int least = 1 - f.bias(), count = 2 * f.bias();
+  Value* a = b.Abs(x);
+  Value* guess = b.Clip(b.Floor(b.Mul(b.Log(a), c(1 / std::numbers::ln2))), c(least), c(f.bias()));
+  Value* index = b.Sub(guess, c(least));
+  // Infinity and NaN are set below: until then they must only be numbers.
+  Value* special = b.Not(b.Less(a, c(std::numeric_limits<double>::infinity())));
+  index = b.Where(special, c(0), index);
+  a = b.Where(special, c(0), a);
+  auto scaled = [&](Value* i) { return b.Mul(a, power_of_two(at, x->dtype(), i, -least, -1, count)); };
+  Value* first = scaled(index);
+  Value* up = at.cast(b.GreaterOrEqual(first, c(2)), x->dtype());
+  Value* down = at.cast(b.Less(first, c(1)), x->dtype());
+  index = b.Clip(b.Sub(b.Add(index, up), down), c(0), c(count - 1));
+  // Below the least exponent the leading bit is missing, and the exponent field is 0 as it should be.
+  Word significand(at, at.cast(b.Mul(scaled(index), c(std::ldexp(1.0, f.mantissa))), word));
+  Word bits = significand + Word(at, at.cast(index, word)) * (uint64_t{1} << f.mantissa);
+  Value* is_nan = b.IsNaN(x);
+  Value* what = select(at, is_nan, bits.constant(f.infinity() | (f.infinity() >> 1)), bits.constant(f.infinity()));
+  return {at, select(at, special, what, bits.value())};
+}
+
+Word float_bits(Lowering& at, const FloatFormat& f, Value* x) {
+  Word bits = magnitude_bits(at, f, x);
+  Word sign(at, select(at, sign_bit(at, x), bits.constant(f.sign()), bits.constant(0)));
+  return bits | sign;
+}
+
+Value* magnitude_of_bits(Lowering& at, const FloatFormat& f, Word bits) {
+  OnnxBuilder& b = at.b;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Word exponent = bits >> f.mantissa;
+  Word leading = Word(at, b.Min({exponent.value(), exponent.constant(1)})) * (uint64_t{1} << f.mantissa);
+  Word significand = (bits & ((uint64_t{1} << f.mantissa) - 1)) | leading;
+  // Exponents 0 and 1 have the same unit; entry 0 is never read.
+  Value* index = b.Max({exponent.value(), exponent.constant(1)});
+  Value* unit = power_of_two(at, f.wide(), index, -f.bias() - f.mantissa, 1, 1 << f.exponent, kInfinity);
+  Value* number = b.Mul(at.cast(significand.value(), f.wide()), unit);
+  Value* is_nan = b.Greater(bits.value(), bits.constant(f.infinity()));
+  return b.Where(is_nan, at.b.scalar(f.wide(), std::numeric_limits<double>::quiet_NaN()), number);
+}
+
+Value* float_of_bits(Lowering& at, const FloatFormat& f, Word bits) {
+  OnnxBuilder& b = at.b;
+  Value* size = magnitude_of_bits(at, f, bits & (f.sign() - 1));
+  return b.Where(b.Less(bits.value(), bits.constant(f.sign())), size, b.Neg(size));
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,95 @@
+// lgamma x    log |gamma(x)|             digamma x    its derivative
+//
+// Lanczos' approximation with g = 7 and nine terms (P. Godfrey's coefficients), which XLA uses too, for x >= 1/2; below by reflection:
+// gamma(x) gamma(1 - x) = pi / sin(pi x). Arguments of the sine are reduced to [0, 1/2] first, where it is exact near its zeros.
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "lower/special.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kG = 7;
+constexpr double kBase = 0.99999999999980993227684700473478;
+constexpr std::array kTerms = {676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+                               771.3234287776530788486528258894,   -176.61502916214059906584551354,
+                               12.507343278686904814458936853,     -0.13857109526572011689554707,
+                               9.984369578019570859563e-6,         1.50563273514931155834e-7};
+
+struct Lanczos {
+  Value* reflected;  // x < 1/2
+  Value* z;          // -x there, else x - 1
+  Value* t;          // z + g + 1/2
+  Value* log_t;
+};
+
+Lanczos prepare(Lowering& at, Value* x) {
+  OnnxBuilder& b = at.b;
+  Lanczos l{};
+  l.reflected = b.Less(x, like(at, x, 0.5));
+  l.z = b.Where(l.reflected, b.Neg(x), b.Sub(x, like(at, x, 1)));
+  l.t = b.Add(l.z, like(at, x, kG + 0.5));
+  l.log_t = b.Add(log1p(at, b.Mul(l.z, like(at, x, 1 / (kG + 0.5)))), like(at, x, std::log(kG + 0.5)));
+  return l;
+}
+
+// The sum of terms / (z + i)^power.
+Value* series(Lowering& at, Value* z, int power, Value* sum) {
+  OnnxBuilder& b = at.b;
+  for (size_t i = 0; i < kTerms.size(); ++i) {
+    Value* shifted = b.Add(z, like(at, z, static_cast<double>(i + 1)));
+    if (power == 2) shifted = b.Mul(shifted, shifted);
+    Value* term = b.Div(like(at, z, kTerms[i]), shifted);
+    sum = sum == nullptr ? term : b.Add(sum, term);
+  }
+  return sum;
+}
+
+Value* log_gamma(Lowering& at, Value* x) {
+  OnnxBuilder& b = at.b;
+  auto c = [&](double v) { return like(at, x, v); };
+  Lanczos l = prepare(at, x);
+  Value* sum = series(at, l.z, 1, c(kBase));
+  // (z + 1/2) log t - t, written so that the two large terms are one.
+  Value* large = b.Mul(b.Sub(b.Add(l.z, c(0.5)), b.Div(l.t, l.log_t)), l.log_t);
+  Value* upper = b.Add(b.Add(large, c(std::log(2 * kPi) / 2)), b.Log(sum));
+  Value* a = b.Abs(x);
+  Value* fraction = b.Sub(a, b.Floor(a));
+  Value* reduced = b.Where(b.Greater(fraction, c(0.5)), b.Sub(c(1), fraction), fraction);
+  // At 0, -1, -2, ... the sine is 0, and minus its logarithm is the result.
+  Value* log_sine = b.Log(b.Sin(b.Mul(reduced, c(kPi))));
+  Value* lower = b.Sub(b.Sub(c(std::log(kPi)), log_sine), upper);
+  Value* result = b.Where(l.reflected, b.Where(b.Equal(reduced, c(0)), b.Neg(log_sine), lower), upper);
+  return b.Where(b.Equal(a, c(kInfinity)), c(kInfinity), result);
+}
+
+Value* di_gamma(Lowering& at, Value* x) {
+  OnnxBuilder& b = at.b;
+  auto c = [&](double v) { return like(at, x, v); };
+  Lanczos l = prepare(at, x);
+  Value* ratio = b.Div(series(at, l.z, 2, nullptr), series(at, l.z, 1, c(kBase)));
+  Value* upper = b.Sub(b.Sub(l.log_t, ratio), b.Div(c(kG), l.t));
+  // pi / tan(pi x), x less its nearest integer
+  Value* angle = b.Mul(b.Sub(x, b.Round(x)), c(kPi));
+  Value* lower = b.Sub(upper, b.Div(b.Mul(b.Cos(angle), c(kPi)), b.Sin(angle)));
+  Value* result = b.Where(l.reflected, lower, upper);
+  Value* is_pole = b.And(b.LessOrEqual(x, c(0)), b.Equal(x, b.Floor(x)));
+  return b.Where(is_pole, c(std::numeric_limits<double>::quiet_NaN()), result);
+}
+
+}  // namespace
+
+std::vector<Value*> lower_lgamma(Lowering& at) {
+  return {via(at, {"Log", "Sin", "Where"}, operands(at)[0], [&](Value* x) { return log_gamma(at, x); })};
+}
+
+std::vector<Value*> lower_digamma(Lowering& at) {
+  return {via(at, {"Log", "Sin", "Where"}, operands(at)[0], [&](Value* x) { return di_gamma(at, x); })};
+}
+
+}  // namespace sardonyx

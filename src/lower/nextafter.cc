@@ -1,0 +1,49 @@
+// nextafter x y   =>   the bits of |x| one up or down; from 0, the least float with the sign of y; x where x = y; NaN where either is
+// reduce_precision[exponent_bits, mantissa_bits] x   =>   Cast to f16, bf16 or f32 and back
+//
+// XLA's reduce_precision has no subnormal results: they become zeros of their sign.
+#include <cmath>
+
+#include "lower/float_bits.h"
+#include "lower/special.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_nextafter(Lowering& at) {
+  OnnxBuilder& b = at.b;
+  auto xs = operands(at);
+  DType own = at.out_dtype();
+  FloatFormat f = FloatFormat::of(own);
+  Value *x = at.cast(xs[0], f.wide()), *y = at.cast(xs[1], f.wide());
+  Value* zero = like(at, x, 0);
+  Word bits = magnitude_bits(at, f, x);
+  // Away from 0 when y lies on the far side of x.
+  Value* grows = b.Not(b.Xor(b.Less(x, y), b.Greater(x, zero)));
+  Value* moved = select(at, grows, b.Add(bits.value(), bits.constant(1)), b.Sub(bits.value(), bits.constant(1)));
+  Value* is_zero = b.Equal(x, zero);
+  Word next(at, select(at, is_zero, bits.constant(1), moved));
+  Value* size = magnitude_of_bits(at, f, next);
+  Value* negative = b.Less(b.Where(is_zero, y, x), zero);
+  Value* result = b.Where(b.Equal(x, y), y, b.Where(negative, b.Neg(size), size));
+  // The sum is NaN where either operand is (or infinities meet, which the comparison has settled).
+  Value* any_nan = b.Or(b.IsNaN(x), b.IsNaN(y));
+  return {at.cast(b.Where(any_nan, b.Add(x, y), result), own)};
+}
+
+std::vector<Value*> lower_reduce_precision(Lowering& at) {
+  Value* x = operands(at)[0];
+  int64_t exponent = at.int_param("exponent_bits"), mantissa = at.int_param("mantissa_bits");
+  FloatFormat own = FloatFormat::of(at.out_dtype());
+  if (exponent == own.exponent && mantissa == own.mantissa) return {x};
+  for (DType t : {DType::kF16, DType::kBF16, DType::kF32}) {
+    FloatFormat f = FloatFormat::of(t);
+    if (exponent != f.exponent || mantissa != f.mantissa || bit_width(t) > bit_width(own.dtype)) continue;
+    Value* rounded = at.cast(at.cast(at.cast(x, t), own.wide()), own.wide());
+    if (exponent == own.exponent) return {at.cast(rounded, own.dtype)};
+    Value* is_small = at.b.Less(at.b.Abs(rounded), like(at, rounded, std::ldexp(1.0, 1 - f.bias())));
+    return {at.cast(at.b.Where(is_small, at.b.Mul(rounded, like(at, rounded, 0)), rounded), own.dtype)};
+  }
+  at.unsupported("only to the formats of f16, bf16 and f32");
+}
+
+}  // namespace sardonyx
