@@ -30,7 +30,8 @@ Value* mantissa_under_one(Lowering& at, const FloatFormat& f) {
   const Node* shift = shifted != nullptr ? shifted->def() : nullptr;
   if (shift == nullptr || !shift->is("shift_right_logical") || !shift->input(1)->constant()) return nullptr;
   const TensorPtr& count = shift->input(1)->constant();
-  if (count->size() != 1 || count->as_int(0) < bit_width(f.dtype) - f.mantissa || count->as_int(0) >= bit_width(f.dtype)) return nullptr;
+  if (count->size() != 1 || count->as_int(0) < bit_width(f.dtype) - f.mantissa || count->as_int(0) >= bit_width(f.dtype))
+    return nullptr;
   return at.context().value(*shifted, at.b);
 }
 

@@ -34,14 +34,12 @@ std::vector<Value*> in_total_order(Lowering& at, std::string_view op, Value* (*f
 std::vector<Value*> lower_lt_to(Lowering& at) { return in_total_order(at, "Less", before); }
 
 std::vector<Value*> lower_le_to(Lowering& at) {
-  return in_total_order(at, "LessOrEqual",
-                        [](Lowering& l, Value* x, Value* y) { return l.b.Not(before(l, y, x)); });
+  return in_total_order(at, "LessOrEqual", [](Lowering& l, Value* x, Value* y) { return l.b.Not(before(l, y, x)); });
 }
 
 std::vector<Value*> lower_eq_to(Lowering& at) {
-  return in_total_order(at, "Equal", [](Lowering& l, Value* x, Value* y) {
-    return l.b.Not(l.b.Or(before(l, x, y), before(l, y, x)));
-  });
+  return in_total_order(at, "Equal",
+                        [](Lowering& l, Value* x, Value* y) { return l.b.Not(l.b.Or(before(l, x, y), before(l, y, x))); });
 }
 
 }  // namespace sardonyx

@@ -149,7 +149,8 @@ bool only_scales_exponentials(const Value& maximum, const Value& x) {
 std::vector<Value*> reduce_to_extreme(Lowering& at, std::string_view primitive) {
   Value* result = reduce_axes(at, primitive)[0];
   auto axes = at.ints_param("axes");
-  if (!is_float(at.out_dtype()) || axes.empty() || only_scales_exponentials(*at.eqn.result(), *at.eqn.input(0))) return {result};
+  if (!is_float(at.out_dtype()) || axes.empty() || only_scales_exponentials(*at.eqn.result(), *at.eqn.input(0)))
+    return {result};
   Value* any_nan = reduce_bool(at, "ReduceMax", at.b.IsNaN(at.in(0)), axes);
   return {select(at, any_nan, at.b.scalar(at.out_dtype(), std::numeric_limits<double>::quiet_NaN()), result)};
 }
