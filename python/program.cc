@@ -9,8 +9,10 @@
 
 #include "driver/convert.h"
 #include "errors.h"
+#include "ir_store.h"
 #include "jax_values.h"
 #include "jaxpr_import.h"
+#include "lowering_context.h"
 #include "sardonyx/io.h"
 
 namespace sardonyx::python {
@@ -125,6 +127,9 @@ std::unordered_map<std::string, size_t> op_counts(const Model& m) {
 void bind_program(nb::module_& m) {
   nb::class_<Program>(m, "Program", "A jaxpr that was read into Sardonyx's own graph.")
       .def(
+          "text", [](const Program& p, bool provenance) { return print(p.model(), {.provenance = provenance}); },
+          nb::arg("provenance") = false, "The program in text form.")
+      .def(
           "num_nodes", [](const Program& p) { return p.model().num_nodes(); }, "Equations, nested ones included.")
       .def(
           "op_counts", [](const Program& p) { return op_counts(p.model()); }, "Equations by primitive.")
@@ -162,6 +167,11 @@ void bind_program(nb::module_& m) {
             return nb::bytes(bytes.data(), bytes.size());
           },
           "The bytes of an .onnx file.")
+      .def("to_ir",
+           [](const Converted& c) {
+             nb::module_::import_("sardonyx.ir");
+             return wrap_model(Store::of(c.model));
+           })
       .def(
           "save",
           [](const Converted& c, const std::string& path, bool one_file) {
@@ -179,19 +189,24 @@ void bind_program(nb::module_& m) {
   m.def(
       "convert",
       [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
-         const std::string& provenance) {
+         const std::string& provenance, nb::dict lowerings) {
         const SourceDetail detail = source_detail(provenance);
         ConvertOptions options{.lower = {.opset = opset, .model_name = std::move(name), .provenance = lower_provenance(detail)},
                                .passes = std::move(passes),
                                .strict = strict};
         Converted out;
+        out.model = std::make_shared<Model>(DialectId::kOnnx);
         out.write.provenance = write_provenance(detail);
+        LoweringRegistry registry(&LoweringRegistry::builtin());
+        add_python_lowerings(registry, lowerings, program.imported.equations, out.model);
         nb::gil_scoped_release others_may_run;
-        out.model = convert(program.model(), options, LoweringRegistry::builtin(), &out.report);
+        convert(program.model(), *out.model, options, registry, &out.report);
         return out;
       },
       nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
-      nb::arg("strict") = false, nb::arg("provenance") = "line", "Lowers and optimizes a program.");
+      nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("lowerings") = nb::dict(),
+      "Lowers and optimizes a program.");
+  bind_lowering_context(m);
   m.def(
       "import_jaxpr",
       [](nb::handle jaxpr, std::string name, std::vector<std::string> input_names, std::vector<std::string> output_names,

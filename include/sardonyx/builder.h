@@ -27,6 +27,7 @@ class Builder {
   void set_insertion_point(Node* before) { before_ = before; }
   // What new nodes are marked with (Model::add_provenance).
   void set_provenance(uint32_t p) { provenance_ = p; }
+  uint32_t provenance() const { return provenance_; }
 
   // Any operator by name, at the model's opset version of its domain.
   Value* op(std::string_view name, std::span<Value* const> inputs, AttrInit attrs = {}, std::string_view domain = {});

@@ -125,6 +125,8 @@ struct LowerOptions {
 // Throws one Error(kUnsupported) that lists every equation that could not be lowered: primitive, types, count, source line.
 std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& options = {},
                                      const LoweringRegistry& registry = LoweringRegistry::builtin());
+// The same into an empty model of the onnx dialect, which is of no use when it throws.
+void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
 
 // What lower_to_onnx would refuse, without building anything that is kept.
 struct UnsupportedEquation {

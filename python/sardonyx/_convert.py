@@ -115,7 +115,13 @@ def to_onnx(
             _record(program, record_primitive_calls_file)
     try:
         model = native.convert(
-            program, name=model_name, opset=opset, passes=wanted_passes, strict=strict, provenance=provenance
+            program,
+            name=model_name,
+            opset=opset,
+            passes=wanted_passes,
+            strict=strict,
+            provenance=provenance,
+            lowerings=lowerings,
         )
     except Error as e:
         raise e from None

@@ -157,6 +157,178 @@ def _guarded(name, abstract_eval):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# What a lowering sees
+
+
+class Unsupported(Error):
+    """Raised by `ctx.unsupported()`; reported with all other equations that cannot be converted."""
+
+    def __init__(self, reason: str, code: str = "unsupported", notes=()):
+        super().__init__(reason, code, notes)
+
+
+class Context:
+    """`ctx`: the equation's operands as `ir.Value`s, a builder to write with, and ways to bind its results.
+
+    Results are bound in one of three ways: nodes write into `get_value_for_var(outvar)`, or `bind_value_for_var(outvar, value)`,
+    or the lowering returns the values. The core checks number, shapes and dtypes.
+    """
+
+    def __init__(self, native, eqn, origin: str):
+        self._native = native
+        self._eqn = eqn
+        self._origin = origin
+        self._builder = None
+        self._bound: dict[int, Any] = {}  # by id of the var
+        self._placeholders: dict[int, Any] = {}
+        self._keep: list[Any] = []
+
+    @property
+    def builder(self):
+        """An `ir.Builder` that appends to the graph being written."""
+        if self._builder is None:
+            from sardonyx import ir
+
+            self._builder = ir.Builder(self._native.graph())
+        return self._builder
+
+    @property
+    def eqn(self):
+        return self._eqn
+
+    def get_value_for_var(self, var, *, name_hint: str | None = None, prefer_np_dtype=None):
+        """The value of an operand or a literal; for a result, the value to write into."""
+        if id(var) in self._bound:
+            return self._bound[id(var)]
+        literal = hasattr(var, "val")
+        if not (literal and prefer_np_dtype is not None):
+            for i, operand in enumerate(self._eqn.invars):
+                if operand is var:
+                    return self._native.operand(i)
+        if literal:
+            import numpy as np
+
+            return self.bind_const_for_var(None, np.asarray(var.val, dtype=prefer_np_dtype or var.aval.dtype))
+        for i, result in enumerate(self._eqn.outvars):
+            if result is var:
+                if i not in self._placeholders:
+                    self._placeholders[i] = self._native.placeholder(i, name_hint or "")
+                return self._placeholders[i]
+        raise Error(f"{self._origin}: {var} is neither an operand nor a result of '{self._eqn.primitive.name}'")
+
+    def bind_value_for_var(self, var, value) -> None:
+        """Says that `value` is what `var` stands for."""
+        if id(var) in self._bound and self._bound[id(var)] is not value and self._index(var) is not None:
+            raise Error(f"{self._origin}: result {self._index(var)} of '{self._eqn.primitive.name}' is bound twice")
+        self._bound[id(var)] = value
+        self._keep.append(var)
+
+    def bind_const_for_var(self, var, array):
+        """A constant; bound to `var` unless that is None."""
+        import numpy as np
+
+        value = self._native.constant(np.asarray(array), "")
+        if var is not None and not hasattr(var, "val"):
+            self.bind_value_for_var(var, value)
+        return value
+
+    def fresh_name(self, base: str) -> str:
+        """A name that no value of the graph has."""
+        return self._native.fresh_name(base)
+
+    def cast_like(self, tensor, exemplar, name_hint: str | None = None):
+        """`tensor` in the dtype of `exemplar`: itself if it has that dtype."""
+        return self._native.cast_like(tensor, exemplar)
+
+    def get_symbolic_dim_origin(self, dim):
+        """(value, axis) of the input where the symbolic dimension can be read at run time, or None. `dim` may be its text."""
+        return self._native.dim_origin(str(dim))
+
+    def dim_as_value(self, dim):
+        """A size at run time, i64[]: any expression of symbolic dimensions, or an integer."""
+        return self._native.dim(str(dim))
+
+    def add_input_for_invar(self, var, index: int):
+        """A new input of the model, of the type of `var`."""
+        value = self._native.add_input(self.fresh_name(f"in_{index}"), var.aval)
+        self._bound[id(var)] = value
+        self._keep.append(var)
+        return value
+
+    def add_outputs_from_vars(self, variables) -> None:
+        """New outputs of the model."""
+        for i, var in enumerate(variables):
+            self._native.add_output(self.get_value_for_var(var), self.fresh_name(f"out_{i}"))
+
+    def unsupported(self, reason: str):
+        """Gives up on this equation; the export goes on, to find everything else that is missing, and then fails."""
+        raise Unsupported(reason)
+
+    def _index(self, var) -> int | None:
+        for i, result in enumerate(self._eqn.outvars):
+            if result is var:
+                return i
+        return None
+
+    def _results(self, returned) -> list:
+        """One value per result, from whichever way they were bound."""
+        name = self._eqn.primitive.name
+        outvars = self._eqn.outvars
+        written = {i: v for i, v in self._placeholders.items() if self._native.is_filled(v)}
+        if returned is not None:
+            values = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+            mixed = [i for i, v in enumerate(outvars) if id(v) in self._bound or i in written]
+            if mixed and any(
+                v is not self._bound.get(id(o), written.get(i))
+                for i, (v, o) in enumerate(zip(values, outvars, strict=False))
+            ):
+                raise Error(
+                    f"{self._origin}: result {mixed[0]} of '{name}' is bound twice: it was bound and other values were returned"
+                )
+            if len(values) != len(outvars):
+                raise Error(f"{self._origin} returned {len(values)} values for the {len(outvars)} results of '{name}'")
+            return values
+        out = []
+        for i, var in enumerate(outvars):
+            bound = self._bound.get(id(var))
+            if bound is not None and i in written and bound is not written[i]:
+                raise Error(f"{self._origin}: result {i} of '{name}' is bound twice: written into and bound")
+            value = bound if bound is not None else written.get(i)
+            if value is None:
+                raise Error(
+                    f"{self._origin}: result {i} of '{name}' was left unbound",
+                    notes=[
+                        "return it, write into ctx.get_value_for_var(outvar), or call ctx.bind_value_for_var(outvar, value)"
+                    ],
+                )
+            out.append(value)
+        return out
+
+
+def _origin(fn) -> str:
+    """What messages call a lowering."""
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, Plugin):
+        return f"plugin {type(owner).__name__}"
+    return f"lowering {getattr(fn, '__qualname__', fn)}"
+
+
+def _run(fn, native, eqn, origin: str) -> list:
+    """Called by native code for one equation."""
+    context = Context(native, eqn, origin)
+    try:
+        return context._results(fn(context, eqn))
+    except Unsupported:
+        raise
+    except Error as e:
+        note = f"while {origin} lowered '{eqn.primitive.name}'"
+        raise Error(e.message, e.code, (*e.notes, note)) from e
+    except Exception as e:
+        e.add_note(f"while {origin} lowered '{eqn.primitive.name}'")
+        raise
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Patches
 
 

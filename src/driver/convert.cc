@@ -26,8 +26,8 @@ bool is_default_pipeline(std::string_view name) { return name == "onnx" || name 
 
 }  // namespace
 
-std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
-                               ConvertReport* report) {
+void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
+             ConvertReport* report) {
   for (const std::string& pass : options.passes) {
     if (!is_default_pipeline(pass)) {
       throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no pass or pipeline named '{}'", pass),
@@ -35,13 +35,12 @@ std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, 
     }
   }
   Stopwatch watch;
-  std::unique_ptr<Model> model = lower_to_onnx(jax, options.lower, registry);
+  lower_to_onnx(jax, onnx, options.lower, registry);
   double lower_seconds = watch.lap();
   if (report != nullptr) {
     report->lower_seconds = lower_seconds;
     report->optimize_seconds = watch.lap();
   }
-  return model;
 }
 
 }  // namespace sardonyx

@@ -20,8 +20,8 @@ struct ConvertReport {
   double optimize_seconds = 0;
 };
 
-// Throws what lower_to_onnx() throws; kInternal when what was lowered breaks a rule of the graph.
-std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
-                               ConvertReport* report = nullptr);
+// Converts into `onnx`, which must be empty. Throws what lower_to_onnx() throws; `onnx` is of no use then.
+void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
+             ConvertReport* report = nullptr);
 
 }  // namespace sardonyx

@@ -458,11 +458,15 @@ void sweep(Graph& g) {
 
 std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& options, const LoweringRegistry& registry) {
   auto onnx = std::make_unique<Model>(DialectId::kOnnx);
-  onnx->producer_name = "sardonyx";
-  LoweringContext(jax, *onnx, options, registry).run();
-  sweep(onnx->graph());
-  onnx->compact();
+  lower_to_onnx(jax, *onnx, options, registry);
   return onnx;
+}
+
+void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry) {
+  onnx.producer_name = "sardonyx";
+  LoweringContext(jax, onnx, options, registry).run();
+  sweep(onnx.graph());
+  onnx.compact();
 }
 
 }  // namespace sardonyx

@@ -245,6 +245,7 @@ def test_return_modes(tmp_path):
     path = tmp_path / "sub" / "m.onnx"
     assert to_onnx(fn, [(3,)], return_mode="file", output_path=path) == str(path)
     from_file = onnx.load(path)
+    assert [node.op_type for node in to_onnx(fn, [(3,)], return_mode="ir").graph] == ["Add"]
     proto = to_onnx(fn, [(3,)])
     assert from_file == proto
     assert proto.graph.name == "jax_model" and proto.opset_import[0].version == 23 and proto.ir_version == 10

@@ -1,0 +1,328 @@
+"""Lowerings and plugins in Python: binding of results, the context, patches and their removal."""
+
+import threading
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sardonyx
+from judge import compare, outputs
+from sardonyx import plugins, to_onnx
+
+X = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    before = dict(plugins._lowerings), dict(plugins._plugins)
+    yield
+    plugins._lowerings.clear()
+    plugins._plugins.clear()
+    plugins._lowerings.update(before[0])
+    plugins._plugins.update(before[1])
+
+
+def ops(model):
+    return [n.op_type for n in model.graph.node]
+
+
+def use(primitive, fn):
+    plugins.lowering(primitive)(fn)
+
+
+def agree(fn, *arrays, specs=None):
+    model = to_onnx(fn, specs or [a.shape for a in arrays])
+    compare(fn(*map(jnp.asarray, arrays)), outputs(model, list(arrays)))
+    return model
+
+
+# --- three ways of binding
+
+
+def returns(ctx, eqn):
+    return ctx.builder.Neg(ctx.get_value_for_var(eqn.invars[0]))
+
+
+def binds(ctx, eqn):
+    ctx.bind_value_for_var(eqn.outvars[0], ctx.builder.Neg(ctx.get_value_for_var(eqn.invars[0])))
+
+
+def writes(ctx, eqn):
+    out = ctx.get_value_for_var(eqn.outvars[0], name_hint="negative")
+    ctx.builder.op("Neg", [ctx.get_value_for_var(eqn.invars[0])], output=out)
+
+
+@pytest.mark.parametrize("way", [returns, binds, writes])
+def test_three_ways_of_binding(way):
+    use("neg", way)
+    model = agree(lambda x: jnp.sin(-x) + 1, X)
+    assert ops(model) == ["Neg", "Sin", "Add"]
+
+
+def test_an_override_beats_the_builtin_and_can_be_forgotten():
+    @sardonyx.lowering("tanh")
+    def lower_tanh(ctx, eqn):
+        x = ctx.get_value_for_var(eqn.invars[0])
+        e = ctx.builder.Exp(ctx.builder.Add(x, x))
+        one = ctx.bind_const_for_var(None, np.float32(1))
+        return ctx.builder.Div(ctx.builder.Sub(e, one), ctx.builder.Add(e, one))
+
+    assert ops(agree(jnp.tanh, X)) == ["Add", "Exp", "Sub", "Add", "Div"]
+    plugins.unregister("tanh")
+    assert ops(to_onnx(jnp.tanh, [(3,)])) == ["Tanh"]
+
+
+def test_several_results_and_parameters():
+    @sardonyx.lowering("top_k")
+    def lower_top_k(ctx, eqn):
+        k = ctx.bind_const_for_var(None, np.array([eqn.params["k"]], np.int64))
+        values, places = ctx.builder.op_multi_out("TopK", [ctx.get_value_for_var(eqn.invars[0]), k], num_outputs=2)
+        return values, ctx.builder.Cast(places, to=6)
+
+    agree(lambda x: jax.lax.top_k(x, 2), X)
+
+
+def test_inside_a_loop_body():
+    use("neg", returns)
+    agree(lambda x: jax.lax.fori_loop(0, 3, lambda i, c: -c + 1, x), X)
+
+
+def test_literals_and_casts():
+    @sardonyx.lowering("mul")
+    def lower_mul(ctx, eqn):
+        x = ctx.get_value_for_var(eqn.invars[0])
+        y = ctx.get_value_for_var(eqn.invars[1], prefer_np_dtype=np.float64)
+        return ctx.builder.Mul(x, ctx.cast_like(y, x))
+
+    agree(lambda x: x * 3.0, X)
+
+
+def test_symbolic_dims_have_origins():
+    seen = {}
+
+    @sardonyx.lowering("neg")
+    def lower_neg(ctx, eqn):
+        rows, columns = eqn.invars[0].aval.shape
+        seen["origin"] = ctx.get_symbolic_dim_origin(rows)
+        seen["none"] = ctx.get_symbolic_dim_origin("nowhere")
+        n = ctx.builder.CastLike(ctx.dim_as_value(rows * 2), ctx.get_value_for_var(eqn.invars[0]))
+        return ctx.builder.Add(ctx.builder.Neg(ctx.get_value_for_var(eqn.invars[0])), ctx.builder.Sub(n, n))
+
+    model = to_onnx(lambda x: -x, [("B", 5)])
+    value, axis = seen["origin"]
+    assert (value.name, axis) == ("x", 0) and seen["none"] is None
+    compare(-X, outputs(model, [X]))
+
+
+# --- the contract
+
+
+@pytest.mark.parametrize(
+    ("lower", "message"),
+    [
+        (lambda ctx, eqn: None, "result 0 of 'neg' was left unbound"),
+        (lambda ctx, eqn: [returns(ctx, eqn)] * 2, "returned 2 values for the 1 results of 'neg'"),
+        (lambda ctx, eqn: (binds(ctx, eqn), returns(ctx, eqn))[1], "result 0 of 'neg' is bound twice"),
+        (lambda ctx, eqn: (binds(ctx, eqn), binds(ctx, eqn))[1], "result 0 of 'neg' is bound twice"),
+        (lambda ctx, eqn: (binds(ctx, eqn), writes(ctx, eqn))[1], "bound twice|has a producer already"),
+        (lambda ctx, eqn: ctx.builder.Cast(returns(ctx, eqn), to=11), "f64.* where the equation says f32"),
+        (lambda ctx, eqn: ctx.builder.Transpose(returns(ctx, eqn)), r"f32\[5,3\].* where the equation says f32\[3,5\]"),
+        (lambda ctx, eqn: "x", "a result is a str, not an ir.Value"),
+        (lambda ctx, eqn: ctx.get_value_for_var(object()), "neither an operand nor a result"),
+        (lambda ctx, eqn: ctx.builder.Add(returns(ctx, eqn)), "Add"),
+    ],
+)  # fmt: skip
+def test_breaches_of_the_contract_are_named(lower, message):
+    use("neg", lower)
+    with pytest.raises(sardonyx.Error, match=message) as caught:
+        to_onnx(lambda x: -x, [(3, 5)])
+    assert "neg" in str(caught.value)
+
+
+def test_a_value_of_another_graph_is_refused():
+    from sardonyx import ir
+
+    use("neg", lambda ctx, eqn: ir.val("stranger", ir.DataType.FLOAT, [3, 5]))
+    with pytest.raises(sardonyx.Error, match="stranger|unbound|another graph"):
+        to_onnx(lambda x: -x, [(3, 5)])
+
+
+def test_a_context_does_not_outlive_its_lowering():
+    kept = []
+
+    def keep(ctx, eqn):
+        kept.append(ctx)
+        return returns(ctx, eqn)
+
+    use("neg", keep)
+    to_onnx(lambda x: -x, [(3, 5)])
+    with pytest.raises(sardonyx.Error, match="after its lowering had returned"):
+        kept[0].fresh_name("x")
+
+
+def test_the_lowering_s_own_mistake_keeps_its_traceback():
+    def broken(ctx, eqn):
+        raise KeyError("mistake of the author")
+
+    use("neg", broken)
+    with pytest.raises(KeyError, match="mistake of the author") as caught:
+        to_onnx(lambda x: -x, [(3, 5)])
+    assert any("lowered 'neg'" in note for note in caught.value.__notes__)
+
+
+def test_what_a_lowering_gives_up_on_is_listed_with_the_rest():
+    use("neg", lambda ctx, eqn: ctx.unsupported("negation is out today"))
+
+    def fn(x):
+        return -x, jax.pure_callback(np.asarray, jax.ShapeDtypeStruct((3,), jnp.float32), x)
+
+    with pytest.raises(sardonyx.Error) as caught:
+        to_onnx(fn, [(3,)])
+    assert "negation is out today" in str(caught.value) and "pure_callback" in str(caught.value)
+
+
+# --- plugins with patches
+
+library = types.SimpleNamespace(__name__="library")
+
+
+def cube(x):
+    return x * x * x
+
+
+library.cube = cube
+
+
+class Cube(plugins.Plugin):
+    jaxpr_primitive = "cube"
+
+    @classmethod
+    def binding_specs(cls):
+        return [plugins.MonkeyPatchSpec(library, "cube", lambda original: lambda x: cls.primitive().bind(x))]
+
+    @staticmethod
+    def abstract_eval(x):
+        return x
+
+    def lower(self, ctx, eqn):
+        x = ctx.get_value_for_var(eqn.invars[0])
+        return ctx.builder.Pow(x, ctx.bind_const_for_var(None, np.float32(3)))
+
+
+def test_a_patch_holds_while_tracing_and_no_longer():
+    plugins.register(Cube)
+    model = to_onnx(lambda x: library.cube(x), [(3, 5)])
+    assert ops(model) == ["Pow"]
+    assert library.cube is cube
+    compare(X**3, outputs(model, [X]), 1e-5)
+
+
+def test_a_patch_is_taken_back_after_an_error():
+    plugins.register(Cube)
+    with pytest.raises(sardonyx.Error):
+        to_onnx(lambda x: library.cube(x).nonsense, [(3, 5)])
+    assert library.cube is cube
+
+
+def test_a_jitted_function_that_was_traced_before_is_traced_again():
+    @jax.jit
+    def fn(x):
+        return library.cube(x)
+
+    np.testing.assert_allclose(fn(X), X**3, rtol=1e-5)
+    plugins.register(Cube)
+    assert "Pow" in ops(to_onnx(fn, [(3, 5)]))
+    plugins.unregister("cube")
+    assert "Pow" not in ops(to_onnx(fn, [(3, 5)]))
+
+
+def test_other_threads_see_the_original():
+    plugins.register(Cube)
+    inside, go_on, seen = threading.Event(), threading.Event(), []
+
+    def fn(x):
+        inside.set()
+        go_on.wait(10)
+        return library.cube(x)
+
+    def elsewhere():
+        inside.wait(10)
+        seen.append(library.cube(2.0))
+        go_on.set()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    model = to_onnx(fn, [(3, 5)])
+    thread.join()
+    assert seen == [8.0] and ops(model) == ["Pow"]
+
+
+def test_methods_are_patched_and_subclasses_respected():
+    class Layer:
+        def __call__(self, x):
+            return x + 1
+
+    class Special(Layer):
+        def __call__(self, x):
+            return x - 1
+
+    class Doubles(plugins.Plugin):
+        jaxpr_primitive = "doubles"
+
+        @classmethod
+        def binding_specs(cls):
+            return [plugins.MonkeyPatchSpec(Layer, "__call__", lambda original: lambda self, x: original(self, x) * 2)]
+
+    plugins.register(Doubles)
+    before = Layer.__dict__["__call__"]
+    assert ops(to_onnx(lambda x: Layer()(x), [(3,)])) == ["Add", "Mul"]
+    assert ops(to_onnx(lambda x: Special()(x), [(3,)])) == ["Sub"]
+    assert Layer.__dict__["__call__"] is before
+
+
+def test_abstract_eval_must_not_call_what_is_patched():
+    class Selfish(Cube):
+        jaxpr_primitive = "selfish"
+        _PRIM = None
+
+        @staticmethod
+        def abstract_eval(x):
+            return jax.eval_shape(library.cube, x)
+
+    plugins.register(Selfish)
+    with pytest.raises(sardonyx.Error, match="plugin Selfish: abstract_eval calls library.cube"):
+        to_onnx(lambda x: library.cube(x), [(3,)])
+
+
+def test_names_of_targets_are_resolved():
+    class Rounds(plugins.Plugin):
+        jaxpr_primitive = "rounds"
+
+        @classmethod
+        def binding_specs(cls):
+            return [plugins.AssignSpec("jax.numpy", "nan_to_num", lambda x: x * 2)]
+
+    plugins.register(Rounds)
+    assert ops(to_onnx(lambda x: jnp.nan_to_num(x), [(3,)])) == ["Mul"]
+
+    class Missing(plugins.Plugin):
+        jaxpr_primitive = "missing"
+
+        @classmethod
+        def binding_specs(cls):
+            return [plugins.AssignSpec("jax.no_such_place", "x", 1)]
+
+    plugins.register(Missing)
+    with pytest.raises((sardonyx.Error, AttributeError), match="no_such_place"):
+        to_onnx(lambda x: x, [(3,)])
+
+
+def test_wrong_registrations_are_refused():
+    with pytest.raises(sardonyx.Error, match="takes the name of a primitive"):
+        sardonyx.lowering(lambda ctx, eqn: None)
+    with pytest.raises(sardonyx.Error, match="has no jaxpr_primitive"):
+        plugins.register(type("Nameless", (plugins.Plugin,), {}))
+    with pytest.raises(sardonyx.Error, match="a Plugin was expected"):
+        plugins.register(int)
