@@ -88,6 +88,27 @@ Value* gemm(Lowering& at, const Operands& o, Value* x, Value* y) {
   return at.b.op("Gemm", {x, y}, std::move(attrs));
 }
 
+// Of Transpose(w) whose last two axes change places: w. Else null.
+Value* before_transpose(Value* x) {
+  const Node* def = x->def();
+  if (def == nullptr || !def->is("Transpose")) return nullptr;
+  auto perm = def->attr_ints("perm");
+  if (!perm || perm->size() < 2) return nullptr;
+  std::swap(perm->end()[-1], perm->end()[-2]);
+  return is_identity(*perm) ? def->input(0) : nullptr;
+}
+
+// x v with a vector v. onnxruntime (1.31) fuses a Transpose into the MatMul that reads it and then computes something else where the
+// second operand is a vector, so that pair is never written: x v = v x', which saves the Transpose too, or v becomes a column.
+Value* times_vector(Lowering& at, Value* x, Value* v) {
+  if (Value* w = before_transpose(x)) return via(at, "MatMul", {v, w});
+  if (x->def() != nullptr && x->def()->is("Transpose")) {
+    const Dim column[] = {v->type()->dims()[0], Dim::of(1)};
+    v = at.reshape(v, column);
+  }
+  return via(at, "MatMul", {x, v});
+}
+
 Value* matmul(Lowering& at, const Operands& o, Value* x, Value* y) {
   Dims& dims = at.b.dims();
   const Dim k = dims.product(dims_at(o.lhs_dims, o.lhs_contract));
@@ -104,7 +125,9 @@ Value* matmul(Lowering& at, const Operands& o, Value* x, Value* y) {
   x_shape.push_back(k);
   y_shape.push_back(k);
   if (!o.rhs_batch.empty() || !o.rhs_free.empty()) y_shape.push_back(n);
-  return via(at, "MatMul", {at.reshape(x, x_shape), at.reshape(y, y_shape)});
+  x = at.reshape(x, x_shape);
+  y = at.reshape(y, y_shape);
+  return y_shape.size() == 1 && x_shape.size() > 1 ? times_vector(at, x, y) : via(at, "MatMul", {x, y});
 }
 
 }  // namespace

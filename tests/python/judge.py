@@ -22,7 +22,8 @@ def outputs(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool = F
 
     onnxruntime's CPU provider has no kernels for many legal pairs of operator and type (most of bfloat16, much of
     float16 and the narrow integers). That is its limit and no fault of the model, which the reference
-    evaluator then judges instead. Its graph optimizations are off: the graph as written is what we test.
+    evaluator then judges instead. Without `optimize` its graph optimizations are off, and the graph runs as written;
+    with it, it runs as people will have it.
     """
     import onnxruntime as ort
 

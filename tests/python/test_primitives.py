@@ -69,3 +69,5 @@ def test_case(case: table.Case):
             inputs = case.sample(sizes)
             expected = [np.asarray(y) for y in jax.tree.leaves(case.fn(*map(jnp.asarray, inputs)))]
             compare(expected, outputs(model, inputs), case.tolerance)
+            if sizes == case.sizes()[0]:
+                compare(expected, outputs(model, inputs, optimize=True), case.tolerance)

@@ -19,6 +19,12 @@ def dot(contract, batch=((), ()), **options):
 
 add("vector by vector", jnp.dot, "f32[31]", "f32[31]", covers="dot_general")
 add("matrix by vector", jnp.dot, "f32[B,31]", "f32[31]", covers="dot_general")
+add("transposed matrix by vector", lambda x, v: x.T @ v, "f32[5,7]", "f32[5]", covers="dot_general", max_nodes=1)
+add("transposed matrices by vector", lambda x, v: x.transpose(0, 2, 1) @ v, "f32[B,5,7]", "f32[5]", covers="dot_general", max_nodes=1)
+add("shuffled tensor by vector", lambda x, v: x.transpose(2, 0, 1) @ v, "f32[2,5,7]", "f32[5]", covers="dot_general")
+add("first axis by vector", dot(((0,), (0,))), "f32[7,3]", "f32[7]", covers="dot_general")
+add("first axis of three by vector", dot(((0,), (0,))), "f32[7,3,2]", "f32[7]", covers="dot_general")
+add("vector by transposed matrix", lambda v, x: v @ x.T, "f32[7]", "f32[5,7]", covers="dot_general")
 add("vector by matrix", jnp.dot, "f32[7]", "f32[7,5]", covers="dot_general")
 add("matrix by matrix", jnp.matmul, "f32[B,7]", "f32[7,5]", covers="dot_general", max_nodes=1)
 add("matmul by a constant", lambda x: x @ jnp.arange(35.0).reshape(7, 5), "f32[B,7]", covers="dot_general")
