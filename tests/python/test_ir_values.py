@@ -166,7 +166,9 @@ def test_bits_may_stand_for_another_type():
         ir.Tensor(np.zeros(2, np.float64), ir.DataType.FLOAT)
 
 
-@pytest.mark.parametrize("wrong", [[], object(), [1, "a"], [[1], [2, 3]], None, {"a": 1}], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "wrong", [[], object(), [1, "a"], [[1], [2, 3]], None, {"a": 1}], ids=lambda v: type(v).__name__
+)
 def test_what_cannot_be_a_tensor_is_refused(wrong):
     with pytest.raises(ValueError) as e:
         ir.tensor(wrong)

@@ -200,7 +200,9 @@ class Attr:
     __hash__ = None
 
     def __str__(self) -> str:
-        return f"@{self._ref}" if self._ref is not None else str(self._value)
+        if self._ref is not None:
+            return f"@{self._ref}"
+        return repr(self._value) if self._type == _T.STRING else str(self._value)
 
     def __repr__(self) -> str:
         ref = f", ref_attr_name={self._ref!r}" if self._ref is not None else ""

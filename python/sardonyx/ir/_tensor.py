@@ -77,7 +77,7 @@ class Tensor(_native.TensorBase):
             if dtype != own:
                 wanted = dtype.numpy()
                 if array.dtype.kind not in "uV" or wanted.itemsize != array.dtype.itemsize or dtype == DataType.STRING:
-                    raise Error(
+                    raise WrongType(
                         f"an array of {array.dtype} cannot be a tensor of {dtype}",
                         notes=(f"convert it first: array.astype({wanted})",),
                     )
