@@ -43,4 +43,11 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   }
 }
 
+std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
+                               ConvertReport* report) {
+  auto onnx = std::make_unique<Model>(DialectId::kOnnx);
+  convert(jax, *onnx, options, registry, report);
+  return onnx;
+}
+
 }  // namespace sardonyx

@@ -23,5 +23,7 @@ struct ConvertReport {
 // Converts into `onnx`, which must be empty. Throws what lower_to_onnx() throws; `onnx` is of no use then.
 void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
              ConvertReport* report = nullptr);
+std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
+                               ConvertReport* report = nullptr);
 
 }  // namespace sardonyx
