@@ -348,11 +348,14 @@ std::optional<std::vector<int64_t>> InferContext::attr_ints(std::string_view nam
 void InferContext::set(size_t i, const Type* t) {
   if (i >= num_results() || t == nullptr) return;
   Value& v = *node_.result(i);
+  if (v.type() == t) return;
+  for (Dim d : t->dims()) {
+    if (d.is_int() && d.value() < 0) fail(fmt::format("result {} would be {}", i, show(t)));
+  }
   if (v.type() == nullptr) {
     v.set_type(types().freshen(t));
     return;
   }
-  if (v.type() == t) return;
   const Type* both = types().meet(v.type(), t);
   if (both == nullptr) {
     fail(fmt::format("result {} is {}, but was said to be {}", i, show(t), show(v.type())));
@@ -562,7 +565,12 @@ void infer_node(Node& n, ValueFacts& facts) {
   if (op.infer != nullptr) {
     try {
       op.infer(c);
-    } catch (const UnknownAttribute&) {}
+    } catch (const UnknownAttribute&) {
+      // Only a call would tell: the results stay unknown.
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kLimit) throw;
+      c.fail(e.message(), e.notes());  // sizes that overflow
+    }
   }
   complete_results(c, bindings);
   n.set_unchecked(false);

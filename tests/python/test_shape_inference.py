@@ -8,6 +8,7 @@ import collections
 import copy
 import functools
 import warnings
+from pathlib import Path
 
 import onnx
 import onnx.shape_inference
@@ -17,6 +18,7 @@ from sardonyx._sardonyx import infer_types
 # A test that runs on nothing proves nothing.
 LEAST_MODELS = 1800
 LEAST_SYMBOLIC = 1800
+LEAST_OLD = 100
 # Where onnx is wrong: the loop inserts vectors into a sequence that was declared to hold scalars.
 WRONG_THERE = {"test_loop13_seq: seq_res.element"}
 
@@ -149,6 +151,18 @@ def test_static_shapes(record_property):
 def test_symbolic_shapes(record_property):
     counts = run({name: with_symbols(model) for name, model in cases().items()}, record_property)
     assert counts["models"] >= LEAST_SYMBOLIC
+
+
+def test_old_models(record_property):
+    """Exports of many years, by operators of old versions; sizes of the light models are real."""
+    root = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    paths = [
+        p
+        for folder in ("simple", "pytorch-operator", "pytorch-converted", "light")
+        for p in root.glob(f"{folder}/**/*.onnx")
+    ]
+    counts = run({str(p.relative_to(root)): onnx.load(p) for p in sorted(paths)}, record_property)
+    assert counts["models"] >= LEAST_OLD
 
 
 def test_results_of_the_node_tests_have_the_inferred_types():

@@ -22,6 +22,10 @@ void read_list(const InferContext& c, std::string_view name, size_t size, int64_
     return;
   }
   if (list->size() != size) c.fail(fmt::format("attribute '{}' has {} entries, not {}", name, list->size(), size));
+  constexpr int64_t kBound = int64_t{1} << 40;
+  for (int64_t v : *list) {
+    if (v > kBound || v < -kBound) c.fail(fmt::format("attribute '{}' has {}", name, v));
+  }
   out = *list;
 }
 
@@ -96,7 +100,7 @@ void conv_shape(InferContext& c, size_t xi, size_t wi, DType dtype) {
   if (group < 1) c.fail("group is below 1");
   if (x != nullptr && w != nullptr) {
     const Dim channels = x->dim(1), per_group = w->dim(1);
-    if (channels.is_int() && per_group.is_int() && channels.value() != per_group.value() * group) {
+    if (channels.is_int() && per_group.is_int() && !(mul(c, per_group, group) == channels)) {
       c.fail(fmt::format("X has {} channels, W takes {} in {} groups", channels.value(), per_group.value(), group));
     }
     if (w->dim(0).is_int() && w->dim(0).value() % group != 0) {
@@ -219,7 +223,7 @@ void max_unpool(InferContext& c) {
   DimVec dims{x->dim(0), x->dim(1)};
   for (size_t i = 0; i < n; ++i) {
     const Dim spread = mul(c, sub(c, x->dim(i + 2), 1), w.strides[i]);
-    dims.push_back(add(c, spread, (*kernel)[i] - w.pads[i] - w.pads[i + n]));
+    dims.push_back(add(c, add(c, spread, (*kernel)[i]), -w.pads[i] - w.pads[i + n]));
   }
   c.set(0, dtype, dims);
 }
@@ -261,10 +265,7 @@ void col2im(InferContext& c) {
     const auto list = c.attr_ints(name);
     if (!n && list && !list->empty()) n = name == "pads" ? list->size() / 2 : list->size();
   }
-  for (size_t i = 1; i <= 2 && !n; ++i) {
-    const Type* t = c.ranked(i);
-    if (t != nullptr && t->rank() == 1 && t->dim(0).is_int()) n = static_cast<size_t>(t->dim(0).value());
-  }
+  for (size_t i = 1; i <= 2 && !n; ++i) n = list_length(c, i);
   if (!n || *n > 64) return c.set_unranked(0, dtype);
   DimVec dims{x ? x->dim(0) : Dim(), Dim()};
   if (x != nullptr && block) {

@@ -11,7 +11,11 @@ namespace {
 // floor(d * scale) for a scale that is an f32. Symbolic sizes only where the product is exact: p / 2^k.
 Dim scaled(const InferContext& c, Dim d, float scale) {
   if (scale == 1.0f) return d;
-  if (d.is_int()) return Dim::of(static_cast<int64_t>(std::floor(static_cast<float>(d.value()) * scale)));
+  if (d.is_int()) {
+    const float size = std::floor(static_cast<float>(d.value()) * scale);
+    if (!(size < 1e18f)) c.fail(fmt::format("a scale is {}", scale));
+    return Dim::of(static_cast<int64_t>(size));
+  }
   if (d.is_unknown() || !(scale > 0)) return Dim();
   int64_t divisor = 1;
   double numerator = scale;
@@ -141,13 +145,8 @@ void grid_sample(InferContext& c) {
 void affine_grid(InferContext& c) {
   const DType dtype = dtype_of(c, 0);
   const auto size = c.value(1);
-  const Type* s = c.ranked(1);
-  std::optional<size_t> n;
-  if (size) {
-    n = size->elements.size();
-  } else if (s != nullptr && s->rank() == 1 && s->dim(0).is_int()) {
-    n = static_cast<size_t>(s->dim(0).value());
-  }
+  std::optional<size_t> n = list_length(c, 1);
+  if (size) n = size->elements.size();
   if (!n) return c.set_unranked(0, dtype);
   if (*n != 4 && *n != 5) c.fail(fmt::format("size has {} entries, not 4 or 5", *n));
   if (dtype == DType::kUndefined) return;

@@ -139,9 +139,8 @@ void feature_vectorizer(InferContext& c) {
   const auto sizes = c.attr_ints("inputdimensions");
   Dim total;
   if (sizes) {
-    int64_t n = 0;
-    for (int64_t s : *sizes) n += s;
-    total = Dim::of(n);
+    total = Dim::of(0);
+    for (int64_t s : *sizes) total = add(c, total, s);
   }
   if (first == nullptr || first->rank() != 2) return c.set_unranked(0, DType::kF32);
   c.set(0, DType::kF32, DimVec{first->dim(0), total});
@@ -176,13 +175,13 @@ void string_split(InferContext& c) {
 void tf_idf(InferContext& c) {
   const auto indexes = c.attr_ints("ngram_indexes");
   const Type* x = c.ranked(0);
-  int64_t width = 0;
-  for (int64_t i : indexes.value_or(std::vector<int64_t>())) width = std::max(width, i + 1);
+  int64_t last = -1;
+  for (int64_t i : indexes.value_or(std::vector<int64_t>())) last = std::max(last, i);
   if (x == nullptr) return c.set_unranked(0, DType::kF32);
   if (x->rank() < 1 || x->rank() > 2) c.fail(fmt::format("takes rank 1 or 2, not {}", c.show(x)));
   DimVec dims;
   if (x->rank() == 2) dims.push_back(x->dim(0));
-  dims.push_back(indexes ? Dim::of(width) : Dim());
+  dims.push_back(indexes ? add(c, Dim::of(last), 1) : Dim());
   c.set(0, DType::kF32, dims);
 }
 

@@ -53,9 +53,8 @@ void reduce(InferContext& c) {
     if (keepdims) {
       for (size_t i = 0; i < rank; ++i) dims.push_back(t->dim(i).is(1) ? Dim::of(1) : Dim());
       c.set(0, dtype, dims);
-    } else if (const Type* a = c.ranked(1); a != nullptr && a->rank() == 1 && a->dim(0).is_int() && a->dim(0).value() > 0 &&
-                                            a->dim(0).value() <= static_cast<int64_t>(rank)) {
-      dims.resize(rank - static_cast<size_t>(a->dim(0).value()));
+    } else if (const auto count = list_length(c, 1); count && *count > 0 && *count <= rank) {
+      dims.resize(rank - *count);
       c.set(0, dtype, dims);
     } else {
       c.set_unranked(0, dtype);

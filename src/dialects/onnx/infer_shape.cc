@@ -8,6 +8,8 @@
 namespace sardonyx::onnx::rules {
 namespace {
 
+constexpr int64_t kMaxBlock = 1 << 20;
+
 // Removes from both lists what occurs in both: what is left has the same quotient.
 void cancel(DimVec& a, DimVec& b) {
   for (size_t i = 0; i < a.size();) {
@@ -96,9 +98,8 @@ void reshape(InferContext& c) {
   }
   if (dtype == DType::kUndefined) return;
   if (!target) {
-    const Type* s = c.ranked(1);
-    if (s != nullptr && s->rank() == 1 && s->dim(0).is_int() && s->dim(0).value() >= 0 && s->dim(0).value() <= 64) {
-      c.set(0, dtype, DimVec(static_cast<size_t>(s->dim(0).value())));
+    if (const auto rank = list_length(c, 1)) {
+      c.set(0, dtype, DimVec(*rank));
     } else {
       c.set_unranked(0, dtype);
     }
@@ -212,9 +213,8 @@ void squeeze(InferContext& c) {
       if (!d.is(1)) dims.push_back(d);
     }
   } else if (!axes) {
-    const Type* a = c.ranked(1);
-    if (a != nullptr && a->rank() == 1 && a->dim(0).is_int() && a->dim(0).value() <= static_cast<int64_t>(x->rank())) {
-      dims.resize(x->rank() - static_cast<size_t>(a->dim(0).value()));
+    if (const auto count = list_length(c, 1); count && *count <= x->rank()) {
+      dims.resize(x->rank() - *count);
     } else {
       return c.set_unranked(0, dtype);
     }
@@ -242,9 +242,8 @@ void unsqueeze(InferContext& c) {
     return;
   }
   if (!axes) {
-    const Type* a = c.ranked(1);
-    if (a != nullptr && a->rank() == 1 && a->dim(0).is_int() && a->dim(0).value() <= 64) {
-      c.set(0, dtype, DimVec(x->rank() + static_cast<size_t>(a->dim(0).value())));
+    if (const auto count = list_length(c, 1)) {
+      c.set(0, dtype, DimVec(x->rank() + *count));
     } else {
       c.set_unranked(0, dtype);
     }
@@ -318,8 +317,8 @@ void expand(InferContext& c) {
     for (Dim d : target) {
       if (d.is_int() && d.value() < 0) c.fail("the shape has a negative size: " + text(c, target));
     }
-  } else if (const Type* s = c.ranked(1); s != nullptr && s->rank() == 1 && s->dim(0).is_int() && s->dim(0).value() <= 64) {
-    target.resize(static_cast<size_t>(s->dim(0).value()));
+  } else if (const auto rank = list_length(c, 1)) {
+    target.resize(*rank);
   } else {
     c.set_unranked(0, dtype);
     return;
@@ -490,7 +489,11 @@ void tile(InferContext& c) {
     if (repeats->elements.size() != x->rank()) {
       c.fail(fmt::format("{} repeats for {}", repeats->elements.size(), c.show(x)));
     }
-    for (size_t i = 0; i < dims.size(); ++i) dims[i] = mul(c, x->dim(i), repeats->elements[i]);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const Dim times = repeats->elements[i];
+      if (times.is_int() && times.value() < 0) c.fail(fmt::format("repeats has {}", times.value()));
+      dims[i] = mul(c, x->dim(i), times);
+    }
   }
   c.set(0, dtype, dims);
 }
@@ -524,9 +527,8 @@ void constant_of_shape(InferContext& c) {
     }
     return;
   }
-  const Type* s = c.ranked(0);
-  if (s != nullptr && s->rank() == 1 && s->dim(0).is_int() && s->dim(0).value() <= 64) {
-    c.set(0, dtype, DimVec(static_cast<size_t>(s->dim(0).value())));
+  if (const auto rank = list_length(c, 0)) {
+    c.set(0, dtype, DimVec(*rank));
   } else {
     c.set_unranked(0, dtype);
   }
@@ -554,7 +556,7 @@ void range_op(InferContext& c) {
   } else if (const TensorPtr start = c.constant(0), limit = c.constant(1), delta = c.constant(2); start && limit && delta) {
     if (start->size() == 1 && limit->size() == 1 && delta->size() == 1) {
       const double n = std::ceil((limit->as_double(0) - start->as_double(0)) / delta->as_double(0));
-      if (std::isfinite(n) && n < 1e15) count = Dim::of(std::max<int64_t>(0, static_cast<int64_t>(n)));
+      if (std::isfinite(n) && n < 1e15) count = Dim::of(static_cast<int64_t>(std::max(0.0, n)));
     }
   }
   c.set(0, dtype, DimVec{count});
@@ -575,7 +577,7 @@ void depth_to_space(InferContext& c) {
   const DType dtype = dtype_of(c, 0);
   const auto block = c.attr_int("blocksize");
   const Type* x = c.ranked(0);
-  if (block && *block <= 0) c.fail("blocksize must be positive");
+  if (block && (*block <= 0 || *block > kMaxBlock)) c.fail(fmt::format("blocksize is {}", *block));
   if (x == nullptr || !block) {
     if (dtype != DType::kUndefined) c.set(0, dtype, DimVec(4));
     return;
@@ -589,7 +591,7 @@ void space_to_depth(InferContext& c) {
   const DType dtype = dtype_of(c, 0);
   const auto block = c.attr_int("blocksize");
   const Type* x = c.ranked(0);
-  if (block && *block <= 0) c.fail("blocksize must be positive");
+  if (block && (*block <= 0 || *block > kMaxBlock)) c.fail(fmt::format("blocksize is {}", *block));
   if (x == nullptr || !block) {
     if (dtype != DType::kUndefined) c.set(0, dtype, DimVec(4));
     return;

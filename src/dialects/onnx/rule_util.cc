@@ -137,6 +137,13 @@ bool carries_value(const Type* t) {
   return t->dtype() == DType::kI64 || t->dtype() == DType::kI32 || t->dtype() == DType::kBool;
 }
 
+std::optional<size_t> list_length(const InferContext& c, size_t i) {
+  const Type* t = c.ranked(i);
+  if (t == nullptr || t->rank() != 1 || !t->dim(0).is_int()) return std::nullopt;
+  const int64_t n = t->dim(0).value();
+  return n >= 0 && n <= 64 ? std::optional(static_cast<size_t>(n)) : std::nullopt;
+}
+
 std::optional<Dim> scalar_value(const InferContext& c, size_t i) {
   const auto v = c.value(i);
   if (!v || v->elements.size() != 1) return std::nullopt;

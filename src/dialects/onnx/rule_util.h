@@ -59,6 +59,8 @@ Dim ceildiv(const InferContext& c, Dim a, int64_t b);
 
 // Whether results of this element type carry their value along: i64 and i32, of rank 0 or 1, and bool as 0 and 1.
 bool carries_value(const Type* t);
+// How many elements operand i has, when it is a list of at most 64: a shape, axes, sizes.
+std::optional<size_t> list_length(const InferContext& c, size_t i);
 // The single element of a scalar or one-element operand.
 std::optional<Dim> scalar_value(const InferContext& c, size_t i);
 std::optional<int64_t> scalar_int(const InferContext& c, size_t i);
