@@ -2,6 +2,9 @@
 //
 // All of JAX's dimension numbers and modes. Windows that stick out are dropped in the default mode: an update that reduces becomes
 // the neutral element; one that replaces goes to rows added behind the operand, which are cut off again.
+//
+// x.at[i].apply(f) is a scatter whose update is f of what stands there: Scan(x, i) { ScatterND(x, i, Scan(GatherND(x, i)) { f }) }.
+// One after the other, since an index that comes twice applies f twice.
 #include <algorithm>
 #include <limits>
 
@@ -27,7 +30,50 @@ Value* neutral(Lowering& at, std::string_view reduction, DType t) {
   return at.b.scalar_int(t, reduction == "max" ? lowest : highest);
 }
 
+// The function of a scatter that does not replace or combine but maps what it finds; null for the others.
+const Graph* applied_function(Lowering& at) {
+  const Graph* f = at.eqn.body("update_jaxpr");
+  if (f == nullptr || f->inputs().size() != 2 || f->outputs().size() != 1 || f->output(0) == f->input(1)) return nullptr;
+  if (f->input(1)->has_uses()) at.unsupported("its update function is not one of add, mul, max, min");
+  return f;
+}
+
+// Applies f, a function of scalars, to the elements of x at each index of `grid` [.., k] in turn; x has the indexed axes in front.
+Value* apply_in_turn(Lowering& at, const Graph& f, Value* x, Value* grid) {
+  const Type* type = x->type();
+  const Type* element = at.b.types().scalar(type->dtype());
+  const Dim k = grid->type()->dims().back();
+  const auto depth = static_cast<size_t>(k.value());
+  auto scan = [](Lowering& where, std::span<Value* const> inputs, Graph& body) {
+    const Body bodies[] = {{where.b.model().name("body"), &body}};
+    return where.b.node("Scan", inputs, 1, {attr("num_scan_inputs", int64_t{1})}, {}, bodies).result();
+  };
+  Graph& each = at.make_body("body", [&](Lowering& inside) {
+    Graph& g = inside.b.graph();
+    Value* whole = g.add_input({}, type);
+    Value* index = g.add_input({}, inside.b.types().tensor(DType::kI64, std::span(&k, 1)));
+    Value* found = inside.b.op("GatherND", {whole, index});
+    const std::vector<Dim> shape(type->dims().begin() + static_cast<std::ptrdiff_t>(depth), type->dims().end());
+    const Dim count = inside.b.dims().product(shape);
+    Graph& map = inside.make_body("body", [&](Lowering& innermost) {
+      Value* args[] = {innermost.b.graph().add_input({}, element), nullptr};
+      args[1] = args[0];
+      innermost.b.graph().add_output(*innermost.inline_body(f, args)[0], {}, element);
+    });
+    Value* flat[] = {inside.reshape(found, std::span(&count, 1))};
+    Value* mapped = inside.reshape(scan(inside, flat, map), shape);
+    const std::vector<int64_t> front{0};
+    Value* next = inside.b.op("ScatterND", {whole, inside.unsqueeze(index, front), inside.unsqueeze(mapped, front)});
+    g.add_output(*next, {}, type);
+  });
+  const auto grid_dims = grid->type()->dims();
+  const Dim rows[] = {at.b.dims().product(grid_dims.first(grid_dims.size() - 1)), k};
+  Value* inputs[] = {x, at.reshape(grid, rows)};
+  return scan(at, inputs, each);
+}
+
 Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
+  const Graph* f = reduction == "none" ? applied_function(at) : nullptr;
   const Attr& numbers = at.param("dimension_numbers");
   const Ints update_window = ints_field(at, numbers, "update_window_dims"),
              inserted = ints_field(at, numbers, "inserted_window_dims");
@@ -76,7 +122,7 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
   updates = arrange(at, updates, update_labels, full, dims);
 
   if (ix.indexed.empty() && ix.batching.empty()) {
-    if (lead_rank != 0) at.unsupported("several updates of the whole operand");
+    if (lead_rank != 0 || f != nullptr) at.unsupported("several updates of the whole operand");
     const std::string_view op = reduction == "add" ? "Add" : reduction == "mul" ? "Mul" : reduction == "max" ? "Max" : "Min";
     return at.cast(reduction == "none" ? updates : at.b.op(op, {x, updates}), own);
   }
@@ -106,7 +152,8 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
   }
   AttrInit attrs;
   if (reduction != "none") attrs.push_back(attr("reduction", reduction));
-  Value* y = at.b.op("ScatterND", {x, ix.grid(at, starts, true), updates}, std::move(attrs));
+  Value* grid = ix.grid(at, starts, true);
+  Value* y = f != nullptr ? apply_in_turn(at, *f, x, grid) : at.b.op("ScatterND", {x, grid, updates}, std::move(attrs));
   if (rows != nullptr) y = at.slice(y, first, Dim::of(0), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
   const Ints perm = ix.operand_perm();
   Ints back(perm.size());

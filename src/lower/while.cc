@@ -1,7 +1,10 @@
 // while[cond_jaxpr, body_jaxpr] constants, carry   =>   Loop(cond_jaxpr(carry), carry) { carry' = body_jaxpr(carry), cond_jaxpr(carry') }
 //
 // The constants of both jaxprs are captured. The condition is written twice: before the loop and at the end of its body.
-#include "sardonyx/lower.h"
+//
+// vmap makes conditions of one truth value per row. The loop goes on while any is true, and only rows whose own is true change:
+// their values come from a Where in the body, on the condition of the carry that came in.
+#include "lower/kernels.h"
 
 namespace sardonyx {
 
@@ -21,9 +24,21 @@ std::vector<Value*> lower_while(Lowering& at) {
     args.insert(args.end(), carry.begin(), carry.end());
     return where.inline_body(jaxpr, args);
   };
+  const size_t rows_rank = cond->output(0)->type()->rank();
+  std::vector<int64_t> rows(rows_rank);
+  for (size_t i = 0; i < rows_rank; ++i) rows[i] = static_cast<int64_t>(i);
+  auto any = [&](Lowering& where, Value* v) {
+    return rows.empty() ? v : where.cast(reduce(where, "ReduceMax", where.cast(v, DType::kU8), rows), DType::kBool);
+  };
+  // next where the row goes on, else the carry as it was.
+  auto keep_finished = [&](Lowering& where, Value* going, Value* next, Value* carry) {
+    std::vector<int64_t> behind;
+    for (size_t i = rows_rank; i < carry->type()->rank(); ++i) behind.push_back(static_cast<int64_t>(i));
+    return select(where, where.unsqueeze(going, behind), next, carry);
+  };
   std::vector<Value*> init;
   for (size_t i = 0; i < carries; ++i) init.push_back(at.in(first_carry + i));
-  Value* go_on = call(at, *cond, 0, cond_consts, init)[0];
+  Value* go_on = any(at, call(at, *cond, 0, cond_consts, init)[0]);
 
   Graph& loop = at.make_body("body", [&](Lowering& inside) {
     Graph& g = inside.b.graph();
@@ -32,8 +47,12 @@ std::vector<Value*> lower_while(Lowering& at) {
     g.add_input({}, types.scalar(DType::kBool));
     std::vector<Value*> carry;
     for (size_t i = 0; i < carries; ++i) carry.push_back(g.add_input({}, inside.stored_out_type(i)));
-    const std::vector<Value*> next = call(inside, *body, cond_consts, body_consts, carry);
-    Value* again = call(inside, *cond, 0, cond_consts, next)[0];
+    std::vector<Value*> next = call(inside, *body, cond_consts, body_consts, carry);
+    if (!rows.empty()) {
+      Value* going = call(inside, *cond, 0, cond_consts, carry)[0];
+      for (size_t i = 0; i < carries; ++i) next[i] = keep_finished(inside, going, next[i], carry[i]);
+    }
+    Value* again = any(inside, call(inside, *cond, 0, cond_consts, next)[0]);
     g.add_output(*again, {}, types.scalar(DType::kBool));
     for (size_t i = 0; i < carries; ++i) g.add_output(*next[i], {}, inside.stored_out_type(i));
   });

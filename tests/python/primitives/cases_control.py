@@ -86,6 +86,8 @@ add("while with a cond", lambda n: lax.while_loop(lambda s: s[0] > 1, lambda s: 
 add("while carrying booleans", lambda x: lax.while_loop(lambda s: ~s[1], lambda s: (s[0] * 2, s[0] > 50), (x, False)), Arg("f32[]", values=(1.5,)), covers="while")
 add("newton's method", lambda a: lax.while_loop(lambda s: jnp.abs(s * s - a) > 1e-3, lambda s: 0.5 * (s + a / s), a), Arg("f32[]", values=(7.0,)), covers="while")
 add("vmap of a while", jax.vmap(lambda x: lax.while_loop(lambda v: v < 100, lambda v: v * 3, x)), Arg("f32[5]", 1, 40), covers="while")
+add("vmap of a while with several carries", jax.vmap(lambda x, y: lax.while_loop(lambda s: s[0].sum() < 50, lambda s: (s[0] * 2 + s[1], s[1] + 1, ~s[2]), (x, y, True))),
+    Arg("f32[5,2]", 1, 9), Arg("i32[5]", 0, 4), covers="while")
 
 
 def running(carry, x):

@@ -129,7 +129,9 @@ add("x.at[:, ints].add of the batch", lambda x, i, u: x.at[:, i].add(u), "f32[B,
 add("bincount", lambda i: jnp.bincount(i, length=7), Arg("i32[31]", 0, 7), covers=SA)
 add("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, num_segments=5), "f32[B,3]", Arg("i32[B]", 0, 5), covers=SA)
 add("gradient of an embedding", lambda x, i: jax.grad(lambda w: jnp.sum(jnp.sin(w[i])))(x), "f32[7,3]", REPEATED, covers=SA)
-add("scatter_apply", lambda x, i: x.at[i].apply(jnp.sin), "f32[7]", UNIQUE, covers=S)
+add("x.at[ints].apply", lambda x, i: x.at[i].apply(jnp.sin), "f32[7]", UNIQUE, covers=S)
+add("x.at[:, repeated].apply", lambda x, i: x.at[:, i].apply(lambda v: 2 * v), "f32[B,7]", Arg("i32[5]", values=(1, 3, 1, -4, 0)), covers=S)
+add("x.at[ints].apply outside", lambda x, i: x.at[i].apply(jnp.abs), "i32[7,3]", Arg("i32[5]", values=(6, 7, -8, 2, 100)), covers=S)
 add("vmap of x.at[i].set", jax.vmap(lambda x, i: x.at[i].set(1)), "f32[3,7]", index("3", 7), covers=S)
 add("vmap of x.at[ints].add", jax.vmap(lambda x, i, u: x.at[i].add(u)), "f32[3,7]", index("3,5", 7), "f32[3,5]", covers=SA)
 add("scatter of windows", lambda x, i, u: lax.scatter_add(x, i, u, lax.ScatterDimensionNumbers((1, 2), (), (0, 1))), "f32[7,11]",
