@@ -317,6 +317,7 @@ Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<Nest
       return known ? Attr(*known) : opaque();
     }
     case Kind::kNamedTuple: {
+      if (class_name(value) == "PRNGImpl") return Attr(text_of(get_attr(value, "tag")));  // its other fields are functions
       AttrDict fields;
       nb::object names = get_attr(value, "_fields");
       size_t i = 0;

@@ -9,6 +9,7 @@
 
 #include "driver/convert.h"
 #include "errors.h"
+#include "io/program_file.h"
 #include "ir_store.h"
 #include "jax_values.h"
 #include "jaxpr_import.h"
@@ -130,6 +131,13 @@ void bind_program(nb::module_& m) {
           "text", [](const Program& p, bool provenance) { return print(p.model(), {.provenance = provenance}); },
           nb::arg("provenance") = false, "The program in text form.")
       .def(
+          "save",
+          [](const Program& p, const std::string& path) {
+            nb::gil_scoped_release others_may_run;
+            save_program(p.model(), path);
+          },
+          nb::arg("path"), "Writes the program as text, and its constants beside it.")
+      .def(
           "num_nodes", [](const Program& p) { return p.model().num_nodes(); }, "Equations, nested ones included.")
       .def(
           "op_counts", [](const Program& p) { return op_counts(p.model()); }, "Equations by primitive.")
@@ -207,6 +215,13 @@ void bind_program(nb::module_& m) {
       nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("lowerings") = nb::dict(),
       "Lowers and optimizes a program.");
   bind_lowering_context(m);
+  m.def(
+      "load_program",
+      [](const std::string& path) {
+        nb::gil_scoped_release others_may_run;
+        return Program{ImportedJaxpr{load_program(path), {}}};
+      },
+      nb::arg("path"), "Reads what Program.save() wrote.");
   m.def(
       "import_jaxpr",
       [](nb::handle jaxpr, std::string name, std::vector<std::string> input_names, std::vector<std::string> output_names,

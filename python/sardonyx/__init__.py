@@ -6,11 +6,12 @@
 from sardonyx._error import Error
 from sardonyx._sardonyx import version as _version
 
-__all__ = ["Error", "allclose", "lowering", "report", "to_onnx"]
+__all__ = ["Error", "allclose", "lowering", "report", "save_program", "to_onnx"]
 __version__ = _version()
 
 _LAZY = {
     "to_onnx": ("sardonyx._convert", "to_onnx"),
+    "save_program": ("sardonyx._convert", "save_program"),
     "allclose": ("sardonyx._check", "allclose"),
     "lowering": ("sardonyx.plugins", "lowering"),
     "plugins": ("sardonyx.plugins", None),

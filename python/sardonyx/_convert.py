@@ -84,35 +84,21 @@ def to_onnx(
     path = _output_path(output_path, return_mode)
     wanted_passes = _passes(passes)
 
-    from sardonyx import _inputs, _trace, plugins
-
     report = reports.Report(model_name)
-    with _stage(report, "trace"), _trace.x64(enable_double_precision):
-        narrowed = []
-        spec = _inputs.normalize(fn, inputs, input_params, enable_double_precision, narrowed.append)
-        for text in narrowed[:1]:
-            more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
-            warnings.warn(text + more, UserWarning, stacklevel=2)
-        _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
-        with plugins._active() as lowerings:
-            closed, shapes = _trace.trace(fn, spec)
-        names_in = _input_names(spec, input_names)
-        names_out = _output_names(shapes, output_names, names_in)
-        _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
-    with _stage(report, "import"):
-        program = native.import_jaxpr(
-            closed,
-            name=model_name,
-            input_names=names_in,
-            output_names=names_out,
-            nchw_inputs=list(inputs_as_nchw or ()),
-            nchw_outputs=list(outputs_as_nchw or ()),
-            provenance=provenance,
-            keep_equations=set(lowerings),
-        )
-        report.equations = program.num_nodes()
-        if record_primitive_calls_file is not None:
-            _record(program, record_primitive_calls_file)
+    program, spec, lowerings = _read_program(
+        report,
+        fn,
+        inputs,
+        input_params,
+        enable_double_precision=enable_double_precision,
+        inputs_as_nchw=inputs_as_nchw,
+        outputs_as_nchw=outputs_as_nchw,
+        input_names=input_names,
+        output_names=output_names,
+        provenance=provenance,
+    )
+    if record_primitive_calls_file is not None:
+        _record(program, record_primitive_calls_file)
     try:
         model = native.convert(
             program,
@@ -145,6 +131,68 @@ def to_onnx(
             result = _to_proto(model, report)
     reports._set_last(report)
     return result
+
+
+def save_program(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    path: str | os.PathLike,
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    **options,
+) -> str:
+    """Trace `fn` and save the program: text (`path`, usually x.sx) with its weights beside it (x.sxw).
+
+    `sardonyx lower x.sx -o x.onnx` converts it later, without Python. Options are those of `to_onnx` that concern tracing:
+    enable_double_precision, inputs_as_nchw, outputs_as_nchw, input_names, output_names, provenance.
+    """
+    path = _output_path(path, "file")
+    program, _, _ = _read_program(reports.Report(model_name), fn, inputs, input_params, **options)
+    program.save(path)
+    return path
+
+
+def _read_program(
+    report,
+    fn,
+    inputs,
+    input_params,
+    *,
+    enable_double_precision=False,
+    inputs_as_nchw=None,
+    outputs_as_nchw=None,
+    input_names=None,
+    output_names=None,
+    provenance="line",
+):
+    """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
+    from sardonyx import _inputs, _trace, plugins
+
+    with _stage(report, "trace"), _trace.x64(enable_double_precision):
+        narrowed = []
+        spec = _inputs.normalize(fn, inputs, input_params, enable_double_precision, narrowed.append)
+        if narrowed:
+            more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
+            warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
+        _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
+        with plugins._active() as lowerings:
+            closed, shapes = _trace.trace(fn, spec)
+        names_in = _input_names(spec, input_names)
+        names_out = _output_names(shapes, output_names, names_in)
+        _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
+    with _stage(report, "import"):
+        program = native.import_jaxpr(
+            closed,
+            name=report.model_name,
+            input_names=names_in,
+            output_names=names_out,
+            nchw_inputs=list(inputs_as_nchw or ()),
+            nchw_outputs=list(outputs_as_nchw or ()),
+            provenance=provenance,
+            keep_equations=set(lowerings),
+        )
+    report.equations = program.num_nodes()
+    return program, spec, lowerings
 
 
 @contextmanager

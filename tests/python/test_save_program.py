@@ -1,0 +1,71 @@
+"""A traced program is saved as text with its weights beside it, and converted later."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sardonyx
+from sardonyx import _sardonyx as native
+
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.standard_normal((7, 11)).astype(np.float32)
+TABLE = RNG.integers(0, 255, (3, 41)).astype(np.uint8)
+
+
+def network(x):
+    def step(carry, row):
+        return carry + row, jnp.tanh(carry * row)
+
+    y = jax.nn.gelu(x @ WEIGHT)
+    _, rows = jax.lax.scan(step, y[0], y)
+    rows = jax.lax.cond(rows.sum() > 0, jnp.sin, jnp.cos, rows)
+    return {"rows": rows, "noise": jax.random.uniform(jax.random.key(3), (5,)), "table": jnp.asarray(TABLE)}
+
+
+def converted(program):
+    return native.convert(program, provenance="off").serialize()
+
+
+@pytest.mark.parametrize("spec", [("B >= 1", 7), (4, 7)])
+def test_the_saved_program_converts_to_the_same_bytes(tmp_path, spec):
+    path = tmp_path / "network.sx"
+    assert sardonyx.save_program(network, [spec], path) == str(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["network.sx", "network.sxw"]
+    direct = sardonyx.to_onnx(network, [spec], provenance="off").SerializeToString()
+    loaded = native.load_program(str(path))
+    assert converted(loaded) == direct
+    assert loaded.text() == path.read_text()
+
+
+def test_weights_lie_beside_the_text_once(tmp_path):
+    sardonyx.save_program(lambda x: x @ WEIGHT + x @ jnp.asarray(WEIGHT.copy()), [(2, 7)], tmp_path / "m.sx")
+    content = (tmp_path / "m.sxw").read_bytes()
+    assert content.startswith(b"SXW1") and content.count(WEIGHT.tobytes()) == 1
+
+
+def test_a_small_program_needs_no_sidecar(tmp_path):
+    sardonyx.save_program(lambda x: x + 1, [(3,)], tmp_path / "m.sx")
+    assert [p.name for p in tmp_path.iterdir()] == ["m.sx"]
+    assert native.load_program(str(tmp_path / "m.sx")).op_counts() == {"add": 1}
+
+
+def test_without_the_sidecar_weights_are_missed_by_name(tmp_path):
+    sardonyx.save_program(lambda x: x @ WEIGHT, [(2, 7)], tmp_path / "m.sx")
+    (tmp_path / "m.sxw").unlink()
+    program = native.load_program(str(tmp_path / "m.sx"))
+    with pytest.raises(sardonyx.Error, match="sidecar"):
+        converted(program)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b"XXXX" + b[4:], lambda b: b[:50], lambda b: b[:-1]])
+def test_a_damaged_sidecar_is_refused(tmp_path, damage):
+    sardonyx.save_program(lambda x: x @ WEIGHT, [(2, 7)], tmp_path / "m.sx")
+    sidecar = tmp_path / "m.sxw"
+    sidecar.write_bytes(damage(sidecar.read_bytes()))
+    with pytest.raises(sardonyx.Error, match="is no sidecar of constants"):
+        native.load_program(str(tmp_path / "m.sx"))
+
+
+def test_an_unwritable_place_is_an_error(tmp_path):
+    with pytest.raises(sardonyx.Error, match="is a folder"):
+        sardonyx.save_program(lambda x: x, [(3,)], tmp_path)
