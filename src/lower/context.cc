@@ -289,6 +289,25 @@ void LoweringContext::lower_nodes(const Graph& graph, OnnxBuilder& b) {
   for (const Node& eqn : graph.nodes()) lower_node(eqn, b);
 }
 
+void LoweringContext::lower_body(const Graph& graph, const Node& caller, OnnxBuilder& b) {
+  callers_.push_back(&caller);
+  lower_nodes(graph, b);
+  callers_.pop_back();
+  mark(caller, b);
+}
+
+uint32_t LoweringContext::source_of(const Node& eqn) const {
+  auto known = [&](const Node& n) {
+    const Provenance& p = jax_.provenance(n.provenance());
+    return !p.sources.empty() && !p.sources[0].file.empty();
+  };
+  if (known(eqn)) return eqn.provenance();
+  for (size_t i = callers_.size(); i-- > 0;) {
+    if (known(*callers_[i])) return callers_[i]->provenance();
+  }
+  return eqn.provenance();
+}
+
 void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   const std::string_view name = eqn.op().name;
   const LowerFn* fn = registry_.find(name);
@@ -407,8 +426,7 @@ std::string LoweringContext::types_text(const Node& eqn) const {
 }
 
 std::string LoweringContext::source_text(const Node& eqn) const {
-  if (eqn.provenance() == 0) return {};
-  const Provenance& p = jax_.provenance(eqn.provenance());
+  const Provenance& p = jax_.provenance(source_of(eqn));
   if (p.sources.empty() || p.sources[0].file.empty()) return {};
   const Source& s = p.sources[0];
   return fmt::format("at {}:{}{}", s.file, s.line, s.function.empty() ? "" : fmt::format(" ({})", s.function));
@@ -422,10 +440,11 @@ void LoweringContext::mark(const Node& eqn, OnnxBuilder& b) {
 
 uint32_t LoweringContext::import_provenance(const Node& eqn, std::string_view origin) {
   if (options_.provenance == LowerOptions::Provenance::kOff) return 0;
-  const uint64_t key = (static_cast<uint64_t>(eqn.op().id) << 32) | eqn.provenance();
+  const uint32_t source = source_of(eqn);
+  const uint64_t key = (static_cast<uint64_t>(eqn.op().id) << 32) | source;
   auto [at, inserted] = provenance_.try_emplace(key, 0);
   if (inserted) {
-    Provenance p = jax_.provenance(eqn.provenance());
+    Provenance p = jax_.provenance(source);
     if (p.sources.empty()) p.sources.emplace_back();
     for (Source& s : p.sources) {
       s.primitive = eqn.op().name;

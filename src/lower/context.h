@@ -27,6 +27,8 @@ class LoweringContext {
 
   // Equations of `graph` in order, written with `b`. Its inputs must be bound.
   void lower_nodes(const Graph& graph, OnnxBuilder& b);
+  // The same for the body of `caller`: equations without a source of their own (traced before, inside a library) get the caller's.
+  void lower_body(const Graph& graph, const Node& caller, OnnxBuilder& b);
   void bind(const Value& jax, Value* onnx) { values_[jax] = onnx; }
   // The lowered value of a jax value; constants are added on first use.
   Value* value(const Value& jax, OnnxBuilder& b);
@@ -79,10 +81,12 @@ class LoweringContext {
   [[noreturn]] void report_unsupported() const;
   Value* arithmetic(Dim d);
   Value* solve_symbol(Dim symbol);
+  uint32_t source_of(const Node& eqn) const;  // a provenance index of the jax model
   uint32_t import_provenance(const Node& eqn, std::string_view origin);
   std::string types_text(const Node& eqn) const;
   std::string source_text(const Node& eqn) const;
 
+  std::vector<const Node*> callers_;  // outermost first
   const Model& jax_;
   Model& onnx_;
   const LowerOptions& options_;

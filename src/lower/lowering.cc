@@ -316,8 +316,7 @@ std::vector<Value*> Lowering::inline_body(const Graph& body, std::span<Value* co
   SX_CHECK(body.inputs().size() == args.size(),
            fmt::format("the jaxpr of '{}' takes {} operands, not {}", eqn.op().name, body.inputs().size(), args.size()));
   for (size_t i = 0; i < args.size(); ++i) context_.bind(*body.input(i), args[i]);
-  context_.lower_nodes(body, b);
-  context_.mark(eqn, b);
+  context_.lower_body(body, eqn, b);
   std::vector<Value*> results;
   for (size_t i = 0; i < body.outputs().size(); ++i) results.push_back(context_.value(*body.output(i), b));
   return results;
