@@ -12,6 +12,22 @@ namespace {
 // Constants above this many bytes live in the main graph, once, however often the program mentions them.
 constexpr size_t kSharedConstantBytes = 1024;
 
+// No result has an element: nothing is to be computed, and runtimes refuse some windows over nothing.
+bool has_only_empty_results(const Node& eqn) {
+  return eqn.num_results() > 0 && eqn.has(Trait::kPure) && std::ranges::all_of(eqn.results(), [](const Value& v) {
+           return std::ranges::any_of(v.type()->dims(), [](Dim d) { return d.is(0); });
+         });
+}
+
+std::vector<Value*> empty_results(Lowering& at) {
+  std::vector<Value*> results;
+  for (size_t i = 0; i < at.eqn.num_results(); ++i) {
+    const Type* t = at.stored_out_type(i);
+    results.push_back(at.zeros(t->dtype(), t->dims()));
+  }
+  return results;
+}
+
 // Every axis of `narrow`, aligned to the right, is that of `full` or 1.
 bool broadcasts_to(const Type* narrow, const Type* full) {
   if (!narrow->is_tensor() || !narrow->ranked() || narrow->dtype() != full->dtype() || narrow->rank() > full->rank())
@@ -319,7 +335,7 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   mark(eqn, b);
   try {
     Lowering at(*this, eqn, b, std::move(operands));
-    std::vector<Value*> results = (*fn)(at);
+    std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*fn)(at);
     check_results(eqn, results, origin, b);
     for (size_t i = 0; i < results.size(); ++i) bind(*eqn.result(i), results[i]);
   } catch (const Error& e) {
