@@ -4,8 +4,10 @@
 
 #include <cstdio>
 
+#include "driver/convert.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
+#include "support/mapped_file.h"
 
 namespace sardonyx::tools {
 
@@ -25,23 +27,63 @@ int check(const FileArgs& files) {
   return 1;
 }
 
-int optimize(const FileArgs& files, const OptimizeArgs& args) {
+namespace {
+
+void write(const Model& model, const OutputArgs& out, bool inferred_types = false) {
+  WriteOptions options;
+  if (out.external) options.external = WriteOptions::External::kAlways;
+  options.data_file = out.data_file;
+  options.external_threshold = out.threshold;
+  options.max_data_file_bytes = out.max_data_file;
+  options.inferred_types = inferred_types;
+  write_onnx(model, out.output, options);
+}
+
+// Types of the jax dialect are facts of the trace: nothing can infer them.
+void require_types(const Graph& g) {
+  for (const Node& n : g.nodes()) {
+    for (const Value& v : n.results()) {
+      if (v.type() != nullptr || !v.has_uses()) continue;
+      throw Error(ErrorCode::kInvalidModel, fmt::format("the result '{}' of {} has no type", v.name().view(), n.op().name),
+                  {fmt::format("help: write it as \"{}: f32[2,3] = {}(...)\"", v.name().view(), n.op().name)});
+    }
+    for (const Body& body : n.bodies()) require_types(*body.graph);
+  }
+}
+
+}  // namespace
+
+int lower(const FileArgs& files, const OutputArgs& out, int opset) {
+  const auto file = MappedFile::open(files.input, files.no_mmap ? MappedFile::Access::kRead : MappedFile::Access::kMap);
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  std::unique_ptr<Model> model = parse(text, files.input);
+  if (model->dialect() == DialectId::kJax) {
+    for (const auto& f : model->functions()) require_types(f->graph());
+    ConvertOptions options;
+    options.lower.opset = opset;
+    auto lowered = std::make_unique<Model>(DialectId::kOnnx);
+    convert(*model, *lowered, options, LoweringRegistry::builtin());
+    model = std::move(lowered);
+  }
+  if (model->dialect() != DialectId::kOnnx) {
+    throw Error(ErrorCode::kUnsupported, "only programs of the jax and onnx dialects can become ONNX");
+  }
+  write(*model, out);
+  return 0;
+}
+
+int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& args) {
   if (args.passes != "none") {
     throw Error(ErrorCode::kUnsupported, fmt::format("there is no pass or preset '{}' yet", args.passes),
                 {"help: --passes none reads and writes the model as it is"});
   }
   const auto model = read_onnx(files.input, {.map = !files.no_mmap});
-  WriteOptions options;
-  if (args.external) options.external = WriteOptions::External::kAlways;
-  options.data_file = args.data_file;
-  options.external_threshold = args.threshold;
-  options.max_data_file_bytes = args.max_data_file;
-  options.inferred_types = args.declare_types;
   if (args.declare_types) {
     ValueFacts facts;
-    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true)) fmt::print(stderr, "warning: {}\n", message);
+    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true))
+      fmt::print(stderr, "warning: {}\n", message);
   }
-  write_onnx(*model, args.output, options);
+  write(*model, out, args.declare_types);
   return 0;
 }
 

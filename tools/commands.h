@@ -18,22 +18,30 @@ struct FileArgs {
 
 struct InfoArgs {
   bool json = false;
+  bool text = false;
   bool infer = false;
 };
 int info(const FileArgs& files, const InfoArgs& args);
 
 int check(const FileArgs& files);
 
-struct OptimizeArgs {
+// How results are written: what optimize and lower share.
+struct OutputArgs {
   std::string output;
-  std::string passes = "none";
   bool external = false;
   std::string data_file;
   uint64_t threshold = 1024;
   uint64_t max_data_file = 0;
+};
+
+struct OptimizeArgs {
+  std::string passes = "none";
   bool declare_types = false;
 };
-int optimize(const FileArgs& files, const OptimizeArgs& args);
+int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& args);
+
+// A program in text form (files.input), to ONNX.
+int lower(const FileArgs& files, const OutputArgs& out, int opset);
 
 // To stderr: "error: ..." and the notes below it, indented.
 void show_error(const Error& e);

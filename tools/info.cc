@@ -99,7 +99,12 @@ int info(const FileArgs& files, const InfoArgs& args) {
   const Model& m = *model;
   if (args.infer) {
     ValueFacts facts;
-    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true)) fmt::print(stderr, "warning: {}\n", message);
+    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true))
+      fmt::print(stderr, "warning: {}\n", message);
+  }
+  if (args.text) {
+    fmt::print("{}", print(m));
+    return 0;
   }
   Counts c;
   for (const auto& f : m.functions()) count_graph(f->graph(), false, c);
@@ -114,7 +119,8 @@ int info(const FileArgs& files, const InfoArgs& args) {
     opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", i.domain.empty() ? "ai.onnx" : i.domain, i.version);
   }
   fmt::print("{}  {}\n", files.input, human(file_bytes));
-  if (m.source_files.size() > 1) fmt::print("  data      {} file{} beside it\n", m.source_files.size() - 1, m.source_files.size() > 2 ? "s" : "");
+  if (m.source_files.size() > 1)
+    fmt::print("  data      {} file{} beside it\n", m.source_files.size() - 1, m.source_files.size() > 2 ? "s" : "");
   if (!m.producer_name.empty()) fmt::print("  made by   {} {}\n", m.producer_name, m.producer_version);
   fmt::print("  format    IR version {}, opset {}\n", m.ir_version, opsets.empty() ? "1 (none given)" : opsets);
   const auto ports = [&](const char* title, std::span<const Port> list) {
@@ -128,7 +134,8 @@ int info(const FileArgs& files, const InfoArgs& args) {
   fmt::print("\n  tensors   {}, {}", c.tensors, human(c.bytes));
   if (c.weight_bytes.size() > 1) {
     std::string split;
-    for (const auto& [t, bytes] : c.weight_bytes) split += fmt::format("{}{} {}", split.empty() ? "" : ", ", to_string(t), human(bytes));
+    for (const auto& [t, bytes] : c.weight_bytes)
+      split += fmt::format("{}{} {}", split.empty() ? "" : ", ", to_string(t), human(bytes));
     fmt::print(" ({})", split);
   }
   fmt::print("\n");

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   auto* info_command = app.add_subcommand("info", "Show what a model consists of");
   add_input(info_command);
   info_command->add_flag("--json", info.json, "For programs");
+  info_command->add_flag("--text", info.text, "The whole graph in Sardonyx's text form");
   info_command->add_flag("--infer", info.infer, "Infer types first");
   info_command->callback([&] { status = tools::info(files, info); });
 
@@ -38,18 +39,31 @@ int main(int argc, char** argv) {
   add_input(check_command);
   check_command->callback([&] { status = tools::check(files); });
 
+  tools::OutputArgs output;
+  const auto add_output = [&output](CLI::App* command) {
+    command->add_option("-o,--output", output.output, "Where the result goes")->required();
+    command->add_flag("--external-data", output.external, "Put weights in a file of their own");
+    command->add_option("--data-file", output.data_file, "Name of that file, beside the model");
+    command->add_option("--data-threshold", output.threshold, "Smaller tensors stay in the model, in bytes")
+        ->capture_default_str();
+    command->add_option("--max-data-file", output.max_data_file, "Start another data file beyond this size, in bytes");
+  };
+
   tools::OptimizeArgs optimize;
   auto* optimize_command = app.add_subcommand("optimize", "Make a model smaller and faster");
   add_input(optimize_command);
-  optimize_command->add_option("-o,--output", optimize.output, "Where the result goes")->required();
+  add_output(optimize_command);
   optimize_command->add_option("--passes", optimize.passes, "Preset or list of passes")->capture_default_str();
-  optimize_command->add_flag("--external-data", optimize.external, "Put weights in a file of their own");
-  optimize_command->add_option("--data-file", optimize.data_file, "Name of that file, beside the model");
-  optimize_command->add_option("--data-threshold", optimize.threshold, "Smaller tensors stay in the model, in bytes")
-      ->capture_default_str();
-  optimize_command->add_option("--max-data-file", optimize.max_data_file, "Start another data file beyond this size, in bytes");
   optimize_command->add_flag("--declare-types", optimize.declare_types, "Write inferred types as value_info");
-  optimize_command->callback([&] { status = tools::optimize(files, optimize); });
+  optimize_command->callback([&] { status = tools::optimize(files, output, optimize); });
+
+  int opset = 23;
+  auto* lower_command = app.add_subcommand("lower", "Turn a program in text form (.sx) into ONNX");
+  lower_command->add_option("program", files.input, "Program of the jax or onnx dialect")->required();
+  lower_command->add_flag("--no-mmap", files.no_mmap, "Read files instead of mapping them");
+  add_output(lower_command);
+  lower_command->add_option("--opset", opset, "Version of ai.onnx to lower to")->capture_default_str();
+  lower_command->callback([&] { status = tools::lower(files, output, opset); });
 
   try {
     app.parse(argc, argv);

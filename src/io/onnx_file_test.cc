@@ -24,9 +24,13 @@ std::string varint(uint64_t v) {
   for (; v >= 0x80; v >>= 7) s += static_cast<char>(v | 0x80);
   return s + static_cast<char>(v);
 }
-std::string field(uint32_t number, std::string_view bytes) { return varint(number << 3 | 2) + varint(bytes.size()) + std::string(bytes); }
+std::string field(uint32_t number, std::string_view bytes) {
+  return varint(number << 3 | 2) + varint(bytes.size()) + std::string(bytes);
+}
 std::string field(uint32_t number, const char* text) { return field(number, std::string_view(text)); }
-std::string field(uint32_t number, int v) { return varint(number << 3) + varint(static_cast<uint64_t>(static_cast<int64_t>(v))); }
+std::string field(uint32_t number, int v) {
+  return varint(number << 3) + varint(static_cast<uint64_t>(static_cast<int64_t>(v)));
+}
 
 std::string node(std::string_view op, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs,
                  std::string_view more = {}, std::string_view name = {}) {
@@ -144,7 +148,8 @@ TEST(OnnxReader, HostileLengthsAreRefused) {
   // A shape of 2^60 elements with eight bytes of data must not be believed.
   std::string dims;
   for (int i = 0; i < 60; ++i) dims += field(1, 2);
-  EXPECT_FAULT(model(field(5, dims + field(2, 1) + field(8, "w") + raw_floats(2))), "has 8 bytes, expected 4611686018427387904");
+  EXPECT_FAULT(model(field(5, dims + field(2, 1) + field(8, "w") + raw_floats(2))),
+               "has 8 bytes, expected 4611686018427387904");
   for (int i = 0; i < 6; ++i) dims += field(1, 2);
   EXPECT_FAULT(model(field(5, dims + field(2, 1) + field(8, "w") + raw_floats(2))), "too many elements");
   EXPECT_FAULT(model(field(5, dims + field(2, 7) + field(8, "w") + field(7, "\1\2"))), "too many elements");
@@ -163,13 +168,16 @@ TEST(OnnxReader, NodesOutOfOrderAreSorted) {
 }
 
 std::string if_node(const std::string& then_graph, const std::string& else_graph, const char* output) {
-  const auto branch = [](const char* name, const std::string& g) { return field(5, field(1, name) + field(6, g) + field(20, 5)); };
+  const auto branch = [](const char* name, const std::string& g) {
+    return field(5, field(1, name) + field(6, g) + field(20, 5));
+  };
   return node("If", {"c"}, {output}, branch("then_branch", then_graph) + branch("else_branch", else_graph));
 }
 
 TEST(OnnxReader, BodiesReadOuterValuesDefinedLaterInTheFile) {
   const std::string body = node("Relu", {"late"}, {"r"}) + port(12, "r");
-  const auto m = read(model(if_node(body, body, "y") + node("Abs", {"x"}, {"late"}) + port(11, "x") + port(11, "c") + port(12, "y")));
+  const auto m =
+      read(model(if_node(body, body, "y") + node("Abs", {"x"}, {"late"}) + port(11, "x") + port(11, "c") + port(12, "y")));
   const Node& abs = *m->graph().first();
   EXPECT_EQ(abs.op().name, "Abs");
   const Node& branch = *m->graph().last();
@@ -180,7 +188,8 @@ TEST(OnnxReader, BodiesReadOuterValuesDefinedLaterInTheFile) {
 TEST(OnnxReader, DefinitionsMustBeUniqueAndPresent) {
   EXPECT_FAULT(model(node("Relu", {"x"}, {"y"}) + node("Abs", {"x"}, {"y"}) + port(11, "x")), "the name 'y' is defined twice");
   EXPECT_FAULT(model(port(11, "x") + port(11, "x")), "the name 'x' is defined twice");
-  EXPECT_FAULT(model(initializer("w", raw_floats(2)) + initializer("w", raw_floats(2))), "the initializer 'w' is defined twice");
+  EXPECT_FAULT(model(initializer("w", raw_floats(2)) + initializer("w", raw_floats(2))),
+               "the initializer 'w' is defined twice");
   EXPECT_FAULT(model(node("Relu", {"nowhere"}, {"y"}, {}, "n")), "node 'n' (Relu) reads 'nowhere', which nothing defines");
   EXPECT_FAULT(model(port(12, "y")), "the graph returns 'y', which nothing defines");
   EXPECT_FAULT(model(node("", {}, {"y"})), "has no op_type");
@@ -219,18 +228,21 @@ TEST(OnnxReader, TensorsMayBeEncodedInAnyWay) {
   // Dims packed, and the tensor's fields in another order.
   EXPECT_EQ(tensor(field(7, packed) + field(2, 7) + field(1, "\1\2"))->shape()[1], 2);
   // Small types in int32_data; negative ones take ten bytes.
-  EXPECT_EQ(tensor(field(1, 2) + field(2, 3) + field(5, varint(127) + varint(~uint64_t{0})))->to_ints(), (std::vector<int64_t>{127, -1}));
+  EXPECT_EQ(tensor(field(1, 2) + field(2, 3) + field(5, varint(127) + varint(~uint64_t{0})))->to_ints(),
+            (std::vector<int64_t>{127, -1}));
   // Floats, as bytes and one by one.
   const float f[2] = {1.5f, -2.0f};
   const std::string bytes(reinterpret_cast<const char*>(f), 8);
   const std::string one_by_one = varint(4 << 3 | 5) + bytes.substr(0, 4) + varint(4 << 3 | 5) + bytes.substr(4);
-  for (const std::string& data : {field(4, bytes), one_by_one, field(4, bytes.substr(0, 4)) + field(4, bytes.substr(4)), field(9, bytes)}) {
+  for (const std::string& data :
+       {field(4, bytes), one_by_one, field(4, bytes.substr(0, 4)) + field(4, bytes.substr(4)), field(9, bytes)}) {
     const TensorPtr t = tensor(field(1, 2) + field(2, 1) + data);
     EXPECT_EQ(t->as_double(0), 1.5);
     EXPECT_EQ(t->as_double(1), -2.0);
   }
   // Four-bit integers: two in a byte, a byte in a number.
-  EXPECT_EQ(tensor(field(1, 3) + field(2, 22) + field(5, varint(0x7f) + varint(8)))->to_ints(), (std::vector<int64_t>{-1, 7, -8}));
+  EXPECT_EQ(tensor(field(1, 3) + field(2, 22) + field(5, varint(0x7f) + varint(8)))->to_ints(),
+            (std::vector<int64_t>{-1, 7, -8}));
 }
 
 TEST(OnnxReader, MessagesMayComeInPieces) {
@@ -246,7 +258,8 @@ TEST(OnnxReader, TensorsOutliveTheModelTheyCameWith) {
   TensorPtr t;
   {
     // A weight in the second piece of a split graph lies in memory that the reader made.
-    const auto m = read(field(1, 10) + field(7, field(2, "g")) + field(7, initializer("w", raw_floats(2))) + field(8, field(2, 21)));
+    const auto m =
+        read(field(1, 10) + field(7, field(2, "g")) + field(7, initializer("w", raw_floats(2))) + field(8, field(2, 21)));
     t = m->graph().constants()[0]->constant();
   }
   EXPECT_EQ(static_cast<int>(t->stored_bytes()[7]), 1);
@@ -269,9 +282,8 @@ TEST(OnnxReader, UnknownFieldsSurviveAtEveryLevel) {
 }
 
 TEST(OnnxReader, InitializersOfOldFilesAreConstants) {
-  const std::string bytes = model(node("Add", {"x", "w"}, {"y"}) + initializer("w", raw_floats(2)) + port(11, "w") + port(11, "x") +
-                                      port(12, "y"),
-                                  {}, 3);
+  const std::string bytes = model(
+      node("Add", {"x", "w"}, {"y"}) + initializer("w", raw_floats(2)) + port(11, "w") + port(11, "x") + port(12, "y"), {}, 3);
   const auto m = read(bytes);
   ASSERT_EQ(m->graph().inputs().size(), 1u);
   EXPECT_TRUE(m->graph().first()->input(1)->is_constant());
@@ -279,9 +291,8 @@ TEST(OnnxReader, InitializersOfOldFilesAreConstants) {
 }
 
 TEST(OnnxReader, FromVersion4TheyAreDefaultsOfInputs) {
-  const std::string bytes =
-      model(node("Add", {"x", "w"}, {"y"}) + initializer("v", raw_floats(2)) + initializer("w", raw_floats(2)) + port(11, "w") +
-            port(11, "x") + port(12, "y"));
+  const std::string bytes = model(node("Add", {"x", "w"}, {"y"}) + initializer("v", raw_floats(2)) +
+                                  initializer("w", raw_floats(2)) + port(11, "w") + port(11, "x") + port(12, "y"));
   const auto m = read(bytes);
   ASSERT_EQ(m->graph().inputs().size(), 2u);
   EXPECT_FALSE(m->graph().first()->input(1)->is_constant());
@@ -375,7 +386,8 @@ TEST(OnnxWriter, DataFilesCanBeSplit) {
   const auto b = Tensor::own(DType::kU8, {3000}, std::vector<std::byte>(3000, std::byte{2}));
   const auto c = Tensor::own(DType::kU8, {9000}, std::vector<std::byte>(9000, std::byte{3}));
   const auto m = model_of_constants({a, b, c});
-  write_onnx(*m, folder / "m.onnx", {.external = WriteOptions::External::kAlways, .data_file = "w", .max_data_file_bytes = 4000});
+  write_onnx(*m, folder / "m.onnx",
+             {.external = WriteOptions::External::kAlways, .data_file = "w", .max_data_file_bytes = 4000});
   EXPECT_EQ(fs::file_size(folder / "w"), 3000u);
   EXPECT_EQ(fs::file_size(folder / "w.1"), 3000u);
   EXPECT_EQ(fs::file_size(folder / "w.2"), 9000u);
@@ -427,7 +439,8 @@ std::string written(const Model& m) {
   std::string s;
   for (const Node& n : back->graph().nodes()) {
     s += fmt::format("{}(", n.op().name);
-    for (const Use& u : n.operands()) s += fmt::format("{}{}", &u == n.operands().data() ? "" : ",", u.value ? u.value->name().view() : "");
+    for (const Use& u : n.operands())
+      s += fmt::format("{}{}", &u == n.operands().data() ? "" : ",", u.value ? u.value->name().view() : "");
     s += fmt::format(") -> {}; ", n.num_results() ? n.result()->name().view() : "");
   }
   for (const Port& p : back->graph().outputs()) s += fmt::format("[{}]", p.name.view());
@@ -484,7 +497,8 @@ TEST(OnnxWriter, GeneratedNamesAvoidThoseThatExist) {
 
 TEST(OnnxWriter, InnerNamesDoNotHideWhatIsReadFromInside) {
   const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r");
-  const auto m = read(model(node("Abs", {"x"}, {"t"}) + if_node(body, body, "y") + port(11, "x") + port(11, "c") + port(12, "y")));
+  const auto m =
+      read(model(node("Abs", {"x"}, {"t"}) + if_node(body, body, "y") + port(11, "x") + port(11, "c") + port(12, "y")));
   // The inner result gets the name of the outer value that the body reads: it must not keep it.
   Graph& inner = *m->graph().last()->body("then_branch");
   inner.first()->result()->set_name(m->name("t"));
@@ -514,7 +528,8 @@ TEST(OnnxWriter, ProvenanceBecomesMetadata) {
   p.sources.push_back({.file = "model.py", .line = 41, .function = "forward", .scope = "Net/layer", .lowering = "lower_max"});
   y->def()->set_provenance(s.m.add_provenance(p));
   const auto back = read(serialize_onnx(s.m));
-  const Metadata expected{{"namespace", "Net/layer"}, {"pkg.sardonyx.callsite", "forward:41"}, {"pkg.sardonyx.plugin", "lower_max"}};
+  const Metadata expected{
+      {"namespace", "Net/layer"}, {"pkg.sardonyx.callsite", "forward:41"}, {"pkg.sardonyx.plugin", "lower_max"}};
   EXPECT_EQ(back->graph().first()->extra()->metadata, expected);
   const auto without = read(serialize_onnx(s.m, {.provenance = WriteOptions::Provenance::kOff}));
   EXPECT_EQ(without->graph().first()->extra(), nullptr);
