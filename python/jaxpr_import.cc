@@ -30,7 +30,7 @@ class Importer {
   void run(nb::handle closed_jaxpr) {
     Graph& graph = model_.add_function(options_.name).graph();
     graph.set_name(model_.name(options_.name));
-    read({&graph, nb::borrow(closed_jaxpr), 0}, true);
+    read({&graph, nb::borrow(closed_jaxpr), 0, 0}, true);
     // Nested jaxprs wait in a queue: they are closed, and depth costs no stack.
     while (!waiting_.empty()) {
       Task task = std::move(waiting_.front());
@@ -44,6 +44,7 @@ class Importer {
     Graph* graph;
     nb::object jaxpr;  // ClosedJaxpr or Jaxpr
     uint32_t scope;    // of the equation that holds it
+    uint32_t place;
   };
 
   void read(const Task& task, bool main) {
@@ -69,7 +70,7 @@ class Importer {
       SX_CHECK(num_consts == nb::len(constvars), "a ClosedJaxpr has one const per constvar");
       for (size_t i = 0; i < num_consts; ++i) {
         nb::object var = constvars[i], value = consts[i];
-        vars_[var.ptr()] = add_const(graph, value, get_attr(var, "aval"));
+        vars_[var.ptr()] = add_const(graph, value, get_attr(var, "aval"), main ? name_at(options_.const_names, i) : "");
       }
     }
     size_t index = 0;
@@ -84,7 +85,7 @@ class Importer {
     if (!list.is_valid()) throw nb::python_error();
     Py_ssize_t n = PySequence_Fast_GET_SIZE(list.ptr());
     vars_.reserve(vars_.size() + static_cast<size_t>(n));
-    for (Py_ssize_t i = 0; i < n; ++i) equation(graph, PySequence_Fast_GET_ITEM(list.ptr(), i), task.scope);
+    for (Py_ssize_t i = 0; i < n; ++i) equation(graph, PySequence_Fast_GET_ITEM(list.ptr(), i), task);
 
     index = 0;
     for (nb::handle var : get_attr(jaxpr, "outvars")) {
@@ -138,19 +139,19 @@ class Importer {
     return n.result();
   }
 
-  Value* add_const(Graph& graph, nb::handle value, nb::handle aval) {
+  Value* add_const(Graph& graph, nb::handle value, nb::handle aval, std::string_view name = {}) {
     const Type* type = values_.type(aval);
     if (type->kind() != TypeKind::kTensor) {
       throw Error(ErrorCode::kUnsupported,
                   fmt::format("a constant of type {} is not supported", model_.types().to_string(type)));
     }
     if (values_.is_key_array(value)) {  // its words, wrapped
-      Value* words = graph.add_constant(values_.tensor(get_attr(value, "_base_array")));
+      Value* words = graph.add_constant(values_.tensor(get_attr(value, "_base_array")), name);
       Value* operands[] = {words};
       return append(graph, "random_wrap", operands, {sardonyx::attr("impl", Attr("fry"))}, type);
     }
     TensorPtr payload = values_.literal(value, aval);
-    Value* v = graph.add_constant(std::move(payload));
+    Value* v = graph.add_constant(std::move(payload), name);
     v->set_type(type);
     return v;
   }
@@ -191,7 +192,7 @@ class Importer {
     return *at->second.op;
   }
 
-  void equation(Graph& graph, nb::handle eqn, uint32_t outer_scope) {
+  void equation(Graph& graph, nb::handle eqn, const Task& around) {
     if (++equations_ > kMaxEquations) {
       throw Error(ErrorCode::kLimit,
                   fmt::format("the program has more than {} equations, nested ones included", kMaxEquations));
@@ -213,8 +214,9 @@ class Importer {
         model_.new_node(o, operands_, num_results, attrs.empty() ? model_.empty_attrs() : model_.attrs(std::move(attrs)));
     node.set_unchecked(false);
     nb::object source = get_attr(eqn, "source_info");
-    uint32_t scope = lines_.scope(outer_scope, source);
-    node.set_provenance(lines_.provenance(source, scope, o));
+    const uint32_t scope = lines_.scope(around.scope, source);
+    const uint32_t place = lines_.place(around.place, source);
+    node.set_provenance(lines_.provenance(place, scope, o));
     graph.append(node);
     size_t i = 0;
     for_each(outvars, [&](nb::handle var) {
@@ -225,7 +227,7 @@ class Importer {
     for (NestedJaxpr& n : nested_) {
       Graph& body = model_.new_graph();
       node.add_body(n.name, body);
-      waiting_.push_back({&body, std::move(n.jaxpr), scope});
+      waiting_.push_back({&body, std::move(n.jaxpr), scope, place});
     }
     if (kept_) out_.equations.emplace(node.id(), nb::borrow(eqn));
   }

@@ -21,6 +21,7 @@ namespace sardonyx::python {
 struct ImportOptions {
   std::string name = "jax_model";
   std::vector<std::string> input_names, output_names;  // of the main graph, as many as it has; empty: unnamed
+  std::vector<std::string> const_names;                // of the ClosedJaxpr's consts; "" = unnamed
   // Positions whose outside is NCHW while the program has NHWC: a transpose stands between. Rank 4 or Error.
   std::vector<size_t> nchw_inputs, nchw_outputs;
   SourceDetail provenance = SourceDetail::kLine;

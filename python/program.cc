@@ -225,20 +225,22 @@ void bind_program(nb::module_& m) {
   m.def(
       "import_jaxpr",
       [](nb::handle jaxpr, std::string name, std::vector<std::string> input_names, std::vector<std::string> output_names,
-         std::vector<size_t> nchw_inputs, std::vector<size_t> nchw_outputs, const std::string& provenance,
-         std::unordered_set<std::string> keep_equations) {
+         std::vector<std::string> const_names, std::vector<size_t> nchw_inputs, std::vector<size_t> nchw_outputs,
+         const std::string& provenance, std::unordered_set<std::string> keep_equations) {
         return Program{import_jaxpr(jaxpr, {.name = std::move(name),
                                             .input_names = std::move(input_names),
                                             .output_names = std::move(output_names),
+                                            .const_names = std::move(const_names),
                                             .nchw_inputs = std::move(nchw_inputs),
                                             .nchw_outputs = std::move(nchw_outputs),
                                             .provenance = source_detail(provenance),
                                             .keep_equations = std::move(keep_equations)})};
       },
       nb::arg("jaxpr"), nb::arg("name") = "jax_model", nb::arg("input_names") = std::vector<std::string>{},
-      nb::arg("output_names") = std::vector<std::string>{}, nb::arg("nchw_inputs") = std::vector<size_t>{},
-      nb::arg("nchw_outputs") = std::vector<size_t>{}, nb::arg("provenance") = "line",
-      nb::arg("keep_equations") = std::unordered_set<std::string>{}, "Reads a jax.core.ClosedJaxpr.");
+      nb::arg("output_names") = std::vector<std::string>{}, nb::arg("const_names") = std::vector<std::string>{},
+      nb::arg("nchw_inputs") = std::vector<size_t>{}, nb::arg("nchw_outputs") = std::vector<size_t>{},
+      nb::arg("provenance") = "line", nb::arg("keep_equations") = std::unordered_set<std::string>{},
+      "Reads a jax.core.ClosedJaxpr.");
 }
 
 }  // namespace sardonyx::python

@@ -48,7 +48,7 @@ std::string SourceLines::frame_text(PyObject* code, int line, bool path) const {
   return fmt::format("{}:{} ({})", path ? file : base_name(file), line, text_of(as_code(code)->co_qualname));
 }
 
-uint32_t SourceLines::place(nb::handle traceback) {
+uint32_t SourceLines::place_of(nb::handle traceback) {
   if (traceback.is_none()) return 0;
   PyObject* known = PyDict_GetItemWithError(places_by_traceback_.ptr(), traceback.ptr());
   if (known != nullptr) return static_cast<uint32_t>(PyLong_AsUnsignedLong(known));
@@ -99,9 +99,14 @@ uint32_t SourceLines::scope(uint32_t outer, nb::handle source_info) {
   return known->second = id->second;
 }
 
-uint32_t SourceLines::provenance(nb::handle source_info, uint32_t scope, const Op& op) {
+uint32_t SourceLines::place(uint32_t outer, nb::handle source_info) {
   if (level_ == SourceDetail::kOff) return 0;
-  uint32_t where = place(get_attr(source_info, "traceback"));
+  const uint32_t own = place_of(get_attr(source_info, "traceback"));
+  return own != 0 ? own : outer;
+}
+
+uint32_t SourceLines::provenance(uint32_t where, uint32_t scope, const Op& op) {
+  if (level_ == SourceDetail::kOff) return 0;
   // Places and scopes are fewer than two million, ops a few hundred: the three make one key.
   SX_CHECK(where < (1u << 22) && scope < (1u << 22) && op.id < (1u << 20), "too many source lines");
   uint64_t key = (static_cast<uint64_t>(where) << 42) | (static_cast<uint64_t>(scope) << 20) | op.id;

@@ -23,8 +23,10 @@ class SourceLines {
 
   // Index of a scope: `outer` followed by the name stack of an equation's source_info. 0 = the top.
   uint32_t scope(uint32_t outer, nanobind::handle source_info);
+  // Index of the user's line; that of the equation around it where JAX knows none, as in library functions under jit.
+  uint32_t place(uint32_t outer, nanobind::handle source_info);
   // An index into Model::provenance(), 0 when switched off.
-  uint32_t provenance(nanobind::handle source_info, uint32_t scope, const Op& op);
+  uint32_t provenance(uint32_t place, uint32_t scope, const Op& op);
 
  private:
   enum class FrameKind : uint8_t { kInside, kLibrary, kUser, kOurs };
@@ -33,7 +35,7 @@ class SourceLines {
     int line = 0;
   };
   FrameKind frame_kind(PyObject* code);
-  uint32_t place(nanobind::handle traceback);
+  uint32_t place_of(nanobind::handle traceback);
   std::string frame_text(PyObject* code, int line, bool path) const;
 
   Model& model_;

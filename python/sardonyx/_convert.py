@@ -166,7 +166,7 @@ def _read_program(
     provenance="line",
 ):
     """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
-    from sardonyx import _inputs, _trace, plugins
+    from sardonyx import _inputs, _trace, _weights, plugins
 
     with _stage(report, "trace"), _trace.x64(enable_double_precision):
         narrowed = []
@@ -186,6 +186,7 @@ def _read_program(
             name=report.model_name,
             input_names=names_in,
             output_names=names_out,
+            const_names=_weights.names(fn, closed.consts),
             nchw_inputs=list(inputs_as_nchw or ()),
             nchw_outputs=list(outputs_as_nchw or ()),
             provenance=provenance,

@@ -298,6 +298,56 @@ def test_results_of_loops_that_nobody_reads_have_names():
     agree(fn, [(4, 3)], normal(4, 3))
 
 
+def test_weights_are_called_what_the_program_calls_them():
+    class Layer:
+        def __init__(self):
+            self.kernel = jnp.asarray(normal(3, 3))
+
+    class Net:
+        def __init__(self):
+            self.layers = [Layer(), {"scale": jnp.asarray(normal(3))}]
+
+        def __call__(self, x):
+            return x @ self.layers[0].kernel * self.layers[1]["scale"]
+
+    model = to_onnx(Net(), [(2, 3)])
+    assert {i.name for i in model.graph.initializer} == {"layers.0.kernel", "layers.1.scale"}
+    table = jnp.asarray(normal(4, 3))
+    model = to_onnx(lambda x: Net()(x) + table[0], [(2, 3)])
+    assert "table" in {i.name for i in model.graph.initializer}
+
+
+def test_a_weight_never_takes_the_name_of_an_input():
+    class Net:
+        def __init__(self):
+            self.x = jnp.asarray(normal(3, 3))
+
+        def __call__(self, x):
+            return x @ self.x
+
+    agree(Net(), [(2, 3)], normal(2, 3))
+
+
+def callsites(model):
+    return [{p.key: p.value for p in n.metadata_props} for n in model.graph.node]
+
+
+def test_nodes_know_where_they_come_from():
+    def fn(x):
+        with jax.named_scope("block"):
+            y = jnp.sin(x)
+        return jax.nn.relu(y)  # written in a library, called here
+
+    line = fn.__code__.co_firstlineno
+    sine, relu = callsites(to_onnx(fn, [(3,)]))
+    where = "test_nodes_know_where_they_come_from.<locals>.fn"
+    assert sine["pkg.sardonyx.callsite"] == f"{where}:{line + 2}" and sine["namespace"] == "block"
+    assert relu["pkg.sardonyx.callsite"] == f"{where}:{line + 3}" and "namespace" not in relu
+    assert callsites(to_onnx(fn, [(3,)], provenance="off")) == [{}, {}]
+    full = callsites(to_onnx(fn, [(3,)], provenance="full"))
+    assert __file__ in full[0]["pkg.sardonyx.stacktrace"]
+
+
 # --- errors
 
 
