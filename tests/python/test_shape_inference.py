@@ -7,6 +7,7 @@ propagation) must be found here too, element by element: never less known, and n
 import collections
 import copy
 import functools
+import re
 import warnings
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sardonyx._sardonyx import infer_types
 LEAST_MODELS = 1800
 LEAST_SYMBOLIC = 1800
 LEAST_OLD = 100
+LEAST_EXPRESSIONS = 500
 # Where onnx is wrong: the loop inserts vectors into a sequence that was declared to hold scalars.
 WRONG_THERE = {"test_loop13_seq: seq_res.element"}
 
@@ -151,6 +153,42 @@ def test_static_shapes(record_property):
 def test_symbolic_shapes(record_property):
     counts = run({name: with_symbols(model) for name, model in cases().items()}, record_property)
     assert counts["models"] >= LEAST_SYMBOLIC
+
+
+def evaluate(dim):
+    """A symbolic dim where each symbol has its size back: n7 is 7."""
+    functions = {
+        "floordiv": lambda a, b: a // b,
+        "ceildiv": lambda a, b: -(-a // b),
+        "mod": lambda a, b: a % b,
+        "max": max,
+        "min": min,
+    }
+    if not isinstance(dim, str):
+        return dim
+    text = re.sub(r"\bn(\d+)\b", r"\1", dim).replace("^", "**")
+    if set(re.findall(r"[A-Za-z_]\w*", text)) - set(functions):
+        return None  # a name that was in the model
+    return eval(text, {"__builtins__": {}}, functions)
+
+
+def test_expressions_have_the_values_of_static_shapes():
+    """What is inferred with symbols, evaluated at the sizes they stand for, is what is inferred from those sizes."""
+    complaints, expressions = [], 0
+    for name, model in cases().items():
+        static, _ = infer_types(erase_results(model).SerializeToString())
+        symbolic, messages = infer_types(erase_results(with_symbols(model)).SerializeToString())
+        complaints += [f"{name}: {m}" for m in messages]
+        for value, found in symbolic.items():
+            if found is None or found[0] != "tensor" or found[2] is None or static[value] is None:
+                continue
+            for here, there in zip(found[2], static[value][2], strict=True):
+                expressions += isinstance(here, str) and not here.isidentifier()
+                value_here, value_there = evaluate(here), evaluate(there)
+                if None not in (value_here, value_there) and value_here != value_there:
+                    complaints.append(f"{name}: {value}: {here} stands for {there}")
+    assert not complaints, "\n".join(complaints)
+    assert expressions >= LEAST_EXPRESSIONS, expressions
 
 
 def test_old_models(record_property):
