@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "sardonyx/error.h"
 
@@ -408,12 +409,14 @@ class InferRun {
   ValueFacts& facts_;
   bool tolerant_;
   InferRun* outer_;
+  std::unordered_set<const Node*> seen_;
 };
 
 void InferRun::report(Node& n, const Error& e) {
   n.set_unchecked(true);
   if (!tolerant_) throw e;
-  messages.push_back(e.what());
+  // Bodies may be typed several times.
+  if (seen_.insert(&n).second) messages.push_back(e.what());
 }
 
 // Takes what the file declares of values: it may say more than inference finds.

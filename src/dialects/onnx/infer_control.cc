@@ -104,6 +104,32 @@ void if_op(InferContext& c) {
   }
 }
 
+namespace {
+
+// The value that v is a copy of.
+const Value* original(const Value* v) {
+  while (v != nullptr && v->def() != nullptr && v->def()->is("Identity")) v = v->def()->input(0);
+  return v;
+}
+
+bool is_true(const Value* v) {
+  const TensorPtr payload = v != nullptr ? v->constant() : nullptr;
+  return payload != nullptr && payload->size() == 1 && payload->dtype() == DType::kBool && payload->as_int(0) != 0;
+}
+
+// How often the body of a Loop runs: M, when the condition is always true; else unknown.
+Dim trip_count(const InferContext& c, const Graph& body) {
+  if (c.has_input(1) && !is_true(original(c.node().input(1)))) return Dim();
+  const Value* go_on = original(body.output(0));
+  if (go_on != body.input(1) && !is_true(go_on)) return Dim();
+  const auto limit = scalar_value(c, 0);
+  if (!limit || limit->is_unknown()) return Dim();
+  if (limit->is_int()) return Dim::of(std::max<int64_t>(0, limit->value()));
+  return c.dims().less_equal(Dim::of(0), *limit) ? *limit : c.dims().max(*limit, Dim::of(0));
+}
+
+}  // namespace
+
 void loop(InferContext& c) {
   Graph& body = body_of(c, "body");
   const size_t carried = c.num_inputs() < 2 ? 0 : c.num_inputs() - 2;
@@ -137,7 +163,7 @@ void loop(InferContext& c) {
       c.set_unranked(i, out->dtype());
     }
   }
-  Dim trips;  // as long as the condition holds
+  const Dim trips = trip_count(c, body);
   for (size_t i = carried; i < c.num_results(); ++i) {
     const Type* out = output_type(body, i + 1);
     if (out == nullptr || !out->is_tensor()) continue;

@@ -130,10 +130,14 @@ TEST_F(Infer, ControlFlowWidensWhatChanges) {
   Value* s[] = {x};
   Node& steady = b->Loop(b->i64(5), nullptr, s, body(false));
   EXPECT_EQ(type(steady.result(0)), "f32[B,3]");
-  EXPECT_EQ(type(steady.result(1)), "f32[?,B,3]");
+  EXPECT_EQ(type(steady.result(1)), "f32[5,B,3]");
+  Value* trips = b->Gather(b->Shape(f32({"T"})), b->i64(0));
+  EXPECT_EQ(type(b->Loop(trips, nullptr, s, body(false)).result(1)), "f32[T,B,3]");
+  Value* maybe = input(DType::kBool, {});
+  EXPECT_EQ(type(b->Loop(b->i64(5), maybe, s, body(false)).result(1)), "f32[?,B,3]");
   Node& growing = b->Loop(b->i64(5), nullptr, s, body(true));
   EXPECT_EQ(type(growing.result(0)), "f32[?,3]");
-  EXPECT_EQ(type(growing.result(1)), "f32[?,?,3]");
+  EXPECT_EQ(type(growing.result(1)), "f32[5,?,3]");
 }
 
 TEST_F(Infer, BuilderWritesOnlyWhatIsNotImplied) {
@@ -159,6 +163,32 @@ TEST_F(InferOld, HelpersSpellForTheOpset) {
   EXPECT_EQ(type(b->split(x, std::vector<int64_t>{2, 4}, 1)[1]), "f32[B,4,5]");
   EXPECT_EQ(error([&] { b->Gelu(x); }), "ONNX operator Gelu needs opset 20; the model imports opset 17");
   EXPECT_EQ(error([&] { b->ScatterND(x, input(DType::kI64, {"2", "1"}), x, {.reduction = "max"}); }), "");
+}
+
+TEST(OnnxOps, VersionsAreFound) {
+  const Dialect& onnx = dialect(DialectId::kOnnx);
+  const Op* add = onnx.find("", "Add", 23);
+  ASSERT_NE(add, nullptr);
+  EXPECT_EQ(add->since_version, 14);
+  EXPECT_EQ(onnx.find("ai.onnx", "Add", 13)->since_version, 13);
+  EXPECT_EQ(onnx.find("", "Add", 12)->since_version, 7);
+  EXPECT_EQ(onnx.find("", "Gelu", 19), nullptr);
+  EXPECT_EQ(onnx.find("", "add", 19), nullptr);
+  EXPECT_EQ(onnx.find("ai.onnx.ml", "Add", 3), nullptr);
+  EXPECT_EQ(onnx.find("ai.onnx.ml", "Scaler", 3)->since_version, 1);
+  EXPECT_TRUE(add->has(Trait::kCommutative) && add->has(Trait::kPure) && !add->has(Trait::kUnary));
+  EXPECT_FALSE(onnx.find("", "Dropout", 22)->has(Trait::kPure));
+  EXPECT_TRUE(onnx.find("", "Upsample", 10)->deprecated);
+  EXPECT_EQ(onnx.latest_version("com.example"), 0);
+}
+
+TEST(OnnxOps, IdsAreDenseAndOperatorsHaveRules) {
+  uint32_t id = 0;
+  for (const Op& op : dialect(DialectId::kOnnx).ops()) {
+    EXPECT_EQ(op.id, id++);
+    if (op.name != "Gradient") EXPECT_NE(op.infer, nullptr) << op.name << '-' << op.since_version;
+  }
+  EXPECT_GE(known_op_count(), id);
 }
 
 }  // namespace

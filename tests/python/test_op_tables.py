@@ -1,0 +1,26 @@
+"""The operator tables are what the script writes from the schemas of the onnx package."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = ROOT / "src" / "dialects" / "onnx" / "ops_rows.inc"
+
+
+def test_tables_are_up_to_date():
+    if f"of onnx {onnx.__version__}." not in ROWS.read_text().splitlines()[0]:
+        pytest.skip(f"the tables were written from another onnx than {onnx.__version__}")
+    script = ROOT / "tools" / "gen_onnx_ops.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_schema_has_a_row():
+    rows = ROWS.read_text()
+    for schema in onnx.defs.get_all_schemas_with_history():
+        head = f'SX_ROW(kOnnx, "{schema.domain}", "{schema.name}", {schema.since_version}, '
+        assert rows.count(head) == 1, head
