@@ -175,28 +175,6 @@ void set_outputs(PyGraph& self, nb::handle values) {
   for (; same < list.size(); ++same) add_output(s, at, *list[same]->ptr);
 }
 
-Value* find_initializer(Store& s, Graph& g, std::string_view name) {
-  GraphFacts& facts = s.facts(g);
-  auto good = [&](Value* v) {
-    return v->kind() == ValueKind::kConstant && v->graph() == &g && v->constant() != nullptr && v->name().view() == name;
-  };
-  if (facts.initializers.size() != g.constants().size()) {
-    facts.initializers.clear();
-    for (Value* v : g.constants()) facts.initializers.emplace(v->name().view(), v);
-  }
-  auto at = facts.initializers.find(std::string(name));
-  if (at != facts.initializers.end() && good(at->second)) return at->second;
-  if (at != facts.initializers.end()) {
-    for (Value* v : g.constants()) {
-      if (good(v)) return v;
-    }
-  }
-  for (const Port& p : g.inputs()) {
-    if (p.default_value != nullptr && p.name.view() == name) return p.value;
-  }
-  return nullptr;
-}
-
 void take_initializer(PyGraph& self, PyValue& value) {
   Graph& g = live(self);
   Value& v = live(value);
@@ -208,8 +186,7 @@ void take_initializer(PyGraph& self, PyValue& value) {
     port.default_value = nullptr;
     return;
   }
-  GraphFacts& facts = self.store->facts(g);
-  facts.initializers.clear();
+  self.store->facts(g).initializers.erase(std::string(v.name().view()));
   if (!self.store->tensors.contains(&v)) {
     self.store->tensors[&v] = wrap_tensor(v.constant(), std::string(v.name().view()));
   }
@@ -385,9 +362,7 @@ nb::object clone(PyGraph& self, bool allow_outer) {
            {"pass allow_outer_scope_values=True to share them with the copy"});
   }
   StorePtr s = outer.empty() ? Store::make() : self.store;
-  Graph& made = s->model->new_graph(g.name().view());
-  s->roots.push_back(&made);
-  clone_graph(g, made);
+  Graph& made = copy_graph(g, s);
   std::vector<OpsetImport> opsets = opsets_of(*self.store, g);
   s->facts(made).opsets = std::move(opsets);
   copy_notes(*self.store, *s, g, made);

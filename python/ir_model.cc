@@ -99,9 +99,7 @@ void remove_function(PyModel& self, PyFunction& f) {
   if (&native == &self.ptr->main()) refuse("the main graph of a model cannot be removed");
   // A copy that the handles of the function's nodes do not follow: they end with the function.
   StorePtr s = Store::make();
-  Graph& body = s->model->new_graph(native.graph().name().view());
-  s->roots.push_back(&body);
-  clone_graph(native.graph(), body);
+  Graph& body = copy_graph(native.graph(), s);
   s->facts(body).opsets = native.opset_imports;
   auto own = std::make_unique<Function>();
   copy_data(native, *own);

@@ -48,6 +48,11 @@ StorePtr Store::of(std::shared_ptr<Model> model) {
   return s;
 }
 
+Store::~Store() {
+  auto known = stores_of_models().find(model.get());
+  if (known != stores_of_models().end() && known->second.expired()) stores_of_models().erase(known);
+}
+
 StorePtr Store::now() {
   StorePtr s = shared_from_this();
   while (s->moved_to != nullptr) s = s->moved_to;
@@ -183,22 +188,45 @@ void match(Graph& a, Graph& b, Moved& moved) {
   }
 }
 
-// Everything that g and the graphs inside it define, and everything they read.
-void look_through(Graph& g, std::unordered_set<const Value*>& defined, std::vector<Value*>& read) {
+// What a graph, with all that is nested in it, defines and reads.
+struct Content {
+  std::vector<Value*> defined;
+  std::unordered_set<const Value*> own;
+  std::unordered_set<const Node*> nodes;  // boundaries included
+  std::vector<Value*> read;
+  // Read before it is defined, or from where it cannot be seen: legal while a graph is being edited.
+  std::vector<Value*> astray;
+};
+
+bool sees(const Graph* reader, const Graph* home) {
+  while (reader != nullptr && reader != home) reader = reader->enclosing();
+  return reader == home;
+}
+
+void look_through(Graph& g, Content& c) {
   std::vector<Graph*> stack{&g};
   while (!stack.empty()) {
     Graph& at = *stack.back();
     stack.pop_back();
-    for (const Port& p : at.inputs()) defined.insert(p.value);
-    for (Value* c : at.constants()) defined.insert(c);
+    auto define = [&](Value& v) {
+      c.defined.push_back(&v);
+      c.own.insert(&v);
+    };
+    auto read = [&](Value* v) {
+      if (v == nullptr) return;
+      c.read.push_back(v);
+      if (v->graph() != nullptr && (!c.own.contains(v) || !sees(&at, v->graph()))) c.astray.push_back(v);
+    };
+    for (const Port& p : at.inputs()) define(*p.value);
+    for (Value* v : at.constants()) define(*v);
+    c.nodes.insert(&at.boundary());
     for (Node& n : at.nodes()) {
-      for (const Value& v : n.results()) defined.insert(&v);
-      for (const Use& u : n.operands()) {
-        if (u.value != nullptr) read.push_back(u.value);
-      }
+      c.nodes.insert(&n);
+      for (const Use& u : n.operands()) read(u.value);
+      for (Value& v : n.results()) define(v);
       for (const Body& b : n.bodies()) stack.push_back(b.graph);
     }
-    for (const Port& p : at.outputs()) read.push_back(p.use->value);
+    for (const Port& p : at.outputs()) read(p.use->value);
   }
 }
 
@@ -305,18 +333,23 @@ void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>
   };
   std::vector<Graph*> pieces{&carrier};
   pieces.insert(pieces.end(), graphs.begin(), graphs.end());
+  std::vector<Content> contents(pieces.size());
   std::unordered_set<const Value*> defined;
-  std::vector<Value*> read;
   try {
     for (Node* n : nodes) carrier.append(*n);
     carrier.sort();
-    for (Graph* g : pieces) look_through(*g, defined, read);
-    for (Value* v : read) {
-      if (defined.contains(v) || v->kind() == ValueKind::kPlaceholder) continue;
-      refuse(fmt::format("{} belongs to another model", describe(*v)),
-             {"a node that moves to another model can only read what moves with it",
-              "clone the graph (graph.clone()), or give the node other inputs first: graph.remove(node, safe=True), "
-              "node.replace_input_with(...)"});
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      look_through(*pieces[i], contents[i]);
+      defined.insert(contents[i].own.begin(), contents[i].own.end());
+    }
+    for (const Content& c : contents) {
+      for (Value* v : c.read) {
+        if (defined.contains(v) || v->kind() == ValueKind::kPlaceholder) continue;
+        refuse(fmt::format("{} belongs to another model", describe(*v)),
+               {"a node that moves to another model can only read what moves with it",
+                "clone the graph (graph.clone()), or give the node other inputs first: graph.remove(node, safe=True), "
+                "node.replace_input_with(...)"});
+      }
     }
   } catch (...) {
     unload(carrier);
@@ -325,22 +358,26 @@ void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>
 
   Moved moved;
   std::unordered_map<const Value*, Value*> outer;
-  for (Value* v : read) {
-    if (v->kind() != ValueKind::kPlaceholder || outer.contains(v)) continue;
-    moved.values[v] = outer[v] = &move_placeholder(*from, to, *v);
+  for (const Content& c : contents) {
+    for (Value* v : c.read) {
+      if (v->kind() != ValueKind::kPlaceholder || outer.contains(v)) continue;
+      moved.values[v] = outer[v] = &move_placeholder(*from, to, *v);
+    }
   }
-  // What one piece reads of another is bridged by placeholders until all have arrived.
+  // What is not there yet when its reader is copied is bridged by placeholders until all have arrived.
   std::vector<std::pair<Value*, const Value*>> bridges;
-  for (Graph* g : pieces) {
-    std::unordered_set<const Value*> own;
-    std::vector<Value*> reads;
-    look_through(*g, own, reads);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    Graph* g = pieces[i];
     auto map = outer;
-    for (Value* v : reads) {
-      if (own.contains(v) || map.contains(v)) continue;
-      Value& bridge = to->model->new_placeholder();
-      map[v] = &bridge;
-      bridges.emplace_back(&bridge, v);
+    auto bridge = [&](Value* v) {
+      if (map.contains(v)) return;
+      Value& made = to->model->new_placeholder();
+      map[v] = &made;
+      bridges.emplace_back(&made, v);
+    };
+    for (Value* v : contents[i].astray) bridge(v);
+    for (Value* v : contents[i].read) {
+      if (!contents[i].own.contains(v)) bridge(v);
     }
     Graph& made = to->model->new_graph(g->name());
     clone_graph(*g, made, map);
@@ -354,21 +391,60 @@ void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>
   for (auto& [bridge, v] : bridges) UseList::move_all(*bridge, *moved.values.at(v));
 
   // The originals end. Readers that stay behind (of a node that was removed while it was read) get placeholders.
+  for (Content& c : contents) {
+    for (Value* v : c.defined) {
+      Value* stays = nullptr;
+      std::vector<Use*> left;
+      for (Use& u : v->uses()) {
+        const bool moves =
+            std::any_of(contents.begin(), contents.end(), [&](const Content& x) { return x.nodes.contains(u.owner); });
+        if (!moves) left.push_back(&u);
+      }
+      for (Use* u : left) {
+        if (stays == nullptr) {
+          stays = &from->model->new_placeholder(v->name(), v->type());
+          from->placeholders.push_back(stays);
+        }
+        UseList::unlink(*u);
+        UseList::link(*u, stays);
+      }
+    }
+  }
   for (Graph* g : pieces) {
     g->clear_outputs();
+    for (Node& n : g->nodes()) {
+      for (size_t i = 0; i < n.num_inputs(); ++i) n.set_input(i, nullptr);
+    }
+  }
+  for (Graph* g : pieces) {
     for (Node* n = g->last(); n != nullptr;) {
       Node* before = n->prev();
+      // Only readers inside the graphs that end with it are left, when those read what they cannot see.
       for (Value& v : n->results()) {
-        if (!v.has_uses()) continue;
-        Value& stays = from->model->new_placeholder(v.name(), v.type());
-        from->placeholders.push_back(&stays);
-        UseList::move_all(v, stays);
+        if (v.has_uses()) UseList::move_all(v, from->model->new_placeholder());
       }
       g->erase(*n);
       n = before;
     }
   }
   follow(*from, to, moved);
+}
+
+Graph& copy_graph(Graph& g, const StorePtr& to) {
+  Content c;
+  look_through(g, c);
+  std::unordered_map<const Value*, Value*> bridges;
+  for (Value* v : c.astray) {
+    if (c.own.contains(v)) bridges.try_emplace(v, &to->model->new_placeholder());
+  }
+  Graph& made = to->model->new_graph(g.name().view());
+  to->roots.push_back(&made);
+  clone_graph(g, made, bridges);
+  if (bridges.empty()) return made;
+  Moved copies;
+  match(g, made, copies);
+  for (auto& [v, bridge] : bridges) UseList::move_all(*bridge, *copies.values.at(v));
+  return made;
 }
 
 StorePtr combine(std::vector<StorePtr> stores) {
@@ -509,19 +585,42 @@ GraphFacts& known_names(Store& s, Graph& inner) {
 
 }  // namespace
 
+Value* find_initializer(Store& s, Graph& g, std::string_view name) {
+  GraphFacts& facts = s.facts(g);
+  auto good = [&](Value* v) {
+    return v->kind() == ValueKind::kConstant && v->graph() == &g && v->constant() != nullptr && v->name().view() == name;
+  };
+  if (facts.initializers.size() != g.constants().size()) {
+    facts.initializers.clear();
+    for (Value* v : g.constants()) facts.initializers.emplace(v->name().view(), v);
+  }
+  auto at = facts.initializers.find(std::string(name));
+  if (at != facts.initializers.end() && good(at->second)) return at->second;
+  if (at != facts.initializers.end()) {
+    for (Value* v : g.constants()) {
+      if (good(v)) return v;
+    }
+  }
+  for (const Port& p : g.inputs()) {
+    if (p.default_value != nullptr && p.name.view() == name) return p.value;
+  }
+  return nullptr;
+}
+
 void rename(Store& s, Value& v, std::string_view name) {
   if (v.kind() == ValueKind::kConstant) {
     if (name.empty()) {
       refuse(fmt::format("initializer '{}' cannot lose its name", v.name().view()),
              {"take it out of graph.initializers first"});
     }
-    for (Value* other : v.graph()->constants()) {
-      if (other != &v && other->name().view() == name) {
-        refuse(
-            fmt::format("cannot rename initializer '{}' to '{}': there is an initializer of that name", v.name().view(), name));
-      }
+    Value* other = find_initializer(s, *v.graph(), name);
+    if (other != nullptr && other != &v) {
+      refuse(
+          fmt::format("cannot rename initializer '{}' to '{}': there is an initializer of that name", v.name().view(), name));
     }
-    s.facts(*v.graph()).initializers.clear();
+    auto& by_name = s.facts(*v.graph()).initializers;
+    by_name.erase(std::string(v.name().view()));
+    by_name.emplace(name, &v);
   }
   s.auto_named.erase(&v);
   v.set_name(s.model->name(name));

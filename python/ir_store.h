@@ -71,6 +71,11 @@ class Store : public std::enable_shared_from_this<Store> {
   // Where this store's content is now.
   StorePtr now();
 
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  ~Store();
+
   GraphFacts& facts(const Graph& g) { return graph_facts[&g]; }
 };
 
@@ -174,6 +179,9 @@ Value* bring(const StorePtr& s, PyValue& v);
 // Moves detached nodes and graphs without owner, and the placeholders they read. Refuses when they read anything that stays.
 void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>& nodes, const std::vector<Graph*>& graphs);
 
+// A copy of g as a graph without owner in `to`, another store or the same one. What g reads from outside is shared.
+Graph& copy_graph(Graph& g, const StorePtr& to);
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Names, types and facts of values
 
@@ -186,6 +194,8 @@ struct FactsPlace {
 };
 FactsPlace find_facts(Store& s, Value& v);  // nulls when there are none
 FactsPlace edit_facts(Store& s, Value& v);
+// An initializer of g by name, or null.
+Value* find_initializer(Store& s, Graph& g, std::string_view name);
 // The payload of an initializer (also of an input that has a default), or null.
 const TensorPtr& initializer_of(const Value& v);
 // What the user says about a value's type: known from now on, and declared where it is written.

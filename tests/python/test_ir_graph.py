@@ -373,6 +373,17 @@ def test_clones_share_nothing_that_changes():
     ir.Model(h, ir_version=10)
 
 
+def test_a_graph_out_of_order_can_be_copied():
+    x = f32("x", 2)
+    a = ir.node("Abs", [x])
+    b = ir.node("Exp", a.outputs)
+    g = ir.Graph([x], b.outputs, nodes=[b, a], opset_imports={"": 23})
+    h = g.clone()
+    assert ops(h) == ["Exp", "Abs"] and h[0].inputs[0] is h[1].outputs[0] and h[1].inputs[0] is h.inputs[0]
+    h.sort()
+    assert ops(h) == ["Abs", "Exp"] and ops(g) == ["Exp", "Abs"]
+
+
 def if_graph():
     """A graph with an If whose branches read x from outside."""
     c, x = ir.val("c", ir.DataType.BOOL, []), f32("x", 2)

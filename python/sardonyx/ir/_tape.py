@@ -33,6 +33,7 @@ class Tape:
         self.graph_like = graph_like
         self._nodes: list[Node] = []
         self._initializers: list[Value] = []
+        self._by_name: dict[str, Value] = {}  # the initializers
         self._constants: dict[str, Value] = {}  # Constant nodes by name: what functions have for initializers
         self._used_opsets: UsedOpsets = set()
         self._stage = _native.Stage() if graph_like is None else None
@@ -198,12 +199,17 @@ class Tape:
         if isinstance(self.graph_like, _native.GraphBase):
             self.graph_like.register_initializer(value)
         self._initializers.append(value)
+        self._by_name[value.name] = value
         return value
 
     def _find_initializer(self, name: str) -> Value | None:
         if isinstance(self.graph_like, _native.GraphBase):
             return self.graph_like._initializer(name)
-        return next((v for v in self._initializers if v.name == name), None)
+        found = self._by_name.get(name)
+        if found is None or found.name == name:
+            return found
+        self._by_name = {v.name: v for v in self._initializers}  # somebody renamed them
+        return self._by_name.get(name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(nodes={len(self._nodes)}, initializers={len(self._initializers)})"
@@ -281,6 +287,7 @@ class _InitializerList(MutableSequence):
         if isinstance(graph, _native.GraphBase):
             graph._take_initializer(value)
         self._builder._initializers = [v for v in self._builder._initializers if v is not value]
+        self._builder._by_name.pop(value.name, None)
 
     def clear(self) -> None:
         for value in self._values():
