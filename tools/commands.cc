@@ -5,9 +5,9 @@
 #include <cstdio>
 
 #include "driver/convert.h"
+#include "io/program_file.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
-#include "support/mapped_file.h"
 
 namespace sardonyx::tools {
 
@@ -54,9 +54,7 @@ void require_types(const Graph& g) {
 }  // namespace
 
 int lower(const FileArgs& files, const OutputArgs& out, int opset) {
-  const auto file = MappedFile::open(files.input, files.no_mmap ? MappedFile::Access::kRead : MappedFile::Access::kMap);
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  std::unique_ptr<Model> model = parse(text, files.input);
+  std::unique_ptr<Model> model = load_program(files.input, !files.no_mmap);
   if (model->dialect() == DialectId::kJax) {
     for (const auto& f : model->functions()) require_types(f->graph());
     ConvertOptions options;

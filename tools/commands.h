@@ -43,6 +43,9 @@ int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& a
 // A program in text form (files.input), to ONNX.
 int lower(const FileArgs& files, const OutputArgs& out, int opset);
 
+// Replaces this process by `python -m sardonyx` with the same arguments. Returns only by throwing (kIo).
+void run_python(int argc, char** argv);
+
 // To stderr: "error: ..." and the notes below it, indented.
 void show_error(const Error& e);
 void show_error(const std::exception& e);

@@ -2,6 +2,7 @@
 //
 // Exit codes: 0 = done; 1 = the input was refused, or a check failed; 2 = the command line makes no sense.
 #include <CLI/CLI.hpp>
+#include <string_view>
 
 #include "commands.h"
 #include "sardonyx/error.h"
@@ -65,7 +66,13 @@ int main(int argc, char** argv) {
   lower_command->add_option("--opset", opset, "Version of ai.onnx to lower to")->capture_default_str();
   lower_command->callback([&] { status = tools::lower(files, output, opset); });
 
+  // These are Python's: listed here, parsed there.
+  app.add_subcommand("export", "Export a JAX function, given as module:function, as ONNX");
+  app.add_subcommand("lint-plugin", "Check how plugins use the builder");
+
   try {
+    const std::string_view command = argc > 1 ? argv[1] : "";
+    if (command == "export" || command == "lint-plugin") tools::run_python(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     const int code = app.exit(e);

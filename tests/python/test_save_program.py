@@ -1,10 +1,17 @@
 """A traced program is saved as text with its weights beside it, and converted later."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 import sardonyx
+from command import BUILD
+from judge import compare, outputs
 from sardonyx import _sardonyx as native
 
 RNG = np.random.default_rng(0)
@@ -69,3 +76,28 @@ def test_a_damaged_sidecar_is_refused(tmp_path, damage):
 def test_an_unwritable_place_is_an_error(tmp_path):
     with pytest.raises(sardonyx.Error, match="is a folder"):
         sardonyx.save_program(lambda x: x, [(3,)], tmp_path)
+
+
+TOOL = BUILD / "sardonyx"
+
+
+@pytest.mark.skipif(not TOOL.exists(), reason="the command is not built")
+def test_the_command_lowers_without_python(tmp_path):
+    sardonyx.save_program(network, [("B >= 1", 7)], tmp_path / "network.sx")
+    command = [TOOL, "lower", "network.sx", "-o", "network.onnx"]
+    subprocess.run(command, cwd=tmp_path, check=True, env={"PATH": "/nonexistent"})
+    model = onnx.load(tmp_path / "network.onnx")
+    x = RNG.standard_normal((4, 7)).astype(np.float32)
+    compare(network(jnp.asarray(x)), outputs(model, [x]), 1e-5)
+
+
+@pytest.mark.skipif(not TOOL.exists(), reason="the command is not built")
+def test_the_command_exports_through_python(tmp_path):
+    (tmp_path / "toy.py").write_text("def f(x):\n  return x + 1\n")
+    environment = {"PYTHONPATH": str(Path(sardonyx.__file__).parent.parent), "SARDONYX_PYTHON": sys.executable}
+    command = [TOOL, "export", "toy:f", "--input", "f32[B,3]", "-o", "m.onnx"]
+    subprocess.run(command, cwd=tmp_path, check=True, env=environment)
+    assert [n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node] == ["Add"]
+    environment["SARDONYX_PYTHON"] = "/nonexistent/python"
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "cannot start /nonexistent/python" in done.stderr
