@@ -125,6 +125,9 @@ def same_bits(a: object, b: object) -> bool:
     return type(a) is type(b) and repr(a) == repr(b)
 
 
+RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # onnx makes its cases with NumPy
 @pytest.mark.parametrize("kind", MODELS)
@@ -136,7 +139,7 @@ def test_outputs_survive(kind: str, tmp_path: Path) -> None:
             continue
         (tmp_path / name).mkdir()
         before = run(model, feeds)
-        if before is None or not same_bits(before, run(model, feeds)):  # random operators
+        if before is None or RANDOM & {node.op_type for node in model.graph.node}:
             continue
         after = run(round_trip(model, tmp_path / name), feeds)
         compared += 1
