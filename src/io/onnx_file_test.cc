@@ -198,6 +198,26 @@ TEST(OnnxReader, DefinitionsMustBeUniqueAndPresent) {
   EXPECT_FAULT(model(port(11, "x") + port(11, "c") + if_node(body, body, "y") + node("Abs", {"inner"}, {"z"})), "'inner'");
 }
 
+TEST(OnnxReader, FunctionsMustBeUniqueAndOpsetsReal) {
+  const std::string f = field(25, field(1, "f") + field(10, "local"));
+  const std::string other = field(25, field(1, "f") + field(10, "local") + field(13, "overload"));
+  EXPECT_EQ(fault(model("", f + other)), "");
+  EXPECT_FAULT(model("", f + other + f), "the function 'local.f' is defined twice");
+  const std::string graph = node("Relu", {"x"}, {"y"}) + port(11, "x");
+  EXPECT_FAULT(field(1, 10) + field(7, graph), "imports no opset");
+  EXPECT_FAULT(field(1, 10) + field(7, graph) + field(8, field(2, 0)), "there is no opset 0");
+  EXPECT_FAULT(field(1, 10) + field(7, graph) + field(8, field(2, -3)), "opset version -3 of domain '' is out of range");
+  EXPECT_EQ(fault(field(1, 2) + field(7, graph)), "");  // before opset imports
+}
+
+TEST(OnnxReader, OperatorsOfUnknownOpsetsPassThrough) {
+  const std::string later =
+      field(1, 10) + field(7, node("Relu", {"x"}, {"y"}) + port(11, "x")) + field(8, field(1, "") + field(2, 9999));
+  const auto m = read(later);
+  EXPECT_FALSE(m->graph().first()->op().known);
+  EXPECT_EQ(serialize_onnx(*m), later);
+}
+
 TEST(OnnxReader, NestingIsBounded) {
   std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r");
   for (int i = 0; i < 70; ++i) body = if_node(body, body.substr(0, 0) + port(12, "x"), "r") + port(12, "r");
@@ -412,6 +432,31 @@ TEST(OnnxWriter, NeverReplacesDataOfAnotherModel) {
   EXPECT_EQ(constant_bytes(*read_onnx(folder / "a.onnx"), 0), constant_bytes(*m, 0));
   EXPECT_THROW(write_onnx(*m, folder / "a.onnx", {.external = WriteOptions::External::kAlways, .data_file = "../w"}), Error);
   EXPECT_THROW(write_onnx(*m, folder / "a.onnx", {.external = WriteOptions::External::kAlways, .data_file = "a.onnx"}), Error);
+}
+
+TEST(OnnxWriter, TellsWhatToDoBeyondTwoGigabytes) {
+  const Folder folder;
+  const auto m = model_of_constants({Tensor::full(DType::kF32, {1 << 30}, 1)});
+  const auto says = [](const auto& run) -> std::string {
+    try {
+      run();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  EXPECT_NE(says([&] { (void)serialize_onnx(*m); }).find("return_mode=\"file\""), std::string::npos);
+  const auto never = [&] { write_onnx(*m, folder / "m.onnx", {.external = WriteOptions::External::kNever}); };
+  EXPECT_NE(says(never).find("allow external data"), std::string::npos);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(OnnxWriter, TheModelNeverReplacesItsOwnData) {
+  const Folder folder;
+  const auto m = model_of_constants({Tensor::own(DType::kU8, {9000}, std::vector<std::byte>(9000, std::byte{3}))});
+  write_onnx(*m, folder / "a.onnx", {.external = WriteOptions::External::kAlways});
+  const auto a = read_onnx(folder / "a.onnx");
+  EXPECT_THROW(write_onnx(*a, folder / "a.onnx.data"), Error);
 }
 
 TEST(OnnxWriter, AFailedRunLeavesTheOldFiles) {

@@ -207,9 +207,13 @@ void OnnxReader::read(std::string_view bytes) {
   if (m_.ir_version < 1 || m_.ir_version > INT32_MAX) invalid(fmt::format("the IR version {} is out of range", m_.ir_version));
   Function& main = m_.add_function("");
   std::vector<FunctionWire> scanned;
-  for (std::string_view f : functions) {
-    scanned.push_back(scan_function(f));
-    local_functions_.emplace(scanned.back().domain, scanned.back().name);
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> seen;
+  for (std::string_view wire : functions) {
+    const FunctionWire& f = scanned.emplace_back(scan_function(wire));
+    local_functions_.emplace(f.domain, f.name);
+    if (!seen.emplace(f.domain, f.name, f.overload).second) {
+      invalid(fmt::format("the function '{}.{}' is defined twice", f.domain, f.name));
+    }
   }
   Imports imports{.list = &m_.opset_imports};
   if (m_.ir_version < 3) imports.default_version = 1;  // before opset imports
@@ -232,10 +236,6 @@ OnnxReader::FunctionWire OnnxReader::scan_function(std::string_view wire) {
 }
 
 void OnnxReader::read_function(const FunctionWire& scanned) {
-  if (m_.find_function(scanned.domain, scanned.name, scanned.overload) != nullptr && !scanned.name.empty()) {
-    Function* other = m_.find_function(scanned.domain, scanned.name, scanned.overload);
-    if (other != &m_.main()) invalid(fmt::format("the function '{}.{}' is defined twice", scanned.domain, scanned.name));
-  }
   Function& f = m_.add_function(scanned.name);
   f.domain = scanned.domain;
   f.overload = scanned.overload;
@@ -473,6 +473,7 @@ const Op& OnnxReader::op(Scope& s, std::string_view domain, std::string_view typ
   if (!version && known_as.empty()) {
     invalid("the model imports no opset of the domain ai.onnx, but uses its operators");
   }
+  if (known_as.empty() && *version < 1) invalid(fmt::format("there is no opset {} of the domain ai.onnx", *version));
   const auto v = static_cast<int>(version.value_or(0));
   // Operators of a newer opset than we know may mean something else by now; and a model's own function hides an operator.
   const int latest = dialect(DialectId::kOnnx).latest_version(known_as);

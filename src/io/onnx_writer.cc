@@ -592,6 +592,15 @@ void write_onnx(const Model& model, const std::filesystem::path& path, const Wri
     write_all();
     w.finish();
   }
+  if (!model.source_files.empty()) {
+    const auto old = FileStamp::of(path);
+    for (const auto& source : std::span(model.source_files).subspan(1)) {
+      if (old && source->stamp().same_file(*old)) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("{} holds data of the model that was read, and would be replaced", path.string()));
+      }
+    }
+  }
   AtomicFile file(path, AtomicFile::Options{.sync = options.sync});
   FileSink sink(file);
   writer.write(sink);
