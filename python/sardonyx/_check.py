@@ -46,7 +46,9 @@ def allclose(
         leaves = jax.tree_util.tree_leaves(args)
         try:
             with jax.default_matmul_precision("float32"):
-                expected = jax.device_get(jax.tree_util.tree_leaves(fn(*args, **params)))
+                expected = jax.device_get(
+                    [_array(x) for x in jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))]
+                )
         except Exception as e:
             return False, f"JAX cannot evaluate the function: {_trace.failure(fn, spec, e)}"
         feeds = _feeds(session, leaves, params, inputs_as_nchw)
@@ -69,7 +71,9 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double) -> No
             params = {**spec.baked, **{k: spec.values[k] for k in spec.kwargs}}
             leaves = jax.tree_util.tree_leaves(args)
             with jax.default_matmul_precision("float32"):
-                expected = jax.device_get(jax.tree_util.tree_leaves(fn(*args, **params)))
+                expected = jax.device_get(
+                    [_array(x) for x in jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))]
+                )
             feeds = _feeds(session, leaves, params, inputs_as_nchw)
         rtol, atol = (1e-9, 1e-9) if double else (1e-3, 1e-5)
         same, text = _compare(
@@ -78,6 +82,13 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double) -> No
         if not same:
             where = " at " + ", ".join(f"{k}={v}" for k, v in sizes.items()) if sizes else ""
             raise Error(f"the exported model differs from JAX{where}: {text}", "internal")
+
+
+def _array(x):
+    """A result as JAX has it: Python's numbers and NumPy's wide types become JAX's own."""
+    import jax
+
+    return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
 
 
 def _symbols(d) -> list[str]:
@@ -115,7 +126,7 @@ def _values(inputs, spec, sizes, double):
     for item, abstract in zip(given, spec.args, strict=True):
         flat, tree = jax.tree_util.tree_flatten(abstract)
         flat_given = jax.tree_util.tree_leaves(item, is_leaf=_inputs._is_spec)
-        flat_given = [g for g in flat_given if g is not None]
+        flat_given = [g for g in flat_given if g is not None and (g is item or not _inputs.is_static(g))]
         out.append(jax.tree_util.tree_unflatten(tree, [draw(g, a) for g, a in zip(flat_given, flat, strict=True)]))
     return tuple(out)
 
@@ -150,7 +161,7 @@ def _feeds(session, leaves, params, nchw) -> dict[str, np.ndarray]:
         from sardonyx._run import numpy_type
 
         want = numpy_type(meta)
-        feeds[meta.name] = x.astype(want) if want is not None and x.dtype != want else np.ascontiguousarray(x)
+        feeds[meta.name] = x.astype(want) if want is not None and x.dtype != want else np.asarray(x, order="C")
     if next(positional, None) is not None:
         raise Error(f"more inputs were given than the model's {len(session.inputs)}")
     return feeds

@@ -177,6 +177,8 @@ def _read_program(
         _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
         with plugins._active() as lowerings:
             closed, shapes = _trace.trace(fn, spec)
+        if not closed.jaxpr.outvars:
+            raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
         names_in = _input_names(spec, input_names)
         names_out = _output_names(shapes, output_names, names_in)
         _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))

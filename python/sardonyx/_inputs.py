@@ -1,5 +1,6 @@
 """What a person writes as `inputs`, as abstract values for tracing and as names."""
 
+import functools
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,15 @@ class Inputs:
     positional: int = 0  # how many leaves belong to `args`
     shapes: list[tuple] = field(default_factory=list)  # of each leaf
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
+
+    def with_static(self, args: tuple) -> tuple:
+        """`args` with the functions back that stood in them."""
+        import jax
+
+        static = _static_class()
+        return jax.tree_util.tree_map(
+            lambda x: x.value if isinstance(x, static) else x, args, is_leaf=lambda x: isinstance(x, static)
+        )
 
     def bake(self, keys) -> None:
         """Makes Python values of these keyword arguments: they are no inputs of the model any more."""
@@ -86,6 +96,24 @@ def is_shape(x: Any) -> bool:
 
 def _is_spec(x: Any) -> bool:
     return x is None or isinstance(x, str) or is_shape(x) or (hasattr(x, "shape") and hasattr(x, "dtype"))
+
+
+def is_static(x: Any) -> bool:
+    """Functions inside a pytree (the activation in a module) belong to the program and not to its inputs."""
+    return callable(x) and not hasattr(x, "dtype")
+
+
+@functools.cache
+def _static_class():
+    """A pytree without leaves that carries one value."""
+    import jax
+
+    class Static:
+        def __init__(self, value):
+            self.value = value
+
+    jax.tree_util.register_pytree_node(Static, lambda s: ((), s.value), lambda value, _: Static(value))
+    return Static
 
 
 class _Symbols:
@@ -199,8 +227,15 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
                 raise Error(f"{what} has dtype {dtype}, which is none of JAX's")
         return jax.ShapeDtypeStruct(symbols.shape(dims, what), dtype)
 
+    def leaf(x, i, inside):
+        if x is None:
+            return None
+        if inside and is_static(x):
+            return _static_class()(x)
+        return abstract(x, f"input {i}")
+
     args = tuple(
-        jax.tree_util.tree_map(lambda x, i=i: None if x is None else abstract(x, f"input {i}"), item, is_leaf=_is_spec)
+        jax.tree_util.tree_map(lambda x, i=i, item=item: leaf(x, i, x is not item), item, is_leaf=_is_spec)
         for i, item in enumerate(items)
     )
     kwargs, baked = {}, {}

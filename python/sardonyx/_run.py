@@ -49,10 +49,10 @@ class Session:
         values = {}
         for name, x in feeds.items():
             if (number := _BY_BYTES.get(x.dtype.name)) is not None:
-                raw = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
+                raw = np.asarray(x, order="C").view(f"u{x.dtype.itemsize}")
                 values[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, number)
             else:
-                values[name] = ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(x))
+                values[name] = ort.OrtValue.ortvalue_from_numpy(np.asarray(x, order="C"))
         results = self.session.run_with_ort_values(None, values)
         return [self._array(o, r) for o, r in zip(self.outputs, results, strict=True)]
 

@@ -88,14 +88,17 @@ def trace(fn, inputs):
     """(ClosedJaxpr, result shapes). `inputs.kwargs` that Python itself must know are moved to `inputs.baked`."""
     import jax
 
+    leaves, tree = jax.tree_util.tree_flatten(inputs.args)
+
     def attempt():
         bound = dict(inputs.baked)
 
-        def call(*args, **kwargs):
-            return fn(*args, **bound, **kwargs)
+        def call(leaves, kwargs):
+            args = jax.tree_util.tree_unflatten(tree, leaves)
+            return fn(*inputs.with_static(args), **bound, **kwargs)
 
         call.__name__ = getattr(fn, "__name__", None) or type(fn).__name__
-        return jax.make_jaxpr(call, return_shape=True)(*inputs.args, **inputs.kwargs)
+        return jax.make_jaxpr(call, return_shape=True)(leaves, inputs.kwargs)
 
     try:
         return attempt()
@@ -141,4 +144,4 @@ def _spec_text(a) -> str:
 
 
 def warn_user(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=4)
+    warnings.warn(text, UserWarning, stacklevel=5)

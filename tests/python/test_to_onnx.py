@@ -96,6 +96,29 @@ def test_pytrees_in_and_out():
     }  # fmt: skip
 
 
+def test_functions_inside_a_pytree_belong_to_the_program():
+    def fn(layer, x):
+        return layer["activation"](x @ layer["kernel"])
+
+    layer = {"kernel": normal(3, 4), "activation": jnp.tanh}
+    model = to_onnx(fn, [layer, ("B", 3)])
+    assert names(model.graph.input) == ["layer.kernel", "x"]
+    ok, text = sardonyx.allclose(fn, model, [layer, ("B", 3)])
+    assert ok, text
+
+
+def test_scalars_stay_scalars():
+    agree(lambda x: (jnp.where(x > 0, x, 0), x.sum()), [()], np.float32(3))
+    fn = lambda x: (x.sum(), 5, np.arange(3))  # noqa: E731
+    ok, text = sardonyx.allclose(fn, to_onnx(fn, [()]), [()])
+    assert ok, text
+
+
+def test_a_function_without_results_is_refused():
+    with pytest.raises(sardonyx.Error, match="returns no arrays"):
+        to_onnx(lambda x: None, [(3,)])
+
+
 def test_result_names():
     assert names(to_onnx(lambda x: x + 1, [(2,)]).graph.output) == ["output"]
     assert names(to_onnx(lambda x: (x + 1, x + 2), [(2,)]).graph.output) == ["output.0", "output.1"]
