@@ -75,6 +75,8 @@ def to_onnx(
     _one_of("export_mode", export_mode, ("standard", "web"))
     _one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
     _one_of("provenance", provenance, ("off", "line", "full"))
+    if not isinstance(model_name, str):
+        raise Error(f"model_name must be a text, found {model_name!r}")
     if not isinstance(opset, int) or not _OLDEST_OPSET <= opset <= _NEWEST_OPSET:
         raise Error(f"opset {opset} is not supported", notes=[f"expected {_OLDEST_OPSET} to {_NEWEST_OPSET}"])
     if target is not None:

@@ -216,7 +216,7 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
                 notes=['expected a shape such as ("B", 3), a jax.ShapeDtypeStruct, an array, or a pytree of these'],
             )
         if not jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
-            dtype = np.dtype(dtype)
+            dtype = np.dtype(dtype).newbyteorder("=")
             if not double and dtype in (np.dtype(np.float64), np.dtype(np.complex128)):
                 warn(
                     f"{what} is {dtype}; it becomes {'complex64' if dtype.kind == 'c' else 'float32'} "

@@ -52,6 +52,12 @@ def test_shapes_arrays_structs_and_texts():
     assert names(model.graph.input) == ["a", "b", "c", "d"]
 
 
+def test_arrays_of_any_layout():
+    weight = np.asfortranarray(normal(5, 7))
+    every_second = normal(14, 6)[::2, ::2]
+    agree(lambda x: x @ weight @ every_second, [np.zeros((2, 5), ">f4")], normal(2, 5))
+
+
 def test_symbols_share_one_scope():
     def fn(x, y):
         return x + y
@@ -150,6 +156,8 @@ def test_given_and_positional_names():
         ({"return_mode": "file"}, "needs output_path"),
         ({"export_mode": "x"}, "export_mode"),
         ({"opset": 5}, "opset 5 is not supported"),
+        ({"opset": "23"}, "opset 23 is not supported"),
+        ({"model_name": 5}, "model_name must be a text"),
         ({"passes": ["no_such_pass"]}, "no pass or pipeline named 'no_such_pass'"),
         ({"target": "toaster"}, 'target "toaster" is not known'),
     ],
