@@ -140,7 +140,7 @@ int info(const FileArgs& files, const InfoArgs& args) {
   }
   fmt::print("\n");
   std::vector<std::pair<std::string, size_t>> ops(c.ops.begin(), c.ops.end());
-  std::ranges::stable_sort(ops, std::greater<>(), &std::pair<std::string, size_t>::second);
+  std::ranges::sort(ops, {}, [](const auto& e) { return std::pair(~e.second, e.first); });  // most first, then by name
   size_t width = 10;
   for (const auto& [op, count] : ops) width = std::max(width, op.size());
   if (!ops.empty()) fmt::print("\n  {:<{}}  {:>8}\n", "operator", width, "nodes");

@@ -234,7 +234,7 @@ void OnnxWriter::write_initializers(const Graph& g) {
   for (const Port& port : g.inputs()) {
     if (port.default_value) defaults.push_back(&port);
   }
-  std::ranges::stable_sort(defaults, {}, &Port::default_place);
+  std::ranges::sort(defaults, {}, [](const Port* p) { return std::pair(p->default_place, p); });
   size_t written = 0;
   auto next_default = defaults.begin();
   const auto write = [&](const Tensor& t, Name n, std::string_view fields) {

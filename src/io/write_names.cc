@@ -8,7 +8,7 @@ namespace sardonyx::onnx_file {
 namespace {
 
 // Stands for names that belong to no value: results of Identity nodes that only the file has.
-const Value kNobody;
+const Value kNobody{};
 
 }  // namespace
 
