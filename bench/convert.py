@@ -93,6 +93,7 @@ def worker(what: str, tool: str, name: str) -> dict:
 def measure(python: str, *arguments: str) -> dict:
     # Byte code is kept, as it is for an installed package.
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env["JAX_TRACEBACK_FILTERING"] = "off"  # or the last line of an error is advice
     done = subprocess.run(
         [python, __file__, "--worker", *arguments], capture_output=True, text=True, cwd=ROOT, env=env, check=False
     )

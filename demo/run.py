@@ -150,6 +150,7 @@ def rival(python: str, model: DemoModel, path: Path, row: Row) -> None:
         [python, str(here / "rival.py"), model.name, str(path), str(OPSET)],
         capture_output=True,
         text=True,
+        env=os.environ | {"JAX_TRACEBACK_FILTERING": "off"},  # or the last line of an error is advice
         check=False,
     )
     if done.returncode:

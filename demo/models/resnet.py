@@ -42,7 +42,7 @@ class ResNet(nnx.Module):
 
     def __call__(self, images: jax.Array) -> jax.Array:
         x = nnx.relu(self.norm(self.stem(images)))
-        x = nnx.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
+        x = nnx.max_pool(x, window_shape=(3, 3), strides=(2, 2), padding="SAME")
         for block in self.blocks:
             x = block(x)
         return self.head(jnp.mean(x, axis=(1, 2)))
