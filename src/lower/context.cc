@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lower/threefry.h"
+#include "sardonyx/version.h"
 
 namespace sardonyx {
 namespace {
@@ -499,6 +500,7 @@ std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& optio
 
 void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry) {
   onnx.producer_name = "sardonyx";
+  onnx.producer_version = version();
   LoweringContext(jax, onnx, options, registry).run();
   sweep(onnx.graph());
   onnx.compact();
