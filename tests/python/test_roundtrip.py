@@ -125,7 +125,15 @@ def same_bits(a: object, b: object) -> bool:
     return type(a) is type(b) and repr(a) == repr(b)
 
 
-RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+RANDOM = {
+    "Bernoulli",
+    "Dropout",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+}
 
 
 @pytest.mark.slow
