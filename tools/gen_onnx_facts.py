@@ -26,9 +26,14 @@ RESULT_COUNTS = {
 
 UNARY = """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish
     Identity IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign
-    Sqrt Swish Tan Tanh ThresholdedRelu Cast""".split()
+    Sqrt Swish Tan Tanh ThresholdedRelu Cast RegexFullMatch""".split()
 BINARY = """Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min
-    Mod Mul Or PRelu Pow Sub Sum Where Xor""".split()
+    Mod Mul Or PRelu Pow StringConcat Sub Sum Where Xor""".split()
+# Before these versions the second operand was fitted to the first by attributes, or had to have its shape.
+BROADCASTS_SINCE = {
+    **dict.fromkeys("Add And Div Equal Greater Less Mul Or PRelu Pow Sub Xor".split(), 7),
+    **dict.fromkeys("Max Mean Min Sum".split(), 8),
+}
 COMMUTATIVE = "Add And BitwiseAnd BitwiseOr BitwiseXor Equal Max Mean Min Mul Or Sum Xor".split()
 RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli".split()
 # Random when training, by an operand or an attribute: not pure as a whole.
@@ -36,32 +41,33 @@ NOT_PURE = {*RANDOM, "Dropout", "ImageDecoder", "Gradient"}
 SHAPE_PRESERVING = """CumSum CumProd Softmax LogSoftmax Hardmax LpNormalization MeanVarianceNormalization LRN
     BatchNormalization InstanceNormalization GroupNormalization LayerNormalization RMSNormalization Dropout Trilu
     ReverseSequence ScatterElements ScatterND Scatter TensorScatter RotaryEmbedding EyeLike RandomNormalLike RandomUniformLike
-    Bernoulli CastLike Clip QuantizeLinear DequantizeLinear BitCast""".split()
+    Bernoulli CastLike Clip QuantizeLinear DequantizeLinear BitCast PRelu SwiGLU""".split()
 # Elementwise with operands that are scalars or parameters: not unary.
-ELEMENTWISE_MORE = ["Clip", "CastLike"]
+ELEMENTWISE_MORE = ["Clip", "CastLike", "SwiGLU"]
 SUBGRAPHS = ["If", "Loop", "Scan", "SequenceMap", "FlexAttention"]
 # No operand values make them raise. Integer Div and Mod may, and so may indices, sizes and conversions of strings.
 CANNOT_FAIL = [
-    *[n for n in UNARY if n not in ("Cast",)],
+    *[n for n in UNARY if n not in ("Cast", "RegexFullMatch")],
     *[n for n in BINARY if n not in ("Div", "Mod", "Pow", "BitShift")],
     *"""Softmax LogSoftmax Hardmax LpNormalization MeanVarianceNormalization LRN BatchNormalization
-    InstanceNormalization GroupNormalization LayerNormalization RMSNormalization Trilu CastLike Clip QuantizeLinear DequantizeLinear
+    InstanceNormalization GroupNormalization LayerNormalization RMSNormalization SwiGLU Trilu Clip QuantizeLinear DequantizeLinear
     MatMul Gemm Transpose Shape Size Flatten Conv AveragePool MaxPool GlobalAveragePool GlobalMaxPool Concat ArgMax ArgMin
     ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare
     DepthToSpace SpaceToDepth NonZero Constant""".split(),
 ]
 
 
-def traits_of(domain: str, name: str) -> str:
+def traits_of(domain: str, name: str, version: int) -> str:
     facts = []
     if domain == "":
-        if name in UNARY or name in BINARY or name in ELEMENTWISE_MORE:
+        binary = name in BINARY and version >= BROADCASTS_SINCE.get(name, 1)
+        if name in UNARY or binary or name in ELEMENTWISE_MORE:
             facts.append("kElementwise")
         if name in UNARY:
             facts.append("kUnary")
-        if name in BINARY:
+        if binary:
             facts.append("kBroadcasts")
-        if name in COMMUTATIVE:
+        if binary and name in COMMUTATIVE:
             facts.append("kCommutative")
         if name in RANDOM:
             facts.append("kRandom")

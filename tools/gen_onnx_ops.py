@@ -155,7 +155,7 @@ def tables(schemas) -> dict[str, str]:
         specs = [attr_row(s.attributes[a], ints) for a in sorted(s.attributes)]
         at = attrs.place(specs)
         bound = lambda n: -1 if n > 1_000_000 else n  # noqa: E731
-        traits = traits_of(s.domain, s.name)
+        traits = traits_of(s.domain, s.name, s.since_version)
         rule = rule_of(s.name, s.since_version)
         rows.append(
             f"SX_ROW(kOnnx, {quote(s.domain)}, {quote(s.name)}, {s.since_version}, true, "

@@ -178,6 +178,7 @@ TEST(OnnxOps, VersionsAreFound) {
   EXPECT_EQ(onnx.find("ai.onnx.ml", "Scaler", 3)->since_version, 1);
   EXPECT_TRUE(add->has(Trait::kCommutative) && add->has(Trait::kPure) && !add->has(Trait::kUnary));
   EXPECT_FALSE(onnx.find("", "Dropout", 22)->has(Trait::kPure));
+  EXPECT_FALSE(onnx.find("", "Add", 6)->has(Trait::kBroadcasts)) << "it had an attribute for that";
   EXPECT_TRUE(onnx.find("", "Upsample", 10)->deprecated);
   EXPECT_EQ(onnx.latest_version("com.example"), 0);
 }
