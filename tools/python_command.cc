@@ -22,7 +22,8 @@ std::string interpreter() {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   if (!folder.empty()) {
     for (const char* name : {"python3", "python"}) {
-      if (access((folder / name).c_str(), X_OK) == 0) return folder / name;
+      const auto candidate = folder / name;
+      if (std::filesystem::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) return candidate;
     }
   }
   return "python3";
