@@ -72,6 +72,7 @@ void init_graph(PyGraph* self, nb::handle inputs, nb::handle outputs, nb::handle
   for (PyValue* v : outs) check_output(*v, nullptr);
 
   std::vector<StorePtr> stores;
+  stores.reserve(ins.size() + outs.size() + consts.size() + list.size());
   for (PyValue* v : ins) stores.push_back(v->store);
   for (PyValue* v : outs) stores.push_back(v->store);
   for (PyValue* v : consts) stores.push_back(v->store);
@@ -266,8 +267,7 @@ nb::object node_at(PyGraph& self, int64_t index) {
 // Walks a graph that may change on the way: nodes put in after the current one are seen, also when the current one was removed.
 class NodeWalk {
  public:
-  NodeWalk(StorePtr s, nb::object graph, bool backwards) : graph_(std::move(graph)), backwards_(backwards), upcoming_(nullptr) {
-    (void)s;
+  NodeWalk(nb::object graph, bool backwards) : graph_(std::move(graph)), backwards_(backwards), upcoming_(nullptr) {
     PyGraph& g = handle();
     upcoming_ = backwards_ ? g.ptr->last() : g.ptr->first();
   }
@@ -458,11 +458,9 @@ void bind_ir_graph(nb::module_& m) {
       .def("__len__", [](PyGraph& self) { return live(self).num_nodes(); })
       .def("__bool__", [](PyGraph& self) { return live(self).num_nodes() != 0; })
       .def(
-          "__iter__", [](nb::object self) { return new NodeWalk(nb::inst_ptr<PyGraph>(self)->store, self, false); },
-          nb::rv_policy::take_ownership)
+          "__iter__", [](nb::handle self) { return new NodeWalk(nb::borrow(self), false); }, nb::rv_policy::take_ownership)
       .def(
-          "__reversed__", [](nb::object self) { return new NodeWalk(nb::inst_ptr<PyGraph>(self)->store, self, true); },
-          nb::rv_policy::take_ownership)
+          "__reversed__", [](nb::handle self) { return new NodeWalk(nb::borrow(self), true); }, nb::rv_policy::take_ownership)
       .def("sort", &sort_graph,
            "Put the nodes of this graph and of all nested ones into topological order, changing as little as possible.")
       .def("_clone", &clone)

@@ -11,7 +11,7 @@ namespace {
 
 nb::object read_path(const std::string& path, bool map) { return wrap_model(Store::of(read_onnx(path, {.map = map}))); }
 
-nb::object read_bytes(nb::bytes bytes, const std::string& folder) {
+nb::object read_bytes(const nb::bytes& bytes, const std::string& folder) {
   // The model refers to the bytes: they live as long as it does.
   auto* kept = new nb::bytes(bytes);
   std::shared_ptr<const void> keepalive(kept, [](nb::bytes* b) {

@@ -96,6 +96,7 @@ void init_node(PyNode* self, std::string_view domain, std::string_view op_type, 
     }
   }
   std::vector<StorePtr> stores;
+  stores.reserve(ins.size() + outs.size() + 2);
   if (stage != nullptr) stores.push_back(stage->store);
   if (graph != nullptr) stores.push_back(graph->store);
   for (PyValue* v : ins) stores.push_back(v ? (live(*v), v->store) : nullptr);
@@ -105,6 +106,7 @@ void init_node(PyNode* self, std::string_view domain, std::string_view op_type, 
   Model& m = *s->model;
 
   std::vector<Value*> operands;
+  operands.reserve(ins.size());
   for (PyValue* v : ins) operands.push_back(v ? bring(s, *v) : nullptr);
   const Op& op = op_for(*s, graph ? graph->ptr : nullptr, domain, op_type, version);
   Node& n = m.new_node(op, operands, static_cast<size_t>(count));

@@ -277,6 +277,7 @@ void follow(Store& from, const StorePtr& to, const Moved& moved) {
   rekey(from.loose_info, to->loose_info, moved.values);
   rekey(from.tensors, to->tensors, moved.values);
   rekey(from.auto_named, to->auto_named, moved.values);
+  rekey(from.absent, to->absent, moved.values);
   rekey(from.versions, to->versions, moved.nodes);
   rekey(from.graph_facts, to->graph_facts, moved.graphs);
   for (auto& [old_graph, g] : moved.graphs) {
@@ -309,6 +310,7 @@ void follow(const StorePtr& from, const StorePtr& to, Value& a, Value& b) {
   move_entry(from->loose_info, to->loose_info, &a, &b);
   move_entry(from->tensors, to->tensors, &a, &b);
   move_entry(from->auto_named, to->auto_named, &a, &b);
+  move_entry(from->absent, to->absent, &a, &b);
 }
 
 Value& move_placeholder(Store& from, const StorePtr& to, Value& v) {
@@ -745,6 +747,7 @@ void settle(Store& s, Node& n) {
     facts.node_names.emplace(n.name().view());
   }
   for (Value& v : n.results()) {
+    if (v.name().empty() && s.absent.contains(&v)) continue;
     if (v.name().empty()) {
       rename(s, v, fresh_value_name(s, g));
       s.auto_named[&v] = true;
@@ -760,9 +763,13 @@ void settle(Store& s, Node& n) {
         if (p.doc.empty()) p.doc = info->second.doc;
         if (p.metadata.empty()) p.metadata = info->second.metadata;
       });
-    } else if (v.type() != nullptr || info != s.loose_info.end()) {
+    }
+    // The payload of a Constant says its type already.
+    const bool said =
+        v.constant() != nullptr && v.type() == s.model->types().tensor(v.constant()->dtype(), v.constant()->shape());
+    if (!returned && ((v.type() != nullptr && !said) || info != s.loose_info.end())) {
       ValueInfo& kept = g.value_info[&v];
-      kept.declared = v.type();
+      kept.declared = said ? nullptr : v.type();
       if (info != s.loose_info.end()) {
         kept.doc = std::move(info->second.doc);
         kept.metadata = std::move(info->second.metadata);

@@ -66,7 +66,7 @@ TensorPtr from_strings(const std::vector<nb::bytes>& values, std::vector<int64_t
 }  // namespace
 
 void bind_ir_tensor(nb::module_& m) {
-  nb::class_<TensorBytes>(m, "TensorBytes", nb::type_slots(kBufferSlots));
+  nb::class_<TensorBytes> bytes(m, "TensorBytes", nb::type_slots(kBufferSlots));
   nb::class_<PyTensor>(m, "TensorBase", "A constant's payload.")
       .def("_init_buffer", [](PyTensor& self, nb::handle source, int dtype,
                               std::vector<int64_t> shape) { self.tensor = from_buffer(source, dtype, std::move(shape)); })

@@ -92,12 +92,23 @@ void bind_ir_value(nb::module_& m) {
              self->bind(s, &v);
            })
       .def_prop_ro("_name", [](PyValue& self) { return value_name(live(self)); })
-      .def("_set_name", [](PyValue& self, std::string_view name) { rename(*self.store, live(self), name); })
+      .def("_set_name",
+           [](PyValue& self, std::string_view name, bool absent) {
+             rename(*self.store, live(self), name);
+             self.store->absent.erase(self.ptr);
+             if (absent) self.store->absent[self.ptr] = true;
+           })
+      .def_prop_ro("_absent",
+                   [](PyValue& self) {
+                     Value& v = live(self);
+                     if (!value_name(v).empty()) return false;
+                     return self.store->absent.contains(&v) || (v.def() != nullptr && v.def()->linked() && !v.has_uses());
+                   })
       .def("_type", [](PyValue& self) { return type_to_python(live(self).type()); })
       .def("_dims", [](PyValue& self) { return dims_to_python(self.store->model->dims(), live(self).type()); })
       .def(
           "_set_type",
-          [](PyValue& self, nb::object type, nb::object dims) {
+          [](PyValue& self, nb::handle type, nb::handle dims) {
             declare(live(self), type_from_python(self.store->model->types(), type, dims));
           },
           nb::arg("type").none(), nb::arg("dims").none())

@@ -395,8 +395,10 @@ void OnnxWriter::write_node(const Node& n) {
     if (read != nullptr && !read->wire().empty() && places_.find(*extra->payload) == nullptr) {
       w_.raw(read->wire());
     } else {
+      // value_int and its like stay what they are; everything else is written as a tensor.
+      const bool spelled = read != nullptr && read->items().size() == 1 && read->items()[0].name.starts_with("value_");
       w_.begin(5);
-      write_attribute(w_, {"value", extra->payload, {}}, nullptr, m_.dims(), &places_);
+      write_attribute(w_, spelled ? read->items()[0] : NamedAttr{"value", extra->payload, {}}, nullptr, m_.dims(), &places_);
       w_.end();
     }
   }

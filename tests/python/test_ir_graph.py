@@ -134,6 +134,38 @@ def test_names_are_given_when_nodes_join_a_graph():
     assert ir.Node("", "Abs", [x], graph=g).outputs[0].name == "val_4"
 
 
+def test_an_output_named_nothing_is_left_out():
+    x, y = f32("x", 2), f32("y", 2)
+    n = ir.node("Op", [x], outputs=[ir.Value(name=""), y])
+    assert n.outputs[0].name == "" and ir.Value().name is None
+    g = ir.Graph([x], [y], nodes=[n], opset_imports={"": 23}, name="g")
+    assert n.outputs[0].name == ""
+    proto = ir.to_proto(ir.Model(g, ir_version=10))
+    assert list(proto.graph.node[0].output) == ["", "y"]
+    assert [v.name for v in ir.from_proto(proto).graph[0].outputs] == ["", "y"]
+    n.outputs[0].name = None
+    g.remove(n)
+    g.append(n)
+    assert n.outputs[0].name == "val_0"
+
+
+def test_what_is_gone_says_so():
+    f = ir.Function("d", "f", graph=chain("Abs"), attributes=[])
+    m = ir.Model(chain("Abs"), ir_version=10, functions=[f])
+    node, value = f[0], f[0].outputs[0]
+    m.functions.clear()
+    assert f[0].op_type == "Abs" and f[0] is not node
+    for act in (
+        lambda: node.name,
+        lambda: value.name,
+        lambda: node.inputs,
+        lambda: ir.node("Relu", [value]),
+        lambda: f.graph.append(node),
+    ):
+        with pytest.raises(sardonyx.Error, match="is gone"):
+            act()
+
+
 def test_insertion_and_order():
     g = chain("Abs", "Exp")
     first, last = g[0], g[1]

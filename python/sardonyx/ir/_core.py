@@ -102,6 +102,8 @@ class Value(_native.ValueBase):
         super().__init__(_text(name, "name"))
         if native_type is not None or dims is not None:
             self._set_type(native_type, dims)
+        if name == "":
+            self._set_name("", True)
         if doc_string:
             self.doc_string = doc_string
         if const_value is not None:
@@ -114,17 +116,17 @@ class Value(_native.ValueBase):
 
     @property
     def name(self) -> str | None:
-        return self._name or None
+        return self._name or ("" if self._absent else None)
 
     @name.setter
     def name(self, name: str | None) -> None:
-        name = _text(name, "name")
-        if name == self._name:
+        text = _text(name, "name")
+        if text == self._name and text:
             return
-        self._set_name(name)
+        self._set_name(text, name == "")
         tensor = self._const_value()
         if tensor is not None:
-            tensor.name = name or None
+            tensor.name = text or None
 
     @property
     def type(self):
