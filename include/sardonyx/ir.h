@@ -303,7 +303,7 @@ struct TensorInfo {
 
 // ONNX before IR version 4 lists initializers among the inputs. They are constants all the same; this is where they stood.
 struct ListedInput {
-  uint32_t place = 0;  // in the file's list of inputs
+  uint32_t place = 0;  // in the file's list of inputs; UINT32_MAX: the file does not list it, though it should
   const Value* constant = nullptr;
   std::string_view wire;
 };

@@ -310,6 +310,16 @@ TEST(OnnxReader, InitializersOfOldFilesAreConstants) {
   EXPECT_EQ(serialize_onnx(*m), bytes);
 }
 
+TEST(OnnxReader, OldFilesThatDoNotListTheirInitializersStayAsTheyAre) {
+  const std::string bytes =
+      model(node("Add", {"x", "w"}, {"y"}) + initializer("w", raw_floats(2)) + port(11, "x") + port(12, "y"), {}, 3);
+  const auto m = read(bytes);
+  EXPECT_EQ(serialize_onnx(*m), bytes);
+  m->graph().add_constant(Tensor::full(DType::kF32, {2}, 1), "added");  // this one is listed
+  EXPECT_NE(serialize_onnx(*m).find(port(11, "added")), std::string::npos);
+  EXPECT_FAULT(model(initializer("w", raw_floats(2)) + port(11, "w") + port(11, "w"), {}, 3), "the name 'w' is defined twice");
+}
+
 TEST(OnnxReader, FromVersion4TheyAreDefaultsOfInputs) {
   const std::string bytes = model(node("Add", {"x", "w"}, {"y"}) + initializer("v", raw_floats(2)) +
                                   initializer("w", raw_floats(2)) + port(11, "w") + port(11, "x") + port(12, "y"));

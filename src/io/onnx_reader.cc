@@ -402,7 +402,14 @@ void OnnxReader::read_constants(Scope& s, std::span<const std::string_view> dens
     }
   }
   for (size_t i = 0; i < listed_inputs.size(); ++i) {
-    g.listed_inputs.push_back({listed_inputs[i].first, constant_of.at(listed_inputs[i].second), listed_wires[i]});
+    const auto constant = constant_of.extract(listed_inputs[i].second);
+    if (constant.empty())
+      invalid(fmt::format("the name '{}' is defined twice: by two inputs", listed_inputs[i].second->name.view()));
+    g.listed_inputs.push_back({listed_inputs[i].first, constant.mapped(), listed_wires[i]});
+  }
+  for (const TensorRead& t : tensors) {
+    if (const auto left = constant_of.find(&t); left != constant_of.end())
+      g.listed_inputs.push_back({UINT32_MAX, left->second, {}});
   }
 }
 

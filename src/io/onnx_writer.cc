@@ -293,6 +293,7 @@ void OnnxWriter::write_inputs(const Graph& g) {
       const auto at = listed.find(next_listed->constant);
       if (at == listed.end()) continue;
       at->second = true;
+      if (next_listed->place == UINT32_MAX) continue;
       const Value& v = *next_listed->constant;
       if (wire_name(next_listed->wire) == names_.of(v).view()) {
         w_.bytes(11, next_listed->wire);
