@@ -1,0 +1,29 @@
+"""README's example runs, and links between pages lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")])
+
+
+def test_the_example_in_readme_agrees_with_jax(capsys):
+    (source,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    exec(compile(source, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == "True"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_every_page_is_listed():
+    index = (ROOT / "docs" / "README.md").read_text()
+    unlisted = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f"({p.name})" not in index]
+    assert not unlisted
