@@ -272,6 +272,7 @@ Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<Nest
   const JaxClasses& c = JaxClasses::get();
   auto opaque = [&] {
     std::string name(class_name(value));
+    if (name == "Primitive") return Attr(text_of(get_attr(value, "name")));
     if (PyCallable_Check(value.ptr()) && has_attr(value, "__name__")) {
       name = fmt::format("function {}", text_of(get_attr(value, "__name__")));
     }

@@ -113,6 +113,13 @@ bool is_summed(const Value& v) {
   return false;
 }
 
+// A logarithm, moved about or not.
+bool is_logarithm(const Value* v) {
+  const Node* n = v->def();
+  while (n != nullptr && (n->is("reshape") || n->is("broadcast_in_dim") || n->is("stop_gradient"))) n = n->input(0)->def();
+  return n != nullptr && n->is("log");
+}
+
 // Every reader of the maximum of x is, through moves and checks for infinity, a difference x - max whose exponential is summed, or an
 // addition to the logarithm of that sum.
 bool only_scales_exponentials(const Value& maximum, const Value& x) {
@@ -131,13 +138,14 @@ bool only_scales_exponentials(const Value& maximum, const Value& x) {
       } else if (op == "max" && splat_value(n.input(1 - n.operand_index(u)))) {
         todo.push_back(n.result());
       } else if (op == "sub" && n.input(1) == v && n.input(0) == &x) {
+        // log_softmax takes the logarithm of the sum off the same difference.
         for (const Use& d : n.result()->uses()) {
-          if (!d.owner->is("exp") || !is_summed(*d.owner->result())) return false;
+          bool is_summed_up = d.owner->is("exp") && is_summed(*d.owner->result());
+          if (!is_summed_up && !(d.owner->is("sub") && is_logarithm(d.owner->input(1)))) return false;
+          is_used = is_used || is_summed_up;
         }
-        is_used = true;
       } else if (op == "add") {
-        const Node* other = n.input(1 - n.operand_index(u))->def();
-        if (other == nullptr || !other->is("log")) return false;
+        if (!is_logarithm(n.input(1 - n.operand_index(u)))) return false;
       } else {
         return false;
       }
@@ -165,15 +173,69 @@ std::vector<Value*> lower_reduce_and(Lowering& at) { return reduce_axes(at, "and
 std::vector<Value*> lower_reduce_or(Lowering& at) { return reduce_axes(at, "or"); }
 std::vector<Value*> lower_reduce_xor(Lowering& at) { return reduce_axes(at, "xor"); }
 
-// reduce[jaxpr, dimensions] x init, where the body is one primitive we know: init combined with the reduction
-std::vector<Value*> lower_reduce(Lowering& at) {
-  const Reduction& r = reduction_of_body(at);
-  if (at.num_inputs() != 2) at.unsupported("reductions of several operands at once");
-  Value* whole = reduce_with(at, r, operands(at)[0], at.ints_param("dimensions"));
-  return {combine(at, r, whole, at.in(1))};
+namespace {
+
+// Folds a jaxpr of (accumulators, elements) over rows of r elements each: xs are [k, r], inits scalars. A Scan over rows around one
+// over elements; the outer one falls away for a single row.
+std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value* const> xs, std::span<Value* const> inits) {
+  size_t n = xs.size();
+  Types& types = at.b.types();
+  auto scan_elements = [&](Lowering& in, std::span<Value* const> rows) {
+    Graph& body = in.make_body("body", [&](Lowering& inside) {
+      std::vector<Value*> args;
+      for (size_t i = 0; i < 2 * n; ++i) args.push_back(inside.b.graph().add_input({}, types.scalar(xs[i % n]->dtype())));
+      for (Value* result : inside.inline_body(jaxpr, args)) inside.b.graph().add_output(*result, {}, result->type());
+    });
+    std::vector<Value*> inputs(inits.begin(), inits.end());
+    inputs.insert(inputs.end(), rows.begin(), rows.end());
+    std::vector<Value*> results;
+    for (Value& v : in.b.Scan(inputs, body, {.num_scan_inputs = static_cast<int64_t>(n)}).results()) results.push_back(&v);
+    return results;
+  };
+  std::vector<Value*> results;
+  if (xs[0]->type()->dim(0).is(1)) {
+    std::vector<Value*> rows;
+    for (Value* x : xs) rows.push_back(at.squeeze(x, std::vector<int64_t>{0}));
+    for (Value* v : scan_elements(at, rows)) results.push_back(at.unsqueeze(v, std::vector<int64_t>{0}));
+    return results;
+  }
+  Graph& body = at.make_body("body", [&](Lowering& inside) {
+    std::vector<Value*> rows;
+    for (Value* x : xs)
+      rows.push_back(inside.b.graph().add_input({}, types.with_dims(x->type(), x->type()->dims().subspan(1))));
+    for (Value* result : scan_elements(inside, rows)) inside.b.graph().add_output(*result, {}, result->type());
+  });
+  for (Value& v : at.b.Scan(xs, body, {.num_scan_inputs = static_cast<int64_t>(n)}).results()) results.push_back(&v);
+  return results;
 }
 
-const Reduction& reduction_of_body(Lowering& at) {
+}  // namespace
+
+// reduce[jaxpr, dimensions] xs inits   where the body is one primitive we know: init combined with the reduction;  else element by element
+std::vector<Value*> lower_reduce(Lowering& at) {
+  auto axes = at.ints_param("dimensions");
+  size_t n = at.num_inputs() / 2;
+  auto inputs = operands(at);
+  if (const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr)
+    return {combine(at, *r, reduce_with(at, *r, inputs[0], axes), inputs[1])};
+  std::vector<int64_t> perm;
+  std::vector<Dim> kept, gone;
+  for (int64_t axis = 0; axis < static_cast<int64_t>(at.in_rank(0)); ++axis) {
+    if (std::ranges::find(axes, axis) != axes.end()) continue;
+    perm.push_back(axis);
+    kept.push_back(at.in_dims(0)[static_cast<size_t>(axis)]);
+  }
+  for (int64_t axis : axes) gone.push_back(at.in_dims(0)[static_cast<size_t>(axis)]);
+  perm.insert(perm.end(), axes.begin(), axes.end());
+  const Dim rows[] = {at.b.dims().product(kept), at.b.dims().product(gone)};
+  std::vector<Value*> xs;
+  for (size_t i = 0; i < n; ++i) xs.push_back(at.reshape(at.transpose(inputs[i], perm), rows));
+  auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
+  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.out_type(i));
+  return results;
+}
+
+const Reduction* find_reduction_of_body(const Lowering& at) {
   const Reduction* r = nullptr;
   if (at.eqn.bodies().size() == 1) {
     const Graph& body = *at.eqn.bodies()[0].graph;
@@ -185,8 +247,7 @@ const Reduction& reduction_of_body(Lowering& at) {
                               (only->input(0) == body.input(1) && only->input(1) == body.input(0)));
     if (is_simple) r = find_reduction(only->op().name);
   }
-  if (r == nullptr) at.unsupported("only reductions by one of add, mul, max, min, and, or, xor");
-  return *r;
+  return r;
 }
 
 }  // namespace sardonyx

@@ -74,7 +74,7 @@ class Pool {
   }
 
   bool fits(std::string_view op, DType t) const {
-    if (spatial_.empty() || spatial_.size() > 3 || !is_float(t) || kernel_dtype({op}, t) == DType::kUndefined) return false;
+    if (spatial_.empty() || spatial_.size() > 3 || kernel_dtype({op}, t) == DType::kUndefined) return false;
     return std::ranges::all_of(spatial_, [&](int64_t axis) {
       const Padding& p = w_.padding[static_cast<size_t>(axis)];
       int64_t size = w_.size[static_cast<size_t>(axis)];
@@ -92,7 +92,9 @@ class Pool {
     Value* result = at_.b.op(op, {as_batch(moved)}, attributes(count_padding));
     // Back: the plain axes as they were, the spatial ones as they became.
     for (size_t i = 0; i < spatial_.size(); ++i) dims[plain_.size() + i] = at_.out_dims()[static_cast<size_t>(spatial_[i])];
-    result = plain_.size() == 1 ? at_.squeeze(result, std::vector<int64_t>{0}) : at_.reshape(result, dims);
+    if (plain_.size() == 1) result = at_.squeeze(result, std::vector<int64_t>{0});
+    if (plain_.empty()) result = at_.squeeze(result, std::vector<int64_t>{0, 1});
+    result = at_.reshape(result, dims);
     std::vector<int64_t> back(perm.size());
     for (size_t i = 0; i < perm.size(); ++i) back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
     return at_.cast(at_.transpose(result, back), own);
@@ -146,6 +148,8 @@ std::vector<Value*> reduce_window(Lowering& at, std::string_view primitive) {
   if (primitive == "mul" || !pool.fits(is_average ? "AveragePool" : "MaxPool", x->dtype()))
     return {by_axis(at, r, x, w, identity_element(at, r, x->dtype()))};
   if (primitive == "max") return {pool.run("MaxPool", x, false)};
+  // Through negation; of integers the least has no negative.
+  if (primitive == "min" && !is_float(x->dtype())) return {by_axis(at, r, x, w, identity_element(at, r, x->dtype()))};
   if (primitive == "min") return {via(at, "Neg", {pool.run("MaxPool", via(at, "Neg", {x}), false)})};
   int64_t count = 1;
   for (int64_t n : w.size) count *= n;
@@ -161,10 +165,71 @@ std::vector<Value*> lower_reduce_window_sum(Lowering& at) { return reduce_window
 
 // The padding is the initial value, and every window starts from it.
 std::vector<Value*> lower_reduce_window(Lowering& at) {
-  const Reduction& r = reduction_of_body(at);
+  const Reduction* found = find_reduction_of_body(at);
+  if (found == nullptr) at.unsupported("only windows of one of add, mul, max, min, and, or, xor");
+  const Reduction& r = *found;
   if (at.num_inputs() != 2) at.unsupported("windows over several operands at once");
   Value* init = at.in(1);
   return {combine(at, r, by_axis(at, r, operands(at)[0], window_of(at), init), init)};
+}
+
+// select_and_scatter_add[select_prim, ...] source x: each element of source is added where its window of x has its (first) maximum or
+// minimum. Element by element of the window: which one is chosen, then what it receives, spread over the strides.
+std::vector<Value*> lower_select_and_scatter_add(Lowering& at) {
+  OnnxBuilder& b = at.b;
+  Dims& dims = b.dims();
+  auto inputs = operands(at);
+  Value* source = inputs[0];
+  auto size = at.ints_param("window_dimensions"), stride = at.ints_param("window_strides");
+  auto padding = padding_param(at, "padding");
+  bool is_max = at.string_param("select_prim").find("ge") != std::string::npos;
+  Value* x = pad(at, inputs[1], padding, identity_element(at, *find_reduction(is_max ? "max" : "min"), source->dtype()));
+
+  // Offsets in a window, last axis fastest.
+  std::vector<std::vector<int64_t>> offsets(1);
+  for (int64_t n : size) {
+    std::vector<std::vector<int64_t>> longer;
+    for (const auto& offset : offsets) {
+      for (int64_t i = 0; i < n; ++i) {
+        longer.push_back(offset);
+        longer.back().push_back(i);
+      }
+    }
+    offsets = std::move(longer);
+  }
+  Value *best = nullptr, *chosen = nullptr;
+  for (size_t k = 0; k < offsets.size(); ++k) {
+    Value* here = x;
+    for (size_t i = 0; i < size.size(); ++i) {
+      Dim last = dims.mul(dims.sub(source->type()->dim(i), Dim::of(1)), Dim::of(stride[i]));
+      Dim stop = dims.add(last, Dim::of(offsets[k][i] + 1));
+      here = at.slice(here, static_cast<int64_t>(i), Dim::of(offsets[k][i]), stop, stride[i]);
+    }
+    Value* number = b.i64(static_cast<int64_t>(k));
+    if (best == nullptr) {
+      best = here;
+      chosen = number;
+      continue;
+    }
+    Value* stays = via(at, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
+    best = select(at, stays, best, here);
+    chosen = b.Where(stays, chosen, number);
+  }
+  Value* zero = b.scalar(source->dtype(), 0);
+  Value* sum = nullptr;
+  for (size_t k = 0; k < offsets.size(); ++k) {
+    Value* received = select(at, b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
+    std::vector<Padding> spread(size.size());
+    for (size_t i = 0; i < size.size(); ++i) {
+      Dim covered =
+          dims.add(dims.mul(dims.sub(source->type()->dim(i), Dim::of(1)), Dim::of(stride[i])), Dim::of(offsets[k][i] + 1));
+      spread[i] = {Dim::of(offsets[k][i]), dims.sub(x->type()->dim(i), covered), stride[i] - 1};
+    }
+    Value* placed = pad(at, received, spread, zero);
+    sum = sum == nullptr ? placed : via(at, "Add", {sum, placed});
+  }
+  for (Padding& p : padding) p = {dims.sub(Dim::of(0), p.low), dims.sub(Dim::of(0), p.high)};
+  return {pad(at, sum, padding, zero)};
 }
 
 }  // namespace sardonyx

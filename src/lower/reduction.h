@@ -19,8 +19,8 @@ struct Reduction {
 
 // By the name of the primitive that combines two elements: "add", "max", ...; null when unknown.
 const Reduction* find_reduction(std::string_view primitive);
-// The one primitive in the body of the equation; gives up when there is more.
-const Reduction& reduction_of_body(Lowering& at);
+// By the one primitive in the body of the equation; null when there is more.
+const Reduction* find_reduction_of_body(const Lowering& at);
 
 Value* combine(Lowering& at, const Reduction& r, Value* x, Value* y);
 // Without the reduced axes.

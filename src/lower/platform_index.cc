@@ -1,0 +1,28 @@
+// platform_index[platforms]   =>   the position of the branch for "cpu", else of the default (None): a constant
+//
+// ONNX has no platforms; what a program does on a CPU is what it does anywhere.
+#include <algorithm>
+
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_platform_index(Lowering& at) {
+  const auto* branches = at.param("platforms").get<AttrList>();
+  if (branches == nullptr) at.unsupported("the platforms are not a list");
+  std::optional<size_t> otherwise;
+  for (size_t i = 0; i < branches->size(); ++i) {
+    const Attr& branch = (*branches)[i];
+    if (branch.is_none()) otherwise = i;
+    const auto* names = branch.get<Attr::Strings>();
+    const auto* list = branch.get<AttrList>();
+    bool is_ours = names != nullptr && std::ranges::find(*names, "cpu") != names->end();
+    for (size_t k = 0; list != nullptr && k < list->size(); ++k)
+      is_ours = is_ours || ((*list)[k].get<std::string>() != nullptr && *(*list)[k].get<std::string>() == "cpu");
+    if (is_ours) return {at.b.scalar_int(at.out_dtype(), static_cast<int64_t>(i))};
+  }
+  if (!otherwise) at.unsupported("no branch for cpu, and no default");
+  return {at.b.scalar_int(at.out_dtype(), static_cast<int64_t>(*otherwise))};
+}
+
+}  // namespace sardonyx
