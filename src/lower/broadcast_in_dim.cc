@@ -1,6 +1,6 @@
 // broadcast_in_dim[shape, broadcast_dimensions] x   =>   Unsqueeze(x), unless ONNX's alignment to the right says it, then Expand
 //
-// No Expand where every reader broadcasts anyway.
+// No Expand where only axes of size 1 are new, and none where every reader broadcasts anyway.
 #include <algorithm>
 
 #include "lower/kernels.h"
@@ -12,14 +12,26 @@ std::vector<Value*> lower_broadcast_in_dim(Lowering& at) {
   const auto rank = static_cast<int64_t>(at.out_type()->rank());
   const bool is_real = at.stored_out_type()->rank() == at.out_type()->rank();
   if (places.empty() && !is_real) return {at.expand(at.in(0), at.stored_out_type()->dims())};
+  const bool may_stay_narrow = is_real && at.may_stay_narrow();
+  bool grows = false;
+  std::vector<int64_t> missing;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    auto place = std::ranges::find(places, axis);
+    const Dim size = at.out_dims()[static_cast<size_t>(axis)];
+    if (place == places.end()) {
+      missing.push_back(axis);
+      grows = grows || !size.is(1);
+    } else {
+      grows = grows || !(at.in_dims(0)[static_cast<size_t>(place - places.begin())] == size);
+    }
+  }
+  if (!grows && !may_stay_narrow) return {insert_axes(at, at.in(0), missing)};
   // New axes before the operand's first need no node; those after it do.
   const int64_t first = places.empty() ? rank : places[0];
-  std::vector<int64_t> missing;
-  for (int64_t axis = first + 1; axis < rank; ++axis) {
-    if (std::ranges::find(places, axis) == places.end()) missing.push_back(axis - first);
-  }
-  Value* x = at.unsqueeze(at.in(0), missing);
-  return {is_real && at.may_stay_narrow() ? x : at.expand(x, at.stored_out_type()->dims())};
+  std::erase_if(missing, [&](int64_t axis) { return axis < first; });
+  for (int64_t& axis : missing) axis -= first;
+  Value* x = insert_axes(at, at.in(0), missing);
+  return {may_stay_narrow ? x : at.expand(x, at.stored_out_type()->dims())};
 }
 
 }  // namespace sardonyx

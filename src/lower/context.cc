@@ -37,6 +37,12 @@ bool broadcasts_to(const Type* narrow, const Type* full) {
   return std::ranges::equal(narrow->dims(), aligned, [](Dim n, Dim f) { return n.is(1) || n == f; });
 }
 
+// Equations whose lowering may leave axes of size 1 to its readers: a reshape, if it puts some in front.
+bool makes_narrow(const Node& n) {
+  if (n.is("broadcast_in_dim") || n.is("iota")) return true;
+  return n.is("reshape") && n.result()->type()->rank() > n.input(0)->type()->rank() && n.result()->type()->dim(0).is(1);
+}
+
 }  // namespace
 
 LoweringContext::LoweringContext(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry)
@@ -364,13 +370,14 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
     }
     const Type* found = v->type();
     if (found == expected) continue;
+    // Before meet(), which would take a 1 for a precise B.
+    if (found != nullptr && broadcasts_to(found, expected) && may_stay_narrow(*eqn.result(i))) continue;
     if (found == nullptr || types.meet(found, expected) != nullptr) {
       // Inference knew less than JAX does.
       if (v->kind() != ValueKind::kInput) v->set_type(expected);
       continue;
     }
     // meet() is null: a proven contradiction, or two symbolic spellings that only JAX knows to be equal.
-    if (broadcasts_to(found, expected) && may_stay_narrow(*eqn.result(i))) continue;
     const bool symbolic_only = found->is_tensor() && found->ranked() && found->dtype() == expected->dtype() &&
                                found->rank() == expected->rank() && [&] {
                                  for (size_t d = 0; d < found->rank(); ++d) {
@@ -396,7 +403,7 @@ bool LoweringContext::may_stay_narrow(const Value& jax) const {
     const auto full = [&](const Use& other) {
       // Another broadcast might stay narrow as well, and two narrow operands make a narrow result.
       const Value* v = other.value;
-      return v != nullptr && v != &jax && !(v->def() != nullptr && v->def()->is("broadcast_in_dim")) &&
+      return v != nullptr && v != &jax && !(v->def() != nullptr && makes_narrow(*v->def())) &&
              std::ranges::equal(v->type()->dims(), reader.result()->type()->dims());
     };
     if (std::ranges::none_of(reader.operands(), full)) return false;

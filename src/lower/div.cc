@@ -1,4 +1,5 @@
 // div a b     floats: a / b; integers: rounded to zero, a / 0 = -1 (all bits set), least / -1 = least   (as XLA defines it)
+//             a sum over n elements, divided by n: ReduceMean
 // rem a b     the sign of a;  integers: a rem 0 = a, least rem -1 = 0
 //
 // onnxruntime stops the run at an integer division by zero, and least / -1 ends the process on x86. Divisors that are
@@ -41,11 +42,25 @@ Value* integer_div(Lowering& at, Value* x, Value* y) {
   return select(at, negates, via(at, "Neg", {x}), select(at, zero, minus_one, quotient));
 }
 
+// A sum over windows is their average times their size (reduce_window.cc): dividing by the size takes that back.
+Value* as_average(Lowering& at, Value* sum, double size) {
+  const Node* eqn = at.eqn.input(0)->def();
+  if (eqn == nullptr || !eqn->is("reduce_window_sum") || sum->def() == nullptr || !sum->def()->is("Mul")) return nullptr;
+  auto factor = splat_value(sum->def()->input(1));
+  return factor && *factor == size ? sum->def()->input(0) : nullptr;
+}
+
 }  // namespace
 
 std::vector<Value*> lower_div(Lowering& at) {
   auto xs = operands(at);
-  if (!is_integer(at.out_dtype())) return {via(at, "Div", xs)};
+  if (!is_integer(at.out_dtype())) {
+    if (auto divisor = splat_value(xs[1]); divisor && xs[0]->type() == at.out_type()) {
+      if (Value* mean = as_mean(at, xs[0], *divisor)) return {mean};
+      if (Value* average = as_average(at, xs[0], *divisor)) return {average};
+    }
+    return {via(at, "Div", xs)};
+  }
   return {integer_div(at, xs[0], xs[1])};
 }
 

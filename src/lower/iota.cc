@@ -1,4 +1,4 @@
-// iota[dtype, shape, dimension]   =>   0, 1, 2, ... along `dimension` (a constant or a Range), Expand to the shape
+// iota[dtype, shape, dimension]   =>   0, 1, 2, ... along `dimension` (a constant or a Range), Expand to the shape unless readers broadcast
 #include "lower/kernels.h"
 
 namespace sardonyx {
@@ -9,7 +9,8 @@ std::vector<Value*> lower_iota(Lowering& at) {
   Value* counts = at.iota(at.out_dtype(), dims[axis]);
   std::vector<int64_t> after;
   for (size_t i = axis + 1; i < dims.size(); ++i) after.push_back(static_cast<int64_t>(i - axis));
-  return {at.expand(at.unsqueeze(counts, after), dims)};
+  Value* x = at.unsqueeze(counts, after);
+  return {at.may_stay_narrow() ? x : at.expand(x, dims)};
 }
 
 }  // namespace sardonyx

@@ -38,6 +38,13 @@ Value* select(Lowering& at, Value* condition, Value* if_true, Value* if_false);
 // ONNX Reduce* without the reduced axes, in a type that has kernels.
 Value* reduce(Lowering& at, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims = false);
 
+// x, operand 0 of the equation, with axes of size 1 put in at `axes` (positions in the result): Unsqueeze, or, where x is a reduction over
+// just these axes that nobody else reads, the reduction with keepdims.
+Value* insert_axes(Lowering& at, Value* x, std::span<const int64_t> axes);
+
+// Sum / count of the equation's operand 0, where that is a ReduceSum over `count` elements that nobody else reads: ReduceMean. Else null.
+Value* as_mean(Lowering& at, Value* sum, double count);
+
 // A constant of x's element type, rank 0: v rounded to it.
 Value* like(Lowering& at, Value* x, double v);
 

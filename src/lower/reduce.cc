@@ -70,6 +70,61 @@ Value* reduce_with(Lowering& at, const Reduction& r, Value* x, std::span<const i
   return at.squeeze(x, axes);
 }
 
+namespace {
+
+// Operand 0 has this equation as its only reader; so has what it was made from, back through equations that add no node.
+bool is_only_reader(const Lowering& at) {
+  for (const Value* v = at.eqn.input(0); v->has_one_use();) {
+    const Node* n = v->def();
+    if (n == nullptr) return false;
+    std::string_view op = n->op().name;
+    bool adds_nothing = op == "stop_gradient" || op == "copy" || op == "div" || op == "max" || op == "min";
+    if (!adds_nothing) return true;
+    v = n->input(op == "max" && n->input(0)->is_constant() ? 1 : 0);
+  }
+  return false;
+}
+
+// The axes of a Reduce* node, none negative; nullopt when they are not known.
+std::optional<std::vector<int64_t>> reduced_axes(const Node& n) {
+  std::optional<std::vector<int64_t>> axes = n.attr_ints("axes");
+  if (n.input(1) != nullptr && n.input(1)->is_constant()) axes = n.input(1)->constant()->to_ints();
+  if (!axes || !n.input(0)->ranked()) return {};
+  for (int64_t& axis : *axes) axis += axis < 0 ? static_cast<int64_t>(n.input(0)->type()->rank()) : 0;
+  std::ranges::sort(*axes);
+  return axes;
+}
+
+const Node* reduction_node(const Value* x) {
+  const Node* n = x->def();
+  return n != nullptr && n->op().name.starts_with("Reduce") && n->attr_int("keepdims", 1) == 0 ? n : nullptr;
+}
+
+}  // namespace
+
+Value* insert_axes(Lowering& at, Value* x, std::span<const int64_t> axes) {
+  if (axes.empty()) return x;
+  const Node* n = reduction_node(x);
+  auto reduced = n != nullptr ? reduced_axes(*n) : std::nullopt;
+  if (reduced && std::ranges::equal(*reduced, axes) && is_only_reader(at))
+    return at.b.reduce(n->op().name, n->input(0), *reduced, /*keepdims=*/true);
+  return at.unsqueeze(x, axes);
+}
+
+Value* as_mean(Lowering& at, Value* sum, double count) {
+  const Node* n = reduction_node(sum);
+  if (n == nullptr || !n->is("ReduceSum") || !is_float(sum->dtype())) return nullptr;
+  auto axes = reduced_axes(*n);
+  if (!axes || !is_only_reader(at)) return nullptr;
+  double size = 1;
+  for (int64_t axis : *axes) {
+    Dim d = n->input(0)->type()->dim(static_cast<size_t>(axis));
+    if (!d.is_int()) return nullptr;
+    size *= static_cast<double>(d.value());
+  }
+  return size == count ? at.b.reduce("ReduceMean", n->input(0), *axes, /*keepdims=*/false) : nullptr;
+}
+
 Value* to_ordered_i64(Lowering& at, Value* x) {
   Value* top = at.b.scalar_int(DType::kI64, std::numeric_limits<int64_t>::min());
   return at.b.BitwiseXor(at.cast(x, DType::kI64), top);

@@ -1,13 +1,43 @@
 // reshape[new_sizes, dimensions] x   =>   Reshape(x), after a Transpose by `dimensions` where given
+//                                         Unsqueeze where only axes of size 1 are put in; nothing for those in front that readers add
 // squeeze[dimensions] x              =>   Squeeze(x)
 #include "lower/kernels.h"
 
 namespace sardonyx {
+namespace {
+
+// The positions of axes of size 1 that make `to` out of `from`; nullopt when something else changes or nothing does.
+std::optional<std::vector<int64_t>> inserted_axes(std::span<const Dim> from, std::span<const Dim> to) {
+  std::vector<int64_t> axes;
+  size_t next = from.size();
+  // From the right, as broadcasting aligns: of several equal ways the one with new axes in front.
+  for (size_t i = to.size(); i-- > 0;) {
+    if (next > 0 && from[next - 1] == to[i]) {
+      --next;
+    } else if (to[i].is(1)) {
+      axes.insert(axes.begin(), static_cast<int64_t>(i));
+    } else {
+      return {};
+    }
+  }
+  return next == 0 && !axes.empty() ? std::optional(axes) : std::nullopt;
+}
+
+}  // namespace
 
 std::vector<Value*> lower_reshape(Lowering& at) {
   Value* x = at.in(0);
   if (at.find_param("dimensions") != nullptr) x = at.transpose(x, stored_axes(at, at.ints_param("dimensions")));
-  return {at.reshape_like(x, at.stored_out_type())};
+  auto to = at.stored_out_type()->dims();
+  auto axes = inserted_axes(x->type()->dims(), to);
+  if (!axes) return {at.reshape(x, to)};
+  if (at.may_stay_narrow()) {
+    int64_t front = 0;
+    while (front < static_cast<int64_t>(axes->size()) && (*axes)[static_cast<size_t>(front)] == front) ++front;
+    axes->erase(axes->begin(), axes->begin() + front);
+    for (int64_t& axis : *axes) axis -= front;
+  }
+  return {insert_axes(at, x, *axes)};
 }
 
 std::vector<Value*> lower_squeeze(Lowering& at) { return {at.squeeze(at.in(0), at.ints_param("dimensions"))}; }
