@@ -75,7 +75,7 @@ class OnnxWriter {
   void write_identities(uint32_t field, const Graph& g);
   void write_provenance(const Node& n);
 
-  void name(uint32_t field, Name n) { w_.bytes(field, n.view()); }
+  void name(uint32_t field, Name n) { w_.name(field, n); }
   bool is_local(const Graph& g) const { return g.function() != nullptr && g.function() != &m_.main(); }
 
   const Model& m_;
@@ -388,7 +388,7 @@ void OnnxWriter::write_node(const Node& n) {
     }
   }
   for (const Value& v : n.results()) name(2, names_.of(v));
-  w_.text(3, n.name().view());
+  if (!n.name().empty()) name(3, n.name());
   w_.bytes(4, n.op().name);
   const NodeExtra* extra = n.extra();
   if (extra != nullptr && extra->payload) {

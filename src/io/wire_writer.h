@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,7 @@ inline size_t varint_size(uint64_t v) { return v == 0 ? 1 : (63 - static_cast<si
 // writing pass, which must make the same calls, looks them up. So a model is streamed without being held.
 class Writer {
  public:
-  Writer() { buffer_.reserve(kBuffer); }
+  Writer() : buffer_(new char[kBuffer]) {}
 
   bool measuring() const { return sink_ == nullptr; }
   uint64_t size() const { return size_; }
@@ -62,6 +63,18 @@ class Writer {
     head(field, v.size());
     raw(v);
   }
+  // As bytes(), for field numbers below 16: a Name has its length before it already.
+  void name(uint32_t field, Name n) {
+    const auto* at = reinterpret_cast<const char*>(n.data());
+    if (at == nullptr || *n.data() >= 0x80) return bytes(field, n.view());
+    const size_t length = 1 + static_cast<size_t>(*n.data());
+    size_ += 1 + length;
+    if (measuring()) return;
+    if (used_ + 1 + length > kBuffer) flush();
+    buffer_[used_] = static_cast<char>(tag(field, kBytes));
+    std::memcpy(buffer_.get() + used_ + 1, at, length);
+    used_ += 1 + length;
+  }
   // As bytes(), unless empty.
   void text(uint32_t field, std::string_view v) {
     if (!v.empty()) bytes(field, v);
@@ -75,14 +88,15 @@ class Writer {
   void raw(std::string_view v) {
     size_ += v.size();
     if (measuring()) return;
-    if (buffer_.size() + v.size() > kBuffer) {
+    if (used_ + v.size() > kBuffer) {
       flush();
       if (v.size() >= kBuffer) {
         sink_->append(std::as_bytes(std::span(v)));
         return;
       }
     }
-    buffer_.insert(buffer_.end(), v.begin(), v.end());
+    std::memcpy(buffer_.get() + used_, v.data(), v.size());
+    used_ += v.size();
   }
   void raw(FileRange source, std::span<const std::byte> bytes) {
     size_ += bytes.size();
@@ -121,15 +135,15 @@ class Writer {
       size_ += varint_size(v);
       return;
     }
-    char out[10];
-    size_t n = 0;
-    for (; v >= 0x80; v >>= 7) out[n++] = static_cast<char>(v | 0x80);
-    out[n++] = static_cast<char>(v);
-    raw({out, n});
+    if (used_ + 10 > kBuffer) flush();
+    const size_t before = used_;
+    for (; v >= 0x80; v >>= 7) buffer_[used_++] = static_cast<char>(v | 0x80);
+    buffer_[used_++] = static_cast<char>(v);
+    size_ += used_ - before;
   }
   void flush() {
-    if (!buffer_.empty()) sink_->append(std::as_bytes(std::span(buffer_)));
-    buffer_.clear();
+    if (used_ != 0) sink_->append(std::as_bytes(std::span(buffer_.get(), used_)));
+    used_ = 0;
   }
 
   Sink* sink_ = nullptr;
@@ -139,7 +153,8 @@ class Writer {
   size_t next_ = 0;
   std::vector<size_t> open_;
   std::vector<uint32_t> open_fields_;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;
+  size_t used_ = 0;
 };
 
 }  // namespace sardonyx::wire

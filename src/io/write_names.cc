@@ -144,8 +144,10 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
     const auto slots = n.op().outputs;
     return v.has_uses() || (!slots.empty() && slots[std::min<size_t>(v.index(), slots.size() - 1)].arity != Arity::kOptional);
   };
+  std::vector<const Node*> with_bodies;
   for (const Node& n : g.nodes()) {
     for (const Value& v : n.results()) keep(v, needs_name(n, v));
+    if (!n.bodies().empty()) with_bodies.push_back(&n);
   }
   for (size_t i = 0; i < kAhead; ++i) {
     if (const auto& [v, hash] = waiting[at++ % kAhead]; v != nullptr) keep_now(*v, hash);
@@ -162,8 +164,8 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
       }
     }
   }
-  for (const Node& n : g.nodes()) {
-    for (const Body& body : n.bodies()) name_graph(*body.graph, &s);
+  for (const Node* n : with_bodies) {
+    for (const Body& body : n->bodies()) name_graph(*body.graph, &s);
   }
 }
 
