@@ -379,7 +379,7 @@ def builder(schemas) -> tuple[str, str, str]:
     attrs_header = (
         HEADER
         + """// Attributes of ONNX operators, for designated initializers: b.CumSum(x, axis, {.reverse = true}).
-// An attribute that is unset, or equal to the operator's default, is not written.
+// Fields are in alphabetical order. An attribute that is unset, or equal to the operator's default, is not written.
 #pragma once
 
 #include <concepts>
