@@ -63,25 +63,44 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double) -> No
     from sardonyx._run import Session
 
     session = Session(model.serialize())
-    symbols = sorted({v for shape in spec.shapes for d in shape for v in _symbols(d)})
-    rounds = [{s: n for n, s in enumerate(symbols, start)} for start in (2, 5)] if symbols else [{}]
-    for sizes in rounds:
+    for sizes in _two_rounds(spec):
+        where = " at " + ", ".join(f"{k}={v}" for k, v in sizes.items()) if sizes else ""
         with _trace.x64(double):
             args = _values(spec.args, spec, sizes, double)
             params = {**spec.baked, **{k: spec.values[k] for k in spec.kwargs}}
             leaves = jax.tree_util.tree_leaves(args)
-            with jax.default_matmul_precision("float32"):
-                expected = jax.device_get(
-                    [_array(x) for x in jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))]
-                )
+            try:
+                with jax.default_matmul_precision("float32"):
+                    results = jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))
+                    expected = jax.device_get([_array(x) for x in results])
+            except Exception as e:
+                raise Error(
+                    f"check: JAX cannot evaluate {_trace.callable_name(fn)}{where}: {_trace.first_line(e)}",
+                    notes=["help: compare at sizes of your own with sardonyx.allclose"],
+                ) from None
             feeds = _feeds(session, leaves, params, inputs_as_nchw)
         rtol, atol = (1e-9, 1e-9) if double else (1e-3, 1e-5)
-        same, text = _compare(
-            expected, session.run(feeds), [o.name for o in session.outputs], rtol, atol, outputs_as_nchw
-        )
+        found = session.run(feeds)
+        same, text = _compare(expected, found, [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
         if not same:
-            where = " at " + ", ".join(f"{k}={v}" for k, v in sizes.items()) if sizes else ""
             raise Error(f"the exported model differs from JAX{where}: {text}", "internal")
+
+
+def _two_rounds(spec):
+    """Two assignments of sizes to symbols that the constraints allow; one when nothing is symbolic."""
+    from sardonyx import _inputs
+
+    symbols = sorted({v for shape in spec.shapes for d in shape for v in _symbols(d)})
+    if not symbols:
+        return [{}]
+    tried = ({s: start + n for n, s in enumerate(symbols)} for start in (2, 5, 11, 32, 127, 512, 2048, 1))
+    allowed = [sizes for sizes in tried if _inputs.satisfies(spec.constraints, sizes)]
+    if not allowed:
+        raise Error(
+            f"check: no sizes were found that satisfy {', '.join(spec.constraints)}",
+            notes=["help: compare at sizes of your own with sardonyx.allclose"],
+        )
+    return allowed[:2]
 
 
 def _array(x):

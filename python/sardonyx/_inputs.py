@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx._error import Error
+from sardonyx._trace import first_line
 
 _DTYPE_WORDS = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
@@ -34,6 +35,7 @@ class Inputs:
     positional: int = 0  # how many leaves belong to `args`
     shapes: list[tuple] = field(default_factory=list)  # of each leaf
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
+    constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes
 
     def with_static(self, args: tuple) -> tuple:
         """`args` with the functions back that stood in them."""
@@ -152,7 +154,7 @@ class _Symbols:
                     (d,) = export.symbolic_shape(text, scope=self.scope)
                 except Exception as e:
                     raise Error(
-                        f"{what}: dimension '{d}' is not understood: {_first_line(e)}",
+                        f"{what}: dimension '{d}' is not understood: {first_line(e)}",
                         notes=['expected a name or an expression of names, as in "B" or "2*T+1"'],
                     ) from None
             elif isinstance(d, (int, np.integer)):
@@ -163,10 +165,6 @@ class _Symbols:
                     )
             made.append(d)
         return tuple(made)
-
-
-def _first_line(e: BaseException) -> str:
-    return (str(e).strip().splitlines() or [type(e).__name__])[0]
 
 
 def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
@@ -252,6 +250,7 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
             baked[key] = value
 
     out = Inputs(args, kwargs, baked, values=dict(input_params or {}))
+    out.constraints = symbols.constraints
     leaf_names, out.shapes = _names(fn, args, text_names)
     out.positional = len(leaf_names)
     # Keyword arguments follow in the order in which jax flattens a dict: by key.
@@ -260,6 +259,21 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
         out.shapes.append(tuple(kwargs[key].shape))
     out.names = leaf_names
     return out
+
+
+def satisfies(constraints: Sequence[str], sizes: Mapping[str, int]) -> bool:
+    """Whether the constraints hold where each symbol has its size; one with a symbol that has none counts as held."""
+    from jax import export
+
+    for text in constraints:
+        left, relation, right = _CONSTRAINT.fullmatch(text).groups()
+        dims = export.symbolic_shape(f"{left}, {right}", scope=export.SymbolicScope())
+        if any(name not in sizes for d in dims if hasattr(d, "_get_vars") for name in d._get_vars()):
+            continue
+        a, b = (d._evaluate(sizes) if hasattr(d, "_evaluate") else d for d in dims)
+        if not {">=": a >= b, "<=": a <= b, "==": a == b}[relation]:
+            return False
+    return True
 
 
 def key_text(key: Any) -> str:

@@ -61,6 +61,10 @@ def _short(e: BaseException) -> str:
     return text if len(text) <= 400 else text[:397] + "..."
 
 
+def first_line(e: BaseException) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0]
+
+
 _CONCRETE = (
     "TracerBoolConversionError",
     "TracerIntegerConversionError",

@@ -314,6 +314,31 @@ def test_check_compares_before_returning():
     assert names(model.graph.input) == ["x", "i"]
 
 
+def test_check_respects_constraints():
+    seen = []
+
+    def fn(x):
+        seen.append(x.shape[0])
+        return x[:9] * 2
+
+    to_onnx(fn, [("B >= 9", 3)], check=True)
+    assert [s for s in seen if isinstance(s, int)] == [11, 32]
+    with pytest.raises(sardonyx.Error, match="no sizes were found that satisfy B >= 9999"):
+        to_onnx(fn, [("B >= 9999", 3)], check=True)
+
+
+def test_check_finds_what_differs():
+    @sardonyx.lowering("sin")
+    def wrong(ctx, eqn):
+        return ctx.builder.Cos(ctx.get_value_for_var(eqn.invars[0]))
+
+    try:
+        with pytest.raises(sardonyx.Error, match=r"differs from JAX at B=2: result 0 \('output'\) differs by up to"):
+            to_onnx(jnp.sin, [("B", 3)], check=True)
+    finally:
+        sardonyx.plugins.unregister("sin")
+
+
 def test_primitive_calls_are_recorded(tmp_path):
     path = tmp_path / "calls.txt"
     to_onnx(lambda x: jnp.sin(x) + 1, [(3,)], record_primitive_calls_file=path)
