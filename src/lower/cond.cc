@@ -1,6 +1,8 @@
 // cond[branches] index, operands   =>   If(index > 0) { branches[1] } else { branches[0] }
 //
-// More than two branches nest. JAX clamps the index to the branches; comparing does that by itself.
+// More than two branches nest. JAX clamps the index to the branches; comparing does that by itself. A constant index takes its branch.
+#include <algorithm>
+
 #include "sardonyx/lower.h"
 
 namespace sardonyx {
@@ -46,6 +48,10 @@ std::vector<Value*> lower_cond(Lowering& at) {
     if (b.name.view() == "branches") branches.push_back(b);
   }
   if (branches.empty()) at.unsupported("the equation has no branches");
+  if (const TensorPtr& index = at.in(0)->constant()) {
+    const auto taken = std::clamp<int64_t>(index->as_int(0), 0, static_cast<int64_t>(branches.size()) - 1);
+    return choose(at, {&branches[static_cast<size_t>(taken)], 1}, taken);
+  }
   return choose(at, branches, 0);
 }
 
