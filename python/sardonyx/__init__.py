@@ -1,7 +1,10 @@
 """Sardonyx: a native graph compiler for machine-learning models.
 
-`to_onnx(fn, inputs)` exports a JAX function as ONNX. Everything else is imported when it is first used.
+`to_onnx(fn, inputs)` exports a JAX function as ONNX. Everything else is imported when it is first used; the exporter
+at once where JAX is imported already, so that the first export pays nothing that later ones do not.
 """
+
+import sys
 
 from sardonyx._error import Error
 from sardonyx._sardonyx import version as _version
@@ -35,3 +38,7 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *_LAZY})
+
+
+if "jax" in sys.modules:
+    from sardonyx import _convert, _inputs, _trace, plugins  # noqa: F401
