@@ -363,6 +363,21 @@ TEST(ExternalData, IsFoundOnlyInsideTheFolder) {
   EXPECT_NE(fault(external("data")).find("no folder to look in"), std::string::npos);
 }
 
+TEST(ExternalData, IsFoundInDownloadCaches) {
+  // A snapshot's files are links to blobs that lie elsewhere, together.
+  const Folder folder;
+  fs::create_directory(folder / "blobs");
+  fs::create_directory(folder / "snapshot");
+  folder.write("blobs/1234", external("weights"));
+  folder.write("blobs/5678", "12345678");
+  fs::create_symlink("../blobs/1234", folder / "snapshot/model.onnx");
+  fs::create_symlink("../blobs/5678", folder / "snapshot/weights");
+  const auto m = read_onnx(folder / "snapshot/model.onnx");
+  EXPECT_EQ(static_cast<char>(m->graph().constants()[0]->constant()->stored_bytes()[7]), '8');
+  const auto unmapped = read_onnx(folder / "snapshot/model.onnx", {.map = false});
+  EXPECT_TRUE(unmapped->graph().constants()[0]->constant()->equals(*m->graph().constants()[0]->constant()));
+}
+
 TEST(ExternalData, SizesAreChecked) {
   const Folder folder;
   folder.write("data", "123456789");
@@ -477,6 +492,18 @@ TEST(OnnxWriter, AFailedRunLeavesTheOldFiles) {
   EXPECT_THROW(write_onnx(*m, folder / "m.onnx"), Error);
   EXPECT_EQ(folder.read("m.onnx"), "old");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(OnnxWriter, AModelMayReplaceItself) {
+  const Folder folder;
+  const auto m = model_of_constants({Tensor::own(DType::kU8, {300000}, std::vector<std::byte>(300000, std::byte{3}))});
+  for (const auto external :
+       {WriteOptions::External::kAlways, WriteOptions::External::kNever, WriteOptions::External::kAlways}) {
+    write_onnx(*m, folder / "m.onnx", {.external = external});
+    const auto read_back = read_onnx(folder / "m.onnx");
+    write_onnx(*read_back, folder / "m.onnx", {.external = external});
+    EXPECT_EQ(constant_bytes(*read_onnx(folder / "m.onnx"), 0), constant_bytes(*m, 0));
+  }
 }
 
 TEST(OnnxWriter, RefusesSourcesThatChangedMeanwhile) {
