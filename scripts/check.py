@@ -68,7 +68,7 @@ def cases() -> Result:
     sys.stdout.flush()
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout, end="")
-    counts = re.findall(r"(\d+) passed, (\d+) failed", done.stdout)
+    counts = re.findall(r"(\d+) hold, (\d+) fail", done.stdout)
     if not counts:
         return Result(0, 1)
     return counted(done.returncode, int(counts[-1][0]), int(counts[-1][1]))
