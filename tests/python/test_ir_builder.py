@@ -53,6 +53,24 @@ def test_guide_end_to_end():
     assert run(proto, X=np.array([2], np.float32), Y=np.array([3], np.float32)) == [3.5]
 
 
+def test_types_are_found_by_the_operators_rules():
+    x = ir.val("x", ir.DataType.FLOAT, ["N", 3])
+    b = ir.Builder()
+    h = b.MatMul(x, b.initializer(ir.tensor(np.ones((3, 5), np.float32)), name="w"))
+    y = b.Transpose(h, perm=[1, 0])
+    g = ir.Graph([x], [y], nodes=b.nodes, initializers=b.initializers, opset_imports={"": 18}, name="g")
+    m = ir.Model(g, ir_version=10)
+    assert ir.convenience.infer_types(m) == []
+    assert h.shape == ["N", 5] and y.shape == [5, "N"] and y.dtype is ir.DataType.FLOAT
+    proto = ir.to_proto(m)
+    onnx.checker.check_model(proto, full_check=True)
+    assert proto.graph.output[0].type.tensor_type.shape.dim[1].dim_param == "N" and len(proto.graph.value_info) == 0
+    b = ir.Builder(g)
+    bad = b.MatMul(g.initializers["w"], g.initializers["w"])
+    (message,) = ir.convenience.infer_types(m)
+    assert "MatMul" in message and bad.shape is None
+
+
 def run(proto, **inputs):
     import onnxruntime
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sardonyx import _sardonyx
 from sardonyx._error import Error, WrongType
 from sardonyx.ir._convert import convert_attribute, convert_attributes
-from sardonyx.ir._core import Function, Graph, GraphView, Node, Value
+from sardonyx.ir._core import Function, Graph, GraphView, Model, Node, Value
 from sardonyx.ir._tensor import Tensor
 from sardonyx.ir.traversal import RecursiveGraphIterator
 
@@ -15,6 +16,7 @@ __all__ = [
     "convert_attributes",
     "create_value_mapping",
     "get_const_tensor",
+    "infer_types",
     "rename_values",
     "replace_all_uses_with",
     "replace_nodes_and_values",
@@ -120,6 +122,16 @@ def rename_values(values: Value | Sequence[Value], names: str | Sequence[str]) -
         value.name = f"{value.name}\0{i}"
     for value, name in zip(values, names):
         value.name = name
+
+
+def infer_types(model: Model) -> list[str]:
+    """Find types and shapes by the operators' rules. Outputs that have no type are declared with what was found.
+
+    Returns what is wrong with nodes that break their operator's rule, one message each; they keep what was known.
+    """
+    if not isinstance(model, Model):
+        raise WrongType(f"infer_types takes an ir.Model, not {type(model).__name__}")
+    return _sardonyx.ir.infer_types(model)
 
 
 def get_const_tensor(value: Value, propagate_shape_type: bool = False) -> Tensor | None:
