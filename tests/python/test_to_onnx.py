@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -289,6 +290,25 @@ def test_the_same_input_gives_the_same_bytes():
         return jax.nn.relu(x @ weight)
 
     assert to_onnx(fn, [("B", 7)]).SerializeToString() == to_onnx(fn, [("B", 7)]).SerializeToString()
+
+
+def test_threads_do_not_disturb_each_other():
+    weight = normal(7, 5)
+
+    def export(i):
+        def fn(x):
+            return jnp.tanh(x @ weight) + i
+
+        wide = i % 2 == 1
+        model = to_onnx(fn, [("B", 7)], enable_double_precision=wide)
+        assert sardonyx.report.last().nodes == len(model.graph.node)
+        return model.SerializeToString()
+
+    alone = [export(i) for i in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            assert list(pool.map(export, range(8))) == alone
+    assert not jax.config.jax_enable_x64
 
 
 def test_the_report_tells_the_stages(tmp_path):
