@@ -10,6 +10,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -575,9 +576,11 @@ bool equal_models(const Model& a, const Model& b, std::string* why = nullptr);
 struct VerifyOptions {
   bool types = true;            // operand types against the ops' rules
   bool allow_unchecked = true;  // unchecked nodes are reported by warnings() only
+  bool shapes = false;          // infer a copy from scratch and compare: costs a copy of the graph
 };
 void verify(const Model& m, const VerifyOptions& options = {});
-// What verify() finds worth a word but no error: unchecked nodes, unknown attributes.
+// What verify() finds worth a word but no error: unchecked nodes, unknown attributes (and what was likely meant), values of one
+// name, deprecated operators. At most a hundred, and how many more there are.
 std::vector<std::string> warnings(const Model& m);
 
 // The .sx text form.

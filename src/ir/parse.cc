@@ -555,6 +555,7 @@ class Parser {
         lex_.expect("=");
         if (lex_.is("graph")) {
           lex_.next();
+          if (lex_.is("jax") || lex_.is("mil") || lex_.is("onnx")) lex_.fail("a nested graph has the dialect of its model");
           Graph& inner = m_->new_graph(lex_.kind() == Token::kString ? lex_.string("a name") : std::string());
           size_t outer = scope_.size();
           inputs(inner);
@@ -578,7 +579,7 @@ class Parser {
     }
     const Attrs* set = m_->attrs(attrs);
     bool payload = what.has(Trait::kConstant) && attrs.size() == 1 && num_results <= 1;
-    TensorPtr value = payload ? payload_of(attrs[0]) : nullptr;
+    TensorPtr value = payload ? text::payload_of(*set) : nullptr;
     Node& n = m_->new_node(what, operands, num_results, value ? nullptr : set);
     for (const Body& b : bodies) {
       n.add_body(b.name, *b.graph);
@@ -593,29 +594,6 @@ class Parser {
     }
     suffix(n);
     return n;
-  }
-
-  // What the only attribute of a Constant says, or null.
-  static TensorPtr payload_of(const NamedAttr& a) {
-    if (a.name == "value" || a.name == "val") {
-      if (const auto* t = a.value.get<TensorPtr>()) return *t;
-    } else if (a.name == "value_float") {
-      if (const auto* f = a.value.get<double>()) return Tensor::full(DType::kF32, {}, *f);
-    } else if (a.name == "value_int") {
-      if (const auto* i = a.value.get<int64_t>()) return Tensor::scalar(*i);
-    } else if (a.name == "value_ints") {
-      if (const auto* v = a.value.get<Attr::Ints>()) return Tensor::vector(*v);
-    } else if (a.name == "value_floats") {
-      if (const auto* v = a.value.get<Attr::Floats>()) {
-        std::vector<float> f(v->begin(), v->end());
-        return Tensor::of<float>(DType::kF32, {static_cast<int64_t>(f.size())}, f);
-      }
-    } else if (a.name == "value_string") {
-      if (const auto* s = a.value.get<std::string>()) return Tensor::strings({}, {*s});
-    } else if (a.name == "value_strings") {
-      if (const auto* s = a.value.get<Attr::Strings>()) return Tensor::strings({static_cast<int64_t>(s->size())}, *s);
-    }
-    return nullptr;
   }
 
   void suffix(Node& n) {

@@ -302,7 +302,7 @@ class Printer {
       }
       if (p.default_value != nullptr) {
         out_ += " = ";
-        text::print_tensor(out_, *p.default_value, options_.full_constants);
+        constant(*p.default_value);
       }
       port_facts(p);
     }
@@ -310,11 +310,11 @@ class Printer {
   }
 
   // An unnamed constant with one reader here stands in its reader; others have a line.
-  bool stands_inside(const Value& constant, const Graph& g) const {
-    if (!constant.name().empty() || !constant.has_one_use() || g.value_info.contains(&constant)) return false;
-    const Use& u = *constant.uses().begin();
+  bool stands_inside(const Value& c, const Graph& g) const {
+    if (!c.name().empty() || !c.has_one_use() || g.value_info.contains(&c)) return false;
+    const Use& u = *c.uses().begin();
     if (u.owner->graph() != &g || u.owner->is_boundary()) return false;
-    const Tensor& t = *constant.constant();
+    const Tensor& t = *c.constant();
     return t.is_splat() || t.size() <= text::kMaxElements;
   }
 
@@ -334,7 +334,7 @@ class Printer {
       indent(depth);
       reference(*c);
       out_ += " = ";
-      text::print_tensor(out_, *c->constant(), options_.full_constants);
+      constant(*c->constant());
       out_ += '\n';
     }
     for (const Node& n : g.nodes()) statement(n, g, depth);
@@ -416,7 +416,7 @@ class Printer {
   bool needs_type(const Node& n, const Value& v) const {
     const Type* t = v.type();
     if (t == nullptr || (n.extra() && n.extra()->payload)) return false;
-    if (n.unchecked() || !n.op().known) return true;
+    if (!n.op().known) return true;
     return n.op().infer == nullptr && !(t->is_tensor() && !t->ranked());
   }
 
@@ -567,16 +567,18 @@ class Printer {
       out_ += separator;
       separator = ", ";
     };
-    const bool constant = extra != nullptr && extra->payload != nullptr;
-    const Attrs& attrs = constant && extra->payload_attrs != nullptr ? *extra->payload_attrs : n.attrs();
+    const bool is_constant = extra != nullptr && extra->payload != nullptr;
+    const bool says_payload =
+        is_constant && extra->payload_attrs != nullptr && text::payload_of(*extra->payload_attrs) != nullptr;
+    const Attrs& attrs = says_payload ? *extra->payload_attrs : n.attrs();
     for (const NamedAttr& a : attrs.items()) {
       next();
       named_attr(a);
     }
-    if (constant && extra->payload_attrs == nullptr) {
+    if (is_constant && !says_payload) {
       next();
       out_ += m_.dialect() == DialectId::kMil ? "val=" : "value=";
-      text::print_tensor(out_, *extra->payload, options_.full_constants);
+      constant(*extra->payload);
     }
     for (const Body& b : n.bodies()) {
       next();
@@ -615,7 +617,7 @@ class Printer {
       return;
     }
     if (v->kind() == ValueKind::kConstant && n.graph() != nullptr && v->graph() == n.graph() && stands_inside(*v, *n.graph())) {
-      text::print_tensor(out_, *v->constant(), options_.full_constants);
+      constant(*v->constant());
       return;
     }
     if (const Node* def = v->def(); def != nullptr && !pending_.empty()) {
@@ -760,11 +762,13 @@ class Printer {
         a.value());
   }
 
+  void constant(const Tensor& t) { text::print_tensor(out_, t, options_.full_constants); }
+
   void tensor(const TensorPtr& t) {
     if (t == nullptr) {
       out_ += "tensor(none)";
     } else {
-      text::print_tensor(out_, *t, options_.full_constants);
+      constant(*t);
     }
   }
 

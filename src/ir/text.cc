@@ -429,6 +429,30 @@ const Type* type_at(Types& types, std::string_view text, size_t& at, int depth) 
 
 const Type* parse_type(Types& types, std::string_view text, size_t& at) { return type_at(types, text, at, 0); }
 
+TensorPtr payload_of(const Attrs& set) {
+  if (set.items().size() != 1) return nullptr;
+  const NamedAttr& a = set.items()[0];
+  if (a.name == "value" || a.name == "val") {
+    if (const auto* t = a.value.get<TensorPtr>()) return *t;
+  } else if (a.name == "value_float") {
+    if (const auto* f = a.value.get<double>()) return Tensor::full(DType::kF32, {}, *f);
+  } else if (a.name == "value_int") {
+    if (const auto* i = a.value.get<int64_t>()) return Tensor::scalar(*i);
+  } else if (a.name == "value_ints") {
+    if (const auto* v = a.value.get<Attr::Ints>()) return Tensor::vector(*v);
+  } else if (a.name == "value_floats") {
+    if (const auto* v = a.value.get<Attr::Floats>()) {
+      std::vector<float> f(v->begin(), v->end());
+      return Tensor::of<float>(DType::kF32, {static_cast<int64_t>(f.size())}, f);
+    }
+  } else if (a.name == "value_string") {
+    if (const auto* s = a.value.get<std::string>()) return Tensor::strings({}, {*s});
+  } else if (a.name == "value_strings") {
+    if (const auto* s = a.value.get<Attr::Strings>()) return Tensor::strings({static_cast<int64_t>(s->size())}, *s);
+  }
+  return nullptr;
+}
+
 }  // namespace sardonyx::text
 
 namespace sardonyx {

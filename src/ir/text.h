@@ -37,6 +37,8 @@ std::string to_hex(std::string_view bytes);
 
 // "f32 0.5", "i64[2]{4,8}", "f32[8]{0.5...}", "f32[640]{#0123456789abcdef}".
 void print_tensor(std::string& out, const Tensor& t, bool full);
+// The tensor that the only attribute of a Constant node says (value, value_ints, ...), or null.
+TensorPtr payload_of(const Attrs& set);
 // A double that reads back as the same bits and is never taken for an integer.
 void print_double(std::string& out, double v);
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <random>
 
 #include "sardonyx/ir.h"
@@ -354,6 +355,29 @@ graph "g"(c: bool[], x: f32[2*B + 1,3], y = f32 1) {
     }
   }
   EXPECT_GT(refused, 2000);
+}
+
+// The examples of the guide are read, and are what they seem: they survive printing.
+TEST(Text, ExamplesOfTheGuide) {
+  std::ifstream in("docs/text_form.md");  // tests run in the source folder
+  ASSERT_TRUE(in);
+  std::string line, example;
+  bool inside = false;
+  int count = 0;
+  while (std::getline(in, line)) {
+    if (inside && line == "```") {
+      SCOPED_TRACE(example);
+      roundtrip(example);
+      inside = false;
+      ++count;
+    } else if (inside) {
+      example += line + '\n';
+    } else if (line == "```sx") {
+      inside = true;
+      example.clear();
+    }
+  }
+  EXPECT_EQ(count, 7);
 }
 
 TEST(Text, NestingHasABound) {
