@@ -1,0 +1,293 @@
+// Runs the .sx cases that lie beside the sources: sx_test [--bless] [--filter=TEXT] PATH...
+//
+//   lower cumsum                      what the cases are about: a kind and a name
+//
+//   case "the claim"
+//   graph jax(...) { ... }            the input
+//   =>
+//   graph(...) { ... }                what must come out; or: => same, => error "part of the message"
+//
+// What comes out is verified, compared with the expected graph up to names, printed and read again. --bless writes what came out
+// into the file where it differs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sardonyx/error.h"
+#include "sardonyx/ir.h"
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+namespace {
+
+struct Case {
+  std::string claim;
+  size_t line = 0;                        // of its "case", from 1
+  size_t input_begin = 0, input_end = 0;  // lines, from 0, end excluded
+  size_t arrow = 0;                       // the line of "=>"
+  size_t expected_begin = 0, expected_end = 0;
+  std::string verdict;  // what stands behind "=>"
+};
+
+struct CaseFile {
+  std::filesystem::path path;
+  std::vector<std::string> lines;
+  std::string kind, name;
+  std::vector<Case> cases;
+};
+
+// --- kinds of cases: what turns the input into the result. Add a kind here.
+
+using Transform = std::function<std::unique_ptr<Model>(const Model& input)>;
+
+// lower PRIMITIVE: the input, of the jax dialect, has that primitive; the result is its ONNX graph.
+std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& input) {
+  bool found = false;
+  std::vector<const Graph*> todo{&input.graph()};
+  for (size_t i = 0; i < todo.size(); ++i) {
+    for (const Node& n : todo[i]->nodes()) {
+      found |= n.is(primitive);
+      for (const Body& b : n.bodies()) todo.push_back(b.graph);
+    }
+  }
+  if (!found) throw Error(ErrorCode::kInvalidArgument, fmt::format("the case has no '{}' to lower", primitive));
+  return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
+}
+
+Transform transform_for(const std::string& kind, const std::string& name) {
+  if (kind == "lower") return [name](const Model& input) { return lower_case(name, input); };
+  throw Error(ErrorCode::kUnsupported, fmt::format("this runner knows no cases of kind '{}'", kind),
+              {"help: a file begins with a line like: lower cumsum"});
+}
+
+// --- files
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\r' || s.back() == '\t')) s.remove_suffix(1);
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  return s;
+}
+
+bool is_blank(std::string_view line) { return trimmed(line).empty() || trimmed(line).starts_with("//"); }
+
+std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line) {
+  s = trimmed(s);
+  if (s.size() < 2 || s.front() != '"' || s.back() != '"')
+    throw Error(ErrorCode::kParse, fmt::format("{}:{}: expected a text in double quotes", path.string(), line));
+  std::string out;
+  for (size_t i = 1; i + 1 < s.size(); ++i) {
+    if (s[i] == '\\' && i + 2 < s.size()) ++i;
+    out += s[i];
+  }
+  return out;
+}
+
+CaseFile read_cases(const std::filesystem::path& path) {
+  CaseFile f;
+  f.path = path;
+  std::ifstream in(path);
+  if (!in) throw Error(ErrorCode::kIo, fmt::format("cannot read {}", path.string()));
+  for (std::string line; std::getline(in, line);) f.lines.push_back(line);
+  auto fail = [&](size_t i, std::string_view what) {
+    throw Error(ErrorCode::kParse, fmt::format("{}:{}: {}", path.string(), i + 1, what));
+  };
+  size_t i = 0;
+  while (i < f.lines.size() && is_blank(f.lines[i])) ++i;
+  if (i == f.lines.size()) fail(0, "expected a line like: lower cumsum");
+  std::istringstream head{f.lines[i]};
+  std::string rest;
+  if (!(head >> f.kind >> f.name) || (head >> rest)) fail(i, "expected a line like: lower cumsum");
+  ++i;
+  enum { kBetween, kInput, kExpected } at = kBetween;
+  auto finish = [&](size_t end) {
+    if (at == kInput) fail(end - 1, "this case has no '=>'");
+    if (at == kExpected) {
+      while (end > f.cases.back().expected_begin && is_blank(f.lines[end - 1])) --end;
+      f.cases.back().expected_end = end;
+    }
+  };
+  for (; i < f.lines.size(); ++i) {
+    std::string_view line = f.lines[i];
+    if (line.starts_with("case ")) {
+      finish(i);
+      f.cases.push_back({.claim = unquoted(line.substr(5), path, i + 1), .line = i + 1, .input_begin = i + 1});
+      at = kInput;
+    } else if (line.starts_with("=>")) {
+      if (at != kInput) fail(i, "'=>' without a case before it");
+      Case& c = f.cases.back();
+      c.input_end = i;
+      c.arrow = i;
+      c.verdict = trimmed(line.substr(2));
+      c.expected_begin = c.expected_end = i + 1;
+      at = kExpected;
+    } else if (at == kBetween && !is_blank(line)) {
+      fail(i, "expected: case \"the claim\"");
+    }
+  }
+  finish(f.lines.size());
+  if (f.cases.empty()) fail(f.lines.size(), "this file has no case");
+  for (size_t a = 0; a < f.cases.size(); ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (f.cases[a].claim == f.cases[b].claim) fail(f.cases[a].line - 1, "this claim stands in the file already");
+  return f;
+}
+
+// The lines [begin, end) at their place in the file, so that errors tell its lines.
+std::string text_of(const CaseFile& f, size_t begin, size_t end) {
+  std::string text(begin, '\n');
+  for (size_t i = begin; i < end; ++i) text += f.lines[i] + '\n';
+  return text;
+}
+
+// --- running
+
+// Nothing when the case holds; else what went wrong. *bless: the graph to write in place of the expected one.
+std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Transform& transform, std::string* bless) {
+  std::string file = f.path.string();
+  auto input = parse(text_of(f, c.input_begin, c.input_end), file);
+  verify(*input);
+  std::string before = print(*input, {.full_constants = true});
+
+  std::unique_ptr<Model> got;
+  if (c.verdict.starts_with("error")) {
+    std::string part = unquoted(std::string_view(c.verdict).substr(5), f.path, c.arrow + 1);
+    try {
+      got = transform(*input);
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::kInternal) throw;
+      if (std::string_view(e.what()).find(part) != std::string_view::npos) return std::nullopt;
+      return fmt::format("expected an error with \"{}\", got:\n{}", part, e.what());
+    }
+    return fmt::format("expected an error with \"{}\", got:\n{}", part, print(*got));
+  }
+  got = transform(*input);
+  if (print(*input, {.full_constants = true}) != before) return "the input was changed";
+  verify(*got, {.allow_unchecked = false, .shapes = true});
+
+  std::string printed = print(*got, {.full_constants = true}), why;
+  auto again = parse(printed, file + " (printed)");
+  if (!equal_models(*got, *again, &why)) return fmt::format("the result does not survive its text: {}\n{}", why, printed);
+  if (std::string twice = print(*again, {.full_constants = true}); twice != printed)
+    return fmt::format("the result prints in two ways:\n{}and\n{}", printed, twice);
+
+  const std::string graph = print(got->graph(), {.full_constants = true});
+  if (c.verdict == "same") {
+    if (equal_models(*input, *got, &why)) return std::nullopt;
+    return fmt::format("expected no change, but {}:\n{}", why, printed);
+  }
+  if (!c.verdict.empty()) return fmt::format("nothing, same or error \"...\" can stand behind '=>', not: {}", c.verdict);
+  if (std::all_of(f.lines.begin() + static_cast<std::ptrdiff_t>(c.expected_begin),
+                  f.lines.begin() + static_cast<std::ptrdiff_t>(c.expected_end), is_blank)) {
+    *bless = graph;
+    return fmt::format("no graph is expected; got:\n{}", graph);
+  }
+  std::unique_ptr<Model> expected;
+  try {
+    expected = parse(text_of(f, c.expected_begin, c.expected_end), file);
+    verify(*expected);
+  } catch (const Error&) {
+    *bless = graph;
+    throw;
+  }
+  if (equal_graphs(expected->graph(), got->graph(), &why)) return std::nullopt;
+  *bless = graph;
+  return fmt::format("{}\ngot:\n{}expected:\n{}", why, graph, print(expected->graph(), {.full_constants = true}));
+}
+
+struct Totals {
+  size_t passed = 0, failed = 0, blessed = 0;
+};
+
+void run_file(const std::filesystem::path& path, const std::string& filter, bool bless, Totals& totals) {
+  CaseFile f;
+  Transform transform;
+  try {
+    f = read_cases(path);
+    transform = transform_for(f.kind, f.name);
+  } catch (const Error& e) {
+    std::cout << path.string() << ": " << e.what() << "\n\n";
+    ++totals.failed;
+    return;
+  }
+  std::vector<std::pair<const Case*, std::string>> rewrites;
+  for (const Case& c : f.cases) {
+    if (!filter.empty() && (f.name + " " + c.claim).find(filter) == std::string::npos) continue;
+    std::string better;
+    std::optional<std::string> wrong;
+    try {
+      wrong = run_case(f, c, transform, &better);
+    } catch (const std::exception& e) {
+      wrong = e.what();
+    }
+    if (!wrong) {
+      ++totals.passed;
+    } else if (bless && !better.empty()) {
+      rewrites.emplace_back(&c, better);
+      ++totals.blessed;
+      std::cout << fmt::format("{}:{}: {} {}: blessed \"{}\"\n", f.path.string(), c.line, f.kind, f.name, c.claim);
+    } else {
+      ++totals.failed;
+      std::cout << fmt::format("{}:{}: {} {}: \"{}\" fails\n{}\n\n", f.path.string(), c.line, f.kind, f.name, c.claim, *wrong);
+    }
+  }
+  if (rewrites.empty()) return;
+  for (auto r = rewrites.rbegin(); r != rewrites.rend(); ++r) {  // from the end, so that line numbers stay right
+    auto [c, text] = *r;
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    auto at = f.lines.erase(f.lines.begin() + static_cast<std::ptrdiff_t>(c->expected_begin),
+                            f.lines.begin() + static_cast<std::ptrdiff_t>(c->expected_end));
+    f.lines.insert(at, text);
+  }
+  std::ofstream out(f.path);
+  for (const std::string& line : f.lines) out << line << '\n';
+  if (!out.flush()) throw Error(ErrorCode::kIo, fmt::format("cannot write {}", f.path.string()));
+}
+
+int run(const std::vector<std::string>& arguments) {
+  bool bless = false;
+  std::string filter;
+  std::vector<std::filesystem::path> files;
+  for (const std::string& a : arguments) {
+    if (a == "--bless") {
+      bless = true;
+    } else if (a.starts_with("--filter=")) {
+      filter = a.substr(9);
+    } else if (std::filesystem::is_directory(a)) {
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(a))
+        if (entry.is_regular_file() && entry.path().extension() == ".sx") files.push_back(entry.path());
+    } else if (std::filesystem::exists(a)) {
+      files.emplace_back(a);
+    } else {
+      std::cerr << "usage: sx_test [--bless] [--filter=TEXT] PATH...\nthere is no '" << a << "'\n";
+      return 2;
+    }
+  }
+  std::sort(files.begin(), files.end());
+  Totals totals;
+  for (const auto& path : files) run_file(path, filter, bless, totals);
+  std::cout << fmt::format("{} cases in {} files: {} hold, {} fail", totals.passed + totals.failed + totals.blessed,
+                           files.size(), totals.passed, totals.failed);
+  if (totals.blessed > 0) std::cout << fmt::format(", {} blessed", totals.blessed);
+  std::cout << '\n';
+  return totals.failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace sardonyx
+
+int main(int argc, char** argv) {
+  try {
+    return sardonyx::run({argv + 1, argv + argc});
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << '\n';
+    return 2;
+  }
+}
