@@ -115,8 +115,8 @@ def test_handles_are_the_same_object_each_time():
     assert g[0] is g[0] and g[0].outputs[0] is g[1].inputs[0] and g.inputs[0] is g[0].inputs[0] and g[0].graph is g
     m = ir.Model(g, ir_version=10)
     assert m.graph is g
-    number = id(g[0])
     kept = g[0]
+    number = id(kept)
     gc.collect()
     assert id(g[0]) == number and {kept: 1}[g[0]] == 1
 

@@ -124,6 +124,17 @@ def test_a_model_may_be_saved_over_itself(tmp_path):
     assert np.array_equal(ir.load(path).graph.initializers["weight"].const_value.numpy(), w)
 
 
+def test_names_that_say_which(proto):
+    m = ir.serde.deserialize_model(proto)
+    assert normal(ir.serde.serialize_model(m)) == proto
+    assert ir.serde.serialize_node(m.graph[0]) == ir.to_proto(m.graph[0])
+    assert isinstance(ir.serde.deserialize_tensor(proto.graph.initializer[0]), ir.TensorProtocol)
+    assert isinstance(m.graph.inputs[0].type, ir.TypeProtocol) and isinstance(m.graph[0], ir.NodeProtocol)
+    for wrong in (lambda: ir.serde.deserialize_model(proto.graph), lambda: ir.serde.serialize_graph(m)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
 def test_bad_input_is_an_error_of_ours(tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"\xff" * 100)
     for act in (

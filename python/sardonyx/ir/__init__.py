@@ -10,7 +10,7 @@ graph = ir.Graph([x], [y], nodes=b.nodes, initializers=b.initializers, opset_imp
 ir.save(ir.Model(graph, ir_version=10), "scale.onnx")
 """
 
-from sardonyx.ir import convenience, tape, traversal
+from sardonyx.ir import convenience, serde, tape, traversal
 from sardonyx.ir._attr import (
     Attr,
     AttrFloat32,
@@ -42,6 +42,21 @@ from sardonyx.ir._shape import (
 from sardonyx.ir._tape import Builder, Tape
 from sardonyx.ir._tensor import StringTensor, Tensor, tensor
 
+# What annotations of code written for onnx_ir call them.
+TensorProtocol = Tensor
+ValueProtocol = Value
+NodeProtocol = Node
+GraphProtocol = Graph
+GraphViewProtocol = GraphView
+FunctionProtocol = Function
+ModelProtocol = Model
+AttributeProtocol = Attr
+ReferenceAttributeProtocol = Attr
+ShapeProtocol = Shape
+SymbolicDimProtocol = SymbolicDim
+TypeProtocol = TensorType | SparseTensorType | SequenceType | OptionalType
+OperatorIdentifier = tuple[str, str, str]
+
 __all__ = [
     "Attr",
     "AttrFloat32",
@@ -56,34 +71,48 @@ __all__ = [
     "AttrTensors",
     "AttrTypeProto",
     "AttrTypeProtos",
+    "AttributeProtocol",
     "AttributeType",
     "Builder",
     "DataType",
     "Function",
+    "FunctionProtocol",
     "Graph",
+    "GraphProtocol",
     "GraphView",
+    "GraphViewProtocol",
     "Input",
     "Model",
+    "ModelProtocol",
     "Node",
+    "NodeProtocol",
+    "OperatorIdentifier",
     "OptionalType",
     "RefAttr",
+    "ReferenceAttributeProtocol",
     "SequenceType",
     "Shape",
+    "ShapeProtocol",
     "SparseTensorType",
     "StringTensor",
     "SymbolicDim",
+    "SymbolicDimProtocol",
     "Tape",
     "Tensor",
+    "TensorProtocol",
     "TensorType",
     "TypeAndShape",
+    "TypeProtocol",
     "Usage",
     "Value",
+    "ValueProtocol",
     "convenience",
     "from_onnx_text",
     "from_proto",
     "load",
     "node",
     "save",
+    "serde",
     "tape",
     "tensor",
     "to_onnx_text",

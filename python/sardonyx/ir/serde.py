@@ -1,0 +1,61 @@
+"""from_proto() and to_proto() by the kind of thing, for code that says which it means."""
+
+from __future__ import annotations
+
+from sardonyx._error import WrongType
+from sardonyx.ir._serde import from_onnx_text, from_proto, to_onnx_text, to_proto
+
+__all__ = [
+    "deserialize_attribute",
+    "deserialize_function",
+    "deserialize_graph",
+    "deserialize_model",
+    "deserialize_node",
+    "deserialize_tensor",
+    "from_onnx_text",
+    "from_proto",
+    "serialize_attribute",
+    "serialize_function",
+    "serialize_graph",
+    "serialize_model",
+    "serialize_node",
+    "serialize_tensor",
+    "serialize_value",
+    "to_onnx_text",
+    "to_proto",
+]
+
+
+def _reader(kind: str):
+    def read(proto):
+        if type(proto).__name__ != kind:
+            raise WrongType(f"expected an onnx.{kind}, not {type(proto).__name__}")
+        return from_proto(proto)
+
+    read.__doc__ = f"From an onnx.{kind}."
+    return read
+
+
+def _writer(kind: str):
+    def write(value):
+        if type(value).__name__ != kind:
+            raise WrongType(f"expected an ir.{kind}, not {type(value).__name__}")
+        return to_proto(value)
+
+    write.__doc__ = f"The onnx message of an ir.{kind}."
+    return write
+
+
+deserialize_model = _reader("ModelProto")
+deserialize_graph = _reader("GraphProto")
+deserialize_node = _reader("NodeProto")
+deserialize_tensor = _reader("TensorProto")
+deserialize_attribute = _reader("AttributeProto")
+deserialize_function = _reader("FunctionProto")
+serialize_model = _writer("Model")
+serialize_graph = _writer("Graph")
+serialize_node = _writer("Node")
+serialize_tensor = _writer("Tensor")
+serialize_attribute = _writer("Attr")
+serialize_function = _writer("Function")
+serialize_value = _writer("Value")
