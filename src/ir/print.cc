@@ -416,8 +416,18 @@ class Printer {
   bool needs_type(const Node& n, const Value& v) const {
     const Type* t = v.type();
     if (t == nullptr || (n.extra() && n.extra()->payload)) return false;
-    if (!n.op().known) return true;
+    if (!n.op().known) return !is_call(n.op());
     return n.op().infer == nullptr && !(t->is_tensor() && !t->ranked());
+  }
+
+  // A call of a local function, whose body says the types.
+  bool is_call(const Op& op) const {
+    auto [it, fresh] = calls_.try_emplace(&op, false);
+    if (fresh) {
+      it->second = std::any_of(m_.functions().begin(), m_.functions().end(),
+                               [&](const auto& f) { return f->name == op.name && f->domain == op.domain; });
+    }
+    return it->second;
   }
 
   bool may_nest(const Node& n, const Graph& g) const {
@@ -793,6 +803,7 @@ class Printer {
   std::vector<const Value*> defined_;                     // named values in scope, innermost last
   std::vector<Nested> pending_;
   std::unordered_map<VersionKey, bool, VersionHash> usual_version_;
+  mutable std::unordered_map<const Op*, bool> calls_;
   bool elide_bodies_ = false;
 };
 
