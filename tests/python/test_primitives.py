@@ -4,6 +4,7 @@
 """
 
 import importlib
+import os
 import pkgutil
 
 import jax
@@ -21,6 +22,8 @@ TABLES = {
     if name.startswith("cases_")
 }
 CASES = [pytest.param(case, id=f"{name}: {case.name}") for name, lines in TABLES.items() for case in lines]
+
+STRIDE = 1 if os.environ.get("SARDONYX_ALL") else 11
 
 # The primitives the converter names. A table that stops reaching one of them fails `test_all_are_covered`.
 NAMED = """
@@ -51,20 +54,30 @@ def test_names_are_unique():
     assert sorted(set(names)) == sorted(names)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_case(case: table.Case):
-    assert set(case.covers) <= table.primitives_of(trace(case)), "the line does not reach what it says it covers"
-
-    model = sardonyx.to_onnx(case.fn, case.specs(), opset=23, enable_double_precision=case.x64)
+def export_and_compare(case: table.Case, opset: int, all_sizes: bool = True):
+    model = sardonyx.to_onnx(case.fn, case.specs(), opset=opset, enable_double_precision=case.x64)
 
     check_structure(model, static=not case.dynamic, f64=case.x64)
     if case.max_nodes is not None:
         ops = [node.op_type for node in model.graph.node]
         assert len(ops) <= case.max_nodes, f"{len(ops)} nodes, {case.max_nodes} are enough: {ops}"
     with jax.enable_x64(case.x64):
-        for sizes in case.sizes():
+        for n, sizes in enumerate(case.sizes() if all_sizes else case.sizes()[:1]):
             inputs = case.sample(sizes)
             expected = [np.asarray(y) for y in jax.tree.leaves(case.fn(*map(jnp.asarray, inputs)))]
             compare(expected, outputs(model, inputs), case.tolerance)
-            if sizes == case.sizes()[0]:
+            if n == 0:
                 compare(expected, outputs(model, inputs, optimize=True), case.tolerance)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(case: table.Case):
+    assert set(case.covers) <= table.primitives_of(trace(case)), "the line does not reach what it says it covers"
+    export_and_compare(case, opset=23)
+
+
+@pytest.mark.parametrize("opset", [21, 25])
+@pytest.mark.parametrize("case", CASES[::STRIDE])
+def test_other_opsets(case: table.Case, opset: int):
+    """The oldest and the newest opset that are written, on a sample of the lines (all of them with SARDONYX_ALL=1)."""
+    export_and_compare(case, opset, all_sizes=False)
