@@ -36,6 +36,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   }
   Stopwatch watch;
   lower_to_onnx(jax, onnx, options.lower, registry);
+  verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
   double lower_seconds = watch.lap();
   if (report != nullptr) {
     report->lower_seconds = lower_seconds;
