@@ -107,13 +107,11 @@ void reshape(InferContext& c) {
   }
   const bool zero_is_zero = c.attr_int("allowzero", 0) != 0;
   DimVec dims = target->elements;
-  std::optional<size_t> open;  // the place of -1, or of the only element that is not known
-  size_t unknowns = 0;
-  bool minus_one = false, zero = false;
+  std::optional<size_t> open;  // the place of -1
+  bool zero = false;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i].is(-1)) {
-      if (minus_one) c.fail("the shape has -1 twice: " + text(c, target->elements));
-      minus_one = true;
+      if (open) c.fail("the shape has -1 twice: " + text(c, target->elements));
       open = i;
       dims[i] = Dim();
     } else if (dims[i].is_int() && dims[i].value() < 0) {
@@ -126,18 +124,14 @@ void reshape(InferContext& c) {
         dims[i] = x->dim(i);
       } else {
         dims[i] = Dim();
-        ++unknowns;
       }
-    } else if (dims[i].is_unknown() && dims[i].is_anonymous()) {
-      ++unknowns;
-      if (!minus_one) open = i;
     }
   }
-  if (minus_one && zero && zero_is_zero) c.fail("a shape with 0 cannot have -1 when allowzero is set");
+  if (open && zero && zero_is_zero) c.fail("a shape with 0 cannot have -1 when allowzero is set");
   // A size that is only known at run time may itself be -1 or 0 there; then it says nothing about the others.
   const bool all_sizes = [&] {
     for (size_t i = 0; i < dims.size(); ++i) {
-      if (dims[i].is_unknown() && !(minus_one && i == *open)) {
+      if (dims[i].is_unknown() && i != open) {
         bool of_x = false;
         if (x != nullptr) {
           for (Dim d : x->dims()) of_x = of_x || d == dims[i];
@@ -147,13 +141,13 @@ void reshape(InferContext& c) {
     }
     return true;
   }();
-  if (x != nullptr && open && minus_one && all_sizes) {
+  if (x != nullptr && open && all_sizes) {
     DimVec rest;
     for (size_t i = 0; i < dims.size(); ++i) {
       if (i != *open) rest.push_back(dims[i]);
     }
     dims[*open] = quotient(c, dims_of(x), std::move(rest));
-  } else if (x != nullptr && x->is_static() && !minus_one) {
+  } else if (x != nullptr && !open) {
     // One size that is unknown follows from the number of elements.
     size_t holes = 0, at = 0;
     DimVec rest;
@@ -165,9 +159,9 @@ void reshape(InferContext& c) {
         rest.push_back(dims[i]);
       }
     }
-    bool ints = true;
-    for (Dim d : rest) ints = ints && d.is_int() && d.value() > 0;
-    if (holes == 1 && ints) dims[at] = quotient(c, dims_of(x), rest);
+    bool positive = true;
+    for (Dim d : rest) positive = positive && c.dims().range(d).min.value_or(0) > 0;
+    if (holes == 1 && positive) dims[at] = quotient(c, dims_of(x), rest);
   }
   const Type* result = c.types().tensor(dtype, dims);
   if (x != nullptr && x->is_static() && result->is_static() && *x->static_size() != *result->static_size()) {

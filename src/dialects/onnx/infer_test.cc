@@ -65,6 +65,8 @@ TEST_F(Infer, ReshapeFollowsElements) {
   EXPECT_EQ(type(b->Reshape(x, b->i64s({0, -1, 12}))), "f32[B,floordiv(T, 2),12]");
   EXPECT_EQ(type(b->Reshape(f32({"?", "6"}), b->i64s({0, 2, -1}))), "f32[?,2,3]");
   EXPECT_EQ(type(b->Reshape(x, input(DType::kI64, {"2"}))), "f32[?,?]");
+  Value* some = b->Concat({input(DType::kI64, {"1"}), b->i64s({6})}, {.axis = 0});
+  EXPECT_EQ(type(b->Reshape(x, some)), "f32[B*T,6]") << "the element that is not known follows from the others";
   EXPECT_EQ(error([&] { b->Reshape(f32({"2", "3"}), b->i64s({4, -1})); }), "Reshape: 6 elements do not divide by 4");
   EXPECT_EQ(error([&] { b->Reshape(f32({"2", "3"}), b->i64s({7})); }), "Reshape: f32[2,3] has 6 elements, the shape [7] has 7");
 }
