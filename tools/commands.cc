@@ -17,13 +17,18 @@ void show_error(const std::exception& e) { fmt::print(stderr, "error: {}\n", e.w
 int check(const FileArgs& files) {
   const auto model = read_onnx(files.input, {.map = !files.no_mmap});
   ValueFacts facts;
-  const auto found = infer_model(*model, facts, /*tolerant=*/true);
-  for (const std::string& message : found) fmt::print("warning: {}\n", message);
-  if (found.empty()) {
+  const auto faults = infer_model(*model, facts, /*tolerant=*/true);
+  for (const std::string& message : faults) fmt::print("fault: {}\n", message);
+  verify(*model);
+  for (const std::string& message : warnings(*model)) {
+    const bool said = !faults.empty() && message.starts_with("not checked");
+    if (!said) fmt::print("warning: {}\n", message);
+  }
+  if (faults.empty()) {
     fmt::print("{}: {} nodes, no faults\n", files.input, model->num_nodes());
     return 0;
   }
-  fmt::print("{}: {} of {} nodes are ill-typed\n", files.input, found.size(), model->num_nodes());
+  fmt::print("{}: {} of {} nodes are ill-typed\n", files.input, faults.size(), model->num_nodes());
   return 1;
 }
 
@@ -76,6 +81,7 @@ int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& a
                 {"help: --passes none reads and writes the model as it is"});
   }
   const auto model = read_onnx(files.input, {.map = !files.no_mmap});
+  verify(*model);
   if (args.declare_types) {
     ValueFacts facts;
     for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true))

@@ -498,6 +498,18 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert done.returncode == 1 and "error: " in done.stderr
 
 
+def test_check_names_faults_and_doubts(tmp_path: Path) -> None:
+    model = small_model()
+    model.graph.node[0].attribute.append(helper.make_attribute("axsi", 1))
+    (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
+    done = sardonyx("check", tmp_path / "in.onnx")
+    assert "warning: Add-14 has no attribute 'axsi'" in done.stdout
+    model.graph.node.append(helper.make_node("MatMul", ["x", "x", "x"], ["z"]))
+    (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
+    done = sardonyx("check", tmp_path / "in.onnx", ok=False)
+    assert done.returncode == 1 and "fault: MatMul: takes 2 operands, not 3" in done.stdout, done.stdout
+
+
 def test_info_counts(tmp_path: Path) -> None:
     import json
 
