@@ -157,7 +157,7 @@ Value* erf_inv_f32(Lowering& at, Value* x) {
   return b.Mul(x, b.Where(b.Equal(b.Abs(x), like(at, x, 1)), like(at, x, kInfinity), p));
 }
 
-// Newton on erfc(y) = 1 - |x|, which keeps its digits near 1: y += (erfc(y) - (1 - |x|)) sqrt(pi)/2 exp(y^2).
+// Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is taken of the complements, which keep their digits there.
 Value* erf_inv_f64(Lowering& at, Value* x) {
   OnnxBuilder& b = at.b;
   Value* a = b.Abs(x);
@@ -165,7 +165,8 @@ Value* erf_inv_f64(Lowering& at, Value* x) {
   Value* start = erf_inv_f32(at, a);
   Value* y = start;
   for (int step = 0; step < 2; ++step) {
-    Value* excess = b.Sub(erf_of_magnitude(at, y).erfc, wanted);
+    Erf found = erf_of_magnitude(at, y);
+    Value* excess = b.Where(b.Less(a, like(at, x, 0.5)), b.Sub(a, found.erf), b.Sub(found.erfc, wanted));
     Value* slope = b.Mul(b.Exp(b.Mul(y, y)), like(at, x, std::sqrt(std::numbers::pi) / 2));
     y = b.Add(y, b.Mul(excess, slope));
   }

@@ -151,6 +151,12 @@ std::optional<double> splat_value(const Value* v) {
   return first;
 }
 
+std::optional<double> known_value(const Lowering& at, size_t i) {
+  const Value* v = at.eqn.input(i);
+  while (v->def() != nullptr && v->def()->is("broadcast_in_dim")) v = v->def()->input(0);
+  return splat_value(v);
+}
+
 std::vector<Value*> operands(Lowering& at) {
   std::vector<Value*> xs;
   for (size_t i = 0; i < at.num_inputs(); ++i) {

@@ -51,6 +51,9 @@ Value* like(Lowering& at, Value* x, double v);
 // The value of every element of v if it is a constant whose elements are all equal, as a double.
 std::optional<double> splat_value(const Value* v);
 
+// The value of all elements of operand i of the equation, seen through the broadcasts of the program.
+std::optional<double> known_value(const Lowering& at, size_t i);
+
 // All operands of the equation, in order, each of a shape that broadcasts to its jax type's. Gives up on complex ones.
 std::vector<Value*> operands(Lowering& at);
 

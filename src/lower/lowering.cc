@@ -214,10 +214,38 @@ Value* Lowering::cast(Value* x, DType to) {
   return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))});
 }
 
+namespace {
+
+bool has_dims(const Value* x, std::span<const Dim> dims) {
+  return x->ranked() && std::ranges::equal(x->type()->dims(), dims, [](Dim p, Dim q) { return p == q; });
+}
+
+// Sizes of `to` that are neither integers nor at the same place in `from`.
+size_t open_sizes(std::span<const Dim> from, std::span<const Dim> to) {
+  size_t open = 0;
+  for (size_t i = 0; i < to.size(); ++i) open += !to[i].is_int() && !(i < from.size() && from[i] == to[i]);
+  return open;
+}
+
+// Where x comes from through nodes that only regroup axes: the first value on the way back with these dims, else the last one.
+Value* regrouped_from(Value* x, std::span<const Dim> dims) {
+  while (!has_dims(x, dims)) {
+    const Node* n = x->def();
+    if (n == nullptr || !(n->is("Reshape") || n->is("Squeeze") || n->is("Unsqueeze")) || !n->input(0)->ranked()) break;
+    x = n->input(0);
+  }
+  return x;
+}
+
+}  // namespace
+
 Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
+  SX_CHECK(x->ranked(), "a value of unknown rank cannot be reshaped");
+  Value* source = regrouped_from(x, dims);
+  if (has_dims(source, dims)) return source;
+  // With symbolic sizes the longer way may be the one that needs no size at run time.
+  if (open_sizes(source->type()->dims(), dims) <= std::max<size_t>(1, open_sizes(x->type()->dims(), dims))) x = source;
   const Type* from = x->type();
-  SX_CHECK(from != nullptr && from->ranked(), "a value of unknown rank cannot be reshaped");
-  if (std::ranges::equal(from->dims(), dims, [](Dim p, Dim q) { return p == q; })) return x;
   const bool has_zero = std::ranges::any_of(dims, [](Dim d) { return d.is(0); });
   if (all_static(dims)) {
     if (const TensorPtr& payload = x->constant()) {
@@ -265,13 +293,15 @@ Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
 
 Value* Lowering::squeeze(Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
-  if (x->constant()) return reshape(x, without_axes(x->type()->dims(), axes));
+  const std::vector<Dim> dims = without_axes(x->type()->dims(), axes);
+  if (x->constant() || has_dims(regrouped_from(x, dims), dims)) return reshape(x, dims);
   return b.op("Squeeze", {x, b.i64s(axes)});
 }
 
 Value* Lowering::unsqueeze(Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
-  if (x->constant()) return reshape(x, with_axes(x->type()->dims(), axes));
+  const std::vector<Dim> dims = with_axes(x->type()->dims(), axes);
+  if (x->constant() || has_dims(regrouped_from(x, dims), dims)) return reshape(x, dims);
   return b.op("Unsqueeze", {x, b.i64s(axes)});
 }
 

@@ -78,7 +78,8 @@ bool is_only_reader(const Lowering& at) {
     const Node* n = v->def();
     if (n == nullptr) return false;
     std::string_view op = n->op().name;
-    bool adds_nothing = op == "stop_gradient" || op == "copy" || op == "div" || op == "max" || op == "min";
+    bool adds_nothing = op == "stop_gradient" || op == "copy" || op == "div" || op == "max" || op == "min" || op == "reshape" ||
+                        op == "broadcast_in_dim";
     if (!adds_nothing) return true;
     v = n->input(op == "max" && n->input(0)->is_constant() ? 1 : 0);
   }
@@ -97,15 +98,17 @@ std::optional<std::vector<int64_t>> reduced_axes(const Node& n) {
 
 const Node* reduction_node(const Value* x) {
   const Node* n = x->def();
-  return n != nullptr && n->op().name.starts_with("Reduce") && n->attr_int("keepdims", 1) == 0 ? n : nullptr;
+  return n != nullptr && n->op().name.starts_with("Reduce") ? n : nullptr;
 }
+
+bool keeps_axes(const Node& n) { return n.attr_int("keepdims", 1) != 0; }
 
 }  // namespace
 
 Value* insert_axes(Lowering& at, Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
   const Node* n = reduction_node(x);
-  auto reduced = n != nullptr ? reduced_axes(*n) : std::nullopt;
+  auto reduced = n != nullptr && !keeps_axes(*n) ? reduced_axes(*n) : std::nullopt;
   if (reduced && std::ranges::equal(*reduced, axes) && is_only_reader(at))
     return at.b.reduce(n->op().name, n->input(0), *reduced, /*keepdims=*/true);
   return at.unsqueeze(x, axes);
@@ -122,7 +125,7 @@ Value* as_mean(Lowering& at, Value* sum, double count) {
     if (!d.is_int()) return nullptr;
     size *= static_cast<double>(d.value());
   }
-  return size == count ? at.b.reduce("ReduceMean", n->input(0), *axes, /*keepdims=*/false) : nullptr;
+  return size == count ? at.b.reduce("ReduceMean", n->input(0), *axes, keeps_axes(*n)) : nullptr;
 }
 
 Value* to_ordered_i64(Lowering& at, Value* x) {

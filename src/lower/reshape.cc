@@ -27,9 +27,11 @@ std::optional<std::vector<int64_t>> inserted_axes(std::span<const Dim> from, std
 
 std::vector<Value*> lower_reshape(Lowering& at) {
   Value* x = at.in(0);
-  if (at.find_param("dimensions") != nullptr) x = at.transpose(x, stored_axes(at, at.ints_param("dimensions")));
   auto to = at.stored_out_type()->dims();
-  auto axes = inserted_axes(x->type()->dims(), to);
+  if (at.find_param("dimensions") != nullptr)
+    return {at.reshape(at.transpose(x, stored_axes(at, at.ints_param("dimensions"))), to)};
+  // By the equation's own types: the operand may be narrower, and then only axes in front are new.
+  auto axes = inserted_axes(at.stored_in_type(0)->dims(), to);
   if (!axes) return {at.reshape(x, to)};
   if (at.may_stay_narrow()) {
     int64_t front = 0;
