@@ -128,7 +128,7 @@ std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& optio
 // The same into an empty model of the onnx dialect, which is of no use when it throws.
 void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
 
-// What lower_to_onnx would refuse, without building anything that is kept.
+// One kind of equation that lower_to_onnx refused: what its error lists, a line each.
 struct UnsupportedEquation {
   std::string primitive;
   std::string types;   // "f32[B,3], i32[] -> f32[B,3]"
