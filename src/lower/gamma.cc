@@ -50,6 +50,8 @@ Value* series(Lowering& at, Value* z, int power, Value* sum) {
   return sum;
 }
 
+}  // namespace
+
 Value* log_gamma(Lowering& at, Value* x) {
   OnnxBuilder& b = at.b;
   auto c = [&](double v) { return like(at, x, v); };
@@ -81,8 +83,6 @@ Value* di_gamma(Lowering& at, Value* x) {
   Value* is_pole = b.And(b.LessOrEqual(x, c(0)), b.Equal(x, b.Floor(x)));
   return b.Where(is_pole, c(std::numeric_limits<double>::quiet_NaN()), result);
 }
-
-}  // namespace
 
 std::vector<Value*> lower_lgamma(Lowering& at) {
   return {via(at, {"Log", "Sin", "Where"}, operands(at)[0], [&](Value* x) { return log_gamma(at, x); })};

@@ -1,6 +1,24 @@
 #include "lower/special.h"
 
+#include <limits>
+
+#include "lower/float_bits.h"
+
 namespace sardonyx {
+
+std::vector<Num> wide_operands(Lowering& at) {
+  std::vector<Num> xs;
+  for (Value* x : operands(at)) xs.emplace_back(at, at.expand(at.cast(x, FloatFormat::of(x->dtype()).wide()), at.out_dims()));
+  return xs;
+}
+
+double epsilon(const Num& x) {
+  return x.dtype() == DType::kF64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+}
+
+double largest(const Num& x) {
+  return x.dtype() == DType::kF64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+}
 
 Value* polynomial(Lowering& at, Value* x, std::initializer_list<double> c) {
   auto next = std::rbegin(c);

@@ -3,7 +3,7 @@
 
 #include <initializer_list>
 
-#include "lower/kernels.h"
+#include "lower/num.h"
 
 namespace sardonyx {
 
@@ -18,5 +18,17 @@ Value* sign_bit(Lowering& at, Value* x);
 Value* erf_f64(Lowering& at, Value* x);
 Value* erfc_f64(Lowering& at, Value* x);
 Value* atan_f64(Lowering& at, Value* x);
+// log |gamma(x)| and its derivative.
+Value* log_gamma(Lowering& at, Value* x);
+Value* di_gamma(Lowering& at, Value* x);
+inline Num log1p(const Num& x) { return x.with(log1p(x.at(), x.value())); }
+inline Num log_gamma(const Num& x) { return x.with(log_gamma(x.at(), x.value())); }
+inline Num di_gamma(const Num& x) { return x.with(di_gamma(x.at(), x.value())); }
+
+// The operands in f32, or f64 where they are that; of full shape, so that loops can carry what is made of them.
+std::vector<Num> wide_operands(Lowering& at);
+// The difference between 1 and the next float of x's type, and the largest float.
+double epsilon(const Num& x);
+double largest(const Num& x);
 
 }  // namespace sardonyx
