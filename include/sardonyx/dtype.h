@@ -8,7 +8,7 @@
 
 namespace sardonyx {
 
-// Values below 64 are the numbers of onnx.TensorProto.DataType.
+// Values up to 47 are the numbers of onnx.TensorProto.DataType; those from 64 on are never element types of a file.
 enum class DType : uint8_t {
   kUndefined = 0,
   kF32 = 1,
@@ -37,6 +37,9 @@ enum class DType : uint8_t {
   kF8E8M0 = 24,
   kU2 = 25,
   kI2 = 26,
+  kU1 = 48,  // MIL only, as the next two
+  kU3 = 49,
+  kU6 = 50,
   kKey = 64,    // JAX PRNG key (threefry2x32: two u32 words); never written to a file
   kFloat0 = 65  // JAX float0: the tangent type of integers; never written to a file
 };

@@ -300,6 +300,7 @@ struct TensorInfo {
   std::string fields;       // doc_string, metadata_props and unknown fields of its TensorProto, in wire format
   std::string_view sparse;  // the SparseTensorProto that it was read from; valid while its payload is `sparse_payload`
   const Tensor* sparse_payload = nullptr;
+  bool literal = false;  // MIL: written where it is read, not as a const op
 };
 
 // ONNX before IR version 4 lists initializers among the inputs. They are constants all the same; this is where they stood.
@@ -432,6 +433,20 @@ struct Provenance {
   std::vector<std::string> rules;  // what rewrote it
 };
 
+// What a Core ML file says beside its functions.
+struct MilInfo {
+  int64_t specification_version = 0;  // 4 (iOS 13) ... 9 (iOS 18)
+  int64_t program_version = 1;
+  std::string_view description;  // ModelDescription, in wire format; empty: the file was a Program by itself
+  std::string model_fields;      // other fields of the Model message, in wire format
+  std::string program_fields;    // other fields of the Program message (attributes, documentation), in wire format
+  std::string manifest;          // of a package: Manifest.json as it was; empty for bare files
+  std::string package;           // the folder of the package that it was read from: what else is in there is copied
+  std::string model_path;        // of the model file in that folder
+  // Constants that the file spells out although a writer would put them among the weights.
+  std::unordered_map<const Tensor*, TensorPtr> immediate;
+};
+
 class Model {
  public:
   explicit Model(DialectId dialect = DialectId::kOnnx);
@@ -465,6 +480,8 @@ class Model {
   // The op for (domain, name) at the model's opset import (or `version`), else an opaque one interned here.
   const Op& op(std::string_view domain, std::string_view name, std::optional<int> version = {});
   const Op& opaque_op(std::string_view domain, std::string_view name, int version);
+  // The same for operands with names (MIL), one slot for each; those of a list have the same name and stand side by side.
+  const Op& opaque_op(std::string_view name, int version, std::span<const std::string_view> operands);
   uint32_t op_count(const Op& op) const;  // live linked nodes with that op
   // One more than the largest Op::id in this model; side tables by op are sized by it.
   uint32_t op_id_limit() const;
@@ -510,6 +527,7 @@ class Model {
   std::vector<OpsetImport> opset_imports;
   std::vector<std::string_view> training_info;  // wire format
   std::string unknown_fields;
+  std::optional<MilInfo> mil;
 
   std::optional<int64_t> opset_version(std::string_view domain) const;  // "" and "ai.onnx" are the same
   void set_opset_version(std::string_view domain, int64_t version);

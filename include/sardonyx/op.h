@@ -49,6 +49,7 @@ struct Slot {
   std::string_view type_var{};
   TypeSet types{};
   bool homogeneous = true;
+  bool parameter = false;  // MIL: must be a constant when the program is compiled; what ONNX has as an attribute
 };
 
 enum class AttrKind : uint8_t {
@@ -96,11 +97,25 @@ struct Op {
   int min_inputs = 0, max_inputs = 0;  // max < 0: no bound
   int min_outputs = 0, max_outputs = 0;
   std::span<const Slot> inputs{}, outputs{};
-  std::span<const AttrSpec> attrs{};
+  std::span<const AttrSpec> attrs{};  // MIL: values that optional slots have when nothing is given, by the slot's name
   TypeRule infer = nullptr;
 
   bool has(Trait t) const { return sardonyx::has(traits, t); }
 };
+
+// The slot of operand i of n, null when the op has no slots (any operands do). Lists of operands stand at the end; if there are
+// several, they have the same length.
+constexpr const Slot* slot_of(const Op& op, size_t i, size_t n) {
+  if (op.inputs.empty()) return nullptr;
+  size_t lists = 0;
+  while (lists < op.inputs.size() && op.inputs[op.inputs.size() - 1 - lists].arity == Arity::kVariadic) ++lists;
+  const size_t singles = op.inputs.size() - lists;
+  if (i < singles) return &op.inputs[i];
+  if (lists == 0) return &op.inputs.back();
+  const size_t length = n > singles ? (n - singles) / lists : 0;
+  const size_t list = length == 0 ? 0 : (i - singles) / length;
+  return &op.inputs[singles + (list < lists ? list : lists - 1)];
+}
 
 // A table of operators. One constant object per dialect, found with dialect(id).
 class Dialect {

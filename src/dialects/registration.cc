@@ -1,5 +1,6 @@
 // Which dialects there are, in the order of their op ids.
 #include "dialects/jax/dialect.h"
+#include "dialects/mil/ops.h"
 #include "dialects/onnx/ops.h"
 #include "sardonyx/op.h"
 
@@ -7,10 +8,11 @@ namespace sardonyx {
 
 void register_all_dialects();
 
-// onnx comes first: its ids are constants of its table and begin at 0.
+// onnx and mil come first: their ids are constants of their tables.
 void register_all_dialects() {
   register_dialect(onnx::dialect(), onnx::kOpCount);
-  jax::register_dialect(onnx::kOpCount);
+  register_dialect(mil::dialect(), mil::kOpCount);
+  jax::register_dialect(onnx::kOpCount + mil::kOpCount);
 }
 
 }  // namespace sardonyx

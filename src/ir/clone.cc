@@ -85,7 +85,13 @@ class Cloner {
 
   Name name(Name n) { return same_model_ ? n : to_.name(n.view()); }
 
-  const Op& op(const Op& o) { return same_model_ || o.known ? o : to_.opaque_op(o.domain, o.name, o.since_version); }
+  const Op& op(const Op& o) {
+    if (same_model_ || o.known) return o;
+    if (o.inputs.empty()) return to_.opaque_op(o.domain, o.name, o.since_version);
+    std::vector<std::string_view> names;
+    for (const Slot& s : o.inputs) names.push_back(s.name);
+    return to_.opaque_op(o.name, o.since_version, names);
+  }
 
   uint32_t provenance(uint32_t p) {
     if (same_model_ || p == 0) return p;
@@ -233,6 +239,7 @@ std::unique_ptr<Model> clone_model(const Model& from) {
   to.source_files = from.source_files;
   to.training_info = from.training_info;
   to.unknown_fields = from.unknown_fields;
+  to.mil = from.mil;
   const std::unordered_map<const Value*, Value*> none;
   Cloner cloner(from, to, none);
   cloner.use_dense_table();

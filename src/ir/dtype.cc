@@ -45,6 +45,9 @@ constexpr std::array kRows = {
     Row{DType::kF8E8M0, 8, "f8e8m0", "float8_e8m0fnu"},
     Row{DType::kU2, 2, "u2", "uint2"},
     Row{DType::kI2, 2, "i2", "int2"},
+    Row{DType::kU1, 1, "u1", "uint1"},
+    Row{DType::kU3, 3, "u3", "uint3"},
+    Row{DType::kU6, 6, "u6", "uint6"},
     Row{DType::kKey, 0, "key", ""},
     Row{DType::kFloat0, 0, "float0", ""},
 };
@@ -52,6 +55,9 @@ constexpr std::array kRows = {
 // Index into kRows: ONNX numbers are dense, the others follow.
 const Row* row(DType t) {
   auto n = static_cast<size_t>(t);
+  constexpr size_t kMil = kRows.size() - 5;
+  if (n >= static_cast<size_t>(DType::kU1) && n <= static_cast<size_t>(DType::kU6)) return &kRows[kMil + n - 48];
+  if (n >= kMil && n < 64) return nullptr;
   if (t == DType::kKey) n = kRows.size() - 2;
   if (t == DType::kFloat0) n = kRows.size() - 1;
   return n < kRows.size() ? &kRows[n] : nullptr;
@@ -96,7 +102,8 @@ bool is_signed(DType t) {
 }
 
 bool is_unsigned(DType t) {
-  return t == DType::kU64 || t == DType::kU32 || t == DType::kU16 || t == DType::kU8 || t == DType::kU4 || t == DType::kU2;
+  return t == DType::kU64 || t == DType::kU32 || t == DType::kU16 || t == DType::kU8 || t == DType::kU4 || t == DType::kU2 ||
+         t == DType::kU1 || t == DType::kU3 || t == DType::kU6;
 }
 
 bool is_complex(DType t) { return t == DType::kC64 || t == DType::kC128; }

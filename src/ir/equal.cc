@@ -160,6 +160,9 @@ class Comparison {
     if (&p != &q && (p.domain != q.domain || p.name != q.name || p.since_version != q.since_version))
       return differ(fmt::format("{} (version {}) on one side, {} (version {}) on the other", show(x), p.since_version, show(y),
                                 q.since_version));
+    if (&p != &q && !std::equal(p.inputs.begin(), p.inputs.end(), q.inputs.begin(), q.inputs.end(),
+                                [](const Slot& a, const Slot& b) { return a.name == b.name; }))
+      return differ(fmt::format("{} and {} name their operands otherwise", show(x), show(y)));
     if (x.num_inputs() != y.num_inputs() || x.num_results() != y.num_results())
       return differ(fmt::format("{} has {} operands and {} results, {} has {} and {}", show(x), x.num_inputs(), x.num_results(),
                                 show(y), y.num_inputs(), y.num_results()));

@@ -196,6 +196,8 @@ const Op& Model::op(std::string_view domain, std::string_view name, std::optiona
     v = *version;
   } else if (dialect_ == DialectId::kOnnx) {
     v = static_cast<int>(opset_version(domain).value_or(0));
+  } else if (dialect_ == DialectId::kMil && opset_version(domain)) {
+    v = static_cast<int>(*opset_version(domain));
   } else {
     v = sardonyx::dialect(dialect_).latest_version(domain);
   }
@@ -214,6 +216,26 @@ const Op& Model::opaque_op(std::string_view domain, std::string_view name, int v
     op.since_version = version;
     op.id = known_op_count() + static_cast<uint32_t>(impl_->opaque_ops.size()) - 1;
     op.max_inputs = op.max_outputs = -1;
+    at->second = &op;
+  }
+  return *at->second;
+}
+
+const Op& Model::opaque_op(std::string_view name, int version, std::span<const std::string_view> operands) {
+  std::string key = fmt::format("\n{}\n{}", name, version);
+  for (std::string_view operand : operands) key += fmt::format("\n{}", operand);
+  auto [at, inserted] = impl_->opaque_by_key.try_emplace(std::move(key), nullptr);
+  if (inserted) {
+    std::vector<Slot>& slots = impl_->opaque_slots.emplace_back();
+    for (std::string_view operand : operands)
+      slots.push_back({.name = this->name(operand).view(), .arity = Arity::kOptional, .types = {.any = true}});
+    Op& op = impl_->opaque_ops.emplace_back();
+    op.dialect = dialect_;
+    op.name = this->name(name).view();
+    op.since_version = version;
+    op.id = known_op_count() + static_cast<uint32_t>(impl_->opaque_ops.size()) - 1;
+    op.max_inputs = op.max_outputs = -1;
+    op.inputs = slots;
     at->second = &op;
   }
   return *at->second;

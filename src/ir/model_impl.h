@@ -26,6 +26,7 @@ struct Model::Impl {
   std::unordered_multimap<uint64_t, const Attrs*> attrs_by_hash;
   std::unordered_multimap<uint64_t, const Attrs*> attrs_by_wire;
   std::deque<Op> opaque_ops;
+  std::deque<std::vector<Slot>> opaque_slots;
   std::unordered_map<std::string, const Op*> opaque_by_key;
   std::vector<uint32_t> op_counts;  // by Op::id
   std::deque<Provenance> provenance{Provenance{}};

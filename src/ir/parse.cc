@@ -541,7 +541,7 @@ class Parser {
     if (lex_.take("!")) version = static_cast<int>(lex_.integer("a version"));
     size_t name_end = lex_.start();
     while (name_end > begin && (lex_.text()[name_end - 1] == ' ' || lex_.text()[name_end - 1] == '\n')) --name_end;
-    const Op& what = op(lex_.text().substr(begin, name_end - begin), domain, name, version);
+    const Op& found = op(lex_.text().substr(begin, name_end - begin), domain, name, version);
 
     AttrInit attrs;
     std::vector<Body> bodies;
@@ -573,10 +573,16 @@ class Parser {
     }
     lex_.expect("(", "and the operands");
     std::vector<Value*> operands;
-    while (!lex_.take(")")) {
-      if (!operands.empty()) lex_.expect(",", "or ')'");
-      operands.push_back(operand(g, nesting));
+    std::vector<NamedOperands> named;
+    for (bool first = true; !lex_.take(")"); first = false) {
+      if (!first) lex_.expect(",", "or ')'");
+      if (dialect_ == DialectId::kMil && at_operand_name()) {
+        named.push_back(named_operands(g, nesting));
+      } else {
+        operands.push_back(operand(g, nesting));
+      }
     }
+    const Op& what = dialect_ == DialectId::kMil ? place_operands(found, begin, operands, named) : found;
     const Attrs* set = m_->attrs(attrs);
     bool payload = what.has(Trait::kConstant) && attrs.size() == 1 && num_results <= 1;
     TensorPtr value = payload ? text::payload_of(*set) : nullptr;
@@ -594,6 +600,85 @@ class Parser {
     }
     suffix(n);
     return n;
+  }
+
+  // --- operands with names (MIL)
+
+  struct NamedOperands {
+    std::string name;
+    std::vector<Value*> values;
+  };
+
+  // "name=", and not the comparison of anything.
+  bool at_operand_name() const {
+    return (lex_.kind() == Token::kWord || lex_.kind() == Token::kString) && lex_.end() < lex_.text().size() &&
+           lex_.text()[lex_.end()] == '=';
+  }
+
+  NamedOperands named_operands(Graph& g, int nesting) {
+    NamedOperands one{word_or_string("an operand's name"), {}};
+    lex_.expect("=");
+    if (!lex_.take("(")) {
+      one.values.push_back(operand(g, nesting));
+      return one;
+    }
+    while (!lex_.take(")")) {
+      if (!one.values.empty()) lex_.expect(",", "or ')'");
+      one.values.push_back(operand(g, nesting));
+    }
+    return one;
+  }
+
+  // Puts operands where the op's slots are: those without a name fill the slots that are no parameters, in order, and then
+  // the only list. An op that is not known has the slots that the text names.
+  const Op& place_operands(const Op& op, size_t begin, std::vector<Value*>& operands, const std::vector<NamedOperands>& named) {
+    if (!op.known) {
+      if (named.empty()) return op;
+      if (!operands.empty()) lex_.fail_at(begin, fmt::format("{} is not known: all its operands need names, or none", op.name));
+      std::vector<std::string_view> names;
+      for (const NamedOperands& o : named) {
+        for (Value* v : o.values) {
+          names.push_back(o.name);
+          operands.push_back(v);
+        }
+      }
+      return m_->opaque_op(op.name, op.since_version, names);
+    }
+    std::vector<std::vector<Value*>> slots(op.inputs.size());
+    std::vector<bool> given(op.inputs.size());
+    for (const NamedOperands& o : named) {
+      size_t i = 0;
+      while (i < op.inputs.size() && op.inputs[i].name != o.name) ++i;
+      if (i == op.inputs.size()) lex_.fail_at(begin, fmt::format("{} has no operand '{}'", op.name, o.name));
+      if (given[i]) lex_.fail_at(begin, fmt::format("operand '{}' of {} is given twice", o.name, op.name));
+      if (o.values.size() != 1 && op.inputs[i].arity != Arity::kVariadic)
+        lex_.fail_at(begin, fmt::format("operand '{}' of {} is no list", o.name, op.name));
+      given[i] = true;
+      slots[i] = o.values;
+    }
+    size_t at = 0;
+    for (Value* v : operands) {
+      while (at < slots.size() && op.inputs[at].arity != Arity::kVariadic && (given[at] || op.inputs[at].parameter)) ++at;
+      if (at == slots.size()) lex_.fail_at(begin, fmt::format("{} has fewer operands without a name", op.name));
+      slots[at].push_back(v);
+      if (op.inputs[at].arity != Arity::kVariadic) given[at] = true;
+    }
+    operands.clear();
+    size_t length = SIZE_MAX;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (op.inputs[i].arity != Arity::kVariadic) {
+        operands.push_back(slots[i].empty() ? nullptr : slots[i][0]);
+        continue;
+      }
+      if (length != SIZE_MAX && length != slots[i].size())
+        lex_.fail_at(begin, fmt::format("the lists of {} must have the same length", op.name));
+      length = slots[i].size();
+      operands.insert(operands.end(), slots[i].begin(), slots[i].end());
+    }
+    if (op.max_inputs >= 0) {
+      while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+    }
+    return op;
   }
 
   void suffix(Node& n) {

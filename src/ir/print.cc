@@ -561,7 +561,10 @@ class Printer {
   }
 
   int import_of(std::string_view domain) const {
-    if (m_.dialect() != DialectId::kOnnx) return sardonyx::dialect(m_.dialect()).latest_version(domain);
+    if (m_.dialect() != DialectId::kOnnx) {
+      const int latest = sardonyx::dialect(m_.dialect()).latest_version(domain);
+      return m_.dialect() == DialectId::kMil ? static_cast<int>(m_.opset_version(domain).value_or(latest)) : latest;
+    }
     if (function_ != nullptr) {
       for (const OpsetImport& i : function_->opset_imports)
         if (i.domain == domain || (domain.empty() && i.domain == "ai.onnx")) return static_cast<int>(i.version);
@@ -613,12 +616,48 @@ class Printer {
     }
     if (separator != "<") out_ += '>';
     out_ += '(';
-    for (size_t i = 0; i < n.num_inputs(); ++i) {
-      if (i > 0) out_ += ", ";
-      operand(n, n.input(i));
+    if (m_.dialect() == DialectId::kMil && !n.op().inputs.empty()) {
+      named_operands(n);
+    } else {
+      for (size_t i = 0; i < n.num_inputs(); ++i) {
+        if (i > 0) out_ += ", ";
+        operand(n, n.input(i));
+      }
     }
     out_ += ')';
     suffix(n);
+  }
+
+  // MIL: data operands by place, the rest by name: "conv(x, w, strides=i32[2]{1,1}, groups=i32 1)", "concat(axis=i32 0, values=(a, b))".
+  void named_operands(const Node& n) {
+    const Op& op = n.op();
+    bool named = false, first = true;
+    for (size_t i = 0; i < n.num_inputs();) {
+      const Slot* slot = slot_of(op, i, n.num_inputs());
+      size_t end = i + 1;
+      const bool list = slot->arity == Arity::kVariadic;
+      while (end < n.num_inputs()) {
+        const Slot* next = slot_of(op, end, n.num_inputs());
+        if (list ? next != slot : op.known || next->name != slot->name) break;
+        ++end;
+      }
+      named = named || !op.known || list || slot->parameter || n.input(i) == nullptr;
+      if (list || n.input(i) != nullptr) {
+        if (!first) out_ += ", ";
+        first = false;
+        if (named) {
+          word_or_quote(slot->name);
+          out_ += '=';
+        }
+        if (list || end - i > 1) out_ += '(';
+        for (size_t k = i; k < end; ++k) {
+          if (k > i) out_ += ", ";
+          operand(n, n.input(k));
+        }
+        if (list || end - i > 1) out_ += ')';
+      }
+      i = end;
+    }
   }
 
   void operand(const Node& n, const Value* v) {

@@ -158,7 +158,9 @@ T to_integer(double v, int width = 8 * sizeof(T)) {
 
 uint32_t load_bits(const std::byte* base, int64_t index, int width) {
   const auto bit = static_cast<uint64_t>(index) * static_cast<uint64_t>(width);
-  return (static_cast<uint32_t>(base[bit / 8]) >> (bit % 8)) & ((1u << width) - 1);
+  uint32_t code = static_cast<uint32_t>(base[bit / 8]) >> (bit % 8);
+  if (bit % 8 + static_cast<uint64_t>(width) > 8) code |= static_cast<uint32_t>(base[bit / 8 + 1]) << (8 - bit % 8);
+  return code & ((1u << width) - 1);
 }
 
 void store_bits(std::byte* base, int64_t index, int width, uint32_t code) {
@@ -166,6 +168,10 @@ void store_bits(std::byte* base, int64_t index, int width, uint32_t code) {
   const uint32_t mask = ((1u << width) - 1) << (bit % 8);
   auto& at = base[bit / 8];
   at = static_cast<std::byte>((static_cast<uint32_t>(at) & ~mask) | ((code << (bit % 8)) & mask));
+  if (mask > 0xff) {  // 3 and 6 bits may lie in two bytes
+    auto& rest = base[bit / 8 + 1];
+    rest = static_cast<std::byte>((static_cast<uint32_t>(rest) & ~(mask >> 8)) | (((code << (bit % 8)) & mask) >> 8));
+  }
 }
 
 [[noreturn]] void refuse(DType t) {
@@ -191,6 +197,9 @@ double decode_element(DType dtype, const std::byte* base, int64_t index) {
     case DType::kU8: return load<uint8_t>(base, index);
     case DType::kU4: return load_bits(base, index, 4);
     case DType::kU2: return load_bits(base, index, 2);
+    case DType::kU1: return load_bits(base, index, 1);
+    case DType::kU3: return load_bits(base, index, 3);
+    case DType::kU6: return load_bits(base, index, 6);
     case DType::kI4: return static_cast<int>(load_bits(base, index, 4) ^ 8u) - 8;
     case DType::kI2: return static_cast<int>(load_bits(base, index, 2) ^ 2u) - 2;
     case DType::kF4E2M1: return decode(kE2M1, load_bits(base, index, 4));
@@ -218,6 +227,9 @@ void encode_element(DType dtype, std::byte* base, int64_t index, double value) {
     case DType::kU8: return store(base, index, to_integer<uint8_t>(value));
     case DType::kU4: return store_bits(base, index, 4, to_integer<uint8_t>(value, 4));
     case DType::kU2: return store_bits(base, index, 2, to_integer<uint8_t>(value, 2));
+    case DType::kU1: return store_bits(base, index, 1, to_integer<uint8_t>(value, 1));
+    case DType::kU3: return store_bits(base, index, 3, to_integer<uint8_t>(value, 3));
+    case DType::kU6: return store_bits(base, index, 6, to_integer<uint8_t>(value, 6));
     case DType::kI4: return store_bits(base, index, 4, static_cast<uint32_t>(to_integer<int8_t>(value, 4)));
     case DType::kI2: return store_bits(base, index, 2, static_cast<uint32_t>(to_integer<int8_t>(value, 2)));
     case DType::kF4E2M1: return store_bits(base, index, 4, encode(kE2M1, value));

@@ -377,7 +377,7 @@ TEST(Text, ExamplesOfTheGuide) {
       example.clear();
     }
   }
-  EXPECT_EQ(count, 7);
+  EXPECT_EQ(count, 8);
 }
 
 TEST(Text, NestingHasABound) {

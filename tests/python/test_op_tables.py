@@ -24,3 +24,13 @@ def test_every_schema_has_a_row():
     for schema in onnx.defs.get_all_schemas_with_history():
         head = f'SX_ROW(kOnnx, "{schema.domain}", "{schema.name}", {schema.since_version}, '
         assert rows.count(head) == 1, head
+
+
+def test_mil_tables_are_up_to_date():
+    coremltools = pytest.importorskip("coremltools", reason="coremltools is not installed")
+    rows = ROOT / "src" / "dialects" / "mil" / "ops_rows.inc"
+    if f"of coremltools {coremltools.__version__}." not in rows.read_text().splitlines()[0]:
+        pytest.skip(f"the tables were written from another coremltools than {coremltools.__version__}")
+    script = ROOT / "tools" / "gen_mil_ops.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,97 @@
+"""What the op definitions of coremltools do not say as data: input of gen_mil_ops.py."""
+
+from __future__ import annotations
+
+# Ops of coremltools that stand for nothing in a program.
+SKIP = {"_const_symbolic"}
+
+# Ops of the format that coremltools spells otherwise in memory: (name, first version) -> operands.
+EXTRA_OPS = {("write_state", 9): ["input", "data"], ("custom_layer", 4): []}
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Results: how many at least and at most (-1: no bound). One if not said.
+
+RESULTS = {
+    "classify": (2, 2),
+    "complex_stft": (1, 1),
+    "cond": (0, -1),
+    "custom_layer": (0, -1),
+    "gru": (2, 2),
+    "lstm": (3, 3),
+    "non_maximum_suppression": (4, 4),
+    "rnn": (2, 2),
+    "split": (1, -1),
+    "topk": (2, 2),
+    "while_loop": (0, -1),
+    "write_state": (0, 0),
+    "constexpr_lut_to_sparse": (2, 2),
+    "constexpr_sparse_blockwise_shift_scale": (2, 2),
+}
+
+
+def result_counts(name: str) -> tuple[int, int]:
+    return RESULTS.get(name, (1, 1))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Traits
+
+UNARY = """abs acos asin atan atanh ceil clamped_relu cos cosh elu erf exp exp2 floor gelu identity inverse leaky_relu
+    linear_activation log logical_not relu relu6 round rsqrt scaled_tanh sigmoid sigmoid_hard sign silu sin sinh softplus
+    softsign sqrt square tan tanh threshold thresholded_relu clip cast""".split()
+BINARY = """add equal floor_div greater greater_equal less less_equal logical_and logical_or logical_xor maximum minimum mod
+    mul not_equal pow real_div sub select""".split()
+COMMUTATIVE = "add equal logical_and logical_or logical_xor maximum minimum mul not_equal".split()
+RANDOM = "random_bernoulli random_categorical random_normal random_uniform".split()
+SHAPE_PRESERVING = """softmax batch_norm instance_norm layer_norm l2_norm local_response_norm cumsum prelu softplus_parametric
+    quantize dequantize reverse reverse_sequence band_part scatter scatter_along_axis scatter_nd slice_update argsort
+    scaled_dot_product_attention""".split()
+SUBGRAPHS = ["cond", "while_loop"]
+# Change something besides their results, or depend on something besides their operands.
+NOT_PURE = {*RANDOM, *SUBGRAPHS, "read_state", "write_state", "coreml_update_state", "custom_layer"}
+NOT_PURE |= {"make_list", "list_write", "list_scatter"}
+# No operand values make them raise. Indices, sizes and integer division may.
+CANNOT_FAIL = [
+    *UNARY,
+    *[n for n in BINARY if n not in ("floor_div", "mod", "real_div", "pow")],
+    *"""softmax batch_norm instance_norm layer_norm l2_norm local_response_norm cumsum prelu softplus_parametric quantize dequantize
+    reverse band_part argsort matmul linear conv transpose shape concat stack reduce_argmax reduce_argmin reduce_l1_norm reduce_l2_norm
+    reduce_log_sum reduce_log_sum_exp reduce_max reduce_mean reduce_min reduce_prod reduce_sum reduce_sum_square max_pool avg_pool
+    l2_pool const non_zero""".split(),
+]
+
+
+def traits_of(name: str) -> str:
+    facts = []
+    if name in UNARY or name in BINARY:
+        facts.append("kElementwise")
+    if name in UNARY:
+        facts.append("kUnary")
+    if name in BINARY:
+        facts.append("kBroadcasts")
+    if name in COMMUTATIVE:
+        facts.append("kCommutative")
+    if name in RANDOM:
+        facts.append("kRandom")
+    if name in UNARY or name in SHAPE_PRESERVING:
+        facts.append("kShapePreserving")
+    if name == "const":
+        facts.append("kConstant")
+    if name in CANNOT_FAIL:
+        facts.append("kCannotFail")
+    if name in SUBGRAPHS:
+        facts.append("kSubgraphs")
+    if name not in NOT_PURE:
+        facts.append("kPure")
+    return " | ".join(facts) if facts else "0"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Type rules: op -> rule in src/dialects/mil/rules.h. No entry: no rule.
+
+RULES: dict[str, str] = {}
+
+
+def rules(rule: str, names: str) -> None:
+    for name in names.split():
+        RULES[name] = rule
