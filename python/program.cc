@@ -200,8 +200,7 @@ void bind_program(nb::module_& m) {
          const std::string& provenance, nb::dict lowerings) {
         const SourceDetail detail = source_detail(provenance);
         ConvertOptions options{.lower = {.opset = opset, .model_name = std::move(name), .provenance = lower_provenance(detail)},
-                               .passes = std::move(passes),
-                               .strict = strict};
+                               .passes = {.passes = std::move(passes), .strict = strict}};
         Converted out;
         out.model = std::make_shared<Model>(DialectId::kOnnx);
         out.write.provenance = write_provenance(detail);

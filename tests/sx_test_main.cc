@@ -1,6 +1,6 @@
 // Runs the .sx cases that lie beside the sources: sx_test [--bless] [--filter=TEXT] PATH...
 //
-//   lower cumsum                      what the cases are about: a kind and a name
+//   lower cumsum                      what the cases are about: a kind and a name (pass NAME option=value)
 //
 //   case "the claim"
 //   graph jax(...) { ... }            the input
@@ -24,6 +24,7 @@
 #include "sardonyx/error.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
+#include "passes/catalog.h"
 
 namespace sardonyx {
 namespace {
@@ -41,6 +42,7 @@ struct CaseFile {
   std::filesystem::path path;
   std::vector<std::string> lines;
   std::string kind, name;
+  std::vector<std::string> options;  // "option=value"
   std::vector<Case> cases;
 };
 
@@ -62,7 +64,31 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
 }
 
-Transform transform_for(const std::string& kind, const std::string& name) {
+// pass NAME [option=value...]: the pass alone. It must say truly whether it changed something, and, unless it says why not, have
+// nothing to do when it runs again.
+std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input) {
+  auto model = clone_model(input);
+  const PipelineReport report = run_passes(*model, request);
+  // Constants that lost their readers are remove_dead_nodes' business.
+  for (Graph* g : graphs_in(model->graph())) g->erase_unread_constants();
+  std::string why;
+  const bool same = equal_models(input, *model, &why);
+  if (report.passes.front().changed && same) throw Error(ErrorCode::kInternal, "the pass says that it changed something");
+  if (!report.passes.front().changed && !same) throw Error(ErrorCode::kInternal, "the pass says that it changed nothing: " + why);
+  if (!find_pass(request.passes.front())->pass.no_fixed_point.empty()) return model;
+  auto again = clone_model(*model);
+  if (run_passes(*again, request).passes.front().changed || !equal_models(*model, *again, &why)) {
+    throw Error(ErrorCode::kInternal, "the pass does more when it runs again:\n" + print(*model) + "and then\n" + print(*again));
+  }
+  return model;
+}
+
+Transform transform_for(const std::string& kind, const std::string& name, const std::vector<std::string>& options) {
+  if (kind == "pass") {
+    PassRequest request{.passes = {name}, .strict = true, .verify_graph = true};
+    for (const std::string& o : options) request.options.emplace_back(name + "." + o.substr(0, o.find('=')), o.substr(o.find('=') + 1));
+    return [request](const Model& input) { return pass_case(request, input); };
+  }
   if (kind == "lower") return [name](const Model& input) { return lower_case(name, input); };
   throw Error(ErrorCode::kUnsupported, fmt::format("this runner knows no cases of kind '{}'", kind),
               {"help: a file begins with a line like: lower cumsum"});
@@ -104,7 +130,11 @@ CaseFile read_cases(const std::filesystem::path& path) {
   if (i == f.lines.size()) fail(0, "expected a line like: lower cumsum");
   std::istringstream head{f.lines[i]};
   std::string rest;
-  if (!(head >> f.kind >> f.name) || (head >> rest)) fail(i, "expected a line like: lower cumsum");
+  if (!(head >> f.kind >> f.name)) fail(i, "expected a line like: lower cumsum");
+  while (head >> rest) {
+    if (rest.find('=') == std::string::npos) fail(i, "expected a line like: pass fold_constants budget=1000");
+    f.options.push_back(rest);
+  }
   ++i;
   enum { kBetween, kInput, kExpected } at = kBetween;
   auto finish = [&](size_t end) {
@@ -211,7 +241,7 @@ void run_file(const std::filesystem::path& path, const std::string& filter, bool
   Transform transform;
   try {
     f = read_cases(path);
-    transform = transform_for(f.kind, f.name);
+    transform = transform_for(f.kind, f.name, f.options);
   } catch (const Error& e) {
     std::cout << path.string() << ": " << e.what() << "\n\n";
     ++totals.failed;

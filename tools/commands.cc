@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "driver/convert.h"
 #include "io/program_file.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
+#include "sardonyx/passes.h"
 
 namespace sardonyx::tools {
 
@@ -76,19 +78,26 @@ int lower(const FileArgs& files, const OutputArgs& out, int opset) {
 }
 
 int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& args) {
-  if (args.passes != "none") {
-    throw Error(ErrorCode::kUnsupported, fmt::format("there is no pass or preset '{}' yet", args.passes),
-                {"help: --passes none reads and writes the model as it is"});
+  PassRequest request{.passes = {}, .strict = args.strict};
+  for (size_t at = 0; at <= args.passes.size();) {
+    const size_t comma = std::min(args.passes.find(',', at), args.passes.size());
+    request.passes.push_back(args.passes.substr(at, comma - at));
+    at = comma + 1;
   }
+  check_request(request, DialectId::kOnnx);
   const auto model = read_onnx(files.input, {.map = !files.no_mmap});
   verify(*model);
+  const PipelineReport report = run_passes(*model, request);
+  for (const PassReport& p : report.passes) {
+    if (!p.error.empty()) fmt::print(stderr, "warning: {} was not finished: {}\n", p.name, p.error);
+  }
   if (args.declare_types) {
     ValueFacts facts;
     for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true))
       fmt::print(stderr, "warning: {}\n", message);
   }
   write(*model, out, args.declare_types);
-  return 0;
+  return report.failed() ? 1 : 0;
 }
 
 }  // namespace sardonyx::tools

@@ -35,7 +35,8 @@ struct OutputArgs {
 };
 
 struct OptimizeArgs {
-  std::string passes = "none";
+  std::string passes = "onnx";
+  bool strict = false;
   bool declare_types = false;
 };
 int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& args);

@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   add_input(optimize_command);
   add_output(optimize_command);
   optimize_command->add_option("--passes", optimize.passes, "Preset or list of passes")->capture_default_str();
+  optimize_command->add_flag("--strict", optimize.strict, "Stop when a pass fails, instead of going on without it");
   optimize_command->add_flag("--declare-types", optimize.declare_types, "Write inferred types as value_info");
   optimize_command->callback([&] { status = tools::optimize(files, output, optimize); });
 

@@ -355,6 +355,7 @@ class Graph {
   std::span<Value* const> constants() const { return constants_; }
   Value* add_constant(TensorPtr payload, std::string_view name = {});
   void erase_constant(Value& v);                   // must have no readers
+  size_t erase_unread_constants();                 // all at once, in linear time; returns how many there were
   void set_constant(Value& v, TensorPtr payload);  // also for results of Constant nodes
 
   void replace_uses(Value& from, Value& to);

@@ -21,26 +21,20 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Pipelines that have no pass yet: the default one does what there is, which is nothing.
-bool is_default_pipeline(std::string_view name) { return name == "onnx" || name == "onnx-spec"; }
-
 }  // namespace
 
 void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
              ConvertReport* report) {
-  for (const std::string& pass : options.passes) {
-    if (!is_default_pipeline(pass)) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no pass or pipeline named '{}'", pass),
-                  {"known: onnx, onnx-spec, none"});
-    }
-  }
+  check_request(options.passes, onnx.dialect());  // before the work, not after it
   Stopwatch watch;
   lower_to_onnx(jax, onnx, options.lower, registry);
   verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
-  double lower_seconds = watch.lap();
+  const double lower_seconds = watch.lap();
+  PipelineReport passes = run_passes(onnx, options.passes);
   if (report != nullptr) {
     report->lower_seconds = lower_seconds;
     report->optimize_seconds = watch.lap();
+    report->passes = std::move(passes);
   }
 }
 

@@ -6,18 +6,19 @@
 #include <vector>
 
 #include "sardonyx/lower.h"
+#include "sardonyx/passes.h"
 
 namespace sardonyx {
 
 struct ConvertOptions {
   LowerOptions lower;
-  std::vector<std::string> passes;  // names of passes or pipelines, in order; empty: none
-  bool strict = false;              // a failing pass throws instead of being skipped
+  PassRequest passes{.passes = {}};  // what runs after lowering; empty: nothing
 };
 
 struct ConvertReport {
   double lower_seconds = 0;
   double optimize_seconds = 0;
+  PipelineReport passes;
 };
 
 // Converts into `onnx`, which must be empty. Throws what lower_to_onnx() throws; `onnx` is of no use then.

@@ -305,6 +305,28 @@ void Graph::erase_constant(Value& v) {
   value_info.erase(&v);
 }
 
+size_t Graph::erase_unread_constants() {
+  size_t kept = 0;
+  for (Value* v : constants_) {
+    if (v->has_uses()) {
+      v->index_ = static_cast<uint32_t>(kept) & 0xffffff;
+      constants_[kept++] = v;
+      continue;
+    }
+    static_cast<ConstantValue*>(v)->payload.reset();
+    value_info.erase(v);
+    tensor_info.erase(v);
+  }
+  const size_t erased = constants_.size() - kept;
+  if (erased > 0) {
+    std::erase_if(listed_inputs, [](const ListedInput& l) {
+      return l.constant != nullptr && l.constant->kind() == ValueKind::kConstant && !l.constant->is_constant();
+    });
+  }
+  constants_.resize(kept);
+  return erased;
+}
+
 void Graph::set_constant(Value& v, TensorPtr payload) {
   SX_CHECK(payload != nullptr, "a constant needs a payload");
   v.type_ = model_->types().tensor(payload->dtype(), payload->shape());

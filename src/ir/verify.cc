@@ -10,6 +10,7 @@
 
 #include "sardonyx/infer.h"
 #include "sardonyx/ir.h"
+#include "support/nearest.h"
 
 namespace sardonyx {
 namespace {
@@ -464,21 +465,6 @@ void compare_shapes(const Model& m) {
   }
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t old = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = old;
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 void verify(const Model& m, const VerifyOptions& options) {
@@ -517,13 +503,10 @@ std::vector<std::string> warnings(const Model& m) {
       for (const NamedAttr& a : n.attrs().items()) {
         if (std::any_of(op.attrs.begin(), op.attrs.end(), [&](const AttrSpec& s) { return s.name == a.name; })) continue;
         std::string text = fmt::format("{}-{} has no attribute '{}'", op.name, op.since_version, a.name);
-        const AttrSpec* nearest = nullptr;
-        size_t best = 3;
-        for (const AttrSpec& s : op.attrs) {
-          size_t d = edit_distance(s.name, a.name);
-          if (d < best) nearest = &s, best = d;
-        }
-        if (nearest != nullptr) text += fmt::format(": did you mean '{}'?", nearest->name);
+        std::vector<std::string_view> known;
+        for (const AttrSpec& s : op.attrs) known.push_back(s.name);
+        const std::string_view meant = nearest(a.name, known);
+        if (!meant.empty()) text += fmt::format(": did you mean '{}'?", meant);
         if (said.insert(text).second) warn(text + fmt::format(" (first at {})", print(n)));
       }
       if (op.deprecated) {

@@ -1,0 +1,37 @@
+// The passes there are, in the order of the lists onnx/passes.def, common/passes.def and mil/passes.def, and the presets.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rewrite/pipeline.h"
+
+namespace sardonyx {
+
+struct CatalogPass {
+  std::string_view name, catalog, about;
+  Pass pass;
+};
+std::span<const CatalogPass> catalog();
+// By any spelling: "onnx::x", "common::x", "x"; null when there is none.
+const CatalogPass* find_pass(std::string_view name);
+
+// A preset: passes in order. In `rounds` > 1 its rules share sweeps, and it runs again while it changes something.
+struct Preset {
+  struct Item {
+    std::string_view pass;
+    bool bodies = true;
+  };
+  std::string_view name;
+  std::string_view about;
+  std::vector<Item> items;
+  int rounds = 1;
+};
+std::span<const Preset> presets();
+
+// What the request asks for. Throws kInvalidArgument for unknown names and options, and says which are near.
+Pipeline make_pipeline(const PassRequest& request, DialectId dialect);
+
+}  // namespace sardonyx

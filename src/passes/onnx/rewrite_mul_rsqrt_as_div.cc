@@ -1,0 +1,22 @@
+//   y ── Sqrt ── Reciprocal ──┐                  y ── Sqrt ──┐
+//                        x ── Mul ── z    =>            x ── Div ── z
+//
+// One node and one rounding fewer. The reciprocal must have no other reader, or we would compute both. Division by the root instead of a
+// constant numerator over it, Div(1, Sqrt(y)), reads the same way.
+// After jax2onnx's pass of this name.
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+
+Pass rewrite_mul_rsqrt_as_div() {
+  using namespace pattern;
+  static constexpr Var x{"x"}, s{"s"};
+  const Pattern root = Sqrt(any).as(s);
+  return Rule{
+      .numerics = Numerics::kRounds,
+      .match = Mul(x, sole(any_of(Reciprocal(root), Div(splat(1), root)))),
+      .replace = Div(x, s),
+  };
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,139 @@
+// Requests of users become pipelines.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "passes/catalog.h"
+#include "support/nearest.h"
+
+namespace sardonyx {
+namespace {
+
+[[noreturn]] void unknown(std::string_view what, std::string_view name, const std::vector<std::string_view>& known) {
+  std::vector<std::string> notes;
+  if (auto meant = nearest(name, known); !meant.empty()) notes.push_back(fmt::format("did you mean '{}'?", meant));
+  notes.push_back("help: `sardonyx passes` lists all passes and presets");
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no {} named '{}'", what, name), std::move(notes));
+}
+
+std::vector<std::string_view> all_names() {
+  std::vector<std::string_view> names;
+  for (const Preset& p : presets()) names.push_back(p.name);
+  for (const CatalogPass& p : catalog()) names.push_back(p.name);
+  return names;
+}
+
+const CatalogPass& require_pass(std::string_view name) {
+  const CatalogPass* p = find_pass(name);
+  if (p == nullptr) unknown("pass", name, all_names());
+  return *p;
+}
+
+void set_option(Pipeline& pipeline, const std::string& spelled, const std::string& value) {
+  const size_t dot = spelled.rfind('.');
+  if (dot == std::string::npos) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("an option is written pass.option=value, not '{}'", spelled));
+  }
+  const CatalogPass& pass = require_pass(spelled.substr(0, dot));
+  const std::string option = spelled.substr(dot + 1);
+  std::vector<std::string_view> known;
+  for (const auto& [name, meaning] : pass.pass.options) known.push_back(name);
+  if (std::find(known.begin(), known.end(), option) == known.end()) unknown(fmt::format("option of {}", pass.name), option, known);
+  for (PipelineEntry& e : pipeline.entries) {
+    if (e.pass == &pass.pass) e.options[option] = value;
+  }
+}
+
+void skip(Pipeline& pipeline, const std::string& what) {
+  const size_t slash = what.find('/');
+  const CatalogPass& pass = require_pass(what.substr(0, slash));
+  if (slash == std::string::npos) {
+    std::erase_if(pipeline.entries, [&](const PipelineEntry& e) { return e.pass == &pass.pass; });
+    return;
+  }
+  const std::string rule = what.substr(slash + 1);
+  std::vector<std::string_view> known;
+  for (const Rule& r : pass.pass.rules) known.push_back(r.name);
+  if (std::find(known.begin(), known.end(), rule) == known.end()) unknown(fmt::format("rule of {}", pass.name), rule, known);
+  for (PipelineEntry& e : pipeline.entries) {
+    if (e.pass == &pass.pass) e.skipped_rules.push_back(rule);
+  }
+}
+
+}  // namespace
+
+Pipeline make_pipeline(const PassRequest& request, DialectId) {
+  Pipeline pipeline;
+  const auto add = [&](std::string_view name, bool bodies, bool shared) {
+    const CatalogPass& p = require_pass(name);
+    pipeline.entries.push_back({.name = std::string(p.name), .pass = &p.pass, .bodies = bodies && request.function_bodies, .shared = shared});
+  };
+  for (const std::string& name : request.passes) {
+    const auto all = presets();
+    const auto preset = std::find_if(all.begin(), all.end(), [&](const Preset& p) { return p.name == name; });
+    if (preset == all.end()) {
+      add(name, /*bodies=*/true, /*shared=*/false);
+      continue;
+    }
+    if (preset->rounds > 1 && request.passes.size() == 1) pipeline.rounds = preset->rounds;
+    for (const Preset::Item& item : preset->items) add(item.pass, item.bodies, preset->rounds > 1);
+  }
+  for (const std::string& what : request.skip) skip(pipeline, what);
+  for (const auto& [option, value] : request.options) set_option(pipeline, option, value);
+  return pipeline;
+}
+
+void check_request(const PassRequest& request, DialectId dialect) { make_pipeline(request, dialect); }
+
+PipelineReport run_passes(Model& m, const PassRequest& request) {
+  const Pipeline pipeline = make_pipeline(request, m.dialect());
+  if (pipeline.entries.empty()) return {};
+  ValueFacts facts;
+  infer_model(m, facts, /*tolerant=*/true);
+  PassContext context(m, facts);
+  context.fold_budget = request.fold_budget;
+  context.allow_empty = request.allow_empty;
+  if (request.on_near_miss) {
+    context.explain = [&](const Node& n, std::string_view why) { request.on_near_miss({}, print(n), why); };
+  }
+  PipelineReport report =
+      run_pipeline(context, pipeline,
+                   {.strict = request.strict, .verify_graph = request.verify_graph, .progress = request.progress});
+  m.compact();
+  return report;
+}
+
+bool PipelineReport::failed() const {
+  return std::any_of(passes.begin(), passes.end(), [](const PassReport& p) { return !p.error.empty(); });
+}
+
+std::vector<PassInfo> list_passes() {
+  std::vector<PassInfo> all;
+  for (const CatalogPass& p : catalog()) {
+    PassInfo info{.name = p.name, .catalog = p.catalog, .about = p.about, .numerics = p.pass.numerics(), .options = p.pass.options, .rules = {}};
+    for (const Rule& r : p.pass.rules) {
+      std::string text = to_string(r.match);
+      if (r.replace) text += " => " + to_string(*r.replace);
+      info.rules.push_back(r.name.empty() ? text : fmt::format("{}: {}", r.name, text));
+    }
+    all.push_back(std::move(info));
+  }
+  return all;
+}
+
+std::vector<std::string_view> list_presets() {
+  std::vector<std::string_view> names;
+  for (const Preset& p : presets()) names.push_back(p.name);
+  return names;
+}
+
+std::string_view to_string(Numerics n) {
+  switch (n) {
+    case Numerics::kExact: return "exact";
+    case Numerics::kRounds: return "rounds";
+    case Numerics::kRelaxed: return "relaxed";
+  }
+  return "?";
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx {
+namespace {
+
+const AttrSpec* default_of(const Node& n, std::string_view name) {
+  if (n.attr(name) != nullptr) return nullptr;
+  for (const AttrSpec& s : n.op().attrs) {
+    if (s.name == name) return s.has_default ? &s : nullptr;
+  }
+  return nullptr;
+}
+
+template <class T>
+std::optional<T> own_attr(const Node& n, std::string_view name) {
+  const Attr* a = n.attr(name);
+  const T* value = a != nullptr ? a->get<T>() : nullptr;
+  return value != nullptr ? std::optional(*value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> int_attr(const Node& n, std::string_view name) {
+  if (const AttrSpec* s = default_of(n, name)) return s->default_int;
+  if (const auto b = own_attr<bool>(n, name)) return *b ? 1 : 0;
+  return own_attr<int64_t>(n, name);
+}
+
+std::optional<double> float_attr(const Node& n, std::string_view name) {
+  if (const AttrSpec* s = default_of(n, name)) return s->default_float;
+  return own_attr<double>(n, name);
+}
+
+std::optional<std::string> string_attr(const Node& n, std::string_view name) {
+  if (const AttrSpec* s = default_of(n, name)) return std::string(s->default_string);
+  return own_attr<std::string>(n, name);
+}
+
+std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view name) {
+  if (const AttrSpec* s = default_of(n, name)) return std::vector<int64_t>(s->default_ints.begin(), s->default_ints.end());
+  return own_attr<Attr::Ints>(n, name);
+}
+
+bool is_removable(const Node& n) {
+  // ONNX graphs have no effects: what nobody reads does not matter. Core ML has states.
+  if (n.is_boundary()) return false;
+  if (n.op().dialect == DialectId::kOnnx) return true;
+  if (!n.has(Trait::kPure) && !n.has(Trait::kConstant) && !n.has(Trait::kSubgraphs)) return false;
+  for (const Body& b : n.bodies()) {
+    for (Graph* g : graphs_in(*b.graph)) {
+      for (const Node& inner : g->nodes()) {
+        if (!inner.has(Trait::kPure) && !inner.has(Trait::kConstant) && !inner.has(Trait::kSubgraphs)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool is_graph_result(const Value& v) {
+  for (const Use& u : v.uses()) {
+    if (u.owner->is_boundary()) return true;
+  }
+  return false;
+}
+
+std::vector<Graph*> graphs_in(Graph& g) {
+  std::vector<Graph*> all{&g};
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const Node& n : all[i]->nodes()) {
+      for (const Body& b : n.bodies()) all.push_back(b.graph);
+    }
+  }
+  return all;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// PassContext
+
+std::optional<double> PassContext::splat(const Value* v) {
+  if (v == nullptr || !v->is_constant()) return std::nullopt;
+  const TensorPtr& t = v->constant();
+  if (t->dtype() == DType::kString || is_complex(t->dtype()) || t->is_promise() || t->is_deferred() || t->size() == 0)
+    return std::nullopt;
+  if (t->is_splat() || t->size() == 1) return t->as_double(0);
+  const double first = t->as_double(0);
+  if (t->as_double(t->size() - 1) != first || t->as_double(t->size() / 2) != first) return std::nullopt;
+  const auto [at, is_new] = splats_.try_emplace(t.get());
+  if (is_new) {
+    bool same = true;
+    for (int64_t i = 1; same && i < t->size(); ++i) same = t->as_double(i) == first;
+    if (same) at->second = first;
+    model.keep_alive(t);  // its address stands for it
+  }
+  return at->second;
+}
+
+std::optional<SymbolicValue> PassContext::symbolic(const Value* v) {
+  if (v == nullptr) return std::nullopt;
+  if (const TensorPtr& t = v->constant()) {
+    if (!is_integer(t->dtype()) || t->rank() > 1 || t->size() > 64 || t->is_promise()) return std::nullopt;
+    SymbolicValue known{.scalar = t->rank() == 0, .elements = {}};
+    const auto elements = t->to_ints();
+    if (!elements) return std::nullopt;
+    for (int64_t e : *elements) {
+      constexpr int64_t kLimit = int64_t{1} << 61;
+      known.elements.push_back(e < kLimit && e > -kLimit ? Dim::of(e) : model.dims().fresh_unknown());
+    }
+    return known;
+  }
+  const SymbolicValue* known = facts.find(*v);
+  return known != nullptr ? std::optional(*known) : std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> PassContext::ints(const Value* v) {
+  if (v == nullptr) return std::nullopt;
+  if (const TensorPtr& t = v->constant()) {
+    if (!is_integer(t->dtype()) || t->is_promise()) return std::nullopt;
+    return t->to_ints();
+  }
+  const SymbolicValue* known = facts.find(*v);
+  if (known == nullptr) return std::nullopt;
+  std::vector<int64_t> out;
+  for (Dim d : known->elements) {
+    if (!d.is_int()) return std::nullopt;
+    out.push_back(d.value());
+  }
+  return out;
+}
+
+std::string PassContext::text(std::string_view name, std::string_view otherwise) const {
+  if (options != nullptr) {
+    if (auto at = options->find(name); at != options->end()) return at->second;
+  }
+  return std::string(otherwise);
+}
+
+bool PassContext::flag(std::string_view name, bool otherwise) const {
+  const std::string t = text(name, otherwise ? "true" : "false");
+  if (t == "true" || t == "1" || t == "True") return true;
+  if (t == "false" || t == "0" || t == "False") return false;
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("option '{}' must be true or false, not '{}'", name, t));
+}
+
+int64_t PassContext::number(std::string_view name, int64_t otherwise) const {
+  const std::string t = text(name, {});
+  if (t.empty()) return otherwise;
+  char* end = nullptr;
+  const double v = std::strtod(t.c_str(), &end);  // "1e6" is what people write
+  if (end != t.c_str() + t.size() || !(v >= -9e15 && v <= 9e15) || v != static_cast<double>(static_cast<int64_t>(v)))
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("option '{}' must be a whole number, not '{}'", name, t));
+  return static_cast<int64_t>(v);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rewriter
+
+Value* Rewriter::like(const Node& n, std::span<Value* const> operands) {
+  SX_CHECK(n.bodies().empty(), "a node with bodies cannot be rebuilt");
+  AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
+  return make(n.op(), operands, n.num_results(), std::move(attrs)).result(0);
+}
+
+Value* Rewriter::like(const Node& n, const Value& old_operand, Value& new_operand) {
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value == &old_operand ? &new_operand : u.value);
+  return like(n, operands);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pass
+
+Pass Pass::on_graph(Numerics numerics, GraphWalk walk) {
+  Pass p;
+  p.graph_walk = std::move(walk);
+  p.walk_numerics = numerics;
+  return p;
+}
+
+Pass Pass::on_model(Numerics numerics, ModelWalk walk) {
+  Pass p;
+  p.model_walk = std::move(walk);
+  p.walk_numerics = numerics;
+  return p;
+}
+
+Pass Pass::option(std::string_view name, std::string_view meaning) const {
+  Pass p = *this;
+  p.options.emplace_back(name, meaning);
+  return p;
+}
+
+Pass Pass::not_idempotent(std::string_view why) const {
+  Pass p = *this;
+  p.no_fixed_point = why;
+  return p;
+}
+
+Numerics Pass::numerics() const {
+  Numerics loosest = walk_numerics;
+  for (const Rule& r : rules) loosest = std::max(loosest, r.numerics);
+  return loosest;
+}
+
+}  // namespace sardonyx

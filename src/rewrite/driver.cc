@@ -1,0 +1,300 @@
+// The worklist that applies rules. See apply_rules() in pass.h.
+//
+// Nodes are visited in graph order; after a rule fired, the readers that were moved, the new nodes and the producers of what was erased
+// are visited again. As patterns reach deeper than one level, whole sweeps follow until one fires nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "rewrite/matcher.h"
+
+namespace sardonyx {
+namespace {
+
+struct Compiled {
+  const Rule* rule;
+  Matcher matcher;
+  size_t fired = 0;
+  bool active = true;
+};
+
+class Driver {
+ public:
+  Driver(std::span<const Rule* const> rules, std::span<Graph* const> graphs, PassContext& context)
+      : graphs_(graphs), context_(context), model_(context.model), queued_(context.model, 0) {
+    rules_.reserve(rules.size());
+    const int opset = static_cast<int>(model_.opset_version("").value_or(0));
+    for (const Rule* r : rules) {
+      if (model_.dialect() == DialectId::kOnnx && r->opset > opset) continue;
+      rules_.push_back({r, Matcher(r->match, model_.dialect())});
+    }
+    by_op_.resize(model_.op_id_limit());
+    for (uint16_t i = 0; i < rules_.size(); ++i) {
+      const auto roots = rules_[i].matcher.root_ops();
+      if (roots.empty()) unknown_ops_.push_back(i);
+      for (auto [first, last] : roots) {
+        for (uint32_t id = first; id <= last; ++id) {
+          if (by_op_[id].empty() || by_op_[id].back() != i) by_op_[id].push_back(i);
+        }
+      }
+    }
+  }
+
+  bool run() {
+    limit_ = 64 * model_.num_nodes() + 10000;
+    bool changed = false;
+    for (Graph* g : graphs_) changed |= erase_dead(*g);
+    for (;;) {
+      const size_t before = fired_;
+      activate();
+      for (Graph* top : graphs_) {
+        for (Graph* g : graphs_in(*top)) sweep(*g);
+      }
+      if (fired_ == before) break;
+      changed = true;
+    }
+    return changed;
+  }
+
+  void report(std::span<const Rule* const> rules, std::vector<size_t>& fired) const {
+    fired.assign(rules.size(), 0);
+    for (const Compiled& c : rules_) fired[static_cast<size_t>(std::find(rules.begin(), rules.end(), c.rule) - rules.begin())] = c.fired;
+  }
+
+ private:
+  // Rules whose operators the model lacks are off.
+  void activate() {
+    for (Compiled& c : rules_) c.active = c.matcher.can_match(model_);
+  }
+
+  bool has_rules(const Node& n) const {
+    if (n.op().id >= by_op_.size()) return !unknown_ops_.empty();
+    return !by_op_[n.op().id].empty() || (!n.op().known && !unknown_ops_.empty());
+  }
+
+  std::span<const uint16_t> rules_for(const Node& n) const {
+    if (!n.op().known || n.op().id >= by_op_.size()) return unknown_ops_;
+    return by_op_[n.op().id];
+  }
+
+  void push(Node* n) {
+    if (n == nullptr || n->is_boundary() || !n->alive() || queued_[*n]) return;
+    queued_[*n] = 1;
+    work_.push_back(n);
+  }
+
+  // Against the order, so that a whole dead chain goes in one pass.
+  bool erase_dead(Graph& top) {
+    bool changed = false;
+    auto graphs = graphs_in(top);
+    for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
+      for (Node* n = (*g)->last(); n != nullptr;) {
+        Node* before = n->prev();
+        if (!n->any_result_used() && is_removable(*n)) {
+          (*g)->erase(*n);
+          changed = true;
+        }
+        n = before;
+      }
+    }
+    return changed;
+  }
+
+  void sweep(Graph& g) {
+    if (g.parent() != nullptr && !g.parent()->alive()) return;
+    for (Node& n : g.nodes()) {
+      if (has_rules(n)) visit(n);
+      drain();
+    }
+  }
+
+  void drain() {
+    while (!work_.empty()) {
+      Node* n = work_.front();
+      work_.pop_front();
+      queued_[*n] = 0;
+      visit(*n);
+    }
+  }
+
+  void visit(Node& n) {
+    if (!n.alive() || !n.linked()) return;
+    if (!n.any_result_used() && is_removable(n)) {
+      erase(n);
+      return;
+    }
+    if (n.unchecked()) return;
+    for (uint16_t i : rules_for(n)) {
+      Compiled& c = rules_[i];
+      if (!c.active) continue;
+      Match m;
+      if (!c.matcher.match(n, context_, c.rule->when, &m)) continue;
+      if (!fire(c, m)) continue;
+      ++c.fired;
+      if (++fired_ > limit_) {
+        throw Error(ErrorCode::kInternal, fmt::format("the rules do not come to an end: {} of them fired", fired_),
+                    {fmt::format("the last was '{}': {}", c.rule->name, to_string(c.rule->match))});
+      }
+      return;
+    }
+  }
+
+  // Erases a node nobody reads; what it alone read is looked at again.
+  void erase(Node& n) {
+    std::vector<Value*> operands;
+    for (const Use& u : n.operands()) {
+      if (u.value != nullptr) operands.push_back(u.value);
+    }
+    n.graph()->erase(n);
+    for (Value* v : operands) {
+      if (Node* def = v->def()) push(def);
+      if (v->has_one_use()) push((*v->uses().begin()).owner);
+    }
+  }
+
+  Value* build(const Pattern& p, Rewriter& b, const Match& m) {
+    const Pattern::Data& d = p.data();
+    switch (d.kind) {
+      case Pattern::Kind::kAny: return m[d.vars.front()];
+      case Pattern::Kind::kSplat: {
+        const Value* like = m.root().result(0);
+        return b.scalar(like->dtype(), d.number);
+      }
+      case Pattern::Kind::kAbsent: return nullptr;
+      case Pattern::Kind::kOp: break;
+      default: SX_CHECK(false, "a replacement is made of operators, variables and numbers");
+    }
+    std::vector<Value*> operands;
+    for (const Pattern& c : d.children) operands.push_back(build(c, b, m));
+    AttrInit attrs;
+    if (!d.attrs_of.empty()) {
+      const auto items = m.node(Var{d.attrs_of}).attrs().items();
+      attrs.assign(items.begin(), items.end());
+    }
+    for (const auto& [name, value] : d.attrs) attrs.push_back(attr(name, value));
+    const std::string_view name = model_.dialect() == DialectId::kMil ? d.mil : d.onnx;
+    return b.op(name, operands, std::move(attrs), d.domain);
+  }
+
+  // Takes back nodes from `first` up to the root, and constants beyond `constants`.
+  static void take_back(Graph& g, Node* before, Node& root, size_t constants) {
+    for (Node* n = root.prev(); n != before;) {
+      Node* earlier = n->prev();
+      g.erase(*n);
+      n = earlier;
+    }
+    while (g.constants().size() > constants) g.erase_constant(*g.constants().back());
+  }
+
+  bool fire(Compiled& c, const Match& m) {
+    Node& root = m.root();
+    Graph& g = *root.graph();
+    Node* before = root.prev();
+    const size_t constants = g.constants().size();
+    const uint32_t first_new = model_.node_id_limit();
+    Rewriter b(g, context_);
+    b.set_insertion_point(&root);
+    uint32_t provenance = root.provenance();
+    for (Node* n : m.nodes()) {
+      if (n->provenance() != provenance) provenance = model_.merge_provenance(provenance, n->provenance());
+    }
+    b.set_provenance(provenance);
+
+    std::vector<Value*> made(root.num_results(), nullptr);
+    try {
+      if (c.rule->build_all) {
+        made = c.rule->build_all(b, m);
+      } else {
+        made[c.rule->match.data().result] = c.rule->build ? c.rule->build(b, m) : build(*c.rule->replace, b, m);
+      }
+    } catch (const Error& e) {
+      take_back(g, before, root, constants);
+      throw e.with_note(fmt::format("while '{}' rewrote {}", c.rule->name, print(root)));
+    }
+    if (!stands_for(*c.rule, root, made)) {
+      take_back(g, before, root, constants);
+      return false;
+    }
+
+    std::vector<Node*> readers;
+    for (size_t i = 0; i < made.size(); ++i) {
+      Value& old = *root.result(i);
+      if (made[i] == nullptr || !old.has_uses()) continue;
+      for (const Use& u : old.uses()) readers.push_back(u.owner);
+      take_over(g, old, *made[i], root, first_new);
+      g.replace_uses(old, *made[i]);
+    }
+    std::vector<Node*> fresh;
+    for (Node* n = root.prev(); n != before; n = n->prev()) fresh.push_back(n);
+    // A rule that makes an operator new to the model may wake others.
+    for (const Node* n : fresh) {
+      if (model_.op_count(n->op()) == 1) {
+        activate();
+        break;
+      }
+    }
+    if (!root.any_result_used()) erase(root);
+    std::reverse(readers.begin(), readers.end());  // use lists are last in, first out: visit in the order of making
+    for (Node* n : readers) push(n);
+    for (auto n = fresh.rbegin(); n != fresh.rend(); ++n) push(*n);
+    return true;
+  }
+
+  // Whether the values have the types of the root's results, each of them that is read.
+  bool stands_for(const Rule& rule, const Node& root, std::span<Value* const> made) const {
+    SX_CHECK(made.size() <= root.num_results(), "a rule made more values than its root has results");
+    bool any = false;
+    for (size_t i = 0; i < root.num_results(); ++i) {
+      const Value& old = *root.result(i);
+      if (!old.has_uses()) continue;
+      if (i >= made.size() || made[i] == nullptr || made[i] == &old) return false;
+      any = true;
+      const Type* got = made[i]->type();
+      if (old.type() == nullptr || got == old.type()) continue;
+      if (!rule.same_type || got == nullptr || model_.types().meet(got, old.type()) == nullptr) return false;
+    }
+    return any;
+  }
+
+  // What is known and said of the old value holds for the new one.
+  void take_over(Graph& g, Value& old, Value& made, const Node& root, uint32_t first_new) {
+    Node* def = made.def();
+    if (made.type() != old.type() && old.type() != nullptr) {
+      if (const Type* both = model_.types().meet(made.type(), old.type())) made.set_type(both);
+    }
+    if (context_.facts.find(made) == nullptr) {
+      if (const SymbolicValue* known = context_.facts.find(old)) context_.facts.set(made, *known);
+    }
+    if (def == nullptr || def->id() < first_new) return;
+    if (made.name().empty()) made.set_name(old.name());
+    if (def->name().empty()) def->set_name(root.name());
+    if (auto info = g.value_info.find(&old); info != g.value_info.end() && !g.value_info.contains(&made)) {
+      g.value_info.emplace(&made, std::move(info->second));
+      g.value_info.erase(&old);
+    }
+  }
+
+  std::span<Graph* const> graphs_;
+  PassContext& context_;
+  Model& model_;
+  std::vector<Compiled> rules_;
+  std::vector<std::vector<uint16_t>> by_op_;
+  std::vector<uint16_t> unknown_ops_;
+  std::deque<Node*> work_;
+  NodeMap<uint8_t> queued_;
+  size_t fired_ = 0;
+  size_t limit_ = 0;
+};
+
+}  // namespace
+
+bool apply_rules(std::span<const Rule* const> rules, std::span<Graph* const> graphs, PassContext& context,
+                 std::vector<size_t>* fired) {
+  Driver driver(rules, graphs, context);
+  const bool changed = driver.run();
+  if (fired != nullptr) driver.report(rules, *fired);
+  return changed;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,59 @@
+// Matcher: a pattern, flattened for one dialect, that is tried on nodes.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx {
+
+// Immutable once built, and shared between runs: what a match finds lives in a Match. No allocation while matching.
+class Matcher {
+ public:
+  // Throws kInternal for patterns that cannot work: too many variables, `rest` before other operands, commutative operators nested
+  // more than four deep (their orders would multiply).
+  Matcher(const Pattern& p, DialectId dialect);
+
+  // Whether the node matches and `accept` (the rule's condition; may be empty) agrees; *m says how. Tries every alternative and every
+  // order of commutative operands until `accept` agrees. Stays within the node's graph: what lies outside is a leaf.
+  bool match(Node& root, PassContext& context, const Condition& accept, Match* m) const;
+
+  // Operators that the root can be, as pairs first id, last id. Empty: operators that no table knows.
+  std::vector<std::pair<uint32_t, uint32_t>> root_ops() const;
+  // Whether the model has every operator that all alternatives need.
+  bool can_match(const Model& m) const;
+  const std::vector<std::string_view>& vars() const { return vars_; }
+
+ private:
+  using Ids = std::vector<std::pair<uint32_t, uint32_t>>;
+  struct Step {
+    Pattern::Kind kind = Pattern::Kind::kAny;
+    bool sole = false;
+    bool commutative = false;
+    bool open_ended = false;  // the operands end in `rest`
+    bool needed = false;      // stands on every alternative
+    uint32_t first_id = 1, last_id = 0;
+    uint32_t result = 0;
+    double number = 0;
+    Trait trait{};
+    std::string_view domain, name;  // of an operator that no table knows
+    std::vector<uint16_t> vars, children;
+    const std::vector<std::pair<std::string, Attr>>* attrs = nullptr;
+  };
+  struct Goal;
+  struct Run;
+
+  uint16_t add(const Pattern& p, DialectId dialect, bool needed, int commutative_depth);
+  Ids ops_of(const Step& s) const;
+
+  Pattern pattern_;  // keeps what steps point at
+  DialectId dialect_;
+  std::vector<Step> steps_;
+  std::vector<std::string_view> vars_;
+};
+
+}  // namespace sardonyx

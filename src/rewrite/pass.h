@@ -1,0 +1,194 @@
+// Passes: rules and walks with a name, and what they see while they run. docs/passes.md shows how to write one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "rewrite/pattern.h"
+#include "sardonyx/infer.h"
+#include "sardonyx/onnx_builder.h"
+#include "sardonyx/passes.h"
+
+namespace sardonyx {
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading nodes
+
+// The node's attribute, else the operator's default; nullopt when there is neither, or the attribute is of another kind (a reference
+// to an attribute of the function included).
+std::optional<int64_t> int_attr(const Node& n, std::string_view name);
+std::optional<double> float_attr(const Node& n, std::string_view name);
+std::optional<std::string> string_attr(const Node& n, std::string_view name);
+std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view name);
+
+// Whether a node may go when nobody reads its results.
+bool is_removable(const Node& n);
+// Whether the value leaves a graph as one of its results.
+bool is_graph_result(const Value& v);
+// g and all graphs nested in it, outer ones first.
+std::vector<Graph*> graphs_in(Graph& g);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What a pass sees
+
+// Options of one pass: "option" -> text. What the pass does not know was refused before it runs.
+using PassOptions = std::map<std::string, std::string, std::less<>>;
+
+class PassContext {
+ public:
+  PassContext(Model& m, ValueFacts& f) : model(m), facts(f) {}
+
+  Model& model;
+  ValueFacts& facts;  // elements of small integer tensors, symbolic ones included
+  // Settings that hold for the whole run.
+  int64_t fold_budget = 0;   // bytes that folding may add to the file
+  bool allow_empty = false;  // named sizes of inputs may be zero
+
+  // The value of a constant whose elements are all the same, as a double; nullopt for others. Remembers large constants.
+  std::optional<double> splat(const Value* v);
+  // The elements of an integer value, when all are known: from its payload, or from what inference found.
+  std::optional<std::vector<int64_t>> ints(const Value* v);
+  // The same with symbolic elements.
+  std::optional<SymbolicValue> symbolic(const Value* v);
+
+  // Options of the running pass.
+  const PassOptions* options = nullptr;
+  bool flag(std::string_view name, bool otherwise) const;
+  int64_t number(std::string_view name, int64_t otherwise) const;
+  std::string text(std::string_view name, std::string_view otherwise) const;
+
+  // Counts one change for the report. Walks call it with what they did.
+  void count(std::string_view what, size_t times = 1) { counts[std::string(what)] += times; }
+  std::map<std::string, size_t> counts;
+  // Why something that nearly matched was left alone: shown by --explain. Null unless asked for.
+  std::function<void(const Node&, std::string_view why)> explain;
+
+ private:
+  std::unordered_map<const Tensor*, std::optional<double>> splats_;
+};
+
+// Makes nodes for a right side: a builder that stands before the matched root.
+class Rewriter : public OnnxBuilder {
+ public:
+  Rewriter(Graph& graph, PassContext& context) : OnnxBuilder(graph, context.facts), context_(context) {}
+
+  PassContext& context() const { return context_; }
+  // The same operator with the same attributes and bodies-free, reading other operands.
+  Value* like(const Node& n, std::span<Value* const> operands);
+  // The same with one operand replaced, wherever it stands.
+  Value* like(const Node& n, const Value& old_operand, Value& new_operand);
+
+ private:
+  PassContext& context_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rules
+
+// What was found: the values behind the variables of the pattern.
+class Match {
+ public:
+  static constexpr size_t kMaxVars = 24, kMaxNodes = 40;
+
+  Value* operator[](Var v) const;  // null if v stands on another alternative than the one that matched
+  Value* operator[](std::string_view name) const;
+  Node& root() const { return *nodes_[0]; }
+  // The node that defines the variable's value; it must be one.
+  Node& node(Var v) const;
+  // All nodes that the pattern went through, the root first.
+  std::span<Node* const> nodes() const { return {nodes_.data(), node_count_}; }
+
+  PassContext& context() const { return *context_; }
+  Model& model() const { return context_->model; }
+  Dims& dims() const { return model().dims(); }
+  const Type* type(Var v) const;
+  // As PassContext's, for a variable.
+  std::optional<double> splat(Var v) const { return context_->splat((*this)[v]); }
+  std::optional<std::vector<int64_t>> ints(Var v) const { return context_->ints((*this)[v]); }
+  // For use in conditions: says why a near miss was left alone, and returns false.
+  bool refuse(std::string_view why) const;
+
+ private:
+  friend class Matcher;
+  PassContext* context_ = nullptr;
+  const std::vector<std::string_view>* names_ = nullptr;
+  std::array<Value*, kMaxVars> values_{};
+  std::array<Node*, kMaxNodes> nodes_{};
+  size_t node_count_ = 0;
+};
+
+// What stands for the results of the root. A null value declines.
+using Condition = std::function<bool(const Match&)>;
+using Build = std::function<Value*(Rewriter&, const Match&)>;
+using BuildAll = std::function<std::vector<Value*>(Rewriter&, const Match&)>;
+
+// One local rewrite. Exactly one of replace, build and build_all is given.
+//  - `when` only looks; `build` only builds, at once before the root, and may decline by returning null: what it made goes again.
+//  - The replacement must have the root's type, provably; else the rule is not applied. `same_type` says that the rule itself proves
+//    it, where inference cannot.
+struct Rule {
+  std::string_view name = {};  // for the report, when a pass has several
+  Numerics numerics = Numerics::kExact;
+  Pattern match;
+  Condition when = {};
+  std::optional<Pattern> replace = {};
+  Build build = {};
+  BuildAll build_all = {};  // one value per result of the root; null for results that nobody reads
+  int opset = 0;            // ONNX: the least version of the default domain that the right side needs
+  bool same_type = false;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Passes
+
+// A pass that looks at more than a neighbourhood. Each function returns whether it changed anything.
+using GraphWalk = std::function<bool(Graph&, PassContext&)>;  // called for a function's graph; nested graphs are the walk's business
+using ModelWalk = std::function<bool(PassContext&)>;
+
+class Pass {
+ public:
+  Pass(Rule r) { rules.push_back(std::move(r)); }
+  Pass(std::vector<Rule> r) : rules(std::move(r)) {}
+  static Pass on_graph(Numerics numerics, GraphWalk walk);
+  static Pass on_model(Numerics numerics, ModelWalk walk);
+
+  // Declares an option, for help and for refusing others: name and what it means.
+  Pass option(std::string_view name, std::string_view meaning) const;
+  // Its result is not a fixed point, for this reason.
+  Pass not_idempotent(std::string_view why) const;
+
+  std::vector<Rule> rules;
+  GraphWalk graph_walk;
+  ModelWalk model_walk;
+  Numerics walk_numerics = Numerics::kExact;
+  std::vector<std::pair<std::string_view, std::string_view>> options;
+  std::string_view no_fixed_point;
+
+  Numerics numerics() const;  // the loosest of its parts
+
+ private:
+  Pass() = default;
+};
+
+// A row of a catalogue (passes/*/passes.def).
+struct PassRow {
+  std::string_view name;
+  Pass (*make)();
+  std::string_view about;
+};
+
+// --- the driver of rules
+
+// Applies the rules to the graphs (and what is nested in them) until none fires; earlier rules are tried first on a node. Nodes
+// without readers go on the way. Returns whether anything changed; fired[i] = how often rule i did. Throws kInternal when the rules do not come to an end.
+bool apply_rules(std::span<const Rule* const> rules, std::span<Graph* const> graphs, PassContext& context,
+                 std::vector<size_t>* fired = nullptr);
+
+}  // namespace sardonyx

@@ -1,0 +1,121 @@
+#include "rewrite/pattern.h"
+
+#include <fmt/format.h>
+
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+namespace {
+
+Pattern::Data changed(const Pattern& p) { return p.data(); }
+
+std::string_view shown_name(const Pattern::Data& d) { return d.onnx.empty() ? d.mil : d.onnx; }
+
+void print(const Pattern& p, std::string& out) {
+  const Pattern::Data& d = p.data();
+  if (d.sole) out += "sole(";
+  switch (d.kind) {
+    case Pattern::Kind::kAny: out += d.vars.empty() ? "_" : ""; break;
+    case Pattern::Kind::kConstant: out += "constant"; break;
+    case Pattern::Kind::kSplat: out += fmt::format("{}", d.number); break;
+    case Pattern::Kind::kAbsent: out += "absent"; break;
+    case Pattern::Kind::kRest: out += "..."; break;
+    case Pattern::Kind::kTrait: out += "with_operand("; break;
+    case Pattern::Kind::kAnyOf: out += "any_of("; break;
+    case Pattern::Kind::kOp: {
+      out += shown_name(d);
+      std::string inside;
+      for (const auto& [name, value] : d.attrs) {
+        static Dims dims;
+        static const Types types(dims);
+        inside += fmt::format("{}{}={}", inside.empty() ? "" : ", ", name, to_string(value, types));
+      }
+      if (!d.attrs_of.empty()) inside += fmt::format("{}attributes of %{}", inside.empty() ? "" : ", ", d.attrs_of);
+      if (!inside.empty()) out += "<" + inside + ">";
+      if (d.result != 0) out += fmt::format(".{}", d.result);
+      out += "(";
+      break;
+    }
+  }
+  if (d.kind == Pattern::Kind::kOp || d.kind == Pattern::Kind::kTrait || d.kind == Pattern::Kind::kAnyOf) {
+    for (size_t i = 0; i < d.children.size(); ++i) {
+      if (i != 0) out += ", ";
+      print(d.children[i], out);
+    }
+    out += ")";
+  }
+  for (size_t i = 0; i < d.vars.size(); ++i) {
+    const bool bare = d.kind == Pattern::Kind::kAny && i == 0;
+    out += fmt::format("{}%{}", bare ? "" : " as ", d.vars[i]);
+  }
+  if (d.sole) out += ")";
+}
+
+}  // namespace
+
+Pattern::Pattern(Var v) : Pattern(Data{.vars = {v.name}}) {}
+
+Pattern Pattern::as(Var v) const {
+  Data d = changed(*this);
+  d.vars.push_back(v.name);
+  return Pattern(std::move(d));
+}
+
+Pattern Pattern::attr(std::string_view name, Attr value) const {
+  Data d = changed(*this);
+  d.attrs.emplace_back(name, std::move(value));
+  return Pattern(std::move(d));
+}
+
+Pattern Pattern::attrs_of(Var v) const {
+  Data d = changed(*this);
+  d.attrs_of = v.name;
+  return Pattern(std::move(d));
+}
+
+Pattern Pattern::result(uint32_t index) const {
+  Data d = changed(*this);
+  d.result = index;
+  return Pattern(std::move(d));
+}
+
+Pattern Pattern::since(int version) const {
+  Data d = changed(*this);
+  d.since = version;
+  return Pattern(std::move(d));
+}
+
+std::string to_string(const Pattern& p) {
+  std::string out;
+  print(p, out);
+  return out;
+}
+
+Pattern PatternOp::make(std::initializer_list<Pattern> operands) const {
+  return Pattern({.kind = Pattern::Kind::kOp, .onnx = onnx, .mil = mil, .domain = domain, .children = operands});
+}
+
+namespace pattern {
+
+Pattern splat(double value) { return Pattern({.kind = Pattern::Kind::kSplat, .number = value}); }
+
+Pattern sole(const Pattern& p) {
+  Pattern::Data d = changed(p);
+  d.sole = true;
+  return Pattern(std::move(d));
+}
+
+Pattern any_of(std::vector<Pattern> alternatives) {
+  return Pattern({.kind = Pattern::Kind::kAnyOf, .children = std::move(alternatives)});
+}
+
+Pattern with_operand(Trait trait, const Pattern& p) {
+  return Pattern({.kind = Pattern::Kind::kTrait, .trait = trait, .children = {p}});
+}
+
+Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> operands) {
+  return Pattern({.kind = Pattern::Kind::kOp, .onnx = name, .domain = domain, .children = std::move(operands)});
+}
+
+}  // namespace pattern
+}  // namespace sardonyx

@@ -1,0 +1,150 @@
+#include "rewrite/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace sardonyx {
+namespace {
+
+// The entries [first, last) run together: one walk, or the rules of several passes in one sweep.
+struct Step {
+  size_t first = 0, last = 0;
+  size_t changes_seen = SIZE_MAX;  // how many changes there had been when it last ended
+};
+
+std::vector<Step> steps_of(const Pipeline& p) {
+  std::vector<Step> steps;
+  for (size_t i = 0; i < p.entries.size(); ++i) {
+    const auto shares = [&](size_t k) { return p.entries[k].shared && !p.entries[k].pass->rules.empty(); };
+    if (i > 0 && shares(i) && shares(i - 1) && p.entries[i].bodies == p.entries[i - 1].bodies) {
+      steps.back().last = i + 1;
+    } else {
+      steps.push_back({.first = i, .last = i + 1});
+    }
+  }
+  return steps;
+}
+
+class Run {
+ public:
+  Run(PassContext& context, const Pipeline& pipeline, const PipelineSettings& settings)
+      : context_(context), model_(context.model), pipeline_(pipeline), settings_(settings) {
+    for (const PipelineEntry& e : pipeline.entries) report_.passes.push_back({.name = e.name});
+  }
+
+  PipelineReport run() {
+    auto begin = std::chrono::steady_clock::now();
+    std::vector<Step> steps = steps_of(pipeline_);
+    for (int round = 0; round < pipeline_.rounds; ++round) {
+      const size_t before = changes_;
+      for (size_t i = 0; i < steps.size(); ++i) {
+        Step& step = steps[i];
+        if (settings_.progress) settings_.progress(pipeline_.entries[step.first].name, i, steps.size());
+        if (step.changes_seen == changes_) continue;
+        if (run_step(step)) ++changes_;
+        step.changes_seen = changes_;
+      }
+      if (changes_ == before) break;
+    }
+    if (settings_.progress) settings_.progress({}, steps.size(), steps.size());
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return std::move(report_);
+  }
+
+ private:
+  std::vector<Graph*> tops(const PipelineEntry& e) const {
+    std::vector<Graph*> graphs;
+    for (const auto& f : model_.functions()) {
+      if (f.get() == &model_.main() || e.bodies || model_.dialect() == DialectId::kMil) graphs.push_back(&f->graph());
+    }
+    return graphs;
+  }
+
+  bool run_step(const Step& step) {
+    const PipelineEntry& entry = pipeline_.entries[step.first];
+    const auto begin = std::chrono::steady_clock::now();
+    const size_t nodes_before = model_.num_nodes();
+    context_.options = &entry.options;
+    context_.counts.clear();
+    bool changed = false;
+    std::string error;
+    try {
+      changed = apply(step);
+      if (settings_.verify_graph) verify(model_);
+    } catch (const Error& e) {
+      const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));
+      if (settings_.strict) throw told;
+      error = told.what();
+    }
+    context_.options = nullptr;
+
+    PassReport& first = report_.passes[step.first];
+    const size_t nodes_after = model_.num_nodes();
+    if (first.nodes_before == 0) first.nodes_before = nodes_before;
+    first.nodes_after = nodes_after;
+    first.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    first.changed |= changed;
+    if (!error.empty()) first.error = error;
+    return changed;
+  }
+
+  bool apply(const Step& step) {
+    const PipelineEntry& entry = pipeline_.entries[step.first];
+    const std::vector<Graph*> graphs = tops(entry);
+    bool changed = false;
+    if (entry.pass->graph_walk) {
+      for (Graph* g : graphs) changed |= entry.pass->graph_walk(*g, context_);
+    }
+    if (entry.pass->model_walk) changed |= entry.pass->model_walk(context_);
+    tell(report_.passes[step.first], context_.counts);
+
+    std::vector<const Rule*> rules;
+    std::vector<size_t> owners;
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PipelineEntry& e = pipeline_.entries[i];
+      for (const Rule& r : e.pass->rules) {
+        if (std::find(e.skipped_rules.begin(), e.skipped_rules.end(), r.name) != e.skipped_rules.end()) continue;
+        rules.push_back(&r);
+        owners.push_back(i);
+      }
+    }
+    if (rules.empty()) return changed;
+    std::vector<size_t> fired;
+    changed |= apply_rules(rules, graphs, context_, &fired);
+    for (size_t i = 0; i < rules.size(); ++i) {
+      if (fired[i] == 0) continue;
+      PassReport& report = report_.passes[owners[i]];
+      report.changed = true;
+      tell(report, {{rules[i]->name.empty() ? report.name : std::string(rules[i]->name), fired[i]}});
+    }
+    return changed;
+  }
+
+  static void tell(PassReport& report, const std::map<std::string, size_t>& counts) {
+    for (const auto& [what, times] : counts) {
+      auto known = std::find_if(report.counts.begin(), report.counts.end(), [&](const auto& c) { return c.first == what; });
+      if (known == report.counts.end()) {
+        report.counts.emplace_back(what, times);
+      } else {
+        known->second += times;
+      }
+    }
+  }
+
+  PassContext& context_;
+  Model& model_;
+  const Pipeline& pipeline_;
+  const PipelineSettings& settings_;
+  PipelineReport report_;
+  size_t changes_ = 0;
+};
+
+}  // namespace
+
+PipelineReport run_pipeline(PassContext& context, const Pipeline& pipeline, const PipelineSettings& settings) {
+  return Run(context, pipeline, settings).run();
+}
+
+}  // namespace sardonyx
