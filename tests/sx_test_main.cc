@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
+#include "passes/catalog.h"
 #include "sardonyx/error.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
-#include "passes/catalog.h"
 
 namespace sardonyx {
 namespace {
@@ -74,11 +74,13 @@ std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input)
   std::string why;
   const bool same = equal_models(input, *model, &why);
   if (report.passes.front().changed && same) throw Error(ErrorCode::kInternal, "the pass says that it changed something");
-  if (!report.passes.front().changed && !same) throw Error(ErrorCode::kInternal, "the pass says that it changed nothing: " + why);
+  if (!report.passes.front().changed && !same)
+    throw Error(ErrorCode::kInternal, "the pass says that it changed nothing: " + why);
   if (!find_pass(request.passes.front())->pass.no_fixed_point.empty()) return model;
   auto again = clone_model(*model);
   if (run_passes(*again, request).passes.front().changed || !equal_models(*model, *again, &why)) {
-    throw Error(ErrorCode::kInternal, "the pass does more when it runs again:\n" + print(*model) + "and then\n" + print(*again));
+    throw Error(ErrorCode::kInternal,
+                "the pass does more when it runs again:\n" + print(*model) + "and then\n" + print(*again));
   }
   return model;
 }
@@ -86,7 +88,8 @@ std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input)
 Transform transform_for(const std::string& kind, const std::string& name, const std::vector<std::string>& options) {
   if (kind == "pass") {
     PassRequest request{.passes = {name}, .strict = true, .verify_graph = true};
-    for (const std::string& o : options) request.options.emplace_back(name + "." + o.substr(0, o.find('=')), o.substr(o.find('=') + 1));
+    for (const std::string& o : options)
+      request.options.emplace_back(name + "." + o.substr(0, o.find('=')), o.substr(o.find('=') + 1));
     return [request](const Model& input) { return pass_case(request, input); };
   }
   if (kind == "lower") return [name](const Model& input) { return lower_case(name, input); };

@@ -40,14 +40,14 @@ std::vector<std::string_view> list_presets();
 // A pipeline: passes in order, by any spelling of their names, or presets; "pass.option=value" sets an option of a pass.
 struct PassRequest {
   std::vector<std::string> passes{"onnx"};
-  std::vector<std::string> skip;                       // passes (or rules: "pass/rule") that do not run
+  std::vector<std::string> skip;                             // passes (or rules: "pass/rule") that do not run
   std::vector<std::pair<std::string, std::string>> options;  // "pass.option", value
-  bool strict = false;                                 // a failing pass throws instead of being undone and reported
-  bool verify_graph = false;                           // the verifier runs after each pass
-  bool function_bodies = true;                         // bodies of model-local functions are optimized too
-  bool prune_inputs = false;                           // onnx: inputs that nobody reads are dropped
-  bool allow_empty = false;                            // named sizes may be zero
-  int64_t fold_budget = 0;                             // bytes by which folding may grow the file
+  bool strict = false;                                       // a failing pass throws instead of being undone and reported
+  bool verify_graph = false;                                 // the verifier runs after each pass
+  bool function_bodies = true;                               // bodies of model-local functions are optimized too
+  bool prune_inputs = false;                                 // onnx: inputs that nobody reads are dropped
+  bool allow_empty = false;                                  // named sizes may be zero
+  int64_t fold_budget = 0;                                   // bytes by which folding may grow the file
   std::function<void(std::string_view pass, size_t done, size_t total)> progress;
   // Called with each near miss of the passes named in `explain`: pass, node as text, reason.
   std::vector<std::string> explain;

@@ -38,7 +38,8 @@ void set_option(Pipeline& pipeline, const std::string& spelled, const std::strin
   const std::string option = spelled.substr(dot + 1);
   std::vector<std::string_view> known;
   for (const auto& [name, meaning] : pass.pass.options) known.push_back(name);
-  if (std::find(known.begin(), known.end(), option) == known.end()) unknown(fmt::format("option of {}", pass.name), option, known);
+  if (std::find(known.begin(), known.end(), option) == known.end())
+    unknown(fmt::format("option of {}", pass.name), option, known);
   for (PipelineEntry& e : pipeline.entries) {
     if (e.pass == &pass.pass) e.options[option] = value;
   }
@@ -66,7 +67,8 @@ Pipeline make_pipeline(const PassRequest& request, DialectId) {
   Pipeline pipeline;
   const auto add = [&](std::string_view name, bool bodies, bool shared) {
     const CatalogPass& p = require_pass(name);
-    pipeline.entries.push_back({.name = std::string(p.name), .pass = &p.pass, .bodies = bodies && request.function_bodies, .shared = shared});
+    pipeline.entries.push_back(
+        {.name = std::string(p.name), .pass = &p.pass, .bodies = bodies && request.function_bodies, .shared = shared});
   };
   for (const std::string& name : request.passes) {
     const auto all = presets();
@@ -96,9 +98,8 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   if (request.on_near_miss) {
     context.explain = [&](const Node& n, std::string_view why) { request.on_near_miss({}, print(n), why); };
   }
-  PipelineReport report =
-      run_pipeline(context, pipeline,
-                   {.strict = request.strict, .verify_graph = request.verify_graph, .progress = request.progress});
+  PipelineReport report = run_pipeline(
+      context, pipeline, {.strict = request.strict, .verify_graph = request.verify_graph, .progress = request.progress});
   m.compact();
   return report;
 }
@@ -110,7 +111,12 @@ bool PipelineReport::failed() const {
 std::vector<PassInfo> list_passes() {
   std::vector<PassInfo> all;
   for (const CatalogPass& p : catalog()) {
-    PassInfo info{.name = p.name, .catalog = p.catalog, .about = p.about, .numerics = p.pass.numerics(), .options = p.pass.options, .rules = {}};
+    PassInfo info{.name = p.name,
+                  .catalog = p.catalog,
+                  .about = p.about,
+                  .numerics = p.pass.numerics(),
+                  .options = p.pass.options,
+                  .rules = {}};
     for (const Rule& r : p.pass.rules) {
       std::string text = to_string(r.match);
       if (r.replace) text += " => " + to_string(*r.replace);

@@ -59,7 +59,8 @@ class Driver {
 
   void report(std::span<const Rule* const> rules, std::vector<size_t>& fired) const {
     fired.assign(rules.size(), 0);
-    for (const Compiled& c : rules_) fired[static_cast<size_t>(std::find(rules.begin(), rules.end(), c.rule) - rules.begin())] = c.fired;
+    for (const Compiled& c : rules_)
+      fired[static_cast<size_t>(std::find(rules.begin(), rules.end(), c.rule) - rules.begin())] = c.fired;
   }
 
  private:

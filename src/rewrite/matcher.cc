@@ -37,7 +37,11 @@ const std::unordered_map<std::string, Versions>& versions_of(DialectId d) {
 bool is_number(double got, double wanted, DType dtype) {
   if (got == wanted) return true;
   if (!is_float(dtype) || !std::isfinite(got) || !std::isfinite(wanted)) return false;
-  const int mantissa = dtype == DType::kF64 ? 52 : dtype == DType::kF32 ? 23 : dtype == DType::kF16 ? 10 : dtype == DType::kBF16 ? 7 : 2;
+  const int mantissa = dtype == DType::kF64    ? 52
+                       : dtype == DType::kF32  ? 23
+                       : dtype == DType::kF16  ? 10
+                       : dtype == DType::kBF16 ? 7
+                                               : 2;
   int exponent = 0;
   std::frexp(wanted, &exponent);
   return std::abs(got - wanted) <= 1.5 * std::ldexp(1.0, exponent - 1 - mantissa);
@@ -81,7 +85,8 @@ uint16_t Matcher::add(const Pattern& p, DialectId dialect, bool needed, int comm
         SX_CHECK(id >= s.first_id && id <= s.last_id + 1, "versions of an operator are not neighbours in its table");
         s.last_id = id;
         const Op& op = sardonyx::dialect(dialect).ops()[id - sardonyx::dialect(dialect).ops().front().id];
-        s.commutative = op.has(Trait::kCommutative) && d.children.size() == 2 && d.children[1].data().kind != Pattern::Kind::kRest;
+        s.commutative =
+            op.has(Trait::kCommutative) && d.children.size() == 2 && d.children[1].data().kind != Pattern::Kind::kRest;
       }
     }
   }

@@ -149,7 +149,8 @@ struct Rule {
 // Passes
 
 // A pass that looks at more than a neighbourhood. Each function returns whether it changed anything.
-using GraphWalk = std::function<bool(Graph&, PassContext&)>;  // called for a function's graph; nested graphs are the walk's business
+using GraphWalk =
+    std::function<bool(Graph&, PassContext&)>;  // called for a function's graph; nested graphs are the walk's business
 using ModelWalk = std::function<bool(PassContext&)>;
 
 class Pass {

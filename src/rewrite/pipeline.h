@@ -13,7 +13,7 @@ struct PipelineEntry {
   std::string name;
   const Pass* pass = nullptr;
   PassOptions options;
-  bool bodies = true;  // model-local functions too, not only the main one. MIL: every function always
+  bool bodies = true;   // model-local functions too, not only the main one. MIL: every function always
   bool shared = false;  // its rules share one sweep with the entries beside it that say so too
   std::vector<std::string> skipped_rules;
 };

@@ -159,7 +159,7 @@ def test_given_and_positional_names():
         ({"opset": 5}, "opset 5 is not supported"),
         ({"opset": "23"}, "opset 23 is not supported"),
         ({"model_name": 5}, "model_name must be a text"),
-        ({"passes": ["no_such_pass"]}, "no pass or pipeline named 'no_such_pass'"),
+        ({"passes": ["no_such_pass"]}, "no pass named 'no_such_pass'"),
         ({"target": "toaster"}, 'target "toaster" is not known'),
     ],
 )  # fmt: skip
