@@ -4,7 +4,7 @@
 // times a matrix needs neither Transpose nor Reshape.
 #include <algorithm>
 
-#include "lower/kernels.h"
+#include "lower/dot_general.h"
 #include "lower/params.h"
 
 namespace sardonyx {
@@ -132,36 +132,48 @@ Value* matmul(Lowering& at, const Operands& o, Value* x, Value* y) {
 
 }  // namespace
 
-std::vector<Value*> lower_dot_general(Lowering& at) {
-  const auto* numbers = at.param("dimension_numbers").get<AttrList>();
+DotAxes DotAxes::of(const Lowering& at, const Attr& dimension_numbers) {
+  const auto* numbers = dimension_numbers.get<AttrList>();
   if (numbers == nullptr || numbers->size() != 2) at.unsupported("dimension_numbers is not ((contracting), (batch))");
   const auto contract = rows_of(at, (*numbers)[0], "contracting dimensions");
   const auto batch = rows_of(at, (*numbers)[1], "batch dimensions");
+  DotAxes axes;
+  if (contract.size() == 2) axes.lhs_contract = contract[0], axes.rhs_contract = contract[1];
+  if (batch.size() == 2) axes.lhs_batch = batch[0], axes.rhs_batch = batch[1];
+  return axes;
+}
+
+Value* dot_product(Lowering& at, const DotAxes& axes, Value* x, Value* y) {
   Operands o;
-  o.lhs_dims.assign(at.in_dims(0).begin(), at.in_dims(0).end());
-  o.rhs_dims.assign(at.in_dims(1).begin(), at.in_dims(1).end());
-  if (contract.size() == 2) o.lhs_contract = contract[0], o.rhs_contract = contract[1];
-  if (batch.size() == 2) o.lhs_batch = batch[0], o.rhs_batch = batch[1];
+  o.lhs_dims.assign(x->type()->dims().begin(), x->type()->dims().end());
+  o.rhs_dims.assign(y->type()->dims().begin(), y->type()->dims().end());
+  o.lhs_contract = axes.lhs_contract, o.rhs_contract = axes.rhs_contract;
+  o.lhs_batch = axes.lhs_batch, o.rhs_batch = axes.rhs_batch;
   o.lhs_free = free_axes(o.lhs_dims.size(), o.lhs_contract, o.lhs_batch);
   o.rhs_free = free_axes(o.rhs_dims.size(), o.rhs_contract, o.rhs_batch);
   order_contraction(o);
+  if (o.lhs_contract.empty()) return outer_product(at, o, x, y);
+  Value* result = gemm(at, o, x, y);
+  return result != nullptr ? result : matmul(at, o, x, y);
+}
 
+Value* dot_general(Lowering& at, const DotAxes& axes, Value* x, Value* y, DType out) {
   // JAX multiplies and adds in the preferred type where that is wider; bool products are counted and compared with zero.
-  const DType out = at.out_dtype();
-  Value* x = at.in(0);
-  Value* y = at.in(1);
   const DType compute = out == DType::kBool ? DType::kI32 : out;
-  x = at.cast(x, compute);
-  y = at.cast(y, compute);
+  std::vector<Dim> dims;
+  auto add = [&](Value* v, const Axes& at_axes) {
+    for (Dim d : dims_at(v->type()->dims(), at_axes)) dims.push_back(d);
+  };
+  add(x, axes.lhs_batch);
+  add(x, free_axes(x->type()->rank(), axes.lhs_contract, axes.lhs_batch));
+  add(y, free_axes(y->type()->rank(), axes.rhs_contract, axes.rhs_batch));
+  return at.cast(at.reshape(dot_product(at, axes, at.cast(x, compute), at.cast(y, compute)), dims), out);
+}
 
-  Value* result = nullptr;
-  if (o.lhs_contract.empty()) {
-    result = outer_product(at, o, x, y);
-  } else {
-    result = gemm(at, o, x, y);
-    if (result == nullptr) result = matmul(at, o, x, y);
-  }
-  return {at.cast(at.reshape(result, at.out_dims()), out)};
+std::vector<Value*> lower_dot_general(Lowering& at) {
+  auto xs = operands(at);
+  Value* result = dot_general(at, DotAxes::of(at, at.param("dimension_numbers")), xs[0], xs[1], at.out_dtype());
+  return {at.reshape(result, at.out_dims())};
 }
 
 }  // namespace sardonyx

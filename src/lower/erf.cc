@@ -176,10 +176,10 @@ Value* erf_inv_f64(Lowering& at, Value* x) {
 
 }  // namespace
 
+Value* erf_inv(Lowering& at, Value* x) { return x->dtype() == DType::kF64 ? erf_inv_f64(at, x) : erf_inv_f32(at, x); }
+
 std::vector<Value*> lower_erf_inv(Lowering& at) {
-  Value* x = operands(at)[0];
-  if (x->dtype() == DType::kF64) return {erf_inv_f64(at, x)};
-  return {via(at, {"Log", "Sqrt", "Where"}, x, [&](Value* v) { return erf_inv_f32(at, v); })};
+  return {via(at, {"Log", "Sqrt", "Where"}, operands(at)[0], [&](Value* v) { return erf_inv(at, v); })};
 }
 
 }  // namespace sardonyx

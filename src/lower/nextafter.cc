@@ -1,5 +1,5 @@
 // nextafter x y   =>   the bits of |x| one up or down; from 0, the least float with the sign of y; x where x = y; NaN where either is
-// reduce_precision[exponent_bits, mantissa_bits] x   =>   Cast to f16, bf16 or f32 and back
+// reduce_precision[exponent_bits, mantissa_bits] x   =>   Cast to f16, bf16 or f32 and back, else rounding of the bits
 //
 // XLA's reduce_precision has no subnormal results: they become zeros of their sign.
 #include <cmath>
@@ -30,6 +30,38 @@ std::vector<Value*> lower_nextafter(Lowering& at) {
   return {at.cast(b.Where(any_nan, b.Add(x, y), result), own)};
 }
 
+namespace {
+
+// To the nearest float of the format, to the even one of two; beyond its greatest infinity, below its least normal number zero.
+Value* round_bits(Lowering& at, Value* x, const FloatFormat& own, int64_t exponent, int64_t mantissa) {
+  OnnxBuilder& b = at.b;
+  Value* wide = at.cast(x, own.wide());
+  Word bits = magnitude_bits(at, own, wide);
+  if (mantissa < own.mantissa) {
+    int dropped = static_cast<int>(own.mantissa - mantissa);
+    uint64_t unit = uint64_t{1} << dropped;
+    Word is_odd = (bits >> dropped) & 1;
+    Word biased = bits + is_odd + Word(at, bits.constant(unit / 2 - 1));
+    // A NaN, whose bits mean nothing here, may be carried beyond infinity.
+    bits = Word(at, b.Min({(biased & ~(unit - 1)).value(), bits.constant(own.infinity())}));
+  }
+  if (exponent < own.exponent) {
+    int bias = (1 << (exponent - 1)) - 1;
+    // Exponent fields of `own` from which on the format has infinity, and up to which it has no normal numbers.
+    auto too_large = static_cast<uint64_t>(own.bias() + bias + 1) << own.mantissa;
+    auto too_small = static_cast<uint64_t>(own.bias() - bias + 1) << own.mantissa;
+    Value* overflows = b.GreaterOrEqual(bits.value(), bits.constant(too_large));
+    Value* underflows = b.Less(bits.value(), bits.constant(too_small));
+    bits = Word(at, select(at, overflows, bits.constant(own.infinity()), bits.value()));
+    bits = Word(at, select(at, underflows, bits.constant(0), bits.value()));
+  }
+  Value* size = magnitude_of_bits(at, own, bits);
+  Value* rounded = b.Where(sign_bit(at, wide), b.Neg(size), size);
+  return at.cast(b.Where(b.IsNaN(wide), wide, rounded), own.dtype);
+}
+
+}  // namespace
+
 std::vector<Value*> lower_reduce_precision(Lowering& at) {
   Value* x = operands(at)[0];
   int64_t exponent = at.int_param("exponent_bits"), mantissa = at.int_param("mantissa_bits");
@@ -43,7 +75,7 @@ std::vector<Value*> lower_reduce_precision(Lowering& at) {
     Value* is_small = at.b.Less(at.b.Abs(rounded), like(at, rounded, std::ldexp(1.0, 1 - f.bias())));
     return {at.cast(at.b.Where(is_small, at.b.Mul(rounded, like(at, rounded, 0)), rounded), own.dtype)};
   }
-  at.unsupported("only to the formats of f16, bf16 and f32");
+  return {round_bits(at, x, own, exponent, mantissa)};
 }
 
 }  // namespace sardonyx

@@ -50,6 +50,20 @@ Value* original_words(Lowering& at, KeyWords key, Dim n) {
 
 }  // namespace
 
+KeyWords split_into(Lowering& at, KeyWords key, std::span<const Dim> shape, bool is_partitionable) {
+  if (is_partitionable) {
+    key = with_trailing_axes(at, key, shape.size());
+    auto [high, low] = threefry2x32(at.b, key.high, key.low, nullptr, counters(at, shape));
+    return {high, low};
+  }
+  std::vector<Dim> dims(key.high->type()->dims().begin(), key.high->type()->dims().end());
+  dims.insert(dims.end(), shape.begin(), shape.end());
+  dims.push_back(Dim::of(2));
+  Value* words = at.reshape(original_words(at, key, at.b.dims().mul(size_of(at, shape), Dim::of(2))), dims);
+  auto word = [&](int64_t i) { return at.b.op("Gather", {words, at.b.i64(i)}, {attr("axis", -1)}); };
+  return {word(0), word(1)};
+}
+
 std::vector<Value*> lower_random_wrap(Lowering& at) { return {wrap_key(at.b, at.context(), at.in(0))}; }
 
 std::vector<Value*> lower_random_unwrap(Lowering& at) { return {unwrap_key(at.b, at.context(), at.in(0))}; }
@@ -77,17 +91,8 @@ std::vector<Value*> lower_random_fold_in(Lowering& at) {
 }
 
 std::vector<Value*> lower_random_split(Lowering& at) {
-  const std::vector<Dim> shape = at.dims_param("shape");
   KeyWords key = split_key(at.b, at.context(), at.in(0));
-  if (partitionable(at)) {
-    key = with_trailing_axes(at, key, shape.size());
-    auto [high, low] = threefry2x32(at.b, key.high, key.low, nullptr, counters(at, shape));
-    return {pack_key(at.b, at.context(), {high, low})};
-  }
-  Value* words = original_words(at, key, at.b.dims().mul(size_of(at, shape), Dim::of(2)));
-  std::vector<Dim> dims(at.out_dims().begin(), at.out_dims().end());
-  dims.push_back(Dim::of(2));
-  return {wrap_key(at.b, at.context(), at.reshape(words, dims))};
+  return {pack_key(at.b, at.context(), split_into(at, key, at.dims_param("shape"), partitionable(at)))};
 }
 
 std::vector<Value*> lower_random_bits(Lowering& at) {

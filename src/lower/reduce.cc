@@ -231,10 +231,7 @@ std::vector<Value*> lower_reduce_and(Lowering& at) { return reduce_axes(at, "and
 std::vector<Value*> lower_reduce_or(Lowering& at) { return reduce_axes(at, "or"); }
 std::vector<Value*> lower_reduce_xor(Lowering& at) { return reduce_axes(at, "xor"); }
 
-namespace {
-
-// Folds a jaxpr of (accumulators, elements) over rows of r elements each: xs are [k, r], inits scalars. A Scan over rows around one
-// over elements; the outer one falls away for a single row.
+// A Scan over rows around one over elements; the outer one falls away for a single row.
 std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value* const> xs, std::span<Value* const> inits) {
   size_t n = xs.size();
   Types& types = at.b.types();
@@ -266,8 +263,6 @@ std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value*
   for (Value& v : at.b.Scan(xs, body, {.num_scan_inputs = static_cast<int64_t>(n)}).results()) results.push_back(&v);
   return results;
 }
-
-}  // namespace
 
 // reduce[jaxpr, dimensions] xs inits   where the body is one primitive we know: init combined with the reduction;  else element by element
 std::vector<Value*> lower_reduce(Lowering& at) {

@@ -3,6 +3,7 @@
 //   max of floats   =>   MaxPool over at most three axes, channels first;  min: -MaxPool(-x)
 //   sum of floats   =>   AveragePool, padding counted, times the size of the window
 //   else            =>   axis by axis: windows of 1, 2, 4, ... elements by combining x with itself shifted, then the strides
+//   any body        =>   the windows written out, folded by Scan
 #include <algorithm>
 
 #include "lower/pad.h"
@@ -163,29 +164,49 @@ std::vector<Value*> lower_reduce_window_max(Lowering& at) { return reduce_window
 std::vector<Value*> lower_reduce_window_min(Lowering& at) { return reduce_window(at, "min"); }
 std::vector<Value*> lower_reduce_window_sum(Lowering& at) { return reduce_window(at, "add"); }
 
-// The padding is the initial value, and every window starts from it.
-std::vector<Value*> lower_reduce_window(Lowering& at) {
-  const Reduction* found = find_reduction_of_body(at);
-  if (found == nullptr) at.unsupported("only windows of one of add, mul, max, min, and, or, xor");
-  const Reduction& r = *found;
-  if (at.num_inputs() != 2) at.unsupported("windows over several operands at once");
-  Value* init = at.in(1);
-  return {combine(at, r, by_axis(at, r, operands(at)[0], window_of(at), init), init)};
+namespace {
+
+// x with each window written out: [windows, elements of one].
+Value* windows_as_rows(Lowering& at, Value* x, const Window& w, Value* fill) {
+  OnnxBuilder& b = at.b;
+  x = pad(at, x, w.padding, fill);
+  std::vector<int64_t> order;
+  std::vector<Dim> counts, sizes;
+  for (size_t i = 0; i < w.rank(); ++i) {
+    auto axis = static_cast<int64_t>(2 * i);
+    Dim count = at.out_dims()[i], size = Dim::of(w.size[i]);
+    Value* first = b.Mul(at.iota(DType::kI64, count), b.i64(w.stride[i]));
+    Value* offset = b.Mul(at.iota(DType::kI64, size), b.i64(w.dilation[i]));
+    x = b.Gather(x, b.Add(at.unsqueeze(first, std::vector<int64_t>{1}), offset), {.axis = axis});
+    counts.push_back(count);
+    sizes.push_back(size);
+    order.push_back(axis);
+  }
+  for (size_t i = 0; i < w.rank(); ++i) order.push_back(static_cast<int64_t>(2 * i + 1));
+  const Dim rows[] = {b.dims().product(counts), b.dims().product(sizes)};
+  return at.reshape(at.transpose(x, order), rows);
 }
 
-// select_and_scatter_add[select_prim, ...] source x: each element of source is added where its window of x has its (first) maximum or
-// minimum. Element by element of the window: which one is chosen, then what it receives, spread over the strides.
-std::vector<Value*> lower_select_and_scatter_add(Lowering& at) {
-  OnnxBuilder& b = at.b;
-  Dims& dims = b.dims();
-  auto inputs = operands(at);
-  Value* source = inputs[0];
-  auto size = at.ints_param("window_dimensions"), stride = at.ints_param("window_strides");
-  auto padding = padding_param(at, "padding");
-  bool is_max = at.string_param("select_prim").find("ge") != std::string::npos;
-  Value* x = pad(at, inputs[1], padding, identity_element(at, *find_reduction(is_max ? "max" : "min"), source->dtype()));
+}  // namespace
 
-  // Offsets in a window, last axis fastest.
+// The padding is the initial value, and every window starts from it. Any other body folds the windows element by element.
+std::vector<Value*> lower_reduce_window(Lowering& at) {
+  auto inputs = operands(at);
+  Window w = window_of(at);
+  size_t n = inputs.size() / 2;
+  if (const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr)
+    return {combine(at, *r, by_axis(at, *r, inputs[0], w, inputs[1]), inputs[1])};
+  std::vector<Value*> xs;
+  for (size_t i = 0; i < n; ++i) xs.push_back(windows_as_rows(at, inputs[i], w, inputs[n + i]));
+  auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
+  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.out_type(i));
+  return results;
+}
+
+namespace {
+
+// The elements of a window as offsets along each axis, last axis fastest.
+std::vector<std::vector<int64_t>> offsets_in_window(const std::vector<int64_t>& size) {
   std::vector<std::vector<int64_t>> offsets(1);
   for (int64_t n : size) {
     std::vector<std::vector<int64_t>> longer;
@@ -197,14 +218,60 @@ std::vector<Value*> lower_select_and_scatter_add(Lowering& at) {
     }
     offsets = std::move(longer);
   }
+  return offsets;
+}
+
+// Of every window of x, the element at `offset`: as many along each axis as there are windows.
+Value* element_of_windows(Lowering& at, Value* x, std::span<const Dim> windows, std::span<const int64_t> stride,
+                          std::span<const int64_t> offset) {
+  Dims& dims = at.b.dims();
+  for (size_t i = 0; i < windows.size(); ++i) {
+    Dim last = dims.mul(dims.sub(windows[i], Dim::of(1)), Dim::of(stride[i]));
+    x = at.slice(x, static_cast<int64_t>(i), Dim::of(offset[i]), dims.add(last, Dim::of(offset[i] + 1)), stride[i]);
+  }
+  return x;
+}
+
+bool selects_greatest(const Lowering& at) { return at.string_param("select_prim").find("ge") != std::string::npos; }
+
+}  // namespace
+
+// select_and_gather_add[select_prim, ...] tangents x: of each window, the tangent at its (first) maximum or minimum.
+std::vector<Value*> lower_select_and_gather_add(Lowering& at) {
+  auto inputs = operands(at);
+  Window w = window_of(at);
+  bool is_max = selects_greatest(at);
+  Value* edge = identity_element(at, *find_reduction(is_max ? "max" : "min"), inputs[1]->dtype());
+  Value* zero = like(at, inputs[0], 0);
+  Value *x = pad(at, inputs[1], w.padding, edge), *tangents = pad(at, inputs[0], w.padding, zero);
+  Value *best = edge, *chosen = zero;
+  for (auto offset : offsets_in_window(w.size)) {
+    for (size_t i = 0; i < w.rank(); ++i) offset[i] *= w.dilation[i];
+    Value* here = element_of_windows(at, x, at.out_dims(), w.stride, offset);
+    Value* tangent = element_of_windows(at, tangents, at.out_dims(), w.stride, offset);
+    Value* stays = via(at, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
+    best = select(at, stays, best, here);
+    chosen = select(at, stays, chosen, tangent);
+  }
+  return {chosen};
+}
+
+// select_and_scatter_add[select_prim, ...] source x: each element of source is added where its window of x has its (first) maximum or
+// minimum. Element by element of the window: which one is chosen, then what it receives, spread over the strides.
+std::vector<Value*> lower_select_and_scatter_add(Lowering& at) {
+  OnnxBuilder& b = at.b;
+  Dims& dims = b.dims();
+  auto inputs = operands(at);
+  Value* source = inputs[0];
+  auto size = at.ints_param("window_dimensions"), stride = at.ints_param("window_strides");
+  auto padding = padding_param(at, "padding");
+  bool is_max = selects_greatest(at);
+  Value* x = pad(at, inputs[1], padding, identity_element(at, *find_reduction(is_max ? "max" : "min"), source->dtype()));
+
+  auto offsets = offsets_in_window(size);
   Value *best = nullptr, *chosen = nullptr;
   for (size_t k = 0; k < offsets.size(); ++k) {
-    Value* here = x;
-    for (size_t i = 0; i < size.size(); ++i) {
-      Dim last = dims.mul(dims.sub(source->type()->dim(i), Dim::of(1)), Dim::of(stride[i]));
-      Dim stop = dims.add(last, Dim::of(offsets[k][i] + 1));
-      here = at.slice(here, static_cast<int64_t>(i), Dim::of(offsets[k][i]), stop, stride[i]);
-    }
+    Value* here = element_of_windows(at, x, source->type()->dims(), stride, offsets[k]);
     Value* number = b.i64(static_cast<int64_t>(k));
     if (best == nullptr) {
       best = here;

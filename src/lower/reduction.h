@@ -25,6 +25,9 @@ const Reduction* find_reduction_of_body(const Lowering& at);
 Value* combine(Lowering& at, const Reduction& r, Value* x, Value* y);
 // Without the reduced axes.
 Value* reduce_with(Lowering& at, const Reduction& r, Value* x, std::span<const int64_t> axes);
+// Folds a jaxpr of (accumulators, elements) over rows of elements, one after the other: xs are [rows, elements], inits scalars.
+std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value* const> xs, std::span<Value* const> inits);
+
 // What changes nothing when combined: t[].
 Value* identity_element(Lowering& at, const Reduction& r, DType t);
 

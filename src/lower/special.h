@@ -18,6 +18,7 @@ Value* sign_bit(Lowering& at, Value* x);
 Value* erf_f64(Lowering& at, Value* x);
 Value* erfc_f64(Lowering& at, Value* x);
 Value* atan_f64(Lowering& at, Value* x);
+Value* erf_inv(Lowering& at, Value* x);
 // log |gamma(x)| and its derivative.
 Value* log_gamma(Lowering& at, Value* x);
 Value* di_gamma(Lowering& at, Value* x);

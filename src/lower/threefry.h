@@ -19,4 +19,8 @@ LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Va
 // Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11; 20 rounds, as JAX has them.
 std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Value* x0, Value* x1);
 
+// jax.random.split: keys of the shape of `key` with `shape` behind it. `partitionable` is JAX's setting jax_threefry_partitionable.
+LoweringContext::KeyWords split_into(Lowering& at, LoweringContext::KeyWords key, std::span<const Dim> shape,
+                                     bool partitionable);
+
 }  // namespace sardonyx

@@ -9,11 +9,14 @@ import pkgutil
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import primitives
 import pytest
 import sardonyx
+from jax._src.cudnn import scaled_matmul_stablehlo
 from judge import check_structure, compare, outputs
+from onnx.reference import ReferenceEvaluator
 from primitives import table
 
 TABLES = {
@@ -36,6 +39,10 @@ random_wrap reduce_and reduce_max reduce_min reduce_or reduce_precision reduce_p
 reduce_window_min reduce_window_sum reduce_xor rem remat2 reshape rev round rsqrt scan scatter scatter-add scatter-max
 scatter-min scatter-mul select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice sort split sqrt
 square squeeze stack stop_gradient sub tan tanh tile top_k transpose unstack while xor
+approx_top_k axis_index bessel_i0e bessel_i1e custom_linear_solve device_put igamma igamma_grad_a igammac
+optimization_barrier platform_index polygamma psum ragged_dot_general random_gamma reduce reduce_window
+regularized_incomplete_beta rng_bit_generator rng_uniform select_and_gather_add select_if_vmap shard_map unvmap_all unvmap_any
+unvmap_max zeta
 """.split()
 
 
@@ -81,3 +88,25 @@ def test_case(case: table.Case):
 def test_other_opsets(case: table.Case, opset: int):
     """The oldest and the newest opset that are written, on a sample of the lines (all of them with SARDONYX_ALL=1)."""
     export_and_compare(case, opset, all_sizes=False)
+
+
+def test_scaled_matmul():
+    """JAX runs it on accelerators only: held to what its documentation says."""
+    rng = np.random.default_rng(0)
+    f8, scale = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
+    x, y = rng.standard_normal((2, 5, 64)).astype(f8), rng.standard_normal((2, 3, 64)).astype(f8)
+    s, t = [(2.0 ** rng.integers(-3, 4, (2, n, 2))).astype(np.float32).astype(scale) for n in (5, 3)]
+    specs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in (x, y, s, t)]
+    scaled_matmul = scaled_matmul_stablehlo.scaled_matmul_wrapper
+
+    model = sardonyx.to_onnx(lambda *xs: scaled_matmul(*xs, preferred_element_type=np.float32), specs, opset=25)
+
+    wide = [v.astype(np.float32) for v in (x, y)]
+    runs = [v.astype(np.float32).repeat(32, axis=2) for v in (s, t)]
+    expected = np.einsum("bmk,bnk->bmn", wide[0] * runs[0], wide[1] * runs[1])
+    found = ReferenceEvaluator(model).run(
+        None, {i.name: v for i, v in zip(model.graph.input, (x, y, s, t), strict=True)}
+    )
+    compare([expected], found)
+    with pytest.raises(sardonyx.Error, match="opset 24"):
+        sardonyx.to_onnx(lambda *xs: scaled_matmul(*xs, preferred_element_type=np.float32), specs, opset=23)

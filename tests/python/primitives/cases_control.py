@@ -3,7 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from equinox import internal as eqxi
+from equinox.internal import unvmap_all, unvmap_any, unvmap_max
 from jax import lax
+from jax.sharding import PartitionSpec
 
 from .table import Arg, Table
 
@@ -120,3 +123,27 @@ add("associative_scan", lambda x: lax.associative_scan(jnp.multiply, x), Arg("f3
 add("vmap of a scan", jax.vmap(lambda x: lax.scan(running, 0.0, x)), "f32[3,7]", covers="scan")
 add("vmap with several axes", jax.vmap(lambda x, y: jnp.outer(x, y), in_axes=(0, 1), out_axes=2), "f32[3,5]", "f32[2,3]", covers="mul")
 add("a pytree in and out", lambda x, y: {"b": [x + 1, (y,)], "a": {"c": x * y}}, "f32[B,3]", "f32[B,3]", covers="add mul")
+
+
+def over_one_device(body):
+    """body over a mesh of one device, in the middle of a program."""
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    return lambda x: jax.shard_map(body, mesh=mesh, in_specs=PartitionSpec("i"), out_specs=PartitionSpec("i"), check_vma=False)(x * 2)
+
+
+add("shard_map", over_one_device(lambda v: jnp.sin(v) + lax.axis_index("i")), "f32[6,3]", covers="shard_map axis_index")
+add("shard_map with collectives", over_one_device(lambda v: v / lax.psum(v, "i") + lax.pmax(v, "i") - lax.all_gather(v, "i").sum(0)), "f32[6,3]", covers="shard_map psum all_gather")
+add("shard_map with a permutation", over_one_device(lambda v: lax.ppermute(v, "i", [(0, 0)]) + lax.psum_scatter(v, "i", tiled=True)), "f32[6,3]", covers="shard_map ppermute reduce_scatter")
+add("platform_dependent", lambda x: lax.platform_dependent(x, cpu=lambda v: v + 1, tpu=lambda v: v - 1), "f32[7]", covers="platform_index")
+add("platform_dependent without cpu", lambda x: lax.platform_dependent(x, tpu=lambda v: v + 1, default=jnp.sin), "f32[7]", covers="platform_index")
+add("optimization_barrier", lambda x: lax.optimization_barrier((x, x + 1)), "f32[B,7]", covers="optimization_barrier")
+add("device_put", lambda x: jax.device_put(x) * 2, "f32[B,7]", covers="device_put")
+add("custom_linear_solve", lambda d, x: lax.custom_linear_solve(lambda v: d * v, x, lambda _, b: b / d, symmetric=True), Arg("f32[B,7]", 1, 2), "f32[B,7]", covers="custom_linear_solve")
+add("conjugate gradients", lambda a, x: jax.scipy.sparse.linalg.cg(lambda v: a @ (a.T @ v) + 3 * v, x, maxiter=5)[0], "f32[7,7]", "f32[7]", covers="custom_linear_solve while",
+    tolerance=1e-4, because="five steps of an iteration that magnifies rounding by the condition of the matrix")
+add("unvmap", lambda x: (unvmap_any(x > 1), unvmap_all(x > -9), unvmap_max(x.astype(np.int32))), "f32[B,7]", covers="unvmap_any unvmap_all unvmap_max")
+add("unvmap under vmap", jax.vmap(lambda x: jnp.where(unvmap_any(x > 1), x, -x)), "f32[5,7]", covers="unvmap_any")
+add("checkpointed while", lambda x: eqxi.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 1.5), (0, x), kind="checkpointed", max_steps=16)[1],
+    "f32[7]", covers="while select_if_vmap nonbatchable unvmap_any")
+add("gradient of a checkpointed while", jax.grad(lambda x: eqxi.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, x), kind="checkpointed", max_steps=8)[1].sum()),
+    "f32[7]", covers="while")

@@ -210,3 +210,11 @@ add("logaddexp", jnp.logaddexp, "f32[B,31]", "f32[B,31]", covers="log1p exp")
 add("hypot", jnp.hypot, "f32[B,31]", "f32[B,31]", covers="sqrt")
 add("sinc", jnp.sinc, Arg("f32[7]", values=(0, 0.5, -0.5, 1, 2, 1e-6, 3.3)), covers="sin",
     tolerance=2e-5, because="sin(pi * x) near a multiple of pi magnifies one ulp of pi * x")
+for exponent, mantissa in ((4, 3), (5, 2), (8, 0), (8, 10), (3, 7), (8, 23), (11, 30), (2, 1)):
+    add(f"reduce_precision to {exponent} and {mantissa} bits", lambda x, e=exponent, m=mantissa: lax.reduce_precision(x, e, m),
+        Arg("f32[B,16]", values=(*EDGE, 1.0625, 1.1875, 448.0, 1e-3)), covers="reduce_precision")
+add("reduce_precision of f64", lambda x: lax.reduce_precision(x, 8, 12), Arg("f64[31]", -9, 9), covers="reduce_precision", x64=True)
+add("reduce_precision of f64 to half", lambda x: lax.reduce_precision(x, 5, 10), Arg("f64[31]", -9, 9), covers="reduce_precision", x64=True)
+add("reduce_precision of f16", lambda x: lax.reduce_precision(x, 4, 3), "f16[31]", covers="reduce_precision")
+for dtype in ("f16", "f64"):
+    add(f"nextafter {dtype}", lax.nextafter, f"{dtype}[31]", f"{dtype}[31]", covers="nextafter", x64=dtype == "f64")

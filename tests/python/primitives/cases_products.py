@@ -117,3 +117,15 @@ add("conv gradient to the kernel", lambda x, g: jax.vjp(lambda w: conv((2, 2))(x
 add("conv f16", conv(numbers=NCHW), "f16[2,3,5,7]", "f16[5,3,3,3]", covers=C)
 add("conv f16 summed in f32", conv(numbers=NCHW, preferred_element_type=jnp.float32), "f16[2,3,5,7]", "f16[5,3,3,3]", covers=C)
 add("conv with a bias", lambda x, w, b: conv()(x, w) + b, "f32[B,7,11,3]", "f32[3,3,3,5]", "f32[5]", covers=C + " add")
+
+GROUPS = Arg("i32[3]", values=(2, 0, 3))
+RAGGED = lax.RaggedDotDimensionNumbers
+add("ragged_dot", lax.ragged_dot, "f32[7,4]", "f32[3,4,5]", GROUPS, covers="ragged_dot_general")
+add("ragged_dot of the batch", lax.ragged_dot, "f32[B,4]", "f32[3,4,5]", Arg("i32[3]", values=(1, 0, 0)), covers="ragged_dot_general")
+add("ragged_dot bf16", lambda x, y, g: lax.ragged_dot(x, y, g, preferred_element_type=jnp.float32), "f16[7,4]", "f16[3,4,5]", GROUPS, covers="ragged_dot_general")
+add("ragged_dot_general of contracted groups", lambda x, y, g: lax.ragged_dot_general(x, y, g, RAGGED((((0,), (0,)), ((), ())), (0,), ())),
+    "f32[7,4]", "f32[7,5]", GROUPS, covers="ragged_dot_general")
+add("ragged_dot_general of a batch of groups", lambda x, y, g: lax.ragged_dot_general(x, y, g, RAGGED((((2,), (2,)), ((0,), (0,))), (1,), (1,))),
+    "f32[2,7,4]", "f32[2,3,4,5]", Arg("i32[2,3]", values=(2, 0, 3, 1, 4, 2)), covers="ragged_dot_general")
+add("ragged_dot_general of ragged batches", lambda x, y, g: lax.ragged_dot_general(x, y, g, RAGGED((((2,), (1,)), ((0,), (0,))), (0,), ())),
+    "f32[5,2,4]", "f32[5,4,3]", GROUPS, covers="ragged_dot_general")

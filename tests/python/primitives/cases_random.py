@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
+from jax import lax, random
 
-from .table import Arg, Table, full
+from .table import DTYPES, Arg, Table, full
 
 # A table: one case per line where it fits.
 # fmt: off
@@ -18,6 +18,15 @@ KEY = full("u32", 2)
 def typed(f):
     """f of a new-style key, from an input that holds the key's data."""
     return lambda data, *rest: f(random.wrap_key_data(data), *rest)
+
+
+
+def unpartitionable(f):
+    def inner(*xs):
+        with jax.threefry_partitionable(False):
+            return f(*xs)
+
+    return inner
 
 
 BITS = "random_bits random_wrap"
@@ -68,3 +77,25 @@ add("vmap over keys", lambda k: jax.vmap(lambda s: random.uniform(s, (3,)))(rand
 add("vmap over seeds", jax.vmap(lambda s: random.uniform(random.key(s), (3,))), Arg("i32[5]", 0, 999), covers="random_seed")
 add("uniform of the batch", lambda k, x: x + random.uniform(k, x.shape), KEY, "f32[B,3]", covers=BITS)
 add("fold_in of a step, then normal", lambda k, i: random.normal(random.fold_in(k, i), (5,)), KEY, Arg("i32[]", 0, 99), covers="random_fold_in erf_inv")
+
+for algorithm in (lax.RandomAlgorithm.RNG_DEFAULT, lax.RandomAlgorithm.RNG_PHILOX, lax.RandomAlgorithm.RNG_THREE_FRY):
+    name = str(algorithm).removeprefix("RNG_").lower()
+    for dtype in ("u8", "u16", "u32"):
+        for shape in ((7,), (3, 5), (3, 4), ()):
+            add(f"rng_bit_generator {name} {dtype} {shape}", lambda k, s=shape, d=DTYPES[dtype], a=algorithm: lax.rng_bit_generator(k, s, d, a),
+                full("u32", 4), covers="rng_bit_generator")
+    add(f"rng_bit_generator {name} u64", lambda k, a=algorithm: lax.rng_bit_generator(k, (3, 5), np.uint64, a), full("u64", 2), covers="rng_bit_generator", x64=True)
+add("rng_bit_generator carries", lambda k: lax.rng_bit_generator(k, (13,)), Arg("u32[4]", values=(1, 2, 0xFFFFFFFE, 0xFFFFFFFF)), covers="rng_bit_generator")
+add("rng_uniform stays in its bounds", lambda a, b: (lambda u: (u >= a) & (u < b))(lax.rng_uniform(a, b, (97,))), Arg("f32[]", -3, -2), Arg("f32[]", 4, 5), covers="rng_uniform")
+
+ALPHA = Arg("f32[B,7]", 0.1, 5)
+add("gamma", lambda k, a: random.gamma(k, a), KEY, ALPHA, covers="random_gamma")
+add("gamma of one", lambda k, a: random.gamma(k, a), KEY, Arg("f32[]", 0.5, 2), covers="random_gamma")
+add("gamma in logarithms", lambda k, a: random.loggamma(k, a), KEY, ALPHA, covers="random_gamma")
+add("gamma f64", lambda k, a: random.gamma(k, a, dtype=np.float64), KEY, Arg("f64[31]", 0.1, 5), covers="random_gamma", x64=True)
+add("gamma by unpartitionable bits", unpartitionable(lambda k, a: random.gamma(k, a)), KEY, Arg("f32[31]", 0.1, 5), covers="random_gamma")
+add("gamma f64 by unpartitionable bits", unpartitionable(lambda k, a: random.gamma(k, a, dtype=np.float64)), KEY, Arg("f64[31]", 0.1, 5), covers="random_gamma", x64=True)
+add("gamma under vmap", lambda k, a: jax.vmap(random.gamma)(random.split(k, 5), a), KEY, Arg("f32[5,3]", 0.1, 5), covers="random_gamma")
+add("beta", lambda k: random.beta(k, 2.0, 0.5, (31,)), KEY, covers="random_gamma")
+add("dirichlet", lambda k: random.dirichlet(k, jnp.array([0.5, 2.0, 1.0]), (7,)), KEY, covers="random_gamma")
+add("student's t", lambda k: random.t(k, 3.0, (31,)), KEY, covers="random_gamma")

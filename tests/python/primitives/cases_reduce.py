@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.lax import windowed_reductions as lax_windows
 
 from .table import Arg, Table, full
 
@@ -138,3 +139,37 @@ add("top_k", lambda x: lax.top_k(x, 3), "f32[B,13]", covers="top_k")
 add("top_k of equals", lambda x: lax.top_k(x, 4), Arg("i32[3,13]", 0, 4), covers="top_k")
 add("top_k of all", lambda x: lax.top_k(x, 7), "f32[7]", covers="top_k")
 add("top_k of one", lambda x: lax.top_k(x, 1), "f32[B,T,13]", covers="top_k")
+
+add("approx_max_k", lambda x: lax.approx_max_k(x, 3), "f32[B,7]", covers="approx_top_k")
+add("approx_min_k of the first axis", lambda x: lax.approx_min_k(x, 2, reduction_dimension=0), "f32[5,7]", covers="approx_top_k")
+add("approx_max_k without aggregation", lambda x: lax.approx_max_k(x, 2, reduction_dimension=0, aggregate_to_topk=False), "f32[5,7]", covers="approx_top_k")
+
+
+def first_of_greatest(x, y):
+    # Pairs of value and rank, as a reducer of one's own would order them.
+    (a, i), (b, k) = x, y
+    return jnp.where(a >= b, a, b), jnp.where(a >= b, i, k)
+
+
+WINDOW = {"window_dimensions": (2, 3), "window_strides": (1, 2), "padding": ((0, 1), (1, 0))}
+add("reduce_window with a body of one's own", lambda x: lax.reduce_window(x, np.float32(0), lambda p, q: p * q + p + q, **WINDOW),
+    Arg("f32[5,7]", -0.5, 0.5), covers="reduce_window")
+add("reduce_window of the batch with a body of one's own",
+    lambda x: lax.reduce_window(x, np.float32(0), lambda p, q: p * q + p + q, (1, 3), (1, 2), "VALID"),
+    Arg("f32[B,7]", -0.5, 0.5), covers="reduce_window")
+add("reduce_window of dilated windows with a body of one's own",
+    lambda x: lax.reduce_window(x, np.float32(0), lambda p, q: p * q + p + q, (2, 2), (1, 1), "VALID", base_dilation=(1, 2), window_dilation=(2, 1)),
+    Arg("f32[5,7]", -0.5, 0.5), covers="reduce_window")
+add("reduce_window of pairs", lambda x, n: lax.reduce_window((x, n), (np.float32(-np.inf), np.int32(-1)), first_of_greatest, **WINDOW),
+    "f32[5,7]", Arg("i32[5,7]", 0, 99), covers="reduce_window")
+add("reduce of pairs", lambda x, n: lax.reduce((x, n), (np.float32(-np.inf), np.int32(-1)), first_of_greatest, (1,)),
+    "f32[B,7]", Arg("i32[B,7]", 0, 99), covers="reduce")
+for name, prim in {"greatest": lax.ge_p, "least": lax.le_p}.items():
+    add(f"select_and_gather_add of the {name}", lambda t, x, p=prim: lax_windows._select_and_gather_add(t, x, p, **WINDOW, base_dilation=(1, 1), window_dilation=(1, 1)),
+        "f32[5,7]", "f32[5,7]", covers="select_and_gather_add")
+add("tangent of max pooling", lambda x, t: jax.jvp(lambda v: lax.reduce_window(v, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), (x,), (t,))[1],
+    "f32[B,6,6,3]", "f32[B,6,6,3]", covers="select_and_gather_add")
+add("cumlogsumexp in reverse", lambda x: lax.cumlogsumexp(x, 1, reverse=True), "f32[B,7]", covers="cumlogsumexp")
+add("cumlogsumexp of infinities", lambda x: lax.cumlogsumexp(x, 0), Arg("f32[6,2]", values=(-np.inf, 1.0, -np.inf, np.inf, 2.0, -np.inf)), covers="cumlogsumexp")
+add("cumlogsumexp f64", lambda x: lax.cumlogsumexp(x, 0), "f64[7]", covers="cumlogsumexp", x64=True)
+add("cumlogsumexp over time", lambda x: lax.cumlogsumexp(x, 1), "f32[B,T,3]", covers="cumlogsumexp")

@@ -1,0 +1,138 @@
+// rng_bit_generator[algorithm, dtype, shape] key   =>   the new key, and the bits that XLA makes on CPUs: Philox4x32-10 or Threefry2x32-20
+// rng_uniform[shape] a b                           =>   RandomUniform<shape>() * (b - a) + a
+//
+// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11. A key is two u64: the key proper and a counter. Philox counts in 128
+// bits, of which the key is the upper half, and gives four words per count; Threefry gives a pair per count, side by side along one axis. Which axis, and
+// how far the counter goes, are XLA's (xla/hlo/builder/lib/prng.cc). The default algorithm on CPUs is Philox.
+//
+// rng_uniform has no key: XLA draws from a generator of the process, and so does ONNX.
+#include <algorithm>
+#include <array>
+
+#include "lower/threefry.h"
+#include "lower/word.h"
+
+namespace sardonyx {
+namespace {
+
+// The halves of u64 values, as u32.
+struct Halves {
+  Value *low, *high;
+};
+
+Halves halves(Lowering& at, Value* x) {
+  return {at.cast((Word(at, x) & 0xFFFFFFFF).value(), DType::kU32), at.cast((Word(at, x) >> 32).value(), DType::kU32)};
+}
+
+Value* join(Lowering& at, Value* low, Value* high) {
+  Value* upper = at.b.BitShift(at.cast(high, DType::kU64), at.b.scalar_int(DType::kU64, 32), {.direction = "LEFT"});
+  return at.b.BitwiseOr(upper, at.cast(low, DType::kU64));
+}
+
+Halves product(Lowering& at, Value* x, uint64_t factor) {
+  return halves(at, (Word(at, at.cast(x, DType::kU64)) * factor).value());
+}
+
+std::array<Value*, 4> philox(Lowering& at, std::array<Value*, 4> x, Value* k0, Value* k1) {
+  OnnxBuilder& b = at.b;
+  for (int round = 0; round < 10; ++round) {
+    Halves first = product(at, x[0], 0xD2511F53), second = product(at, x[2], 0xCD9E8D57);
+    x = {b.BitwiseXor(b.BitwiseXor(second.high, x[1]), k0), second.low, b.BitwiseXor(b.BitwiseXor(first.high, x[3]), k1),
+         first.low};
+    k0 = b.Add(k0, b.scalar_int(DType::kU32, 0x9E3779B9));
+    k1 = b.Add(k1, b.scalar_int(DType::kU32, 0xBB67AE85));
+  }
+  return x;
+}
+
+struct Bits {
+  Value* words;    // flat, at least as many as wanted
+  Value* counter;  // u64[]
+};
+
+Bits philox_bits(Lowering& at, Value* key, Value* counter, Dim count, bool is_u64) {
+  OnnxBuilder& b = at.b;
+  Dims& dims = b.dims();
+  Dim blocks = dims.ceildiv(count, Dim::of(is_u64 ? 2 : 4));
+  Value* low = b.Add(at.iota(DType::kU64, blocks), counter);
+  Value* carry = at.cast(b.Less(low, counter), DType::kU64);
+  Halves k = halves(at, key), c0 = halves(at, low), c1 = halves(at, b.Add(carry, key));
+  auto words = philox(at, {c0.low, c0.high, c1.low, c1.high}, k.low, k.high);
+  std::vector<Value*> columns;
+  auto add = [&](Value* x) { columns.push_back(at.unsqueeze(x, std::vector<int64_t>{1})); };
+  for (size_t i = 0; i < 4; i += is_u64 ? 2 : 1) add(is_u64 ? join(at, words[i], words[i + 1]) : words[i]);
+  Dim all = dims.mul(blocks, Dim::of(is_u64 ? 2 : 4));
+  return {at.reshape(at.concat(columns, 1), {&all, 1}), b.Add(counter, at.dim_as(blocks, DType::kU64))};
+}
+
+// The axis whose neighbours share a count: the first of even size, else the first of the greatest.
+size_t paired_axis(Lowering& at, std::span<const Dim> shape) {
+  std::vector<int64_t> sizes;
+  for (Dim d : shape) {
+    if (!d.is_int()) at.unsupported("threefry bits of a symbolic shape: their order depends on the sizes");
+    sizes.push_back(d.value());
+  }
+  auto even = std::ranges::find_if(sizes, [](int64_t n) { return n % 2 == 0; });
+  return static_cast<size_t>((even != sizes.end() ? even : std::ranges::max_element(sizes)) - sizes.begin());
+}
+
+Bits threefry_bits(Lowering& at, Value* key, Value* counter, std::span<const Dim> shape, bool is_u64) {
+  OnnxBuilder& b = at.b;
+  Dims& dims = b.dims();
+  std::vector<Dim> counted(shape.begin(), shape.end());
+  size_t axis = is_u64 || shape.empty() ? 0 : paired_axis(at, shape);
+  if (!is_u64 && !shape.empty()) counted[axis] = dims.ceildiv(shape[axis], Dim::of(2));
+  Dim size = dims.product(counted);
+  Halves k = halves(at, key), c = halves(at, b.Add(at.iota(DType::kU64, size), counter));
+  auto [first, second] = threefry2x32(b, k.low, k.high, c.low, c.high);
+  Value* next = b.Add(counter, at.dim_as(size, DType::kU64));
+  if (is_u64) return {at.reshape(join(at, first, second), shape), next};
+  if (shape.empty()) return {at.reshape(first, shape), next};
+  std::vector<int64_t> behind{static_cast<int64_t>(axis) + 1};
+  Value* pieces[] = {at.unsqueeze(at.reshape(first, counted), behind), at.unsqueeze(at.reshape(second, counted), behind)};
+  counted[axis] = dims.mul(counted[axis], Dim::of(2));
+  Value* words = at.reshape(at.concat(pieces, behind[0]), counted);
+  return {at.slice(words, static_cast<int64_t>(axis), Dim::of(0), shape[axis]), next};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_rng_bit_generator(Lowering& at) {
+  OnnxBuilder& b = at.b;
+  Value* state = at.in(0);
+  auto word = [&](int64_t i) { return b.Gather(state, b.i64(i), {.axis = 0}); };
+  bool is_u32 = state->dtype() == DType::kU32;
+  Value* key = is_u32 ? join(at, word(0), word(1)) : word(0);
+  Value* counter = is_u32 ? join(at, word(2), word(3)) : word(1);
+  auto shape = at.dims_param("shape");
+  DType own = at.out_dtype(1);
+  bool is_u64 = own == DType::kU64;
+  bool is_threefry = at.string_param("algorithm").find("THREE_FRY") != std::string::npos;
+  Dim count = b.dims().product(shape);
+  Bits bits = is_threefry ? threefry_bits(at, key, counter, shape, is_u64) : philox_bits(at, key, counter, count, is_u64);
+  if (!is_threefry) bits.words = at.reshape(at.slice(bits.words, 0, Dim::of(0), count), shape);
+
+  std::vector<Value*> parts;
+  auto add = [&](Value* x) { parts.push_back(at.unsqueeze(x, std::vector<int64_t>{0})); };
+  if (is_u32) {
+    Halves next = halves(at, bits.counter);
+    for (Value* x : {word(0), word(1), next.low, next.high}) add(x);
+  } else {
+    add(key);
+    add(bits.counter);
+  }
+  return {at.concat(parts, 0), at.cast(bits.words, own)};
+}
+
+std::vector<Value*> lower_rng_uniform(Lowering& at) {
+  OnnxBuilder& b = at.b;
+  DType own = at.out_dtype();
+  if (!is_float(own)) at.unsupported("only floats");
+  DType wide = own == DType::kF64 ? own : DType::kF32;
+  Value* seed_shape = at.full(wide, at.dims_param("shape"), 0);
+  Value* unit = b.op("RandomUniformLike", {seed_shape}, {attr("dtype", static_cast<int64_t>(wide))});
+  Value *low = at.cast(at.in(0), wide), *high = at.cast(at.in(1), wide);
+  return {at.cast(b.Add(b.Mul(unit, b.Sub(high, low)), low), own)};
+}
+
+}  // namespace sardonyx

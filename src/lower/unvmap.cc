@@ -1,0 +1,21 @@
+// unvmap_all, unvmap_any, unvmap_max x       =>   ReduceMin, ReduceMax over all axes (Equinox's: not mapped by vmap)
+// select_if_vmap x when y                    =>   x: the equation is left only where nothing was mapped, and there it means its first branch
+#include "lower/reduction.h"
+
+namespace sardonyx {
+namespace {
+
+std::vector<Value*> over_all_axes(Lowering& at, std::string_view primitive) {
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < at.in_rank(0); ++i) axes.push_back(static_cast<int64_t>(i));
+  return {reduce_with(at, *find_reduction(primitive), at.in(0), axes)};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_unvmap_all(Lowering& at) { return over_all_axes(at, "and"); }
+std::vector<Value*> lower_unvmap_any(Lowering& at) { return over_all_axes(at, "or"); }
+std::vector<Value*> lower_unvmap_max(Lowering& at) { return over_all_axes(at, "max"); }
+std::vector<Value*> lower_select_if_vmap(Lowering& at) { return {at.in(1)}; }
+
+}  // namespace sardonyx
