@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 
 #include "errors.h"
+#include "evaluate.h"
 #include "infer.h"
 #include "ir_store.h"
 #include "program.h"
@@ -13,4 +14,5 @@ NB_MODULE(_sardonyx, m) {
   sardonyx::python::bind_program(m);
   auto ir = m.def_submodule("ir", "Handles of graphs; sardonyx.ir is what people use.");
   sardonyx::python::bind_ir(ir);
+  sardonyx::python::bind_evaluate(m);
 }

@@ -9,13 +9,14 @@ import sys
 from sardonyx._error import Error
 from sardonyx._sardonyx import version as _version
 
-__all__ = ["Error", "allclose", "ir", "lowering", "report", "save_program", "to_onnx"]
+__all__ = ["Error", "allclose", "evaluate", "ir", "lowering", "report", "save_program", "to_onnx"]
 __version__ = _version()
 
 _LAZY = {
     "to_onnx": ("sardonyx._convert", "to_onnx"),
     "save_program": ("sardonyx._convert", "save_program"),
     "allclose": ("sardonyx._check", "allclose"),
+    "evaluate": ("sardonyx._evaluate", "evaluate"),
     "ir": ("sardonyx.ir", None),
     "lowering": ("sardonyx.plugins", "lowering"),
     "plugins": ("sardonyx.plugins", None),

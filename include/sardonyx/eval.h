@@ -1,0 +1,157 @@
+// The reference evaluator: runs graphs of the onnx dialect on the CPU, exactly and in a fixed order.
+//
+// It serves folding (evaluate_node) and checking (evaluate). It is no runtime: results are the same bytes everywhere, since sums
+// have a fixed order and transcendental functions of f32, f16 and bf16 are computed in f64 and rounded once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sardonyx/ir.h"
+#include "sardonyx/tensor.h"
+
+namespace sardonyx {
+
+// A tensor during evaluation: a strided view of shared storage. Views (broadcasts, transposes, slices) cost no copy.
+// Elements lie one by one in memory, natively aligned: sub-byte types take a byte each (integers sign-extended, f4 as its code),
+// strings are std::string objects, complex numbers are pairs.
+class Array {
+ public:
+  Array() = default;
+  // `data` points at the element with index 0,...,0; strides are in elements.
+  Array(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides, std::byte* data,
+        std::shared_ptr<const void> owner);
+  // Dense, row-major.
+  Array(DType dtype, std::vector<int64_t> shape, std::byte* data, std::shared_ptr<const void> owner);
+
+  // Refers to the tensor's bytes where they are aligned and dense; a splat becomes a broadcast view.
+  static Array of(TensorPtr t);
+  TensorPtr to_tensor() const;
+
+  DType dtype() const { return dtype_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  const std::vector<int64_t>& strides() const { return strides_; }
+  size_t rank() const { return shape_.size(); }
+  int64_t dim(size_t axis) const { return shape_[axis]; }
+  int64_t size() const { return size_; }
+  bool is_dense() const;  // row-major without gaps
+
+  const std::byte* data() const { return data_; }
+  // Kernels write into arrays that they made, before anybody else sees them.
+  std::byte* mutable_data() { return data_; }
+  template <class T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_);
+  }
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(data_);
+  }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+  // Another view of the same storage, `offset` elements further.
+  Array view(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset = 0) const;
+  // NumPy's broadcasting; throws kInvalidModel if the shapes do not fit.
+  Array broadcast_to(std::span<const int64_t> shape) const;
+  Array transposed(std::span<const int64_t> perm) const;
+  // The same elements in order; only of a dense array.
+  Array reshaped(std::vector<int64_t> shape) const;
+
+  // Element by place in row-major order, converted.
+  int64_t int_at(int64_t i) const;
+  double double_at(int64_t i) const;
+  const std::string& string_at(int64_t i) const;
+
+ private:
+  int64_t place(int64_t i) const;  // the element's offset in storage
+  DType dtype_ = DType::kUndefined;
+  std::vector<int64_t> shape_, strides_;
+  int64_t size_ = 0;
+  std::byte* data_ = nullptr;
+  std::shared_ptr<const void> owner_;
+};
+
+// Bytes per element in an Array.
+size_t element_bytes(DType t);
+std::vector<int64_t> dense_strides(std::span<const int64_t> shape);
+
+class EvalValue;
+struct EvalSequence {
+  std::shared_ptr<const std::vector<EvalValue>> items;
+};
+struct EvalOptional {
+  std::shared_ptr<const EvalValue> value;  // null: empty
+};
+struct EvalMap;
+
+// What a value of a graph holds while it runs: nothing (an absent operand), a tensor, a sequence, an optional or a map.
+class EvalValue {
+ public:
+  EvalValue() = default;
+  EvalValue(Array a) : value_(std::move(a)) {}
+  EvalValue(const TensorPtr& t) : value_(Array::of(t)) {}
+  EvalValue(EvalSequence s) : value_(std::move(s)) {}
+  EvalValue(EvalOptional o) : value_(std::move(o)) {}
+  EvalValue(std::shared_ptr<const EvalMap> m) : value_(std::move(m)) {}
+  static EvalValue sequence(std::vector<EvalValue> items) {
+    return EvalSequence{std::make_shared<const std::vector<EvalValue>>(std::move(items))};
+  }
+
+  bool absent() const { return std::holds_alternative<std::monostate>(value_); }
+  const Array* array() const { return std::get_if<Array>(&value_); }
+  Array* array() { return std::get_if<Array>(&value_); }
+  const std::vector<EvalValue>* items() const {  // of a sequence
+    const auto* s = std::get_if<EvalSequence>(&value_);
+    return s ? s->items.get() : nullptr;
+  }
+  EvalSequence* sequence() { return std::get_if<EvalSequence>(&value_); }
+  const EvalOptional* optional() const { return std::get_if<EvalOptional>(&value_); }
+  const EvalMap* map() const {
+    const auto* m = std::get_if<std::shared_ptr<const EvalMap>>(&value_);
+    return m ? m->get() : nullptr;
+  }
+
+ private:
+  std::variant<std::monostate, Array, EvalSequence, EvalOptional, std::shared_ptr<const EvalMap>> value_;
+};
+
+// Keys are i64 or strings; entries in the order in which they were given.
+struct EvalMap {
+  DType key = DType::kI64;
+  std::vector<std::pair<std::variant<int64_t, std::string>, EvalValue>> entries;
+};
+
+// "f32[2,3]", "sequence of 3", "optional (empty)", ...
+std::string describe(const EvalValue& v);
+
+struct EvalOptions {
+  uint64_t seed = 0;                     // of random operators without a seed of their own
+  uint64_t memory_cap = 8ull << 30;      // bytes of tensors alive at once, inputs and constants not counted
+  uint64_t max_steps = 1000ull << 20;    // nodes run, those of loop bodies once per iteration
+  uint64_t max_iterations = 1ull << 30;  // of loops, in all
+  int max_depth = 1000;                  // bodies and function calls within each other
+  // Products of f32 and f64 by Eigen: faster, but their last bits depend on the machine.
+  bool fast_products = false;
+};
+
+// Runs a graph. `inputs` are the graph's, by position; absent or missing ones take the input's default value. Results are freed after
+// their last reader. Throws Error: kUnsupported (an operator without a kernel), kInvalidModel and kInvalidArgument (operands that an
+// operator cannot take), kLimit (memory, steps, iterations, depth).
+std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options = {});
+std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options = {});
+
+// Whether there is a kernel for this version of the operator.
+bool can_evaluate(const Op& op);
+
+// One node, for folding: its operands (null: absent) give its results. nullopt where there is no kernel, where the node is random, has
+// bodies that capture values or is a function call, where it fails, and where more than `memory_cap` bytes would be needed. What is not
+// defined by the standard (integer division by zero, casts out of range) counts as failure.
+std::optional<std::vector<TensorPtr>> evaluate_node(const Node& node, std::span<const TensorPtr> inputs, uint64_t memory_cap);
+
+}  // namespace sardonyx

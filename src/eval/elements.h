@@ -1,0 +1,109 @@
+// Elements of arrays: converting runs of them to the type a kernel computes in, and back; walking over strided arrays.
+#pragma once
+
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sardonyx/eval.h"
+
+namespace sardonyx::eval {
+
+// The type a kernel computes in. f16, bf16 and the small floats are computed as f32, integers in 64 bits.
+enum class Compute : uint8_t { kF32, kF64, kI64, kU64, kComplex, kString };
+Compute compute_class(DType t);
+
+// Elements offset, offset + step, ... as T: float, double, int64_t, uint64_t (converted as C++ does; doubles to integers truncate and
+// saturate, NaN gives 0) or complex<double>. Returns `scratch`, filled, or the array's own elements when they are T already.
+template <class T>
+const T* load(const Array& a, int64_t offset, int64_t step, int64_t n, T* scratch);
+
+// n elements into dense places from `offset`: rounded to nearest even, integers modulo their width.
+template <class T>
+void store(Array& a, int64_t offset, int64_t n, const T* from);
+
+// All elements in row-major order.
+template <class T>
+std::vector<T> load_all(const Array& a);
+
+// Row-major walk over arrays of one shape: calls f(n, offsets, steps) for runs of n elements, with the offset of the first element and
+// the distance between elements in each array. Dimensions are merged where all arrays allow it, so that dense arrays are one run.
+template <size_t N, class F>
+void walk(std::span<const int64_t> shape, const std::array<std::span<const int64_t>, N>& strides, F&& f) {
+  std::vector<int64_t> sizes;
+  std::vector<std::array<int64_t, N>> steps;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return;
+    if (shape[d] == 1) continue;
+    std::array<int64_t, N> s;
+    for (size_t k = 0; k < N; ++k) s[k] = strides[k][d];
+    bool merges = !sizes.empty();
+    for (size_t k = 0; k < N && merges; ++k) merges = steps.back()[k] == s[k] * shape[d];
+    if (merges) {
+      sizes.back() *= shape[d];
+      steps.back() = s;
+    } else {
+      sizes.push_back(shape[d]);
+      steps.push_back(s);
+    }
+  }
+  std::array<int64_t, N> at{};
+  if (sizes.empty()) {
+    std::array<int64_t, N> one{};
+    f(int64_t{1}, at, one);
+    return;
+  }
+  const size_t last = sizes.size() - 1;
+  std::vector<int64_t> index(sizes.size(), 0);
+  while (true) {
+    f(sizes[last], at, steps[last]);
+    size_t d = last;
+    while (d > 0) {
+      --d;
+      for (size_t k = 0; k < N; ++k) at[k] += steps[d][k];
+      if (++index[d] < sizes[d]) break;
+      for (size_t k = 0; k < N; ++k) at[k] -= steps[d][k] * sizes[d];
+      index[d] = 0;
+      if (d == 0) return;
+    }
+    if (last == 0) return;
+  }
+}
+
+constexpr int64_t kChunk = 512;
+
+// Splits a run into chunks that fit a buffer: f(begin, count).
+template <class F>
+void chunks(int64_t n, F&& f) {
+  for (int64_t i = 0; i < n; i += kChunk) f(i, std::min(kChunk, n - i));
+}
+
+// Calls f with a value of the type that moves an element of dtype t: unsigned integers by size, or std::string.
+struct Bytes16 {
+  uint64_t a, b;
+};
+template <class F>
+decltype(auto) with_element(DType t, F&& f) {
+  switch (t == DType::kString ? size_t{0} : element_bytes(t)) {
+    case 0: return f(std::string{});
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    case 8: return f(uint64_t{});
+    default: return f(Bytes16{});
+  }
+}
+
+// Copies elements between arrays of one shape and dtype.
+void copy_elements(const Array& from, Array& to);
+
+// --- shapes
+
+std::vector<int64_t> broadcast_shapes(std::span<const int64_t> a, std::span<const int64_t> b);
+int64_t product(std::span<const int64_t> dims);  // throws kLimit on overflow
+std::string show(std::span<const int64_t> shape);
+
+}  // namespace sardonyx::eval

@@ -1,0 +1,136 @@
+// What has no text: limits, depth, and what folding refuses.
+#include "sardonyx/eval.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sardonyx/builder.h"
+#include "sardonyx/error.h"
+
+namespace sardonyx {
+namespace {
+
+Array f32(std::vector<int64_t> shape, std::vector<float> values) {
+  return Array::of(Tensor::of<float>(DType::kF32, std::move(shape), values));
+}
+
+std::vector<EvalValue> run(std::string_view text, std::vector<EvalValue> inputs, const EvalOptions& options = {}) {
+  const auto model = parse(text);
+  return evaluate(model->graph(), inputs, options);
+}
+
+std::string message_of(std::string_view text, std::vector<EvalValue> inputs, const EvalOptions& options = {}) {
+  try {
+    run(text, std::move(inputs), options);
+  } catch (const Error& e) {
+    return std::string(to_string(e.code())) + ": " + e.what();
+  }
+  return "no error";
+}
+
+TEST(Eval, BroadcastsAreViews) {
+  const auto out =
+      run("graph(x: f32[2,1]) { y = Expand(x, i64[2]{2,1000000})  return y }", {f32({2, 1}, {1, 2})}, {.memory_cap = 1000});
+  EXPECT_EQ(out[0].array()->shape(), (std::vector<int64_t>{2, 1000000}));
+  EXPECT_EQ(out[0].array()->double_at(1999999), 2);
+}
+
+TEST(Eval, AHugeRangeIsRefusedBeforeItIsMade) {
+  EXPECT_NE(message_of("graph() { y = Range(i64 0, i64 4000000000, i64 1)  return y }", {})
+                .find("limit: a tensor of 32000000000 bytes does not fit"),
+            std::string::npos);
+}
+
+TEST(Eval, AnEndlessLoopIsStopped) {
+  const std::string text =
+      "graph(x: f32[]) { y = Loop<body=graph(i: i64[], c: bool[], v: f32[]) { w = Add(v, v)  d = Identity(c)  return d, w "
+      "}>(_, _, "
+      "x)  return y }";
+  EXPECT_NE(message_of(text, {f32({}, {1})}, {.max_iterations = 1000}).find("limit: loops ran more than 1000 times"),
+            std::string::npos);
+  EXPECT_NE(message_of(text, {f32({}, {1})}, {.max_steps = 1000}).find("limit: more than 1000 nodes ran"), std::string::npos);
+}
+
+std::string nested_ifs(int depth) {
+  std::string inner = "graph() { z = Neg(x)  return z }";
+  for (int i = 0; i < depth; ++i) {
+    inner = "graph() { z" + std::to_string(i) + " = If<then_branch=" + inner +
+            ", else_branch=graph() { e = Identity(x)  return e }>(c)  return z" + std::to_string(i) + " }";
+  }
+  return "graph(x: f32[], c: bool[]) { y = If<then_branch=" + inner +
+         ", else_branch=graph() { e = Identity(x)  return e }>(c) return y }";
+}
+
+TEST(Eval, ThreeHundredIfsWithinEachOtherRun) {
+  const auto yes = Array::of(Tensor::full(DType::kBool, {}, 1));
+  EXPECT_EQ(run(nested_ifs(300), {f32({}, {3}), yes})[0].array()->double_at(0), -3);
+  EXPECT_NE(message_of(nested_ifs(300), {f32({}, {3}), yes}, {.max_depth = 100}).find("nested more than 100 deep"),
+            std::string::npos);
+}
+
+TEST(Eval, AChainOfAMillionNodesRunsInLittleMemory) {
+  Model m;
+  m.set_opset_version("", 21);
+  Graph& g = m.add_function("main").graph();
+  Value* v = g.add_input("x", m.types().tensor(DType::kF32, {2, 3}));
+  for (int i = 0; i < 1'000'000; ++i) {
+    Node& n = m.new_node(m.op("", "Neg"), {{v}}, 1);
+    g.append(n);
+    v = n.result();
+  }
+  g.add_output(*v, "y");
+  const auto out = evaluate(g, {{EvalValue(f32({2, 3}, {1, 2, 3, 4, 5, 6}))}}, {.memory_cap = 48});
+  EXPECT_EQ(out[0].array()->double_at(5), 6);
+}
+
+TEST(Eval, AConstantOfABodyIsReadInEachIteration) {
+  const auto out =
+      run("graph(x: f32[2]) { y = Loop<body=graph(i: i64[], c: bool[], v: f32[2]) { w = Add(v, f32[2]{1,2})  d = Identity(c)  "
+          "return d, "
+          "w }>(i64 5, _, x)  return y }",
+          {f32({2}, {0, 0})});
+  EXPECT_EQ(out[0].array()->double_at(1), 10);
+}
+
+std::optional<std::vector<TensorPtr>> fold(std::string_view text, uint64_t cap = 1 << 20) {
+  const auto model = parse(text);
+  const Node& n = *model->graph().first();
+  std::vector<TensorPtr> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value ? u.value->constant() : nullptr);
+  return evaluate_node(n, operands, cap);
+}
+
+TEST(Fold, GivesTensors) {
+  const auto out = fold("graph() { y = Add(i64[2]{1,2}, i64 3)  return y }");
+  ASSERT_TRUE(out);
+  EXPECT_EQ((*out)[0]->as_int(1), 5);
+  const auto small = fold("graph() { y = Cast<to=22>(i64[3]{1,-2,3})  return y }");
+  ASSERT_TRUE(small);
+  EXPECT_EQ((*small)[0]->byte_size(), 2u);
+  EXPECT_EQ((*small)[0]->as_int(1), -2);
+}
+
+TEST(Fold, KeepsSplats) {
+  const auto out = fold("graph() { y = Expand(f32 2, i64[2]{1000,1000})  return y }");
+  ASSERT_TRUE(out);
+  EXPECT_TRUE((*out)[0]->is_splat());
+}
+
+TEST(Fold, RefusesWhatIsNotDefined) {
+  EXPECT_FALSE(fold("graph() { y = Div(i64[2]{1,2}, i64 0)  return y }"));
+  EXPECT_FALSE(fold("graph() { y = Cast<to=6>(f32 3e9)  return y }"));
+  EXPECT_FALSE(fold("graph() { y = Cast<to=6>(f32 nan)  return y }"));
+  EXPECT_TRUE(fold("graph() { y = Cast<to=6>(f32 -2.75)  return y }"));
+  EXPECT_FALSE(fold("graph() { y = Gather(i64[2]{1,2}, i64 2)  return y }"));
+}
+
+TEST(Fold, RefusesRandomNumbersLargeResultsAndF64Functions) {
+  EXPECT_FALSE(fold("graph() { y = RandomNormal<shape=[3]>()  return y }"));
+  EXPECT_FALSE(fold("graph() { y = Range(i64 0, i64 1000, i64 1)  return y }", 4096));
+  EXPECT_FALSE(fold("graph() { y = Exp(f64 1)  return y }"));
+  EXPECT_TRUE(fold("graph() { y = Exp(f32 1)  return y }"));
+}
+
+}  // namespace
+}  // namespace sardonyx

@@ -1,0 +1,185 @@
+// Elementwise functions of one operand: computed in f64 and rounded once, except where f32 is exact.
+#include <cmath>
+#include <numbers>
+
+#include "eval/elementwise.h"
+
+namespace sardonyx::eval {
+namespace {
+
+void in_double(Call& c, double (*f)(double)) { c.set(0, map_double(c, c.in(0), f)); }
+
+double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
+
+// f32 results of comparisons and products with attributes: attributes take part as f32.
+template <class F>
+void in_kind(Call& c, F f) {
+  c.set(0, map1(c, c.in(0), f));
+}
+
+}  // namespace
+
+namespace kernels {
+
+void Sqrt(Call& c) {  // rounded once from f64: right for every narrower type; f64 itself is exact by IEEE
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [](double x) { return std::sqrt(x); }));
+}
+void Reciprocal(Call& c) {
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [](double x) { return 1 / x; }));
+}
+void Exp(Call& c) {
+  in_double(c, [](double x) { return std::exp(x); });
+}
+void Log(Call& c) {
+  in_double(c, [](double x) { return std::log(x); });
+}
+void Sin(Call& c) {
+  in_double(c, [](double x) { return std::sin(x); });
+}
+void Cos(Call& c) {
+  in_double(c, [](double x) { return std::cos(x); });
+}
+void Tan(Call& c) {
+  in_double(c, [](double x) { return std::tan(x); });
+}
+void Asin(Call& c) {
+  in_double(c, [](double x) { return std::asin(x); });
+}
+void Acos(Call& c) {
+  in_double(c, [](double x) { return std::acos(x); });
+}
+void Atan(Call& c) {
+  in_double(c, [](double x) { return std::atan(x); });
+}
+void Sinh(Call& c) {
+  in_double(c, [](double x) { return std::sinh(x); });
+}
+void Cosh(Call& c) {
+  in_double(c, [](double x) { return std::cosh(x); });
+}
+void Tanh(Call& c) {
+  in_double(c, [](double x) { return std::tanh(x); });
+}
+void Asinh(Call& c) {
+  in_double(c, [](double x) { return std::asinh(x); });
+}
+void Acosh(Call& c) {
+  in_double(c, [](double x) { return std::acosh(x); });
+}
+void Atanh(Call& c) {
+  in_double(c, [](double x) { return std::atanh(x); });
+}
+void Erf(Call& c) {
+  in_double(c, [](double x) { return std::erf(x); });
+}
+void Sigmoid(Call& c) { in_double(c, sigmoid); }
+void Softplus(Call& c) { in_double(c, softplus); }
+void Mish(Call& c) {
+  in_double(c, [](double x) { return x * std::tanh(softplus(x)); });
+}
+void Softsign(Call& c) {
+  in_double(c, [](double x) { return x / (1 + std::fabs(x)); });
+}
+void HardSwish(Call& c) {
+  in_double(c, [](double x) { return x * std::fmax(0, std::fmin(1, x / 6 + 0.5)); });
+}
+void Gelu(Call& c) {
+  if (c.string_attr("approximate", "none") == "tanh") {
+    return in_double(
+        c, [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); });
+  }
+  in_double(c, [](double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); });
+}
+void Swish(Call& c) {
+  const double alpha = c.float_attr("alpha", 1);
+  c.set(0, map_double(c, c.in(0), [=](double x) { return x * sigmoid(alpha * x); }));
+}
+void Elu(Call& c) {
+  const double alpha = c.float_attr("alpha", 1);
+  c.set(0, map_double(c, c.in(0), [=](double x) { return x < 0 ? alpha * std::expm1(x) : x; }));
+}
+void Celu(Call& c) {
+  const double alpha = c.float_attr("alpha", 1);
+  c.set(0, map_double(c, c.in(0), [=](double x) { return std::fmax(0, x) + std::fmin(0, alpha * std::expm1(x / alpha)); }));
+}
+void Selu(Call& c) {
+  const double alpha = c.float_attr("alpha", 1.67326319217681884765625);
+  const double gamma = c.float_attr("gamma", 1.05070102214813232421875);
+  c.set(0, map_double(c, c.in(0), [=](double x) { return x > 0 ? gamma * x : gamma * alpha * std::expm1(x); }));
+}
+void LeakyRelu(Call& c) {
+  const double alpha = c.float_attr("alpha", 0.01);
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [=](double x) { return x < 0 ? alpha * x : x; }));
+}
+void ThresholdedRelu(Call& c) {
+  const double alpha = c.float_attr("alpha", 1);
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [=](double x) { return x > alpha ? x : 0; }));
+}
+void HardSigmoid(Call& c) {
+  const double alpha = c.float_attr("alpha", 0.2), beta = c.float_attr("beta", 0.5);
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [=](double x) { return std::fmax(0, std::fmin(1, alpha * x + beta)); }));
+}
+void Shrink(Call& c) {
+  const double bias = c.float_attr("bias", 0), lambd = c.float_attr("lambd", 0.5);
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [=](double x) { return x < -lambd ? x + bias : x > lambd ? x - bias : 0; }));
+}
+
+void Relu(Call& c) {
+  in_kind(c, []<class T>(T x) { return x < 0 ? T{0} : x; });  // NaN stays, as it does in Max
+}
+void Abs(Call& c) {
+  in_kind(c, []<class T>(T x) {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fabs(x);
+    else if constexpr (std::is_signed_v<T>)
+      return x < 0 ? static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x)) : x;
+    else
+      return x;
+  });
+}
+void Neg(Call& c) {
+  in_kind(c, []<class T>(T x) {
+    if constexpr (std::is_floating_point_v<T>)
+      return -x;
+    else
+      return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x));
+  });
+}
+void Sign(Call& c) {
+  in_kind(c, []<class T>(T x) { return x > 0 ? T{1} : x < 0 ? static_cast<T>(-1) : x; });  // keeps -0 and NaN
+}
+void Ceil(Call& c) {
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [](double x) { return std::ceil(x); }));
+}
+void Floor(Call& c) {
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [](double x) { return std::floor(x); }));
+}
+void Round(Call& c) {  // halves to even
+  c.set(0, map_as<double>(c, c.in(0), c.dtype(), [](double x) { return std::nearbyint(x); }));
+}
+void IsNaN(Call& c) {
+  c.set(0, map_as<double>(c, c.in(0), DType::kBool, [](double x) { return std::isnan(x) ? 1 : 0; }));
+}
+void IsInf(Call& c) {
+  const bool negative = c.int_attr("detect_negative", 1) != 0, positive = c.int_attr("detect_positive", 1) != 0;
+  c.set(0, map_as<double>(c, c.in(0), DType::kBool,
+                          [=](double x) { return std::isinf(x) && (x < 0 ? negative : positive) ? 1 : 0; }));
+}
+
+void Clip(Call& c) {
+  Array x = c.in(0);
+  auto above = []<class T>(T a, T low) { return a < low ? low : a; };
+  auto below = []<class T>(T a, T high) { return high < a ? high : a; };
+  if (c.version() < 11) {
+    if (const auto low = c.maybe_float("min")) x = map2(c, x, c.full(x.dtype(), {}, *low), above);
+    if (const auto high = c.maybe_float("max")) x = map2(c, x, c.full(x.dtype(), {}, *high), below);
+  } else {  // when they cross, the upper bound wins
+    if (c.has(1)) x = map2(c, x, c.in(1), above);
+    if (c.has(2)) x = map2(c, x, c.in(2), below);
+  }
+  c.set(0, x);
+}
+
+}  // namespace kernels
+}  // namespace sardonyx::eval

@@ -1,0 +1,301 @@
+// The interpreter: a plan per function (nodes in order, values as numbered places, what to free when), then one loop over it.
+//
+// A chain of nodes is a loop here; only bodies within bodies and calls within calls recurse, as deep as EvalOptions::max_depth.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "eval/kernel.h"
+
+namespace sardonyx {
+namespace eval {
+namespace {
+
+constexpr uint32_t kNowhere = UINT32_MAX;
+
+struct Step {
+  const Node* node = nullptr;
+  Kernel kernel = nullptr;
+  const Function* callee = nullptr;
+  uint32_t operands = 0, num_operands = 0;  // in Plan::places
+  uint32_t results = 0;                     // in Plan::places, one per result
+  uint32_t frees = 0, num_frees = 0;        // in Plan::places
+  uint32_t first_block = 0;                 // of the node's bodies, in order
+};
+
+// The steps of one graph.
+struct Block {
+  const Graph* graph = nullptr;
+  std::vector<Step> steps;
+  std::vector<uint32_t> inputs, outputs;
+  std::vector<uint32_t> leftovers;  // its own places that are still full at the end: results, and inputs that nothing reads
+  std::vector<uint32_t> captures;   // places of outer values that it reads
+};
+
+// A function's graph with all that is nested in it. Each place holds one value of the graph.
+struct Plan {
+  std::vector<Block> blocks;  // the function's own first
+  std::vector<uint32_t> places;
+  std::vector<const Value*> constants;  // by place; null unless it is a constant
+};
+
+class Planner {
+ public:
+  Planner(const Graph& graph, int max_depth) : max_depth_(max_depth), model_(graph.model()) {
+    plan_.blocks.emplace_back();
+    add_block(graph, 0, 0);
+    if (!plan_.blocks[0].captures.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "a graph that reads values of an outer graph cannot be evaluated by itself");
+    }
+  }
+  Plan take() { return std::move(plan_); }
+
+ private:
+  uint32_t define(const Value& v, uint32_t block) {
+    const auto place = static_cast<uint32_t>(plan_.constants.size());
+    plan_.constants.push_back(v.is_constant() ? &v : nullptr);
+    owner_.push_back(block);
+    seen_.push_back(false);
+    places_[&v] = place;
+    return place;
+  }
+
+  uint32_t place_of(const Value* v, uint32_t block) {
+    if (v == nullptr) return kNowhere;
+    if (auto at = places_.find(v); at != places_.end()) return at->second;
+    if (!v->is_constant()) return define(*v, kNowhere);  // of a graph outside: the planner refuses it
+    // A constant is freed in the graph that owns it, after its last reader there.
+    for (uint32_t b : nesting_) {
+      if (plan_.blocks[b].graph == v->graph()) return define(*v, b);
+    }
+    return define(*v, block);
+  }
+
+  void add_block(const Graph& g, uint32_t index, int depth) {
+    if (depth > max_depth_) {
+      throw Error(ErrorCode::kLimit, fmt::format("graphs are nested more than {} deep", max_depth_));
+    }
+    nesting_.push_back(index);
+    plan_.blocks[index].graph = &g;
+    Block here;
+    here.graph = &g;
+    for (const Port& p : g.inputs()) here.inputs.push_back(define(*p.value, index));
+    std::vector<uint32_t> operands;
+    for (const Node& n : g.nodes()) {
+      if (n.num_results() > 0 && n.result(0)->is_constant()) continue;
+      Step s;
+      s.node = &n;
+      s.callee = callee(n);
+      s.kernel = s.callee ? nullptr : find_kernel(n.op());
+      operands.clear();
+      for (const Use& u : n.operands()) operands.push_back(place_of(u.value, index));
+      s.num_operands = static_cast<uint32_t>(operands.size());
+      s.operands = append(operands);
+      if (!n.bodies().empty()) {
+        s.first_block = static_cast<uint32_t>(plan_.blocks.size());
+        plan_.blocks.resize(plan_.blocks.size() + n.bodies().size());
+        uint32_t b = s.first_block;
+        for (const Body& body : n.bodies()) add_block(*body.graph, b++, depth + 1);
+      }
+      s.results = static_cast<uint32_t>(plan_.places.size());
+      for (const Value& v : n.results()) plan_.places.push_back(v.has_uses() ? define(v, index) : kNowhere);
+      here.steps.push_back(s);
+    }
+    for (const Port& p : g.outputs()) here.outputs.push_back(place_of(p.use->value, index));
+    plan_last_uses(here, index);
+    nesting_.pop_back();
+    plan_.blocks[index] = std::move(here);
+  }
+
+  void plan_last_uses(Block& here, uint32_t index) {
+    std::unordered_set<uint32_t> captured;
+    std::vector<uint32_t> frees;
+    auto read = [&](uint32_t place, std::vector<uint32_t>& last_uses) {
+      if (place == kNowhere || seen_[place]) return;
+      if (owner_[place] == index) {
+        seen_[place] = true;
+        last_uses.push_back(place);
+      } else if (captured.insert(place).second) {
+        here.captures.push_back(place);
+      }
+    };
+    for (uint32_t place : here.outputs) read(place, here.leftovers);
+    for (size_t i = here.steps.size(); i-- > 0;) {
+      Step& s = here.steps[i];
+      frees.clear();
+      for (uint32_t k = 0; k < s.num_operands; ++k) read(plan_.places[s.operands + k], frees);
+      for (size_t b = 0; b < s.node->bodies().size(); ++b) {
+        for (uint32_t place : plan_.blocks[s.first_block + b].captures) read(place, frees);
+      }
+      s.num_frees = static_cast<uint32_t>(frees.size());
+      s.frees = append(frees);
+    }
+    for (uint32_t place : here.inputs) read(place, here.leftovers);
+  }
+
+  uint32_t append(std::span<const uint32_t> list) {
+    const auto at = static_cast<uint32_t>(plan_.places.size());
+    plan_.places.insert(plan_.places.end(), list.begin(), list.end());
+    return at;
+  }
+
+  const Function* callee(const Node& n) const {
+    if (model_.functions().size() < 2) return nullptr;
+    const std::string_view overload = n.extra() ? std::string_view(n.extra()->overload) : std::string_view();
+    const Function* f = model_.find_function(n.op().domain, n.op().name, overload);
+    return f == &model_.main() ? nullptr : f;
+  }
+
+  int max_depth_;
+  const Model& model_;
+  Plan plan_;
+  std::unordered_map<const Value*, uint32_t> places_;
+  std::vector<uint32_t> owner_;    // by place: its block
+  std::vector<bool> seen_;         // by place: a later reader is known
+  std::vector<uint32_t> nesting_;  // the block being planned, and those around it
+};
+
+std::string name_of(const Node& n) {
+  if (!n.name().view().empty()) return fmt::format("{} '{}'", n.op().name, n.name().view());
+  if (n.num_results() > 0 && !n.result(0)->name().view().empty())
+    return fmt::format("{} that makes '{}'", n.op().name, n.result(0)->name().view());
+  return std::string(n.op().name);
+}
+
+class Interpreter {
+ public:
+  explicit Interpreter(const EvalOptions& options) : run_(options) {}
+
+  std::vector<EvalValue> call(const Graph& graph, std::vector<EvalValue> inputs, const CallSite* site) {
+    auto& plan = plans_[&graph];
+    if (plan == nullptr) plan = std::make_unique<Plan>(Planner(graph, run_.options.max_depth).take());
+    Frame frame{*plan, std::vector<EvalValue>(plan->constants.size()), site};
+    return block(frame, 0, std::move(inputs));
+  }
+
+ private:
+  struct Frame {
+    const Plan& plan;
+    std::vector<EvalValue> values;  // by place
+    const CallSite* site;
+  };
+
+  // The value at a place. Constants get there when they are first read.
+  EvalValue& at(Frame& f, uint32_t place) const {
+    EvalValue& v = f.values[place];
+    if (v.absent() && f.plan.constants[place] != nullptr) v = EvalValue(f.plan.constants[place]->constant());
+    return v;
+  }
+
+  std::vector<EvalValue> block(Frame& f, uint32_t index, std::vector<EvalValue> inputs) {
+    if (++run_.depth > run_.options.max_depth) {
+      throw Error(ErrorCode::kLimit, fmt::format("graphs and calls are nested more than {} deep", run_.options.max_depth));
+    }
+    const Block& b = f.plan.blocks[index];
+    if (inputs.size() > b.inputs.size()) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the graph '{}' has {} inputs, {} are given", b.graph->name().view(),
+                                                           b.inputs.size(), inputs.size()));
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) f.values[b.inputs[i]] = std::move(inputs[i]);
+    for (size_t i = 0; i < b.inputs.size(); ++i) {
+      EvalValue& v = f.values[b.inputs[i]];
+      if (v.absent() && b.graph->inputs()[i].default_value != nullptr) v = EvalValue(b.graph->inputs()[i].default_value);
+    }
+    for (const Step& s : b.steps) step(f, s);
+    std::vector<EvalValue> out;
+    out.reserve(b.outputs.size());
+    for (uint32_t place : b.outputs) out.push_back(place == kNowhere ? EvalValue() : at(f, place));
+    for (uint32_t place : b.leftovers) f.values[place] = {};
+    --run_.depth;
+    return out;
+  }
+
+  void step(Frame& f, const Step& s) {
+    if (++run_.steps > run_.options.max_steps) {
+      throw Error(ErrorCode::kLimit, fmt::format("more than {} nodes ran", run_.options.max_steps));
+    }
+    const std::vector<uint32_t>& places = f.plan.places;
+    std::vector<EvalValue> operands(s.num_operands);
+    for (uint32_t i = 0; i < s.num_operands; ++i) {
+      if (const uint32_t place = places[s.operands + i]; place != kNowhere) operands[i] = at(f, place);
+    }
+    // What bodies read must stay until they ran; all else may go now, so that a kernel that takes its operand owns it.
+    auto free_places = [&] {
+      for (uint32_t i = 0; i < s.num_frees; ++i) f.values[places[s.frees + i]] = {};
+    };
+    if (s.node->bodies().empty()) free_places();
+    std::vector<EvalValue> results = results_of(f, s, operands);
+    if (!s.node->bodies().empty()) free_places();
+    for (size_t i = 0; i < results.size() && i < s.node->num_results(); ++i) {
+      if (const uint32_t place = places[s.results + i]; place != kNowhere) f.values[place] = std::move(results[i]);
+    }
+  }
+
+  std::vector<EvalValue> results_of(Frame& f, const Step& s, std::vector<EvalValue>& operands) {
+    if (s.callee != nullptr) {
+      const CallSite site{s.node, s.callee, f.site};
+      return call(s.callee->graph(), std::move(operands), &site);
+    }
+    if (s.kernel == nullptr) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("the evaluator cannot run {}{}{} (version {})", s.node->op().domain,
+                              s.node->op().domain.empty() ? "" : ".", s.node->op().name, s.node->op().since_version));
+    }
+    BodyRunner bodies;
+    if (!s.node->bodies().empty()) {
+      bodies = [&](size_t i, std::vector<EvalValue> inputs) {
+        return block(f, s.first_block + static_cast<uint32_t>(i), std::move(inputs));
+      };
+    }
+    try {
+      Call c(*s.node, operands, run_, f.site, &bodies);
+      return apply(s.kernel, c);
+    } catch (const Error& e) {
+      // Within bodies and calls, the innermost node says it.
+      if (!e.notes().empty() && e.notes().back().starts_with("in ")) throw;
+      throw e.with_note("in " + name_of(*s.node));
+    }
+  }
+
+  Run run_;
+  std::unordered_map<const Graph*, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace
+}  // namespace eval
+
+std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options) {
+  return eval::Interpreter(options).call(graph, {inputs.begin(), inputs.end()}, nullptr);
+}
+
+std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options) {
+  return evaluate(function.graph(), inputs, options);
+}
+
+bool can_evaluate(const Op& op) { return eval::find_kernel(op) != nullptr; }
+
+std::optional<std::vector<TensorPtr>> evaluate_node(const Node& node, std::span<const TensorPtr> inputs, uint64_t memory_cap) {
+  const eval::Kernel kernel = eval::find_kernel(node.op());
+  if (kernel == nullptr || node.has(Trait::kRandom) || !node.bodies().empty()) return std::nullopt;
+  try {
+    eval::Run run(EvalOptions{.memory_cap = memory_cap});
+    run.folding = true;
+    std::vector<EvalValue> operands;
+    for (const TensorPtr& t : inputs) operands.push_back(t ? EvalValue(t) : EvalValue());
+    eval::Call call(node, operands, run);
+    std::vector<TensorPtr> out;
+    for (const EvalValue& v : eval::apply(kernel, call)) {
+      const Array* a = v.array();
+      if (a == nullptr && !v.absent()) return std::nullopt;
+      out.push_back(a ? a->to_tensor() : nullptr);
+    }
+    return out;
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kInternal) throw;
+    return std::nullopt;
+  }
+}
+
+}  // namespace sardonyx

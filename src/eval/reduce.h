@@ -1,0 +1,18 @@
+// Reductions: elements along some axes become one.
+#pragma once
+
+#include "eval/kernel.h"
+
+namespace sardonyx::eval {
+
+// x with the axes that are kept first, then the reduced ones, dense as [kept elements][reduced elements].
+struct Grouped {
+  Array rows;
+  int64_t count = 0;                // rows
+  int64_t width = 0;                // elements in each
+  std::vector<int64_t> shape;       // of the result, without the reduced axes
+  std::vector<int64_t> kept_shape;  // with the reduced axes as 1
+};
+Grouped group(Call& c, const Array& x, const std::vector<bool>& reduced);
+
+}  // namespace sardonyx::eval
