@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "demo"))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 TARGETS = {"ratio": 0.25, "memory": 0.10, "import": 0.15}
+MEASURABLE = 10e6  # bytes of weights; with fewer, a tenth of them is less than what the allocator rounds to
 
 
 # ---- in the process that is measured ---------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def main() -> int:
             continue
         if r.get("ratio", 0) > TARGETS["ratio"]:
             missed.append(f"{name}: {r['ratio']:.2f} of the trace, at most {TARGETS['ratio']} is wanted")
-        if result["weights"] > 50e6 and r["growth"] > TARGETS["memory"] * result["weights"]:
+        if result["weights"] > MEASURABLE and r["growth"] > TARGETS["memory"] * result["weights"]:
             missed.append(f"{name}: memory grows by {r['growth'] / result['weights']:.2f} of the weights")
     if results["import"]["sardonyx"] > TARGETS["import"]:
         missed.append(f"import takes {results['import']['sardonyx']:.2f} s, at most {TARGETS['import']} is wanted")

@@ -7,6 +7,7 @@ at once where JAX is imported already, so that the first export pays nothing tha
 import sys
 
 from sardonyx._error import Error
+from sardonyx._sardonyx import populate_code as _populate_code
 from sardonyx._sardonyx import version as _version
 
 __all__ = ["Error", "allclose", "evaluate", "ir", "lowering", "report", "save_program", "to_onnx"]
@@ -42,4 +43,6 @@ def __dir__():
 
 
 if "jax" in sys.modules:
-    from sardonyx import _convert, _inputs, _trace, plugins  # noqa: F401
+    from sardonyx import _convert, _inputs, _trace, _weights, plugins  # noqa: F401
+
+    _populate_code()
