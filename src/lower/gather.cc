@@ -13,9 +13,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Labels of axes: operand axes are 0.., axes of `indices` are kIndexAxis...
-constexpr int64_t kIndexAxis = 1000;
-
 Value* fill_value(Lowering& at, DType t) {
   if (const Attr* given = at.find_param("fill_value")) {
     if (const auto* v = given->get<double>()) return at.b.scalar(t, *v);
@@ -49,10 +46,7 @@ std::vector<Value*> lower_gather(Lowering& at) {
   Value* starts = ix.starts(at, vectors);
   if (mode.find("CLIP") != std::string::npos || mask != nullptr) starts = ix.clamped(at, starts);
 
-  // The labels of the lead axes: those of indices, batching ones first.
-  Ints labels;
-  for (int64_t a : ix.index_batching) labels.push_back(kIndexAxis + a);
-  for (int64_t a : ix.free) labels.push_back(kIndexAxis + a);
+  Ints labels = ix.lead_labels();
   const auto lead_rank = static_cast<int64_t>(labels.size());
   const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
   // What follows the lead axes in the result, for the mask.
@@ -119,10 +113,7 @@ std::vector<Value*> lower_gather(Lowering& at) {
       continue;
     wanted[static_cast<size_t>(offset_dims[k++])] = axis;
   }
-  int64_t index_axis = kIndexAxis;
-  for (int64_t& w : wanted) {
-    if (w < 0) w = index_axis++;
-  }
+  number_index_axes(wanted);
   return {arrange(at, x, labels, wanted, at.out_dims())};
 }
 

@@ -67,6 +67,20 @@ std::vector<size_t> Indexing::windows() const {
   return out;
 }
 
+Indexing::Ints Indexing::lead_labels() const {
+  Ints labels;
+  for (int64_t a : index_batching) labels.push_back(kIndexAxis + a);
+  for (int64_t a : free) labels.push_back(kIndexAxis + a);
+  return labels;
+}
+
+void number_index_axes(std::vector<int64_t>& labels) {
+  int64_t next = kIndexAxis;
+  for (int64_t& label : labels) {
+    if (label < 0) label = next++;
+  }
+}
+
 std::vector<Dim> Indexing::lead() const {
   std::vector<Dim> out;
   for (int64_t a : index_batching) out.push_back(index_dims[static_cast<size_t>(a)]);

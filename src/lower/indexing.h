@@ -12,6 +12,11 @@
 
 namespace sardonyx {
 
+// Labels of axes, by which arrange() finds them: operand axes are 0.., axes of `indices` are kIndexAxis...
+constexpr int64_t kIndexAxis = 1000;
+// `labels` with the axes of `indices`, in order, where a label is negative.
+void number_index_axes(std::vector<int64_t>& labels);
+
 struct Indexing {
   using Ints = std::vector<int64_t>;
 
@@ -33,6 +38,7 @@ struct Indexing {
   Ints operand_perm() const;            // batching, indexed, whole
   std::vector<size_t> windows() const;  // places in `indexed` whose window has an axis: those not provably 1
   std::vector<Dim> lead() const;        // sizes of the batching and free axes
+  Ints lead_labels() const;             // their labels, batching ones first
 
   // All components as i64 [batching.., free.., components].
   Value* vectors(Lowering& at, Value* indices) const;

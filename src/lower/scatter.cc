@@ -15,7 +15,6 @@ namespace sardonyx {
 namespace {
 
 using Ints = std::vector<int64_t>;
-constexpr int64_t kIndexAxis = 1000;  // labels of axes, as in gather.cc
 
 bool contains(const Ints& v, int64_t x) { return std::ranges::find(v, x) != v.end(); }
 
@@ -89,10 +88,7 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
     sizes[a] = at.in_dims(2)[place];
     update_labels[place] = axis;
   }
-  int64_t index_axis = kIndexAxis;
-  for (int64_t& label : update_labels) {
-    if (label < 0) label = index_axis++;
-  }
+  number_index_axes(update_labels);
   const Indexing ix(at, at.in_dims(0), at.in_dims(1), sizes, ints_field(at, numbers, "scatter_dims_to_operand_dims"), batching,
                     ints_field(at, numbers, "scatter_indices_batching_dims"), true);
 
@@ -109,10 +105,8 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
   if (negate) updates = at.b.op("Sub", {is_float(wide) ? at.b.scalar(wide, 0) : at.b.scalar_int(wide, 0), updates});
 
   // Updates as [batching.., free.., windows.., whole..].
-  Ints labels;
+  const Ints labels = ix.lead_labels();
   std::vector<Dim> dims = ix.lead();
-  for (int64_t a : ix.index_batching) labels.push_back(kIndexAxis + a);
-  for (int64_t a : ix.free) labels.push_back(kIndexAxis + a);
   const auto lead_rank = static_cast<int64_t>(labels.size());
   Ints full = labels;  // with windows of size 1, for the transpose
   for (int64_t a : ix.indexed) full.push_back(a);

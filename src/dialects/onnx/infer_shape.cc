@@ -567,7 +567,11 @@ void trilu(InferContext& c) {
   set_same(c);
 }
 
-void depth_to_space(InferContext& c) {
+namespace {
+
+// f(x, blocksize) gives the sizes of the result, for an x of rank 4.
+template <class Sizes>
+void move_blocks(InferContext& c, Sizes&& sizes) {
   const DType dtype = dtype_of(c, 0);
   const auto block = c.attr_int("blocksize");
   const Type* x = c.ranked(0);
@@ -577,22 +581,21 @@ void depth_to_space(InferContext& c) {
     return;
   }
   need_rank(c, 0, 4);
-  c.set(0, dtype,
-        DimVec{x->dim(0), floordiv(c, x->dim(1), *block * *block), mul(c, x->dim(2), *block), mul(c, x->dim(3), *block)});
+  c.set(0, dtype, sizes(*x, *block));
+}
+
+}  // namespace
+
+void depth_to_space(InferContext& c) {
+  move_blocks(c, [&](const Type& x, int64_t block) {
+    return DimVec{x.dim(0), floordiv(c, x.dim(1), block * block), mul(c, x.dim(2), block), mul(c, x.dim(3), block)};
+  });
 }
 
 void space_to_depth(InferContext& c) {
-  const DType dtype = dtype_of(c, 0);
-  const auto block = c.attr_int("blocksize");
-  const Type* x = c.ranked(0);
-  if (block && (*block <= 0 || *block > kMaxBlock)) c.fail(fmt::format("blocksize is {}", *block));
-  if (x == nullptr || !block) {
-    if (dtype != DType::kUndefined) c.set(0, dtype, DimVec(4));
-    return;
-  }
-  need_rank(c, 0, 4);
-  c.set(0, dtype,
-        DimVec{x->dim(0), mul(c, x->dim(1), *block * *block), floordiv(c, x->dim(2), *block), floordiv(c, x->dim(3), *block)});
+  move_blocks(c, [&](const Type& x, int64_t block) {
+    return DimVec{x.dim(0), mul(c, x.dim(1), block * block), floordiv(c, x.dim(2), block), floordiv(c, x.dim(3), block)};
+  });
 }
 
 }  // namespace sardonyx::onnx::rules
