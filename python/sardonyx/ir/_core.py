@@ -476,21 +476,16 @@ class _NodeSequence:
             yield graph
             todo = list(graph._subgraphs()) + todo
 
-    @property
-    def inputs(self) -> GraphInputs:
-        return GraphInputs(self._body())
-
-    @inputs.setter
-    def inputs(self, values: Iterable[Value]) -> None:
-        self._body()._set_inputs(list(values))
-
-    @property
-    def outputs(self) -> GraphOutputs:
-        return GraphOutputs(self._body())
-
-    @outputs.setter
-    def outputs(self, values: Iterable[Value]) -> None:
-        self._body()._set_outputs(list(values))
+    inputs = property(
+        lambda self: GraphInputs(self._body()),
+        lambda self, values: self._body()._set_inputs(list(values)),
+        doc="What comes in, in order; a list that may be changed.",
+    )
+    outputs = property(
+        lambda self: GraphOutputs(self._body()),
+        lambda self, values: self._body()._set_outputs(list(values)),
+        doc="What goes out, in order; a list that may be changed.",
+    )
 
     @property
     def opset_imports(self) -> OpsetImports:

@@ -314,6 +314,15 @@ class _InitializerList(MutableSequence):
         return repr(self._values())
 
 
+def _of_graph(name: str, doc: str) -> property:
+    """A property of the builder that is one of its graph."""
+    return property(
+        lambda self: getattr(self._target(name), name),
+        lambda self, values: setattr(self._target(name), name, values),
+        doc=doc,
+    )
+
+
 class Builder(Tape):
     """A tape with one method per operator: builder.Add(a, b), builder.Conv(x, w, strides=[2, 2]).
 
@@ -365,23 +374,8 @@ class Builder(Tape):
 
     # -- the graph's own lists, which may also be assigned
 
-    @property
-    def inputs(self):
-        """The inputs of the graph that is built."""
-        return self._target("inputs").inputs
-
-    @inputs.setter
-    def inputs(self, values: Iterable[Value]) -> None:
-        self._target("inputs").inputs = values
-
-    @property
-    def outputs(self):
-        """The outputs of the graph that is built."""
-        return self._target("outputs").outputs
-
-    @outputs.setter
-    def outputs(self, values: Iterable[Value]) -> None:
-        self._target("outputs").outputs = values
+    inputs = _of_graph("inputs", "The inputs of the graph that is built.")
+    outputs = _of_graph("outputs", "The outputs of the graph that is built.")
 
     @property
     def nodes(self) -> Sequence[Node]:

@@ -26,24 +26,24 @@ __all__ = [
 ]
 
 
-def _reader(kind: str):
-    def read(proto):
-        if type(proto).__name__ != kind:
-            raise WrongType(f"expected an onnx.{kind}, not {type(proto).__name__}")
-        return from_proto(proto)
+def _only(kind: str, convert, package: str, doc: str):
+    """`convert`, which takes anything, for things of one kind."""
 
-    read.__doc__ = f"From an onnx.{kind}."
-    return read
+    def of_kind(thing):
+        if type(thing).__name__ != kind:
+            raise WrongType(f"expected an {package}.{kind}, not {type(thing).__name__}")
+        return convert(thing)
+
+    of_kind.__doc__ = doc
+    return of_kind
+
+
+def _reader(kind: str):
+    return _only(kind, from_proto, "onnx", f"From an onnx.{kind}.")
 
 
 def _writer(kind: str):
-    def write(value):
-        if type(value).__name__ != kind:
-            raise WrongType(f"expected an ir.{kind}, not {type(value).__name__}")
-        return to_proto(value)
-
-    write.__doc__ = f"The onnx message of an ir.{kind}."
-    return write
+    return _only(kind, to_proto, "ir", f"The onnx message of an ir.{kind}.")
 
 
 deserialize_model = _reader("ModelProto")
