@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 
 #include "driver/convert.h"
 #include "io/program_file.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
-#include "sardonyx/passes.h"
 
 namespace sardonyx::tools {
 
@@ -34,17 +32,16 @@ int check(const FileArgs& files) {
   return 1;
 }
 
-namespace {
-
-void write(const Model& model, const OutputArgs& out, bool inferred_types = false) {
+WriteOptions write_options(const OutputArgs& out) {
   WriteOptions options;
   if (out.external) options.external = WriteOptions::External::kAlways;
   options.data_file = out.data_file;
   options.external_threshold = out.threshold;
   options.max_data_file_bytes = out.max_data_file;
-  options.inferred_types = inferred_types;
-  write_onnx(model, out.output, options);
+  return options;
 }
+
+namespace {
 
 // Types of the jax dialect are facts of the trace: nothing can infer them.
 void require_types(const Graph& g) {
@@ -73,31 +70,8 @@ int lower(const FileArgs& files, const OutputArgs& out, int opset) {
   if (model->dialect() != DialectId::kOnnx) {
     throw Error(ErrorCode::kUnsupported, "only programs of the jax and onnx dialects can become ONNX");
   }
-  write(*model, out);
+  write_onnx(*model, out.output, write_options(out));
   return 0;
-}
-
-int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& args) {
-  PassRequest request{.passes = {}, .strict = args.strict};
-  for (size_t at = 0; at <= args.passes.size();) {
-    const size_t comma = std::min(args.passes.find(',', at), args.passes.size());
-    request.passes.push_back(args.passes.substr(at, comma - at));
-    at = comma + 1;
-  }
-  check_request(request, DialectId::kOnnx);
-  const auto model = read_onnx(files.input, {.map = !files.no_mmap});
-  verify(*model);
-  const PipelineReport report = run_passes(*model, request);
-  for (const PassReport& p : report.passes) {
-    if (!p.error.empty()) fmt::print(stderr, "warning: {} was not finished: {}\n", p.name, p.error);
-  }
-  if (args.declare_types) {
-    ValueFacts facts;
-    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true))
-      fmt::print(stderr, "warning: {}\n", message);
-  }
-  write(*model, out, args.declare_types);
-  return report.failed() ? 1 : 0;
 }
 
 }  // namespace sardonyx::tools

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace sardonyx {
 class Error;
-}
+struct WriteOptions;
+}  // namespace sardonyx
 
 namespace sardonyx::tools {
 
@@ -35,14 +37,28 @@ struct OutputArgs {
 };
 
 struct OptimizeArgs {
-  std::string passes = "onnx";
+  std::vector<std::string> inputs;  // files, or folders that are searched for *.onnx
+  bool no_mmap = false;
+  std::string passes = "onnx";  // names separated by commas, or a file with one per line
+  std::vector<std::string> skip, options, input_shapes, explain;
+  std::string fold_budget = "0";
   bool strict = false;
+  bool prune_inputs = false;
+  bool allow_empty = false;
   bool declare_types = false;
+  bool json = false;
+  bool quiet = false;
 };
-int optimize(const FileArgs& files, const OutputArgs& out, const OptimizeArgs& args);
+// One model, or several into the folder out.output. Goes on after a model that is refused; the exit code says so.
+int optimize(const OutputArgs& out, const OptimizeArgs& args);
+
+// What passes and presets there are; with a name, all about it.
+int passes(const std::string& name, bool json);
 
 // A program in text form (files.input), to ONNX.
 int lower(const FileArgs& files, const OutputArgs& out, int opset);
+
+WriteOptions write_options(const OutputArgs& out);
 
 // Replaces this process by `python -m sardonyx` with the same arguments. Returns only by throwing (kIo).
 void run_python(int argc, char** argv);

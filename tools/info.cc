@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "commands.h"
+#include "driver/model_counts.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
@@ -15,57 +14,12 @@
 namespace sardonyx::tools {
 namespace {
 
-struct Counts {
-  std::map<std::string, size_t> ops;
-  std::map<DType, uint64_t> weight_bytes;
-  size_t nodes = 0, nested = 0, tensors = 0, untyped = 0, values = 0;
-  uint64_t bytes = 0;
-  std::set<const std::byte*> seen;  // tied weights count once
-};
-
-void count_tensor(const Tensor& t, Counts& c) {
-  ++c.tensors;
-  if (!t.is_deferred() && !t.stored_bytes().empty() && !c.seen.insert(t.stored_bytes().data()).second) return;
-  uint64_t size = t.is_splat() ? t.stored_bytes().size() : t.byte_size();
-  for (const std::string& s : t.string_values()) size += s.size();
-  c.bytes += size;
-  c.weight_bytes[t.dtype()] += size;
-}
-
-void count_graph(const Graph& g, bool nested, Counts& c) {
-  for (const Value* v : g.constants()) count_tensor(*v->constant(), c);
-  for (const Port& p : g.inputs()) {
-    if (p.default_value) count_tensor(*p.default_value, c);
-  }
-  for (const Node& n : g.nodes()) {
-    ++c.nodes;
-    c.nested += nested ? 1 : 0;
-    ++c.ops[n.op().domain.empty() ? std::string(n.op().name) : fmt::format("{}.{}", n.op().domain, n.op().name)];
-    if (n.extra() != nullptr && n.extra()->payload) count_tensor(*n.extra()->payload, c);
-    for (const Value& v : n.results()) {
-      ++c.values;
-      c.untyped += v.type() == nullptr ? 1 : 0;
-    }
-    for (const Body& b : n.bodies()) count_graph(*b.graph, true, c);
-  }
-}
-
-std::string human(uint64_t bytes) {
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  double v = static_cast<double>(bytes);
-  for (const char* unit : {"kB", "MB", "GB"}) {
-    v /= 1000;
-    if (v < 1000) return fmt::format("{:.1f} {}", v, unit);
-  }
-  return fmt::format("{:.1f} TB", v / 1000);
-}
-
 std::string type_of(const Model& m, const Port& p) {
   const Value* v = p.value != nullptr ? p.value : p.use->value;
   return m.types().to_string(p.declared != nullptr ? p.declared : v->type());
 }
 
-void print_json(const Model& m, const FileArgs& files, const Counts& c, uint64_t file_bytes) {
+void print_json(const Model& m, const FileArgs& files, const ModelCounts& c, uint64_t file_bytes) {
   using nlohmann::ordered_json;
   ordered_json j;
   j["file"] = files.input;
@@ -106,8 +60,7 @@ int info(const FileArgs& files, const InfoArgs& args) {
     fmt::print("{}", print(m));
     return 0;
   }
-  Counts c;
-  for (const auto& f : m.functions()) count_graph(f->graph(), false, c);
+  const ModelCounts c = count_model(m);
   uint64_t file_bytes = 0;
   for (const auto& f : m.source_files) file_bytes += f->size();
   if (args.json) {
@@ -118,7 +71,7 @@ int info(const FileArgs& files, const InfoArgs& args) {
   for (const OpsetImport& i : m.opset_imports) {
     opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", i.domain.empty() ? "ai.onnx" : i.domain, i.version);
   }
-  fmt::print("{}  {}\n", files.input, human(file_bytes));
+  fmt::print("{}  {}\n", files.input, human_bytes(file_bytes));
   if (m.source_files.size() > 1)
     fmt::print("  data      {} file{} beside it\n", m.source_files.size() - 1, m.source_files.size() > 2 ? "s" : "");
   if (!m.producer_name.empty()) fmt::print("  made by   {} {}\n", m.producer_name, m.producer_version);
@@ -131,11 +84,11 @@ int info(const FileArgs& files, const InfoArgs& args) {
   fmt::print("  nodes     {}", c.nodes);
   if (c.nested != 0) fmt::print(", {} of them in nested graphs", c.nested);
   if (m.functions().size() > 1) fmt::print(", in {} functions", m.functions().size());
-  fmt::print("\n  tensors   {}, {}", c.tensors, human(c.bytes));
+  fmt::print("\n  tensors   {}, {}", c.tensors, human_bytes(c.bytes));
   if (c.weight_bytes.size() > 1) {
     std::string split;
     for (const auto& [t, bytes] : c.weight_bytes)
-      split += fmt::format("{}{} {}", split.empty() ? "" : ", ", to_string(t), human(bytes));
+      split += fmt::format("{}{} {}", split.empty() ? "" : ", ", to_string(t), human_bytes(bytes));
     fmt::print(" ({})", split);
   }
   fmt::print("\n");

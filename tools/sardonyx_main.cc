@@ -51,13 +51,34 @@ int main(int argc, char** argv) {
   };
 
   tools::OptimizeArgs optimize;
-  auto* optimize_command = app.add_subcommand("optimize", "Make a model smaller and faster");
-  add_input(optimize_command);
+  auto* optimize_command = app.add_subcommand("optimize", "Make models smaller and faster, with the same results");
+  optimize_command->add_option("models", optimize.inputs, "ONNX models, or folders of them")->required();
+  optimize_command->add_flag("--no-mmap", optimize.no_mmap, "Read files instead of mapping them");
   add_output(optimize_command);
-  optimize_command->add_option("--passes", optimize.passes, "Preset or list of passes")->capture_default_str();
+  optimize_command
+      ->add_option("--passes,--preset", optimize.passes, "Preset, list of passes separated by commas, or a file of them")
+      ->capture_default_str();
+  optimize_command->add_option("--skip", optimize.skip, "Passes (or pass/rule) to leave out")->delimiter(',');
+  optimize_command->add_option("--option", optimize.options, "pass.option=value, for one pass");
+  optimize_command->add_option("--input-shape", optimize.input_shapes,
+                               "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
+  optimize_command->add_option("--fold-budget", optimize.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
+      ->capture_default_str();
+  optimize_command->add_option("--explain", optimize.explain, "Say why these passes left near matches alone")->delimiter(',');
+  optimize_command->add_flag("--prune-inputs", optimize.prune_inputs, "Drop inputs that nobody reads");
+  optimize_command->add_flag("--allow-empty", optimize.allow_empty, "Named sizes of inputs may be zero");
   optimize_command->add_flag("--strict", optimize.strict, "Stop when a pass fails, instead of going on without it");
   optimize_command->add_flag("--declare-types", optimize.declare_types, "Write inferred types as value_info");
-  optimize_command->callback([&] { status = tools::optimize(files, output, optimize); });
+  optimize_command->add_flag("--json", optimize.json, "For programs");
+  optimize_command->add_flag("--quiet", optimize.quiet, "Only errors");
+  optimize_command->callback([&] { status = tools::optimize(output, optimize); });
+
+  std::string pass_name;
+  bool passes_json = false;
+  auto* passes_command = app.add_subcommand("passes", "List passes and presets, or show one");
+  passes_command->add_option("name", pass_name, "A pass or a preset");
+  passes_command->add_flag("--json", passes_json, "For programs");
+  passes_command->callback([&] { status = tools::passes(pass_name, passes_json); });
 
   int opset = 23;
   auto* lower_command = app.add_subcommand("lower", "Turn a program in text form (.sx) into ONNX");

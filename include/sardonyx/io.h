@@ -60,11 +60,11 @@ struct WriteOptions {
 //
 // What was read and not changed is written as it was. Values without a name get one where the format needs it. Identity nodes are
 // added only where it demands them: an input, an initializer or an outer value returned under another name, or one value returned
-// under two names.
+// under two names. Returns the bytes written, data files included.
 //
 // Throws Error: kIo, kInvalidArgument (the data file would replace a file that another model reads), kLimit (kNever and too large),
 // kInvalidModel (interface names that clash, values that no file can hold).
-void write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options = {});
+uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options = {});
 
 // The file's bytes. Throws kLimit beyond 2 GiB, where only write_onnx() helps. Data never leaves the model.
 std::string serialize_onnx(const Model& model, const WriteOptions& options = {});

@@ -34,8 +34,11 @@ struct PassInfo {
 };
 // All passes, in the order of the catalogues.
 std::vector<PassInfo> list_passes();
-// Names of presets: "onnx", "onnx-spec", "none", ... and what one runs, as a pipeline in text.
-std::vector<std::string_view> list_presets();
+struct PresetInfo {
+  std::string_view name, about;
+  std::vector<std::string_view> passes;  // in order
+};
+std::vector<PresetInfo> list_presets();
 
 // A pipeline: passes in order, by any spelling of their names, or presets; "pass.option=value" sets an option of a pass.
 struct PassRequest {
@@ -65,6 +68,7 @@ struct PassReport {
 };
 struct PipelineReport {
   std::vector<PassReport> passes;
+  std::vector<std::string> ill_typed;  // nodes that no rule touches, because their types are wrong: what is wrong with each
   double seconds = 0;
   bool failed() const;
 };

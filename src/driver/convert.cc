@@ -1,28 +1,8 @@
 #include "driver/convert.h"
 
-#include <fmt/format.h>
-
-#include <chrono>
+#include "support/stopwatch.h"
 
 namespace sardonyx {
-namespace {
-
-class Stopwatch {
- public:
-  // Seconds since the last call, or since it was made.
-  double lap() {
-    auto now = std::chrono::steady_clock::now();
-    std::chrono::duration<double> passed = now - last_;
-    last_ = now;
-    return passed.count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-}  // namespace
-
 void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
              ConvertReport* report) {
   check_request(options.passes, onnx.dialect());  // before the work, not after it

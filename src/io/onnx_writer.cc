@@ -549,7 +549,7 @@ void check_target(const Model& m, const std::filesystem::path& path, const std::
 
 }  // namespace
 
-void write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options) {
+uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options) {
   SX_CHECK(model.dialect() == DialectId::kOnnx, "only a graph of the onnx dialect can be written as ONNX");
   OnnxWriter writer(model, options);
   using External = WriteOptions::External;
@@ -608,8 +608,13 @@ void write_onnx(const Model& model, const std::filesystem::path& path, const Wri
   FileSink sink(file);
   writer.write(sink);
   for (const auto& source : model.source_files) source->check_unchanged();
-  for (auto& data : files) data->commit();
+  uint64_t bytes = file.size();
+  for (auto& data : files) {
+    bytes += data->size();
+    data->commit();
+  }
   file.commit();
+  return bytes;
 }
 
 std::string serialize_onnx(const Model& model, const WriteOptions& options) {

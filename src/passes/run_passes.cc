@@ -81,6 +81,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId) {
     for (const Preset::Item& item : preset->items) add(item.pass, item.bodies, preset->rounds > 1);
   }
   for (const std::string& what : request.skip) skip(pipeline, what);
+  for (const std::string& name : request.explain) require_pass(name);
   for (const auto& [option, value] : request.options) set_option(pipeline, option, value);
   return pipeline;
 }
@@ -91,15 +92,20 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   const Pipeline pipeline = make_pipeline(request, m.dialect());
   if (pipeline.entries.empty()) return {};
   ValueFacts facts;
-  infer_model(m, facts, /*tolerant=*/true);
+  std::vector<std::string> ill_typed = infer_model(m, facts, /*tolerant=*/true);
   PassContext context(m, facts);
   context.fold_budget = request.fold_budget;
   context.allow_empty = request.allow_empty;
   if (request.on_near_miss) {
-    context.explain = [&](const Node& n, std::string_view why) { request.on_near_miss({}, print(n), why); };
+    context.explain = [&](const Node& n, std::string_view why) {
+      const bool wanted = std::any_of(request.explain.begin(), request.explain.end(),
+                                      [&](const std::string& name) { return find_pass(name)->name == context.pass_name; });
+      if (wanted) request.on_near_miss(context.pass_name, print(n), why);
+    };
   }
   PipelineReport report = run_pipeline(
       context, pipeline, {.strict = request.strict, .verify_graph = request.verify_graph, .progress = request.progress});
+  report.ill_typed = std::move(ill_typed);
   m.compact();
   return report;
 }
@@ -127,10 +133,13 @@ std::vector<PassInfo> list_passes() {
   return all;
 }
 
-std::vector<std::string_view> list_presets() {
-  std::vector<std::string_view> names;
-  for (const Preset& p : presets()) names.push_back(p.name);
-  return names;
+std::vector<PresetInfo> list_presets() {
+  std::vector<PresetInfo> all;
+  for (const Preset& p : presets()) {
+    PresetInfo& info = all.emplace_back(PresetInfo{.name = p.name, .about = p.about, .passes = {}});
+    for (const Preset::Item& item : p.items) info.passes.push_back(item.pass);
+  }
+  return all;
 }
 
 std::string_view to_string(Numerics n) {

@@ -12,8 +12,13 @@
 namespace sardonyx {
 namespace {
 
+// Before opset 7 the operators of today mean other things (legacy broadcasting): no rule runs there.
+constexpr int kOldestOpset = 7;
+
 struct Compiled {
   const Rule* rule;
+  AppliedRule applied;
+  size_t index;  // among the rules that were asked for
   Matcher matcher;
   size_t fired = 0;
   bool active = true;
@@ -21,13 +26,14 @@ struct Compiled {
 
 class Driver {
  public:
-  Driver(std::span<const Rule* const> rules, std::span<Graph* const> graphs, PassContext& context)
+  Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context)
       : graphs_(graphs), context_(context), model_(context.model), queued_(context.model, 0) {
     rules_.reserve(rules.size());
     const int opset = static_cast<int>(model_.opset_version("").value_or(0));
-    for (const Rule* r : rules) {
-      if (model_.dialect() == DialectId::kOnnx && r->opset > opset) continue;
-      rules_.push_back({r, Matcher(r->match, model_.dialect())});
+    for (size_t i = 0; i < rules.size(); ++i) {
+      const Rule& r = *rules[i].rule;
+      if (model_.dialect() == DialectId::kOnnx && (r.opset > opset || opset < kOldestOpset)) continue;
+      rules_.push_back({.rule = &r, .applied = rules[i], .index = i, .matcher = Matcher(r.match, model_.dialect())});
     }
     by_op_.resize(model_.op_id_limit());
     for (uint16_t i = 0; i < rules_.size(); ++i) {
@@ -57,10 +63,9 @@ class Driver {
     return changed;
   }
 
-  void report(std::span<const Rule* const> rules, std::vector<size_t>& fired) const {
-    fired.assign(rules.size(), 0);
-    for (const Compiled& c : rules_)
-      fired[static_cast<size_t>(std::find(rules.begin(), rules.end(), c.rule) - rules.begin())] = c.fired;
+  void report(size_t asked_for, std::vector<size_t>& fired) const {
+    fired.assign(asked_for, 0);
+    for (const Compiled& c : rules_) fired[c.index] = c.fired;
   }
 
  private:
@@ -130,6 +135,8 @@ class Driver {
       Compiled& c = rules_[i];
       if (!c.active) continue;
       Match m;
+      context_.pass_name = c.applied.pass_name;
+      context_.options = c.applied.options;
       if (!c.matcher.match(n, context_, c.rule->when, &m)) continue;
       if (!fire(c, m)) continue;
       ++c.fired;
@@ -290,11 +297,11 @@ class Driver {
 
 }  // namespace
 
-bool apply_rules(std::span<const Rule* const> rules, std::span<Graph* const> graphs, PassContext& context,
+bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
                  std::vector<size_t>* fired) {
   Driver driver(rules, graphs, context);
   const bool changed = driver.run();
-  if (fired != nullptr) driver.report(rules, *fired);
+  if (fired != nullptr) driver.report(rules.size(), *fired);
   return changed;
 }
 

@@ -58,6 +58,7 @@ class PassContext {
   // The same with symbolic elements.
   std::optional<SymbolicValue> symbolic(const Value* v);
 
+  std::string_view pass_name;  // the running pass, for reports
   // Options of the running pass.
   const PassOptions* options = nullptr;
   bool flag(std::string_view name, bool otherwise) const;
@@ -187,9 +188,15 @@ struct PassRow {
 
 // --- the driver of rules
 
+// A rule and the pass that it works for.
+struct AppliedRule {
+  const Rule* rule;
+  std::string_view pass_name;
+  const PassOptions* options = nullptr;
+};
 // Applies the rules to the graphs (and what is nested in them) until none fires; earlier rules are tried first on a node. Nodes
 // without readers go on the way. Returns whether anything changed; fired[i] = how often rule i did. Throws kInternal when the rules do not come to an end.
-bool apply_rules(std::span<const Rule* const> rules, std::span<Graph* const> graphs, PassContext& context,
+bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
                  std::vector<size_t>* fired = nullptr);
 
 }  // namespace sardonyx

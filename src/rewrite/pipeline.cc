@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+
+#include "support/stopwatch.h"
 
 namespace sardonyx {
 namespace {
@@ -35,7 +36,7 @@ class Run {
   }
 
   PipelineReport run() {
-    auto begin = std::chrono::steady_clock::now();
+    Stopwatch watch;
     std::vector<Step> steps = steps_of(pipeline_);
     for (int round = 0; round < pipeline_.rounds; ++round) {
       const size_t before = changes_;
@@ -49,7 +50,7 @@ class Run {
       if (changes_ == before) break;
     }
     if (settings_.progress) settings_.progress({}, steps.size(), steps.size());
-    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    report_.seconds = watch.lap();
     return std::move(report_);
   }
 
@@ -64,9 +65,10 @@ class Run {
 
   bool run_step(const Step& step) {
     const PipelineEntry& entry = pipeline_.entries[step.first];
-    const auto begin = std::chrono::steady_clock::now();
+    Stopwatch watch;
     const size_t nodes_before = model_.num_nodes();
     context_.options = &entry.options;
+    context_.pass_name = entry.name;
     context_.counts.clear();
     bool changed = false;
     std::string error;
@@ -84,7 +86,7 @@ class Run {
     const size_t nodes_after = model_.num_nodes();
     if (first.nodes_before == 0) first.nodes_before = nodes_before;
     first.nodes_after = nodes_after;
-    first.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    first.seconds += watch.lap();
     first.changed |= changed;
     if (!error.empty()) first.error = error;
     return changed;
@@ -100,13 +102,13 @@ class Run {
     if (entry.pass->model_walk) changed |= entry.pass->model_walk(context_);
     tell(report_.passes[step.first], context_.counts);
 
-    std::vector<const Rule*> rules;
+    std::vector<AppliedRule> rules;
     std::vector<size_t> owners;
     for (size_t i = step.first; i < step.last; ++i) {
       const PipelineEntry& e = pipeline_.entries[i];
       for (const Rule& r : e.pass->rules) {
         if (std::find(e.skipped_rules.begin(), e.skipped_rules.end(), r.name) != e.skipped_rules.end()) continue;
-        rules.push_back(&r);
+        rules.push_back({&r, e.name, &e.options});
         owners.push_back(i);
       }
     }
@@ -117,7 +119,7 @@ class Run {
       if (fired[i] == 0) continue;
       PassReport& report = report_.passes[owners[i]];
       report.changed = true;
-      tell(report, {{rules[i]->name.empty() ? report.name : std::string(rules[i]->name), fired[i]}});
+      tell(report, {{rules[i].rule->name.empty() ? report.name : std::string(rules[i].rule->name), fired[i]}});
     }
     return changed;
   }

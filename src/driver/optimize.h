@@ -1,0 +1,39 @@
+// From an ONNX model to a smaller and faster one: read, run passes, check, write.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver/model_counts.h"
+#include "sardonyx/io.h"
+#include "sardonyx/passes.h"
+
+namespace sardonyx {
+
+struct OptimizeOptions {
+  PassRequest request;
+  // Inputs whose shape the user fixes: "x=f32[1,3,224,224]" or "x:1,3,B" (the dtype may be left out). A name of the model that meets
+  // an integer there has that value everywhere.
+  std::vector<std::string> input_shapes;
+  bool declare_types = false;  // write what inference found as value_info
+};
+
+struct OptimizeReport {
+  ModelCounts before, after;
+  uint64_t file_before = 0, file_after = 0;  // bytes, data files included; 0 when no file was involved
+  PipelineReport passes;
+  double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
+  std::vector<std::string> warnings;  // nodes whose types are wrong: no rule touches them
+};
+
+// Gives inputs of the main graph other shapes. Throws kInvalidArgument for names, ranks and sizes that the model does not have.
+void fix_input_shapes(Model& m, const std::vector<std::string>& specs);
+
+OptimizeReport optimize_model(Model& m, const OptimizeOptions& options);
+// `out` may be `in`. Throws what read_onnx, run_passes and write_onnx throw; `out` is whole or untouched.
+OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesystem::path& out, const OptimizeOptions& options,
+                             const ReadOptions& read = {}, const WriteOptions& write = {});
+
+}  // namespace sardonyx

@@ -1,0 +1,260 @@
+// sardonyx optimize, sardonyx passes.
+#include "driver/optimize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "commands.h"
+
+namespace sardonyx::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) s.remove_suffix(1);
+  return s;
+}
+
+// Passes and options of a pipeline: "a, b" or a file with one entry per line, where "pass.option=value" sets an option and # begins
+// a comment.
+void read_pipeline(const std::string& text, PassRequest& request) {
+  std::string entries = text;
+  char separator = ',';
+  std::error_code none;
+  if (fs::is_regular_file(text, none)) {
+    std::ifstream in(text);
+    entries.assign(std::istreambuf_iterator<char>(in), {});
+    if (in.bad()) throw Error(ErrorCode::kIo, fmt::format("cannot read {}", text));
+    separator = '\n';
+  }
+  for (size_t at = 0; at <= entries.size();) {
+    const size_t end = std::min(entries.find(separator, at), entries.size());
+    std::string_view entry = std::string_view(entries).substr(at, end - at);
+    at = end + 1;
+    entry = trimmed(entry.substr(0, entry.find('#')));
+    if (entry.empty()) continue;
+    if (const size_t equals = entry.find('='); equals != std::string_view::npos) {
+      request.options.emplace_back(trimmed(entry.substr(0, equals)), trimmed(entry.substr(equals + 1)));
+    } else {
+      request.passes.emplace_back(entry);
+    }
+  }
+}
+
+// "10M" and the like.
+int64_t bytes_of(const std::string& text) {
+  size_t used = 0;
+  double v = -1;
+  try {
+    v = std::stod(text, &used);
+  } catch (const std::exception&) {}
+  const std::string unit = text.substr(used);
+  const double factor = unit.empty()                  ? 1
+                        : unit == "k" || unit == "kB" ? 1e3
+                        : unit == "M" || unit == "MB" ? 1e6
+                        : unit == "G" || unit == "GB" ? 1e9
+                                                      : -1;
+  if (!(v >= 0) || factor < 0 || v * factor > 9e15)
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of bytes", text),
+                {"expected 65536, 64k, 10M or 2G"});
+  return static_cast<int64_t>(v * factor);
+}
+
+PassRequest request_of(const OptimizeArgs& args) {
+  PassRequest request{.passes = {}, .skip = args.skip};
+  read_pipeline(args.passes, request);
+  for (const std::string& o : args.options) {
+    const size_t equals = o.find('=');
+    if (equals == std::string::npos)
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("an option is written pass.option=value, not '{}'", o));
+    request.options.emplace_back(o.substr(0, equals), o.substr(equals + 1));
+  }
+  request.strict = args.strict;
+  request.prune_inputs = args.prune_inputs;
+  request.allow_empty = args.allow_empty;
+  request.fold_budget = bytes_of(args.fold_budget);
+  request.explain = args.explain;
+  if (!args.explain.empty()) {
+    request.on_near_miss = [](std::string_view pass, std::string_view node, std::string_view why) {
+      fmt::print(stderr, "{}: left alone: {}\n  at {}\n", pass, why, trimmed(node));
+    };
+  }
+  check_request(request, DialectId::kOnnx);
+  return request;
+}
+
+struct Job {
+  fs::path in, out;
+};
+
+std::vector<Job> jobs_of(const OptimizeArgs& args, const std::string& output) {
+  std::vector<Job> jobs;
+  std::error_code none;
+  const bool one_file = args.inputs.size() == 1 && !fs::is_directory(args.inputs.front(), none);
+  if (one_file && !fs::is_directory(output, none)) return {{args.inputs.front(), output}};
+  for (const std::string& input : args.inputs) {
+    if (!fs::is_directory(input, none)) {
+      jobs.push_back({input, fs::path(output) / fs::path(input).filename()});
+      continue;
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(input)) {
+      if (!entry.is_regular_file() || entry.path().extension() != ".onnx") continue;
+      jobs.push_back({entry.path(), fs::path(output) / fs::relative(entry.path(), input)});
+    }
+  }
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.in < b.in; });
+  std::set<fs::path> targets;
+  for (const Job& j : jobs) {
+    if (!targets.insert(j.out).second)
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("two models would be written to {}", j.out.string()));
+  }
+  if (jobs.empty())
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("there are no .onnx files in {}", args.inputs.front()));
+  return jobs;
+}
+
+std::string change(double before, double after) {
+  if (before == after || before == 0) return {};
+  return fmt::format("  {:+.1f} %", 100 * (after - before) / before);
+}
+
+void print_report(const Job& job, const OptimizeReport& r) {
+  fmt::print("{} -> {}\n", job.in.string(), job.out.string());
+  const auto line = [](std::string_view what, const std::string& before, const std::string& after, const std::string& by) {
+    fmt::print("  {:<12} {:>12} {:>12}{}\n", what, before, after, by);
+  };
+  line("", "before", "after", "");
+  line("nodes", std::to_string(r.before.nodes), std::to_string(r.after.nodes),
+       change(static_cast<double>(r.before.nodes), static_cast<double>(r.after.nodes)));
+  line("parameters", std::to_string(r.before.parameters), std::to_string(r.after.parameters),
+       change(static_cast<double>(r.before.parameters), static_cast<double>(r.after.parameters)));
+  line("file", human_bytes(r.file_before), human_bytes(r.file_after),
+       change(static_cast<double>(r.file_before), static_cast<double>(r.file_after)));
+  std::set<std::string> names;
+  for (const auto& [op, count] : r.before.ops) names.insert(op);
+  for (const auto& [op, count] : r.after.ops) names.insert(op);
+  size_t same = 0;
+  const auto count_in = [](const ModelCounts& c, const std::string& op) {
+    const auto at = c.ops.find(op);
+    return at == c.ops.end() ? size_t{0} : at->second;
+  };
+  for (const std::string& op : names) {
+    const size_t before = count_in(r.before, op), after = count_in(r.after, op);
+    if (before == after) {
+      ++same;
+    } else {
+      line(op, before ? std::to_string(before) : "-", after ? std::to_string(after) : "-", "");
+    }
+  }
+  if (same > 0) fmt::print("  {} operator{} as before\n", same, same == 1 ? "" : "s");
+  fmt::print("  {:.3f} s: {:.3f} reading, {:.3f} optimizing, {:.3f} writing\n",
+             r.read_seconds + r.optimize_seconds + r.write_seconds, r.read_seconds, r.optimize_seconds, r.write_seconds);
+}
+
+ordered_json json_of(const Job& job, const OptimizeReport& r) {
+  const auto counts = [](const ModelCounts& c, uint64_t file) {
+    return ordered_json{
+        {"nodes", c.nodes}, {"parameters", c.parameters}, {"tensor_bytes", c.bytes}, {"file_bytes", file}, {"ops", c.ops}};
+  };
+  ordered_json passes = ordered_json::array();
+  for (const PassReport& p : r.passes.passes) {
+    ordered_json one{{"name", p.name}, {"changed", p.changed}, {"seconds", p.seconds}};
+    ordered_json counted = ordered_json::object();
+    for (const auto& [what, times] : p.counts) counted[what] = times;
+    one["counts"] = counted;
+    if (!p.error.empty()) one["error"] = p.error;
+    passes.push_back(std::move(one));
+  }
+  return {{"input", job.in.string()},
+          {"output", job.out.string()},
+          {"before", counts(r.before, r.file_before)},
+          {"after", counts(r.after, r.file_after)},
+          {"seconds", {{"read", r.read_seconds}, {"optimize", r.optimize_seconds}, {"write", r.write_seconds}}},
+          {"passes", passes},
+          {"warnings", r.warnings}};
+}
+
+}  // namespace
+
+int optimize(const OutputArgs& out, const OptimizeArgs& args) {
+  OptimizeOptions options{.request = request_of(args), .input_shapes = args.input_shapes, .declare_types = args.declare_types};
+  const std::vector<Job> jobs = jobs_of(args, out.output);
+  ordered_json all = ordered_json::array();
+  bool failed = false;
+  for (const Job& job : jobs) {
+    try {
+      if (jobs.size() > 1 || job.out != fs::path(out.output)) fs::create_directories(job.out.parent_path());
+      const OptimizeReport r = optimize_file(job.in, job.out, options, {.map = !args.no_mmap}, write_options(out));
+      for (const std::string& w : r.warnings) fmt::print(stderr, "warning: {}\n", w);
+      for (const PassReport& p : r.passes.passes) {
+        if (!p.error.empty()) fmt::print(stderr, "warning: {} was left out: {}\n", p.name, p.error);
+      }
+      failed |= r.passes.failed();
+      if (args.json) all.push_back(json_of(job, r));
+      if (!args.json && !args.quiet) print_report(job, r);
+    } catch (const Error& e) {
+      if (jobs.size() == 1) throw;
+      show_error(e.with_note(fmt::format("in {}", job.in.string())));
+      if (args.json) all.push_back({{"input", job.in.string()}, {"error", e.what()}});
+      failed = true;
+    }
+  }
+  if (args.json) {
+    const ordered_json& shown = jobs.size() == 1 ? all.front() : all;
+    fmt::print("{}\n", shown.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  }
+  return failed ? 1 : 0;
+}
+
+int passes(const std::string& name, bool json) {
+  const std::vector<PassInfo> all = list_passes();
+  const std::vector<PresetInfo> presets = list_presets();
+  if (json) {
+    ordered_json j{{"passes", ordered_json::array()}, {"presets", ordered_json::array()}};
+    for (const PassInfo& p : all) {
+      ordered_json options = ordered_json::object();
+      for (const auto& [option, meaning] : p.options) options[std::string(option)] = meaning;
+      j["passes"].push_back({{"name", p.name},
+                             {"catalog", p.catalog},
+                             {"about", p.about},
+                             {"numerics", to_string(p.numerics)},
+                             {"options", options},
+                             {"rules", p.rules}});
+    }
+    for (const PresetInfo& p : presets) j["presets"].push_back({{"name", p.name}, {"about", p.about}, {"passes", p.passes}});
+    fmt::print("{}\n", j.dump(2));
+    return 0;
+  }
+  if (name.empty()) {
+    size_t width = 0;
+    for (const PassInfo& p : all) width = std::max(width, p.name.size());
+    fmt::print("presets\n");
+    for (const PresetInfo& p : presets) fmt::print("  {:<{}}  {}\n", p.name, width, p.about);
+    fmt::print("passes\n");
+    for (const PassInfo& p : all) fmt::print("  {:<{}}  {}\n", p.name, width, p.about);
+    return 0;
+  }
+  for (const PresetInfo& p : presets) {
+    if (p.name != name) continue;
+    fmt::print("{}: {}\n", p.name, p.about);
+    for (std::string_view pass : p.passes) fmt::print("  {}\n", pass);
+    return 0;
+  }
+  check_request({.passes = {name}}, DialectId::kOnnx);
+  const size_t prefix = name.rfind("::");
+  const std::string bare = prefix == std::string::npos ? name : name.substr(prefix + 2);
+  const PassInfo& p = *std::find_if(all.begin(), all.end(), [&](const PassInfo& i) { return i.name == bare; });
+  fmt::print("{}::{}: {}\n  numerics  {}\n", p.catalog, p.name, p.about, to_string(p.numerics));
+  for (const auto& [option, meaning] : p.options) fmt::print("  option    {}: {}\n", option, meaning);
+  for (const std::string& rule : p.rules) fmt::print("  rule      {}\n", rule);
+  return 0;
+}
+
+}  // namespace sardonyx::tools
