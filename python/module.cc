@@ -7,6 +7,7 @@
 #include "evaluate.h"
 #include "infer.h"
 #include "ir_store.h"
+#include "optimize.h"
 #include "program.h"
 #include "sardonyx/version.h"
 
@@ -46,6 +47,7 @@ NB_MODULE(_sardonyx, m) {
   sardonyx::python::bind_errors(m);
   sardonyx::python::bind_infer(m);
   sardonyx::python::bind_program(m);
+  sardonyx::python::bind_optimize(m);
   auto ir = m.def_submodule("ir", "Handles of graphs; sardonyx.ir is what people use.");
   sardonyx::python::bind_ir(ir);
   sardonyx::python::bind_evaluate(m);

@@ -1,7 +1,8 @@
 """Sardonyx: a native graph compiler for machine-learning models.
 
-`to_onnx(fn, inputs)` exports a JAX function as ONNX. Everything else is imported when it is first used; the exporter
-at once where JAX is imported already, so that the first export pays nothing that later ones do not.
+`to_onnx(fn, inputs)` exports a JAX function as ONNX, `optimize(model)` makes an ONNX model smaller and faster. Everything
+else is imported when it is first used; the exporter at once where JAX is imported already, so that the first export pays
+nothing that later ones do not.
 """
 
 import sys
@@ -10,12 +11,13 @@ from sardonyx._error import Error
 from sardonyx._sardonyx import populate_code as _populate_code
 from sardonyx._sardonyx import version as _version
 
-__all__ = ["Error", "allclose", "evaluate", "ir", "lowering", "report", "save_program", "to_onnx"]
+__all__ = ["Error", "allclose", "evaluate", "ir", "lowering", "optimize", "report", "save_program", "to_onnx"]
 __version__ = _version()
 
 _LAZY = {
     "to_onnx": ("sardonyx._convert", "to_onnx"),
     "save_program": ("sardonyx._convert", "save_program"),
+    "optimize": ("sardonyx._optimize", "optimize"),
     "allclose": ("sardonyx._check", "allclose"),
     "evaluate": ("sardonyx._evaluate", "evaluate"),
     "ir": ("sardonyx.ir", None),

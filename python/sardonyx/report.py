@@ -1,4 +1,4 @@
-"""What the last export did: `sardonyx.report.last()`."""
+"""What the last export or optimization did: `sardonyx.report.last()`."""
 
 import threading
 from dataclasses import dataclass, field
@@ -17,12 +17,16 @@ class Report:
     bytes: int = 0  # of the serialized model with its external data; 0 when nothing was serialized
     ops: dict[str, int] = field(default_factory=dict)  # nodes by operator
     path: str | None = None
+    before: dict | None = None  # of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"
+    passes: list[dict] = field(default_factory=list)  # "name", "changed", "seconds", "counts", "error" of each
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def table(self) -> str:
         """A few lines of text."""
         total = sum(self.stages.values())
-        lines = [f"{self.model_name}: {self.equations} equations became {self.nodes} nodes"]
+        source = f"{self.equations} equations" if self.before is None else f"{self.before['nodes']} nodes"
+        lines = [f"{self.model_name}: {source} became {self.nodes} nodes"]
         for name, seconds in self.stages.items():
             share = 100 * seconds / total if total else 0
             lines.append(f"  {name:<9}{1000 * seconds:10.1f} ms {share:4.0f} %")
@@ -39,10 +43,10 @@ _local = threading.local()
 
 
 def last() -> Report:
-    """The report of this thread's last finished export."""
+    """The report of this thread's last finished export or optimization."""
     report = getattr(_local, "last", None)
     if report is None:
-        raise LookupError("nothing was exported in this thread yet")
+        raise LookupError("nothing was exported or optimized in this thread yet")
     return report
 
 

@@ -1,0 +1,127 @@
+"""`sardonyx.optimize`: a thin front of the native passes."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sardonyx import _sardonyx as native
+from sardonyx import report as reports
+from sardonyx._error import Error
+
+
+def optimize(
+    model: Any,
+    output_path: str | os.PathLike | None = None,
+    *,
+    passes: str | Sequence[str] = "onnx",
+    skip: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
+    fold_budget: int = 0,
+    prune_inputs: bool = False,
+    allow_empty: bool = False,
+    strict: bool = False,
+):
+    """Make an ONNX model smaller and faster, with the same results.
+
+    Args:
+        model: A path, an `onnx.ModelProto`, its bytes, or a `sardonyx.ir.Model`. It is not changed.
+        output_path: Where to write the result; needs a path as `model`. Weights stream from file to file.
+        passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, or a list of these.
+        skip: Passes, or "pass/rule", to leave out.
+        options: Options of single passes: `{"fold_constants.limit": 1000}`.
+        input_shapes: Shapes to give to inputs: `{"x": (1, 3, 224, 224)}`. Texts are named sizes.
+        fold_budget: Bytes by which folding may grow the model.
+        prune_inputs: Drop inputs that nobody reads.
+        allow_empty: Named sizes of inputs may be zero; else they are taken as at least one.
+        strict: A failing pass raises instead of being left out and reported.
+
+    Returns:
+        `output_path` when given; else what was given (an `onnx.ModelProto` for a path). `sardonyx.report.last()` has the
+        numbers.
+
+    Raises:
+        sardonyx.Error: damaged models, unknown passes and options. Nothing half-written is left.
+    """
+    request = {
+        "passes": _names("passes", passes),
+        "skip": _names("skip", skip),
+        "options": [(str(k), _text(v)) for k, v in (options or {}).items()],
+        "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
+        "fold_budget": int(fold_budget),
+        "prune_inputs": bool(prune_inputs),
+        "allow_empty": bool(allow_empty),
+        "strict": bool(strict),
+    }
+    if isinstance(model, str | os.PathLike):
+        return _optimize_path(os.fspath(model), output_path, request)
+    if output_path is not None:
+        raise Error(
+            "output_path needs a path as the model", notes=["help: save the result yourself, or pass the model's path"]
+        )
+    if isinstance(model, bytes):
+        return _optimize_bytes(model, "", request)
+    from sardonyx import ir
+
+    if isinstance(model, ir.Model):
+        import onnx
+
+        data = _optimize_bytes(ir.to_proto(model).SerializeToString(), "", request)
+        return ir.from_proto(onnx.ModelProto.FromString(data))
+    if type(model).__name__ == "ModelProto":
+        return type(model).FromString(_optimize_bytes(model.SerializeToString(), "", request))
+    raise Error(
+        f"cannot optimize a {type(model).__name__}",
+        notes=["expected a path, an onnx.ModelProto, bytes, or a sardonyx.ir.Model"],
+    )
+
+
+def _optimize_path(path, output_path, request):
+    if output_path is not None:
+        output_path = os.fspath(output_path)
+        _remember(path, native.optimize_path(path, output_path, request), output_path)
+        return output_path
+    from sardonyx._convert import require
+
+    onnx = require("onnx", "onnx")
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as e:
+        raise Error(f"cannot read {path}: {e.strerror or e}", "io") from None
+    return onnx.ModelProto.FromString(_optimize_bytes(data, os.path.dirname(path) or ".", request))
+
+
+def _optimize_bytes(data: bytes, folder: str, request) -> bytes:
+    data, numbers = native.optimize_bytes(data, folder, request)
+    _remember("model", numbers, None)
+    return data
+
+
+def _remember(name, numbers, path):
+    after = numbers["after"]
+    reports._set_last(
+        reports.Report(
+            model_name=os.path.basename(name),
+            stages=numbers["stages"],
+            nodes=after["nodes"],
+            bytes=after["file_bytes"],
+            ops=after["ops"],
+            path=path,
+            before=numbers["before"],
+            passes=numbers["passes"],
+            warnings=numbers["warnings"],
+        )
+    )
+
+
+def _names(option: str, names) -> list[str]:
+    if isinstance(names, str):
+        return [n.strip() for n in names.split(",") if n.strip()]
+    if not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+        raise Error(f"{option} must be a name or a list of names, found {names!r}")
+    return list(names)
+
+
+def _text(value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,169 @@
+"""`sardonyx optimize` and `sardonyx.optimize`: what goes in and out; what passes do is in the .sx cases and test_passes.py."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+import sardonyx
+from command import sardonyx as command
+from onnx import TensorProto, helper, numpy_helper
+from sardonyx import ir
+
+
+def casts() -> onnx.ModelProto:
+    """x -> Cast to itself -> Neg, with a weight that nobody reads."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Cast", ["x"], ["a"], to=TensorProto.FLOAT),
+            helper.make_node("Neg", ["a"], ["y"]),
+        ],
+        "casts",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["B", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["B", 3])],
+        [numpy_helper.from_array(np.arange(7, dtype=np.float32), "unread")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def ops(model: onnx.ModelProto) -> list[str]:
+    return [n.op_type for n in model.graph.node]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "in.onnx"
+    onnx.save(casts(), path)
+    return path
+
+
+def test_each_kind_of_model_comes_back_as_it_was_given(saved, tmp_path):
+    out = tmp_path / "out.onnx"
+    assert sardonyx.optimize(saved, out) == str(out)
+    results = [onnx.load(out), sardonyx.optimize(saved), sardonyx.optimize(casts())]
+    results.append(onnx.ModelProto.FromString(sardonyx.optimize(casts().SerializeToString())))
+    for result in results:
+        assert ops(result) == ["Neg"] and not result.graph.initializer
+        assert [i.name for i in result.graph.input] == ["x"] and [o.name for o in result.graph.output] == ["y"]
+    kept = sardonyx.optimize(ir.from_proto(casts()))
+    assert isinstance(kept, ir.Model) and [n.op_type for n in kept.graph] == ["Neg"]
+
+
+def test_the_argument_is_not_changed():
+    model = casts()
+    sardonyx.optimize(model)
+    assert model == casts()
+
+
+def test_the_report_tells_before_and_after(saved, tmp_path):
+    sardonyx.optimize(saved, tmp_path / "out.onnx")
+    report = sardonyx.report.last()
+    assert report.before["nodes"] == 2 and report.nodes == 1
+    assert report.before["file_bytes"] == saved.stat().st_size
+    assert report.bytes == (tmp_path / "out.onnx").stat().st_size
+    assert [p["name"] for p in report.passes if p["changed"]]
+    assert "2 nodes became 1" in str(report)
+
+
+def test_lists_skips_and_presets(saved):
+    assert ops(sardonyx.optimize(saved, passes="none")) == ["Cast", "Neg"]
+    assert ops(sardonyx.optimize(saved, passes="remove_redundant_casts")) == ["Neg"]
+    assert ops(sardonyx.optimize(saved, passes=["onnx::remove_redundant_casts"])) == ["Neg"]
+    assert ops(sardonyx.optimize(saved, passes="remove_redundant_casts", skip=["remove_redundant_casts"])) == [
+        "Cast",
+        "Neg",
+    ]
+    assert ops(sardonyx.optimize(saved, passes="remove_redundant_casts", skip="remove_redundant_casts/same_type")) == ["Cast", "Neg"]  # fmt: skip
+    assert ops(sardonyx.optimize(saved, passes="remove_redundant_casts", skip="remove_redundant_casts/cast_pair")) == ["Neg"]  # fmt: skip
+
+
+def test_input_shapes_reach_the_signature(saved):
+    result = sardonyx.optimize(saved, input_shapes={"x": (5, 3)})
+    shapes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*result.graph.input, *result.graph.output)]
+    assert shapes == [[5, 3], [5, 3]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"passes": "remove_redundant_cast"},
+            "no pass named 'remove_redundant_cast'\n  did you mean 'remove_redundant_casts'",
+        ),  # fmt: skip
+        ({"passes": 3}, "passes must be a name or a list of names"),
+        ({"skip": ["nothing"]}, "no pass named 'nothing'"),
+        ({"skip": ["remove_redundant_casts/pair"]}, "no rule of remove_redundant_casts named 'pair'"),
+        ({"options": {"remove_redundant_casts.x": 1}}, "no option of remove_redundant_casts named 'x'"),
+        ({"options": {"x": 1}}, "an option is written pass.option=value"),
+        ({"input_shapes": {"z": (1, 3)}}, "the model has no input 'z'"),
+        ({"input_shapes": {"x": (1, 3, 1)}}, "input 'x' has 2 axes"),
+        ({"input_shapes": {"x": (1, 4)}}, "axis 1 of input 'x' is 3, not 4"),
+    ],
+)
+def test_impossible_requests_are_refused(arguments, message):
+    with pytest.raises(sardonyx.Error) as raised:
+        sardonyx.optimize(casts(), **arguments)
+    assert message in str(raised.value)
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(sardonyx.Error, match="cannot optimize a dict"):
+        sardonyx.optimize({})
+    with pytest.raises(sardonyx.Error, match="cannot read"):
+        sardonyx.optimize(tmp_path / "none.onnx")
+    with pytest.raises(sardonyx.Error, match="output_path needs a path"):
+        sardonyx.optimize(casts(), tmp_path / "out.onnx")
+
+
+# --- the command
+
+
+def test_the_command_shows_a_table(saved, tmp_path):
+    done = command("optimize", saved, "-o", tmp_path / "out.onnx")
+    table = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line.split()}
+    assert table["nodes"][:2] == ["2", "1"] and table["Cast"] == ["1", "-"]
+    assert command("optimize", saved, "-o", tmp_path / "out.onnx", "--quiet").stdout == ""
+
+
+def test_the_command_speaks_json(saved, tmp_path):
+    told = json.loads(command("optimize", saved, "-o", tmp_path / "out.onnx", "--json").stdout)
+    assert told["before"]["ops"] == {"Cast": 1, "Neg": 1} and told["after"]["ops"] == {"Neg": 1}
+    assert told["after"]["file_bytes"] == (tmp_path / "out.onnx").stat().st_size
+
+
+def test_a_pipeline_from_a_file(saved, tmp_path):
+    (tmp_path / "pipeline.txt").write_text("# comment\nremove_redundant_casts  # the only one\n\n")
+    command("optimize", saved, "-o", tmp_path / "out.onnx", "--passes", tmp_path / "pipeline.txt")
+    assert ops(onnx.load(tmp_path / "out.onnx")) == ["Neg"]
+    assert len(onnx.load(tmp_path / "out.onnx").graph.initializer) == 1
+
+
+def test_a_folder_goes_on_after_a_model_that_is_refused(saved, tmp_path):
+    folder = tmp_path / "models"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.onnx").write_bytes(saved.read_bytes()[:-9])
+    (folder / "deep" / "b.onnx").write_bytes(saved.read_bytes())
+    done = command("optimize", folder, "-o", tmp_path / "out", ok=False)
+    assert done.returncode == 1 and "a.onnx" in done.stderr
+    assert (
+        ops(onnx.load(tmp_path / "out" / "deep" / "b.onnx")) == ["Neg"] and not (tmp_path / "out" / "a.onnx").exists()
+    )
+
+
+def test_wrong_command_lines(saved, tmp_path):
+    for arguments in (
+        ["--passes", "remove_redundant"],
+        ["--input-shape", "x"],
+        ["--fold-budget", "much"],
+        ["--skip", "x"],
+    ):
+        done = command("optimize", saved, "-o", tmp_path / "out.onnx", *arguments, ok=False)
+        assert done.returncode == 2 and done.stderr.startswith("error: ") and not (tmp_path / "out.onnx").exists()
+
+
+def test_passes_are_listed():
+    assert "remove_redundant_casts" in command("passes").stdout
+    assert "Cast(Cast(%x) as %y)" in command("passes", "remove_redundant_casts").stdout
+    assert "remove_dead_nodes" in command("passes", "onnx").stdout
+    told = json.loads(command("passes", "--json").stdout)
+    assert {p["name"] for p in told["presets"]} >= {"onnx", "onnx-spec", "none"}
