@@ -1,0 +1,294 @@
+#include "sx_test_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <unordered_map>
+
+#include "rewrite/pass.h"
+#include "sardonyx/eval.h"
+
+namespace sardonyx {
+namespace {
+
+// --- inputs
+
+struct Recipe {
+  uint64_t seed;
+  int sizes;  // which values symbols take: 0 and 1 primes, 2 all one
+  bool specials;
+  int64_t least, most;  // of integers
+};
+
+class InputMaker {
+ public:
+  InputMaker(const Model& m, const Recipe& r) : model_(const_cast<Model&>(m)), recipe_(r), random_(r.seed) {}
+
+  std::vector<EvalValue> make() {
+    std::vector<EvalValue> inputs;
+    for (const Port& p : model_.graph().inputs()) inputs.push_back(value(p.declared != nullptr ? p.declared : p.value->type()));
+    return inputs;
+  }
+
+ private:
+  int64_t size_of(Dim d) {
+    if (d.is_int()) return d.value();
+    if (d.is_unknown()) return recipe_.sizes == 2 ? 1 : 3;
+    static constexpr int64_t kSizes[2][6] = {{5, 7, 3, 11, 2, 13}, {2, 3, 5, 4, 7, 6}};
+    const Dim got = model_.dims().substitute(d, [&](std::string_view symbol) -> std::optional<Dim> {
+      const auto at = symbols_.try_emplace(std::string(symbol), symbols_.size()).first->second;
+      return Dim::of(recipe_.sizes == 2 ? 1 : kSizes[recipe_.sizes][at % 6]);
+    });
+    return got.is_int() ? std::max<int64_t>(got.value(), 0) : 3;
+  }
+
+  double number() {
+    static constexpr double kSpecials[] = {std::numeric_limits<double>::quiet_NaN(),
+                                           std::numeric_limits<double>::infinity(),
+                                           -std::numeric_limits<double>::infinity(),
+                                           -0.0,
+                                           0.0,
+                                           1e-40,
+                                           1.0,
+                                           -1.0,
+                                           3e38,
+                                           0.5};
+    if (recipe_.specials && random_() % 4 == 0) return kSpecials[random_() % std::size(kSpecials)];
+    return normal_(random_);
+  }
+
+  EvalValue value(const Type* t) {
+    if (t == nullptr) throw Error(ErrorCode::kUnsupported, "an input has no type");
+    if (t->kind() == TypeKind::kSequence)
+      return EvalValue::sequence({value(t->element()), value(t->element()), value(t->element())});
+    if (t->kind() == TypeKind::kOptional) return EvalOptional{std::make_shared<const EvalValue>(value(t->element()))};
+    if (!t->is_tensor()) throw Error(ErrorCode::kUnsupported, "an input is no tensor");
+    std::vector<int64_t> shape;
+    if (t->ranked()) {
+      for (Dim d : t->dims()) shape.push_back(size_of(d));
+    } else {
+      shape = {3, 5};
+    }
+    int64_t size = 1;
+    for (int64_t s : shape) size *= s;
+    const DType d = t->dtype();
+    if (d == DType::kString) {
+      std::vector<std::string> texts;
+      for (int64_t i = 0; i < size; ++i) texts.push_back(std::string(random_() % 4, 'a') + "b");
+      return EvalValue(Tensor::strings(shape, texts));
+    }
+    if (is_complex(d)) throw Error(ErrorCode::kUnsupported, "an input is complex");
+    std::vector<std::byte> bytes(byte_size(d, static_cast<uint64_t>(size)));
+    for (int64_t i = 0; i < size; ++i) {
+      if (is_float(d)) {
+        encode_element(d, bytes.data(), i, number());
+      } else {
+        int64_t v = recipe_.least + static_cast<int64_t>(random_() % static_cast<uint64_t>(recipe_.most - recipe_.least + 1));
+        if (d == DType::kBool) v = static_cast<int64_t>(random_() % 2);
+        if (is_unsigned(d)) v = std::abs(v);
+        const int width = bit_width(d);
+        if (width >= 8) {
+          std::memcpy(bytes.data() + i * (width / 8), &v, static_cast<size_t>(width / 8));
+        } else {
+          const int per_byte = 8 / width;
+          bytes[static_cast<size_t>(i / per_byte)] |=
+              static_cast<std::byte>((v & ((1 << width) - 1)) << (width * static_cast<int>(i % per_byte)));
+        }
+      }
+    }
+    return EvalValue(Tensor::own(d, shape, std::move(bytes)));
+  }
+
+  Model& model_;
+  const Recipe& recipe_;
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_{0.0, 1.5};
+  std::unordered_map<std::string, size_t> symbols_;
+};
+
+// --- double precision
+
+bool is_narrow_float(DType d) { return d == DType::kF32 || d == DType::kF16 || d == DType::kBF16; }
+
+TensorPtr widened(const TensorPtr& t) {
+  if (t == nullptr || !is_narrow_float(t->dtype())) return t;
+  std::vector<double> wide;
+  for (int64_t i = 0; i < t->size(); ++i) wide.push_back(t->as_double(i));
+  return Tensor::of<double>(DType::kF64, {t->shape().begin(), t->shape().end()}, wide);
+}
+
+// The same graph on f64 in place of narrower floats. Only good for evaluation: its types are stale.
+std::unique_ptr<Model> widened(const Model& m) {
+  auto copy = clone_model(m);
+  for (const auto& f : copy->functions()) {
+    for (Graph* g : graphs_in(f->graph())) {
+      const std::vector<Value*> constants(g->constants().begin(), g->constants().end());
+      for (Value* v : constants) g->set_constant(*v, widened(v->constant()));
+      for (Node& n : g->nodes()) {
+        if (n.has(Trait::kConstant) && n.result()->is_constant()) g->set_constant(*n.result(), widened(n.result()->constant()));
+        for (std::string_view name : {"to", "dtype"}) {
+          const Attr* a = n.attr(name);
+          const int64_t* code = a != nullptr ? a->get<int64_t>() : nullptr;
+          if (code != nullptr && (*code == 1 || *code == 10 || *code == 16))
+            n.set_attrs(copy->with_attr(n.attrs(), name, int64_t{11}));
+        }
+        if (n.is("ConstantOfShape")) {
+          if (const Attr* a = n.attr("value"); a != nullptr && a->get<TensorPtr>() != nullptr) {
+            n.set_attrs(copy->with_attr(n.attrs(), "value", widened(*a->get<TensorPtr>())));
+          } else {
+            n.set_attrs(copy->with_attr(n.attrs(), "value", Tensor::full(DType::kF64, {1}, 0)));
+          }
+        }
+      }
+    }
+  }
+  return copy;
+}
+
+EvalValue widened(const EvalValue& v) {
+  if (const Array* a = v.array()) return is_narrow_float(a->dtype()) ? EvalValue(widened(a->to_tensor())) : v;
+  if (const auto* items = v.items()) {
+    std::vector<EvalValue> wide;
+    for (const EvalValue& i : *items) wide.push_back(widened(i));
+    return EvalValue::sequence(std::move(wide));
+  }
+  if (const EvalOptional* o = v.optional(); o != nullptr && o->value)
+    return EvalOptional{std::make_shared<const EvalValue>(widened(*o->value))};
+  return v;
+}
+
+// --- comparing
+
+double ulp(DType d, double magnitude) {
+  const int mantissa = d == DType::kF64 ? 52 : d == DType::kF32 ? 23 : d == DType::kF16 ? 10 : d == DType::kBF16 ? 7 : 2;
+  if (magnitude == 0 || !std::isfinite(magnitude)) return 0;
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  return std::ldexp(1.0, exponent - 1 - mantissa);
+}
+
+std::optional<std::string> differ(const Array& a, const Array& b, const Array* truth, Numerics numerics) {
+  if (a.dtype() != b.dtype()) return fmt::format("{} became {}", to_string(a.dtype()), to_string(b.dtype()));
+  if (a.shape() != b.shape())
+    return fmt::format("shape [{}] became [{}]", fmt::join(a.shape(), ","), fmt::join(b.shape(), ","));
+  if (a.dtype() == DType::kString) {
+    for (int64_t i = 0; i < a.size(); ++i) {
+      if (a.string_at(i) != b.string_at(i))
+        return fmt::format("element {}: '{}' became '{}'", i, a.string_at(i), b.string_at(i));
+    }
+    return std::nullopt;
+  }
+  if (is_complex(a.dtype())) return std::nullopt;
+  if (!is_float(a.dtype())) {
+    for (int64_t i = 0; i < a.size(); ++i) {
+      if (a.int_at(i) != b.int_at(i)) return fmt::format("element {}: {} became {}", i, a.int_at(i), b.int_at(i));
+    }
+    return std::nullopt;
+  }
+  double largest = 0;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    if (std::isfinite(a.double_at(i))) largest = std::max(largest, std::abs(a.double_at(i)));
+  }
+  const bool has_truth = truth != nullptr && truth->shape() == a.shape() && is_float(truth->dtype());
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const double x = a.double_at(i), y = b.double_at(i);
+    if (std::isnan(x) && std::isnan(y)) continue;
+    if (x == y && std::signbit(x) == std::signbit(y)) continue;
+    bool fine = false;
+    if (numerics == Numerics::kRounds && has_truth && std::isfinite(x)) {
+      const double t = truth->double_at(i);
+      fine = std::abs(y - t) <= 2 * std::abs(x - t) + 4 * ulp(a.dtype(), largest);
+    } else if (numerics == Numerics::kRounds) {
+      fine = x == y || std::abs(x - y) <= 16 * ulp(a.dtype(), largest);
+    } else if (numerics == Numerics::kRelaxed) {
+      fine = x == y || std::abs(x - y) <= 1e-3 * largest;
+    }
+    if (!fine) {
+      return fmt::format("element {} of [{}]: {} became {}{}", i, fmt::join(a.shape(), ","), x, y,
+                         has_truth ? fmt::format(" (in double precision {})", truth->double_at(i)) : "");
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> differ(const EvalValue& a, const EvalValue& b, const EvalValue* truth, Numerics numerics) {
+  if (a.array() != nullptr && b.array() != nullptr)
+    return differ(*a.array(), *b.array(), truth != nullptr ? truth->array() : nullptr, numerics);
+  if (a.items() != nullptr && b.items() != nullptr) {
+    if (a.items()->size() != b.items()->size()) return "a sequence has another length";
+    for (size_t i = 0; i < a.items()->size(); ++i) {
+      if (auto d = differ((*a.items())[i], (*b.items())[i], nullptr, numerics)) return d;
+    }
+    return std::nullopt;
+  }
+  if (describe(a) != describe(b)) return fmt::format("{} became {}", describe(a), describe(b));
+  return std::nullopt;
+}
+
+bool has_random(const Model& m) {
+  for (const auto& f : m.functions()) {
+    for (const Graph* g : graphs_in(f->graph())) {
+      for (const Node& n : g->nodes()) {
+        if (n.has(Trait::kRandom)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics) {
+  ValueCheck check;
+  if (has_random(before)) {
+    check.skipped = "it is random";
+    return check;
+  }
+  const bool exact = numerics == Numerics::kExact;
+  const Recipe recipes[] = {
+      {1, 0, exact, -3, 3}, {2, 1, false, 0, 2}, {3, 2, exact, 1, 4}, {4, 0, false, 0, 0}, {5, 1, exact, -1, 1}};
+  for (const Recipe& recipe : recipes) {
+    std::vector<EvalValue> inputs, a;
+    try {
+      inputs = InputMaker(before, recipe).make();
+      a = evaluate(before.graph(), inputs);
+    } catch (const Error& e) {
+      check.skipped = e.message();  // these inputs are none for this graph: indices out of range, sizes that do not fit
+      continue;
+    }
+    std::vector<EvalValue> truth;
+    if (numerics == Numerics::kRounds) {
+      try {
+        std::vector<EvalValue> wide;
+        for (const EvalValue& v : inputs) wide.push_back(widened(v));
+        truth = evaluate(widened(before)->graph(), wide);
+      } catch (const Error&) {  // an operator without double precision
+        truth.clear();
+      }
+    }
+    std::vector<EvalValue> b;
+    try {
+      b = evaluate(after.graph(), inputs);
+    } catch (const Error& e) {
+      check.difference = fmt::format("the result cannot be evaluated: {}", e.what());
+      return check;
+    }
+    ++check.runs;
+    if (a.size() != b.size()) check.difference = "another number of results";
+    for (size_t i = 0; i < a.size() && !check.difference; ++i) {
+      const auto d = differ(a[i], b[i], i < truth.size() ? &truth[i] : nullptr, numerics);
+      if (!d) continue;
+      std::string shown;
+      for (const EvalValue& v : inputs) shown += (shown.empty() ? "" : ", ") + describe(v);
+      check.difference = fmt::format("result {} differs: {} (inputs {}, seed {})", i, *d, shown, recipe.seed);
+    }
+    if (check.difference) return check;
+  }
+  return check;
+}
+
+}  // namespace sardonyx

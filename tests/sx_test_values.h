@@ -1,0 +1,26 @@
+// Whether two graphs compute the same: evaluates both on seeded inputs.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sardonyx/ir.h"
+#include "sardonyx/passes.h"
+
+namespace sardonyx {
+
+struct ValueCheck {
+  size_t runs = 0;                        // evaluations that were compared
+  std::optional<std::string> difference;  // what differs, on which inputs
+  std::string skipped;                    // why nothing was compared
+};
+
+// Symbolic sizes take two values and 1. Inputs are random; where the pass claims kExact, NaN, infinities, -0 and denormals are among them.
+//  - kExact: same bits, any NaN is a NaN.
+//  - kRounds: with the graph in double precision as truth, the error after is at most twice the error before, plus 4 ulp of the largest
+//    magnitude of that result. Where there is no such evaluation, the results differ by at most 16 ulp of it.
+//  - kRelaxed: by at most a thousandth of it.
+// Integers, booleans and texts are the same always.
+ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics);
+
+}  // namespace sardonyx
