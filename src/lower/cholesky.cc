@@ -1,0 +1,49 @@
+// cholesky a            =>   L, lower triangular, L L^H = a: column by column, each taken off what remains (right-looking)
+// cholesky_update R w   =>   the upper triangular factor of R^T R + w w^T: rotations of each row of R with w
+//
+// cholesky reads the lower triangle of a. A matrix that is not positive definite gives NaN everywhere, as JAX has it.
+#include <limits>
+
+#include "lower/matrix.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_cholesky(Lowering& at) {
+  Complex a = operand(at, 0);
+  std::vector<Complex> s{a, full_like(a, 0)};
+  s = repeat(a.scope(), count(a, a.dim(-1)), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
+    Num rows = row_numbers(a);
+    Num pivot = sqrt(element(state[0], i, i).re);
+    Complex c = column(state[0], i) / Complex(pivot);
+    c = where(rows > i, c, where(eq(rows, i), Complex(pivot), Complex(a.re.of(0))));
+    state[0] = state[0] - matmul(c, adjoint(c));
+    state[1] = with_column(state[1], i, c);
+  });
+  // A pivot of zero makes its column infinite or NaN, a negative one is NaN.
+  Num pivots = diagonal(s[1]).re;
+  Num is_bad = reduce("ReduceMin", pivots, {-1}) <= 0;
+  Num total = sum(pivots, -1);
+  is_bad = is_bad | is_nan(total);
+  is_bad = unsqueeze(unsqueeze(is_bad, -1), -1);
+  return {result(at, where(is_bad, Complex(a.re.of(std::numeric_limits<double>::quiet_NaN())), s[1]))};
+}
+
+std::vector<Value*> lower_cholesky_update(Lowering& at) {
+  Num r(at, operands(at)[0]), w = unsqueeze(Num(at, at.in(1)), -2);
+  std::vector<Num> s{r, w};
+  s = repeat(r.scope(), count(r, r.dim(-1)), std::move(s), [&](const Num& i, std::vector<Num>& state) {
+    Complex all(state[0]);
+    Num line = row(all, i).re, x = gather(state[1], i, -1), diagonal = gather(line, i, -1);
+    x = unsqueeze(x, -1), diagonal = unsqueeze(diagonal, -1);
+    Num radius = abs(Complex(diagonal, x));
+    Num is_zero = eq(radius, 0);
+    Num safe = where(is_zero, 1, radius);
+    Num c = where(is_zero, 1, diagonal / safe), sine = x / safe;
+    Num turned = line * c + state[1] * sine;
+    state[1] = state[1] * c - line * sine;
+    state[0] = where(eq(row_numbers(all), i), turned, state[0]);
+  });
+  return {upper_triangle(s[0]).re.value()};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,97 @@
+// triangular_solve[left_side, lower, transpose_a, conjugate_a, unit_diagonal] a b   =>   x with op(a) x = b, or x op(a) = b: by substitution, a row of x
+//                                                                                        at a time
+// tridiagonal_solve dl d du b   =>   x with the matrix of these diagonals times x = b: elimination that exchanges neighbouring rows (as
+//                                    LAPACK's gtsv), then substitution
+// symmetric_product[alpha, beta] a c   =>   alpha a a^T + beta c
+#include "lower/matrix.h"
+
+namespace sardonyx {
+namespace {
+
+// x with m x = b; m is zero outside its triangle and off the diagonal counts only.
+Complex substitute(const Complex& m, const Complex& b, bool is_lower, bool unit_diagonal) {
+  Num last(m.scope(), count(m, m.at().b.dims().sub(m.dim(-1), Dim::of(1))));
+  Complex strict = is_lower ? lower_triangle(m, -1) : upper_triangle(m, 1);
+  std::vector<Complex> s{full_like(m.is_real() ? b : Complex(b.re, b.imaginary()), 0)};
+  s = repeat(m.scope(), count(m, m.dim(-1)), std::move(s), [&](const Num& step, std::vector<Complex>& state) {
+    Num i = is_lower ? step : last - step;
+    Complex known = row(b, i) - matmul(row(strict, i), state[0]);
+    if (!unit_diagonal) known = known / element(m, i, i);
+    state[0] = where(eq(row_numbers(state[0]), i), known, state[0]);
+  });
+  return s[0];
+}
+
+}  // namespace
+
+std::vector<Value*> lower_triangular_solve(Lowering& at) {
+  Complex a = operand(at, 0), b = operand(at, 1);
+  bool left = at.bool_param("left_side"), is_lower = at.bool_param("lower"), transposed = at.bool_param("transpose_a");
+  if (at.bool_param("conjugate_a")) a = conj(a);
+  // x op(a) = b is op(a)^T x^T = b^T.
+  if (transposed == left) {
+    a = swap_last_axes(a);
+    is_lower = !is_lower;
+  }
+  if (!left) b = swap_last_axes(b);
+  Complex x = substitute(a, b, is_lower, at.bool_param("unit_diagonal"));
+  return {result(at, left ? x : swap_last_axes(x))};
+}
+
+namespace {
+
+// Row i of vectors and matrices that have rows as their first matrix axis.
+Complex take(const Complex& x, const Num& i) { return row(x, i); }
+Complex put(const Complex& x, const Num& i, const Complex& v) { return where(eq(row_numbers(x), i), v, x); }
+
+}  // namespace
+
+std::vector<Value*> lower_tridiagonal_solve(Lowering& at) {
+  if (at.bool_param("perturb_singular", false)) at.unsupported("perturb_singular");
+  auto as_column = [&](size_t i) { return unsqueeze(operand(at, i), -1); };
+  Complex below = as_column(0), main = as_column(1), above = as_column(2), b = operand(at, 3);
+  Dim n = main.dim(-2);
+  Lowering& here = at;
+  Num one(here, here.b.i64(1));
+  Num last(here, count(main, here.b.dims().sub(n, Dim::of(1))));
+  // Rows i and i + 1 have columns i, i + 1, i + 2; of the two the one with the larger leading element stays.
+  std::vector<Complex> s{main, above, full_like(above, 0), b};
+  s = repeat(main.scope(), last.value(), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
+    Num next = i + 1;
+    Complex first = take(state[0], i), second = take(state[1], i), right = take(state[3], i);
+    Complex lead = take(below, next), middle = take(state[0], next), end = take(state[1], next),
+            right_next = take(state[3], next);
+    Num swap = abs(lead) > abs(first);
+    auto upper = [&](const Complex& x, const Complex& y) { return where(swap, y, x); };
+    auto under = [&](const Complex& x, const Complex& y) { return where(swap, x, y); };
+    Complex zero(first.re.of(0));
+    Complex pivot = upper(first, lead), factor = under(first, lead) / pivot;
+    Complex u1 = upper(second, middle), u2 = upper(zero, end), u3 = upper(right, right_next);
+    state[0] = put(put(state[0], i, pivot), next, under(second, middle) - factor * u1);
+    state[1] = put(put(state[1], i, u1), next, under(zero, end) - factor * u2);
+    state[2] = put(state[2], i, u2);
+    state[3] = put(put(state[3], i, u3), next, under(right, right_next) - factor * u3);
+  });
+  std::vector<Complex> x{s[3]};
+  Num top(here, here.dim(n));
+  x = repeat(main.scope(), top.value(), std::move(x), [&](const Num& step, std::vector<Complex>& state) {
+    Num i = last - step;
+    // Beyond the end there is nothing: rows there count zero times.
+    Num j = min(i + 1, last), k = min(i + 2, last);
+    Complex zero(state[0].re.of(0));
+    Complex a1 = where(i < last, take(s[1], i), zero), a2 = where(i + 1 < last, take(s[2], i), zero);
+    Complex value = take(state[0], i) - a1 * take(state[0], j) - a2 * take(state[0], k);
+    state[0] = put(state[0], i, value / take(s[0], i));
+  });
+  return {result(at, x[0])};
+}
+
+std::vector<Value*> lower_symmetric_product(Lowering& at) {
+  Num a(at, operands(at)[0]), c(at, at.in(1));
+  double alpha = at.float_param("alpha"), beta = at.float_param("beta");
+  Num product = matmul(a, swap_last_axes(a));
+  if (alpha != 1) product = product * alpha;
+  return {(beta == 0 ? product : product + c * beta).value()};
+}
+
+}  // namespace sardonyx
