@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "coreml.h"
 #include "errors.h"
 #include "evaluate.h"
 #include "infer.h"
@@ -48,6 +49,8 @@ NB_MODULE(_sardonyx, m) {
   sardonyx::python::bind_infer(m);
   sardonyx::python::bind_program(m);
   sardonyx::python::bind_optimize(m);
+  auto coreml = m.def_submodule("coreml", "Programs of Core ML; sardonyx.coreml is what people use.");
+  sardonyx::python::bind_coreml(coreml);
   auto ir = m.def_submodule("ir", "Handles of graphs; sardonyx.ir is what people use.");
   sardonyx::python::bind_ir(ir);
   sardonyx::python::bind_evaluate(m);

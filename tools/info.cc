@@ -14,6 +14,10 @@
 namespace sardonyx::tools {
 namespace {
 
+bool is_coreml(const std::filesystem::path& path) {
+  return path.extension() == ".mlmodel" || path.extension() == ".mlpackage" || std::filesystem::is_directory(path);
+}
+
 std::string type_of(const Model& m, const Port& p) {
   const Value* v = p.value != nullptr ? p.value : p.use->value;
   return m.types().to_string(p.declared != nullptr ? p.declared : v->type());
@@ -24,10 +28,18 @@ void print_json(const Model& m, const FileArgs& files, const ModelCounts& c, uin
   ordered_json j;
   j["file"] = files.input;
   j["file_bytes"] = file_bytes;
-  j["ir_version"] = m.ir_version;
+  if (m.mil) {
+    j["specification_version"] = m.mil->specification_version;
+  } else {
+    j["ir_version"] = m.ir_version;
+  }
   j["producer"] = {{"name", m.producer_name}, {"version", m.producer_version}};
   j["opsets"] = ordered_json::object();
-  for (const OpsetImport& i : m.opset_imports) j["opsets"][i.domain.empty() ? "ai.onnx" : i.domain] = i.version;
+  if (!m.mil) {
+    for (const OpsetImport& i : m.opset_imports) j["opsets"][i.domain.empty() ? "ai.onnx" : i.domain] = i.version;
+  } else {
+    for (const auto& f : m.functions()) j["opsets"][f->name] = f->mil_opset;
+  }
   const auto ports = [&](std::span<const Port> list) {
     ordered_json out = ordered_json::array();
     for (const Port& p : list) out.push_back({{"name", p.name.view()}, {"type", type_of(m, p)}});
@@ -49,7 +61,8 @@ void print_json(const Model& m, const FileArgs& files, const ModelCounts& c, uin
 }  // namespace
 
 int info(const FileArgs& files, const InfoArgs& args) {
-  const auto model = read_onnx(files.input, {.map = !files.no_mmap});
+  const ReadOptions reading{.map = !files.no_mmap};
+  const auto model = is_coreml(files.input) ? read_coreml(files.input, reading) : read_onnx(files.input, reading);
   const Model& m = *model;
   if (args.infer) {
     ValueFacts facts;
@@ -75,7 +88,11 @@ int info(const FileArgs& files, const InfoArgs& args) {
   if (m.source_files.size() > 1)
     fmt::print("  data      {} file{} beside it\n", m.source_files.size() - 1, m.source_files.size() > 2 ? "s" : "");
   if (!m.producer_name.empty()) fmt::print("  made by   {} {}\n", m.producer_name, m.producer_version);
-  fmt::print("  format    IR version {}, opset {}\n", m.ir_version, opsets.empty() ? "1 (none given)" : opsets);
+  if (m.mil) {
+    fmt::print("  format    Core ML specification version {}, op set {}\n", m.mil->specification_version, m.main().mil_opset);
+  } else {
+    fmt::print("  format    IR version {}, opset {}\n", m.ir_version, opsets.empty() ? "1 (none given)" : opsets);
+  }
   const auto ports = [&](const char* title, std::span<const Port> list) {
     for (const Port& p : list) fmt::print("  {:<9} {}: {}\n", &p == list.data() ? title : "", p.name.view(), type_of(m, p));
   };

@@ -1,4 +1,4 @@
-// ONNX files: reading from mapped files, writing by streaming.
+// ONNX and Core ML files: reading from mapped files, writing by streaming.
 #pragma once
 
 #include <cstddef>
@@ -68,6 +68,42 @@ uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const
 
 // The file's bytes. Throws kLimit beyond 2 GiB, where only write_onnx() helps. Data never leaves the model.
 std::string serialize_onnx(const Model& model, const WriteOptions& options = {});
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Core ML
+
+// Reads an ML program: a package (.mlpackage) or a bare model file (.mlmodel) with its weights in the folder weights beside it. Ops are
+// those of the mil dialect, one function for each entry point. As with ONNX, nothing is copied that need not be, everything
+// in the file survives a later write, and nothing is inferred.
+//
+// Throws Error: kIo, kInvalidModel (damaged files, undefined names, weights that are missing, short or elsewhere), kUnsupported (models that are no
+// programs, formats from the future), kLimit.
+std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const ReadOptions& options = {});
+
+// A Model message in memory that `keepalive` keeps valid. Weights ("@model_path/...") are looked for below `weights`.
+std::unique_ptr<Model> read_coreml_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
+                                         const std::filesystem::path& weights = {}, const ReadOptions& options = {});
+// The same for a Program message by itself, of that specification version (9 is iOS 18).
+std::unique_ptr<Model> read_mil_program(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
+                                        int64_t specification_version, const std::filesystem::path& weights = {},
+                                        const ReadOptions& options = {});
+
+struct CoremlWriteOptions {
+  bool sync = false;  // wait until everything is on the disk
+};
+
+// Writes a package if the path ends in .mlpackage, else a bare model file with its weights beside it. Weights stream from where they lie. A
+// package appears under its name only when complete; if this throws, what was there before is still there.
+//
+// What was read and not changed is written as it was. Constants become const ops before their first reader; an identity op is added
+// where a result's name would be lost otherwise.
+//
+// Throws Error: kIo, kInvalidArgument (the target is no package, or holds another model's weights), kInvalidModel (types that
+// Core ML does not have, values without a type), kLimit.
+void write_coreml(const Model& model, const std::filesystem::path& path, const CoremlWriteOptions& options = {});
+
+// The bytes of the Program message. Weights are written below `weights`, as they would lie beside a model file.
+std::string serialize_mil_program(const Model& model, const std::filesystem::path& weights = {});
 
 // Bytes that one tensor, one type as protobuf messages take: what Python's interchange with onnx needs.
 std::string serialize_tensor(const Tensor& tensor, std::string_view name = {});

@@ -11,7 +11,7 @@ from sardonyx._error import Error
 from sardonyx._sardonyx import populate_code as _populate_code
 from sardonyx._sardonyx import version as _version
 
-__all__ = ["Error", "allclose", "evaluate", "ir", "lowering", "optimize", "report", "save_program", "to_onnx"]
+__all__ = ["Error", "allclose", "coreml", "evaluate", "ir", "lowering", "optimize", "report", "save_program", "to_onnx"]
 __version__ = _version()
 
 _LAZY = {
@@ -20,6 +20,7 @@ _LAZY = {
     "optimize": ("sardonyx._optimize", "optimize"),
     "allclose": ("sardonyx._check", "allclose"),
     "evaluate": ("sardonyx._evaluate", "evaluate"),
+    "coreml": ("sardonyx.coreml", None),
     "ir": ("sardonyx.ir", None),
     "lowering": ("sardonyx.plugins", "lowering"),
     "plugins": ("sardonyx.plugins", None),

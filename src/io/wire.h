@@ -84,7 +84,7 @@ class Reader {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorCode::kInvalidModel, "the file is damaged or no ONNX model: " + what,
+    throw Error(ErrorCode::kInvalidModel, "the file is damaged or no model of this kind: " + what,
                 {fmt::format("at byte {}", start_ - origin_)});
   }
 

@@ -475,8 +475,8 @@ def test_external_data_in_attributes(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (b"", "this is no ONNX model"),
-        (b"not a model at all", "damaged or no ONNX model"),
-        (small_model().SerializeToString()[:-20], "damaged or no ONNX model"),
+        (b"not a model at all", "damaged or no model of this kind"),
+        (small_model().SerializeToString()[:-20], "damaged or no model of this kind"),
     ],
 )
 def test_what_is_no_model_is_refused(content: bytes, says: str, tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+// Programs that were made or changed, as files: const ops, names, identities. Files of coremltools: tests/python/test_coreml_roundtrip.py.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "sardonyx/io.h"
+
+namespace sardonyx {
+namespace {
+
+std::unique_ptr<Model> reread(const Model& m, const std::filesystem::path& weights = {}) {
+  auto bytes = std::make_shared<std::string>(serialize_mil_program(m, weights));
+  const auto* at = reinterpret_cast<const std::byte*>(bytes->data());
+  return read_mil_program({at, bytes->size()}, bytes, 9, weights);
+}
+
+std::string written(const char* text) { return print(*reread(*parse(text))); }
+
+void expect_lines(const std::string& text, std::initializer_list<const char*> lines) {
+  size_t at = 0;
+  for (const char* line : lines) {
+    const size_t found = text.find(line, at);
+    ASSERT_NE(found, std::string::npos) << "no line '" << line << "' (in this order) in\n" << text;
+    at = found;
+  }
+}
+
+TEST(MilFile, ConstantsBecomeConstOpsBeforeTheirFirstReader) {
+  expect_lines(written(R"(
+graph mil(x: f32[2,3]) {
+  a: f32[2,3] = relu(x) @first
+  b: f32[3,2] = transpose(a, perm=i32[2]{1,0}) @second
+  c: f32[3,2] = clip(b, alpha=f32 0, beta=f32 6)
+  return c
+})"),
+               {"a: f32[2,3] = relu(x) @first", "second_perm_0 = const<val=i32[2]{1,0}>() @second_perm_0",
+                "b: f32[3,2] = transpose(a, perm=second_perm_0) @second", "clip_alpha_0 = const<val=f32 0", "return c"});
+}
+
+TEST(MilFile, ConstantsOfConstexprOpsStandInside) {
+  const auto m = parse(R"(
+graph mil(x: f32[2,3]) {
+  w: f32[2,3] = constexpr_cast(source_val=f16[2,3]{1...}, output_dtype=str "fp32") @w_op
+  y: f32[2,3] = add(x, w)
+  return y
+})");
+  const auto again = reread(*m);
+  EXPECT_EQ(again->graph().num_nodes(), 2u) << print(*again);
+  EXPECT_EQ(print(*reread(*again)), print(*again));
+}
+
+TEST(MilFile, IdentityWhereAResultsNameWouldBeLost) {
+  expect_lines(
+      written(R"(
+graph mil(x: f32[2]) {
+  y: f32[2] = relu(x)
+  return out = y, also = y, same = x, x
+})"),
+      {"out: f32[2] = relu(x)", "also: f32[2] = identity(out)", "same: f32[2] = identity(x)", "return out, also, same, x"});
+}
+
+TEST(MilFile, ANameMeansItsLatestDefinition) {
+  const auto second_called_as_first = [](const char* text) {
+    const auto m = parse(text);
+    Node& second = *m->graph().first()->next();
+    second.result()->set_name(m->graph().first()->result()->name());
+    return reread(*m);
+  };
+  // Nobody asks for the first y any more: the second may have its name.
+  auto again = second_called_as_first(R"(
+graph mil(x: f32[2]) {
+  y: f32[2] = relu(x)
+  t: f32[2] = sign(y)
+  z: f32[2] = exp(t)
+  return z
+})");
+  EXPECT_EQ(again->graph().first()->next()->result()->name().view(), "y");
+  // Here somebody does.
+  again = second_called_as_first(R"(
+graph mil(x: f32[2]) {
+  y: f32[2] = relu(x)
+  t: f32[2] = sign(y)
+  z: f32[2] = add(y, t)
+  return z
+})");
+  EXPECT_EQ(again->graph().first()->next()->result()->name().view(), "y_0");
+  EXPECT_EQ(again->graph().last()->input(0), again->graph().first()->result()) << print(*again);
+  EXPECT_EQ(again->graph().last()->input(1), again->graph().first()->next()->result()) << print(*again);
+}
+
+TEST(MilFile, BlocksSeeWhatIsAroundThem) {
+  expect_lines(written(R"(
+graph mil(p: bool[], x: f32[3]) {
+  y: f32[3] = cond<true_fn=graph() {
+    a: f32[3] = add(x, f32 1)
+    return a
+  }, false_fn=graph() {
+    a: f32[3] = sub(x, f32 2)
+    return a
+  }>(p)
+  a: f32[3] = relu(y)
+  return a
+})"),
+               {"const<val=f32 1", "a: f32[3] = add(x, ", "a: f32[3] = sub(x, ", "relu(y)"});
+}
+
+TEST(MilFile, TiedWeightsStayTied) {
+  char folder[] = "/tmp/sx_mil_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::filesystem::path at(folder);
+  auto m = parse("graph mil(x: f32[32]) { y: f32[32] = relu(x)  return y }");
+  const TensorPtr shared = Tensor::full(DType::kF32, {32}, 0.25);
+  std::vector<std::byte> bytes;
+  const TensorPtr dense = Tensor::own(DType::kF32, {32}, {shared->bytes(bytes).begin(), shared->bytes(bytes).end()});
+  Graph& g = m->graph();
+  Value* last = g.output(0);
+  for (int i = 0; i < 3; ++i) {
+    Value* operands[] = {last, g.add_constant(i < 2 ? dense : Tensor::full(DType::kF32, {32}, 0.5))};
+    Node& n = m->new_node(m->op("", "add"), operands, 1);
+    g.append(n);
+    n.result()->set_type(last->type());
+    last = n.result();
+  }
+  g.set_output(0, *last);
+  write_coreml(*m, at / "x.mlpackage");
+  const auto weights = at / "x.mlpackage/Data/com.apple.CoreML/weights/weight.bin";
+  EXPECT_EQ(std::filesystem::file_size(weights), 64u + 2 * (64 + 128));
+  const auto again = read_coreml(at / "x.mlpackage");
+  write_coreml(*again, at / "y.mlpackage");
+  EXPECT_EQ(std::filesystem::file_size(at / "y.mlpackage/Data/com.apple.CoreML/weights/weight.bin"),
+            std::filesystem::file_size(weights));
+  EXPECT_EQ(print(*again), print(*read_coreml(at / "y.mlpackage")));
+  std::filesystem::remove_all(at);
+}
+
+TEST(MilFile, WhatCannotBeWritten) {
+  const auto fault = [](const char* text) {
+    try {
+      (void)serialize_mil_program(*parse(text));
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(fault("graph mil(x: f32[2]) { y = unheard_of(x=x)  return y }").find("has no type"), std::string::npos);
+  EXPECT_NE(fault("graph mil(x: c64[2]) { y: c64[2] = identity(x)  return y }").find("no element type c64"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sardonyx

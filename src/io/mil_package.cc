@@ -1,0 +1,134 @@
+// Packages of Core ML: a folder with Manifest.json, which says where model and weights are.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/mil_parts.h"
+#include "support/mapped_file.h"
+#include "support/os_error.h"
+
+#ifdef __linux__
+#include <fcntl.h>
+#include <sys/syscall.h>
+#endif
+
+namespace sardonyx::mil_file {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::string_view kModelItem = "com.apple.CoreML/model.mlmodel";
+constexpr std::string_view kWeightsItem = "com.apple.CoreML/weights";
+
+// Names of items are UUIDs. They only have to differ; made from what they name, they are the same on every run.
+std::string uuid(std::string_view what) {
+  const XXH128_hash_t h = XXH3_128bits(what.data(), what.size());
+  return fmt::format("{:08X}-{:04X}-4{:03X}-8{:03X}-{:012X}", h.high64 >> 32, h.high64 >> 16 & 0xffff, h.high64 & 0xfff,
+                     h.low64 >> 48 & 0xfff, h.low64 & 0xffffffffffff);
+}
+
+ordered_json parse_manifest(const std::string& text) {
+  try {
+    ordered_json j = ordered_json::parse(text);
+    if (j.is_object() && j.contains("itemInfoEntries") && j["itemInfoEntries"].is_object()) return j;
+  } catch (const ordered_json::exception&) {
+    // said below
+  }
+  throw Error(ErrorCode::kInvalidModel, "Manifest.json of the package is damaged: it lists no items");
+}
+
+}  // namespace
+
+Package open_package(const fs::path& folder) {
+  Package p;
+  p.folder = folder.filename().empty() ? folder.parent_path() : folder;
+  const fs::path manifest = p.folder / "Manifest.json";
+  if (!fs::exists(manifest))
+    throw Error(ErrorCode::kInvalidModel, "this folder is no Core ML package: it has no Manifest.json");
+  const auto file = MappedFile::open(manifest, MappedFile::Access::kRead);
+  p.manifest.assign(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  const ordered_json j = parse_manifest(p.manifest);
+  try {
+    const auto root = j.at("rootModelIdentifier").get<std::string>();
+    const fs::path item = j.at("itemInfoEntries").at(root).at("path").get<std::string>();
+    if (item.is_absolute() || std::ranges::find(item, fs::path("..")) != item.end() || item.empty())
+      throw Error(ErrorCode::kInvalidModel,
+                  fmt::format("the package's model is said to be at '{}', outside of it", item.string()));
+    p.model_path = (fs::path("Data") / item).generic_string();
+  } catch (const ordered_json::exception&) {
+    throw Error(ErrorCode::kInvalidModel, "Manifest.json of the package is damaged: it does not say which item is the model");
+  }
+  p.model = p.folder / p.model_path;
+  if (!fs::exists(p.model)) throw Error(ErrorCode::kIo, fmt::format("the package has no model at {}", p.model_path));
+  return p;
+}
+
+std::string make_manifest(const std::string& old, bool weights, std::string* model_path) {
+  ordered_json j = ordered_json::object();
+  if (!old.empty()) j = parse_manifest(old);
+  if (model_path->empty()) *model_path = "Data/" + std::string(kModelItem);
+  const fs::path folder = fs::path(*model_path).parent_path().lexically_relative("Data");
+  const std::string weights_item = (folder / "weights").generic_string();
+  bool has_weights = false;
+  for (const auto& item : old.empty() ? ordered_json::object() : j["itemInfoEntries"])
+    has_weights |= item.value("path", "") == weights_item;
+  if (!old.empty() && (has_weights || !weights)) return old;
+  const auto item = [&](std::string_view path, std::string_view name, std::string_view what) {
+    const std::string id = uuid(path);
+    j["itemInfoEntries"][id] = {{"author", "com.apple.CoreML"}, {"description", what}, {"name", name}, {"path", path}};
+    return id;
+  };
+  j["fileFormatVersion"] = j.value("fileFormatVersion", "1.0.0");
+  if (weights) item(weights_item, "weights", "CoreML Model Weights");
+  if (old.empty()) j["rootModelIdentifier"] = item(kModelItem, "model.mlmodel", "CoreML Model Specification");
+  return j.dump(4, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
+  std::error_code error;
+  if (fs::exists(target_, error) &&
+      !(fs::is_directory(target_, error) && (fs::exists(target_ / "Manifest.json", error) || fs::is_empty(target_, error)))) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is there already, and is no package", target_.string()),
+                {"help: write under another name"});
+  }
+  if (fs::is_symlink(target_, error)) target_ = fs::canonical(target_);
+  const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
+  std::string pattern = (parent / fmt::format(".{}.XXXXXX", target_.filename().string())).string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw os_error("create a folder for", target_, errno);
+  temporary_ = pattern;
+  fs::permissions(temporary_, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read |
+                                  fs::perms::others_exec);
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
+
+void AtomicFolder::commit() {
+  std::error_code error;
+  if (!fs::exists(target_, error)) {
+    fs::rename(temporary_, target_);
+    temporary_.clear();
+    return;
+  }
+#if defined(__linux__) && defined(SYS_renameat2)
+  constexpr unsigned kExchange = 2;
+  if (::syscall(SYS_renameat2, AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), kExchange) == 0) {
+    fs::remove_all(temporary_);  // the old package now
+    temporary_.clear();
+    return;
+  }
+#endif
+  // Two steps where the system cannot exchange: for a moment nothing is at the target.
+  const fs::path old = temporary_.string() + ".old";
+  fs::rename(target_, old);
+  fs::rename(temporary_, target_);
+  temporary_.clear();
+  fs::remove_all(old);
+}
+
+}  // namespace sardonyx::mil_file

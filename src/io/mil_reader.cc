@@ -1,0 +1,586 @@
+// A Core ML model as a Model of the mil dialect.
+//
+// One pass over the Program message. Names are looked up as coremltools does: each use means the latest definition, and what a
+// block defines ends with it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dialects/mil/ops.h"
+#include "io/mil_parts.h"
+#include "sardonyx/io.h"
+#include "support/mapped_file.h"
+
+namespace sardonyx {
+namespace {
+
+using namespace mil_file;
+using wire::kBytes;
+using wire::kVarint;
+using wire::Reader;
+using wire::tag;
+
+[[noreturn]] void invalid(std::string message, std::vector<std::string> notes = {}) {
+  throw Error(ErrorCode::kInvalidModel, std::move(message), std::move(notes));
+}
+
+[[noreturn]] void newer(const Reader& r, std::string_view message) {
+  throw Error(ErrorCode::kUnsupported, fmt::format("field {} of a {} message is not known", r.field(), message),
+              {fmt::format("at byte {}", r.start() - r.origin()), "the file may come from a newer version of Core ML"});
+}
+
+struct Entry {
+  Name key;
+  std::string_view value;
+};
+
+Entry read_entry(std::string_view wire, const char* origin) {
+  Entry e;
+  for (Reader r(wire, origin); r.next();) {
+    if (r.tag() == tag(1, kBytes)) {
+      e.key = r.name();
+    } else if (r.tag() == tag(2, kBytes)) {
+      e.value = r.bytes();
+    } else {
+      newer(r, "map entry");
+    }
+  }
+  return e;
+}
+
+// What of an Operation is needed at once: its fields may come in any order.
+struct OpRead {
+  std::string_view type;
+  std::vector<Entry> inputs;
+  std::vector<std::string_view> outputs, blocks;
+  std::vector<std::pair<Entry, std::string_view>> attributes;  // with the whole field
+  std::string unknown;
+
+  void clear() {
+    type = {};
+    inputs.clear();
+    outputs.clear();
+    blocks.clear();
+    attributes.clear();
+    unknown.clear();
+  }
+};
+
+class MilReader {
+ public:
+  MilReader(Model& m, FileSource source, ExternalFiles& weights, const ReadOptions& options)
+      : m_(m), source_(std::move(source)), weights_(weights), types_(m.types(), source_.origin), options_(options) {
+    source_.immediate = &m_.mil->immediate;
+    source_.wide_blobs = m_.mil->specification_version >= 9;
+  }
+
+  void program(std::string_view wire, std::string_view default_function) {
+    std::vector<Entry> functions;
+    for (Reader r(wire, source_.origin); r.next();) {
+      switch (r.tag()) {
+        case tag(1, kVarint): m_.mil->program_version = r.int64(); break;
+        case tag(2, kBytes): functions.push_back(read_entry(r.bytes(), source_.origin)); break;
+        default: m_.mil->program_fields += r.skip();
+      }
+    }
+    if (functions.empty()) invalid("the program has no function");
+    // The main function first; else as in the file, whose order of map entries says nothing: by name.
+    if (default_function.empty()) default_function = "main";
+    std::ranges::stable_sort(functions, [&](const Entry& a, const Entry& b) {
+      return std::pair(a.key.view() != default_function, a.key.view()) <
+             std::pair(b.key.view() != default_function, b.key.view());
+    });
+    for (size_t i = 1; i < functions.size(); ++i) {
+      if (functions[i].key == functions[i - 1].key)
+        invalid(fmt::format("function '{}' is there twice", functions[i].key.view()));
+    }
+    for (const Entry& f : functions) {
+      try {
+        function(f);
+      } catch (const Error& e) {
+        throw e.with_note(fmt::format("in function '{}'", f.key.view()));
+      }
+    }
+  }
+
+ private:
+  void function(const Entry& entry) {
+    Function& f = m_.add_function(entry.key.view());
+    std::vector<std::pair<Entry, std::string_view>> blocks;
+    for (Reader r(entry.value, source_.origin); r.next();) {
+      switch (r.tag()) {
+        case tag(1, kBytes): {
+          const auto [name, type] = named_type(r.bytes(), /*symbols=*/true);
+          if (name.empty()) invalid("an input has no name");
+          Value* v = f.graph().add_input(name, type.type);
+          v->set_name(name);
+          f.graph().input_port(f.graph().inputs().size() - 1).name = name;
+          v->set_type(type.type);
+          if (type.odd) keep_type(f.graph(), *v);
+          define(name, v);
+          break;
+        }
+        case tag(2, kBytes): f.mil_opset = r.bytes(); break;
+        case tag(3, kBytes): {
+          const Entry block = read_entry(r.bytes(), source_.origin);
+          blocks.emplace_back(block, std::string_view(r.start(), static_cast<size_t>(r.at() - r.start())));
+          break;
+        }
+        default: f.unknown_fields += r.skip();
+      }
+    }
+    size_t chosen = blocks.size();
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i].first.key.view() == f.mil_opset) chosen = i;
+    }
+    if (chosen == blocks.size()) invalid(fmt::format("there is no block for its op set '{}'", f.mil_opset));
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (i != chosen) f.unknown_fields += blocks[i].second;
+    }
+    version_ = mil::opset_version(f.mil_opset);
+    if (version_ == 0) version_ = mil::kNewestVersion;
+    if (m_.opset_imports.empty()) m_.set_opset_version("", version_);
+    block(f.graph(), blocks[chosen].first.value, 0);
+    latest_.clear();
+    undo_.clear();
+  }
+
+  std::pair<Name, TypeReader::Result> named_type(std::string_view wire, bool symbols = false) {
+    Name name;
+    TypeReader::Result type;
+    for (Reader r(wire, source_.origin); r.next();) {
+      if (r.tag() == tag(1, kBytes)) {
+        name = r.name();
+      } else if (r.tag() == tag(2, kBytes)) {
+        last_type_ = r.bytes();
+        type = types_.read(last_type_, symbols);
+      } else {
+        newer(r, "NamedValueType");
+      }
+    }
+    return {name, type};
+  }
+
+  // A type that says more than ours can is written as it was.
+  void keep_type(Graph& g, const Value& v) {
+    ValueInfo& info = g.value_info[&v];
+    info.wire = last_type_;
+    info.wire_type = v.type();
+  }
+
+  void block(Graph& g, std::string_view wire, int depth) {
+    if (depth > options_.max_depth)
+      throw Error(ErrorCode::kLimit, fmt::format("blocks nest more than {} levels", options_.max_depth));
+    const size_t outer = undo_.size();
+    std::vector<Name> outputs;
+    for (Reader r(wire, source_.origin); r.next();) {
+      switch (r.tag()) {
+        case tag(1, kBytes): {
+          const auto [name, type] = named_type(r.bytes());
+          Value* v = g.add_input(name, type.type);
+          v->set_name(name);
+          g.input_port(g.inputs().size() - 1).name = name;
+          v->set_type(type.type);
+          if (type.odd) keep_type(g, *v);
+          define(name, v);
+          break;
+        }
+        case tag(2, kBytes): outputs.push_back(r.name()); break;
+        case tag(3, kBytes): operation(g, r.bytes(), depth); break;
+        default: g.unknown_fields += r.skip();
+      }
+    }
+    for (Name name : outputs) {
+      g.add_output(find(name, "a block's result"), {});
+      g.output_port(g.outputs().size() - 1).name = name;
+    }
+    for (; undo_.size() > outer; undo_.pop_back()) {
+      const auto& [name, old] = undo_.back();
+      if (old == nullptr) {
+        latest_.erase(name);
+      } else {
+        latest_[name] = old;
+      }
+    }
+  }
+
+  void define(Name name, Value* v) {
+    auto [at, fresh] = latest_.try_emplace(name.view(), v);
+    undo_.emplace_back(name.view(), fresh ? nullptr : at->second);
+    at->second = v;
+  }
+
+  Value& find(std::string_view name, std::string_view reader) const {
+    const auto at = latest_.find(name);
+    if (at == latest_.end()) invalid(fmt::format("{} is '{}', which nothing before it defines", reader, name));
+    return *at->second;
+  }
+
+  // Operands are read from the arguments of an op, or, as old constexpr ops have them, from its attributes.
+  struct Argument {
+    std::string_view name;
+    std::vector<Value*> values;
+  };
+
+  Value* literal(Graph& g, std::string_view wire) {
+    const ValueRead read = read_value(wire, source_, weights_, types_);
+    if (read.tensor == nullptr || read.extra) invalid("a constant operand is neither a tensor nor a list of scalars");
+    Value* v = g.add_constant(read.tensor);
+    v->set_type(read.type);
+    g.tensor_info[v].literal = true;
+    return v;
+  }
+
+  Argument argument(Graph& g, const Entry& entry) {
+    Argument a{entry.key.view(), {}};
+    for (Reader r(entry.value, source_.origin); r.next();) {
+      if (r.tag() != tag(1, kBytes)) newer(r, "Argument");
+      bool given = false;
+      for (Reader b(r.bytes(), source_.origin); b.next(); given = true) {
+        if (b.tag() == tag(1, kBytes)) {
+          a.values.push_back(&find(b.bytes(), fmt::format("operand '{}'", a.name)));
+        } else if (b.tag() == tag(2, kBytes)) {
+          a.values.push_back(literal(g, b.bytes()));
+        } else {
+          newer(b, "Binding");
+        }
+      }
+      if (!given) invalid(fmt::format("operand '{}' is bound to nothing", a.name));
+    }
+    return a;
+  }
+
+  void operation(Graph& g, std::string_view wire, int depth) {
+    // Blocks are read from inside: each level has its own.
+    while (ops_.size() <= static_cast<size_t>(depth)) ops_.emplace_back();
+    OpRead& op = ops_[static_cast<size_t>(depth)];
+    op.clear();
+    for (Reader r(wire, source_.origin); r.next();) {
+      switch (r.tag()) {
+        case tag(1, kBytes): op.type = r.bytes(); break;
+        case tag(2, kBytes): op.inputs.push_back(read_entry(r.bytes(), source_.origin)); break;
+        case tag(3, kBytes): op.outputs.push_back(r.bytes()); break;
+        case tag(4, kBytes): op.blocks.push_back(r.bytes()); break;
+        case tag(5, kBytes): {
+          const Entry e = read_entry(r.bytes(), source_.origin);
+          op.attributes.emplace_back(e, std::string_view(r.start(), static_cast<size_t>(r.at() - r.start())));
+          break;
+        }
+        default: op.unknown += r.skip();
+      }
+    }
+    Name name;
+    for (const auto& [entry, field] : op.attributes) {
+      if (entry.key.view() == "name") name = op_name(entry.value);
+    }
+    try {
+      make(g, op, name, depth);
+    } catch (const Error& e) {
+      throw e.with_note(fmt::format("at op {} '{}'", op.type, name.view()));
+    }
+  }
+
+  // The string in a Value, where it lies.
+  Name op_name(std::string_view wire) const {
+    Name name;
+    for (Reader v(wire, source_.origin); v.next();) {
+      if (v.tag() != tag(3, kBytes)) {
+        v.skip();
+        continue;
+      }
+      for (Reader i(v.bytes(), source_.origin); i.next();) {
+        if (i.tag() != tag(1, kBytes)) invalid("the name of an op is no string");
+        for (Reader t(i.bytes(), source_.origin); t.next();) {
+          if (t.tag() != tag(4, kBytes)) invalid("the name of an op is no string");
+          for (Reader s(t.bytes(), source_.origin); s.next();) {
+            if (s.tag() != tag(1, kBytes)) invalid("the name of an op is no string");
+            name = s.name();
+          }
+        }
+      }
+    }
+    return name;
+  }
+
+  void make(Graph& g, OpRead& op, Name name, int depth) {
+    if (op.type.empty()) invalid("an op has no type");
+    const Op* known = dialect(DialectId::kMil).find("", op.type, version_);
+    const bool is_const = known != nullptr && known->has(Trait::kConstant);
+
+    std::vector<Argument> arguments;
+    for (const Entry& e : op.inputs) arguments.push_back(argument(g, e));
+    AttrInit attrs;
+    std::string attr_wire;
+    std::optional<ValueRead> payload;
+    for (const auto& [entry, field] : op.attributes) {
+      const std::string_view key = entry.key.view();
+      if (key == "name") continue;
+      const bool slot = known != nullptr && std::ranges::any_of(known->inputs, [&](const Slot& s) { return s.name == key; });
+      if (slot) {
+        arguments.push_back({key, {literal(g, entry.value)}});
+        continue;
+      }
+      ValueRead read = read_value(entry.value, source_, weights_, types_);
+      if (is_const && key == "val" && read.tensor != nullptr && !read.extra) {
+        payload = std::move(read);
+        continue;
+      }
+      attrs.push_back(attr(key, attribute(read, entry.value)));
+      attr_wire += field;
+    }
+
+    const Op* what = known;
+    std::vector<Value*> operands;
+    if (what == nullptr || !place(*what, arguments, operands)) what = &opaque(op.type, arguments, operands);
+
+    const Attrs* set = m_.empty_attrs();
+    if (!attrs.empty()) {
+      source_.joined->push_back(std::move(attr_wire));
+      set = m_.attrs_from_wire(source_.joined->back(), [&] { return std::move(attrs); });
+    }
+    Node& n = m_.new_node(*what, operands, op.outputs.size(), set);
+    n.set_name(name.data() != nullptr ? name : nameless());
+    if (!op.unknown.empty()) m_.edit_extra(n).unknown_fields = std::move(op.unknown);
+
+    if (!op.blocks.empty()) {
+      const std::vector<std::string_view> blocks = std::move(op.blocks);
+      std::vector<std::string_view> outputs = std::move(op.outputs);
+      for (size_t i = 0; i < blocks.size(); ++i) {
+        Graph& body = m_.new_graph();
+        n.add_body(body_name(n.op(), i), body);
+        // A body reads values around it, and belongs to a node of this graph: insert first, define results afterwards.
+        if (i == 0) g.append(n);
+        block(body, blocks[i], depth + 1);
+      }
+      op.outputs = std::move(outputs);
+    } else {
+      g.append(n);
+    }
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const auto [result, type] = named_type(op.outputs[i]);
+      Value& v = *n.result(i);
+      v.set_name(result);
+      v.set_type(type.type);
+      if (type.odd) keep_type(g, v);
+      define(result, &v);
+    }
+    if (payload) {
+      if (op.outputs.size() != 1) invalid("a const has one result");
+      const Type* declared = n.result()->type();
+      const bool same = declared == payload->type || declared == nullptr;
+      if (!same && declared->is_tensor() && declared->dtype() != payload->tensor->dtype())
+        invalid(fmt::format("a constant of {} is declared as {}", m_.types().to_string(payload->type),
+                            m_.types().to_string(declared)));
+      g.set_constant(*n.result(), payload->tensor);
+      n.result()->set_type(declared);
+      n.set_unchecked(false);
+    }
+  }
+
+  // A name that is there and empty: the op had none, and gets none when it is written.
+  static Name nameless() {
+    static constexpr uint8_t kZero = 0;
+    return Name(&kZero);
+  }
+
+  static std::string_view body_name(const Op& op, size_t i) {
+    if (op.known && mil::is(op, mil::kFamily_cond) && i < 2) return i == 0 ? "true_fn" : "false_fn";
+    if (op.known && mil::is(op, mil::kFamily_while_loop) && i < 2) return i == 0 ? "cond" : "body";
+    return "block";
+  }
+
+  // Operands in the order of the op's slots; false when it has no such slots.
+  static bool place(const Op& op, const std::vector<Argument>& arguments, std::vector<Value*>& operands) {
+    std::vector<const Argument*> by_slot(op.inputs.size());
+    for (const Argument& a : arguments) {
+      size_t i = 0;
+      while (i < op.inputs.size() && op.inputs[i].name != a.name) ++i;
+      if (i == op.inputs.size() || by_slot[i] != nullptr) return false;
+      if (op.inputs[i].arity != Arity::kVariadic && a.values.size() != 1) return false;
+      by_slot[i] = &a;
+    }
+    size_t length = SIZE_MAX;
+    for (size_t i = 0; i < by_slot.size(); ++i) {
+      if (op.inputs[i].arity != Arity::kVariadic) {
+        operands.push_back(by_slot[i] != nullptr ? by_slot[i]->values[0] : nullptr);
+        continue;
+      }
+      const size_t count = by_slot[i] != nullptr ? by_slot[i]->values.size() : 0;
+      if (length != SIZE_MAX && length != count) return false;
+      length = count;
+      if (count != 0) operands.insert(operands.end(), by_slot[i]->values.begin(), by_slot[i]->values.end());
+    }
+    if (op.max_inputs >= 0) {
+      while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+    }
+    return true;
+  }
+
+  const Op& opaque(std::string_view type, std::vector<Argument>& arguments, std::vector<Value*>& operands) {
+    operands.clear();
+    // Map entries have no order: by name, so that equal ops are equal.
+    std::ranges::stable_sort(arguments, {}, &Argument::name);
+    std::vector<std::string_view> names;
+    for (const Argument& a : arguments) {
+      for (Value* v : a.values) {
+        names.push_back(a.name);
+        operands.push_back(v);
+      }
+    }
+    return m_.opaque_op(type, version_, names);
+  }
+
+  Attr attribute(const ValueRead& read, std::string_view wire) const {
+    const TensorPtr& t = read.tensor;
+    if (t == nullptr || read.extra) return OpaqueAttr{"bytes:" + hex(wire)};
+    if (t->dtype() == DType::kString && t->rank() == 0) return Attr(t->string_values()[0]);
+    if (t->dtype() == DType::kString && t->rank() == 1)
+      return Attr::Strings(t->string_values().begin(), t->string_values().end());
+    if (t->rank() == 0 && t->dtype() == DType::kBool) return Attr(t->as_int(0) != 0);
+    return t;
+  }
+
+  static std::string hex(std::string_view bytes) {
+    std::string out;
+    for (char c : bytes) out += fmt::format("{:02x}", static_cast<uint8_t>(c));
+    return out;
+  }
+
+  Model& m_;
+  FileSource source_;
+  ExternalFiles& weights_;
+  TypeReader types_;
+  const ReadOptions& options_;
+  std::string_view last_type_;
+  int version_ = 0;
+  std::unordered_map<std::string_view, Value*> latest_;
+  std::vector<std::pair<std::string_view, Value*>> undo_;  // what a name meant before
+  std::deque<OpRead> ops_;                                 // one for each level of blocks
+};
+
+// The kinds of models that are no programs, by field number.
+std::string_view kind_of(uint32_t field) {
+  switch (field) {
+    case 200:
+    case 201:
+    case 202: return "a pipeline";
+    case 303:
+    case 403:
+    case 500: return "a neural network";
+    case 302:
+    case 402: return "a tree ensemble";
+    default: return "a model of another kind";
+  }
+}
+
+std::string_view default_function_of(std::string_view description, const char* origin) {
+  std::string_view name;
+  for (Reader r(description, origin); r.next();) {
+    if (r.tag() == tag(21, kBytes)) {
+      name = r.bytes();
+    } else {
+      r.skip();
+    }
+  }
+  return name;
+}
+
+struct Origin {
+  std::string_view bytes;
+  std::shared_ptr<const void> keepalive;
+  std::shared_ptr<const MappedFile> file;  // null for models in memory
+};
+
+std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const ReadOptions& options, bool program_only,
+                            int64_t specification_version) {
+  auto m = std::make_unique<Model>(DialectId::kMil);
+  m->mil.emplace();
+  auto joined = std::make_shared<std::deque<std::string>>();
+  m->keep_alive(from.keepalive);
+  m->keep_alive(joined);
+  const char* origin = from.bytes.data();
+  FileSource source{origin, from.keepalive, from.file.get(), joined.get(), nullptr, false};
+  std::string_view program = from.bytes;
+  MilInfo& info = *m->mil;
+  if (program_only) {
+    info.specification_version = specification_version;
+  } else {
+    bool found = false;
+    uint32_t other = 0;
+    for (Reader r(from.bytes, origin); r.next();) {
+      switch (r.tag()) {
+        case tag(1, kVarint): info.specification_version = r.int64(); break;
+        case tag(2, kBytes): {
+          const std::string_view part = r.bytes();
+          if (info.description.empty()) {
+            info.description = part;
+          } else {  // one message in several pieces
+            joined->push_back(std::string(info.description) + std::string(part));
+            info.description = joined->back();
+          }
+          break;
+        }
+        case tag(502, kBytes):
+          program = r.bytes();
+          found = true;
+          break;
+        default:
+          if (r.field() >= 200 && r.type() == kBytes) other = r.field();
+          info.model_fields += r.skip();
+      }
+    }
+    if (!found) {
+      if (other == 0) invalid("this is no Core ML model: it has no program");
+      throw Error(ErrorCode::kUnsupported, fmt::format("this Core ML model is {}, not an ML program", kind_of(other)),
+                  {"help: convert it with coremltools for iOS 15 or later, which makes an ML program"});
+    }
+  }
+  MilReader reader(*m, source, weights, options);
+  reader.program(program, default_function_of(info.description, origin));
+  if (from.file != nullptr) m->source_files.push_back(from.file);
+  for (auto& file : weights.opened()) m->source_files.push_back(std::move(file));
+  return m;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const ReadOptions& options) {
+  const auto access = options.map ? MappedFile::Access::kMap : MappedFile::Access::kRead;
+  try {
+    std::filesystem::path model = path;
+    std::optional<Package> package;
+    if (std::filesystem::is_directory(path)) {
+      package = open_package(path);
+      model = package->model;
+    }
+    const auto file = MappedFile::open(model, access);
+    const std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+    const auto folder = model.has_parent_path() ? model.parent_path() : std::filesystem::path(".");
+    auto m = read({bytes, file, file}, ExternalFiles(model, folder, access), options, false, 0);
+    if (package) {
+      m->mil->manifest = package->manifest;
+      m->mil->package = package->folder.string();
+      m->mil->model_path = package->model_path;
+    }
+    return m;
+  } catch (const Error& e) {
+    throw e.with_note(fmt::format("in file {}", path.string()));
+  }
+}
+
+std::unique_ptr<Model> read_coreml_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
+                                         const std::filesystem::path& weights, const ReadOptions& options) {
+  const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto access = options.map ? MappedFile::Access::kMap : MappedFile::Access::kRead;
+  return read({view, std::move(keepalive), nullptr}, ExternalFiles({}, weights, access), options, false, 0);
+}
+
+std::unique_ptr<Model> read_mil_program(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
+                                        int64_t specification_version, const std::filesystem::path& weights,
+                                        const ReadOptions& options) {
+  const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto access = options.map ? MappedFile::Access::kMap : MappedFile::Access::kRead;
+  return read({view, std::move(keepalive), nullptr}, ExternalFiles({}, weights, access), options, true, specification_version);
+}
+
+}  // namespace sardonyx

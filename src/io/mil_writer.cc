@@ -1,0 +1,643 @@
+// A Model of the mil dialect as a Core ML model, streamed.
+//
+// Three steps: settle names; give weights their places in blob files; then the same code runs twice, to measure messages and to
+// write them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "dialects/mil/ops.h"
+#include "io/mil_names.h"
+#include "io/mil_parts.h"
+#include "io/wire_writer.h"
+#include "io/write_parts.h"
+#include "support/atomic_file.h"
+#include "support/mapped_file.h"
+
+namespace sardonyx {
+namespace {
+
+using namespace mil_file;
+using wire::Writer;
+
+constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // what protobuf can read
+
+[[noreturn]] void invalid(std::string message, std::vector<std::string> notes = {}) {
+  throw Error(ErrorCode::kInvalidModel, std::move(message), std::move(notes));
+}
+
+uint64_t aligned(uint64_t at) { return (at + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment; }
+
+struct BlobFile {
+  std::string name;  // as the program says it: "@model_path/weights/weight.bin"
+  std::vector<const Tensor*> tensors;
+  uint64_t size = kBlobAlignment;
+};
+
+struct BlobPlace {
+  std::string_view file;
+  uint64_t offset = 0;
+};
+
+class MilWriter {
+ public:
+  explicit MilWriter(const Model& m) : m_(m), info_(m.mil ? *m.mil : kNone), names_(m) {
+    wide_ = version() >= 9;
+    place_all();
+  }
+
+  uint64_t measure(bool program_only) {
+    w_.reset();
+    program_only ? program() : model();
+    return w_.size();
+  }
+  void write(wire::Sink& sink, bool program_only) {
+    w_.start(sink);
+    program_only ? program() : model();
+    w_.finish();
+  }
+  const std::vector<BlobFile>& blobs() const { return blobs_; }
+
+ private:
+  int64_t version() const {
+    if (info_.specification_version != 0) return info_.specification_version;
+    return m_.opset_version("").value_or(mil::kNewestVersion);
+  }
+
+  // --- places of weights
+
+  template <class Visit>
+  void each_constant(const Graph& g, Visit&& visit) const {
+    for (const Value* v : g.constants()) {
+      if (v->has_uses()) visit(*v->constant(), v->type());
+    }
+    for (const Node& n : g.nodes()) {
+      if (n.extra() == nullptr) continue;
+      if (n.extra()->payload) visit(*n.extra()->payload, n.result()->type());
+      for (const Body& b : n.bodies()) each_constant(*b.graph, visit);
+    }
+  }
+
+  // The name by which the program knows the file that t was read from; empty when it does not come from weights.
+  std::string weight_file_of(const Tensor& t) const {
+    if (!t.file() || m_.source_files.empty()) return {};
+    for (size_t i = 1; i < m_.source_files.size(); ++i) {
+      const MappedFile& file = *m_.source_files[i];
+      const auto range = file.range_of(file.bytes().subspan(0, 0));
+      if (!range || range->fd != t.file()->fd) continue;
+      const auto folder = m_.source_files[0]->path().parent_path();
+      return std::string(kModelPath) +
+             file.path().lexically_proximate(std::filesystem::weakly_canonical(folder)).generic_string();
+    }
+    return {};
+  }
+
+  void place_all() {
+    struct Wanted {
+      std::string file;
+      uint64_t old;  // where it was
+      const Tensor* tensor;
+    };
+    std::vector<Wanted> wanted;
+    std::unordered_map<const std::byte*, const Tensor*> by_bytes;  // tied weights stay tied
+    for (const auto& f : m_.functions()) {
+      each_constant(f->graph(), [&](const Tensor& t, const Type* type) {
+        if (place_of_.contains(&t) || (type != nullptr && !type->is_tensor())) return;
+        std::string file = weight_file_of(t);
+        if (file.empty()) {
+          if (!belongs_in_blob(t, wide_) || info_.immediate.contains(&t)) return;
+          file = kWeightFile;
+        }
+        const std::byte* bytes = t.is_splat() || t.is_deferred() ? nullptr : t.stored_bytes().data();
+        if (bytes != nullptr) {
+          const auto [at, first] = by_bytes.try_emplace(bytes, &t);
+          if (!first && at->second->byte_size() == t.byte_size() && at->second->dtype() == t.dtype()) {
+            tied_[&t] = at->second;
+            return;
+          }
+        }
+        place_of_[&t] = {};
+        wanted.push_back({std::move(file), t.file() ? t.file()->offset : UINT64_MAX, &t});
+      });
+    }
+    // Those that were read, in their old order; then the others in the order of the program.
+    std::ranges::stable_sort(
+        wanted, [](const Wanted& a, const Wanted& b) { return std::tie(a.file, a.old) < std::tie(b.file, b.old); });
+    for (const Wanted& one : wanted) {
+      if (blobs_.empty() || blobs_.back().name != one.file) blobs_.push_back({one.file, {}, kBlobAlignment});
+      BlobFile& file = blobs_.back();
+      const uint64_t offset = aligned(file.size);
+      file.tensors.push_back(one.tensor);
+      file.size = offset + kBlobAlignment + one.tensor->byte_size();
+      place_of_[one.tensor].offset = offset;
+    }
+    for (const BlobFile& file : blobs_) {
+      for (const Tensor* t : file.tensors) place_of_[t].file = file.name;
+    }
+  }
+
+  const BlobPlace* find_place(const Tensor& t) const {
+    const auto tied = tied_.find(&t);
+    const auto at = place_of_.find(tied == tied_.end() ? &t : tied->second);
+    return at == place_of_.end() ? nullptr : &at->second;
+  }
+
+  // --- types and values
+
+  const std::string& type_wire(const Type* t) {
+    auto [at, fresh] = types_.try_emplace(t);
+    if (fresh) at->second = encode_type(t, m_.types());
+    return at->second;
+  }
+
+  void value_type(uint32_t field, const Value& v, const Graph* g) {
+    if (g != nullptr && !g->value_info.empty()) {
+      const auto info = g->value_info.find(&v);
+      if (info != g->value_info.end() && !info->second.wire.empty() && info->second.wire_type == v.type())
+        return w_.bytes(field, info->second.wire);
+    }
+    if (v.type() == nullptr) invalid(fmt::format("'{}' has no type, and a program says the type of every value", names_.of(v)));
+    w_.bytes(field, type_wire(v.type()));
+  }
+
+  void named_type(uint32_t field, std::string_view name, const Value& v, const Graph* g) {
+    w_.begin(field);
+    w_.bytes(1, name);
+    value_type(2, v, g);
+    w_.end();
+  }
+
+  static uint64_t wide(int64_t v) { return static_cast<uint64_t>(v); }
+
+  void packed(uint32_t field, const Tensor& t) {
+    std::vector<std::byte> scratch;
+    const auto bytes = t.bytes(scratch);
+    const TensorPtr dense = Tensor::borrow(t.dtype(), {t.shape().begin(), t.shape().end()}, bytes, nullptr);
+    const auto element = [&](int64_t i) {
+      // u32 has no field of its own: its bits as i32, sign-extended as protobuf does.
+      const int64_t v = dense->as_int(i);
+      return t.dtype() == DType::kU32 ? wide(static_cast<int32_t>(static_cast<uint32_t>(v))) : wide(v);
+    };
+    uint64_t size = 0;
+    for (int64_t i = 0; i < t.size(); ++i) size += wire::varint_size(element(i));
+    w_.begin(field);
+    if (t.size() != 0) {
+      w_.head(1, size);
+      std::string out;
+      for (int64_t i = 0; i < t.size(); ++i) {
+        uint64_t v = element(i);
+        for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
+        out += static_cast<char>(v);
+      }
+      w_.raw(out);
+    }
+    w_.end();
+  }
+
+  void plain(uint32_t field, const Tensor& t) {
+    w_.begin(field);
+    if (t.size() != 0) {
+      w_.head(1, t.byte_size());
+      onnx_file::write_bytes(w_, t);
+    }
+    w_.end();
+  }
+
+  // The content of a TensorValue.
+  void tensor_value(const Tensor& t) {
+    switch (t.dtype()) {
+      case DType::kF32: return plain(1, t);
+      case DType::kI16:
+      case DType::kU16:
+      case DType::kI32: return packed(2, t);
+      case DType::kBool: return packed(3, t);
+      case DType::kString:
+        w_.begin(4);
+        for (const std::string& s : t.string_values()) w_.bytes(1, s);
+        w_.end();
+        return;
+      case DType::kI64:
+      case DType::kU64: return packed(5, t);
+      case DType::kF64: return plain(6, t);
+      default:
+        if (number_of(t.dtype()) == 0) invalid(fmt::format("Core ML has no element type {}", to_string(t.dtype())));
+        return plain(7, t);
+    }
+  }
+
+  void scalar_value(uint32_t field, const Tensor& t) {
+    w_.begin(field);
+    w_.bytes(2, type_wire(const_cast<Model&>(m_).types().tensor(t.dtype(), t.shape())));
+    w_.begin(3);
+    w_.begin(1);
+    tensor_value(t);
+    w_.end();
+    w_.end();
+    w_.end();
+  }
+
+  // A Value message.
+  void value(uint32_t field, const Tensor& t, const Type* type) {
+    if (type == nullptr) type = const_cast<Model&>(m_).types().tensor(t.dtype(), t.shape());
+    if (type->kind() == TypeKind::kList) {
+      w_.begin(field);
+      w_.bytes(2, type_wire(type));
+      w_.begin(3);
+      w_.begin(3);
+      for (int64_t i = 0; i < t.size(); ++i) {
+        if (t.dtype() == DType::kString) {
+          scalar_value(1, *Tensor::strings({}, {t.string_values()[static_cast<size_t>(i)]}));
+        } else {
+          std::vector<std::byte> scratch;
+          const size_t width = static_cast<size_t>(bit_width(t.dtype()) / 8);
+          const auto bytes = t.bytes(scratch).subspan(static_cast<size_t>(i) * width, width);
+          scalar_value(1, *Tensor::own(t.dtype(), {}, {bytes.begin(), bytes.end()}));
+        }
+      }
+      w_.end();
+      w_.end();
+      w_.end();
+      return;
+    }
+    const BlobPlace* place = find_place(t);
+    if (place == nullptr) return scalar_value(field, t);
+    w_.begin(field);
+    w_.bytes(2, type_wire(const_cast<Model&>(m_).types().tensor(t.dtype(), t.shape())));
+    w_.begin(5);
+    w_.bytes(1, place->file);
+    w_.varint(2, place->offset);
+    w_.end();
+    w_.end();
+  }
+
+  void string_attr(uint32_t field, std::string_view key, std::string_view text) {
+    w_.begin(field);
+    w_.bytes(1, key);
+    scalar_value(2, *Tensor::strings({}, {std::string(text)}));
+    w_.end();
+  }
+
+  void attribute(uint32_t field, const NamedAttr& a) {
+    if (const auto* s = a.value.get<std::string>()) return string_attr(field, a.name, *s);
+    w_.begin(field);
+    w_.bytes(1, a.name);
+    Types& types = const_cast<Model&>(m_).types();
+    if (const auto* strings = a.value.get<Attr::Strings>()) {
+      const Type* element = types.scalar(DType::kString);
+      const Dim length = Dim::of(static_cast<int64_t>(strings->size()));
+      const TensorPtr t = Tensor::strings({static_cast<int64_t>(strings->size())}, *strings);
+      value(2, *t, types.make(TypeKind::kList, DType::kUndefined, {&element, 1}, {&length, 1}, true));
+    } else if (const auto* b = a.value.get<bool>()) {
+      value(2, *Tensor::full(DType::kBool, {}, *b ? 1 : 0), nullptr);
+    } else if (const auto* i = a.value.get<int64_t>()) {
+      value(2, *Tensor::full(DType::kI32, {}, static_cast<double>(*i)), nullptr);
+    } else if (const auto* f = a.value.get<double>()) {
+      value(2, *Tensor::full(DType::kF32, {}, *f), nullptr);
+    } else if (const auto* t = a.value.get<TensorPtr>()) {
+      value(2, **t, nullptr);
+    } else if (const auto* o = a.value.get<OpaqueAttr>(); o != nullptr && o->text.starts_with("bytes:")) {
+      w_.bytes(2, unhex(std::string_view(o->text).substr(6)));
+    } else {
+      invalid(fmt::format("attribute '{}' cannot be written as Core ML: {}", a.name, to_string(a.value, m_.types())));
+    }
+    w_.end();
+  }
+
+  static std::string unhex(std::string_view text) {
+    const auto digit = [](char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); };
+    std::string out;
+    for (size_t i = 0; i + 1 < text.size(); i += 2) out += static_cast<char>(digit(text[i]) << 4 | digit(text[i + 1]));
+    return out;
+  }
+
+  // --- ops
+
+  // An op that has nothing but a constant.
+  void const_op(std::string_view name, std::string_view result, const Tensor& t, const Value& v, const Graph* g) {
+    w_.begin(3);
+    w_.bytes(1, "const");
+    named_type(3, result, v, g);
+    string_attr(5, "name", name);
+    w_.begin(5);
+    w_.bytes(1, "val");
+    value(2, t, v.type());
+    w_.end();
+    w_.end();
+  }
+
+  void binding(const Node& n, size_t i) {
+    w_.begin(1);
+    const Value& v = *n.input(i);
+    if (is_literal(n, i)) {
+      value(2, *v.constant(), v.type());
+    } else {
+      w_.bytes(1, names_.of(v));
+    }
+    w_.end();
+  }
+
+  void op(const Node& n, const Graph& g) {
+    const Op& op = n.op();
+    w_.begin(3);
+    w_.bytes(1, op.name);
+    // Constant operands of the first constexpr ops are attributes.
+    const bool as_attributes = op.known && op.name.starts_with("constexpr_") && op.since_version <= 8;
+    for (size_t i = 0; i < n.num_inputs();) {
+      const Slot* slot = slot_of(op, i, n.num_inputs());
+      if (slot == nullptr) invalid(fmt::format("op {} has operands without names", op.name));
+      size_t end = i + 1;
+      while (end < n.num_inputs()) {
+        const Slot* next = slot_of(op, end, n.num_inputs());
+        if (slot->arity == Arity::kVariadic ? next != slot : op.known || next->name != slot->name) break;
+        ++end;
+      }
+      if (n.input(i) != nullptr && !(as_attributes && is_literal(n, i))) {
+        w_.begin(2);
+        w_.bytes(1, slot->name);
+        w_.begin(2);
+        for (size_t k = i; k < end; ++k) binding(n, k);
+        w_.end();
+        w_.end();
+      }
+      i = end;
+    }
+    for (const Value& v : n.results()) named_type(3, names_.of(v), v, &g);
+    for (const Body& b : n.bodies()) {
+      w_.begin(4);
+      block(*b.graph);
+      w_.end();
+    }
+    if (const auto name = names_.of(n)) string_attr(5, "name", *name);
+    if (n.extra() != nullptr && n.extra()->payload) {
+      w_.begin(5);
+      w_.bytes(1, "val");
+      value(2, *n.extra()->payload, n.result()->type());
+      w_.end();
+    }
+    for (size_t i = 0; as_attributes && i < n.num_inputs(); ++i) {
+      if (!is_literal(n, i)) continue;
+      w_.begin(5);
+      w_.bytes(1, slot_of(op, i, n.num_inputs())->name);
+      value(2, *n.input(i)->constant(), n.input(i)->type());
+      w_.end();
+    }
+    if (!n.attrs().wire().empty()) {
+      w_.raw(n.attrs().wire());
+    } else {
+      for (const NamedAttr& a : n.attrs().items()) attribute(5, a);
+    }
+    if (n.extra() != nullptr) w_.raw(n.extra()->unknown_fields);
+    w_.end();
+  }
+
+  // The content of a Block.
+  void block(const Graph& g) {
+    const bool nested = g.function() == nullptr;
+    if (nested) {
+      for (const Port& p : g.inputs()) named_type(1, names_.of(*p.value), *p.value, &g);
+    }
+    for (size_t i = 0; i < g.outputs().size(); ++i) {
+      if (g.output(i) == nullptr) invalid("a result of a block has no value");
+      w_.bytes(2, nested ? names_.of(*g.output(i)) : names_.output(g, i));
+    }
+    const auto constants = [&](const Node* n) {
+      if (const auto* list = names_.before(g, n)) {
+        for (const Value* v : *list) const_op(names_.const_op(*v), names_.of(*v), *v->constant(), *v, &g);
+      }
+    };
+    for (const Node& n : g.nodes()) {
+      constants(&n);
+      op(n, g);
+    }
+    constants(nullptr);
+    for (size_t i = 0; !nested && i < g.outputs().size(); ++i) {
+      if (!names_.needs_identity(g, i)) continue;
+      w_.begin(3);
+      w_.bytes(1, "identity");
+      w_.begin(2);
+      w_.bytes(1, "x");
+      w_.begin(2);
+      w_.begin(1);
+      w_.bytes(1, names_.of(*g.output(i)));
+      w_.end();
+      w_.end();
+      w_.end();
+      named_type(3, names_.output(g, i), *g.output(i), &g);
+      string_attr(5, "name", names_.output(g, i));
+      w_.end();
+    }
+    w_.raw(g.unknown_fields);
+  }
+
+  void function(const Function& f) {
+    const Graph& g = f.graph();
+    for (const Port& p : g.inputs()) named_type(1, names_.of(*p.value), *p.value, &g);
+    const std::string opset = f.mil_opset.empty() ? std::string(mil::opset_name(static_cast<int>(version()))) : f.mil_opset;
+    w_.text(2, opset);
+    w_.begin(3);
+    w_.bytes(1, opset);
+    w_.begin(2);
+    block(g);
+    w_.end();
+    w_.end();
+    w_.raw(f.unknown_fields);
+  }
+
+  void program() {
+    w_.int64(1, info_.program_version);
+    for (const auto& f : m_.functions()) {
+      w_.begin(2);
+      w_.bytes(1, f->name);
+      w_.begin(2);
+      function(*f);
+      w_.end();
+      w_.end();
+    }
+    w_.raw(info_.program_fields);
+  }
+
+  void model() {
+    w_.int64(1, version());
+    if (!info_.description.empty()) w_.bytes(2, info_.description);
+    // Field numbers below 502 first, as protobuf's own writers do: isUpdatable.
+    w_.raw(info_.model_fields);
+    w_.begin(502);
+    program();
+    w_.end();
+  }
+
+  inline static const MilInfo kNone{};
+  const Model& m_;
+  const MilInfo& info_;
+  MilNames names_;
+  bool wide_ = false;
+  std::vector<BlobFile> blobs_;
+  std::unordered_map<const Tensor*, BlobPlace> place_of_;
+  std::unordered_map<const Tensor*, const Tensor*> tied_;
+  std::unordered_map<const Type*, std::string> types_;
+  Writer w_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Files
+
+class FileSink : public wire::Sink {
+ public:
+  explicit FileSink(AtomicFile& file) : file_(file) {}
+  void append(std::span<const std::byte> bytes) override { file_.append(bytes); }
+  void append(FileRange source, std::span<const std::byte> bytes) override { file_.append(source, bytes.size()); }
+
+ private:
+  AtomicFile& file_;
+};
+
+class StringSink : public wire::Sink {
+ public:
+  explicit StringSink(std::string& out) : out_(out) {}
+  void append(std::span<const std::byte> bytes) override {
+    out_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  void append(FileRange, std::span<const std::byte> bytes) override { append(bytes); }
+
+ private:
+  std::string& out_;
+};
+
+void write_blob_file(const BlobFile& blob, AtomicFile& file) {
+  FileSink sink(file);
+  Writer w;
+  const auto u32 = [](char* at, uint32_t v) { std::memcpy(at, &v, sizeof v); };
+  const auto u64 = [](char* at, uint64_t v) { std::memcpy(at, &v, sizeof v); };
+  static constexpr char kZeros[kBlobAlignment] = {};
+  const auto all = [&] {
+    char head[kBlobAlignment] = {};
+    u32(head, static_cast<uint32_t>(blob.tensors.size()));
+    u32(head + 4, kBlobVersion);
+    w.raw({head, sizeof head});
+    uint64_t at = kBlobAlignment;
+    for (const Tensor* t : blob.tensors) {
+      const uint64_t offset = aligned(at);
+      w.raw({kZeros, offset - at});
+      char metadata[kBlobAlignment] = {};
+      u32(metadata, kBlobSentinel);
+      u32(metadata + 4, blob_number_of(t->dtype()));
+      u64(metadata + 8, t->byte_size());
+      u64(metadata + 16, offset + kBlobAlignment);
+      u64(metadata + 24, t->byte_size() * 8 - static_cast<uint64_t>(t->size()) * static_cast<uint64_t>(bit_width(t->dtype())));
+      w.raw({metadata, sizeof metadata});
+      onnx_file::write_bytes(w, *t);
+      at = offset + kBlobAlignment + t->byte_size();
+    }
+  };
+  all();
+  w.start(sink);
+  all();
+  w.finish();
+}
+
+[[noreturn]] void too_large(uint64_t size) {
+  throw Error(ErrorCode::kLimit,
+              fmt::format("the program takes {} bytes without its weights, and protobuf can hold {}", size, kMaxMessage));
+}
+
+// The model file and its weights, in `folder`.
+void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path& file, bool sync) {
+  if (const uint64_t size = writer.measure(false); size > kMaxMessage) too_large(size);
+  const auto folder = file.parent_path();
+  const AtomicFile::Options options{.sync = sync};
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (const BlobFile& blob : writer.blobs()) {
+    const auto target = folder / std::string_view(blob.name).substr(kModelPath.size());
+    std::filesystem::create_directories(target.parent_path());
+    write_blob_file(blob, *files.emplace_back(std::make_unique<AtomicFile>(target, options)));
+  }
+  AtomicFile out(file, options);
+  FileSink sink(out);
+  writer.write(sink, false);
+  for (const auto& source : m.source_files) source->check_unchanged();
+  for (auto& f : files) f->commit();
+  out.commit();
+}
+
+// What a package holds besides the model and its weights.
+void copy_others(const Model& m, const std::filesystem::path& to) {
+  namespace fs = std::filesystem;
+  const fs::path from(m.mil->package);
+  for (const auto& entry : fs::recursive_directory_iterator(from)) {
+    if (!entry.is_regular_file()) continue;
+    const auto stamp = FileStamp::of(entry.path());
+    const bool read = std::ranges::any_of(m.source_files, [&](const auto& s) { return stamp && s->stamp().same_file(*stamp); });
+    const fs::path relative = entry.path().lexically_relative(from);
+    if (read || relative == "Manifest.json" || fs::exists(to / relative)) continue;
+    fs::create_directories((to / relative).parent_path());
+    fs::copy_file(entry.path(), to / relative);
+  }
+}
+
+void write_package(const Model& m, MilWriter& writer, const std::filesystem::path& path, bool sync) {
+  namespace fs = std::filesystem;
+  AtomicFolder folder(path);
+  std::string model_path = m.mil ? m.mil->model_path : std::string();
+  const std::string manifest = make_manifest(m.mil ? m.mil->manifest : std::string(), !writer.blobs().empty(), &model_path);
+  const fs::path file = folder.temporary() / model_path;
+  fs::create_directories(file.parent_path() / "weights");
+  write_parts(m, writer, file, sync);
+  AtomicFile out(folder.temporary() / "Manifest.json", AtomicFile::Options{.sync = sync});
+  out.append(manifest);
+  out.commit();
+  if (m.mil && !m.mil->package.empty()) copy_others(m, folder.temporary());
+  folder.commit();
+}
+
+}  // namespace
+
+void write_coreml(const Model& model, const std::filesystem::path& path, const CoremlWriteOptions& options) {
+  SX_CHECK(model.dialect() == DialectId::kMil, "only a graph of the mil dialect can be written as Core ML");
+  MilWriter writer(model);
+  auto name = path.filename().empty() ? path.parent_path() : path;  // "x.mlpackage/"
+  try {
+    if (name.extension() == ".mlpackage") {
+      write_package(model, writer, name, options.sync);
+      return;
+    }
+    for (const BlobFile& blob : writer.blobs()) {
+      const auto target = FileStamp::of(name.parent_path() / std::string_view(blob.name).substr(kModelPath.size()));
+      const auto own = FileStamp::of(name);
+      const bool same = own && !model.source_files.empty() && own->same_file(model.source_files[0]->stamp());
+      if (target && !same) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("the weights of another model are where those of {} would be written", name.string()),
+                    {"help: write a package (.mlpackage), or into a folder of its own"});
+      }
+    }
+    write_parts(model, writer, name, options.sync);
+  } catch (const std::filesystem::filesystem_error& e) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path.string(), e.code().message()));
+  }
+}
+
+std::string serialize_mil_program(const Model& model, const std::filesystem::path& weights) {
+  SX_CHECK(model.dialect() == DialectId::kMil, "only a graph of the mil dialect can be written as Core ML");
+  MilWriter writer(model);
+  const uint64_t size = writer.measure(true);
+  if (size > kMaxMessage) too_large(size);
+  if (!writer.blobs().empty() && weights.empty())
+    throw Error(ErrorCode::kInvalidArgument, "the program has weights, and no folder to write them to");
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (const BlobFile& blob : writer.blobs()) {
+    const auto target = weights / std::string_view(blob.name).substr(kModelPath.size());
+    std::filesystem::create_directories(target.parent_path());
+    write_blob_file(blob, *files.emplace_back(std::make_unique<AtomicFile>(target)));
+  }
+  std::string out;
+  out.reserve(size);
+  StringSink sink(out);
+  writer.write(sink, true);
+  for (const auto& source : model.source_files) source->check_unchanged();
+  for (auto& f : files) f->commit();
+  return out;
+}
+
+}  // namespace sardonyx
