@@ -20,6 +20,8 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.request.skip = nb::cast<std::vector<std::string>>(d["skip"]);
   o.request.options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
   o.request.strict = nb::cast<bool>(d["strict"]);
+  const std::string verify = nb::cast<std::string>(d["verify"]);
+  o.request.verify = verify == "model" ? Verify::kModel : verify == "pass" ? Verify::kPass : Verify::kOff;
   o.request.prune_inputs = nb::cast<bool>(d["prune_inputs"]);
   o.request.allow_empty = nb::cast<bool>(d["allow_empty"]);
   o.request.fold_budget = nb::cast<int64_t>(d["fold_budget"]);
@@ -57,6 +59,7 @@ nb::dict dict_of(const OptimizeReport& r) {
   stages["optimize"] = r.optimize_seconds;
   stages["write"] = r.write_seconds;
   d["stages"] = stages;
+  d["faults"] = r.passes.faults;
   d["warnings"] = r.warnings;
   return d;
 }

@@ -8,7 +8,7 @@
 //   graph(...) { ... }                what must come out; or: => same, => error "part of the message"
 //
 // What comes out is verified, compared with the expected graph up to names, printed and read again; of a pass, both graphs are evaluated
-// (sx_test_values.h). --bless writes what came out
+// (rewrite/values.h). --bless writes what came out
 // into the file where it differs.
 #include <fmt/format.h>
 
@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "passes/catalog.h"
+#include "rewrite/values.h"
 #include "sardonyx/error.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
-#include "sx_test_values.h"
 
 namespace sardonyx {
 namespace {

@@ -42,6 +42,7 @@ struct OptimizeArgs {
   std::string passes = "onnx";  // names separated by commas, or a file with one per line
   std::vector<std::string> skip, options, input_shapes, explain;
   std::string fold_budget = "0";
+  std::string verify = "off";
   bool strict = false;
   bool prune_inputs = false;
   bool allow_empty = false;

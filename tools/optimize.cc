@@ -77,6 +77,7 @@ PassRequest request_of(const OptimizeArgs& args) {
     request.options.emplace_back(o.substr(0, equals), o.substr(equals + 1));
   }
   request.strict = args.strict;
+  request.verify = args.verify == "model" ? Verify::kModel : args.verify == "pass" ? Verify::kPass : Verify::kOff;
   request.prune_inputs = args.prune_inputs;
   request.allow_empty = args.allow_empty;
   request.fold_budget = bytes_of(args.fold_budget);
@@ -178,6 +179,7 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
           {"after", counts(r.after, r.file_after)},
           {"seconds", {{"read", r.read_seconds}, {"optimize", r.optimize_seconds}, {"write", r.write_seconds}}},
           {"passes", passes},
+          {"faults", r.passes.faults},
           {"warnings", r.warnings}};
 }
 
@@ -196,6 +198,7 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
       for (const PassReport& p : r.passes.passes) {
         if (!p.error.empty()) fmt::print(stderr, "warning: {} was left out: {}\n", p.name, p.error);
       }
+      for (const std::string& f : r.passes.faults) fmt::print(stderr, "fault: {}\n", f);
       failed |= r.passes.failed();
       if (args.json) all.push_back(json_of(job, r));
       if (!args.json && !args.quiet) print_report(job, r);

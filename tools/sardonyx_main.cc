@@ -65,6 +65,10 @@ int main(int argc, char** argv) {
   optimize_command->add_option("--fold-budget", optimize.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
       ->capture_default_str();
   optimize_command->add_option("--explain", optimize.explain, "Say why these passes left near matches alone")->delimiter(',');
+  optimize_command
+      ->add_option("--verify", optimize.verify, "Evaluate before and after on random inputs: the model, or each pass")
+      ->check(CLI::IsMember({"off", "model", "pass"}))
+      ->capture_default_str();
   optimize_command->add_flag("--prune-inputs", optimize.prune_inputs, "Drop inputs that nobody reads");
   optimize_command->add_flag("--allow-empty", optimize.allow_empty, "Named sizes of inputs may be zero");
   optimize_command->add_flag("--strict", optimize.strict, "Stop when a pass fails, instead of going on without it");

@@ -40,6 +40,13 @@ struct PresetInfo {
 };
 std::vector<PresetInfo> list_presets();
 
+// Evaluation of graphs before and after, on seeded inputs.
+enum class Verify : uint8_t {
+  kOff,
+  kModel,  // the whole model, once, at the end
+  kPass,   // each rewrite and each walk: what changes results is taken back, and the run goes on
+};
+
 // A pipeline: passes in order, by any spelling of their names, or presets; "pass.option=value" sets an option of a pass.
 struct PassRequest {
   std::vector<std::string> passes{"onnx"};
@@ -47,6 +54,7 @@ struct PassRequest {
   std::vector<std::pair<std::string, std::string>> options;  // "pass.option", value
   bool strict = false;                                       // a failing pass throws instead of being undone and reported
   bool verify_graph = false;                                 // the verifier runs after each pass
+  Verify verify = Verify::kOff;
   bool function_bodies = true;                               // bodies of model-local functions are optimized too
   bool prune_inputs = false;                                 // onnx: inputs that nobody reads are dropped
   bool allow_empty = false;                                  // named sizes may be zero
@@ -68,6 +76,8 @@ struct PassReport {
 };
 struct PipelineReport {
   std::vector<PassReport> passes;
+  std::vector<std::string> faults;     // of passes: what evaluation found (PassRequest::verify)
+  size_t evaluations = 0;              // how many comparisons there were
   std::vector<std::string> ill_typed;  // nodes that no rule touches, because their types are wrong: what is wrong with each
   double seconds = 0;
   bool failed() const;

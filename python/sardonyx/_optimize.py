@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
+from sardonyx._convert import _one_of
 from sardonyx._error import Error
 
 
@@ -21,6 +22,7 @@ def optimize(
     prune_inputs: bool = False,
     allow_empty: bool = False,
     strict: bool = False,
+    verify: Literal["off", "model", "pass"] = "off",
 ):
     """Make an ONNX model smaller and faster, with the same results.
 
@@ -35,6 +37,8 @@ def optimize(
         prune_inputs: Drop inputs that nobody reads.
         allow_empty: Named sizes of inputs may be zero; else they are taken as at least one.
         strict: A failing pass raises instead of being left out and reported.
+        verify: Evaluate before and after on random inputs. "model": end to end, a difference raises. "pass": each rewrite;
+            one that would change results is not made, its rule is switched off, and the report's `faults` says so.
 
     Returns:
         `output_path` when given; else what was given (an `onnx.ModelProto` for a path). `sardonyx.report.last()` has the
@@ -43,6 +47,7 @@ def optimize(
     Raises:
         sardonyx.Error: damaged models, unknown passes and options. Nothing half-written is left.
     """
+    _one_of("verify", verify, ("off", "model", "pass"))
     request = {
         "passes": _names("passes", passes),
         "skip": _names("skip", skip),
@@ -52,6 +57,7 @@ def optimize(
         "prune_inputs": bool(prune_inputs),
         "allow_empty": bool(allow_empty),
         "strict": bool(strict),
+        "verify": verify,
     }
     if isinstance(model, str | os.PathLike):
         return _optimize_path(os.fspath(model), output_path, request)
@@ -110,6 +116,7 @@ def _remember(name, numbers, path):
             path=path,
             before=numbers["before"],
             passes=numbers["passes"],
+            faults=numbers["faults"],
             warnings=numbers["warnings"],
         )
     )

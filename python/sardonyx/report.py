@@ -19,6 +19,7 @@ class Report:
     path: str | None = None
     before: dict | None = None  # of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"
     passes: list[dict] = field(default_factory=list)  # "name", "changed", "seconds", "counts", "error" of each
+    faults: list[str] = field(default_factory=list)  # what verify= found
     warnings: list[str] = field(default_factory=list)
 
     @property

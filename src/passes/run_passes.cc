@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/catalog.h"
+#include "rewrite/values.h"
 #include "support/nearest.h"
 
 namespace sardonyx {
@@ -61,6 +62,16 @@ void skip(Pipeline& pipeline, const std::string& what) {
   }
 }
 
+// Whether the whole model computes what it did.
+void check_results(const Model& before, const Model& after, const Pipeline& pipeline) {
+  Numerics loosest = Numerics::kExact;
+  for (const PipelineEntry& e : pipeline.entries) loosest = std::max(loosest, e.pass->numerics());
+  const ValueCheck check = compare_values(before, after, loosest);
+  if (!check.difference) return;
+  throw Error(ErrorCode::kInternal, fmt::format("the passes changed what the model computes: {}", *check.difference),
+              {"nothing was written", "help: --verify pass finds the rule at fault and goes on without it"});
+}
+
 }  // namespace
 
 Pipeline make_pipeline(const PassRequest& request, DialectId) {
@@ -91,11 +102,13 @@ void check_request(const PassRequest& request, DialectId dialect) { make_pipelin
 PipelineReport run_passes(Model& m, const PassRequest& request) {
   const Pipeline pipeline = make_pipeline(request, m.dialect());
   if (pipeline.entries.empty()) return {};
+  const std::unique_ptr<Model> original = request.verify == Verify::kModel ? clone_model(m) : nullptr;
   ValueFacts facts;
   std::vector<std::string> ill_typed = infer_model(m, facts, /*tolerant=*/true);
   PassContext context(m, facts);
   context.fold_budget = request.fold_budget;
   context.allow_empty = request.allow_empty;
+  context.verify_rewrites = request.verify == Verify::kPass;
   if (request.on_near_miss) {
     context.explain = [&](const Node& n, std::string_view why) {
       const bool wanted = std::any_of(request.explain.begin(), request.explain.end(),
@@ -106,12 +119,14 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   PipelineReport report = run_pipeline(
       context, pipeline, {.strict = request.strict, .verify_graph = request.verify_graph, .progress = request.progress});
   report.ill_typed = std::move(ill_typed);
+  report.faults = std::move(context.faults);
+  if (original != nullptr) check_results(*original, m, pipeline);
   m.compact();
   return report;
 }
 
 bool PipelineReport::failed() const {
-  return std::any_of(passes.begin(), passes.end(), [](const PassReport& p) { return !p.error.empty(); });
+  return !faults.empty() || std::any_of(passes.begin(), passes.end(), [](const PassReport& p) { return !p.error.empty(); });
 }
 
 std::vector<PassInfo> list_passes() {

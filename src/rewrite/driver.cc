@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "rewrite/matcher.h"
+#include "rewrite/values.h"
 
 namespace sardonyx {
 namespace {
@@ -22,6 +23,7 @@ struct Compiled {
   Matcher matcher;
   size_t fired = 0;
   bool active = true;
+  bool wrong = false;  // it changed results: off for good
 };
 
 class Driver {
@@ -71,7 +73,7 @@ class Driver {
  private:
   // Rules whose operators the model lacks are off.
   void activate() {
-    for (Compiled& c : rules_) c.active = c.matcher.can_match(model_);
+    for (Compiled& c : rules_) c.active = !c.wrong && c.matcher.can_match(model_);
   }
 
   bool has_rules(const Node& n) const {
@@ -225,6 +227,13 @@ class Driver {
       return false;
     }
 
+    std::vector<Node*> fresh;
+    for (Node* n = root.prev(); n != before; n = n->prev()) fresh.push_back(n);
+    if (context_.verify_rewrites && !keeps_results(c, m, made, fresh)) {
+      take_back(g, before, root, constants);
+      return false;
+    }
+
     std::vector<Node*> readers;
     for (size_t i = 0; i < made.size(); ++i) {
       Value& old = *root.result(i);
@@ -233,8 +242,6 @@ class Driver {
       take_over(g, old, *made[i], root, first_new);
       g.replace_uses(old, *made[i]);
     }
-    std::vector<Node*> fresh;
-    for (Node* n = root.prev(); n != before; n = n->prev()) fresh.push_back(n);
     // A rule that makes an operator new to the model may wake others.
     for (const Node* n : fresh) {
       if (model_.op_count(n->op()) == 1) {
@@ -247,6 +254,19 @@ class Driver {
     for (Node* n : readers) push(n);
     for (auto n = fresh.rbegin(); n != fresh.rend(); ++n) push(*n);
     return true;
+  }
+
+  bool keeps_results(Compiled& c, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) {
+    const ValueCheck check = compare_rewrite(m.root(), made, m.nodes(), fresh, context_, c.rule->numerics);
+    if (!check.difference) return true;
+    c.wrong = true;
+    c.active = false;
+    const std::string rule = c.rule->name.empty() ? std::string() : fmt::format("/{}", c.rule->name);
+    std::string at = print(m.root());
+    while (!at.empty() && at.back() == '\n') at.pop_back();
+    context_.faults.push_back(fmt::format("{}{} would change results and was switched off: {}\n  at {}", c.applied.pass_name,
+                                          rule, *check.difference, at));
+    return false;
   }
 
   // Whether the values have the types of the root's results, each of them that is read.

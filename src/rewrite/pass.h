@@ -58,6 +58,10 @@ class PassContext {
   // The same with symbolic elements.
   std::optional<SymbolicValue> symbolic(const Value* v);
 
+  // Evaluates each rewrite before it happens; a rule that would change results is switched off, and `faults` says so.
+  bool verify_rewrites = false;
+  std::vector<std::string> faults;
+
   std::string_view pass_name;  // the running pass, for reports
   // Options of the running pass.
   const PassOptions* options = nullptr;

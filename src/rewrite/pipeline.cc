@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rewrite/values.h"
 #include "support/stopwatch.h"
 
 namespace sardonyx {
@@ -70,11 +71,14 @@ class Run {
     context_.options = &entry.options;
     context_.pass_name = entry.name;
     context_.counts.clear();
+    const bool is_walk = entry.pass->rules.empty();
+    const std::unique_ptr<Model> before = context_.verify_rewrites && is_walk ? clone_model(model_) : nullptr;
     bool changed = false;
     std::string error;
     try {
       changed = apply(step);
       if (settings_.verify_graph) verify(model_);
+      if (before != nullptr && changed) compare(entry, *before);
     } catch (const Error& e) {
       const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));
       if (settings_.strict) throw told;
@@ -90,6 +94,14 @@ class Run {
     first.changed |= changed;
     if (!error.empty()) first.error = error;
     return changed;
+  }
+
+  // Of a walk, the whole model is evaluated.
+  void compare(const PipelineEntry& entry, const Model& before) {
+    const ValueCheck check = compare_values(before, model_, entry.pass->numerics());
+    if (!check.difference) return;
+    context_.faults.push_back(fmt::format("{} changed results: {}", entry.name, *check.difference));
+    throw Error(ErrorCode::kInternal, fmt::format("it changed results: {}", *check.difference));
   }
 
   bool apply(const Step& step) {

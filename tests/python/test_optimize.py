@@ -167,3 +167,10 @@ def test_passes_are_listed():
     assert "remove_dead_nodes" in command("passes", "onnx").stdout
     told = json.loads(command("passes", "--json").stdout)
     assert {p["name"] for p in told["presets"]} >= {"onnx", "onnx-spec", "none"}
+
+
+@pytest.mark.parametrize("verify", ["off", "model", "pass"])
+def test_results_can_be_evaluated_before_and_after(saved, tmp_path, verify):
+    assert ops(sardonyx.optimize(saved, verify=verify)) == ["Neg"]
+    assert sardonyx.report.last().faults == []
+    command("optimize", saved, "-o", tmp_path / "out.onnx", "--verify", verify)

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
-#include "sardonyx/ir.h"
-#include "sardonyx/passes.h"
+#include "rewrite/pass.h"
 
 namespace sardonyx {
 
@@ -22,5 +22,11 @@ struct ValueCheck {
 //  - kRelaxed: by at most a thousandth of it.
 // Integers, booleans and texts are the same always.
 ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics);
+
+// The same for one rewrite that is about to happen: `made` would take the place of the results of `root`. Evaluates what lies between
+// both and the values outside of `matched` and `fresh` (the nodes that were made). Integers are followed further back, since rules
+// rely on what is known of them.
+ValueCheck compare_rewrite(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
+                           std::span<Node* const> fresh, PassContext& context, Numerics numerics);
 
 }  // namespace sardonyx

@@ -1,4 +1,4 @@
-#include "sx_test_values.h"
+#include "rewrite/values.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 #include <unordered_map>
+#include <unordered_set>
 
-#include "rewrite/pass.h"
 #include "sardonyx/eval.h"
 
 namespace sardonyx {
@@ -240,9 +240,10 @@ bool has_random(const Model& m) {
   return false;
 }
 
-}  // namespace
+// Evaluates `before`, and by `after(inputs)` what it became, on inputs of all kinds.
+using After = std::function<std::vector<EvalValue>(std::span<const EvalValue> inputs)>;
 
-ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics) {
+ValueCheck compare(const Model& before, Numerics numerics, const After& after) {
   ValueCheck check;
   if (has_random(before)) {
     check.skipped = "it is random";
@@ -272,7 +273,7 @@ ValueCheck compare_values(const Model& before, const Model& after, Numerics nume
     }
     std::vector<EvalValue> b;
     try {
-      b = evaluate(after.graph(), inputs);
+      b = after(inputs);
     } catch (const Error& e) {
       check.difference = fmt::format("the result cannot be evaluated: {}", e.what());
       return check;
@@ -289,6 +290,125 @@ ValueCheck compare_values(const Model& before, const Model& after, Numerics nume
     if (check.difference) return check;
   }
   return check;
+}
+
+// --- a piece of a graph as a model of its own
+
+class Cutter {
+ public:
+  explicit Cutter(const Model& from) : from_(from), model_(std::make_unique<Model>(from.dialect())) {
+    model_->add_function("cut");
+    model_->ir_version = from.ir_version;
+    model_->opset_imports = from.opset_imports;
+    model_->keep_alive_like(from);
+  }
+
+  // Copies the nodes (in order); what they read from elsewhere becomes an input. False when something has no type.
+  bool copy(std::span<Node* const> nodes) {
+    for (const Node* n : nodes) {
+      if (!n->bodies().empty() || !n->op().known) return false;
+      std::vector<Value*> operands;
+      for (const Use& u : n->operands()) {
+        Value* v = u.value == nullptr ? nullptr : value(*u.value);
+        if (u.value != nullptr && v == nullptr) return false;
+        operands.push_back(v);
+      }
+      AttrInit attrs(n->attrs().items().begin(), n->attrs().items().end());
+      Node& made = model_->new_node(n->op(), operands, n->num_results(), model_->attrs(std::move(attrs)));
+      model_->graph().append(made);
+      made.set_unchecked(false);
+      if (n->has(Trait::kConstant)) model_->graph().set_constant(*made.result(), n->result()->constant());
+      for (size_t i = 0; i < n->num_results(); ++i) {
+        made.result(i)->set_type(model_->types().import(n->result(i)->type(), from_.types()));
+        map_[n->result(i)] = made.result(i);
+      }
+    }
+    return true;
+  }
+
+  // The copy of a value: of a node that was copied, a constant, or else a new input. Null when its type is unknown.
+  Value* value(const Value& v) {
+    Value*& known = map_[&v];
+    if (known != nullptr) return known;
+    if (v.is_constant()) return known = model_->graph().add_constant(v.constant());
+    if (v.type() == nullptr) return nullptr;
+    const Type* t = model_->types().import(v.type(), from_.types());
+    inputs_.push_back(&v);
+    return known = model_->graph().add_input(fmt::format("v{}", inputs_.size()), t);
+  }
+
+  bool add_output(const Value& v) {
+    Value* copy = value(v);
+    if (copy != nullptr) model_->graph().add_output(*copy, fmt::format("r{}", model_->graph().outputs().size()));
+    return copy != nullptr;
+  }
+
+  const std::vector<const Value*>& inputs() const { return inputs_; }  // the originals, in order
+
+  Model& model() { return *model_; }
+
+ private:
+  const Model& from_;
+  std::unique_ptr<Model> model_;
+  std::unordered_map<const Value*, Value*> map_;
+  std::vector<const Value*> inputs_;
+};
+
+}  // namespace
+
+ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics) {
+  return compare(before, numerics, [&](std::span<const EvalValue> inputs) { return evaluate(after.graph(), inputs); });
+}
+
+ValueCheck compare_rewrite(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
+                           std::span<Node* const> fresh, PassContext& context, Numerics numerics) {
+  constexpr size_t kMostNodes = 400;
+  // From the results backwards, through what was matched and made, and through integers.
+  std::unordered_set<const Node*> inside(matched.begin(), matched.end());
+  inside.insert(fresh.begin(), fresh.end());
+  std::vector<Node*> region(inside.size());
+  region.assign(matched.begin(), matched.end());
+  region.insert(region.end(), fresh.begin(), fresh.end());
+  std::sort(region.begin(), region.end());
+  region.erase(std::unique(region.begin(), region.end()), region.end());
+  for (size_t i = 0; i < region.size() && region.size() < kMostNodes; ++i) {
+    for (const Use& u : region[i]->operands()) {
+      Node* def = u.value != nullptr ? u.value->def() : nullptr;
+      if (def == nullptr || def->graph() != root.graph() || is_float(u.value->dtype()) || !def->bodies().empty()) continue;
+      if (inside.insert(def).second) region.push_back(def);
+    }
+  }
+  ValueCheck check;
+  // Their order in the graph: by walking back from the root to the earliest.
+  std::vector<Node*> ordered;
+  for (Node* n = const_cast<Node*>(&root); n != nullptr && ordered.size() < region.size(); n = n->prev()) {
+    if (inside.contains(n)) ordered.push_back(n);
+  }
+  std::reverse(ordered.begin(), ordered.end());
+
+  Cutter after(context.model), before(context.model);
+  std::vector<Node*> old;
+  for (Node* n : ordered) {
+    if (std::find(fresh.begin(), fresh.end(), n) == fresh.end()) old.push_back(n);
+  }
+  bool whole = after.copy(ordered) && before.copy(old);
+  for (size_t i = 0; i < made.size() && whole; ++i) {
+    if (made[i] == nullptr || !root.result(i)->has_uses()) continue;
+    whole = before.add_output(*root.result(i)) && after.add_output(*made[i]);
+  }
+  for (const Value* v : std::vector<const Value*>(after.inputs())) whole = whole && before.value(*v) != nullptr;
+  if (!whole) {
+    check.skipped = "a part of it has bodies, calls a function, or reads a value of unknown type";
+    return check;
+  }
+  return compare(before.model(), numerics, [&](std::span<const EvalValue> inputs) {
+    std::vector<EvalValue> same;
+    for (const Value* v : after.inputs()) {
+      const auto at = std::find(before.inputs().begin(), before.inputs().end(), v);
+      same.push_back(inputs[static_cast<size_t>(at - before.inputs().begin())]);
+    }
+    return evaluate(after.model().graph(), same);
+  });
 }
 
 }  // namespace sardonyx

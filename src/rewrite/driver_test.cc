@@ -1,0 +1,179 @@
+// The engine on rules made for the purpose.
+#include <gtest/gtest.h>
+
+#include "rewrite/matcher.h"
+#include "rewrite/pass.h"
+
+namespace sardonyx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, y{"y"}, z{"z"}, f{"f"};
+
+struct Rewritten {
+  std::unique_ptr<Model> model;
+  bool changed = false;
+  std::vector<size_t> fired;
+  std::vector<std::string> faults;
+  std::string text() const { return print(model->graph()); }
+  bool is(std::string_view expected) const {
+    std::string why;
+    return equal_graphs(parse(expected)->graph(), model->graph(), &why);
+  }
+};
+
+Rewritten rewrite(std::string_view text, const std::vector<Rule>& rules, bool verify_rewrites = false) {
+  Rewritten r{.model = parse(text)};
+  ValueFacts facts;
+  infer_model(*r.model, facts, /*tolerant=*/true);
+  PassContext context(*r.model, facts);
+  context.verify_rewrites = verify_rewrites;
+  std::vector<AppliedRule> applied;
+  for (const Rule& rule : rules) applied.push_back({.rule = &rule, .pass_name = "test"});
+  Graph* graphs[] = {&r.model->graph()};
+  r.changed = apply_rules(applied, graphs, context, &r.fired);
+  r.model->graph().erase_unread_constants();
+  r.faults = context.faults;
+  verify(*r.model);
+  return r;
+}
+
+TEST(Rules, CommutativeOperandsMatchInBothOrders) {
+  const Rule rule{.match = Add(Neg(x), Exp(y)), .replace = Sub(Exp(y), x)};
+  const char* after = "graph(a: f32[3], b: f32[3]) { r = Sub(Exp(b), a)  return r }";
+  EXPECT_TRUE(rewrite("graph(a: f32[3], b: f32[3]) { r = Add(Neg(a), Exp(b))  return r }", {rule}).is(after));
+  EXPECT_TRUE(rewrite("graph(a: f32[3], b: f32[3]) { r = Add(Exp(b), Neg(a))  return r }", {rule}).is(after));
+  EXPECT_FALSE(rewrite("graph(a: f32[3], b: f32[3]) { r = Sub(Exp(b), Neg(a))  return r }", {rule}).changed);
+}
+
+TEST(Rules, OneVariableIsOneValue) {
+  const Rule rule{.match = Add(Mul(x, y), Mul(x, z)), .replace = Mul(x, Add(y, z))};
+  EXPECT_TRUE(rewrite("graph(a: f32[3], b: f32[3], c: f32[3]) { r = Add(Mul(b, a), Mul(c, a))  return r }", {rule})
+                  .is("graph(a: f32[3], b: f32[3], c: f32[3]) { r = Mul(a, Add(b, c))  return r }"));
+  EXPECT_FALSE(
+      rewrite("graph(a: f32[3], b: f32[3], c: f32[3], d: f32[3]) { r = Add(Mul(a, b), Mul(c, d))  return r }", {rule}).changed);
+}
+
+// The first order in which the operands match is not the one that the condition likes.
+TEST(Rules, ConditionsTakePartInBacktracking) {
+  const Rule rule{.match = Mul(x, y), .when = [](const Match& m) { return m.splat(y) == 2.0; }, .replace = Add(x, x)};
+  EXPECT_TRUE(
+      rewrite("graph(a: f32[3]) { r = Mul(f32 2, a)  return r }", {rule}).is("graph(a: f32[3]) { r = Add(a, a)  return r }"));
+}
+
+TEST(Rules, SoleReadersOnly) {
+  const Rule rule{.match = Neg(sole(Neg(x))), .build = [](Rewriter&, const Match& m) { return m[x]; }};
+  EXPECT_TRUE(
+      rewrite("graph(a: f32[3]) { r = Exp(Neg(Neg(a)))  return r }", {rule}).is("graph(a: f32[3]) { r = Exp(a)  return r }"));
+  EXPECT_FALSE(rewrite("graph(a: f32[3]) { n = Neg(a)  r = Exp(Neg(n))  return r, n }", {rule}).changed);
+}
+
+TEST(Rules, AReplacementOfAnotherShapeIsNone) {
+  const Rule rule{.match = Mul(x, splat(1)), .build = [](Rewriter&, const Match& m) { return m[x]; }};
+  EXPECT_TRUE(rewrite("graph(a: f32[2,3]) { r = Exp(Mul(a, f32[3]{1...}))  return r }", {rule}).changed);
+  EXPECT_FALSE(rewrite("graph(a: f32[3]) { r = Exp(Mul(a, f32[2,1]{1...}))  return r }", {rule}).changed);
+  EXPECT_FALSE(rewrite("graph(a: f32[?]) { r = Exp(Mul(a, f32[2,1]{1...}))  return r }", {rule}).changed);
+}
+
+TEST(Rules, TraitsMatchAnyOperator) {
+  const Rule rule{.match = with_operand(Trait::kUnary, sole(Neg(x)).as(y)).as(f),
+                  .when = [](const Match& m) { return m.node(f).is("Abs"); },
+                  .build = [](Rewriter& b, const Match& m) { return b.like(m.node(f), *m[y], *m[x]); }};
+  EXPECT_TRUE(
+      rewrite("graph(a: f32[3]) { r = Abs(Neg(a))  return r }", {rule}).is("graph(a: f32[3]) { r = Abs(a)  return r }"));
+  EXPECT_FALSE(rewrite("graph(a: f32[3]) { r = Exp(Neg(a))  return r }", {rule}).changed);
+}
+
+TEST(Rules, AlternativesAndAttributes) {
+  const Rule rule{
+      .match = any_of(ReduceSum(x, any).attr("keepdims", 1), ReduceMax(x, any)), .replace = Abs(x), .same_type = true};
+  EXPECT_TRUE(rewrite("graph(a: f32[1,3]) { r = ReduceSum(a, i64[1]{0})  return r }", {rule}).changed);
+  EXPECT_TRUE(rewrite("graph(a: f32[1,3]) { r = ReduceMax(a, i64[1]{0})  return r }", {rule}).changed);
+  EXPECT_FALSE(rewrite("graph(a: f32[1,3]) { r = ReduceSum<keepdims=0>(a, i64[1]{0})  return r }", {rule}).changed);
+}
+
+// What is outside of a body runs once, what is inside many times.
+TEST(Rules, PatternsEndAtTheBorderOfABody) {
+  const Rule rule{.match = Exp(Neg(x)), .replace = Reciprocal(Exp(x))};
+  const auto r = rewrite(
+      "graph(c: bool[], a: f32[3]) { n = Neg(a)  r = If<then_branch=graph() { t = Exp(n)  return t }, "
+      "else_branch=graph() { e = Exp(Neg(a))  return e }>(c)  return r }",
+      {rule});
+  EXPECT_EQ(r.fired[0], 1u) << r.text();
+}
+
+TEST(Rules, LongChainsCollapse) {
+  std::string text = "graph(a: f32[3]) { v0 = Exp(a)  ";
+  for (int i = 0; i < 1001; ++i) text += "v" + std::to_string(i + 1) + " = Neg(v" + std::to_string(i) + ")  ";
+  const Rule rule{.match = Neg(Neg(x)), .build = [](Rewriter&, const Match& m) { return m[x]; }};
+  EXPECT_TRUE(rewrite(text + "return v1001 }", {rule}).is("graph(a: f32[3]) { v1001 = Neg(Exp(a))  return v1001 }"));
+}
+
+TEST(Rules, PingPongIsReported) {
+  const std::vector<Rule> rules{{.name = "there", .match = Neg(Abs(x)), .replace = Abs(Neg(x))},
+                                {.name = "back", .match = Abs(Neg(x)), .replace = Neg(Abs(x))}};
+  try {
+    rewrite("graph(a: f32[3]) { r = Neg(Abs(a))  return r }", rules);
+    FAIL() << "it came to an end";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string_view(e.what()).find("do not come to an end"), std::string_view::npos);
+  }
+}
+
+// A right side that cannot be built leaves nothing behind.
+TEST(Rules, WhatABuildMadeIsTakenBack) {
+  const Rule rule{.match = Exp(x), .build = [](Rewriter& b, const Match& m) -> Value* {
+                    b.Add(m[x], b.full(DType::kF32, {7}, 3));
+                    return nullptr;
+                  }};
+  const auto r = rewrite("graph(a: f32[1]) { r = Exp(a)  return r }", {rule});
+  EXPECT_FALSE(r.changed);
+  EXPECT_EQ(r.model->num_nodes(), 1u);
+  EXPECT_TRUE(r.model->graph().constants().empty());
+}
+
+TEST(Rules, NamesMoveToTheReplacement) {
+  const Rule rule{.match = Mul(x, Reciprocal(y)), .replace = Div(x, y)};
+  const auto r = rewrite("graph(a: f32[3], b: f32[3]) { scaled = Mul(a, Reciprocal(b))  r = Exp(scaled)  return r }", {rule});
+  EXPECT_EQ(r.model->graph().first()->result()->name().view(), "scaled");
+}
+
+// --verify pass
+TEST(Rules, AWrongRuleIsSwitchedOff) {
+  const std::vector<Rule> rules{
+      {.name = "wrong", .match = Sub(x, y), .replace = Sub(y, x)},
+      {.name = "right", .match = Neg(Neg(x)), .build = [](Rewriter&, const Match& m) { return m[x]; }}};
+  const auto r =
+      rewrite("graph(a: f32[B,3], b: f32[B,3]) { r = Sub(Neg(Neg(a)), b)  return r }", rules, /*verify_rewrites=*/true);
+  EXPECT_TRUE(r.is("graph(a: f32[B,3], b: f32[B,3]) { r = Sub(a, b)  return r }")) << r.text();
+  ASSERT_EQ(r.faults.size(), 1u);
+  EXPECT_NE(r.faults[0].find("test/wrong would change results"), std::string::npos) << r.faults[0];
+}
+
+// What a rule knows of integers holds in the evaluation too.
+TEST(Rules, ShapesAreEvaluatedAsTheyAre) {
+  const Rule rule{.match = Reshape(x, y),
+                  .when = [](const Match& m) { return m[y]->def() != nullptr; },
+                  .build = [](Rewriter& b, const Match& m) { return b.Reshape(m[x], b.i64s({0, -1})); },
+                  .same_type = true};
+  const auto r = rewrite(
+      "graph(a: f32[B,3,5]) { s = Shape(a)  n = Gather(s, i64[1]{0})  t = Concat<axis=0>(n, i64[1]{15})  r = Reshape(a, t)  "
+      "return r }",
+      {rule}, /*verify_rewrites=*/true);
+  EXPECT_TRUE(r.changed);
+  EXPECT_TRUE(r.faults.empty()) << r.faults[0];
+}
+
+TEST(Patterns, SayWhatTheyAre) {
+  EXPECT_EQ(to_string(Mul(x, sole(Reciprocal(Sqrt(any).as(y))))), "Mul(%x, sole(Reciprocal(Sqrt(_) as %y)))");
+  EXPECT_EQ(to_string(any_of(Transpose(x).attr("perm", Attr::Ints{1, 0}), Add(splat(0.5), rest))),
+            "any_of(Transpose<perm=[1, 0]>(%x), Add(0.5, ...))");
+}
+
+TEST(Patterns, TooManyOrdersAreRefused) {
+  const Pattern deep = Add(Add(Add(Add(Add(x, x), x), x), x), x);
+  EXPECT_THROW(Matcher(deep, DialectId::kOnnx), Error);
+}
+
+}  // namespace
+}  // namespace sardonyx
