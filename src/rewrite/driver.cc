@@ -280,7 +280,7 @@ class Driver {
       any = true;
       const Type* got = made[i]->type();
       if (old.type() == nullptr || got == old.type()) continue;
-      if (!rule.same_type || got == nullptr || model_.types().meet(got, old.type()) == nullptr) return false;
+      if (!rule.same_type || (got != nullptr && model_.types().meet(got, old.type()) == nullptr)) return false;
     }
     return any;
   }
@@ -289,7 +289,8 @@ class Driver {
   void take_over(Graph& g, Value& old, Value& made, const Node& root, uint32_t first_new) {
     Node* def = made.def();
     if (made.type() != old.type() && old.type() != nullptr) {
-      if (const Type* both = model_.types().meet(made.type(), old.type())) made.set_type(both);
+      const Type* both = made.type() == nullptr ? old.type() : model_.types().meet(made.type(), old.type());
+      if (both != nullptr) made.set_type(both);
     }
     if (context_.facts.find(made) == nullptr) {
       if (const SymbolicValue* known = context_.facts.find(old)) context_.facts.set(made, *known);

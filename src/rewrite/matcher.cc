@@ -62,6 +62,7 @@ uint16_t Matcher::add(const Pattern& p, DialectId dialect, bool needed, int comm
   s.sole = d.sole;
   s.needed = needed;
   s.number = d.number;
+  s.tolerance = d.tolerance;
   s.trait = d.trait;
   s.result = d.result;
   if (!d.attrs.empty()) s.attrs = &d.attrs;
@@ -99,6 +100,7 @@ uint16_t Matcher::add(const Pattern& p, DialectId dialect, bool needed, int comm
       s.open_ended = true;
       break;
     }
+    if (dialect == DialectId::kMil) s.open_ended = true;  // slots behind the operands are parameters
     s.children.push_back(add(d.children[i], dialect, needed && d.kind != Pattern::Kind::kAnyOf, depth));
   }
   SX_CHECK(s.children.size() <= kMaxOperands, "a pattern has too many operands");
@@ -228,7 +230,10 @@ struct Matcher::Run {
         break;
       case Pattern::Kind::kSplat: {
         const auto number = v->is_constant() ? context.splat(v) : std::nullopt;
-        if (!number || !is_number(*number, s.number, v->constant()->dtype())) return false;
+        if (!number) return false;
+        if (s.tolerance > 0 ? !(std::abs(*number - s.number) <= s.tolerance)
+                            : !is_number(*number, s.number, v->constant()->dtype()))
+          return false;
         break;
       }
       case Pattern::Kind::kOp:

@@ -38,7 +38,7 @@ class Matcher {
     bool needed = false;      // stands on every alternative
     uint32_t first_id = 1, last_id = 0;
     uint32_t result = 0;
-    double number = 0;
+    double number = 0, tolerance = 0;
     Trait trait{};
     std::string_view domain, name;  // of an operator that no table knows
     std::vector<uint16_t> vars, children;

@@ -85,7 +85,19 @@ class Rewriter : public OnnxBuilder {
   Rewriter(Graph& graph, PassContext& context) : OnnxBuilder(graph, context.facts), context_(context) {}
 
   PassContext& context() const { return context_; }
-  // The same operator with the same attributes and bodies-free, reading other operands.
+  // Core ML: an op by the names of its slots, those of a list given once per value. Absent slots keep their defaults. The op has the
+  // newest version that the function's op set allows.
+  struct Operand {
+    std::string_view slot;
+    Value* value;
+  };
+  Value* mil(std::string_view op, std::initializer_list<Operand> operands);
+  Value* text(std::string_view s);          // str[]
+  Value* i32(int32_t v);                    // i32[]
+  Value* i32s(std::span<const int64_t> v);  // i32[n]
+  Value* boolean(bool v);                   // bool[]
+
+  // The same operator with the same attributes, reading other operands. Not for nodes with bodies.
   Value* like(const Node& n, std::span<Value* const> operands);
   // The same with one operand replaced, wherever it stands.
   Value* like(const Node& n, const Value& old_operand, Value& new_operand);

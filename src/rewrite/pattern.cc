@@ -99,6 +99,10 @@ namespace pattern {
 
 Pattern splat(double value) { return Pattern({.kind = Pattern::Kind::kSplat, .number = value}); }
 
+Pattern near(double value, double tolerance) {
+  return Pattern({.kind = Pattern::Kind::kSplat, .number = value, .tolerance = tolerance});
+}
+
 Pattern sole(const Pattern& p) {
   Pattern::Data d = changed(p);
   d.sole = true;

@@ -61,6 +61,7 @@ class Pattern {
     Kind kind = Kind::kAny;
     bool sole = false;      // its value must have one reader
     double number = 0;      // kSplat
+    double tolerance = 0;   // kSplat: 0 = within 1 ulp
     Trait trait{};          // kTrait
     uint32_t result = 0;    // kOp
     int since = 1;          // kOp
@@ -101,8 +102,10 @@ inline const Pattern constant{Pattern::Data{.kind = Pattern::Kind::kConstant}};
 inline const Pattern absent{Pattern::Data{.kind = Pattern::Kind::kAbsent}};
 inline const Pattern rest{Pattern::Data{.kind = Pattern::Kind::kRest}};
 
-// A constant whose elements all have this value, whatever its shape.
+// A constant whose elements all have this value (rounded to its dtype, within 1 ulp), whatever its shape.
 Pattern splat(double value);
+// The same within an absolute tolerance: for Core ML's passes, whose sources say how far off models may be.
+Pattern near(double value, double tolerance);
 // The value has no other reader: the node goes when the rule has fired.
 Pattern sole(const Pattern& p);
 Pattern any_of(std::vector<Pattern> alternatives);
@@ -119,6 +122,16 @@ Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> 
 #define SX_FAMILY(domain, name, first, count) inline constexpr PatternOp name{#name, {}, domain};
 #include "dialects/onnx/ops_families.inc"
 #undef SX_FAMILY
+
+// Core ML's: namespace m = pattern::mil; m::mul(x, m::erf(y)). Operands are those of the first slots; the others (axes, modes) are
+// parameters and are not looked at. Constants are matched as values, not by their op.
+namespace mil {
+#define const const_
+#define SX_FAMILY(name, first, count) inline constexpr PatternOp name{{}, #name, {}};
+#include "dialects/mil/ops_families.inc"
+#undef SX_FAMILY
+#undef const
+}  // namespace mil
 
 }  // namespace pattern
 }  // namespace sardonyx
