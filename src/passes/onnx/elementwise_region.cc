@@ -1,0 +1,122 @@
+#include "passes/onnx/elementwise_region.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sardonyx::onnx {
+
+std::optional<std::vector<int64_t>> permutation(const Node& transpose) {
+  const Value* x = transpose.input(0);
+  if (transpose.attr("perm") == nullptr) {
+    if (x == nullptr || !x->ranked()) return std::nullopt;
+    std::vector<int64_t> reversed(x->type()->rank());
+    std::iota(reversed.rbegin(), reversed.rend(), 0);
+    return reversed;
+  }
+  auto perm = ints_attr(transpose, "perm");
+  if (!perm) return std::nullopt;
+  std::vector<bool> seen(perm->size(), false);
+  for (int64_t axis : *perm) {
+    if (axis < 0 || axis >= static_cast<int64_t>(perm->size()) || seen[static_cast<size_t>(axis)]) return std::nullopt;
+    seen[static_cast<size_t>(axis)] = true;
+  }
+  if (x != nullptr && x->ranked() && x->type()->rank() != perm->size()) return std::nullopt;
+  return perm;
+}
+
+std::vector<int64_t> inverse_of(std::span<const int64_t> perm) {
+  std::vector<int64_t> inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+bool is_elementwise(const Node& n) {
+  if (!n.has(Trait::kElementwise) || !n.has(Trait::kPure)) return false;
+  return n.has(Trait::kUnary) || n.has(Trait::kBroadcasts) || n.is("Clip") || n.is("CastLike");
+}
+
+bool is_one_element(const Value& v, size_t rank) {
+  if (!v.ranked() || v.type()->rank() > rank) return false;
+  const auto dims = v.type()->dims();
+  return std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.is_int() && d.value() == 1; });
+}
+
+bool shapes_result(const Use& operand) { return !operand.owner->is("CastLike") || operand.owner->operand_index(operand) == 0; }
+
+bool RegionFinder::is_member(const Node* n) const {
+  if (n == nullptr || n->unchecked() || n->is_boundary() || n->num_results() != 1 || !admits_(*n)) return false;
+  const Value& v = *n->result();
+  return v.ranked() && !is_one_element(v, v.type()->rank());
+}
+
+std::optional<Region> RegionFinder::around(Node& member) {
+  if (number_[member] != 0) return std::nullopt;
+  Region region;
+  number_[member] = ++regions_;
+  region.members.push_back(&member);
+  for (size_t i = 0; i < region.members.size(); ++i) {
+    Node& n = *region.members[i];
+    const auto join = [&](Node* other) {
+      if (other == nullptr || other->graph() != n.graph() || !is_member(other)) return false;
+      if (number_[*other] == 0) {
+        number_[*other] = regions_;
+        region.members.push_back(other);
+      }
+      return true;
+    };
+    for (Use& u : n.operands()) {
+      if (u.value != nullptr && shapes_result(u) && !join(u.value->def())) region.entries.push_back(&u);
+    }
+    for (Use& u : n.result()->uses()) {
+      if (is_member(u.owner) && u.owner->graph() == n.graph() ? shapes_result(u) && !join(u.owner) : true)
+        region.exits.push_back(&u);
+    }
+  }
+  return region;
+}
+
+bool RegionFinder::holds(const Region& region, const Node* n) {
+  return n != nullptr && !n->is_boundary() && number_[*n] != 0 && number_[*n] == number_[*region.members.front()];
+}
+
+size_t unframe(const Region& region, std::string_view frame, PassContext& context,
+               const std::function<std::vector<Dim>(const Type&)>& dims_of) {
+  Types& types = context.model.types();
+  std::vector<Node*> frames;
+  for (Use* u : region.entries) {
+    Node* def = u->value->def();
+    if (def == nullptr || !def->is(frame)) continue;
+    frames.push_back(def);
+    u->owner->set_input(u->owner->operand_index(*u), def->input(0));
+  }
+  for (Node* n : region.members) {
+    Value& v = *n->result();
+    v.set_type(types.with_dims(v.type(), dims_of(*v.type())));
+    context.facts.erase(v);
+    if (auto info = n->graph()->value_info.find(&v); info != n->graph()->value_info.end()) {
+      const Type* declared = info->second.declared;
+      if (declared != nullptr && declared->is_tensor() && declared->ranked()) {
+        info->second.declared = types.with_dims(declared, dims_of(*declared));
+      }
+    }
+  }
+  size_t gone = 0;
+  for (Use* u : region.exits) {
+    Node& after = *u->owner;
+    Value& v = *u->value;
+    Value& old = *after.result();
+    if (const Type* both = types.meet(v.type(), old.type())) v.set_type(both);
+    if (const SymbolicValue* known = context.facts.find(old)) context.facts.set(v, *known);
+    after.graph()->replace_uses(old, v);
+    after.graph()->erase(after);
+    ++gone;
+  }
+  for (Node* n : frames) {
+    if (!n->alive() || n->any_result_used()) continue;
+    n->graph()->erase(*n);
+    ++gone;
+  }
+  return gone;
+}
+
+}  // namespace sardonyx::onnx
