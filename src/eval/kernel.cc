@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <stdexcept>
 
 #include "dialects/onnx/ops.h"
 
@@ -270,7 +271,13 @@ void Call::fail(std::string message, std::vector<std::string> notes) const {
 void Call::unsupported(std::string message) const { throw Error(ErrorCode::kUnsupported, std::move(message)); }
 
 std::vector<EvalValue> apply(Kernel kernel, Call& call) {
-  kernel(call);
+  try {
+    kernel(call);
+  } catch (const std::bad_alloc&) {  // what a kernel needs besides its results
+    throw Error(ErrorCode::kLimit, "there is not enough memory");
+  } catch (const std::length_error&) {
+    throw Error(ErrorCode::kLimit, "there is not enough memory");
+  }
   return std::move(call.results);
 }
 
