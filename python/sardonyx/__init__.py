@@ -11,12 +11,13 @@ from sardonyx._error import Error
 from sardonyx._sardonyx import populate_code as _populate_code
 from sardonyx._sardonyx import version as _version
 
-__all__ = ["Error", "allclose", "coreml", "evaluate", "ir", "lowering", "optimize", "report", "save_program", "to_onnx"]
+__all__ = ["Error", "allclose", "coreml", "evaluate", "ir", "lowering", "onnx_function", "optimize", "report", "save_program", "to_onnx"]
 __version__ = _version()
 
 _LAZY = {
     "to_onnx": ("sardonyx._convert", "to_onnx"),
     "save_program": ("sardonyx._convert", "save_program"),
+    "onnx_function": ("sardonyx._functions", "onnx_function"),
     "optimize": ("sardonyx._optimize", "optimize"),
     "allclose": ("sardonyx._check", "allclose"),
     "evaluate": ("sardonyx._evaluate", "evaluate"),

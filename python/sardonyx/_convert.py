@@ -168,7 +168,7 @@ def _read_program(
     provenance="line",
 ):
     """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
-    from sardonyx import _inputs, _trace, _weights, plugins
+    from sardonyx import _functions, _inputs, _trace, _weights, plugins
 
     with _stage(report, "trace"), _trace.x64(enable_double_precision):
         narrowed = []
@@ -177,7 +177,7 @@ def _read_program(
             more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
             warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
         _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
-        with plugins._active() as lowerings:
+        with plugins._active() as lowerings, _functions.exporting():
             closed, shapes = _trace.trace(fn, spec)
         if not closed.jaxpr.outvars:
             raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")

@@ -211,6 +211,11 @@ Value* LoweringContext::solve_symbol(Dim symbol) {
     if (!slope.is(1)) v = main_.op("Div", {v, main_.i64s({slope.value()})});
     return v;
   }
+  if (function_ != nullptr) {  // the caller knows it
+    sizes_.push_back(symbol);
+    const Dim one = Dim::of(1);
+    return main_.graph().add_input(fmt::format("size_{}", name), onnx_.types().tensor(DType::kI64, {&one, 1}));
+  }
   throw Error(ErrorCode::kUnsupported, fmt::format("the size '{}' cannot be computed from the shapes of the inputs", name),
               {"help: give an input a dimension that is this symbol, or linear in it"});
 }
@@ -537,7 +542,7 @@ void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, c
   onnx.producer_name = "sardonyx";
   onnx.producer_version = version();
   LoweringContext(jax, onnx, options, registry).run();
-  sweep(onnx.graph());
+  for (const auto& f : onnx.functions()) sweep(f->graph());
   onnx.compact();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -18,12 +19,28 @@ struct DimOrigin {
   int64_t axis = 0;
 };
 
+// What the name of a marked jit says: {"function": "Block", "namespace": "custom", "unique": false}.
+struct FunctionMark {
+  std::string name;                   // the operator's name: the function's or class's own
+  std::string name_space = "custom";  // what the domains begin with
+  bool unique = false;
+  // Nullopt when the name is no mark.
+  static std::optional<FunctionMark> parse(std::string_view jit_name);
+};
+
 class LoweringContext {
  public:
   LoweringContext(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
 
+  // The same for the body of a model-local function: values of the caller cannot be read there, constants are nodes.
+  LoweringContext(LoweringContext& caller, Function& function);
+
   // The whole main function: inputs, constants, equations, results. Throws one Error for everything unsupported.
   void run();
+
+  // A call of a model-local function whose body is that of `eqn`, a jit that @sardonyx.onnx_function marked. Calls with equal bodies
+  // (captured weights included) and operand types share one function.
+  std::vector<Value*> call_function(const Node& eqn, const FunctionMark& mark, std::span<Value* const> args, OnnxBuilder& b);
 
   // Equations of `graph` in order, written with `b`. Its inputs must be bound.
   void lower_nodes(const Graph& graph, OnnxBuilder& b);
@@ -75,6 +92,7 @@ class LoweringContext {
   const DimOrigin* origin(Dim d) const;
 
  private:
+  void run_function(const Node& eqn);
   void lower_node(const Node& eqn, OnnxBuilder& b);
   void check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b);
   void refuse(const Node& eqn, std::string reason);
@@ -112,6 +130,20 @@ class LoweringContext {
   std::vector<Derived> derived_;
   std::map<std::tuple<const Value*, std::string, std::vector<int64_t>>, Value*> derived_by_key_;
   std::map<std::string, UnsupportedEquation> unsupported_;
+
+  // Functions, by the context of the main graph.
+  struct Definition {
+    const Graph* jax;  // the body that it was made of
+    FunctionMark mark;
+    std::vector<const Type*> operands;
+    Function* function;
+    std::vector<Dim> sizes;  // that the caller passes beside the operands: symbols that no operand's shape tells
+  };
+  LoweringContext* root_ = this;
+  std::vector<Definition> definitions_;
+  std::map<std::string, int> function_counters_;
+  Function* function_ = nullptr;  // whose body this is; null: the main graph
+  std::vector<Dim> sizes_;        // see Definition
 };
 
 }  // namespace sardonyx

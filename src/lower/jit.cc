@@ -1,6 +1,7 @@
 // jit, closed_call, core_call, remat2 (checkpoint), custom_jvp_call, custom_vjp_call, custom_lin: calls whose body is written in line.
-// The name of a call is a hint for provenance, never a reason to believe what it computes.
-#include "sardonyx/lower.h"
+// The name of a call is a hint for provenance, never a reason to believe what it computes. A jit that @sardonyx.onnx_function marked is
+// written as a call of a model-local function.
+#include "lower/context.h"
 
 namespace sardonyx {
 
@@ -8,6 +9,10 @@ std::vector<Value*> lower_call(Lowering& at) {
   if (at.eqn.bodies().empty()) at.unsupported("the call has no jaxpr");
   std::vector<Value*> args;
   for (size_t i = 0; i < at.num_inputs(); ++i) args.push_back(at.in(i));
+  if (const Attr* name = at.find_param("name"); name != nullptr && name->get<std::string>() != nullptr) {
+    if (const auto mark = FunctionMark::parse(*name->get<std::string>()))
+      return at.context().call_function(at.eqn, *mark, args, at.b);
+  }
   return at.inline_body(*at.eqn.bodies()[0].graph, args);
 }
 

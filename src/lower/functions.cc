@@ -1,0 +1,92 @@
+// Model-local functions: jits that @sardonyx.onnx_function marked become calls, their jaxprs bodies.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lower/context.h"
+
+namespace sardonyx {
+
+std::optional<FunctionMark> FunctionMark::parse(std::string_view jit_name) {
+  constexpr std::string_view kPrefix = "onnx_function:";
+  if (!jit_name.starts_with(kPrefix)) return std::nullopt;
+  const auto j = nlohmann::json::parse(jit_name.substr(kPrefix.size()), nullptr, /*allow_exceptions=*/false);
+  if (!j.is_object() || !j.contains("function") || !j["function"].is_string()) return std::nullopt;
+  FunctionMark mark{.name = j["function"].get<std::string>()};
+  if (const auto at = j.find("namespace"); at != j.end() && at->is_string()) mark.name_space = at->get<std::string>();
+  if (const auto at = j.find("unique"); at != j.end() && at->is_boolean()) mark.unique = at->get<bool>();
+  return mark;
+}
+
+LoweringContext::LoweringContext(LoweringContext& caller, Function& function)
+    : callers_(caller.callers_),
+      jax_(caller.jax_),
+      onnx_(caller.onnx_),
+      options_(caller.options_),
+      registry_(caller.registry_),
+      main_(function.graph(), facts_),
+      values_(caller.jax_, nullptr),
+      root_(caller.root_),
+      function_(&function) {}
+
+void LoweringContext::run_function(const Node& eqn) {
+  const Graph& from = *eqn.bodies()[0].graph;
+  Graph& to = main_.graph();
+  for (size_t i = 0; i < from.inputs().size(); ++i) {
+    Value* v = to.add_input(fmt::format("input_{}", i), stored(import(from.input(i)->type())));
+    v->set_type(to.inputs()[i].declared);
+    bind(*from.input(i), v);
+    add_origins(*v);
+  }
+  lower_body(from, eqn, main_);
+  for (size_t i = 0; i < from.outputs().size(); ++i) {
+    const Value& result = *from.output(i);
+    to.add_output(*value(result, main_), fmt::format("output_{}", i), stored(import(result.type())));
+  }
+  settle_constants();
+}
+
+std::vector<Value*> LoweringContext::call_function(const Node& eqn, const FunctionMark& mark, std::span<Value* const> args,
+                                                   OnnxBuilder& b) {
+  const Graph& body = *eqn.bodies()[0].graph;
+  std::vector<const Type*> operands;
+  for (const Port& p : body.inputs()) operands.push_back(import(p.value->type()));
+  auto& known = root_->definitions_;
+  auto at = std::find_if(known.begin(), known.end(), [&](const Definition& d) {
+    return d.mark.name == mark.name && d.mark.name_space == mark.name_space && d.operands == operands &&
+           equal_graphs(*d.jax, body);
+  });
+  if (at == known.end()) {
+    const std::string group = fmt::format("{}.{}{}", mark.name_space, mark.name, mark.unique ? ".unique" : "");
+    const int n = ++root_->function_counters_[group];
+    Function& f = onnx_.add_function(mark.name);
+    f.domain = mark.unique && n == 1 ? group : fmt::format("{}.{}", group, n);
+    f.opset_imports = {{"", options_.opset}};
+    onnx_.set_opset_version(f.domain, 1);
+    LoweringContext inside(*this, f);
+    inside.run_function(eqn);
+    for (auto& [key, u] : inside.unsupported_) {
+      auto [entry, is_new] = unsupported_.try_emplace(key, u);
+      if (!is_new) entry->second.count += u.count;
+    }
+    root_->definitions_.push_back({&body, mark, std::move(operands), &f, std::move(inside.sizes_)});
+    at = root_->definitions_.end() - 1;
+  }
+  const Definition definition = *at;
+  if (function_ != nullptr) {
+    auto& imports = function_->opset_imports;
+    if (std::none_of(imports.begin(), imports.end(),
+                     [&](const OpsetImport& i) { return i.domain == definition.function->domain; }))
+      imports.push_back({definition.function->domain, 1});
+  }
+  std::vector<Value*> all(args.begin(), args.end());
+  for (Dim d : definition.sizes) all.push_back(dim_vector(d));
+  this->mark(eqn, b);
+  Node& call = b.make(onnx_.op(definition.function->domain, definition.function->name), all, eqn.num_results(), {});
+  std::vector<Value*> results;
+  for (Value& v : call.results()) results.push_back(&v);
+  return results;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,156 @@
+"""`@sardonyx.onnx_function`: which functions a model gets, and that they compute what JAX does."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+import sardonyx
+from flax import nnx
+from judge import outputs
+from sardonyx import onnx_function, to_onnx
+
+
+def normal(*shape):
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+def functions(model: onnx.ModelProto) -> list[tuple[str, str]]:
+    return [(f.domain, f.name) for f in model.functions]
+
+
+def agree(model, fn, *inputs):
+    onnx.checker.check_model(model, full_check=True)
+    expected = jax.tree_util.tree_leaves(fn(*inputs))
+    for got, want in zip(outputs(model, list(inputs)), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
+
+
+@onnx_function
+def scaled(x, y):
+    return jnp.tanh(x) * 2 + y
+
+
+@onnx_function(namespace="my.model", type="Twice")
+def twice(x):
+    return scaled(x, x) + scaled(x, x)
+
+
+def test_one_body_serves_equal_calls():
+    model = to_onnx(lambda x, y: scaled(scaled(x, y), y), [("B", 3), ("B", 3)])
+    assert functions(model) == [("custom.scaled.1", "scaled")]
+    assert [n.op_type for n in model.graph.node] == ["scaled", "scaled"]
+    for batch in (2, 5):
+        agree(model, lambda x, y: scaled(scaled(x, y), y), normal(batch, 3), normal(batch, 3))
+
+
+def test_other_shapes_are_another_function():
+    model = to_onnx(lambda x, y: (scaled(x, x), scaled(y, y)), [(2, 3), (5,)])
+    assert functions(model) == [("custom.scaled.1", "scaled"), ("custom.scaled.2", "scaled")]
+    agree(model, lambda x, y: (scaled(x, x), scaled(y, y)), normal(2, 3), normal(5))
+
+
+def test_functions_call_functions():
+    model = to_onnx(twice, [("B", 3)])
+    assert sorted(functions(model)) == [("custom.scaled.1", "scaled"), ("my.model.Twice.1", "Twice")]
+    body = next(f for f in model.functions if f.name == "Twice")
+    assert [n.op_type for n in body.node] == ["scaled", "scaled", "Add"]
+    agree(model, twice, normal(5, 3))
+
+
+@onnx_function(unique=True)
+class Block(nnx.Module):
+    def __init__(self, width, rngs):
+        self.dense = nnx.Linear(width, width, rngs=rngs)
+
+    def __call__(self, x):
+        return nnx.relu(self.dense(x))
+
+
+def test_each_module_keeps_its_own_weights():
+    blocks = [Block(7, nnx.Rngs(i)) for i in range(2)]
+
+    def fn(x):
+        return blocks[1](blocks[0](blocks[0](x)))
+
+    model = to_onnx(fn, [("B", 7)])
+    assert functions(model) == [("custom.Block.unique", "Block"), ("custom.Block.unique.2", "Block")]
+    assert not model.graph.initializer and any(n.op_type == "Constant" for n in model.functions[0].node)
+    for batch in (2, 3):
+        agree(model, fn, normal(batch, 7))
+
+
+def test_sizes_that_no_operand_tells_are_passed_in():
+    @onnx_function
+    def tail(row, x):
+        return jnp.broadcast_to(row, (x.shape[0], 3)) * jnp.float32(x.shape[0])
+
+    @onnx_function
+    def total(row, size_giver):
+        n = size_giver.shape[0]
+        return tail(row, size_giver) + jnp.zeros((n, 3))
+
+    def fn(row, x):
+        return total(row, x), tail(row, x)
+
+    model = to_onnx(fn, [(3,), ("B", 2)])
+    for batch in (2, 5):
+        agree(model, fn, normal(3), normal(batch, 2))
+
+
+def test_inside_control_flow():
+    def fn(x, n):
+        return jax.lax.fori_loop(0, n, lambda i, c: scaled(c, x), x)
+
+    model = to_onnx(fn, [(2, 3), jax.ShapeDtypeStruct((), jnp.int32)])
+    assert ("custom.scaled.1", "scaled") in functions(model)
+    agree(model, fn, normal(2, 3), np.array(3, np.int32))
+
+    @onnx_function
+    def looped(x):
+        return jax.lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) + x, x)
+
+    agree(to_onnx(looped, [("B", 3)]), looped, normal(5, 3))
+
+
+def test_flags_and_results_that_are_no_arrays():
+    @onnx_function
+    def shifted(x, by=None, *, negate=False):
+        y = x if by is None else x + by
+        return {"value": -y if negate else y, "note": "text"}
+
+    def fn(x):
+        return shifted(x)["value"], shifted(x, by=2.0, negate=True)["value"]
+
+    model = to_onnx(fn, [(2, 3)])
+    assert len(model.functions) == 2
+    agree(model, fn, normal(2, 3))
+
+
+def test_gradients_pass_through():
+    def fn(x):
+        return jax.grad(lambda v: jnp.sum(scaled(v, v)))(x)
+
+    agree(to_onnx(fn, [(2, 3)]), fn, normal(2, 3))
+
+
+def test_decorated_functions_are_plain_outside():
+    assert "jit" not in str(jax.make_jaxpr(scaled)(1.0, 2.0))
+    assert scaled.__name__ == "scaled"
+
+
+def test_unsupported_equations_inside_are_reported():
+    @onnx_function
+    def odd(x):
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), jnp.float32), x)
+
+    with pytest.raises(sardonyx.Error, match="pure_callback"):
+        to_onnx(odd, [(3,)])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"namespace": "a b"}, "is no domain"), ({"target": 3}, "needs a function or a class")]
+)
+def test_wrong_decorations(options, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        onnx_function(**options)
