@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "sardonyx/error.h"
@@ -505,6 +506,7 @@ void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
 
   bool again = false;
   std::vector<std::pair<Value*, const Type*>> before;
+  std::unordered_map<const Value*, SymbolicValue> known_before;
   if (facts.run_ != nullptr) {
     auto& typed = facts.run_->typed_functions;
     again = std::find(typed.begin(), typed.end(), &f) != typed.end();
@@ -514,10 +516,14 @@ void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
   while (again && !stack.empty()) {
     Graph& at = *stack.back();
     stack.pop_back();
-    for (const Port& p : at.inputs()) before.emplace_back(p.value, p.value->type());
+    const auto remember = [&](Value& v) {
+      before.emplace_back(&v, v.type());
+      if (const SymbolicValue* known = facts.find(v)) known_before.emplace(&v, *known);
+    };
+    for (const Port& p : at.inputs()) remember(*p.value);
     for (Node& inner : at.nodes()) {
       for (const Body& b : inner.bodies()) stack.push_back(b.graph);
-      for (Value& v : inner.results()) before.emplace_back(&v, v.type());
+      for (Value& v : inner.results()) remember(v);
     }
   }
 
@@ -549,7 +555,14 @@ void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
     if (const SymbolicValue* known = facts.find(*out)) c.set_value(i, *known);
   }
   Types& types = n.model().types();
-  for (const auto& [v, old] : before) v->set_type(types.join(v->type(), old));
+  for (const auto& [v, old] : before) {
+    v->set_type(types.join(v->type(), old));
+    const SymbolicValue* known = facts.find(*v);
+    if (known == nullptr) continue;
+    const auto earlier = known_before.find(v);
+    if (earlier == known_before.end() || earlier->second.scalar != known->scalar || earlier->second.elements != known->elements)
+      facts.erase(*v);
+  }
 }
 
 void infer_node(Node& n, ValueFacts& facts) {

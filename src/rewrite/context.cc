@@ -79,6 +79,22 @@ std::vector<Graph*> graphs_in(Graph& g) {
   return all;
 }
 
+size_t erase_dead_nodes(Graph& top) {
+  size_t erased = 0;
+  const auto graphs = graphs_in(top);
+  for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
+    for (Node* n = (*g)->last(); n != nullptr;) {
+      Node* before = n->prev();
+      if (!n->any_result_used() && is_removable(*n)) {
+        (*g)->erase(*n);
+        ++erased;
+      }
+      n = before;
+    }
+  }
+  return erased;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // PassContext
 

@@ -52,7 +52,7 @@ class Driver {
   bool run() {
     limit_ = 64 * model_.num_nodes() + 10000;
     bool changed = false;
-    for (Graph* g : graphs_) changed |= erase_dead(*g);
+    for (Graph* g : graphs_) changed |= erase_dead_nodes(*g) > 0;
     for (;;) {
       const size_t before = fired_;
       activate();
@@ -90,23 +90,6 @@ class Driver {
     if (n == nullptr || n->is_boundary() || !n->alive() || queued_[*n]) return;
     queued_[*n] = 1;
     work_.push_back(n);
-  }
-
-  // Against the order, so that a whole dead chain goes in one pass.
-  bool erase_dead(Graph& top) {
-    bool changed = false;
-    auto graphs = graphs_in(top);
-    for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
-      for (Node* n = (*g)->last(); n != nullptr;) {
-        Node* before = n->prev();
-        if (!n->any_result_used() && is_removable(*n)) {
-          (*g)->erase(*n);
-          changed = true;
-        }
-        n = before;
-      }
-    }
-    return changed;
   }
 
   void sweep(Graph& g) {

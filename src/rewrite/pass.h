@@ -34,6 +34,8 @@ bool is_removable(const Node& n);
 bool is_graph_result(const Value& v);
 // g and all graphs nested in it, outer ones first.
 std::vector<Graph*> graphs_in(Graph& g);
+// Erases nodes that nobody reads, in g and what is nested in it, chains of any length in one walk; returns how many.
+size_t erase_dead_nodes(Graph& g);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What a pass sees

@@ -6,21 +6,9 @@ namespace sardonyx::onnx {
 
 Pass remove_dead_nodes() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    size_t nodes = 0, constants = 0;
-    const auto graphs = graphs_in(top);
-    for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
-      for (Node* n = (*g)->last(); n != nullptr;) {
-        Node* before = n->prev();
-        if (!n->any_result_used() && is_removable(*n)) {
-          (*g)->erase(*n);
-          ++nodes;
-        }
-        n = before;
-      }
-    }
-    for (Graph* g : graphs) {
-      if (g->parent() == nullptr || g->parent()->alive()) constants += g->erase_unread_constants();
-    }
+    const size_t nodes = erase_dead_nodes(top);
+    size_t constants = 0;
+    for (Graph* g : graphs_in(top)) constants += g->erase_unread_constants();
     context.count("nodes", nodes);
     context.count("constants", constants);
     return nodes + constants > 0;

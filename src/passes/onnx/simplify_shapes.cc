@@ -1,0 +1,315 @@
+//   x: f32[B,T,48] ── Shape ── Gather ── Mul, Div, Unsqueeze ... ── Concat ──┐
+//                                                                  x ── Reshape ── y: f32[B,T,6,8]      =>   Reshape(x, {0,0,6,8})
+//
+// Sizes that exporters compute at run time, as far as inference knows them:
+//  - integers of which every element is known become constants;
+//  - Reshape's target becomes a constant with 0 (copies the operand's axis) and one -1 where that says the same;
+//  - Expand's target becomes a constant with 1 where the operand has the size already; Slice's bounds are counted from the end;
+//  - Expand, Slice and Tile that change nothing go, and so does an Expand whose readers broadcast anyway;
+//  - what is left is computed once: equal symbolic values share the first node that has them, and runs of dims of one tensor are read
+//    by one Shape with start and end.
+// What stops it: sizes that inference cannot prove. -1 is used only where no other size can be zero (named sizes are at least 1,
+// unless empty ones are allowed), 0 only where the operand's axis is provably the same, whatever allowzero was.
+// Exact: no element of a float is touched.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using Key = std::vector<uint64_t>;
+constexpr size_t kTries = 4;  // tensors that are tried as the source of a run of dims
+
+TensorPtr int_tensor(DType dtype, bool scalar, std::span<const int64_t> values) {
+  std::vector<std::byte> bytes(byte_size(dtype, values.size()));
+  const size_t width = static_cast<size_t>(bit_width(dtype)) / 8;
+  for (size_t i = 0; i < values.size(); ++i) std::memcpy(bytes.data() + i * width, &values[i], width);
+  std::vector<int64_t> shape;
+  if (!scalar) shape.push_back(static_cast<int64_t>(values.size()));
+  return Tensor::own(dtype, std::move(shape), std::move(bytes));
+}
+
+// The integer fits the type.
+bool fits(int64_t v, DType t) {
+  const int bits = bit_width(t);
+  if (t == DType::kBool) return v == 0 || v == 1;
+  if (bits == 64) return is_signed(t) || v >= 0;
+  return is_signed(t) ? v >= -(int64_t{1} << (bits - 1)) && v < (int64_t{1} << (bits - 1)) : v >= 0 && v < (int64_t{1} << bits);
+}
+
+class Shapes {
+ public:
+  Shapes(Graph& top, PassContext& context) : top_(top), context_(context), dims_(context.model.dims()) {
+    opset_ = static_cast<int>(context.model.opset_version("").value_or(0));
+  }
+
+  bool run() {
+    for (Graph* g : graphs_in(top_)) visit(*g);
+    if (changes_ > 0) context_.count("dead", erase_dead_nodes(top_));
+    return changes_ > 0;
+  }
+
+ private:
+  // Where a run of dims can be read from.
+  struct Source {
+    Value* tensor;
+    size_t axis;
+  };
+
+  void visit(Graph& g) {
+    known_.clear();
+    sources_.clear();
+    for (const Port& p : top_.inputs()) add_source(*p.value);
+    Rewriter b(g, context_);
+    for (Node& n : g.nodes()) {
+      if (n.unchecked() || n.has(Trait::kConstant) || n.op().dialect != DialectId::kOnnx) continue;
+      b.set_insertion_point(&n);
+      b.set_provenance(n.provenance());
+      for (Value& v : n.results()) {
+        if (v.has_uses()) value(v, n, b);
+      }
+      if (!n.op().domain.empty()) continue;
+      if (n.has(Trait::kBroadcasts)) broadcasting(n);
+      if (n.is("Reshape")) reshape(n, b);
+      if (n.is("Expand")) expand(n, b);
+      if (n.is("Slice")) slice(n, b);
+      if (n.is("Tile") && same_type(n)) replace(*n.result(), *n.input(0), "tile");
+    }
+  }
+
+  bool positive(Dim d) const { return dims_.range(d).min.value_or(0) >= 1; }
+
+  void replace(Value& old, Value& made, std::string_view what) {
+    old.def()->graph()->replace_uses(old, made);
+    ++changes_;
+    context_.count(what);
+  }
+
+  void set_input(Node& n, size_t i, Value* v, std::string_view what) {
+    n.set_input(i, v);
+    ++changes_;
+    context_.count(what);
+  }
+
+  // Operand and result provably have one type: the sizes are the same, so nothing was copied, repeated or cut off.
+  static bool same_type(const Node& n) {
+    const Value* x = n.input(0);
+    return x != nullptr && x->ranked() && Types::equal(x->type(), n.result()->type());
+  }
+
+  // --- values
+
+  void value(Value& v, Node& n, Rewriter& b) {
+    const SymbolicValue* known = context_.facts.find(v);
+    const Type* t = v.type();
+    if (known == nullptr || t == nullptr || !t->is_static() || bit_width(v.dtype()) < 8) return;
+    if (!is_integer(v.dtype()) && v.dtype() != DType::kBool) return;
+    const auto count = static_cast<int64_t>(known->elements.size());
+    if (known->scalar ? t->rank() != 0 || count != 1 : t->rank() != 1 || !t->dim(0).is(count)) return;
+    const auto is_int = [&](Dim d) { return d.is_int() && fits(d.value(), v.dtype()); };
+    if (std::all_of(known->elements.begin(), known->elements.end(), is_int)) {
+      std::vector<int64_t> elements;
+      for (Dim d : known->elements) elements.push_back(d.value());
+      replace(v, *b.constant(int_tensor(v.dtype(), known->scalar, elements)), "constant");
+      return;
+    }
+    Key key{static_cast<uint64_t>(v.dtype()), known->scalar ? 1u : 0u};
+    for (Dim d : known->elements) {
+      if (d.is_anonymous()) return;
+      key.push_back(d.word());
+    }
+    if (auto at = known_.find(key); at != known_.end()) {
+      replace(v, *at->second, "shared");
+      return;
+    }
+    Value* kept = &v;
+    if (n.is("Shape") && n.op().domain.empty()) {
+      add_source(*n.input(0));
+    } else if (Value* read = known->scalar || v.dtype() != DType::kI64 ? nullptr : read_shape(known->elements, b)) {
+      replace(v, *read, "shape");
+      kept = read;
+    }
+    known_.emplace(std::move(key), kept);
+  }
+
+  void add_source(Value& x) {
+    if (!x.ranked()) return;
+    for (size_t axis = 0; axis < x.type()->rank(); ++axis) {
+      const Dim d = x.type()->dim(axis);
+      if (d.is_int() || d.is_anonymous()) continue;
+      auto& list = sources_[d.word()];
+      if (list.size() < kTries) list.push_back({&x, axis});
+    }
+  }
+
+  // The elements as dims of one tensor, read by a single Shape; null if no tensor has them in a row.
+  Value* read_shape(std::span<const Dim> elements, Rewriter& b) {
+    const auto first = static_cast<size_t>(std::find_if(elements.begin(), elements.end(), [](Dim d) { return !d.is_int(); }) -
+                                           elements.begin());
+    const auto at = sources_.find(elements[first].word());
+    if (at == sources_.end()) return nullptr;
+    for (const Source& s : at->second) {
+      if (s.axis < first) continue;
+      const size_t start = s.axis - first, end = start + elements.size();
+      const auto dims = s.tensor->type()->dims();
+      if (end > dims.size() || !std::equal(elements.begin(), elements.end(), dims.begin() + static_cast<std::ptrdiff_t>(start)))
+        continue;
+      const bool all = start == 0 && end == dims.size();
+      if (!all && opset_ < 15) continue;
+      AttrInit attrs;
+      if (start != 0) attrs.push_back(attr("start", static_cast<int64_t>(start)));
+      if (end != dims.size()) attrs.push_back(attr("end", static_cast<int64_t>(end)));
+      return b.op("Shape", {s.tensor}, std::move(attrs));
+    }
+    return nullptr;
+  }
+
+  // --- operators
+
+  // The target as a constant that says the same for every size; nullopt if there is none.
+  std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& y) const {
+    std::vector<int64_t> target;
+    std::optional<size_t> open;
+    bool copies_zero = false;
+    for (size_t i = 0; i < y.rank(); ++i) {
+      const Dim d = y.dim(i);
+      const bool same = x.ranked() && i < x.type()->rank() && x.type()->dim(i) == d;
+      if (d.is_int() && d.value() > 0) {
+        target.push_back(d.value());
+      } else if (same) {
+        target.push_back(0);
+        copies_zero |= !positive(d);
+      } else if (!d.is_int() && !open) {
+        open = i;
+        target.push_back(-1);
+      } else {
+        return std::nullopt;
+      }
+    }
+    if (open && copies_zero) return std::nullopt;  // 0 = 0 * ? has no answer
+    return target;
+  }
+
+  void reshape(Node& n, Rewriter& b) {
+    if (n.num_inputs() < 2 || n.input(1) == nullptr || n.input(1)->is_constant() || !n.result()->ranked()) return;
+    const auto target = constant_target(*n.input(0), *n.result()->type());
+    if (!target) return;
+    set_input(n, 1, b.i64s(*target), "reshape");
+    if (n.attr("allowzero") != nullptr) n.set_attrs(context_.model.without_attr(n.attrs(), "allowzero"));
+  }
+
+  void expand(Node& n, Rewriter& b) {
+    Value& x = *n.input(0);
+    if (same_type(n)) return replace(*n.result(), x, "expand");
+    if (n.input(1)->is_constant() || !x.ranked() || !n.result()->ranked()) return;
+    const auto from = x.type()->dims(), to = n.result()->type()->dims();
+    std::vector<int64_t> target;
+    for (size_t i = 0; i < to.size(); ++i) {
+      const size_t added = to.size() - from.size();
+      if (i >= added && from[i - added] == to[i]) {
+        target.push_back(1);
+      } else if (to[i].is_int()) {
+        target.push_back(to[i].value());
+      } else {
+        return;
+      }
+    }
+    set_input(n, 1, b.i64s(target), "expand_target");
+  }
+
+  // An operand need not be expanded to what the others have anyway.
+  void broadcasting(Node& n) {
+    const Value& y = *n.result();
+    if (!y.ranked()) return;
+    const auto to = y.type()->dims();
+    for (size_t k = 0; k < n.num_inputs(); ++k) {
+      if (n.is("PRelu") && k == 0) continue;  // only the slope broadcasts
+      const Value* v = n.input(k);
+      const Node* e = v != nullptr ? v->def() : nullptr;
+      if (e == nullptr || !e->is("Expand") || !e->op().domain.empty() || e->unchecked() || !e->input(0)->ranked()) continue;
+      bool free = true;
+      for (size_t back = 1; free && back <= to.size(); ++back) {
+        bool covered = to[to.size() - back].is(1);
+        for (size_t i = 0; !covered && i < n.num_inputs(); ++i) {
+          const Value* other = i == k ? e->input(0) : n.input(i);
+          if (other == nullptr || !other->ranked() || other->type()->rank() < back) continue;
+          covered = other->type()->dim(other->type()->rank() - back) == to[to.size() - back];
+        }
+        free = covered;
+      }
+      // The rank must come from somebody, too.
+      bool deep = false;
+      for (size_t i = 0; i < n.num_inputs(); ++i) {
+        const Value* other = i == k ? e->input(0) : n.input(i);
+        deep |= other != nullptr && other->ranked() && other->type()->rank() == to.size();
+      }
+      if (free && deep) set_input(n, k, e->input(0), "expand_before_broadcast");
+    }
+  }
+
+  void slice(Node& n, Rewriter& b) {
+    if (n.num_inputs() < 3) {
+      if (same_type(n)) replace(*n.result(), *n.input(0), "slice");
+      return;
+    }
+    if (n.input(4) != nullptr) {
+      const auto steps = context_.ints(n.input(4));
+      if (!steps || std::any_of(steps->begin(), steps->end(), [](int64_t s) { return s != 1; })) return;
+    }
+    if (same_type(n)) return replace(*n.result(), *n.input(0), "slice");
+    if (!n.input(0)->ranked()) return;
+    for (size_t k : {size_t{1}, size_t{2}}) {
+      const auto bounds = n.input(k)->is_constant() ? std::nullopt : context_.symbolic(n.input(k));
+      if (!bounds) continue;
+      std::optional<std::vector<int64_t>> axes;
+      if (n.input(3) != nullptr) {
+        axes = context_.ints(n.input(3));
+        if (!axes || axes->size() != bounds->elements.size()) continue;
+      }
+      const DType dtype = n.input(k)->dtype();
+      const int64_t last = dtype == DType::kI32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max();
+      std::vector<int64_t> made;
+      for (size_t i = 0; i < bounds->elements.size(); ++i) {
+        const auto rank = static_cast<int64_t>(n.input(0)->type()->rank());
+        int64_t axis = axes ? (*axes)[i] : static_cast<int64_t>(i);
+        if (axis < 0) axis += rank;
+        if (axis < 0 || axis >= rank) break;
+        if (const auto at = bound(bounds->elements[i], n.input(0)->type()->dim(static_cast<size_t>(axis)), last))
+          made.push_back(*at);
+      }
+      if (made.size() == bounds->elements.size()) set_input(n, k, b.constant(int_tensor(dtype, false, made)), "slice_bound");
+    }
+  }
+
+  // A bound of a slice along an axis of size d, as an integer that means the same for every d.
+  std::optional<int64_t> bound(Dim at, Dim d, int64_t last) {
+    if (at.is_int()) return at.value();
+    if (at.is_unknown() || d.is_unknown()) return at == d ? std::optional(last) : std::nullopt;
+    const Dim beyond = dims_.sub(at, d);
+    if (!beyond.is_int()) return std::nullopt;
+    if (beyond.value() >= 0) return last;
+    if (dims_.range(d).min.value_or(0) + beyond.value() < 0) return std::nullopt;  // it would count from the end a second time
+    return beyond.value();
+  }
+
+  Graph& top_;
+  PassContext& context_;
+  Dims& dims_;
+  int opset_ = 0;
+  size_t changes_ = 0;
+  std::map<Key, Value*> known_;
+  std::unordered_map<uint64_t, std::vector<Source>> sources_;
+};
+
+}  // namespace
+
+Pass simplify_shapes() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) { return Shapes(top, context).run(); });
+}
+
+}  // namespace sardonyx::onnx
