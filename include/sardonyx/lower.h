@@ -107,11 +107,18 @@ class Lowering {
   // The only way to give up: the core collects it with all other unsupported equations of the program.
   [[noreturn]] void unsupported(std::string why) const;
 
+  // The same equation on other operands, with the element type of a part wherever its own types are complex: for lowerings of real
+  // values, where an equation does the same to real and imaginary parts.
+  Lowering on_parts(std::vector<Value*> operands) const;
+
   LoweringContext& context() const { return context_; }
 
  private:
+  const Type* part(const Type* t) const;
+
   LoweringContext& context_;
   std::vector<Value*> operands_;
+  bool on_parts_ = false;
 };
 
 struct LowerOptions {

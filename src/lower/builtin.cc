@@ -1,4 +1,7 @@
-// The table of built-in lowerings, read from elementwise.def and lowerings.def.
+// The table of built-in lowerings, read from elementwise.def, lowerings.def and complex.def.
+#include <algorithm>
+
+#include "lower/complex.h"
 #include "lower/kernels.h"
 
 namespace sardonyx {
@@ -7,12 +10,39 @@ namespace sardonyx {
 #include "lower/lowerings.def"
 #undef SX_LOWERING
 
+#define SX_COMPLEX(primitive, function) std::vector<Value*> function(Lowering& at);
+#define SX_LINEAR(primitive)
+#define SX_MOVES(primitive)
+#define SX_BILINEAR(primitive)
+#include "lower/complex.def"
+#undef SX_COMPLEX
+#undef SX_LINEAR
+#undef SX_MOVES
+#undef SX_BILINEAR
+
 namespace {
 
 LowerFn elementwise(std::string_view op, std::string_view bool_op) {
   return [op, bool_op](Lowering& at) -> std::vector<Value*> {
     return {via(at, at.in_dtype(0) == DType::kBool ? bool_op : op, operands(at))};
   };
+}
+
+bool has_complex_types(const Node& eqn) {
+  auto is_complex_type = [](const Type* t) { return t->is_tensor() && is_complex(t->dtype()); };
+  return std::ranges::any_of(eqn.operands(),
+                             [&](const Use& u) { return u.value != nullptr && is_complex_type(u.value->type()); }) ||
+         std::ranges::any_of(eqn.results(), [&](const Value& v) { return is_complex_type(v.type()); });
+}
+
+// `complex` for equations with complex operands or results, what is registered for others.
+void add_complex(LoweringRegistry& r, std::string_view primitive,
+                 const std::function<std::vector<Value*>(Lowering&, const LowerFn&)>& complex) {
+  const LowerFn* known = r.find(primitive);
+  LowerFn real =
+      known != nullptr ? *known : LowerFn([](Lowering& at) -> std::vector<Value*> { at.unsupported("not of real numbers"); });
+  std::string origin(known != nullptr ? r.origin(primitive) : "complex numbers");
+  r.add(primitive, [=](Lowering& at) { return has_complex_types(at.eqn) ? complex(at, real) : real(at); }, origin);
 }
 
 }  // namespace
@@ -28,6 +58,15 @@ const LoweringRegistry& LoweringRegistry::builtin() {
 #define SX_LOWERING(primitive, function) r.add(primitive, function, #function);
 #include "lower/lowerings.def"
 #undef SX_LOWERING
+#define SX_COMPLEX(primitive, function) add_complex(r, primitive, [](Lowering& at, const LowerFn&) { return function(at); });
+#define SX_LINEAR(primitive) add_complex(r, primitive, part_by_part);
+#define SX_MOVES(primitive) add_complex(r, primitive, moved);
+#define SX_BILINEAR(primitive) add_complex(r, primitive, product_of_parts);
+#include "lower/complex.def"
+#undef SX_COMPLEX
+#undef SX_LINEAR
+#undef SX_MOVES
+#undef SX_BILINEAR
     return r;
   }();
   return registry;

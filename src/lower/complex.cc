@@ -102,7 +102,25 @@ Complex concat(std::initializer_list<Complex> xs, int64_t axis) {
   return is_real ? Complex(re) : Complex(re, concat({x.imaginary(), y.imaginary()}, axis));
 }
 
+namespace {
+
+// Every second element of pairs of reals, from the first or the second on.
+TensorPtr every_second(const Tensor& t, int64_t from) {
+  std::vector<std::byte> scratch;
+  auto bytes = t.bytes(scratch);
+  auto width = static_cast<size_t>(bit_width(t.dtype())) / 8;
+  std::vector<std::byte> out;
+  for (size_t at = static_cast<size_t>(from) * width; at < bytes.size(); at += 2 * width)
+    out.insert(out.end(), bytes.begin() + static_cast<ptrdiff_t>(at), bytes.begin() + static_cast<ptrdiff_t>(at + width));
+  return Tensor::own(t.dtype(), {t.shape().begin(), t.shape().end() - 1}, std::move(out));
+}
+
+}  // namespace
+
 Complex split(Lowering& at, Value* x) {
+  if (const TensorPtr& t = x->constant(); t && t->byte_size() <= 4096) {
+    return {Num(at, at.b.constant(every_second(*t, 0))), Num(at, at.b.constant(every_second(*t, 1)))};
+  }
   if (auto parts = joined_parts(x)) return {Num(at, parts->first), Num(at, parts->second)};
   auto part = [&](int64_t i) { return Num(at, at.b.Gather(x, at.b.i64(i), {.axis = -1})); };
   return {part(0), part(1)};
@@ -119,6 +137,51 @@ Value* join(const Complex& x) {
 
 Value* result(Lowering& at, const Complex& x, size_t i) {
   return is_complex(at.out_dtype(i)) ? join({x.re, x.imaginary()}) : x.re.value();
+}
+
+namespace {
+
+std::vector<Complex> all_operands(Lowering& at) {
+  std::vector<Complex> xs;
+  for (size_t i = 0; i < at.num_inputs(); ++i) xs.push_back(operand(at, i));
+  return xs;
+}
+
+bool is_put_together(Lowering& at) {
+  for (size_t i = 0; i < at.num_inputs(); ++i) {
+    if (is_complex(at.in_dtype(i)) && joined_parts(at.in(i))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Value*> part_by_part(Lowering& at, const LowerFn& real) {
+  auto xs = all_operands(at);
+  auto run = [&](bool imaginary) {
+    std::vector<Value*> parts;
+    for (const Complex& x : xs) parts.push_back((imaginary && x.im ? *x.im : x.re).value());
+    Lowering on_parts = at.on_parts(std::move(parts));
+    return real(on_parts);
+  };
+  auto re = run(false), im = run(true);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < re.size(); ++i)
+    results.push_back(is_complex(at.out_dtype(i)) ? join({Num(at, re[i]), Num(at, im[i])}) : re[i]);
+  return results;
+}
+
+std::vector<Value*> moved(Lowering& at, const LowerFn& real) { return is_put_together(at) ? part_by_part(at, real) : real(at); }
+
+std::vector<Value*> product_of_parts(Lowering& at, const LowerFn& real) {
+  auto xs = all_operands(at);
+  auto run = [&](const Num& x, const Num& y) {
+    std::vector<Value*> parts{x.value(), y.value()};
+    for (size_t i = 2; i < xs.size(); ++i) parts.push_back(xs[i].re.value());
+    Lowering on_parts = at.on_parts(std::move(parts));
+    return Num(at, real(on_parts)[0]);
+  };
+  return {result(at, product(xs[0], xs[1], run))};
 }
 
 std::vector<Complex> loop(Scope scope, Value* trips, std::optional<Num> go_on, std::vector<Complex> s,

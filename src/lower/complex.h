@@ -88,6 +88,13 @@ Value* join(const Complex& x);
 // join(), with a zero imaginary part where result i is complex and x is not.
 Value* result(Lowering& at, const Complex& x, size_t i = 0);
 
+// An equation that does the same to real and imaginary parts (sums, moves), and one that is a product of its first two operands: by the lowering
+// for real numbers.
+std::vector<Value*> part_by_part(Lowering& at, const LowerFn& real);
+// The same for lowerings that know how the graph holds complex values: by parts only where an operand has just been put together.
+std::vector<Value*> moved(Lowering& at, const LowerFn& real);
+std::vector<Value*> product_of_parts(Lowering& at, const LowerFn& real);
+
 // loop() and repeat() of num.h over such numbers. What is complex in the state stays complex.
 using ComplexBody = std::function<std::optional<Num>(const Num& i, std::vector<Complex>& s)>;
 std::vector<Complex> loop(Scope scope, Value* trips, std::optional<Num> go_on, std::vector<Complex> s, const ComplexBody& body);

@@ -327,13 +327,29 @@ void LoweringContext::run() {
   settle_constants();
 }
 
+namespace {
+
+// Complex numbers as pairs of reals: the same bytes.
+TensorPtr as_stored(TensorPtr t) {
+  if (!is_complex(t->dtype())) return t;
+  const DType part = t->dtype() == DType::kC64 ? DType::kF32 : DType::kF64;
+  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  shape.push_back(2);
+  if (!t->is_splat() && !t->is_deferred()) return Tensor::borrow(part, std::move(shape), t->stored_bytes(), t, t->file());
+  std::vector<std::byte> scratch;
+  auto bytes = t->bytes(scratch);
+  return Tensor::own(part, std::move(shape), std::vector<std::byte>(bytes.begin(), bytes.end()));
+}
+
+}  // namespace
+
 Value* LoweringContext::value(const Value& jax, OnnxBuilder& b) {
   if (Value* v = values_[jax]) return v;
   SX_CHECK(jax.is_constant(), fmt::format("jax value '{}' is read before it was lowered", jax.name().view()));
   TensorPtr payload = jax.constant();
-  if (payload->byte_size() <= kSharedConstantBytes) return b.constant(std::move(payload), jax.name());
+  if (payload->byte_size() <= kSharedConstantBytes) return b.constant(as_stored(std::move(payload)), jax.name());
   Value*& shared = large_constants_[payload.get()];
-  if (shared == nullptr) shared = main_.constant(payload, jax.name());
+  if (shared == nullptr) shared = main_.constant(as_stored(payload), jax.name());
   return shared;
 }
 

@@ -142,7 +142,9 @@ Value* like(Lowering& at, Value* x, double v) { return at.b.scalar(x->dtype(), v
 
 std::optional<double> splat_value(const Value* v) {
   const TensorPtr& payload = v->constant();
-  if (!payload || payload->size() == 0 || payload->is_deferred() || payload->dtype() == DType::kString) return {};
+  if (!payload || payload->size() == 0 || payload->is_deferred() || payload->dtype() == DType::kString ||
+      is_complex(payload->dtype()))
+    return {};
   double first = payload->as_double(0);
   if (payload->is_splat() || payload->size() == 1) return first;
   if (payload->size() > 4096) return {};

@@ -83,12 +83,23 @@ Value* Lowering::in(size_t i) const {
 
 const Type* Lowering::in_type(size_t i) const {
   SX_CHECK(i < eqn.num_inputs() && eqn.input(i) != nullptr, fmt::format("'{}' has no operand {}", eqn.op().name, i));
-  return context_.import(eqn.input(i)->type());
+  return part(context_.import(eqn.input(i)->type()));
 }
 
 const Type* Lowering::out_type(size_t i) const {
   SX_CHECK(i < eqn.num_results(), fmt::format("'{}' has no result {}", eqn.op().name, i));
-  return context_.import(eqn.result(i)->type());
+  return part(context_.import(eqn.result(i)->type()));
+}
+
+const Type* Lowering::part(const Type* t) const {
+  if (!on_parts_ || !is_complex(t->dtype())) return t;
+  return context_.model().types().with_dtype(t, t->dtype() == DType::kC64 ? DType::kF32 : DType::kF64);
+}
+
+Lowering Lowering::on_parts(std::vector<Value*> operands) const {
+  Lowering at(context_, eqn, b, std::move(operands));
+  at.on_parts_ = true;
+  return at;
 }
 
 const Type* Lowering::stored_in_type(size_t i) const { return context_.stored(in_type(i)); }
@@ -357,6 +368,7 @@ Graph& Lowering::make_body(std::string_view name, const std::function<void(Lower
   OnnxBuilder inner(g, b.facts());
   context_.mark(eqn, inner);
   Lowering inside(context_, eqn, inner, operands_);
+  inside.on_parts_ = on_parts_;
   fill(inside);
   context_.mark(eqn, b);
   return g;

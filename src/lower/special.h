@@ -18,10 +18,14 @@ Value* sign_bit(Lowering& at, Value* x);
 Value* erf_f64(Lowering& at, Value* x);
 Value* erfc_f64(Lowering& at, Value* x);
 Value* atan_f64(Lowering& at, Value* x);
+// The angle of (x, y) in (-pi, pi], with the signs of zeros.
+Value* atan2(Lowering& at, Value* y, Value* x);
 Value* erf_inv(Lowering& at, Value* x);
 // log |gamma(x)| and its derivative.
 Value* log_gamma(Lowering& at, Value* x);
 Value* di_gamma(Lowering& at, Value* x);
+inline Num atan2(const Num& y, const Num& x) { return y.with(atan2(y.at(), y.value(), x.value())); }
+inline Num expm1(const Num& x) { return x.with(expm1(x.at(), x.value())); }
 inline Num log1p(const Num& x) { return x.with(log1p(x.at(), x.value())); }
 inline Num log_gamma(const Num& x) { return x.with(log_gamma(x.at(), x.value())); }
 inline Num di_gamma(const Num& x) { return x.with(di_gamma(x.at(), x.value())); }

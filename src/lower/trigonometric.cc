@@ -67,16 +67,19 @@ std::vector<Value*> lower_acos(Lowering& at) {
 }
 
 // |y| / |x| is no number where both are 0 or both infinite: the sign of |y| = |x| gives 0 and 1 there, and 1 where it should.
-std::vector<Value*> lower_atan2(Lowering& at) {
+Value* atan2(Lowering& at, Value* y, Value* x) {
   OnnxBuilder& b = at.b;
-  auto xs = operands(at);
-  DType own = at.out_dtype(), wide = in_f64(at) ? DType::kF64 : DType::kF32;
-  Value *y = at.cast(xs[0], wide), *x = at.cast(xs[1], wide);
   Value *ay = b.Abs(y), *ax = b.Abs(x);
   Value* ratio = b.Where(b.Equal(ay, ax), b.Sign(ay), b.Div(ay, ax));
   Value* angle = atan(at, ratio);
   Value* upper = b.Where(sign_bit(at, x), b.Sub(like(at, x, kPi), angle), angle);
-  return {at.cast(b.Where(sign_bit(at, y), b.Neg(upper), upper), own)};
+  return b.Where(sign_bit(at, y), b.Neg(upper), upper);
+}
+
+std::vector<Value*> lower_atan2(Lowering& at) {
+  auto xs = operands(at);
+  DType own = at.out_dtype(), wide = in_f64(at) ? DType::kF64 : DType::kF32;
+  return {at.cast(atan2(at, at.cast(xs[0], wide), at.cast(xs[1], wide)), own)};
 }
 
 }  // namespace sardonyx

@@ -17,6 +17,11 @@ TOLERANCE = {
 }
 
 
+def in_pairs(x: np.ndarray) -> np.ndarray:
+    """Complex numbers as exports hold them: real and imaginary parts in a last axis of 2."""
+    return np.stack([x.real, x.imag], axis=-1) if x.dtype.kind == "c" else x
+
+
 def outputs(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool = False) -> list[np.ndarray]:
     """The model's results in onnxruntime, or in onnx's reference evaluator where onnxruntime lacks a kernel.
 
@@ -27,6 +32,7 @@ def outputs(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool = F
     """
     import onnxruntime as ort
 
+    inputs = [in_pairs(x) for x in inputs]
     feeds = {i.name: x for i, x in zip(model.graph.input, inputs, strict=True)}
     bfloat = any(x.dtype == jnp.bfloat16 for x in inputs) or any(
         o.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 for o in model.graph.output
@@ -54,7 +60,7 @@ def compare(expected, found: list[np.ndarray], tolerance: float | None = None) -
     expected = [np.asarray(leaf) for leaf in jax.tree.leaves(expected)]
     assert len(found) == len(expected), f"{len(found)} results, JAX has {len(expected)}"
     for n, (want, got) in enumerate(zip(expected, found, strict=True)):
-        got = np.asarray(got)
+        want, got = in_pairs(want), np.asarray(got)
         assert got.shape == want.shape, f"result {n}: shape {got.shape}, JAX has {want.shape}"
         assert got.dtype == want.dtype, f"result {n}: {got.dtype}, JAX has {want.dtype}"
         if not jnp.issubdtype(want.dtype, jnp.floating):

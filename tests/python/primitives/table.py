@@ -24,6 +24,8 @@ DTYPES: dict[str, np.dtype] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
+    "c64": np.dtype(np.complex64),
+    "c128": np.dtype(np.complex128),
 }
 
 # Sizes for the symbols: two of them, distinct primes that no fixed size in the tables uses together, and 1.
@@ -35,7 +37,7 @@ class Arg:
     """One input: dtype and shape as text, and what to fill it with.
 
     Without a range floats are standard normal and integers small of both signs; `low`, `high` bound them
-    (integers: high excluded); `values` are laid out row after row and repeated to fill the shape.
+    (integers: high excluded), of complex numbers both parts, which otherwise lie between -2 and 2; `values` are laid out row after row and repeated to fill the shape.
     """
 
     spec: str
@@ -64,6 +66,9 @@ class Arg:
         shape, dtype = self.shape(sizes), self.dtype
         if self.values is not None:
             return np.resize(np.array(self.values).astype(dtype), shape)
+        if dtype.kind == "c":
+            low, high = (-2.0, 2.0) if self.low is None else (self.low, self.high)
+            return np.asarray(rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(dtype)
         if dtype == np.bool_:
             return np.asarray(rng.random(shape) < 0.5)
         if jnp.issubdtype(dtype, jnp.floating):
