@@ -1,5 +1,6 @@
 #include "coreml.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -49,6 +50,55 @@ std::vector<std::string> infer(CoremlProgram& p) {
   return infer_model(*p.model, facts, /*tolerant=*/true);
 }
 
+// Whether `inferred` says at least what the file says.
+bool covers(const Type* inferred, const Type* declared) {
+  if (declared == nullptr || inferred == declared) return true;
+  if (inferred == nullptr || inferred->kind() != declared->kind()) return false;
+  if (!declared->is_tensor()) return inferred->elements().size() == declared->elements().size();
+  if (inferred->dtype() != declared->dtype()) return false;
+  if (!declared->ranked()) return true;
+  if (!inferred->ranked() || inferred->rank() != declared->rank()) return false;
+  for (size_t i = 0; i < declared->rank(); ++i) {
+    if (declared->dim(i).is_int() && !inferred->dim(i).is(declared->dim(i).value())) return false;
+  }
+  return true;
+}
+
+void compare(const Graph& a, const Graph& b, std::vector<std::string>& out) {
+  Node* m = b.first();
+  for (const Node& n : a.nodes()) {
+    for (size_t i = 0; i < n.num_results(); ++i) {
+      const Value &declared = *n.result(i), &inferred = *m->result(i);
+      if (covers(inferred.type(), declared.type())) continue;
+      out.push_back(fmt::format("{}: the file says {}, inference {}\n{}", n.op().name,
+                                a.model().types().to_string(declared.type()), b.model().types().to_string(inferred.type()),
+                                print(n)));
+    }
+    for (size_t i = 0; i < n.bodies().size(); ++i) compare(*n.bodies()[i].graph, *m->bodies()[i].graph, out);
+    m = m->next();
+  }
+}
+
+void forget(const Graph& g) {
+  for (Node& n : g.nodes()) {
+    for (const Body& b : n.bodies()) forget(*b.graph);
+    if (n.has(Trait::kConstant)) continue;
+    for (Value& v : n.results()) v.set_type(nullptr);
+    n.set_unchecked(true);
+  }
+}
+
+// What inference from the inputs alone does not find of the types in the file, and what it finds wrong.
+std::vector<std::string> compare_types(const CoremlProgram& p) {
+  const auto copy = clone_model(*p.model);
+  for (const auto& f : copy->functions()) forget(f->graph());
+  ValueFacts facts;
+  std::vector<std::string> out = infer_model(*copy, facts, /*tolerant=*/true);
+  for (size_t i = 0; i < p.model->functions().size(); ++i)
+    compare(p.model->functions()[i]->graph(), copy->functions()[i]->graph(), out);
+  return out;
+}
+
 }  // namespace
 
 void bind_coreml(nb::module_& m) {
@@ -60,6 +110,7 @@ void bind_coreml(nb::module_& m) {
       .def("op_counts", &op_counts)
       .def("function_names", &function_names)
       .def("infer", &infer)
+      .def("compare_types", &compare_types)
       .def("specification_version",
            [](const CoremlProgram& p) { return p.model->mil ? p.model->mil->specification_version : 0; });
   m.def(

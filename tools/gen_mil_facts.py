@@ -18,10 +18,10 @@ RESULTS = {
     "custom_layer": (0, -1),
     "gru": (2, 2),
     "lstm": (3, 3),
-    "non_maximum_suppression": (4, 4),
+    "non_maximum_suppression": (3, 4),
     "rnn": (2, 2),
     "split": (1, -1),
-    "topk": (2, 2),
+    "topk": (1, 2),
     "while_loop": (0, -1),
     "write_state": (0, 0),
     "constexpr_lut_to_sparse": (2, 2),
@@ -95,3 +95,121 @@ RULES: dict[str, str] = {}
 def rules(rule: str, names: str) -> None:
     for name in names.split():
         RULES[name] = rule
+
+
+rules(
+    "same",
+    """abs acos asin atan atanh ceil clamped_relu clip cos cosh elu erf exp exp2 floor inverse leaky_relu linear_activation log relu relu6
+    round rsqrt scaled_tanh sigmoid sigmoid_hard sign silu sin sinh softplus softsign sqrt square tan tanh threshold thresholded_relu
+    batch_norm instance_norm l2_norm local_response_norm cumsum band_part reverse reverse_sequence slice_update
+    list_write list_scatter scatter_nd""",
+)
+rules("identity", "identity")
+rules("cast", "cast")
+rules("add_op", "add")
+rules("sub_op", "sub")
+rules("mul_op", "mul")
+rules("maximum", "maximum")
+rules("minimum", "minimum")
+rules("real_div", "real_div")
+rules("floor_div", "floor_div")
+rules("mod", "mod")
+rules("broadcasting", "pow")
+rules("equal", "equal")
+rules("broadcasting_bool", "not_equal logical_xor")
+rules("less", "less")
+rules("less_equal", "less_equal")
+rules("greater", "greater")
+rules("greater_equal", "greater_equal")
+rules("logical_and", "logical_and")
+rules("logical_or", "logical_or")
+rules("logical_not", "logical_not")
+rules("select", "select")
+rules("per_channel", "prelu softplus_parametric")
+rules("gelu", "gelu")
+rules("layer_norm", "layer_norm")
+rules("softmax", "softmax")
+rules("quantize", "quantize")
+rules("dequantize", "dequantize")
+
+rules("conv", "conv")
+rules("conv_transpose", "conv_transpose")
+rules("pool", "avg_pool l2_pool max_pool")
+rules("upsample", "upsample_bilinear upsample_nearest_neighbor")
+rules("resize_to", "resize_bilinear resize_nearest_neighbor")
+rules("resize", "resize")
+rules("affine", "affine")
+rules("resample", "resample")
+rules("crop", "crop")
+rules("crop_resize", "crop_resize")
+
+rules("linear", "linear")
+rules("matmul", "matmul")
+rules("einsum", "einsum")
+rules("gru", "gru")
+rules("lstm", "lstm")
+rules("rnn", "rnn")
+rules("attention", "scaled_dot_product_attention")
+
+rules(
+    "reduce",
+    """reduce_l1_norm reduce_l2_norm reduce_log_sum reduce_log_sum_exp reduce_max reduce_mean reduce_min reduce_prod reduce_sum
+    reduce_sum_square""",
+)
+rules("reduce_arg", "reduce_argmax reduce_argmin")
+rules("argsort", "argsort")
+rules("topk", "topk")
+rules("non_zero", "non_zero")
+rules("one_hot", "one_hot")
+rules("non_maximum_suppression", "non_maximum_suppression")
+rules("range_1d", "range_1d")
+rules("gather", "gather")
+rules("gather_along_axis", "gather_along_axis")
+rules("gather_nd", "gather_nd")
+rules("scatter", "scatter scatter_along_axis")
+rules("slice_by_index", "slice_by_index")
+rules("slice_by_size", "slice_by_size")
+rules("random_bernoulli", "random_bernoulli")
+rules("random_categorical", "random_categorical")
+rules("random_normal", "random_normal")
+rules("random_uniform", "random_uniform")
+
+rules("shape", "shape")
+rules("reshape", "reshape")
+rules("reshape_like", "reshape_like")
+rules("transpose", "transpose")
+rules("expand_dims", "expand_dims")
+rules("squeeze", "squeeze")
+rules("flatten2d", "flatten2d")
+rules("concat", "concat")
+rules("stack", "stack")
+rules("split", "split")
+rules("tile", "tile")
+rules("pad", "pad")
+rules("fill", "fill")
+rules("fill_like", "fill_like")
+rules("depth_to_space", "depth_to_space")
+rules("space_to_depth", "space_to_depth")
+rules("pixel_shuffle", "pixel_shuffle")
+rules("pixel_unshuffle", "pixel_unshuffle")
+rules("space_to_batch", "space_to_batch")
+rules("batch_to_space", "batch_to_space")
+rules("sliding_windows", "sliding_windows")
+
+rules("cond", "cond")
+rules("while_loop", "while_loop")
+rules("make_list", "make_list")
+rules("list_length", "list_length")
+rules("list_read", "list_read")
+rules("list_gather", "list_gather")
+rules("read_state", "read_state")
+rules("write_state", "write_state")
+rules("update_state", "coreml_update_state")
+rules("classify", "classify")
+rules("constexpr_affine_dequantize", "constexpr_affine_dequantize")
+rules("constexpr_cast", "constexpr_cast")
+rules("constexpr_blockwise_shift_scale", "constexpr_blockwise_shift_scale")
+rules("constexpr_lut_to_dense", "constexpr_lut_to_dense")
+rules("constexpr_sparse_to_dense", "constexpr_sparse_to_dense")
+rules("constexpr_lut_to_sparse", "constexpr_lut_to_sparse")
+rules("constexpr_sparse_blockwise_shift_scale", "constexpr_sparse_blockwise_shift_scale")

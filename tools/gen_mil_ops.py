@@ -7,7 +7,8 @@
 Written: src/dialects/mil/ops_*.inc and rules.inc. What definitions do not say as data (traits, results, type rules) is
 tabled in gen_mil_facts.py.
 
-Operands are in the order of the definition, except that lists of operands (TupleInputType) come last. Blocks of `cond` and
+Operands are in the order of the definition, except that data comes before parameters and lists of operands
+(TupleInputType) come last. Blocks of `cond` and
 `while_loop` are bodies and no operands.
 """
 
@@ -181,7 +182,7 @@ def tables() -> dict[str, str]:
                 for n, k in cls.input_spec.input_types.items()
                 if not isinstance(k, (PyFunctionInputType, InternalInputType))
             ]
-            kinds.sort(key=lambda item: isinstance(item[1], TupleInputType))
+            kinds.sort(key=lambda item: (isinstance(item[1], TupleInputType), item[1].const))
             slot_rows = [slot_row(cls, n, k, sets) for n, k in kinds]
             lists = [n for n, k in kinds if isinstance(k, TupleInputType)]
             required = [i for i, (_, k) in enumerate(kinds) if not k.optional and not isinstance(k, TupleInputType)]

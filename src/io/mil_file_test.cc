@@ -35,8 +35,8 @@ graph mil(x: f32[2,3]) {
   c: f32[3,2] = clip(b, alpha=f32 0, beta=f32 6)
   return c
 })"),
-               {"a: f32[2,3] = relu(x) @first", "second_perm_0 = const<val=i32[2]{1,0}>() @second_perm_0",
-                "b: f32[3,2] = transpose(a, perm=second_perm_0) @second", "clip_alpha_0 = const<val=f32 0", "return c"});
+               {"a = relu(x) @first", "second_perm_0 = const<val=i32[2]{1,0}>() @second_perm_0",
+                "b = transpose(a, perm=second_perm_0) @second", "clip_alpha_0 = const<val=f32 0", "return c"});
 }
 
 TEST(MilFile, ConstantsOfConstexprOpsStandInside) {
@@ -52,13 +52,12 @@ graph mil(x: f32[2,3]) {
 }
 
 TEST(MilFile, IdentityWhereAResultsNameWouldBeLost) {
-  expect_lines(
-      written(R"(
+  expect_lines(written(R"(
 graph mil(x: f32[2]) {
   y: f32[2] = relu(x)
   return out = y, also = y, same = x, x
 })"),
-      {"out: f32[2] = relu(x)", "also: f32[2] = identity(out)", "same: f32[2] = identity(x)", "return out, also, same, x"});
+               {"out = relu(x)", "also = identity(out)", "same = identity(x)", "return out, also, same, x"});
 }
 
 TEST(MilFile, ANameMeansItsLatestDefinition) {
@@ -103,7 +102,7 @@ graph mil(p: bool[], x: f32[3]) {
   a: f32[3] = relu(y)
   return a
 })"),
-               {"const<val=f32 1", "a: f32[3] = add(x, ", "a: f32[3] = sub(x, ", "relu(y)"});
+               {"const<val=f32 1", "a = add(x, ", "a = sub(x, ", "relu(y)"});
 }
 
 TEST(MilFile, TiedWeightsStayTied) {

@@ -600,8 +600,8 @@ class Parser : private text::AttrParser {
     return one;
   }
 
-  // Puts operands where the op's slots are: those without a name fill the slots that are no parameters, in order, and then
-  // the only list. An op that is not known has the slots that the text names.
+  // Puts operands where the op's slots are: those without a name fill the others in order; where the op takes a list, data and
+  // then the list. An op that is not known has the slots that the text names.
   const Op& place_operands(const Op& op, size_t begin, std::vector<Value*>& operands, const std::vector<NamedOperands>& named) {
     if (!op.known) {
       if (named.empty()) return op;
@@ -628,8 +628,11 @@ class Parser : private text::AttrParser {
       slots[i] = o.values;
     }
     size_t at = 0;
+    const bool has_list = !op.inputs.empty() && op.inputs.back().arity == Arity::kVariadic;
     for (Value* v : operands) {
-      while (at < slots.size() && op.inputs[at].arity != Arity::kVariadic && (given[at] || op.inputs[at].parameter)) ++at;
+      while (at < slots.size() && op.inputs[at].arity != Arity::kVariadic &&
+             (given[at] || (has_list && op.inputs[at].parameter)))
+        ++at;
       if (at == slots.size()) lex_.fail_at(begin, fmt::format("{} has fewer operands without a name", op.name));
       slots[at].push_back(v);
       if (op.inputs[at].arity != Arity::kVariadic) given[at] = true;

@@ -164,6 +164,40 @@ def test_op(case, target, tmp_path):
         assert describe(after) == describe(before)
 
 
+# Types that coremltools gets wrong: the batch axis goes with the vector's; 0 is taken for a size.
+WRONG_TYPES = {("matmul-vector", False), ("matmul-vector", True), ("reshape-zero", True)}
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize(("case", "target"), CASES)
+def test_types(case, target, symbolic, tmp_path):
+    """From the inputs alone, inference finds what coremltools has written of every value; not less, nothing else."""
+    if (case.id, symbolic) in WRONG_TYPES:
+        pytest.skip("coremltools is wrong about this one")
+    if symbolic and not any(
+        len(x.shape) > 1 for x in [*case.operands.values(), *case.inputs] if isinstance(x, programs.Input)
+    ):
+        pytest.skip("no size to leave open")
+    package = tmp_path / "x.mlpackage"
+    try:
+        programs.save(programs.build(case, target, symbolic), package, target)
+    except Exception as e:
+        if not symbolic:
+            raise
+        pytest.skip(f"coremltools cannot build it: {e}")
+    assert coreml.load(package)._native.compare_types() == []
+
+
+@pytest.mark.parametrize("name", programs.NETWORKS)
+def test_types_of_networks(name, tmp_path):
+    build, target = programs.NETWORKS[name]
+    package = tmp_path / "x.mlpackage"
+    programs.save(build(), package, target)
+    program = coreml.load(package)
+    assert program._native.compare_types() == []
+    assert program.infer_types() == []
+
+
 def test_every_op_has_a_program():
     covered = {"const"}
     ops = set(programs.SSAOpRegistry.core_ops) - {"_const_symbolic", "conv_quantized"}

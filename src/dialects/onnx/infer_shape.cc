@@ -84,8 +84,6 @@ void size_op(InferContext& c) {
 }
 
 void reshape(InferContext& c) {
-  const DType dtype = dtype_of(c, 0);
-  const Type* x = c.ranked(0);
   std::optional<SymbolicValue> target;
   if (c.op().since_version < 5) {
     if (auto list = c.attr_ints("shape")) {
@@ -96,6 +94,12 @@ void reshape(InferContext& c) {
     need_rank(c, 1, 1);
     target = c.value(1);
   }
+  reshape_to(c, target, c.attr_int("allowzero", 0) != 0);
+}
+
+void reshape_to(InferContext& c, const std::optional<SymbolicValue>& target, bool zero_is_zero) {
+  const DType dtype = dtype_of(c, 0);
+  const Type* x = c.ranked(0);
   if (dtype == DType::kUndefined) return;
   if (!target) {
     if (const auto rank = list_length(c, 1)) {
@@ -105,7 +109,6 @@ void reshape(InferContext& c) {
     }
     return;
   }
-  const bool zero_is_zero = c.attr_int("allowzero", 0) != 0;
   DimVec dims = target->elements;
   std::optional<size_t> open;  // the place of -1
   bool zero = false;

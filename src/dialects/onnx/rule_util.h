@@ -57,6 +57,10 @@ inline Dim mul(const InferContext& c, Dim a, int64_t b) { return mul(c, a, Dim::
 Dim floordiv(const InferContext& c, Dim a, int64_t b);
 Dim ceildiv(const InferContext& c, Dim a, int64_t b);
 
+// Result 0 is operand 0 with the sizes that `target` says: one may be -1, and 0 copies a size unless `zero_is_zero`. If they are
+// not known, operand 1 is the list of them. In infer_shape.cc.
+void reshape_to(InferContext& c, const std::optional<SymbolicValue>& target, bool zero_is_zero);
+
 // Whether results of this element type carry their value along: i64 and i32, of rank 0 or 1, and bool as 0 and 1.
 bool carries_value(const Type* t);
 // How many elements operand i has, when it is a list of at most 64: a shape, axes, sizes.
