@@ -1,0 +1,392 @@
+//   constants ── any operators ── v        =>   v, a constant
+//
+// In two walks. Forwards, each node whose operands are constants (given or found on the way) gets its results; large ones are deferred:
+// they keep kernel and operands, and are computed when the file is written. Backwards, a result that somebody else reads becomes a
+// constant if the file does not grow by that: what disappears (nodes, and constants that only they read) must make up for it, beyond the
+// run's fold budget. So a transposed copy of a weight that others read is not made, and ConstantOfShape stays, unless its reader takes
+// one element instead (broadcasting: no element is repeated in the file).
+// What stops it: random operators, bodies, operands that are defaults of inputs (a caller may give others), quantization (Q/DQ pairs are
+// what accelerators look for), functions of f64 whose last bit differs between machines, references to attributes of a function, what
+// the evaluator cannot do, more than 1 GiB for one result.
+// Rounds: sums have the evaluator's order, which need not be that of a runtime.
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <unordered_map>
+
+#include "rewrite/pass.h"
+#include "sardonyx/eval.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+constexpr size_t kDeferBytes = 64 << 10;
+constexpr uint64_t kMemoryCap = 1ull << 30;
+constexpr uint64_t kUnsizedCap = 16 << 20;             // where the size is not known before
+constexpr int64_t kNodeBytes = 40, kTensorBytes = 16;  // in a file, names not counted
+constexpr int kMaxDeferred = 8;                        // one in another
+
+// Whether the node is one that stays for what it says.
+bool is_quantization(const Node& n) {
+  static const std::set<std::string_view> kOps = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
+                                                  "QLinearConv",    "QLinearMatMul",    "MatMulInteger",
+                                                  "ConvInteger"};
+  return kOps.contains(n.op().name);
+}
+
+// Functions whose last bit depends on the library: folded in f32, where a double has bits to spare.
+bool is_transcendental(const Node& n) {
+  static const std::set<std::string_view> kOps = {"Acos",
+                                                  "Acosh",
+                                                  "Asin",
+                                                  "Asinh",
+                                                  "Atan",
+                                                  "Atanh",
+                                                  "Celu",
+                                                  "Cos",
+                                                  "Cosh",
+                                                  "DFT",
+                                                  "Elu",
+                                                  "Erf",
+                                                  "Exp",
+                                                  "Gelu",
+                                                  "GRU",
+                                                  "LSTM",
+                                                  "Log",
+                                                  "LogSoftmax",
+                                                  "LpNormalization",
+                                                  "LpPool",
+                                                  "Mish",
+                                                  "Pow",
+                                                  "RNN",
+                                                  "ReduceL2",
+                                                  "ReduceLogSum",
+                                                  "ReduceLogSumExp",
+                                                  "STFT",
+                                                  "Selu",
+                                                  "Sigmoid",
+                                                  "Sin",
+                                                  "Sinh",
+                                                  "Softmax",
+                                                  "Softplus",
+                                                  "Swish",
+                                                  "SwiGLU",
+                                                  "Tan",
+                                                  "Tanh",
+                                                  "Attention",
+                                                  "BlackmanWindow",
+                                                  "HammingWindow",
+                                                  "HannWindow",
+                                                  "RotaryEmbedding"};
+  return kOps.contains(n.op().name);
+}
+
+// Evaluating these on whatever data cannot fail, so that it may be done later.
+bool cannot_fail(const Node& n) {
+  static const std::set<std::string_view> kOps = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity",
+                                                  "Add",       "Sub",     "Mul",     "Neg",       "Concat",  "Expand"};
+  if (kOps.contains(n.op().name)) return true;
+  const bool floats = n.input(0) != nullptr && is_float(n.input(0)->dtype()) && is_float(n.result()->dtype());
+  return floats && (n.is("Div") || n.is("Sqrt") || n.is("Reciprocal") || n.is("Cast"));
+}
+
+bool has_odd_attrs(const Node& n) {
+  for (const NamedAttr& a : n.attrs().items()) {
+    if (a.value.get<RefAttr>() != nullptr || a.value.get<const Type*>() != nullptr || a.value.get<Attr::TypeList>() != nullptr)
+      return true;
+  }
+  return false;
+}
+
+// A node by itself, for evaluating it when the model may be gone.
+struct HeldNode {
+  explicit HeldNode(const Node& n) {
+    const std::vector<Value*> absent(n.num_inputs(), nullptr);
+    const auto items = n.attrs().items();
+    node = &model.new_node(n.op(), absent, n.num_results(), model.attrs(AttrInit(items.begin(), items.end())));
+  }
+  Model model;
+  Node* node = nullptr;
+};
+
+class Fold {
+ public:
+  Fold(Graph& top, PassContext& context) : top_(top), context_(context), budget_(context.fold_budget) {}
+
+  bool run() {
+    for (Graph* g : graphs_in(top_)) {
+      for (Node& n : g->nodes()) {
+        if (can_fold(n)) compute(n);
+      }
+    }
+    const auto graphs = graphs_in(top_);
+    for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
+      for (Node* n = (*g)->last(); n != nullptr; n = n->prev()) decide(*n);
+    }
+    for (Graph* g : graphs_in(top_)) shrink_splats(*g);
+    if (changes_ > 0) erase_dead_nodes(top_);
+    return changes_ > 0;
+  }
+
+ private:
+  TensorPtr known(const Value* v) const {
+    if (v->is_constant()) return v->constant();
+    const auto at = found_.find(v);
+    return at != found_.end() ? at->second : nullptr;
+  }
+
+  bool can_fold(const Node& n) const {
+    if (n.unchecked() || n.op().dialect != DialectId::kOnnx || !n.op().known || n.num_inputs() == 0) return false;
+    if (n.has(Trait::kConstant) || n.has(Trait::kRandom) || n.has(Trait::kSubgraphs) || !n.bodies().empty()) return false;
+    bool any = false;
+    for (const Use& u : n.operands()) {
+      if (u.value == nullptr) continue;
+      const TensorPtr t = known(u.value);
+      if (t == nullptr || t->is_promise()) return false;
+      any = true;
+    }
+    if (!any || !can_evaluate(n.op()) || is_quantization(n) || has_odd_attrs(n)) return false;
+    for (const Value& v : n.results()) {
+      if ((v.dtype() == DType::kF64 || is_complex(v.dtype())) && is_transcendental(n)) return false;
+    }
+    return !n.is("Dropout") && !n.is("Optional") && !n.is("OptionalHasElement");
+  }
+
+  int depth(const TensorPtr& t) const {
+    const auto at = deferred_.find(t.get());
+    return at != deferred_.end() ? at->second : 0;
+  }
+
+  // Finds the results of n, if that can be done.
+  void compute(Node& n) {
+    std::vector<TensorPtr> operands;
+    uint64_t bytes = 0;
+    int deepest = 0;
+    bool all_splats = n.has(Trait::kElementwise);
+    for (const Use& u : n.operands()) {
+      operands.push_back(u.value != nullptr ? known(u.value) : nullptr);
+      if (operands.back() == nullptr) continue;
+      const Tensor& t = *operands.back();
+      all_splats &= (t.is_splat() || t.size() == 1) && t.dtype() != DType::kString && bit_width(t.dtype()) >= 8;
+      if (!t.is_splat()) bytes += t.byte_size();
+      deepest = std::max(deepest, depth(operands.back()));
+    }
+    const Type* type = n.result()->type();
+    const bool sized = n.num_results() == 1 && type != nullptr && type->is_tensor() && type->is_static() &&
+                       bit_width(type->dtype()) >= 8 && *type->static_size() > 0;
+    if (sized && all_splats && *type->static_size() > 1) return on_one_element(n, operands);
+    if (sized) {
+      const size_t size = byte_size(type->dtype(), static_cast<uint64_t>(*type->static_size()));
+      if (size > kMemoryCap || bytes > kMemoryCap) return;
+      const bool one = n.is("ConstantOfShape") || (n.is("Expand") && operands[0]->size() == 1);
+      if (size > kDeferBytes && !one && deepest < kMaxDeferred) return defer(n, std::move(operands), deepest);
+    } else if (bytes > kDeferBytes || n.is("Range") || n.is("ConstantOfShape") || n.is("Tile") || n.is("Expand")) {
+      return;  // who knows how large that gets
+    }
+    const auto results = evaluate_node(n, operands, sized ? kMemoryCap : kUnsizedCap);
+    if (!results) return;
+    for (size_t i = 0; i < n.num_results() && i < results->size(); ++i) {
+      if ((*results)[i] != nullptr) keep(*n.result(i), (*results)[i]);
+    }
+  }
+
+  void keep(const Value& v, TensorPtr t) {
+    if (v.dtype() != t->dtype()) return;
+    const Type* type = v.type();
+    if (!type->ranked() || type->rank() != t->rank()) return;
+    for (size_t i = 0; i < t->rank(); ++i) {
+      if (type->dim(i).is_int() && !type->dim(i).is(t->shape()[i])) return;
+    }
+    found_.emplace(&v, std::move(t));
+  }
+
+  static std::vector<int64_t> shape_of(const Type& t) {
+    std::vector<int64_t> shape;
+    for (Dim d : t.dims()) shape.push_back(d.value());
+    return shape;
+  }
+
+  // All elements are the same: one is computed.
+  void on_one_element(Node& n, std::vector<TensorPtr>& operands) {
+    for (TensorPtr& t : operands) {
+      if (t == nullptr) continue;
+      std::vector<std::byte> scratch;
+      const auto all = t->is_splat() ? t->stored_bytes() : t->bytes(scratch);
+      const auto one = all.first(byte_size(t->dtype(), 1));
+      t = Tensor::own(t->dtype(), {}, {one.begin(), one.end()});
+    }
+    const auto results = evaluate_node(n, operands, kMemoryCap);
+    if (!results || results->empty() || results->front() == nullptr || results->front()->size() != 1) return;
+    std::vector<std::byte> scratch;
+    const TensorPtr& one = results->front();
+    keep(*n.result(), Tensor::splat(one->dtype(), shape_of(*n.result()->type()), one->bytes(scratch)));
+  }
+
+  void defer(Node& n, std::vector<TensorPtr> operands, int deepest) {
+    if (!cannot_fail(n) && !evaluate_node(n, operands, kMemoryCap)) return;
+    auto held = std::make_shared<HeldNode>(n);
+    auto compute = [held, operands = std::move(operands)] {
+      const auto results = evaluate_node(*held->node, operands, kMemoryCap);
+      SX_CHECK(results && results->front() != nullptr, "a constant that was folded cannot be computed");
+      std::vector<std::byte> scratch;
+      const auto bytes = results->front()->bytes(scratch);
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    };
+    const Type& t = *n.result()->type();
+    TensorPtr made = Tensor::defer(t.dtype(), shape_of(t), std::move(compute));
+    deferred_.emplace(made.get(), deepest + 1);
+    keep(*n.result(), std::move(made));
+  }
+
+  // --- what it costs
+
+  static int64_t wire_bytes(const Tensor& t) {
+    if (t.dtype() == DType::kString) {
+      int64_t sum = kTensorBytes;
+      for (const std::string& s : t.string_values()) sum += static_cast<int64_t>(s.size()) + 2;
+      return sum;
+    }
+    return static_cast<int64_t>(t.byte_size()) + kTensorBytes;
+  }
+
+  static bool only_read_by(const Value& v, const Node& n) {
+    for (const Use& u : v.uses()) {
+      if (u.owner != &n) return false;
+    }
+    return true;
+  }
+
+  // Bytes that disappear from the file with the node and what only it needs.
+  int64_t gain(const Node& n) const {
+    int64_t sum = kNodeBytes + static_cast<int64_t>(n.name().view().size());
+    std::vector<const Value*> counted;
+    for (const Use& u : n.operands()) {
+      if (u.value == nullptr || !only_read_by(*u.value, n)) continue;
+      if (std::find(counted.begin(), counted.end(), u.value) != counted.end()) continue;
+      counted.push_back(u.value);
+      if (u.value->is_constant()) {
+        sum += wire_bytes(*u.value->constant());
+      } else if (auto at = gains_.find(u.value->def()); at != gains_.end() && u.value->def()->num_results() == 1) {
+        sum += at->second;
+      }
+    }
+    return sum;
+  }
+
+  // Whether n reads v for its elements only: without v the result's shape would be the same.
+  static bool broadcasts_without(const Node& n, const Value& v) {
+    if (!n.has(Trait::kBroadcasts) || n.is("PRelu") || !n.result()->ranked()) return false;
+    const auto to = n.result()->type()->dims();
+    bool deep = to.empty();
+    for (size_t back = 1; back <= to.size(); ++back) {
+      const Dim d = to[to.size() - back];
+      bool covered = d.is(1);
+      for (const Use& u : n.operands()) {
+        if (u.value == nullptr || u.value == &v || !u.value->ranked() || u.value->type()->rank() < back) continue;
+        covered |= u.value->type()->dim(u.value->type()->rank() - back) == d;
+        deep |= u.value->type()->rank() == to.size();
+      }
+      if (!covered) return false;
+    }
+    return deep;
+  }
+
+  bool is_gone(const Node& n) const { return gone_.contains(&n); }
+
+  // Nodes come against the order: what reads this one is decided.
+  void decide(Node& n) {
+    if (!found_.contains(n.result(0))) return;
+    int64_t cost = 0;
+    std::vector<Value*> needed;
+    for (Value& v : n.results()) {
+      bool outside = false, elements_only = true;
+      for (const Use& u : v.uses()) {
+        if (is_gone(*u.owner)) continue;
+        outside = true;
+        elements_only &= broadcasts_without(*u.owner, v);
+      }
+      if (!outside) continue;
+      const auto at = found_.find(&v);
+      if (at == found_.end()) return;
+      needed.push_back(&v);
+      cost += elements_only && at->second->is_splat() ? static_cast<int64_t>(element_bytes(v.dtype())) + kTensorBytes
+                                                      : wire_bytes(*at->second);
+    }
+    if (!needed.empty()) {
+      compute_gains(n);
+      if (&top_ != &context_.model.graph()) cost += kNodeBytes * static_cast<int64_t>(needed.size());  // a Constant node each
+      const int64_t over = cost - gains_[&n];
+      if (over > 0 && over > budget_) return;
+      if (over > 0) budget_ -= over;
+    }
+    gone_.insert(&n);
+    Rewriter b(*n.graph(), context_);
+    b.set_insertion_point(&n);
+    b.set_provenance(n.provenance());
+    for (Value* v : needed) {
+      const TensorPtr& t = found_.at(v);
+      Value* made = b.constant(t, t->byte_size() > 1024 ? std::string_view(v->name().view()) : std::string_view());
+      if (v->type() != made->type() && made->graph() == n.graph() && made->type() == nullptr) made->set_type(v->type());
+      n.graph()->replace_uses(*v, *made);
+      ++changes_;
+      context_.count(n.op().name);
+    }
+  }
+
+  // Of n and of all it reads; without recursion, for chains may be long.
+  void compute_gains(Node& n) {
+    std::vector<Node*> stack{&n};
+    while (!stack.empty()) {
+      Node* at = stack.back();
+      if (gains_.contains(at)) {
+        stack.pop_back();
+        continue;
+      }
+      const size_t before = stack.size();
+      for (const Use& u : at->operands()) {
+        Node* def = u.value != nullptr && !u.value->is_constant() ? u.value->def() : nullptr;
+        if (def != nullptr && def->graph() == n.graph() && only_read_by(*u.value, *at) && !gains_.contains(def))
+          stack.push_back(def);
+      }
+      if (stack.size() != before) continue;
+      gains_.emplace(at, gain(*at));
+      stack.pop_back();
+    }
+  }
+
+  // x + {1, 1, 1} reads as x + 1, where x has the result's shape.
+  void shrink_splats(Graph& g) {
+    Rewriter b(g, context_);
+    for (Node& n : g.nodes()) {
+      if (n.unchecked() || !n.has(Trait::kBroadcasts)) continue;
+      for (size_t i = 0; i < n.num_inputs(); ++i) {
+        const Value* v = n.input(i);
+        if (v == nullptr || !v->is_constant() || v->constant()->size() < 2 || !v->constant()->is_splat()) continue;
+        const TensorPtr t = v->constant();
+        if (!broadcasts_without(n, *v)) continue;
+        std::vector<std::byte> one(t->stored_bytes().begin(), t->stored_bytes().end());
+        b.set_insertion_point(&n);
+        n.set_input(i, b.constant(Tensor::own(t->dtype(), {}, std::move(one))));
+        ++changes_;
+        context_.count("one element");
+      }
+    }
+  }
+
+  Graph& top_;
+  PassContext& context_;
+  int64_t budget_;
+  size_t changes_ = 0;
+  std::unordered_map<const Value*, TensorPtr> found_;
+  std::unordered_map<const Tensor*, int> deferred_;  // how many deferred ones stand in each other; found_ keeps them alive
+  std::unordered_map<const Node*, int64_t> gains_;
+  std::set<const Node*> gone_;
+};
+
+}  // namespace
+
+Pass fold_constants() {
+  return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) { return Fold(top, context).run(); });
+}
+
+}  // namespace sardonyx::onnx
