@@ -1,0 +1,67 @@
+//   x: T ── cast<T> ── y              =>    x
+//   x: T ── cast<S> ── cast<U> ── y   =>    x ── cast<U>   (or x, if U is T)
+//
+// Two casts merge when the middle type neither narrows the range nor coarsens the resolution of what arrives: i8 -> f16 -> f32 does, f32 ->
+// bool -> f16 does not, f32 -> f16 -> f32 does not. The first cast stays for its other readers. A function's input never becomes its
+// result: the writer would need an identity. After coremltools' pass of this name.
+#include <cmath>
+#include <limits>
+
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+namespace {
+
+struct Grid {
+  double low, high, step;  // step: 0 for integers' 1, else the rank of the type's precision; larger is coarser
+  friend bool operator==(const Grid&, const Grid&) = default;
+};
+
+std::optional<Grid> grid(DType d) {
+  if (d == DType::kBool) return Grid{0, 1, 3};
+  if (d == DType::kF16) return Grid{-65504, 65504, 2};
+  if (d == DType::kF32) return Grid{-std::numeric_limits<float>::max(), std::numeric_limits<float>::max(), 1};
+  if (!is_integer(d)) return std::nullopt;
+  const int bits = bit_width(d);
+  if (is_signed(d)) return Grid{-std::ldexp(1, bits - 1), std::ldexp(1, bits - 1) - 1, 3};
+  return Grid{0, std::ldexp(1, bits) - 1, 3};
+}
+
+Grid meet(const Grid& a, const Grid& b) { return {std::max(a.low, b.low), std::min(a.high, b.high), std::max(a.step, b.step)}; }
+
+}  // namespace
+
+Pass cast_optimization() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var x{"x"}, middle{"middle"};
+  const auto becomes_result = [](const Match& found) {
+    return found[x]->kind() == ValueKind::kInput && is_graph_result(*found.root().result());
+  };
+  return std::vector<Rule>{
+      {.name = "same_type",
+       .match = m::cast(x),
+       .when =
+           [=](const Match& found) {
+             return found[x]->dtype() == found.root().result()->dtype() && found[x]->dtype() != DType::kUndefined &&
+                    !becomes_result(found);
+           },
+       .build = [](Rewriter&, const Match& found) { return found[x]; }},
+      {.name = "pair",
+       .match = m::cast(m::cast(x).as(middle)),
+       .when =
+           [=](const Match& found) {
+             const auto from = grid(found[x]->dtype()), through = grid(found[middle]->dtype()),
+                        to = grid(found.root().result()->dtype());
+             if (!from || !through || !to || !(meet(meet(*from, *through), *to) == meet(*from, *to))) return false;
+             return found[x]->dtype() != found.root().result()->dtype() || !becomes_result(found);
+           },
+       .build =
+           [](Rewriter& b, const Match& found) {
+             if (found[x]->dtype() == found.root().result()->dtype()) return found[x];
+             return b.mil("cast", {{"x", found[x]}, {"dtype", operand(found.root(), b.context(), "dtype")}});
+           }},
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,18 @@
+// Removes ops whose results no result of the program depends on, and constants nobody reads. Writes to states stay. Against the order, so
+// that a dead chain of any length goes in one walk. After coremltools' pass of this name.
+#include "rewrite/pass.h"
+
+namespace sardonyx::mil {
+
+Pass dead_code_elimination() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+    const size_t ops = erase_dead_nodes(top);
+    size_t constants = 0;
+    for (Graph* g : graphs_in(top)) constants += g->erase_unread_constants();
+    if (ops > 0) context.count("ops", ops);
+    if (constants > 0) context.count("constants", constants);
+    return ops + constants > 0;
+  });
+}
+
+}  // namespace sardonyx::mil

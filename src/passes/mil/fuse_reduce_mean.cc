@@ -1,0 +1,43 @@
+//   x ── reduce_sum<axes> ── mul(1/n) or real_div(n) ── y    =>    x ── reduce_mean<axes> ── y      where n elements are summed
+//
+// The sizes of the axes must be known; n matches within coremltools' tolerance. The sum must have no other reader. After its pass of this name.
+#include <cmath>
+
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+
+Pass fuse_reduce_mean() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var x{"x"}, sum{"sum"}, n{"n"};
+  const Pattern inner = sole(m::reduce_sum(x)).as(sum);
+  return Rule{
+      .numerics = Numerics::kRounds,
+      .match = any_of(m::mul(inner, constant.as(n)), m::real_div(inner, constant.as(n))),
+      .when =
+          [](const Match& found) {
+            const auto axes = param_ints(params(found.node(sum), found.context()), "axes");
+            const Type* t = found.type(x);
+            if (!axes || !found[x]->ranked() || found[n]->constant()->size() != 1) return false;
+            double count = 1;
+            for (int64_t a : *axes) {
+              const int64_t axis = a < 0 ? a + static_cast<int64_t>(t->rank()) : a;
+              if (axis < 0 || axis >= static_cast<int64_t>(t->rank()) || !t->dim(static_cast<size_t>(axis)).is_int())
+                return false;
+              count *= static_cast<double>(t->dim(static_cast<size_t>(axis)).value());
+            }
+            const double given = found[n]->constant()->as_double(0);
+            return found.root().is("mul") ? std::abs(given - 1 / count) <= 1e-6 : std::abs(given - count) <= 1e-2;
+          },
+      .build =
+          [](Rewriter& b, const Match& found) {
+            Node& s = found.node(sum);
+            return b.mil("reduce_mean", {{"x", found[x]},
+                                         {"axes", operand(s, b.context(), "axes")},
+                                         {"keep_dims", operand(s, b.context(), "keep_dims")}});
+          },
+  };
+}
+
+}  // namespace sardonyx::mil

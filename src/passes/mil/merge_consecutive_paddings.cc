@@ -1,0 +1,39 @@
+//   x ── pad<p> ── pad<q> ── y    =>    x ── pad<p+q> ── y
+//
+// Same mode; constant padding needs the same value (where both meet at corners it would show), other modes must pad different axes.
+// The inner pad must have no other reader. After coremltools' pass of this name.
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+
+Pass merge_consecutive_paddings() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var x{"x"}, inner{"inner"};
+  return Rule{
+      .match = m::pad(sole(m::pad(x)).as(inner)),
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        const InferContext first = params(found.node(inner), b.context()), second = params(found.root(), b.context());
+        auto p = param_ints(first, "pad"), q = param_ints(second, "pad");
+        const std::string mode = param_string(first, "mode").value_or("constant");
+        if (!p || !q || mode != param_string(second, "mode").value_or("constant")) return nullptr;
+        // Pairs belong to the last axes.
+        const size_t size = std::max(p->size(), q->size());
+        p->insert(p->begin(), size - p->size(), 0);
+        q->insert(q->begin(), size - q->size(), 0);
+        Value* value = operand(found.root(), b.context(), "constant_val");
+        if (mode == "constant") {
+          if (param_float(first, "constant_val").value_or(0) != param_float(second, "constant_val").value_or(0)) return nullptr;
+        } else {
+          for (size_t i = 0; i + 1 < size; i += 2) {
+            const bool both = ((*p)[i] != 0 || (*p)[i + 1] != 0) && ((*q)[i] != 0 || (*q)[i + 1] != 0);
+            if (both) return nullptr;
+          }
+        }
+        for (size_t i = 0; i < size; ++i) (*p)[i] += (*q)[i];
+        return b.mil("pad", {{"x", found[x]}, {"pad", b.i32s(*p)}, {"mode", b.text(mode)}, {"constant_val", value}});
+      },
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,18 @@
+//   x ── relu ── relu ── y    =>    x ── relu ── y
+//
+// The inner relu must have no other reader, as in coremltools' pass of this name.
+#include "rewrite/pass.h"
+
+namespace sardonyx::mil {
+
+Pass merge_consecutive_relus() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var x{"x"}, inner{"inner"};
+  return Rule{
+      .match = m::relu(sole(m::relu(x)).as(inner)),
+      .build = [](Rewriter&, const Match& found) { return found[inner]; },
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,69 @@
+// Removes ops without effect: identities, x + 0, x * 1, x / 1, x ^ 1, and reshapes, slices, pads, tiles, resizes, transposes that return what
+// they are given.
+//
+// A result of the block keeps its op, for its name. Operators that broadcast stay: the type decides. After coremltools' pass of this name.
+#include <algorithm>
+
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr Var x{"x"};
+
+bool is_inner(const Match& found) { return !is_graph_result(*found.root().result()); }
+Value* operand_x(Rewriter&, const Match& found) { return found[x]; }
+
+// x when the pattern matches and x has the type of the result.
+Rule drop(std::string_view name, const Pattern& p, Numerics numerics = Numerics::kExact, Condition when = is_inner) {
+  return {.name = name, .numerics = numerics, .match = p, .when = std::move(when), .build = operand_x};
+}
+
+bool has_one_result(const Match& found) { return is_inner(found) && found.root().num_results() == 1; }
+
+bool goes_forward(const Match& found) {
+  if (!is_inner(found)) return false;
+  const auto stride = param_ints(params(found.root(), found.context()), "stride");
+  return !stride || std::ranges::all_of(*stride, [](int64_t s) { return s > 0; });
+}
+
+bool keeps_order(const Match& found) {
+  if (!is_inner(found)) return false;
+  const auto perm = param_ints(params(found.root(), found.context()), "perm");
+  if (!perm) return false;
+  for (size_t i = 0; i < perm->size(); ++i) {
+    const int64_t p = (*perm)[i] < 0 ? (*perm)[i] + static_cast<int64_t>(perm->size()) : (*perm)[i];
+    if (p != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Pass noop_elimination() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  const Pattern zero = any_of(splat(0), m::fill(any, splat(0)));
+  const Pattern one = any_of(splat(1), m::fill(any, splat(1)));
+  std::vector<Rule> rules{
+      drop("identity", m::identity(x)),
+      drop("add", m::add(x, zero), Numerics::kRounds),  // -0 + 0 is 0
+      drop("mul", m::mul(x, one)),
+      drop("sub", m::sub(x, zero)),
+      drop("floor_div", m::floor_div(x, one), Numerics::kRelaxed,
+           [](const Match& found) { return is_inner(found); }),  // floats lose their fraction, as with coremltools
+      drop("pow", m::pow(x, one)),
+      drop("real_div", m::real_div(x, one)),
+      drop("split", m::split(x), Numerics::kExact, has_one_result),
+      drop("slice_by_index", m::slice_by_index(x), Numerics::kExact, goes_forward),
+      drop("transpose", m::transpose(x), Numerics::kExact, keeps_order),
+      drop("linear_activation", m::linear_activation(x, splat(1), splat(0))),
+  };
+  for (const PatternOp& op : {m::reshape, m::slice_by_size, m::pad, m::tile, m::upsample_nearest_neighbor, m::upsample_bilinear,
+                              m::resize_bilinear, m::crop}) {
+    rules.push_back(drop(op.mil, op(x)));
+  }
+  return rules;
+}
+
+}  // namespace sardonyx::mil
