@@ -1,7 +1,10 @@
 // sort[dimension, num_keys] xs   =>   TopK<largest = 0> of each key, last key first, and GatherElements by the order found
 //
+// A complex key is two, the real part before the imaginary one.
+//
 // TopK breaks ties by index, so every sort is stable; is_stable asks for nothing more. JAX puts NaN last and takes -0 as 0; TopK does the
 // second, but NaN confuses it: it sees infinities instead, and a second pass moves what is NaN behind them.
+#include "lower/complex.h"
 #include "lower/reduction.h"
 
 namespace sardonyx {
@@ -50,18 +53,30 @@ class Sorter {
 }  // namespace
 
 std::vector<Value*> lower_sort(Lowering& at) {
-  auto xs = operands(at);
-  auto keys = static_cast<size_t>(at.int_param("num_keys"));
+  auto key_operands = static_cast<size_t>(at.int_param("num_keys"));
+  std::vector<Complex> xs;
+  std::vector<Value*> keys;
+  for (size_t i = 0; i < at.num_inputs(); ++i) {
+    xs.push_back(operand(at, i));
+    if (i >= key_operands) continue;
+    keys.push_back(xs[i].re.value());
+    if (xs[i].im) keys.push_back(xs[i].im->value());
+  }
   Sorter sorter(at);
-  Order order = sorter.ascending(xs[keys - 1]);
-  for (size_t k = keys - 1; k-- > 0;) {
-    Order next = sorter.ascending(sorter.take(xs[k], order.index));
+  Order order = sorter.ascending(keys.back());
+  for (size_t k = keys.size() - 1; k-- > 0;) {
+    Order next = sorter.ascending(sorter.take(keys[k], order.index));
     order = {nullptr, sorter.take(order.index, next.index)};
   }
   std::vector<Value*> results;
   for (size_t i = 0; i < xs.size(); ++i) {
-    bool is_done = i == keys - 1 && order.sorted != nullptr;
-    results.push_back(is_done ? order.sorted : sorter.take(xs[i], order.index));
+    bool is_done = i == key_operands - 1 && order.sorted != nullptr && xs[i].is_real();
+    if (is_done) {
+      results.push_back(order.sorted);
+    } else {
+      results.push_back(
+          result(at, each_part(xs[i], [&](const Num& v) { return v.with(sorter.take(v.value(), order.index)); }), i));
+    }
   }
   return results;
 }

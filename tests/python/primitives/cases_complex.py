@@ -71,6 +71,9 @@ for name, fn in MOVES.items():
     add(f"complex {name} after a product", lambda x, f=fn: f(x * (1 + 2j)), "c64[3,6]", covers="mul")
     add(f"complex {name} before a product", lambda x, f=fn: jax.tree.map(lambda y: y * (1 + 2j), f(x)), "c64[B,6]", covers="mul")
 
+add("complex sort", lambda x: jnp.sort(x, axis=1), "c64[B,7]", covers="sort")
+add("complex sort of equal real parts", lambda x: jnp.sort(x), Arg("c64[6]", values=(1 + 2j, 1 - 1j, 0, 1, -1 + 5j, 0 - 1j)), covers="sort")
+add("complex numbers sorted along", lambda k, x: lax.sort((k, x), num_keys=1), "f32[B,7]", "c64[B,7]", covers="sort")
 both("complex matmul", jnp.matmul, "c64[B,5,7]", "c64[7,3]", covers="dot_general")
 both("complex by vector", jnp.matmul, "c64[5,7]", "c64[7]", covers="dot_general")
 both("complex vdot", jnp.vdot, "c64[31]", "c64[31]", covers="dot_general")

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax._src.lax import linalg as la  # some of the primitives have no public name
 
@@ -114,3 +115,52 @@ add("large and small columns", lambda x: jnp.linalg.svd(x * 10.0 ** jnp.arange(-
 add("norms that would overflow", lambda x: lax.linalg.qr(x * 1e30)[1] / 1e30, "f32[5,4]", covers="qr", **LOOSE)
 add("multivariate_normal", lambda k, c: jax.random.multivariate_normal(k, jnp.zeros(3), positive(c), (5,)), Arg("u32[2]", values=(0, 7)), "f32[3,3]", covers="cholesky", **LOOSE)
 add("expm", jax.scipy.linalg.expm, Arg("f32[4,4]", -0.5, 0.5), covers="lu", **LOOSE)
+
+
+def below(a, tau, k):
+    """The product of the reflections whose vectors stand below the k-th subdiagonal."""
+    n = a.shape[-1]
+    v = jnp.tril(a, -k - 1)[..., :, : n - k] + jnp.eye(n, n - k, -k, dtype=a.dtype)
+    q = jnp.eye(n, dtype=a.dtype)
+    for i in range(n - k):
+        q = q - tau[..., i, None, None] * (q @ v[..., :, i, None]) @ t(v[..., :, i, None])
+    return q
+
+
+def hessenberg_facts(x):
+    a, tau = la.hessenberg(x)
+    h, q = jnp.triu(a, -1), below(a, tau, 1)
+    return q @ h @ t(q), t(q) @ q, h
+
+
+def tridiagonal_facts(x, lower):
+    s = x + t(x)
+    a, d, e, tau = la.tridiagonal(s, lower=lower)
+    f = jnp.linalg.eigvalsh(jnp.zeros_like(s) + d[..., None] * jnp.eye(d.shape[-1]) + jnp.eye(d.shape[-1], k=1) * jnp.pad(e, [(0, 0)] * (e.ndim - 1) + [(1, 0)])[..., None, :] + jnp.eye(d.shape[-1], k=-1) * jnp.pad(e, [(0, 0)] * (e.ndim - 1) + [(0, 1)])[..., None, :])
+    return a, d, e, tau, f
+
+
+for shape in ("5,5", "2,4,4", "2,2"):
+    both(f"hessenberg [{shape}]", hessenberg_facts, f"f32[{shape}]", covers="hessenberg")
+    both(f"tridiagonal [{shape}]", lambda x: tridiagonal_facts(x, True), f"f32[{shape}]", covers="tridiagonal")
+    both(f"tridiagonal of the upper triangle [{shape}]", lambda x: tridiagonal_facts(x, False), f"f32[{shape}]", covers="tridiagonal")
+add("complex hessenberg", hessenberg_facts, "c64[2,5,5]", covers="hessenberg", **LOOSE)
+add("complex tridiagonal", lambda x: la.tridiagonal(x + t(x), lower=True)[1:3], "c64[2,5,5]", covers="tridiagonal", **LOOSE)
+
+
+def eig_facts(x):
+    """Powers of the eigenvalues summed up, and the equations of both kinds of eigenvectors, whatever their order and phase."""
+    w, left, right = la.eig(x, compute_left_eigenvectors=True, compute_right_eigenvectors=True)
+    sums = jnp.stack([jnp.sum(w**k, -1) for k in (1, 2, 3)])
+    return (sums, x @ right - right * w[..., None, :] + 1, t(left) @ x - w[..., None] * t(left) + 1, jnp.sum(jnp.abs(right) ** 2, -2), jnp.sum(jnp.abs(left) ** 2, -2),
+            jnp.sort(w.real, -1))
+
+
+for shape in ("5,5", "2,4,4", "B,6,6", "1,1", "2,2"):
+    both(f"eig [{shape}]", eig_facts, f"f32[{shape}]", covers="eig")
+add("complex eig", eig_facts, "c64[2,5,5]", covers="eig", **LOOSE)
+add("eig of a rotation", lambda x: jnp.sort(jnp.linalg.eigvals(x).imag), Arg("f32[3,3]", values=(0, -1, 0, 1, 0, 0, 0, 0, 1)), covers="eig", **LOOSE)
+add("eig of a permutation", lambda x: jnp.sort(jnp.linalg.eigvals(x).imag), Arg("f32[5,5]", values=tuple(np.roll(np.eye(5), 1, 0).ravel())), covers="eig", **LOOSE)
+add("eig of a symmetric matrix", lambda x: jnp.sort(jnp.linalg.eigvals(x + x.T).real), "f32[7,7]", covers="eig", **LOOSE)
+add("eig of a triangular matrix", lambda x: jnp.sort(jnp.linalg.eigvals(jnp.triu(x)).real), "f32[5,5]", covers="eig", **LOOSE)
+add("roots", lambda p: jnp.sort(jnp.roots(p, strip_zeros=False).real), Arg("f32[4]", values=(1, -6, 11, -6)), covers="eig", **LOOSE)
