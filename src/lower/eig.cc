@@ -1,5 +1,4 @@
 // eig[compute_left_eigenvectors, compute_right_eigenvectors] a   =>   eigenvalues, and eigenvectors of length 1 whose largest element is real
-// schur[compute_schur_vectors] a                                 =>   T, Z with a = Z T Z^H
 //
 // The QR algorithm on the Hessenberg form, with Wilkinson's shift, in complex arithmetic (Golub and Van Loan, "Matrix computations", 7.5): a
 // sweep of rotations over the part that is not triangular yet, until no element below the diagonal is left. Each matrix of a batch has

@@ -42,7 +42,7 @@ square squeeze stack stop_gradient sub tan tanh tile top_k transpose unstack whi
 approx_top_k axis_index cholesky cholesky_update bessel_i0e bessel_i1e custom_linear_solve device_put igamma igamma_grad_a igammac
 optimization_barrier platform_index polygamma psum ragged_dot_general random_gamma reduce reduce_window
 regularized_incomplete_beta rng_bit_generator rng_uniform select_and_gather_add select_if_vmap shard_map unvmap_all unvmap_any
-unvmap_max zeta complex conj eig eigh hessenberg tridiagonal fft imag real geqrf householder_product lu lu_pivots_to_permutation ormqr qr svd symmetric_product
+unvmap_max zeta complex conj eig eigh hessenberg tridiagonal fft imag real geqrf householder_product lu lu_pivots_to_permutation ormqr qr schur svd symmetric_product
 triangular_solve tridiagonal_solve
 """.split()
 

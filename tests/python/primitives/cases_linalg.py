@@ -164,3 +164,20 @@ add("eig of a permutation", lambda x: jnp.sort(jnp.linalg.eigvals(x).imag), Arg(
 add("eig of a symmetric matrix", lambda x: jnp.sort(jnp.linalg.eigvals(x + x.T).real), "f32[7,7]", covers="eig", **LOOSE)
 add("eig of a triangular matrix", lambda x: jnp.sort(jnp.linalg.eigvals(jnp.triu(x)).real), "f32[5,5]", covers="eig", **LOOSE)
 add("roots", lambda p: jnp.sort(jnp.roots(p, strip_zeros=False).real), Arg("f32[4]", values=(1, -6, 11, -6)), covers="eig", **LOOSE)
+
+
+def schur_facts(x):
+    """Real: what stands below the diagonal are blocks of two with equal diagonal elements; complex: nothing does."""
+    a, z = la.schur(x)
+    c = jnp.diagonal(a, -1, -2, -1)
+    d = jnp.diagonal(a, 0, -2, -1)
+    return z @ a @ t(z), t(z) @ z, jnp.tril(a, -2) + 1, c[..., 1:] * c[..., :-1] + 1, c * (d[..., 1:] - d[..., :-1]) + 1, c * jnp.diagonal(a, 1, -2, -1) <= 0
+
+
+for shape in ("5,5", "2,4,4", "B,6,6", "2,2", "9,9"):
+    both(f"schur [{shape}]", schur_facts, f"f32[{shape}]", covers="schur")
+add("complex schur", lambda x: (lambda a, z: (z @ a @ t(z), jnp.tril(a, -1) + 1))(*la.schur(x)), "c64[2,5,5]", covers="schur", **LOOSE)
+add("schur of a rotation", schur_facts, Arg("f32[3,3]", values=(0, -1, 0, 1, 0, 0, 0, 0, 1)), covers="schur", **LOOSE)
+add("schur of a permutation", schur_facts, Arg("f32[5,5]", values=tuple(np.roll(np.eye(5), 1, 0).ravel())), covers="schur", **LOOSE)
+add("schur of a symmetric matrix", lambda x: jnp.sort(jnp.diagonal(la.schur(x + x.T)[0])), "f32[6,6]", covers="schur", **LOOSE)
+add("sqrtm", lambda x: (lambda s: s @ s)(jax.scipy.linalg.sqrtm(positive(x))), "f32[4,4]", covers="schur", **LOOSE)
