@@ -7,7 +7,7 @@
 #include <fstream>
 #include <functional>
 
-#include "io/name_table.h"
+#include "support/name_table.h"
 #include "io/wire_writer.h"
 #include "sardonyx/io.h"
 

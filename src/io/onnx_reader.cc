@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "io/name_table.h"
+#include "support/name_table.h"
 #include "io/onnx_parts.h"
 
 namespace sardonyx {

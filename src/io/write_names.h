@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "io/name_table.h"
+#include "support/name_table.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx::onnx_file {
