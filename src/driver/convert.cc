@@ -10,7 +10,9 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   lower_to_onnx(jax, onnx, options.lower, registry);
   verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
   const double lower_seconds = watch.lap();
-  PipelineReport passes = run_passes(onnx, options.passes);
+  PassRequest request = options.passes;
+  request.skip.push_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
+  PipelineReport passes = run_passes(onnx, request);
   if (report != nullptr) {
     report->lower_seconds = lower_seconds;
     report->optimize_seconds = watch.lap();

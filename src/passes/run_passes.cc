@@ -74,7 +74,7 @@ void check_results(const Model& before, const Model& after, const Pipeline& pipe
 
 }  // namespace
 
-Pipeline make_pipeline(const PassRequest& request, DialectId) {
+Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   Pipeline pipeline;
   const auto add = [&](std::string_view name, bool bodies, bool shared) {
     const CatalogPass& p = require_pass(name);
@@ -91,6 +91,10 @@ Pipeline make_pipeline(const PassRequest& request, DialectId) {
     if (preset->rounds > 1 && request.passes.size() == 1) pipeline.rounds = preset->rounds;
     for (const Preset::Item& item : preset->items) add(item.pass, item.bodies, preset->rounds > 1);
   }
+  const auto prunes = [](const PipelineEntry& e) { return e.name == "prune_unused_graph_inputs"; };
+  if (request.prune_inputs && dialect == DialectId::kOnnx &&
+      std::none_of(pipeline.entries.begin(), pipeline.entries.end(), prunes))
+    add("prune_unused_graph_inputs", /*bodies=*/false, /*shared=*/false);
   for (const std::string& what : request.skip) skip(pipeline, what);
   for (const std::string& name : request.explain) require_pass(name);
   for (const auto& [option, value] : request.options) set_option(pipeline, option, value);

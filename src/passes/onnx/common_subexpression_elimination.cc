@@ -1,0 +1,325 @@
+//   x ── Exp ── a          x ── Exp ─┬─ a
+//   x ── Exp ── b     =>             └─ b
+//
+// Nodes of one operator with the same attributes, operands (in either order where the operator commutes) and bodies are one node, and
+// constants of the same content one constant, however large: bytes are compared only where type, shape and samples agree already.
+// A node in a body may become one of an enclosing graph. Nothing random is merged, nor what has a random node in its bodies, nor
+// calls of functions that are not Sardonyx's to see through. The first stays; the others' results, names of results of the graph
+// included, become its. One walk, each node hashed once.
+// After jax2onnx's pass of this name (onnx_ir), which leaves constants above ten elements and nodes with bodies alone.
+#include <xxhash.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9e3779b97f4a7c15u;
+  return h ^ (h >> 29);
+}
+uint64_t mix(uint64_t h, const void* p) { return mix(h, static_cast<uint64_t>(reinterpret_cast<uintptr_t>(p))); }
+
+// Whether running it again gives the same.
+class Purity {
+ public:
+  explicit Purity(const Model& m) : model_(m) {}
+
+  // Bodies not looked at.
+  bool is_pure(const Node& n) {
+    if (n.op().known) return n.has(Trait::kPure) && !n.has(Trait::kRandom);
+    const Function* f = model_.find_function(n.op().domain, n.op().name, n.extra() != nullptr ? n.extra()->overload : "");
+    if (f == nullptr) return false;
+    const auto [at, is_new] = functions_.try_emplace(f, false);  // while it is looked at: a function that calls itself
+    if (is_new) {
+      bool pure = true;
+      for (Graph* g : graphs_in(f->graph())) {
+        for (const Node& inner : g->nodes()) pure = pure && is_pure(inner);
+      }
+      functions_[f] = pure;
+    }
+    return functions_[f];
+  }
+
+ private:
+  const Model& model_;
+  std::unordered_map<const Function*, bool> functions_;
+};
+
+// Equal up to names; values from outside must be the same.
+bool same_bodies(const Node& a, const Node& b) {
+  std::unordered_map<const Value*, const Value*> twin;
+  std::vector<std::pair<const Graph*, const Graph*>> todo;
+  const auto bodies = [&](const Node& x, const Node& y) {
+    if (x.bodies().size() != y.bodies().size()) return false;
+    for (size_t i = 0; i < x.bodies().size(); ++i) {
+      if (x.bodies()[i].name != y.bodies()[i].name) return false;
+      todo.emplace_back(x.bodies()[i].graph, y.bodies()[i].graph);
+    }
+    return true;
+  };
+  const auto same = [&](const Value* x, const Value* y) {
+    if (x == nullptr || y == nullptr) return x == y;
+    const auto at = twin.find(x);
+    return at != twin.end() ? at->second == y : x == y;
+  };
+  if (!bodies(a, b)) return false;
+  while (!todo.empty()) {
+    const auto [g, h] = todo.back();
+    todo.pop_back();
+    if (g->num_nodes() != h->num_nodes() || g->inputs().size() != h->inputs().size() ||
+        g->outputs().size() != h->outputs().size() || g->constants().size() != h->constants().size())
+      return false;
+    for (size_t i = 0; i < g->inputs().size(); ++i) {
+      if (g->inputs()[i].declared != h->inputs()[i].declared || g->inputs()[i].default_value != h->inputs()[i].default_value)
+        return false;
+      twin.emplace(g->input(i), h->input(i));
+    }
+    for (size_t i = 0; i < g->constants().size(); ++i) {
+      if (!g->constants()[i]->constant()->equals(*h->constants()[i]->constant())) return false;
+      twin.emplace(g->constants()[i], h->constants()[i]);
+    }
+    auto y = h->nodes().begin();
+    for (const Node& x : g->nodes()) {
+      if (&x.op() != &y->op() || x.num_inputs() != y->num_inputs() || x.num_results() != y->num_results() ||
+          x.attrs().canonical() != y->attrs().canonical() || !bodies(x, *y))
+        return false;
+      const TensorPtr &p = x.num_results() > 0 ? x.result()->constant() : nullptr,
+                      &q = y->num_results() > 0 ? y->result()->constant() : nullptr;
+      if ((p == nullptr) != (q == nullptr) || (p != nullptr && p != q && !p->equals(*q))) return false;
+      for (size_t i = 0; i < x.num_inputs(); ++i) {
+        if (!same(x.input(i), y->input(i))) return false;
+      }
+      for (size_t i = 0; i < x.num_results(); ++i) twin.emplace(x.result(i), y->result(i));
+      ++y;
+    }
+    for (size_t i = 0; i < g->outputs().size(); ++i) {
+      if (!same(g->output(i), h->output(i))) return false;
+    }
+  }
+  return true;
+}
+
+// What tells most constants apart without reading much of them. Equal for a splat and its dense form.
+uint64_t sample_of(const Tensor& t) {
+  uint64_t h = XXH3_64bits_withSeed(t.shape().data(), t.shape().size_bytes(), static_cast<uint64_t>(t.dtype()));
+  if (t.is_promise() || t.dtype() == DType::kString) return t.hash();
+  if (t.is_deferred()) return mix(h, &t);  // equal to itself only: it would have to be computed
+  const int width = bit_width(t.dtype());
+  if (width < 8 || t.size() == 0) return h;
+  const auto element = static_cast<size_t>(width) / 8;
+  constexpr int64_t kSamples = 64;
+  for (int64_t k = 0; k < std::min(kSamples, t.size()); ++k) {
+    const int64_t at = t.size() <= kSamples ? k : k * ((t.size() - 1) / (kSamples - 1));
+    const std::byte* p = t.stored_bytes().data() + (t.is_splat() ? 0 : static_cast<size_t>(at) * element);
+    h = XXH3_64bits_withSeed(p, element, h);
+  }
+  return h;
+}
+
+class Elimination {
+ public:
+  Elimination(Graph& top, PassContext& context)
+      : context_(context),
+        model_(context.model),
+        purity_(model_),
+        impure_(model_, 0),
+        body_hash_(model_, 0),
+        value_hash_(model_, 0) {
+    size_t nodes = 0;
+    for (Graph* g : graphs_in(top)) nodes += g->num_nodes();
+    size_t n = 16;
+    while (n < 2 * nodes) n *= 2;
+    slots_.resize(n);
+  }
+
+  bool run(Graph& top) {
+    enter(top);
+    while (!stack_.empty()) {
+      Frame& frame = stack_.back();
+      if (frame.at == nullptr) {
+        leave();
+        continue;
+      }
+      Node& n = *frame.at;
+      if (frame.body < n.bodies().size()) {
+        enter(*n.bodies()[frame.body++].graph);
+        continue;
+      }
+      frame.body = 0;
+      frame.at = n.next();
+      visit(n);
+    }
+    if (nodes_ > 0) context_.count("nodes", nodes_);
+    if (constants_ > 0) context_.count("constants", constants_);
+    return nodes_ + constants_ > 0;
+  }
+
+ private:
+  struct Frame {
+    Graph* graph;
+    Node* at;
+    size_t body = 0;  // of `at`, the next to enter
+  };
+  struct Slot {
+    uint64_t hash = 0;
+    Node* node = nullptr;
+  };
+  struct Constant {
+    Value* value;
+    std::optional<uint64_t> hash;  // of all of it, once it was needed
+  };
+
+  void enter(Graph& g) {
+    open_.insert(&g);
+    stack_.push_back({.graph = &g, .at = g.first()});
+    uint64_t index = 0;
+    for (const Port& p : g.inputs()) value_hash_[*p.value] = g.parent() == nullptr ? mix(1, p.value) : mix(2, index++);
+    for (Value* v : g.constants()) merge_constant(*v);
+  }
+
+  void leave() {
+    Graph& g = *stack_.back().graph;
+    if (Node* parent = g.parent()) {
+      uint64_t h = mix(body_hash_[*parent], g.num_nodes());
+      for (const Port& p : g.outputs()) h = mix(h, hash_of(*p.use->value));
+      body_hash_[*parent] = h;
+      for (const Node& n : g.nodes()) {
+        if (impure_[n] != 0) impure_[*parent] = 1;
+      }
+    }
+    open_.erase(&g);
+    stack_.pop_back();
+  }
+
+  uint64_t hash_of(const Value& v) {
+    uint64_t& h = value_hash_[v];
+    return h != 0 ? h : h = mix(3, &v);
+  }
+
+  void visit(Node& n) {
+    if (n.num_results() > 0 && n.result()->is_constant()) {
+      merge_constant(*n.result());
+      return;
+    }
+    if (n.unchecked() || n.num_results() == 0 || impure_[n] != 0 || !purity_.is_pure(n)) {
+      impure_[n] = 1;
+      return;
+    }
+    uint64_t h = mix(mix(mix(4, &n.op()), n.attrs().canonical()), n.num_results());
+    const bool commutes = n.has(Trait::kCommutative) && n.num_inputs() >= 2 && n.input(0) != nullptr && n.input(1) != nullptr;
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      const uint64_t operand = n.input(i) == nullptr ? 5 : hash_of(*n.input(i));
+      if (i == 0 && commutes) {
+        h = mix(h, operand + hash_of(*n.input(1)));
+      } else if (i != 1 || !commutes) {
+        h = mix(h, operand);
+      }
+    }
+    h = mix(h, body_hash_[n]);
+    for (Value& v : n.results()) value_hash_[v] = mix(h, v.index() + 6);
+    if (!worth(n)) return;
+    const size_t mask = slots_.size() - 1;
+    for (size_t i = (h ^ (h >> 32)) & mask;; i = (i + 1) & mask) {
+      Slot& s = slots_[i];
+      if (s.node == nullptr) {
+        s = {h, &n};
+        return;
+      }
+      if (s.hash != h || !same(*s.node, n, commutes)) continue;
+      // Nothing in a graph that was left can be read from here on.
+      if (!open_.contains(s.node->graph())) {
+        s.node = &n;
+        return;
+      }
+      merge(*s.node, n);
+      return;
+    }
+  }
+
+  // An Identity that only names a result of the graph would be written again.
+  static bool worth(const Node& n) {
+    if (!n.is("Identity")) return true;
+    const auto uses = n.result()->uses();
+    return !std::all_of(uses.begin(), uses.end(), [](const Use& u) { return u.owner->is_boundary(); });
+  }
+
+  static bool same(const Node& a, const Node& b, bool commutes) {
+    if (&a.op() != &b.op() || a.attrs().canonical() != b.attrs().canonical() || a.num_inputs() != b.num_inputs() ||
+        a.num_results() != b.num_results())
+      return false;
+    const auto overload = [](const Node& n) { return n.extra() != nullptr ? std::string_view(n.extra()->overload) : ""; };
+    if (overload(a) != overload(b)) return false;
+    size_t first = 0;
+    if (commutes && a.input(0) == b.input(1) && a.input(1) == b.input(0)) first = 2;
+    for (size_t i = first; i < a.num_inputs(); ++i) {
+      if (a.input(i) != b.input(i)) return false;
+    }
+    return (a.bodies().empty() && b.bodies().empty()) || same_bodies(a, b);
+  }
+
+  void replace(Value& old, Value& by) {
+    if (const Type* both = model_.types().meet(by.type(), old.type())) by.set_type(both);
+    if (context_.facts.find(by) == nullptr) {
+      if (const SymbolicValue* known = context_.facts.find(old)) context_.facts.set(by, *known);
+    }
+    old.graph()->replace_uses(old, by);
+  }
+
+  void merge(Node& stays, Node& goes) {
+    for (size_t i = 0; i < goes.num_results(); ++i) replace(*goes.result(i), *stays.result(i));
+    if (stays.provenance() != goes.provenance())
+      stays.set_provenance(model_.merge_provenance(stays.provenance(), goes.provenance()));
+    goes.graph()->erase(goes);
+    ++nodes_;
+  }
+
+  void merge_constant(Value& v) {
+    value_hash_[v] = mix(7, &v);
+    const Tensor& t = *v.constant();
+    std::vector<Constant>& alike = constants_by_sample_[sample_of(t)];
+    std::optional<uint64_t> hash;
+    for (Constant& c : alike) {
+      if (c.value->constant() == nullptr || !open_.contains(c.value->graph())) continue;
+      const Tensor& other = *c.value->constant();
+      if (&other != &t) {
+        if (t.dtype() != other.dtype() || !std::ranges::equal(t.shape(), other.shape())) continue;
+        if (!hash) hash = t.hash();
+        if (!c.hash) c.hash = other.hash();
+        if (*hash != *c.hash || !t.equals(other)) continue;
+      }
+      value_hash_[v] = hash_of(*c.value);
+      if (!v.has_uses() || is_graph_result(v)) return;  // a result would need an Identity
+      replace(v, *c.value);
+      if (v.def() != nullptr) v.graph()->erase(*v.def());
+      ++constants_;
+      return;
+    }
+    std::erase_if(alike, [&](const Constant& c) { return !open_.contains(c.value->graph()); });
+    alike.push_back({&v, hash});
+  }
+
+  PassContext& context_;
+  Model& model_;
+  Purity purity_;
+  NodeMap<uint8_t> impure_;
+  NodeMap<uint64_t> body_hash_;
+  ValueMap<uint64_t> value_hash_;  // of values that one can tell apart by how they are computed; 0: not computed yet
+  std::vector<Slot> slots_;        // open addressing
+  std::unordered_map<uint64_t, std::vector<Constant>> constants_by_sample_;
+  std::unordered_set<const Graph*> open_;  // the graph that is walked, and those around it
+  std::vector<Frame> stack_;
+  size_t nodes_ = 0, constants_ = 0;
+};
+
+}  // namespace
+
+Pass common_subexpression_elimination() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) { return Elimination(top, context).run(top); });
+}
+
+}  // namespace sardonyx::onnx

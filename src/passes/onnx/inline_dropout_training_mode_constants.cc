@@ -1,0 +1,39 @@
+//   Dropout(x, ratio, false)        =>   Dropout(x, ratio)
+//   Dropout(x, ratio, Not(true))    =>   Dropout(x, ratio)
+//
+// An absent training_mode is false. One that is computed, or true, stays.
+// After jax2onnx's pass of this name.
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+bool is_false(PassContext& context, const Value* mode) {
+  if (mode == nullptr) return false;
+  if (context.splat(mode) == 0.0) return true;
+  const Node* def = mode->def();
+  return def != nullptr && def->is("Not") && def->op().domain.empty() && context.splat(def->input(0)) == 1.0;
+}
+
+}  // namespace
+
+Pass inline_dropout_training_mode_constants() {
+  using namespace pattern;
+  return Rule{
+      .match = Dropout(any, rest).since(12),
+      .when = [](const Match& m) { return is_false(m.context(), m.root().input(2)); },
+      .build_all =
+          [](Rewriter& b, const Match& m) {
+            const Node& n = m.root();
+            std::vector<Value*> operands{n.input(0)};
+            if (n.input(1) != nullptr) operands.push_back(n.input(1));
+            AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
+            Node& made = b.make(n.op(), operands, n.num_results(), std::move(attrs));
+            std::vector<Value*> results;
+            for (Value& v : made.results()) results.push_back(&v);
+            return results;
+          },
+  };
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,35 @@
+//   Constant ── x      =>   x, an initializer
+//
+// In the graph and its bodies, of any size. Functions have no initializers: theirs stay nodes. So does what is a result of a graph,
+// since a writer would need a node for it again, and sparse constants, which would grow.
+// After jax2onnx's pass of this name (onnx_ir).
+#include <algorithm>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+
+Pass lift_constants_to_initializers() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+    if (top.function() != &context.model.main()) return false;
+    size_t constants = 0;
+    for (Graph* g : graphs_in(top)) {
+      for (Node& n : g->nodes()) {
+        if (!n.has(Trait::kConstant) || n.num_results() != 1 || !n.result()->is_constant() || is_graph_result(*n.result()))
+          continue;
+        const Attrs* read = n.extra() != nullptr ? n.extra()->payload_attrs : nullptr;
+        if (read != nullptr && read->find("sparse_value") != nullptr) continue;
+        Value& old = *n.result();
+        Value& lifted = *g->add_constant(old.constant());
+        lifted.set_name(old.name());
+        g->replace_uses(old, lifted);
+        g->erase(n);
+        ++constants;
+      }
+    }
+    if (constants > 0) context.count("constants", constants);
+    return constants > 0;
+  });
+}
+
+}  // namespace sardonyx::onnx

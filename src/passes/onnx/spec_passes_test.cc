@@ -1,0 +1,141 @@
+// What equal graphs do not show: names, declared types, bodies of functions, the order of the preset.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "passes/catalog.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+namespace {
+
+bool run(Model& m, std::vector<std::string> passes) {
+  const PipelineReport report = run_passes(m, {.passes = std::move(passes), .strict = true, .verify_graph = true});
+  return std::any_of(report.passes.begin(), report.passes.end(), [](const PassReport& p) { return p.changed; });
+}
+
+std::vector<std::string> ops_of(const Graph& g) {
+  std::vector<std::string> names;
+  for (const Node& n : g.nodes()) names.emplace_back(n.op().name);
+  return names;
+}
+
+TEST(name_fix, makes_names_unique_and_leaves_the_signature) {
+  const auto m = parse(R"(
+graph(x: f32[2,3], c: bool[]) {
+  %"y" = Exp(x)
+  a = Neg(y)
+  d = If<then_branch=graph() { a1 = Abs(a)  return x=a1 }, else_branch=graph() { a2 = Sin(a)  return x=a2 }>(c)
+  return y=d
+}
+)");
+  Graph& g = m->graph();
+  for (Graph* body : graphs_in(g)) {
+    for (Node& n : body->nodes()) n.set_name(m->name("same"));
+  }
+  g.first()->next()->result()->set_name(m->name("a1"));
+  ASSERT_TRUE(run(*m, {"name_fix"}));
+  std::set<std::string> values, nodes;
+  size_t count = 0;
+  for (Graph* body : graphs_in(g)) {
+    for (const Node& n : body->nodes()) {
+      EXPECT_TRUE(nodes.insert(std::string(n.name().view())).second) << n.name().view();
+      EXPECT_TRUE(values.insert(std::string(n.result()->name().view())).second) << n.result()->name().view();
+      EXPECT_FALSE(n.result()->name().empty() || n.name().empty());
+      ++count;
+    }
+  }
+  EXPECT_EQ(nodes.size(), count);
+  EXPECT_FALSE(values.contains("x"));
+  EXPECT_EQ(g.first()->name().view(), "same");
+  EXPECT_EQ(g.outputs()[0].name.view(), "y");
+  EXPECT_NE(g.first()->result()->name().view(), "y") << "a result of the graph is called that";
+  EXPECT_EQ(graphs_in(g)[1]->outputs()[0].name.view(), "x");
+  EXPECT_FALSE(run(*m, {"name_fix"}));
+}
+
+TEST(propagate, declares_what_is_inferred) {
+  const auto m = parse("graph(x: f32[B,3], w: f32[3]) { a = Add(x, w)  b = Gelu(a)  y, mask = Dropout(b)  return y }");
+  Graph& g = m->graph();
+  const Value* a = g.first()->result();
+  const Value* b = g.first()->next()->result();
+  const Value* y = g.last()->result();
+  ASSERT_TRUE(run(*m, {"propagate_elementwise_shapes"}));
+  ASSERT_EQ(g.value_info.size(), 1u);
+  EXPECT_EQ(m->types().to_string(g.value_info.at(a).declared), "f32[B,3]");
+  ASSERT_TRUE(run(*m, {"propagate_unary_shapes"}));
+  ASSERT_EQ(g.value_info.size(), 3u);
+  EXPECT_EQ(m->types().to_string(g.value_info.at(b).declared), "f32[B,3]");
+  EXPECT_EQ(m->types().to_string(g.value_info.at(y).declared), "f32[B,3]");
+  EXPECT_FALSE(run(*m, {"propagate_elementwise_shapes"}));
+  EXPECT_FALSE(run(*m, {"propagate_unary_shapes"}));
+}
+
+TEST(propagate, keeps_a_declared_type_that_says_more) {
+  const auto m = parse("graph(x: f32[B,3]) { a = Exp(x)  y = Neg(a)  return y }");
+  Graph& g = m->graph();
+  const Value* a = g.first()->result();
+  g.value_info[a].declared = m->types().parse("f32[5,3]");
+  run(*m, {"propagate_unary_shapes"});
+  EXPECT_EQ(m->types().to_string(g.value_info.at(a).declared), "f32[5,3]");
+}
+
+TEST(unframing, declared_types_follow) {
+  const auto m = parse("graph(x: f32[2,3]) { a = Relu(Transpose(x))  y = Transpose(a)  return y }");
+  Graph& g = m->graph();
+  const Value* a = g.first()->next()->result();
+  g.value_info[a].declared = m->types().parse("f32[3,2]");
+  ASSERT_TRUE(run(*m, {"remove_redundant_transpose_pairs"}));
+  EXPECT_EQ(ops_of(g), std::vector<std::string>{"Relu"});
+  EXPECT_EQ(m->types().to_string(g.value_info.at(a).declared), "f32[2,3]");
+}
+
+TEST(onnx_spec, has_the_seventeen_in_order) {
+  const auto m = parse("graph(x: f32[2]) { y = Neg(x)  return y }");
+  const PipelineReport report = run_passes(*m, {.passes = {"onnx-spec"}, .strict = true});
+  std::vector<std::string> names;
+  for (const PassReport& p : report.passes) names.push_back(p.name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "name_fix", "remove_redundant_casts", "remove_redundant_transpose_reduce",
+                       "remove_redundant_transpose_add_forests", "remove_redundant_transpose_pairs",
+                       "remove_redundant_reshape_pairs", "remove_identity_reshapes", "common_subexpression_elimination",
+                       "lift_constants_to_initializers", "rewrite_mul_rsqrt_as_div", "inline_dropout_training_mode_constants",
+                       "propagate_elementwise_shapes", "propagate_unary_shapes", "remove_redundant_casts_after_propagation",
+                       "remove_dead_nodes", "remove_orphan_transposes", "prune_unused_graph_inputs"}));
+}
+
+// Passes of the main graph leave functions alone; the others enter them.
+TEST(onnx_spec, enters_functions_where_the_table_says_so) {
+  const auto m = parse(R"(
+graph(x: f32[2,3]) { y = custom::f(x)  return y }
+function custom::f(a, unread) { b = Cast<to=1>(Cast<to=1>(a))  c = Exp(b)  d = Exp(b)  e = Sub(c, d)  return e }
+)");
+  ASSERT_EQ(m->functions().size(), 2u);
+  run(*m, {"onnx-spec"});
+  const Graph& body = m->functions()[1]->graph();
+  EXPECT_EQ(ops_of(body), (std::vector<std::string>{"Exp", "Exp", "Sub"}));
+  EXPECT_EQ(body.inputs().size(), 2u);
+}
+
+TEST(cse, merges_large_constants_by_content) {
+  Model m;
+  m.set_opset_version("", 21);
+  Graph& g = m.add_function("main").graph();
+  std::vector<float> values(100000, 1.0f);
+  values[77777] = 2;
+  const auto tensor = [&] { return Tensor::of<float>(DType::kF32, {100000}, values); };
+  Value* a = g.add_constant(tensor());
+  Value* b = g.add_constant(tensor());
+  values[33333] = 3;
+  Value* c = g.add_constant(tensor());
+  Value* operands[] = {a, b, c};
+  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
+  g.append(sum);
+  g.add_output(*sum.result(), "y");
+  ASSERT_TRUE(run(m, {"common_subexpression_elimination"}));
+  EXPECT_EQ(sum.input(1), a);
+  EXPECT_EQ(sum.input(2), c);
+}
+
+}  // namespace
+}  // namespace sardonyx
