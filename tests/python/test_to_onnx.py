@@ -389,7 +389,7 @@ def test_weights_are_called_what_the_program_calls_them():
     model = to_onnx(Net(), [(2, 3)])
     assert {i.name for i in model.graph.initializer} == {"layers.0.kernel", "layers.1.scale"}
     table = jnp.asarray(normal(4, 3))
-    model = to_onnx(lambda x: Net()(x) + table[0], [(2, 3)])
+    model = to_onnx(lambda x: Net()(x) + table[0], [(2, 3)], passes="none")  # else the row alone would be left
     assert "table" in {i.name for i in model.graph.initializer}
 
 
