@@ -222,6 +222,10 @@ bool in_double(DType t) { return t != DType::kF32; }
 
 }  // namespace
 
+Array convolution(Call& c, const Array& x, const Array& weights) {
+  return conv_as<double>(c, x, weights, nullptr, DType::kF64);
+}
+
 namespace kernels {
 
 void Conv(Call& c) {

@@ -18,6 +18,9 @@ struct Window {
 // Reads strides, dilations, pads, auto_pad and ceil_mode. `kernel` is the kernel's spatial shape.
 Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> kernel);
 
+// The convolution of arrays of f64 by the node's attributes: exact for integers.
+Array convolution(Call& c, const Array& x, const Array& weights);
+
 // Goes through all positions of a grid in row-major order: f(flat index, position).
 template <class F>
 void for_each_position(std::span<const int64_t> shape, F&& f) {
