@@ -133,5 +133,12 @@ namespace mil {
 #undef const
 }  // namespace mil
 
+// Operators that both dialects have: namespace s = pattern::shared; s::mul(x, s::erf(y)) is met in either.
+namespace shared {
+#define SX_SHARED_OP(mil, onnx) inline constexpr PatternOp mil{#onnx, #mil, {}};
+#include "dialects/views.def"
+#undef SX_SHARED_OP
+}  // namespace shared
+
 }  // namespace pattern
 }  // namespace sardonyx
