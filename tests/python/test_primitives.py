@@ -6,6 +6,8 @@
 import importlib
 import os
 import pkgutil
+import random
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +19,33 @@ import sardonyx
 from jax._src.cudnn import scaled_matmul_stablehlo
 from judge import check_structure, compare, outputs
 from onnx.reference import ReferenceEvaluator
-from primitives import table
+from primitives import page, table
 
 TABLES = {
     name.removeprefix("cases_"): importlib.import_module(f"primitives.{name}").TABLE
     for _, name, _ in pkgutil.iter_modules(primitives.__path__)
     if name.startswith("cases_")
 }
-CASES = [pytest.param(case, id=f"{name}: {case.name}") for name, lines in TABLES.items() for case in lines]
+
+
+def _sample() -> set[str]:
+    """Names of the lines that `make test` runs: a seeded tenth, and the first line for each primitive. `make test-all` runs all."""
+    rng = random.Random(17)
+    chosen, covered = set(), set()
+    for lines in TABLES.values():
+        for case in lines:
+            if rng.random() < 0.1 or not covered.issuperset(case.covers):
+                chosen.add(case.name)
+            covered.update(case.covers)
+    return chosen
+
+
+SAMPLE = _sample()
+CASES = [
+    pytest.param(case, id=f"{name}: {case.name}", marks=() if case.name in SAMPLE else pytest.mark.slow)
+    for name, lines in TABLES.items()
+    for case in lines
+]
 
 STRIDE = 1 if os.environ.get("SARDONYX_ALL") else 11
 
@@ -60,6 +81,15 @@ def test_all_are_covered():
 def test_names_are_unique():
     names = [case.name for lines in TABLES.values() for case in lines]
     assert sorted(set(names)) == sorted(names)
+
+
+def test_page_is_up_to_date():
+    """docs/primitives.md says what the tables test: `python scripts/primitives_page.py` writes it."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "primitives.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| ") and line.count("|") == 4][1:]
+    assert lines == page.rows([case for lines in TABLES.values() for case in lines])
+    measured = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.count("|") == 7][2:]
+    assert measured == list(page.FUNCTIONS)
 
 
 def export_and_compare(case: table.Case, opset: int, all_sizes: bool = True):
