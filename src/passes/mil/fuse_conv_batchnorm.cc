@@ -1,0 +1,42 @@
+//   x ── conv ── batch_norm ── y    =>    x ── conv ── y
+//
+// Also for conv_transpose. With s = gamma / sqrt(variance + epsilon): weights times s, bias (b - mean) * s + beta. The convolution must have no
+// other reader. After coremltools' pass of this name.
+#include <cmath>
+
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+
+Pass fuse_conv_batchnorm() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var conv{"conv"};
+  return Rule{
+      .numerics = Numerics::kRounds,
+      .match = m::batch_norm(sole(any_of(m::conv(any), m::conv_transpose(any))).as(conv)),
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        const auto layer = convolution(found.node(conv), b.context());
+        if (!layer) return nullptr;
+        const auto channels = static_cast<size_t>(layer->channels);
+        const auto vector = [&](std::string_view slot, double otherwise) -> std::optional<std::vector<double>> {
+          const Value* v = operand(found.root(), b.context(), slot);
+          if (v == nullptr) return std::vector<double>(channels, otherwise);
+          if (!v->is_constant() || v->constant()->size() != layer->channels) return std::nullopt;
+          return doubles(*v->constant());
+        };
+        const auto mean = vector("mean", 0), variance = vector("variance", 1), gamma = vector("gamma", 1),
+                   beta = vector("beta", 0);
+        if (!mean || !variance || !gamma || !beta) return nullptr;
+        const double epsilon = param_float(params(found.root(), b.context()), "epsilon").value_or(1e-5);
+        std::vector<double> scale(channels), shift(channels);
+        for (size_t i = 0; i < channels; ++i) {
+          scale[i] = (*gamma)[i] / std::sqrt((*variance)[i] + epsilon);
+          shift[i] = (*beta)[i] - (*mean)[i] * scale[i];
+        }
+        return scaled(b, *layer, scale, shift);
+      },
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,76 @@
+//   x ── conv ── add(c) or sub(c) ── y                  =>    x ── conv<bias> ── y
+//   x ── conv ── transpose ── add(c) or sub(c) ── y     =>    x ── conv<bias> ── transpose ── y
+//
+// Also for conv_transpose, and for c - conv, which negates the weights. c is one number or one per channel; the convolution (and the
+// transpose) must have no other reader. After coremltools' pass of this name.
+#include <algorithm>
+
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr Var conv{"conv"}, moved{"moved"}, c{"c"};
+
+// The two vectors of conv * scale + shift that the root computes; nullopt when the constant is not one per channel.
+struct Affine {
+  std::vector<double> scale{1.0}, shift;
+};
+Affine affine(const Match& found, std::vector<double> constant) {
+  Affine a{.shift = std::move(constant)};
+  if (!found.root().is("sub")) return a;
+  if (found.root().input(0) == found[c]) {
+    a.scale = {-1.0};
+  } else {
+    for (double& v : a.shift) v = -v;
+  }
+  return a;
+}
+
+Value* build(Rewriter& b, const Match& found) {
+  const auto layer = convolution(found.node(conv), b.context());
+  if (!layer || !found[conv]->ranked()) return nullptr;
+  const size_t rank = found[conv]->type()->rank();
+  if (rank < 3 || rank > 5) return nullptr;
+  const Tensor& t = *found[c]->constant();
+  if (found[moved] == nullptr) {
+    auto constant = per_channel(t, rank - 2, layer->channels);
+    if (!constant) return nullptr;
+    const Affine a = affine(found, std::move(*constant));
+    return scaled(b, *layer, a.scale, a.shift);
+  }
+  // Behind the transpose, channels are where perm has 1.
+  Node& transpose = found.node(moved);
+  const auto perm = param_ints(params(transpose, b.context()), "perm");
+  if (!perm) return nullptr;
+  std::vector<double> constant;
+  if (t.size() == 1) {
+    constant = {t.as_double(0)};
+  } else {
+    const auto place =
+        std::find_if(perm->begin(), perm->end(), [&](int64_t p) { return p == 1 || p == 1 - static_cast<int64_t>(rank); });
+    const auto from_end = static_cast<size_t>(perm->end() - place);
+    if (!is_float(t.dtype()) || t.size() != layer->channels || t.rank() < from_end || t.rank() > rank) return nullptr;
+    if (t.shape()[t.rank() - from_end] != layer->channels) return nullptr;
+    constant = doubles(t);
+  }
+  const Affine a = affine(found, std::move(constant));
+  Value* inner = scaled(b, *layer, a.scale, a.shift);
+  return with_operands(b, transpose, {{"x", inner}});
+}
+
+}  // namespace
+
+Pass fuse_conv_bias() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  const Pattern layer = sole(any_of(m::conv(any), m::conv_transpose(any))).as(conv);
+  const Pattern inner = any_of(layer, sole(m::transpose(layer)).as(moved));
+  return Rule{
+      .numerics = Numerics::kRounds,
+      .match = any_of(m::add(inner, constant.as(c)), m::sub(inner, constant.as(c)), m::sub(constant.as(c), inner)),
+      .build = build,
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,100 @@
+#include "passes/mil/weights.h"
+
+#include <algorithm>
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr size_t kDeferBytes = 64 << 10;
+
+}  // namespace
+
+std::vector<double> doubles(const Tensor& t) {
+  std::vector<double> out(static_cast<size_t>(t.size()));
+  std::vector<std::byte> scratch;
+  if (t.is_splat()) {
+    std::fill(out.begin(), out.end(), t.as_double(0));
+    return out;
+  }
+  const auto bytes = t.bytes(scratch);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = decode_element(t.dtype(), bytes.data(), static_cast<int64_t>(i));
+  return out;
+}
+
+TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements) {
+  std::vector<std::byte> bytes(byte_size(dtype, elements.size()));
+  for (size_t i = 0; i < elements.size(); ++i) encode_element(dtype, bytes.data(), static_cast<int64_t>(i), elements[i]);
+  return Tensor::own(dtype, std::move(shape), std::move(bytes));
+}
+
+Value* with_operands(Rewriter& b, const Node& n, std::initializer_list<Rewriter::Operand> changed) {
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value);
+  for (const Rewriter::Operand& o : changed) {
+    const auto slots = n.op().inputs;
+    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == o.slot; });
+    SX_CHECK(slot != slots.end(), "the op has no such slot");
+    const auto at = static_cast<size_t>(slot - slots.begin());
+    if (operands.size() <= at) operands.resize(at + 1, nullptr);
+    operands[at] = o.value;
+  }
+  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+  return b.like(n, operands);
+}
+
+std::optional<Convolution> convolution(Node& n, PassContext& context) {
+  Convolution c{.node = &n, .transposed = n.is("conv_transpose")};
+  if (!c.transposed && !n.is("conv")) return std::nullopt;
+  const Value* weight = operand(n, context, "weight");
+  const Value* bias = operand(n, context, "bias");
+  if (weight == nullptr || !weight->is_constant() || (bias != nullptr && !bias->is_constant())) return std::nullopt;
+  c.weight = weight->constant();
+  if (bias != nullptr) c.bias = bias->constant();
+  if (!is_float(c.weight->dtype()) || c.weight->rank() < 3) return std::nullopt;
+  const InferContext at = params(n, context);
+  c.groups = rules::param_int(at, "groups").value_or(1);
+  c.channels = c.transposed ? c.weight->shape()[1] * c.groups : c.weight->shape()[0];
+  return c;
+}
+
+Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift) {
+  const auto channels = static_cast<size_t>(conv.channels);
+  const auto at = [](const std::vector<double>& v, size_t c) { return v.size() == 1 ? v[0] : v[c]; };
+  const DType dtype = conv.weight->dtype();
+  const std::vector<int64_t> shape(conv.weight->shape().begin(), conv.weight->shape().end());
+
+  Value* weight = operand(*conv.node, b.context(), "weight");
+  if (std::any_of(scale.begin(), scale.end(), [](double s) { return s != 1; })) {
+    const auto compute = [weight = conv.weight, shape, scale, at, dtype, transposed = conv.transposed, groups = conv.groups] {
+      std::vector<std::byte> scratch, out(weight->byte_size());
+      const auto in = weight->bytes(scratch);
+      // conv: [Cout, Cin/g, ...]; conv_transpose: [Cin, Cout/g, ...].
+      int64_t inner = 1;
+      for (size_t i = 2; i < shape.size(); ++i) inner *= shape[i];
+      for (int64_t i = 0; i < weight->size(); ++i) {
+        const int64_t first = i / (inner * shape[1]), second = i / inner % shape[1];
+        const int64_t channel = transposed ? first / (shape[0] / groups) * shape[1] + second : first;
+        encode_element(dtype, out.data(), i, decode_element(dtype, in.data(), i) * at(scale, static_cast<size_t>(channel)));
+      }
+      return out;
+    };
+    weight = b.constant(conv.weight->byte_size() > kDeferBytes ? Tensor::defer(dtype, shape, compute)
+                                                               : Tensor::own(dtype, shape, compute()));
+  }
+  std::vector<double> bias(channels, 0.0);
+  if (conv.bias != nullptr) bias = doubles(*conv.bias);
+  for (size_t c = 0; c < channels; ++c) bias[c] = bias[c] * at(scale, c) + at(shift, c);
+  Value* new_bias = b.constant(tensor_of(dtype, {conv.channels}, bias));
+  return with_operands(b, *conv.node, {{"weight", weight}, {"bias", new_bias}});
+}
+
+std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, int64_t channels) {
+  if (!is_float(t.dtype()) || t.is_deferred() || t.is_promise()) return std::nullopt;
+  if (t.size() == 1) return std::vector<double>{t.as_double(0)};
+  const auto shape = t.shape();
+  if (t.size() != channels || shape.size() < spatial + 1 || shape.size() > spatial + 2) return std::nullopt;
+  if (shape[shape.size() - spatial - 1] != channels) return std::nullopt;
+  return doubles(t);
+}
+
+}  // namespace sardonyx::mil

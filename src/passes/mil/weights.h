@@ -1,0 +1,36 @@
+// Arithmetic on constants, and convolutions and linear layers with other weights: what fusions into them share.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <vector>
+
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+
+// All elements, converted.
+std::vector<double> doubles(const Tensor& t);
+// A constant of those elements, rounded to dtype.
+TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements);
+
+// The same op reading other values in some slots; null leaves a slot empty.
+Value* with_operands(Rewriter& b, const Node& n, std::initializer_list<Rewriter::Operand> changed);
+
+// A conv or conv_transpose whose weight is constant, and whose bias is constant or absent.
+struct Convolution {
+  Node* node = nullptr;
+  TensorPtr weight, bias;  // bias: null when absent
+  bool transposed = false;
+  int64_t groups = 1;
+  int64_t channels = 0;  // of the result
+};
+std::optional<Convolution> convolution(Node& n, PassContext& context);
+
+// scale * conv(x) + shift, each one element or one per channel of the result: the conv with other weights.
+Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift);
+
+// The elements of a constant that varies along channels only: of shape (1, C, 1, ...) or (C, 1, ...) with `spatial` ones, or a single element.
+std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, int64_t channels);
+
+}  // namespace sardonyx::mil
