@@ -1,0 +1,62 @@
+//   matmul(x, W) + c    =>    linear<W transposed, c>(x)          W constant, of rank 2, read by nobody else; c one per column
+//   matmul(W, x) + c    =>    transpose(linear<W, c>(transpose(x)))    c the same everywhere (coremltools takes a vector along the wrong axis)
+//
+// Also with sub, which negates c. The product must have no other reader. Where W or x is marked as transposed, so is what becomes of it: a
+// transpose of the constant is folded by const_elimination. After coremltools' pass of this name.
+#include <numeric>
+
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+namespace {
+
+Value* swapped(Rewriter& b, Value* v) {
+  std::vector<int64_t> perm(v->type()->rank());
+  std::iota(perm.begin(), perm.end(), int64_t{0});
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return b.mil("transpose", {{"x", v}, {"perm", b.i32s(perm)}});
+}
+
+}  // namespace
+
+Pass fuse_matmul_weight_bias() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var product{"product"}, w{"w"}, x{"x"}, c{"c"};
+  const Pattern weight = sole(constant.as(w));
+  const Pattern inner = sole(any_of(m::matmul(weight, x), m::matmul(x, weight))).as(product);
+  return Rule{
+      .numerics = Numerics::kRounds,
+      .match = any_of(m::add(inner, constant.as(c)), m::sub(inner, constant.as(c))),
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        Node& n = found.node(product);
+        const InferContext at = params(n, b.context());
+        const bool first = n.input(0) == found[w];
+        const bool swap_w = param_bool(at, first ? "transpose_x" : "transpose_y");
+        const bool swap_x = param_bool(at, first ? "transpose_y" : "transpose_x");
+        const TensorPtr &weights = found[w]->constant(), &shift = found[c]->constant();
+        if (weights->rank() != 2 || !found[x]->ranked() || found[x]->type()->rank() < 2 || !is_float(shift->dtype()))
+          return nullptr;
+        const double sign = found.root().is("sub") ? -1 : 1;
+        if (first) {
+          // Each row of the product becomes a column of the layer's result: only a bias that is the same everywhere can follow.
+          const auto same = b.context().splat(found[c]);
+          if (!same) return nullptr;
+          const int64_t rows = weights->shape()[swap_w ? 1 : 0];
+          Value* bias = b.constant(Tensor::full(shift->dtype(), {rows}, sign * *same));
+          Value* in = swap_x ? found[x] : swapped(b, found[x]);
+          return swapped(b, b.mil("linear", {{"x", in}, {"weight", swap_w ? swapped(b, found[w]) : found[w]}, {"bias", bias}}));
+        }
+        const int64_t columns = weights->shape()[swap_w ? 0 : 1];
+        if (shift->rank() == 0 || shift->shape().back() != columns || shift->size() != columns) return nullptr;
+        std::vector<double> bias = doubles(*shift);
+        for (double& v : bias) v *= sign;
+        Value* in = swap_x ? swapped(b, found[x]) : found[x];
+        Value* layer_weight = swap_w ? found[w] : swapped(b, found[w]);
+        return b.mil("linear",
+                     {{"x", in}, {"weight", layer_weight}, {"bias", b.constant(tensor_of(shift->dtype(), {columns}, bias))}});
+      },
+  };
+}
+
+}  // namespace sardonyx::mil
