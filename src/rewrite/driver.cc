@@ -50,6 +50,8 @@ class Driver {
   }
 
   bool run() {
+    activate();
+    if (std::none_of(rules_.begin(), rules_.end(), [](const Compiled& c) { return c.active; })) return false;
     limit_ = 64 * model_.num_nodes() + 10000;
     bool changed = false;
     for (Graph* g : graphs_) changed |= erase_dead_nodes(*g) > 0;

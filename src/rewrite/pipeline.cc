@@ -93,6 +93,8 @@ class Run {
     first.seconds += watch.lap();
     first.changed |= changed;
     if (!error.empty()) first.error = error;
+    // What was erased keeps its place in the order: with many such places, the next walks would see little else.
+    if (nodes_after < nodes_before - nodes_before / 4) model_.compact();
     return changed;
   }
 
