@@ -1,0 +1,122 @@
+#include "passes/onnx/fusion.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sardonyx::onnx {
+
+bool goes_as_a_whole(const Match& m) {
+  const auto matched = m.nodes();
+  const auto is_matched = [&](const Node* n) { return std::find(matched.begin(), matched.end(), n) != matched.end(); };
+  for (Node* n : matched.subspan(1)) {
+    if (n == &m.root()) return false;
+    for (const Value& v : n->results()) {
+      for (const Use& u : v.uses()) {
+        if (!is_matched(u.owner)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext& context) {
+  const Value* x = reduce.input(0);
+  if (x == nullptr || !x->ranked()) return std::nullopt;
+  const auto rank = static_cast<int64_t>(x->type()->rank());
+  std::optional<std::vector<int64_t>> axes;
+  if (const Attr* a = reduce.attr("axes")) {
+    if (a->get<Attr::Ints>() == nullptr) return std::nullopt;
+    axes = *a->get<Attr::Ints>();
+  } else if (reduce.input(1) != nullptr) {
+    axes = context.ints(reduce.input(1));
+    if (!axes) return std::nullopt;
+  }
+  if (!axes || axes->empty()) {
+    if (int_attr(reduce, "noop_with_empty_axes").value_or(0) != 0) return std::nullopt;
+    axes.emplace(static_cast<size_t>(rank));
+    std::iota(axes->begin(), axes->end(), 0);
+    return axes;
+  }
+  for (int64_t& a : *axes) {
+    if (a < -rank || a >= rank) return std::nullopt;
+    if (a < 0) a += rank;
+  }
+  std::sort(axes->begin(), axes->end());
+  if (std::adjacent_find(axes->begin(), axes->end()) != axes->end()) return std::nullopt;
+  return axes;
+}
+
+std::optional<int64_t> trailing(std::span<const int64_t> axes, size_t rank) {
+  if (axes.empty()) return std::nullopt;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != static_cast<int64_t>(rank - axes.size() + i)) return std::nullopt;
+  }
+  return axes.front();
+}
+
+bool has_kept_shape(const Value* v, const Value* x, std::span<const int64_t> axes) {
+  if (v == nullptr || x == nullptr || !v->ranked() || !x->ranked() || v->type()->rank() != x->type()->rank()) return false;
+  for (size_t i = 0; i < x->type()->rank(); ++i) {
+    const bool reduced = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    const Dim d = v->type()->dim(i);
+    if (reduced ? !d.is(1) : !(d == x->type()->dim(i))) return false;
+  }
+  return true;
+}
+
+bool same_shape(const Value* a, const Value* b) {
+  return a != nullptr && b != nullptr && a->ranked() && Types::equal(a->type(), b->type());
+}
+
+Pattern squared(const Pattern& p) {
+  using namespace pattern;
+  return any_of(Mul(p, p), Pow(p, splat(2)));
+}
+
+bool fits_dims(const Value& v, std::span<const Dim> dims) {
+  if (!v.ranked() || v.type()->rank() < dims.size()) return false;
+  const size_t extra = v.type()->rank() - dims.size();
+  if (extra > 0 && !v.is_constant()) return false;
+  for (size_t i = 0; i < extra; ++i) {
+    if (!v.type()->dim(i).is(1)) return false;
+  }
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!(v.type()->dim(extra + i) == dims[i])) return false;
+  }
+  return true;
+}
+
+Value* trimmed(Rewriter& b, Value* v, size_t rank) {
+  if (v->type()->rank() == rank) return v;
+  const auto shape = v->constant()->shape().subspan(v->type()->rank() - rank);
+  return with_shape(b, *v, {shape.begin(), shape.end()});
+}
+
+Value* ones(Rewriter& b, DType dtype, std::span<const Dim> dims) {
+  std::vector<int64_t> shape;
+  for (Dim d : dims) {
+    if (!d.is_int()) return nullptr;
+    shape.push_back(d.value());
+  }
+  return b.full(dtype, std::move(shape), 1);
+}
+
+std::optional<std::vector<Dim>> normalized_by(const Node& n) {
+  const Value* v = n.input(0);
+  const auto axis = int_attr(n, "axis");
+  if (v == nullptr || !v->ranked() || !axis) return std::nullopt;
+  for (size_t i = 1; i < n.num_results(); ++i) {
+    if (n.result(i)->has_uses()) return std::nullopt;
+  }
+  const auto rank = static_cast<int64_t>(v->type()->rank());
+  const auto first = static_cast<size_t>(*axis < 0 ? *axis + rank : *axis);
+  const auto dims = v->type()->dims().subspan(std::min(first, v->type()->rank()));
+  return std::vector<Dim>(dims.begin(), dims.end());
+}
+
+Pattern reshaped(const Pattern& p) {
+  using namespace pattern;
+  return any_of(p, Unsqueeze(p, rest), Reshape(p, any));
+}
+
+}  // namespace sardonyx::onnx
