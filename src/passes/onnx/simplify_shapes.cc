@@ -17,7 +17,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "rewrite/pass.h"
+#include "passes/onnx/shape_target.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -81,8 +81,6 @@ class Shapes {
       if (n.is("Tile") && same_type(n)) replace(*n.result(), *n.input(0), "tile");
     }
   }
-
-  bool positive(Dim d) const { return dims_.range(d).min.value_or(0) >= 1; }
 
   void replace(Value& old, Value& made, std::string_view what) {
     old.def()->graph()->replace_uses(old, made);
@@ -171,33 +169,9 @@ class Shapes {
 
   // --- operators
 
-  // The target as a constant that says the same for every size; nullopt if there is none.
-  std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& y) const {
-    std::vector<int64_t> target;
-    std::optional<size_t> open;
-    bool copies_zero = false;
-    for (size_t i = 0; i < y.rank(); ++i) {
-      const Dim d = y.dim(i);
-      const bool same = x.ranked() && i < x.type()->rank() && x.type()->dim(i) == d;
-      if (d.is_int() && d.value() > 0) {
-        target.push_back(d.value());
-      } else if (same) {
-        target.push_back(0);
-        copies_zero |= !positive(d);
-      } else if (!d.is_int() && !open) {
-        open = i;
-        target.push_back(-1);
-      } else {
-        return std::nullopt;
-      }
-    }
-    if (open && copies_zero) return std::nullopt;  // 0 = 0 * ? has no answer
-    return target;
-  }
-
   void reshape(Node& n, Rewriter& b) {
     if (n.num_inputs() < 2 || n.input(1) == nullptr || n.input(1)->is_constant() || !n.result()->ranked()) return;
-    const auto target = constant_target(*n.input(0), *n.result()->type());
+    const auto target = constant_target(*n.input(0), *n.result()->type(), dims_);
     if (!target) return;
     set_input(n, 1, b.i64s(*target), "reshape");
     if (n.attr("allowzero") != nullptr) n.set_attrs(context_.model.without_attr(n.attrs(), "allowzero"));

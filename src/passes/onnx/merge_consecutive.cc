@@ -1,0 +1,295 @@
+//   x ── Slice ── Slice (of other axes) ── y        =>   x ── Slice ── y
+//   x ── Pad ── Pad (by the same constant) ── y     =>   x ── Pad ── y
+//   x ── Clip ── Clip ── y, the same with Relu      =>   x ── Clip ── y
+//   x ── ReduceMax ── ReduceMax ── y, ...           =>   x ── ReduceMax ── y
+//   Concat(a, Concat(b, c)), Max(a, Max(b, c))      =>   Concat(a, b, c), Max(a, b, c)
+//   Concat(Split(x)), Concat of slices side by side =>   x
+//   Split(Concat(a, b))                             =>   a, b
+//
+// What stops it: another reader between (but where both go); parameters that are only known at run time; bounds that do not overlap;
+// axes that two slices share. Sums and products of reductions are regrouped (rounds); Clip is written for numbers: what it makes of a
+// NaN is the runtime's business, and of -0 at a bound of 0, so that merging clips rounds, too.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "passes/onnx/shape_target.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+using Ints = std::vector<int64_t>;
+constexpr Var x{"x"}, y{"y"};
+
+Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+
+std::optional<int64_t> axis_of(const Node& n) {
+  auto axis = int_attr(n, "axis");
+  const Value* v = n.result();
+  if (!axis || !v->ranked()) return std::nullopt;
+  return *axis < 0 ? *axis + static_cast<int64_t>(v->type()->rank()) : *axis;
+}
+
+// --- slices
+
+struct Bounds {
+  Ints starts, ends, axes, steps;
+};
+std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
+  if (n.num_inputs() < 3 || !n.input(0)->ranked()) return std::nullopt;
+  const auto starts = context.ints(n.input(1)), ends = context.ints(n.input(2));
+  if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
+  Bounds b{*starts, *ends, {}, Ints(starts->size(), 1)};
+  const auto rank = static_cast<int64_t>(n.input(0)->type()->rank());
+  if (n.input(3) != nullptr) {
+    const auto axes = context.ints(n.input(3));
+    if (!axes || axes->size() != starts->size()) return std::nullopt;
+    for (int64_t a : *axes) b.axes.push_back(a < 0 ? a + rank : a);
+  } else {
+    for (size_t i = 0; i < starts->size(); ++i) b.axes.push_back(static_cast<int64_t>(i));
+  }
+  if (n.input(4) != nullptr) {
+    const auto steps = context.ints(n.input(4));
+    if (!steps || steps->size() != starts->size()) return std::nullopt;
+    b.steps = *steps;
+  }
+  return b;
+}
+
+std::optional<Bounds> merged_slices(const Match& m) {
+  auto outer = bounds_of(m.root(), m.context()), inner = bounds_of(m.node(y), m.context());
+  if (!outer || !inner) return std::nullopt;
+  for (size_t i = 0; i < outer->axes.size(); ++i) {
+    if (std::find(inner->axes.begin(), inner->axes.end(), outer->axes[i]) != inner->axes.end()) return std::nullopt;
+    inner->axes.push_back(outer->axes[i]);
+    inner->starts.push_back(outer->starts[i]);
+    inner->ends.push_back(outer->ends[i]);
+    inner->steps.push_back(outer->steps[i]);
+  }
+  return inner;
+}
+
+Value* build_slice(Rewriter& b, const Match& m) {
+  const Bounds s = *merged_slices(m);
+  const bool steps = std::any_of(s.steps.begin(), s.steps.end(), [](int64_t k) { return k != 1; });
+  return b.Slice(m[x], b.i64s(s.starts), b.i64s(s.ends), b.i64s(s.axes), steps ? b.i64s(s.steps) : nullptr);
+}
+
+// --- pads
+
+std::optional<Ints> pads_of(const Node& n, PassContext& context) {
+  if (string_attr(n, "mode") != "constant" || n.input(3) != nullptr) return std::nullopt;
+  auto pads = context.ints(n.input(1));
+  if (!pads || std::any_of(pads->begin(), pads->end(), [](int64_t p) { return p < 0; })) return std::nullopt;
+  return pads;
+}
+bool same_padding(const Match& m) {
+  const Node &outer = m.root(), &inner = m.node(y);
+  const auto a = pads_of(outer, m.context()), b = pads_of(inner, m.context());
+  if (!a || !b || a->size() != b->size()) return false;
+  const auto value = [&](const Node& n) { return n.input(2) != nullptr ? m.context().splat(n.input(2)) : std::optional(0.0); };
+  const auto v = value(outer), w = value(inner);
+  return v && w && *v == *w && std::signbit(*v) == std::signbit(*w);
+}
+
+// --- clips
+
+struct Range {
+  std::optional<double> low, high;
+};
+// What a Relu or a Clip with constant bounds keeps.
+std::optional<Range> range_of(const Node& n, PassContext& context) {
+  if (n.is("Relu")) return Range{0.0, {}};
+  Range r;
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    if (n.input(i) == nullptr) continue;
+    const auto v = is_float(n.result()->dtype()) ? context.splat(n.input(i)) : std::nullopt;
+    if (!v || std::isnan(*v)) return std::nullopt;
+    (i == 1 ? r.low : r.high) = v;
+  }
+  if (r.low && r.high && *r.low > *r.high) return std::nullopt;
+  return r;
+}
+std::optional<Range> common_range(const Match& m) {
+  auto a = range_of(m.root(), m.context()), b = range_of(m.node(y), m.context());
+  if (!a || !b) return std::nullopt;
+  if (b->low) a->low = a->low ? std::max(*a->low, *b->low) : *b->low;
+  if (b->high) a->high = a->high ? std::min(*a->high, *b->high) : *b->high;
+  if (a->low && a->high && *a->low > *a->high) return std::nullopt;
+  return a;
+}
+Value* build_clip(Rewriter& b, const Match& m) {
+  const Range r = *common_range(m);
+  const DType t = m[x]->dtype();
+  if (r.low == 0.0 && !r.high) return b.Relu(m[x]);
+  return b.Clip(m[x], r.low ? b.scalar(t, *r.low) : nullptr, r.high ? b.scalar(t, *r.high) : nullptr);
+}
+
+// --- reductions
+
+std::optional<Ints> reduced_axes(const Match& m) {
+  const Node &outer = m.root(), &inner = m.node(y);
+  if (!m[x]->ranked() || !m[y]->ranked()) return std::nullopt;
+  const auto keep = int_attr(outer, "keepdims");
+  if (!keep || keep != int_attr(inner, "keepdims")) return std::nullopt;
+  const size_t rank = m[x]->type()->rank();
+  auto all = axes_of(inner, m.context(), rank);
+  const auto more = axes_of(outer, m.context(), m[y]->type()->rank());
+  if (!all || !more) return std::nullopt;
+  Ints places;
+  for (size_t i = 0; i < rank; ++i) {
+    if (*keep || std::find(all->begin(), all->end(), static_cast<int64_t>(i)) == all->end())
+      places.push_back(static_cast<int64_t>(i));
+  }
+  const Ints before = *all;
+  for (int64_t a : *more) {
+    const int64_t place = places[static_cast<size_t>(a)];
+    if (std::find(before.begin(), before.end(), place) == before.end()) all->push_back(place);
+  }
+  std::sort(all->begin(), all->end());
+  return all;
+}
+Rule reductions(std::string_view name, Numerics numerics, const PatternOp& op) {
+  return {.name = name,
+          .numerics = numerics,
+          .match = op(sole(op(x, rest).as(y)), rest),
+          .when = [](const Match& m) { return reduced_axes(m).has_value(); },
+          .build =
+              [](Rewriter& b, const Match& m) {
+                return b.reduce(m.root().op().name, m[x], *reduced_axes(m), *int_attr(m.root(), "keepdims") != 0);
+              },
+          .same_type = true};
+}
+
+// --- lists of operands
+
+// An operand that is itself such a list, and read by this node only.
+Node* nested_list(const Node& n) {
+  for (const Use& u : n.operands()) {
+    Node* inner = u.value != nullptr ? u.value->def() : nullptr;
+    if (inner == nullptr || inner->unchecked() || inner->graph() != n.graph() || &inner->op() != &n.op() ||
+        !u.value->has_one_use())
+      continue;
+    if (!n.is("Concat")) return inner;
+    const auto axis = axis_of(n);
+    if (axis && axis == axis_of(*inner)) return inner;
+  }
+  return nullptr;
+}
+Value* flatten(Rewriter& b, const Match& m) {
+  const Node& n = m.root();
+  const Node* inner = nested_list(n);
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) {
+    if (u.value->def() != inner) {
+      operands.push_back(u.value);
+      continue;
+    }
+    for (const Use& v : inner->operands()) operands.push_back(v.value);
+  }
+  return b.like(n, operands);
+}
+
+// What the operands of a Concat are pieces of, all of it in order; null otherwise.
+Value* restored(const Match& m) {
+  const Node& n = m.root();
+  const auto axis = axis_of(n);
+  const Value* first = n.input(0);
+  Node* piece = first != nullptr ? first->def() : nullptr;
+  if (!axis || piece == nullptr || piece->unchecked()) return nullptr;
+  if (piece->is("Split")) {
+    if (axis_of(*piece) != axis || piece->num_results() != n.num_inputs()) return nullptr;
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      if (n.input(i) != piece->result(i)) return nullptr;
+    }
+    return piece->input(0);
+  }
+  if (!piece->is("Slice")) return nullptr;
+  Value* whole = piece->input(0);
+  if (!whole->ranked() || *axis >= static_cast<int64_t>(whole->type()->rank())) return nullptr;
+  int64_t at = 0;
+  for (size_t i = 0; i < n.num_inputs(); ++i) {
+    const Node* s = n.input(i)->def();
+    if (s == nullptr || !s->is("Slice") || s->unchecked() || s->input(0) != whole) return nullptr;
+    const auto bounds = bounds_of(*s, m.context());
+    if (!bounds || bounds->axes != Ints{*axis} || bounds->steps != Ints{1} || bounds->starts[0] != at) return nullptr;
+    at = bounds->ends[0];
+    if (at <= 0) return nullptr;
+  }
+  const Dim size = whole->type()->dim(static_cast<size_t>(*axis));
+  const bool to_the_end = size.is_int() ? at >= size.value() : at >= std::numeric_limits<int32_t>::max();
+  return to_the_end ? whole : nullptr;
+}
+
+// Whether the pieces of the Split are the operands of the Concat.
+bool splits_as_joined(const Match& m) {
+  const Node &split = m.root(), &join = m.node(y);
+  if (join.num_inputs() != split.num_results() || axis_of(split) != axis_of(join) || !axis_of(join)) return false;
+  const auto axis = static_cast<size_t>(*axis_of(join));
+  for (size_t i = 0; i < join.num_inputs(); ++i) {
+    const Value *part = join.input(i), *piece = split.result(i);
+    if (!part->ranked() || !piece->ranked() || axis >= part->type()->rank() || axis >= piece->type()->rank()) return false;
+    if (!(part->type()->dim(axis) == piece->type()->dim(axis))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Pass merge_consecutive() {
+  return std::vector<Rule>{
+      {.name = "slices",
+       .match = Slice(sole(Slice(x, rest).as(y)), rest).since(10),
+       .when = [](const Match& m) { return merged_slices(m).has_value(); },
+       .build = build_slice,
+       .same_type = true},
+      {.name = "pads",
+       .match = Pad(sole(Pad(x, rest).since(11).as(y)), rest).since(11),
+       .when = same_padding,
+       .build =
+           [](Rewriter& b, const Match& m) {
+             Ints sum = *pads_of(m.root(), b.context());
+             const Ints inner = *pads_of(m.node(y), b.context());
+             for (size_t i = 0; i < sum.size(); ++i) sum[i] += inner[i];
+             return b.Pad(m[x], b.i64s(sum), m.root().input(2));
+           },
+       .same_type = true},
+      {.name = "clips",
+       .numerics = Numerics::kRounds,
+       .match = any_of(Clip(sole(any_of(Clip(x, rest).since(11), Relu(x)).as(y)), rest).since(11),
+                       Relu(sole(Clip(x, rest).since(11).as(y)))),
+       .when = [](const Match& m) { return common_range(m).has_value(); },
+       .build = build_clip,
+       .opset = 11,
+       .same_type = true},
+      reductions("maxima", Numerics::kExact, ReduceMax),
+      reductions("minima", Numerics::kExact, ReduceMin),
+      reductions("sums", Numerics::kRounds, ReduceSum),
+      reductions("means", Numerics::kRounds, ReduceMean),
+      reductions("products", Numerics::kRounds, ReduceProd),
+      {.name = "lists",
+       .match = any_of(Concat(rest), Max(rest).since(8), Min(rest).since(8)),
+       .when = [](const Match& m) { return nested_list(m.root()) != nullptr; },
+       .build = flatten,
+       .same_type = true},
+      {.name = "max_of_same", .match = any_of(Max(x, x), Min(x, x)), .build = the_x},
+      {.name = "pieces_joined",
+       .match = Concat(rest),
+       .when = [](const Match& m) { return restored(m) != nullptr; },
+       .build = [](Rewriter&, const Match& m) { return restored(m); },
+       .same_type = true},
+      {.name = "joined_pieces",
+       .match = Split(Concat(rest).as(y), rest),
+       .when = splits_as_joined,
+       .build_all =
+           [](Rewriter&, const Match& m) {
+             std::vector<Value*> parts;
+             for (const Use& u : m.node(y).operands()) parts.push_back(u.value);
+             return parts;
+           },
+       .same_type = true},
+  };
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,78 @@
+//   x ── Identity, Dropout, Pad by 0, Tile by 1, Transpose in order, Cast to its type, Concat / Split / Sum / Max / Mean of one ── y   =>   x
+//
+// A Dropout that does not train hands its operand on; its mask must have no reader. Pads of zero are asked for one by one: a Pad may also
+// shift. A Clip without bounds is none.
+// What stops it: attributes that a function takes from its call, a mask that is read, a trained Dropout.
+#include <algorithm>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"};
+
+Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+
+bool all(const std::optional<std::vector<int64_t>>& list, int64_t v) {
+  return list && std::all_of(list->begin(), list->end(), [&](int64_t i) { return i == v; });
+}
+
+}  // namespace
+
+Pass remove_no_ops() {
+  return std::vector<Rule>{
+      {.name = "identity", .match = Identity(x), .build = the_x, .same_type = true},
+      {.name = "dropout",
+       .match = Dropout(x, rest).since(7),
+       .when =
+           [](const Match& m) {
+             const Value* training = m.root().input(2);
+             return training == nullptr || m.context().splat(training) == 0.0 ||
+                    m.refuse("whether it trains is only known at run time");
+           },
+       .build = the_x,
+       .same_type = true},
+      {.name = "pad",
+       .match = Pad(x, rest),
+       .when =
+           [](const Match& m) {
+             const Node& n = m.root();
+             return all(n.num_inputs() > 1 ? m.context().ints(n.input(1)) : ints_attr(n, "pads"), 0);
+           },
+       .build = the_x,
+       .same_type = true},
+      {.name = "tile",
+       .match = Tile(x, any),
+       .when = [](const Match& m) { return all(m.context().ints(m.root().input(1)), 1); },
+       .build = the_x,
+       .same_type = true},
+      {.name = "transpose",
+       .match = Transpose(x),
+       .when =
+           [](const Match& m) {
+             const auto perm = ints_attr(m.root(), "perm");
+             if (!perm) return m.root().attr("perm") == nullptr && m[x]->ranked() && m[x]->type()->rank() <= 1;
+             for (size_t i = 0; i < perm->size(); ++i) {
+               if ((*perm)[i] != static_cast<int64_t>(i)) return false;
+             }
+             return true;
+           },
+       .build = the_x,
+       .same_type = true},
+      {.name = "clip",
+       .match = Clip(x, rest).since(11),
+       .when = [](const Match& m) { return m.root().input(1) == nullptr && m.root().input(2) == nullptr; },
+       .build = the_x,
+       .same_type = true},
+      {.name = "one_operand", .match = any_of(Concat(x), Sum(x), Max(x), Min(x), Mean(x)), .build = the_x},
+      {.name = "one_piece",
+       .match = Split(x, rest),
+       .when = [](const Match& m) { return m.root().num_results() == 1; },
+       .build = the_x,
+       .same_type = true},
+  };
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,141 @@
+//   x ── Mul 1, Div 1, Pow 1, Sub 0, Add -0 ── y      =>   x
+//   x ── Mul -1, Div -1 ── y                          =>   x ── Neg ── y
+//   Neg Neg x, Abs Neg x, Relu Relu x, Floor Ceil x   =>   one of them, or none
+//   x + Neg y, x - Neg y, Neg x * Neg y               =>   x - y, x + y, x * y
+//   (x * c) * d, (x + c) + d                          =>   x * (c * d), x + (c + d)
+//
+// What floats do decides what is exact: x + 0 turns -0 into 0, so it is x only up to the sign of a zero (rounds), while x - 0 and x + -0
+// are x for every x; x * 0 is not 0. Constants regroup exactly among integers, which wrap; floats only where neither the sum cancels nor
+// the product leaves the range of normal numbers (rounds).
+// What stops it: a constant whose shape gives the result its own; inner nodes that others read, where they would be computed twice.
+#include <cmath>
+#include <limits>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, y{"y"}, c{"c"}, d{"d"};
+
+bool is_int(const Match& m, Var v) { return is_integer(m[v]->dtype()); }
+bool is_real(const Match& m, Var v) { return is_float(m[v]->dtype()); }
+
+bool is_zero(const Match& m, Var v, bool negative) {
+  const auto s = m.splat(v);
+  return s && *s == 0 && std::signbit(*s) == negative;
+}
+
+// Types that Neg has everywhere.
+bool can_negate(const Match& m, Var v) {
+  const DType t = m[v]->dtype();
+  return t == DType::kI32 || t == DType::kI64 || t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16;
+}
+
+Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+
+// The least positive number with all its bits.
+double least_normal(DType t) {
+  switch (t) {
+    case DType::kF64: return std::numeric_limits<double>::min();
+    case DType::kF32:
+    case DType::kBF16: return std::numeric_limits<float>::min();
+    case DType::kF16: return 0x1p-14;
+    default: return std::numeric_limits<double>::infinity();
+  }
+}
+double greatest(DType t) {
+  switch (t) {
+    case DType::kF64: return std::numeric_limits<double>::max();
+    case DType::kF32:
+    case DType::kBF16: return 3e38;
+    case DType::kF16: return 65504;
+    default: return 0;
+  }
+}
+
+// c op d is a constant that may stand for both.
+bool regroups(const Match& m, bool product) {
+  if (m[c]->dtype() != m[d]->dtype()) return false;
+  if (is_int(m, c)) return m[c]->constant()->size() == 1 || m[d]->constant()->size() == 1;
+  if (!is_real(m, c)) return false;
+  const auto a = m.splat(c), b = m.splat(d);
+  if (!a || !b || !std::isfinite(*a) || !std::isfinite(*b)) return false;
+  if (m[c]->constant()->size() != 1 && m[d]->constant()->size() != 1) return false;
+  const double r = product ? *a * *b : *a + *b;
+  if (!(std::abs(r) <= greatest(m[c]->dtype()))) return false;
+  if (product) {
+    const double least = least_normal(m[c]->dtype());
+    return std::abs(r) >= least && std::abs(*a) >= least && std::abs(*b) >= least;
+  }
+  return std::signbit(*a) == std::signbit(*b);
+}
+
+}  // namespace
+
+Pass simplify_arithmetic() {
+  const Pattern k = constant.as(c), l = constant.as(d);
+  std::vector<Rule> rules = {
+      {.name = "times_one", .match = Mul(x, splat(1)), .build = the_x},
+      {.name = "by_one", .match = Div(x, splat(1)), .build = the_x},
+      {.name = "power_one", .match = Pow(x, splat(1)), .build = the_x},
+      {.name = "minus_zero", .match = Sub(x, k), .when = [](const Match& m) { return is_zero(m, c, false); }, .build = the_x},
+      {.name = "plus_zero",
+       .match = Add(x, k),
+       .when = [](const Match& m) { return is_zero(m, c, is_real(m, c)); },
+       .build = the_x},
+      {.name = "plus_positive_zero",
+       .numerics = Numerics::kRounds,
+       .match = Add(x, k),
+       .when = [](const Match& m) { return is_real(m, c) && is_zero(m, c, false); },
+       .build = the_x},
+      {.name = "zero_minus",
+       .numerics = Numerics::kRounds,
+       .match = Sub(k, x),
+       .when = [](const Match& m) { return can_negate(m, x) && (is_zero(m, c, false) || is_zero(m, c, true)); },
+       .replace = Neg(x)},
+      {.name = "times_minus_one",
+       .match = any_of(Mul(x, splat(-1)), Div(x, splat(-1))),
+       .when = [](const Match& m) { return can_negate(m, x); },
+       .build = [](Rewriter& b, const Match& m) { return b.Neg(m[x]); }},
+      {.name = "neg_neg", .match = Neg(Neg(x)), .build = the_x},
+      {.name = "reciprocal_reciprocal", .numerics = Numerics::kRounds, .match = Reciprocal(Reciprocal(x)), .build = the_x},
+      {.name = "abs_neg", .match = Abs(Neg(x)), .replace = Abs(x)},
+      {.name = "abs_abs", .match = Abs(Abs(x).as(y)), .build = [](Rewriter&, const Match& m) { return m[y]; }},
+      {.name = "relu_relu", .match = Relu(Relu(x).as(y)), .build = [](Rewriter&, const Match& m) { return m[y]; }},
+      {.name = "sign_sign", .match = Sign(Sign(x).as(y)), .build = [](Rewriter&, const Match& m) { return m[y]; }},
+      {.name = "round_round",
+       .match = any_of(Floor(any_of(Floor(x), Ceil(x), Round(x)).as(y)), Ceil(any_of(Floor(x), Ceil(x), Round(x)).as(y)),
+                       Round(any_of(Floor(x), Ceil(x), Round(x)).as(y))),
+       .build = [](Rewriter&, const Match& m) { return m[y]; }},
+      {.name = "plus_neg", .match = Add(x, sole(Neg(y))), .replace = Sub(x, y)},
+      {.name = "minus_neg", .match = Sub(x, sole(Neg(y))), .replace = Add(x, y)},
+      {.name = "neg_times_neg", .match = Mul(sole(Neg(x)), sole(Neg(y))), .replace = Mul(x, y)},
+      {.name = "neg_by_neg",
+       .match = Div(sole(Neg(x)), sole(Neg(y))),
+       .when = [](const Match& m) { return is_real(m, x); },
+       .replace = Div(x, y)},
+      {.name = "neg_difference", .numerics = Numerics::kRounds, .match = Neg(sole(Sub(x, y))), .replace = Sub(y, x)},
+      {.name = "times_reciprocal", .numerics = Numerics::kRounds, .match = Mul(x, sole(Reciprocal(y))), .replace = Div(x, y)},
+      {.name = "by_reciprocal", .numerics = Numerics::kRounds, .match = Div(x, sole(Reciprocal(y))), .replace = Mul(x, y)},
+  };
+  const auto regroup = [&](std::string_view name, Numerics numerics, const Pattern& match, const Pattern& replace, bool product,
+                           bool ints) {
+    rules.push_back(
+        {.name = name,
+         .numerics = numerics,
+         .match = match,
+         .when = [=](const Match& m) { return !m[x]->is_constant() && is_int(m, c) == ints && regroups(m, product); },
+         .replace = replace});
+  };
+  for (bool ints : {true, false}) {
+    const Numerics numerics = ints ? Numerics::kExact : Numerics::kRounds;
+    regroup(ints ? "regroup_integer_products" : "regroup_products", numerics, Mul(sole(Mul(x, k)), l), Mul(x, Mul(c, d)), true,
+            ints);
+    regroup(ints ? "regroup_integer_sums" : "regroup_sums", numerics, Add(sole(Add(x, k)), l), Add(x, Add(c, d)), false, ints);
+  }
+  return rules;
+}
+
+}  // namespace sardonyx::onnx

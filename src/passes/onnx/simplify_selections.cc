@@ -1,0 +1,65 @@
+//   Where(true, x, y), Where(c, x, x)        =>   x
+//   Where(Not c, x, y)                       =>   Where(c, y, x)
+//   And(x, true), Or(x, false), And(x, x)    =>   x
+//   Equal(x, true), Xor(x, false)            =>   x
+//   Equal(x, false), Xor(x, true)            =>   Not(x)
+//   Not(Not x)                               =>   x
+//   Not(i < j), Not(i <= j) ...              =>   i >= j, i > j ...      integers: a NaN is neither less nor not less
+//
+// What stops it: a condition or a branch whose shape gives the result its own; a negated comparison that others read.
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, y{"y"}, c{"c"};
+
+Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+bool integers(const Match& m) { return is_integer(m[x]->dtype()); }
+
+// The condition is a bool.
+bool is_truth(const Match& m, Var v, bool truth) {
+  const auto s = m[v]->dtype() == DType::kBool ? m.splat(v) : std::nullopt;
+  return s && (*s != 0) == truth;
+}
+bool is_true(const Match& m) { return is_truth(m, c, true); }
+bool is_false(const Match& m) { return is_truth(m, c, false); }
+
+}  // namespace
+
+Pass simplify_selections() {
+  const Pattern k = constant.as(c);
+  return std::vector<Rule>{
+      {.name = "where_true", .match = Where(k, x, any), .when = is_true, .build = the_x},
+      {.name = "where_false", .match = Where(k, any, x), .when = is_false, .build = the_x},
+      {.name = "where_same", .match = Where(any, x, x), .build = the_x},
+      {.name = "where_not", .match = Where(Not(c), x, y), .replace = Where(c, y, x)},
+      {.name = "not_not", .match = Not(Not(x)), .build = the_x},
+      {.name = "neutral_truth", .match = any_of(And(x, k), Equal(x, k)), .when = is_true, .build = the_x},
+      {.name = "neutral_falsehood", .match = any_of(Or(x, k), Xor(x, k)), .when = is_false, .build = the_x},
+      {.name = "same_truth", .match = any_of(And(x, x), Or(x, x)), .build = the_x},
+      {.name = "equal_false",
+       .match = Equal(x, k),
+       .when = is_false,
+       .build = [](Rewriter& b, const Match& m) { return b.Not(m[x]); }},
+      {.name = "xor_true",
+       .match = Xor(x, k),
+       .when = is_true,
+       .build = [](Rewriter& b, const Match& m) { return b.Not(m[x]); }},
+      {.name = "not_less", .match = Not(sole(Less(x, y))), .when = integers, .replace = GreaterOrEqual(x, y), .opset = 12},
+      {.name = "not_greater", .match = Not(sole(Greater(x, y))), .when = integers, .replace = LessOrEqual(x, y), .opset = 12},
+      {.name = "not_less_or_equal",
+       .match = Not(sole(LessOrEqual(x, y))),
+       .when = integers,
+       .replace = Greater(x, y),
+       .opset = 12},
+      {.name = "not_greater_or_equal",
+       .match = Not(sole(GreaterOrEqual(x, y))),
+       .when = integers,
+       .replace = Less(x, y),
+       .opset = 12},
+  };
+}
+
+}  // namespace sardonyx::onnx
