@@ -53,6 +53,9 @@ struct OptimizeArgs {
 // One model, or several into the folder out.output. Goes on after a model that is refused; the exit code says so.
 int optimize(const OutputArgs& out, const OptimizeArgs& args);
 
+// The same for Core ML packages and model files.
+int optimize_coreml(const std::string& output, const OptimizeArgs& args);
+
 // What passes and presets there are; with a name, all about it.
 int passes(const std::string& name, bool json);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -67,7 +68,7 @@ int64_t bytes_of(const std::string& text) {
   return static_cast<int64_t>(v * factor);
 }
 
-PassRequest request_of(const OptimizeArgs& args) {
+PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   PassRequest request{.passes = {}, .skip = args.skip};
   read_pipeline(args.passes, request);
   for (const std::string& o : args.options) {
@@ -87,7 +88,7 @@ PassRequest request_of(const OptimizeArgs& args) {
       fmt::print(stderr, "{}: left alone: {}\n  at {}\n", pass, why, trimmed(node));
     };
   }
-  check_request(request, DialectId::kOnnx);
+  check_request(request, dialect);
   return request;
 }
 
@@ -95,19 +96,27 @@ struct Job {
   fs::path in, out;
 };
 
-std::vector<Job> jobs_of(const OptimizeArgs& args, const std::string& output) {
-  std::vector<Job> jobs;
+// A Core ML package is a folder, and stands for one model.
+bool holds_models(const fs::path& path) {
   std::error_code none;
-  const bool one_file = args.inputs.size() == 1 && !fs::is_directory(args.inputs.front(), none);
-  if (one_file && !fs::is_directory(output, none)) return {{args.inputs.front(), output}};
+  return fs::is_directory(path, none) && path.extension() != ".mlpackage";
+}
+
+std::vector<Job> jobs_of(const OptimizeArgs& args, const std::string& output, std::span<const std::string_view> extensions) {
+  const auto is_model = [&](const fs::path& p) {
+    return std::ranges::find(extensions, p.extension().string()) != extensions.end();
+  };
+  std::vector<Job> jobs;
+  const bool one_file = args.inputs.size() == 1 && !holds_models(args.inputs.front());
+  if (one_file && !holds_models(output)) return {{args.inputs.front(), output}};
   for (const std::string& input : args.inputs) {
-    if (!fs::is_directory(input, none)) {
+    if (!holds_models(input)) {
       jobs.push_back({input, fs::path(output) / fs::path(input).filename()});
       continue;
     }
-    for (const auto& entry : fs::recursive_directory_iterator(input)) {
-      if (!entry.is_regular_file() || entry.path().extension() != ".onnx") continue;
-      jobs.push_back({entry.path(), fs::path(output) / fs::relative(entry.path(), input)});
+    for (auto at = fs::recursive_directory_iterator(input); at != fs::recursive_directory_iterator(); ++at) {
+      if (at->is_directory() && at->path().extension() == ".mlpackage") at.disable_recursion_pending();
+      if (is_model(at->path())) jobs.push_back({at->path(), fs::path(output) / fs::relative(at->path(), input)});
     }
   }
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.in < b.in; });
@@ -116,8 +125,10 @@ std::vector<Job> jobs_of(const OptimizeArgs& args, const std::string& output) {
     if (!targets.insert(j.out).second)
       throw Error(ErrorCode::kInvalidArgument, fmt::format("two models would be written to {}", j.out.string()));
   }
-  if (jobs.empty())
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("there are no .onnx files in {}", args.inputs.front()));
+  if (jobs.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("there are no {} files in {}", fmt::join(extensions, " or "), args.inputs.front()));
+  }
   return jobs;
 }
 
@@ -185,15 +196,16 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
 
 }  // namespace
 
-int optimize(const OutputArgs& out, const OptimizeArgs& args) {
-  OptimizeOptions options{.request = request_of(args), .input_shapes = args.input_shapes, .declare_types = args.declare_types};
-  const std::vector<Job> jobs = jobs_of(args, out.output);
+namespace {
+
+// Runs the jobs, shows what happened, goes on after a model that is refused. `one` optimizes a file.
+int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::function<OptimizeReport(const Job&)>& one) {
   ordered_json all = ordered_json::array();
   bool failed = false;
   for (const Job& job : jobs) {
     try {
-      if (jobs.size() > 1 || job.out != fs::path(out.output)) fs::create_directories(job.out.parent_path());
-      const OptimizeReport r = optimize_file(job.in, job.out, options, {.map = !args.no_mmap}, write_options(out));
+      if (jobs.size() > 1) fs::create_directories(job.out.parent_path());
+      const OptimizeReport r = one(job);
       for (const std::string& w : r.warnings) fmt::print(stderr, "warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
         if (!p.error.empty()) fmt::print(stderr, "warning: {} was left out: {}\n", p.name, p.error);
@@ -214,6 +226,24 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
     fmt::print("{}\n", shown.dump(2, ' ', false, ordered_json::error_handler_t::replace));
   }
   return failed ? 1 : 0;
+}
+
+}  // namespace
+
+int optimize(const OutputArgs& out, const OptimizeArgs& args) {
+  const OptimizeOptions options{
+      .request = request_of(args, DialectId::kOnnx), .input_shapes = args.input_shapes, .declare_types = args.declare_types};
+  constexpr std::string_view kExtensions[] = {".onnx"};
+  return run(jobs_of(args, out.output, kExtensions), args, [&](const Job& job) {
+    return optimize_file(job.in, job.out, options, {.map = !args.no_mmap}, write_options(out));
+  });
+}
+
+int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
+  const OptimizeOptions options{.request = request_of(args, DialectId::kMil)};
+  constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};
+  return run(jobs_of(args, output, kExtensions), args,
+             [&](const Job& job) { return optimize_coreml_file(job.in, job.out, options, {.map = !args.no_mmap}); });
 }
 
 int passes(const std::string& name, bool json) {
@@ -250,10 +280,11 @@ int passes(const std::string& name, bool json) {
     for (std::string_view pass : p.passes) fmt::print("  {}\n", pass);
     return 0;
   }
-  check_request({.passes = {name}}, DialectId::kOnnx);
   const size_t prefix = name.rfind("::");
   const std::string bare = prefix == std::string::npos ? name : name.substr(prefix + 2);
-  const PassInfo& p = *std::find_if(all.begin(), all.end(), [&](const PassInfo& i) { return i.name == bare; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const PassInfo& i) { return i.name == bare; });
+  if (found == all.end()) check_request({.passes = {name}}, DialectId::kOnnx);  // says what is near
+  const PassInfo& p = *found;
   fmt::print("{}::{}: {}\n  numerics  {}\n", p.catalog, p.name, p.about, to_string(p.numerics));
   for (const auto& [option, meaning] : p.options) fmt::print("  option    {}: {}\n", option, meaning);
   for (const std::string& rule : p.rules) fmt::print("  rule      {}\n", rule);

@@ -77,6 +77,24 @@ int main(int argc, char** argv) {
   optimize_command->add_flag("--quiet", optimize.quiet, "Only errors");
   optimize_command->callback([&] { status = tools::optimize(output, optimize); });
 
+  auto* coreml_command = app.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
+  tools::OptimizeArgs coreml{.passes = "default"};
+  std::string coreml_output;
+  auto* coreml_optimize = coreml_command->add_subcommand("optimize", "Run Core ML's graph passes");
+  coreml_optimize->add_option("models", coreml.inputs, "Packages, model files, or folders of them")->required();
+  coreml_optimize->add_flag("--no-mmap", coreml.no_mmap, "Read files instead of mapping them");
+  coreml_optimize->add_option("-o,--output", coreml_output, "Where the result goes")->required();
+  coreml_optimize
+      ->add_option("--passes,--preset", coreml.passes, "Preset, list of passes separated by commas, or a file of them")
+      ->capture_default_str();
+  coreml_optimize->add_option("--skip", coreml.skip, "Passes (or pass/rule) to leave out")->delimiter(',');
+  coreml_optimize->add_option("--option", coreml.options, "pass.option=value, for one pass");
+  coreml_optimize->add_option("--explain", coreml.explain, "Say why these passes left near matches alone")->delimiter(',');
+  coreml_optimize->add_flag("--strict", coreml.strict, "Stop when a pass fails, instead of going on without it");
+  coreml_optimize->add_flag("--json", coreml.json, "For programs");
+  coreml_optimize->add_flag("--quiet", coreml.quiet, "Only errors");
+  coreml_optimize->callback([&] { status = tools::optimize_coreml(coreml_output, coreml); });
+
   std::string pass_name;
   bool passes_json = false;
   auto* passes_command = app.add_subcommand("passes", "List passes and presets, or show one");

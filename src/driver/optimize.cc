@@ -151,4 +151,34 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   return report;
 }
 
+namespace {
+
+uint64_t bytes_at(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
+    bytes += entry.is_regular_file() ? entry.file_size() : 0;
+  return bytes;
+}
+
+}  // namespace
+
+OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
+                                    const OptimizeOptions& options, const ReadOptions& read, const CoremlWriteOptions& write) {
+  check_request(options.request, DialectId::kMil);
+  Stopwatch watch;
+  const auto model = read_coreml(in, read);
+  verify(*model);
+  const double read_seconds = watch.lap();
+  const uint64_t file_before = bytes_at(in);
+  OptimizeReport report = optimize_model(*model, options);
+  report.read_seconds = read_seconds;
+  report.file_before = file_before;
+  watch.lap();
+  write_coreml(*model, out, write);
+  report.write_seconds = watch.lap();
+  report.file_after = bytes_at(out);
+  return report;
+}
+
 }  // namespace sardonyx

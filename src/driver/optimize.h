@@ -36,4 +36,9 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options);
 OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesystem::path& out, const OptimizeOptions& options,
                              const ReadOptions& read = {}, const WriteOptions& write = {});
 
+// The same for Core ML: packages (.mlpackage) and bare model files.
+OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
+                                    const OptimizeOptions& options, const ReadOptions& read = {},
+                                    const CoremlWriteOptions& write = {});
+
 }  // namespace sardonyx

@@ -1,6 +1,7 @@
 // The passes there are, in the order of the lists onnx/passes.def, common/passes.def and mil/passes.def, and the presets.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ struct Preset {
   std::string_view about;
   std::vector<Item> items;
   int rounds = 1;
+  std::optional<DialectId> dialect = {};  // only for models of this dialect
 };
 std::span<const Preset> presets();
 

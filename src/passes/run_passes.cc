@@ -30,6 +30,12 @@ const CatalogPass& require_pass(std::string_view name) {
   return *p;
 }
 
+void require_dialect(std::string_view name, DialectId wanted, DialectId found) {
+  if (wanted == found) return;
+  const auto what = [](DialectId d) { return d == DialectId::kMil ? "Core ML programs" : "ONNX models"; };
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is for {}, not for {}", name, what(wanted), what(found)));
+}
+
 void set_option(Pipeline& pipeline, const std::string& spelled, const std::string& value) {
   const size_t dot = spelled.rfind('.');
   if (dot == std::string::npos) {
@@ -78,6 +84,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   Pipeline pipeline;
   const auto add = [&](std::string_view name, bool bodies, bool shared) {
     const CatalogPass& p = require_pass(name);
+    require_dialect(name, p.catalog == "onnx" ? DialectId::kOnnx : p.catalog == "mil" ? DialectId::kMil : dialect, dialect);
     pipeline.entries.push_back(
         {.name = std::string(p.name), .pass = &p.pass, .bodies = bodies && request.function_bodies, .shared = shared});
   };
@@ -88,6 +95,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
       add(name, /*bodies=*/true, /*shared=*/false);
       continue;
     }
+    if (preset->dialect) require_dialect(name, *preset->dialect, dialect);
     if (preset->rounds > 1 && request.passes.size() == 1) pipeline.rounds = preset->rounds;
     for (const Preset::Item& item : preset->items) add(item.pass, item.bodies, preset->rounds > 1);
   }
