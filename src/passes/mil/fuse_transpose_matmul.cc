@@ -1,7 +1,6 @@
 //   matmul(transpose<last two axes swapped>(x), y)    =>    matmul<transpose_x = !transpose_x>(x, y)      and so for y
 //
-// A transpose with other readers stays for them; the product does not need it, but coremltools' pass of this name leaves it then, and so does
-// this one.
+// A transpose with other readers stays for them. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -24,7 +23,7 @@ Pass fuse_transpose_matmul() {
   using namespace pattern;
   namespace m = pattern::mil;
   static constexpr Var x{"x"}, moved{"moved"};
-  const Pattern transposed = sole(m::transpose(x)).as(moved);
+  const Pattern transposed = m::transpose(x).as(moved);
   return Rule{
       .match = any_of(m::matmul(transposed, any), m::matmul(any, transposed)),
       .when = [](const Match& found) { return swaps_last_two(found.node(moved), found.context()); },
