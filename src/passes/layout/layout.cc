@@ -1,0 +1,86 @@
+#include "passes/layout/layout.h"
+
+namespace sardonyx::layout {
+
+Layout Layout::identity(size_t rank) {
+  Layout l;
+  l.rank = static_cast<uint8_t>(rank);
+  for (size_t i = 0; i < rank; ++i) l.from[i] = static_cast<int8_t>(i);
+  return l;
+}
+
+std::optional<Layout> Layout::permutation(std::span<const int64_t> perm) {
+  if (perm.size() > kMaxRank) return std::nullopt;
+  Layout l = identity(perm.size());
+  uint32_t seen = 0;
+  for (size_t i = 0; i < perm.size(); ++i) {
+    if (perm[i] < 0 || perm[i] >= static_cast<int64_t>(perm.size()) || (seen >> perm[i] & 1) != 0) return std::nullopt;
+    seen |= 1u << perm[i];
+    l.from[i] = static_cast<int8_t>(perm[i]);
+  }
+  return l;
+}
+
+bool Layout::is_identity() const {
+  if (is_as_is()) return true;
+  for (size_t i = 0; i < rank; ++i) {
+    if (from[i] != static_cast<int8_t>(i)) return false;
+  }
+  return true;
+}
+
+bool Layout::is_permutation() const {
+  if (is_as_is()) return false;
+  for (size_t i = 0; i < rank; ++i) {
+    if (from[i] == kNew) return false;
+  }
+  return true;
+}
+
+size_t Layout::position(size_t axis) const {
+  for (size_t i = 0; i < rank; ++i) {
+    if (from[i] == static_cast<int8_t>(axis)) return i;
+  }
+  SX_CHECK(false, "the layout drops an axis");
+  return 0;
+}
+
+std::vector<int64_t> Layout::perm() const { return {from.begin(), from.begin() + rank}; }
+
+Layout then(const Layout& a, const Layout& b) {
+  if (a.is_as_is()) return b;
+  if (b.is_as_is()) return a;
+  Layout out;
+  out.rank = b.rank;
+  for (size_t i = 0; i < b.rank; ++i)
+    out.from[i] = b.from[i] == Layout::kNew ? Layout::kNew : a.from[static_cast<size_t>(b.from[i])];
+  return out;
+}
+
+Layout inverse(const Layout& a) {
+  Layout out = a;
+  if (a.is_as_is()) return out;
+  for (size_t i = 0; i < a.rank; ++i) out.from[static_cast<size_t>(a.from[i])] = static_cast<int8_t>(i);
+  return out;
+}
+
+const Type* stored_type(Types& types, const Type* t, const Layout& l) {
+  if (l.is_as_is() || t == nullptr || !t->is_tensor() || !t->ranked()) return t;
+  std::vector<Dim> dims;
+  for (size_t i = 0; i < l.rank; ++i)
+    dims.push_back(l.from[i] == Layout::kNew ? Dim::of(1) : t->dim(static_cast<size_t>(l.from[i])));
+  return types.with_dims(t, dims);
+}
+
+bool moves_nothing(const Type& t, const Layout& l) {
+  if (l.is_as_is()) return true;
+  int8_t last = -1;
+  for (size_t i = 0; i < l.rank; ++i) {
+    if (l.from[i] == Layout::kNew || t.dim(static_cast<size_t>(l.from[i])).is(1)) continue;
+    if (l.from[i] < last) return false;
+    last = l.from[i];
+  }
+  return true;
+}
+
+}  // namespace sardonyx::layout

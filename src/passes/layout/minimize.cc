@@ -1,0 +1,688 @@
+// The choice of layouts: see minimize_transposes() in layout.h.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "lower/fold.h"
+#include "passes/layout/layout.h"
+#include "passes/layout/min_cut.h"
+
+namespace sardonyx::layout {
+namespace {
+
+// What one node costs beside the elements it moves: starting it takes a runtime about as long as copying so many elements.
+constexpr double kNode = 256;
+// A constant up to this size may be stored once per layout: nobody minds the bytes.
+constexpr size_t kSmallConstant = 4096;
+// At how many elements a size without a number is taken: what is done must pay off at both.
+constexpr int64_t kSmallSize = 3, kLargeSize = 509;
+// How often the body of a Loop or Scan is taken to run.
+constexpr double kLoopRuns = 16;
+constexpr int kRounds = 16;
+constexpr uint32_t kNone = UINT32_MAX;
+
+struct Cost {
+  double small = 0, large = 0;
+  Cost operator+(const Cost& o) const { return {small + o.small, large + o.large}; }
+  Cost operator*(double f) const { return {small * f, large * f}; }
+  Cost& operator+=(const Cost& o) { return *this = *this + o; }
+  bool is_zero() const { return small == 0 && large == 0; }
+};
+
+// A node (or a constant) that may take part in the new layout.
+struct Var {
+  Node* node = nullptr;  // null: a constant
+  Value* constant = nullptr;
+  Move move;
+  bool moved = false;
+  uint32_t cut_node = 0;
+};
+
+// One operand slot that reads a root, directly or through a transpose.
+struct Reader {
+  Node* owner = nullptr;
+  size_t slot = 0;
+  Graph* graph = nullptr;  // where a transpose for it would stand
+  uint32_t var = kNone;
+  Layout now, moved;  // what it reads of the root now, and when its variable moves
+};
+
+struct Root {
+  Value* value = nullptr;
+  uint32_t var = kNone;  // the variable that makes it, if that may store it otherwise
+  Layout stored;         // how it is stored when that variable moves
+  std::vector<Reader> readers;
+};
+
+class Region {
+ public:
+  std::vector<Var> vars;
+  std::vector<std::pair<Value*, Layout>> labels;  // what each value is stored as when its maker moves
+};
+
+class Minimizer {
+ public:
+  Minimizer(std::span<Graph* const> graphs, PassContext& context, Operators& operators)
+      : graphs_(graphs),
+        context_(context),
+        model_(context.model),
+        operators_(operators),
+        var_of_(model_, kNone),
+        label_of_(model_, kNone),
+        root_of_(model_, kNone),
+        done_(model_, 0) {}
+
+  bool run() {
+    bool changed = false;
+    for (int round = 0; round < kRounds; ++round) {
+      const bool merged = merge_transposes();
+      done_ = NodeMap<uint8_t>(model_, 0);
+      seen_.clear();
+      const bool moved = sweep();
+      changed |= merged | moved;
+      if (!moved) break;
+    }
+    return changed;
+  }
+
+ private:
+  // --- transposes as views of roots
+
+  bool is_view(const Node& n) const {
+    if (!operators_.transposition(n)) return false;
+    const Value* v = n.input(0);
+    return v != nullptr && v->ranked();
+  }
+
+  // Transposes of transposes become one; equal ones of a value become one; those that do nothing go. Each then reads a root.
+  bool merge_transposes() {
+    bool changed = false;
+    std::unordered_map<uint64_t, std::vector<Node*>> of_root;
+    for (Graph* top : graphs_) {
+      for (Graph* g : graphs_in(*top)) {
+        for (Node& n : g->nodes()) {
+          if (n.unchecked() || !is_view(n)) continue;
+          if (!n.any_result_used()) {
+            g->erase(n);
+            changed = true;
+            continue;
+          }
+          Layout l = *operators_.transposition(n);
+          Value* root = n.input(0);
+          Node* t = &n;
+          if (Node* inner = root->def(); inner != nullptr && is_view(*inner)) {
+            l = then(*operators_.transposition(*inner), l);
+            root = inner->input(0);
+            if (!l.is_identity()) {
+              Value* made = operators_.store(*root, l, *g, &n);
+              made->set_type(n.result()->type());
+              made->set_name(n.result()->name());
+              replace(n, *made);
+              t = made->def();
+            }
+            if (!inner->any_result_used()) g->erase(*inner);
+            changed = true;
+          }
+          if (l.is_identity()) {
+            replace(*t, *root);
+            changed = true;
+            continue;
+          }
+          auto& same = of_root[root->id()];
+          const auto twin = std::find_if(same.begin(), same.end(), [&](Node* o) {
+            return o->alive() && o->graph() == g && *operators_.transposition(*o) == l;
+          });
+          if (twin != same.end()) {
+            replace(*t, *(*twin)->result());
+            changed = true;
+          } else if (same.size() < 16) {
+            same.push_back(t);
+          }
+        }
+      }
+    }
+    return changed;
+  }
+
+  static void replace(Node& n, Value& by) {
+    n.graph()->replace_uses(*n.result(), by);
+    n.graph()->erase(n);
+  }
+
+  // --- regions
+
+  bool sweep() {
+    bool changed = false;
+    std::vector<Node*> seeds;
+    for (Graph* top : graphs_) {
+      for (Graph* g : graphs_in(*top)) {
+        for (Node& n : g->nodes()) {
+          if (!n.unchecked() && is_view(n)) seeds.push_back(&n);
+        }
+      }
+    }
+    for (Node* t : seeds) {
+      if (work_ > kWorkPerNode * (model_.num_nodes() + 1000)) break;
+      if (!t->alive() || !t->any_result_used()) continue;
+      const Layout l = *operators_.transposition(*t);
+      changed |= try_region(*t->result(), inverse(l));
+      if (t->alive() && t->any_result_used()) changed |= try_region(*t->input(0), l);
+    }
+    return changed;
+  }
+
+  // The region in which the value would be stored as l, and what is best there.
+  bool try_region(Value& v, const Layout& l) {
+    if (!seen_.insert(key(v, l)).second) return false;
+    Region region;
+    explore(region, v, l);
+    bool changed = false;
+    if (!region.vars.empty()) {
+      std::vector<Root> roots = roots_of(region);
+      changed = choose(region, roots) && (apply(region, roots), true);
+    }
+    for (const auto& [value, label] : region.labels) {
+      label_of_[*value] = kNone;
+      seen_.insert(key(*value, label));
+    }
+    for (Var& var : region.vars) {
+      if (var.node != nullptr) var_of_[*var.node] = kNone;
+    }
+    return changed;
+  }
+
+  static uint64_t key(const Value& v, const Layout& l) {
+    uint64_t h = v.id() * 0x9E3779B97F4A7C15u + l.rank;
+    for (size_t i = 0; i < (l.is_as_is() ? 0 : l.rank); ++i) h = (h ^ static_cast<uint8_t>(l.from[i])) * 0x100000001B3u;
+    return h;
+  }
+
+  bool label(Region& r, Value& v, const Layout& l) {
+    uint32_t& at = label_of_[v];
+    if (at != kNone) return r.labels[at].second == l;
+    at = static_cast<uint32_t>(r.labels.size());
+    r.labels.emplace_back(&v, l);
+    return true;
+  }
+
+  void explore(Region& r, Value& v, const Layout& l) {
+    label(r, v, l);
+    // v is the result of a transpose when the readers of a transpose are what may move.
+    for (size_t i = 0; i < r.labels.size(); ++i) {
+      Value& value = *r.labels[i].first;
+      const Layout layout = r.labels[i].second;
+      ++work_;
+      if (value.is_constant()) {
+        const Tensor& t = *value.constant();
+        if (can_store(t) && (is_small(t) || layout.is_permutation()))
+          r.vars.push_back({.constant = &value, .move = {.results = {layout}, .main = layout}});
+        if (!layout.is_permutation()) continue;
+      } else if (Node* def = value.def(); def != nullptr && !is_view(*def)) {
+        if (var_of_[*def] == kNone && may_move(*def)) {
+          if (auto m = operators_.from_result(*def, value.index(), layout)) add(r, *def, std::move(*m));
+        }
+      }
+      for (const Use& u : value.uses()) {
+        ++work_;
+        Node& reader = *u.owner;
+        if (reader.is_boundary() || is_view(reader)) continue;
+        if (var_of_[reader] != kNone || !may_move(reader)) continue;
+        if (auto m = operators_.from_operand(reader, reader.operand_index(u), layout)) add(r, reader, std::move(*m));
+      }
+    }
+  }
+
+  bool may_move(const Node& n) { return !n.unchecked() && n.bodies().empty() && done_[n] == 0 && !n.is_boundary(); }
+
+  static bool is_small(const Tensor& t) { return t.byte_size() <= kSmallConstant; }
+  static bool can_store(const Tensor& t) { return can_transpose(t) && !t.is_promise() && t.dtype() != DType::kString; }
+
+  void add(Region& r, Node& n, Move m) {
+    for (size_t i = 0; i < m.results.size(); ++i) {
+      const Layout& l = m.results[i];
+      const uint32_t at = label_of_[*n.result(i)];
+      if (!l.is_as_is() && at != kNone && !(r.labels[at].second == l)) return;
+    }
+    for (size_t i = 0; i < m.results.size(); ++i) {
+      if (!m.results[i].is_as_is()) label(r, *n.result(i), m.results[i]);
+    }
+    for (size_t i = 0; i < m.operands.size(); ++i) {
+      const Layout& l = m.operands[i];
+      Value* v = n.input(i);
+      if (l.is_as_is() || v == nullptr) continue;
+      const auto [root, seen_through] = look_through(*v);
+      if (root->is_constant()) {
+        label(r, *root, then(seen_through, l));
+      } else if (root == v && l.is_permutation() && !l.is_identity()) {
+        label(r, *v, l);
+      }
+    }
+    var_of_[n] = static_cast<uint32_t>(r.vars.size());
+    r.vars.push_back({.node = &n, .move = std::move(m)});
+  }
+
+  std::pair<Value*, Layout> look_through(Value& v) const {
+    if (Node* def = v.def(); def != nullptr && is_view(*def)) return {def->input(0), *operators_.transposition(*def)};
+    return {&v, Layout::as_is()};
+  }
+
+  // --- what it costs
+
+  std::vector<Root> roots_of(Region& r) {
+    std::vector<Root> roots;
+    const auto touch = [&](Value& v) -> Root& {
+      uint32_t& at = root_of_[v];
+      if (at == kNone) {
+        at = static_cast<uint32_t>(roots.size());
+        roots.push_back({.value = &v});
+      }
+      return roots[at];
+    };
+    for (uint32_t i = 0; i < r.vars.size(); ++i) {
+      Var& var = r.vars[i];
+      if (var.node == nullptr) {
+        Root& root = touch(*var.constant);
+        root.var = i;
+        root.stored = var.move.results[0];
+        continue;
+      }
+      for (size_t k = 0; k < var.move.results.size(); ++k) {
+        if (var.move.results[k].is_as_is()) continue;
+        Root& root = touch(*var.node->result(k));
+        root.var = i;
+        root.stored = var.move.results[k];
+      }
+      for (size_t k = 0; k < var.move.operands.size(); ++k) {
+        if (!var.move.operands[k].is_as_is() && var.node->input(k) != nullptr) touch(*look_through(*var.node->input(k)).first);
+      }
+    }
+    for (Root& root : roots) {
+      root_of_[*root.value] = kNone;
+      for (Use& u : root.value->uses()) {
+        ++work_;
+        if (is_view(*u.owner)) {
+          const Layout l = *operators_.transposition(*u.owner);
+          for (Use& through : u.owner->result()->uses()) read(r, root, through, l);
+        } else {
+          read(r, root, u, Layout::identity(rank_of(*root.value)));
+        }
+      }
+    }
+    return roots;
+  }
+
+  static size_t rank_of(const Value& v) { return v.ranked() ? v.type()->rank() : 0; }
+
+  // The operand that a use is, or the result of its graph.
+  static size_t slot_of(const Use& u) {
+    if (!u.owner->is_boundary()) return u.owner->operand_index(u);
+    const auto outputs = u.owner->graph()->outputs();
+    return static_cast<size_t>(std::find_if(outputs.begin(), outputs.end(), [&](const Port& p) { return p.use == &u; }) -
+                               outputs.begin());
+  }
+
+  void read(const Region& r, Root& root, Use& u, const Layout& now) {
+    ++work_;
+    Reader reader{.owner = u.owner, .slot = slot_of(u), .graph = u.owner->graph(), .now = now, .moved = now};
+    if (!u.owner->is_boundary() && var_of_[*u.owner] != kNone) {
+      reader.var = var_of_[*u.owner];
+      const Move& m = r.vars[reader.var].move;
+      if (reader.slot < m.operands.size()) reader.moved = then(now, m.operands[reader.slot]);
+    }
+    root.readers.push_back(reader);
+  }
+
+  Cost size_of(const Type* t) {
+    if (t == nullptr || !t->is_tensor() || !t->ranked()) return {1, 1};
+    if (auto known = sizes_.find(t); known != sizes_.end()) return known->second;
+    Cost size{1, 1};
+    for (Dim d : t->dims()) {
+      const auto at = [&](int64_t value) -> double {
+        if (d.is_int()) return static_cast<double>(std::max<int64_t>(d.value(), 1));
+        Dim known = d.is_expr() ? model_.dims().substitute(d, [&](std::string_view) { return Dim::of(value); }) : Dim();
+        return static_cast<double>(known.is_int() ? std::max<int64_t>(known.value(), 1) : value);
+      };
+      size = {size.small * at(kSmallSize), size.large * at(kLargeSize)};
+    }
+    return sizes_[t] = size;
+  }
+
+  // How often a body runs for each time that its function does, roughly.
+  double times_run(const Graph& g) {
+    const auto known = times_run_.find(&g);
+    if (known != times_run_.end()) return known->second;
+    double times = 1;
+    for (const Graph* at = &g; at->parent() != nullptr && times < 1e6; at = at->enclosing()) {
+      if (!at->parent()->is("If")) times *= kLoopRuns;
+    }
+    return times_run_[&g] = times;
+  }
+
+  // What it takes to have the root as `wanted` in graph g when it is stored as `stored`.
+  Cost cost(const Root& root, const Layout& stored, const Layout& wanted, const Graph& g) {
+    return cost(root, stored, wanted) * times_run(g);
+  }
+
+  Cost cost(const Root& root, const Layout& stored, const Layout& wanted) {
+    if (stored == wanted) return {};
+    const Value& v = *root.value;
+    if (v.is_constant() && is_small(*v.constant()) && can_store(*v.constant())) return {1, 1};
+    const Type* t = v.type();
+    if (moves_nothing(*stored_type(model_.types(), t, stored), relative(stored, wanted))) return {kNode, kNode};
+    return size_of(t) + Cost{kNode, kNode};
+  }
+
+  // What to store the stored value as, so that it is as wanted.
+  static Layout relative(const Layout& stored, const Layout& wanted) { return then(inverse_of_stored(stored), wanted); }
+  static Layout inverse_of_stored(const Layout& l) {
+    Layout out;
+    out.rank = 0;
+    for (size_t i = 0; i < l.rank; ++i) out.rank = static_cast<uint8_t>(out.rank + (l.from[i] != Layout::kNew));
+    for (size_t i = 0; i < l.rank; ++i) {
+      if (l.from[i] != Layout::kNew) out.from[static_cast<size_t>(l.from[i])] = static_cast<int8_t>(i);
+    }
+    return out;
+  }
+
+  Layout stored(const Region& r, const Root& root) const {
+    return root.var != kNone && r.vars[root.var].moved ? root.stored : Layout::identity(rank_of(*root.value));
+  }
+  static const Layout& wanted(const Region& r, const Reader& reader) {
+    return reader.var != kNone && r.vars[reader.var].moved ? reader.moved : reader.now;
+  }
+
+  // What the region costs as its variables stand.
+  Cost total(const Region& r, const std::vector<Root>& roots) {
+    Cost sum;
+    std::vector<std::pair<Layout, Graph*>> layouts;
+    for (const Root& root : roots) {
+      layouts.clear();
+      const Layout as = stored(r, root);
+      for (const Reader& reader : root.readers) {
+        const Layout& want = wanted(r, reader);
+        if (want == as || std::find(layouts.begin(), layouts.end(), std::pair{want, reader.graph}) != layouts.end()) continue;
+        layouts.emplace_back(want, reader.graph);
+        sum += cost(root, as, want, *reader.graph);
+      }
+    }
+    for (const Var& v : r.vars) {
+      if (v.node == nullptr || !v.moved) continue;
+      sum += price_of(v);
+    }
+    return sum;
+  }
+
+  Cost price_of(const Var& v) {
+    const Value* first = v.node->input(0);
+    const Cost price =
+        size_of(first != nullptr ? first->type() : nullptr) * v.move.slower + Cost{kNode, kNode} * v.move.more_nodes;
+    return price * times_run(*v.node->graph());
+  }
+
+  static bool cheaper(const Cost& a, const Cost& b) { return a.small < b.small - 0.5 && a.large < b.large - 0.5; }
+
+  // Leaves the best choice in the variables; false when nothing is better than what is there.
+  bool choose(Region& r, const std::vector<Root>& roots) {
+    const Cost before = total(r, roots);
+    if (before.is_zero()) return false;
+    Cost best = before;
+    std::vector<bool> choice;
+    const auto consider = [&] {
+      const Cost now = total(r, roots);
+      if (!cheaper(now, best)) return;
+      best = now;
+      choice.clear();
+      for (const Var& v : r.vars) choice.push_back(v.moved);
+    };
+    if (cut(r, roots)) consider();
+    for (Var& v : r.vars) v.moved = true;
+    consider();
+    if (choice.empty()) return false;
+    for (size_t i = 0; i < r.vars.size(); ++i) r.vars[i].moved = choice[i];
+    return true;
+  }
+
+  // The minimum cut: the sink's side moves. Where both ends of an edge would have to move to pay, the price is charged to one of
+  // them, which choose() sets right by looking at the true cost.
+  bool cut(Region& r, const std::vector<Root>& roots) {
+    MinCut g;
+    for (Var& v : r.vars) {
+      v.cut_node = g.add_node();
+      if (v.node == nullptr) continue;
+      const double price = price_of(v).small;
+      if (price > 0) g.add_edge(MinCut::kSource, v.cut_node, price);
+      if (price < 0) g.add_edge(v.cut_node, MinCut::kSink, -price);
+    }
+    const auto node_of = [&](uint32_t var) { return r.vars[var].cut_node; };
+    for (const Root& root : roots) {
+      struct Want {
+        Layout layout;
+        Graph* graph = nullptr;
+        bool always = false;
+        std::vector<uint32_t> staying, moving;  // cut nodes that want it while they stay, when they move
+      };
+      std::vector<Want> wants;
+      const auto want = [&](const Layout& l, Graph* graph) -> Want& {
+        for (Want& w : wants) {
+          if (w.layout == l && w.graph == graph) return w;
+        }
+        return wants.emplace_back(Want{.layout = l, .graph = graph});
+      };
+      for (const Reader& reader : root.readers) {
+        if (reader.now == reader.moved) {
+          want(reader.now, reader.graph).always = true;
+          continue;
+        }
+        want(reader.now, reader.graph).staying.push_back(node_of(reader.var));
+        want(reader.moved, reader.graph).moving.push_back(node_of(reader.var));
+      }
+      const Layout plain = Layout::identity(rank_of(*root.value));
+      const auto pay = [&](const std::vector<uint32_t>& tails, const std::vector<uint32_t>& heads, double price) {
+        // price if any tail stays (source's side) while any head moves
+        if (tails.empty() || heads.empty() || price <= 0) return;
+        uint32_t tail = tails[0], head = heads[0];
+        if (tails.size() > 1) {
+          tail = g.add_node();
+          for (uint32_t t : tails) g.add_edge(t, tail, MinCut::kInfinite);
+        }
+        if (heads.size() > 1) {
+          head = g.add_node();
+          for (uint32_t h : heads) g.add_edge(head, h, MinCut::kInfinite);
+        }
+        g.add_edge(tail, head, price);
+      };
+      const std::vector<uint32_t> source{MinCut::kSource}, sink{MinCut::kSink};
+      for (const Want& w : wants) {
+        const double from_plain = cost(root, plain, w.layout, *w.graph).small;
+        if (root.var == kNone) {
+          if (w.always) continue;
+          pay(w.staying, sink, from_plain);
+          pay(source, w.moving, from_plain);
+          continue;
+        }
+        const std::vector<uint32_t> maker{node_of(root.var)};
+        const double from_stored = cost(root, root.stored, w.layout, *w.graph).small;
+        if (w.layout == plain) {
+          if (w.always) {
+            pay(source, maker, from_stored);
+          } else if (!w.staying.empty()) {
+            pay(w.staying, maker, from_stored);
+          } else {
+            pay(source, maker, from_stored);
+          }
+        } else if (w.layout == root.stored) {
+          if (w.always) {
+            pay(maker, sink, from_plain);
+          } else if (!w.moving.empty()) {
+            pay(maker, w.moving, from_plain);
+          } else {
+            pay(maker, sink, from_plain);
+          }
+        } else if (!w.always) {
+          pay(w.staying, sink, std::min(from_plain, from_stored));
+          pay(source, w.moving, std::min(from_plain, from_stored));
+        }
+      }
+    }
+    const uint64_t allowed = 200 * (r.vars.size() + roots.size()) + 100000;
+    if (!g.solve(allowed, &work_)) return false;
+    for (Var& v : r.vars) v.moved = g.on_sink_side(v.cut_node);
+    return true;
+  }
+
+  // --- doing it
+
+  void apply(Region& r, std::vector<Root>& roots) {
+    std::unordered_map<const Value*, Value*> made;  // old result -> what stands for it, stored in the new layout
+    std::unordered_map<const Node*, Node*> fresh;
+    std::unordered_map<const Value*, TensorPtr> payloads;  // of constants that moved, as they were
+    std::vector<Layout> now_stored;
+    for (const Root& root : roots) now_stored.push_back(stored(r, root));
+    for (Var& v : r.vars) {
+      if (!v.moved) continue;
+      context_.count(v.node != nullptr ? "nodes moved" : "constants moved");
+      if (v.node == nullptr) {
+        const TensorPtr was = v.constant->constant();
+        payloads.emplace(v.constant, was);
+        v.constant->graph()->set_constant(*v.constant, rearranged(was, v.move.results[0]));
+        continue;
+      }
+      Node& old = *v.node;
+      std::vector<Value*> results;
+      Node& n = operators_.rebuild(old, v.move, &results);
+      n.set_name(old.name());
+      n.set_provenance(old.provenance());
+      fresh[&old] = &n;
+      for (size_t i = 0; i < results.size(); ++i) {
+        Value& was = *old.result(i);
+        const Layout& l = i < v.move.results.size() ? v.move.results[i] : Layout::as_is();
+        results[i]->set_type(stored_type(model_.types(), was.type(), l));
+        if (l.is_as_is()) {
+          results[i]->set_name(was.name());
+          if (const SymbolicValue* known = context_.facts.find(was)) context_.facts.set(*results[i], *known);
+          old.graph()->replace_uses(was, *results[i]);
+        } else {
+          made[&was] = results[i];
+        }
+      }
+    }
+    std::vector<Node*> views;
+    for (size_t i = 0; i < roots.size(); ++i) {
+      Root& root = roots[i];
+      for (const Use& u : root.value->uses()) {
+        if (is_view(*u.owner)) views.push_back(u.owner);
+      }
+      const auto was = payloads.find(root.value);
+      supply(r, root, now_stored[i], was != payloads.end() ? was->second : root.value->constant(), made, fresh);
+    }
+    for (const Var& v : r.vars) {
+      for (size_t i = 0; v.moved && v.node != nullptr && i < v.node->num_inputs(); ++i) v.node->set_input(i, nullptr);
+    }
+    for (Node* view : views) {
+      if (view->alive() && !view->any_result_used()) view->graph()->erase(*view);
+    }
+    for (const Var& v : r.vars) {
+      if (v.moved && v.node != nullptr) v.node->graph()->erase(*v.node);
+    }
+    for (const Var& v : r.vars) {
+      if (!v.moved || v.node == nullptr) continue;
+      Node& n = *fresh[v.node];
+      infer_node(n, context_.facts);
+      done_[n] = 1;
+    }
+  }
+
+  // Gives each reader of the root what it wants.
+  void supply(const Region& r, const Root& root, const Layout& as, const TensorPtr& payload,
+              const std::unordered_map<const Value*, Value*>& made, const std::unordered_map<const Node*, Node*>& fresh) {
+    const auto moved = made.find(root.value);
+    Value& source = moved != made.end() ? *moved->second : *root.value;
+    const bool plain = moved == made.end() && as.is_identity();
+    std::vector<std::tuple<Layout, Graph*, Value*>> at_hand;
+    for (const Reader& reader : root.readers) {
+      const Layout& want = wanted(r, reader);
+      Value* v = want == as ? &source : nullptr;
+      for (const auto& [layout, graph, value] : at_hand) {
+        if (layout == want && graph == reader.graph) v = value;
+      }
+      if (v == nullptr) {
+        Graph& g = *reader.graph;
+        Node* before = &g == source.graph() && source.def() != nullptr ? source.def()->next() : g.first();
+        v = plain ? existing(*root.value, want, g, before) : nullptr;
+        if (v == nullptr) v = materialise(source, as, want, payload, g, before);
+        at_hand.emplace_back(want, &g, v);
+      }
+      Node* owner = reader.owner;
+      size_t slot = reader.slot;
+      if (const auto f = fresh.find(owner); f != fresh.end()) {
+        const Value* has = f->second->input(slot);
+        if (has != nullptr && has != owner->input(slot)) continue;  // a parameter that rebuild() has set
+        owner = f->second;
+      }
+      if (owner->is_boundary()) {
+        if (owner->graph()->output(slot) != v) owner->graph()->set_output(slot, *v);
+      } else if (owner->input(slot) != v) {
+        owner->set_input(slot, v);
+      }
+    }
+  }
+
+  // A transpose that is there already, put where every reader of the root can see it.
+  Value* existing(Value& root, const Layout& want, Graph& g, Node* before) {
+    for (const Use& u : root.uses()) {
+      Node& t = *u.owner;
+      if (t.graph() != &g || !is_view(t) || !(*operators_.transposition(t) == want)) continue;
+      if (before != &t) {
+        g.detach(t);
+        g.insert_before(*before, t);
+      }
+      return t.result();
+    }
+    return nullptr;
+  }
+
+  // `payload`: of a constant, as the program spells it.
+  Value* materialise(Value& source, const Layout& as, const Layout& want, const TensorPtr& payload, Graph& g, Node* before) {
+    if (payload != nullptr && is_small(*payload) && can_store(*payload))
+      return operators_.constant(g, rearranged(payload, want), before);
+    context_.count("transposes made");
+    const Layout l = relative(as, want);
+    Value* v = operators_.store(source, l, g, before);
+    if (l.is_permutation()) v->set_type(stored_type(model_.types(), source.type(), l));
+    if (v->def() != nullptr && source.def() != nullptr) v->def()->set_provenance(source.def()->provenance());
+    return v;
+  }
+
+  static TensorPtr rearranged(const TensorPtr& t, const Layout& l) {
+    std::vector<int64_t> perm, shape;
+    for (size_t i = 0; i < l.rank; ++i) {
+      const int8_t from = l.from[i];
+      if (from != Layout::kNew) perm.push_back(from);
+      shape.push_back(from == Layout::kNew ? 1 : t->shape()[static_cast<size_t>(from)]);
+    }
+    TensorPtr out = std::is_sorted(perm.begin(), perm.end()) ? t : transposed(t, perm);
+    return out->reshaped(std::move(shape));
+  }
+
+  static constexpr uint64_t kWorkPerNode = 60;
+
+  std::span<Graph* const> graphs_;
+  PassContext& context_;
+  Model& model_;
+  Operators& operators_;
+  NodeMap<uint32_t> var_of_;
+  ValueMap<uint32_t> label_of_, root_of_;
+  NodeMap<uint8_t> done_;  // rebuilt in this round: left alone until the next
+  std::unordered_set<uint64_t> seen_;
+  std::unordered_map<const Type*, Cost> sizes_;
+  std::unordered_map<const Graph*, double> times_run_;
+  uint64_t work_ = 0;
+};
+
+}  // namespace
+
+bool minimize_transposes(std::span<Graph* const> graphs, PassContext& context, Operators& operators) {
+  return Minimizer(graphs, context, operators).run();
+}
+
+}  // namespace sardonyx::layout

@@ -1,0 +1,22 @@
+//   x ── Transpose<0,3,1,2> ── Conv ── Transpose<0,2,3,1> ── Max(0) ── Transpose<0,3,1,2> ── Conv ──
+//                      =>   x ── Transpose<0,3,1,2> ── Conv ── Max(0) ── Conv ──
+//
+// Moves transposes through the nodes around them, down and up, so that they meet and cancel: through elementwise nodes (constants are
+// transposed once, when they are written), reductions, Concat, Split, Slice, Pad, Softmax, ArgMax, Resize, Reshapes that keep axes
+// together, and the others in passes/layout/onnx_operators.cc. All transposes are looked at together: a transpose costs the elements
+// it moves, and nothing is done that does not make the whole cheaper; sizes with a name are taken as small and as large.
+// Left alone: what only looks cheaper for some sizes, operators that mean axes by position, and operands of bodies.
+// Like MIL's reduce_transposes, which moves them downwards only.
+#include "passes/layout/onnx_operators.h"
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+
+Pass move_transposes() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& g, PassContext& context) {
+    Graph* graphs[] = {&g};
+    return layout::minimize_transposes(graphs, context, *layout::onnx_operators(context));
+  });
+}
+
+}  // namespace sardonyx::onnx
