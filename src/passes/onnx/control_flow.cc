@@ -1,0 +1,59 @@
+#include "passes/onnx/control_flow.h"
+
+namespace sardonyx::onnx {
+
+void splice(Graph& from, Node& at, Rewriter& b) {
+  Graph& to = *at.graph();
+  b.set_insertion_point(&at);
+  const std::vector<Value*> constants(from.constants().begin(), from.constants().end());
+  for (Value* c : constants) {
+    if (!c->has_uses()) continue;
+    Value* moved = b.constant(c->constant(), c->constant()->byte_size() > 1024 ? c->name().view() : std::string_view());
+    from.replace_uses(*c, *moved);
+  }
+  for (Node* n = from.first(); n != nullptr; n = from.first()) {
+    for (Value& v : n->results()) {
+      if (auto info = from.value_info.find(&v); info != from.value_info.end()) {
+        to.value_info.emplace(&v, std::move(info->second));
+        from.value_info.erase(info);
+      }
+    }
+    from.detach(*n);
+    to.insert_before(at, *n);
+  }
+}
+
+Node& with_slots(Node& n, std::span<Value* const> operands, std::span<const size_t> results, const Attrs* attrs) {
+  Model& m = n.model();
+  Graph& g = *n.graph();
+  Node& made = m.new_node(n.op(), operands, results.size(), attrs);
+  made.set_name(n.name());
+  made.set_provenance(n.provenance());
+  g.insert_before(n, made);
+  for (size_t count = n.bodies().size(); count > 0; --count) {
+    const std::string name(n.bodies()[0].name.view());
+    Graph& body = n.remove_body(0);
+    made.add_body(name, body);
+  }
+  if (n.extra() != nullptr) {
+    NodeExtra& extra = made.edit_extra();
+    extra.doc = n.extra()->doc;
+    extra.metadata = n.extra()->metadata;
+    extra.unknown_fields = n.extra()->unknown_fields;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value &old = *n.result(results[i]), &v = *made.result(i);
+    v.set_name(old.name());
+    v.set_type(old.type());
+    if (auto info = g.value_info.find(&old); info != g.value_info.end()) {
+      g.value_info.emplace(&v, std::move(info->second));
+      g.value_info.erase(&old);
+    }
+    g.replace_uses(old, v);
+  }
+  made.set_unchecked(n.unchecked());
+  g.erase(n);
+  return made;
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,63 @@
+// Removes model-local functions that no node calls, directly or through others, and imports of opsets that no node needs; the default
+// domain stays imported. Calls keep their functions in whatever body they stand. Exact: nothing that runs is touched.
+#include <algorithm>
+#include <set>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+// Functions called in g, and the domains of its nodes.
+void look(Graph& g, Model& m, std::vector<Function*>& called, std::set<std::string, std::less<>>& domains) {
+  for (Graph* inner : graphs_in(g)) {
+    for (const Node& n : inner->nodes()) {
+      domains.insert(std::string(n.op().domain));
+      if (n.op().known) continue;
+      const std::string_view overload = n.extra() != nullptr ? std::string_view(n.extra()->overload) : std::string_view();
+      if (Function* f = m.find_function(n.op().domain, n.op().name, overload)) called.push_back(f);
+    }
+  }
+}
+
+size_t prune_imports(std::vector<OpsetImport>& imports, const std::set<std::string, std::less<>>& domains) {
+  return std::erase_if(
+      imports, [&](const OpsetImport& i) { return !i.domain.empty() && i.domain != "ai.onnx" && !domains.contains(i.domain); });
+}
+
+}  // namespace
+
+Pass remove_unused_functions() {
+  return Pass::on_model(Numerics::kExact, [](PassContext& context) {
+    Model& m = context.model;
+    std::set<std::string, std::less<>> domains;
+    std::vector<Function*> called{&m.main()};
+    std::set<const Function*> seen;
+    size_t imports = 0, functions = 0;
+    for (size_t i = 0; i < called.size(); ++i) {
+      Function& f = *called[i];
+      if (!seen.insert(&f).second) continue;
+      std::set<std::string, std::less<>> own;
+      look(f.graph(), m, called, own);
+      domains.insert(own.begin(), own.end());
+      if (&f != &m.main()) {
+        domains.insert(f.domain);
+        imports += prune_imports(f.opset_imports, own);
+      }
+    }
+    std::vector<Function*> unused;
+    for (const auto& f : m.functions()) {
+      if (!seen.contains(f.get())) unused.push_back(f.get());
+    }
+    for (Function* f : unused) {
+      m.erase_function(*f);
+      ++functions;
+    }
+    imports += prune_imports(m.opset_imports, domains);
+    context.count("functions", functions);
+    context.count("imports", imports);
+    return functions + imports > 0;
+  });
+}
+
+}  // namespace sardonyx::onnx
