@@ -71,6 +71,7 @@ void bind_evaluate(nb::module_& m) {
         std::vector<EvalValue> results;
         {
           nb::gil_scoped_release others_may_run;
+          check_inputs(native->graph(), values);
           results = evaluate(native->graph(), values, options);
           values.clear();
         }

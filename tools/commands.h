@@ -59,6 +59,16 @@ int optimize_coreml(const std::string& output, const OptimizeArgs& args);
 // What passes and presets there are; with a name, all about it.
 int passes(const std::string& name, bool json);
 
+struct RunArgs {
+  std::vector<std::string> inputs, input_shapes;
+  std::string output;
+  bool random = false;
+  bool fast = false;
+  uint64_t seed = 0;
+  uint64_t memory = 0;
+};
+int run(const FileArgs& files, const RunArgs& args);
+
 // A program in text form (files.input), to ONNX.
 int lower(const FileArgs& files, const OutputArgs& out, int opset);
 

@@ -146,6 +146,14 @@ struct EvalOptions {
 std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 
+// Throws kInvalidArgument naming the first input that the graph's signature does not allow: missing without a default, of another
+// kind, element type, rank or size; a named size is the same wherever it occurs.
+void check_inputs(const Graph& graph, std::span<const EvalValue> inputs);
+
+// Random values for inputs that are absent and have no default, by their declared types: floats are normal, integers small and not
+// negative. Named sizes are those of the inputs that are given; other sizes that the types leave open are `open_size`.
+void fill_inputs(const Graph& graph, std::vector<EvalValue>& inputs, uint64_t seed, int64_t open_size = 2);
+
 // Whether there is a kernel for this version of the operator.
 bool can_evaluate(const Op& op);
 

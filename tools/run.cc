@@ -1,0 +1,68 @@
+// sardonyx run.
+#include "driver/run.h"
+
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "sardonyx/io.h"
+
+namespace sardonyx::tools {
+namespace {
+
+// The first elements, as a person reads them.
+std::string preview(const Tensor& t) {
+  constexpr int64_t kShown = 12;
+  std::string out;
+  for (int64_t i = 0; i < std::min(t.size(), kShown); ++i) {
+    if (i > 0) out += ", ";
+    if (t.dtype() == DType::kString) {
+      out += fmt::format("\"{}\"", t.string_values()[static_cast<size_t>(i)]);
+    } else if (is_complex(t.dtype())) {
+      return "...";
+    } else if (is_float(t.dtype())) {
+      const double v = t.as_double(i);
+      out += t.dtype() == DType::kF64 ? fmt::format("{}", v) : fmt::format("{}", static_cast<float>(v));
+    } else if (t.dtype() == DType::kBool) {
+      out += t.as_int(i) != 0 ? "true" : "false";
+    } else if (t.dtype() == DType::kU64) {
+      out += fmt::format("{}", static_cast<uint64_t>(t.as_int(i)));
+    } else {
+      out += fmt::format("{}", t.as_int(i));
+    }
+  }
+  if (t.size() > kShown) out += ", ...";
+  return out;
+}
+
+}  // namespace
+
+int run(const FileArgs& files, const RunArgs& args) {
+  const auto model = read_onnx(files.input, {.map = !files.no_mmap});
+  RunRequest request;
+  request.inputs = args.inputs;
+  request.input_shapes = args.input_shapes;
+  request.random = args.random;
+  request.memory_cap = args.memory;
+  request.eval.seed = args.seed;
+  request.eval.fast_products = args.fast;
+  const auto results = run_model(*model, request);
+  const NamedTensors tensors = tensors_in(results);
+  if (args.output.empty()) {
+    for (const auto& [name, t] : tensors) {
+      fmt::print("{}: {}[{}] = {}\n", name, to_string(t->dtype()), fmt::join(t->shape(), ","), preview(*t));
+    }
+    return 0;
+  }
+  if (args.output.ends_with(".npy")) {
+    if (tensors.size() != 1) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("there are {} results, and one .npy file", tensors.size()),
+                  {"help: write an .npz file"});
+    }
+    write_npy(args.output, *tensors[0].second);
+  } else {
+    write_npz(args.output, tensors);
+  }
+  return 0;
+}
+
+}  // namespace sardonyx::tools
