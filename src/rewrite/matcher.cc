@@ -94,13 +94,13 @@ uint16_t Matcher::add(const Pattern& p, DialectId dialect, bool needed, int comm
   // Orders multiply only through commutative operators that feed each other: any other operator ends the count.
   const int depth = s.commutative ? commutative_depth + 1 : d.kind == Pattern::Kind::kAnyOf ? commutative_depth : 0;
   SX_CHECK(depth <= kMaxCommutativeDepth, "commutative operators nest too deeply in " + to_string(pattern_));
+  s.open_ended = dialect == DialectId::kMil;  // slots behind the operands are parameters
   for (size_t i = 0; i < d.children.size(); ++i) {
     if (d.children[i].data().kind == Pattern::Kind::kRest) {
       SX_CHECK(i + 1 == d.children.size(), "`rest` stands before other operands in " + to_string(pattern_));
       s.open_ended = true;
       break;
     }
-    if (dialect == DialectId::kMil) s.open_ended = true;  // slots behind the operands are parameters
     s.children.push_back(add(d.children[i], dialect, needed && d.kind != Pattern::Kind::kAnyOf, depth));
   }
   SX_CHECK(s.children.size() <= kMaxOperands, "a pattern has too many operands");

@@ -326,6 +326,69 @@ def transposes(x):
     return mb.relu(x=mb.transpose(x=x, perm=(2, 1, 0)))
 
 
+# --- shapes
+
+
+@case("fuse_squeeze_expand_dims", (3, 1, 5))
+def squeezed(x):
+    return mb.relu(x=mb.expand_dims(x=mb.squeeze(x=x, axes=[1]), axes=[1]))
+
+
+@case("add_conv_transpose_output_shape", (1, 4, 7, 5))
+def upsampled(x):
+    return mb.conv_transpose(x=x, weight=w(4, 3, 3, 2), strides=[2, 3])
+
+
+@case("fuse_prelu", (2, 3, 5, 7))
+def slopes_first(x):
+    return mb.add(x=mb.relu(x=x), y=mb.mul(x=mb.relu(x=mb.mul(x=x, y=-1.0)), y=w(3, 1, 1)))
+
+
+@case("fuse_prelu", (2, 3, 5, 7))
+def slopes_last(x):
+    x = mb.transpose(x=x, perm=(0, 2, 3, 1))
+    return mb.add(x=mb.relu(x=x), y=mb.mul(x=mb.relu(x=mb.mul(x=x, y=-1.0)), y=w(1, 1, 1, 3)))
+
+
+@case("fuse_pad_conv", (1, 5, 7, 3))
+def padded(x):
+    y = mb.transpose(x=mb.pad(x=x, pad=[0, 0, 1, 2, 3, 0, 0, 0]), perm=(0, 3, 1, 2))
+    return mb.conv(x=y, weight=w(2, 3, 3, 3))
+
+
+@case("compose_conv1d", (1, 3, 7))
+def line(x):
+    y = mb.conv(
+        x=mb.expand_dims(x=x, axes=[2]), weight=w(2, 3, 1, 3), strides=[1, 2], pad_type="custom", pad=[0, 0, 1, 2]
+    )
+    return mb.squeeze(x=y, axes=[-2])
+
+
+@case("compose_conv1d", (1, 7, 3))
+def line_channels_last(x):
+    y = mb.transpose(x=mb.expand_dims(x=x, axes=[1]), perm=(0, 3, 1, 2))
+    y = mb.transpose(x=mb.conv(x=y, weight=w(2, 3, 1, 3), bias=w(2)), perm=(0, 2, 3, 1))
+    return mb.squeeze(x=y, axes=[1])
+
+
+@case("replace_stack_reshape", (1, 5, 3, 7), (1, 5, 3, 7))
+def stacked(x, y):
+    first = mb.reshape(x=mb.stack(values=(x, y), axis=1), shape=(1, 10, 3, 7))
+    return first, mb.reshape(x=mb.stack(values=(x, y), axis=2), shape=(1, 10, 3, 7))
+
+
+@case("concat_to_pixel_shuffle", (1, 3, 5, 7), (1, 3, 5, 7), (1, 3, 5, 7), (1, 3, 5, 7))
+def shuffled(a, b, c, d):
+    rows = [mb.concat(values=pair, axis=2, interleave=True) for pair in ((a, b), (c, d))]
+    return mb.concat(values=rows, axis=3, interleave=True)
+
+
+@case("detect_concat_interleave", (1, 3, 5, 7), (1, 3, 5, 7))
+def channels_shuffled(a, b):
+    y = mb.reshape(x=mb.concat(values=(a, b), axis=1), shape=(1, 2, 3, 5, 7))
+    return mb.relu(x=mb.reshape(x=mb.transpose(x=y, perm=(0, 2, 1, 3, 4)), shape=(1, 6, 5, 7)))
+
+
 @pytest.mark.parametrize(("pass_name", "fn", "inputs", "target"), CASES)
 def test_a_pass_does_what_coremltools_does(pass_name, fn, inputs, target, tmp_path):
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"

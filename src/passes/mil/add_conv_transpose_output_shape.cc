@@ -1,0 +1,28 @@
+//   conv_transpose(x)    =>    conv_transpose<output_shape>(x)      where the shape of the result is known
+//
+// After coremltools' pass of this name.
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+
+Pass add_conv_transpose_output_shape() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  return Rule{
+      .match = m::conv_transpose(any),
+      .when =
+          [](const Match& found) {
+            const Type* t = found.root().result()->type();
+            return t != nullptr && t->is_tensor() && t->is_static() &&
+                   operand(found.root(), found.context(), "output_shape") == nullptr;
+          },
+      .build =
+          [](Rewriter& b, const Match& found) {
+            std::vector<int64_t> shape;
+            for (Dim d : found.root().result()->type()->dims()) shape.push_back(d.value());
+            return with_operands(b, found.root(), {{"output_shape", b.i32s(shape)}});
+          },
+  };
+}
+
+}  // namespace sardonyx::mil

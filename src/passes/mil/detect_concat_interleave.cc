@@ -1,0 +1,35 @@
+//   concat<1>(x0, ..., xn-1): (B, nC, H, W) ── reshape (B, n, C, H, W) ── transpose<0,2,1,3,4> ── reshape (B, Cn, H, W)    =>    concat<1, interleave>
+//
+// All operands have the same, known shape. Values between must have no other readers. After coremltools' pass of this name.
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+
+Pass detect_concat_interleave() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var joined{"joined"}, split{"split"}, turned{"turned"};
+  return Rule{
+      .match = m::reshape(sole(m::transpose(sole(m::reshape(sole(m::concat()).as(joined))).as(split))).as(turned)),
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        Node& concat = found.node(joined);
+        const InferContext at = params(concat, b.context());
+        const std::vector<Value*> values = list(concat, b.context(), "values");
+        const auto axis = rules::param_int(at, "axis");
+        const auto perm = param_ints(params(found.node(turned), b.context()), "perm");
+        if (values.empty() || !axis || (*axis != 1 && *axis != -3) || param_bool(at, "interleave")) return nullptr;
+        if (!perm || *perm != std::vector<int64_t>{0, 2, 1, 3, 4}) return nullptr;
+        const Type* one = values[0]->type();
+        for (const Value* v : values) {
+          if (v->type() != one || one == nullptr || !one->is_static() || one->rank() != 4) return nullptr;
+        }
+        const int64_t B = one->dim(0).value(), C = one->dim(1).value(), H = one->dim(2).value(), W = one->dim(3).value();
+        const auto n = static_cast<int64_t>(values.size());
+        if (found.type(split) != b.types().tensor(one->dtype(), {B, n, C, H, W})) return nullptr;
+        if (found.root().result()->type() != b.types().tensor(one->dtype(), {B, n * C, H, W})) return nullptr;
+        return with_operands(b, concat, {{"interleave", b.boolean(true)}});
+      },
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,53 @@
+//   x ── pad ── transpose ── conv    =>    x ── transpose ── pad ── conv
+//
+// So that pad and convolution can become one. Each reader of the pad must be a transpose that a convolution reads; axes that the pad leaves out
+// stay without padding. After coremltools' pass of this name.
+#include <algorithm>
+
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+namespace {
+
+bool feeds_convolution(const Value& v) {
+  return std::ranges::any_of(v.uses(), [](const Use& u) {
+    return !u.owner->is_boundary() && u.owner->op().name.find("conv") != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+Pass fuse_pad_conv() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var x{"x"}, padded{"padded"};
+  return Rule{
+      .match = m::transpose(m::pad(x).as(padded)),
+      .when =
+          [](const Match& found) {
+            return std::ranges::all_of(found[padded]->uses(), [](const Use& u) {
+              return !u.owner->is_boundary() && u.owner->is("transpose") && feeds_convolution(*u.owner->result());
+            });
+          },
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        Node& pad = found.node(padded);
+        const auto amounts = param_ints(params(pad, b.context()), "pad");
+        const auto perm = param_ints(params(found.root(), b.context()), "perm");
+        if (!amounts || !perm || amounts->size() > 2 * perm->size()) return nullptr;
+        const size_t rank = perm->size(), first = rank - amounts->size() / 2;
+        std::vector<int64_t> all(2 * rank, 0), moved(2 * rank, 0);
+        std::copy(amounts->begin(), amounts->end(), all.begin() + static_cast<std::ptrdiff_t>(2 * first));
+        for (size_t i = 0; i < rank; ++i) {
+          const auto axis = static_cast<size_t>((*perm)[i] < 0 ? (*perm)[i] + static_cast<int64_t>(rank) : (*perm)[i]);
+          moved[2 * i] = all[2 * axis];
+          moved[2 * i + 1] = all[2 * axis + 1];
+        }
+        const auto tail = moved.begin() + static_cast<std::ptrdiff_t>(2 * first);
+        if (std::any_of(moved.begin(), tail, [](int64_t p) { return p != 0; })) return nullptr;
+        Value* turned = with_operands(b, found.root(), {{"x", found[x]}});
+        return with_operands(b, pad, {{"x", turned}, {"pad", b.i32s(std::vector<int64_t>(tail, moved.end()))}});
+      },
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,64 @@
+//   relu(x) + a * relu(-x)                    =>    prelu<alpha = -a>(x)
+//   the same of transpose<0,2,3,1>(x)         =>    transpose<0,2,3,1>(prelu<alpha = -a>(x))
+//
+// x has rank 4; a is constant, one per channel: of shape (C, 1, 1) or (1, C, 1, 1), behind the transpose (C), (1, C), ... Values between must
+// have no other readers. After coremltools' pass of this name.
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr Var x{"x"}, input{"input"}, moved{"moved"}, a{"a"};
+
+Value* slopes(Rewriter& b, const Tensor& t) {
+  std::vector<double> alpha = doubles(t);
+  for (double& v : alpha) v = -v;
+  return b.constant(tensor_of(t.dtype(), {t.size()}, alpha));
+}
+
+Pattern relus(const Pattern& of) {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  const Pattern negative = sole(m::relu(sole(m::mul(of, near(-1, 1e-3)))));
+  return m::add(sole(m::relu(of)), sole(m::mul(negative, constant.as(a))));
+}
+
+}  // namespace
+
+Pass fuse_prelu() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  return std::vector<Rule>{
+      {.name = "channels_last",
+       .match = relus(m::transpose(input).as(moved)),
+       .when =
+           [](const Match& found) {
+             const TensorPtr& t = found[a]->constant();
+             const bool last = is_float(t->dtype()) && t->rank() >= 1 && t->shape().back() == t->size();
+             const auto perm = param_ints(params(found.node(moved), found.context()), "perm");
+             // Two relus and nobody else may read the transpose.
+             size_t readers = 0;
+             for ([[maybe_unused]] const Use& u : found[moved]->uses()) ++readers;
+             return last && perm && *perm == std::vector<int64_t>{0, 2, 3, 1} && readers == 2;
+           },
+       .build =
+           [](Rewriter& b, const Match& found) {
+             Value* y = b.mil("prelu", {{"x", found[input]}, {"alpha", slopes(b, *found[a]->constant())}});
+             return with_operands(b, found.node(moved), {{"x", y}});
+           }},
+      {.name = "channels_first",
+       .match = relus(x),
+       .when =
+           [](const Match& found) {
+             const TensorPtr& t = found[a]->constant();
+             return is_float(t->dtype()) && found[x]->ranked() && found.type(x)->rank() == 4 &&
+                    (t->rank() == 3 || t->rank() == 4) && t->shape()[t->rank() - 3] == t->size();
+           },
+       .build =
+           [](Rewriter& b, const Match& found) {
+             return b.mil("prelu", {{"x", found[x]}, {"alpha", slopes(b, *found[a]->constant())}});
+           }},
+  };
+}
+
+}  // namespace sardonyx::mil

@@ -1,0 +1,39 @@
+//   stack<axis a>(x, y) ── reshape that doubles axis a       =>    concat<axis a>(x, y)
+//   stack<axis a>(x, y) ── reshape that doubles axis a - 1   =>    concat<axis a - 1, interleave>(x, y)
+//
+// The stack must have no other reader. After coremltools' pass of this name.
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+
+Pass replace_stack_reshape() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var stacked{"stacked"};
+  return Rule{
+      .match = m::reshape(sole(m::stack()).as(stacked)),
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        Node& stack = found.node(stacked);
+        const std::vector<Value*> values = list(stack, b.context(), "values");
+        auto axis = rules::param_int(params(stack, b.context()), "axis");
+        const Type* out = found.root().result()->type();
+        if (!axis || values.size() != 2 || !values[0]->ranked() || !found.root().result()->ranked()) return nullptr;
+        const Type* in = values[0]->type();
+        if (in->rank() != out->rank()) return nullptr;
+        if (*axis < 0) *axis += static_cast<int64_t>(in->rank()) + 1;
+        int64_t doubled = -1;
+        for (size_t i = 0; i < in->rank(); ++i) {
+          if (in->dim(i) == out->dim(i)) continue;
+          if (doubled >= 0 || !in->dim(i).is_int() || !out->dim(i).is(2 * in->dim(i).value())) return nullptr;
+          doubled = static_cast<int64_t>(i);
+        }
+        if (doubled < 0 || (doubled != *axis && doubled != *axis - 1)) return nullptr;
+        return b.mil("concat", {{"axis", b.i32(static_cast<int32_t>(doubled))},
+                                {"interleave", b.boolean(doubled == *axis - 1)},
+                                {"values", values[0]},
+                                {"values", values[1]}});
+      },
+  };
+}
+
+}  // namespace sardonyx::mil
