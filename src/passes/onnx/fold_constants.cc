@@ -358,7 +358,17 @@ class Fold {
   void shrink_splats(Graph& g) {
     Rewriter b(g, context_);
     for (Node& n : g.nodes()) {
-      if (n.unchecked() || !n.has(Trait::kBroadcasts)) continue;
+      if (n.unchecked()) continue;
+      // A list of one where Range wants a number: onnxruntime takes it while it is computed, not once it is a constant.
+      for (size_t i = 0; n.is("Range") && i < n.num_inputs(); ++i) {
+        const Value* v = n.input(i);
+        if (v == nullptr || !v->is_constant() || v->constant()->rank() == 0 || v->constant()->size() != 1) continue;
+        b.set_insertion_point(&n);
+        n.set_input(i, b.constant(v->constant()->reshaped({})));
+        ++changes_;
+        context_.count("number");
+      }
+      if (!n.has(Trait::kBroadcasts)) continue;
       for (size_t i = 0; i < n.num_inputs(); ++i) {
         const Value* v = n.input(i);
         if (v == nullptr || !v->is_constant() || v->constant()->size() < 2 || !v->constant()->is_splat()) continue;

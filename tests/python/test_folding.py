@@ -1,0 +1,125 @@
+"""What passes that look at whole models do to them: values stay equal in onnxruntime, files do not grow, functions serve all their calls."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import sardonyx
+from onnx import TensorProto, helper, numpy_helper
+
+RNG = np.random.default_rng(7)
+
+
+def model(text: str, **weights) -> onnx.ModelProto:
+    """A model in ONNX's own text form, with the arrays as initializers."""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.extend(numpy_helper.from_array(w, name) for name, w in weights.items())
+    return proto
+
+
+def run(proto: onnx.ModelProto, **feeds):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def ops(proto: onnx.ModelProto) -> list[str]:
+    return [n.op_type for n in proto.graph.node]
+
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21{more}]>\n'
+
+
+def test_a_transposed_weight_is_folded_and_a_tied_one_is_not():
+    # Whole numbers: their sums are exact in any order. Large enough to be computed while writing.
+    w = RNG.integers(-9, 9, (131, 257)).astype(np.float32)
+    alone = model(
+        HEADER.format(more="")
+        + "g (float[B,257] x) => (float[B,131] y) { t = Transpose<perm=[1,0]>(w)  y = MatMul(x, t) }",
+        w=w,
+    )
+    tied = model(
+        HEADER.format(more="")
+        + "g (float[B,257] x, int64[B] i) => (float[B,131] y, float[B,257] e) "
+        + "{ t = Transpose<perm=[1,0]>(w)  y = MatMul(x, t)  e = Gather(w, i) }",
+        w=w,
+    )
+    x, i = RNG.integers(-9, 9, (5, 257)).astype(np.float32), np.arange(5)
+    folded, kept = sardonyx.optimize(alone, strict=True), sardonyx.optimize(tied, strict=True)
+    assert ops(folded) == ["MatMul"] and ops(kept).count("Transpose") == 1
+    assert folded.ByteSize() <= alone.ByteSize() and kept.ByteSize() <= tied.ByteSize()
+    assert np.array_equal(run(folded, x=x)[0], run(alone, x=x)[0])
+    for a, b in zip(run(kept, x=x, i=i), run(tied, x=x, i=i), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_the_default_of_an_input_is_no_constant():
+    proto = model(
+        HEADER.format(more="") + "g (float[3] x, float[3] d) => (float[3] y) { n = Neg(d)  y = Add(x, n) }",
+        d=np.ones(3, np.float32),
+    )
+    done = sardonyx.optimize(proto, strict=True)
+    x, d = np.arange(3, dtype=np.float32), np.full(3, 5, np.float32)
+    assert np.array_equal(run(done, x=x)[0], x - 1)
+    assert np.array_equal(run(done, x=x, d=d)[0], x - 5)
+
+
+@pytest.mark.parametrize("sizes", [((2, 3), (2, 3)), ((2, 3), (5, 3)), ((2, 3), (5, 7))])
+def test_a_function_serves_calls_of_different_shapes(sizes):
+    (a, b), (c, d) = sizes
+    proto = model(
+        HEADER.format(more=', "own" : 1')
+        + f"g (float[{a},{b}] x, float[{c},{d}] z) => (float y, float w) {{ y = own.flat(x)  w = own.flat(z) }}\n"
+        + '<domain: "own", opset_import: ["" : 21]>\n'
+        + "flat (x) => (y) { s = Shape(x)  n = ReduceProd<keepdims=1>(s)  y = Reshape(x, n) }"
+    )
+    for out, size in zip(proto.graph.output, (a * b, c * d), strict=True):
+        out.type.tensor_type.shape.dim.add().dim_value = size
+    x, z = RNG.standard_normal((a, b), dtype=np.float32), RNG.standard_normal((c, d), dtype=np.float32)
+    for got, want in zip(run(sardonyx.optimize(proto, strict=True), x=x, z=z), run(proto, x=x, z=z), strict=True):
+        assert np.array_equal(got, want)
+
+
+def test_sizes_computed_at_run_time_are_copied():
+    proto = model(
+        HEADER.format(more="")
+        + """g (float[B,T,24] x) => (float[B,T,24] y) {
+          zero = Constant<value_int=0>()  one = Constant<value_int=1>()  at = Constant<value_ints=[0]>()
+          heads = Constant<value_ints=[3,8]>()  all = Constant<value_ints=[24]>()
+          s = Shape(x)  b = Gather(s, zero)  t = Gather(s, one)  b1 = Unsqueeze(b, at)  t1 = Unsqueeze(t, at)
+          split = Concat<axis=0>(b1, t1, heads)  h = Reshape(x, split)  r = Transpose<perm=[0,2,1,3]>(h)
+          e = Exp(r)  back = Transpose<perm=[0,2,1,3]>(e)  join = Concat<axis=0>(b1, t1, all)  y = Reshape(back, join)
+        }"""
+    )
+    done = sardonyx.optimize(proto, strict=True)
+    assert not {"Shape", "Gather", "Concat", "Unsqueeze"} & set(ops(done))
+    for shape in ((1, 1, 24), (2, 5, 24)):
+        x = RNG.standard_normal(shape, dtype=np.float32)
+        assert np.array_equal(run(done, x=x)[0], run(proto, x=x)[0])
+
+
+def test_names_of_inlined_branches_do_not_meet():
+    branch = [
+        helper.make_graph(
+            [helper.make_node(op, ["x"], ["same"])],
+            op,
+            [],
+            [helper.make_tensor_value_info("same", TensorProto.FLOAT, [3])],
+        )
+        for op in ("Neg", "Exp")
+    ]
+    nodes = [helper.make_node("If", ["c"], [y], then_branch=branch[0], else_branch=branch[1]) for y in ("y", "z")]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info(y, TensorProto.FLOAT, [3]) for y in ("y", "z")],
+        [numpy_helper.from_array(np.array(True), "c")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    done = sardonyx.optimize(proto, passes=["simplify_control_flow"], strict=True)
+    x = RNG.standard_normal(3, dtype=np.float32)
+    assert sorted(ops(done)) == ["Neg", "Neg"]
+    for got in run(done, x=x):
+        assert np.array_equal(got, -x)
