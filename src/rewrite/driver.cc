@@ -20,7 +20,7 @@ struct Compiled {
   const Rule* rule;
   AppliedRule applied;
   size_t index;  // among the rules that were asked for
-  Matcher matcher;
+  const Matcher& matcher;
   size_t fired = 0;
   bool active = true;
   bool wrong = false;  // it changed results: off for good
@@ -35,7 +35,7 @@ class Driver {
     for (size_t i = 0; i < rules.size(); ++i) {
       const Rule& r = *rules[i].rule;
       if (model_.dialect() == DialectId::kOnnx && (r.opset > opset || opset < kOldestOpset)) continue;
-      rules_.push_back({.rule = &r, .applied = rules[i], .index = i, .matcher = Matcher(r.match, model_.dialect())});
+      rules_.push_back({.rule = &r, .applied = rules[i], .index = i, .matcher = Matcher::of(r.match, model_.dialect())});
     }
     by_op_.resize(model_.op_id_limit());
     for (uint16_t i = 0; i < rules_.size(); ++i) {

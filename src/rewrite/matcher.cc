@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <mutex>
 #include <unordered_map>
 
 namespace sardonyx {
@@ -51,11 +53,25 @@ bool is_number(double got, double wanted, DType dtype) {
 
 Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(dialect) {
   add(pattern_, dialect, /*needed=*/true, 0);
+  shared_.clear();
+}
+
+const Matcher& Matcher::of(const Pattern& p, DialectId dialect) {
+  static std::mutex mutex;
+  static std::map<std::pair<const Pattern::Data*, DialectId>, std::unique_ptr<const Matcher>> compiled;
+  const std::lock_guard<std::mutex> one_at_a_time(mutex);
+  auto& matcher = compiled[{&p.data(), dialect}];
+  if (matcher == nullptr) matcher = std::make_unique<const Matcher>(p, dialect);
+  return *matcher;
 }
 
 uint16_t Matcher::add(const Pattern& p, DialectId dialect, bool needed, int commutative_depth) {
   const Pattern::Data& d = p.data();
-  const auto at = static_cast<uint16_t>(steps_.size());
+  // A pattern that stands in several places is one step: alternatives would multiply otherwise.
+  const auto [shared, is_new] = shared_.try_emplace({&d, needed}, static_cast<uint16_t>(steps_.size()));
+  if (!is_new) return shared->second;
+  const uint16_t at = shared->second;
+  SX_CHECK(steps_.size() < UINT16_MAX, "a pattern is too large");
   steps_.emplace_back();
   Step s;
   s.kind = d.kind;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +18,9 @@ class Matcher {
   // Throws kInternal for patterns that cannot work: too many variables, `rest` before other operands, commutative operators nested
   // more than four deep (their orders would multiply).
   Matcher(const Pattern& p, DialectId dialect);
+
+  // The same, compiled once in the process: rules of the catalogue live as long as it does. Keeps p alive.
+  static const Matcher& of(const Pattern& p, DialectId dialect);
 
   // Whether the node matches and `accept` (the rule's condition; may be empty) agrees; *m says how. Tries every alternative and every
   // order of commutative operands until `accept` agrees. Stays within the node's graph: what lies outside is a leaf.
@@ -54,6 +58,7 @@ class Matcher {
   DialectId dialect_;
   std::vector<Step> steps_;
   std::vector<std::string_view> vars_;
+  std::map<std::pair<const Pattern::Data*, bool>, uint16_t> shared_;  // while it is built
 };
 
 }  // namespace sardonyx
