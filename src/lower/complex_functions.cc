@@ -224,6 +224,15 @@ std::vector<Value*> complex_of_parts(Lowering& at) {
   return {join({part(0), part(1)})};
 }
 
+std::vector<Value*> complex_iota(Lowering& at) {
+  auto dims = at.out_dims();
+  auto axis = static_cast<size_t>(at.int_param("dimension"));
+  Num re(at, at.iota(at.stored_out_type()->dtype(), dims[axis]));
+  for (size_t i = axis + 1; i < dims.size(); ++i) re = unsqueeze(re, -1);
+  re = expand(re, dims);
+  return {join({re, full_like(re, 0)})};
+}
+
 std::vector<Value*> complex_convert(Lowering& at) {
   DType from = at.in_dtype(0), to = at.out_dtype();
   if (!is_complex(from)) {

@@ -99,6 +99,8 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
                              : reduction == "add" ? "Add"
                                                   : "Max"},
                             own);
+  // onnxruntime's ScatterND combines no f16.
+  if (wide == DType::kF16 && reduction != "none") wide = DType::kF32;
   if (wide == DType::kUndefined) at.unsupported("no runtime scatters this element type");
   Value* x = at.transpose(at.cast(at.in(0), wide), ix.operand_perm());
   Value* updates = at.cast(at.in(2), wide);
