@@ -31,7 +31,7 @@ Pattern root() {
   const Pattern two_pass = ReduceMean(any_of(Mul(difference, difference), Pow(difference, splat(2))), rest).as(second);
   const Pattern square_of_mean = reshaped(squared(reshaped(ReduceMean(x, rest).as(mean))));
   const Pattern fast = Sub(reshaped(ReduceMean(squared(x), rest).as(second)), square_of_mean);
-  const Pattern variance = any_of(two_pass, fast, Max(fast, splat(0)), Relu(fast), Max(two_pass, splat(0)));
+  const Pattern variance = any_of(two_pass, fast, Max(fast, splat(0)), Relu(fast), Max(two_pass, splat(0)), Relu(two_pass));
   return Sqrt(Add(reshaped(variance), constant.as(eps)));
 }
 

@@ -112,6 +112,7 @@ Pass fuse_softmax() {
   const Pattern added = reshaped(ReduceSum(e, rest).as(sum));
   const Pattern of_less = ReduceSum(Exp(Var(z)), rest).as(sum);
   const Pattern log = reshaped(Log(reshaped(of_less))).as(total);
+  const Pattern summed = ReduceSum(Exp(Sub(x, c).as(z)), rest).as(sum);
   const auto build_log = [](Rewriter& b, const Match& m) { return softmax(b, m, "LogSoftmax"); };
 
   std::vector<Rule> rules;
@@ -134,9 +135,10 @@ Pass fuse_softmax() {
                    const Match& m) { return b.op("LogSoftmax", {m[x]}, {attr("axis", *int_attr(m.node(s), "axis"))}); }});
   rules.push_back({.name = "log_sum_exp",
                    .numerics = Numerics::kRounds,
-                   .match = Add(reshaped(Log(reshaped(ReduceSum(Exp(Sub(x, c).as(z)), rest).as(sum)))), again),
+                   .match = Add(reshaped(Log(any_of(reshaped(summed), Abs(reshaped(summed))))), again),
                    .when = is_log_sum,
-                   .build = log_sum});
+                   .build = log_sum,
+                   .opset = 13});
   return rules;
 }
 

@@ -1,0 +1,225 @@
+//   Max(x, 0)                                          =>   Relu(x)
+//   Min(Max(x, lo), hi), two Wheres that bound x       =>   Clip(x, lo, hi)
+//   x < 0 ? a x : x                                    =>   LeakyRelu(x), or PRelu(x, a) when a varies
+//   1 / (1 + exp(-x)), (1 + tanh(x / 2)) / 2           =>   Sigmoid(x)
+//   log(1 + exp(x)), max(x, 0) + log1p(exp(-|x|))      =>   Softplus(x)
+//   x > 0 ? x : a expm1(x)                             =>   Elu(x);  a constant times it: Selu(x)
+//   Clip(a x + b, 0, 1), Clip(x + 3, 0, 6) / 6         =>   HardSigmoid(x);  x times it: HardSwish(x)
+//   x Tanh(Softplus(x)), x Sigmoid(a x), x / (1 + |x|) =>   Mish(x), Swish(x), Softsign(x)
+//
+// One rule per operator; each takes the result of others, so that longer chains fall together step by step. JAX's expm1 and log1p are
+// recognised as the lowerings spell them. A NaN stays one, in every branch.
+// What stops it: constants beside those, inner values with other readers, element types that onnxruntime does not compute the operator in,
+// opsets that do not have it (Mish 18, Swish 24, HardSwish 14).
+// Rounds: the parts are computed at once.
+#include <cmath>
+
+#include "passes/onnx/fusion.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, lo{"lo"}, hi{"hi"}, a{"a"}, b_{"b"}, e{"e"}, u{"u"}, d{"d"}, s{"s"}, node{"node"};
+
+bool is_one_of(const Match& m, std::initializer_list<DType> types) {
+  return std::find(types.begin(), types.end(), m[x]->dtype()) != types.end();
+}
+bool whole(const Match& m) { return goes_as_a_whole(m) || m.refuse("a part of it has another reader"); }
+bool in_f32(const Match& m) { return is_one_of(m, {DType::kF32}) && whole(m); }
+bool in_f32_f16(const Match& m) { return is_one_of(m, {DType::kF32, DType::kF16}) && whole(m); }
+bool in_floats(const Match& m) { return is_one_of(m, {DType::kF32, DType::kF16, DType::kF64}) && whole(m); }
+
+// A number that an f32 attribute says as well as the constant did.
+bool fits_attribute(const Match& m, Var v) {
+  const auto number = m.splat(v);
+  return number && std::isfinite(*number) &&
+         (m[x]->dtype() != DType::kF64 || static_cast<double>(static_cast<float>(*number)) == *number);
+}
+
+Value* scalar_of(Rewriter& b, Value* constant) {
+  return constant->type()->rank() == 0 ? constant : b.scalar(constant->dtype(), *b.context().splat(constant));
+}
+
+// Bounds that are one number each, in order, of a type that can be told exactly.
+bool bounds(const Match& m) {
+  const DType t = m[x]->dtype();
+  if (bit_width(t) < 8 || t == DType::kBF16 || t == DType::kBool || t == DType::kI16 || t == DType::kU16) return false;
+  if (is_integer(t) && bit_width(t) == 64 && (m.ints(lo).has_value() != (m[lo] != nullptr) || !m.ints(hi))) return false;
+  const double low = m[lo] != nullptr ? m.splat(lo).value_or(NAN) : 0.0, high = m.splat(hi).value_or(NAN);
+  return low <= high && whole(m);
+}
+
+Value* clip(Rewriter& b, const Match& m) {
+  const auto bound = [&](Value* v) -> Value* {
+    if (v->type()->rank() == 0) return v;
+    if (v->constant()->size() == 1) return with_shape(b, *v, {});
+    return is_integer(v->dtype()) ? b.scalar_int(v->dtype(), v->constant()->as_int(0)) : scalar_of(b, v);
+  };
+  Value* low = m[lo] != nullptr ? bound(m[lo]) : b.scalar(m[x]->dtype(), 0);
+  return b.Clip(m[x], low, bound(m[hi]));
+}
+
+// exp(v) - 1, also as  (exp(v) + 1) tanh(v / 2).
+Pattern expm1(const Pattern& v) {
+  return any_of(Mul(Add(Exp(v), splat(1)), Tanh(any_of(Mul(v, splat(0.5)), Div(v, splat(2))))), Sub(Exp(v), splat(1)),
+                Add(Exp(v), splat(-1)));
+}
+
+// log(1 + e), also as the lowering of log1p corrects it.
+Pattern log1p(const Pattern& inner) {
+  const Pattern sum = Add(inner.as(e), splat(1)).as(u);
+  const Pattern corrected = Add(Log(Var(u)), Div(Sub(Var(e), Var(d)), Var(u)));
+  return any_of(Log(sum), Where(Equal(Sub(sum, splat(1)).as(d), Var(e)), Log(Var(u)), corrected));
+}
+
+Attr number(double v) { return Attr(static_cast<double>(static_cast<float>(v))); }
+Attr number(const Match& m, Var v) { return number(m[v] != nullptr ? *m.splat(v) : 1.0); }
+
+void bounds_rules(std::vector<Rule>& rules) {
+  rules.push_back({.name = "clip",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Min(any_of(Max(x, constant.as(lo)), Relu(x)), constant.as(hi)),
+                                   Max(Min(x, constant.as(hi)), constant.as(lo)),
+                                   Where(Greater(x, constant.as(hi)), hi, Where(Less(x, constant.as(lo)), lo, x)),
+                                   Where(Less(x, constant.as(lo)), lo, Where(Greater(x, constant.as(hi)), hi, x))),
+                   .when = bounds,
+                   .build = clip,
+                   .opset = 12});
+  rules.push_back(
+      {.name = "relu", .numerics = Numerics::kRounds, .match = Max(x, splat(0)), .when = in_floats, .replace = Relu(x)});
+
+  const Pattern times = Mul(x, any.as(a));
+  const Pattern leaky = any_of(Where(any_of(GreaterOrEqual(x, splat(0)), Greater(x, splat(0))), x, times),
+                               Where(any_of(Less(x, splat(0)), LessOrEqual(x, splat(0))), times, x));
+  const auto leaks = [](const Match& m) { return m[a]->is_constant() && in_floats(m); };
+  rules.push_back(
+      {.name = "leaky_relu",
+       .numerics = Numerics::kRounds,
+       .match = leaky,
+       .when = [leaks](const Match& m) { return leaks(m) && fits_attribute(m, a); },
+       .build = [](Rewriter& b, const Match& m) { return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(m, a))}); }});
+  rules.push_back(
+      {.name = "leaky_relu_as_maximum",
+       .numerics = Numerics::kRounds,
+       .match = Max(x, Mul(x, constant.as(a))),
+       .when = [](const Match& m) { return in_floats(m) && fits_attribute(m, a) && *m.splat(a) > 0 && *m.splat(a) < 1; },
+       .build = [](Rewriter& b, const Match& m) { return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(m, a))}); }});
+  rules.push_back(
+      {.name = "prelu", .numerics = Numerics::kRounds, .match = leaky, .when = leaks, .replace = PRelu(x, a), .opset = 9});
+}
+
+void sigmoid_rules(std::vector<Rule>& rules) {
+  const Pattern falling = Add(Exp(Neg(x)), splat(1));
+  rules.push_back({.name = "sigmoid",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Reciprocal(falling), Div(splat(1), falling),
+                                   Mul(Add(Tanh(any_of(Mul(x, splat(0.5)), Div(x, splat(2)))), splat(1)), splat(0.5)),
+                                   Add(Mul(Tanh(any_of(Mul(x, splat(0.5)), Div(x, splat(2)))), splat(0.5)), splat(0.5))),
+                   .when = in_floats,
+                   .replace = Sigmoid(x)});
+  rules.push_back({.name = "softplus",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Log(Add(Exp(x), splat(1))), Add(any_of(Max(x, splat(0)), Relu(x)), log1p(Exp(Neg(Abs(x)))))),
+                   .when = in_f32,
+                   .replace = Softplus(x)});
+  rules.push_back({.name = "guarded_softplus",  // the guard keeps NaN, which Softplus does as well
+                   .numerics = Numerics::kRounds,
+                   .match = Where(Equal(x, x), Softplus(x), x),
+                   .replace = Softplus(x)});
+  rules.push_back({.name = "mish",
+                   .numerics = Numerics::kRounds,
+                   .match = Mul(x, Tanh(Softplus(x))),
+                   .when = in_f32_f16,
+                   .replace = Mish(x),
+                   .opset = 18});
+  rules.push_back({.name = "swish",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Mul(x, Sigmoid(Mul(x, constant.as(a)))), Mul(x, Sigmoid(x))),
+                   .when = [](const Match& m) { return in_f32_f16(m) && (m[a] == nullptr || fits_attribute(m, a)); },
+                   .build =
+                       [](Rewriter& b, const Match& m) {
+                         return b.op("Swish", {m[x]}, m[a] == nullptr ? AttrInit{} : AttrInit{attr("alpha", number(m, a))});
+                       },
+                   .opset = 24});
+  rules.push_back({.name = "softsign",
+                   .numerics = Numerics::kRounds,
+                   .match = Div(x, Add(Abs(x), splat(1))),
+                   .when = in_f32,
+                   .replace = Softsign(x)});
+}
+
+void elu_rules(std::vector<Rule>& rules) {
+  const Pattern positive = any_of(Greater(x, splat(0)), GreaterOrEqual(x, splat(0)));
+  // The argument may be bounded by zero, so that the branch that is not taken does not overflow.
+  const Pattern argument = any_of(Where(positive, splat(0), x), Min(x, splat(0)), x);
+  const Pattern low = expm1(argument.as(s));
+  const Pattern scaled = any_of(Mul(constant.as(a), low), low);
+  rules.push_back({.name = "elu",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Where(positive, x, scaled), Add(any_of(Max(x, splat(0)), Relu(x)),
+                                                                   any_of(Mul(constant.as(a), expm1(Min(x, splat(0)).as(s))),
+                                                                          expm1(Min(x, splat(0)).as(s))))),
+                   .when = [](const Match& m) { return in_f32_f16(m) && (m[a] == nullptr || fits_attribute(m, a)); },
+                   .build = [](Rewriter& b, const Match& m) { return b.op("Elu", {m[x]}, {attr("alpha", number(m, a))}); }});
+  rules.push_back({.name = "selu",
+                   .numerics = Numerics::kRounds,
+                   .match = Mul(sole(Elu(x).as(node)), constant.as(a)),
+                   .when =
+                       [](const Match& m) {
+                         return in_f32_f16(m) && fits_attribute(m, a) && float_attr(m.node(node), "alpha").has_value();
+                       },
+                   .build =
+                       [](Rewriter& b, const Match& m) {
+                         return b.op("Selu", {m[x]},
+                                     {attr("alpha", number(*float_attr(m.node(node), "alpha"))), attr("gamma", number(m, a))});
+                       }});
+}
+
+void hard_rules(std::vector<Rule>& rules) {
+  const Pattern six = Clip(Add(x, splat(3)), splat(0), splat(6));
+  rules.push_back({.name = "hard_sigmoid",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Div(six, splat(6)), Mul(six, splat(1.0 / 6))),
+                   .when = in_f32_f16,
+                   .build =
+                       [](Rewriter& b, const Match& m) {
+                         return b.op("HardSigmoid", {m[x]}, {attr("alpha", number(1.0 / 6)), attr("beta", number(0.5))});
+                       },
+                   .opset = 11});
+  rules.push_back(
+      {.name = "hard_sigmoid_with_slope",
+       .numerics = Numerics::kRounds,
+       .match = Clip(Add(any_of(Mul(x, constant.as(a)), Div(x, constant.as(d))), constant.as(b_)), splat(0), splat(1)),
+       .when =
+           [](const Match& m) {
+             return in_f32_f16(m) && fits_attribute(m, m[a] != nullptr ? a : d) && fits_attribute(m, b_) &&
+                    (m[a] != nullptr || *m.splat(d) != 0);
+           },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const double slope = m[a] != nullptr ? *m.splat(a) : 1 / *m.splat(d);
+             return b.op("HardSigmoid", {m[x]}, {attr("alpha", number(slope)), attr("beta", number(m, b_))});
+           },
+       .opset = 11});
+  const Pattern sixth = HardSigmoid(x).attr("alpha", number(1.0 / 6)).attr("beta", number(0.5));
+  rules.push_back({.name = "hard_swish",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Mul(x, sixth), Div(Mul(x, six), splat(6)), Mul(Mul(x, six), splat(1.0 / 6))),
+                   .when = in_f32_f16,
+                   .replace = HardSwish(x),
+                   .opset = 14});
+}
+
+}  // namespace
+
+Pass fuse_activations() {
+  std::vector<Rule> rules;
+  bounds_rules(rules);
+  sigmoid_rules(rules);
+  elu_rules(rules);
+  hard_rules(rules);
+  return rules;
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,98 @@
+//   x ── ReduceSum ── Div(n) ── y              =>   ReduceMean(x)         n = the number of elements that were summed
+//   x ── Mul(x, x) ── ReduceSum ── y           =>   ReduceSumSquare(x)
+//   x ── ReduceSumSquare ── Sqrt ── y          =>   ReduceL2(x)
+//   x ── Abs ── ReduceSum ── y                 =>   ReduceL1(x)
+//   x ── Exp ── ReduceSum ── Log ── y          =>   ReduceLogSumExp(x)
+//
+// What stops it: an inner value with another reader; for the mean, sizes that are not known or another number.
+// Rounds: nothing overflows that did not before.
+#include <cmath>
+
+#include "passes/onnx/fusion.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, sum{"sum"}, n{"n"};
+
+bool is_real(const Match& m) {
+  const DType t = m[x]->dtype();
+  return t == DType::kF32 || t == DType::kF64 || t == DType::kF16;
+}
+
+// The number of elements that are summed into one.
+std::optional<double> count(const Match& m) {
+  const auto axes = reduced_axes(m.node(sum), m.context());
+  if (!axes) return std::nullopt;
+  double product = 1;
+  for (int64_t a : *axes) {
+    const Dim d = m.node(sum).input(0)->type()->dim(static_cast<size_t>(a));
+    if (!d.is_int()) return std::nullopt;
+    product *= static_cast<double>(d.value());
+  }
+  return product;
+}
+
+bool is_mean(const Match& m, bool inverse) {
+  if (!is_real(m)) return false;
+  const auto number = m.splat(n), wanted = count(m);
+  if (!number || !wanted || *wanted == 0) return false;
+  if (!inverse) return *number == *wanted;
+  const double eps = m[x]->dtype() == DType::kF64 ? 1e-15 : m[x]->dtype() == DType::kF32 ? 1e-7 : 1e-3;
+  return std::abs(*number * *wanted - 1) <= eps;
+}
+
+// Another reduction of v with the axes of the one that was matched.
+Value* reduce(Rewriter& b, const Match& m, std::string_view name, Value* v) {
+  const Node& old = m.node(sum);
+  const auto keep = int_attr(old, "keepdims");
+  const auto axes = reduced_axes(old, m.context());
+  if (!keep || !axes) return nullptr;
+  return b.reduce(name, v, *axes, *keep != 0);
+}
+
+bool whole(const Match& m) { return is_real(m) && goes_as_a_whole(m); }
+
+Rule of(std::string_view name, const Pattern& p, std::string_view op) {
+  return {.name = name,
+          .numerics = Numerics::kRounds,
+          .match = p,
+          .when = whole,
+          .build = [op](Rewriter& b, const Match& m) { return reduce(b, m, op, m[x]); },
+          .opset = 13};
+}
+
+}  // namespace
+
+Pass fuse_reductions() {
+  const Pattern total = sole(ReduceSum(x, rest).as(sum));
+  std::vector<Rule> rules;
+  rules.push_back({.name = "mean",
+                   .numerics = Numerics::kRounds,
+                   .match = Div(total, constant.as(n)),
+                   .when = [](const Match& m) { return is_mean(m, false); },
+                   .build = [](Rewriter& b, const Match& m) { return reduce(b, m, "ReduceMean", m[x]); },
+                   .opset = 13});
+  rules.push_back({.name = "mean_by_factor",
+                   .numerics = Numerics::kRounds,
+                   .match = Mul(total, constant.as(n)),
+                   .when = [](const Match& m) { return is_mean(m, true); },
+                   .build = [](Rewriter& b, const Match& m) { return reduce(b, m, "ReduceMean", m[x]); },
+                   .opset = 13});
+  // Back to what the normalizations look for.
+  rules.push_back({.name = "mean_of_squares",
+                   .numerics = Numerics::kRounds,
+                   .match = Div(sole(ReduceSumSquare(x, rest).as(sum)), constant.as(n)),
+                   .when = [](const Match& m) { return is_mean(m, false); },
+                   .build = [](Rewriter& b, const Match& m) { return reduce(b, m, "ReduceMean", b.Mul(m[x], m[x])); },
+                   .opset = 13});
+  rules.push_back(of("sum_of_squares", ReduceSum(squared(x), rest).as(sum), "ReduceSumSquare"));
+  rules.push_back(of("sum_of_magnitudes", ReduceSum(Abs(x), rest).as(sum), "ReduceL1"));
+  rules.push_back(of("length", Sqrt(ReduceSumSquare(x, rest).as(sum)), "ReduceL2"));
+  rules.push_back(
+      of("log_sum_exp", Log(any_of(ReduceSum(Exp(x), rest).as(sum), Abs(ReduceSum(Exp(x), rest).as(sum)))), "ReduceLogSumExp"));
+  return rules;
+}
+
+}  // namespace sardonyx::onnx
