@@ -9,6 +9,7 @@
 
 #include <map>
 
+#include "evaluate.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 
@@ -99,6 +100,31 @@ std::vector<std::string> compare_types(const CoremlProgram& p) {
   return out;
 }
 
+// Runs a function on the evaluator.
+nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& function) {
+  const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
+  if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
+  std::vector<EvalValue> values;
+  for (nb::handle h : inputs) values.push_back(eval_value(h));
+  std::vector<EvalValue> results;
+  {
+    nb::gil_scoped_release others_may_run;
+    results = evaluate(*f, values);
+    values.clear();
+  }
+  nb::list out;
+  for (const EvalValue& v : results) out.append(eval_object(v));
+  return out;
+}
+
+std::vector<std::string> port_names(const CoremlProgram& p, const std::string& function, bool outputs) {
+  const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
+  if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
+  std::vector<std::string> names;
+  for (const Port& port : outputs ? f->graph().outputs() : f->graph().inputs()) names.emplace_back(port.name.view());
+  return names;
+}
+
 }  // namespace
 
 void bind_coreml(nb::module_& m) {
@@ -110,6 +136,8 @@ void bind_coreml(nb::module_& m) {
       .def("op_counts", &op_counts)
       .def("function_names", &function_names)
       .def("infer", &infer)
+      .def("run", &run)
+      .def("port_names", &port_names)
       .def("compare_types", &compare_types)
       .def("specification_version",
            [](const CoremlProgram& p) { return p.model->mil ? p.model->mil->specification_version : 0; });

@@ -10,7 +10,11 @@ written; whatever is not changed is written as it was.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from sardonyx._error import Error
+from sardonyx._evaluate import _from_native, _to_native
 from sardonyx._sardonyx import coreml as _native
 
 __all__ = ["Program", "load", "save"]
@@ -45,6 +49,21 @@ class Program:
     def infer_types(self) -> list[str]:
         """Types of all values by the ops' own rules; returns what is wrong with the program."""
         return self._native.infer()
+
+    def run(self, inputs: Mapping[str, Any] | Sequence[Any], function: str = "") -> dict[str, Any]:
+        """Runs a function on Sardonyx's evaluator, on any system: exact and slow, for looking at values.
+
+        Inputs by name or in order, as arrays; results by name.
+        """
+        if isinstance(inputs, Mapping):
+            names = self._native.port_names(function, False)
+            if unknown := sorted(set(inputs) - set(names)):
+                raise Error(f"there is no input '{unknown[0]}'; the inputs are {', '.join(names)}")
+            if missing := [n for n in names if n not in inputs]:
+                raise Error(f"input '{missing[0]}' is missing")
+            inputs = [inputs[n] for n in names]
+        results = self._native.run([_to_native(v) for v in inputs], function)
+        return dict(zip(self._native.port_names(function, True), map(_from_native, results), strict=True))
 
     def text(self, *, full_constants: bool = False) -> str:
         """The program in Sardonyx's text form."""

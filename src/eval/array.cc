@@ -53,7 +53,10 @@ Array unpacked(const Tensor& t, std::span<const std::byte> bytes, int64_t stored
   auto [to, owner] = storage<uint8_t>(static_cast<size_t>(stored));
   for (int64_t i = 0; i < stored; ++i) {
     const int64_t bit = i * bits;
-    unsigned u = (static_cast<unsigned>(bytes[static_cast<size_t>(bit / 8)]) >> (bit % 8)) & ((1u << bits) - 1);
+    unsigned u = static_cast<unsigned>(bytes[static_cast<size_t>(bit / 8)]) >> (bit % 8);
+    // 3 and 6 bits may lie in two bytes.
+    if (bit % 8 + bits > 8) u |= static_cast<unsigned>(bytes[static_cast<size_t>(bit / 8) + 1]) << (8 - bit % 8);
+    u &= (1u << bits) - 1;
     if (is_signed(t.dtype()) && (u >> (bits - 1)) != 0) u |= ~0u << bits;
     to[i] = static_cast<uint8_t>(u);
   }
@@ -115,7 +118,9 @@ TensorPtr Array::to_tensor() const {
   std::vector<std::byte> packed(byte_size(dtype_, static_cast<uint64_t>(size_)), std::byte{0});
   for (int64_t i = 0; i < size_; ++i) {
     const auto code = static_cast<unsigned>((*held)[static_cast<size_t>(i)]) & ((1u << bits) - 1);
-    packed[static_cast<size_t>(i * bits / 8)] |= static_cast<std::byte>(code << (i * bits % 8));
+    const auto at = static_cast<size_t>(i * bits / 8);
+    packed[at] |= static_cast<std::byte>(code << (i * bits % 8) & 0xff);
+    if (i * bits % 8 + bits > 8) packed[at + 1] |= static_cast<std::byte>(code >> (8 - i * bits % 8));
   }
   return Tensor::own(dtype_, shape_, std::move(packed));
 }

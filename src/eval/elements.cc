@@ -78,8 +78,11 @@ void load_real(const Array& a, int64_t offset, int64_t step, int64_t n, T* to) {
     case DType::kU32: return load_as<T, uint32_t>(base, offset, step, n, to);
     case DType::kU16: return load_as<T, uint16_t>(base, offset, step, n, to);
     case DType::kU8:
+    case DType::kU6:
     case DType::kU4:
+    case DType::kU3:
     case DType::kU2:
+    case DType::kU1:
     case DType::kBool: return load_as<T, uint8_t>(base, offset, step, n, to);
     case DType::kF16: {
       const auto* from = reinterpret_cast<const uint16_t*>(base) + offset;
@@ -236,10 +239,13 @@ void store(Array& a, int64_t offset, int64_t n, const T* from) {
         for (int64_t i = 0; i < n; ++i) to[i] = from[i] != T{0} ? 1 : 0;
         return;
       }
+      case DType::kU6:
       case DType::kU4:
       case DType::kI4:
+      case DType::kU3:
       case DType::kU2:
-      case DType::kI2: return store_bits(a, offset, n, from);
+      case DType::kI2:
+      case DType::kU1: return store_bits(a, offset, n, from);
       case DType::kF16:
       case DType::kBF16: {
         for (int64_t i = 0; i < n; ++i) encode_element(a.dtype(), base, offset + i, to_double(from[i]));

@@ -142,7 +142,7 @@ class Planner {
   }
 
   const Function* callee(const Node& n) const {
-    if (model_.functions().size() < 2) return nullptr;
+    if (model_.functions().size() < 2 || model_.dialect() == DialectId::kMil) return nullptr;
     const std::string_view overload = n.extra() ? std::string_view(n.extra()->overload) : std::string_view();
     const Function* f = model_.find_function(n.op().domain, n.op().name, overload);
     return f == &model_.main() ? nullptr : f;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "dialects/onnx/ops.h"
+#include "eval/mil_kernel.h"
 
 namespace sardonyx::eval {
 namespace {
@@ -36,6 +37,7 @@ constexpr auto kKernels = [] {
 }  // namespace
 
 Kernel find_kernel(const Op& op) {
+  if (op.known && op.dialect == DialectId::kMil) return find_mil_kernel(op);
   if (!op.known || op.dialect != DialectId::kOnnx) return nullptr;
   return kKernels[static_cast<size_t>(&op - onnx::dialect().ops().data())];
 }

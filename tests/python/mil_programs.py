@@ -288,6 +288,18 @@ case("random_uniform", tag="dynamic", shape=i(2), low=-1.0, high=1.0)
 
 case("gru", x=f(5, 2, 3), initial_h=w(2, 4), weight_ih=w(12, 3), weight_hh=w(12, 4), bias=w(12))
 case(
+    "gru",
+    tag="18",
+    since=9,
+    x=f(5, 2, 3),
+    initial_h=w(2, 4),
+    weight_ih=w(12, 3),
+    weight_hh=w(12, 4),
+    bias=w(12),
+    input_bias=w(12),
+    output_sequence=True,
+)
+case(
     "lstm",
     x=f(5, 2, 3),
     initial_h=w(2, 4),

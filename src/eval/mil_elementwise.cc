@@ -1,0 +1,275 @@
+// MIL's elementwise ops, activations, quantization and compressed constants.
+#include <fmt/format.h>
+
+#include "eval/mil_kernel.h"
+
+namespace sardonyx::eval::mil_kernels {
+namespace {
+
+// x + the op's epsilon.
+Array shifted(const Mil& m, double otherwise) {
+  const Array& x = m.in("x");
+  return m.onnx("Add", {x, m.like(x, m.number("epsilon", otherwise))});
+}
+
+// A parameter for each channel, which is the second axis.
+Array per_channel(const Mil& m, std::string_view slot) {
+  const Array& x = m.in("x");
+  std::vector<int64_t> shape(x.rank() - 1, 1);
+  shape[0] = m.in(slot).size();
+  return m.reshape(m.in(slot), shape);
+}
+
+}  // namespace
+
+void identity(Mil m) { m.c.set(0, m.c.value(0)); }
+
+void cast(Mil m) { m.set(m.cast(m.in("x"), m.dtype("dtype"))); }
+
+void clamped_relu(Mil m) {
+  const Array x = m.onnx("LeakyRelu", {m.in("x")}, {attr("alpha", m.number("alpha"))});
+  m.set(m.onnx("Min", {x, m.like(x, m.number("beta"))}));
+}
+
+void clip(Mil m) {
+  const Array& x = m.in("x");
+  m.set(m.onnx("Clip", {x, m.like(x, m.number("alpha")), m.like(x, m.number("beta"))}));
+}
+
+void cumsum(Mil m) {
+  const Array& x = m.in("x");
+  m.set(m.onnx("CumSum", {x, m.i64s({m.integer("axis")})},
+               {attr("exclusive", m.flag("exclusive") ? 1 : 0), attr("reverse", m.flag("reverse") ? 1 : 0)}));
+}
+
+void elu(Mil m) { m.set(m.onnx("Elu", {m.in("x")}, {attr("alpha", m.number("alpha", 1))})); }
+
+void exp2(Mil m) {
+  const Array& x = m.in("x");
+  m.set(m.onnx("Pow", {m.like(x, 2), x}));
+}
+
+void square(Mil m) { m.set(m.onnx("Mul", {m.in("x"), m.in("x")})); }
+
+void real_div(Mil m) {
+  // Of integers, the quotient without its fraction.
+  m.set(m.onnx("Div", {m.in("x"), m.in("y")}));
+}
+
+void floor_div(Mil m) {
+  const Array &x = m.in("x"), &y = m.in("y");
+  if (is_float(x.dtype())) return m.set(m.onnx("Floor", {m.onnx("Div", {x, y})}));
+  m.set(m.onnx("Div", {m.onnx("Sub", {x, m.onnx("Mod", {x, y})}), y}));
+}
+
+void mod(Mil m) {
+  const Array &x = m.in("x"), &y = m.in("y");
+  if (!is_float(x.dtype())) return m.set(m.onnx("Mod", {x, y}));
+  const Array whole = m.onnx("Floor", {m.onnx("Div", {x, y})});
+  m.set(m.onnx("Sub", {x, m.onnx("Mul", {whole, y})}));
+}
+
+void not_equal(Mil m) { m.set(m.onnx("Not", {m.onnx("Equal", {m.in("x"), m.in("y")})})); }
+
+void gelu(Mil m) {
+  const std::string mode = m.text("mode", "exact");
+  const Array& x = m.in("x");
+  if (mode == "sigmoid_approximation") {
+    const Array s = m.onnx("Sigmoid", {m.onnx("Mul", {x, m.like(x, 1.702)})});
+    return m.set(m.onnx("Mul", {x, s}));
+  }
+  m.set(m.onnx("Gelu", {x}, {attr("approximate", mode == "tanh_approximation" ? "tanh" : "none")}));
+}
+
+void inverse(Mil m) { m.set(m.onnx("Reciprocal", {shifted(m, 1e-4)})); }
+void log(Mil m) { m.set(m.onnx("Log", {shifted(m, 1e-45)})); }
+void rsqrt(Mil m) { m.set(m.onnx("Reciprocal", {m.onnx("Sqrt", {shifted(m, 1e-12)})})); }
+
+void leaky_relu(Mil m) { m.set(m.onnx("LeakyRelu", {m.in("x")}, {attr("alpha", m.number("alpha", 0.01))})); }
+
+void linear_activation(Mil m) {
+  const Array& x = m.in("x");
+  const Array y = m.onnx("Mul", {x, m.like(x, m.number("alpha", 1))});
+  m.set(m.onnx("Add", {y, m.like(x, m.number("beta", 0))}));
+}
+
+void prelu(Mil m) { m.set(m.onnx("PRelu", {m.in("x"), per_channel(m, "alpha")})); }
+
+void relu6(Mil m) {
+  const Array& x = m.in("x");
+  m.set(m.onnx("Min", {m.onnx("Relu", {x}), m.like(x, 6)}));
+}
+
+void scaled_tanh(Mil m) {
+  const Array& x = m.in("x");
+  const Array y = m.onnx("Tanh", {m.onnx("Mul", {x, m.like(x, m.number("beta", 1))})});
+  m.set(m.onnx("Mul", {y, m.like(x, m.number("alpha", 1))}));
+}
+
+void sigmoid_hard(Mil m) {
+  m.set(m.onnx("HardSigmoid", {m.in("x")}, {attr("alpha", m.number("alpha", 0.2)), attr("beta", m.number("beta", 0.5))}));
+}
+
+void silu(Mil m) { m.set(m.onnx("Mul", {m.in("x"), m.onnx("Sigmoid", {m.in("x")})})); }
+
+void softmax(Mil m) { m.set(m.onnx("Softmax", {m.in("x")}, {attr("axis", m.integer("axis", -1))})); }
+
+void softplus_parametric(Mil m) {
+  const Array y = m.onnx("Softplus", {m.onnx("Mul", {m.in("x"), per_channel(m, "beta")})});
+  m.set(m.onnx("Mul", {y, per_channel(m, "alpha")}));
+}
+
+void threshold(Mil m) {
+  const Array& x = m.in("x");
+  m.set(m.onnx("Max", {x, m.like(x, m.number("alpha"))}));
+}
+
+void thresholded_relu(Mil m) {
+  const Array& x = m.in("x");
+  const Array passes = m.onnx("GreaterOrEqual", {x, m.like(x, m.number("alpha", 1))});
+  m.set(m.onnx("Where", {passes, x, m.like(x, 0)}));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Quantization
+
+namespace {
+
+// A scale or zero point, one for all or one along an axis, so that it broadcasts against x.
+Array along_axis(const Mil& m, const Array& p, const Array& x, int64_t axis) {
+  if (p.size() == 1 && p.rank() == 0) return p;
+  std::vector<int64_t> shape(x.rank(), 1);
+  shape[m.c.axis(axis, x.rank())] = p.size();
+  return m.reshape(p, shape);
+}
+
+// scale * (x - offset), computed in the scale's type.
+Array scaled(const Mil& m, const Array& x, const Array& scale, const Array* offset) {
+  Array y = m.cast(x, scale.dtype());
+  if (offset != nullptr) y = m.onnx("Sub", {y, m.cast(*offset, scale.dtype())});
+  return m.onnx("Mul", {y, scale});
+}
+
+}  // namespace
+
+void quantize(Mil m) {
+  const Array& x = m.in("input");
+  const DType to = m.dtype("output_dtype");
+  const int64_t axis = m.integer("axis");
+  const Array scale = along_axis(m, m.in("scale"), x, axis);
+  Array y = m.onnx("Round", {m.onnx("Div", {x, scale})});
+  if (m.has("zero_point")) y = m.onnx("Add", {y, m.cast(along_axis(m, m.in("zero_point"), x, axis), x.dtype())});
+  const bool negative = is_signed(to);
+  y = m.onnx("Clip", {y, m.like(y, negative ? -128 : 0), m.like(y, negative ? 127 : 255)});
+  m.set(m.cast(y, to));
+}
+
+void dequantize(Mil m) {
+  const Array& x = m.in("input");
+  const int64_t axis = m.integer("axis");
+  const Array scale = along_axis(m, m.in("scale"), x, axis);
+  if (!m.has("zero_point")) return m.set(scaled(m, x, scale, nullptr));
+  const Array zero = along_axis(m, m.in("zero_point"), x, axis);
+  m.set(scaled(m, x, scale, &zero));
+}
+
+void constexpr_affine_dequantize(Mil m) {
+  const Array& x = m.in("quantized_data");
+  const int64_t axis = m.integer("axis");
+  const Array zero = along_axis(m, m.in("zero_point"), x, axis);
+  m.set(scaled(m, x, along_axis(m, m.in("scale"), x, axis), &zero));
+}
+
+void constexpr_cast(Mil m) { m.set(m.cast(m.in("source_val"), m.dtype("output_dtype"))); }
+
+namespace {
+
+// Each element of p stands for a block of x: p repeated to x's shape.
+Array blocks(const Mil& m, const Array& p, const Array& x) {
+  std::vector<int64_t> wide, repeat, shape;
+  for (size_t i = 0; i < x.rank(); ++i) {
+    const int64_t n = p.dim(i);
+    m.c.require(n > 0 && x.dim(i) % n == 0, "a scale does not divide the data into blocks");
+    wide.insert(wide.end(), {n, 1});
+    repeat.insert(repeat.end(), {n, x.dim(i) / n});
+  }
+  const Array spread = m.reshape(p, wide).broadcast_to(repeat);
+  return m.reshape(spread, x.shape());
+}
+
+// Bits, the lowest first, of a packed list.
+std::vector<int64_t> unpacked(std::span<const int64_t> bytes, int bits, int64_t count) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t v = 0;
+    for (int b = 0; b < bits; ++b) {
+      const int64_t at = i * bits + b;
+      v |= (bytes[static_cast<size_t>(at / 8)] >> (at % 8) & 1) << b;
+    }
+    out.push_back(v);
+  }
+  return out;
+}
+
+}  // namespace
+
+void constexpr_blockwise_shift_scale(Mil m) {
+  const Array& x = m.in("data");
+  const Array scale = blocks(m, m.in("scale"), x);
+  if (!m.has("offset")) return m.set(scaled(m, x, scale, nullptr));
+  const Array offset = blocks(m, m.in("offset"), x);
+  m.set(scaled(m, x, scale, &offset));
+}
+
+void constexpr_lut_to_dense(Mil m) {
+  const Array& lut = m.in("lut");
+  const std::vector<int64_t> indices = load_all<int64_t>(m.in("indices"));
+  const std::vector<double> values = load_all<double>(lut);
+  std::vector<double> out;
+  if (m.c.version() < 9) {
+    const std::vector<int64_t> shape = m.ints("shape");
+    int bits = 0;
+    while ((int64_t{1} << bits) < lut.size()) ++bits;
+    m.c.require(static_cast<int64_t>(indices.size()) * 8 >= product(shape) * bits, "there are fewer indices than elements");
+    for (int64_t i : unpacked(indices, bits, product(shape))) out.push_back(values[static_cast<size_t>(i)]);
+    return m.set(m.c.of<double>(lut.dtype(), shape, out));
+  }
+  // lut is [blocks of each axis..., entries, vector].
+  const Array& x = m.in("indices");
+  const size_t rank = x.rank();
+  m.c.require(lut.rank() == rank + 2, "a table has two axes more than its indices");
+  const int64_t entries = lut.dim(rank), vector = lut.dim(rank + 1);
+  if (vector != 1) m.c.unsupported("tables of vectors are not evaluated");
+  const std::vector<int64_t> strides = dense_strides(x.shape()), lut_strides = dense_strides(lut.shape());
+  for (size_t i = 0; i < indices.size(); ++i) {
+    int64_t at = indices[i];
+    m.c.require(at >= 0 && at < entries, "an index is outside of its table");
+    for (size_t d = 0; d < rank; ++d) {
+      const int64_t place = static_cast<int64_t>(i) / strides[d] % x.dim(d);
+      at += place / (x.dim(d) / lut.dim(d)) * lut_strides[d];
+    }
+    out.push_back(values[static_cast<size_t>(at)]);
+  }
+  m.set(m.c.of<double>(lut.dtype(), x.shape(), out));
+}
+
+void constexpr_sparse_to_dense(Mil m) {
+  const Array& data = m.in("nonzero_data");
+  const std::vector<double> values = load_all<double>(data);
+  std::vector<int64_t> mask = load_all<int64_t>(m.in("mask"));
+  std::vector<int64_t> shape = m.in("mask").shape();
+  if (m.c.version() < 9) {
+    shape = m.ints("shape");
+    m.c.require(static_cast<int64_t>(mask.size()) * 8 >= product(shape), "the mask is too short");
+    mask = unpacked(mask, 1, product(shape));
+  }
+  std::vector<double> out;
+  size_t next = 0;
+  for (int64_t bit : mask) {
+    m.c.require(bit == 0 || next < values.size(), "the mask has more bits than there are values");
+    out.push_back(bit != 0 ? values[next++] : 0);
+  }
+  m.set(m.c.of<double>(data.dtype(), shape, out));
+}
+
+}  // namespace sardonyx::eval::mil_kernels

@@ -1,0 +1,348 @@
+// MIL's reductions, products, normalizations, convolutions, pooling and recurrent layers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "eval/mil_kernel.h"
+
+namespace sardonyx::eval::mil_kernels {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+void reduce(Mil m, std::string_view op) {
+  const Array& x = m.in("x");
+  const bool keep = m.flag("keep_dims");
+  AttrInit attrs{attr("keepdims", keep ? 1 : 0)};
+  if (!m.has("axes")) return m.set(m.onnx(op, {x}, std::move(attrs)));
+  const Ints axes = m.ints("axes");
+  if (axes.empty()) attrs.push_back(attr("noop_with_empty_axes", 1));
+  m.set(m.onnx(op, {x, m.i64s(axes)}, std::move(attrs)));
+}
+
+void reduce_arg(Mil m, std::string_view op) {
+  const Array y = m.onnx(op, {m.in("x")}, {attr("axis", m.integer("axis", -1)), attr("keepdims", m.flag("keep_dims") ? 1 : 0)});
+  m.set(m.cast(y, m.c.version() < 8 ? DType::kI32 : m.dtype("output_dtype")));
+}
+
+}  // namespace
+
+void reduce_l1_norm(Mil m) { reduce(m, "ReduceL1"); }
+void reduce_l2_norm(Mil m) { reduce(m, "ReduceL2"); }
+void reduce_log_sum(Mil m) { reduce(m, "ReduceLogSum"); }
+void reduce_log_sum_exp(Mil m) { reduce(m, "ReduceLogSumExp"); }
+void reduce_max(Mil m) { reduce(m, "ReduceMax"); }
+void reduce_mean(Mil m) { reduce(m, "ReduceMean"); }
+void reduce_min(Mil m) { reduce(m, "ReduceMin"); }
+void reduce_prod(Mil m) { reduce(m, "ReduceProd"); }
+void reduce_sum(Mil m) { reduce(m, "ReduceSum"); }
+void reduce_sum_square(Mil m) { reduce(m, "ReduceSumSquare"); }
+void reduce_argmax(Mil m) { reduce_arg(m, "ArgMax"); }
+void reduce_argmin(Mil m) { reduce_arg(m, "ArgMin"); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Products
+
+namespace {
+
+// The last two axes exchanged.
+Array swapped(const Array& x) {
+  Ints perm(x.rank());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return x.transposed(perm);
+}
+
+}  // namespace
+
+void matmul(Mil m) {
+  Array x = m.in("x"), y = m.in("y");
+  if (m.flag("transpose_x")) x = swapped(x);
+  if (m.flag("transpose_y")) y = swapped(y);
+  m.set(m.onnx("MatMul", {m.c.dense(x), m.c.dense(y)}));
+}
+
+void linear(Mil m) {
+  const Array y = m.onnx("MatMul", {m.in("x"), m.c.dense(swapped(m.in("weight")))});
+  m.set(m.has("bias") ? m.onnx("Add", {y, m.in("bias")}) : y);
+}
+
+void einsum(Mil m) { m.set(m.onnx("Einsum", m.list("values"), {attr("equation", m.in("equation").string_at(0))})); }
+
+// softmax(query key^T / sqrt(d) + mask) value; a mask of truth values lets through where it is true.
+void scaled_dot_product_attention(Mil m) {
+  const Array &query = m.in("query"), &key = m.in("key");
+  const Array scale = m.like(query, 1 / std::sqrt(static_cast<double>(query.dim(query.rank() - 1))));
+  Array scores = m.onnx("MatMul", {m.onnx("Mul", {query, scale}), m.c.dense(swapped(key))});
+  if (m.has("attn_mask")) {
+    const Array& mask = m.in("attn_mask");
+    scores = mask.dtype() == DType::kBool
+                 ? m.onnx("Where", {mask, scores, m.like(scores, -std::numeric_limits<double>::infinity())})
+                 : m.onnx("Add", {scores, mask});
+  }
+  m.set(m.onnx("MatMul", {m.onnx("Softmax", {scores}, {attr("axis", -1)}), m.in("value")}));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Windows
+
+namespace {
+
+// strides, dilations and pads as ONNX has them.
+AttrInit window(const Mil& m, size_t spatial, bool dilations) {
+  AttrInit attrs{attr("strides", m.ints("strides", Ints(spatial, 1)))};
+  if (dilations) attrs.push_back(attr("dilations", m.ints("dilations", Ints(spatial, 1))));
+  const std::string type = m.text("pad_type", "valid");
+  if (type == "custom") {
+    const Ints pad = m.ints("pad", Ints(2 * spatial, 0));  // begin and end of each axis
+    Ints pads(2 * spatial, 0);
+    for (size_t i = 0; i < spatial; ++i) {
+      pads[i] = pad.at(2 * i);
+      pads[spatial + i] = pad.at(2 * i + 1);
+    }
+    attrs.push_back(attr("pads", pads));
+  } else {
+    attrs.push_back(attr("auto_pad", type == "same" ? "SAME_UPPER" : type == "same_lower" ? "SAME_LOWER" : "VALID"));
+  }
+  return attrs;
+}
+
+std::vector<Array> operands(const Mil& m) {
+  std::vector<Array> in{m.in("x"), m.in("weight")};
+  if (m.has("bias")) in.push_back(m.in("bias"));
+  return in;
+}
+
+AttrInit pooling(const Mil& m) {
+  const Ints kernel = m.ints("kernel_sizes");
+  AttrInit attrs = window(m, kernel.size(), false);
+  attrs.push_back(attr("kernel_shape", kernel));
+  attrs.push_back(attr("ceil_mode", m.flag("ceil_mode") ? 1 : 0));
+  return attrs;
+}
+
+}  // namespace
+
+void conv(Mil m) {
+  AttrInit attrs = window(m, m.in("x").rank() - 2, true);
+  attrs.push_back(attr("group", m.integer("groups", 1)));
+  m.set(m.onnx("Conv", operands(m), std::move(attrs)));
+}
+
+void conv_transpose(Mil m) {
+  const size_t spatial = m.in("x").rank() - 2;
+  AttrInit attrs = window(m, spatial, true);
+  attrs.push_back(attr("group", m.integer("groups", 1)));
+  if (m.has("output_shape")) {
+    const Ints shape = m.ints("output_shape");
+    attrs.push_back(attr("output_shape", Ints(shape.end() - static_cast<std::ptrdiff_t>(spatial), shape.end())));
+  }
+  m.set(m.onnx("ConvTranspose", operands(m), std::move(attrs)));
+}
+
+void max_pool(Mil m) { m.set(m.onnx("MaxPool", {m.in("x")}, pooling(m))); }
+
+void avg_pool(Mil m) {
+  AttrInit attrs = pooling(m);
+  attrs.push_back(attr("count_include_pad", m.flag("exclude_padding_from_average") ? 0 : 1));
+  m.set(m.onnx("AveragePool", {m.in("x")}, std::move(attrs)));
+}
+
+void l2_pool(Mil m) {
+  AttrInit attrs = pooling(m);
+  attrs.push_back(attr("p", 2));
+  m.set(m.onnx("LpPool", {m.in("x")}, std::move(attrs)));
+}
+
+namespace {
+
+void upsample(Mil m, std::string_view mode, std::string_view coordinates) {
+  const Array& x = m.in("x");
+  // The sizes decide: where a factor is not whole, what is sampled is in proportion to them.
+  Ints sizes(x.shape());
+  const auto scale = [&](size_t axis, std::string_view slot) {
+    sizes[axis] = static_cast<int64_t>(std::floor(m.number(slot, 1) * static_cast<double>(sizes[axis])));
+  };
+  scale(x.rank() - 2, "scale_factor_height");
+  scale(x.rank() - 1, "scale_factor_width");
+  m.set(m.onnx("Resize", {x, Array(), Array(), m.i64s(sizes)},
+               {attr("mode", mode), attr("coordinate_transformation_mode", coordinates), attr("nearest_mode", "floor")}));
+}
+
+}  // namespace
+
+void upsample_nearest_neighbor(Mil m) { upsample(m, "nearest", "asymmetric"); }
+void upsample_bilinear(Mil m) { upsample(m, "linear", m.flag("align_corners", true) ? "align_corners" : "half_pixel"); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Normalizations
+
+namespace {
+
+Array or_full(const Mil& m, std::string_view slot, int64_t size, double v) {
+  return m.has(slot) ? m.in(slot) : m.c.dense(m.c.full(m.in("x").dtype(), {size}, v));
+}
+
+}  // namespace
+
+void batch_norm(Mil m) {
+  const Array& x = m.in("x");
+  const int64_t channels = x.dim(1);
+  m.set(m.onnx("BatchNormalization",
+               {x, or_full(m, "gamma", channels, 1), or_full(m, "beta", channels, 0), m.in("mean"), m.in("variance")},
+               {attr("epsilon", m.number("epsilon", 1e-5))}));
+}
+
+void instance_norm(Mil m) {
+  const int64_t channels = m.in("x").dim(1);
+  m.set(m.onnx("InstanceNormalization", {m.in("x"), or_full(m, "gamma", channels, 1), or_full(m, "beta", channels, 0)},
+               {attr("epsilon", m.number("epsilon", 1e-5))}));
+}
+
+void layer_norm(Mil m) {
+  const Array& x = m.in("x");
+  Ints all(x.rank());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<size_t> axes = m.c.axes(m.ints("axes", all), x.rank());
+  std::ranges::sort(axes);
+  const bool trailing = !axes.empty() && axes.back() + 1 == x.rank() && axes.back() - axes.front() + 1 == axes.size();
+  const double epsilon = m.number("epsilon", 1e-5);
+  if (trailing) {
+    const Ints shape(x.shape().begin() + static_cast<std::ptrdiff_t>(axes.front()), x.shape().end());
+    std::vector<Array> in{x, m.has("gamma") ? m.in("gamma") : m.c.dense(m.c.full(x.dtype(), shape, 1))};
+    if (m.has("beta")) in.push_back(m.in("beta"));
+    return m.set(
+        m.onnx("LayerNormalization", in, {attr("axis", static_cast<int64_t>(axes.front())), attr("epsilon", epsilon)}));
+  }
+  const Ints list(axes.begin(), axes.end());
+  const auto mean = [&](const Array& a) { return m.onnx("ReduceMean", {a, m.i64s(list)}, {attr("keepdims", 1)}); };
+  const auto fitted = [&](std::string_view slot) {  // gamma and beta have the sizes of the axes
+    Ints shape(x.rank(), 1);
+    for (size_t a : axes) shape[a] = x.dim(a);
+    return m.reshape(m.in(slot), shape);
+  };
+  const Array centered = m.onnx("Sub", {x, mean(x)});
+  const Array variance = m.onnx("Add", {mean(m.onnx("Mul", {centered, centered})), m.like(x, epsilon)});
+  Array y = m.onnx("Div", {centered, m.onnx("Sqrt", {variance})});
+  if (m.has("gamma")) y = m.onnx("Mul", {y, fitted("gamma")});
+  if (m.has("beta")) y = m.onnx("Add", {y, fitted("beta")});
+  m.set(y);
+}
+
+// Over the last three axes.
+void l2_norm(Mil m) {
+  const Array& x = m.in("x");
+  const Array sum = m.onnx("ReduceSumSquare", {x, m.i64s({-3, -2, -1})}, {attr("keepdims", 1)});
+  m.set(m.onnx("Div", {x, m.onnx("Sqrt", {m.onnx("Add", {sum, m.like(x, m.number("epsilon", 1e-6))})})}));
+}
+
+void local_response_norm(Mil m) {
+  m.set(m.onnx("LRN", {m.in("x")},
+               {attr("size", m.integer("size")), attr("alpha", m.number("alpha", 1e-4)), attr("beta", m.number("beta", 0.75)),
+                attr("bias", m.number("k", 1))}));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Recurrent layers
+
+namespace {
+
+// Rows of a weight [gates * hidden, ...] with the gates in another order, and an axis for the direction.
+Array gates(const Mil& m, const Array& w, std::initializer_list<int64_t> order) {
+  const auto count = static_cast<int64_t>(order.size());
+  Ints shape(w.shape());
+  shape[0] /= count;
+  shape.insert(shape.begin(), count);
+  const Array y = m.onnx("Gather", {m.reshape(w, shape), m.i64s(order)}, {attr("axis", 0)});
+  Ints out(w.shape());
+  out.insert(out.begin(), 1);
+  return m.reshape(y, out);
+}
+
+Array both(const Mil& m, const Array& a, const Array& b) { return m.onnx("Concat", {a, b}, {attr("axis", 0)}); }
+
+std::string activation(const Mil& m, std::string_view slot, std::string_view otherwise) {
+  const std::string name = m.text(slot, otherwise);
+  if (name == "tanh") return "Tanh";
+  if (name == "sigmoid") return "Sigmoid";
+  if (name == "relu") return "Relu";
+  m.c.unsupported(fmt::format("the activation {} is not evaluated", name));
+}
+
+// [directions, batch, hidden] as [batch, directions * hidden], and back.
+Array last(const Mil& m, const Array& h) {
+  return m.reshape(m.c.dense(h.transposed(Ints{1, 0, 2})), {h.dim(1), h.dim(0) * h.dim(2)});
+}
+// What comes of each step, or of the last one of each direction. y of ONNX is [time, directions, batch, hidden], MIL's [time or 1,
+// batch, directions * hidden].
+Array sequence(const Mil& m, const Array& y, const Array& h) {
+  if (!m.flag("output_sequence")) return m.reshape(last(m, h), {1, h.dim(1), h.dim(0) * h.dim(2)});
+  return m.reshape(m.c.dense(y.transposed(Ints{0, 2, 1, 3})), {y.dim(0), y.dim(2), y.dim(1) * y.dim(3)});
+}
+
+Array initial(const Mil& m, const Array& h, int64_t directions) {
+  const Array split = m.reshape(h, {h.dim(0), directions, h.dim(1) / directions});
+  return m.c.dense(split.transposed(Ints{1, 0, 2}));
+}
+
+}  // namespace
+
+// Gates of MIL: input, forget, output, cell; of ONNX: input, output, forget, cell.
+void lstm(Mil m) {
+  const Array& x = m.in("x");
+  const std::string direction = m.text("direction", "forward");
+  const bool two = direction == "bidirectional";
+  if (m.has("peephole") || m.has("clip") || m.has("peephole_back"))
+    m.c.unsupported("an lstm with peepholes or clip is not evaluated");
+  const int64_t directions = two ? 2 : 1, hidden = m.in("weight_hh").dim(1);
+  const auto order = {int64_t{0}, int64_t{2}, int64_t{1}, int64_t{3}};
+  const auto weight = [&](std::string_view slot) {
+    const Array w = gates(m, m.in(slot), order);
+    return two ? both(m, w, gates(m, m.in(std::string(slot) + "_back"), order)) : w;
+  };
+  const auto one_bias = [&](std::string_view slot) {
+    const Array zero = m.c.dense(m.c.full(x.dtype(), {1, 4 * hidden}, 0));
+    const Array b = m.has(slot) ? gates(m, m.in(slot), order) : zero;
+    return m.onnx("Concat", {b, zero}, {attr("axis", 1)});
+  };
+  const Array bias = two ? both(m, one_bias("bias"), one_bias("bias_back")) : one_bias("bias");
+  Attr::Strings activations;
+  for (int64_t i = 0; i < directions; ++i) {
+    activations.push_back(activation(m, "recurrent_activation", "sigmoid"));
+    activations.push_back(activation(m, "cell_activation", "tanh"));
+    activations.push_back(activation(m, "activation", "tanh"));
+  }
+  const auto out = m.onnx_all("LSTM",
+                              {x, weight("weight_ih"), weight("weight_hh"), bias, Array(),
+                               initial(m, m.in("initial_h"), directions), initial(m, m.in("initial_c"), directions)},
+                              {attr("hidden_size", hidden), attr("direction", direction), attr("activations", activations)}, 3);
+  m.set(sequence(m, out[0], out[1]), 0);
+  m.set(last(m, out[1]), 1);
+  m.set(last(m, out[2]), 2);
+}
+
+// Gates of MIL: reset, new, update; of ONNX: update, reset, new. The bias of the new gate is multiplied by the reset gate.
+void gru(Mil m) {
+  const Array& x = m.in("x");
+  const int64_t hidden = m.in("weight_hh").dim(1);
+  const auto order = {int64_t{2}, int64_t{0}, int64_t{1}};
+  const Array zero = m.c.dense(m.c.full(x.dtype(), {1, 3 * hidden}, 0));
+  const Array recurrent = m.has("bias") ? gates(m, m.in("bias"), order) : zero;
+  const Array input = m.has("input_bias") ? gates(m, m.in("input_bias"), order) : zero;
+  const Array bias = m.onnx("Concat", {input, recurrent}, {attr("axis", 1)});
+  const auto out = m.onnx_all(
+      "GRU",
+      {x, gates(m, m.in("weight_ih"), order), gates(m, m.in("weight_hh"), order), bias, Array(),
+       initial(m, m.in("initial_h"), 1)},
+      {attr("hidden_size", hidden), attr("direction", m.text("direction", "forward")), attr("linear_before_reset", 1),
+       attr("activations",
+            Attr::Strings{activation(m, "recurrent_activation", "sigmoid"), activation(m, "activation", "tanh")})},
+      2);
+  m.set(sequence(m, out[0], out[1]), 0);
+  m.set(last(m, out[1]), 1);
+}
+
+}  // namespace sardonyx::eval::mil_kernels
