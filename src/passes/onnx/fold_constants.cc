@@ -119,7 +119,7 @@ class Fold {
         if (can_fold(n)) compute(n);
       }
     }
-    const auto graphs = graphs_in(top_);
+    const auto graphs = found_.empty() ? std::vector<Graph*>() : graphs_in(top_);
     for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
       for (Node* n = (*g)->last(); n != nullptr; n = n->prev()) decide(*n);
     }
@@ -131,6 +131,7 @@ class Fold {
  private:
   TensorPtr known(const Value* v) const {
     if (v->is_constant()) return v->constant();
+    if (found_.empty()) return nullptr;
     const auto at = found_.find(v);
     return at != found_.end() ? at->second : nullptr;
   }

@@ -12,7 +12,7 @@ namespace {
 void look(Graph& g, Model& m, std::vector<Function*>& called, std::set<std::string, std::less<>>& domains) {
   for (Graph* inner : graphs_in(g)) {
     for (const Node& n : inner->nodes()) {
-      domains.insert(std::string(n.op().domain));
+      if (!n.op().domain.empty()) domains.insert(std::string(n.op().domain));
       if (n.op().known) continue;
       const std::string_view overload = n.extra() != nullptr ? std::string_view(n.extra()->overload) : std::string_view();
       if (Function* f = m.find_function(n.op().domain, n.op().name, overload)) called.push_back(f);
@@ -30,6 +30,8 @@ size_t prune_imports(std::vector<OpsetImport>& imports, const std::set<std::stri
 Pass remove_unused_functions() {
   return Pass::on_model(Numerics::kExact, [](PassContext& context) {
     Model& m = context.model;
+    const auto is_default = [](const OpsetImport& i) { return i.domain.empty() || i.domain == "ai.onnx"; };
+    if (m.functions().size() == 1 && std::all_of(m.opset_imports.begin(), m.opset_imports.end(), is_default)) return false;
     std::set<std::string, std::less<>> domains;
     std::vector<Function*> called{&m.main()};
     std::set<const Function*> seen;

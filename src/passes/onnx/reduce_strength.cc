@@ -1,0 +1,81 @@
+//   Pow(x, 2)      =>   Mul(x, x)
+//   Pow(x, 0.5)    =>   Sqrt(x)             where x is never negative: Pow(-inf, 0.5) is inf, Sqrt(-inf) is not
+//   Pow(x, -1)     =>   Reciprocal(x)
+//   Div(x, 2^k)    =>   Mul(x, 2^-k)        exact: both round the same number
+//
+// Cheaper operators for the same number of nodes. Powers are rounded once here and may be rounded otherwise there (rounds).
+// What stops it: integers; a divisor that is no power of two, or whose reciprocal has not all its bits.
+#include <cmath>
+#include <limits>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, c{"c"};
+constexpr int kDepth = 4;
+
+// Never below zero, as far as a few nodes say.
+bool is_nonnegative(const Match& m, const Value* v, int depth) {
+  if (const auto s = m.context().splat(v)) return *s >= 0;
+  const Node* n = v->def();
+  if (n == nullptr || depth == 0 || n->unchecked() || !n->op().domain.empty()) return false;
+  const auto operands = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      if (n->input(i) == nullptr || !is_nonnegative(m, n->input(i), depth - 1)) return false;
+    }
+    return true;
+  };
+  if (n->is("Relu") || n->is("Exp") || n->is("Abs") || n->is("Sigmoid") || n->is("Softmax") || n->is("ReduceL2") ||
+      n->is("ReduceSumSquare") || n->is("Sqrt"))
+    return true;
+  if (n->is("Mul")) return n->input(0) == n->input(1) || operands(2);
+  if (n->is("Add")) return operands(2);
+  return (n->is("ReduceSum") || n->is("ReduceMean") || n->is("ReduceMax") || n->is("Reshape") || n->is("Transpose")) &&
+         operands(1);
+}
+
+bool is_real(const Match& m) { return is_float(m[x]->dtype()); }
+
+// The reciprocal of a power of two, as a number with all its bits; 0 if there is none.
+double reciprocal(double v, DType t) {
+  int exponent = 0;
+  if (v == 0 || !std::isfinite(v) || std::abs(std::frexp(v, &exponent)) != 0.5) return 0;
+  const int greatest = t == DType::kF64 ? 1021 : t == DType::kF32 || t == DType::kBF16 ? 125 : t == DType::kF16 ? 13 : 0;
+  return std::abs(exponent - 1) <= greatest ? 1 / v : 0;
+}
+
+}  // namespace
+
+Pass reduce_strength() {
+  return std::vector<Rule>{
+      {.name = "square", .numerics = Numerics::kRounds, .match = Pow(x, splat(2)), .when = is_real, .replace = Mul(x, x)},
+      {.name = "root",
+       .numerics = Numerics::kRounds,
+       .match = Pow(x, splat(0.5)),
+       .when = [](const Match& m) { return is_real(m) && is_nonnegative(m, m[x], kDepth); },
+       .replace = Sqrt(x)},
+      {.name = "reciprocal",
+       .numerics = Numerics::kRounds,
+       .match = Pow(x, splat(-1)),
+       .when = is_real,
+       .replace = Reciprocal(x)},
+      {.name = "by_power_of_two",
+       .match = Div(x, constant.as(c)),
+       .when =
+           [](const Match& m) {
+             const auto v = is_real(m) ? m.splat(c) : std::nullopt;
+             return v && *v != 1 && *v != -1 && reciprocal(*v, m[x]->dtype()) != 0;
+           },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const auto shape = m[c]->constant()->shape();
+             const DType t = m[x]->dtype();
+             return b.Mul(m[x], b.constant(Tensor::full(t, {shape.begin(), shape.end()}, reciprocal(*m.splat(c), t))));
+           }},
+  };
+}
+
+}  // namespace sardonyx::onnx
