@@ -2,6 +2,7 @@
 //
 // g and b have the shape (1, C, 1, 1) or (C, 1, 1), with more than one channel. Neither the product nor the sum may be a result of the block
 // in coremltools' pass of this name, or have another reader; here only the product.
+// Relaxed: batch_norm divides by sqrt(1 + 1e-5), its default epsilon.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -21,7 +22,7 @@ Pass fuse_elementwise_to_batchnorm() {
   namespace m = pattern::mil;
   static constexpr Var x{"x"}, gamma{"gamma"}, beta{"beta"};
   return Rule{
-      .numerics = Numerics::kRounds,
+      .numerics = Numerics::kRelaxed,
       .match = m::add(sole(m::mul(x, constant.as(gamma))), constant.as(beta)),
       .when =
           [](const Match& found) {

@@ -30,6 +30,7 @@ Pass fuse_prelu() {
   namespace m = pattern::mil;
   return std::vector<Rule>{
       {.name = "channels_last",
+       .numerics = Numerics::kRounds,  // 0 may become -0
        .match = relus(m::transpose(input).as(moved)),
        .when =
            [](const Match& found) {
@@ -47,6 +48,7 @@ Pass fuse_prelu() {
              return with_operands(b, found.node(moved), {{"x", y}});
            }},
       {.name = "channels_first",
+       .numerics = Numerics::kRounds,
        .match = relus(x),
        .when =
            [](const Match& found) {
