@@ -1,0 +1,297 @@
+"""How small and how fast optimizers make ONNX models, and what that takes: Sardonyx and the installed rivals.
+
+    bench/optimize.py [--only NAME ...] [--runs 11] [--out build/bench]
+
+The models: exports of the demonstration models without any pass, the light models of the `onnx` package, and graphs in the
+spelling of PyTorch's exporters. Each tool works in a fresh process, reading and writing included. RIVALS_PYTHON names the
+Python of another environment that has the rivals. See README.md in this folder for the columns.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+TOOLS = ("sardonyx", "onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "onnxruntime")
+LIGHT = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
+)
+SIZES = {"batch": 2, "length": 17, "height": 64, "width": 96, "B": 2, "T": 17}
+
+
+# ---- in the process that is measured ---------------------------------------------------------------------------------
+
+
+def resident(field: str) -> int:
+    """VmRSS (now) or VmHWM (the peak), in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise KeyError(field)
+
+
+def run_tool(tool: str, source: str, target: str) -> dict:
+    """CPU seconds after the imports, those of the imports, what the resident set grew by at most."""
+    if tool == "sardonyx":
+        import sardonyx
+
+        def work() -> None:
+            sardonyx.optimize(source, target)
+    elif tool == "onnxruntime":
+        import onnxruntime
+
+        def work() -> None:
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+            options.optimized_model_filepath = target
+            options.intra_op_num_threads = 1
+            onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    else:
+        import onnx
+
+        if tool == "onnxsim":
+            import onnxsim
+
+            def work() -> None:
+                onnx.save(onnxsim.simplify(onnx.load(source))[0], target)
+        elif tool == "onnxslim":
+            import onnxslim
+
+            def work() -> None:
+                onnxslim.slim(source, target)
+        elif tool == "onnxoptimizer":
+            import onnxoptimizer
+
+            def work() -> None:
+                passes = onnxoptimizer.get_fuse_and_elimination_passes()
+                onnx.save(onnxoptimizer.optimize(onnx.load(source), passes, fixed_point=True), target)
+        else:
+            from onnxscript import optimizer
+
+            def work() -> None:
+                onnx.save(optimizer.optimize(onnx.load(source)), target)
+
+    imports, before = time.process_time(), resident("VmRSS")
+    work()
+    seconds = time.process_time() - imports
+    return {"seconds": seconds, "imports": imports, "growth": resident("VmHWM") - before}
+
+
+# ---- in the process that measures ------------------------------------------------------------------------------------
+
+
+def make_models(folder: Path, only: list[str] | None) -> dict[str, Path]:
+    """Name -> file; what is there already is kept."""
+    import onnx
+
+    sys.path[:0] = [str(ROOT / "demo"), str(ROOT / "bench")]
+    from models import MODELS
+    from torch_graphs import GRAPHS
+
+    folder.mkdir(parents=True, exist_ok=True)
+    light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    found: dict[str, Path] = {}
+    for model in MODELS:
+        found[model.name] = folder / f"{model.name}.onnx"
+    for name in GRAPHS:
+        found[name] = folder / f"{name}.onnx"
+    for name in LIGHT:
+        found[f"light_{name}"] = light / f"light_{name}.onnx"
+    found = {name: path for name, path in found.items() if not only or name in only}
+    for name, path in found.items():
+        if path.exists():
+            continue
+        if name in GRAPHS:
+            onnx.save(GRAPHS[name](), path)
+        else:
+            import sardonyx
+
+            model = next(m for m in MODELS if m.name == name)
+            sardonyx.to_onnx(model.make(), list(model.inputs), passes="none", return_mode="file", output_path=str(path))
+    return found
+
+
+def count_nodes(path: Path) -> int:
+    import onnx
+
+    def count(graph) -> int:
+        bodies = [a.g for n in graph.node for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
+        return sum(n.op_type != "Constant" for n in graph.node) + sum(count(b) for b in bodies)
+
+    model = onnx.load(path, load_external_data=False)
+    return count(model.graph) + sum(sum(n.op_type != "Constant" for n in f.node) for f in model.functions)
+
+
+def inputs_for(session) -> dict:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    feeds = {}
+    for i in session.get_inputs():
+        shape = [d if isinstance(d, int) else SIZES.get(d, 2) for d in i.shape]
+        if "float" in i.type:
+            feeds[i.name] = rng.standard_normal(shape).astype(np.float32)
+        else:
+            kind = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(uint32)": np.uint32}[i.type]
+            feeds[i.name] = rng.integers(0, 2 if i.name == "mask" else 100, shape).astype(kind)
+    return feeds
+
+
+def session_of(path: Path, optimize: bool):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def run_times(files: dict[str, Path], reference: Path, runs: int) -> dict[str, dict]:
+    """Median seconds in onnxruntime as it runs models by default, the files taking turns; the largest difference of a result
+    from the model as it was, as a share of that result's largest magnitude."""
+    import numpy as np
+
+    plain = session_of(reference, optimize=False)
+    feeds = inputs_for(plain)
+    want = plain.run(None, feeds)
+    del plain
+    sessions, answers = {}, {}
+    for tool, path in files.items():
+        try:
+            sessions[tool] = session_of(path, optimize=True)
+            got = sessions[tool].run(None, feeds)
+            off = [
+                float(np.abs(g.astype(np.float64) - w).max() / max(np.abs(w.astype(np.float64)).max(), 1e-30))
+                if g.shape == w.shape
+                else math.inf
+                for g, w in zip(got, want, strict=True)
+                if w.size
+            ]
+            answers[tool] = {"off": max(off, default=0.0), "times": []}
+        except Exception as error:  # a rival's file may be one that cannot be run
+            sessions.pop(tool, None)
+            answers[tool] = {"error": str(error).splitlines()[0][:100]}
+    for _ in range(runs):
+        for tool, session in sessions.items():
+            start, times = time.perf_counter(), 0
+            while time.perf_counter() - start < 2e-3:
+                session.run(None, feeds)
+                times += 1
+            answers[tool]["times"].append((time.perf_counter() - start) / times)
+    for answer in answers.values():
+        if "times" in answer:
+            answer["run"] = statistics.median(answer.pop("times"))
+    return answers
+
+
+def bench_model(name: str, source: Path, folder: Path, pythons: dict[str, str], runs: int) -> dict:
+    result: dict = {"before": count_nodes(source), "tools": {}}
+    files = {"before": source}
+    for tool, python in pythons.items():
+        target = folder / f"{name}.{tool}.onnx"
+        command = [python, __file__, "--worker", tool, str(source), str(target)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=600)
+        except subprocess.TimeoutExpired:
+            result["tools"][tool] = {"error": "not done after 600 s"}
+            continue
+        if done.returncode or not target.exists():
+            lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
+            result["tools"][tool] = {"error": lines[-1][:100]}
+            continue
+        result["tools"][tool] = json.loads(done.stdout.splitlines()[-1])
+        result["tools"][tool] |= {"nodes": count_nodes(target), "bytes": target.stat().st_size}
+        files[tool] = target
+    for tool, answer in run_times(files, source, runs).items():
+        result["tools"].setdefault(tool, {"nodes": result["before"]}).update(answer)
+    for tool in files:
+        if tool != "before":
+            files[tool].unlink()
+    return result
+
+
+def show(results: dict) -> None:
+    print(f"{'model':16}{'tool':>14}{'nodes':>7}{'bytes':>10}{'CPU':>10}{'memory':>9}{'run':>10}{'off':>9}")
+    for name, result in results.items():
+        for tool, r in result["tools"].items():
+            print(f"{name:16}{tool:>14}", end="")
+            if "nodes" in r:
+                print(f"{r['nodes']:>7}", end="")
+            if "seconds" in r:
+                print(f"{r['bytes'] / 1e6:>7.1f} MB{1e3 * r['seconds']:>7.0f} ms{r['growth'] / 1e6:>6.0f} MB", end="")
+            elif "run" in r:
+                print(" " * 29, end="")
+            print(f"{1e3 * r['run']:>7.1f} ms{r['off']:>9.0e}" if "run" in r else f"  {r['error']}")
+
+
+def verdict(results: dict) -> list[str]:
+    """What this project promises of itself and did not keep."""
+    missed, shares = [], []
+    for name, result in results.items():
+        ours, others = result["tools"]["sardonyx"], {t: r for t, r in result["tools"].items() if t in TOOLS[1:]}
+        if "error" in ours:
+            missed.append(f"{name}: {ours['error']}")
+            continue
+        sound = {t: r for t, r in others.items() if "run" in r and r["off"] < 1e-3}
+        shares.append(ours["nodes"] / result["before"])
+        for tool, r in sound.items():
+            if r["nodes"] < ours["nodes"]:
+                missed.append(f"{name}: {ours['nodes']} nodes, {tool} leaves {r['nodes']}")
+            if ours["run"] > 1.05 * r["run"] + 1e-4:
+                missed.append(f"{name}: runs {1e3 * ours['run']:.1f} ms, {tool}'s {1e3 * r['run']:.1f} ms")
+            least = {"onnxsim": 10, "onnxruntime": 3}.get(tool, 1)
+            if ours["seconds"] * least > r["seconds"]:
+                missed.append(
+                    f"{name}: {1e3 * ours['seconds']:.0f} ms of CPU, {tool} takes {1e3 * r['seconds']:.0f} ms"
+                )
+    if shares:
+        mean = math.exp(statistics.fmean(map(math.log, shares)))
+        print(f"geometric mean of nodes left: {mean:.3f}")
+    return missed
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--worker"]:
+        print(json.dumps(run_tool(*sys.argv[2:5])))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", metavar="NAME")
+    parser.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
+    parser.add_argument("--runs", type=int, default=11)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
+    arguments = parser.parse_args()
+    rivals = os.environ.get("RIVALS_PYTHON", sys.executable)
+    pythons = {t: sys.executable if t in ("sardonyx", "onnxruntime") else rivals for t in arguments.tools}
+    folder = arguments.out / "models"
+    results = {}
+    for name, source in make_models(folder, arguments.only).items():
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        results[name] = bench_model(name, source, folder, pythons, arguments.runs)
+    show(results)
+    (arguments.out / "optimize.json").write_text(json.dumps(results, indent=1) + "\n")
+    missed = verdict(results)
+    for line in missed:
+        print(f"missed: {line}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
