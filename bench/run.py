@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPTS = ("convert.py", "scale.py")
+SCRIPTS = ("convert.py", "scale.py", "optimize.py")
 
 
 def main() -> int:
