@@ -4,25 +4,66 @@
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <exception>
+#include <thread>
 
 #include "eval/elementwise.h"
 
 namespace sardonyx::eval {
 namespace {
 
-// Row by row, k in order: the sum for each element has one order, and rows of b are read as they lie.
+// Columns [begin, end) of the product. Each element is summed in the order of k, whatever the blocks: a strip of b is packed, and
+// two rows of a pass over it at a time.
+template <class T, class Sum>
+void ordered_strip(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t n, int64_t begin, int64_t end) {
+  constexpr int64_t kWide = 8, kRows = 2;
+  std::vector<Sum> strip(static_cast<size_t>(k * kWide));
+  for (int64_t j = begin; j < end; j += kWide) {
+    const int64_t width = std::min(kWide, end - j);
+    std::ranges::fill(strip, Sum{0});
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t c = 0; c < width; ++c) strip[static_cast<size_t>(p * kWide + c)] = static_cast<Sum>(b[p * n + j + c]);
+    }
+    for (int64_t i = 0; i < m; i += kRows) {
+      const int64_t second = std::min(i + 1, m - 1);  // the last of an odd number is computed twice
+      Sum sums[kRows][kWide] = {};
+      const Sum* from = strip.data();
+      for (int64_t p = 0; p < k; ++p, from += kWide) {
+        const auto x = static_cast<Sum>(a[i * k + p]), y = static_cast<Sum>(a[second * k + p]);
+        for (int64_t c = 0; c < kWide; ++c) sums[0][c] += x * from[c];
+        for (int64_t c = 0; c < kWide; ++c) sums[1][c] += y * from[c];
+      }
+      for (int64_t c = 0; c < width; ++c) {
+        out[i * n + j + c] = static_cast<T>(sums[0][c]);
+        out[second * n + j + c] = static_cast<T>(sums[1][c]);
+      }
+    }
+  }
+}
+
 template <class T, class Sum>
 void ordered_product(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t n) {
-  std::vector<Sum> row(static_cast<size_t>(n));
-  for (int64_t i = 0; i < m; ++i) {
-    std::ranges::fill(row, Sum{0});
-    for (int64_t p = 0; p < k; ++p) {
-      const auto f = static_cast<Sum>(a[i * k + p]);
-      const T* from = b + p * n;
-      for (int64_t j = 0; j < n; ++j) row[static_cast<size_t>(j)] += f * static_cast<Sum>(from[j]);
+  if (m == 0 || n == 0) return;
+  // Large ones on two threads, half of the columns each.
+  const double work = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
+  if (work < 4e6 || n < 32) return ordered_strip<T, Sum>(a, b, out, m, k, n, 0, n);
+  const int64_t half = n / 16 * 8;
+  std::exception_ptr failed;
+  std::thread other([&] {
+    try {
+      ordered_strip<T, Sum>(a, b, out, m, k, n, 0, half);
+    } catch (...) {
+      failed = std::current_exception();
     }
-    for (int64_t j = 0; j < n; ++j) out[i * n + j] = static_cast<T>(row[static_cast<size_t>(j)]);
+  });
+  try {
+    ordered_strip<T, Sum>(a, b, out, m, k, n, half, n);
+  } catch (...) {
+    other.join();
+    throw;
   }
+  other.join();
+  if (failed) std::rethrow_exception(failed);
 }
 
 template <class T>
