@@ -47,7 +47,7 @@ CASES = [
     for case in lines
 ]
 
-STRIDE = 1 if os.environ.get("SARDONYX_ALL") else 11
+STRIDE = 1 if os.environ.get("SARDONYX_ALL") else 41
 
 # The primitives the converter names. A table that stops reaching one of them fails `test_all_are_covered`.
 NAMED = """

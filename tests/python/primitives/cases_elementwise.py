@@ -218,3 +218,5 @@ add("reduce_precision of f64 to half", lambda x: lax.reduce_precision(x, 5, 10),
 add("reduce_precision of f16", lambda x: lax.reduce_precision(x, 4, 3), "f16[31]", covers="reduce_precision")
 for dtype in ("f16", "f64"):
     add(f"nextafter {dtype}", lax.nextafter, f"{dtype}[31]", f"{dtype}[31]", covers="nextafter", x64=dtype == "f64")
+for dtype in ("f32", "f64"):
+    add(f"logarithm of a sigmoid {dtype}", lambda x: jnp.log(jax.nn.sigmoid(x)), Arg(f"{dtype}[B,9]", -60, 20), covers="logistic log", x64=dtype == "f64")

@@ -172,3 +172,5 @@ add("tangent of max pooling", lambda x, t: jax.jvp(lambda v: lax.reduce_window(v
 add("cumlogsumexp of rows in reverse", lambda x: lax.cumlogsumexp(x, 1, reverse=True), "f32[B,7]", covers="cumlogsumexp")
 add("cumlogsumexp of infinities among numbers", lambda x: lax.cumlogsumexp(x, 0), Arg("f32[6,2]", values=(-np.inf, 1.0, -np.inf, np.inf, 2.0, -np.inf)), covers="cumlogsumexp")
 add("cumlogsumexp f64", lambda x: lax.cumlogsumexp(x, 0), "f64[7]", covers="cumlogsumexp", x64=True)
+for op, f in {"argmax": jnp.argmax, "argmin": jnp.argmin}.items():
+    add(f"{op} takes nan before infinity", lambda x, f=f: f(x, axis=1), Arg("f32[2,5]", values=(1, np.inf, -np.inf, np.nan, np.nan, 0, np.inf, 2, -np.inf, 1)), covers=op)

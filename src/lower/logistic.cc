@@ -1,0 +1,17 @@
+// logistic x   =>   Sigmoid(x);  where a logarithm reads it: 1 / (1 + exp(-x))
+//
+// onnxruntime's Sigmoid is right to an ulp of 1, which is nothing to other readers; but far below zero its relative error grows, from 1e-3 at -10 to
+// all of it at -18, and a logarithm sees that.
+#include "lower/num.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_logistic(Lowering& at) {
+  Value* x = operands(at)[0];
+  bool is_in_logarithm = false;
+  for (const Use& u : at.eqn.result()->uses()) is_in_logarithm = is_in_logarithm || u.owner->is("log");
+  if (!is_in_logarithm) return {via(at, "Sigmoid", {x})};
+  return {via(at, {"Exp"}, x, [&](Value* v) { return reciprocal(exp(-Num(at, v)) + 1).value(); })};
+}
+
+}  // namespace sardonyx
