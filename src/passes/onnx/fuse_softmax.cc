@@ -111,7 +111,8 @@ Pass fuse_softmax() {
   const Pattern e = Exp(less);
   const Pattern added = reshaped(ReduceSum(e, rest).as(sum));
   const Pattern of_less = ReduceSum(Exp(Var(z)), rest).as(sum);
-  const Pattern log = reshaped(Log(reshaped(of_less))).as(total);
+  // fuse_reductions may have been faster.
+  const Pattern log = any_of(reshaped(Log(reshaped(of_less))), reshaped(ReduceLogSumExp(Var(z), rest).as(sum))).as(total);
   const Pattern summed = ReduceSum(Exp(Sub(x, c).as(z)), rest).as(sum);
   const auto build_log = [](Rewriter& b, const Match& m) { return softmax(b, m, "LogSoftmax"); };
 
@@ -135,7 +136,9 @@ Pass fuse_softmax() {
                    const Match& m) { return b.op("LogSoftmax", {m[x]}, {attr("axis", *int_attr(m.node(s), "axis"))}); }});
   rules.push_back({.name = "log_sum_exp",
                    .numerics = Numerics::kRounds,
-                   .match = Add(reshaped(Log(any_of(reshaped(summed), Abs(reshaped(summed))))), again),
+                   .match = Add(any_of(reshaped(Log(any_of(reshaped(summed), Abs(reshaped(summed))))),
+                                       reshaped(ReduceLogSumExp(Sub(x, c).as(z), rest).as(sum))),
+                                again),
                    .when = is_log_sum,
                    .build = log_sum,
                    .opset = 13});

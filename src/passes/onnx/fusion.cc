@@ -4,6 +4,11 @@
 #include <numeric>
 
 namespace sardonyx::onnx {
+namespace {
+
+constexpr size_t kMaxViews = 32;
+
+}  // namespace
 
 bool goes_as_a_whole(const Match& m) {
   const auto matched = m.nodes();
@@ -112,6 +117,47 @@ std::optional<std::vector<Dim>> normalized_by(const Node& n) {
   const auto first = static_cast<size_t>(*axis < 0 ? *axis + rank : *axis);
   const auto dims = v->type()->dims().subspan(std::min(first, v->type()->rank()));
   return std::vector<Dim>(dims.begin(), dims.end());
+}
+
+bool is_view(const Node& n) {
+  return n.op().domain.empty() && (n.is("Transpose") || n.is("Reshape") || n.is("Squeeze") || n.is("Unsqueeze"));
+}
+
+std::optional<Labels> labels_above(const Node& n, const Labels& out) {
+  const Value* in = n.input(0);
+  if (in == nullptr || !in->ranked() || !n.result()->ranked()) return std::nullopt;
+  const Type *from = in->type(), *to = n.result()->type();
+  Labels labels(from->rank(), kOne);
+  if (n.is("Transpose")) {
+    auto perm = ints_attr(n, "perm");
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const size_t at = perm ? static_cast<size_t>((*perm)[i]) : labels.size() - 1 - i;
+      labels[at] = out[i];
+    }
+    return labels;
+  }
+  size_t j = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (from->dim(i).is(1)) continue;
+    while (j < to->rank() && to->dim(j).is(1)) ++j;
+    if (j == to->rank() || !(from->dim(i) == to->dim(j))) return std::nullopt;
+    labels[i] = out[j++];
+  }
+  while (j < to->rank() && to->dim(j).is(1)) ++j;
+  return j == to->rank() ? std::optional(labels) : std::nullopt;
+}
+
+size_t climb(Value*& v, Labels& labels, const Graph* graph) {
+  size_t steps = 0;
+  for (; steps < kMaxViews; ++steps) {
+    Node* n = v->def();
+    if (n == nullptr || n->graph() != graph || !is_view(*n) || !v->has_one_use() || n->unchecked()) break;
+    const auto next = labels_above(*n, labels);
+    if (!next) break;
+    labels = *next;
+    v = n->input(0);
+  }
+  return steps;
 }
 
 Pattern reshaped(const Pattern& p) {

@@ -42,6 +42,18 @@ Value* ones(Rewriter& b, DType dtype, std::span<const Dim> dims);
 // The dims that a LayerNormalization or RMSNormalization node normalizes, if only its first result is read.
 std::optional<std::vector<Dim>> normalized_by(const Node& n);
 
+// --- axes through changes of shape
+
+// One label per axis of a value; kOne for axes of size 1, which may come and go.
+using Labels = std::vector<int>;
+inline constexpr int kOne = -1;
+// Transpose, Reshape, Squeeze or Unsqueeze.
+bool is_view(const Node& n);
+// Labels of the operand of a transpose, or of a change of shape that only adds or drops axes of size 1; nullopt for other shapes.
+std::optional<Labels> labels_above(const Node& view, const Labels& out);
+// Goes to the value before all views of `graph` that are read once, and takes the labels along. Returns how many there were.
+size_t climb(Value*& v, Labels& labels, const Graph* graph);
+
 // A constant of the graph with this payload; small equal ones are shared.
 inline Value* with_shape(Rewriter& b, const Value& constant, std::vector<int64_t> shape) {
   return b.constant(constant.constant()->reshaped(std::move(shape)));

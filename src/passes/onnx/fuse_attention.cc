@@ -1,0 +1,358 @@
+//   q ── MatMul(k transposed) ── Mul(scale) ── [Where or Add: mask] ── Softmax ── MatMul(v) ── y     =>   Attention(q, k, v, mask)
+//
+// Opset 23. What counts is which axis of each value is the batch, the head, the query, the key or the feature, so transposes and axes of
+// size 1 may stand anywhere between, and either product may have its operands the other way round (JAX's einsum writes v * p). Axes are
+// labelled from Softmax outwards; transposes are put on the operands only where their order is another than [batch, head, length, feature],
+// and the passes that merge transposes do the rest.
+// A mask that selects by Where becomes one that is added: 0 or what Where put there, so a row that sees nothing stays as it was. Where(query
+// position >= key position, ...) is is_causal.
+//
+// What stops it: an inner value with another reader, products that broadcast or that have not four axes, a mask that scales with the scores or
+// whose axes stand in another order; fills above -1e4.
+// Rounds: scores, softmax and sum are computed by one kernel. A masked score that is infinite or NaN is added to, not replaced.
+// After jax.nn.dot_product_attention, flax.nnx.dot_product_attention, torch.nn.functional.scaled_dot_product_attention.
+#include <cmath>
+#include <cstring>
+
+#include "passes/onnx/fusion.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr int kSteps = 32;
+
+// The value that a node reads once, made by an operator of ONNX's own domain in the same graph; else null.
+Node* made_by(const Value* v, const Graph* graph, std::string_view op) {
+  Node* n = v->def();
+  return n != nullptr && n->graph() == graph && n->op().domain.empty() && n->is(op) && !n->unchecked() && v->has_one_use()
+             ? n
+             : nullptr;
+}
+
+struct Found {
+  Value *q, *k, *v;  // with four axes, as the products read them
+  bool q_turned, k_turned, v_turned, v_swapped,
+      y_turned;  // whether their last two axes, or batch and head, are the other way round
+  double scale = 1;
+  Value* mask = nullptr;  // what Where selects by or Add adds
+  bool selects = false;
+  double fill = 0;
+  Labels mask_labels, target;  // labels of the mask's axes; of [batch, head, query, key]
+  bool causal = false;
+};
+
+bool four_axes(const Value* v) { return v->ranked() && v->type()->rank() == 4; }
+
+// Without additions of axes and expansions of "true" that the mask passes through.
+Value* bare_mask(Value* v, PassContext& c) {
+  for (int i = 0; i < kSteps; ++i) {
+    const Node* n = v->def();
+    if (n == nullptr || !n->is("And")) return v;
+    const auto is_true = [&](const Value* side) {
+      const Node* e = side->def();
+      if (e != nullptr && e->is("Expand")) side = e->input(0);
+      const auto s = c.splat(side);
+      return s && *s != 0;
+    };
+    // Where broadcasts: the shape that "true" had does not matter as long as the scores have it.
+    if (is_true(n->input(0)) && n->input(1)->ranked()) {
+      v = n->input(1);
+    } else if (is_true(n->input(1)) && n->input(0)->ranked()) {
+      v = n->input(0);
+    } else {
+      return v;
+    }
+  }
+  return v;
+}
+
+// Positions that rise by a constant step, seen along axis `from_end` counted from the end.
+const Value* positions(const Value* v, size_t from_end) {
+  for (int i = 0; i < kSteps; ++i) {
+    if (!v->ranked()) return nullptr;
+    size_t axes = 0;
+    for (size_t a = 0; a < v->type()->rank(); ++a) {
+      if (!v->type()->dim(a).is(1)) {
+        if (v->type()->rank() - 1 - a != from_end && i == 0) return nullptr;
+        ++axes;
+      }
+    }
+    if (axes != 1) return nullptr;
+    const Node* n = v->def();
+    if (n == nullptr || !(n->is("Unsqueeze") || n->is("Reshape") || n->is("Squeeze"))) return v;
+    v = n->input(0);
+  }
+  return nullptr;
+}
+
+// Query position >= key position, both counted from the same start.
+bool is_causal(Value* mask, PassContext& c) {
+  for (int i = 0; i < kSteps; ++i) {
+    const Node* n = mask->def();
+    if (n == nullptr || !(n->is("Unsqueeze") || n->is("Squeeze") || n->is("Reshape")) || !mask->ranked()) break;
+    const Labels none(mask->type()->rank(), 0);
+    if (!labels_above(*n, none)) return false;
+    mask = n->input(0);
+  }
+  if (!mask->ranked() || mask->type()->rank() < 2) return false;
+  const size_t rank = mask->type()->rank();
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (!mask->type()->dim(i).is(1)) return false;
+  }
+  if (!(mask->type()->dim(rank - 1) == mask->type()->dim(rank - 2))) return false;
+  if (mask->is_constant()) {
+    const Tensor& t = *mask->constant();
+    if (t.dtype() != DType::kBool || t.is_promise() || t.is_splat()) return false;
+    const int64_t size = t.shape().back();
+    std::vector<std::byte> scratch;
+    const auto bytes = t.bytes(scratch);
+    for (int64_t i = 0; i < size; ++i) {
+      for (int64_t j = 0; j < size; ++j) {
+        if ((bytes[static_cast<size_t>(i * size + j)] != std::byte{0}) != (i >= j)) return false;
+      }
+    }
+    return true;
+  }
+  const Node* n = mask->def();
+  if (n == nullptr) return false;
+  const bool ge = n->is("GreaterOrEqual"), le = n->is("LessOrEqual");
+  if (!ge && !le) return false;
+  const Value* query = positions(n->input(ge ? 0 : 1), 1);
+  const Value* key = positions(n->input(ge ? 1 : 0), 0);
+  if (query == nullptr || query != key) return false;
+  const Node* r = query->def();
+  if (r != nullptr && r->is("Cast")) r = r->input(0)->def();
+  if (r != nullptr && r->is("Range")) {
+    const auto step = c.ints(r->input(2));
+    return step && step->size() == 1 && step->front() > 0;
+  }
+  const auto known = query->is_constant() ? c.ints(query) : std::nullopt;
+  if (!known) return false;
+  for (size_t i = 1; i < known->size(); ++i) {
+    if ((*known)[i] <= (*known)[i - 1]) return false;
+  }
+  return true;
+}
+
+// v is a product of matrices that was at most scaled and seen in another shape.
+bool comes_from_product(const Value* v, const Graph* graph) {
+  for (int i = 0; i < kSteps && v != nullptr; ++i) {
+    const Node* n = v->def();
+    if (n == nullptr || n->graph() != graph || !v->has_one_use()) return false;
+    if (n->is("MatMul")) return true;
+    if (!is_view(*n) && !n->is("Mul") && !n->is("Div")) return false;
+    v = n->input(n->is("Mul") && n->input(0)->is_constant() ? 1 : 0);
+  }
+  return false;
+}
+
+// What the root, a product of probabilities and values, belongs to.
+std::optional<Found> find(const Match& m) {
+  Node& root = m.root();
+  Graph* graph = root.graph();
+  PassContext& c = m.context();
+  Value *left = root.input(0), *right = root.input(1);
+  if (left == right || !four_axes(left) || !four_axes(right)) return std::nullopt;
+  Found f{};
+  // Which side comes from Softmax. Labels of its four axes are their numbers until Softmax is found.
+  Node* softmax = nullptr;
+  bool on_left = false;
+  Labels p;
+  for (bool side : {true, false}) {
+    Value* v = side ? left : right;
+    // Walk to the Softmax first; then label its axes and come down again.
+    Labels own{0, 1, 2, 3};
+    for (size_t i = 0; i < 4; ++i) {
+      if (v->type()->dim(i).is(1)) own[i] = kOne;
+    }
+    Value* at = v;
+    climb(at, own, graph);
+    Node* n = made_by(at, graph, "Softmax");
+    if (n == nullptr) continue;
+    softmax = n, on_left = side;
+    p = own;
+    break;
+  }
+  if (softmax == nullptr) return std::nullopt;
+  // p: labels of Softmax's axes, which are the numbers of the operand's axes.
+  const auto rank = static_cast<int64_t>(p.size());
+  auto axis = int_attr(*softmax, "axis");
+  if (!axis) return std::nullopt;
+  if (*axis < 0) *axis += rank;
+  const int query = on_left ? 2 : 3, key = on_left ? 3 : 2;
+  if (softmax->op().since_version < 13 && *axis != rank - 1) return std::nullopt;
+  if (p[static_cast<size_t>(*axis)] != key) {
+    m.refuse("the softmax is not over the keys");
+    return std::nullopt;
+  }
+  Value* scores = softmax->input(0);
+  Labels labels = p;
+  Node* product = nullptr;
+  for (int i = 0; i < kSteps && product == nullptr; ++i) {
+    climb(scores, labels, graph);
+    if ((product = made_by(scores, graph, "MatMul")) != nullptr) break;
+    if (Node* n = made_by(scores, graph, "Mul"); n != nullptr || (n = made_by(scores, graph, "Div")) != nullptr) {
+      const bool divides = n->is("Div");
+      for (size_t side : {size_t{1}, size_t{0}}) {
+        const auto factor = n->input(side)->is_constant() ? c.splat(n->input(side)) : std::nullopt;
+        if (!factor || (divides && side == 0) || !same_shape(n->input(1 - side), scores)) continue;
+        f.scale *= divides ? 1 / *factor : *factor;
+        scores = n->input(1 - side);
+        break;
+      }
+      if (scores == n->result()) return m.refuse("the scores are scaled by something else than a number"), std::nullopt;
+      continue;
+    }
+    if (Node* n = made_by(scores, graph, "Add")) {
+      const size_t side = comes_from_product(n->input(0), graph) ? 0 : 1;
+      if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
+      if (f.mask != nullptr || !same_shape(n->input(side), scores))
+        return m.refuse("there is more than one mask"), std::nullopt;
+      f.mask = n->input(1 - side);
+      f.mask_labels = labels;
+      scores = n->input(side);
+      continue;
+    }
+    if (Node* n = made_by(scores, graph, "Where")) {
+      if (f.mask != nullptr || !same_shape(n->input(1), scores)) return m.refuse("there is more than one mask"), std::nullopt;
+      if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
+      const auto fill = c.splat(n->input(2));
+      if (!fill || !(*fill <= -1e4)) return m.refuse("what is masked does not vanish"), std::nullopt;
+      f.mask = bare_mask(n->input(0), c);
+      f.selects = true;
+      f.fill = *fill;
+      f.mask_labels = labels;
+      scores = n->input(1);
+      continue;
+    }
+    return m.refuse("the scores are no product"), std::nullopt;
+  }
+  if (product == nullptr || labels.size() != 4)
+    return m.refuse("the product of queries and keys has not four axes"), std::nullopt;
+  Value *a = product->input(0), *b = product->input(1);
+  if (!four_axes(a) || !four_axes(b)) return m.refuse("the product of queries and keys has not four axes"), std::nullopt;
+  // A query of length 1 has no label.
+  const bool one_query = left->type()->dim(on_left ? 2 : 0).is(1) || (!on_left && right->type()->dim(3).is(1));
+  const int wanted_query = one_query ? kOne : query;
+  const bool straight = labels[2] == wanted_query && labels[3] == key;
+  const bool turned = labels[3] == wanted_query && labels[2] == key;
+  if (straight == turned) return m.refuse("the scores are of other axes"), std::nullopt;
+  // Batch and head, as the product has them and as the root has them.
+  const Type* root_type = root.result()->type();
+  if (root_type == nullptr || !root_type->ranked()) return std::nullopt;
+  const Type* probabilities = (on_left ? left : right)->type();
+  const int first = probabilities->dim(0).is(1) ? kOne : 0, second = probabilities->dim(1).is(1) ? kOne : 1;
+  const bool same_order = labels[0] == first && labels[1] == second;
+  f.v_swapped = !same_order;
+  if (!same_order && !(labels[0] == second && labels[1] == first))
+    return m.refuse("the scores are of other axes"), std::nullopt;
+  for (size_t i : {size_t{0}, size_t{1}}) {  // nothing broadcasts
+    if (!(a->type()->dim(i) == b->type()->dim(i)) || !(left->type()->dim(i) == right->type()->dim(i)))
+      return m.refuse("a product broadcasts its batch"), std::nullopt;
+  }
+  f.q = straight ? a : b;
+  f.k = straight ? b : a;
+  f.q_turned = !straight;
+  f.k_turned = straight;
+  f.v = on_left ? right : left;
+  f.v_turned = !on_left;
+  f.y_turned = !on_left;
+  f.target = {labels[0], labels[1], wanted_query, key};
+  if (f.mask == nullptr) return f;
+
+  // The mask's axes are the last ones of the scores where it was applied.
+  if (!f.mask->ranked() || f.mask->type()->rank() > f.mask_labels.size() || (!f.selects && f.mask->dtype() != f.q->dtype()))
+    return m.refuse("the shape of the mask is not known"), std::nullopt;
+  f.mask_labels.erase(f.mask_labels.begin(), f.mask_labels.end() - static_cast<std::ptrdiff_t>(f.mask->type()->rank()));
+  for (size_t i = 0; i < f.mask_labels.size(); ++i) {
+    if (f.mask->type()->dim(i).is(1)) f.mask_labels[i] = kOne;
+  }
+  size_t at = 0;
+  for (int label : f.mask_labels) {
+    if (label == kOne) continue;
+    while (at < 4 && f.target[at] != label) ++at;
+    if (at == 4) return m.refuse("the axes of the mask stand in another order"), std::nullopt;
+  }
+  if (f.mask_labels.empty() || at != 3) return m.refuse("the mask does not tell keys apart"), std::nullopt;
+  if (f.selects && is_causal(f.mask, c)) {
+    // Both of its axes are those of the scores.
+    std::vector<int> told;
+    for (int label : f.mask_labels) {
+      if (label != kOne) told.push_back(label);
+    }
+    f.causal = told == std::vector<int>{query, key};
+  }
+  return f;
+}
+
+Value* turned(Rewriter& b, Value* v, bool last, bool first) {
+  if (!last && !first) return v;
+  std::vector<int64_t> perm{0, 1, 2, 3};
+  if (last) std::swap(perm[2], perm[3]);
+  if (first) std::swap(perm[0], perm[1]);
+  return b.Transpose(v, {.perm = perm});
+}
+
+// The mask with its axes at [batch, head, query, key] and broadcasting over the others.
+Value* mask_of(Rewriter& b, const Found& f) {
+  Value* mask = f.mask;
+  std::vector<int64_t> drop, add;
+  std::vector<int> left;
+  const size_t rank = f.mask_labels.size();
+  // Leading ones beyond four go, and all ones when the rest does not stand in its place.
+  bool placed = rank <= 4;
+  for (size_t i = 0; placed && i < rank; ++i) {
+    placed = f.mask_labels[i] == kOne || f.mask_labels[i] == f.target[4 - rank + i];
+  }
+  if (!placed) {
+    for (size_t i = 0; i < rank; ++i) {
+      if (f.mask_labels[i] == kOne)
+        drop.push_back(static_cast<int64_t>(i));
+      else
+        left.push_back(f.mask_labels[i]);
+    }
+    size_t next = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      if (next < left.size() && left[next] == f.target[i])
+        ++next;
+      else
+        add.push_back(static_cast<int64_t>(i));
+    }
+    if (!drop.empty()) mask = b.squeeze(mask, drop);
+    if (!add.empty()) mask = b.unsqueeze(mask, add);
+  }
+  if (!f.selects) return mask;
+  const DType t = f.q->dtype();
+  return b.Where(mask, b.scalar(t, 0), b.scalar(t, f.fill));
+}
+
+Value* build(Rewriter& b, const Match& m) {
+  const auto found = find(m);
+  if (!found) return nullptr;
+  const Found& f = *found;
+  Value* mask = f.mask == nullptr || f.causal ? nullptr : mask_of(b, f);
+  onnx_attrs::Attention attrs;
+  attrs.is_causal = f.causal;
+  attrs.scale = f.scale;
+  Value* y = b.Attention(turned(b, f.q, f.q_turned, false), turned(b, f.k, f.k_turned, false),
+                         turned(b, f.v, f.v_turned, f.v_swapped), mask, nullptr, nullptr, nullptr, attrs);
+  return turned(b, y, f.y_turned, f.v_swapped);
+}
+
+bool is_attention(const Match& m) { return find(m).has_value(); }
+
+}  // namespace
+
+Pass fuse_attention() {
+  return Rule{
+      .name = "four_axes",
+      .numerics = Numerics::kRounds,
+      .match = MatMul(any, any),
+      .when = is_attention,
+      .build = build,
+      .opset = 23,
+  };
+}
+
+}  // namespace sardonyx::onnx

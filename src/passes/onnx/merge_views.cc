@@ -1,0 +1,151 @@
+//   x: [B,T,H,D] ── Unsqueeze(3) ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]     =>   Transpose(0,2,1,3)(x)
+//   x ── Reshape [B,H,T,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,T,H*D]         =>   Reshape(Transpose(0,2,1,3)(x))
+//   x ── Unsqueeze, Squeeze, Reshape, Transpose that move axes of size 1 only      =>   x, or one Reshape
+//
+// Chains of Transpose, Reshape, Squeeze and Unsqueeze in which the axes of size 1 come, go and wander, as einsums leave them: what happens to
+// the other axes is one permutation.
+//
+// What stops it: a reshape inside that splits or joins axes, another reader in between, no gain in nodes.
+// Exact: elements only move.
+#include "passes/onnx/fusion.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var v{"v"};
+
+struct Chain {
+  Value* source = nullptr;
+  size_t length = 0;
+  Labels from, to;  // of the source and of the end of the chain
+};
+
+Labels numbered(const Value& x) {
+  Labels labels(x.type()->rank());
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = x.type()->dim(i).is(1) ? kOne : static_cast<int>(i);
+  return labels;
+}
+
+// The views before `end`, itself among them when it is one that can be labelled.
+Chain chain_to(Value* end, const Graph* graph) {
+  Chain c;
+  if (!end->ranked()) return c;
+  c.to = numbered(*end);
+  c.from = c.to;
+  c.source = end;
+  // The end may have several readers: it is replaced in all of them.
+  Node* n = end->def();
+  if (n == nullptr || n->graph() != graph || !is_view(*n) || n->unchecked()) return c;
+  const auto next = labels_above(*n, c.from);
+  if (!next) return c;
+  c.from = *next;
+  c.source = n->input(0);
+  c.length = 1 + climb(c.source, c.from, graph);
+  return c;
+}
+
+// The permutation that brings the source's axes into the order of the end's; axes of size 1 fill the gaps in their order. Only for equal ranks.
+std::vector<int64_t> permutation(const Labels& from, const Labels& to) {
+  std::vector<int64_t> perm, ones;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == kOne) ones.push_back(static_cast<int64_t>(i));
+  }
+  size_t one = 0;
+  for (int label : to) {
+    if (label == kOne) {
+      perm.push_back(ones[one++]);
+    } else {
+      perm.push_back(std::find(from.begin(), from.end(), label) - from.begin());
+    }
+  }
+  return perm;
+}
+
+bool is_identity(std::span<const int64_t> perm) {
+  for (size_t i = 0; i < perm.size(); ++i) {
+    if (perm[i] != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+bool in_order(const Labels& from, const Labels& to) {
+  Labels a, b;
+  std::copy_if(from.begin(), from.end(), std::back_inserter(a), [](int l) { return l != kOne; });
+  std::copy_if(to.begin(), to.end(), std::back_inserter(b), [](int l) { return l != kOne; });
+  return a == b;
+}
+
+// The same chain in one node; null when that takes more.
+Value* as_one(Rewriter& b, const Chain& c) {
+  if (c.length < 2) return nullptr;
+  if (c.from.size() == c.to.size()) {
+    const auto perm = permutation(c.from, c.to);
+    if (is_identity(perm)) return c.source;
+    return b.Transpose(c.source, {.perm = perm});
+  }
+  if (!in_order(c.from, c.to)) return nullptr;
+  std::vector<int64_t> axes;
+  const Labels& longer = c.from.size() < c.to.size() ? c.to : c.from;
+  const Labels& shorter = c.from.size() < c.to.size() ? c.from : c.to;
+  // Axes of size 1 that the longer one has more, the first ones that can be.
+  size_t j = 0;
+  for (size_t i = 0; i < longer.size(); ++i) {
+    if (j < shorter.size() && longer[i] == shorter[j] && (longer[i] != kOne || longer.size() - i <= shorter.size() - j)) {
+      ++j;
+    } else if (longer[i] == kOne) {
+      axes.push_back(static_cast<int64_t>(i));
+    } else {
+      return nullptr;
+    }
+  }
+  if (j != shorter.size()) return nullptr;
+  return c.from.size() < c.to.size() ? b.unsqueeze(c.source, axes) : b.squeeze(c.source, axes);
+}
+
+// A reshape of such a chain reads its elements in order: what axes of size 1 the chain has is all the same to it.
+Value* under_reshape(Rewriter& b, const Match& m) {
+  Value* old = m[v];
+  const Chain c = chain_to(old, m.root().graph());
+  if (c.length < 2) return nullptr;
+  const auto target = m.context().ints(m.root().input(1));
+  if (!target) return nullptr;
+  // The order of the axes at the end, on the source's own axes: its axes of size 1 stay last.
+  std::vector<int64_t> perm;
+  for (int label : c.to) {
+    if (label != kOne) perm.push_back(std::find(c.from.begin(), c.from.end(), label) - c.from.begin());
+  }
+  for (size_t i = 0; i < c.from.size(); ++i) {
+    if (c.from[i] == kOne) perm.push_back(static_cast<int64_t>(i));
+  }
+  const Type* from = c.source->type();
+  if (int_attr(m.root(), "allowzero").value_or(0) != 0) return nullptr;
+  for (size_t i = 0; i < target->size(); ++i) {  // 0 copies an axis: it must be the same one still
+    if ((*target)[i] != 0) continue;
+    if (i >= perm.size() || i >= old->type()->rank() ||
+        !(from->dim(static_cast<size_t>(perm[i])) == old->type()->dim(i)))
+      return nullptr;
+  }
+  Value* operands[] = {is_identity(perm) ? c.source : b.Transpose(c.source, {.perm = perm}), m.root().input(1)};
+  return b.like(m.root(), operands);
+}
+
+}  // namespace
+
+Pass merge_views() {
+  const Pattern view = any_of(Transpose(v), Reshape(v, any), Squeeze(v, rest), Unsqueeze(v, rest));
+  std::vector<Rule> rules;
+  rules.push_back({.name = "one",
+                   .match = view,
+                   .when = [](const Match& m) { return chain_to(m.root().result(), m.root().graph()).length >= 2; },
+                   .build = [](Rewriter& b, const Match& m) { return as_one(b, chain_to(m.root().result(), m.root().graph())); },
+                   .opset = 13});
+  rules.push_back({.name = "before_reshape",
+                   .match = Reshape(sole(v), any),
+                   .when = [](const Match& m) { return chain_to(m[v], m.root().graph()).length >= 2; },
+                   .build = under_reshape,
+                   .opset = 13});
+  return rules;
+}
+
+}  // namespace sardonyx::onnx
