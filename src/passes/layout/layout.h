@@ -49,6 +49,7 @@ struct Move {
   Layout main;        // what the operator's own rule goes by
   double slower = 0;  // what the node itself costs more than now, in elements of its first operand
   int more_nodes = 0;
+  bool swaps_operands = false;  // operands 0 and 1 change places in the new node
 };
 
 // The operators of a dialect as far as layouts are concerned.

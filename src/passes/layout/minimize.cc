@@ -615,6 +615,7 @@ class Minimizer {
       Node* owner = reader.owner;
       size_t slot = reader.slot;
       if (const auto f = fresh.find(owner); f != fresh.end()) {
+        if (reader.var != kNone && slot < 2 && r.vars[reader.var].move.swaps_operands) slot = 1 - slot;
         const Value* has = f->second->input(slot);
         if (has != nullptr && has != owner->input(slot)) continue;  // a parameter that rebuild() has set
         owner = f->second;

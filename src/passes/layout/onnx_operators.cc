@@ -8,6 +8,7 @@
 //   Slice, Pad, Tile, Expand, Resize                           axes, or the list in another order
 //   Squeeze, Unsqueeze, Reshape: axes that stay together       axes, shape
 //   MatMul, LayerNormalization: leading axes                   -
+//   MatMul: its last two axes change places                    the operands, in the other order
 //   Shape          its result is put back in order by a Gather
 //
 // Left alone: what means its axes by position (Conv, pools, normalizations of channels), and bodies.
@@ -745,6 +746,12 @@ class OnnxOperators : public Operators {
   static bool matmul(const Node& n, const Layout* in, const Layout& given, size_t slot, Move& m) {
     const auto ra = rank_of(n.input(0)), rb = rank_of(n.input(1)), rank = rank_of(n.result());
     if (!ra || !rb || !rank || given.rank != *rank || *rank < 3 || *ra != *rank) return false;
+    if (*rb == *rank && given.from[*rank - 1] == static_cast<int8_t>(*rank - 2) &&
+        given.from[*rank - 2] == static_cast<int8_t>(*rank - 1)) {  // the transposed product of the transposed
+      m.operands[0] = m.operands[1] = m.main = m.results[0] = given;
+      m.swaps_operands = true;
+      return true;
+    }
     if (given.from[*rank - 1] != static_cast<int8_t>(*rank - 1)) return false;
     if (*rb == 2) {  // rows in any order
       if (in != nullptr && slot != 0) return false;
