@@ -342,17 +342,165 @@ Value* build(Rewriter& b, const Match& m) {
 
 bool is_attention(const Match& m) { return find(m).has_value(); }
 
+// --- what is left around the operator
+
+constexpr Var q{"q"}, k{"k"}, v{"v"}, mask{"mask"}, node{"node"}, where{"where"}, shape{"shape"}, x{"x"}, bias{"bias"},
+    factor{"factor"};
+
+bool only_first_result(const Node& n) {
+  for (size_t i = 1; i < n.num_results(); ++i) {
+    if (n.result(i)->has_uses()) return false;
+  }
+  return true;
+}
+
+// The node's attributes with some of them changed.
+AttrInit changed(const Node& n, const AttrInit& changes) {
+  AttrInit attrs;
+  for (const NamedAttr& a : n.attrs().items()) {
+    const auto same = [&](const NamedAttr& c) { return c.name == a.name; };
+    if (std::none_of(changes.begin(), changes.end(), same)) attrs.push_back(a);
+  }
+  attrs.insert(attrs.end(), changes.begin(), changes.end());
+  return attrs;
+}
+
+// Attention(q, k, v, Where(causal, 0, -inf))  =>  Attention<is_causal>(q, k, v)
+bool masks_causes(const Match& m) {
+  const Node& n = m.root();
+  const Node& w = m.node(where);
+  const auto fill = m.context().splat(w.input(2)), zero = m.context().splat(w.input(1));
+  return fill && *fill <= -1e4 && zero == 0.0 && int_attr(n, "is_causal") == 0 && only_first_result(n) &&
+         is_causal(w.input(0), m.context());
+}
+Value* without_mask(Rewriter& b, const Match& m) {
+  return b.op("Attention", {m[q], m[k], m[v]}, changed(m.root(), {attr("is_causal", 1)}));
+}
+
+// A constant factor of the queries or keys, perhaps before a change of shape: the value without it, and the factor.
+struct Scaled {
+  Value* value;
+  Node* view;
+  double by;
+};
+std::optional<Scaled> scaled(Value* from, PassContext& c) {
+  Node* n = from->def();
+  Node* view = nullptr;
+  if (n != nullptr && is_view(*n) && from->has_one_use()) {
+    view = n;
+    from = n->input(0);
+    n = from->def();
+  }
+  if (n == nullptr || !from->has_one_use() || !(n->is("Mul") || n->is("Div")) || !n->op().domain.empty()) return std::nullopt;
+  for (size_t side : {size_t{1}, size_t{0}}) {
+    const auto by = n->input(side)->is_constant() ? c.splat(n->input(side)) : std::nullopt;
+    if (!by || *by == 0 || !std::isfinite(*by) || (n->is("Div") && side == 0) || !same_shape(n->input(1 - side), from))
+      continue;
+    return Scaled{n->input(1 - side), view, n->is("Div") ? 1 / *by : *by};
+  }
+  return std::nullopt;
+}
+bool has_factor(const Match& m) {
+  return float_attr(m.root(), "scale").has_value() && m.root().attr("scale") != nullptr &&
+         int_attr(m.root(), "qk_matmul_output_mode") == 0 && only_first_result(m.root()) &&
+         float_attr(m.root(), "softcap") == 0.0 && (scaled(m[q], m.context()) || scaled(m[k], m.context()));
+}
+Value* with_factor(Rewriter& b, const Match& m) {
+  const Node& n = m.root();
+  double scale = *float_attr(n, "scale");
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value);
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const auto s = scaled(operands[i], m.context());
+    if (!s) continue;
+    scale *= s->by;
+    operands[i] = s->value;
+    if (s->view != nullptr) operands[i] = b.like(*s->view, *s->view->input(0), *s->value);
+  }
+  return b.op("Attention", operands, changed(n, {attr("scale", static_cast<double>(static_cast<float>(scale)))}));
+}
+
+// [B,T,H*D] seen as [B,T,H,D]: how many heads there are; nullopt for other changes of shape.
+std::optional<int64_t> heads_of(const Value* split, const Value* joined) {
+  if (!split->ranked() || !joined->ranked() || split->type()->rank() != 4 || joined->type()->rank() != 3) return std::nullopt;
+  const Type *s = split->type(), *j = joined->type();
+  if (!(s->dim(0) == j->dim(0)) || !(s->dim(1) == j->dim(1)) || !s->dim(2).is_int() || !s->dim(3).is_int()) return std::nullopt;
+  if (!j->dim(2).is(s->dim(2).value() * s->dim(3).value())) return std::nullopt;
+  return s->dim(2).value();
+}
+
+constexpr Var q4{"q4"}, k4{"k4"}, v4{"v4"}, y4{"y4"};
+bool is_three_axes(const Match& m) {
+  const Node& n = m.node(node);
+  if (!only_first_result(n)) return false;
+  const auto hq = heads_of(m[q4], m[q]), hk = heads_of(m[k4], m[k]), hv = heads_of(m[v4], m[v]);
+  return hq && hk && hv && *hk == *hv && heads_of(m[y4], m.root().result()) == hq;
+}
+Value* three_axes(Rewriter& b, const Match& m) {
+  const Node& n = m.node(node);
+  std::vector<Value*> operands{m[q], m[k], m[v]};
+  for (size_t i = 3; i < n.num_inputs(); ++i) operands.push_back(n.input(i));
+  return b.op("Attention", operands,
+              changed(n, {attr("kv_num_heads", *heads_of(m[k4], m[k])), attr("q_num_heads", *heads_of(m[q4], m[q]))}));
+}
+
+// Add(Reshape(x: [B,T,H*D]), bias: [H,D])  =>  Reshape(Add(x, bias: [H*D])): what the product's own bias is before the heads are split.
+bool splits_before_bias(const Match& m) {
+  const Value* split = m[y4];
+  const auto heads = heads_of(split, m[x]);
+  const Node* product = m[x]->def();
+  if (!heads || product == nullptr || !product->is("MatMul") || !m[x]->has_one_use()) return false;
+  const Type* t = m.type(bias);
+  if (t == nullptr || !t->is_static() || t->rank() > 4 || t->rank() < 2) return false;
+  for (size_t i = 0; i + 2 < t->rank(); ++i) {
+    if (!t->dim(i).is(1)) return false;
+  }
+  return t->dim(t->rank() - 2) == split->type()->dim(2) && t->dim(t->rank() - 1) == split->type()->dim(3);
+}
+Value* bias_before_split(Rewriter& b, const Match& m) {
+  Value* sum = b.Add(m[x], with_shape(b, *m[bias], {m[bias]->constant()->size()}));
+  return b.like(*m[y4]->def(), *m[x], *sum);
+}
+
 }  // namespace
 
 Pass fuse_attention() {
-  return Rule{
-      .name = "four_axes",
-      .numerics = Numerics::kRounds,
-      .match = MatMul(any, any),
-      .when = is_attention,
-      .build = build,
-      .opset = 23,
+  const auto heads = [](const Pattern& joined, Var split) {
+    return Transpose(Reshape(joined, any).as(split)).attr("perm", Attr::Ints{0, 2, 1, 3});
   };
+  std::vector<Rule> rules;
+  rules.push_back({.name = "four_axes",
+                   .numerics = Numerics::kRounds,
+                   .match = MatMul(any, any),
+                   .when = is_attention,
+                   .build = build,
+                   .opset = 23});
+  rules.push_back({.name = "causal",
+                   .numerics = Numerics::kRounds,
+                   .match = Attention(q, k, v, Where(any, constant, constant).as(where)),
+                   .when = masks_causes,
+                   .build = without_mask,
+                   .opset = 23});
+  rules.push_back({.name = "factor",
+                   .numerics = Numerics::kRounds,
+                   .match = Attention(q, k, v, rest),
+                   .when = has_factor,
+                   .build = with_factor,
+                   .opset = 23});
+  rules.push_back({.name = "three_axes",
+                   .numerics = Numerics::kRounds,
+                   .match = Reshape(sole(Transpose(sole(Attention(heads(q, q4), heads(k, k4), heads(v, v4), rest).as(node)))
+                                             .attr("perm", Attr::Ints{0, 2, 1, 3})
+                                             .as(y4)),
+                                    any),
+                   .when = is_three_axes,
+                   .build = three_axes,
+                   .opset = 23});
+  rules.push_back({.name = "bias_before_heads",
+                   .match = Add(sole(Reshape(x, any).as(y4)), constant.as(bias)),
+                   .when = splits_before_bias,
+                   .build = bias_before_split});
+  return rules;
 }
 
 }  // namespace sardonyx::onnx

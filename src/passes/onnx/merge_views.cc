@@ -1,5 +1,6 @@
 //   x: [B,T,H,D] ── Unsqueeze(3) ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]     =>   Transpose(0,2,1,3)(x)
 //   x ── Reshape [B,H,T,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,T,H*D]         =>   Reshape(Transpose(0,2,1,3)(x))
+//   x ── Reshape [B,T,H,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]         =>   Transpose(0,2,1,3)(Reshape [B,T,H,D](x))
 //   x ── Unsqueeze, Squeeze, Reshape, Transpose that move axes of size 1 only      =>   x, or one Reshape
 //
 // Chains of Transpose, Reshape, Squeeze and Unsqueeze in which the axes of size 1 come, go and wander, as einsums leave them: what happens to
@@ -130,6 +131,33 @@ Value* under_reshape(Rewriter& b, const Match& m) {
   return b.like(m.root(), operands);
 }
 
+// The chain begins with a reshape that splits axes and adds some of size 1: it need not add them.
+Value* after_reshape(Rewriter& b, const Match& m) {
+  const Chain c = chain_to(m.root().result(), m.root().graph());
+  const Node* first = c.length < 2 ? nullptr : c.source->def();
+  if (first == nullptr || !first->is("Reshape") || !c.source->has_one_use() || first->graph() != m.root().graph()) return nullptr;
+  if (c.from.size() <= c.to.size() || std::count(c.to.begin(), c.to.end(), kOne) > 0) return nullptr;
+  const auto target = m.context().ints(first->input(1));
+  if (!target || target->size() != c.from.size() || int_attr(*first, "allowzero").value_or(0) != 0) return nullptr;
+  std::vector<int64_t> shape;
+  Labels from;
+  for (size_t i = 0; i < target->size(); ++i) {
+    if (c.from[i] == kOne) continue;
+    int64_t size = (*target)[i];
+    if (size == 0 && shape.size() != i) {  // 0 copies the axis of the same number
+      const Dim d = c.source->type()->dim(i);
+      if (!d.is_int()) return nullptr;
+      size = d.value();
+    }
+    shape.push_back(size);
+    from.push_back(c.from[i]);
+  }
+  Value* operands[] = {first->input(0), b.i64s(shape)};
+  Value* made = b.like(*first, operands);
+  const auto perm = permutation(from, c.to);
+  return is_identity(perm) ? made : b.Transpose(made, {.perm = perm});
+}
+
 }  // namespace
 
 Pass merge_views() {
@@ -139,6 +167,11 @@ Pass merge_views() {
                    .match = view,
                    .when = [](const Match& m) { return chain_to(m.root().result(), m.root().graph()).length >= 2; },
                    .build = [](Rewriter& b, const Match& m) { return as_one(b, chain_to(m.root().result(), m.root().graph())); },
+                   .opset = 13});
+  rules.push_back({.name = "after_reshape",
+                   .match = view,
+                   .when = [](const Match& m) { return chain_to(m.root().result(), m.root().graph()).length >= 2; },
+                   .build = after_reshape,
                    .opset = 13});
   rules.push_back({.name = "before_reshape",
                    .match = Reshape(sole(v), any),
