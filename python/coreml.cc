@@ -9,7 +9,9 @@
 
 #include <map>
 
+#include "coreml_bridge.h"
 #include "evaluate.h"
+#include "optimize.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 
@@ -128,6 +130,16 @@ std::vector<std::string> port_names(const CoremlProgram& p, const std::string& f
 }  // namespace
 
 void bind_coreml(nb::module_& m) {
+  bind_coreml_bridge(m);
+  m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
+    const OptimizeOptions o = optimize_options(options);
+    OptimizeReport report;
+    {
+      nb::gil_scoped_release others_may_run;
+      report = optimize_coreml_file(in, out, o);
+    }
+    return report_dict(report);
+  });
   nb::class_<CoremlProgram>(m, "Program")
       .def(
           "save", [](const CoremlProgram& p, const std::string& path) { write_coreml(*p.model, path); },

@@ -105,6 +105,10 @@ nb::dict dict_of(const PassInfo& p) {
 
 }  // namespace
 
+OptimizeOptions optimize_options(const nb::dict& d) { return options_of(d); }
+
+nb::dict report_dict(const OptimizeReport& r) { return dict_of(r); }
+
 void bind_optimize(nb::module_& m) {
   m.def("optimize_path", &optimize_path, nb::arg("input"), nb::arg("output"), nb::arg("options"));
   m.def("optimize_bytes", &optimize_bytes, nb::arg("model"), nb::arg("folder"), nb::arg("options"));

@@ -11,7 +11,19 @@ from sardonyx._error import Error
 from sardonyx._sardonyx import populate_code as _populate_code
 from sardonyx._sardonyx import version as _version
 
-__all__ = ["Error", "allclose", "coreml", "evaluate", "ir", "lowering", "onnx_function", "optimize", "report", "save_program", "to_onnx"]
+__all__ = [
+    "Error",
+    "allclose",
+    "coreml",
+    "evaluate",
+    "ir",
+    "lowering",
+    "onnx_function",
+    "optimize",
+    "report",
+    "save_program",
+    "to_onnx",
+]
 __version__ = _version()
 
 _LAZY = {

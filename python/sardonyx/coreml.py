@@ -13,11 +13,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sardonyx._convert import _one_of
 from sardonyx._error import Error
 from sardonyx._evaluate import _from_native, _to_native
+from sardonyx._optimize import _names, _text
 from sardonyx._sardonyx import coreml as _native
 
-__all__ = ["Program", "load", "save"]
+__all__ = ["Program", "apply_pass", "load", "native_passes", "optimize", "save"]
 
 
 class Program:
@@ -82,3 +84,50 @@ def load(path: str | os.PathLike, *, mmap: bool = True) -> Program:
 def save(program: Program, path: str | os.PathLike) -> None:
     """The same as program.save(path)."""
     program.save(path)
+
+
+def optimize(
+    model: str | os.PathLike,
+    output_path: str | os.PathLike,
+    *,
+    passes: str | Sequence[str] = "default",
+    skip: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    strict: bool = False,
+    verify: str = "off",
+) -> dict[str, Any]:
+    """Runs passes on a package or model file, and writes another (or the same).
+
+    `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, or a list of these; options are
+    `{"common::const_elimination.skip_const_by_size": 1e6}`. Returns what was done: ops before and after, each pass and its time.
+    """
+    _one_of("verify", verify, ("off", "model", "pass"))
+    request = {
+        "passes": _names("passes", passes),
+        "skip": _names("skip", skip),
+        "options": [(str(k), _text(v)) for k, v in (options or {}).items()],
+        "input_shapes": [],
+        "fold_budget": 0,
+        "prune_inputs": False,
+        "allow_empty": False,
+        "strict": bool(strict),
+        "verify": verify,
+    }
+    return _native.optimize_file(os.fspath(model), os.fspath(output_path), request)
+
+
+def apply_pass(prog: Any, name: str, **options: Any) -> None:
+    """Runs one pass on a coremltools `Program` in memory, in place of coremltools' own pass of that name.
+
+    The program, its functions, inputs, and all ops and variables that the pass leaves alone stay the objects that they are.
+    """
+    from sardonyx import _coreml_program
+
+    _coreml_program.run(prog, [name], [(f"{name}.{k}", _text(v)) for k, v in options.items()])
+
+
+def native_passes():
+    """`with sardonyx.coreml.native_passes():` lets coremltools run Sardonyx's passes, also inside `coremltools.convert`."""
+    from sardonyx import _coreml_program
+
+    return _coreml_program.native_passes()

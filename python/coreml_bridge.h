@@ -1,0 +1,10 @@
+// sardonyx.coreml.apply_pass: passes on programs of coremltools in memory.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace sardonyx::python {
+
+void bind_coreml_bridge(nanobind::module_& m);
+
+}  // namespace sardonyx::python
