@@ -745,14 +745,14 @@ class OnnxOperators : public Operators {
 
   static bool matmul(const Node& n, const Layout* in, const Layout& given, size_t slot, Move& m) {
     const auto ra = rank_of(n.input(0)), rb = rank_of(n.input(1)), rank = rank_of(n.result());
-    if (!ra || !rb || !rank || given.rank != *rank || *rank < 3 || *ra != *rank) return false;
+    if (!ra || !rb || !rank || given.rank != *rank || *rank < 2 || *ra != *rank) return false;
     if (*rb == *rank && given.from[*rank - 1] == static_cast<int8_t>(*rank - 2) &&
         given.from[*rank - 2] == static_cast<int8_t>(*rank - 1)) {  // the transposed product of the transposed
       m.operands[0] = m.operands[1] = m.main = m.results[0] = given;
       m.swaps_operands = true;
       return true;
     }
-    if (given.from[*rank - 1] != static_cast<int8_t>(*rank - 1)) return false;
+    if (*rank < 3 || given.from[*rank - 1] != static_cast<int8_t>(*rank - 1)) return false;
     if (*rb == 2) {  // rows in any order
       if (in != nullptr && slot != 0) return false;
       m.operands[0] = m.main = m.results[0] = given;

@@ -6,7 +6,7 @@
 // adds them goes down through transposes, what drops them goes up through transposes, Softmax and elementwise nodes, until the two meet
 // and merge_reshapes takes both away. A Reshape counts when it does nothing else. A transpose without such an axis often has nothing
 // left to do.
-// Left alone: values with another reader, an axis that Softmax works along, elementwise nodes with a second operand of many elements,
+// Left alone: values with another reader, an axis that Softmax works along, elementwise nodes with a second operand that has the axis,
 // and, but for transposes, a Squeeze that nothing above it could meet.
 #include <algorithm>
 
@@ -70,7 +70,9 @@ bool lets_pass(const Node& n, std::span<const int64_t> gone) {
   for (const Use& u : n.operands()) {
     if (u.value == nullptr) continue;
     if (!u.value->ranked()) return false;
-    large += !is_one_element(*u.value, rank - gone.size());
+    const size_t r = u.value->type()->rank();
+    const bool has_none = std::all_of(gone.begin(), gone.end(), [&](int64_t g) { return g < static_cast<int64_t>(rank - r); });
+    large += r == rank || !(has_none || is_one_element(*u.value, rank - gone.size()));
   }
   return large == 1;
 }
@@ -87,13 +89,20 @@ bool adds_unit_axes(const Node& n) {
   return (n.is("Reshape") || n.is("Unsqueeze")) && n.input(0) != nullptr && unit_axes(*n.input(0), *n.result());
 }
 
-// Whether something that adds axes stands above v, behind nodes that let a dropped axis pass.
-bool meets_addition(const Value* v, std::span<const int64_t> gone) {
+// Whether something that adds axes stands above v, behind nodes that let the dropped axes pass.
+bool meets_addition(const Value* v, std::vector<int64_t> gone) {
   for (int i = 0; i < kReach && v != nullptr && v->def() != nullptr && v->has_one_use(); ++i) {
     const Node& n = *v->def();
     if (adds_unit_axes(n)) return true;
-    if (!lets_pass(n, gone)) return false;
-    v = main_operand(n);
+    if (n.is("Transpose")) {
+      const auto perm = permutation(n);
+      if (!perm) return false;
+      for (int64_t& g : gone) g = (*perm)[static_cast<size_t>(g)];
+      v = n.input(0);
+    } else {
+      if (!lets_pass(n, gone)) return false;
+      v = main_operand(n);
+    }
   }
   return false;
 }
