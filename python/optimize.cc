@@ -24,6 +24,7 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.request.verify = verify == "model" ? Verify::kModel : verify == "pass" ? Verify::kPass : Verify::kOff;
   o.request.prune_inputs = nb::cast<bool>(d["prune_inputs"]);
   o.request.allow_empty = nb::cast<bool>(d["allow_empty"]);
+  o.request.inline_functions = nb::cast<bool>(d["inline"]);
   o.request.fold_budget = nb::cast<int64_t>(d["fold_budget"]);
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
   return o;

@@ -46,6 +46,7 @@ struct OptimizeArgs {
   bool strict = false;
   bool prune_inputs = false;
   bool allow_empty = false;
+  bool inline_functions = false;
   bool declare_types = false;
   bool json = false;
   bool quiet = false;

@@ -81,6 +81,7 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   request.verify = args.verify == "model" ? Verify::kModel : args.verify == "pass" ? Verify::kPass : Verify::kOff;
   request.prune_inputs = args.prune_inputs;
   request.allow_empty = args.allow_empty;
+  request.inline_functions = args.inline_functions;
   request.fold_budget = bytes_of(args.fold_budget);
   request.explain = args.explain;
   if (!args.explain.empty()) {

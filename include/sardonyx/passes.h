@@ -56,6 +56,7 @@ struct PassRequest {
   bool verify_graph = false;                                 // the verifier runs after each pass
   Verify verify = Verify::kOff;
   bool function_bodies = true;                               // bodies of model-local functions are optimized too
+  bool inline_functions = false;                             // onnx: calls become the nodes of their functions first
   bool prune_inputs = false;                                 // onnx: inputs that nobody reads are dropped
   bool allow_empty = false;                                  // named sizes may be zero
   int64_t fold_budget = 0;                                   // bytes by which folding may grow the file

@@ -21,6 +21,7 @@ def optimize(
     fold_budget: int = 0,
     prune_inputs: bool = False,
     allow_empty: bool = False,
+    inline: bool = False,
     strict: bool = False,
     verify: Literal["off", "model", "pass"] = "off",
 ):
@@ -35,6 +36,7 @@ def optimize(
         input_shapes: Shapes to give to inputs: `{"x": (1, 3, 224, 224)}`. Texts are named sizes.
         fold_budget: Bytes by which folding may grow the model.
         prune_inputs: Drop inputs that nobody reads.
+        inline: Calls of model-local functions become the nodes of the functions.
         allow_empty: Named sizes of inputs may be zero; else they are taken as at least one.
         strict: A failing pass raises instead of being left out and reported.
         verify: Evaluate before and after on random inputs. "model": end to end, a difference raises. "pass": each rewrite;
@@ -56,6 +58,7 @@ def optimize(
         "fold_budget": int(fold_budget),
         "prune_inputs": bool(prune_inputs),
         "allow_empty": bool(allow_empty),
+        "inline": bool(inline),
         "strict": bool(strict),
         "verify": verify,
     }

@@ -88,6 +88,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
     pipeline.entries.push_back(
         {.name = std::string(p.name), .pass = &p.pass, .bodies = bodies && request.function_bodies, .shared = shared});
   };
+  if (request.inline_functions && dialect == DialectId::kOnnx) add("inline_functions", /*bodies=*/true, /*shared=*/false);
   for (const std::string& name : request.passes) {
     const auto all = presets();
     const auto preset = std::find_if(all.begin(), all.end(), [&](const Preset& p) { return p.name == name; });

@@ -123,3 +123,17 @@ def test_names_of_inlined_branches_do_not_meet():
     assert sorted(ops(done)) == ["Neg", "Neg"]
     for got in run(done, x=x):
         assert np.array_equal(got, -x)
+
+
+def test_functions_are_inlined_on_request():
+    proto = model(
+        HEADER.format(more=', "own" : 1')
+        + "g (float[B,3] x) => (float[B,3] y) { h = own.twice(x)  y = own.twice(h) }\n"
+        + '<domain: "own", opset_import: ["" : 21]>\n'
+        + "twice (x) => (y) { n = Neg(x)  y = Sub(x, n) }"
+    )
+    kept, flat = sardonyx.optimize(proto, strict=True), sardonyx.optimize(proto, inline=True, strict=True)
+    assert ops(kept) == ["twice", "twice"] and len(kept.functions) == 1
+    assert not flat.functions and [i.domain for i in flat.opset_import] == [""] and set(ops(flat)) == {"Add"}
+    x = RNG.standard_normal((5, 3), dtype=np.float32)
+    assert np.array_equal(run(flat, x=x)[0], run(proto, x=x)[0])
