@@ -1,6 +1,8 @@
 // Attributes between nodes and Python: (name, type number, value, ref_attr_name or None, doc or None).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir_store.h"
 
 namespace sardonyx::python {
@@ -53,6 +55,15 @@ TensorPtr tensor_of(nb::handle v) {
   return t->tensor;
 }
 
+// (values, indices, dims)
+Attr sparse_of(nb::handle v) {
+  nb::tuple t = nb::borrow<nb::tuple>(v);
+  Attr::Ints dims;
+  for (nb::handle d : nb::borrow<nb::tuple>(t[2])) dims.push_back(nb::cast<int64_t>(d));
+  Attr values = tensor_of(t[0]), indices = tensor_of(t[1]);
+  return AttrDict{{"values", std::move(values)}, {"indices", std::move(indices)}, {"dims", std::move(dims)}};
+}
+
 const Type* type_of(Types& types, nb::handle v) {
   nb::tuple pair = nb::borrow<nb::tuple>(v);
   return type_from_python(types, pair[0], pair[1]);
@@ -63,6 +74,12 @@ std::vector<T> each(nb::handle list, Read&& read) {
   std::vector<T> out;
   for (nb::handle v : list) out.push_back(read(v));
   return out;
+}
+
+// What files and Python make of a sparse tensor.
+bool is_sparse(const AttrDict& parts) {
+  return parts.size() == 3 && parts[0].second.get<TensorPtr>() != nullptr && parts[1].second.get<TensorPtr>() != nullptr &&
+         parts[2].second.get<Attr::Ints>() != nullptr;
 }
 
 bool is_graph_kind(int type) { return type == kGraph || type == kGraphs; }
@@ -92,10 +109,8 @@ NamedAttr attribute_from_python(Types& types, nb::handle item) {
       case kTensors: a.value = each<TensorPtr>(v, tensor_of); break;
       case kType: a.value = type_of(types, v); break;
       case kTypes: a.value = each<const Type*>(v, [&](nb::handle x) { return type_of(types, x); }); break;
-      case kSparseTensor:
-      case kSparseTensors:
-        throw Error(ErrorCode::kUnsupported, fmt::format("attribute '{}': sparse tensors cannot be set from Python", a.name),
-                    {"pass a dense tensor, or build that node with the onnx package and read it with ir.from_proto"});
+      case kSparseTensor: a.value = sparse_of(v); break;
+      case kSparseTensors: a.value = each<Attr>(v, sparse_of); break;
       default: refuse(fmt::format("attribute '{}' has no type that a node can hold ({})", a.name, type));
     }
   } catch (const nb::cast_error&) {
@@ -115,6 +130,13 @@ nb::tuple attribute_to_python(const NamedAttr& a, const Types& types) {
   };
   auto type_pair = [&](const Type* t) { return nb::make_tuple(type_to_python(t), dims_to_python(types.dims(), t)); };
   const Attr& v = a.value;
+  auto tensor = [](const TensorPtr& t) { return wrap_tensor(t); };
+  auto sparse = [&](const AttrDict& parts) {
+    nb::object values = tensor(*parts[0].second.get<TensorPtr>()), indices = tensor(*parts[1].second.get<TensorPtr>());
+    nb::list dims;
+    for (int64_t d : *parts[2].second.get<Attr::Ints>()) dims.append(d);
+    return nb::make_tuple(values, indices, nb::tuple(dims));
+  };
   if (const auto* i = v.get<int64_t>()) {
     type = kInt;
     value = nb::int_(*i);
@@ -129,7 +151,14 @@ nb::tuple attribute_to_python(const NamedAttr& a, const Types& types) {
     value = text_of(*s);
   } else if (const auto* t = v.get<TensorPtr>()) {
     type = kTensor;
-    value = wrap_tensor(*t);
+    value = tensor(*t);
+  } else if (const auto* parts = v.get<AttrDict>(); parts != nullptr && is_sparse(*parts)) {
+    type = kSparseTensor;
+    value = sparse(*parts);
+  } else if (const auto* many = v.get<AttrList>(); many != nullptr && std::ranges::all_of(*many, [](const Attr& x) {
+                                                     return x.get<AttrDict>() != nullptr && is_sparse(*x.get<AttrDict>());
+                                                   })) {
+    list(kSparseTensors, *many, [&](const Attr& x) { return sparse(*x.get<AttrDict>()); });
   } else if (const auto* t2 = v.get<const Type*>()) {
     type = kType;
     value = type_pair(*t2);
@@ -139,8 +168,8 @@ nb::tuple attribute_to_python(const NamedAttr& a, const Types& types) {
     list(kFloats, *floats, [](double x) { return nb::float_(x); });
   } else if (const auto* strings = v.get<Attr::Strings>()) {
     list(kStrings, *strings, [](const std::string& x) { return text_of(x); });
-  } else if (const auto* tensors = v.get<Attr::Tensors>()) {
-    list(kTensors, *tensors, [](const TensorPtr& x) { return wrap_tensor(x); });
+  } else if (const auto* all_tensors = v.get<Attr::Tensors>()) {
+    list(kTensors, *all_tensors, tensor);
   } else if (const auto* all = v.get<Attr::TypeList>()) {
     list(kTypes, *all, type_pair);
   } else if (const auto* r = v.get<RefAttr>()) {

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string_view.h>
 
 #include "ir_edit.h"
+#include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 
 namespace sardonyx::python {
@@ -78,6 +79,24 @@ void bind_ir_io(nb::module_& m) {
   m.def("read_bytes", &read_bytes);
   m.def("free_node", &free_node);
   m.def("free_graph", &free_graph);
+  // Both look at a copy, whose nodes inference has checked: what people build or read is unchecked.
+  m.def("verify", [](PyModel& self, bool types) {
+    check_complete(*self.store);
+    nb::gil_scoped_release others_may_run;
+    if (!types) return verify(*self.ptr, {.types = false});
+    const auto copy = clone_model(*self.ptr);
+    ValueFacts facts;
+    infer_model(*copy, facts, /*tolerant=*/false);
+    verify(*copy);
+  });
+  m.def("warnings", [](PyModel& self) {
+    check_complete(*self.store);
+    nb::gil_scoped_release others_may_run;
+    const auto copy = clone_model(*self.ptr);
+    ValueFacts facts;
+    infer_model(*copy, facts, /*tolerant=*/true);
+    return warnings(*copy);
+  });
   m.def("check_complete", [](PyModel& self) { check_complete(*self.store); });
 }
 

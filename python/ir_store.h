@@ -227,7 +227,8 @@ nb::object dims_to_python(const Dims& dims, const Type* t);
 const Type* type_from_python(Types& types, nb::handle type, nb::handle dims);
 Dim dim_from_python(Dims& dims, nb::handle d);
 
-// An attribute is (name, type number, value, ref_attr_name or None, doc or None). Graphs are bodies of the node.
+// An attribute is (name, type number, value, ref_attr_name or None, doc or None). Graphs are bodies of the node. A sparse tensor is
+// (values, indices, dims).
 nb::list attributes_to_python(const StorePtr& s, Node& n);
 std::vector<PyGraph*> graphs_among(nb::handle items);
 // Replaces all attributes of n, a node of s; graphs among them are in s already.

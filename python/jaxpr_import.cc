@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "ir/dim_facts.h"
 #include "jax_values.h"
 #include "source_lines.h"
 
@@ -266,6 +267,7 @@ class Importer {
 ImportedJaxpr import_jaxpr(nb::handle closed_jaxpr, const ImportOptions& options) {
   ImportedJaxpr out;
   out.model = std::make_unique<Model>(DialectId::kJax);
+  for (const std::string& fact : options.facts) assume(out.model->dims(), fact);
   Importer(*out.model, options, out).run(closed_jaxpr);
   return out;
 }

@@ -25,6 +25,7 @@ struct ImportOptions {
   // Positions whose outside is NCHW while the program has NHWC: a transpose stands between. Rank 4 or Error.
   std::vector<size_t> nchw_inputs, nchw_outputs;
   SourceDetail provenance = SourceDetail::kLine;
+  std::vector<std::string> facts;                  // what holds of symbolic sizes: "B >= 2"
   std::unordered_set<std::string> keep_equations;  // primitives whose equations Python will want to see again
 };
 

@@ -26,6 +26,14 @@ SourceDetail source_detail(const std::string& text) {
   refuse(fmt::format("provenance=\"{}\" is not known", text), {"expected \"off\", \"line\" or \"full\""});
 }
 
+Normalization normalization_of(const std::string& text) {
+  if (text == "auto") return Normalization::kAuto;
+  if (text == "prefer_native") return Normalization::kPreferNative;
+  if (text == "force_decomposed") return Normalization::kForceDecomposed;
+  refuse(fmt::format("normalization=\"{}\" is not known", text),
+         {"expected \"auto\", \"prefer_native\" or \"force_decomposed\""});
+}
+
 struct Program {
   ImportedJaxpr imported;
   Model& model() const { return *imported.model; }
@@ -197,10 +205,11 @@ void bind_program(nb::module_& m) {
   m.def(
       "convert",
       [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
-         const std::string& provenance, nb::dict lowerings) {
+         const std::string& provenance, const std::string& normalization, nb::dict lowerings) {
         const SourceDetail detail = source_detail(provenance);
         ConvertOptions options{.lower = {.opset = opset, .model_name = std::move(name), .provenance = lower_provenance(detail)},
-                               .passes = {.passes = std::move(passes), .strict = strict}};
+                               .passes = {.passes = std::move(passes), .strict = strict},
+                               .normalization = normalization_of(normalization)};
         Converted out;
         out.model = std::make_shared<Model>(DialectId::kOnnx);
         out.write.provenance = write_provenance(detail);
@@ -211,8 +220,8 @@ void bind_program(nb::module_& m) {
         return out;
       },
       nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
-      nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("lowerings") = nb::dict(),
-      "Lowers and optimizes a program.");
+      nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("normalization") = "auto",
+      nb::arg("lowerings") = nb::dict(), "Lowers and optimizes a program.");
   bind_lowering_context(m);
   m.def(
       "load_program",
@@ -225,7 +234,7 @@ void bind_program(nb::module_& m) {
       "import_jaxpr",
       [](nb::handle jaxpr, std::string name, std::vector<std::string> input_names, std::vector<std::string> output_names,
          std::vector<std::string> const_names, std::vector<size_t> nchw_inputs, std::vector<size_t> nchw_outputs,
-         const std::string& provenance, std::unordered_set<std::string> keep_equations) {
+         const std::string& provenance, std::vector<std::string> facts, std::unordered_set<std::string> keep_equations) {
         return Program{import_jaxpr(jaxpr, {.name = std::move(name),
                                             .input_names = std::move(input_names),
                                             .output_names = std::move(output_names),
@@ -233,13 +242,14 @@ void bind_program(nb::module_& m) {
                                             .nchw_inputs = std::move(nchw_inputs),
                                             .nchw_outputs = std::move(nchw_outputs),
                                             .provenance = source_detail(provenance),
+                                            .facts = std::move(facts),
                                             .keep_equations = std::move(keep_equations)})};
       },
       nb::arg("jaxpr"), nb::arg("name") = "jax_model", nb::arg("input_names") = std::vector<std::string>{},
       nb::arg("output_names") = std::vector<std::string>{}, nb::arg("const_names") = std::vector<std::string>{},
       nb::arg("nchw_inputs") = std::vector<size_t>{}, nb::arg("nchw_outputs") = std::vector<size_t>{},
-      nb::arg("provenance") = "line", nb::arg("keep_equations") = std::unordered_set<std::string>{},
-      "Reads a jax.core.ClosedJaxpr.");
+      nb::arg("provenance") = "line", nb::arg("facts") = std::vector<std::string>{},
+      nb::arg("keep_equations") = std::unordered_set<std::string>{}, "Reads a jax.core.ClosedJaxpr.");
 }
 
 }  // namespace sardonyx::python

@@ -59,7 +59,9 @@ def to_onnx(
         input_names: Names instead of those of the signature; "positional" gives in_0, in_1, ...
         output_names: Names instead of the paths in the result; "positional" gives out_0, out_1, ...
         export_mode: "web" writes one file whatever its size, and refuses what exceeds 2 GiB.
-        normalization_mode: Whether normalizations may be written as ONNX's own operators.
+        normalization_mode: How layer and root-mean-square normalizations are written: "prefer_native" as ONNX's own operators,
+            "force_decomposed" as the arithmetic that the program spells, "auto" as the pipeline does it (the default
+            pipeline uses ONNX's operators).
         target: A runtime that must be able to load the model.
         check: Compare with JAX in onnxruntime, at two sizes, before returning.
         passes: "onnx" (the default pipeline), "none", the name of another pipeline or a list of passes.
@@ -109,6 +111,7 @@ def to_onnx(
             passes=wanted_passes,
             strict=strict,
             provenance=provenance,
+            normalization=normalization_mode,
             lowerings=lowerings,
         )
     except Error as e:
@@ -194,6 +197,7 @@ def _read_program(
             nchw_inputs=list(inputs_as_nchw or ()),
             nchw_outputs=list(outputs_as_nchw or ()),
             provenance=provenance,
+            facts=spec.constraints,
             keep_equations=set(lowerings),
         )
     report.equations = program.num_nodes()

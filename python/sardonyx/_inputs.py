@@ -35,7 +35,7 @@ class Inputs:
     positional: int = 0  # how many leaves belong to `args`
     shapes: list[tuple] = field(default_factory=list)  # of each leaf
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
-    constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes
+    constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes or stated by a scope
 
     def with_static(self, args: tuple) -> tuple:
         """`args` with the functions back that stood in them."""
@@ -140,6 +140,11 @@ class _Symbols:
                         notes=["help: make them in one call of jax.export.symbolic_shape, or give names as strings"],
                     )
                 self.scope = d.scope
+
+    def stated(self) -> list[str]:
+        """What is said to hold, by words in shapes or by the scope of the caller's own symbolic dimensions."""
+        own = getattr(self.scope, "_explicit_constraints", ())
+        return list(dict.fromkeys([*self.constraints, *(c.debug_str for c in own)]))
 
     def shape(self, dims: Sequence, what: str) -> tuple:
         from jax import export
@@ -250,7 +255,7 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
             baked[key] = value
 
     out = Inputs(args, kwargs, baked, values=dict(input_params or {}))
-    out.constraints = symbols.constraints
+    out.constraints = symbols.stated()
     leaf_names, out.shapes = _names(fn, args, text_names)
     out.positional = len(leaf_names)
     # Keyword arguments follow in the order in which jax flattens a dict: by key.

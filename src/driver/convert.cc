@@ -1,8 +1,28 @@
 #include "driver/convert.h"
 
+#include <iterator>
+#include <string_view>
+
 #include "support/stopwatch.h"
 
 namespace sardonyx {
+namespace {
+
+// The passes that make one operator of a normalization's arithmetic.
+constexpr std::string_view kNormalizationPasses[] = {"fuse_layer_normalization", "fuse_rms_normalization"};
+
+void choose_normalization(PassRequest& request, Normalization mode) {
+  if (mode == Normalization::kForceDecomposed) {
+    request.skip.insert(request.skip.end(), std::begin(kNormalizationPasses), std::end(kNormalizationPasses));
+  } else if (mode == Normalization::kPreferNative) {
+    // They want one x - mean where the program spells two. Where the pipeline had them already, they find nothing left to do.
+    request.passes.emplace_back("common_subexpression_elimination");
+    request.passes.insert(request.passes.end(), std::begin(kNormalizationPasses), std::end(kNormalizationPasses));
+  }
+}
+
+}  // namespace
+
 void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
              ConvertReport* report) {
   check_request(options.passes, onnx.dialect());  // before the work, not after it
@@ -12,6 +32,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   const double lower_seconds = watch.lap();
   PassRequest request = options.passes;
   request.skip.push_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
+  choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
   if (report != nullptr) {
     report->lower_seconds = lower_seconds;

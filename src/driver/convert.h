@@ -10,9 +10,17 @@
 
 namespace sardonyx {
 
+// How layer normalization and its like are written.
+enum class Normalization {
+  kAuto,             // as the pipeline does it: the default one fuses them into ONNX's operators
+  kPreferNative,     // as ONNX's operators, whatever the pipeline
+  kForceDecomposed,  // as the arithmetic that the program spells
+};
+
 struct ConvertOptions {
   LowerOptions lower;
   PassRequest passes{.passes = {}};  // what runs after lowering; empty: nothing
+  Normalization normalization = Normalization::kAuto;
 };
 
 struct ConvertReport {

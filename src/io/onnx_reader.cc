@@ -6,8 +6,9 @@
 
 #include <set>
 
-#include "support/name_table.h"
+#include "io/kept_message.h"
 #include "io/onnx_parts.h"
+#include "support/name_table.h"
 
 namespace sardonyx {
 namespace {
@@ -196,7 +197,12 @@ void OnnxReader::read(std::string_view bytes) {
                       m_.unknown_fields);
         break;
       }
-      case tag(20, kBytes): m_.training_info.push_back(r.bytes()); break;
+      case tag(20, kBytes): {
+        m_.training_info.push_back(r.bytes());
+        // Files that are missing are noticed now; the elements are looked for when the model is written.
+        (void)read_training_tensors(m_.training_info.back(), source_, external_);
+        break;
+      }
       case tag(25, kBytes): functions.push_back(r.bytes()); break;
       default: m_.unknown_fields += r.skip();
     }

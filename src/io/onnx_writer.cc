@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "io/kept_message.h"
 #include "io/write_names.h"
 #include "io/write_parts.h"
 #include "support/atomic_file.h"
@@ -34,9 +36,54 @@ std::string_view wire_name(std::string_view info) {
   return name;
 }
 
+// The IR version that first had the element type.
+int64_t ir_version_of(DType t) {
+  switch (t) {
+    case DType::kF8E4M3FN:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ: return 9;
+    case DType::kU4:
+    case DType::kI4: return 10;
+    case DType::kF4E2M1: return 11;
+    case DType::kF8E8M0: return 12;
+    case DType::kU2:
+    case DType::kI2: return 13;
+    default: return 1;
+  }
+}
+
+// The model's own, raised where an element type wants that.
+int64_t needed_ir_version(const Model& m) {
+  int64_t needed = m.ir_version;
+  const Type* last = nullptr;
+  const auto look = [&](const Type* t) {
+    if (t == last) return;
+    last = t;
+    while (t != nullptr && t->element() != nullptr) t = t->element();
+    if (t != nullptr) needed = std::max(needed, ir_version_of(t->dtype()));
+  };
+  std::vector<const Graph*> todo;
+  for (const auto& f : m.functions()) todo.push_back(&f->graph());
+  while (!todo.empty()) {
+    const Graph* g = todo.back();
+    todo.pop_back();
+    for (const Port& p : g->inputs()) look(p.value->type());
+    for (const Value* v : g->constants()) look(v->type());
+    for (const Node& n : g->nodes()) {
+      for (const Value& v : n.results()) look(v.type());
+      for (const Body& b : n.bodies()) todo.push_back(b.graph);
+    }
+  }
+  return needed;
+}
+
 class OnnxWriter {
  public:
-  OnnxWriter(const Model& model, const WriteOptions& options) : m_(model), options_(options), names_(model) {}
+  OnnxWriter(const Model& model, const WriteOptions& options)
+      : m_(model), options_(options), ir_version_(needed_ir_version(model)), names_(model) {
+    find_training_tensors();
+  }
 
   // Runs the measuring pass; returns the size of the model message.
   uint64_t measure() {
@@ -57,6 +104,7 @@ class OnnxWriter {
   const std::vector<const Tensor*>& tensors_of(size_t i) const { return placed_[i]; }
 
  private:
+  void find_training_tensors();
   void place(const Tensor& t, const std::string& data_file);
   void place_graph(const Graph& g, const std::string& data_file);
 
@@ -80,6 +128,8 @@ class OnnxWriter {
 
   const Model& m_;
   const WriteOptions& options_;
+  const int64_t ir_version_;
+  std::vector<KeptTensor> training_tensors_;  // of training information, with external data
   WriteNames names_;
   Places places_;
   std::vector<std::vector<const Tensor*>> placed_;
@@ -91,6 +141,18 @@ class OnnxWriter {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // External data
+
+// In the files beside the one that was read. A model that came from elsewhere keeps what its training information says.
+void OnnxWriter::find_training_tensors() {
+  if (m_.training_info.empty() || m_.source_files.empty()) return;
+  const std::filesystem::path& read = m_.source_files.front()->path();
+  ExternalFiles files(read, read.parent_path(), MappedFile::Access::kMap);
+  for (std::string_view t : m_.training_info) {
+    auto found = read_training_tensors(t, {.origin = t.data()}, files);
+    std::ranges::move(found, std::back_inserter(training_tensors_));
+  }
+  std::ranges::sort(training_tensors_, std::less<>(), &KeptTensor::at);
+}
 
 void OnnxWriter::place(const Tensor& t, const std::string& data_file) {
   const uint64_t size = t.byte_size();
@@ -138,6 +200,7 @@ void OnnxWriter::place_graph(const Graph& g, const std::string& data_file) {
 
 void OnnxWriter::place_tensors(const std::string& data_file) {
   for (const auto& f : m_.functions()) place_graph(f->graph(), data_file);
+  for (const KeptTensor& t : training_tensors_) place(*t.tensor, data_file);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -151,7 +214,7 @@ void OnnxWriter::write_import(uint32_t field, const OpsetImport& i) {
 }
 
 void OnnxWriter::write_model() {
-  w_.int64(1, m_.ir_version);
+  w_.int64(1, ir_version_);
   w_.text(2, m_.producer_name);
   w_.text(3, m_.producer_version);
   w_.text(4, m_.domain);
@@ -162,7 +225,11 @@ void OnnxWriter::write_model() {
   w_.end();
   for (const OpsetImport& i : m_.opset_imports) write_import(8, i);
   write_metadata(w_, 14, m_.metadata);
-  for (std::string_view t : m_.training_info) w_.bytes(20, t);
+  for (std::string_view t : m_.training_info) {
+    w_.begin(20);
+    write_training_info(w_, t, training_tensors_, &places_);
+    w_.end();
+  }
   for (const auto& f : m_.functions().subspan(1)) {
     w_.begin(25);
     write_function(*f);

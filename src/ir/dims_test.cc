@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "ir/dim_facts.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx {
@@ -331,6 +332,27 @@ TEST(Dims, NormalFormKeepsValuesAtRandomPoints) {
       pool.push_back(std::move(r));
     }
   }
+}
+
+TEST(Dims, FactsAboutSizesNarrowRanges) {
+  Dims d;
+  EXPECT_TRUE(assume(d, "B >= 2"));
+  EXPECT_EQ(d.symbol_range("B").min, 2);
+  EXPECT_TRUE(assume(d, "4*T + 1 <= 514"));
+  EXPECT_EQ(d.symbol_range("T").max, 128);
+  EXPECT_EQ(d.symbol_range("T").min, 1);
+  EXPECT_TRUE(assume(d, "7 <= 3*N"));
+  EXPECT_EQ(d.symbol_range("N").min, 3);
+  EXPECT_TRUE(assume(d, "2*K == 6"));
+  EXPECT_EQ(d.symbol_range("K").min, 3);
+  EXPECT_EQ(d.symbol_range("K").max, 3);
+  EXPECT_FALSE(assume(d, "A >= B"));
+  EXPECT_FALSE(assume(d, "floordiv(A, 2) >= 1"));
+  EXPECT_TRUE(assume(d, "3 >= 2"));
+  EXPECT_THROW(assume(d, "2*K == 7"), Error);
+  EXPECT_THROW(assume(d, "B <= 1"), Error);
+  EXPECT_EQ(d.symbol_range("B").max, std::nullopt);
+  EXPECT_THROW(assume(d, "B"), Error);
 }
 
 }  // namespace

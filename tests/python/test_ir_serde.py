@@ -152,3 +152,65 @@ def test_bad_input_is_an_error_of_ours(tmp_path):
     with pytest.raises(sardonyx.Error):
         ir.save(m, tmp_path / "no" / "such" / "folder.onnx")
     assert not list(tmp_path.glob("*.tmp*"))
+
+
+def test_verify_and_warnings_say_what_is_wrong(proto):
+    m = ir.from_proto(proto)
+    ir.verify(m)
+    assert ir.warnings(m) == []
+    x = ir.val("x", ir.DataType.FLOAT, [2, 3])
+    b = ir.Builder()
+    y = b.Concat(x, x, axes=1)
+    model = ir.Model(ir.Graph([x], [y], nodes=b.nodes, opset_imports={"": 23}, name="g"), ir_version=10)
+    ir.verify(model, types=False)
+    with pytest.raises(sardonyx.Error, match="axis"):
+        ir.verify(model)
+    assert any("did you mean 'axis'" in text for text in ir.warnings(model))
+    with pytest.raises(TypeError):
+        ir.verify(proto)
+
+
+def sparse_model():
+    values = ir.tensor(np.array([1.5, 2.5], np.float32))
+    sparse = ir.SparseTensor(values, ir.tensor(np.array([1, 4])), [2, 3])
+    node = ir.Node("", "Constant", [], [ir.Attr("sparse_value", ir.AttributeType.SPARSE_TENSOR, sparse)])
+    y = node.outputs[0]
+    y.name, y.dtype, y.shape = "y", ir.DataType.FLOAT, ir.Shape([2, 3])
+    return ir.Model(ir.Graph([], [y], nodes=[node], opset_imports={"": 23}, name="g"), ir_version=10)
+
+
+def test_sparse_attributes_are_built_in_python():
+    message = ir.to_proto(sparse_model())
+    onnx.checker.check_model(message)
+    (written,) = message.graph.node[0].attribute
+    assert written.type == onnx.AttributeProto.SPARSE_TENSOR
+    assert list(written.sparse_tensor.dims) == [2, 3]
+    back = ir.from_proto(message).graph[0].attributes["sparse_value"].value
+    assert back == sparse_model().graph[0].attributes["sparse_value"].value
+    assert back.numpy().tolist() == [[0, 1.5, 0], [0, 2.5, 0]]
+    with pytest.raises(sardonyx.Error, match="indices of shape"):
+        ir.SparseTensor(np.zeros(2, np.float32), np.zeros(3, np.int64), [4])
+
+
+def test_a_list_of_sparse_attributes():
+    sparse = ir.SparseTensor(np.ones(1, np.float32), np.array([[0, 2]]), [2, 3])
+    node = ir.Node("d", "op", [], [ir.Attr("all", ir.AttributeType.SPARSE_TENSORS, [sparse, sparse])])
+    (written,) = ir.to_proto(node).attribute
+    assert len(written.sparse_tensors) == 2
+    assert ir.from_proto(ir.to_proto(node)).attributes["all"].value == (sparse, sparse)
+
+
+def test_the_ir_version_is_raised_for_what_needs_it():
+    def version(dtype, ir_version=10):
+        x = ir.val("x", dtype, [3])
+        b = ir.Builder()
+        graph = ir.Graph([x], [b.Identity(x)], nodes=b.nodes, opset_imports={"": 25}, name="g")
+        return ir.to_proto(ir.Model(graph, ir_version=ir_version)).ir_version
+
+    assert version(ir.DataType.FLOAT) == 10
+    assert version(ir.DataType.FLOAT, 8) == 8
+    assert version(ir.DataType.FLOAT8E5M2, 8) == 9
+    assert version(ir.DataType.FLOAT4E2M1) == 11
+    assert version(ir.DataType.FLOAT8E8M0) == 12
+    assert version(ir.DataType.FLOAT8E8M0, 13) == 13
+    assert version(ir.DataType.INT2) == 13

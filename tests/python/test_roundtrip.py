@@ -13,6 +13,7 @@ import onnx_messages
 import pytest
 from command import sardonyx
 from onnx import TensorProto, helper, numpy_helper
+from sardonyx import Error, ir
 
 
 def round_trip(model: onnx.ModelProto, folder: Path, *options: object) -> onnx.ModelProto:
@@ -242,6 +243,46 @@ def test_training_info_annotations_and_configurations(tmp_path: Path) -> None:
     device = model.graph.node[0].device_configurations.add(configuration_id="two", pipeline_stage=1)
     device.sharding_spec.add(tensor_name="x", device=[0, 1])
     assert_survives(model, tmp_path)
+
+
+def test_external_data_of_training_information_moves_with_the_model(tmp_path: Path) -> None:
+    model = small_model()
+    training = model.training_info.add()
+    training.algorithm.CopyFrom(small_graph())
+    big = numpy_helper.from_array(np.arange(5000, dtype=np.float32), "big")
+    big.doc_string = "kept"
+    training.algorithm.initializer.append(big)
+    inner = helper.make_graph([helper.make_node("Constant", [], ["c"], value=big)], "inner", [], [])
+    training.initialization.node.append(helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=inner))
+    whole = onnx.ModelProto.FromString(model.SerializeToString())
+    # What onnx itself does for weights, done here for tensors that it forgets.
+    data = big.raw_data
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "w.bin").write_bytes(bytes(64) + data)
+    info = model.training_info[0]
+    tensors = [info.algorithm.initializer[-1]]
+    tensors += [a.g.node[0].attribute[0].t for a in info.initialization.node[-1].attribute]
+    for t in tensors:
+        t.ClearField("raw_data")
+        t.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "w.bin"), ("offset", "64"), ("length", str(len(data)))):
+            t.external_data.add(key=key, value=value)
+    onnx.save(model, tmp_path / "first" / "m.onnx")
+
+    read = ir.load(tmp_path / "first" / "m.onnx")
+    ir.save(read, tmp_path / "inline.onnx")
+    assert onnx.load(tmp_path / "inline.onnx").training_info == whole.training_info
+    (tmp_path / "second").mkdir()
+    ir.save(read, tmp_path / "second" / "m.onnx", external_data="n.bin")
+    back = onnx.load(tmp_path / "second" / "m.onnx", load_external_data=False).training_info[0]
+    entry = {e.key: e.value for e in back.algorithm.initializer[-1].external_data}
+    assert entry["location"] == "n.bin" and back.algorithm.initializer[-1].doc_string == "kept"
+    stored = (tmp_path / "second" / "n.bin").read_bytes()
+    assert stored[int(entry["offset"]) :][: len(data)] == data
+
+    (tmp_path / "first" / "w.bin").unlink()
+    with pytest.raises(Error, match="w.bin"):
+        ir.load(tmp_path / "first" / "m.onnx")
 
 
 def test_sparse_initializers_and_attributes(tmp_path: Path) -> None:

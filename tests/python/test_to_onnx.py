@@ -517,3 +517,30 @@ def test_import_is_light():
     code = "import sys, sardonyx; print([m for m in ('jax', 'onnx', 'onnxruntime', 'numpy') if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(sardonyx.__file__).parent.parent)}
     assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip() == "[]"
+
+
+def test_what_is_stated_of_sizes_reaches_the_graph(tmp_path):
+    path = tmp_path / "m.sx"
+    sardonyx.save_program(lambda x: x * 2, [("B >= 3", "2*T + 1 <= 9")], path)
+    text = path.read_text()
+    assert "range B 3.." in text and "range T 1..4" in text
+    scope = jax.export.SymbolicScope(["N >= 5"])
+    (n,) = jax.export.symbolic_shape("N", scope=scope)
+    sardonyx.save_program(lambda x: x * 2, [jax.ShapeDtypeStruct((n,), "float32")], path)
+    assert "range N 5.." in path.read_text()
+
+
+def test_normalization_mode_chooses_operator_or_arithmetic():
+    def normalized(x, scale, bias):
+        mean = x.mean(-1, keepdims=True)
+        variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + bias
+
+    def count(**options):
+        model = to_onnx(normalized, [("B", 7), (7,), (7,)], **options)
+        return [n.op_type for n in model.graph.node].count("LayerNormalization")
+
+    assert count() == 1
+    assert count(normalization_mode="force_decomposed") == 0
+    assert count(passes="none") == 0
+    assert count(passes="none", normalization_mode="prefer_native") == 1

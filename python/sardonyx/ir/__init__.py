@@ -29,7 +29,7 @@ from sardonyx.ir._attr import (
 )
 from sardonyx.ir._core import Function, Graph, GraphView, Input, Model, Node, Usage, Value, node, val
 from sardonyx.ir._enums import AttributeType, DataType
-from sardonyx.ir._serde import from_onnx_text, from_proto, load, save, to_onnx_text, to_proto
+from sardonyx.ir._serde import from_onnx_text, from_proto, load, save, to_onnx_text, to_proto, verify, warnings
 from sardonyx.ir._shape import (
     OptionalType,
     SequenceType,
@@ -40,7 +40,7 @@ from sardonyx.ir._shape import (
     TypeAndShape,
 )
 from sardonyx.ir._tape import Builder, Tape
-from sardonyx.ir._tensor import StringTensor, Tensor, tensor
+from sardonyx.ir._tensor import SparseTensor, StringTensor, Tensor, tensor
 
 # What annotations of code written for onnx_ir call them.
 TensorProtocol = Tensor
@@ -94,6 +94,7 @@ __all__ = [
     "Shape",
     "ShapeProtocol",
     "SparseTensorType",
+    "SparseTensor",
     "StringTensor",
     "SymbolicDim",
     "SymbolicDimProtocol",
@@ -119,4 +120,6 @@ __all__ = [
     "to_proto",
     "traversal",
     "val",
+    "verify",
+    "warnings",
 ]

@@ -9,7 +9,7 @@ from sardonyx import _sardonyx
 from sardonyx._error import Error, WrongType
 from sardonyx.ir._enums import AttributeType
 from sardonyx.ir._shape import Shape, TypeAndShape, dims_to_native, type_from_native, type_to_native
-from sardonyx.ir._tensor import Tensor, tensor
+from sardonyx.ir._tensor import SparseTensor, Tensor, tensor
 
 _native = _sardonyx.ir
 _T = AttributeType
@@ -52,6 +52,17 @@ def _tensor(name: str, v) -> Tensor:
     )
 
 
+def _sparse(name: str, v) -> SparseTensor:
+    if isinstance(v, SparseTensor):
+        return v
+    if type(v).__name__ == "SparseTensorProto":
+        return SparseTensor(tensor(v.values), tensor(v.indices), v.dims)
+    raise WrongType(
+        f"attribute '{name}' holds sparse tensors, not {type(v).__name__}",
+        notes=("make one with ir.SparseTensor(values, indices, dims)",),
+    )
+
+
 def _graph(name: str, v):
     if type(v).__name__ == "GraphProto":
         from sardonyx.ir import _serde
@@ -82,6 +93,8 @@ _READ = {
     _T.GRAPHS: _graph,
     _T.TYPE_PROTO: _type,
     _T.TYPE_PROTOS: _type,
+    _T.SPARSE_TENSOR: _sparse,
+    _T.SPARSE_TENSORS: _sparse,
 }
 
 
@@ -276,6 +289,10 @@ def attr_to_native(attr: Attr, allow_open: bool = False) -> tuple:
         )
     if attr.type == _T.TYPE_PROTO and value is not None:
         value = (type_to_native(value.type), dims_to_native(value.shape))
+    elif attr.type == _T.SPARSE_TENSOR and value is not None:
+        value = (value.values, value.indices, value.dims)
+    elif attr.type == _T.SPARSE_TENSORS and value is not None:
+        value = [(v.values, v.indices, v.dims) for v in value]
     elif attr.type == _T.TYPE_PROTOS and value is not None:
         value = [(type_to_native(v.type), dims_to_native(v.shape)) for v in value]
     return (attr.name, int(attr.type), value, attr.ref_attr_name, attr.doc_string)
@@ -285,6 +302,10 @@ def attr_from_native(item: tuple) -> Attr:
     name, type, value, ref, doc = item
     if type == _T.TYPE_PROTO and ref is None:
         value = TypeAndShape(type_from_native(value[0]), None if value[1] is None else Shape(value[1]))
+    elif type == _T.SPARSE_TENSOR and ref is None:
+        value = SparseTensor(*value)
+    elif type == _T.SPARSE_TENSORS and ref is None:
+        value = [SparseTensor(*v) for v in value]
     elif type == _T.TYPE_PROTOS and ref is None:
         value = [TypeAndShape(type_from_native(v[0]), None if v[1] is None else Shape(v[1])) for v in value]
     return Attr(name, AttributeType(type), value, ref, doc_string=doc)

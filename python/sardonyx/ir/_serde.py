@@ -19,11 +19,11 @@ from sardonyx.ir._shape import (
     TensorType,
     TypeAndShape,
 )
-from sardonyx.ir._tensor import Tensor
+from sardonyx.ir._tensor import SparseTensor, Tensor
 
 _native = _sardonyx.ir
 
-__all__ = ["from_onnx_text", "from_proto", "load", "save", "to_onnx_text", "to_proto"]
+__all__ = ["from_onnx_text", "from_proto", "load", "save", "to_onnx_text", "to_proto", "verify", "warnings"]
 
 
 def _onnx():
@@ -58,10 +58,7 @@ def save(
     Tensors of at least `size_threshold_bytes` go to the file `external_data` beside it if that is given, and to a file of
     their own without being asked where the model would pass protobuf's limit of 2 GiB.
     """
-    if not isinstance(model, Model):
-        raise WrongType(
-            f"save takes an ir.Model, not {type(model).__name__}", notes=("ir.Model(graph, ir_version=10) makes one",)
-        )
+    _model(model, "save")
     path = os.fspath(path)
     if format not in (None, "protobuf"):
         _onnx().save(to_proto(model), path, format=format)
@@ -70,6 +67,29 @@ def save(
     _native.write_path(
         model, path, external_data is not None, data_file, size_threshold_bytes, max_shard_size_bytes or 0
     )
+
+
+def verify(model: Model, *, types: bool = True) -> None:
+    """Raise an Error that names what is wrong with a model: something read that nothing computes, broken order or names, a
+    missing opset, and, with `types`, operands and results that an operator's rule refuses. The model stays as it is.
+    """
+    _native.verify(_model(model, "verify"), types)
+
+
+def warnings(model: Model) -> list[str]:
+    """What is worth a word but no error: ill-typed nodes, unknown attributes (and what was likely meant), deprecated operators,
+    values of one name. At most a hundred, and how many more there are.
+    """
+    return _native.warnings(_model(model, "warnings"))
+
+
+def _model(model, caller: str) -> Model:
+    if not isinstance(model, Model):
+        raise WrongType(
+            f"{caller} takes an ir.Model, not {type(model).__name__}",
+            notes=("ir.Model(graph, ir_version=10) makes one",),
+        )
+    return model
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -275,6 +295,12 @@ def _value_to(value: Value):
     return proto
 
 
+def _sparse_to(sparse: SparseTensor, proto) -> None:
+    proto.values.CopyFrom(_tensor_to(sparse.values))
+    proto.indices.CopyFrom(_tensor_to(sparse.indices))
+    proto.dims.extend(sparse.dims)
+
+
 def _attribute_to(attr: Attr):
     proto = _onnx().AttributeProto(name=attr.name, type=int(attr.type))
     if attr.doc_string:
@@ -307,6 +333,11 @@ def _attribute_to(attr: Attr):
     elif kind == AttributeType.TYPE_PROTOS:
         for v in value:
             _type_to(v.type, v.shape, proto.type_protos.add())
+    elif kind == AttributeType.SPARSE_TENSOR:
+        _sparse_to(value, proto.sparse_tensor)
+    elif kind == AttributeType.SPARSE_TENSORS:
+        for v in value:
+            _sparse_to(v, proto.sparse_tensors.add())
     else:
         raise Error(
             f"attribute '{attr.name}' ({kind}) cannot be written by itself",

@@ -14,7 +14,7 @@ from sardonyx.ir._shape import Shape
 
 _native = _sardonyx.ir
 
-__all__ = ["StringTensor", "Tensor", "tensor"]
+__all__ = ["SparseTensor", "StringTensor", "Tensor", "tensor"]
 
 
 def _pack(array: np.ndarray, bits: int) -> np.ndarray:
@@ -160,6 +160,63 @@ class Tensor(_native.TensorBase):
     def __repr__(self) -> str:
         text = repr(self.numpy()) if self.size <= 32 else "..."
         return f"{type(self).__name__}<{self.dtype},{self.shape}>({text}, name={self.name!r})"
+
+
+class SparseTensor:
+    """The elements of a tensor that are not zero, as ONNX's SparseTensorProto has them.
+
+    `values` has shape [n]; `indices` is int64, of shape [n] (places in the flattened tensor, ascending) or [n, rank].
+    """
+
+    __slots__ = ("dims", "indices", "values")
+
+    def __init__(self, values, indices, dims: Sequence[int]):
+        self.values = tensor(values)
+        self.indices = tensor(indices)
+        self.dims = tuple(int(d) for d in dims)
+        count, rank = self.values.size, len(self.dims)
+        if self.values.shape.rank() != 1:
+            raise Error(f"a sparse tensor's values have shape [n], not {self.values.shape}")
+        if self.indices.dtype != DataType.INT64:
+            raise WrongType(f"a sparse tensor's indices are int64, not {self.indices.dtype}")
+        if self.indices.shape not in ([count], [count, rank]):
+            raise Error(
+                f"{count} values of a sparse tensor of rank {rank} have indices of shape {self.indices.shape}",
+                notes=(f"expected [{count}] or [{count}, {rank}]",),
+            )
+
+    @property
+    def dtype(self) -> DataType:
+        return self.values.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.dims, frozen=True)
+
+    @property
+    def name(self) -> str | None:
+        """That of the values, as in a file."""
+        return self.values.name
+
+    def numpy(self) -> np.ndarray:
+        """The dense tensor."""
+        dense = np.zeros(self.dims, self.dtype.numpy())
+        at = self.indices.numpy()
+        if at.ndim == 1:
+            dense.reshape(-1)[at] = self.values.numpy()
+        else:
+            dense[tuple(at.T)] = self.values.numpy()
+        return dense
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SparseTensor):
+            return False
+        return self.dims == other.dims and self.values._equals(other.values) and self.indices._equals(other.indices)
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"SparseTensor<{self.dtype},{self.shape}>({self.values.size} values)"
 
 
 def StringTensor(value, *, shape=None, name=None, doc_string=None, metadata_props=None) -> Tensor:
