@@ -1,7 +1,7 @@
 //   x ── Identity, Dropout, Pad by 0, Tile by 1, Transpose in order, Cast to its type, Concat / Split / Sum / Max / Mean of one ── y   =>   x
 //
 // A Dropout that does not train hands its operand on; its mask must have no reader. Pads of zero are asked for one by one: a Pad may also
-// shift. A Clip without bounds is none.
+// shift. A Clip without bounds is none. CastLike to a type that is known is a Cast, if anything.
 // What stops it: attributes that a function takes from its call, a mask that is read, a trained Dropout.
 #include <algorithm>
 
@@ -60,6 +60,19 @@ Pass remove_no_ops() {
              return true;
            },
        .build = the_x,
+       .same_type = true},
+      {.name = "cast_like",
+       .match = CastLike(x, any),
+       .when =
+           [](const Match& m) {
+             return m.root().result()->dtype() != DType::kUndefined && m.root().attr("saturate") == nullptr &&
+                    m.root().attr("round_mode") == nullptr;
+           },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const DType to = m.root().result()->dtype();
+             return m[x]->dtype() == to ? m[x] : b.op("Cast", {m[x]}, {attr("to", static_cast<int64_t>(to))});
+           },
        .same_type = true},
       {.name = "clip",
        .match = Clip(x, rest).since(11),

@@ -74,7 +74,7 @@ class Shapes {
         if (v.has_uses()) value(v, n, b);
       }
       if (!n.op().domain.empty()) continue;
-      if (n.has(Trait::kBroadcasts)) broadcasting(n);
+      if (n.has(Trait::kBroadcasts)) broadcasting(n, b);
       if (n.is("Reshape")) reshape(n, b);
       if (n.is("Expand")) expand(n, b);
       if (n.is("Slice")) slice(n, b);
@@ -196,33 +196,47 @@ class Shapes {
     set_input(n, 1, b.i64s(target), "expand_target");
   }
 
+  // What a repeated value repeats: the operand of an Expand, or the number of a ConstantOfShape (no dims).
+  struct Repeated {
+    Value* value = nullptr;
+    TensorPtr number;
+    std::span<const Dim> dims;
+  };
+  static std::optional<Repeated> repeated(const Value* v) {
+    const Node* e = v != nullptr ? v->def() : nullptr;
+    if (e == nullptr || !e->op().domain.empty() || e->unchecked()) return std::nullopt;
+    if (e->is("Expand") && e->input(0)->ranked()) return Repeated{e->input(0), nullptr, e->input(0)->type()->dims()};
+    if (!e->is("ConstantOfShape")) return std::nullopt;
+    const Attr* value = e->attr("value");
+    const TensorPtr* one = value != nullptr ? value->get<TensorPtr>() : nullptr;
+    if (value != nullptr && (one == nullptr || *one == nullptr || (*one)->size() != 1)) return std::nullopt;
+    return Repeated{nullptr, one != nullptr ? (*one)->reshaped({}) : Tensor::full(DType::kF32, {}, 0), {}};
+  }
+
   // An operand need not be expanded to what the others have anyway.
-  void broadcasting(Node& n) {
+  void broadcasting(Node& n, Rewriter& b) {
     const Value& y = *n.result();
     if (!y.ranked()) return;
     const auto to = y.type()->dims();
     for (size_t k = 0; k < n.num_inputs(); ++k) {
       if (n.is("PRelu") && k == 0) continue;  // only the slope broadcasts
-      const Value* v = n.input(k);
-      const Node* e = v != nullptr ? v->def() : nullptr;
-      if (e == nullptr || !e->is("Expand") || !e->op().domain.empty() || e->unchecked() || !e->input(0)->ranked()) continue;
-      bool free = true;
+      const auto less = repeated(n.input(k));
+      if (!less) continue;
+      const auto dims_of = [&](size_t i) {
+        if (i == k) return less->dims;
+        return n.input(i) != nullptr && n.input(i)->ranked() ? n.input(i)->type()->dims() : std::span<const Dim>();
+      };
+      bool free = true, deep = to.empty();  // sizes and rank must come from somebody
       for (size_t back = 1; free && back <= to.size(); ++back) {
-        bool covered = to[to.size() - back].is(1);
-        for (size_t i = 0; !covered && i < n.num_inputs(); ++i) {
-          const Value* other = i == k ? e->input(0) : n.input(i);
-          if (other == nullptr || !other->ranked() || other->type()->rank() < back) continue;
-          covered = other->type()->dim(other->type()->rank() - back) == to[to.size() - back];
+        free = to[to.size() - back].is(1);
+        for (size_t i = 0; i < n.num_inputs(); ++i) {
+          const auto dims = dims_of(i);
+          if (dims.size() >= back) free |= dims[dims.size() - back] == to[to.size() - back];
+          deep |= dims.size() == to.size();
         }
-        free = covered;
       }
-      // The rank must come from somebody, too.
-      bool deep = false;
-      for (size_t i = 0; i < n.num_inputs(); ++i) {
-        const Value* other = i == k ? e->input(0) : n.input(i);
-        deep |= other != nullptr && other->ranked() && other->type()->rank() == to.size();
-      }
-      if (free && deep) set_input(n, k, e->input(0), "expand_before_broadcast");
+      if (!free || !deep) continue;
+      set_input(n, k, less->value != nullptr ? less->value : b.constant(less->number), "expand_before_broadcast");
     }
   }
 
