@@ -1,6 +1,7 @@
 // Functions of complex numbers z = x + iy, by their real and imaginary parts. Sources: NIST's Digital Library of Mathematical Functions, 4.2 to
 // 4.37, for definitions and branch cuts; W. Kahan, "Branch cuts for complex elementary functions" (1987), for the inverse ones.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "lower/complex.h"
@@ -204,6 +205,40 @@ std::vector<Value*> complex_pow(Lowering& at) {
   Complex usual = exp(w * log(safe));
   usual = where(base_is_zero, Complex(z.re.of(0)), usual);
   return {result(at, where(exponent_is_zero, Complex(z.re.of(1)), usual))};
+}
+
+// The angle in the plane of two complex numbers: -i log((x + iy) / sqrt(x^2 + y^2)).
+std::vector<Value*> complex_atan2(Lowering& at) {
+  Complex y = operand(at, 0), x = operand(at, 1);
+  return {result(at, over_i(log((x + times_i(y)) / sqrt(x * x + y * y))))};
+}
+
+namespace {
+
+// By real parts, and by imaginary ones where these are equal.
+Complex extreme(const Complex& z, const Complex& w, bool greatest) {
+  Num first = greatest ? z.re > w.re : z.re < w.re, second = greatest ? *z.im > *w.im : *z.im < *w.im;
+  return where(first | (eq(z.re, w.re) & second) | is_nan(z.re) | is_nan(*z.im), z, w);
+}
+
+Complex reduced_to_extreme(Lowering& at, std::string_view op, double least) {
+  Complex z = operand(at, 0);
+  auto axes = at.ints_param("axes");
+  auto over = [&](const Num& x, bool keepdims) { return x.with(reduce(at, op, x.value(), axes, keepdims)); };
+  Num re = over(z.re, true);
+  Num im = over(where(eq(z.re, re), *z.im, least), false);
+  return {reshape(re, im.dims()), im};
+}
+
+}  // namespace
+
+std::vector<Value*> complex_max(Lowering& at) { return {result(at, extreme(operand(at, 0), operand(at, 1), true))}; }
+std::vector<Value*> complex_min(Lowering& at) { return {result(at, extreme(operand(at, 0), operand(at, 1), false))}; }
+std::vector<Value*> complex_reduce_max(Lowering& at) {
+  return {result(at, reduced_to_extreme(at, "ReduceMax", -std::numeric_limits<double>::infinity()))};
+}
+std::vector<Value*> complex_reduce_min(Lowering& at) {
+  return {result(at, reduced_to_extreme(at, "ReduceMin", std::numeric_limits<double>::infinity()))};
 }
 
 std::vector<Value*> complex_eq(Lowering& at) {

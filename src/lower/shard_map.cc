@@ -1,7 +1,8 @@
 // shard_map on a mesh of one device   =>   its body in line
-// psum, pmax, ... over its axes       =>   the operand, reshaped where the result has an axis for the devices
+// psum, pmax, ... over its axes       =>   the operand, reshaped where the result has an axis for the devices; over axes of vmap: a reduction
 // axis_index                          =>   0
 #include "lower/context.h"
+#include "lower/reduction.h"
 
 namespace sardonyx {
 
@@ -27,6 +28,24 @@ std::vector<Value*> lower_of_one_device(Lowering& at) {
   }
   return results;
 }
+
+namespace {
+
+// Numbers among the axes are axes of the operand that vmap gave a name: those are reduced.
+std::vector<Value*> over_devices_and_axes(Lowering& at, std::string_view primitive) {
+  const auto* axes = at.param("axes").get<Attr::Ints>();
+  if (axes == nullptr || axes->empty()) return lower_of_one_device(at);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < at.eqn.num_results(); ++i)
+    results.push_back(reduce_with(at, *find_reduction(primitive), at.in(i), *axes));
+  return results;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_psum(Lowering& at) { return over_devices_and_axes(at, "add"); }
+std::vector<Value*> lower_pmax(Lowering& at) { return over_devices_and_axes(at, "max"); }
+std::vector<Value*> lower_pmin(Lowering& at) { return over_devices_and_axes(at, "min"); }
 
 std::vector<Value*> lower_axis_index(Lowering& at) { return {at.zeros(at.out_dtype(), at.out_dims())}; }
 

@@ -71,6 +71,10 @@ for name, fn in MOVES.items():
     add(f"complex {name} after a product", lambda x, f=fn: f(x * (1 + 2j)), "c64[3,6]", covers="mul")
     add(f"complex {name} before a product", lambda x, f=fn: jax.tree.map(lambda y: y * (1 + 2j), f(x)), "c64[B,6]", covers="mul")
 
+for op in ("max", "min", "atan2"):
+    both(f"complex {op}", getattr(lax, op), "c64[B,7]", "c64[B,7]", covers=op)
+for name, fn in {"max": jnp.max, "min": jnp.min}.items():
+    add(f"complex reduce_{name}", lambda x, f=fn: (f(x, axis=1), f(x)), Arg("c64[3,4]", values=(1 + 2j, 1 - 1j, 1 + 3j, 0, -1, -1 - 1j, 2j)), covers=f"reduce_{name}")
 add("complex sort", lambda x: jnp.sort(x, axis=1), "c64[B,7]", covers="sort")
 add("complex sort of equal real parts", lambda x: jnp.sort(x), Arg("c64[6]", values=(1 + 2j, 1 - 1j, 0, 1, -1 + 5j, 0 - 1j)), covers="sort")
 add("complex numbers sorted along", lambda k, x: lax.sort((k, x), num_keys=1), "f32[B,7]", "c64[B,7]", covers="sort")

@@ -147,3 +147,23 @@ add("checkpointed while", lambda x: eqxi.while_loop(lambda s: s[0] < 5, lambda s
     "f32[7]", covers="while select_if_vmap nonbatchable unvmap_any")
 add("gradient of a checkpointed while", jax.grad(lambda x: eqxi.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, x), kind="checkpointed", max_steps=8)[1].sum()),
     "f32[7]", covers="while")
+
+
+def printing(x):
+    jax.debug.print("x is {}", x)
+    jax.debug.callback(lambda v: None, x)
+    return x + 1
+
+
+@jax.custom_batching.custom_vmap
+def batched_by_hand(x):
+    return jnp.sin(x)
+
+
+batched_by_hand.def_vmap(lambda size, mapped, x: (batched_by_hand(x), mapped[0]))
+
+add("prints are left out", printing, "f32[B,7]", covers="debug_print debug_callback add", max_nodes=1)
+add("composite", lambda x: lax.composite(lambda v: jnp.sin(v) * 2, name="example.sine")(x), "f32[B,7]", covers="composite")
+add("custom_vmap", lambda x: batched_by_hand(x), "f32[B,7]", covers="custom_vmap_call")
+add("linear_call", lambda x: jax.custom_derivatives.linear_call(lambda r, v: r * v, lambda r, v: r * v, jnp.arange(7.0), x), "f32[7]", covers="linear_call")
+add("collectives over an axis of vmap", lambda x: jax.vmap(lambda v: v / lax.psum(v, "i") + lax.pmax(v, "i") - lax.pmin(v, "i") + lax.pmean(v, "i"), axis_name="i")(x), Arg("f32[5,7]", 1, 2), covers="psum pmax pmin")
