@@ -1,0 +1,65 @@
+//   x ── Reshape [N,b,b,C,H,W] ── Transpose(0,3,4,1,5,2) ── Reshape [N,C,H*b,W*b] ── y      =>   DepthToSpace<b>(x)
+//   x ── Reshape [N,C,b,b,H,W] ── Transpose(0,1,4,2,5,3) ── Reshape [N,C,H*b,W*b] ── y      =>   DepthToSpace<b, "CRD">(x)
+//   x ── Reshape [N,C,H,b,W,b] ── Transpose(0,3,5,1,2,4) ── Reshape [N,b*b*C,H,W] ── y      =>   SpaceToDepth<b>(x)
+//
+// PyTorch's pixel_shuffle is the second, TensorFlow's operators are the others.
+// What stops it: blocks that are not square, sizes that are not known to be those, inner values with other readers.
+// Exact: elements only move. SpaceToDepth and DepthToSpace of integers have no kernel in onnxruntime before opset 13.
+#include "passes/onnx/fusion.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, six{"six"}, moved{"moved"};
+
+struct Block {
+  std::string_view op, mode;
+  int64_t size;
+};
+
+std::optional<Block> block(const Match& m) {
+  const Value *in = m[x], *split = m[six], *out = m.root().result();
+  if (!in->ranked() || !split->ranked() || !out->ranked() || in->type()->rank() != 4 || split->type()->rank() != 6 ||
+      out->type()->rank() != 4)
+    return std::nullopt;
+  if (in->dtype() != DType::kF32 && in->dtype() != DType::kF64 && in->dtype() != DType::kF16) return std::nullopt;
+  Dims& dims = m.dims();
+  const auto i = in->type()->dims(), s = split->type()->dims(), o = out->type()->dims();
+  const auto perm = ints_attr(m.node(moved), "perm");
+  if (!perm || !(i[0] == s[0]) || !(o[0] == i[0])) return std::nullopt;
+  using P = std::vector<int64_t>;
+  const auto times = [&](Dim a, int64_t b) { return dims.mul(a, Dim::of(b)); };
+  const bool dcr = *perm == P{0, 3, 4, 1, 5, 2}, crd = *perm == P{0, 1, 4, 2, 5, 3};
+  if (dcr || crd) {
+    const Dim b = s[dcr ? 1 : 2], c = s[dcr ? 3 : 1];
+    if (!b.is_int() || b.value() < 2 || !(s[dcr ? 2 : 3] == b) || !(s[4] == i[2]) || !(s[5] == i[3])) return std::nullopt;
+    if (!(o[1] == c) || !(o[2] == times(i[2], b.value())) || !(o[3] == times(i[3], b.value()))) return std::nullopt;
+    return Block{"DepthToSpace", dcr ? "DCR" : "CRD", b.value()};
+  }
+  if (*perm != P{0, 3, 5, 1, 2, 4}) return std::nullopt;
+  const Dim b = s[3];
+  if (!b.is_int() || b.value() < 2 || !(s[5] == b) || !(s[1] == i[1])) return std::nullopt;
+  if (!(o[1] == times(i[1], b.value() * b.value())) || !(o[2] == s[2]) || !(o[3] == s[4])) return std::nullopt;
+  if (!(times(s[2], b.value()) == i[2]) || !(times(s[4], b.value()) == i[3])) return std::nullopt;
+  return Block{"SpaceToDepth", {}, b.value()};
+}
+
+}  // namespace
+
+Pass fuse_depth_to_space() {
+  return Rule{
+      .match = Reshape(sole(Transpose(sole(Reshape(x, any).as(six))).as(moved)), any),
+      .when = [](const Match& m) { return block(m).has_value(); },
+      .build =
+          [](Rewriter& b, const Match& m) {
+            const Block k = *block(m);
+            AttrInit attrs{attr("blocksize", k.size)};
+            if (!k.mode.empty()) attrs.push_back(attr("mode", k.mode));
+            return b.op(k.op, {m[x]}, attrs);
+          },
+      .opset = 13,
+  };
+}
+
+}  // namespace sardonyx::onnx
