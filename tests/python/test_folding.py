@@ -47,7 +47,8 @@ def test_a_transposed_weight_is_folded_and_a_tied_one_is_not():
     )
     x, i = RNG.integers(-9, 9, (5, 257)).astype(np.float32), np.arange(5)
     folded, kept = sardonyx.optimize(alone, strict=True), sardonyx.optimize(tied, strict=True)
-    assert ops(folded) == ["MatMul"] and ops(kept).count("Transpose") == 1
+    assert len(ops(folded)) == 1 and len(folded.graph.initializer) == 1
+    assert len(kept.graph.initializer) == 1, "the weight stands in the file twice"
     assert folded.ByteSize() <= alone.ByteSize() and kept.ByteSize() <= tied.ByteSize()
     assert np.array_equal(run(folded, x=x)[0], run(alone, x=x)[0])
     for a, b in zip(run(kept, x=x, i=i), run(tied, x=x, i=i), strict=True):

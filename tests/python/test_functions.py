@@ -33,7 +33,7 @@ def scaled(x, y):
 
 @onnx_function(namespace="my.model", type="Twice")
 def twice(x):
-    return scaled(x, x) + scaled(x, x)
+    return scaled(scaled(x, x), x) + x
 
 
 def test_one_body_serves_equal_calls():
