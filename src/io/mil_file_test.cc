@@ -134,6 +134,49 @@ TEST(MilFile, TiedWeightsStayTied) {
   std::filesystem::remove_all(at);
 }
 
+// {number: content} of a message whose fields are all texts or messages.
+std::string message(std::initializer_list<std::pair<uint32_t, std::string>> fields) {
+  std::string out;
+  for (const auto& [number, content] : fields) {
+    out += static_cast<char>(number << 3 | 2);
+    out += static_cast<char>(content.size());
+    out += content;
+  }
+  return out;
+}
+
+TEST(MilFile, TheDescriptionHasTheNamesOfTheProgram) {
+  char folder[] = "/tmp/sx_mil_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::filesystem::path at(folder);
+  const auto m = parse(R"(
+graph mil(x: f32[2], z: f32[2]) {
+  y: f32[2] = add(x, z)
+  return y, other = relu(z)
+})");
+  const std::string array("\x08\x02\x10\xa0\x80\x04", 6);  // f32[2]
+  const auto feature = [&](const char* name) { return message({{1, name}, {2, "what it is"}, {3, message({{5, array}})}}); };
+  const std::string description =
+      message({{1, feature("x")}, {1, feature("z")}, {10, feature("y")}, {10, feature("other")}, {11, "y"}});
+  m->mil.emplace();
+  m->mil->specification_version = 8;
+  m->mil->description = description;
+  write_coreml(*m, at / "same.mlpackage");
+  EXPECT_EQ(read_coreml(at / "same.mlpackage")->mil->description, description);
+  Graph& g = m->graph();
+  g.input_port(1).name = m->name("z_2");
+  g.input(1)->set_name(m->name("z_2"));
+  g.output_port(0).name = m->name("sum");
+  g.output(0)->set_name(m->name("sum"));
+  g.output(0)->set_type(m->types().tensor(DType::kF16, {2}));
+  write_coreml(*m, at / "renamed.mlpackage");
+  const std::string half("\x08\x02\x10\x90\x80\x04", 6);
+  const std::string sum = message({{1, "sum"}, {2, "what it is"}, {3, message({{5, half}})}});
+  EXPECT_EQ(read_coreml(at / "renamed.mlpackage")->mil->description,
+            message({{1, feature("x")}, {1, feature("z_2")}, {10, sum}, {10, feature("other")}, {11, "sum"}}));
+  std::filesystem::remove_all(at);
+}
+
 TEST(MilFile, WhatCannotBeWritten) {
   const auto fault = [](const char* text) {
     try {

@@ -72,6 +72,9 @@ class MilNames {
   std::deque<std::string> invented_;
 };
 
+// The ModelDescription with names and element types of the functions' inputs and results as they are now.
+std::string describe_interface(std::string_view description, const Model& m, const MilNames& names);
+
 // Whether this operand's constant stands where it is read and not in a const op.
 bool is_literal(const Node& n, size_t operand);
 

@@ -460,7 +460,10 @@ class MilWriter {
 
   void model() {
     w_.int64(1, version());
-    if (!info_.description.empty()) w_.bytes(2, info_.description);
+    if (!info_.description.empty()) {
+      if (w_.measuring()) description_ = describe_interface(info_.description, m_, names_);
+      w_.bytes(2, description_);
+    }
     // Field numbers below 502 first, as protobuf's own writers do: isUpdatable.
     w_.raw(info_.model_fields);
     w_.begin(502);
@@ -473,6 +476,7 @@ class MilWriter {
   const MilInfo& info_;
   MilNames names_;
   bool wide_ = false;
+  std::string description_;
   std::vector<BlobFile> blobs_;
   std::unordered_map<const Tensor*, BlobPlace> place_of_;
   std::unordered_map<const Tensor*, const Tensor*> tied_;

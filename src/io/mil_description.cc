@@ -1,0 +1,211 @@
+// The description of a model: features by name, beside the program. Where a pass renamed an input or result of a function, or gave a
+// result another element type, the description says so too; all else stays byte for byte.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "io/mil_names.h"
+#include "io/mil_parts.h"
+
+namespace sardonyx::mil_file {
+namespace {
+
+using wire::kBytes;
+using wire::kVarint;
+using wire::Reader;
+using wire::tag;
+
+void varint(std::string& out, uint64_t v) {
+  for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
+  out += static_cast<char>(v);
+}
+
+void field(std::string& out, uint32_t number, std::string_view content) {
+  varint(out, tag(number, kBytes));
+  varint(out, content.size());
+  out += content;
+}
+
+// ArrayFeatureType.ArrayDataType; 0 where there is none.
+uint32_t array_number(DType t) {
+  switch (t) {
+    case DType::kF16: return 65552;
+    case DType::kF32: return 65568;
+    case DType::kF64: return 65600;
+    case DType::kI32: return 131104;
+    case DType::kI8: return 131080;
+    default: return 0;
+  }
+}
+
+// What a function has now at the place of a feature.
+struct Feature {
+  std::string name;
+  DType dtype = DType::kUndefined;
+};
+
+struct Interface {
+  std::vector<Feature> inputs, states, outputs;
+};
+
+Interface interface_of(const Function& f, const MilNames& names) {
+  Interface out;
+  const Graph& g = f.graph();
+  for (const Port& p : g.inputs()) {
+    const Type* t = p.value->type();
+    const bool state = t != nullptr && t->kind() == TypeKind::kState;
+    (state ? out.states : out.inputs).push_back({std::string(names.of(*p.value)), p.value->dtype()});
+  }
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    out.outputs.push_back({std::string(names.output(g, i)), g.output(i)->dtype()});
+  return out;
+}
+
+std::string_view name_of_feature(std::string_view wire) {
+  std::string_view name;
+  for (Reader r(wire, wire.data()); r.next();) {
+    if (r.tag() == tag(1, kBytes)) {
+      name = r.bytes();
+    } else {
+      r.skip();
+    }
+  }
+  return name;
+}
+
+// FeatureType with the element type of its array, where it is one.
+std::string with_dtype(std::string_view wire, DType dtype) {
+  std::string out;
+  for (Reader r(wire, wire.data()); r.next();) {
+    if (r.tag() != tag(5, kBytes)) {
+      out += r.skip();
+      continue;
+    }
+    std::string array;
+    for (Reader a(r.bytes(), wire.data()); a.next();) {
+      if (a.tag() == tag(2, kVarint)) {
+        const uint64_t old = a.varint();
+        varint(array, tag(2, kVarint));
+        varint(array, array_number(dtype) != 0 ? array_number(dtype) : old);
+      } else {
+        array += a.skip();
+      }
+    }
+    field(out, 5, array);
+  }
+  return out;
+}
+
+std::string feature(std::string_view wire, const Feature& now, bool is_output) {
+  std::string out;
+  for (Reader r(wire, wire.data()); r.next();) {
+    if (r.tag() == tag(1, kBytes)) {
+      (void)r.bytes();
+      field(out, 1, now.name);
+    } else if (r.tag() == tag(3, kBytes) && is_output) {
+      field(out, 3, with_dtype(r.bytes(), now.dtype));
+    } else {
+      out += r.skip();
+    }
+  }
+  return out;
+}
+
+struct Numbers {
+  uint32_t input, output, state, predicted, probabilities;
+};
+constexpr Numbers kModel{1, 10, 13, 11, 12};  // ModelDescription
+constexpr Numbers kFunction{2, 3, 6, 4, 5};   // FunctionDescription
+
+// The features of one list, in order; the same number as the function has of them, or nothing is touched.
+bool fits(std::string_view wire, uint32_t number, const std::vector<Feature>& now) {
+  size_t count = 0;
+  for (Reader r(wire, wire.data()); r.next();) {
+    if (r.tag() == tag(number, kBytes)) ++count;
+    r.skip();
+  }
+  return count == now.size();
+}
+
+std::string features(std::string_view wire, const Numbers& n, const Interface& now) {
+  // A feature is found by its name; one whose name is gone has the one at its place that no feature has.
+  std::vector<std::pair<std::string, std::string>> renamed;
+  const auto match = [&](uint32_t number, const std::vector<Feature>& list) {
+    std::vector<std::string_view> old;
+    for (Reader r(wire, wire.data()); r.next();) {
+      if (r.tag() == tag(number, kBytes)) {
+        old.push_back(name_of_feature(r.bytes()));
+      } else {
+        r.skip();
+      }
+    }
+    std::vector<const Feature*> by_place(old.size(), nullptr);
+    std::vector<bool> taken(list.size());
+    for (size_t i = 0; i < old.size(); ++i) {
+      for (size_t k = 0; k < list.size(); ++k) {
+        if (list[k].name != old[i] || taken[k]) continue;
+        by_place[i] = &list[k];
+        taken[k] = true;
+        break;
+      }
+    }
+    if (!fits(wire, number, list)) return by_place;
+    size_t next = 0;
+    for (size_t i = 0; i < old.size(); ++i) {
+      if (by_place[i] != nullptr) continue;
+      while (next < list.size() && taken[next]) ++next;
+      if (next == list.size()) break;
+      by_place[i] = &list[next];
+      taken[next] = true;
+      renamed.emplace_back(old[i], list[next].name);
+    }
+    return by_place;
+  };
+  const auto inputs = match(n.input, now.inputs), states = match(n.state, now.states), outputs = match(n.output, now.outputs);
+  size_t input = 0, state = 0, output = 0;
+  std::string out;
+  for (Reader r(wire, wire.data()); r.next();) {
+    const auto one = [&](const std::vector<const Feature*>& list, size_t& at, uint32_t number, bool is_output) {
+      const std::string_view content = r.bytes();
+      const Feature* f = list[at++];
+      field(out, number, f != nullptr ? feature(content, *f, is_output) : std::string(content));
+    };
+    if (r.tag() == tag(n.input, kBytes)) {
+      one(inputs, input, n.input, false);
+    } else if (r.tag() == tag(n.state, kBytes)) {
+      one(states, state, n.state, false);
+    } else if (r.tag() == tag(n.output, kBytes)) {
+      one(outputs, output, n.output, true);
+    } else if (r.tag() == tag(n.predicted, kBytes) || r.tag() == tag(n.probabilities, kBytes)) {
+      const uint32_t number = r.field();
+      const std::string_view name = r.bytes();
+      const auto to = std::ranges::find(renamed, name, [](const auto& p) { return std::string_view(p.first); });
+      field(out, number, to == renamed.end() ? name : std::string_view(to->second));
+    } else {
+      out += r.skip();
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string describe_interface(std::string_view description, const Model& m, const MilNames& names) {
+  std::string out;
+  bool by_function = false;
+  for (Reader r(description, description.data()); r.next();) {
+    if (r.tag() != tag(20, kBytes)) {
+      out += r.skip();
+      continue;
+    }
+    by_function = true;
+    const std::string_view content = r.bytes();
+    const Function* f = m.find_function("", name_of_feature(content));
+    field(out, 20, f != nullptr ? features(content, kFunction, interface_of(*f, names)) : std::string(content));
+  }
+  if (by_function) return out;
+  return features(description, kModel, interface_of(m.main(), names));
+}
+
+}  // namespace sardonyx::mil_file
