@@ -15,6 +15,7 @@ import numpy as np
 
 from sardonyx import _sardonyx
 from sardonyx._error import Error
+from sardonyx._optimize import _request, _text
 
 _DTYPES = {
     "fp16": "f16", "fp32": "f32", "fp64": "f64", "double": "f64", "int4": "i4", "int8": "i8", "int16": "i16", "int32": "i32",
@@ -318,10 +319,7 @@ def run(prog, passes: Sequence[str], options: Sequence[tuple[str, str]], strict:
     """Runs passes on the program, which is changed in place; returns what each did."""
     teller = _Teller(prog)
     teller.tell()
-    request = {
-        "passes": list(passes), "skip": [], "options": list(options), "input_shapes": [], "fold_budget": 1 << 62,
-        "prune_inputs": False, "allow_empty": False, "strict": strict, "verify": "off",
-    }  # fmt: skip
+    request = _request(passes=list(passes), options=list(options), fold_budget=1 << 62, strict=strict)
     report = teller.bridge.run(request)
     if any(p["changed"] for p in report["passes"]):
         teller.change(", ".join(p.split("::")[-1] for p in passes))
@@ -407,7 +405,3 @@ def native_passes():
         PassPipelineManager.apply_pipeline = original_apply
         PASS_REGISTRY.passes.clear()
         PASS_REGISTRY.passes.update(before)
-
-
-def _text(value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -50,18 +50,18 @@ def optimize(
         sardonyx.Error: damaged models, unknown passes and options. Nothing half-written is left.
     """
     _one_of("verify", verify, ("off", "model", "pass"))
-    request = {
-        "passes": _names("passes", passes),
-        "skip": _names("skip", skip),
-        "options": [(str(k), _text(v)) for k, v in (options or {}).items()],
-        "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
-        "fold_budget": int(fold_budget),
-        "prune_inputs": bool(prune_inputs),
-        "allow_empty": bool(allow_empty),
-        "inline": bool(inline),
-        "strict": bool(strict),
-        "verify": verify,
-    }
+    request = _request(
+        passes=_names("passes", passes),
+        skip=_names("skip", skip),
+        options=[(str(k), _text(v)) for k, v in (options or {}).items()],
+        input_shapes=[f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
+        fold_budget=int(fold_budget),
+        prune_inputs=bool(prune_inputs),
+        allow_empty=bool(allow_empty),
+        inline=bool(inline),
+        strict=bool(strict),
+        verify=verify,
+    )
     if isinstance(model, str | os.PathLike):
         return _optimize_path(os.fspath(model), output_path, request)
     if output_path is not None:
@@ -83,6 +83,21 @@ def optimize(
         f"cannot optimize a {type(model).__name__}",
         notes=["expected a path, an onnx.ModelProto, bytes, or a sardonyx.ir.Model"],
     )
+
+
+def _request(**given) -> dict[str, Any]:
+    """What native code wants to know of a run."""
+    request: dict[str, Any] = {
+        "passes": [],
+        "skip": [],
+        "options": [],
+        "input_shapes": [],
+        "fold_budget": 0,
+        "verify": "off",
+    }
+    request |= dict.fromkeys(("prune_inputs", "allow_empty", "inline", "strict"), False)
+    assert given.keys() <= request.keys()
+    return request | given
 
 
 def _optimize_path(path, output_path, request):

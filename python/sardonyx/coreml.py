@@ -16,7 +16,7 @@ from typing import Any
 from sardonyx._convert import _one_of
 from sardonyx._error import Error
 from sardonyx._evaluate import _from_native, _to_native
-from sardonyx._optimize import _names, _text
+from sardonyx._optimize import _names, _request, _text
 from sardonyx._sardonyx import coreml as _native
 
 __all__ = ["Program", "apply_pass", "load", "native_passes", "optimize", "save"]
@@ -102,17 +102,13 @@ def optimize(
     `{"common::const_elimination.skip_const_by_size": 1e6}`. Returns what was done: ops before and after, each pass and its time.
     """
     _one_of("verify", verify, ("off", "model", "pass"))
-    request = {
-        "passes": _names("passes", passes),
-        "skip": _names("skip", skip),
-        "options": [(str(k), _text(v)) for k, v in (options or {}).items()],
-        "input_shapes": [],
-        "fold_budget": 0,
-        "prune_inputs": False,
-        "allow_empty": False,
-        "strict": bool(strict),
-        "verify": verify,
-    }
+    request = _request(
+        passes=_names("passes", passes),
+        skip=_names("skip", skip),
+        options=[(str(k), _text(v)) for k, v in (options or {}).items()],
+        strict=bool(strict),
+        verify=verify,
+    )
     return _native.optimize_file(os.fspath(model), os.fspath(output_path), request)
 
 
