@@ -10,6 +10,7 @@
 #include <set>
 
 #include "commands.h"
+#include "support/progress.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -199,6 +200,12 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
 
 namespace {
 
+// Shows a person at a terminal how far the passes are; what is explained meanwhile would tear the line.
+void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
+  if (args.quiet || args.json || !args.explain.empty()) return;
+  request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
+}
+
 // Runs the jobs, shows what happened, goes on after a model that is refused. `one` optimizes a file.
 int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::function<OptimizeReport(const Job&)>& one) {
   ordered_json all = ordered_json::array();
@@ -232,8 +239,10 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::funct
 }  // namespace
 
 int optimize(const OutputArgs& out, const OptimizeArgs& args) {
-  const OptimizeOptions options{
+  OptimizeOptions options{
       .request = request_of(args, DialectId::kOnnx), .input_shapes = args.input_shapes, .declare_types = args.declare_types};
+  Progress progress;
+  watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".onnx"};
   return run(jobs_of(args, out.output, kExtensions), args, [&](const Job& job) {
     return optimize_file(job.in, job.out, options, {.map = !args.no_mmap}, write_options(out));
@@ -241,7 +250,9 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
 }
 
 int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
-  const OptimizeOptions options{.request = request_of(args, DialectId::kMil)};
+  OptimizeOptions options{.request = request_of(args, DialectId::kMil)};
+  Progress progress;
+  watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};
   return run(jobs_of(args, output, kExtensions), args,
              [&](const Job& job) { return optimize_coreml_file(job.in, job.out, options, {.map = !args.no_mmap}); });

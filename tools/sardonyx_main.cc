@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   optimize_command->add_flag("--strict", optimize.strict, "Stop when a pass fails, instead of going on without it");
   optimize_command->add_flag("--declare-types", optimize.declare_types, "Write inferred types as value_info");
   optimize_command->add_flag("--json", optimize.json, "For programs");
-  optimize_command->add_flag("--quiet", optimize.quiet, "Only errors");
+  optimize_command->add_flag("--quiet", optimize.quiet, "Only errors; no progress bar at a terminal");
   optimize_command->callback([&] { status = tools::optimize(output, optimize); });
 
   auto* coreml_command = app.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);

@@ -7,9 +7,10 @@
 #include <fstream>
 #include <functional>
 
-#include "support/name_table.h"
 #include "io/wire_writer.h"
+#include "io/write_parts.h"
 #include "sardonyx/io.h"
+#include "support/name_table.h"
 
 namespace sardonyx {
 namespace {
@@ -474,6 +475,20 @@ TEST(OnnxWriter, TellsWhatToDoBeyondTwoGigabytes) {
   const auto never = [&] { write_onnx(*m, folder / "m.onnx", {.external = WriteOptions::External::kNever}); };
   EXPECT_NE(says(never).find("allow external data"), std::string::npos);
   EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(OnnxWriter, ChoosesADataFileBeyondTwoGigabytes) {
+  const auto choice = [](int64_t elements, WriteOptions::External external) {
+    const auto m = model_of_constants({Tensor::full(DType::kF32, {elements}, 1)});  // one element stands for all: no memory
+    return onnx_file::writes_data_file(*m, {.external = external});
+  };
+  using External = WriteOptions::External;
+  constexpr int64_t kTwoGigabytes = int64_t{1} << 29;  // of f32
+  EXPECT_TRUE(choice(kTwoGigabytes, External::kAuto));
+  EXPECT_FALSE(choice(kTwoGigabytes - 1000, External::kAuto));
+  EXPECT_TRUE(choice(3, External::kAlways));
+  EXPECT_FALSE(choice(3, External::kNever));
+  EXPECT_THROW(choice(kTwoGigabytes, External::kNever), Error);
 }
 
 TEST(OnnxWriter, TheModelNeverReplacesItsOwnData) {

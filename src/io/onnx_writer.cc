@@ -614,20 +614,27 @@ void check_target(const Model& m, const std::filesystem::path& path, const std::
               {std::move(help)});
 }
 
+// Leaves the writer measured where the answer is no.
+bool needs_data_file(OnnxWriter& writer, const WriteOptions& options) {
+  using External = WriteOptions::External;
+  if (options.external == External::kAlways) return true;
+  const uint64_t size = writer.measure();
+  if (size <= kMaxMessage) return false;
+  if (options.external == External::kNever) too_large(size, "help: allow external data");
+  return true;
+}
+
 }  // namespace
+
+bool onnx_file::writes_data_file(const Model& model, const WriteOptions& options) {
+  OnnxWriter writer(model, options);
+  return needs_data_file(writer, options);
+}
 
 uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options) {
   SX_CHECK(model.dialect() == DialectId::kOnnx, "only a graph of the onnx dialect can be written as ONNX");
   OnnxWriter writer(model, options);
-  using External = WriteOptions::External;
-  bool external = options.external == External::kAlways;
-  if (!external) {
-    const uint64_t size = writer.measure();
-    if (size > kMaxMessage) {
-      if (options.external == External::kNever) too_large(size, "help: allow external data");
-      external = true;
-    }
-  }
+  const bool external = needs_data_file(writer, options);
   const std::filesystem::path folder = path.parent_path();
   if (external) {
     const std::string data_file = options.data_file.empty() ? path.filename().string() + ".data" : options.data_file;

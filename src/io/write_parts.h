@@ -23,6 +23,10 @@ struct Places {
   }
 };
 
+// Whether write_onnx() puts tensors into a data file of their own: because it is told to, or because the model would pass what
+// protobuf can hold. Throws kLimit where that is so and the options forbid it.
+bool writes_data_file(const Model& model, const WriteOptions& options);
+
 // The content of a TensorProto; `fields` is wire format to add. `places` may be null.
 void write_tensor(wire::Writer& w, const Tensor& t, std::string_view name, std::string_view fields, const Places* places);
 // All bytes of t, from its file where it has one, splats piece by piece.

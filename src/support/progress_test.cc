@@ -1,0 +1,50 @@
+#include "support/progress.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace sardonyx {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Progress, SaysHowFar) {
+  EXPECT_EQ(progress_text("fold", 1, 3, 80), "[########................]  33 %  fold");
+  EXPECT_EQ(progress_text("fold", 0, 0, 80), "[........................]   0 %  fold");
+  EXPECT_EQ(progress_text("fold", 9, 3, 80), "[########################] 100 %  fold");
+  EXPECT_EQ(progress_text("a long name", 1, 2, 34).size(), 34u);
+}
+
+TEST(Progress, DrawsOnTerminalsOnlyAndCleansUp) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudo-terminals here";
+  std::FILE* line = std::fopen(::ptsname(terminal), "w");
+  ASSERT_NE(line, nullptr);
+  {
+    Progress quick(line);  // over before anybody could read it
+    quick.show("first", 0, 2);
+    quick.show("", 2, 2);
+    Progress slow(line, milliseconds(0));
+    slow.show("first", 1, 2);
+  }
+  std::array<char, 256> seen{};
+  const ssize_t n = ::read(terminal, seen.data(), seen.size());
+  ASSERT_GT(n, 0);
+  const std::string text(seen.data(), static_cast<size_t>(n));
+  EXPECT_EQ(text, "\r\x1b[2K[############............]  50 %  first\r\x1b[2K");
+  std::fclose(line);
+  ::close(terminal);
+
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  Progress(file, milliseconds(0)).show("first", 1, 2);
+  EXPECT_EQ(std::ftell(file), 0);
+  std::fclose(file);
+}
+
+}  // namespace
+}  // namespace sardonyx
