@@ -138,3 +138,18 @@ def test_functions_are_inlined_on_request():
     assert not flat.functions and [i.domain for i in flat.opset_import] == [""] and set(ops(flat)) == {"Add"}
     x = RNG.standard_normal((5, 3), dtype=np.float32)
     assert np.array_equal(run(flat, x=x)[0], run(proto, x=x)[0])
+
+
+def test_a_stale_batch_of_a_result_is_not_believed():
+    proto = model(
+        HEADER.format(more="")
+        + """g (float[B,3,5] x) => (float[1,15] y) {
+          zero = Constant<value_int=0>()  at = Constant<value_ints=[0]>()  rest = Constant<value_ints=[15]>()
+          s = Shape(x)  b = Gather(s, zero)  b1 = Unsqueeze(b, at)  t = Concat<axis=0>(b1, rest)  y = Reshape(x, t)
+        }"""
+    )
+    done = sardonyx.optimize(proto, strict=True)
+    assert ops(done) == ["Reshape"]
+    for batch in (1, 7):
+        x = RNG.standard_normal((batch, 3, 5), dtype=np.float32)
+        assert np.array_equal(run(done, x=x)[0], x.reshape(batch, 15))

@@ -169,9 +169,28 @@ class Shapes {
 
   // --- operators
 
+  // The result's type. What the target says goes before what a file declares: a declared batch may be stale, and only the target counts
+  // when the model runs.
+  const Type* target_type(const Node& n) {
+    const Type* y = n.result()->type();
+    const auto asked = context_.symbolic(n.input(1));
+    if (!asked || asked->elements.size() != y->rank()) return y;
+    std::vector<Dim> sizes(y->dims().begin(), y->dims().end());
+    const auto copies = [&](Dim d) { return d.is(0) && n.attr("allowzero") == nullptr; };
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const Dim d = asked->elements[i];
+      if (copies(d) && n.input(0)->ranked() && i < n.input(0)->type()->rank()) {
+        sizes[i] = n.input(0)->type()->dim(i);
+      } else if (d.is_expr() || (d.is_int() && d.value() > 0)) {
+        sizes[i] = d;
+      }
+    }
+    return context_.model.types().with_dims(y, sizes);
+  }
+
   void reshape(Node& n, Rewriter& b) {
     if (n.num_inputs() < 2 || n.input(1) == nullptr || n.input(1)->is_constant() || !n.result()->ranked()) return;
-    const auto target = constant_target(*n.input(0), *n.result()->type(), dims_);
+    const auto target = constant_target(*n.input(0), *target_type(n), dims_);
     if (!target) return;
     set_input(n, 1, b.i64s(*target), "reshape");
     if (n.attr("allowzero") != nullptr) n.set_attrs(context_.model.without_attr(n.attrs(), "allowzero"));
