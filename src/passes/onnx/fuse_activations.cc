@@ -7,6 +7,9 @@
 //   Clip(a x + b, 0, 1), Clip(x + 3, 0, 6) / 6         =>   HardSigmoid(x);  x times it: HardSwish(x)
 //   x Tanh(Softplus(x)), x Sigmoid(a x), x / (1 + |x|) =>   Mish(x), Swish(x), Softsign(x)
 //
+//   log(1 / (1 + exp(-x)))                             =>   -Softplus(-x)
+//
+// A sigmoid that a logarithm reads stays written out: onnxruntime's Sigmoid is right to an ulp of 1 only, and far below zero that is all of it.
 // One rule per operator; each takes the result of others, so that longer chains fall together step by step. JAX's expm1 and log1p are
 // recognised as the lowerings spell them. A NaN stays one, in every branch.
 // What stops it: constants beside those, inner values with other readers, element types that onnxruntime does not compute the operator in,
@@ -20,7 +23,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var x{"x"}, lo{"lo"}, hi{"hi"}, a{"a"}, b_{"b"}, e{"e"}, u{"u"}, d{"d"}, s{"s"}, node{"node"};
+constexpr Var x{"x"}, lo{"lo"}, hi{"hi"}, a{"a"}, b_{"b"}, e{"e"}, u{"u"}, d{"d"}, s{"s"}, node{"node"}, d_{"minus"};
 
 bool is_one_of(const Match& m, std::initializer_list<DType> types) {
   return std::find(types.begin(), types.end(), m[x]->dtype()) != types.end();
@@ -109,6 +112,17 @@ void bounds_rules(std::vector<Rule>& rules) {
       {.name = "prelu", .numerics = Numerics::kRounds, .match = leaky, .when = leaks, .replace = PRelu(x, a), .opset = 9});
 }
 
+// A logarithm reads v, at most a few elementwise nodes later.
+bool is_in_logarithm(const Value& v, int depth) {
+  for (const Use& u : v.uses()) {
+    if (u.owner->is("Log")) return true;
+    if (depth > 0 && !u.owner->is_boundary() && u.owner->has(Trait::kElementwise) &&
+        is_in_logarithm(*u.owner->result(), depth - 1))
+      return true;
+  }
+  return false;
+}
+
 void sigmoid_rules(std::vector<Rule>& rules) {
   const Pattern falling = Add(Exp(Neg(x)), splat(1));
   rules.push_back({.name = "sigmoid",
@@ -116,13 +130,26 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                    .match = any_of(Reciprocal(falling), Div(splat(1), falling),
                                    Mul(Add(Tanh(any_of(Mul(x, splat(0.5)), Div(x, splat(2)))), splat(1)), splat(0.5)),
                                    Add(Mul(Tanh(any_of(Mul(x, splat(0.5)), Div(x, splat(2)))), splat(0.5)), splat(0.5))),
-                   .when = in_floats,
+                   .when =
+                       [](const Match& m) {
+                         return in_floats(m) && (!is_in_logarithm(*m.root().result(), 3) || m.refuse("a logarithm reads it"));
+                       },
                    .replace = Sigmoid(x)});
   rules.push_back({.name = "softplus",
                    .numerics = Numerics::kRounds,
                    .match = any_of(Log(Add(Exp(x), splat(1))), Add(any_of(Max(x, splat(0)), Relu(x)), log1p(Exp(Neg(Abs(x)))))),
                    .when = in_f32,
                    .replace = Softplus(x)});
+  rules.push_back({.name = "softplus_of_negative",  // |-x| is written |x|
+                   .numerics = Numerics::kRounds,
+                   .match = Add(any_of(Max(Neg(x).as(d_), splat(0)), Relu(Neg(x).as(d_))), log1p(Exp(Neg(Abs(x))))),
+                   .when = [](const Match& m) { return is_one_of(m, {DType::kF32}) && goes_as_a_whole(m, m[d_]); },
+                   .replace = Softplus(d_)});
+  rules.push_back({.name = "log_sigmoid",
+                   .numerics = Numerics::kRounds,
+                   .match = Log(any_of(Reciprocal(falling), Div(splat(1), falling))),
+                   .when = in_f32,
+                   .replace = Neg(Softplus(Neg(x)))});
   rules.push_back({.name = "guarded_softplus",  // the guard keeps NaN, which Softplus does as well
                    .numerics = Numerics::kRounds,
                    .match = Where(Equal(x, x), Softplus(x), x),

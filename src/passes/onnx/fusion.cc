@@ -10,12 +10,13 @@ constexpr size_t kMaxViews = 32;
 
 }  // namespace
 
-bool goes_as_a_whole(const Match& m) {
+bool goes_as_a_whole(const Match& m, const Value* kept) {
   const auto matched = m.nodes();
   const auto is_matched = [&](const Node* n) { return std::find(matched.begin(), matched.end(), n) != matched.end(); };
   for (Node* n : matched.subspan(1)) {
     if (n == &m.root()) return false;
     for (const Value& v : n->results()) {
+      if (&v == kept) continue;
       for (const Use& u : v.uses()) {
         if (!is_matched(u.owner)) return false;
       }

@@ -1,0 +1,89 @@
+"""What JAX writes as arithmetic becomes one operator, and says the same in onnxruntime."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnxruntime
+import pytest
+import sardonyx
+from flax import nnx
+
+SHAPE = ("B", 5, 12)
+
+
+def layer_norm(module):
+    """A module of Flax with parameters that are not ones and zeros."""
+    module.scale = nnx.Param(jnp.linspace(0.5, 2, 12))
+    module.bias = nnx.Param(jnp.linspace(-1, 1, 12))
+    return module
+
+
+def attention(x, causal=False):
+    """Three heads of a dot-product attention over itself."""
+    y = x.reshape(x.shape[0], x.shape[1], 3, 4)
+    return jax.nn.dot_product_attention(y, y * 0.5, y + 1, is_causal=causal).reshape(x.shape)
+
+
+CASES = {
+    "softmax": (jax.nn.softmax, ["Softmax"]),
+    "log_softmax": (jax.nn.log_softmax, ["LogSoftmax"]),
+    "logsumexp": (lambda x: jax.nn.logsumexp(x, axis=-1), ["ReduceLogSumExp"]),
+    "gelu": (lambda x: jax.nn.gelu(x, approximate=False), ["Gelu"]),
+    "gelu_tanh": (jax.nn.gelu, ["Gelu"]),
+    "relu": (jax.nn.relu, ["Relu"]),
+    "relu6": (jax.nn.relu6, ["Clip"]),
+    "leaky_relu": (jax.nn.leaky_relu, ["LeakyRelu"]),
+    "softplus": (jax.nn.softplus, ["Softplus"]),
+    "log_sigmoid": (jax.nn.log_sigmoid, ["Neg", "Softplus", "Neg"]),
+    "elu": (jax.nn.elu, ["Elu"]),
+    "selu": (jax.nn.selu, ["Selu"]),
+    "hard_swish": (jax.nn.hard_swish, ["HardSwish"]),
+    "mish": (jax.nn.mish, ["Mish"]),
+    "soft_sign": (jax.nn.soft_sign, ["Softsign"]),
+    "layer_norm": (layer_norm(nnx.LayerNorm(12, rngs=nnx.Rngs(0))), ["LayerNormalization"]),
+    "rms_norm": (nnx.RMSNorm(12, rngs=nnx.Rngs(0)), ["RMSNormalization"]),
+    "length": (lambda x: jnp.linalg.norm(x, axis=-1), ["ReduceL2"]),
+}
+
+
+def ops(model):
+    """The operators of a model, in order."""
+    return [node.op_type for node in model.graph.node]
+
+
+def run(model, x):
+    """The first result in onnxruntime, without its own optimizations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_operator(name):
+    fn, expected = CASES[name]
+    model = sardonyx.to_onnx(fn, [SHAPE], return_mode="proto")
+    assert ops(model) == expected
+    for batch in (1, 3):
+        x = np.random.default_rng(batch).normal(size=(batch, *SHAPE[1:])).astype(np.float32)
+        np.testing.assert_allclose(run(model, x), fn(x), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal):
+    model = sardonyx.to_onnx(lambda x: attention(x, causal), [SHAPE], return_mode="proto")
+    assert ops(model).count("Attention") == 1
+    assert not {"Softmax", "MatMul"} & set(ops(model))
+    x = np.random.default_rng(0).normal(size=(2, *SHAPE[1:])).astype(np.float32)
+    np.testing.assert_allclose(run(model, x), attention(x, causal), rtol=2e-5, atol=2e-6)
+
+
+def test_a_mean_that_is_large_beside_the_deviation():
+    """Flax's difference of squares loses its digits there; the operator does not."""
+    module = layer_norm(nnx.LayerNorm(12, rngs=nnx.Rngs(0)))
+    model = sardonyx.to_onnx(module, [SHAPE], return_mode="proto")
+    x = (1000 + np.random.default_rng(0).normal(size=(2, *SHAPE[1:]))).astype(np.float32)
+    exact = x.astype(np.float64)
+    exact = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-6)
+    exact = exact * np.linspace(0.5, 2, 12) + np.linspace(-1, 1, 12)
+    assert np.abs(run(model, x) - exact).max() <= np.abs(module(x) - exact).max()
