@@ -19,6 +19,7 @@ constexpr int64_t kSmallSize = 3, kLargeSize = 509;
 // How often the body of a Loop or Scan is taken to run.
 constexpr double kLoopRuns = 16;
 constexpr int kRounds = 16;
+constexpr size_t kManyReaders = 32;
 constexpr uint32_t kNone = UINT32_MAX;
 
 struct Cost {
@@ -214,7 +215,7 @@ class Minimizer {
       ++work_;
       if (value.is_constant()) {
         const Tensor& t = *value.constant();
-        if (can_store(t) && (is_small(t) || layout.is_permutation()))
+        if (can_store(t) && !is_common(value) && (is_small(t) || layout.is_permutation()))
           r.vars.push_back({.constant = &value, .move = {.results = {layout}, .main = layout}});
         if (!layout.is_permutation()) continue;
       } else if (Node* def = value.def(); def != nullptr && !is_view(*def)) {
@@ -235,6 +236,13 @@ class Minimizer {
   bool may_move(const Node& n) { return !n.unchecked() && n.bodies().empty() && done_[n] == 0 && !n.is_boundary(); }
 
   static bool is_small(const Tensor& t) { return t.byte_size() <= kSmallConstant; }
+  // A small constant with many readers: each layout of it is a constant of its own, and its other readers do not matter.
+  static bool is_common(const Value& v) {
+    if (!v.is_constant() || !is_small(*v.constant()) || !can_store(*v.constant())) return false;
+    size_t readers = 0;
+    for (auto u = v.uses().begin(); u != v.uses().end() && readers <= kManyReaders; ++u) ++readers;
+    return readers > kManyReaders;
+  }
   static bool can_store(const Tensor& t) { return can_transpose(t) && !t.is_promise() && t.dtype() != DType::kString; }
 
   void add(Region& r, Node& n, Move m) {
@@ -293,11 +301,17 @@ class Minimizer {
         root.stored = var.move.results[k];
       }
       for (size_t k = 0; k < var.move.operands.size(); ++k) {
-        if (!var.move.operands[k].is_as_is() && var.node->input(k) != nullptr) touch(*look_through(*var.node->input(k)).first);
+        if (var.move.operands[k].is_as_is() || var.node->input(k) == nullptr) continue;
+        const auto [value, layout] = look_through(*var.node->input(k));
+        Root& root = touch(*value);
+        if (!is_common(*value)) continue;
+        const Layout now = layout.is_as_is() ? Layout::identity(rank_of(*value)) : layout;
+        root.readers.push_back({var.node, k, var.node->graph(), i, now, then(now, var.move.operands[k])});
       }
     }
     for (Root& root : roots) {
       root_of_[*root.value] = kNone;
+      if (is_common(*root.value)) continue;
       for (Use& u : root.value->uses()) {
         ++work_;
         if (is_view(*u.owner)) {
@@ -569,8 +583,9 @@ class Minimizer {
     std::vector<Node*> views;
     for (size_t i = 0; i < roots.size(); ++i) {
       Root& root = roots[i];
-      for (const Use& u : root.value->uses()) {
-        if (is_view(*u.owner)) views.push_back(u.owner);
+      const bool common = is_common(*root.value);
+      for (auto u = root.value->uses().begin(); !common && u != root.value->uses().end(); ++u) {
+        if (is_view(*u->owner)) views.push_back(u->owner);
       }
       const auto was = payloads.find(root.value);
       supply(r, root, now_stored[i], was != payloads.end() ? was->second : root.value->constant(), made, fresh);
@@ -608,7 +623,7 @@ class Minimizer {
       if (v == nullptr) {
         Graph& g = *reader.graph;
         Node* before = &g == source.graph() && source.def() != nullptr ? source.def()->next() : g.first();
-        v = plain ? existing(*root.value, want, g, before) : nullptr;
+        v = plain && !is_common(*root.value) ? existing(*root.value, want, g, before) : nullptr;
         if (v == nullptr) v = materialise(source, as, want, payload, g, before);
         at_hand.emplace_back(want, &g, v);
       }
