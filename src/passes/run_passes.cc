@@ -78,6 +78,56 @@ void check_results(const Model& before, const Model& after, const Pipeline& pipe
               {"nothing was written", "help: --verify pass finds the rule at fault and goes on without it"});
 }
 
+bool is_symbolic(const Port& input) {
+  if (input.declared == nullptr || !input.declared->is_tensor() || !input.declared->ranked()) return false;
+  const auto dims = input.declared->dims();
+  return std::any_of(dims.begin(), dims.end(), [](Dim d) { return d.is_expr(); });
+}
+
+void allow_empty_sizes(Model& m) {
+  for (const Port& p : m.graph().inputs()) {
+    if (!is_symbolic(p)) continue;
+    for (Dim d : p.declared->dims()) {
+      for (const std::string& symbol : m.dims().symbols(d)) m.dims().set_range(symbol, {.min = 0, .max = {}});
+    }
+  }
+}
+
+// People make the batch of a file's inputs symbolic and leave value_info with the size that it had. Where inference from the inputs
+// alone finds an expression and the file declares a number, the number is wrong for all sizes but one: the expression takes its place.
+void drop_stale_sizes(Model& m) {
+  const auto inputs = m.graph().inputs();
+  if (std::none_of(inputs.begin(), inputs.end(), is_symbolic)) return;
+  std::vector<std::pair<Graph*, std::unordered_map<const Value*, ValueInfo>>> declared;
+  for (Graph* g : graphs_in(m.graph())) {
+    for (const auto& [v, info] : g->value_info) {
+      if (v->kind() == ValueKind::kResult && v->def()->op().known) const_cast<Value*>(v)->set_type(nullptr);
+    }
+    if (!g->value_info.empty()) declared.emplace_back(g, std::move(g->value_info));
+    g->value_info.clear();
+  }
+  if (declared.empty()) return;
+  ValueFacts facts;
+  infer_model(m, facts, /*tolerant=*/true);
+  for (auto& [graph, infos] : declared) {
+    for (auto& [v, info] : infos) {
+      const Type *found = v->type(), *said = info.declared;
+      if (found == nullptr || said == nullptr || !found->is_tensor() || !said->is_tensor() || !found->ranked() ||
+          !said->ranked() || found->rank() != said->rank())
+        continue;
+      std::vector<Dim> dims(said->dims().begin(), said->dims().end());
+      bool stale = false;
+      for (size_t i = 0; i < dims.size(); ++i) {
+        if (!dims[i].is_int() || !found->dim(i).is_expr()) continue;
+        dims[i] = found->dim(i);
+        stale = true;
+      }
+      if (stale) info.declared = m.types().with_dims(said, dims);
+    }
+    graph->value_info = std::move(infos);
+  }
+}
+
 }  // namespace
 
 Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
@@ -116,6 +166,10 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   const Pipeline pipeline = make_pipeline(request, m.dialect());
   if (pipeline.entries.empty()) return {};
   const std::unique_ptr<Model> original = request.verify == Verify::kModel ? clone_model(m) : nullptr;
+  if (m.dialect() == DialectId::kOnnx) {
+    if (request.allow_empty) allow_empty_sizes(m);
+    drop_stale_sizes(m);
+  }
   ValueFacts facts;
   std::vector<std::string> ill_typed = infer_model(m, facts, /*tolerant=*/true);
   PassContext context(m, facts);

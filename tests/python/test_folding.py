@@ -153,3 +153,30 @@ def test_a_stale_batch_of_a_result_is_not_believed():
     for batch in (1, 7):
         x = RNG.standard_normal((batch, 3, 5), dtype=np.float32)
         assert np.array_equal(run(done, x=x)[0], x.reshape(batch, 15))
+
+
+def test_a_stale_batch_of_a_value_is_not_believed():
+    proto = model(
+        HEADER.format(more="")
+        + """g (float[B,3,5] x) => (float[B,15] y) <float[1,3,5] h> {
+          zero = Constant<value_int=0>()  at = Constant<value_ints=[0]>()  rest = Constant<value_ints=[15]>()
+          h = Exp(x)  s = Shape(h)  b = Gather(s, zero)  b1 = Unsqueeze(b, at)  t = Concat<axis=0>(b1, rest)  y = Reshape(h, t)
+        }"""
+    )
+    done = sardonyx.optimize(proto, strict=True)
+    assert ops(done) == ["Exp", "Reshape"]
+    for batch in (1, 7):
+        x = RNG.standard_normal((batch, 3, 5), dtype=np.float32)
+        assert np.array_equal(run(done, x=x)[0], run(proto, x=x)[0])
+
+
+def test_empty_sizes_are_allowed_on_request():
+    proto = model(
+        HEADER.format(more="")
+        + """g (float[B,T,6] x) => (float[B,T2,3] y) {
+          zero = Constant<value_int=0>()  at = Constant<value_ints=[0]>()  rest = Constant<value_ints=[-1,3]>()
+          s = Shape(x)  b = Gather(s, zero)  b1 = Unsqueeze(b, at)  t = Concat<axis=0>(b1, rest)  y = Reshape(x, t)
+        }"""
+    )
+    assert ops(sardonyx.optimize(proto, strict=True)) == ["Reshape"]
+    assert len(ops(sardonyx.optimize(proto, allow_empty=True, strict=True))) > 1
