@@ -25,7 +25,8 @@ std::vector<Value*> lower_cholesky(Lowering& at) {
   Num total = sum(pivots, -1);
   is_bad = is_bad | is_nan(total);
   is_bad = unsqueeze(unsqueeze(is_bad, -1), -1);
-  return {result(at, where(is_bad, Complex(a.re.of(std::numeric_limits<double>::quiet_NaN())), s[1]))};
+  return {
+      result(at, each_part(s[1], [&](const Num& v) { return where(is_bad, std::numeric_limits<double>::quiet_NaN(), v); }))};
 }
 
 std::vector<Value*> lower_cholesky_update(Lowering& at) {

@@ -1,5 +1,6 @@
 #include "lower/complex.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace sardonyx {
@@ -165,6 +166,17 @@ std::vector<Value*> part_by_part(Lowering& at, const LowerFn& real) {
     return real(on_parts);
   };
   auto re = run(false), im = run(true);
+  // Where inference knows less than the equation says, the parts learn it here: the core sees only what is made of them.
+  for (size_t i = 0; i < re.size(); ++i) {
+    if (!is_complex(at.out_dtype(i))) continue;
+    const Type* expected = at.b.types().with_dtype(at.out_type(i), at.out_dtype(i) == DType::kC64 ? DType::kF32 : DType::kF64);
+    for (Value* part : {re[i], im[i]}) {
+      bool same_rank = part->type() != nullptr && part->ranked() && part->type()->rank() == expected->rank();
+      bool is_vague = same_rank && std::ranges::any_of(part->type()->dims(), [](Dim d) { return !d.is_int() && !d.is_expr(); });
+      if (is_vague && part->kind() != ValueKind::kInput && at.b.types().meet(part->type(), expected) != nullptr)
+        part->set_type(expected);
+    }
+  }
   std::vector<Value*> results;
   for (size_t i = 0; i < re.size(); ++i)
     results.push_back(is_complex(at.out_dtype(i)) ? join({Num(at, re[i]), Num(at, im[i])}) : re[i]);

@@ -95,9 +95,12 @@ std::vector<Value*> lower_erf(Lowering& at) {
 
 namespace {
 
+// Products with an exponential (as in erfcx) make up for what erfc has lost, and are none of these.
 bool feeds_products_only(const Value& v) {
   for (const Use& u : v.uses()) {
     if (!u.owner->is("mul")) return false;
+    const Node* other = u.owner->input(1 - u.owner->operand_index(u))->def();
+    if (other != nullptr && (other->is("exp") || other->is("exp2"))) return false;
   }
   return true;
 }

@@ -127,7 +127,9 @@ class Transform {
     Dim n = x->type()->dim(static_cast<size_t>(axis_of(x)));
     bool is_exact = n.is_int() && (n.value() & (n.value() - 1)) == 0;
     auto run = [&](Value* v, bool inverse) {
-      return b.DFT(v, nullptr, b.i64(axis_of(v)), {.inverse = inverse, .onesided = onesided});
+      if (b.opset() >= 20) return b.DFT(v, nullptr, b.i64(axis_of(v)), {.inverse = inverse, .onesided = onesided});
+      // The axis was an attribute before.
+      return b.op("DFT", {v}, {attr("axis", axis_of(v)), attr("inverse", inverse ? 1 : 0), attr("onesided", onesided ? 1 : 0)});
     };
     if (!inverse_ || is_exact) return run(x, inverse_);
     Value* signs = table(at_, type_, {1, 2}, [](int64_t, int64_t part) { return part == 0 ? 1 : -1; });

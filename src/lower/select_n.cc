@@ -16,6 +16,8 @@ std::vector<Value*> lower_select_n(Lowering& at) {
     if (on_true == 1 && on_false == 0) return {which};
     if (on_true == 0 && on_false == 1) return {at.b.Not(which)};
   }
+  // Of equal cases nothing is selected, and they may be narrower than the result.
+  if (cases.size() == 2 && cases[0] == cases[1]) return {at.may_stay_narrow() ? cases[0] : at.expand(cases[0], at.out_dims())};
   if (which->dtype() == DType::kBool && cases.size() == 2) return {select(at, which, cases[1], cases[0])};
   Value* result = cases.back();
   for (size_t k = cases.size() - 1; k-- > 0;) {

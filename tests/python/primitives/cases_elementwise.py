@@ -220,3 +220,5 @@ for dtype in ("f16", "f64"):
     add(f"nextafter {dtype}", lax.nextafter, f"{dtype}[31]", f"{dtype}[31]", covers="nextafter", x64=dtype == "f64")
 for dtype in ("f32", "f64"):
     add(f"logarithm of a sigmoid {dtype}", lambda x: jnp.log(jax.nn.sigmoid(x)), Arg(f"{dtype}[B,9]", -60, 20), covers="logistic log", x64=dtype == "f64")
+add("spence", jax.scipy.special.spence, Arg("f32[4,4]", 0.1, 3), covers="select_n", tolerance=1e-5, because="a quotient of polynomials of degree 7")
+add("erfcx of large numbers", jax.scipy.special.erfcx, Arg("f32[31]", 0, 8), covers="erfc exp", tolerance=1e-5, because="exp of a square has an error of the square's size in ulps")

@@ -181,3 +181,5 @@ add("schur of a rotation", schur_facts, Arg("f32[3,3]", values=(0, -1, 0, 1, 0, 
 add("schur of a permutation", schur_facts, Arg("f32[5,5]", values=tuple(np.roll(np.eye(5), 1, 0).ravel())), covers="schur", **LOOSE)
 add("schur of a symmetric matrix", lambda x: jnp.sort(jnp.diagonal(la.schur(x + x.T)[0])), "f32[6,6]", covers="schur", **LOOSE)
 add("sqrtm", lambda x: (lambda s: s @ s)(jax.scipy.linalg.sqrtm(positive(x))), "f32[4,4]", covers="schur", **LOOSE)
+add("complex cholesky of an indefinite matrix", jnp.linalg.cholesky, Arg("c64[2,2]", values=(1, 2, 2, 1)), covers="cholesky")
+add("rsf2csf", lambda x: (lambda a, z: (z @ a @ t(z), jnp.tril(a, -1) + 1))(*jax.scipy.linalg.rsf2csf(*la.schur(x))), "f32[4,4]", covers="schur", **LOOSE)
