@@ -83,7 +83,7 @@ Dim dim_of(PyLowering& l, const std::string& text) { return l.at().b.dims().pars
 
 }  // namespace
 
-void add_python_lowerings(LoweringRegistry& registry, nb::dict by_primitive,
+void add_python_lowerings(LoweringRegistry& registry, const nb::dict& by_primitive,
                           const std::unordered_map<uint32_t, nb::object>& equations, std::shared_ptr<Model> target) {
   if (by_primitive.size() == 0) return;
   nb::module_::import_("sardonyx.ir");  // the classes of handles

@@ -285,7 +285,8 @@ const DimTerm* Dims::Impl::divide(const DimTerm* a, const DimTerm* b) {
   for (const DimFactor& g : b->factors) {
     auto it = std::find_if(f.begin(), f.end(), [&](const DimFactor& x) { return x.atom == g.atom; });
     if (it == f.end() || it->power < g.power) return nullptr;
-    if ((it->power -= g.power) == 0) f.erase(it);
+    it->power -= g.power;
+    if (it->power == 0) f.erase(it);
   }
   return term(std::move(f));
 }
@@ -373,7 +374,8 @@ Dim Dims::Impl::floordiv_int(const Poly& a, int64_t d) {
   int flip = 0;
   for (auto& [t, c] : rest) {
     if (t == one_) continue;
-    if ((flip = sign(c, d - c)) != 0) break;
+    flip = sign(c, d - c);
+    if (flip != 0) break;
   }
   int64_t k = constant_of(rest);
   if (flip == 0) flip = sign(k, d - 1 - k);

@@ -150,7 +150,8 @@ Interval Dims::Impl::shifted_bounds(const Poly& p, int budget) {
         } else {
           shifted = {{v, 1}};
         }
-        if ((degree += f.power) > 6) return {};
+        degree += f.power;
+        if (degree > 6) return {};
         for (int i = 0; i < f.power; ++i) {
           Poly next;
           for (auto& [u, d] : product)

@@ -110,7 +110,7 @@ Value* insert_axes(Lowering& at, Value* x, std::span<const int64_t> axes) {
   const Node* n = reduction_node(x);
   auto reduced = n != nullptr && !keeps_axes(*n) ? reduced_axes(*n) : std::nullopt;
   if (reduced && std::ranges::equal(*reduced, axes) && is_only_reader(at))
-    return at.b.reduce(n->op().name, n->input(0), *reduced, /*keepdims=*/true);
+    return at.b.reduce(n->op().name, n->input(0), reduced, /*keepdims=*/true);
   return at.unsqueeze(x, axes);
 }
 
@@ -125,7 +125,7 @@ Value* as_mean(Lowering& at, Value* sum, double count) {
     if (!d.is_int()) return nullptr;
     size *= static_cast<double>(d.value());
   }
-  return size == count ? at.b.reduce("ReduceMean", n->input(0), *axes, keeps_axes(*n)) : nullptr;
+  return size == count ? at.b.reduce("ReduceMean", n->input(0), axes, keeps_axes(*n)) : nullptr;
 }
 
 Value* to_ordered_i64(Lowering& at, Value* x) {
