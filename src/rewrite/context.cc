@@ -176,12 +176,16 @@ int64_t PassContext::number(std::string_view name, int64_t otherwise) const {
 // ---------------------------------------------------------------------------------------------------------------------
 // Rewriter
 
-Value* Rewriter::mil(std::string_view name, std::initializer_list<Operand> operands) {
+int Rewriter::mil_version() const {
   const Function* f = graph().function();
   for (const Graph* g = &graph(); f == nullptr && g->enclosing() != nullptr; g = g->enclosing()) f = g->enclosing()->function();
   const int version = f != nullptr ? sardonyx::mil::opset_version(f->mil_opset) : 0;
-  const Op& op = model().op("", name, version != 0 ? std::optional(version) : std::nullopt);
-  SX_CHECK(op.known, fmt::format("Core ML has no op '{}' in {}", name, f != nullptr ? f->mil_opset : "this op set"));
+  return version != 0 ? version : sardonyx::mil::kNewestVersion;
+}
+
+Value* Rewriter::mil(std::string_view name, std::initializer_list<Operand> operands) {
+  const Op& op = model().op("", name, mil_version());
+  SX_CHECK(op.known, fmt::format("Core ML has no op '{}' in version {}", name, mil_version()));
   std::vector<Value*> placed(op.inputs.size(), nullptr);
   std::vector<Value*> list;
   size_t last = 0;

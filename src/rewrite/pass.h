@@ -94,6 +94,7 @@ class Rewriter : public OnnxBuilder {
     Value* value;
   };
   Value* mil(std::string_view op, std::initializer_list<Operand> operands);
+  int mil_version() const;                  // of the function's op set: 8 is iOS 17; the newest when it has none
   Value* text(std::string_view s);          // str[]
   Value* i32(int32_t v);                    // i32[]
   Value* i32s(std::span<const int64_t> v);  // i32[n]

@@ -1,0 +1,99 @@
+// Ops and variables whose name stood before in the function, in any of its blocks, get another: name_1, name_2, ...
+//
+// Names of ops and of variables are counted apart. Inputs and results of the function keep theirs; one name for an input and a result is an
+// error, since neither may change. After coremltools' pass of this name.
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::mil {
+namespace {
+
+class Names {
+ public:
+  void keep(std::string_view name) { seen_.emplace(name); }
+  bool has(std::string_view name) const { return seen_.contains(std::string(name)); }
+  // The name itself, or the first free one with a number.
+  std::string unique(std::string_view name) {
+    std::string text(name);
+    if (seen_.insert(text).second) return text;
+    for (size_t& n = last_[text];;) {
+      std::string numbered = fmt::format("{}_{}", name, ++n);
+      if (seen_.insert(numbered).second) return numbered;
+    }
+  }
+
+ private:
+  std::unordered_set<std::string> seen_;
+  std::unordered_map<std::string, size_t> last_;
+};
+
+class Renamer {
+ public:
+  explicit Renamer(Graph& top) : top_(top) {}
+
+  size_t run() {
+    std::unordered_set<std::string> inputs;
+    for (const Port& p : top_.inputs()) {
+      inputs.emplace(p.name.view());
+      vars_.keep(p.name.view());
+    }
+    for (const Port& p : top_.outputs()) {
+      if (p.use->value->kind() != ValueKind::kInput && inputs.contains(std::string(p.name.view())))
+        throw Error(ErrorCode::kInvalidModel,
+                    fmt::format("'{}' is the name of an input and of a result of the function", p.name.view()),
+                    {"help: neither may change; rename one in the program that made this"});
+      vars_.keep(p.name.view());
+      results_.insert(p.use->value);
+    }
+    block(top_);
+    return renamed_;
+  }
+
+ private:
+  void rename(Value& v) {
+    if (v.name().empty() || results_.contains(&v)) return;
+    const std::string name = vars_.unique(v.name().view());
+    if (name == v.name().view()) return;
+    v.set_name(top_.model().name(name));
+    ++renamed_;
+  }
+
+  void block(Graph& g) {
+    if (&g != &top_) {
+      for (const Port& p : g.inputs()) rename(*p.value);
+    }
+    for (Value* v : g.constants()) rename(*v);
+    for (Node& n : g.nodes()) {
+      for (const Body& b : n.bodies()) block(*b.graph);  // recursion over nesting only
+      if (!n.name().empty()) {
+        const std::string name = ops_.unique(n.name().view());
+        if (name != n.name().view()) {
+          n.set_name(top_.model().name(name));
+          ++renamed_;
+        }
+      }
+      for (Value& v : n.results()) rename(v);
+    }
+  }
+
+  Graph& top_;
+  Names vars_, ops_;
+  std::unordered_set<const Value*> results_;
+  size_t renamed_ = 0;
+};
+
+}  // namespace
+
+Pass dedup_op_and_var_names() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+    const size_t renamed = Renamer(top).run();
+    if (renamed > 0) context.count("renamed", renamed);
+    return renamed > 0;
+  });
+}
+
+}  // namespace sardonyx::mil

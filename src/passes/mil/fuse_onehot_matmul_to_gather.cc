@@ -1,0 +1,50 @@
+//   one_hot<axis -1, on 1, off 0>(ids) ── matmul(W) ── y    =>    gather<axis 0>(W, ids)
+//
+// W is constant, of rank 2, and neither operand is transposed. From iOS 17 on, gather needs ids that are not negative: they are counted from the
+// end by a select, as coremltools does. The one-hot value must have no other reader. After its pass of this name, whose picture gathers with the
+// one-hot value itself.
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr int kIos17 = 8;
+
+}  // namespace
+
+Pass fuse_onehot_matmul_to_gather() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var ids{"ids"}, hot{"hot"}, w{"w"};
+  return Rule{
+      .match = m::matmul(sole(m::one_hot(ids)).as(hot), constant.as(w)),
+      .when =
+          [](const Match& found) {
+            const InferContext one = params(found.node(hot), found.context()), product = params(found.root(), found.context());
+            if (!found[ids]->ranked() || found[w]->constant()->rank() != 2) return false;
+            const auto axis = rules::param_int(one, "axis").value_or(-1);
+            const auto rank = static_cast<int64_t>(found.type(ids)->rank());
+            if (axis != -1 && axis != rank) return false;
+            const auto value = [&](std::string_view slot, double otherwise) {
+              const Value* v = operand(found.node(hot), found.context(), slot);
+              return v == nullptr ? std::optional(otherwise) : found.context().splat(v);
+            };
+            return value("on_value", 1) == 1.0 && value("off_value", 0) == 0.0 &&
+                   rules::param_int(one, "one_hot_vector_size") == found[w]->constant()->shape()[0] &&
+                   !param_bool(product, "transpose_x") && !param_bool(product, "transpose_y");
+          },
+      .build =
+          [](Rewriter& b, const Match& found) {
+            Value* indices = found[ids];
+            if (b.mil_version() >= kIos17) {
+              Value* rows = b.i32(static_cast<int32_t>(found[w]->constant()->shape()[0]));
+              indices = b.mil("select", {{"cond", b.mil("greater_equal", {{"x", indices}, {"y", b.i32(0)}})},
+                                         {"a", indices},
+                                         {"b", b.mil("add", {{"x", indices}, {"y", rows}})}});
+            }
+            return b.mil("gather", {{"x", found[w]}, {"indices", indices}, {"axis", b.i32(0)}});
+          },
+  };
+}
+
+}  // namespace sardonyx::mil

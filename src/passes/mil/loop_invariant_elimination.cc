@@ -1,0 +1,76 @@
+// A variable of a while_loop that its body returns as it came, or returns a value from outside for, leaves the loop: its readers inside read
+// the value outside.
+//
+// Where the loop's result of that variable is a result of the block, an identity keeps its name (the writer adds it). After coremltools' pass
+// of this name.
+#include <algorithm>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::mil {
+namespace {
+
+// Variables of the loop that never change: the body returns its own input, or the value that entered.
+std::vector<size_t> invariants(const Node& loop, const Graph& body) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < loop.num_inputs() && i < body.outputs().size(); ++i) {
+    const Value* out = body.output(i);
+    if (out == body.input(i) || out == loop.input(i)) found.push_back(i);
+  }
+  return found;
+}
+
+bool simplify(Node& loop) {
+  Graph *condition = loop.body("cond"), *body = loop.body("body");
+  if (condition == nullptr || body == nullptr || loop.num_results() != loop.num_inputs()) return false;
+  const std::vector<size_t> gone = invariants(loop, *body);
+  if (gone.empty() || gone.size() == loop.num_inputs()) return false;
+  Graph& g = *loop.graph();
+  Model& model = g.model();
+  std::vector<Value*> kept;
+  for (size_t i = 0; i < loop.num_inputs(); ++i) {
+    if (std::ranges::find(gone, i) == gone.end()) kept.push_back(loop.input(i));
+  }
+  for (size_t i : gone) {
+    g.replace_uses(*loop.result(i), *loop.input(i));
+    for (Graph* inner : {condition, body}) inner->replace_uses(*inner->input(i), *loop.input(i));
+  }
+  for (auto i = gone.rbegin(); i != gone.rend(); ++i) {
+    body->remove_output(*i);
+    for (Graph* inner : {condition, body}) inner->remove_input(*i);
+  }
+  AttrInit attrs(loop.attrs().items().begin(), loop.attrs().items().end());
+  Node& made = model.new_node(loop.op(), kept, kept.size(), model.attrs(std::move(attrs)));
+  made.set_name(loop.name());
+  made.set_provenance(loop.provenance());
+  std::vector<Body> bodies(loop.bodies().begin(), loop.bodies().end());
+  while (!loop.bodies().empty()) loop.remove_body(loop.bodies().size() - 1);
+  for (const Body& b : bodies) made.add_body(b.name.view(), *b.graph);
+  g.insert_before(loop, made);
+  made.set_unchecked(false);
+  for (size_t i = 0, k = 0; i < loop.num_results(); ++i) {
+    if (std::ranges::find(gone, i) != gone.end()) continue;
+    made.result(k)->set_type(loop.result(i)->type());
+    made.result(k)->set_name(loop.result(i)->name());
+    g.replace_uses(*loop.result(i), *made.result(k));
+    ++k;
+  }
+  g.erase(loop);
+  return true;
+}
+
+}  // namespace
+
+Pass loop_invariant_elimination() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+    bool changed = false;
+    for (Graph* g : graphs_in(top)) {
+      for (Node& n : g->nodes()) {
+        if (n.is("while_loop") && simplify(n)) changed = true, context.count("loops");
+      }
+    }
+    return changed;
+  });
+}
+
+}  // namespace sardonyx::mil

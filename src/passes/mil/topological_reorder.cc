@@ -1,0 +1,90 @@
+// Moves casts, then transposes, to just before their first reader in the block, or to its end when none of its ops reads them.
+//
+// So they stand near what needs them, and values live shorter. Ops are taken from the last to the first, so that chains move as a whole. No fixed
+// point: ops that moved to the end come out in another order when they are moved again. After coremltools' pass of this name.
+#include <cstdint>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::mil {
+namespace {
+
+// Places of a graph's nodes as numbers, with room between them.
+class Places {
+ public:
+  explicit Places(Graph& g) : graph_(g), place_(g.model(), 0) { renumber(); }
+
+  int64_t of(const Node& n) { return place_[n]; }
+  // To be called after n was inserted.
+  void put(const Node& n) {
+    const Node *before = n.prev(), *after = n.next();
+    const int64_t low = before != nullptr ? place_[*before] : 0;
+    const int64_t high = after != nullptr ? place_[*after] : low + 2 * kGap;
+    if (high - low < 2) return renumber();
+    place_[n] = low + (high - low) / 2;
+  }
+
+ private:
+  static constexpr int64_t kGap = int64_t{1} << 32;
+  void renumber() {
+    int64_t at = 0;
+    for (const Node& n : graph_.nodes()) place_[n] = at += kGap;
+  }
+  Graph& graph_;
+  NodeMap<int64_t> place_;
+};
+
+// The node of g that n is, or is nested in.
+Node* in_graph(Node* n, const Graph& g) {
+  while (n != nullptr && n->graph() != &g) n = n->graph() != nullptr ? n->graph()->parent() : nullptr;
+  return n;
+}
+
+bool move(Graph& g, std::string_view op) {
+  Places places(g);
+  bool moved = false;
+  for (Node* n = g.last(); n != nullptr;) {
+    Node* before = n->prev();
+    if (n->is(op)) {
+      Node* first = nullptr;
+      for (const Value& v : n->results()) {
+        for (const Use& u : v.uses()) {
+          // A result of the block is no reader; a result of a nested block is one of the op that holds it.
+          Node* reader = u.owner->is_boundary() ? (u.owner->graph() == &g ? nullptr : in_graph(u.owner->graph()->parent(), g))
+                                                : in_graph(u.owner, g);
+          if (reader != nullptr && (first == nullptr || places.of(*reader) < places.of(*first))) first = reader;
+        }
+      }
+      if (n->next() != first) {
+        g.detach(*n);
+        if (first != nullptr) {
+          g.insert_before(*first, *n);
+        } else {
+          g.append(*n);
+        }
+        places.put(*n);
+        moved = true;
+      }
+    }
+    n = before;
+  }
+  return moved;
+}
+
+}  // namespace
+
+Pass topological_reorder() {
+  return Pass::on_graph(Numerics::kExact,
+                        [](Graph& top, PassContext& context) {
+                          bool changed = false;
+                          for (std::string_view op : {"cast", "transpose"}) {
+                            for (Graph* g : graphs_in(top)) {
+                              if (move(*g, op)) changed = true, context.count(op);
+                            }
+                          }
+                          return changed;
+                        })
+      .not_idempotent("ops that moved to the end change places when they are moved again");
+}
+
+}  // namespace sardonyx::mil
