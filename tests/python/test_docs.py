@@ -1,10 +1,13 @@
-"""The pages on exporting and plugins: their code runs in order, and prints what the page says."""
+"""The pages on exporting and plugins: their code runs in order, and prints what the page says. The catalogue lists what there is."""
 
 import contextlib
+import importlib.util
 import io
+import json
 import re
 from pathlib import Path
 
+import command
 import pytest
 from sardonyx import plugins
 
@@ -26,3 +29,13 @@ def test_the_page_says_what_happens(page, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(out):
             exec(compile("\n" * line + source, str(DOCS / page), "exec"), scope)
         assert out.getvalue().strip() == expected.strip()
+
+
+def test_the_catalogue_of_passes_is_fresh():
+    spec = importlib.util.spec_from_file_location("passes_page", DOCS.parent / "scripts" / "passes_page.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    told = json.loads(command.sardonyx("passes", "--json").stdout)
+    for p in told["passes"]:
+        assert (DOCS.parent / "src" / "passes" / p["catalog"] / f"{p['name']}.cc").exists(), p["name"]
+    assert script.PAGE.read_text() == script.page(told), "run scripts/passes_page.py"

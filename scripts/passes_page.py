@@ -1,0 +1,58 @@
+"""Write docs/catalogue.md: all passes and presets, as `sardonyx passes --json` tells them.
+
+scripts/passes_page.py [--sardonyx build/release/sardonyx]   (a test compares the page with what this prints)
+"""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "catalogue.md"
+
+FOLDERS = {
+    "onnx": "On ONNX models",
+    "common": "On both",
+    "mil": "On Core ML programs (`common::name` in coremltools' spelling is accepted)",
+}
+
+
+def page(told: dict) -> str:
+    lines = [
+        "# Passes",
+        "",
+        "Written by scripts/passes_page.py. `sardonyx passes NAME` shows a pass with its patterns; what it does exactly is in",
+        "the comment at the head of its file, and in the cases beside it.",
+        "",
+        "*exact*: the same bits. *rounds*: within twice the error that was there, and 4 ulp. *relaxed*: as its file says.",
+        "",
+    ]
+    for folder, title in FOLDERS.items():
+        passes = [p for p in told["passes"] if p["catalog"] == folder]
+        if not passes:
+            continue
+        lines += [f"## {title}", "", "| Pass | What it does | Numerics | Options |", "|---|---|---|---|"]
+        for p in passes:
+            source = f"../src/passes/{folder}/{p['name']}.cc"
+            options = "; ".join(f"`{k}`: {v}" for k, v in p["options"].items())
+            lines.append(f"| [{p['name']}]({source}) | {p['about']} | {p['numerics']} | {options} |")
+        lines.append("")
+    lines += ["## Presets", ""]
+    for p in told["presets"]:
+        lines.append(f"- **{p['name']}**: {p['about']}. {len(p['passes'])} passes" + (":" if p["passes"] else "."))
+        if p["passes"]:
+            lines.append("  " + ", ".join(p["passes"]) + ".")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sardonyx", default=ROOT / "build" / "release" / "sardonyx")
+    options = parser.parse_args()
+    told = subprocess.run([options.sardonyx, "passes", "--json"], check=True, capture_output=True, text=True).stdout
+    PAGE.write_text(page(json.loads(told)))
+
+
+if __name__ == "__main__":
+    main()
