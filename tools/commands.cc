@@ -15,7 +15,7 @@ void show_error(const Error& e) { fmt::print(stderr, "error: {}\n", e.what()); }
 void show_error(const std::exception& e) { fmt::print(stderr, "error: {}\n", e.what()); }
 
 int check(const FileArgs& files) {
-  const auto model = read_onnx(files.input, {.map = !files.no_mmap});
+  const auto model = read_model(files.input, {.map = !files.no_mmap});
   ValueFacts facts;
   const auto faults = infer_model(*model, facts, /*tolerant=*/true);
   for (const std::string& message : faults) fmt::print("fault: {}\n", message);

@@ -14,10 +14,6 @@
 namespace sardonyx::tools {
 namespace {
 
-bool is_coreml(const std::filesystem::path& path) {
-  return path.extension() == ".mlmodel" || path.extension() == ".mlpackage" || std::filesystem::is_directory(path);
-}
-
 std::string type_of(const Model& m, const Port& p) {
   const Value* v = p.value != nullptr ? p.value : p.use->value;
   return m.types().to_string(p.declared != nullptr ? p.declared : v->type());
@@ -61,8 +57,7 @@ void print_json(const Model& m, const FileArgs& files, const ModelCounts& c, uin
 }  // namespace
 
 int info(const FileArgs& files, const InfoArgs& args) {
-  const ReadOptions reading{.map = !files.no_mmap};
-  const auto model = is_coreml(files.input) ? read_coreml(files.input, reading) : read_onnx(files.input, reading);
+  const auto model = read_model(files.input, {.map = !files.no_mmap});
   const Model& m = *model;
   if (args.infer) {
     ValueFacts facts;

@@ -37,7 +37,7 @@ std::string preview(const Tensor& t) {
 }  // namespace
 
 int run(const FileArgs& files, const RunArgs& args) {
-  const auto model = read_onnx(files.input, {.map = !files.no_mmap});
+  const auto model = read_model(files.input, {.map = !files.no_mmap});
   RunRequest request;
   request.inputs = args.inputs;
   request.input_shapes = args.input_shapes;

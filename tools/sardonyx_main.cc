@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
 
   tools::FileArgs files;
   const auto add_input = [&files](CLI::App* command) {
-    command->add_option("model", files.input, "ONNX model")->required();
+    command->add_option("model", files.input, "ONNX model, or Core ML package")->required();
     command->add_flag("--no-mmap", files.no_mmap, "Read files instead of mapping them, for storage that is not to be trusted");
   };
 

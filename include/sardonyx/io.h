@@ -80,6 +80,9 @@ std::string serialize_onnx(const Model& model, const WriteOptions& options = {})
 // programs, formats from the future), kLimit.
 std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const ReadOptions& options = {});
 
+// Either kind, by its path: folders, .mlpackage and .mlmodel are Core ML, all else is ONNX.
+std::unique_ptr<Model> read_model(const std::filesystem::path& path, const ReadOptions& options = {});
+
 // A Model message in memory that `keepalive` keeps valid. Weights ("@model_path/...") are looked for below `weights`.
 std::unique_ptr<Model> read_coreml_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
                                          const std::filesystem::path& weights = {}, const ReadOptions& options = {});

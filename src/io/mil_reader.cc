@@ -568,6 +568,13 @@ std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const Read
   }
 }
 
+std::unique_ptr<Model> read_model(const std::filesystem::path& path, const ReadOptions& options) {
+  std::error_code none;
+  const auto ending = (path.filename().empty() ? path.parent_path() : path).extension();
+  const bool coreml = ending == ".mlmodel" || ending == ".mlpackage" || std::filesystem::is_directory(path, none);
+  return coreml ? read_coreml(path, options) : read_onnx(path, options);
+}
+
 std::unique_ptr<Model> read_coreml_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
                                          const std::filesystem::path& weights, const ReadOptions& options) {
   const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -310,6 +310,8 @@ def test_info(tmp_path):
     out = command.sardonyx("info", package).stdout
     assert "layer_norm" in out and "specification version 8" in out
     j = json.loads(command.sardonyx("info", "--json", package).stdout)
+    assert "no faults" in command.sardonyx("check", package).stdout
+    assert "logits" in command.sardonyx("run", package, "--random", "--input-shape", "tokens:1,3").stdout
     assert j["ops"]["matmul"] == 7 and j["inputs"][0] == {"name": "tokens", "type": "i32[1,is0]"}
 
 
