@@ -205,11 +205,12 @@ void bind_program(nb::module_& m) {
   m.def(
       "convert",
       [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
-         const std::string& provenance, const std::string& normalization, nb::dict lowerings) {
+         const std::string& provenance, const std::string& normalization, const std::string& dump, nb::dict lowerings) {
         const SourceDetail detail = source_detail(provenance);
         ConvertOptions options{.lower = {.opset = opset, .model_name = std::move(name), .provenance = lower_provenance(detail)},
                                .passes = {.passes = std::move(passes), .strict = strict},
-                               .normalization = normalization_of(normalization)};
+                               .normalization = normalization_of(normalization),
+                               .dump = dump};
         Converted out;
         out.model = std::make_shared<Model>(DialectId::kOnnx);
         out.write.provenance = write_provenance(detail);
@@ -220,7 +221,7 @@ void bind_program(nb::module_& m) {
         return out;
       },
       nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
-      nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("normalization") = "auto",
+      nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("normalization") = "auto", nb::arg("dump") = "",
       nb::arg("lowerings") = nb::dict(), "Lowers and optimizes a program.");
   bind_lowering_context(m);
   m.def(

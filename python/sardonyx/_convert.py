@@ -37,6 +37,8 @@ def to_onnx(
     passes: str | Sequence[str] = "onnx",
     strict: bool = False,
     provenance: Literal["off", "line", "full"] = "line",
+    stacktrace_metadata: Literal["off", "line", "full"] | None = None,
+    debug_dump: str | os.PathLike | None = None,
 ):
     """Export a JAX function as ONNX.
 
@@ -67,6 +69,8 @@ def to_onnx(
         passes: "onnx" (the default pipeline), "none", the name of another pipeline or a list of passes.
         strict: A failing pass raises instead of being skipped and reported.
         provenance: How much of each node's origin is written: "off", "line" or "full".
+        stacktrace_metadata: The same under jax2onnx's name; it wins where both are given.
+        debug_dump: A folder for the graph as text before lowering, after it, and after the passes.
 
     Raises:
         sardonyx.Error: with what was found, what was expected and what to do. Nothing half-written is left.
@@ -76,6 +80,7 @@ def to_onnx(
     _one_of("return_mode", return_mode, ("proto", "ir", "file"))
     _one_of("export_mode", export_mode, ("standard", "web"))
     _one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
+    provenance = provenance if stacktrace_metadata is None else stacktrace_metadata
     _one_of("provenance", provenance, ("off", "line", "full"))
     if not isinstance(model_name, str):
         raise Error(f"model_name must be a text, found {model_name!r}")
@@ -112,6 +117,7 @@ def to_onnx(
             strict=strict,
             provenance=provenance,
             normalization=normalization_mode,
+            dump="" if debug_dump is None else os.fspath(debug_dump),
             lowerings=lowerings,
         )
     except Error as e:

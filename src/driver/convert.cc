@@ -1,8 +1,12 @@
 #include "driver/convert.h"
 
+#include <fmt/format.h>
+
 #include <iterator>
+#include <span>
 #include <string_view>
 
+#include "support/atomic_file.h"
 #include "support/stopwatch.h"
 
 namespace sardonyx {
@@ -21,19 +25,33 @@ void choose_normalization(PassRequest& request, Normalization mode) {
   }
 }
 
+void dump(const ConvertOptions& options, std::string_view stage, const Model& m) {
+  if (options.dump.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options.dump, error);
+  if (error) throw Error(ErrorCode::kIo, fmt::format("cannot make the folder {}: {}", options.dump.string(), error.message()));
+  AtomicFile file(options.dump / fmt::format("{}.sx", stage));
+  const std::string text = print(m, {.provenance = true, .types = true});
+  file.append(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
 }  // namespace
 
 void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
              ConvertReport* report) {
   check_request(options.passes, onnx.dialect());  // before the work, not after it
   Stopwatch watch;
+  dump(options, "0_program", jax);
   lower_to_onnx(jax, onnx, options.lower, registry);
+  dump(options, "1_lowered", onnx);
   verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
   const double lower_seconds = watch.lap();
   PassRequest request = options.passes;
   request.skip.push_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
   choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
+  dump(options, "2_optimized", onnx);
   if (report != nullptr) {
     report->lower_seconds = lower_seconds;
     report->optimize_seconds = watch.lap();

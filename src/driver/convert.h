@@ -1,6 +1,7 @@
 // From a program in the jax dialect to a finished ONNX model: lower, check, optimize.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct ConvertOptions {
   LowerOptions lower;
   PassRequest passes{.passes = {}};  // what runs after lowering; empty: nothing
   Normalization normalization = Normalization::kAuto;
+  // A folder (made if it is not there) that gets the graph in text form before lowering, after it and after the passes: 0_program.sx,
+  // 1_lowered.sx, 2_optimized.sx. A stage that fails leaves the files of those before it. Empty: nothing is written.
+  std::filesystem::path dump;
 };
 
 struct ConvertReport {

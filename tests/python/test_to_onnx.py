@@ -544,3 +544,27 @@ def test_normalization_mode_chooses_operator_or_arithmetic():
     assert count(normalization_mode="force_decomposed") == 0
     assert count(passes="none") == 0
     assert count(passes="none", normalization_mode="prefer_native") == 1
+
+
+def test_debug_dump_shows_each_stage(tmp_path):
+    def doubled(x):
+        return jnp.sin(x) * 2
+
+    to_onnx(doubled, [("B", 3)], debug_dump=tmp_path / "stages")
+    texts = {p.name: p.read_text() for p in (tmp_path / "stages").iterdir()}
+    assert sorted(texts) == ["0_program.sx", "1_lowered.sx", "2_optimized.sx"]
+    assert "sin(x)" in texts["0_program.sx"] and "Sin(x)" in texts["1_lowered.sx"]
+    assert "test_to_onnx.py" in texts["2_optimized.sx"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(sardonyx.Error, match="cannot make the folder"):
+        to_onnx(doubled, [("B", 3)], debug_dump=tmp_path / "file")
+
+
+def test_stacktrace_metadata_is_provenance_under_another_name():
+    def keys(**options):
+        model = to_onnx(lambda x: jnp.sin(x), [("B", 3)], **options)
+        return {p.key for n in model.graph.node for p in n.metadata_props}
+
+    assert "pkg.sardonyx.callsite" in keys() and not keys(stacktrace_metadata="off")
+    with pytest.raises(sardonyx.Error, match="provenance"):
+        keys(stacktrace_metadata="some")
