@@ -38,9 +38,14 @@ class Array {
   const std::vector<int64_t>& shape() const { return shape_; }
   const std::vector<int64_t>& strides() const { return strides_; }
   size_t rank() const { return shape_.size(); }
-  int64_t dim(size_t axis) const { return shape_[axis]; }
+  // Throws kInvalidModel when there is no such axis: operands may have any rank.
+  int64_t dim(size_t axis) const {
+    if (axis >= shape_.size()) no_axis(axis);
+    return shape_[axis];
+  }
   int64_t size() const { return size_; }
   bool is_dense() const;  // row-major without gaps
+  bool is_splat() const;  // one element, seen as several
 
   const std::byte* data() const { return data_; }
   // Kernels write into arrays that they made, before anybody else sees them.
@@ -69,6 +74,7 @@ class Array {
   const std::string& string_at(int64_t i) const;
 
  private:
+  [[noreturn]] void no_axis(size_t axis) const;
   int64_t place(int64_t i) const;  // the element's offset in storage
   DType dtype_ = DType::kUndefined;
   std::vector<int64_t> shape_, strides_;

@@ -17,10 +17,10 @@ size_t element_bytes(DType t) {
 
 std::vector<int64_t> dense_strides(std::span<const int64_t> shape) {
   std::vector<int64_t> out(shape.size());
-  int64_t step = 1;
+  uint64_t step = 1;  // may wrap where the array has no elements
   for (size_t d = shape.size(); d-- > 0;) {
-    out[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
+    out[d] = static_cast<int64_t>(step);
+    step *= static_cast<uint64_t>(std::max<int64_t>(shape[d], 1));
   }
   return out;
 }
@@ -104,9 +104,7 @@ TensorPtr Array::to_tensor() const {
     return Tensor::strings(shape_, std::move(values));
   }
   const int bits = bit_width(dtype_);
-  bool one = size_ > 1;
-  for (size_t d = 0; d < rank() && one; ++d) one = strides_[d] == 0 || shape_[d] == 1;
-  if (one) return Tensor::splat(dtype_, shape_, {data_, element_bytes(dtype_)});
+  if (is_splat()) return Tensor::splat(dtype_, shape_, {data_, element_bytes(dtype_)});
   if (bits >= 8 && is_dense()) {
     const std::span<const std::byte> bytes(data_, byte_size(dtype_, static_cast<uint64_t>(size_)));
     return Tensor::borrow(dtype_, shape_, bytes, owner_);
@@ -123,6 +121,13 @@ TensorPtr Array::to_tensor() const {
     if (i * bits % 8 + bits > 8) packed[at + 1] |= static_cast<std::byte>(code >> (8 - i * bits % 8));
   }
   return Tensor::own(dtype_, shape_, std::move(packed));
+}
+
+bool Array::is_splat() const {
+  for (size_t d = 0; d < rank(); ++d) {
+    if (strides_[d] != 0 && shape_[d] != 1) return false;
+  }
+  return size_ > 1;
 }
 
 bool Array::is_dense() const {
@@ -167,6 +172,10 @@ Array Array::reshaped(std::vector<int64_t> shape) const {
   }
   SX_CHECK(is_dense());
   return {dtype_, std::move(shape), data_, owner_};
+}
+
+void Array::no_axis(size_t axis) const {
+  throw Error(ErrorCode::kInvalidModel, "a tensor of shape " + show(shape_) + " has no axis " + std::to_string(axis));
 }
 
 int64_t Array::place(int64_t i) const {

@@ -11,11 +11,16 @@
 namespace sardonyx::eval {
 namespace {
 
+constexpr int64_t kLargest = int64_t{1} << 31;  // of an attribute: products of two fit
+
 std::vector<int64_t> list_of(const Call& c, std::string_view name, size_t rank, int64_t otherwise) {
   if (c.attr(name) == nullptr) return std::vector<int64_t>(rank, otherwise);
   std::vector<int64_t> v = *c.ints_attr(name);
   if (v.empty()) return std::vector<int64_t>(rank, otherwise);
   if (v.size() != rank) c.fail(fmt::format("{} has {} entries for {} spatial axes", name, v.size(), rank));
+  for (int64_t n : v) {
+    if (n < -kLargest || n > kLargest) c.fail(fmt::format("{} holds {}", name, n));
+  }
   return v;
 }
 
@@ -35,7 +40,7 @@ Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> ke
   const std::string automatic = c.string_attr("auto_pad", "NOTSET");
   const bool up = c.attr("ceil_mode") != nullptr && c.int_attr("ceil_mode", 0) != 0;
   for (size_t d = 0; d < rank; ++d) {
-    if (w.strides[d] <= 0 || w.dilations[d] <= 0 || w.kernel[d] <= 0)
+    if (w.strides[d] <= 0 || w.dilations[d] <= 0 || w.kernel[d] <= 0 || w.kernel[d] > kLargest)
       c.fail("strides, dilations and kernels have to be positive");
     const int64_t reach = (w.kernel[d] - 1) * w.dilations[d] + 1;
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
@@ -252,6 +257,7 @@ void ConvTranspose(Call& c) {
 void ConvInteger(Call& c) {
   const Array x = map_as<double>(c, c.in(0), DType::kF64, [zero = c.has(2) ? c.scalar(2) : 0](double v) { return v - zero; });
   Array weights = c.in(1);
+  c.require(weights.rank() >= 3, "weights with spatial axes are needed");
   Array zero = c.has(3) ? c.in(3) : c.full(weights.dtype(), {}, 0);
   if (zero.size() > 1) {
     std::vector<int64_t> shape(weights.rank(), 1);

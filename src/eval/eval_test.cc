@@ -30,10 +30,17 @@ std::string message_of(std::string_view text, std::vector<EvalValue> inputs, con
 }
 
 TEST(Eval, BroadcastsAreViews) {
-  const auto out =
-      run("graph(x: f32[2,1]) { y = Expand(x, i64[2]{2,1000000})  return y }", {f32({2, 1}, {1, 2})}, {.memory_cap = 1000});
-  EXPECT_EQ(out[0].array()->shape(), (std::vector<int64_t>{2, 1000000}));
-  EXPECT_EQ(out[0].array()->double_at(1999999), 2);
+  const auto out = run("graph(x: f32[2,1]) { y = Expand(x, i64[2]{2,1000000})  z = Gather<axis=1>(y, i64 999999)  return z }",
+                       {f32({2, 1}, {1, 2})}, {.memory_cap = 1000});
+  EXPECT_EQ(out[0].array()->shape(), std::vector<int64_t>{2});
+  EXPECT_EQ(out[0].array()->double_at(1), 2);
+}
+
+TEST(Eval, AResultHasToFitIntoMemory) {
+  EXPECT_NE(message_of("graph(x: f32[2,1]) { y = Expand(x, i64[2]{2,1000000})  return y }", {f32({2, 1}, {1, 2})},
+                       {.memory_cap = 1000})
+                .find("limit: a tensor of 8000000 bytes does not fit"),
+            std::string::npos);
 }
 
 TEST(Eval, AHugeRangeIsRefusedBeforeItIsMade) {

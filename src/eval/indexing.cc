@@ -324,6 +324,7 @@ void ReverseSequence(Call& c) {
 
 // Writes updates into a cache along an axis, at an index per batch.
 void TensorScatter(Call& c) {
+  require_same_dtype(c, 0, 1);
   Array out = copy_of(c, c.in(0));
   const Array& updates = c.in(1);
   const size_t axis = c.axis(c.int_attr("axis", -2), out.rank());

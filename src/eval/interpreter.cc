@@ -168,6 +168,11 @@ class Interpreter {
  public:
   explicit Interpreter(const EvalOptions& options) : run_(options) {}
 
+  // A result that is a view of few elements as many: whoever reads it needs them all.
+  void check_size(const Array& a) const {
+    if (!a.is_dense() && !a.is_splat()) run_.account->check(a.size(), element_bytes(a.dtype()));
+  }
+
   std::vector<EvalValue> call(const Graph& graph, std::vector<EvalValue> inputs, const CallSite* site) {
     auto& plan = plans_[&graph];
     if (plan == nullptr) plan = std::make_unique<Plan>(Planner(graph, run_.options.max_depth).take());
@@ -267,7 +272,12 @@ class Interpreter {
 }  // namespace eval
 
 std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options) {
-  return eval::Interpreter(options).call(graph, {inputs.begin(), inputs.end()}, nullptr);
+  eval::Interpreter interpreter(options);
+  std::vector<EvalValue> results = interpreter.call(graph, {inputs.begin(), inputs.end()}, nullptr);
+  for (const EvalValue& v : results) {
+    if (const Array* a = v.array()) interpreter.check_size(*a);
+  }
+  return results;
 }
 
 std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options) {
@@ -289,6 +299,7 @@ std::optional<std::vector<TensorPtr>> evaluate_node(const Node& node, std::span<
     for (const EvalValue& v : eval::apply(kernel, call)) {
       const Array* a = v.array();
       if (a == nullptr && !v.absent()) return std::nullopt;
+      if (a != nullptr && !a->is_splat()) run.account->check(a->size(), element_bytes(a->dtype()));
       out.push_back(a ? a->to_tensor() : nullptr);
     }
     return out;

@@ -50,6 +50,13 @@ void Account::take(uint64_t bytes) {
   used_ += bytes;
 }
 
+void Account::check(int64_t n, size_t bytes_each) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<uint64_t>(n), bytes_each, &bytes)) bytes = UINT64_MAX;
+  take(bytes);
+  give_back(bytes);
+}
+
 Array Run::make(DType dtype, std::vector<int64_t> shape) {
   const int64_t n = product(shape);
   uint64_t bytes = 0;
@@ -106,6 +113,12 @@ const std::vector<EvalValue>& Call::sequence(size_t i) const {
   if (const auto* items = v.items()) return *items;
   if (const EvalOptional* o = v.optional(); o != nullptr && o->value && o->value->items()) return *o->value->items();
   fail(fmt::format("operand {} is {}, not a sequence", i, describe(v)));
+}
+
+const Array& Call::fitting(size_t i) const {
+  const Array& a = in(i);
+  if (!a.is_dense()) run.account->check(a.size(), sizeof(double));
+  return a;
 }
 
 int64_t Call::int_scalar(size_t i) const {

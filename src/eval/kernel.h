@@ -23,6 +23,8 @@ class Account {
   explicit Account(uint64_t cap) : cap_(cap) {}
   void take(uint64_t bytes);  // throws kLimit, before anything is allocated
   void give_back(uint64_t bytes) { used_ -= bytes; }
+  // Throws kLimit if n elements of that many bytes could not be taken now.
+  void check(int64_t n, size_t bytes_each);
 
  private:
   uint64_t cap_;
@@ -75,8 +77,9 @@ class Call {
   const Array& in(size_t i) const;  // a tensor; throws kInvalidModel otherwise
   Array dense(size_t i) { return dense(in(i)); }
   const std::vector<EvalValue>& sequence(size_t i) const;
-  std::vector<int64_t> ints(size_t i) const { return load_all<int64_t>(in(i)); }
-  std::vector<double> doubles(size_t i) const { return load_all<double>(in(i)); }
+  // All elements, converted; a view of few as many has to fit into memory.
+  std::vector<int64_t> ints(size_t i) const { return load_all<int64_t>(fitting(i)); }
+  std::vector<double> doubles(size_t i) const { return load_all<double>(fitting(i)); }
   int64_t int_scalar(size_t i) const;
   double scalar(size_t i) const;
   DType dtype(size_t i = 0) const { return in(i).dtype(); }
@@ -127,6 +130,7 @@ class Call {
   }
 
  private:
+  const Array& fitting(size_t i) const;
   std::span<EvalValue> inputs_;
   const CallSite* site_;
   const BodyRunner* bodies_;

@@ -205,7 +205,7 @@ void LinearRegressor(Call& c) {
   const Matrix x = samples(c);
   const std::vector<double> weights = floats(c, "coefficients"), intercepts = floats(c, "intercepts");
   const int64_t targets = c.int_attr("targets", 1);
-  c.require(targets > 0 && static_cast<int64_t>(weights.size()) == targets * x.columns,
+  c.require(targets > 0 && targets <= std::ssize(weights) && std::ssize(weights) == targets * x.columns,
             "the coefficients do not fit the samples");
   std::vector<double> out;
   for (int64_t r = 0; r < x.rows; ++r) {
@@ -254,7 +254,7 @@ void SVMRegressor(Call& c) {
   const Matrix x = samples(c);
   const std::vector<double> weights = floats(c, "coefficients"), rho = floats(c, "rho"), vectors = floats(c, "support_vectors");
   const int64_t supports = c.int_attr("n_supports", 0);
-  c.require(!rho.empty(), "rho is missing");
+  c.require(!rho.empty() && supports >= 0 && supports <= std::ssize(weights), "rho is missing, or n_supports out of range");
   const KernelFunction kernel(c, supports == 0);
   if (supports > 0) {
     c.require(static_cast<int64_t>(vectors.size()) == supports * x.columns && static_cast<int64_t>(weights.size()) == supports,
@@ -286,7 +286,7 @@ void SVMClassifier(Call& c) {
   int64_t supports = 0;
   std::vector<int64_t> first;
   for (int64_t n : per_class) {
-    c.require(n >= 0, "a number of vectors is negative");
+    c.require(n >= 0 && n <= std::ssize(vectors), "a number of vectors is out of range");
     first.push_back(supports);
     supports += n;
   }

@@ -164,8 +164,12 @@ void MaxUnpool(Call& c) {
   const size_t rank = kernel.size();
   c.require(rank + 2 == x.rank(), "the kernel does not fit the spatial axes");
   auto list = [&](std::string_view name, size_t n, int64_t otherwise) {
-    return c.attr(name) != nullptr && c.ints_attr(name)->size() == n ? *c.ints_attr(name) : std::vector<int64_t>(n, otherwise);
+    std::vector<int64_t> v(n, otherwise);
+    if (c.attr(name) != nullptr && c.ints_attr(name)->size() == n) v = *c.ints_attr(name);
+    for (int64_t k : v) c.require(k >= 0 && k < (int64_t{1} << 31), "strides or pads are out of range");
+    return v;
   };
+  for (int64_t k : kernel) c.require(k > 0 && k < (int64_t{1} << 31), "the kernel is out of range");
   const std::vector<int64_t> strides = list("strides", rank, 1), pads = list("pads", 2 * rank, 0);
   std::vector<int64_t> natural{x.dim(0), x.dim(1)};
   for (size_t d = 0; d < rank; ++d) natural.push_back((x.dim(d + 2) - 1) * strides[d] - pads[d] - pads[d + rank] + kernel[d]);

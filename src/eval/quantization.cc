@@ -34,7 +34,7 @@ Array spread(Call& c, const Array& parameter, const Array& x, int64_t axis_attr,
   }
   bool fits = parameter.rank() == x.rank() && block > 0;
   for (size_t d = 0; d < x.rank() && fits; ++d) {
-    fits = parameter.dim(d) == (d == axis ? (x.dim(d) + block - 1) / block : x.dim(d));
+    fits = parameter.dim(d) == (d == axis ? (x.dim(d) == 0 ? 0 : (x.dim(d) - 1) / block + 1) : x.dim(d));
   }
   if (!fits) c.fail(fmt::format("a parameter {} does not fit blocks of {} of {}", describe(parameter), block, describe(x)));
   Array out = c.make(parameter.dtype(), x.shape());
@@ -155,6 +155,7 @@ void QLinearConv(Call& c) {
   const Array x = centered(c, 0, 2, false);
   Array w_zero = c.in(5);
   const Array& w = c.in(3);
+  c.require(w.rank() >= 3, "weights with spatial axes are needed");
   std::vector<int64_t> per_channel(w.rank(), 1);
   if (w_zero.size() > 1) per_channel[0] = w_zero.size();
   w_zero = c.reshaped(w_zero, std::move(per_channel));

@@ -164,11 +164,13 @@ void ReduceMin(Call& c) {
   reduce_any(c, 18, [t]<class T>(std::span<const T> row) { return extreme(t, row, false); });
 }
 void ReduceL1(Call& c) {
-  reduce_any(c, 18, []<class T>(std::span<const T> row) { return sum_of(row, [](T v) { return v < 0 ? T{0} - v : v; }); });
+  reduce_any(c, 18, []<class T>(std::span<const T> row) {
+    return sum_of(row, [](T v) { return v < 0 ? static_cast<T>(eval::Sum<T>{0} - static_cast<eval::Sum<T>>(v)) : v; });
+  });
 }
 void ReduceL2(Call& c) {
   reduce_any(c, 18, []<class T>(std::span<const T> row) {
-    const T sum = sum_of(row, [](T v) { return v * v; });
+    const T sum = sum_of(row, [](T v) { return static_cast<T>(static_cast<eval::Sum<T>>(v) * static_cast<eval::Sum<T>>(v)); });
     return static_cast<T>(std::sqrt(static_cast<double>(sum)));
   });
 }

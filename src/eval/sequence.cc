@@ -83,9 +83,9 @@ void SplitToSequence(Call& c) {
     for (int64_t left = n; left > 0; left -= each) sizes.push_back(std::min(each, left));
   } else {
     sizes = c.ints(1);
-    int64_t sum = 0;
-    for (int64_t s : sizes) sum += s < 0 ? n + 1 : s;
-    if (sum != n) c.fail(fmt::format("an axis of size {} cannot be split into {}", n, show(sizes)));
+    int64_t left = n;
+    for (int64_t s : sizes) left = s < 0 || s > left ? -1 : left - s;
+    if (left != 0) c.fail(fmt::format("an axis of size {} cannot be split into {}", n, show(sizes)));
   }
   Items items;
   int64_t at = 0;

@@ -12,6 +12,7 @@ namespace sardonyx::eval {
 
 Array joined(Call& c, std::span<const Array> parts, size_t axis) {
   std::vector<int64_t> shape(parts[0].shape());
+  parts[0].dim(axis);
   shape[axis] = 0;
   for (const Array& p : parts) {
     bool fits = p.rank() == shape.size() && p.dtype() == parts[0].dtype();
@@ -259,8 +260,9 @@ void Split(Call& c) {
       left -= sizes.back();
     }
   }
-  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != x.dim(axis) || sizes.size() != c.results.size() ||
-      std::ranges::any_of(sizes, [](int64_t s) { return s < 0; })) {
+  int64_t left = x.dim(axis);
+  for (int64_t n : sizes) left = n < 0 || n > left ? -1 : left - n;
+  if (left != 0 || sizes.size() != c.results.size()) {
     c.fail(
         fmt::format("axis {} of {} cannot be split into {} for {} results", axis, describe(x), show(sizes), c.results.size()));
   }
@@ -473,7 +475,7 @@ void DepthToSpace(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() == 4, "a tensor of rank 4 is needed");
   const int64_t b = c.int_attr("blocksize"), n = x.dim(0), ch = x.dim(1), h = x.dim(2), w = x.dim(3);
-  c.require(b > 0 && ch % (b * b) == 0, "the channels do not divide into blocks");
+  c.require(b > 0 && b < (1 << 20) && ch % (b * b) == 0, "the channels do not divide into blocks");
   const bool crd = c.string_attr("mode", "DCR") == "CRD";
   const Array d = c.dense(x);
   const Array blocks = crd ? d.reshaped({n, ch / (b * b), b, b, h, w}).transposed(std::vector<int64_t>{0, 1, 4, 2, 5, 3})
@@ -485,7 +487,7 @@ void SpaceToDepth(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() == 4, "a tensor of rank 4 is needed");
   const int64_t b = c.int_attr("blocksize"), n = x.dim(0), ch = x.dim(1), h = x.dim(2), w = x.dim(3);
-  c.require(b > 0 && h % b == 0 && w % b == 0, "height and width do not divide into blocks");
+  c.require(b > 0 && b < (1 << 20) && h % b == 0 && w % b == 0, "height and width do not divide into blocks");
   const bool crd = c.string_attr("mode", "DCR") == "CRD";
   const std::vector<int64_t> perm = crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4};
   const Array blocks = c.dense(x).reshaped({n, ch, h / b, b, w / b, b}).transposed(perm);
