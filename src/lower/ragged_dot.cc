@@ -96,7 +96,8 @@ std::vector<Value*> lower_ragged_dot_general(Lowering& at) {
 
 // scaled_matmul a b a_scale b_scale   =>   (a * a_scale) (b * b_scale)', [batch, m, k] and [batch, n, k], a scale for each run of elements along k
 std::vector<Value*> lower_scaled_matmul(Lowering& at) {
-  if (at.b.opset() < 24 && at.in_dtype(2) == DType::kF8E8M0) at.unsupported("ONNX converts scales of type f8e8m0 from opset 24 on");
+  if (at.b.opset() < 24 && at.in_dtype(2) == DType::kF8E8M0)
+    at.unsupported("ONNX converts scales of type f8e8m0 from opset 24 on");
   auto scaled = [&](size_t i) {
     Value *x = at.cast(at.in(i), DType::kF32), *scale = at.cast(at.in(i + 2), DType::kF32);
     auto dims = x->type()->dims(), runs = scale->type()->dims();
