@@ -9,6 +9,7 @@
 // One model is used by one thread at a time; different models are independent.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <iterator>
@@ -33,6 +34,7 @@ namespace sardonyx {
 
 class Graph;
 class Function;
+class Journal;
 class MappedFile;
 class Model;
 class Node;
@@ -84,13 +86,25 @@ class UseRange {
   Use* first_;
 };
 
+namespace detail {
+// How many journals (src/ir/journal.h) are open in the process. While there is none, an edit costs one look at this.
+inline std::atomic<uint32_t> open_journals{0};
+inline bool is_recording() { return open_journals.load(std::memory_order_relaxed) != 0; }
+}  // namespace detail
+
 // Something a node, a graph's signature or an initializer defines. 40 bytes.
 class Value {
  public:
   const Type* type() const { return type_; }  // the best known type; null = nothing known
-  void set_type(const Type* t) { type_ = t; }
+  void set_type(const Type* t) {
+    if (detail::is_recording()) note_type();
+    type_ = t;
+  }
   Name name() const { return name_; }  // may be empty: names are made when written
-  void set_name(Name n) { name_ = n; }
+  void set_name(Name n) {
+    if (detail::is_recording()) note_name();
+    name_ = n;
+  }
 
   ValueKind kind() const { return kind_; }
   uint32_t index() const { return index_; }  // among the results of its node, or the inputs of its graph
@@ -113,7 +127,11 @@ class Value {
   friend class Node;
   friend class Graph;
   friend class Model;
+  friend class Journal;
   friend struct UseList;
+  void note_type();
+  void note_name();
+
   const Type* type_ = nullptr;
   Use* uses_ = nullptr;
   union {
@@ -173,7 +191,10 @@ class Node {
 
   uint32_t id() const { return id_; }  // dense per model; renumbered by compact()
   Name name() const { return name_; }
-  void set_name(Name n) { name_ = n; }
+  void set_name(Name n) {
+    if (detail::is_recording()) note(Edited::kName);
+    name_ = n;
+  }
 
   size_t num_inputs() const { return num_inputs_; }
   size_t num_results() const { return num_results_; }
@@ -188,7 +209,10 @@ class Node {
   size_t operand_index(const Use& u) const { return static_cast<size_t>(&u - const_cast<Node*>(this)->uses()); }
 
   const Attrs& attrs() const { return *attrs_; }
-  void set_attrs(const Attrs* a) { attrs_ = a; }
+  void set_attrs(const Attrs* a) {
+    if (detail::is_recording()) note(Edited::kAttrs);
+    attrs_ = a;
+  }
   const Attr* attr(std::string_view name) const { return attrs_->find(name); }
   // Attribute `name` as T, or `otherwise`: no table defaults are consulted here. A present attribute of another kind throws kInvalidModel.
   int64_t attr_int(std::string_view name, int64_t otherwise) const;
@@ -208,11 +232,18 @@ class Node {
   bool alive() const { return (flags_ & kAlive) != 0; }
   bool linked() const { return (flags_ & kLinked) != 0; }
   bool unchecked() const { return (flags_ & kUnchecked) != 0; }
-  void set_unchecked(bool on) { flags_ = static_cast<uint16_t>(on ? flags_ | kUnchecked : flags_ & ~kUnchecked); }
+  void set_unchecked(bool on) {
+    if (on == unchecked()) return;
+    if (detail::is_recording()) note(Edited::kFlags);
+    flags_ = static_cast<uint16_t>(on ? flags_ | kUnchecked : flags_ & ~kUnchecked);
+  }
   bool is_boundary() const { return (flags_ & kBoundary) != 0; }
 
   uint32_t provenance() const { return provenance_; }  // an index into Model::provenance(); 0 = none
-  void set_provenance(uint32_t p) { provenance_ = p; }
+  void set_provenance(uint32_t p) {
+    if (detail::is_recording()) note(Edited::kProvenance);
+    provenance_ = p;
+  }
 
   bool any_result_used() const;
   // The neighbour in graph order, dead nodes skipped; null at the end. Also works from an erased node until compact().
@@ -221,8 +252,11 @@ class Node {
 
  private:
   friend class Graph;
+  friend class Journal;
   friend class Model;
   friend class Value;
+  enum class Edited : uint8_t { kName, kAttrs, kFlags, kProvenance };
+  void note(Edited what);
   Value* values() { return reinterpret_cast<Value*>(this + 1); }
   Use* uses() { return reinterpret_cast<Use*>(values() + num_results_); }
 
@@ -339,8 +373,14 @@ class Graph {
   // --- signature
   std::span<const Port> inputs() const { return inputs_; }
   std::span<const Port> outputs() const { return outputs_; }
-  Port& input_port(size_t i) { return inputs_[i]; }
-  Port& output_port(size_t i) { return outputs_[i]; }
+  Port& input_port(size_t i) {
+    if (detail::is_recording()) note_signature();
+    return inputs_[i];
+  }
+  Port& output_port(size_t i) {
+    if (detail::is_recording()) note_signature();
+    return outputs_[i];
+  }
   Value* input(size_t i) const { return inputs_[i].value; }
   Value* output(size_t i) const { return outputs_[i].use->value; }
   Value* add_input(std::string_view name, const Type* declared);
@@ -364,16 +404,20 @@ class Graph {
   std::string doc;
   Metadata metadata;
   std::string unknown_fields;
-  std::unordered_map<const Value*, ValueInfo> value_info;
+  std::unordered_map<const Value*, ValueInfo> value_info;  // passes edit it through the next two, which can be undone
+  ValueInfo& edit_value_info(const Value& v);              // a new one if there is none
+  void erase_value_info(const Value& v);
   std::unordered_map<const Value*, TensorInfo> tensor_info;
   std::vector<ListedInput> listed_inputs;
   std::vector<std::string_view> quantization_annotations;  // wire format
   std::vector<std::string_view> loose_value_info;          // wire format: entries whose name no value has
 
  private:
+  friend class Journal;
   friend class Model;
   friend class Node;
   Graph() = default;
+  void note_signature();
   void link(Node& n, struct OrderBlock* block, uint32_t slot);
   void drop_operands(Node& n);
 
@@ -413,6 +457,7 @@ class Function {
   std::string unknown_fields;
 
  private:
+  friend class Journal;
   friend class Model;
   Graph* graph_ = nullptr;
 };
@@ -530,15 +575,20 @@ class Model {
   std::string unknown_fields;
   std::optional<MilInfo> mil;
 
+  // What records edits just now, so that they can be undone (src/ir/journal.h); or null.
+  Journal* journal() const { return journal_; }
+
   std::optional<int64_t> opset_version(std::string_view domain) const;  // "" and "ai.onnx" are the same
   void set_opset_version(std::string_view domain, int64_t version);
 
  private:
   friend class Graph;
+  friend class Journal;
   friend class Node;
   friend class Value;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  Journal* journal_ = nullptr;
   DialectId dialect_;
   std::unique_ptr<Dims> dims_;
   std::unique_ptr<Types> types_;

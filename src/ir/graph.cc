@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/journal.h"
 #include "ir/model_impl.h"
 #include "ir/order_block.h"
 #include "ir/use_list.h"
@@ -72,22 +73,31 @@ void Graph::link(Node& n, OrderBlock* block, uint32_t slot) {
   model_->impl_->count_op(n.op(), 1);
 }
 
-void Graph::append(Node& n) { link(n, nullptr, 0); }
+void Graph::append(Node& n) {
+  link(n, nullptr, 0);
+  if (Journal* j = model_->journal()) j->linked(n);
+}
 
 void Graph::insert_before(Node& at, Node& n) {
   SX_CHECK(at.graph_ == this && at.linked(), "the node to insert before is not in this graph");
   link(n, at.block_, at.block_->find(&at));
+  if (Journal* j = model_->journal()) j->linked(n);
 }
 
 void Graph::insert_after(Node& at, Node& n) {
   SX_CHECK(at.graph_ == this && at.linked(), "the node to insert after is not in this graph");
   link(n, at.block_, at.block_->find(&at) + 1);
+  if (Journal* j = model_->journal()) j->linked(n);
 }
 
 void Graph::detach(Node& n) {
   SX_CHECK(n.graph_ == this && n.linked(), "the node to detach is not in this graph");
   OrderBlock* block = n.block_;
   uint32_t slot = block->find(&n);
+  if (Journal* j = model_->journal()) {
+    Node* behind = slot + 1 < block->count ? block->slots[slot + 1] : block->next != nullptr ? block->next->slots[0] : nullptr;
+    j->detaching(n, behind);
+  }
   std::copy(block->slots + slot + 1, block->slots + block->count, block->slots + slot);
   block->slots[--block->count] = nullptr;
   if (block->count == 0) {
@@ -105,17 +115,27 @@ void Graph::detach(Node& n) {
 
 // Takes back all uses that n and the nodes inside its bodies hold. Bodies nest without a bound, so no recursion.
 void Graph::drop_operands(Node& n) {
+  Journal* journal = model_->journal();
+  const auto unlink = [journal](Use& u) {
+    if (journal != nullptr && u.value != nullptr) journal->use(u);
+    UseList::unlink(u);
+  };
+  if (n.bodies().empty()) {
+    for (Use& u : n.operands()) unlink(u);
+    return;
+  }
   std::vector<Node*> stack{&n};
   while (!stack.empty()) {
     Node& node = *stack.back();
     stack.pop_back();
-    for (Use& u : node.operands()) UseList::unlink(u);
+    for (Use& u : node.operands()) unlink(u);
     for (const Body& body : node.bodies()) {
-      for (const Port& port : body.graph->outputs_) UseList::unlink(*port.use);
+      for (const Port& port : body.graph->outputs_) unlink(*port.use);
       for (Node& inner : body.graph->nodes()) {
         inner.flags_ = static_cast<uint16_t>(inner.flags_ & ~(kAlive | kLinked));
         --model_->impl_->linked_nodes;
         model_->impl_->count_op(inner.op(), -1);
+        if (journal != nullptr) journal->erased_inside(inner);
         stack.push_back(&inner);
       }
     }
@@ -126,9 +146,8 @@ void Graph::erase(Node& n) {
   SX_CHECK(n.alive() && n.linked() && n.graph_ == this, "the node to erase is not in this graph");
   SX_CHECK(!n.any_result_used(), fmt::format("erased {} '{}' still has readers", n.op().name, n.name().view()));
   drop_operands(n);
-  if (!value_info.empty()) {
-    for (const Value& v : n.results()) value_info.erase(&v);
-  }
+  for (const Value& v : n.results()) erase_value_info(v);
+  if (Journal* j = model_->journal()) j->erased(n);
   n.flags_ = static_cast<uint16_t>(n.flags_ & ~(kAlive | kLinked));
   --num_nodes_;
   --model_->impl_->linked_nodes;
@@ -213,6 +232,7 @@ void Graph::sort() {
     }
   }
   // Rebuild the order. Nodes keep their identity; tombstones go.
+  if (Journal* j = model_->journal()) j->sorting(*this);
   first_block_ = last_block_ = nullptr;
   for (Node* n : sorted) {
     n->flags_ = static_cast<uint16_t>(n->flags_ & ~kLinked);
@@ -221,7 +241,7 @@ void Graph::sort() {
     --model_->impl_->linked_nodes;
     ++model_->impl_->detached_nodes;
     model_->impl_->count_op(n->op(), -1);
-    append(*n);
+    link(*n, nullptr, 0);
   }
 }
 
@@ -229,6 +249,7 @@ void Graph::sort() {
 // Signature
 
 Value* Graph::add_input(std::string_view name, const Type* declared) {
+  note_signature();
   auto* v = new (model_->allocate(sizeof(Value), alignof(Value))) Value;
   v->kind_ = ValueKind::kInput;
   v->graph_ = this;
@@ -245,35 +266,45 @@ Value* Graph::add_input(std::string_view name, const Type* declared) {
 }
 
 void Graph::add_output(Value& v, std::string_view name, const Type* declared) {
+  note_signature();
   Port port;
   port.name = model_->name(name);
   port.declared = declared;
   port.use = new (model_->allocate(sizeof(Use), alignof(Use))) Use;
   port.use->owner = boundary_;
+  if (Journal* j = model_->journal()) j->use(*port.use);
   UseList::link(*port.use, &v);
   outputs_.push_back(std::move(port));
 }
 
 void Graph::set_output(size_t i, Value& v) {
   SX_CHECK(i < outputs_.size(), "result index out of range");
+  if (Journal* j = model_->journal()) j->use(*outputs_[i].use);
   UseList::unlink(*outputs_[i].use);
   UseList::link(*outputs_[i].use, &v);
 }
 
 void Graph::remove_input(size_t i) {
   SX_CHECK(i < inputs_.size() && !inputs_[i].value->has_uses(), "an input that is read cannot be removed");
+  note_signature();
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(i));
   for (size_t k = i; k < inputs_.size(); ++k) inputs_[k].value->index_ = static_cast<uint32_t>(k) & 0xffffff;
 }
 
 void Graph::remove_output(size_t i) {
   SX_CHECK(i < outputs_.size(), "result index out of range");
+  note_signature();
+  if (Journal* j = model_->journal()) j->use(*outputs_[i].use);
   UseList::unlink(*outputs_[i].use);
   outputs_.erase(outputs_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 void Graph::clear_outputs() {
-  for (Port& port : outputs_) UseList::unlink(*port.use);
+  note_signature();
+  for (Port& port : outputs_) {
+    if (Journal* j = model_->journal()) j->use(*port.use);
+    UseList::unlink(*port.use);
+  }
   outputs_.clear();
 }
 
@@ -291,6 +322,7 @@ Value* Graph::add_constant(TensorPtr payload, std::string_view name) {
   v.payload = std::move(payload);
   v.index_ = static_cast<uint32_t>(constants_.size()) & 0xffffff;
   constants_.push_back(&v);
+  if (Journal* j = model_->journal()) j->constant_added(*this);
   return &v;
 }
 
@@ -300,12 +332,15 @@ void Graph::erase_constant(Value& v) {
   // index_ is a hint: erasing before it moves it down.
   size_t at = std::min<size_t>(v.index_, constants_.size() - 1);
   while (constants_[at] != &v) at = at == 0 ? constants_.size() - 1 : at - 1;
+  if (Journal* j = model_->journal()) j->erasing_constant(v, at);
   constants_.erase(constants_.begin() + static_cast<std::ptrdiff_t>(at));
   static_cast<ConstantValue&>(v).payload.reset();
   value_info.erase(&v);
 }
 
 size_t Graph::erase_unread_constants() {
+  if (std::all_of(constants_.begin(), constants_.end(), [](const Value* v) { return v->has_uses(); })) return 0;
+  if (Journal* j = model_->journal()) j->erasing_constants(*this);
   size_t kept = 0;
   for (Value* v : constants_) {
     if (v->has_uses()) {
@@ -329,8 +364,9 @@ size_t Graph::erase_unread_constants() {
 
 void Graph::set_constant(Value& v, TensorPtr payload) {
   SX_CHECK(payload != nullptr, "a constant needs a payload");
-  v.type_ = model_->types().tensor(payload->dtype(), payload->shape());
+  v.set_type(model_->types().tensor(payload->dtype(), payload->shape()));
   if (v.kind_ == ValueKind::kConstant) {
+    if (Journal* j = model_->journal()) j->payload(v);
     static_cast<ConstantValue&>(v).payload = std::move(payload);
     return;
   }
@@ -340,6 +376,11 @@ void Graph::set_constant(Value& v, TensorPtr payload) {
   extra.payload_attrs = nullptr;
 }
 
-void Graph::replace_uses(Value& from, Value& to) { UseList::move_all(from, to); }
+void Graph::replace_uses(Value& from, Value& to) {
+  if (Journal* j = model_->journal(); j != nullptr && &from != &to) {
+    for (Use& u : from.uses()) j->use(u);
+  }
+  UseList::move_all(from, to);
+}
 
 }  // namespace sardonyx

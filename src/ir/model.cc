@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "ir/journal.h"
 #include "ir/model_impl.h"
 #include "ir/order_block.h"
 #include "ir/use_list.h"
@@ -74,6 +75,7 @@ Function& Model::add_function(std::string_view name) { return add_function(name,
 
 Function& Model::add_function(std::string_view name, Graph& body) {
   SX_CHECK(body.model_ == this && body.parent_ == nullptr && body.function_ == nullptr, "a graph has one owner");
+  if (journal_ != nullptr) journal_->functions();
   Function& f = *functions_.emplace_back(std::make_unique<Function>());
   f.name = name;
   f.graph_ = &body;
@@ -99,6 +101,10 @@ void Model::erase_function(Function& f) {
   Graph& g = f.graph();
   g.clear_outputs();
   for (Node* n = g.last(); n != nullptr; n = n->prev()) g.erase(*n);
+  if (journal_ != nullptr) {
+    journal_->functions();
+    journal_->erasing_function(std::move(*at));
+  }
   g.function_ = nullptr;
   functions_.erase(at);
 }
@@ -132,6 +138,7 @@ Node& Model::new_node(const Op& op, std::span<Value* const> inputs, size_t num_r
     UseList::link(*u, inputs[i]);
   }
   ++impl_->detached_nodes;
+  if (journal_ != nullptr) journal_->made(*n);
   return *n;
 }
 
@@ -147,6 +154,9 @@ Value& Model::new_placeholder(std::string_view name, const Type* type) {
 
 void Model::fill(Value& placeholder, Value& producer) {
   SX_CHECK(placeholder.kind_ == ValueKind::kPlaceholder, "only a placeholder can be filled");
+  if (journal_ != nullptr) {
+    for (Use& u : placeholder.uses()) journal_->use(u);
+  }
   UseList::move_all(placeholder, producer);
   if (producer.name().empty()) producer.set_name(placeholder.name());
   if (producer.type() == nullptr) producer.set_type(placeholder.type());
@@ -154,17 +164,20 @@ void Model::fill(Value& placeholder, Value& producer) {
 
 NodeExtra& Node::edit_extra() {
   SX_CHECK(extra_ != nullptr || graph_ != nullptr, "use Model::edit_extra for a detached node");
+  if (graph_ != nullptr && graph_->model().journal() != nullptr) graph_->model().journal()->extra(*this);
   if (extra_ == nullptr) extra_ = &graph_->model().impl_->extras.emplace_back();
   return *extra_;
 }
 
 NodeExtra& Model::edit_extra(Node& n) {
+  if (journal_ != nullptr) journal_->extra(n);
   if (n.extra_ == nullptr) n.extra_ = &impl_->extras.emplace_back();
   return *n.extra_;
 }
 
 void Node::add_body(std::string_view name, Graph& body) {
   SX_CHECK(body.parent_ == nullptr && body.function_ == nullptr, "a graph has one owner");
+  if (Journal* j = body.model().journal()) j->parent(body);
   body.parent_ = this;
   body.model().edit_extra(*this).bodies.push_back({body.model().name(name), &body});
 }
@@ -172,6 +185,10 @@ void Node::add_body(std::string_view name, Graph& body) {
 Graph& Node::remove_body(size_t i) {
   SX_CHECK(i < bodies().size(), "nested graph index out of range");
   Graph& body = *extra_->bodies[i].graph;
+  if (Journal* j = body.model().journal()) {
+    j->parent(body);
+    j->extra(*this);
+  }
   extra_->bodies.erase(extra_->bodies.begin() + static_cast<std::ptrdiff_t>(i));
   body.parent_ = nullptr;
   return body;
@@ -179,6 +196,10 @@ Graph& Node::remove_body(size_t i) {
 
 void Node::set_op(const Op& op) {
   if (linked()) {
+    if (Journal* j = graph_->model().journal(); j != nullptr && !j->is_new(*this)) {
+      j->flags(*this);
+      j->op(*this);
+    }
     graph_->model().impl_->count_op(*op_, -1);
     graph_->model().impl_->count_op(op, 1);
   }
@@ -269,6 +290,7 @@ void Model::set_opset_version(std::string_view domain, int64_t version) {
 size_t Model::num_nodes() const { return impl_->linked_nodes; }
 
 void Model::compact() {
+  SX_CHECK(journal_ == nullptr, "a model cannot be compacted while its edits are recorded");
   const bool renumber = impl_->detached_nodes == 0;
   uint32_t next_node = 0, next_value = 0;
   for (const auto& owned : impl_->graphs) {

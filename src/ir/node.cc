@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ir/journal.h"
 #include "ir/model_impl.h"
 #include "ir/order_block.h"
 #include "ir/use_list.h"
@@ -35,6 +36,7 @@ Model& Node::model() const {
 void Node::set_input(size_t i, Value* v) {
   SX_CHECK(i < num_inputs_, "operand index out of range");
   Use& u = uses()[i];
+  if (Journal* j = graph_ != nullptr ? graph_->model().journal() : nullptr; j != nullptr && !j->is_new(*this)) j->use(u);
   UseList::unlink(u);
   UseList::link(u, v);
 }

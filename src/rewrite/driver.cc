@@ -284,8 +284,9 @@ class Driver {
     if (made.name().empty()) made.set_name(old.name());
     if (def->name().empty()) def->set_name(root.name());
     if (auto info = g.value_info.find(&old); info != g.value_info.end() && !g.value_info.contains(&made)) {
-      g.value_info.emplace(&made, std::move(info->second));
-      g.value_info.erase(&old);
+      ValueInfo kept = info->second;
+      g.erase_value_info(old);
+      g.edit_value_info(made) = std::move(kept);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/journal.h"
 #include "rewrite/values.h"
 #include "support/stopwatch.h"
 
@@ -73,16 +74,29 @@ class Run {
     context_.counts.clear();
     const bool is_walk = entry.pass->rules.empty();
     const std::unique_ptr<Model> before = context_.verify_rewrites && is_walk ? clone_model(model_) : nullptr;
+    const std::vector<PassReport> reports(report_.passes.begin() + static_cast<std::ptrdiff_t>(step.first),
+                                          report_.passes.begin() + static_cast<std::ptrdiff_t>(step.last));
     bool changed = false;
     std::string error;
-    try {
-      changed = apply(step);
-      if (settings_.verify_graph) verify(model_);
-      if (before != nullptr && changed) compare(entry, *before);
-    } catch (const Error& e) {
-      const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));
-      if (settings_.strict) throw told;
-      error = told.what();
+    {
+      Journal journal(model_);
+      try {
+        changed = apply(step);
+        if (settings_.verify_graph) verify(model_);
+        if (before != nullptr && changed) compare(entry, *before);
+      } catch (const Error& e) {
+        journal.rollback();
+        const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));
+        if (settings_.strict) throw told;
+        error = told.what();
+        changed = false;
+        std::copy(reports.begin(), reports.end(), report_.passes.begin() + static_cast<std::ptrdiff_t>(step.first));
+      }
+    }
+    if (!error.empty()) {
+      // What was learned about values may speak of nodes that are gone.
+      context_.facts = ValueFacts();
+      infer_model(model_, context_.facts, /*tolerant=*/true);
     }
     context_.options = nullptr;
 

@@ -96,7 +96,7 @@ size_t unframe(const Region& region, std::string_view frame, PassContext& contex
     if (auto info = n->graph()->value_info.find(&v); info != n->graph()->value_info.end()) {
       const Type* declared = info->second.declared;
       if (declared != nullptr && declared->is_tensor() && declared->ranked()) {
-        info->second.declared = types.with_dims(declared, dims_of(*declared));
+        n->graph()->edit_value_info(v).declared = types.with_dims(declared, dims_of(*declared));
       }
     }
   }

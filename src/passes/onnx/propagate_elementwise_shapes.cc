@@ -18,7 +18,7 @@ bool propagate_shapes(Graph& top, PassContext& context, bool (*concerns)(const N
       const Type* before = known == g->value_info.end() ? nullptr : known->second.declared;
       const Type* now = before == nullptr ? v.type() : types.meet(before, v.type());
       if (now == nullptr || now == before) continue;
-      (known == g->value_info.end() ? g->value_info[&v] : known->second).declared = now;
+      g->edit_value_info(v).declared = now;
       ++values;
     }
   }

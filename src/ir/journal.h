@@ -1,0 +1,172 @@
+// Journal: undoes the edits of a pass that failed.
+//
+//   Journal journal(model);
+//   ... edit; on failure: journal.rollback(); at the end of its life, what was done stays.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/model_impl.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+
+// Records what is done to a model while it is open, 24 bytes an edit, and takes it back in reverse order. One at a time per model.
+//
+// Recorded: operands, order, nodes made and erased, operators, attributes, types, names, flags, provenance, extras and bodies,
+// constants and their payloads, signatures, functions, value_info through Graph::edit_value_info(). A model's and its functions' own
+// facts (opset imports, metadata, ...) are copied when it opens. Not recorded: graphs' doc strings and metadata, which no pass edits;
+// and edits of nodes that were detached before. A node that is detached meanwhile is remembered as a whole.
+// What it does not restore: the order within use lists, which carries no meaning; ids; things that are only added to the model's
+// tables (types, dims, attribute sets, names). Addresses stay as they are, but nodes made meanwhile are dead afterwards.
+// Model::compact() is refused while a journal is open.
+//
+// How edits get here: those of linked nodes and of graphs know their model, and it knows its journal. Setters that must stay cheap
+// (Value::set_type) first look at one process-wide counter of open journals, so that nothing costs anything while there is none.
+class Journal {
+ public:
+  explicit Journal(Model& m);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  // Takes everything back and closes.
+  void rollback();
+  size_t size() const { return size_; }  // edits so far
+
+  // --- for the graph: called before the edit, unless said otherwise
+  void use(Use& u) { add(Kind::kUse, &u, u.value); }
+  void type(Value& v) { add(Kind::kType, &v, v.type_); }
+  void name(Value& v) { add(Kind::kValueName, &v, v.name_.data()); }
+  void name(Node& n) { add(Kind::kNodeName, &n, n.name_.data()); }
+  void attrs(Node& n) { add(Kind::kAttrs, &n, n.attrs_); }
+  void op(Node& n) { add(Kind::kOp, &n, n.op_); }
+  void flags(Node& n) { add(Kind::kFlags, &n, nullptr, n.flags_); }
+  void provenance(Node& n) { add(Kind::kProvenance, &n, nullptr, n.provenance_); }
+  void made(Node& n) { add(Kind::kMade, &n); }      // afterwards
+  void linked(Node& n) { add(Kind::kLinked, &n); }  // afterwards
+  void detaching(Node& n, Node* behind);  // behind: what stands after it in the order, dead nodes too; null at the end
+  void erased(Node& n) { add(Kind::kErased, &n); }               // its operands apart
+  void erased_inside(Node& n) { add(Kind::kErasedInside, &n); }  // with the body that it is in
+  void extra(Node& n);
+  void parent(Graph& g) { add(Kind::kParent, &g, g.parent_); }
+  void sorting(Graph& g);
+  void signature(Graph& g);
+  void constant_added(Graph& g) { add(Kind::kConstantAdded, &g); }  // afterwards
+  void erasing_constant(Value& v, size_t at);
+  void erasing_constants(Graph& g);
+  void payload(Value& v);
+  void value_info(Graph& g, const Value& v);
+  void functions();
+  void erasing_function(std::unique_ptr<Function> f) { erased_functions_.push_back(std::move(f)); }  // after functions()
+
+  // Nodes and values made since it was opened need no records: they die on rollback.
+  bool is_new(const Node& n) const { return n.id_ >= first_node_; }
+  bool is_new(const Value& v) const { return v.id_ >= first_value_; }
+
+ private:
+  enum class Kind : uint32_t {
+    kUse,
+    kType,
+    kValueName,
+    kNodeName,
+    kAttrs,
+    kOp,
+    kFlags,
+    kProvenance,
+    kMade,
+    kLinked,
+    kDetached,
+    kErased,
+    kErasedInside,
+    kExtra,
+    kParent,
+    kSorted,
+    kSignature,
+    kConstantAdded,
+    kConstantErased,
+    kConstantsErased,
+    kPayload,
+    kValueInfo,
+    kFunctions,
+  };
+  struct Edit {
+    Kind kind;
+    uint32_t number;  // an old number, or an index into one of the tables below
+    void* subject;
+    const void* old;
+  };
+  static_assert(sizeof(Edit) == 24);
+  static constexpr size_t kChunk = 4096;
+
+  // What a node was when it left the order.
+  struct Detached {
+    Graph* graph;
+    Node* behind;
+    bool is_new;
+    const Op* op;
+    const Attrs* attrs;
+    Name name;
+    uint32_t provenance;
+    uint16_t flags;
+    std::vector<Value*> operands;
+    std::vector<std::pair<const Type*, Name>> results;
+  };
+  struct Signature {
+    std::vector<Port> inputs, outputs;
+  };
+  struct Constants {
+    std::vector<std::pair<Value*, TensorPtr>> values;
+    std::vector<std::pair<const Value*, TensorInfo>> infos;
+    std::vector<ListedInput> listed;
+  };
+  // The facts of a model that stand in it directly.
+  struct Facts {
+    int64_t ir_version, model_version;
+    std::string producer_name, producer_version, domain, doc, unknown_fields;
+    Metadata metadata;
+    std::vector<OpsetImport> opset_imports;
+    std::vector<std::string_view> training_info;
+    std::vector<std::pair<Function*, Function>> functions;
+  };
+
+  void add(Kind kind, void* subject, const void* old = nullptr, uint32_t number = 0) {
+    if (size_ % kChunk == 0) chunks_.push_back(std::make_unique_for_overwrite<Edit[]>(kChunk));
+    chunks_.back()[size_++ % kChunk] = {kind, number, subject, old};
+  }
+  template <class T>
+  static uint32_t put(std::deque<T>& table, T what) {
+    table.push_back(std::move(what));
+    return static_cast<uint32_t>(table.size() - 1);
+  }
+  void close();
+  void undo(const Edit& e);
+  void restore(Node& n, const Detached& d);
+  void restore_order(Graph& g, const std::vector<Node*>& order);
+  void restore_facts();
+
+  Model& model_;
+  const uint32_t first_node_, first_value_;
+  std::vector<std::unique_ptr<Edit[]>> chunks_;
+  size_t size_ = 0;
+  bool open_ = true;
+  Facts facts_;
+  std::deque<Detached> detached_;
+  std::deque<std::optional<NodeExtra>> extras_;
+  std::deque<std::vector<Node*>> orders_;
+  std::deque<Signature> signatures_;
+  std::unordered_set<const Graph*> has_signature_;
+  std::deque<TensorPtr> payloads_;
+  std::deque<Constants> constants_;
+  std::deque<std::pair<const Value*, std::optional<ValueInfo>>> value_infos_;
+  std::deque<std::vector<Function*>> function_lists_;
+  std::vector<std::unique_ptr<Function>> erased_functions_;
+};
+
+}  // namespace sardonyx
