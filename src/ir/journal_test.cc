@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "sardonyx/infer.h"
@@ -105,6 +105,8 @@ class Editor {
           g.insert_before(*at, *n);
         } else if (pick(2) == 0) {
           g.append(*n);
+        } else {
+          drop_inputs(*n);
         }
         return;
       }
@@ -152,9 +154,15 @@ class Editor {
         f.graph().append(make(f.graph()));
         return;
       }
-      case 28:
-        if (m_.functions().size() > 1) m_.erase_function(*m_.functions()[1 + pick(m_.functions().size() - 1)]);
-        return;
+      case 28: {
+        if (m_.functions().size() < 2) return;
+        Function& f = *m_.functions()[1 + pick(m_.functions().size() - 1)];
+        Value& stays = *f.graph().add_constant(Tensor::scalar(1));
+        for (Node& inner : f.graph().nodes()) {  // in any order by now
+          for (Value& v : inner.results()) f.graph().replace_uses(v, stays);
+        }
+        return m_.erase_function(f);
+      }
       case 29:
         m_.set_opset_version(fmt_name(), 3);
         try {
@@ -170,6 +178,9 @@ class Editor {
  private:
   size_t pick(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
   std::string fmt_name() { return "name" + std::to_string(pick(1000000)); }
+  static void drop_inputs(Node& n) {
+    for (size_t i = 0; i < n.num_inputs(); ++i) n.set_input(i, nullptr);
+  }
   // A value that a node of g may read.
   Value& any(Graph& g) { return any_but(g, nullptr); }
   Value& any_but(Graph& g, const Node* but) {
@@ -280,9 +291,9 @@ TEST(Journal, two_million_edits) {
   }
   EXPECT_EQ(count(), 0u);
   EXPECT_GE(journal.size(), 2000000u);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   journal.rollback();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   EXPECT_EQ(count(), 500000u);
   EXPECT_LT(seconds, 2.0);
   RecordProperty("milliseconds", static_cast<int>(seconds * 1000));
