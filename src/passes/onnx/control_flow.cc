@@ -14,8 +14,9 @@ void splice(Graph& from, Node& at, Rewriter& b) {
   for (Node* n = from.first(); n != nullptr; n = from.first()) {
     for (Value& v : n->results()) {
       if (auto info = from.value_info.find(&v); info != from.value_info.end()) {
-        to.value_info.emplace(&v, std::move(info->second));
-        from.value_info.erase(info);
+        ValueInfo kept = info->second;
+        from.erase_value_info(v);
+        to.edit_value_info(v) = std::move(kept);
       }
     }
     from.detach(*n);
@@ -46,8 +47,9 @@ Node& with_slots(Node& n, std::span<Value* const> operands, std::span<const size
     v.set_name(old.name());
     v.set_type(old.type());
     if (auto info = g.value_info.find(&old); info != g.value_info.end()) {
-      g.value_info.emplace(&v, std::move(info->second));
-      g.value_info.erase(&old);
+      ValueInfo kept = info->second;
+      g.erase_value_info(old);
+      g.edit_value_info(v) = std::move(kept);
     }
     g.replace_uses(old, v);
   }
