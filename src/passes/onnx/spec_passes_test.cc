@@ -72,7 +72,7 @@ TEST(propagate, declares_what_is_inferred) {
 }
 
 TEST(propagate, keeps_a_declared_type_that_says_more) {
-  const auto m = parse("graph(x: f32[B,3]) { a = Exp(x)  y = Neg(a)  return y }");
+  const auto m = parse("graph(x: f32[?,3]) { a = Exp(x)  y = Neg(a)  return y }");
   Graph& g = m->graph();
   const Value* a = g.first()->result();
   g.value_info[a].declared = m->types().parse("f32[5,3]");
