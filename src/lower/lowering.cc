@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/tensor_transform.h"
 #include "lower/context.h"
-#include "lower/fold.h"
 
 namespace sardonyx {
 namespace {

@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "lower/fold.h"
+#include "ir/tensor_transform.h"
 #include "passes/layout/layout.h"
 #include "passes/layout/min_cut.h"
 

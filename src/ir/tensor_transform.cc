@@ -1,4 +1,4 @@
-#include "lower/fold.h"
+#include "ir/tensor_transform.h"
 
 #include <algorithm>
 #include <cmath>

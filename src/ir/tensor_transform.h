@@ -1,4 +1,4 @@
-// Constants that lowerings would otherwise reshape, transpose or cast at run time. Large results are deferred: computed when written.
+// Constants reshaped, transposed or cast ahead of run time, for lowerings and passes. Large results are deferred: computed when written.
 #pragma once
 
 #include <span>
