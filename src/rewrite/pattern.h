@@ -126,11 +126,18 @@ Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> 
 // Core ML's: namespace m = pattern::mil; m::mul(x, m::erf(y)). Operands are those of the first slots; the others (axes, modes) are
 // parameters and are not looked at. Constants are matched as values, not by their op.
 namespace mil {
-#define const const_
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wkeyword-macro"
+#endif
+#define const const_  // the one op whose name is a word of C++
 #define SX_FAMILY(name, first, count) inline constexpr PatternOp name{{}, #name, {}};
 #include "dialects/mil/ops_families.inc"
 #undef SX_FAMILY
 #undef const
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 }  // namespace mil
 
 // Operators that both dialects have: namespace s = pattern::shared; s::mul(x, s::erf(y)) is met in either.

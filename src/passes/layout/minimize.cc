@@ -393,7 +393,7 @@ class Minimizer {
     out.rank = 0;
     for (size_t i = 0; i < l.rank; ++i) out.rank = static_cast<uint8_t>(out.rank + (l.from[i] != Layout::kNew));
     for (size_t i = 0; i < l.rank; ++i) {
-      if (l.from[i] != Layout::kNew) out.from[static_cast<size_t>(l.from[i])] = static_cast<int8_t>(i);
+      if (l.from[i] != Layout::kNew) out.from[static_cast<uint8_t>(l.from[i])] = static_cast<int8_t>(i);
     }
     return out;
   }
