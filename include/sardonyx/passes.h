@@ -55,11 +55,11 @@ struct PassRequest {
   bool strict = false;                                       // a failing pass throws instead of being undone and reported
   bool verify_graph = false;                                 // the verifier runs after each pass
   Verify verify = Verify::kOff;
-  bool function_bodies = true;                               // bodies of model-local functions are optimized too
-  bool inline_functions = false;                             // onnx: calls become the nodes of their functions first
-  bool prune_inputs = false;                                 // onnx: inputs that nobody reads are dropped
-  bool allow_empty = false;                                  // named sizes may be zero
-  int64_t fold_budget = 0;                                   // bytes by which folding may grow the file
+  bool function_bodies = true;    // bodies of model-local functions are optimized too
+  bool inline_functions = false;  // onnx: calls become the nodes of their functions first
+  bool prune_inputs = false;      // onnx: inputs that nobody reads are dropped
+  bool allow_empty = false;       // named sizes may be zero
+  int64_t fold_budget = 0;        // bytes by which folding may grow the file
   std::function<void(std::string_view pass, size_t done, size_t total)> progress;
   // Called with each near miss of the passes named in `explain`: pass, node as text, reason.
   std::vector<std::string> explain;

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "support/name_table.h"
 #include "sardonyx/ir.h"
+#include "support/name_table.h"
 
 namespace sardonyx::onnx_file {
 

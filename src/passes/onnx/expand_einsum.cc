@@ -29,7 +29,8 @@ std::optional<Equation> parse(const Node& n) {
   Equation e;
   e.result = text->substr(arrow + 2);
   std::string rest_of = text->substr(0, arrow);
-  for (size_t at; (at = rest_of.find(',')) != std::string::npos; rest_of.erase(0, at + 1)) e.operands.push_back(rest_of.substr(0, at));
+  for (size_t at; (at = rest_of.find(',')) != std::string::npos; rest_of.erase(0, at + 1))
+    e.operands.push_back(rest_of.substr(0, at));
   e.operands.push_back(rest_of);
   const auto twice = [](std::string s) {
     std::sort(s.begin(), s.end());
@@ -52,8 +53,10 @@ Value* one_operand(Rewriter& b, const Match& m) {
   std::vector<int64_t> perm, gone;
   std::string left;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (has(e->result, in[i])) left += in[i];
-    else gone.push_back(static_cast<int64_t>(i));
+    if (has(e->result, in[i]))
+      left += in[i];
+    else
+      gone.push_back(static_cast<int64_t>(i));
   }
   for (char c : e->result) {
     if (!has(in, c)) return nullptr;
@@ -104,7 +107,8 @@ Value* two_operands(Rewriter& b, const Match& m) {
 Pass expand_einsum() {
   std::vector<Rule> rules;
   rules.push_back({.name = "one", .numerics = Numerics::kRounds, .match = Einsum(x), .build = one_operand, .opset = 13});
-  rules.push_back({.name = "product", .numerics = Numerics::kRounds, .match = Einsum(x, y), .build = two_operands, .opset = 13});
+  rules.push_back(
+      {.name = "product", .numerics = Numerics::kRounds, .match = Einsum(x, y), .build = two_operands, .opset = 13});
   return rules;
 }
 

@@ -123,8 +123,7 @@ Value* under_reshape(Rewriter& b, const Match& m) {
   if (int_attr(m.root(), "allowzero").value_or(0) != 0) return nullptr;
   for (size_t i = 0; i < target->size(); ++i) {  // 0 copies an axis: it must be the same one still
     if ((*target)[i] != 0) continue;
-    if (i >= perm.size() || i >= old->type()->rank() ||
-        !(from->dim(static_cast<size_t>(perm[i])) == old->type()->dim(i)))
+    if (i >= perm.size() || i >= old->type()->rank() || !(from->dim(static_cast<size_t>(perm[i])) == old->type()->dim(i)))
       return nullptr;
   }
   Value* operands[] = {is_identity(perm) ? c.source : b.Transpose(c.source, {.perm = perm}), m.root().input(1)};
@@ -135,7 +134,8 @@ Value* under_reshape(Rewriter& b, const Match& m) {
 Value* after_reshape(Rewriter& b, const Match& m) {
   const Chain c = chain_to(m.root().result(), m.root().graph());
   const Node* first = c.length < 2 ? nullptr : c.source->def();
-  if (first == nullptr || !first->is("Reshape") || !c.source->has_one_use() || first->graph() != m.root().graph()) return nullptr;
+  if (first == nullptr || !first->is("Reshape") || !c.source->has_one_use() || first->graph() != m.root().graph())
+    return nullptr;
   if (c.from.size() <= c.to.size() || std::count(c.to.begin(), c.to.end(), kOne) > 0) return nullptr;
   const auto target = m.context().ints(first->input(1));
   if (!target || target->size() != c.from.size() || int_attr(*first, "allowzero").value_or(0) != 0) return nullptr;
@@ -163,11 +163,12 @@ Value* after_reshape(Rewriter& b, const Match& m) {
 Pass merge_views() {
   const Pattern view = any_of(Transpose(v), Reshape(v, any), Squeeze(v, rest), Unsqueeze(v, rest));
   std::vector<Rule> rules;
-  rules.push_back({.name = "one",
-                   .match = view,
-                   .when = [](const Match& m) { return chain_to(m.root().result(), m.root().graph()).length >= 2; },
-                   .build = [](Rewriter& b, const Match& m) { return as_one(b, chain_to(m.root().result(), m.root().graph())); },
-                   .opset = 13});
+  rules.push_back(
+      {.name = "one",
+       .match = view,
+       .when = [](const Match& m) { return chain_to(m.root().result(), m.root().graph()).length >= 2; },
+       .build = [](Rewriter& b, const Match& m) { return as_one(b, chain_to(m.root().result(), m.root().graph())); },
+       .opset = 13});
   rules.push_back({.name = "after_reshape",
                    .match = view,
                    .when = [](const Match& m) { return chain_to(m.root().result(), m.root().graph()).length >= 2; },
