@@ -102,7 +102,7 @@ inline const Pattern constant{Pattern::Data{.kind = Pattern::Kind::kConstant}};
 inline const Pattern absent{Pattern::Data{.kind = Pattern::Kind::kAbsent}};
 inline const Pattern rest{Pattern::Data{.kind = Pattern::Kind::kRest}};
 
-// A constant whose elements all have this value (rounded to its dtype, within 1 ulp), whatever its shape.
+// A constant whose elements all have this value, whatever its shape; within 1 ulp where its dtype can only round the value.
 Pattern splat(double value);
 // The same within an absolute tolerance: for Core ML's passes, whose sources say how far off models may be.
 Pattern near(double value, double tolerance);
