@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test test-all test-matrix fresh-check lint format bench asan tsan fuzz fuzz-bytes test-determinism mutants clean
+.PHONY: help setup build demo test test-all test-coremltools test-matrix fresh-check lint format bench asan tsan fuzz fuzz-bytes test-determinism mutants clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -25,6 +25,9 @@ test: build  ## lint and all tests that run in minutes
 
 test-all: build  ## every test there is
 	@$(PY) scripts/check.py test-all
+
+test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's passes
+	@$(PY) scripts/check.py test-coremltools
 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
 	@scripts/test_matrix.sh

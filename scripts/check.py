@@ -1,6 +1,6 @@
 """Run the project's checks and say in one last line how many passed and failed.
 
-    scripts/check.py lint | test | test-all | bench
+    scripts/check.py lint | test | test-all | test-coremltools | bench
 
 Each step is a program; a step that fails does not stop the ones after it. Uses the standard library only.
 """
@@ -103,10 +103,10 @@ def consumer() -> Result:
     return counted(status, 0 if status else 1, 0)
 
 
-def pytest(name: str, *arguments: str) -> Result:
+def pytest(name: str, *arguments: str, program: tuple[str, ...] = ("-m", "pytest")) -> Result:
     report = REPORTS / f"{name}.xml"
     report.unlink(missing_ok=True)
-    status = run(sys.executable, "-m", "pytest", f"--junitxml={report}", *arguments)
+    status = run(sys.executable, *program, f"--junitxml={report}", *arguments)
     if not report.exists():
         return Result(0, 1)
     suite = ElementTree.parse(report).getroot().find("testsuite")
@@ -123,6 +123,11 @@ def python() -> Result:
 
 def python_all() -> Result:
     return pytest("python", "-n", "2", "--dist", "worksteal", "-m", "not wheel")
+
+
+def coremltools() -> Result:
+    """coremltools' own tests of its passes; those that are expected to fail count as skipped."""
+    return pytest("coremltools", "-n", "2", program=("scripts/coremltools_tests.py",))
 
 
 def wheel() -> Result:
@@ -142,7 +147,8 @@ def bench() -> Result:
 STEPS: dict[str, list[Callable[[], Result]]] = {
     "lint": [lint],
     "test": [lint, unit, cases, rules, consumer, wheel, python],
-    "test-all": [lint, unit, cases, rules, consumer, wheel, python_all],
+    "test-all": [lint, unit, cases, rules, consumer, wheel, python_all, coremltools],
+    "test-coremltools": [coremltools],
     "bench": [bench],
 }
 
