@@ -127,7 +127,7 @@ def python_all() -> Result:
 
 def coremltools() -> Result:
     """coremltools' own tests of its passes; those that are expected to fail count as skipped."""
-    return pytest("coremltools", "-n", "2", program=("scripts/coremltools_tests.py",))
+    return pytest("coremltools", "-n2", program=("scripts/coremltools_tests.py",))
 
 
 def wheel() -> Result:

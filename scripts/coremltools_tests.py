@@ -5,7 +5,7 @@
 The tests are those that the installed coremltools ships. Which of them fail, and why, is in tests/coremltools_own; the run fails when
 another one does, and when one of these passes. --own runs the tests on coremltools' passes, where only the second list counts;
 --sample runs a few hundred that need seconds. Names of files or tests (test_passes.py::TestPadConvFusion) and pytest's options may
-follow.
+follow, each in one piece: -n2, --tb=short.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 //   one_hot<axis -1, on 1, off 0>(ids) ── matmul(W) ── y    =>    gather<axis 0>(W, ids)
 //
 // W is constant, of rank 2, and neither operand is transposed. From iOS 17 on, gather needs ids that are not negative: they are counted from the
-// end by a select, as coremltools does. The one-hot value must have no other reader. After its pass of this name, whose picture gathers with the
+// end by a select; the number of rows is measured by an op, as coremltools does. The one-hot value must have no other reader. After its pass of this name, whose picture gathers with the
 // one-hot value itself.
-#include "passes/mil/params.h"
+#include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -38,10 +38,10 @@ Pass fuse_onehot_matmul_to_gather() {
           [](Rewriter& b, const Match& found) {
             Value* indices = found[ids];
             if (b.mil_version() >= kIos17) {
-              Value* rows = b.i32(static_cast<int32_t>(found[w]->constant()->shape()[0]));
-              indices = b.mil("select", {{"cond", b.mil("greater_equal", {{"x", indices}, {"y", b.i32(0)}})},
-                                         {"a", indices},
-                                         {"b", b.mil("add", {{"x", indices}, {"y", rows}})}});
+              Value* test = b.mil("greater_equal", {{"x", indices}, {"y", b.i32(0)}});
+              Value* rows = element_of(b, b.mil("shape", {{"x", found[w]}}), 0);
+              Value* sum = b.mil("add", {{"x", indices}, {"y", rows}});
+              indices = b.mil("select", {{"cond", test}, {"a", indices}, {"b", sum}});
             }
             return b.mil("gather", {{"x", found[w]}, {"indices", indices}, {"axis", b.i32(0)}});
           },

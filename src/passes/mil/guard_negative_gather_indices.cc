@@ -20,12 +20,6 @@ bool is_guarded(const Value& indices) {
          sum->is("add") && sum->input(0) == choice->input(1);
 }
 
-Value* element(Rewriter& b, Value* list, int64_t i) {
-  const std::vector<int64_t> begin{i}, end{0};
-  Value* squeeze = b.constant(Tensor::full(DType::kBool, {1}, 1));
-  return b.mil("slice_by_index", {{"x", list}, {"begin", b.i32s(begin)}, {"end", b.i32s(end)}, {"squeeze_mask", squeeze}});
-}
-
 Value* guard(Rewriter& b, const Match& found) {
   Node& gather = found.root();
   const bool is_nd = gather.is("gather_nd");
@@ -48,11 +42,11 @@ Value* guard(Rewriter& b, const Match& found) {
   Value* size = b.mil("shape", {{"x", measured}});
   if (is_nd) {
     const std::vector<int64_t> front{0};
-    Value* last = element(b, b.mil("shape", {{"x", wide}}), *axis);
+    Value* last = element_of(b, b.mil("shape", {{"x", wide}}), *axis);
     Value* count = b.mil("expand_dims", {{"x", last}, {"axes", b.i32s(front)}});
     size = b.mil("slice_by_size", {{"x", size}, {"begin", b.i32s(front)}, {"size", count}});
   } else {
-    size = element(b, size, *axis);
+    size = element_of(b, size, *axis);
   }
   Value* sum = b.mil("add", {{"x", wide}, {"y", size}});
   Value* chosen = b.mil("select", {{"cond", test}, {"a", wide}, {"b", sum}});

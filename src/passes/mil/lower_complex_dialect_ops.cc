@@ -10,6 +10,7 @@
 
 #include <numbers>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -92,11 +93,29 @@ class Lowering {
     v->set_name(old.name());
     v->def()->set_name(node_->name());
     node_->graph()->replace_uses(old, *v);
+    claim(v->def());
+  }
+  // What was made for complex values, of which nothing is left, stands for the first op that gives real ones of them.
+  void claim(Node* n) {
+    std::vector<Node*> todo{n};
+    while (!todo.empty()) {
+      Node* last = todo.back();
+      todo.pop_back();
+      if (unclaimed_.erase(last) == 0) continue;
+      last->set_provenance(node_->provenance());
+      for (const Use& u : last->operands()) {
+        if (u.value != nullptr && u.value->def() != nullptr) todo.push_back(u.value->def());
+      }
+    }
   }
 
   // --- ops
 
-  Value* make(std::string_view op, std::initializer_list<Rewriter::Operand> operands) { return b_->mil(op, operands); }
+  Value* make(std::string_view op, std::initializer_list<Rewriter::Operand> operands) {
+    Value* v = b_->mil(op, operands);
+    unclaimed_.insert(v->def());
+    return v;
+  }
   Value* f32(double v) { return b_->scalar(DType::kF32, v); }
   Value* i32(int64_t v) { return b_->i32(static_cast<int32_t>(v)); }
   Value* reshape(Value* x, const Ints& shape) { return make("reshape", {{"x", x}, {"shape", b_->i32s(shape)}}); }
@@ -343,6 +362,7 @@ class Lowering {
   Rewriter* b_ = nullptr;
   Node* node_ = nullptr;
   std::unordered_map<const Value*, Complex> parts_;
+  std::unordered_set<const Node*> unclaimed_;  // made here, standing for no op yet
 };
 
 }  // namespace

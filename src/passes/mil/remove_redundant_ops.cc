@@ -1,8 +1,9 @@
 // Ops of one block with the same type and the same operands are one: the first.
 //
 // Operands are the same when they are one value, or constants of fewer than 100 elements with the same dtype and content (larger ones are
-// const_deduplication's). Ops with blocks, random ones, those that write states, and results of the block stay. One walk in order, by
-// hash: what reads a removed op reads the first, before it is looked at itself. After coremltools' pass of this name.
+// const_deduplication's, and so are compressed ones). Ops with blocks, random ones, those that write states, and results of the block
+// stay. One walk in order, by hash: what reads a removed op reads the first, before it is looked at itself. After coremltools' pass of
+// this name.
 #include <unordered_map>
 
 #include "rewrite/pass.h"
@@ -49,6 +50,7 @@ Pass remove_redundant_ops() {
       for (Node& n : g->nodes()) {
         if (!n.op().known || n.has(Trait::kConstant) || n.has(Trait::kRandom) || !n.has(Trait::kPure)) continue;
         if (!n.bodies().empty() || n.num_results() != 1 || n.num_inputs() == 0) continue;
+        if (n.op().name.starts_with("constexpr_")) continue;
         const auto [at, is_first] = firsts.emplace(key_of(n), &n);
         if (is_first || is_graph_result(*n.result()) || !same_operands(*at->second, n)) continue;
         g->replace_uses(*n.result(), *at->second->result());

@@ -125,6 +125,12 @@ std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, 
   return doubles(t);
 }
 
+Value* element_of(Rewriter& b, Value* list, int64_t i) {
+  const std::vector<int64_t> begin{i}, end{0};
+  Value* squeeze = b.constant(Tensor::full(DType::kBool, {1}, 1));
+  return b.mil("slice_by_index", {{"x", list}, {"begin", b.i32s(begin)}, {"end", b.i32s(end)}, {"squeeze_mask", squeeze}});
+}
+
 bool comes_back(const Tensor& scale) {
   const bool half = scale.dtype() == DType::kF16;
   const double largest = half ? 65504.0 : std::numeric_limits<float>::max();

@@ -38,6 +38,9 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
 // The elements of a constant that varies along channels only: of shape (1, C, 1, ...) or (C, 1, ...) with `spatial` ones, or a single element.
 std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, int64_t channels);
 
+// One element of a list, as a scalar.
+Value* element_of(Rewriter& b, Value* list, int64_t i);
+
 // Whether 8-bit integers that are dequantized by this scale and quantized again are the same: no product overflows or loses digits.
 bool comes_back(const Tensor& scale);
 
