@@ -207,7 +207,7 @@ void bind_program(nb::module_& m) {
       "convert",
       [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
          const std::string& provenance, const std::string& normalization, const std::string& dump, std::string target,
-         nb::dict lowerings) {
+         nb::dict lowerings, bool outline) {
         const SourceDetail detail = source_detail(provenance);
         ConvertOptions options{.lower = {.opset = opset,
                                          .target = std::move(target),
@@ -215,6 +215,7 @@ void bind_program(nb::module_& m) {
                                          .provenance = lower_provenance(detail)},
                                .passes = {.passes = std::move(passes), .strict = strict},
                                .normalization = normalization_of(normalization),
+                               .outline = outline,
                                .dump = dump};
         Converted out;
         out.model = std::make_shared<Model>(DialectId::kOnnx);
@@ -227,7 +228,7 @@ void bind_program(nb::module_& m) {
       },
       nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
       nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("normalization") = "auto", nb::arg("dump") = "",
-      nb::arg("target") = "", nb::arg("lowerings") = nb::dict(), "Lowers and optimizes a program.");
+      nb::arg("target") = "", nb::arg("lowerings") = nb::dict(), nb::arg("outline") = false, "Lowers and optimizes a program.");
   bind_lowering_context(m);
   m.def(
       "target",

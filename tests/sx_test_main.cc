@@ -255,7 +255,8 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     if (check.runs == 0) values.reasons.push_back(fmt::format("{}:{}: {}", file, c.line, check.skipped));
   }
 
-  const std::string graph = print(got->graph(), {.full_constants = true});
+  const std::string graph =
+      got->functions().size() > 1 ? print(*got, {.full_constants = true}) : print(got->graph(), {.full_constants = true});
   if (c.verdict == "same") {
     if (equal_models(*input, *got, &why)) return std::nullopt;
     return fmt::format("expected no change, but {}:\n{}", why, printed);

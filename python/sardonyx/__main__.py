@@ -27,6 +27,12 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file to write")
     export.add_argument("--opset", type=int, default=None, help="default: 23, or what the target loads")
     export.add_argument("--target", default=None, help="a runtime that must run the model, such as ort-1.17")
+    export.add_argument(
+        "--functions",
+        choices=("decorated", "auto"),
+        default="decorated",
+        help="auto: parts that repeat become functions",
+    )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
     export.add_argument("--double", action="store_true", help="64-bit types")
     export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
@@ -84,6 +90,7 @@ def _export(options) -> int:
         options.input,
         model_name=name,
         opset=options.opset,
+        functions=options.functions,
         target=options.target,
         enable_double_precision=options.double,
         return_mode="file",

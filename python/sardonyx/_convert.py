@@ -33,6 +33,7 @@ def to_onnx(
     output_names: Sequence[str] | Literal["positional"] | None = None,
     export_mode: Literal["standard", "web"] = "standard",
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
+    functions: Literal["decorated", "auto"] = "decorated",
     target: str | None = None,
     check: bool = False,
     shadow: str | Callable[..., Any] | None = None,
@@ -66,6 +67,8 @@ def to_onnx(
         normalization_mode: How layer and root-mean-square normalizations are written: "prefer_native" as ONNX's own operators,
             "force_decomposed" as the arithmetic that the program spells, "auto" as the pipeline does it (the default
             pipeline uses ONNX's operators).
+        functions: What becomes functions of the model: "decorated" what `@sardonyx.onnx_function` marks, "auto" also parts of the finished
+            graph that repeat (the blocks of a transformer, say), with their weights as operands.
         target: A runtime that must run the model, such as "ort-1.17" (onnxruntime's CPU provider). It chooses the opset and the IR
             version, and what it cannot compute is written otherwise.
         check: Compare with JAX in onnxruntime, at two sizes, before returning. A difference is an error that names the first equation
@@ -86,6 +89,7 @@ def to_onnx(
     _one_of("return_mode", return_mode, ("proto", "ir", "file"))
     _one_of("export_mode", export_mode, ("standard", "web"))
     _one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
+    _one_of("functions", functions, ("decorated", "auto"))
     provenance = provenance if stacktrace_metadata is None else stacktrace_metadata
     _one_of("provenance", provenance, ("off", "line", "full"))
     if not isinstance(model_name, str):
@@ -121,6 +125,7 @@ def to_onnx(
             dump="" if debug_dump is None else os.fspath(debug_dump),
             target=target,
             lowerings=lowerings,
+            outline=functions == "auto",
         )
     except Error as e:
         raise e from None

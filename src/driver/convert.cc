@@ -61,6 +61,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   request.skip.push_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
   choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
+  if (options.outline) run_passes(onnx, {.passes = {"outline_functions"}, .strict = request.strict});
   dump(options, "2_optimized", onnx);
   if (!options.lower.target.empty()) {
     // Nodes get names: onnxruntime 1.20 makes two of the same name where it fuses what has none.

@@ -22,6 +22,7 @@ struct ConvertOptions {
   LowerOptions lower;
   PassRequest passes{.passes = {}};  // what runs after lowering; empty: nothing
   Normalization normalization = Normalization::kAuto;
+  bool outline = false;  // parts of the finished graph that repeat become functions: the pass outline_functions
   // A folder (made if it is not there) that gets the graph in text form before lowering, after it and after the passes: 0_program.sx,
   // 1_lowered.sx, 2_optimized.sx and, with a target, 3_legal.sx. A stage that fails leaves the files of those before it. Empty: nothing is written.
   std::filesystem::path dump;

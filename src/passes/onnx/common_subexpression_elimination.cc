@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "passes/onnx/same_bodies.h"
 #include "rewrite/pass.h"
 #include "support/copy_range.h"
 
@@ -51,60 +52,6 @@ class Purity {
   const Model& model_;
   std::unordered_map<const Function*, bool> functions_;
 };
-
-// Equal up to names; values from outside must be the same.
-bool same_bodies(const Node& a, const Node& b) {
-  std::unordered_map<const Value*, const Value*> twin;
-  std::vector<std::pair<const Graph*, const Graph*>> todo;
-  const auto bodies = [&](const Node& x, const Node& y) {
-    if (x.bodies().size() != y.bodies().size()) return false;
-    for (size_t i = 0; i < x.bodies().size(); ++i) {
-      if (x.bodies()[i].name != y.bodies()[i].name) return false;
-      todo.emplace_back(x.bodies()[i].graph, y.bodies()[i].graph);
-    }
-    return true;
-  };
-  const auto same = [&](const Value* x, const Value* y) {
-    if (x == nullptr || y == nullptr) return x == y;
-    const auto at = twin.find(x);
-    return at != twin.end() ? at->second == y : x == y;
-  };
-  if (!bodies(a, b)) return false;
-  while (!todo.empty()) {
-    const auto [g, h] = todo.back();
-    todo.pop_back();
-    if (g->num_nodes() != h->num_nodes() || g->inputs().size() != h->inputs().size() ||
-        g->outputs().size() != h->outputs().size() || g->constants().size() != h->constants().size())
-      return false;
-    for (size_t i = 0; i < g->inputs().size(); ++i) {
-      if (g->inputs()[i].declared != h->inputs()[i].declared || g->inputs()[i].default_value != h->inputs()[i].default_value)
-        return false;
-      twin.emplace(g->input(i), h->input(i));
-    }
-    for (size_t i = 0; i < g->constants().size(); ++i) {
-      if (!g->constants()[i]->constant()->equals(*h->constants()[i]->constant())) return false;
-      twin.emplace(g->constants()[i], h->constants()[i]);
-    }
-    auto y = h->nodes().begin();
-    for (const Node& x : g->nodes()) {
-      if (&x.op() != &y->op() || x.num_inputs() != y->num_inputs() || x.num_results() != y->num_results() ||
-          x.attrs().canonical() != y->attrs().canonical() || !bodies(x, *y))
-        return false;
-      const TensorPtr &p = x.num_results() > 0 ? x.result()->constant() : nullptr,
-                      &q = y->num_results() > 0 ? y->result()->constant() : nullptr;
-      if ((p == nullptr) != (q == nullptr) || (p != nullptr && p != q && !p->equals(*q))) return false;
-      for (size_t i = 0; i < x.num_inputs(); ++i) {
-        if (!same(x.input(i), y->input(i))) return false;
-      }
-      for (size_t i = 0; i < x.num_results(); ++i) twin.emplace(x.result(i), y->result(i));
-      ++y;
-    }
-    for (size_t i = 0; i < g->outputs().size(); ++i) {
-      if (!same(g->output(i), h->output(i))) return false;
-    }
-  }
-  return true;
-}
 
 // What tells most constants apart without reading much of them. Equal for a splat and its dense form.
 uint64_t sample_of(const Tensor& t) {
