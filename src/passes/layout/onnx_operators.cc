@@ -670,7 +670,8 @@ class OnnxOperators : public Operators {
           std::find_if(known->begin(), known->end(), [&](const Group& c) { return contains(near(c), given.from[i]); });
       if (g == known->end()) return false;
       for (int64_t axis : near(*g)) {
-        if (i >= given.rank || given.from[i++] != axis) return false;
+        if (i >= given.rank || given.from[i] != axis) return false;
+        ++i;
       }
       order.push_back(&*g);
     }
@@ -719,8 +720,7 @@ class OnnxOperators : public Operators {
     const auto extra = static_cast<int64_t>(*k);
     if (in != nullptr) {
       Ints out;
-      for (size_t i = 0; i < given.rank; ++i) {
-        const int64_t a = given.from[i];
+      for (const int64_t a : given.perm()) {
         if (a == *axis) {
           for (int64_t e = 0; e < extra; ++e) out.push_back(*axis + e);
         } else {
@@ -736,8 +736,24 @@ class OnnxOperators : public Operators {
       m.operands[0] = m.main = with_axes(given, {*axis});
     } else if (extra == 1) {
       m.operands[0] = m.main = given;
-    } else {
-      return false;
+    } else {  // the axes of the ids have to stay together
+      const Ints order = given.perm();
+      Ints from;
+      for (size_t i = 0; i < order.size(); ++i) {
+        const int64_t a = order[i];
+        if (a < *axis || a >= *axis + extra) {
+          from.push_back(a < *axis ? a : a - extra + 1);
+        } else if (a == *axis) {
+          for (int64_t e = 1; e < extra; ++e) {
+            ++i;
+            if (i >= order.size() || order[i] != *axis + e) return false;
+          }
+          from.push_back(a);
+        } else {
+          return false;
+        }
+      }
+      m.operands[0] = m.main = made_of(from);
     }
     m.results[0] = given;
     return true;
@@ -834,8 +850,8 @@ class OnnxOperators : public Operators {
         if (const auto list = ints(n, 1)) {
           Ints now;
           const size_t missing = l.rank - list->size();
-          for (size_t i = 0; i < l.rank; ++i) {
-            const auto axis = static_cast<size_t>(l.from[i]);
+          for (const int64_t at : l.perm()) {
+            const auto axis = static_cast<size_t>(at);
             now.push_back(axis < missing ? 1 : (*list)[axis - missing]);
           }
           s.operands[1] = b.i64s(now);

@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "passes/onnx/shape_target.h"
+#include "passes/onnx/slices.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -22,6 +23,7 @@ namespace {
 using namespace pattern;
 using Ints = std::vector<int64_t>;
 constexpr Var x{"x"}, y{"y"}, t{"t"};
+constexpr size_t kMaxReaders = 16;
 
 Value* the_x(Rewriter&, const Match& m) { return m[x]; }
 
@@ -34,32 +36,8 @@ std::optional<int64_t> axis_of(const Node& n) {
 
 // --- slices
 
-struct Bounds {
-  Ints starts, ends, axes, steps;
-};
-std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
-  if (n.num_inputs() < 3 || !n.input(0)->ranked()) return std::nullopt;
-  const auto starts = context.ints(n.input(1)), ends = context.ints(n.input(2));
-  if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
-  Bounds b{*starts, *ends, {}, Ints(starts->size(), 1)};
-  const auto rank = static_cast<int64_t>(n.input(0)->type()->rank());
-  if (n.input(3) != nullptr) {
-    const auto axes = context.ints(n.input(3));
-    if (!axes || axes->size() != starts->size()) return std::nullopt;
-    for (int64_t a : *axes) b.axes.push_back(a < 0 ? a + rank : a);
-  } else {
-    for (size_t i = 0; i < starts->size(); ++i) b.axes.push_back(static_cast<int64_t>(i));
-  }
-  if (n.input(4) != nullptr) {
-    const auto steps = context.ints(n.input(4));
-    if (!steps || steps->size() != starts->size()) return std::nullopt;
-    b.steps = *steps;
-  }
-  return b;
-}
-
-std::optional<Bounds> merged_slices(const Match& m) {
-  auto outer = bounds_of(m.root(), m.context()), inner = bounds_of(m.node(y), m.context());
+std::optional<Bounds> merged_slices(const Node& of, const Node& before, PassContext& context) {
+  auto outer = bounds_of(of, context), inner = bounds_of(before, context);
   if (!outer || !inner) return std::nullopt;
   for (size_t i = 0; i < outer->axes.size(); ++i) {
     if (std::find(inner->axes.begin(), inner->axes.end(), outer->axes[i]) != inner->axes.end()) return std::nullopt;
@@ -71,8 +49,20 @@ std::optional<Bounds> merged_slices(const Match& m) {
   return inner;
 }
 
+// The inner slice goes: all that read it are slices that can read what it reads.
+bool all_slices_merge(const Match& m) {
+  size_t readers = 0;
+  for (const Use& u : m[y]->uses()) {
+    const Node& n = *u.owner;
+    if (++readers > kMaxReaders || n.graph() != m.root().graph() || n.unchecked() || !n.is("Slice") ||
+        n.operand_index(u) != 0 || !merged_slices(n, m.node(y), m.context()))
+      return false;
+  }
+  return true;
+}
+
 Value* build_slice(Rewriter& b, const Match& m) {
-  const Bounds s = *merged_slices(m);
+  const Bounds s = *merged_slices(m.root(), m.node(y), m.context());
   const bool steps = std::any_of(s.steps.begin(), s.steps.end(), [](int64_t k) { return k != 1; });
   return b.Slice(m[x], b.i64s(s.starts), b.i64s(s.ends), b.i64s(s.axes), steps ? b.i64s(s.steps) : nullptr);
 }
@@ -245,8 +235,8 @@ bool splits_as_joined(const Match& m) {
 Pass merge_consecutive() {
   return std::vector<Rule>{
       {.name = "slices",
-       .match = Slice(sole(Slice(x, rest).as(y)), rest).since(10),
-       .when = [](const Match& m) { return merged_slices(m).has_value(); },
+       .match = Slice(Slice(x, rest).as(y), rest).since(10),
+       .when = all_slices_merge,
        .build = build_slice,
        .same_type = true},
       {.name = "pads",

@@ -1,10 +1,15 @@
 //   x ── Unsqueeze ── Unsqueeze ── y, the same for Squeeze                        =>   x ── one of them ── y
 //   x ── Reshape, Squeeze, Unsqueeze, Flatten ── another one of these ── y        =>   x, if y has its shape; else x ── Reshape ── y
 //
+//   table ── Gather(constant ids) ── one of these ── y                            =>   Gather(table, ids in another shape) ── y
+//
 // None of them moves an element, so that only the last shape counts. The shape must be one that a constant can say for all sizes
 // (constant_target). What stops it: a shape that is only known at run time, another reader of the value between (unless both go).
-// One of these that does not change the shape goes by itself.
+// One of these that does not change the shape goes by itself. Behind a Gather the ids take the new shape, and a constant table that of the
+// other axes; what stops that is a table that is read elsewhere, or many ids that are read elsewhere (the file would hold them twice).
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "passes/onnx/shape_target.h"
 
@@ -12,7 +17,8 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var x{"x"}, y{"y"};
+constexpr Var x{"x"}, y{"y"}, t{"t"};
+constexpr size_t kMaxReaders = 64, kSmallBytes = 64;
 
 Pattern reshaping(const Pattern& of) {
   return any_of(Reshape(of, rest).since(5), Squeeze(of, rest), Unsqueeze(of, rest), Flatten(of));
@@ -46,6 +52,98 @@ std::vector<int64_t> merged(const Pair& p) {
   for (int64_t a : p.inner) all.push_back(kept[static_cast<size_t>(a)]);
   std::sort(all.begin(), all.end());
   return all;
+}
+
+// --- behind a Gather
+
+// The shapes of table and ids, and the axis, that make a Gather give the shape it is brought to.
+struct Gathered {
+  std::vector<int64_t> ids;
+  std::optional<std::vector<int64_t>> table;  // its own when nullopt
+  size_t axis = 0;
+};
+
+int64_t product(std::span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::optional<std::vector<int64_t>> known_sizes(std::span<const Dim> dims) {
+  std::vector<int64_t> sizes;
+  for (Dim d : dims) {
+    if (!d.is_int() || d.value() < 1) return std::nullopt;
+    sizes.push_back(d.value());
+  }
+  return sizes;
+}
+
+// Everything around the ids keeps its shape.
+std::optional<Gathered> with_other_ids(std::span<const Dim> table, std::span<const Dim> to, size_t axis, int64_t ids) {
+  const size_t after = table.size() - axis - 1;
+  if (to.size() < axis + after || !std::equal(to.begin(), to.begin() + static_cast<ptrdiff_t>(axis), table.begin()) ||
+      !std::equal(to.end() - static_cast<ptrdiff_t>(after), to.end(), table.end() - static_cast<ptrdiff_t>(after)))
+    return std::nullopt;
+  const auto middle = known_sizes(to.subspan(axis, to.size() - axis - after));
+  if (!middle || product(*middle) != ids) return std::nullopt;
+  return Gathered{*middle, {}, axis};
+}
+
+// A constant table takes another shape, too.
+std::optional<Gathered> with_other_table(std::span<const Dim> table, std::span<const Dim> to, size_t axis, int64_t ids) {
+  const auto from = known_sizes(table), sizes = known_sizes(to);
+  if (!from || !sizes) return std::nullopt;
+  const std::span<const int64_t> all(*from), out(*sizes);
+  const int64_t before = product(all.first(axis));
+  size_t i = 0, j = 0;
+  for (int64_t n = 1; n != before && i < out.size();) n *= out[i++];
+  if (product(out.first(i)) != before) return std::nullopt;
+  while (i < out.size() && out[i] == 1) ++i;  // ones belong to the table, so that fewer ids have a new shape
+  for (j = i; product(out.subspan(i, j - i)) != ids && j < out.size();) ++j;
+  if (product(out.subspan(i, j - i)) != ids) return std::nullopt;
+  std::vector<int64_t> shape(out.begin(), out.begin() + static_cast<ptrdiff_t>(i));
+  shape.push_back(all[axis]);
+  shape.insert(shape.end(), out.begin() + static_cast<ptrdiff_t>(j), out.end());
+  return Gathered{{out.begin() + static_cast<ptrdiff_t>(i), out.begin() + static_cast<ptrdiff_t>(j)}, shape, i};
+}
+
+// All readers of the ids are such pairs that end in the same type, so that the ids take one new shape.
+bool readers_agree(const Value& ids, const Type* to) {
+  size_t readers = 0;
+  for (const Use& u : ids.uses()) {
+    const Value* found = u.owner->num_results() == 1 ? u.owner->result() : nullptr;
+    if (++readers > kMaxReaders || found == nullptr || !u.owner->is("Gather") || !found->has_one_use()) return false;
+    const Node& next = *found->uses().begin()->owner;
+    if (next.num_results() != 1 || !Types::equal(next.result()->type(), to)) return false;
+  }
+  return true;
+}
+
+std::optional<Gathered> gathered(const Match& m) {
+  const Node& gather = m.node(y);
+  const Value *table = m[x], *ids = m[t], *end = m.root().result();
+  if (!table->ranked() || !end->ranked() || ids->type() == nullptr) return std::nullopt;
+  const auto axis = int_attr(gather, "axis");
+  const auto rank = static_cast<int64_t>(table->type()->rank());
+  if (!axis || *axis < -rank || *axis >= rank) return std::nullopt;
+  const auto at = static_cast<size_t>(*axis < 0 ? *axis + rank : *axis);
+  const TensorPtr& list = ids->constant();
+  const auto from = table->type()->dims(), to = end->type()->dims();
+  auto found = with_other_ids(from, to, at, list->size());
+  if (!found && table->is_constant() && table->has_one_use()) found = with_other_table(from, to, at, list->size());
+  if (!found) return std::nullopt;
+  const bool same_ids = std::equal(found->ids.begin(), found->ids.end(), list->shape().begin(), list->shape().end());
+  if (!same_ids && list->byte_size() > kSmallBytes && !ids->has_one_use() && !readers_agree(*ids, end->type())) {
+    m.refuse("other nodes read the ids");
+    return std::nullopt;
+  }
+  return found;
+}
+
+Value* build_gather(Rewriter& b, const Match& m) {
+  const Gathered g = *gathered(m);
+  const auto shaped = [&](Value* v, const std::vector<int64_t>& shape) {
+    return b.constant(v->constant()->reshaped(shape), v->name().view());
+  };
+  return b.Gather(g.table ? shaped(m[x], *g.table) : m[x], shaped(m[t], g.ids), {.axis = static_cast<int64_t>(g.axis)});
 }
 
 bool has_pair(const Match& m) { return axes_of_pair(m).has_value(); }
@@ -82,6 +180,11 @@ Pass merge_reshapes() {
              return b.op("Reshape", {m[x], b.i64s(*constant_target(*m[x], *m.root().result()->type(), b.dims()))});
            },
        .opset = 5,
+       .same_type = true},
+      {.name = "gathers",
+       .match = reshaping(sole(Gather(x, constant.as(t)).as(y))),
+       .when = [](const Match& m) { return gathered(m).has_value(); },
+       .build = build_gather,
        .same_type = true},
   };
 }
