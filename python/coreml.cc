@@ -15,6 +15,7 @@
 #include "optimize.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
+#include "unlocked.h"
 
 namespace sardonyx::python {
 namespace {
@@ -111,7 +112,7 @@ nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& functio
   for (nb::handle h : inputs) values.push_back(eval_value(h));
   std::vector<EvalValue> results;
   {
-    nb::gil_scoped_release others_may_run;
+    const Unlocked others_may_run;
     results = evaluate(*f, values);
     values.clear();
   }
@@ -129,7 +130,7 @@ nb::dict half_report_dict(const CoremlProgram& p, nb::list runs, size_t random_r
   }
   HalfReport report;
   {
-    nb::gil_scoped_release others_may_run;
+    const Unlocked others_may_run;
     const auto copy = clone_model(*p.model);  // types are inferred on the way
     report = half_report(*copy, request);
     request.runs.clear();
@@ -172,7 +173,7 @@ void bind_coreml(nb::module_& m) {
     const OptimizeOptions o = optimize_options(options);
     OptimizeReport report;
     {
-      nb::gil_scoped_release others_may_run;
+      const Unlocked others_may_run;
       report = optimize_coreml_file(in, out, o);
     }
     return report_dict(report);
@@ -180,7 +181,7 @@ void bind_coreml(nb::module_& m) {
   nb::class_<CoremlProgram>(m, "Program")
       .def(
           "save", [](const CoremlProgram& p, const std::string& path) { write_coreml(*p.model, path); },
-          nb::call_guard<nb::gil_scoped_release>())
+          nb::call_guard<Unlocked>())
       .def("text", [](const CoremlProgram& p, bool full) { return print(*p.model, {.full_constants = full}); })
       .def("op_counts", &op_counts)
       .def("function_names", &function_names)
@@ -193,7 +194,7 @@ void bind_coreml(nb::module_& m) {
            [](const CoremlProgram& p) { return p.model->mil ? p.model->mil->specification_version : 0; });
   m.def(
       "load", [](const std::string& path, bool map) { return made(read_coreml(path, {.map = map})); },
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<Unlocked>());
 }
 
 }  // namespace sardonyx::python

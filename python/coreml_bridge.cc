@@ -19,6 +19,7 @@
 #include "passes/mil/sample.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/passes.h"
+#include "unlocked.h"
 
 namespace sardonyx::python {
 namespace {
@@ -65,7 +66,7 @@ class Bridge {
     const OptimizeOptions o = optimize_options(options);
     PipelineReport report;
     {
-      nb::gil_scoped_release others_may_run;
+      const Unlocked others_may_run;
       types_before_.clear();
       for (const Value* v : values_) types_before_.push_back(v->type());
       report = run_typed_passes(*model_, o.request, facts_);

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "support/interrupt.h"
+
 namespace nb = nanobind;
 
 namespace sardonyx::python {
@@ -14,6 +16,8 @@ void bind_errors(nb::module_&) {
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
+    } catch (const Interrupted&) {
+      if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
     } catch (const Error& e) {
       try {
         // Looked up each time: errors are rare, and nothing outlives the interpreter this way.

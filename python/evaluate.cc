@@ -6,6 +6,7 @@
 
 #include "ir_store.h"
 #include "sardonyx/eval.h"
+#include "unlocked.h"
 
 namespace sardonyx::python {
 
@@ -67,7 +68,7 @@ void bind_evaluate(nb::module_& m) {
         if (memory_limit > 0) options.memory_cap = memory_limit;
         std::vector<EvalValue> results;
         {
-          nb::gil_scoped_release others_may_run;
+          const Unlocked others_may_run;
           check_inputs(native->graph(), values);
           results = evaluate(native->graph(), values, options);
           values.clear();

@@ -6,6 +6,7 @@
 
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
+#include "unlocked.h"
 
 namespace nb = nanobind;
 
@@ -59,7 +60,7 @@ nb::tuple infer_types(nb::bytes data, bool forget_declared) {
   ValueFacts facts;
   std::vector<std::string> messages;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     messages = infer_model(*model, facts, /*tolerant=*/true);
   }
   nb::dict types;

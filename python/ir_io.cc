@@ -5,6 +5,7 @@
 #include "ir_edit.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
+#include "unlocked.h"
 
 namespace sardonyx::python {
 
@@ -82,7 +83,7 @@ void bind_ir_io(nb::module_& m) {
   // Both look at a copy, whose nodes inference has checked: what people build or read is unchecked.
   m.def("verify", [](PyModel& self, bool types) {
     check_complete(*self.store);
-    nb::gil_scoped_release others_may_run;
+    const Unlocked others_may_run;
     if (!types) return verify(*self.ptr, {.types = false});
     const auto copy = clone_model(*self.ptr);
     ValueFacts facts;
@@ -91,7 +92,7 @@ void bind_ir_io(nb::module_& m) {
   });
   m.def("warnings", [](PyModel& self) {
     check_complete(*self.store);
-    nb::gil_scoped_release others_may_run;
+    const Unlocked others_may_run;
     const auto copy = clone_model(*self.ptr);
     ValueFacts facts;
     infer_model(*copy, facts, /*tolerant=*/true);

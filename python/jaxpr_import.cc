@@ -9,6 +9,7 @@
 #include "jax_values.h"
 #include "sardonyx/lower.h"
 #include "source_lines.h"
+#include "unlocked.h"
 
 namespace sardonyx::python {
 namespace {
@@ -200,6 +201,7 @@ class Importer {
   }
 
   void equation(Graph& graph, nb::handle eqn, const Task& around) {
+    check_interrupt();
     if (++equations_ > kMaxEquations) {
       throw Error(ErrorCode::kLimit,
                   fmt::format("the program has more than {} equations, nested ones included", kMaxEquations));
@@ -283,6 +285,7 @@ class Importer {
 ImportedJaxpr import_jaxpr(nb::handle closed_jaxpr, const ImportOptions& options) {
   ImportedJaxpr out;
   out.model = std::make_unique<Model>(DialectId::kJax);
+  const Interruptible interruptible(python_wants_end);
   for (const std::string& fact : options.facts) assume(out.model->dims(), fact);
   Importer(*out.model, options, out).run(closed_jaxpr);
   return out;

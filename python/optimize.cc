@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "optimize.h"
+#include "unlocked.h"
 
 namespace nb = nanobind;
 
@@ -70,7 +71,7 @@ nb::dict optimize_path(const std::string& in, const std::string& out, const nb::
   const OptimizeOptions o = options_of(options);
   OptimizeReport report;
   {
-    nb::gil_scoped_release others_may_run;
+    const Unlocked others_may_run;
     report = optimize_file(in, out, o);
   }
   return dict_of(report);
@@ -82,7 +83,7 @@ nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, cons
   std::string out;
   {
     std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
-    nb::gil_scoped_release others_may_run;
+    const Unlocked others_may_run;
     // The caller's bytes outlive this call, and the model does not.
     const auto model = read_onnx_bytes(view, nullptr, folder);
     verify(*model);

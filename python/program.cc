@@ -16,6 +16,7 @@
 #include "jaxpr_import.h"
 #include "lowering_context.h"
 #include "sardonyx/io.h"
+#include "unlocked.h"
 
 namespace sardonyx::python {
 namespace {
@@ -142,7 +143,7 @@ void bind_program(nb::module_& m) {
       .def(
           "save",
           [](const Program& p, const std::string& path) {
-            nb::gil_scoped_release others_may_run;
+            const Unlocked others_may_run;
             save_program(p.model(), path);
           },
           nb::arg("path"), "Writes the program as text, and its constants beside it.")
@@ -173,7 +174,7 @@ void bind_program(nb::module_& m) {
           [](const Converted& c) {
             std::string bytes;
             {
-              nb::gil_scoped_release others_may_run;
+              const Unlocked others_may_run;
               try {
                 bytes = serialize_onnx(*c.model, c.write);
               } catch (const Error& e) {
@@ -194,7 +195,7 @@ void bind_program(nb::module_& m) {
           [](const Converted& c, const std::string& path, bool one_file) {
             WriteOptions options = c.write;
             if (one_file) options.external = WriteOptions::External::kNever;
-            nb::gil_scoped_release others_may_run;
+            const Unlocked others_may_run;
             const FileId old_data = file_id(path + ".data");
             write_onnx(*c.model, path, options);
             const FileId model = file_id(path), data = file_id(path + ".data");
@@ -222,7 +223,7 @@ void bind_program(nb::module_& m) {
         out.write.provenance = write_provenance(detail);
         LoweringRegistry registry(&LoweringRegistry::builtin());
         add_python_lowerings(registry, lowerings, program.imported.equations, out.model);
-        nb::gil_scoped_release others_may_run;
+        const Unlocked others_may_run;
         convert(program.model(), *out.model, options, registry, &out.report);
         return out;
       },
@@ -240,7 +241,7 @@ void bind_program(nb::module_& m) {
   m.def(
       "load_program",
       [](const std::string& path) {
-        nb::gil_scoped_release others_may_run;
+        const Unlocked others_may_run;
         return Program{ImportedJaxpr{load_program(path), {}}};
       },
       nb::arg("path"), "Reads what Program.save() wrote.");

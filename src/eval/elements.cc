@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sardonyx/error.h"
+#include "support/interrupt.h"
 
 namespace sardonyx::eval {
 namespace {
@@ -177,6 +178,7 @@ bool is_native(DType t) {
 
 template <class T>
 const T* load(const Array& a, int64_t offset, int64_t step, int64_t n, T* scratch) {
+  check_interrupt();
   if constexpr (std::is_same_v<T, std::complex<double>>) {
     if (a.dtype() == DType::kC128) {
       const auto* from = a.as<std::complex<double>>() + offset;
@@ -199,6 +201,7 @@ const T* load(const Array& a, int64_t offset, int64_t step, int64_t n, T* scratc
 
 template <class T>
 void store(Array& a, int64_t offset, int64_t n, const T* from) {
+  check_interrupt();
   std::byte* base = a.mutable_data();
   if constexpr (std::is_same_v<T, std::complex<double>>) {
     if (a.dtype() == DType::kC128) {

@@ -9,6 +9,7 @@
 
 #include "eval/kernel.h"
 #include "eval/watch.h"
+#include "support/interrupt.h"
 
 namespace sardonyx {
 namespace eval {
@@ -219,6 +220,7 @@ class Interpreter {
   }
 
   void step(Frame& f, const Step& s) {
+    check_interrupt();
     if (++run_.steps > run_.options.max_steps) {
       throw Error(ErrorCode::kLimit, fmt::format("more than {} nodes ran", run_.options.max_steps));
     }

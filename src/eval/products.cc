@@ -4,18 +4,21 @@
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <thread>
 
 #include "eval/elementwise.h"
+#include "support/interrupt.h"
 
 namespace sardonyx::eval {
 namespace {
 
 // Columns [begin, end) of the product. Each element is summed in the order of k, whatever the blocks: a strip of b is packed, and
-// two rows of a pass over it at a time.
+// two rows of a pass over it at a time. Returns early when `stop` says so.
 template <class T, class Sum>
-void ordered_strip(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t n, int64_t begin, int64_t end) {
+void ordered_strip(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t n, int64_t begin, int64_t end,
+                   const std::atomic<bool>& stop) {
   constexpr int64_t kWide = 8, kRows = 2;
   std::vector<Sum> strip(static_cast<size_t>(k * kWide));
   for (int64_t j = begin; j < end; j += kWide) {
@@ -25,6 +28,10 @@ void ordered_strip(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t
       for (int64_t c = 0; c < width; ++c) strip[static_cast<size_t>(p * kWide + c)] = static_cast<Sum>(b[p * n + j + c]);
     }
     for (int64_t i = 0; i < m; i += kRows) {
+      if (i % 64 == 0) {
+        check_interrupt();
+        if (stop.load(std::memory_order_relaxed)) return;
+      }
       const int64_t second = std::min(i + 1, m - 1);  // the last of an odd number is computed twice
       Sum sums[kRows][kWide] = {};
       const Sum* from = strip.data();
@@ -46,19 +53,21 @@ void ordered_product(const T* a, const T* b, T* out, int64_t m, int64_t k, int64
   if (m == 0 || n == 0) return;
   // Large ones on two threads, half of the columns each.
   const double work = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
-  if (work < 4e6 || n < 32) return ordered_strip<T, Sum>(a, b, out, m, k, n, 0, n);
+  std::atomic<bool> stop = false;
+  if (work < 4e6 || n < 32) return ordered_strip<T, Sum>(a, b, out, m, k, n, 0, n, stop);
   const int64_t half = n / 16 * 8;
   std::exception_ptr failed;
   std::thread other([&] {
     try {
-      ordered_strip<T, Sum>(a, b, out, m, k, n, 0, half);
+      ordered_strip<T, Sum>(a, b, out, m, k, n, 0, half, stop);
     } catch (...) {
       failed = std::current_exception();
     }
   });
   try {
-    ordered_strip<T, Sum>(a, b, out, m, k, n, half, n);
+    ordered_strip<T, Sum>(a, b, out, m, k, n, half, n, stop);
   } catch (...) {
+    stop = true;
     other.join();
     throw;
   }

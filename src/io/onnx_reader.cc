@@ -8,6 +8,7 @@
 
 #include "io/kept_message.h"
 #include "io/onnx_parts.h"
+#include "support/interrupt.h"
 #include "support/name_table.h"
 
 namespace sardonyx {
@@ -560,6 +561,7 @@ void OnnxReader::take_graph_attribute(NodeFields& f, std::string_view wire) {
 }
 
 void OnnxReader::read_node(Scope& s, std::string_view wire) {
+  check_interrupt();
   NodeFields& f = s.node;
   f.clear();
   Node* made = nullptr;

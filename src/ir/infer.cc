@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "sardonyx/error.h"
+#include "support/interrupt.h"
 
 namespace sardonyx {
 
@@ -462,6 +463,7 @@ void InferRun::forget(Graph& g, ValueFacts& facts) {
 void InferRun::graph(Graph& g, ValueFacts& facts, bool only_unchecked) {
   InferRun* run = facts.run_;
   for (Node& n : g.nodes()) {
+    check_interrupt();
     if (only_unchecked && !n.unchecked()) continue;
     if (run == nullptr) {
       infer_node(n, facts);

@@ -6,6 +6,7 @@
 
 #include "lower/threefry.h"
 #include "sardonyx/version.h"
+#include "support/interrupt.h"
 
 namespace sardonyx {
 namespace {
@@ -355,7 +356,10 @@ Value* LoweringContext::value(const Value& jax, OnnxBuilder& b) {
 }
 
 void LoweringContext::lower_nodes(const Graph& graph, OnnxBuilder& b) {
-  for (const Node& eqn : graph.nodes()) lower_node(eqn, b);
+  for (const Node& eqn : graph.nodes()) {
+    check_interrupt();
+    lower_node(eqn, b);
+  }
 }
 
 void LoweringContext::lower_body(const Graph& graph, const Node& caller, OnnxBuilder& b) {

@@ -10,6 +10,7 @@
 
 #include "rewrite/matcher.h"
 #include "rewrite/values.h"
+#include "support/interrupt.h"
 
 namespace sardonyx {
 namespace {
@@ -126,6 +127,7 @@ class Driver {
   }
 
   void visit(Node& n) {
+    if ((++visits_ & 255) == 0) check_interrupt();
     if (!n.alive() || !n.linked()) return;
     if (!n.any_result_used() && is_removable(n)) {
       erase(n);
@@ -317,6 +319,7 @@ class Driver {
   std::deque<Node*> work_;
   NodeMap<uint8_t> queued_;
   size_t fired_ = 0;
+  size_t visits_ = 0;
   size_t limit_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "ir/journal.h"
 #include "rewrite/values.h"
+#include "support/interrupt.h"
 #include "support/stopwatch.h"
 
 namespace sardonyx {
@@ -78,12 +79,16 @@ class Run {
                                           report_.passes.begin() + static_cast<std::ptrdiff_t>(step.last));
     bool changed = false;
     std::string error;
+    check_interrupt();
     {
       Journal journal(model_);
       try {
         changed = apply(step);
         if (settings_.verify_graph) verify(model_);
         if (before != nullptr && changed) compare(entry, *before);
+      } catch (const Interrupted&) {
+        journal.rollback();
+        throw;
       } catch (const Error& e) {
         journal.rollback();
         const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));

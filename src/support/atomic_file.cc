@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "support/copy_range.h"
+#include "support/interrupt.h"
 #include "support/os_error.h"
 
 namespace sardonyx {
@@ -108,6 +109,7 @@ void AtomicFile::flush() {
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
   SX_CHECK(fd_ >= 0, "written to after commit");
+  check_interrupt();
   if (buffer_.size() + bytes.size() > kBuffer) flush();
   if (bytes.size() >= kBuffer) return put(bytes);
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());

@@ -8,13 +8,14 @@
 #include <cstddef>
 #include <memory>
 
+#include "support/interrupt.h"
 #include "support/os_error.h"
 
 namespace sardonyx {
 namespace {
 
 constexpr size_t kPiece = size_t{1} << 20;
-constexpr uint64_t kCallLimit = uint64_t{1} << 30;
+constexpr uint64_t kCallLimit = uint64_t{1} << 26;
 
 // The bytes of `from` end before `missing` more were copied.
 [[noreturn]] void throw_short(FileRange from, uint64_t missing) {
@@ -30,6 +31,7 @@ void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
 
   // The system's own copy; it may stop at any point, for instance where it cannot cross file systems.
   while (size > 0 && to_offset) {
+    check_interrupt();
     ssize_t done = ::copy_file_range(from.fd, &in, to, &out, std::min(size, kCallLimit), 0);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO)) {
@@ -42,6 +44,7 @@ void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
   if (size == 0) return;
   auto piece = std::make_unique_for_overwrite<std::byte[]>(std::min<uint64_t>(size, kPiece));
   while (size > 0) {
+    check_interrupt();
     ssize_t got = ::pread(from.fd, piece.get(), std::min<uint64_t>(size, kPiece), in);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw os_error("read", path_of(from.fd), errno);
