@@ -6,35 +6,23 @@ Every figure comes from a fresh process, the exporters take turns within one run
 in this folder for what each column means.
 """
 
-import argparse
 import gc
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "demo"))
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from common import RIVALS, ROOT, asked_to_work, finish, measure, parser, resident
 
-MEMORY_RUNS = 7  # some runs find room in the heap that JAX left, others do not
+sys.path.insert(0, str(ROOT / "demo"))
+
 TARGETS = {"ratio": 0.25, "memory": 0.10, "import": 0.15}
 MEASURABLE = 10e6  # bytes of weights; with fewer, a tenth of them is less than what the allocator rounds to
 
 
 # ---- in the process that is measured ---------------------------------------------------------------------------------
-
-
-def resident(field: str) -> int:
-    """VmRSS (now) or VmHWM (the peak), in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise KeyError(field)
 
 
 def reset_peak() -> None:
@@ -98,29 +86,17 @@ def worker(what: str, tool: str, name: str) -> dict:
 # ---- in the process that measures ------------------------------------------------------------------------------------
 
 
-def measure(python: str, *arguments: str) -> dict:
-    # Byte code is kept, as it is for an installed package.
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    env["JAX_TRACEBACK_FILTERING"] = "off"  # or the last line of an error is advice
-    done = subprocess.run(
-        [python, __file__, "--worker", *arguments], capture_output=True, text=True, cwd=ROOT, env=env, check=False
-    )
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def median(values) -> float:
     return statistics.median(values)
 
 
-def bench_model(name: str, tools: dict[str, str], repeat: int) -> dict:
+def bench_model(name: str, tools: dict[str, str], repeat: int, memory_runs: int) -> dict:
     """Traces and exports in turn, so that a slow minute of the machine hits all of them."""
     runs: dict[str, list[dict]] = {tool: [] for tool in ("trace", *tools)}
     for _ in range(repeat):
-        runs["trace"].append(measure(sys.executable, "trace", "none", name))
+        runs["trace"].append(measure(__file__, sys.executable, "trace", "none", name))
         for tool, python in tools.items():
-            runs[tool].append(measure(python, "time", tool, name))
+            runs[tool].append(measure(__file__, python, "time", tool, name))
     trace = median(r["trace"] for r in runs["trace"])
     result: dict = {"trace": trace, "weights": runs["trace"][0]["weights"]}
     for tool, python in tools.items():
@@ -129,7 +105,7 @@ def bench_model(name: str, tools: dict[str, str], repeat: int) -> dict:
             result[tool] = failed
             continue
         growths = {
-            what: [measure(python, what, tool, name)["growth"] for _ in range(max(repeat, MEMORY_RUNS))]
+            what: [measure(__file__, python, what, tool, name)["growth"] for _ in range(memory_runs)]
             for what in ("memory", "memory of tracing")
         }
         answer = {
@@ -173,37 +149,36 @@ def show(results: dict, tools: dict[str, str]) -> None:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--worker"]:
-        print(json.dumps(worker(*sys.argv[2:5])))
+    if (work := asked_to_work()) is not None:
+        print(json.dumps(worker(*work)))
         return 0
     from models import MODELS
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=[m.name for m in MODELS], metavar="NAME")
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument(
+    options = parser(__doc__)
+    options.add_argument("--only", nargs="+", default=[m.name for m in MODELS], metavar="NAME")
+    options.add_argument("--repeat", type=int, default=5)
+    # Some runs find room in the heap that JAX left, others do not.
+    options.add_argument("--memory-runs", type=int, default=7, help="processes that tell an exporter's memory (7)")
+    options.add_argument(
         "--rivals", action="store_true", help="jax2onnx too: here, or in the Python RIVALS_PYTHON names"
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
-    arguments = parser.parse_args()
+    arguments = options.parse_args()
     tools = {"sardonyx": sys.executable}
     if arguments.rivals:
-        tools["jax2onnx"] = os.environ.get("RIVALS_PYTHON", sys.executable)
+        tools["jax2onnx"] = RIVALS
     results: dict = {"models": {}, "import": {}}
     for tool, python in tools.items():
-        measure(python, "time", tool, "lstm")  # writes byte code; not counted
+        measure(__file__, python, "time", tool, "lstm")  # writes byte code; not counted
     for tool, python in tools.items():
-        times = [measure(python, "import", tool, "none") for _ in range(arguments.repeat)]
+        times = [measure(__file__, python, "import", tool, "none") for _ in range(arguments.repeat)]
         if any("error" in t for t in times):
             print(f"{tool} cannot be imported by {python}: {times[0]['error']}")
             return 1
         results["import"][tool] = median(t["import"] for t in times)
     for name in arguments.only:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        results["models"][name] = bench_model(name, tools, arguments.repeat)
+        results["models"][name] = bench_model(name, tools, arguments.repeat, arguments.memory_runs)
     show(results, tools)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "convert.json").write_text(json.dumps(results, indent=1) + "\n")
 
     missed = []
     for name, result in results["models"].items():
@@ -217,9 +192,7 @@ def main() -> int:
             missed.append(f"{name}: memory grows by {r['growth'] / result['weights']:.2f} of the weights")
     if results["import"]["sardonyx"] > TARGETS["import"]:
         missed.append(f"import takes {results['import']['sardonyx']:.2f} s, at most {TARGETS['import']} is wanted")
-    for line in missed:
-        print(f"missed: {line}")
-    return 1 if missed else 0
+    return finish(arguments.out, "convert", results, missed)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,16 @@ On files both load a package, run a pass (or coremltools' whole default pipeline
 coremltools. See README.md in this folder for the columns.
 """
 
-import argparse
 import gc
-import json
 import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-
 import coreml_programs as programs  # noqa: E402  (sets what coremltools reads when it is imported)
 import coremltools as ct  # noqa: E402
+from common import finish, parser  # noqa: E402
 from coremltools import proto  # noqa: E402
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipeline, PassPipelineManager  # noqa: E402
@@ -142,13 +139,14 @@ def show(name: str, kind: str, r: dict, bound: float, missed: list[str]) -> None
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="networks: " + ", ".join(programs.NETWORKS))
-    parser.add_argument("--synthetic", nargs="*", type=int, metavar="OPS", default=[8000], help="(8000)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the networks' channels, where memory is tight (1)")
-    parser.add_argument("--skip", nargs="+", choices=("files", "memory", "passes"), default=())
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
-    args = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--only", nargs="+", metavar="NAME", help="networks: " + ", ".join(programs.NETWORKS))
+    options.add_argument("--synthetic", nargs="*", type=int, metavar="OPS", default=[8000], help="(8000)")
+    options.add_argument(
+        "--scale", type=float, default=1.0, help="of the networks' channels, where memory is tight (1)"
+    )
+    options.add_argument("--skip", nargs="+", choices=("files", "memory", "passes"), default=())
+    args = options.parse_args()
     names = args.only if args.only is not None else [*programs.NETWORKS, *(f"synthetic-{n}" for n in args.synthetic)]
     print(f"{'':18} {'':7} {'':>11} {'coremltools':>11} {'Sardonyx':>11} {'faster':>9}   passes with the least gain")
     results, missed = {}, []
@@ -166,13 +164,7 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 result["files"] = on_files(build, each, Path(folder))
             show(name, "files", result["files"], FILES, missed)
-    for line in missed:
-        print("missed:", line)
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "coreml.json").write_text(
-        json.dumps({"scale": args.scale, "results": results, "missed": missed}, indent=1)
-    )
-    return 1 if missed else 0
+    return finish(args.out, "coreml", {"scale": args.scale, "programs": results}, missed)
 
 
 if __name__ == "__main__":

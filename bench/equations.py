@@ -6,15 +6,13 @@ The program is a chain of layers: products with weights, sums, elementwise funct
 that is shared. Missed is a program that takes more than twice as long per equation after tracing as the smallest one.
 """
 
-import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from common import asked_to_work, finish, measure, parser
+
 TOLERATED = 2.0  # the smallest program fits into caches
 
 
@@ -48,24 +46,21 @@ def worker(equations: int, folder: str) -> dict:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--worker"]:
+    if (work := asked_to_work()) is not None:
         with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(worker(int(sys.argv[2]), folder)))
+            print(json.dumps(worker(int(work[0]), folder)))
         return 0
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--equations", nargs="+", type=int, default=[3000, 30000, 300000])
-    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent.parent / "build" / "bench")
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--equations", nargs="+", type=int, default=[3000, 30000, 300000])
+    arguments = options.parse_args()
     results, missed = [], []
     stages = ("trace", "import", "lower", "optimize", "write")
     print(f"{'equations':>10}{'nodes':>9}" + "".join(f"{s:>11}" for s in stages) + f"{'after, each':>13}")
     for count in arguments.equations:
-        command = [sys.executable, __file__, "--worker", str(count)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"{count}: {(done.stderr.strip().splitlines() or ['it ended without a word'])[-1]}")
+        result = measure(__file__, sys.executable, count)
+        if "error" in result:
+            print(f"{count}: {result['error']}")
             return 1
-        result = json.loads(done.stdout.splitlines()[-1])
         results.append(result)
         seconds = [result["stages"].get(s, 0) for s in stages]
         each = sum(seconds[1:]) / result["equations"]
@@ -74,11 +69,7 @@ def main() -> int:
         first = sum(results[0]["stages"].get(s, 0) for s in stages[1:]) / results[0]["equations"]
         if each > TOLERATED * first:
             missed.append(f"{1e6 * each:.1f} us per equation of {count}, {1e6 * first:.1f} of the fewest")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "equations.json").write_text(json.dumps(results, indent=1) + "\n")
-    for line in missed:
-        print(f"missed: {line}")
-    return 1 if missed else 0
+    return finish(arguments.out, "equations", results, missed)
 
 
 if __name__ == "__main__":

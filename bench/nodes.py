@@ -6,16 +6,11 @@ Nodes of the graph, its bodies and its functions, Constant nodes not counted. Ea
 model of which jax2onnx makes fewer.
 """
 
-import argparse
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from common import RIVALS, ROOT, asked_to_work, finish, measure, parser
 
 
 def all_nodes(model):
@@ -58,23 +53,20 @@ def worker(tool: str, static: bool, only: list[str]) -> dict:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--worker"]:
-        print(json.dumps(worker(sys.argv[2], sys.argv[3] == "static", sys.argv[4:])))
+    if (work := asked_to_work()) is not None:
+        print(json.dumps(worker(work[0], work[1] == "static", work[2:])))
         return 0
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="models with that in their names")
-    parser.add_argument("--static", action="store_true", help="no dynamic sizes")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
-    arguments = parser.parse_args()
-    tools = {"sardonyx": sys.executable, "jax2onnx": os.environ.get("RIVALS_PYTHON", sys.executable)}
+    options = parser(__doc__)
+    options.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="models with that in their names")
+    options.add_argument("--static", action="store_true", help="no dynamic sizes")
+    arguments = options.parse_args()
+    tools = {"sardonyx": sys.executable, "jax2onnx": RIVALS}
     results = {}
     for tool, python in tools.items():
-        command = [python, __file__, "--worker", tool, "static" if arguments.static else "dynamic", *arguments.only]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"{tool} does not run in {python}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+        results[tool] = measure(__file__, python, tool, "static" if arguments.static else "dynamic", *arguments.only)
+        if "error" in results[tool]:
+            print(f"{tool} does not run in {python}: {results[tool]['error']}")
             return 1
-        results[tool] = json.loads(done.stdout.splitlines()[-1])
     missed = []
     print(f"{'model':44}{'sardonyx':>10}{'jax2onnx':>10}")
     for name, ours in results["sardonyx"].items():
@@ -87,11 +79,7 @@ def main() -> int:
             missed.append(f"{name}: {ours['error']}")
         elif not other and ours["nodes"] > theirs.get("nodes", ours["nodes"]):
             missed.append(f"{name}: {ours['nodes']} nodes, jax2onnx makes {theirs['nodes']}")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "nodes.json").write_text(json.dumps(results, indent=1) + "\n")
-    for line in missed:
-        print(f"missed: {line}")
-    return 1 if missed else 0
+    return finish(arguments.out, "nodes", results, missed)
 
 
 if __name__ == "__main__":

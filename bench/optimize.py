@@ -7,18 +7,14 @@ spelling of PyTorch's exporters. Each tool works in a fresh process, reading and
 Python of another environment that has the rivals. See README.md in this folder for the columns.
 """
 
-import argparse
 import json
 import math
-import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from common import RIVALS, ROOT, asked_to_work, finish, measure, parser, resident
 
 TOOLS = ("sardonyx", "onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "onnxruntime")
 LIGHT = (
@@ -36,14 +32,6 @@ SIZES = {"batch": 2, "length": 17, "height": 64, "width": 96, "B": 2, "T": 17}
 
 
 # ---- in the process that is measured ---------------------------------------------------------------------------------
-
-
-def resident(field: str) -> int:
-    """VmRSS (now) or VmHWM (the peak), in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise KeyError(field)
 
 
 def run_tool(tool: str, source: str, target: str) -> dict:
@@ -242,18 +230,14 @@ def bench_model(name: str, source: Path, folder: Path, pythons: dict[str, str], 
     files = {"before": source}
     for tool, python in pythons.items():
         target = folder / f"{name}.{tool}.onnx"
-        command = [python, __file__, "--worker", tool, str(source), str(target)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=600)
-        except subprocess.TimeoutExpired:
-            result["tools"][tool] = {"error": "not done after 600 s"}
+        answer = measure(__file__, python, tool, source, target, timeout=600)
+        if "error" not in answer and not target.exists():
+            answer = {"error": "it wrote nothing"}
+        result["tools"][tool] = answer
+        if "error" in answer:
+            answer["error"] = answer["error"][:100]
             continue
-        if done.returncode or not target.exists():
-            lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-            result["tools"][tool] = {"error": lines[-1][:100]}
-            continue
-        result["tools"][tool] = json.loads(done.stdout.splitlines()[-1])
-        result["tools"][tool] |= {"nodes": count_nodes(target), "bytes": target.stat().st_size}
+        answer |= {"nodes": count_nodes(target), "bytes": target.stat().st_size}
         files[tool] = target
     for tool, answer in run_times(files, source, runs).items():
         result["tools"].setdefault(tool, {"nodes": result["before"]}).update(answer)
@@ -305,28 +289,22 @@ def verdict(results: dict) -> list[str]:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--worker"]:
-        print(json.dumps(run_tool(*sys.argv[2:5])))
+    if (work := asked_to_work()) is not None:
+        print(json.dumps(run_tool(*work)))
         return 0
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", metavar="NAME")
-    parser.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
-    parser.add_argument("--runs", type=int, default=42)
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
-    arguments = parser.parse_args()
-    rivals = os.environ.get("RIVALS_PYTHON", sys.executable)
-    pythons = {t: sys.executable if t in ("sardonyx", "onnxruntime") else rivals for t in arguments.tools}
+    options = parser(__doc__)
+    options.add_argument("--only", nargs="+", metavar="NAME")
+    options.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
+    options.add_argument("--runs", type=int, default=42)
+    arguments = options.parse_args()
+    pythons = {t: sys.executable if t in ("sardonyx", "onnxruntime") else RIVALS for t in arguments.tools}
     folder = arguments.out / "models"
     results = {}
     for name, source in make_models(folder, arguments.only).items():
         print(f"{name} ...", file=sys.stderr, flush=True)
         results[name] = bench_model(name, source, folder, pythons, arguments.runs)
     show(results)
-    (arguments.out / "optimize.json").write_text(json.dumps(results, indent=1) + "\n")
-    missed = verdict(results)
-    for line in missed:
-        print(f"missed: {line}")
-    return 1 if missed else 0
+    return finish(arguments.out, "optimize", results, verdict(results))
 
 
 if __name__ == "__main__":

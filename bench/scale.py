@@ -6,9 +6,7 @@ Reading, verifying and writing must stay linear in the nodes, and so must the pa
 the time of `cp` and little memory. The files are written here, byte by byte, since no other library can make them in reasonable time.
 """
 
-import argparse
 import itertools
-import json
 import os
 import shutil
 import statistics
@@ -19,7 +17,8 @@ import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from common import ROOT, finish, parser
+
 # At most so much: (seconds, bytes) for a million nodes, anonymous bytes for 4 GB of weights. "none": without passes.
 AT_A_MILLION = {"none": (0.8, 0.3e9), "onnx": (1.5, 0.5e9)}
 ANONYMOUS = {"none": 150e6, "onnx": 200e6}
@@ -198,7 +197,7 @@ def command(tool: str, source: Path, target: Path, passes: str) -> list[str]:
     return [tool, "optimize", str(source), "-o", str(target), "--passes", passes]
 
 
-def bench_large(arguments: argparse.Namespace, folder: Path, missed: list[str]) -> dict:
+def bench_large(arguments, folder: Path, missed: list[str]) -> dict:
     source, target = folder / "large.onnx", folder / "copy" / "large.onnx"
     data = source.with_suffix(".data")
     size = write_large(source, arguments.gigabytes)
@@ -231,13 +230,12 @@ def bench_large(arguments: argparse.Namespace, folder: Path, missed: list[str]) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000, 100_000, 1_000_000])
-    parser.add_argument("--gigabytes", type=float, default=4.0, help="0 leaves the large model out")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--tool", default=str(ROOT / "build" / "release" / "sardonyx"))
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000, 100_000, 1_000_000])
+    options.add_argument("--gigabytes", type=float, default=4.0, help="0 leaves the large model out")
+    options.add_argument("--repeat", type=int, default=3)
+    options.add_argument("--tool", default=str(ROOT / "build" / "release" / "sardonyx"))
+    arguments = options.parse_args()
     folder = arguments.out / "scale"
     folder.mkdir(parents=True, exist_ok=True)
     results: dict = {"graphs": {}}
@@ -269,10 +267,7 @@ def main() -> int:
         else:
             results["large"] = bench_large(arguments, folder, missed)
     shutil.rmtree(folder)
-    (arguments.out / "scale.json").write_text(json.dumps(results, indent=1) + "\n")
-    for line in missed:
-        print(f"missed: {line}")
-    return 1 if missed else 0
+    return finish(arguments.out, "scale", results, missed)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""What the benchmarks share: fresh processes, the memory of one, and the file of figures that each leaves."""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "build" / "bench"
+RIVALS = os.environ.get("RIVALS_PYTHON", sys.executable)  # the Python of an environment that has the rivals
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+STARTED = time.time()
+
+
+def resident(field: str) -> int:
+    """VmRSS (now) or VmHWM (the peak) of this process, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise KeyError(field)
+
+
+def parser(about: str) -> argparse.ArgumentParser:
+    """With what every benchmark takes: `about` is its page of documentation, of which the first line is shown."""
+    made = argparse.ArgumentParser(description=about.splitlines()[0])
+    made.add_argument("--out", type=Path, default=OUT, help="the folder that figures are kept in")
+    return made
+
+
+def asked_to_work(argv: list[str] | None = None) -> list[str] | None:
+    """What a process that measure() started is to do; None in others."""
+    argv = sys.argv if argv is None else argv
+    return argv[2:] if argv[1:2] == ["--worker"] else None
+
+
+def measure(script: str, python: str, *arguments: object, timeout: float | None = None) -> dict:
+    """What `script --worker arguments` prints as JSON in its last line, or {"error": ...}."""
+    # Byte code is kept, as it is for an installed package.
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env["JAX_TRACEBACK_FILTERING"] = "off"  # or the last line of an error is advice
+    command = [python, script, "--worker", *map(str, arguments)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {timeout:.0f} s"}
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}, without a word"])[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def commit() -> str:
+    """Of what is checked out; "+" when something differs from it."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def finish(out: Path, name: str, results: object, missed: list[str]) -> int:
+    """Keeps the figures in `out`/`name`.json, says what was missed, and gives the status to end with."""
+    out.mkdir(parents=True, exist_ok=True)
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    kept = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "load": os.getloadavg()[1],
+        "seconds": time.time() - STARTED,
+        "cpu": sum(u.ru_utime + u.ru_stime for u in (own, children)),
+        "results": results,
+        "missed": missed,
+    }
+    (out / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    for line in missed:
+        print(f"missed: {line}")
+    return 1 if missed else 0
