@@ -77,7 +77,7 @@ def worker(what: str, tool: str, name: str) -> dict:
         gc.collect()
         reset_peak()
         if what == "memory of tracing":  # the exporter traces anew, and JAX keeps some of each trace
-            closed = jax.make_jaxpr(fn)(*model.symbolic_inputs())
+            jax.make_jaxpr(fn)(*model.symbolic_inputs())
         else:
             export(tool, model, fn, path)
         return {"growth": resident("VmHWM") - before, "weights": weights}
