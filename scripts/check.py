@@ -146,8 +146,8 @@ def bench() -> Result:
 
 STEPS: dict[str, list[Callable[[], Result]]] = {
     "lint": [lint],
-    "test": [lint, unit, cases, rules, consumer, wheel, python],
-    "test-all": [lint, unit, cases, rules, consumer, wheel, python_all, coremltools],
+    "test": [lint, unit, cases, rules, fuzz, consumer, wheel, python],
+    "test-all": [lint, unit, cases, rules, fuzz, consumer, wheel, python_all, coremltools],
     "test-coremltools": [coremltools],
     "bench": [bench],
 }

@@ -170,6 +170,7 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
   try {
     report = run_passes(*after, request);
   } catch (const Error& e) {
+    if (e.code() == ErrorCode::kUnsupported) return std::nullopt;  // legalize: what no release of onnxruntime runs
     return Failure{"throws: " + kind_of(e), e.what()};
   }
   if (statistics != nullptr) count(*statistics, report);
