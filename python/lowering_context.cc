@@ -14,8 +14,8 @@ namespace {
 // One equation that is being lowered by Python. Dead once the lowering has returned.
 class PyLowering {
  public:
-  PyLowering(Lowering& at, StorePtr store, std::string origin)
-      : at_(&at), store_(std::move(store)), origin_(std::move(origin)), seen_(at.b.graph().last()) {}
+  PyLowering(Lowering& at, StorePtr store, std::string origin, nb::handle late)
+      : at_(&at), store_(std::move(store)), origin_(std::move(origin)), late_(late), seen_(at.b.graph().last()) {}
 
   Lowering& at() const {
     if (at_ == nullptr) refuse(fmt::format("the context of {} was used after its lowering had returned", origin_));
@@ -23,6 +23,7 @@ class PyLowering {
   }
   const StorePtr& store() const { return store_; }
   const std::string& origin() const { return origin_; }
+  nb::handle late() const { return late_; }
   void end() { at_ = nullptr; }
 
   // Marks what was appended since the last call: types by the operators' rules, the equation's source line.
@@ -54,13 +55,14 @@ class PyLowering {
   Lowering* at_;
   StorePtr store_;
   std::string origin_;
-  Node* seen_;  // the last node that is settled
+  nb::handle late_;  // the list of attributes to be set after the passes
+  Node* seen_;       // the last node that is settled
 };
 
 std::vector<Value*> run_python(nb::handle fn, Lowering& at, const StorePtr& store, const std::string& origin,
-                               nb::handle equation) {
+                               nb::handle equation, nb::handle late) {
   static constexpr const char* kModule = "sardonyx.plugins";
-  nb::object native = nb::cast(new PyLowering(at, store, origin), nb::rv_policy::take_ownership);
+  nb::object native = nb::cast(new PyLowering(at, store, origin, late), nb::rv_policy::take_ownership);
   auto& lowering = nb::cast<PyLowering&>(native);
   struct End {
     PyLowering& lowering;
@@ -84,7 +86,8 @@ Dim dim_of(PyLowering& l, const std::string& text) { return l.at().b.dims().pars
 }  // namespace
 
 void add_python_lowerings(LoweringRegistry& registry, const nb::dict& by_primitive,
-                          const std::unordered_map<uint32_t, nb::object>& equations, std::shared_ptr<Model> target) {
+                          const std::unordered_map<uint32_t, nb::object>& equations, std::shared_ptr<Model> target,
+                          const nb::list& late) {
   if (by_primitive.size() == 0) return;
   nb::module_::import_("sardonyx.ir");  // the classes of handles
   // The store must not outlive the interpreter lock's owner: the functions below are destroyed with the registry, which is.
@@ -94,18 +97,64 @@ void add_python_lowerings(LoweringRegistry& registry, const nb::dict& by_primiti
     std::string origin = nb::cast<std::string>(nb::module_::import_("sardonyx.plugins").attr("_origin")(fn));
     registry.add(
         primitive,
-        [fn = std::shared_ptr<const void>(keep_python(nb::borrow(fn))), store, origin, &equations](Lowering& at) {
+        [fn = std::shared_ptr<const void>(keep_python(nb::borrow(fn))), store, origin, &equations,
+         late = nb::handle(late)](Lowering& at) {
           nb::gil_scoped_acquire lock;
           auto equation = equations.find(at.eqn.id());
           nb::object eqn = equation == equations.end() ? nb::none() : equation->second;
-          return run_python(nb::handle(static_cast<PyObject*>(const_cast<void*>(fn.get()))), at, store, origin, eqn);
+          return run_python(nb::handle(static_cast<PyObject*>(const_cast<void*>(fn.get()))), at, store, origin, eqn, late);
         },
         origin);
   }
 }
 
+namespace {
+
+std::vector<Node*> nodes_called(Model& m, std::string_view name) {
+  std::vector<Node*> found;
+  std::vector<Graph*> todo;
+  for (const auto& f : m.functions()) todo.push_back(&f->graph());
+  while (!todo.empty()) {
+    Graph* g = todo.back();
+    todo.pop_back();
+    for (Node& n : g->nodes()) {
+      if (n.name() == name) found.push_back(&n);
+      for (const Body& b : n.bodies()) todo.push_back(b.graph);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void set_late_attributes(const nb::list& late, std::shared_ptr<Model> model) {
+  if (nb::len(late) == 0) return;
+  const StorePtr store = Store::of(std::move(model));
+  for (nb::handle item : late) {
+    nb::object target = item[0], attributes = item[1];
+    const std::string origin = text_of(item[2]);
+    std::vector<Node*> nodes;
+    if (nb::isinstance<nb::str>(target)) {
+      nodes = nodes_called(*store->model, text_of(target));
+    } else {
+      Node* n = nb::cast<PyNode&>(target).ptr;
+      if (n->alive() && n->linked()) nodes.push_back(n);
+    }
+    for (Node* n : nodes) {
+      nb::module_::import_("sardonyx.plugins").attr("_set_attributes")(wrap(store, n), attributes);
+      ValueFacts facts;
+      try {
+        infer_node(*n, facts);
+      } catch (const Error& e) {
+        throw e.with_note(fmt::format("after {} had set attributes of this {} late", origin, n->op().name));
+      }
+    }
+  }
+}
+
 void bind_lowering_context(nb::module_& m) {
   nb::class_<PyLowering>(m, "Lowering")
+      .def("late", [](PyLowering& l) { return nb::borrow(l.late()); })
       .def("num_operands", [](PyLowering& l) { return l.at().num_inputs(); })
       .def("num_results", [](PyLowering& l) { return l.at().eqn.num_results(); })
       .def("operand",

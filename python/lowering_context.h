@@ -12,10 +12,15 @@
 namespace sardonyx::python {
 
 // Adds the lowerings of `by_primitive` (name -> callable(ctx, eqn)) to `registry`. `equations` are the JaxprEqn objects by id of
-// the jax node; `target` is the model that will be lowered into. All must outlive the registry. The functions take the interpreter
-// lock themselves.
+// the jax node; `target` is the model that will be lowered into; `late` gets the attributes that are to be set after the passes. All
+// must outlive the registry. The functions take the interpreter lock themselves.
 void add_python_lowerings(LoweringRegistry& registry, const nanobind::dict& by_primitive,
-                          const std::unordered_map<uint32_t, nanobind::object>& equations, std::shared_ptr<Model> target);
+                          const std::unordered_map<uint32_t, nanobind::object>& equations, std::shared_ptr<Model> target,
+                          const nanobind::list& late);
+
+// Sets what `late` holds, on nodes that are still there. Throws when an operator refuses its new attributes, or when its results
+// would have other types: what reads them was made for these.
+void set_late_attributes(const nanobind::list& late, std::shared_ptr<Model> model);
 
 void bind_lowering_context(nanobind::module_& m);
 

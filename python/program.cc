@@ -222,7 +222,14 @@ void bind_program(nb::module_& m) {
         out.model = std::make_shared<Model>(DialectId::kOnnx);
         out.write.provenance = write_provenance(detail);
         LoweringRegistry registry(&LoweringRegistry::builtin());
-        add_python_lowerings(registry, lowerings, program.imported.equations, out.model);
+        nb::list late;
+        add_python_lowerings(registry, lowerings, program.imported.equations, out.model, late);
+        if (lowerings.size() > 0) {
+          options.after_passes = [&](Model&) {
+            nb::gil_scoped_acquire lock;
+            set_late_attributes(late, out.model);
+          };
+        }
         const Unlocked others_may_run;
         convert(program.model(), *out.model, options, registry, &out.report);
         return out;

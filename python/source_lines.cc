@@ -64,9 +64,14 @@ uint32_t SourceLines::place_of(nb::handle traceback) {
     nb::object code = codes[i];
     FrameKind kind = frame_kind(code.ptr());
     if (kind == FrameKind::kOurs) break;
-    if (kind == FrameKind::kInside) continue;
+    if (kind == FrameKind::kInside && level_ != SourceDetail::kFull) continue;
     int line = PyCode_Addr2Line(as_code(code.ptr()), nb::cast<int>(nb::object(last_instructions[i])));
-    if (level_ == SourceDetail::kFull) stack += (stack.empty() ? "" : "\n") + frame_text(code.ptr(), line, true);
+    if (level_ == SourceDetail::kFull) {
+      stack += stack.empty() ? "" : "\n";
+      stack += kind == FrameKind::kInside ? "\t" : "";
+      stack += frame_text(code.ptr(), line, true);
+    }
+    if (kind == FrameKind::kInside) continue;
     bool better = chosen == nullptr || (kind == FrameKind::kUser && frame_kind(chosen) != FrameKind::kUser);
     if (better) chosen = code.ptr(), chosen_at = line;
     if (kind == FrameKind::kUser && level_ != SourceDetail::kFull) break;

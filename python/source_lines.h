@@ -16,7 +16,8 @@ enum class SourceDetail { kOff, kLine, kFull };
 // Remembers what it found per traceback, per name stack and per combination, so that an equation costs two look-ups.
 //
 // The user's frame is the innermost one outside JAX, the standard library and installed packages; if there is none before our
-// own frames begin, the innermost one outside JAX and the standard library (a model that is itself installed, or Flax's code).
+// own frames begin, the innermost one outside JAX and the standard library (a model that is itself installed, or Flax's code).//
+// With kFull, Source::stack has a frame per line, the innermost first; those inside JAX and the standard library begin with a tab.
 class SourceLines {
  public:
   SourceLines(Model& model, SourceDetail level);

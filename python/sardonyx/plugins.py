@@ -248,6 +248,32 @@ class Context:
         """A size at run time, i64[]: any expression of symbolic dimensions, or an integer."""
         return self._native.dim(str(dim))
 
+    def set_node_attrs(self, node, attrs) -> None:
+        """Sets attributes late: after the passes, which see the node as it is now. `node` is an `ir.Node`, or a value that it makes.
+
+        A node that the passes have removed or replaced keeps nothing. Results must keep their types.
+        """
+        from sardonyx import ir
+
+        if isinstance(node, ir.Value):
+            node = node.producer()
+        if not isinstance(node, ir.Node):
+            raise Error(f"{self._origin}: set_node_attrs takes an ir.Node or a value that a node makes, found {node!r}")
+        self._native.late().append((node, dict(attrs), self._origin))
+
+    def get_node_attrs(self, node) -> dict:
+        """What `set_node_attrs` has noted for a node."""
+        from sardonyx import ir
+
+        node = node.producer() if isinstance(node, ir.Value) else node
+        return {k: v for target, attrs, _ in self._native.late() if target is node for k, v in attrs.items()}
+
+    def add_node_attr_override(self, node_name: str, attrs) -> None:
+        """`set_node_attrs` for whatever node has this name after the passes."""
+        if not isinstance(node_name, str) or not node_name:
+            raise Error(f"{self._origin}: add_node_attr_override takes the name of a node, found {node_name!r}")
+        self._native.late().append((node_name, dict(attrs), self._origin))
+
     def add_input_for_invar(self, var, index: int):
         """A new input of the model, of the type of `var`."""
         value = self._native.add_input(self.fresh_name(f"in_{index}"), var.aval)
@@ -326,6 +352,14 @@ def _run(fn, native, eqn, origin: str) -> list:
     except Exception as e:
         e.add_note(f"while {origin} lowered '{eqn.primitive.name}'")
         raise
+
+
+def _set_attributes(node, attrs) -> None:
+    """Called by native code after the passes."""
+    from sardonyx.ir._convert import convert_attributes
+
+    for attr in convert_attributes(attrs):
+        node.attributes.add(attr)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
   if (options.outline) run_passes(onnx, {.passes = {"outline_functions"}, .strict = request.strict});
+  if (options.after_passes) options.after_passes(onnx);
   dump(options, "2_optimized", onnx);
   if (!options.lower.target.empty()) {
     // Nodes get names: onnxruntime 1.20 makes two of the same name where it fuses what has none.

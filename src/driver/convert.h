@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct ConvertOptions {
   PassRequest passes{.passes = {}};  // what runs after lowering; empty: nothing
   Normalization normalization = Normalization::kAuto;
   bool outline = false;  // parts of the finished graph that repeat become functions: the pass outline_functions
+  // Called with the optimized model, before a target makes it legal: for attributes that lowerings set late. May be empty.
+  std::function<void(Model&)> after_passes;
   // A folder (made if it is not there) that gets the graph in text form before lowering, after it and after the passes: 0_program.sx,
   // 1_lowered.sx, 2_optimized.sx and, with a target, 3_legal.sx. A stage that fails leaves the files of those before it. Empty: nothing is written.
   std::filesystem::path dump;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 
 #include "io/kept_message.h"
 #include "io/sinks.h"
@@ -583,7 +584,20 @@ void OnnxWriter::write_provenance(const Node& n) {
         }));
     add("pkg.sardonyx.plugin", collect([](const Source& s) { return s.lowering; }));
     if (options_.provenance == WriteOptions::Provenance::kFull) {
-      add("pkg.sardonyx.stacktrace", collect([](const Source& s) { return s.stack; }));
+      // Frames of the program, and all of them: those inside JAX begin with a tab.
+      add("pkg.sardonyx.stacktrace", collect([](const Source& s) {
+            std::string own;
+            for (const auto line : std::views::split(s.stack, '\n')) {
+              const std::string_view frame(line.begin(), line.end());
+              if (!frame.starts_with('\t')) own.append(own.empty() ? "" : "\n").append(frame);
+            }
+            return own;
+          }));
+      add("pkg.sardonyx.jax_traceback", collect([](const Source& s) {
+            std::string all = s.stack;
+            std::erase(all, '\t');
+            return all;
+          }));
     }
     return out;
   };

@@ -326,3 +326,91 @@ def test_wrong_registrations_are_refused():
         plugins.register(type("Nameless", (plugins.Plugin,), {}))
     with pytest.raises(sardonyx.Error, match="a Plugin was expected"):
         plugins.register(int)
+
+
+# --- attributes set late
+
+
+def attributes(model, op):
+    import onnx
+
+    graphs = [model.graph.node, *(f.node for f in model.functions)]
+    return [
+        {a.name: onnx.helper.get_attribute_value(a) for a in n.attribute} for g in graphs for n in g if n.op_type == op
+    ]
+
+
+def leaky(ctx, eqn):
+    x = ctx.get_value_for_var(eqn.invars[0])
+    y = ctx.builder.LeakyRelu(x, alpha=0.25)
+    ctx.set_node_attrs(y, {"alpha": 0.5})
+    assert ctx.get_node_attrs(y.producer()) == {"alpha": 0.5}
+    return y
+
+
+def test_attributes_are_set_after_the_passes(tmp_path):
+    use("tanh", leaky)
+    model = to_onnx(lambda x: jnp.tanh(x) + 1, [(3, 5)], debug_dump=tmp_path)
+    assert attributes(model, "LeakyRelu") == [{"alpha": 0.5}]
+    assert "alpha=0.25" in (tmp_path / "1_lowered.sx").read_text()
+    (y,) = outputs(model, [X])
+    np.testing.assert_allclose(y, np.where(X < 0, 0.5 * X, X) + 1, rtol=1e-6)
+
+
+def test_attributes_are_set_late_in_functions_and_on_calls_of_one_body():
+    use("tanh", leaky)
+
+    @sardonyx.onnx_function
+    def part(x):
+        return jnp.tanh(x) * 2
+
+    model = to_onnx(lambda x: part(part(x)), [(3, 5)])
+    assert len(model.functions) == 1
+    assert attributes(model, "LeakyRelu") == [{"alpha": 0.5}]
+
+
+def test_attributes_are_set_late_by_name():
+    def named(ctx, eqn):
+        y = ctx.builder.LeakyRelu(ctx.get_value_for_var(eqn.invars[0]), alpha=0.25)
+        y.producer().name = "the leak"
+        ctx.add_node_attr_override("the leak", {"alpha": 0.75})
+        ctx.add_node_attr_override("nobody", {"alpha": 0.0})
+        return y
+
+    use("tanh", named)
+    assert attributes(to_onnx(jnp.tanh, [(3, 5)]), "LeakyRelu") == [{"alpha": 0.75}]
+
+
+def test_nodes_that_passes_removed_keep_nothing():
+    def twice(ctx, eqn):
+        x = ctx.get_value_for_var(eqn.invars[0])
+        y = ctx.builder.Transpose(x, perm=[1, 0])
+        z = ctx.builder.Transpose(y, perm=[1, 0])
+        for v in (y, z):
+            ctx.set_node_attrs(v, {"perm": [0, 1]})
+        return z
+
+    use("tanh", twice)
+    assert ops(to_onnx(lambda x: jnp.tanh(x) + 1, [(3, 5)])) == ["Add"]
+
+
+def test_attributes_that_change_types_are_refused():
+    def turned(ctx, eqn):
+        y = ctx.builder.Softmax(ctx.builder.Transpose(ctx.get_value_for_var(eqn.invars[0]), perm=[0, 1, 2]), axis=1)
+        t = ctx.builder.Transpose(ctx.get_value_for_var(eqn.invars[0]), perm=[0, 2, 1])
+        z = ctx.builder.Transpose(ctx.builder.Exp(t), perm=[0, 2, 1])
+        ctx.set_node_attrs(z, {"perm": [2, 1, 0]})
+        return ctx.builder.Add(y, z)
+
+    use("tanh", turned)
+    with pytest.raises(sardonyx.Error, match="turned had set attributes of this Transpose late"):
+        to_onnx(jnp.tanh, [(2, 3, 5)], passes="none")
+
+
+def test_only_nodes_have_attributes():
+    def wrong(ctx, eqn):
+        ctx.set_node_attrs(ctx.get_value_for_var(eqn.invars[0]), {"axis": 1})
+
+    use("tanh", wrong)
+    with pytest.raises(sardonyx.Error, match="set_node_attrs takes an ir.Node or a value that a node makes"):
+        to_onnx(jnp.tanh, [(3, 5)])
