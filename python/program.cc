@@ -9,6 +9,7 @@
 
 #include "dialects/onnx/runtimes.h"
 #include "driver/convert.h"
+#include "driver/plugin.h"
 #include "errors.h"
 #include "io/program_file.h"
 #include "ir_store.h"
@@ -208,7 +209,7 @@ void bind_program(nb::module_& m) {
       "convert",
       [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
          const std::string& provenance, const std::string& normalization, const std::string& dump, std::string target,
-         nb::dict lowerings, bool outline) {
+         nb::dict lowerings, bool outline, const std::vector<std::string>& libraries) {
         const SourceDetail detail = source_detail(provenance);
         ConvertOptions options{.lower = {.opset = opset,
                                          .target = std::move(target),
@@ -222,6 +223,7 @@ void bind_program(nb::module_& m) {
         out.model = std::make_shared<Model>(DialectId::kOnnx);
         out.write.provenance = write_provenance(detail);
         LoweringRegistry registry(&LoweringRegistry::builtin());
+        for (const std::string& path : libraries) load_plugin(path, registry);
         nb::list late;
         add_python_lowerings(registry, lowerings, program.imported.equations, out.model, late);
         if (lowerings.size() > 0) {
@@ -236,8 +238,17 @@ void bind_program(nb::module_& m) {
       },
       nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
       nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("normalization") = "auto", nb::arg("dump") = "",
-      nb::arg("target") = "", nb::arg("lowerings") = nb::dict(), nb::arg("outline") = false, "Lowers and optimizes a program.");
+      nb::arg("target") = "", nb::arg("lowerings") = nb::dict(), nb::arg("outline") = false,
+      nb::arg("libraries") = std::vector<std::string>{}, "Lowers and optimizes a program.");
   bind_lowering_context(m);
+  m.def(
+      "load_plugin",
+      [](const std::string& path) {
+        LoweringRegistry registry;
+        load_plugin(path, registry);
+        return registry.primitives();
+      },
+      nb::arg("path"), "The primitives that a plugin in a shared object has lowerings for. It stays loaded.");
   m.def(
       "target",
       [](const std::string& name) {

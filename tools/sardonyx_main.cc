@@ -164,7 +164,8 @@ int main(int argc, char** argv) {
   run_command->callback([&] { status = tools::run(files, run); });
 
   std::vector<std::string> plugins;
-  app.add_option("--plugin", plugins, "A shared object with lowerings of its own (sardonyx/plugin.h), for `lower`");
+  app.add_option("--plugin", plugins,
+                 "A shared object with lowerings of its own (sardonyx/plugin.h), for `lower` and `export`");
   std::optional<int> opset;
   std::string target;
   auto* lower_command = app.add_subcommand("lower", "Turn a program in text form (.sx) into ONNX");
@@ -180,7 +181,10 @@ int main(int argc, char** argv) {
   app.add_subcommand("lint-plugin", "Check how plugins use the builder");
 
   try {
-    const std::string_view command = argc > 1 ? argv[1] : "";
+    int first = 1;  // argument that is no --plugin
+    while (first < argc && std::string_view(argv[first]).starts_with("--plugin"))
+      first += std::string_view(argv[first]) == "--plugin" ? 2 : 1;
+    const std::string_view command = first < argc ? argv[first] : "";
     if (command == "export" || command == "lint-plugin") tools::run_python(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

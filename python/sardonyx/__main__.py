@@ -11,6 +11,7 @@ from sardonyx._error import Error
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sardonyx", description="Export JAX functions as ONNX.")
+    parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as below, before the command")
     commands = parser.add_subparsers(dest="command", required=True)
     export = commands.add_parser("export", help="export a function, given as module:function")
     export.add_argument(
@@ -32,6 +33,14 @@ def _parser() -> argparse.ArgumentParser:
         choices=("decorated", "auto"),
         default="decorated",
         help="auto: parts that repeat become functions",
+    )
+    export.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        dest="more_plugins",
+        metavar="LIB.so",
+        help="a shared object with lowerings of its own (sardonyx/plugin.h); may be given several times",
     )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
     export.add_argument("--double", action="store_true", help="64-bit types")
@@ -83,6 +92,8 @@ def _positions(text):
 def _export(options) -> int:
     import sardonyx
 
+    for library in options.plugin + options.more_plugins:
+        sardonyx.load_plugin(library)
     fn = find_function(options.function)
     name = options.name or options.function.partition(":")[2].removesuffix("()").split(".")[-1]
     sardonyx.to_onnx(

@@ -84,6 +84,8 @@ def to_onnx(
     Raises:
         sardonyx.Error: with what was found, what was expected and what to do. Nothing half-written is left.
     """
+    from sardonyx import plugins
+
     if not callable(fn):
         raise Error(f"fn must be callable, found {type(fn).__name__}")
     _one_of("return_mode", return_mode, ("proto", "ir", "file"))
@@ -126,6 +128,7 @@ def to_onnx(
             target=target,
             lowerings=lowerings,
             outline=functions == "auto",
+            libraries=plugins._paths(),
         )
     except Error as e:
         raise e from None
@@ -139,8 +142,10 @@ def to_onnx(
             from sardonyx import _check
 
             def export(closed):
-                part = native.import_jaxpr(closed, const_names=[""] * len(closed.consts), keep_equations=set(lowerings))
-                return native.convert(part, opset=opset, target=target, lowerings=lowerings)
+                part = native.import_jaxpr(
+                    closed, const_names=[""] * len(closed.consts), keep_equations=plugins._lowered(lowerings)
+                )
+                return native.convert(part, opset=opset, target=target, lowerings=lowerings, libraries=plugins._paths())
 
             _check.check_export(
                 fn, model, spec, inputs_as_nchw, outputs_as_nchw, enable_double_precision, export=export
@@ -233,7 +238,7 @@ def _read_program(
             nchw_outputs=list(outputs_as_nchw or ()),
             provenance=provenance,
             facts=spec.constraints,
-            keep_equations=set(lowerings),
+            keep_equations=plugins._lowered(lowerings),
         )
     report.equations = program.num_nodes()
     return program, spec, lowerings

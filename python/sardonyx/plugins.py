@@ -16,11 +16,13 @@ import contextvars
 import functools
 import importlib
 import inspect
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sardonyx import _sardonyx as native
 from sardonyx._error import Error
 
 __all__ = [
@@ -28,9 +30,11 @@ __all__ = [
     "MonkeyPatchSpec",
     "Plugin",
     "PrimitiveLeafPlugin",
+    "load",
     "lowering",
     "register",
     "register_primitive",
+    "unload",
     "unregister",
 ]
 
@@ -93,6 +97,7 @@ PrimitiveLeafPlugin = Plugin
 _lock = threading.RLock()
 _lowerings: dict[str, Callable] = {}
 _plugins: dict[str, Plugin] = {}
+_libraries: dict[str, frozenset[str]] = {}  # path of a shared object -> what it lowers, in the order of loading
 
 # Whether this thread traces for Sardonyx, and which plugin's abstract_eval runs.
 _tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("sardonyx_tracing", default=False)
@@ -142,6 +147,36 @@ def unregister(primitive: str) -> None:
     with _lock:
         _lowerings.pop(primitive, None)
         _plugins.pop(primitive, None)
+
+
+def load(path) -> list[str]:
+    """Loads a plugin that was compiled to a shared object (`sardonyx/plugin.h`): exports use its lowerings from now on, before the built-in ones.
+
+    Returns the primitives that it lowers. Lowerings in Python win over it, and what was loaded last over what was loaded before.
+    """
+    path = os.path.abspath(os.fspath(path))
+    primitives = native.load_plugin(path)
+    with _lock:
+        _libraries.pop(path, None)
+        _libraries[path] = frozenset(primitives)
+    return primitives
+
+
+def unload(path) -> None:
+    """Exports no longer use the plugin's lowerings. The shared object itself stays in memory."""
+    with _lock:
+        _libraries.pop(os.path.abspath(os.fspath(path)), None)
+
+
+def _paths() -> list[str]:
+    with _lock:
+        return list(_libraries)
+
+
+def _lowered(lowerings) -> set[str]:
+    """Primitives that something outside of the built-in table lowers."""
+    with _lock:
+        return set(lowerings).union(*_libraries.values())
 
 
 def _guarded(name, abstract_eval):

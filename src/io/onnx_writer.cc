@@ -586,12 +586,12 @@ void OnnxWriter::write_provenance(const Node& n) {
     if (options_.provenance == WriteOptions::Provenance::kFull) {
       // Frames of the program, and all of them: those inside JAX begin with a tab.
       add("pkg.sardonyx.stacktrace", collect([](const Source& s) {
-            std::string own;
+            std::string frames;
             for (const auto line : std::views::split(s.stack, '\n')) {
               const std::string_view frame(line.begin(), line.end());
-              if (!frame.starts_with('\t')) own.append(own.empty() ? "" : "\n").append(frame);
+              if (!frame.starts_with('\t')) frames.append(frames.empty() ? "" : "\n").append(frame);
             }
-            return own;
+            return frames;
           }));
       add("pkg.sardonyx.jax_traceback", collect([](const Source& s) {
             std::string all = s.stack;

@@ -1,7 +1,9 @@
 """Plugins in a shared object: `sardonyx --plugin lib.so lower`."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -54,6 +56,57 @@ def test_failures_are_told(plugin, tmp_path, fn, message):
     told = lower(fn, [plugin], tmp_path)
     assert told.returncode != 0 and message in told.stderr
     assert not (tmp_path / "program.onnx").exists()
+
+
+@pytest.fixture
+def loaded(plugin):
+    assert sorted(sardonyx.load_plugin(plugin)) == ["cumsum", "exp", "sin", "tanh"]
+    yield
+    sardonyx.plugins.unload(plugin)
+
+
+def test_a_lowering_from_python(plugin, loaded):
+    model = sardonyx.to_onnx(lambda x: jnp.sin(x) + jnp.cos(x), [("B", 3)], check=False)
+    assert "Sin" not in {n.op_type for n in model.graph.node}
+    x = np.linspace(0, 3, 6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_allclose(outputs(model, [x])[0], np.sin(x) + np.cos(x), atol=1e-3)
+    with pytest.raises(sardonyx.Error, match="cannot convert 1 equation") as caught:
+        sardonyx.to_onnx(jnp.exp, [("B", 3)])
+    assert "exponentials are not wanted here" in str(caught.value)
+    sardonyx.plugins.unload(plugin)
+    assert [n.op_type for n in sardonyx.to_onnx(jnp.sin, [("B", 3)]).graph.node] == ["Sin"]
+
+
+def test_lowerings_in_python_win(loaded):
+    @sardonyx.lowering("sin")
+    def lower_sin(ctx, eqn):
+        return ctx.builder.Cos(ctx.get_value_for_var(eqn.invars[0]))
+
+    try:
+        assert [n.op_type for n in sardonyx.to_onnx(jnp.sin, [("B", 3)]).graph.node] == ["Cos"]
+    finally:
+        sardonyx.plugins.unregister("sin")
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_exporting_from_the_command_line(plugin, tmp_path, place):
+    (tmp_path / "program.py").write_text("import jax.numpy as jnp\n\n\ndef fn(x):\n    return jnp.sin(x)\n")
+    arguments = ["export", "program:fn", "-i", "f32[B,3]", "-o", "out.onnx"]
+    arguments[place:place] = ["--plugin", str(plugin)]
+    environment = os.environ | {
+        "SARDONYX_PYTHON": sys.executable,
+        "PYTHONPATH": str(Path(sardonyx.__file__).parents[1]),
+    }
+    told = subprocess.run(
+        [COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert told.returncode == 0, told.stderr
+    assert "Sqrt" in {n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node}
+
+
+def test_what_is_no_plugin_from_python(tmp_path):
+    with pytest.raises(sardonyx.Error, match="cannot load the plugin"):
+        sardonyx.load_plugin(tmp_path / "missing.so")
 
 
 def test_what_is_no_plugin(tmp_path):
