@@ -169,6 +169,7 @@ std::vector<std::string> port_names(const CoremlProgram& p, const std::string& f
 void bind_coreml(nb::module_& m) {
   bind_coreml_bridge(m);
   bind_coreml_look(m);
+  bind_coreml_names(m);
   m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
     const OptimizeOptions o = optimize_options(options);
     OptimizeReport report;

@@ -159,11 +159,25 @@ class Bridge {
       return known->second.type != nullptr || known->second.text.empty() ? known->second.type
                                                                          : model_->types().parse(known->second.text);
     }
-    std::string text(text_of(nb::object(helper_.type_text(t))));
+    std::string text = spelled(t);
     const Type* parsed = text.empty() ? nullptr : model_->types().parse(text);
     const bool open = text.find('?') != std::string::npos || text.find("...") != std::string::npos;
     types_.emplace(t.ptr(), KnownType{t, open ? nullptr : parsed, open ? std::move(text) : std::string()});
     return parsed;
+  }
+
+  // As Python spells it. coremltools makes each type once, and never changes it.
+  std::string spelled(const nb::object& t) {
+    struct Spelled {
+      nb::object type;  // its address stands for it
+      std::string text;
+    };
+    constexpr size_t kMost = 4096;
+    static auto& all = *new std::unordered_map<PyObject*, Spelled>;  // Python may be gone when statics go
+    const auto known = all.find(t.ptr());
+    if (known != all.end()) return known->second.text;
+    if (all.size() >= kMost) all.clear();
+    return all.emplace(t.ptr(), Spelled{t, std::string(text_of(nb::object(helper_.type_text(t))))}).first->second.text;
   }
 
   const Kind& kind(nb::handle op) {
@@ -209,7 +223,7 @@ class Bridge {
     const size_t num_results = outputs.is_none() ? 0 : nb::len(outputs);
     operand_values_.clear();
     bool placed = k.op != nullptr;
-    if (!k.is_const) placed = read_operands(k, get(op, names().input_vars));
+    if (!k.is_const) placed = read_operands(k, op);
     const Op& is = k.is_const ? model_->op("", "const") : placed ? *k.op : model_->opaque_op(k.name, k.version, operand_slots_);
     Node& n = model_->new_node(is, operand_values_, num_results);
     n.set_name(model_->name(text_of(get(op, names().name))));
@@ -259,8 +273,8 @@ class Bridge {
     }
     n.set_unchecked(false);
     // Weights of another key are others, whatever their values are.
-    if ((k.is_const || k.name.starts_with("constexpr_")) && PyObject_HasAttr(op.ptr(), names().weight_key) != 0) {
-      const nb::object key = get(op, names().weight_key);
+    if (k.is_const || k.name.starts_with("constexpr_")) {
+      const nb::object key = find(op, names().weight_key);
       if (!key.is_none()) n.set_attrs(model_->with_attr(n.attrs(), "weight_key", Attr(nb::str(key).c_str())));
     }
     if (k.is_const) return;
@@ -291,52 +305,17 @@ class Bridge {
   }
 
   // Fills operand_values_: by slot where the op is known (and says so), else as they come.
-  bool read_operands(const Kind& k, const nb::object& inputs) {
+  bool read_operands(const Kind& k, nb::handle op) {
     slot_values_.clear();
     operand_slots_.clear();
-    PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(inputs.ptr(), &at, &key, &value)) {
-      if (value == Py_None) continue;
-      const std::string_view slot = text_of(key);
-      if (slot.starts_with("_")) continue;
-      if (PyList_Check(value) || PyTuple_Check(value)) {
-        for (nb::handle v : nb::handle(value)) slot_values_.push_back({slot, values_[number_of(v)]});
-      } else {
-        slot_values_.push_back({slot, values_[number_of(value)]});
-      }
-    }
-    if (k.op != nullptr && place(*k.op)) return true;
+    each_operand(op, [&](PyObject* slot, PyObject* var) { slot_values_.push_back({text_of(slot), values_[number_of(var)]}); });
+    if (k.op != nullptr && place_operands(*k.op, slot_values_, operand_values_)) return true;
     operand_values_.clear();
     for (const auto& [slot, v] : slot_values_) {
       operand_slots_.push_back(slot);
       operand_values_.push_back(v);
     }
     return false;
-  }
-
-  bool place(const Op& op) {
-    const size_t slots = op.inputs.size();
-    size_t single = slots;  // lists come last
-    while (single > 0 && op.inputs[single - 1].arity == Arity::kVariadic) --single;
-    operand_values_.assign(single, nullptr);
-    for (const auto& [slot, v] : slot_values_) {
-      size_t i = 0;
-      while (i < slots && op.inputs[i].name != slot) ++i;
-      if (i == slots) return false;
-      if (i >= single) continue;
-      if (operand_values_[i] != nullptr) return false;
-      operand_values_[i] = v;
-    }
-    for (size_t i = single; i < slots; ++i) {
-      for (const auto& [slot, v] : slot_values_) {
-        if (op.inputs[i].name == slot) operand_values_.push_back(v);
-      }
-    }
-    if (op.max_inputs >= 0) {
-      while (!operand_values_.empty() && operand_values_.back() == nullptr) operand_values_.pop_back();
-    }
-    return true;
   }
 
   // Elements that coremltools knows of a value that is no constant.

@@ -7,5 +7,6 @@ namespace sardonyx::python {
 
 void bind_coreml_bridge(nanobind::module_& m);
 void bind_coreml_look(nanobind::module_& m);
+void bind_coreml_names(nanobind::module_& m);
 
 }  // namespace sardonyx::python

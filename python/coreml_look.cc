@@ -5,11 +5,13 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <map>
+#include <cstring>
+#include <optional>
 #include <unordered_map>
 
 #include "coreml_bridge.h"
 #include "coreml_objects.h"
+#include "coreml_samples.h"
 #include "optimize.h"
 #include "passes/catalog.h"
 #include "passes/mil/interface_names.h"
@@ -31,33 +33,21 @@ class Look {
     if (pass == "const_elimination") return has_no_values();
     if (pass == "dead_code_elimination") return has_readers();
     if (pass == "remove_symbolic_reshape") return has_constant_shapes();
+    if (pass == "remove_redundant_ops") return has_distinct_ops();
+    if (pass == "expand_dynamic_linear") return has_static_linears();
     return false;
   }
 
-  // The types of the ops, nested blocks included.
-  std::vector<std::string> ops() const {
-    std::unordered_map<PyTypeObject*, bool> kinds;
-    for (const auto& [name, function] : functions_) collect(function, kinds);
-    std::vector<std::string> all;
-    for (const auto& [kind, has_blocks] : kinds)
-      all.push_back(nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(kind)).attr("__name__")));
-    return all;
+  // How its ops meet; null where that cannot be said.
+  const Graph* samples() const {
+    if (!samples_) samples_.emplace(functions_);
+    return samples_->graph();
   }
 
  private:
   bool has_option(std::string_view pass, std::string_view option) const {
     return std::ranges::any_of(request_.options, [&](const auto& o) {
       return std::string_view(o.first).ends_with(option) && o.first.find(pass) != std::string::npos && !o.second.empty();
-    });
-  }
-
-  static void collect(nb::handle block, std::unordered_map<PyTypeObject*, bool>& kinds) {
-    each_op(block, [&](nb::handle op) {
-      const auto [at, is_new] = kinds.try_emplace(Py_TYPE(op.ptr()), false);
-      // Only ops of control flow have blocks: the first of a type tells.
-      if (is_new) at->second = nb::len(get(op, names().blocks)) > 0;
-      if (!at->second) return;
-      for (nb::handle inner : get(op, names().blocks)) collect(inner, kinds);
     });
   }
 
@@ -145,6 +135,68 @@ class Look {
     });
   }
 
+  // No two ops of one type read the same variables and equal constants.
+  bool has_distinct_ops() const {
+    std::unordered_map<size_t, std::vector<PyObject*>> seen;  // ops that read the same variables, constants not counted
+    return all_ops([&](const nb::object& op) {
+      PyTypeObject* type = Py_TYPE(op.ptr());
+      if (std::string_view(type->tp_name) == "const") return true;
+      size_t hash = reinterpret_cast<uintptr_t>(type);
+      each_operand(op, [&](PyObject* slot, PyObject* var) {
+        hash = (hash ^ reinterpret_cast<uintptr_t>(slot)) * 0x9e3779b97f4a7c15ULL;
+        if (!is_const(var)) hash = (hash ^ reinterpret_cast<uintptr_t>(var)) * 0x9e3779b97f4a7c15ULL;
+      });
+      std::vector<PyObject*>& alike = seen[hash];
+      if (!std::ranges::all_of(alike, [&](PyObject* other) { return differ(op, other); })) return false;
+      alike.push_back(op.ptr());
+      return true;
+    });
+  }
+
+  static bool is_const(PyObject* var) {
+    const nb::object maker = get(var, names().var_op);
+    return !maker.is_none() && std::string_view(Py_TYPE(maker.ptr())->tp_name) == "const";
+  }
+
+  // Whether two ops surely read something different. What cannot be compared is taken for equal.
+  static bool differ(const nb::object& a, PyObject* b) {
+    std::vector<std::pair<PyObject*, PyObject*>> x, y;
+    each_operand(a, [&](PyObject* slot, PyObject* var) { x.emplace_back(slot, var); });
+    each_operand(b, [&](PyObject* slot, PyObject* var) { y.emplace_back(slot, var); });
+    if (x.size() != y.size()) return true;
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (x[i].first != y[i].first) return text_of(x[i].first) != text_of(y[i].first);
+      if (x[i].second == y[i].second) continue;
+      if (!is_const(x[i].second) || !is_const(y[i].second) || have_other_values(x[i].second, y[i].second)) return true;
+    }
+    return false;
+  }
+
+  static bool have_other_values(PyObject* a, PyObject* b) {
+    const nb::object x = get(a, names().val), y = get(b, names().val);
+    if (PyUnicode_CheckExact(x.ptr()) && PyUnicode_CheckExact(y.ptr())) return text_of(x) != text_of(y);
+    Py_buffer p, q;
+    if (!PyObject_CheckBuffer(x.ptr()) || !PyObject_CheckBuffer(y.ptr())) return false;
+    if (PyObject_GetBuffer(x.ptr(), &p, PyBUF_STRIDES) != 0) return PyErr_Clear(), false;
+    if (PyObject_GetBuffer(y.ptr(), &q, PyBUF_STRIDES) != 0) return PyBuffer_Release(&p), PyErr_Clear(), false;
+    const bool dense = PyBuffer_IsContiguous(&p, 'C') != 0 && PyBuffer_IsContiguous(&q, 'C') != 0;
+    const bool other = p.len != q.len || (dense && std::memcmp(p.buf, q.buf, static_cast<size_t>(p.len)) != 0);
+    PyBuffer_Release(&p);
+    PyBuffer_Release(&q);
+    return other;
+  }
+
+  // The weights and biases of all linear ops are constants, compressed or not.
+  bool has_static_linears() const {
+    const auto is_static = [](const Value* v) {
+      return v == nullptr || v->is_constant() || (v->def() != nullptr && v->def()->op().name.starts_with("constexpr_"));
+    };
+    const Graph* g = samples();
+    return g != nullptr && std::ranges::all_of(g->nodes(), [&](const Node& n) {
+             return n.op().name != "linear" || (is_static(n.input(1)) && (n.num_inputs() < 3 || is_static(n.input(2))));
+           });
+  }
+
   // Every op has a result that is read.
   bool has_readers() const {
     return all_ops([&](const nb::object& op) {
@@ -159,6 +211,7 @@ class Look {
 
   nb::dict functions_;
   const PassRequest& request_;
+  mutable std::optional<Samples> samples_;  // filled when it is asked for
 };
 
 // What run() would report if none of the passes has anything to do on the program; None if one might.
@@ -166,7 +219,7 @@ nb::object run_nothing(const nb::dict& functions, const nb::dict& options) {
   const OptimizeOptions o = optimize_options(options);
   const Look look(functions, o.request);
   const auto report =
-      report_if_idle(o.request, [&] { return look.ops(); }, [&](std::string_view pass) { return look.is_idle(pass); });
+      report_if_idle(o.request, [&] { return look.samples(); }, [&](std::string_view pass) { return look.is_idle(pass); });
   return report ? nb::object(report_of(*report)) : nb::object(nb::none());
 }
 

@@ -4,9 +4,12 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "sardonyx/ir.h"
 #include "sardonyx/passes.h"
 
 namespace sardonyx::python {
@@ -15,11 +18,12 @@ namespace nb = nanobind;
 
 // Attributes that are asked for once per op or variable.
 struct AttributeNames {
-  PyObject *op, *next, *start, *operations, *name, *input_vars, *output_vars, *sym_type, *sym_val, *val, *blocks, *inputs,
-      *outputs, *child_ops, *consuming_blocks, *weight_key;
+  PyObject *op, *var_op, *next, *start, *operations, *name, *input_vars, *output_vars, *sym_type, *sym_val, *val, *blocks,
+      *inputs, *outputs, *child_ops, *consuming_blocks, *weight_key;
   AttributeNames() {
     const auto intern = [](const char* s) { return PyUnicode_InternFromString(s); };
-    op = intern("op"), next = intern("next"), start = intern("start"), operations = intern("operations");
+    op = intern("op"), var_op = intern("_op"), next = intern("next"), start = intern("start"),
+    operations = intern("operations");
     name = intern("name"), input_vars = intern("_input_vars"), output_vars = intern("_output_vars");
     sym_type = intern("_sym_type"), sym_val = intern("_sym_val"), val = intern("val"), blocks = intern("blocks");
     inputs = intern("inputs"), outputs = intern("outputs"), child_ops = intern("_child_ops");
@@ -35,6 +39,18 @@ inline nb::object get(nb::handle object, PyObject* name) {
   PyObject* found = PyObject_GetAttr(object.ptr(), name);
   if (found == nullptr) throw nb::python_error();
   return nb::steal(found);
+}
+
+// None where there is no such attribute, without an error in between.
+inline nb::object find(nb::handle object, PyObject* name) {
+  PyObject* found = nullptr;
+#if PY_VERSION_HEX >= 0x030d0000
+  const int result = PyObject_GetOptionalAttr(object.ptr(), name, &found);
+#else
+  const int result = _PyObject_LookupAttr(object.ptr(), name, &found);
+#endif
+  if (result < 0) throw nb::python_error();
+  return found != nullptr ? nb::steal(found) : nb::none();
 }
 
 inline std::string_view text_of(nb::handle object) {
@@ -94,6 +110,25 @@ void each_op(nb::handle block, const F& f) {
   }
   for (nb::object at = get(operations, names().start); !at.is_none(); at = get(at, names().next)) f(get(at, names().op));
 }
+
+// Calls f(name of the slot, variable) for all operands of an op, in order.
+template <class F>
+void each_operand(nb::handle op, const F& f) {
+  const nb::object inputs = get(op, names().input_vars);
+  PyObject *slot = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(inputs.ptr(), &at, &slot, &value)) {
+    if (value == Py_None || text_of(slot).starts_with("_")) continue;  // what is internal to coremltools
+    if (PyList_Check(value) || PyTuple_Check(value)) {
+      for (nb::handle v : nb::handle(value)) f(slot, v.ptr());
+    } else {
+      f(slot, value);
+    }
+  }
+}
+
+// Puts operands that stand under names of slots into the order of the op's slots, null where one is not given. False if they do not fit.
+bool place_operands(const Op& op, std::span<const std::pair<std::string_view, Value*>> given, std::vector<Value*>& operands);
 
 // A report as Python gets it.
 nb::dict report_of(const PipelineReport& report);

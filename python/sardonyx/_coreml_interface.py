@@ -9,6 +9,8 @@ from typing import Any
 
 _TYPES = "update_output_dtypes"
 _IMAGES = "image_input_preprocess"
+# Passes that do what options say, and nothing without.
+BY_OPTION = (_TYPES, _IMAGES)
 
 
 def options(prog: Any, passes: Sequence[str], given: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

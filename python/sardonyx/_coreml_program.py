@@ -385,12 +385,16 @@ def run(prog, passes: Sequence[str], options: Sequence[tuple[str, Any]], strict:
     Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on ops as they are before the first of the passes.
     """
     options = [*options, *_coreml_interface.options(prog, passes, options)]
+    if not options and len(passes) == 1 and (name := passes[0].split("::")[-1]) in _coreml_interface.BY_OPTION:
+        return {"passes": [{"name": name, "changed": False, "seconds": 0.0, "error": ""}], "faults": []}
     selectors = [v for k, v in options if k.rsplit(".", 1)[-1] == "op_selector" and v is not None]
     texts = [_option(k, v) for k, v in options if k.rsplit(".", 1)[-1] != "op_selector"]
     if selectors:
         _check_selector(selectors[-1], passes, [k for k, _ in texts])
     request = _request(passes=list(passes), options=texts, fold_budget=1 << 62, strict=strict)
     report = _sardonyx.coreml.run_nothing(_coreml_interface.functions(prog), request)
+    if report is None and [p.split("::")[-1] for p in passes] == ["dedup_op_and_var_names"]:
+        report = _sardonyx.coreml.rename_repeated(_coreml_interface.functions(prog))
     if report is not None:
         return report
     teller = _Teller(prog)

@@ -41,9 +41,10 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect);
 
 // For a model whose types are all known, and what is known of its values: nothing is inferred first.
 PipelineReport run_typed_passes(Model& m, const PassRequest& request, ValueFacts& facts);
-// What the passes would report on a Core ML program of which only the types of its ops are known, if that is enough to say that they change
-// nothing; else nullopt. `is_idle`: what the caller knows of a pass and this program by other means. `ops` is asked when it is needed.
-std::optional<PipelineReport> report_if_idle(const PassRequest& request, const std::function<std::vector<std::string>()>& ops,
+// What the passes would report on a Core ML program, if samples of its ops are enough to say that they change nothing; else nullopt. `samples`,
+// asked when it is needed, has one node for each way in which an op and the ops that it reads meet in the program, or is null where that
+// cannot be said. `is_idle`: what the caller knows of a pass and this program by other means.
+std::optional<PipelineReport> report_if_idle(const PassRequest& request, const std::function<const Graph*()>& samples,
                                              const std::function<bool(std::string_view)>& is_idle);
 
 }  // namespace sardonyx

@@ -252,34 +252,24 @@ PipelineReport run_typed_passes(Model& m, const PassRequest& request, ValueFacts
   return run(m, request, make_pipeline(request, m.dialect()), facts);
 }
 
-std::optional<PipelineReport> report_if_idle(const PassRequest& request,
-                                             const std::function<std::vector<std::string>()>& ops_of,
+std::optional<PipelineReport> report_if_idle(const PassRequest& request, const std::function<const Graph*()>& samples_of,
                                              const std::function<bool(std::string_view)>& is_idle) {
   const Pipeline pipeline = make_pipeline(request, DialectId::kMil);
-  std::optional<std::vector<std::string>> ops;
-  Model probe(DialectId::kMil);
+  const Graph* samples = nullptr;
   PipelineReport report;
   for (const PipelineEntry& e : pipeline.entries) {
     report.passes.push_back({.name = e.name});
     if (is_idle(e.name)) continue;
-    if (!ops) {
-      ops = ops_of();
-      Graph& g = probe.add_function("main").graph();
-      for (const std::string& name : *ops) {
-        const Op& op = probe.op("", name == "_const_symbolic" ? "const" : name);
-        if (!op.known) return std::nullopt;
-        g.append(probe.new_node(op, {}, 0));
-      }
-    }
-    if (e.pass->rules.empty()) {
-      const auto wanted = ops_of_walk(e.name);
-      if (wanted.empty()) return std::nullopt;
-      for (std::string_view op : wanted) {
-        if (std::ranges::any_of(*ops, [&](const std::string& o) { return o.starts_with(op); })) return std::nullopt;
-      }
+    const auto wanted = ops_of_walk(e.name);
+    if (e.pass->rules.empty() && wanted.empty()) return std::nullopt;
+    if (samples == nullptr) samples = samples_of();
+    if (samples == nullptr) return std::nullopt;
+    for (std::string_view op : wanted) {
+      if (std::ranges::any_of(samples->nodes(), [&](const Node& n) { return n.op().name.starts_with(op); }))
+        return std::nullopt;
     }
     for (const Rule& r : e.pass->rules) {
-      if (Matcher::of(r.match, DialectId::kMil).can_match(probe)) return std::nullopt;
+      if (Matcher::of(r.match, DialectId::kMil).can_match_like(*samples)) return std::nullopt;
     }
   }
   return report;

@@ -152,21 +152,31 @@ Matcher::Ids Matcher::ops_of(const Step& s) const {
 std::vector<std::pair<uint32_t, uint32_t>> Matcher::root_ops() const { return ops_of(steps_.front()); }
 
 bool Matcher::can_match(const Model& m) const {
+  const auto ops = dialect(dialect_).ops();
   std::vector<int8_t> known(steps_.size(), -1);
-  return is_possible(0, m, known);
+  const auto has_op = [&](const Step& s) {
+    bool found = s.first_id > s.last_id;
+    for (uint32_t id = s.first_id; id <= s.last_id && !found; ++id) found = m.op_count(ops[id - ops.front().id]) > 0;
+    return found;
+  };
+  return is_possible(0, has_op, known);
 }
 
-// known: what was found of each step: 1, 0, or -1 = not looked at yet.
-bool Matcher::is_possible(uint16_t step, const Model& m, std::vector<int8_t>& known) const {
+bool Matcher::can_match_like(const Graph& samples) const {
+  std::vector<int8_t> known(steps_.size(), -1);
+  const auto has_op = [&](const Step& s) {
+    return std::ranges::any_of(samples.nodes(), [&](const Node& n) { return could_root(s, n); });
+  };
+  return is_possible(0, has_op, known);
+}
+
+// has_op(step) says whether there is an op for a step that is one. known: what was found of each step: 1, 0, or -1 = not looked at yet.
+template <class F>
+bool Matcher::is_possible(uint16_t step, const F& has_op, std::vector<int8_t>& known) const {
   if (known[step] >= 0) return known[step] != 0;
   const Step& s = steps_[step];
-  bool possible = true;
-  if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) {
-    const auto ops = dialect(dialect_).ops();
-    possible = false;
-    for (uint32_t id = s.first_id; id <= s.last_id && !possible; ++id) possible = m.op_count(ops[id - ops.front().id]) > 0;
-  }
-  const auto child = [&](uint16_t c) { return is_possible(c, m, known); };
+  bool possible = s.kind != Pattern::Kind::kOp || has_op(s);
+  const auto child = [&](uint16_t c) { return is_possible(c, has_op, known); };
   if (possible) {
     possible = s.kind == Pattern::Kind::kAnyOf ? std::any_of(s.children.begin(), s.children.end(), child)
                                                : std::all_of(s.children.begin(), s.children.end(), child);

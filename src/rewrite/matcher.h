@@ -32,6 +32,9 @@ class Matcher {
   std::vector<std::pair<uint32_t, uint32_t>> root_ops() const;
   // Whether the model has the operators of at least one alternative.
   bool can_match(const Model& m) const;
+  // The same, closer: whether nodes that may stand for each step are in a graph that has one node for each way in which an op and the ops
+  // that it reads meet in a program.
+  bool can_match_like(const Graph& samples) const;
   const std::vector<std::string_view>& vars() const { return vars_; }
 
  private:
@@ -68,7 +71,8 @@ class Matcher {
   void look_for(const Step& s, Look& look) const;
   bool could(uint16_t step, const Value* v) const;
   bool could_root(const Step& s, const Node& root) const;
-  bool is_possible(uint16_t step, const Model& m, std::vector<int8_t>& known) const;
+  template <class F>
+  bool is_possible(uint16_t step, const F& has_op, std::vector<int8_t>& known) const;
 
   Pattern pattern_;  // keeps what steps point at
   DialectId dialect_;

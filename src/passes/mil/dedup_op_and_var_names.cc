@@ -4,32 +4,13 @@
 // error, since neither may change. After coremltools' pass of this name.
 #include <fmt/format.h>
 
-#include <unordered_map>
 #include <unordered_set>
 
+#include "passes/mil/unique_names.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::mil {
 namespace {
-
-class Names {
- public:
-  void keep(std::string_view name) { seen_.emplace(name); }
-  bool has(std::string_view name) const { return seen_.contains(std::string(name)); }
-  // The name itself, or the first free one with a number.
-  std::string unique(std::string_view name) {
-    std::string text(name);
-    if (seen_.insert(text).second) return text;
-    for (size_t& n = last_[text];;) {
-      std::string numbered = fmt::format("{}_{}", name, ++n);
-      if (seen_.insert(numbered).second) return numbered;
-    }
-  }
-
- private:
-  std::unordered_set<std::string> seen_;
-  std::unordered_map<std::string, size_t> last_;
-};
 
 class Renamer {
  public:
@@ -81,7 +62,7 @@ class Renamer {
   }
 
   Graph& top_;
-  Names vars_, ops_;
+  UniqueNames vars_, ops_;
   std::unordered_set<const Value*> results_;
   size_t renamed_ = 0;
 };
