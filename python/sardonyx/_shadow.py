@@ -14,7 +14,7 @@ def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs
     from sardonyx import _check
     from sardonyx._run import Session
 
-    name, run = _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw)
+    name, run = _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw, spec)
     ours = Counter(model.op_counts())
     told = Shadow(name, nodes=sum(ours.values()))
     try:
@@ -51,7 +51,7 @@ def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs
     return told
 
 
-def _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw):
+def _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw, spec):
     if callable(shadow):
         return getattr(shadow, "__name__", type(shadow).__name__), shadow
     if shadow != "jax2onnx":
@@ -60,7 +60,27 @@ def _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nc
     options = {"opset": opset, "enable_double_precision": double, "input_params": input_params}
     options |= {"inputs_as_nchw": inputs_as_nchw, "outputs_as_nchw": outputs_as_nchw}
     options = {k: v for k, v in options.items() if v is not None}
-    return "jax2onnx", lambda fn, inputs: jax2onnx.to_onnx(fn, inputs, **options)
+
+    def run(fn, inputs):
+        fn, inputs = _as_shapes(fn, inputs, spec)
+        return jax2onnx.to_onnx(fn, inputs, **options)
+
+    return "jax2onnx", run
+
+
+def _as_shapes(fn, inputs, spec):
+    """jax2onnx takes one shape per argument: pytrees are spread over arguments, texts become shapes with a dtype."""
+    if all(isinstance(x, tuple) and all(isinstance(d, int | str) for d in x) for x in inputs):
+        return fn, inputs
+    import jax
+
+    leaves, tree = jax.tree_util.tree_flatten(spec.args)
+
+    def spread(*arrays, **params):
+        return jax.tree_util.tree_leaves(fn(*spec.with_static(tree.unflatten(arrays)), **params))
+
+    shapes = [tuple(d if isinstance(d, int) else str(d) for d in x.shape) for x in leaves]
+    return spread, [jax.ShapeDtypeStruct(s, x.dtype) for s, x in zip(shapes, leaves, strict=True)]
 
 
 def _counts(model) -> Counter:

@@ -1,5 +1,8 @@
 """`check=True` names the first equation that differs; `shadow=` compares with another exporter."""
 
+import sys
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,6 +75,26 @@ def test_shadow():
 
     sardonyx.to_onnx(lambda x: jnp.sin(x) * 3, [("B", 3)], shadow=other_exporter)
     assert sardonyx.report.last().shadow.same_results is False
+
+
+def test_shadow_with_jax2onnx_passes_on_shapes_and_dtypes(monkeypatch):
+    seen = []
+
+    def theirs(fn, inputs, *, opset, enable_double_precision, input_params=None):
+        seen.append([(tuple(x), "given") if isinstance(x, tuple) else (x.shape, str(x.dtype)) for x in inputs])
+        return sardonyx.to_onnx(fn, inputs, input_params, opset=opset, input_names="positional")
+
+    monkeypatch.setitem(sys.modules, "jax2onnx", types.SimpleNamespace(to_onnx=theirs))
+
+    def fn(p, i, *, scale):
+        return {"y": jnp.take(p["w"], i, 0) * scale, "n": i + p["n"]}
+
+    inputs = [{"w": (7, "H"), "n": "i32[]"}, "i32[B,2*T]"]
+    sardonyx.to_onnx(fn, inputs, {"scale": np.float32(3)}, shadow="jax2onnx")
+    assert sardonyx.report.last().shadow.same_results, str(sardonyx.report.last().shadow)
+    assert seen == [[((), "int32"), ((7, "H"), "float32"), (("B", "2*T"), "int32")]]
+    sardonyx.to_onnx(jnp.sin, [("B", 3)], shadow="jax2onnx")  # what it takes anyway stays as it was written
+    assert sardonyx.report.last().shadow.same_results and seen[1] == [(("B", 3), "given")]
 
 
 def test_shadow_that_fails():
