@@ -84,7 +84,6 @@ const Runtime& runtime_named(std::string_view name) {
   constexpr std::string_view kLong = "onnxruntime-", kShort = "ort-";
   std::string wanted(name);
   if (wanted.starts_with(kLong)) wanted.replace(0, kLong.size(), kShort);
-  const std::string with_patch = wanted;
   if (std::ranges::count(wanted, '.') == 2) wanted.resize(wanted.rfind('.'));
   std::vector<std::string_view> names;
   for (const Runtime& r : kRuntimes) {
