@@ -27,6 +27,7 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.request.allow_empty = nb::cast<bool>(d["allow_empty"]);
   o.request.inline_functions = nb::cast<bool>(d["inline"]);
   o.request.fold_budget = nb::cast<int64_t>(d["fold_budget"]);
+  o.opset = nb::cast<int>(d["opset"]);
   o.keep_names = nb::cast<bool>(d["keep_names"]);
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
   return o;

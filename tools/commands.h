@@ -36,6 +36,13 @@ struct DiffArgs {
 // What tells two models apart: 0 when nothing does, else 1.
 int diff(const DiffArgs& args);
 
+struct VerifyArgs {
+  std::string before, after;
+  std::string numerics = "rounds";  // exact, rounds or relaxed, as of passes
+};
+// Whether two models compute the same on seeded inputs: 0 when they do, 1 when they differ or nothing could be compared.
+int verify(const VerifyArgs& args);
+
 // The model as text with types, or as an HTML page in `output`.
 int view(const FileArgs& files, const std::string& output);
 
@@ -57,6 +64,7 @@ struct OptimizeArgs {
   std::string compute_precision;                         // Core ML: fp16 or fp32
   std::vector<std::string> image_inputs, output_dtypes;  // Core ML: NAME:nhwc, NAME=fp16
   std::string fold_budget = "0";
+  int opset = 0;
   std::string verify = "off";
   bool strict = false;
   bool prune_inputs = false;

@@ -250,6 +250,7 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::funct
 int optimize(const OutputArgs& out, const OptimizeArgs& args) {
   OptimizeOptions options{.request = request_of(args, DialectId::kOnnx),
                           .input_shapes = args.input_shapes,
+                          .opset = args.opset,
                           .declare_types = args.declare_types,
                           .keep_names = args.keep_names};
   Progress progress;

@@ -54,6 +54,16 @@ int main(int argc, char** argv) {
   };
   add_diff(app);
 
+  tools::VerifyArgs to_verify;
+  auto* verify_command = app.add_subcommand("verify", "Evaluate two models on the same inputs; exit code 1 if they differ");
+  verify_command->add_option("before", to_verify.before, "ONNX model, or Core ML package")->required();
+  verify_command->add_option("after", to_verify.after, "The other one")->required();
+  verify_command
+      ->add_option("--numerics", to_verify.numerics, "What is the same: all bits, up to rounding, or up to a thousandth")
+      ->check(CLI::IsMember({"exact", "rounds", "relaxed"}))
+      ->capture_default_str();
+  verify_command->callback([&] { status = tools::verify(to_verify); });
+
   std::string view_output;
   const auto add_view = [&](CLI::App& to) {
     auto* command = to.add_subcommand("view", "Show a model as text with types, or as an HTML page");
@@ -85,13 +95,20 @@ int main(int argc, char** argv) {
   optimize_command->add_option("--option", optimize.options, "pass.option=value, for one pass");
   optimize_command->add_option("--input-shape", optimize.input_shapes,
                                "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
+  const auto opset_option = [&](CLI::App* command) {
+    return command->add_option("--opset", optimize.opset, "The opset to spell the model in, newer or older")
+        ->check(CLI::PositiveNumber);
+  };
+  opset_option(optimize_command);
   optimize_command->add_option("--fold-budget", optimize.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
       ->capture_default_str();
   optimize_command->add_option("--explain", optimize.explain, "Say why these passes left near matches alone")->delimiter(',');
-  optimize_command
-      ->add_option("--verify", optimize.verify, "Evaluate before and after on random inputs: the model, or each pass")
-      ->check(CLI::IsMember({"off", "model", "pass"}))
-      ->capture_default_str();
+  const auto verify_option = [&](CLI::App* command) {
+    command->add_option("--verify", optimize.verify, "Evaluate before and after on random inputs: the model, or each pass")
+        ->check(CLI::IsMember({"off", "model", "pass"}))
+        ->capture_default_str();
+  };
+  verify_option(optimize_command);
   optimize_command->add_flag("--prune-inputs", optimize.prune_inputs, "Drop inputs that nobody reads");
   optimize_command->add_flag("--keep-names", optimize.keep_names,
                              "A name stands for the same elements as before, or is gone: changed weights get new ones");
@@ -102,6 +119,18 @@ int main(int argc, char** argv) {
   optimize_command->add_flag("--json", optimize.json, "For programs");
   optimize_command->add_flag("--quiet", optimize.quiet, "Only errors; no progress bar at a terminal");
   optimize_command->callback([&] { status = tools::optimize(output, optimize); });
+
+  auto* convert_command = app.add_subcommand("convert-opset", "Spell models in another opset, without optimizing them");
+  convert_command->add_option("models", optimize.inputs, "ONNX models, or folders of them")->required();
+  add_output(convert_command);
+  opset_option(convert_command)->required();
+  verify_option(convert_command);
+  convert_command->add_flag("--json", optimize.json, "For programs");
+  convert_command->add_flag("--quiet", optimize.quiet, "Only errors");
+  convert_command->callback([&] {
+    optimize.passes = "none";
+    status = tools::optimize(output, optimize);
+  });
 
   auto* coreml_command = app.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
   add_info(*coreml_command);

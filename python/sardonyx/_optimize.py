@@ -19,6 +19,7 @@ def optimize(
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
+    opset: int | None = None,
     fold_budget: int = 0,
     prune_inputs: bool = False,
     keep_names: bool = False,
@@ -36,6 +37,8 @@ def optimize(
         skip: Passes, or "pass/rule", to leave out.
         options: Options of single passes: `{"fold_constants.limit": 1000}`.
         input_shapes: Shapes to give to inputs: `{"x": (1, 3, 224, 224)}`. Texts are named sizes.
+        opset: The ONNX version to spell the model in first, newer (fusions may use what came since: Gelu in 20,
+            Attention in 23) or older; `None` keeps the model's. Raises when a node cannot be said in it.
         fold_budget: Bytes by which folding may grow the model.
         prune_inputs: Drop inputs that nobody reads.
         keep_names: A name stands for the same elements as before, or is gone: weights that were changed get new names. Else
@@ -59,6 +62,7 @@ def optimize(
         skip=_names("skip", skip),
         options=[(str(k), _text(v)) for k, v in (options or {}).items()],
         input_shapes=[f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
+        opset=0 if opset is None else int(opset) or -1,
         fold_budget=int(fold_budget),
         prune_inputs=bool(prune_inputs),
         keep_names=bool(keep_names),
@@ -97,6 +101,7 @@ def _request(**given) -> dict[str, Any]:
         "skip": [],
         "options": [],
         "input_shapes": [],
+        "opset": 0,
         "fold_budget": 0,
         "verify": "off",
     }

@@ -92,6 +92,15 @@ void drop_other_meanings(Model& m, const Names& before) {
   });
 }
 
+void append(PipelineReport& report, const PipelineReport& later) {
+  const auto add = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };
+  add(report.passes, later.passes);
+  add(report.faults, later.faults);
+  report.ill_typed = later.ill_typed;
+  report.evaluations += later.evaluations;
+  report.seconds += later.seconds;
+}
+
 }  // namespace
 
 void fix_input_shapes(Model& m, const std::vector<std::string>& specs) {
@@ -177,7 +186,14 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   Stopwatch watch;
   Names names;
   if (options.keep_names) names = names_of(m);
-  report.passes = run_passes(m, options.request);
+  if (options.opset != 0) {
+    PassRequest conversion{.passes = {"convert_opset"},
+                           .options = {{"convert_opset.opset", std::to_string(options.opset)}},
+                           .strict = true,
+                           .verify = options.request.verify == Verify::kOff ? Verify::kOff : Verify::kModel};
+    report.passes = run_passes(m, conversion);
+  }
+  append(report.passes, run_passes(m, options.request));
   if (options.keep_names) drop_other_meanings(m, names);
   report.warnings = report.passes.ill_typed;
   report.optimize_seconds = watch.lap();

@@ -17,6 +17,8 @@ struct OptimizeOptions {
   // Inputs whose shape the user fixes: "x=f32[1,3,224,224]" or "x:1,3,B" (the dtype may be left out). A name of the model that meets
   // an integer there has that value everywhere.
   std::vector<std::string> input_shapes;
+  // ONNX: the opset that the model is spelled in first (convert_opset), so that fusions may use what came since; 0 keeps its own.
+  int opset = 0;
   // Core ML: inputs of calibration runs, as half_report() takes them. add_fp16_cast then keeps single precision where these runs say so.
   std::vector<std::string> calibrate;
   bool declare_types = false;  // write what inference found as value_info

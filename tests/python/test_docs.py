@@ -1,4 +1,4 @@
-"""The pages on exporting and plugins: their code runs in order, and prints what the page says. The catalogue lists what there is."""
+"""The pages on exporting, optimizing and plugins: their code runs in order, and prints what the page says. The catalogue lists what there is."""
 
 import contextlib
 import importlib.util
@@ -14,7 +14,7 @@ from sardonyx import plugins
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["exporting.md", "plugins.md"])
+@pytest.mark.parametrize("page", ["exporting.md", "optimizing.md", "plugins.md"])
 def test_the_page_says_what_happens(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plugins, "_lowerings", {})

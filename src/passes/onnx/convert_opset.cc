@@ -1,0 +1,540 @@
+//   opset 11: x ── Squeeze<axes=[1]> ── y     =>   opset 13: x, [1] ── Squeeze ── y
+//
+// Raises or lowers the version of the default ONNX domain that a model imports, its functions' as well: an operator keeps its meaning,
+// in the spelling of the new version. Raising works from opset 7 on and lets fusions use the operators that came since; lowering, down
+// to opset 13, serves runtimes that are older than the model.
+//
+// Most versions of an operator only allow more types than those before, and a node just changes its version. The others are in kRespelled,
+// with what the schemas' texts say of them. Attributes that only one of the two versions has go where they say what both mean, and
+// defaults that changed are written out. What cannot be said in the other version is an error that lists every such node, and the
+// model stays as it is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "rewrite/pass.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+constexpr int kOldest = 7, kOldestLowered = 13;
+
+class Converter;
+
+// Makes what stands for the results of `n`, before it; a null value stands for a result that nobody reads. Nothing, after saying why by
+// Converter::refuse(), where there is no such thing.
+using Respell = std::vector<Value*> (*)(Rewriter& b, Node& n, Converter& c);
+
+// Nodes of a version before `version` become `to` of that version or later (up), or the other way round.
+struct Step {
+  std::string_view op;
+  int version;
+  bool up;
+  Respell respell;
+};
+
+bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+
+// Its attributes without those of these names.
+AttrInit attrs_without(const Node& n, std::initializer_list<std::string_view> names) {
+  AttrInit kept(n.attrs().items().begin(), n.attrs().items().end());
+  std::erase_if(kept, [&](const NamedAttr& a) { return std::ranges::find(names, a.name) != names.end(); });
+  return kept;
+}
+
+std::vector<Value*> operands_of(const Node& n) {
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value);
+  return operands;
+}
+
+std::vector<Value*> results_of(const Node& n) {
+  std::vector<Value*> results;
+  for (size_t i = 0; i < n.num_results(); ++i) results.push_back(n.result(i));
+  return results;
+}
+
+class Converter {
+ public:
+  Converter(PassContext& context, int to) : context_(context), model_(context.model), to_(to) {}
+
+  bool run() {
+    const auto from = model_.opset_version("");
+    const int newest = dialect(DialectId::kOnnx).latest_version("");
+    if (to_ < kOldest || to_ > newest) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("opset {} cannot be written", to_),
+                  {fmt::format("opsets {} to {} can", kOldest, newest)});
+    }
+    if (!from || *from == to_) return false;
+    if (*from < kOldest || *from > newest) {
+      throw Error(ErrorCode::kUnsupported, fmt::format("models of opset {} cannot be converted", *from),
+                  {fmt::format("those of opsets {} to {} can", kOldest, newest)});
+    }
+    if (to_ < *from && to_ < kOldestLowered) {
+      throw Error(ErrorCode::kUnsupported, fmt::format("models cannot be lowered from opset {} to {}", *from, to_),
+                  {fmt::format("{} is the lowest", kOldestLowered)});
+    }
+    Imports imports(model_);
+    imports.set(to_);
+    for (const auto& f : model_.functions()) {
+      for (Graph* g : graphs_in(f->graph())) {
+        for (Node& n : g->nodes()) visit(*g, n);
+      }
+    }
+    if (!problems_.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("opset {} cannot say what {} of the model's nodes do", to_, problems_.size()), problems_);
+    }
+    imports.keep();
+    return true;
+  }
+
+  int to() const { return to_; }
+  PassContext& context() { return context_; }
+
+  std::vector<Value*> refuse(const Node& n, std::string_view why) {
+    std::string line = fmt::format("{}-{}", n.op().name, n.op().since_version);
+    if (!n.name().view().empty()) line += fmt::format(" '{}'", n.name().view());
+    problems_.push_back(fmt::format("{}: {}", line, why));
+    return {};
+  }
+
+ private:
+  // The versions that the model and its functions import, as they were unless kept.
+  class Imports {
+   public:
+    explicit Imports(Model& m) : model_(m), old_(m.opset_imports) {
+      for (const auto& f : m.functions()) old_of_functions_.push_back(f->opset_imports);
+    }
+    ~Imports() {
+      if (kept_) return;
+      model_.opset_imports = std::move(old_);
+      for (size_t i = 0; i < old_of_functions_.size(); ++i)
+        model_.functions()[i]->opset_imports = std::move(old_of_functions_[i]);
+    }
+    Imports(const Imports&) = delete;
+    Imports& operator=(const Imports&) = delete;
+    void set(int version) {
+      model_.set_opset_version("", version);
+      for (const auto& f : model_.functions()) {
+        for (OpsetImport& i : f->opset_imports) {
+          if (is_default_domain(i.domain)) i.version = version;
+        }
+      }
+    }
+    void keep() { kept_ = true; }
+
+   private:
+    Model& model_;
+    std::vector<OpsetImport> old_;
+    std::vector<std::vector<OpsetImport>> old_of_functions_;
+    bool kept_ = false;
+  };
+
+  void visit(Graph& g, Node& n);
+  void set_version(Node& n, const Op& op);
+  bool fit_attributes(Node& n, const Op& op);
+
+  PassContext& context_;
+  Model& model_;
+  int to_;
+  std::vector<std::string> problems_;
+};
+
+// --- what an attribute says becomes an operand
+
+// The integers of attribute `name` as a value; null, with a reason, when it is a function's attribute.
+Value* ints_operand(Rewriter& b, const Node& n, std::string_view name, Converter& c) {
+  if (const auto v = ints_attr(n, name)) return b.i64s(*v);
+  c.refuse(n, fmt::format("its {} belong to the calls of a function", name));
+  return nullptr;
+}
+
+// A scalar of the type of the first operand.
+Value* scalar_like_input(Rewriter& b, const Node& n, double v, Converter& c) {
+  if (n.input(0)->dtype() == DType::kUndefined) {
+    c.refuse(n, "the type of its operand is not known");
+    return nullptr;
+  }
+  return b.scalar(n.input(0)->dtype(), v);
+}
+
+std::vector<Value*> axes_to_operand(Rewriter& b, Node& n, Converter& c) {
+  std::vector<Value*> operands{n.input(0)};
+  if (n.attr("axes") != nullptr) {
+    Value* axes = ints_operand(b, n, "axes", c);
+    if (axes == nullptr) return {};
+    if (!ints_attr(n, "axes")->empty()) operands.push_back(axes);  // none: all of them
+  }
+  return {b.op(n.op().name, operands, attrs_without(n, {"axes"}))};
+}
+
+std::vector<Value*> split_to_operand(Rewriter& b, Node& n, Converter& c) {
+  std::vector<Value*> operands{n.input(0)};
+  AttrInit attrs = attrs_without(n, {"split"});
+  if (n.attr("split") != nullptr) {
+    operands.push_back(ints_operand(b, n, "split", c));
+    if (operands.back() == nullptr) return {};
+  } else if (n.input(1) != nullptr) {
+    operands.push_back(n.input(1));
+  } else if (c.to() >= 18) {
+    attrs.push_back({"num_outputs", static_cast<int64_t>(n.num_results()), {}});
+  }
+  return results_of(b.node("Split", operands, n.num_results(), std::move(attrs)));
+}
+
+std::vector<Value*> slice_to_operands(Rewriter& b, Node& n, Converter& c) {
+  std::vector<Value*> operands{n.input(0)};
+  for (std::string_view name : {"starts", "ends", "axes"}) {
+    if (n.attr(name) == nullptr) continue;  // axes: the first ones
+    operands.push_back(ints_operand(b, n, name, c));
+    if (operands.back() == nullptr) return {};
+  }
+  return {b.op("Slice", operands)};
+}
+
+std::vector<Value*> pad_to_operands(Rewriter& b, Node& n, Converter& c) {
+  std::vector<Value*> operands{n.input(0), ints_operand(b, n, "pads", c)};
+  if (operands.back() == nullptr) return {};
+  const auto value = float_attr(n, "value");
+  if (!value) return c.refuse(n, "its value belongs to the calls of a function");
+  if (*value != 0) {
+    operands.push_back(scalar_like_input(b, n, *value, c));
+    if (operands.back() == nullptr) return {};
+  }
+  return {b.op("Pad", operands, attrs_without(n, {"pads", "value"}))};
+}
+
+std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, Converter& c) {
+  std::vector<Value*> operands{n.input(0)};
+  for (std::string_view name : {"min", "max"}) {
+    Value* limit = nullptr;  // the lowest and the highest finite number in all versions
+    if (n.attr(name) != nullptr) {
+      const auto v = float_attr(n, name);
+      if (!v) return c.refuse(n, fmt::format("its {} belongs to the calls of a function", name));
+      limit = scalar_like_input(b, n, *v, c);
+      if (limit == nullptr) return {};
+    }
+    operands.push_back(limit);
+  }
+  while (operands.back() == nullptr) operands.pop_back();
+  return {b.op("Clip", operands)};
+}
+
+std::vector<Value*> top_k_to_operands(Rewriter& b, Node& n, Converter& c) {
+  const auto k = int_attr(n, "k");
+  if (!k) return c.refuse(n, "its k belongs to the calls of a function");
+  return results_of(b.node("TopK", std::vector<Value*>{n.input(0), b.i64s({*k})}, n.num_results(), attrs_without(n, {"k"})));
+}
+
+// A model of these versions says by its operator alone that it is not being trained.
+std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, Converter& c) {
+  const bool reads_mask = n.num_results() > 1 && n.result(1)->has_uses();
+  if (reads_mask && n.op().since_version < 10) return c.refuse(n, "its mask is no longer of the type of its operand");
+  const auto ratio = float_attr(n, "ratio");
+  if (!ratio) return c.refuse(n, "its ratio belongs to the calls of a function");
+  Node& made = b.node("Dropout", std::vector<Value*>{n.input(0), b.scalar(DType::kF32, *ratio)}, reads_mask ? 2 : 1,
+                      attrs_without(n, {"ratio"}));
+  return {made.result(), reads_mask ? made.result(1) : nullptr};
+}
+
+std::vector<Value*> dft_to_operands(Rewriter& b, Node& n, Converter& c) {
+  const auto axis = int_attr(n, "axis");
+  if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
+  return {b.op("DFT", {n.input(0), n.input(1), b.i64(*axis)}, attrs_without(n, {"axis"}))};
+}
+
+// --- operands become attributes
+
+std::vector<Value*> axes_to_attribute(Rewriter& b, Node& n, Converter& c) {
+  AttrInit attrs = attrs_without(n, {"axes", "noop_with_empty_axes"});
+  if (n.input(1) != nullptr) {
+    const auto axes = c.context().ints(n.input(1));
+    if (!axes) return c.refuse(n, "its axes are not constant");
+    if (axes->empty() && int_attr(n, "noop_with_empty_axes") != 0) return c.refuse(n, "it reduces no axis");
+    if (!axes->empty()) attrs.push_back({"axes", *axes, {}});
+  } else if (int_attr(n, "noop_with_empty_axes") != 0) {
+    return c.refuse(n, "it reduces no axis");
+  }
+  return {b.op(n.op().name, {n.input(0)}, std::move(attrs))};
+}
+
+std::vector<Value*> split_without_count(Rewriter& b, Node& n, Converter& c) {
+  if (n.attr("num_outputs") == nullptr)
+    return results_of(b.node("Split", operands_of(n), n.num_results(), attrs_without(n, {})));
+  const auto axis = int_attr(n, "axis");
+  const Value& x = *n.input(0);
+  const auto rank = x.ranked() ? static_cast<int64_t>(x.type()->rank()) : 0;
+  if (!axis || *axis < -rank || *axis >= rank) return c.refuse(n, "the size of its pieces is not known");
+  const Dim size = x.type()->dim(static_cast<size_t>(*axis < 0 ? *axis + rank : *axis));
+  if (!size.is_int()) return c.refuse(n, "the size of its pieces is not known");
+  const auto count = static_cast<int64_t>(n.num_results()), piece = (size.value() + count - 1) / count;
+  std::vector<int64_t> sizes(n.num_results(), piece);
+  sizes.back() = size.value() - piece * (count - 1);
+  if (sizes.back() < 0) return c.refuse(n, "its last pieces are empty");
+  return results_of(
+      b.node("Split", std::vector<Value*>{n.input(0), b.i64s(sizes)}, n.num_results(), attrs_without(n, {"num_outputs"})));
+}
+
+// --- operators that mean something else
+
+// Before 13 the axes from `axis` on were one, and so were those before it.
+std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, Converter& c) {
+  const auto axis = int_attr(n, "axis");
+  if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
+  Value* x = n.input(0);
+  const auto last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", int64_t{-1}, {}}}); };
+  const auto rank = x->ranked() ? static_cast<int64_t>(x->type()->rank()) : 0;
+  if (*axis == -1 || (rank > 0 && *axis == rank - 1)) return {last(x)};
+  return {b.Reshape(last(b.Flatten(x, {.axis = *axis})), b.Shape(x))};
+}
+
+std::vector<Value*> batch_normalization(Rewriter& b, Node& n, Converter& c) {
+  if (int_attr(n, "spatial").value_or(1) != 1) return c.refuse(n, "its statistics are not those of channels (spatial=0)");
+  for (size_t i = 1; i < n.num_results(); ++i) {
+    if (n.result(i)->has_uses()) return c.refuse(n, "its running statistics are read, which training makes");
+  }
+  std::vector<Value*> results(n.num_results(), nullptr);
+  results[0] = b.op("BatchNormalization", operands_of(n), attrs_without(n, {"spatial"}));
+  return results;
+}
+
+// Upsample, and Resize of opset 10, which has no other way to place its samples.
+std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, Converter& c) {
+  Value* scales = n.input(1);
+  if (n.attr("scales") != nullptr) {
+    const Attr::Floats* v = n.attr("scales")->get<Attr::Floats>();
+    if (v == nullptr) return c.refuse(n, "its scales belong to the calls of a function");
+    const std::vector<float> f(v->begin(), v->end());
+    scales = b.constant(
+        Tensor::own(DType::kF32, {static_cast<int64_t>(f.size())},
+                    {reinterpret_cast<const std::byte*>(f.data()), reinterpret_cast<const std::byte*>(f.data() + f.size())}));
+  }
+  AttrInit attrs = attrs_without(n, {"scales"});
+  if (c.to() == 9) return {b.op("Upsample", {n.input(0), scales}, std::move(attrs))};
+  if (c.to() == 10) return {b.op("Resize", {n.input(0), scales}, std::move(attrs))};
+  attrs.push_back({"coordinate_transformation_mode", std::string("asymmetric"), {}});
+  attrs.push_back({"nearest_mode", std::string("floor"), {}});
+  Value* no_region = c.to() < 13 ? b.constant(Tensor::own(DType::kF32, {0}, {})) : nullptr;  // required until 13
+  return {b.op("Resize", {n.input(0), no_region, scales}, std::move(attrs))};
+}
+
+std::vector<Value*> resize(Rewriter& b, Node& n, Converter& c) {
+  if (n.op().since_version == 10) return asymmetric_resize(b, n, c);
+  if (string_attr(n, "coordinate_transformation_mode") == "tf_half_pixel_for_nn")
+    return c.refuse(n, "tf_half_pixel_for_nn was taken away in opset 13");
+  return {b.op("Resize", operands_of(n), attrs_without(n, {}))};
+}
+
+std::vector<Value*> scatter(Rewriter& b, Node& n, Converter&) {
+  return {b.op("ScatterElements", operands_of(n), attrs_without(n, {}))};
+}
+
+std::vector<Value*> roi_align(Rewriter& b, Node& n, Converter&) {
+  AttrInit attrs = attrs_without(n, {});
+  attrs.push_back({"coordinate_transformation_mode", std::string("output_half_pixel"), {}});
+  return {b.op("RoiAlign", operands_of(n), std::move(attrs))};
+}
+
+std::vector<Value*> grid_sample(Rewriter& b, Node& n, Converter& c) {
+  constexpr std::pair<std::string_view, std::string_view> kModes[] = {{"bilinear", "linear"}, {"bicubic", "cubic"}};
+  auto mode = string_attr(n, "mode");
+  if (!mode) return c.refuse(n, "its mode belongs to the calls of a function");
+  for (const auto& [old_name, new_name] : kModes) {
+    if (c.to() >= 20 && *mode == old_name) {
+      mode = new_name;
+    } else if (c.to() < 20 && *mode == new_name) {
+      mode = old_name;
+    }
+  }
+  AttrInit attrs = attrs_without(n, {"mode"});
+  attrs.push_back({"mode", *mode, {}});
+  return {b.op("GridSample", operands_of(n), std::move(attrs))};
+}
+
+// Scale and bias of a group become those of its channels.
+std::vector<Value*> group_normalization(Rewriter& b, Node& n, Converter& c) {
+  const auto groups = int_attr(n, "num_groups");
+  const Value& x = *n.input(0);
+  if (!groups || *groups < 1 || !x.ranked() || x.type()->rank() < 2 || !x.type()->dim(1).is_int())
+    return c.refuse(n, "the number of its channels is not known");
+  const int64_t each = x.type()->dim(1).value() / *groups;
+  const auto of_channels = [&](Value* v) {
+    return b.Reshape(b.Expand(b.Reshape(v, b.i64s({*groups, 1})), b.i64s({*groups, each})), b.i64s({-1}));
+  };
+  return {b.op("GroupNormalization", {n.input(0), of_channels(n.input(1)), of_channels(n.input(2))}, attrs_without(n, {}))};
+}
+
+std::vector<Value*> no_longer(Rewriter&, Node& n, Converter& c) {
+  return c.refuse(n, "it meant something else, for which there is no operator");
+}
+
+constexpr Step kRespelled[] = {
+    {"Upsample", 9, true, asymmetric_resize},
+    {"Scan", 9, true, no_longer},
+    {"Upsample", 10, true, asymmetric_resize},
+    {"Slice", 10, true, slice_to_operands},
+    {"TopK", 10, true, top_k_to_operands},
+    {"Clip", 11, true, clip_to_operands},
+    {"Pad", 11, true, pad_to_operands},
+    {"Resize", 11, true, resize},
+    {"Scatter", 11, true, scatter},
+    {"Dropout", 12, true, dropout_to_operands},
+    {"Hardmax", 13, true, flattened_softmax},
+    {"LogSoftmax", 13, true, flattened_softmax},
+    {"ReduceSum", 13, true, axes_to_operand},
+    {"Resize", 13, true, resize},
+    {"Softmax", 13, true, flattened_softmax},
+    {"Split", 13, true, split_to_operand},
+    {"Squeeze", 13, true, axes_to_operand},
+    {"Unsqueeze", 13, true, axes_to_operand},
+    {"BatchNormalization", 9, true, batch_normalization},
+    {"BatchNormalization", 14, true, batch_normalization},
+    {"RoiAlign", 16, true, roi_align},
+    {"ReduceL1", 18, true, axes_to_operand},
+    {"ReduceL2", 18, true, axes_to_operand},
+    {"ReduceLogSum", 18, true, axes_to_operand},
+    {"ReduceLogSumExp", 18, true, axes_to_operand},
+    {"ReduceMax", 18, true, axes_to_operand},
+    {"ReduceMean", 18, true, axes_to_operand},
+    {"ReduceMin", 18, true, axes_to_operand},
+    {"ReduceProd", 18, true, axes_to_operand},
+    {"ReduceSumSquare", 18, true, axes_to_operand},
+    {"Split", 18, true, split_to_operand},
+    {"DFT", 20, true, dft_to_operands},
+    {"GridSample", 20, true, grid_sample},
+    {"GroupNormalization", 21, true, group_normalization},
+
+    {"ReduceL1", 18, false, axes_to_attribute},
+    {"ReduceL2", 18, false, axes_to_attribute},
+    {"ReduceLogSum", 18, false, axes_to_attribute},
+    {"ReduceLogSumExp", 18, false, axes_to_attribute},
+    {"ReduceMax", 18, false, axes_to_attribute},
+    {"ReduceMean", 18, false, axes_to_attribute},
+    {"ReduceMin", 18, false, axes_to_attribute},
+    {"ReduceProd", 18, false, axes_to_attribute},
+    {"ReduceSumSquare", 18, false, axes_to_attribute},
+    {"Split", 18, false, split_without_count},
+    {"GridSample", 20, false, grid_sample},
+    {"GroupNormalization", 21, false, no_longer},
+};
+
+void Converter::visit(Graph& g, Node& n) {
+  const Op& op = n.op();
+  if (!op.known || !is_default_domain(op.domain)) return;
+  const Step* step = std::ranges::find_if(kRespelled, [&](const Step& s) {
+    return s.op == op.name &&
+           (s.up ? op.since_version < s.version && s.version <= to_ : to_ < s.version && s.version <= op.since_version);
+  });
+  if (step == std::end(kRespelled)) {
+    const Op* now = dialect(DialectId::kOnnx).find("", op.name, to_);
+    if (now == nullptr || now->deprecated) {
+      refuse(n, fmt::format("opset {} has no {}", to_, op.name));
+    } else if (now != &op) {
+      set_version(n, *now);
+    }
+    return;
+  }
+  Rewriter b(g, context_);
+  b.set_insertion_point(&n);
+  b.set_provenance(n.provenance());
+  std::vector<Value*> results;
+  try {
+    results = step->respell(b, n, *this);
+  } catch (const Error& e) {
+    refuse(n, e.what());
+  }
+  if (results.empty()) return;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i] == nullptr) continue;
+    Value& old = *n.result(i);
+    results[i]->set_type(old.type() != nullptr ? old.type() : results[i]->type());
+    results[i]->set_name(old.name());
+    g.replace_uses(old, *results[i]);
+  }
+  if (results[0]->def() != nullptr && results[0]->def()->name().view().empty()) results[0]->def()->set_name(n.name());
+  context_.count(fmt::format("{}-{}", op.name, op.since_version));
+  g.erase(n);
+}
+
+// The same node of another version.
+void Converter::set_version(Node& n, const Op& op) {
+  const Op& old = n.op();
+  size_t given = n.num_inputs();
+  while (given > 0 && n.input(given - 1) == nullptr) --given;
+  if (given < static_cast<size_t>(op.min_inputs) || (op.max_inputs >= 0 && given > static_cast<size_t>(op.max_inputs)) ||
+      (op.max_outputs >= 0 && n.num_results() > static_cast<size_t>(op.max_outputs))) {
+    refuse(n, fmt::format("version {} has other operands or results", op.since_version));
+    return;
+  }
+  if (!fit_attributes(n, op)) return;
+  const bool was_unchecked = n.unchecked();
+  n.set_op(op);
+  if (was_unchecked || n.input(0) == nullptr || n.input(0)->type() == nullptr) return;
+  try {
+    infer_node(n, context_.facts);
+  } catch (const Error& e) {
+    refuse(n, e.what());
+  }
+  context_.count(fmt::format("{}-{}", old.name, old.since_version));
+}
+
+bool has_same_default(const AttrSpec& a, const AttrSpec& b) {
+  return a.has_default == b.has_default && a.default_int == b.default_int && a.default_float == b.default_float &&
+         a.default_string == b.default_string && std::ranges::equal(a.default_ints, b.default_ints);
+}
+
+std::optional<Attr> default_of(const AttrSpec& spec) {
+  if (!spec.has_default) return std::nullopt;
+  switch (spec.kind) {
+    case AttrKind::kInt: return Attr(spec.default_int);
+    case AttrKind::kFloat: return Attr(spec.default_float);
+    case AttrKind::kString: return Attr(spec.default_string);
+    case AttrKind::kInts: return Attr(Attr::Ints(spec.default_ints.begin(), spec.default_ints.end()));
+    default: return std::nullopt;
+  }
+}
+
+// Attributes that the other version does not have go, if they say what it means anyway; defaults that changed are written out.
+bool Converter::fit_attributes(Node& n, const Op& op) {
+  const auto spec_in = [](const Op& o, std::string_view name) -> const AttrSpec* {
+    const auto at = std::ranges::find(o.attrs, name, &AttrSpec::name);
+    return at == o.attrs.end() ? nullptr : &*at;
+  };
+  const Attrs* attrs = &n.attrs();
+  for (const NamedAttr& a : n.attrs().items()) {
+    if (spec_in(op, a.name) != nullptr) continue;
+    const AttrSpec* old = spec_in(n.op(), a.name);
+    const auto usual = old != nullptr ? default_of(*old) : std::nullopt;
+    if (!usual || !(*usual == a.value)) {
+      refuse(n, fmt::format("version {} has no attribute {}", op.since_version, a.name));
+      return false;
+    }
+    attrs = model_.without_attr(*attrs, a.name);
+  }
+  for (const AttrSpec& old : n.op().attrs) {
+    const AttrSpec* now = spec_in(op, old.name);
+    const auto usual = default_of(old);
+    if (now != nullptr && usual && !has_same_default(old, *now) && n.attr(old.name) == nullptr)
+      attrs = model_.with_attr(*attrs, old.name, *usual);
+  }
+  if (attrs != &n.attrs()) n.set_attrs(attrs);
+  return true;
+}
+
+}  // namespace
+
+Pass convert_opset() {
+  return Pass::on_model(Numerics::kExact,
+                        [](PassContext& context) {
+                          const int64_t to = context.number("opset", 0);
+                          if (to == 0)
+                            throw Error(ErrorCode::kInvalidArgument, "convert_opset needs a version",
+                                        {"help: convert_opset.opset=23"});
+                          return Converter(context, static_cast<int>(std::clamp<int64_t>(to, 0, 1000))).run();
+                        })
+      .option("opset", "the version of the default domain that the model is to import");
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,56 @@
+"""`sardonyx verify`: two models evaluated on the same inputs."""
+
+import onnx
+import pytest
+from command import sardonyx as command
+from onnx import TensorProto, helper
+
+
+def save(path, ops, inputs=("x", "y"), results=1):
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", 3]) for name in inputs]
+    outputs = [helper.make_tensor_value_info(f"z{i}", TensorProto.FLOAT, ["B", 3]) for i in range(results)]
+    nodes = [helper.make_node(op, operands, [f"z{i}"]) for i, (op, operands) in enumerate(ops)]
+    graph = helper.make_graph(nodes, "g", values, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    return path
+
+
+@pytest.fixture
+def models(tmp_path):
+    return lambda name, *args, **options: save(tmp_path / name, *args, **options)
+
+
+def test_models_that_compute_the_same(models):
+    a, b = models("a.onnx", [("Add", ["x", "y"])]), models("b.onnx", [("Add", ["y", "x"])])
+    done = command("verify", a, b, "--numerics", "exact")
+    assert "the models compute the same (exact) on 5 inputs" in done.stdout
+
+
+def test_models_that_differ(models):
+    a, b = models("a.onnx", [("Sub", ["x", "y"])]), models("b.onnx", [("Sub", ["y", "x"])])
+    done = command("verify", a, b, ok=False)
+    assert done.returncode == 1 and "the models differ: result 0 differs" in done.stdout
+
+
+def test_inputs_that_are_gone(models):
+    a, b = models("a.onnx", [("Abs", ["y"])]), models("b.onnx", [("Abs", ["y"])], inputs=["y"])
+    command("verify", a, b)
+    done = command("verify", b, a, ok=False)
+    assert done.returncode != 0 and "the second model has an input 'x' that the first has not" in done.stderr
+
+
+def test_models_with_other_interfaces(models):
+    a = models("a.onnx", [("Sub", ["x", "y"])])
+    turned = models("b.onnx", [("Sub", ["x", "y"])], inputs=["y", "x"])
+    assert (
+        "input 'y' is number 2 of the first model and number 1 of the second"
+        in command("verify", a, turned, ok=False).stderr
+    )
+    two = models("c.onnx", [("Sub", ["x", "y"]), ("Add", ["x", "y"])], results=2)
+    assert "the models have 1 and 2 results" in command("verify", a, two, ok=False).stderr
+
+
+def test_what_is_random_is_not_compared(models):
+    a = models("a.onnx", [("RandomNormalLike", ["x"])])
+    done = command("verify", a, a, ok=False)
+    assert done.returncode == 1 and "nothing could be compared: it is random" in done.stdout
