@@ -109,13 +109,14 @@ TensorPtr Array::to_tensor() const {
     const std::span<const std::byte> bytes(data_, byte_size(dtype_, static_cast<uint64_t>(size_)));
     return Tensor::borrow(dtype_, shape_, bytes, owner_);
   }
-  auto held = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(size_) * element_bytes(dtype_));
-  Array dense(dtype_, shape_, held->data(), held);
+  const size_t size = static_cast<size_t>(size_) * element_bytes(dtype_);
+  const std::shared_ptr<std::byte[]> held(new std::byte[size]);  // not cleared: all of it is written
+  Array dense(dtype_, shape_, held.get(), held);
   eval::copy_elements(*this, dense);
-  if (bits >= 8) return Tensor::borrow(dtype_, shape_, *held, held);
+  if (bits >= 8) return Tensor::borrow(dtype_, shape_, {held.get(), size}, held);
   std::vector<std::byte> packed(byte_size(dtype_, static_cast<uint64_t>(size_)), std::byte{0});
   for (int64_t i = 0; i < size_; ++i) {
-    const auto code = static_cast<unsigned>((*held)[static_cast<size_t>(i)]) & ((1u << bits) - 1);
+    const auto code = static_cast<unsigned>(held[static_cast<size_t>(i)]) & ((1u << bits) - 1);
     const auto at = static_cast<size_t>(i * bits / 8);
     packed[at] |= static_cast<std::byte>(code << (i * bits % 8) & 0xff);
     if (i * bits % 8 + bits > 8) packed[at + 1] |= static_cast<std::byte>(code >> (8 - i * bits % 8));

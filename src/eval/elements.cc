@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "sardonyx/error.h"
 #include "support/interrupt.h"
@@ -290,8 +291,58 @@ SX_INSTANTIATE(uint64_t)
 SX_INSTANTIATE(std::complex<double>)
 #undef SX_INSTANTIATE
 
+namespace {
+
+// Two dimensions of a copy that swap: `columns` lie side by side in the target, `rows` in the source.
+struct Swapped {
+  size_t rows = 0, columns = 0;
+};
+
+std::optional<Swapped> swapped(const Array& from, const Array& to) {
+  constexpr int64_t kLeast = 8;
+  const auto side_by_side = [](const Array& a) {
+    size_t d = a.rank();
+    while (d > 0 && (a.shape()[d - 1] == 1 || a.strides()[d - 1] != 1)) --d;
+    return d;  // one more than the dimension; 0: none
+  };
+  const size_t rows = side_by_side(from), columns = side_by_side(to);
+  if (rows == 0 || columns == 0 || rows == columns) return std::nullopt;
+  if (from.shape()[rows - 1] < kLeast || from.shape()[columns - 1] < kLeast) return std::nullopt;
+  return Swapped{rows - 1, columns - 1};
+}
+
+// Square by square, so that both sides stay in the cache.
+template <class E>
+void copy_swapped(const Array& from, Array& to, Swapped s) {
+  constexpr int64_t kSquare = 32;
+  const int64_t rows = from.shape()[s.rows], columns = from.shape()[s.columns];
+  const int64_t source_step = from.strides()[s.columns], target_step = to.strides()[s.rows];
+  std::vector<int64_t> others(from.shape().begin(), from.shape().end());
+  others[s.rows] = others[s.columns] = 1;
+  walk<2>(others, {from.strides(), to.strides()}, [&](int64_t n, std::array<int64_t, 2> at, std::array<int64_t, 2> step) {
+    for (int64_t i = 0; i < n; ++i) {
+      const E* source = from.as<E>() + at[0] + i * step[0];
+      E* target = to.as<E>() + at[1] + i * step[1];
+      for (int64_t r = 0; r < rows; r += kSquare) {
+        const int64_t last_row = std::min(r + kSquare, rows);
+        for (int64_t c = 0; c < columns; c += kSquare) {
+          const int64_t last_column = std::min(c + kSquare, columns);
+          for (int64_t row = r; row < last_row; ++row) {
+            for (int64_t column = c; column < last_column; ++column)
+              target[row * target_step + column] = source[column * source_step + row];
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
 void copy_elements(const Array& from, Array& to) {
+  const std::optional<Swapped> two = swapped(from, to);
   with_element(from.dtype(), [&]<class E>(E) {
+    if (two) return copy_swapped<E>(from, to, *two);
     const E* source = from.as<E>();
     E* target = to.as<E>();
     walk<2>(from.shape(), {from.strides(), to.strides()},

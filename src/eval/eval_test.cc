@@ -1,8 +1,12 @@
 // What has no text: limits, depth, and what folding refuses.
 #include "sardonyx/eval.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "sardonyx/builder.h"
@@ -34,6 +38,33 @@ TEST(Eval, BroadcastsAreViews) {
                        {f32({2, 1}, {1, 2})}, {.memory_cap = 1000});
   EXPECT_EQ(out[0].array()->shape(), std::vector<int64_t>{2});
   EXPECT_EQ(out[0].array()->double_at(1), 2);
+}
+
+TEST(Eval, TransposedElementsAreWhereTheyBelong) {
+  // Sizes on both sides of the squares in which they are copied.
+  const std::vector<int64_t> sizes{3, 37, 2, 67};
+  std::vector<int64_t> perm{0, 1, 2, 3};
+  std::vector<float> values(static_cast<size_t>(3 * 37 * 2 * 67));
+  std::iota(values.begin(), values.end(), 0.0f);
+  do {
+    const auto out =
+        run(fmt::format("graph(x: f32[3,37,2,67]) {{ y = Transpose<perm=[{}]>(x)  return y }}", fmt::join(perm, ",")),
+            {f32(sizes, values)});
+    const Array& y = *out[0].array();
+    const TensorPtr dense = y.to_tensor();
+    const std::vector<int64_t> from{37 * 2 * 67, 2 * 67, 67, 1};
+    int64_t at = 0;
+    for (int64_t a = 0; a < sizes[perm[0]]; ++a) {
+      for (int64_t b = 0; b < sizes[perm[1]]; ++b) {
+        for (int64_t c = 0; c < sizes[perm[2]]; ++c) {
+          for (int64_t d = 0; d < sizes[perm[3]]; ++d) {
+            const int64_t expected = a * from[perm[0]] + b * from[perm[1]] + c * from[perm[2]] + d * from[perm[3]];
+            ASSERT_EQ(dense->as_double(at++), static_cast<double>(expected)) << fmt::format("{}", fmt::join(perm, ","));
+          }
+        }
+      }
+    }
+  } while (std::next_permutation(perm.begin(), perm.end()));
 }
 
 TEST(Eval, AResultHasToFitIntoMemory) {
