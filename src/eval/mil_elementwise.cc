@@ -12,13 +12,13 @@ Array shifted(const Mil& m, double otherwise) {
   return m.onnx("Add", {x, m.like(x, m.number("epsilon", otherwise))});
 }
 
-// A parameter for each channel, which is the second axis.
+// A parameter for each channel, which is the second axis, in the element type of x.
 Array per_channel(const Mil& m, std::string_view slot) {
   const Array& x = m.in("x");
   m.c.require(x.rank() >= 2, "x needs an axis of channels");
   std::vector<int64_t> shape(x.rank() - 1, 1);
   shape[0] = m.in(slot).size();
-  return m.reshape(m.in(slot), shape);
+  return m.reshape(m.cast(m.in(slot), x.dtype()), shape);
 }
 
 }  // namespace

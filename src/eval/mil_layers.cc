@@ -121,6 +121,24 @@ std::vector<Array> operands(const Mil& m) {
 AttrInit pooling(const Mil& m) {
   const Ints kernel = m.ints("kernel_sizes");
   AttrInit attrs = window(m, kernel.size(), false);
+  const Ints sizes(m.in("x").shape().begin() + std::min<std::ptrdiff_t>(2, std::ssize(m.in("x").shape())),
+                   m.in("x").shape().end());
+  if (m.flag("ceil_mode") && m.text("pad_type") == "custom" && sizes.size() == kernel.size()) {
+    // No window begins in the padding behind, also where nothing had to be rounded up.
+    const Ints strides = m.ints("strides", Ints(kernel.size(), 1));
+    Ints pads = m.ints("pad", Ints(2 * kernel.size(), 0));
+    Ints all(pads.size(), 0);
+    for (size_t i = 0; i < kernel.size() && strides.size() == kernel.size() && pads.size() == 2 * kernel.size(); ++i) {
+      const int64_t room = sizes[i] + pads[2 * i] + pads[2 * i + 1] - kernel[i];
+      if (strides[i] > 0 && room >= 0 && room % strides[i] == 0 && room >= sizes[i] + pads[2 * i])
+        pads[2 * i + 1] -= strides[i];
+      all[i] = pads[2 * i];
+      all[kernel.size() + i] = pads[2 * i + 1];
+    }
+    for (NamedAttr& a : attrs) {
+      if (a.name == "pads") a.value = Attr(all);
+    }
+  }
   attrs.push_back(attr("kernel_shape", kernel));
   attrs.push_back(attr("ceil_mode", m.flag("ceil_mode") ? 1 : 0));
   return attrs;
@@ -142,8 +160,28 @@ void conv_transpose(Mil m) {
   attrs.push_back(attr("group", m.integer("groups", 1)));
   if (m.has("output_shape")) {
     const Ints shape = m.ints("output_shape");
-    m.c.require(shape.size() >= spatial, "output_shape is too short");
-    attrs.push_back(attr("output_shape", Ints(shape.end() - static_cast<std::ptrdiff_t>(spatial), shape.end())));
+    m.c.require(shape.size() >= spatial && m.in("weight").rank() == spatial + 2, "output_shape is too short");
+    const Ints sizes(shape.end() - static_cast<std::ptrdiff_t>(spatial), shape.end());
+    const std::string type = m.text("pad_type", "valid");
+    if (type.starts_with("same")) {
+      attrs.push_back(attr("output_shape", sizes));
+    } else {  // what is cut before stays; the sizes say how much goes behind
+      const Ints ones(spatial, 1), pad = type == "custom" ? m.ints("pad", Ints(2 * spatial, 0)) : Ints(2 * spatial, 0);
+      const Ints strides = m.ints("strides", ones), dilations = m.ints("dilations", ones);
+      m.c.require(pad.size() == 2 * spatial && strides.size() == spatial && dilations.size() == spatial,
+                  "pads, strides and dilations need a number for each axis");
+      Ints pads(2 * spatial, 0), more(spatial, 0);
+      for (size_t i = 0; i < spatial; ++i) {
+        const int64_t whole = (m.in("x").dim(i + 2) - 1) * strides[i] + (m.in("weight").dim(i + 2) - 1) * dilations[i] + 1;
+        const int64_t behind = whole - pad[2 * i] - sizes[i];
+        pads[i] = pad[2 * i];
+        pads[spatial + i] = std::max<int64_t>(behind, 0);
+        more[i] = std::max<int64_t>(-behind, 0);
+      }
+      std::erase_if(attrs, [](const NamedAttr& a) { return a.name == "pads" || a.name == "auto_pad"; });
+      attrs.push_back(attr("pads", pads));
+      attrs.push_back(attr("output_padding", more));
+    }
   }
   m.set(m.onnx("ConvTranspose", operands(m), std::move(attrs)));
 }

@@ -452,6 +452,10 @@ void one_hot(Mil m) {
 }
 
 void non_zero(Mil m) {
+  if (m.in("x").rank() == 0) {  // a place has no coordinates: as many rows of nothing as there are
+    const bool any = m.onnx("Cast", {m.in("x")}, {attr("to", static_cast<int64_t>(DType::kBool))}).int_at(0) != 0;
+    return m.set(m.c.make(DType::kI32, {any ? 1 : 0, 0}));
+  }
   const Array found = m.onnx("NonZero", {m.in("x")});  // one row for each axis
   m.set(m.cast(m.c.dense(found.transposed(Ints{1, 0})), DType::kI32));
 }

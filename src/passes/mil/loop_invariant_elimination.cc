@@ -1,5 +1,5 @@
 // A variable of a while_loop that its body returns as it came, or returns a value from outside for, leaves the loop: its readers inside read
-// the value outside.
+// the value outside. That may make another one invariant: it goes on until none is left.
 //
 // Where the loop's result of that variable is a result of the block, an identity keeps its name (the writer adds it). After coremltools' pass
 // of this name.
@@ -20,11 +20,12 @@ std::vector<size_t> invariants(const Node& loop, const Graph& body) {
   return found;
 }
 
-bool simplify(Node& loop) {
+// The loop without them; null when there is nothing to do.
+Node* simplify(Node& loop) {
   Graph *condition = loop.body("cond"), *body = loop.body("body");
-  if (condition == nullptr || body == nullptr || loop.num_results() != loop.num_inputs()) return false;
+  if (condition == nullptr || body == nullptr || loop.num_results() != loop.num_inputs()) return nullptr;
   const std::vector<size_t> gone = invariants(loop, *body);
-  if (gone.empty() || gone.size() == loop.num_inputs()) return false;
+  if (gone.empty() || gone.size() == loop.num_inputs()) return nullptr;
   Graph& g = *loop.graph();
   Model& model = g.model();
   std::vector<Value*> kept;
@@ -56,7 +57,7 @@ bool simplify(Node& loop) {
     ++k;
   }
   g.erase(loop);
-  return true;
+  return &made;
 }
 
 }  // namespace
@@ -66,7 +67,12 @@ Pass loop_invariant_elimination() {
     bool changed = false;
     for (Graph* g : graphs_in(top)) {
       for (Node& n : g->nodes()) {
-        if (n.is("while_loop") && simplify(n)) changed = true, context.count("loops");
+        if (!n.is("while_loop")) continue;
+        Node* made = simplify(n);
+        if (made == nullptr) continue;
+        while (Node* simpler = simplify(*made)) made = simpler;
+        context.count("loops");
+        changed = true;
       }
     }
     return changed;
