@@ -57,8 +57,10 @@ asan tsan:
 
 MINUTES ?= 10
 SEED ?= $(shell date +%s)
-fuzz: build  ## random graphs through every pass (MINUTES=n, SEED=n)
-	@build/release/sx_fuzz --seed=$(SEED) --seconds=$$(( $(MINUTES) * 60 )) --cases=src/passes/onnx --report
+fuzz: build  ## random graphs through every pass (MINUTES=n, SEED=n), half of the time those of Core ML
+	@status=0; for dialect in onnx mil; do \
+	  build/release/sx_fuzz --dialect=$$dialect --seed=$(SEED) --seconds=$$(( $(MINUTES) * 30 )) --cases=src/passes/$$dialect \
+	    --report || status=1; done; exit $$status
 
 fuzz-bytes: build  ## hostile bytes to the readers under libFuzzer and sanitizers (MINUTES=n for each; needs clang 19)
 	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt

@@ -86,7 +86,18 @@ def rules() -> Result:
 
 def fuzz() -> Result:
     """Random graphs with fixed seeds through every pass: each graph is a test."""
-    command = [str(BUILD / "sx_fuzz"), "--seed=1", "--count=250"]
+    return fuzzed("--dialect=onnx", "--count=250")
+
+
+def fuzz_mil() -> Result:
+    """The same with programs of Core ML, and with rules that fire in random orders."""
+    cases = "--cases=src/passes/mil"
+    parts = [fuzzed("--dialect=mil", "--count=250", cases), fuzzed("--dialect=mil", "--count=100", "--order=1", cases)]
+    return Result(sum(p.passed for p in parts), sum(p.failed for p in parts))
+
+
+def fuzzed(*arguments: str) -> Result:
+    command = [str(BUILD / "sx_fuzz"), "--seed=1", *arguments]
     sys.stdout.flush()
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout, end="")
@@ -146,8 +157,8 @@ def bench() -> Result:
 
 STEPS: dict[str, list[Callable[[], Result]]] = {
     "lint": [lint],
-    "test": [lint, unit, cases, rules, fuzz, consumer, wheel, python],
-    "test-all": [lint, unit, cases, rules, fuzz, consumer, wheel, python_all, coremltools],
+    "test": [lint, unit, cases, rules, fuzz, fuzz_mil, consumer, wheel, python],
+    "test-all": [lint, unit, cases, rules, fuzz, fuzz_mil, consumer, wheel, python_all, coremltools],
     "test-coremltools": [coremltools],
     "bench": [bench],
 }

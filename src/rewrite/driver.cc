@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "rewrite/matcher.h"
+#include "rewrite/order.h"
 #include "rewrite/values.h"
 #include "support/interrupt.h"
 
@@ -111,14 +112,26 @@ class Driver {
 
   void sweep(Graph& g) {
     if (g.parent() != nullptr && !g.parent()->alive()) return;
+    if (shuffle_ != nullptr) return sweep_shuffled(g);
     for (Node& n : g.nodes()) {
       if (!rules_for(n).empty()) visit(n);
       if (!work_.empty()) drain();
     }
   }
 
+  void sweep_shuffled(Graph& g) {
+    std::vector<Node*> nodes;
+    for (Node& n : g.nodes()) nodes.push_back(&n);
+    shuffle_->shuffle(nodes);
+    for (Node* n : nodes) {
+      if (n->alive() && !rules_for(*n).empty()) visit(*n);
+      if (!work_.empty()) drain();
+    }
+  }
+
   void drain() {
     while (!work_.empty()) {
+      if (shuffle_ != nullptr) std::swap(work_.front(), work_[shuffle_->below(work_.size())]);
       Node* n = work_.front();
       work_.pop_front();
       queued_[*n] = 0;
@@ -134,7 +147,13 @@ class Driver {
       return;
     }
     if (n.unchecked()) return;
-    const auto rules = rules_for(n);
+    auto rules = rules_for(n);
+    std::vector<uint16_t> shuffled;
+    if (shuffle_ != nullptr) {
+      shuffled.assign(rules.begin(), rules.end());
+      shuffle_->shuffle(shuffled);
+      rules = shuffled;
+    }
     for (size_t k = 0; k < rules.size(); ++k) {
       Compiled& c = rules_[rules[k]];
       if (!c.active || !c.matcher.could_match(n)) continue;
@@ -310,6 +329,7 @@ class Driver {
   std::span<Graph* const> graphs_;
   PassContext& context_;
   Model& model_;
+  ShuffledWorklist* const shuffle_ = ShuffledWorklist::current();
   std::vector<Compiled> rules_;
   std::vector<uint16_t> rules_of_ops_;  // of the operator with id i: from first_of_op_[i] on
   std::vector<uint32_t> first_of_op_;

@@ -1,7 +1,10 @@
 // The engine on rules made for the purpose.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "rewrite/matcher.h"
+#include "rewrite/order.h"
 #include "rewrite/pass.h"
 #include "rewrite/present.h"
 
@@ -189,6 +192,25 @@ TEST(Rules, ConstantsOfRightSidesAreShared) {
   const auto r = rewrite("graph(a: f32[3]) { r = Neg(Exp(Neg(Exp(Neg(a)))))  return r }", {declines, makes});
   EXPECT_EQ(r.fired, (std::vector<size_t>{0, 3}));
   EXPECT_EQ(r.model->graph().constants().size(), 1u);
+}
+
+// Two rules fit the same node, and two nodes the same rules: a shuffled worklist takes any first, and the same one for the same seed.
+TEST(Rules, AShuffledWorklistTakesAnyNodeAndRuleFirst) {
+  const char* text = "graph(a: f32[3], b: f32[3]) { r = Neg(a)  s = Neg(b)  return r, s }";
+  const std::vector<Rule> rules{{.match = Neg(x), .replace = Sin(x)}, {.match = Neg(x), .replace = Cos(x)}};
+  const std::string in_order = rewrite(text, rules).text();
+  std::set<std::string> found;
+  for (uint64_t seed = 1; seed <= 32; ++seed) {
+    std::string texts[2];
+    for (std::string& t : texts) {
+      const ShuffledWorklist shuffled(seed);
+      t = rewrite(text, rules).text();
+    }
+    EXPECT_EQ(texts[0], texts[1]);
+    found.insert(texts[0]);
+  }
+  EXPECT_EQ(found.size(), 4u);
+  EXPECT_EQ(rewrite(text, rules).text(), in_order);
 }
 
 TEST(Graphs, BodiesAreFoundWhereverTheyAre) {

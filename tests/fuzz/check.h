@@ -18,6 +18,7 @@ namespace sardonyx::fuzz {
 struct Subject {
   std::unique_ptr<Model> model;
   std::unordered_map<std::string, std::array<EvalValue, 2>> inputs;
+  uint64_t order = 0;  // rules fire in an order drawn from this, unless 0
 };
 Subject copy(const Subject& s);
 
@@ -37,7 +38,7 @@ struct Statistics {
 // The passes, in order, on a copy. They must not throw, keep a valid graph and the values, say truly whether they changed anything and,
 // when it is one alone, find nothing to do afterwards.
 std::optional<Failure> check_passes(const Subject& s, const std::vector<std::string>& passes, Statistics* statistics = nullptr);
-// Through the text form and through an ONNX file, and back.
+// Through the text form and through an ONNX file or a Core ML package, and back.
 std::optional<Failure> check_round_trips(const Subject& s);
 
 // A smaller subject that fails in the same way.

@@ -1,7 +1,9 @@
-// sx_fuzz [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--pass=NAME] [--cases=FOLDER] [--write=FOLDER] [--report] [--no-shrink]
+// sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--cases=FOLDER] [--write=FOLDER] [--order=N]
+//         [--report] [--no-shrink]
 //
 // Draws models (generator.h) and puts each through every pass alone, through presets and random pipelines, through text and file. A
-// failure is made small and printed as a case for the .sx file of the pass. Ends with how often passes and rules had something to do.
+// failure is made small and printed as a case for the .sx file of the pass. Ends with how often passes and rules had something to do. With
+// --order, rules fire in random orders: values must hold then too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,11 +30,14 @@ struct Options {
   std::string cases, write;
   bool report = false, shrink = true, pipelines = true;
   int opset = 0;
+  uint64_t order = 0;
+  DialectId dialect = DialectId::kOnnx;
+  bool mil() const { return dialect == DialectId::kMil; }
   size_t most_failures = 20;
 };
 
 // The graphs before "=>" of the cases beside the passes.
-std::vector<std::string> read_snippets(const std::string& folder) {
+std::vector<std::string> read_snippets(const std::string& folder, bool mil) {
   std::vector<std::filesystem::path> files;
   if (!folder.empty()) {
     for (const auto& e : std::filesystem::recursive_directory_iterator(folder)) {
@@ -50,7 +55,7 @@ std::vector<std::string> read_snippets(const std::string& folder) {
         inside = true;
         text.clear();
       } else if (line.starts_with("=>")) {
-        if (inside && text.find("graph mil") == std::string::npos) snippets.push_back(text);
+        if (inside && (text.find("graph mil") != std::string::npos) == mil) snippets.push_back(text);
         inside = false;
       } else if (inside) {
         text += line + "\n";
@@ -62,9 +67,10 @@ std::vector<std::string> read_snippets(const std::string& folder) {
 
 class Fuzz {
  public:
-  explicit Fuzz(Options o) : options_(std::move(o)), snippets_(read_snippets(options_.cases)) {
+  explicit Fuzz(Options o) : options_(std::move(o)), snippets_(read_snippets(options_.cases, options_.mil())) {
     for (const CatalogPass& p : catalog()) {
-      if (p.catalog == "onnx") all_.emplace_back(p.name);
+      if (p.name == "materialize_symbolic_shape_program") continue;  // needs to be told names and sizes
+      if (p.catalog == (options_.mil() ? "mil" : "onnx")) all_.emplace_back(p.name);
     }
     if (options_.passes.empty()) options_.passes = all_;
   }
@@ -90,7 +96,8 @@ class Fuzz {
   void one(uint64_t seed) {
     std::optional<Generated> drawn;
     const bool with_snippet = seed % 2 == 0;
-    const GeneratorOptions g{.opset = options_.opset,
+    const GeneratorOptions g{.dialect = options_.dialect,
+                             .opset = options_.opset,
                              .snippets = snippets_,
                              .snippet_first = with_snippet,
                              .only_snippet = with_snippet && !snippets_.empty() ? (seed / 2) % snippets_.size() : SIZE_MAX};
@@ -106,6 +113,7 @@ class Fuzz {
       return;
     }
     Subject s;
+    s.order = options_.order == 0 ? 0 : options_.order + seed;
     const auto inputs = drawn->model->graph().inputs();
     for (size_t i = 0; i < inputs.size(); ++i)
       s.inputs[std::string(inputs[i].name.view())] = {drawn->inputs[0][i], drawn->inputs[1][i]};
@@ -122,13 +130,17 @@ class Fuzz {
     ++statistics_.graphs;
     statistics_.nodes += s.model->num_nodes();
     for (const Node& n : s.model->graph().nodes()) ++statistics_.ops[std::string(n.op().name)];
-    if (!options_.write.empty()) write_onnx(*s.model, std::filesystem::path(options_.write) / fmt::format("{}.onnx", seed));
+    if (!options_.write.empty()) {
+      const auto path = std::filesystem::path(options_.write) / std::to_string(seed);
+      options_.mil() ? write_coreml(*s.model, path.string() + ".mlpackage")
+                     : (void)write_onnx(*s.model, path.string() + ".onnx");
+    }
 
     fail_if(seed, s, [](const Subject& x) { return check_round_trips(x); }, {});
     for (const std::string& p : options_.passes) passes(seed, s, {p});
     if (options_.passes.size() != all_.size()) return;
-    passes(seed, s, {"onnx"});
-    passes(seed, s, {"onnx-spec"});
+    passes(seed, s, {options_.mil() ? "default" : "onnx"});
+    passes(seed, s, {options_.mil() ? "cleanup" : "onnx-spec"});
     std::mt19937_64 random(seed);
     for (int k = 0; k < 2; ++k) {
       std::vector<std::string> pipeline;
@@ -204,6 +216,10 @@ int run(const std::vector<std::string>& arguments) {
       o.seconds = std::stod(value);
     } else if (name == "--opset") {
       o.opset = std::stoi(value);
+    } else if (name == "--order") {
+      o.order = std::stoull(value);
+    } else if (name == "--dialect" && (value == "mil" || value == "onnx")) {
+      o.dialect = value == "mil" ? DialectId::kMil : DialectId::kOnnx;
     } else if (name == "--failures") {
       o.most_failures = std::stoul(value);
     } else if (name == "--passes") {
@@ -219,9 +235,8 @@ int run(const std::vector<std::string>& arguments) {
     } else if (name == "--no-shrink") {
       o.shrink = false;
     } else {
-      std::cerr << "usage: sx_fuzz [--seed=N] [--count=N | --seconds=N] [--opset=N] [--passes=A,B] [--cases=FOLDER] "
-                   "[--write=FOLDER]\n"
-                   "               [--failures=N] [--report] [--no-shrink]\n";
+      std::cerr << "usage: sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N | --seconds=N] [--opset=N] [--passes=A,B]\n"
+                   "               [--cases=FOLDER] [--write=FOLDER] [--failures=N] [--order=N] [--report] [--no-shrink]\n";
       return 2;
     }
   }

@@ -7,19 +7,16 @@
 #include <cstring>
 #include <utility>
 
+#include "dialects/mil/ops.h"
+
 namespace sardonyx::fuzz {
 namespace {
-
-constexpr int64_t kMostElements = 3000;
-constexpr EvalOptions kBounded{.memory_cap = 64 << 20, .max_steps = 1 << 16, .max_iterations = 1000};
 
 // Sizes of the two runs, by symbol.
 int64_t size_of_symbol(std::string_view symbol, int which) {
   static constexpr int64_t kSizes[2][3] = {{5, 3, 2}, {2, 7, 4}};
   return kSizes[which][symbol == "B" ? 0 : symbol == "T" ? 1 : 2];
 }
-
-uint64_t bit(DType d) { return uint64_t{1} << static_cast<int>(d); }
 
 }  // namespace
 
@@ -59,13 +56,14 @@ Generator::Generator(uint64_t seed, const GeneratorOptions& options)
     : random_(seed * 0x9e3779b97f4a7c15u + 1), options_(options) {
   for (int i = 0; i < 8; ++i) random_();
   static constexpr int kOpsets[] = {23, 23, 23, 23, 21, 21, 18, 17, 13, 13, 11, 9, 8, 7, 24, 25};
-  opset_ = options.opset != 0 ? options.opset : one_of(kOpsets);
+  static constexpr int kSpecifications[] = {9, 9, 8, 8, 8, 7, 7, 6, 6, 5};
+  opset_ = options.opset != 0 ? options.opset : mil() ? one_of(kSpecifications) : one_of(kOpsets);
   static constexpr DType kFloats[] = {DType::kF32, DType::kF32, DType::kF32, DType::kF64,
                                       DType::kF64, DType::kF64, DType::kF16};
-  main_float_ = one_of(kFloats);
+  main_float_ = mil() ? (chance(75) ? DType::kF32 : DType::kF16) : one_of(kFloats);
 }
 
-const Op* Generator::find(std::string_view name) const { return dialect(DialectId::kOnnx).find("", name, opset_); }
+const Op* Generator::find(std::string_view name) const { return dialect(options_.dialect).find("", name, opset_); }
 
 std::vector<Value*> Generator::visible() {
   std::vector<Value*> all;
@@ -162,7 +160,7 @@ Value* Generator::constant(TensorPtr payload) {
   for (Value* c : g.constants()) {
     if (chance(80) && c->constant() != nullptr && c->constant()->equals(*payload)) return c;
   }
-  if (in_function_ || (&g == scopes_.back().graph && chance(20) && opset_ >= 9)) {
+  if (in_function_ || (!mil() && &g == scopes_.back().graph && chance(20) && opset_ >= 9)) {
     Node& n = model_->new_node(*find("Constant"), {}, 1);
     g.append(n);
     n.result()->set_type(types().tensor(payload->dtype(), payload->shape()));
@@ -188,7 +186,10 @@ Value* Generator::constant(DType dtype, std::vector<int64_t> shape) {
   return constant(random_tensor(dtype, std::move(shape)));
 }
 
-Value* Generator::ints(const std::vector<int64_t>& v) { return constant(Tensor::vector(v)); }
+Value* Generator::ints(const std::vector<int64_t>& v) {
+  if (!mil()) return constant(Tensor::vector(v));
+  return constant(Tensor::of<int32_t>(DType::kI32, {std::ssize(v)}, std::vector<int32_t>(v.begin(), v.end())));
+}
 Value* Generator::scalar(DType dtype, double v) {
   return constant(dtype == DType::kString ? random_tensor(dtype, {}) : Tensor::full(dtype, {}, v));
 }
@@ -197,9 +198,9 @@ Value* Generator::indices(std::vector<int64_t> shape, int64_t limit) {
   int64_t n = 1;
   for (int64_t s : shape) n *= s;
   std::vector<int64_t> v;
-  const bool negative = opset_ >= 11 && chance(30);
+  const bool negative = !mil() && opset_ >= 11 && chance(30);
   for (int64_t i = 0; i < n; ++i) v.push_back(negative ? between(-limit, limit - 1) : below(limit));
-  if (chance(30)) return constant(Tensor::of<int32_t>(DType::kI32, shape, std::vector<int32_t>(v.begin(), v.end())));
+  if (mil() || chance(30)) return constant(Tensor::of<int32_t>(DType::kI32, shape, std::vector<int32_t>(v.begin(), v.end())));
   return constant(Tensor::of<int64_t>(DType::kI64, shape, v));
 }
 
@@ -382,6 +383,7 @@ bool Generator::fill_generic(Draft& d) {
                           (d.op->max_inputs < 0 && d.op->since_version < 8 &&
                            d.op->outputs.size() == 1);  // Sum and the like, before they broadcast
   for (const Slot& s : d.op->inputs) {
+    if (mil() && s.parameter) break;  // they come last, and by their names
     if (s.arity == Arity::kOptional && chance(60)) {
       d.in.push_back(nullptr);
       continue;
@@ -403,17 +405,17 @@ bool Generator::fill_generic(Draft& d) {
       d.in.push_back(v);
     }
   }
-  return true;
+  return !mil() || fill_mil_parameters(*this, d);
 }
 
 bool Generator::random_node() {
   Draft d{.op = one_of(ops_)};
-  if (Recipe recipe = find_recipe(d.op->name)) {
+  if (Recipe recipe = mil() ? find_mil_recipe(d.op->name) : find_recipe(d.op->name)) {
     if (!recipe(*this, d)) return false;
   } else if (!fill_generic(d)) {
     return false;
   }
-  fill_attrs(d);
+  if (!mil()) fill_attrs(d);
   const int most = d.op->max_outputs < 0 ? 1 : d.op->max_outputs;
   d.results =
       std::max<size_t>(d.results, static_cast<size_t>(chance(70) ? std::max(d.op->min_outputs, 1)
@@ -451,10 +453,10 @@ void Generator::step() {
     } else if (what < 17 && scopes_.size() < 4 && !in_function_) {
       done = add_if();
     } else if (what < 19 && !nested) {
-      done = add_loop();
-    } else if (what < 21 && !nested && opset_ >= 9) {
+      done = mil() ? add_while() : add_loop();
+    } else if (what < 21 && !nested && opset_ >= 9 && !mil()) {
       done = add_scan();
-    } else if (what < 23 && !nested && opset_ >= 9 && functions_ < 2) {
+    } else if (what < 23 && !nested && opset_ >= 9 && functions_ < 2 && !mil()) {
       done = add_call();
     } else {
       done = random_node();
@@ -473,20 +475,28 @@ std::vector<EvalValue> Generator::input_samples(const Graph& g, int which) {
 }
 
 std::optional<Generated> Generator::run(std::string* why) {
-  model_ = std::make_unique<Model>(DialectId::kOnnx);
+  if (mil() && options_.opset == 0 && options_.snippet_first && options_.only_snippet < options_.snippets.size()) {
+    const int said = mil::opset_version(parse(options_.snippets[options_.only_snippet], "snippet")->main().mil_opset);
+    if (said != 0) opset_ = said;
+  }
+  model_ = std::make_unique<Model>(options_.dialect);
   Function& main = model_->add_function("main");
   model_->set_opset_version("", opset_);
-  model_->ir_version = 13;  // so that writing need not raise it
+  if (mil()) {
+    main.mil_opset = mil::opset_name(opset_);
+  } else {
+    model_->ir_version = 13;  // so that writing need not raise it
+  }
   palette_ = {model_->dims().symbol("B"), model_->dims().symbol("T"), Dim::of(3), Dim::of(5), Dim::of(1), Dim::of(4)};
   if (chance(40)) palette_ = {Dim::of(2), Dim::of(3), Dim::of(5), Dim::of(1)};
-  for (const Op& op : dialect(DialectId::kOnnx).ops()) {
+  for (const Op& op : dialect(options_.dialect).ops()) {
     if (!op.domain.empty() || find(op.name) != &op || op.deprecated) continue;
     if (!can_evaluate(op) || op.has(Trait::kRandom) || op.has(Trait::kSubgraphs) || op.has(Trait::kConstant)) continue;
-    for (int k = weight_of(op); k > 0; --k) ops_.push_back(&op);
+    for (int k = mil() ? mil_weight_of(op) : weight_of(op); k > 0; --k) ops_.push_back(&op);
   }
   scopes_.push_back({&main.graph(), std::make_unique<Builder>(main.graph(), facts_), {}});
   for (int64_t k = between(1, 3); k > 0; --k) {
-    const DType d = k == 1 ? main_float_ : random_dtype(find("Identity")->inputs[0].types.tensor);
+    const DType d = k == 1 ? main_float_ : random_dtype(mil() ? kMilInputs : find("Identity")->inputs[0].types.tensor);
     const auto dims = random_dims(static_cast<size_t>(below(5)));
     new_input(d, dims);
   }
@@ -542,316 +552,6 @@ bool Generator::finish(Generated& out, std::string* why) {
 
 std::optional<Generated> generate(uint64_t seed, const GeneratorOptions& options, std::string* why) {
   return Generator(seed, options).run(why);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Bodies, functions, snippets
-
-bool Generator::run_bodies(Node& n) {
-  Graph& g = *n.graph();
-  const size_t before = g.outputs().size();
-  for (Value& r : n.results()) g.add_output(r, "probe");
-  std::vector<Sample> results(n.num_results());
-  bool fine = true;
-  for (int which : {0, 1}) {
-    try {
-      const auto inputs = input_samples(g, which);
-      const auto out = evaluate(g, inputs, kBounded);
-      for (size_t i = 0; i < n.num_results() && fine; ++i) {
-        const Array* a = out[before + i].array();
-        fine = a != nullptr && ((n.op().outputs.empty() ? ~uint64_t{0} : n.op().outputs.back().types.tensor) &
-                                (uint64_t{1} << static_cast<int>(a->dtype()))) != 0;
-        if (!fine) break;
-        // What a loop collects in no iteration at all has a shape that nobody can know when it runs.
-        fine = a != nullptr && a->size() <= kMostElements && (a->size() > 0 || !n.is("Loop"));
-        if (!fine) break;
-        results[i][static_cast<size_t>(which)] = a->to_tensor();
-        check_types(n, i, results[i][static_cast<size_t>(which)], which);
-      }
-    } catch (const Error& e) {
-      if (e.code() == ErrorCode::kInternal) throw;
-      fine = false;
-    }
-    if (!fine) break;
-  }
-  while (g.outputs().size() > before) g.remove_output(g.outputs().size() - 1);
-  if (!fine) {
-    g.erase(n);
-    return false;
-  }
-  for (size_t i = 0; i < n.num_results(); ++i) show(*n.result(i), results[i]);
-  return true;
-}
-
-Graph& Generator::open_body(std::string_view name, std::vector<std::pair<const Type*, Sample>> inputs) {
-  Graph& g = model_->new_graph(name);
-  scopes_.push_back({&g, std::make_unique<Builder>(g, facts_), {}});
-  for (auto& [type, sample] : inputs) {
-    Value* v = g.add_input(fmt::format("b{}_{}", scopes_.size(), g.inputs().size()), type);
-    if (v->type() == nullptr) v->set_type(type);
-    show(*v, sample);
-  }
-  return g;
-}
-
-bool Generator::add_if() {
-  Value* cond = pick(bit(DType::kBool), 0, 0);
-  if (cond == nullptr || chance(40)) {
-    const std::vector<Dim> none;
-    cond = chance(30) ? constant(DType::kBool, {}) : exactly(DType::kBool, none);
-  }
-  if (cond == nullptr) return false;
-  Graph& then = open_body("then", {});
-  for (int64_t k = between(1, 3); k > 0; --k) step();
-  Value* result = nullptr;
-  for (Value* v : scopes_.back().values) {
-    if (v->type() != nullptr && v->ranked() && samples_.contains(v)) result = v;
-  }
-  if (result == nullptr || chance(10)) result = pick(~uint64_t{0});
-  const Type* t = result == nullptr ? nullptr : result->type();
-  if (t != nullptr) then.add_output(*result, "r");
-  close_body();
-  if (t == nullptr) return false;
-  Graph& otherwise = open_body("else", {});
-  for (int64_t k = between(0, 2); k > 0; --k) step();
-  std::vector<Value*> fit;
-  for (Value* v : visible()) {
-    if (Types::equal(v->type(), t)) fit.push_back(v);
-  }
-  Value* other = fit.empty() ? exactly(t->dtype(), t->dims()) : chance(50) ? fit.back() : one_of(fit);
-  if (other != nullptr && chance(50) && is_float(t->dtype())) {
-    if (Value* v = add_one(chance(50) ? "Neg" : "Abs", {other})) other = v;
-  }
-  if (other != nullptr) otherwise.add_output(*other, "r");
-  close_body();
-  if (other == nullptr) return false;
-  if (((find("If")->outputs[0].types.tensor >> static_cast<int>(t->dtype())) & 1) == 0) return false;
-  Value* sampled = result;
-  Node* n = nullptr;
-  try {
-    const Body bodies[] = {{model_->name("then_branch"), &then}, {model_->name("else_branch"), &otherwise}};
-    Value* in[] = {cond};
-    n = &scopes_.back().builder->make(*find("If"), in, 1, {}, bodies);
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::kInternal) throw;
-    return false;
-  }
-  if (scopes_.size() == 1) return run_bodies(*n);
-  show(*n->result(), samples_[sampled]);
-  return true;
-}
-
-bool Generator::add_loop() {
-  const DType kinds[] = {main_float_, DType::kI64, DType::kF32};
-  Value* carried = pick(bit(one_of(kinds)));
-  if (carried == nullptr) return false;
-  const Sample none = {Tensor::scalar(0), Tensor::scalar(0)};
-  const TensorPtr yes = Tensor::full(DType::kBool, {}, 1);
-  Graph& body = open_body(
-      "body",
-      {{types().scalar(DType::kI64), none}, {types().scalar(DType::kBool), {yes, yes}}, {carried->type(), samples_[carried]}});
-  Value* state = body.input(2);
-  for (int64_t k = between(1, 3); k > 0; --k) step();
-  std::vector<Value*> fit;
-  for (Value* v : scopes_.back().values) {
-    if (Types::equal(v->type(), state->type())) fit.push_back(v);
-  }
-  Value* next = one_of(fit);
-  if (next == state && chance(70)) {
-    if (Value* p = partner(*state, /*widen=*/false)) {
-      if (Value* v = add_one("Add", {state, p})) next = Types::equal(v->type(), state->type()) ? v : state;
-    }
-  }
-  Value* go = chance(50) ? body.input(1) : constant(yes);
-  Value* collected = chance(50) ? scopes_.back().values.back() : nullptr;
-  if (collected != nullptr && (!collected->ranked() || collected->type()->rank() > 4)) collected = nullptr;
-  body.add_output(*go, "go");
-  body.add_output(*next, "next");
-  if (collected != nullptr) body.add_output(*collected, "row");
-  close_body();
-  const std::vector<Dim> nothing;
-  Value* trips = chance(80) ? constant(Tensor::scalar(between(0, 4))) : exactly(DType::kI64, nothing);
-  if (trips == nullptr) return false;
-  try {
-    const Body bodies[] = {{model_->name("body"), &body}};
-    Value* in[] = {trips, chance(50) ? nullptr : constant(yes), carried};
-    return run_bodies(scopes_.back().builder->make(*find("Loop"), in, collected != nullptr ? 2 : 1, {}, bodies));
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::kInternal) throw;
-    return false;
-  }
-}
-
-bool Generator::add_scan() {
-  Value* rows = pick(bit(main_float_), 1, 3);
-  Value* state = pick(bit(main_float_), 0, 2);
-  if (rows == nullptr || state == nullptr) return false;
-  const auto dims = rows->type()->dims();
-  std::vector<Dim> rest(dims.begin() + 1, dims.end());
-  Sample row;
-  for (size_t which : {0, 1}) {
-    const Tensor& t = *samples_[rows][which];
-    if (t.shape()[0] == 0) return false;
-    std::vector<int64_t> shape(t.shape().begin() + 1, t.shape().end());
-    row[which] = random_tensor(t.dtype(), shape);
-  }
-  Graph& body = open_body("body", {{state->type(), samples_[state]}, {types().tensor(main_float_, rest), row}});
-  Value *in_state = body.input(0), *in_row = body.input(1);
-  for (int64_t k = between(1, 3); k > 0; --k) step();
-  std::vector<Value*> fit;
-  for (Value* v : scopes_.back().values) {
-    if (Types::equal(v->type(), in_state->type())) fit.push_back(v);
-  }
-  Value* next = one_of(fit);
-  Value* out = scopes_.back().values.back();
-  if (!out->ranked() || out->type()->rank() > 4) out = in_row;
-  body.add_output(*next, "next");
-  body.add_output(*out, "row");
-  close_body();
-  try {
-    const Body bodies[] = {{model_->name("body"), &body}};
-    Value* in[] = {state, rows};
-    AttrInit attrs{attr("num_scan_inputs", Attr(1))};
-    if (chance(30)) attrs.push_back(attr("scan_input_directions", Attr(Attr::Ints{1})));
-    return run_bodies(scopes_.back().builder->make(*find("Scan"), in, 2, std::move(attrs), bodies));
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::kInternal) throw;
-    return false;
-  }
-}
-
-// A local function, typed while it is built by the operands of its first call.
-bool Generator::add_call() {
-  std::vector<Value*> operands;
-  for (int64_t k = between(1, 2); k > 0; --k) operands.push_back(pick(bit(main_float_) | bit(DType::kI64)));
-  for (Value* v : operands) {
-    if (v == nullptr) return false;
-  }
-  std::vector<Scope> outside;
-  outside.swap(scopes_);
-  const bool nested = std::exchange(in_function_, true);
-  Graph& body = model_->new_graph("body");
-  scopes_.push_back({&body, std::make_unique<Builder>(body, facts_), {}});
-  for (Value* v : operands) {
-    Value* in = body.add_input(fmt::format("a{}", body.inputs().size()), nullptr);
-    in->set_type(v->type());
-    show(*in, samples_[v]);
-  }
-  for (int64_t k = between(1, 4); k > 0; --k) step();
-  Value* result = scopes_.back().values.back();
-  const bool made = result->def() != nullptr;
-  if (made) body.add_output(*result, "r");
-  in_function_ = nested;
-  scopes_ = std::move(outside);
-  if (!made) return false;
-  Function& f = model_->add_function(fmt::format("f{}", functions_++), body);
-  f.domain = "local";
-  f.opset_imports = {{"", opset_}, {"local", 1}};
-  model_->set_opset_version("local", 1);
-  bool any = false;
-  for (int64_t calls = between(1, 2); calls > 0; --calls) {
-    Node& n = model_->new_node(model_->op("local", f.name), operands, 1);
-    scopes_.back().graph->append(n);
-    try {
-      infer_node(n, facts_);
-    } catch (const Error& e) {
-      if (e.code() == ErrorCode::kInternal) throw;
-      scopes_.back().graph->erase(n);
-      break;
-    }
-    any |= run_bodies(n);
-  }
-  return any;
-}
-
-// A graph of a case: its inputs are values that are there, or new inputs; its results may be read by what follows.
-bool Generator::add_snippet() {
-  if (options_.snippets.empty()) return false;
-  const std::string& text = options_.only_snippet < options_.snippets.size() && scopes_.size() == 1
-                                ? options_.snippets[options_.only_snippet]
-                                : one_of(options_.snippets);
-  std::unique_ptr<Model> piece;
-  try {
-    piece = parse(text, "snippet");
-  } catch (const Error&) {
-    return false;
-  }
-  if (piece->dialect() != DialectId::kOnnx || piece->functions().size() != 1) return false;
-  if (piece->opset_version("").value_or(23) != opset_ && (piece->opset_version("").value_or(23) != 23 || opset_ < 18))
-    return false;
-  const Graph& from = piece->graph();
-  if (from.num_nodes() > 60) return false;
-  Graph& to = *scopes_.back().graph;
-  std::unordered_map<const Value*, Value*> map;
-  for (const Port& p : from.inputs()) {
-    const Type* t = p.declared;
-    if (t == nullptr || !t->is_tensor() || !t->ranked() || is_complex(t->dtype()) || t->dtype() == DType::kUndefined)
-      return false;
-    std::vector<Dim> dims;
-    for (Dim d : t->dims()) {
-      const Dim own = d.is_unknown() ? palette_[0] : model_->dims().import(d, piece->dims());
-      dims.push_back(own);
-    }
-    Value* v = exactly(t->dtype(), dims);
-    if (v == nullptr) return false;
-    map[p.value] = v;
-  }
-  std::vector<Node*> made;
-  const auto undo = [&] {
-    for (auto n = made.rbegin(); n != made.rend(); ++n) {
-      if ((*n)->any_result_used()) return false;
-      to.erase(**n);
-    }
-    return false;
-  };
-  for (Value* c : from.constants()) {
-    TensorPtr payload = c->constant();
-    if (payload->is_promise()) return false;
-    if (payload->size() <= 8 && is_float(payload->dtype()) && chance(4))
-      payload = random_tensor(payload->dtype(), {payload->shape().begin(), payload->shape().end()});
-    map[c] = constant(std::move(payload));
-  }
-  std::vector<Value*> tops;
-  for (const Node& n : from.nodes()) {
-    if (!n.bodies().empty() || !n.op().known || n.has(Trait::kRandom)) return undo();
-    if (n.has(Trait::kConstant)) {
-      if (n.result()->constant() == nullptr || n.result()->constant()->is_promise()) return undo();
-      map[n.result()] = constant(n.result()->constant());
-      continue;
-    }
-    const Op* op = n.op().domain.empty() ? find(n.op().name) : nullptr;
-    if (op == nullptr) return undo();
-    for (const NamedAttr& a : n.attrs().items()) {  // of another version
-      if (std::none_of(op->attrs.begin(), op->attrs.end(), [&](const AttrSpec& s) { return s.name == a.name; })) return undo();
-    }
-    Draft d{.op = op, .results = n.num_results()};
-    for (const Use& u : n.operands()) {
-      Value* v = u.value == nullptr ? nullptr : map[u.value];
-      if (u.value != nullptr && v == nullptr) return undo();
-      d.in.push_back(v);
-    }
-    d.attrs.assign(n.attrs().items().begin(), n.attrs().items().end());
-    for (NamedAttr& a : d.attrs) {  // files hold floats
-      if (const double* f = a.value.get<double>()) a.value = Attr(static_cast<double>(static_cast<float>(*f)));
-    }
-    if (chance(2) && !d.in.empty() && d.in[0] != nullptr) {  // something in between
-      if (Value* v = add_one("Identity", {d.in[0]})) {
-        made.push_back(v->def());
-        d.in[0] = v;
-      }
-    }
-    const size_t before = scopes_.back().values.size();
-    if (!add(d)) {
-      for (auto k = made.rbegin(); k != made.rend(); ++k) {
-        for (Value& r : (*k)->results()) std::erase(scopes_.back().values, &r);
-      }
-      return undo();
-    }
-    Node& copy = *scopes_.back().values[before]->def();
-    made.push_back(&copy);
-    for (size_t i = 0; i < n.num_results(); ++i) map[n.result(i)] = copy.result(i);
-  }
-  return !made.empty();
 }
 
 }  // namespace sardonyx::fuzz

@@ -1,8 +1,8 @@
-// Random valid ONNX models: the same seed gives the same model.
+// Random valid models, of ONNX or of Core ML: the same seed gives the same model.
 //
 // Operators come from the op tables; a node is kept if its type rule accepts it and the evaluator runs it at two sizes. What a rule says
-// of a result is compared with what came out. Bodies of If, Loop and Scan, local functions, shared constants, several readers and
-// unused parts occur; so do pieces of the .sx cases, wired into the rest, for passes look for shapes that chance does not draw.
+// of a result is compared with what came out. Bodies of If, Loop and Scan, blocks of cond and while_loop, local functions, shared
+// constants, several readers and unused parts occur; so do pieces of the .sx cases, wired into the rest, for passes look for shapes that chance does not draw.
 #pragma once
 
 #include <array>
@@ -22,8 +22,15 @@
 
 namespace sardonyx::fuzz {
 
+inline constexpr int64_t kMostElements = 3000;  // of a value
+inline constexpr EvalOptions kBounded{.memory_cap = 64 << 20, .max_steps = 1 << 16, .max_iterations = 1000};
+constexpr uint64_t bit(DType d) { return uint64_t{1} << static_cast<int>(d); }
+// What inputs of Core ML programs are made of.
+inline constexpr uint64_t kMilInputs = bit(DType::kF32) | bit(DType::kF16) | bit(DType::kI32);
+
 struct GeneratorOptions {
-  int opset = 0;                               // 0: drawn
+  DialectId dialect = DialectId::kOnnx;
+  int opset = 0;                               // 0: drawn; of Core ML, the specification's version
   std::span<const std::string> snippets = {};  // models as text, to be wired in
   bool snippet_first = false;                  // the model begins with one
   size_t only_snippet = SIZE_MAX;              // which, else drawn
@@ -87,10 +94,12 @@ class Generator {
   Model& model() { return *model_; }
   Types& types() { return model_->types(); }
   int opset() const { return opset_; }
+  bool mil() const { return options_.dialect == DialectId::kMil; }
   const Op* find(std::string_view name) const;
   // Makes the node, runs it, makes its results visible. False when it is ill-typed or does not run.
   bool add(Draft& d);
   Value* add_one(std::string_view name, std::vector<Value*> in, AttrInit attrs = {});  // null when it does not work
+  Value* add_draft(Draft& d) { return d.op != nullptr && add(d) ? scopes_.back().values.back() : nullptr; }
 
  private:
   struct Scope {
@@ -106,6 +115,7 @@ class Generator {
   bool add_if();
   bool add_loop();
   bool add_scan();
+  bool add_while();
   bool add_call();
   bool add_snippet();
   bool fill_generic(Draft& d);
@@ -143,5 +153,9 @@ using Recipe = bool (*)(Generator&, Draft&);
 Recipe find_recipe(std::string_view op);
 // How much oftener than others an operator is drawn.
 int weight_of(const Op& op);
+// The same for ops of Core ML (mil_recipes.cc), and the parameters of those that need no recipe.
+Recipe find_mil_recipe(std::string_view op);
+int mil_weight_of(const Op& op);
+bool fill_mil_parameters(Generator& g, Draft& d);
 
 }  // namespace sardonyx::fuzz
