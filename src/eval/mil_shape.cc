@@ -398,7 +398,7 @@ namespace {
 
 // What an update does to an element: ONNX's word, and the updates that it takes.
 std::string reduction(const Mil& m, Array& updates) {
-  const std::string mode = m.text("mode", "add");
+  std::string mode = m.text("mode", "add");
   if (mode == "update") return "none";
   if (mode == "sub") {
     updates = m.onnx("Neg", {updates});

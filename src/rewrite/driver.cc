@@ -78,9 +78,10 @@ class Driver {
     // The active ones by the operator of their root, as runs of one list.
     unknown_ops_.clear();
     std::vector<std::pair<uint32_t, uint16_t>> pairs;
-    for (uint16_t i = 0; i < rules_.size(); ++i) {
-      if (!rules_[i].active) continue;
-      const auto roots = rules_[i].matcher.root_ops();
+    for (size_t k = 0; k < rules_.size(); ++k) {
+      if (!rules_[k].active) continue;
+      const auto i = static_cast<uint16_t>(k);
+      const auto roots = rules_[k].matcher.root_ops();
       if (roots.empty()) unknown_ops_.push_back(i);
       for (auto [first, last] : roots) {
         for (uint32_t id = first; id <= last; ++id) pairs.emplace_back(id, i);
