@@ -287,6 +287,7 @@ ImportedJaxpr import_jaxpr(nb::handle closed_jaxpr, const ImportOptions& options
   out.model = std::make_unique<Model>(DialectId::kJax);
   const Interruptible interruptible(python_wants_end);
   for (const std::string& fact : options.facts) assume(out.model->dims(), fact);
+  for (const std::string& symbol : options.data_sizes) out.model->dims().set_range(symbol, {.min = 0, .max = {}});
   Importer(*out.model, options, out).run(closed_jaxpr);
   return out;
 }

@@ -27,6 +27,7 @@ struct ImportOptions {
   std::vector<size_t> nchw_inputs, nchw_outputs;
   SourceDetail provenance = SourceDetail::kLine;
   std::vector<std::string> facts;                  // what holds of symbolic sizes: "B >= 2"
+  std::vector<std::string> data_sizes;             // symbols that depend on data: they may be 0
   std::unordered_set<std::string> keep_equations;  // primitives whose equations Python will want to see again
 };
 

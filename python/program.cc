@@ -267,7 +267,8 @@ void bind_program(nb::module_& m) {
       "import_jaxpr",
       [](nb::handle jaxpr, std::string name, std::vector<std::string> input_names, std::vector<std::string> output_names,
          std::vector<std::string> const_names, std::vector<size_t> nchw_inputs, std::vector<size_t> nchw_outputs,
-         const std::string& provenance, std::vector<std::string> facts, std::unordered_set<std::string> keep_equations) {
+         const std::string& provenance, std::vector<std::string> facts, std::vector<std::string> data_sizes,
+         std::unordered_set<std::string> keep_equations) {
         return Program{import_jaxpr(jaxpr, {.name = std::move(name),
                                             .input_names = std::move(input_names),
                                             .output_names = std::move(output_names),
@@ -276,13 +277,15 @@ void bind_program(nb::module_& m) {
                                             .nchw_outputs = std::move(nchw_outputs),
                                             .provenance = source_detail(provenance),
                                             .facts = std::move(facts),
+                                            .data_sizes = std::move(data_sizes),
                                             .keep_equations = std::move(keep_equations)})};
       },
       nb::arg("jaxpr"), nb::arg("name") = "jax_model", nb::arg("input_names") = std::vector<std::string>{},
       nb::arg("output_names") = std::vector<std::string>{}, nb::arg("const_names") = std::vector<std::string>{},
       nb::arg("nchw_inputs") = std::vector<size_t>{}, nb::arg("nchw_outputs") = std::vector<size_t>{},
       nb::arg("provenance") = "line", nb::arg("facts") = std::vector<std::string>{},
-      nb::arg("keep_equations") = std::unordered_set<std::string>{}, "Reads a jax.core.ClosedJaxpr.");
+      nb::arg("data_sizes") = std::vector<std::string>{}, nb::arg("keep_equations") = std::unordered_set<std::string>{},
+      "Reads a jax.core.ClosedJaxpr.");
 }
 
 }  // namespace sardonyx::python

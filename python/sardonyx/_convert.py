@@ -238,9 +238,11 @@ def _read_program(
             nchw_outputs=list(outputs_as_nchw or ()),
             provenance=provenance,
             facts=spec.constraints,
+            data_sizes=list(spec.data_sizes),
             keep_equations=plugins._lowered(lowerings),
         )
     report.equations = program.num_nodes()
+    report.data_sizes = spec.data_sizes
     return program, spec, lowerings
 
 

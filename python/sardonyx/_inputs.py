@@ -36,6 +36,7 @@ class Inputs:
     shapes: list[tuple] = field(default_factory=list)  # of each leaf
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
     constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes or stated by a scope
+    data_sizes: dict[str, str] = field(default_factory=dict)  # symbols that depend on data, and where from
 
     def with_static(self, args: tuple) -> tuple:
         """`args` with the functions back that stood in them."""

@@ -1,15 +1,15 @@
 """Tracing with `jax.make_jaxpr`, and what is said when a function does not trace."""
 
+import contextlib
 import os
 import re
 import sysconfig
 import warnings
-from contextlib import contextmanager
 
 from sardonyx._error import Error
 
 
-@contextmanager
+@contextlib.contextmanager
 def x64(enabled: bool):
     """jax_enable_x64 for a while, in this thread, whatever it was before."""
     import jax
@@ -89,12 +89,16 @@ def _advice(e: BaseException) -> str | None:
 
 
 def trace(fn, inputs):
-    """(ClosedJaxpr, result shapes). `inputs.kwargs` that Python itself must know are moved to `inputs.baked`."""
+    """(ClosedJaxpr, result shapes). `inputs.kwargs` that Python itself must know are moved to `inputs.baked`.
+
+    What JAX refuses because a size depends on data is traced once more, with the functions replaced that give such sizes:
+    `inputs.data_sizes` then has its symbols.
+    """
     import jax
 
     leaves, tree = jax.tree_util.tree_flatten(inputs.args)
 
-    def attempt():
+    def attempt(fn):
         bound = dict(inputs.baked)
 
         def call(leaves, kwargs):
@@ -104,25 +108,54 @@ def trace(fn, inputs):
         call.__name__ = getattr(fn, "__name__", None) or type(fn).__name__
         return jax.make_jaxpr(call, return_shape=True)(leaves, inputs.kwargs)
 
+    def second(e):
+        """With sizes that depend on data; the first error counts when that leads nowhere."""
+        from sardonyx import _data_shapes
+
+        with _data_shapes.active(_leaves(inputs)) as sizes:
+            try:
+                traced = attempt(_data_shapes.patched(fn))
+                sizes.check(traced[0])
+            except Error as error:
+                line = user_line(error)
+                raise Error(error.message, error.code, [*([f"at {line}"] if line else []), *error.notes]) from None
+            except Exception as later:
+                further = sizes.origins or not _needs_values(later)
+                raise failure(fn, inputs, later if further else e) from None
+        inputs.data_sizes = dict(sizes.origins)
+        return traced
+
     try:
-        return attempt()
+        return attempt(fn)
     except Error:
         raise
     except Exception as e:
-        flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, int, float))]
-        if not (flags and _asks_for_values(e)):
-            raise failure(fn, inputs, e) from None
+        first = e
+    if not _needs_values(first):
+        raise failure(fn, inputs, first) from None
+    flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, int, float))]
+    if not flags:
+        return second(first)
+    if type(first).__name__ != "TracerBoolConversionError":
+        with contextlib.suppress(Error):
+            return second(first)
     # A flag such as `deterministic` that the function's own Python branches on cannot be an input.
     values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags)
     inputs.bake(flags)
     try:
-        traced = attempt()
+        traced = attempt(fn)
     except Error:
         raise
     except Exception as e:
-        raise failure(fn, inputs, e) from None
+        if not _needs_values(e):
+            raise failure(fn, inputs, e) from None
+        traced = second(e)
     warn_user(f"{callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
     return traced
+
+
+def _needs_values(e: BaseException) -> bool:
+    return _asks_for_values(e) or any(c.__name__ == "NonConcreteBooleanIndexError" for c in type(e).__mro__)
 
 
 def failure(fn, inputs, e: BaseException) -> Error:

@@ -51,18 +51,23 @@ class AssignSpec:
 
 @dataclass(frozen=True)
 class MonkeyPatchSpec:
-    """While tracing, `target.attr` is `make_value(original)`. `target` is an object or its dotted name."""
+    """While tracing, `target.attr` is `make_value(original)`. `target` is an object or its dotted name.
+
+    A patched function must not be called by an `abstract_eval`, unless `in_abstract_eval` says that this one may.
+    """
 
     target: Any
     attr: str
     make_value: Callable[[Any], Any]
     delete_if_missing: bool = False
+    in_abstract_eval: bool = False
 
 
 class Plugin:
     """One primitive: how calls become it, what it returns, how it is written in ONNX.
 
-    Subclasses set `jaxpr_primitive` (its name in a jaxpr) and define `lower(ctx, eqn)`. For a primitive of their own they define
+    Subclasses set `jaxpr_primitive` (its name in a jaxpr) and define `lower(ctx, eqn)`; without it, the lowering that the primitive has
+    otherwise counts. For a primitive of their own they define
     `abstract_eval(*avals, **params)`; `cls._PRIM` is the primitive, made on first use unless the class has one.
     """
 
@@ -410,7 +415,7 @@ class _Installed:
     users: int = 0
 
 
-_installed: dict[tuple[int, int], _Installed] = {}  # (plugin, index of the spec) -> what to put back
+_installed: dict[tuple[int, int, str], _Installed] = {}  # (plugin, target, attribute) -> what to put back
 
 
 def _resolve(target: Any) -> Any:
@@ -431,7 +436,7 @@ def _resolve(target: Any) -> Any:
     raise Error(f"there is no '{target}' to patch")
 
 
-def _shim(plugin_name: str, label: str, original: Any, replacement: Any) -> Any:
+def _shim(plugin_name: str, label: str, original: Any, replacement: Any, in_abstract_eval: bool = False) -> Any:
     """What stands in the patched place: the replacement for a thread that traces, the original for all others."""
     if not callable(replacement) or inspect.isclass(replacement):
         return replacement
@@ -439,7 +444,7 @@ def _shim(plugin_name: str, label: str, original: Any, replacement: Any) -> Any:
     def shim(*args, **kwargs):
         if not _tracing.get():
             return original(*args, **kwargs)
-        if (name := _evaluating.get()) is not None:
+        if not in_abstract_eval and (name := _evaluating.get()) is not None:
             raise Error(
                 f"plugin {name}: abstract_eval calls {label}, which plugin {plugin_name} has patched",
                 notes=["help: compute the shape without it, or call the original that make_value() was given"],
@@ -448,13 +453,15 @@ def _shim(plugin_name: str, label: str, original: Any, replacement: Any) -> Any:
 
     with contextlib.suppress(AttributeError, TypeError):
         functools.update_wrapper(shim, original)
+    shim.__sardonyx_original__ = original
     return shim
 
 
-def _install(plugin: Plugin, index: int, spec) -> None:
-    key = (id(plugin), index)
+def _install(plugin: Plugin, spec) -> tuple[int, int, str]:
+    """The key to put it back by."""
+    target = _resolve(spec.target)
+    key = (id(plugin), id(target), spec.attr)
     if key not in _installed:
-        target = _resolve(spec.target)
         current = getattr(target, spec.attr, None)
         missing = not hasattr(target, spec.attr)
         held = inspect.getattr_static(target, spec.attr, None)
@@ -464,17 +471,19 @@ def _install(plugin: Plugin, index: int, spec) -> None:
         else:
             value = spec.make_value(None if missing else current)
         label = f"{getattr(target, '__name__', target)}.{spec.attr}"
-        setattr(target, spec.attr, _shim(type(plugin).__name__, label, current, value))
+        everywhere = getattr(spec, "in_abstract_eval", False)
+        setattr(target, spec.attr, _shim(type(plugin).__name__, label, current, value, everywhere))
         _installed[key] = _Installed(target, spec.attr, held, missing or inherited)
     _installed[key].users += 1
+    return key
 
 
-def _uninstall(plugin: Plugin, index: int) -> None:
-    entry = _installed[(id(plugin), index)]
+def _uninstall(key: tuple[int, int, str]) -> None:
+    entry = _installed[key]
     entry.users -= 1
     if entry.users:
         return
-    del _installed[(id(plugin), index)]
+    del _installed[key]
     if entry.missing:
         with contextlib.suppress(AttributeError):
             delattr(entry.target, entry.attr)
@@ -487,29 +496,35 @@ def _active():
     """Around tracing: patches in place for this thread. Yields the lowerings by primitive."""
     with _lock:
         plugins = list(_plugins.values())
-        table = {p.jaxpr_primitive: p.lower for p in plugins} | _lowerings
-    done: list[tuple[Plugin, int]] = []
+        table = {p.jaxpr_primitive: p.lower for p in plugins if type(p).lower is not Plugin.lower} | _lowerings
+    with _patched(plugins):
+        yield table
+
+
+@contextlib.contextmanager
+def _patched(plugins, remembered: bool = False):
+    """The patches of these plugins, for this thread. `remembered`: whoever calls keeps JAX's remembered traces apart."""
+    done: list[tuple[int, int, str]] = []
     with contextlib.ExitStack() as stack:
         stack.callback(_put_back, done)
         with _lock:
             for plugin in plugins:
                 if plugin._PRIM is not None or hasattr(plugin, "abstract_eval"):
                     plugin.primitive()
-                for index, spec in enumerate(plugin.binding_specs()):
-                    _install(plugin, index, spec)
-                    done.append((plugin, index))
-        if done:
+                for spec in plugin.binding_specs():
+                    done.append(_install(plugin, spec))
+        if done and not remembered:
             # JAX remembers traces of jitted functions; what was traced without patches must not be taken for this one.
             stack.enter_context(_own_trace_cache())
         token = _tracing.set(True)
         stack.callback(_tracing.reset, token)
-        yield table
+        yield
 
 
 def _put_back(done) -> None:
     with _lock:
-        for plugin, index in reversed(done):
-            _uninstall(plugin, index)
+        for key in reversed(done):
+            _uninstall(key)
 
 
 @contextlib.contextmanager

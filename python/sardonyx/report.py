@@ -35,6 +35,7 @@ class Report:
     equations: int = 0  # of the traced program, nested ones included
     nodes: int = 0  # of the ONNX graph, nested ones included
     bytes: int = 0  # of the serialized model with its external data; 0 when nothing was serialized
+    data_sizes: dict[str, str] = field(default_factory=dict)  # symbols whose size depends on data: what gave them
     ops: dict[str, int] = field(default_factory=dict)  # nodes by operator
     path: str | None = None
     before: dict | None = None  # of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"

@@ -77,7 +77,9 @@ LoweringContext::LoweringContext(const Model& jax, Model& onnx, const LowerOptio
       registry_(registry),
       runtime_(options.target.empty() ? onnx::newest_runtime() : onnx::runtime_named(options.target)),
       main_((onnx.opset_imports = {{"", options.opset}}, onnx.add_function(options.model_name).graph()), facts_),
-      values_(jax, nullptr) {}
+      values_(jax, nullptr) {
+  sizes_by_graph_.push_back(std::make_unique<Sizes>(&main_));
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Types and dims
@@ -136,45 +138,83 @@ void LoweringContext::add_origins(Value& input) {
     const Dim d = t->dim(axis);
     if (!d.is_expr()) continue;
     const DimOrigin origin{&input, static_cast<int64_t>(axis)};
-    if (origins_.emplace(d.word(), origin).second) origin_list_.emplace_back(d, origin);
+    if (sizes_by_graph_[0]->origins.emplace(d.word(), origin).second) origin_list_.emplace_back(d, origin);
+    if (function_ == nullptr) {
+      for (std::string& symbol : onnx_.dims().symbols(d)) input_symbols_.insert(std::move(symbol));
+    }
+  }
+}
+
+// Sizes that depend on data: the first value of that size is where it can be read. Symbols that inputs tell are read there.
+void LoweringContext::add_own_sizes(Value& result) {
+  const Type* t = result.type();
+  if (t == nullptr || !t->is_tensor() || !t->ranked() || !sizes_by_graph_.back()->seen.insert(t).second) return;
+  for (size_t axis = 0; axis < t->rank(); ++axis) {
+    const Dim d = t->dim(axis);
+    if (!d.is_expr() || origin(d) != nullptr) continue;
+    const std::string_view symbol = onnx_.dims().symbol_name(d);
+    if (symbol.empty() || root_->input_symbols_.contains(symbol)) continue;
+    sizes_by_graph_.back()->origins.emplace(d.word(), DimOrigin{&result, static_cast<int64_t>(axis)});
   }
 }
 
 const DimOrigin* LoweringContext::origin(Dim d) const {
-  auto at = origins_.find(d.word());
-  return at == origins_.end() ? nullptr : &at->second;
+  for (size_t i = sizes_by_graph_.size(); i-- > 0;) {
+    const auto& known = sizes_by_graph_[i]->origins;
+    if (auto at = known.find(d.word()); at != known.end()) return &at->second;
+  }
+  return nullptr;
+}
+
+LoweringContext::InBody::InBody(LoweringContext& context, OnnxBuilder& b) : context_(context) {
+  context_.sizes_by_graph_.push_back(std::make_unique<Sizes>(&b));
+}
+
+LoweringContext::InBody::~InBody() { context_.sizes_by_graph_.pop_back(); }
+
+LoweringContext::Sizes& LoweringContext::sizes_of(Dim d) {
+  for (size_t i = sizes_by_graph_.size(); i-- > 1;) {
+    Sizes& body = *sizes_by_graph_[i];
+    if (body.origins.empty()) continue;
+    for (const std::string& symbol : onnx_.dims().symbols(d)) {
+      if (body.origins.contains(onnx_.dims().symbol(symbol).word())) return body;
+    }
+  }
+  return *sizes_by_graph_[0];
 }
 
 Value* LoweringContext::dim_vector(Dim d) {
   if (d.is_int()) return main_.i64s({d.value()});
   SX_CHECK(d.is_expr(), "an unknown size cannot be computed at run time");
-  if (auto at = dim_vectors_.find(d.word()); at != dim_vectors_.end()) return at->second;
+  Sizes& sizes = sizes_of(d);
+  if (auto at = sizes.vectors.find(d.word()); at != sizes.vectors.end()) return at->second;
   Value* v = nullptr;
   if (const DimOrigin* from = origin(d)) {
-    v = main_.op("Shape", {from->value}, {attr("start", from->axis), attr("end", from->axis + 1)});
+    v = sizes.b->op("Shape", {from->value}, {attr("start", from->axis), attr("end", from->axis + 1)});
   } else {
-    v = arithmetic(d);
+    v = arithmetic(d, *sizes.b);
   }
-  return dim_vectors_[d.word()] = v;
+  return sizes.vectors[d.word()] = v;
 }
 
 Value* LoweringContext::dim_scalar(Dim d) {
   if (d.is_int()) return main_.i64(d.value());
-  if (auto at = dim_scalars_.find(d.word()); at != dim_scalars_.end()) return at->second;
-  Value* v = main_.op("Squeeze", {dim_vector(d), main_.i64s({0})});
-  return dim_scalars_[d.word()] = v;
+  Sizes& sizes = sizes_of(d);
+  if (auto at = sizes.scalars.find(d.word()); at != sizes.scalars.end()) return at->second;
+  Value* v = sizes.b->op("Squeeze", {dim_vector(d), sizes.b->i64s({0})});
+  return sizes.scalars[d.word()] = v;
 }
 
-Value* LoweringContext::arithmetic(Dim d) {
+Value* LoweringContext::arithmetic(Dim d, OnnxBuilder& b) {
   Dims& dims = onnx_.dims();
   const Dims::Parts parts = dims.parts(d);
   auto fold = [&](std::string_view op) {
     Value* v = dim_vector(parts.operands[0]);
-    for (size_t i = 1; i < parts.operands.size(); ++i) v = main_.op(op, {v, dim_vector(parts.operands[i])});
+    for (size_t i = 1; i < parts.operands.size(); ++i) v = b.op(op, {v, dim_vector(parts.operands[i])});
     return v;
   };
   switch (parts.form) {
-    case Dims::Form::kInt: return main_.i64s({d.value()});
+    case Dims::Form::kInt: return b.i64s({d.value()});
     case Dims::Form::kSymbol: return solve_symbol(d);
     case Dims::Form::kAdd: return fold("Add");
     case Dims::Form::kMul: return fold("Mul");
@@ -182,12 +222,12 @@ Value* LoweringContext::arithmetic(Dim d) {
     case Dims::Form::kMin: return fold("Min");
     case Dims::Form::kFloorDiv: {
       Value* a = dim_vector(parts.operands[0]);
-      Value* b = dim_vector(parts.operands[1]);
+      Value* c = dim_vector(parts.operands[1]);
       const bool non_negative =
           dims.less_equal(Dim::of(0), parts.operands[0]) && dims.less_equal(Dim::of(0), parts.operands[1]);
       // Div of integers truncates; Mod has the sign of the divisor, so a - Mod(a, b) divides without remainder.
-      if (!non_negative) a = main_.op("Sub", {a, main_.op("Mod", {a, b})});
-      return main_.op("Div", {a, b});
+      if (!non_negative) a = b.op("Sub", {a, b.op("Mod", {a, c})});
+      return b.op("Div", {a, c});
     }
     case Dims::Form::kUnknown: break;
   }
@@ -229,15 +269,24 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
     return main_.i64s(values);
   }
   std::vector<uint64_t> key;
-  for (Dim d : dims) key.push_back(d.word());
-  if (auto at = shapes_.find(key); at != shapes_.end()) return at->second;
+  Sizes* sizes = sizes_by_graph_[0].get();
+  for (Dim d : dims) {
+    key.push_back(d.word());
+    if (sizes_by_graph_.size() == 1 || !d.is_expr()) continue;
+    // The innermost of the graphs that know one of them.
+    for (size_t i = sizes_by_graph_.size(); i-- > 1 && sizes_by_graph_[i].get() != sizes;) {
+      if (sizes_by_graph_[i].get() == &sizes_of(d)) sizes = sizes_by_graph_[i].get();
+    }
+  }
+  if (auto at = sizes->shapes.find(key); at != sizes->shapes.end()) return at->second;
   // Runs of integers are one constant; runs of neighbouring axes of one input are one Shape.
+  OnnxBuilder& b = *sizes->b;
   std::vector<Value*> pieces;
   for (size_t i = 0; i < dims.size();) {
     if (dims[i].is_int()) {
       std::vector<int64_t> run;
       for (; i < dims.size() && dims[i].is_int(); ++i) run.push_back(dims[i].value());
-      pieces.push_back(main_.i64s(run));
+      pieces.push_back(b.i64s(run));
       continue;
     }
     const DimOrigin* from = origin(dims[i]);
@@ -257,12 +306,12 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
       if (static_cast<size_t>(from->axis) + n < from->value->type()->rank())
         attrs.push_back(attr("end", from->axis + static_cast<int64_t>(n)));
       if (from->axis == 0) attrs.erase(attrs.begin());
-      pieces.push_back(main_.op("Shape", {from->value}, std::move(attrs)));
+      pieces.push_back(b.op("Shape", {from->value}, std::move(attrs)));
     }
     i += n;
   }
-  Value* v = pieces.size() == 1 ? pieces[0] : main_.op("Concat", pieces, {attr("axis", 0)});
-  return shapes_[std::move(key)] = v;
+  Value* v = pieces.size() == 1 ? pieces[0] : b.op("Concat", pieces, {attr("axis", 0)});
+  return sizes->shapes[std::move(key)] = v;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -394,7 +443,10 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
     Lowering at(*this, eqn, b, std::move(operands));
     std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*fn)(at);
     check_results(eqn, results, origin, b);
-    for (size_t i = 0; i < results.size(); ++i) bind(*eqn.result(i), results[i]);
+    for (size_t i = 0; i < results.size(); ++i) {
+      bind(*eqn.result(i), results[i]);
+      add_own_sizes(*results[i]);
+    }
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kUnsupported) {
       std::string reason = e.message();

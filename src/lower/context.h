@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -14,7 +16,7 @@
 
 namespace sardonyx {
 
-// Where a symbolic size can be read at run time: an axis of an input.
+// Where a symbolic size can be read at run time: an axis of an input, or of the result that gave it its size.
 struct DimOrigin {
   Value* value = nullptr;
   int64_t axis = 0;
@@ -94,13 +96,27 @@ class LoweringContext {
   void add_origins(Value& input);
   const DimOrigin* origin(Dim d) const;
 
+  // While the body of a Loop, Scan or If is written with `b`: sizes that values of the body have first are computed there, since no
+  // value of the main graph tells them.
+  class InBody {
+   public:
+    InBody(LoweringContext& context, OnnxBuilder& b);
+    ~InBody();
+    InBody(const InBody&) = delete;
+    InBody& operator=(const InBody&) = delete;
+
+   private:
+    LoweringContext& context_;
+  };
+
  private:
   void run_function(const Node& eqn);
   void lower_node(const Node& eqn, OnnxBuilder& b);
   void check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b);
+  void add_own_sizes(Value& result);
   void refuse(const Node& eqn, std::string reason);
   [[noreturn]] void report_unsupported() const;
-  Value* arithmetic(Dim d);
+  Value* arithmetic(Dim d, OnnxBuilder& b);
   Value* solve_symbol(Dim symbol);
   uint32_t source_of(const Node& eqn) const;  // a provenance index of the jax model
   uint32_t import_provenance(const Node& eqn, std::string_view origin);
@@ -119,10 +135,19 @@ class LoweringContext {
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<const Type*, const Type*> types_;
   std::unordered_map<const Tensor*, Value*> large_constants_;
-  std::unordered_map<uint64_t, DimOrigin> origins_;     // by Dim::word() of the onnx model
+  // Sizes of one graph: the main graph's, and those of each body that is being written, innermost last.
+  struct Sizes {
+    explicit Sizes(OnnxBuilder* builder) : b(builder) {}
+    OnnxBuilder* b;
+    std::unordered_map<uint64_t, DimOrigin> origins;  // by Dim::word() of the onnx model
+    std::unordered_map<uint64_t, Value*> vectors, scalars;
+    std::map<std::vector<uint64_t>, Value*> shapes;
+    std::set<const Type*> seen;  // types whose sizes are all known here
+  };
+  Sizes& sizes_of(Dim d);  // those of the graph where d can be computed
+  std::vector<std::unique_ptr<Sizes>> sizes_by_graph_;
   std::vector<std::pair<Dim, DimOrigin>> origin_list_;  // in the order of the inputs
-  std::unordered_map<uint64_t, Value*> dim_vectors_, dim_scalars_;
-  std::map<std::vector<uint64_t>, Value*> shapes_;
+  std::set<std::string, std::less<>> input_symbols_;    // of the main graph's inputs
   std::unordered_map<uint64_t, uint32_t> provenance_;
   std::unordered_map<const Value*, KeyWords> key_words_;
   struct Derived {

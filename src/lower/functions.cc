@@ -29,7 +29,9 @@ LoweringContext::LoweringContext(LoweringContext& caller, Function& function)
       main_(function.graph(), facts_),
       values_(caller.jax_, nullptr),
       root_(caller.root_),
-      function_(&function) {}
+      function_(&function) {
+  sizes_by_graph_.push_back(std::make_unique<Sizes>(&main_));
+}
 
 void LoweringContext::run_function(const Node& eqn) {
   const Graph& from = *eqn.bodies()[0].graph;

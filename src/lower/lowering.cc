@@ -267,21 +267,27 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
     return b.op("Reshape", {x, b.i64s(static_dims(dims))}, std::move(attrs));
   }
   if (has_zero) return b.op("Reshape", {x, shape(dims)}, {attr("allowzero", 1)});
-  // 0 copies the size at that position, -1 stands for one other size; more than one needs computing.
+  // 0 copies the size at that position, -1 stands for one other size; more than one needs computing. So does one where a copied size
+  // may be zero, which leaves -1 undetermined; and a zero that was computed is a size, and copies none.
+  const auto may_be_empty = [&](Dim d) { return !d.is_int() && context_.model().dims().range(d).min.value_or(0) < 1; };
   std::vector<int64_t> spelled;
   size_t open = 0;
+  bool copies_empty = false;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i].is_int()) {
       spelled.push_back(dims[i].value());
     } else if (i < from->rank() && from->dim(i) == dims[i]) {
       spelled.push_back(0);
+      copies_empty |= may_be_empty(dims[i]);
     } else {
       spelled.push_back(-1);
       ++open;
     }
   }
-  if (open <= 1) return b.op("Reshape", {x, b.i64s(spelled)});
-  return b.op("Reshape", {x, shape(dims)});
+  if (open == 0 || (open == 1 && !copies_empty)) return b.op("Reshape", {x, b.i64s(spelled)});
+  AttrInit attrs;
+  if (std::ranges::any_of(dims, may_be_empty)) attrs.push_back(attr("allowzero", 1));
+  return b.op("Reshape", {x, shape(dims)}, std::move(attrs));
 }
 
 Value* Lowering::expand(Value* x, std::span<const Dim> dims) {
@@ -369,7 +375,10 @@ Graph& Lowering::make_body(std::string_view name, const std::function<void(Lower
   context_.mark(eqn, inner);
   Lowering inside(context_, eqn, inner, operands_);
   inside.on_parts_ = on_parts_;
-  fill(inside);
+  {
+    LoweringContext::InBody here(context_, inner);
+    fill(inside);
+  }
   context_.mark(eqn, b);
   return g;
 }

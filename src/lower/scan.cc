@@ -1,7 +1,8 @@
 // scan[jaxpr, length, reverse] constants, carry, xs   =>   Scan<directions>(carry, xs) { jaxpr }
 //
-// Constants are captured. Without xs there is nothing for Scan to walk over: a Loop of `length` iterations stacks the ys.
-#include "sardonyx/lower.h"
+// Constants are captured. Without xs there is nothing for Scan to walk over: a Loop of `length` iterations stacks the ys. So does one
+// whose length depends on data and may be 0, which onnxruntime's Scan refuses: the Loop gathers the slices of xs.
+#include "lower/context.h"
 
 namespace sardonyx {
 namespace {
@@ -55,26 +56,30 @@ std::vector<Value*> with_scan(Lowering& at, const Graph& jaxpr, const Shape& n, 
 }
 
 std::vector<Value*> with_loop(Lowering& at, const Graph& jaxpr, const Shape& n, Dim length, bool reverse) {
+  Value* last = reverse && n.xs > 0 ? at.b.Sub(at.dim(length), at.b.i64(1)) : nullptr;
   Graph& body = at.make_body("body", [&](Lowering& inside) {
     Graph& g = inside.b.graph();
     Types& types = inside.b.types();
-    g.add_input({}, types.scalar(DType::kI64));
+    Value* step = g.add_input({}, types.scalar(DType::kI64));
+    if (reverse && n.xs > 0) step = inside.b.Sub(last, step);
     Value* go_on = g.add_input({}, types.scalar(DType::kBool));
     std::vector<Value*> carry;
     for (size_t i = 0; i < n.carries; ++i) carry.push_back(g.add_input({}, inside.stored_out_type(i)));
-    const std::vector<Value*> results = call(at, inside, jaxpr, n, carry, {});
+    std::vector<Value*> xs;
+    for (size_t i = n.consts + n.carries; i < at.num_inputs(); ++i) xs.push_back(inside.b.Gather(at.in(i), step, {.axis = 0}));
+    const std::vector<Value*> results = call(at, inside, jaxpr, n, carry, xs);
     g.add_output(*go_on, {}, types.scalar(DType::kBool));
     add_results(inside, g, n, results);
   });
   std::vector<Value*> inputs{at.dim(length), nullptr};
-  for (size_t i = n.consts; i < at.num_inputs(); ++i) inputs.push_back(at.in(i));
+  for (size_t i = 0; i < n.carries; ++i) inputs.push_back(at.in(n.consts + i));
   const Body bodies[] = {{at.b.model().name("body"), &body}};
   std::vector<Value*> results = results_of(at.b.node("Loop", inputs, n.carries + n.ys, {}, {}, bodies));
   if (reverse) {
     Value* first = at.b.i64s({-1});
-    Value* last = at.b.i64s({INT64_MIN});
+    Value* end = at.b.i64s({INT64_MIN});
     for (size_t i = n.carries; i < results.size(); ++i) {
-      results[i] = at.b.op("Slice", {results[i], first, last, at.b.i64s({0}), at.b.i64s({-1})});
+      results[i] = at.b.op("Slice", {results[i], first, end, at.b.i64s({0}), at.b.i64s({-1})});
     }
   }
   return results;
@@ -102,7 +107,8 @@ std::vector<Value*> lower_scan(Lowering& at) {
     }
     return results;
   }
-  return n.xs > 0 ? with_scan(at, *jaxpr, n, reverse) : with_loop(at, *jaxpr, n, length, reverse);
+  const bool may_be_empty = !length.is_int() && at.context().model().dims().range(length).min.value_or(0) < 1;
+  return n.xs > 0 && !may_be_empty ? with_scan(at, *jaxpr, n, reverse) : with_loop(at, *jaxpr, n, length, reverse);
 }
 
 }  // namespace sardonyx

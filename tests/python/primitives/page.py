@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 from jax import lax
 
-from .table import DTYPES, Case
+from .table import DTYPES, Case, trace
 
 SHORT = {dtype: name for name, dtype in DTYPES.items()}
 ORDER = [*DTYPES, "key"]
@@ -103,9 +103,7 @@ def rows(cases: list[Case]) -> list[str]:
     """The table's lines, of these cases."""
     tested: dict[str, tuple[set[str], set[str]]] = {}
     for case in cases:
-        with jax.enable_x64(case.x64):
-            jaxpr = jax.make_jaxpr(case.fn)(*case.symbolic_specs())
-        for name, dtype, symbolic in equations_of(jaxpr):
+        for name, dtype, symbolic in equations_of(trace(case)):
             tested.setdefault(name, (set(), set()))[symbolic].add(dtype)
 
     def text(dtypes: set[str]) -> str:

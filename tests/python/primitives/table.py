@@ -144,6 +144,19 @@ class Table(list[Case]):
         self.append(Case(name, fn, args, tuple(covers.split()), **options))
 
 
+def trace(case: Case):
+    """The program that is converted: what JAX makes of the function, or Sardonyx where sizes depend on data."""
+    from sardonyx import _data_shapes
+
+    specs = case.symbolic_specs()
+    with jax.enable_x64(case.x64):
+        try:
+            return jax.make_jaxpr(case.fn)(*specs)
+        except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError):
+            with _data_shapes.active(specs):
+                return jax.make_jaxpr(case.fn)(*specs)
+
+
 def primitives_of(jaxpr) -> set[str]:
     """The names of all primitives in a (closed) jaxpr and the jaxprs in its parameters."""
     found: set[str] = set()

@@ -1,0 +1,715 @@
+"""Functions whose results have a size that depends on data: what they become while Sardonyx traces.
+
+JAX refuses to trace them. When it has done so, the program is traced once more with the plugins below in place (`Sizes.active`): each
+unknown size becomes a symbol like those of the inputs, one per array that decides it, so that `x[mask] + y[mask]` has a shape.
+Symbols of this kind may be 0, which JAX does not assume of others.
+
+Calls with `size=`, with values that are known, and all that is not understood here go to the original.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import types
+from typing import Any
+
+import numpy as np
+
+from sardonyx import plugins
+from sardonyx._data_sizes import Sizes, inputs_scope, sizes, type_text
+from sardonyx._error import Error
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Helpers
+
+
+def _is_traced(x) -> bool:
+    import jax
+    from jax._src import core
+
+    return isinstance(x, jax.core.Tracer) and not core.is_concrete(x)
+
+
+def _known(original, *args, **kwargs):
+    """The original on values that are all known: computed now, and not written down to be computed by the model."""
+    import jax
+
+    with jax.ensure_compile_time_eval():
+        return original(*args, **kwargs)
+
+
+def _bound(original, args, kwargs) -> inspect.BoundArguments | None:
+    """The arguments by name with their defaults; None for what the original would refuse or a later JAX has added."""
+    try:
+        bound = inspect.signature(original).bind(*args, **kwargs)
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    return bound
+
+
+def _aliases(module: str, name: str, make_value):
+    """Specs for every module that holds the function `module.name`, under whatever name: the user's own, too."""
+    try:
+        original = getattr(plugins._resolve(module), name)
+    except (Error, AttributeError, ImportError):
+        return []  # a JAX that has it elsewhere: it says itself that it cannot trace this
+    original = _unpatched(original)
+    kinds = (types.FunctionType, type(original))
+    specs = []
+
+    def guarded(original):
+        replacement = make_value(original)
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            # Another thread may have its patches in place while this one traces without.
+            return (original if sizes() is None else replacement)(*args, **kwargs)
+
+        return call
+
+    for owner in list(sys.modules.values()):
+        members = getattr(owner, "__dict__", None)
+        if not isinstance(members, dict):
+            continue
+        for alias in [k for k, v in list(members.items()) if isinstance(v, kinds) and _unpatched(v) is original]:
+            specs.append(plugins.MonkeyPatchSpec(owner, alias, guarded))
+    return specs
+
+
+def _unpatched(function):
+    """What stood there before another thread put a patch in its place."""
+    return getattr(function, "__sardonyx_original__", function)
+
+
+def patched(function):
+    """The function that stands in its place now, for one that the user passed itself."""
+    with plugins._lock:
+        for entry in plugins._installed.values():
+            held = getattr(entry.target, entry.attr, None)
+            if _unpatched(held) is function:
+                return held
+    return function
+
+
+def _shapes_agree(mask, of) -> bool:
+    return len(mask.shape) <= len(of) and all(m == d or m == 0 for m, d in zip(mask.shape, of, strict=False))
+
+
+def _int_type():
+    import jax
+
+    return jax.dtypes.canonicalize_dtype(np.int64)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# NonZero
+
+
+class _BuiltIn(plugins.Plugin):
+    """Lowered natively: a program that holds these can be saved and converted without Python."""
+
+    @classmethod
+    def primitive(cls):
+        fresh = cls.__dict__.get("_PRIM") is None
+        primitive = super().primitive()
+        if fresh:
+            cls.differentiate(primitive)
+            from jax.interpreters import batching
+
+            batching.primitive_batchers[primitive] = cls.batch
+        return primitive
+
+    @classmethod
+    def differentiate(cls, primitive):
+        pass
+
+    @classmethod
+    def batch(cls, operands, axes, **params):
+        raise Error(
+            f"jax.vmap over {cls.called}: each example would have a size of its own",
+            "unsupported",
+            ["help: give size=, keep the mask outside of vmap, or use jnp.where(mask, x, 0)"],
+        )
+
+
+class NonZero(_BuiltIn):
+    """`jnp.nonzero` of an array as one array of indices, a row per axis."""
+
+    jaxpr_primitive = "nonzero"
+    called = "jnp.nonzero"
+
+    @classmethod
+    def binding_specs(cls):
+        lax_numpy = "jax._src.numpy.lax_numpy"
+        return [*_aliases(lax_numpy, "nonzero", cls.nonzero), *_aliases(lax_numpy, "argwhere", cls.argwhere)]
+
+    @staticmethod
+    def abstract_eval(x, *, dtype, size):
+        import jax
+
+        return jax.core.ShapedArray((x.ndim, size), dtype)
+
+    @classmethod
+    def of(cls, array):
+        """i[rank, n]"""
+        import jax
+        import jax.numpy as jnp
+
+        array = jnp.asarray(array)
+        if jnp.issubdtype(array.dtype, jnp.complexfloating):
+            array = array != 0
+        size = sizes().of("nonzero", [array])
+        if jnp.issubdtype(array.dtype, jnp.floating):
+            array = jax.lax.stop_gradient(array)
+        return cls.primitive().bind(array, dtype=_int_type(), size=size)
+
+    @classmethod
+    def rows(cls, array):
+        """One array of indices per axis."""
+        import jax
+
+        indices = cls.of(array)
+        return tuple(jax.lax.index_in_dim(indices, i, 0, keepdims=False) for i in range(indices.shape[0]))
+
+    @classmethod
+    def nonzero(cls, original):
+        def nonzero(*args, **kwargs):
+            bound = _bound(original, args, kwargs)
+            a = bound and bound.arguments.get("a")
+            if bound is None or bound.arguments.get("size") is not None or a is None:
+                return original(*args, **kwargs)
+            if not _is_traced(a):
+                return _known(original, *args, **kwargs)
+            # A fill value fills what `size` is too much: nothing here.
+            return cls.rows(a) if a.ndim else original(*args, **kwargs)
+
+        return nonzero
+
+    @classmethod
+    def argwhere(cls, original):
+        def argwhere(*args, **kwargs):
+            bound = _bound(original, args, kwargs)
+            a = bound and bound.arguments.get("a")
+            if bound is None or bound.arguments.get("size") is not None or not _is_traced(a) or not a.ndim:
+                return original(*args, **kwargs)
+            return cls.of(a).T
+
+        return argwhere
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Compress
+
+
+class Compress(_BuiltIn):
+    """The slices of an array along an axis where a mask is true: `x[mask]`, `jnp.compress`, `jnp.extract`."""
+
+    jaxpr_primitive = "compress"
+    called = "a boolean mask"
+
+    @classmethod
+    def binding_specs(cls):
+        return [
+            *_aliases("jax._src.numpy.lax_numpy", "compress", cls.compress),
+            *_aliases("jax._src.numpy.indexing", "rewriting_take", cls.take),
+            *_aliases("jax._src.ops.scatter", "_scatter_update", cls.update),
+        ]
+
+    @staticmethod
+    def abstract_eval(x, mask, *, axis, size):
+        import jax
+
+        return jax.core.ShapedArray((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, weak_type=x.weak_type)
+
+    @classmethod
+    def differentiate(cls, primitive):
+        from jax.interpreters import ad
+
+        def jvp(primals, tangents, **params):
+            x, mask = primals
+            out = primitive.bind(x, mask, **params)
+            if type(tangents[0]) is ad.Zero:
+                return out, ad.Zero.from_primal_value(out)
+            return out, primitive.bind(tangents[0], mask, **params)
+
+        def transpose(cotangent, x, mask, *, axis, size):
+            import jax.numpy as jnp
+
+            if type(cotangent) is ad.Zero:
+                return [ad.Zero(x.aval), None]
+            indices = NonZero.primitive().bind(mask, dtype=_int_type(), size=size)
+            where = (slice(None),) * axis + (indices.reshape(size),)
+            zeros = jnp.zeros(x.aval.shape, cotangent.dtype)
+            return [
+                zeros.at[where].add(cotangent, mode="promise_in_bounds", unique_indices=True, indices_are_sorted=True),
+                None,
+            ]
+
+        ad.primitive_jvps[primitive] = jvp
+        ad.primitive_transposes[primitive] = transpose
+
+    @classmethod
+    def batch(cls, operands, axes, *, axis, size):
+        x, mask = operands
+        if axes[1] is not None:
+            return super().batch(operands, axes)
+        import jax.numpy as jnp
+
+        return cls.primitive().bind(jnp.moveaxis(x, axes[0], 0), mask, axis=axis + 1, size=size), 0
+
+    @classmethod
+    def of(cls, x, mask, axis: int):
+        """x with the axes of `mask`, from `axis` on, replaced by one of those elements where it is true."""
+        import jax.numpy as jnp
+
+        size = sizes().of("nonzero", [mask])
+        rank = mask.ndim
+        if rank != 1:
+            whole = int(np.prod(mask.shape)) if all(isinstance(d, int) for d in mask.shape) else _product(mask.shape)
+            x = jnp.reshape(x, (*x.shape[:axis], whole, *x.shape[axis + rank :]))
+            mask = jnp.reshape(mask, (whole,))
+        return cls.primitive().bind(x, mask, axis=axis, size=size)
+
+    @classmethod
+    def compress(cls, original):
+        def compress(*args, **kwargs):
+            import jax.numpy as jnp
+
+            bound = _bound(original, args, kwargs)
+            given = bound.arguments if bound else {}
+            condition, a, axis = given.get("condition"), given.get("a"), given.get("axis")
+            if bound is None or given.get("size") is not None or given.get("out") is not None:
+                return original(*args, **kwargs)
+            if not _is_traced(condition) and not _is_traced(a):
+                return _known(original, *args, **kwargs)
+            mask = condition if _is_traced(condition) else np.asarray(condition)
+            if mask.ndim != 1:
+                return original(*args, **kwargs)  # and its error
+            a = jnp.asarray(a)
+            a, axis = (jnp.ravel(a), 0) if axis is None else (a, axis % a.ndim)
+            mask = mask.astype(bool)
+            if not _at_most(mask.shape[0], a.shape[axis]):
+                if _is_traced(mask) or mask[a.shape[axis] :].any():
+                    return original(*args, **kwargs)  # entries beyond the end may be true: its error
+                mask = mask[: a.shape[axis]]
+            before = (slice(None),) * axis
+            return a[(*before, slice(mask.shape[0]))][(*before, mask)]
+
+        return compress
+
+    @classmethod
+    def take(cls, original):
+        def rewriting_take(arr, idx, *args, **kwargs):
+            masks = _masks_in(idx)
+            if not masks:
+                return original(arr, idx, *args, **kwargs)
+            place = _only_mask(arr, idx, masks)
+            if place is not None and kwargs.get("out_sharding") is None and not args:
+                return cls.of(arr, *place)
+            return original(arr, _as_indices(arr, idx), *args, **kwargs)
+
+        return rewriting_take
+
+    @classmethod
+    def update(cls, original):
+        def _scatter_update(x, idx, y, scatter_op, *args, **kwargs):
+            import jax.numpy as jnp
+            from jax import lax
+
+            masks = _masks_in(idx)
+            if not masks:
+                return original(x, idx, y, scatter_op, *args, **kwargs)
+            x = jnp.asarray(x)
+            place = _only_mask(x, idx, masks)
+            plain = {
+                lax.scatter: lambda x, y: y,
+                lax.scatter_add: jnp.add,
+                lax.scatter_sub: jnp.subtract,
+                lax.scatter_mul: jnp.multiply,
+                lax.scatter_min: jnp.minimum,
+                lax.scatter_max: jnp.maximum,
+            }
+            if place is not None and np.ndim(y) == 0 and scatter_op in plain and kwargs.get("out_sharding") is None:
+                mask, axis = place
+                mask = lax.broadcast_in_dim(mask, x.shape, tuple(range(axis, axis + mask.ndim)))
+                y = jnp.asarray(y)
+                if not _safe_to_cast(y, x):
+                    y = y.astype(x.dtype)
+                return jnp.where(mask, plain[scatter_op](x, y).astype(x.dtype), x)
+            return original(x, _as_indices(x, idx), y, scatter_op, *args, **kwargs)
+
+        return _scatter_update
+
+
+def _safe_to_cast(y, x) -> bool:
+    import jax.numpy as jnp
+
+    return jnp.promote_types(y.dtype, x.dtype) == x.dtype
+
+
+def _product(dims):
+    out = 1
+    for d in dims:
+        out = out * d
+    return out
+
+
+def _at_most(a, b) -> bool:
+    """a <= b, proven."""
+    try:
+        return bool(a <= b)
+    except Exception:  # JAX cannot decide
+        return False
+
+
+def _is_mask(i) -> bool:
+    return _is_traced(i) and i.dtype == bool and i.ndim > 0
+
+
+def _masks_in(idx) -> list:
+    return [i for i in (idx if isinstance(idx, tuple) else (idx,)) if _is_mask(i)]
+
+
+def _consumed(i) -> int:
+    if i is None or i is Ellipsis:
+        return 0
+    is_bool = isinstance(i, (bool, np.bool_)) or getattr(i, "dtype", None) == np.dtype(bool)
+    return np.ndim(i) if is_bool else 1
+
+
+def _positions(arr, items) -> list[int]:
+    """The axis at which each item begins."""
+    rest = arr.ndim - sum(map(_consumed, items))
+    axis, out = 0, []
+    for i in items:
+        out.append(axis)
+        axis += rest if i is Ellipsis else _consumed(i)
+    return out
+
+
+def _check_masks(arr, items) -> None:
+    for position, (i, axis) in enumerate(zip(items, _positions(arr, items), strict=True)):
+        if _is_mask(i) and not _shapes_agree(i, arr.shape[axis:]):
+            raise IndexError(
+                f"boolean index did not match shape of indexed array in index {position}: "
+                f"got {i.shape}, expected {arr.shape[axis : axis + i.ndim]}"
+            )
+
+
+def _only_mask(arr, idx, masks):
+    """(mask, axis) when the index is one mask among whole axes."""
+    items = idx if isinstance(idx, tuple) else (idx,)
+    if len(masks) != 1 or any(not _is_mask(i) and i is not Ellipsis and i != slice(None) for i in _plain(items)):
+        return None
+    _check_masks(arr, items)
+    at = next(n for n, i in enumerate(items) if _is_mask(i))
+    return items[at], _positions(arr, items)[at]
+
+
+def _plain(items) -> list:
+    """The items that can be compared; arrays stand for themselves as a text."""
+    return [i if _is_mask(i) or i is None or i is Ellipsis or isinstance(i, slice) else "array" for i in items]
+
+
+def _as_indices(arr, idx) -> tuple:
+    """The index with each mask as the arrays of indices that it stands for."""
+    items = idx if isinstance(idx, tuple) else (idx,)
+    _check_masks(arr, items)
+    out: list[Any] = []
+    for i in items:
+        out.extend(NonZero.rows(i) if _is_mask(i) else [i])
+    return tuple(out)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Range
+
+
+class Range(_BuiltIn):
+    """`jnp.arange` with bounds that are values."""
+
+    jaxpr_primitive = "range"
+    called = "jnp.arange"
+
+    @classmethod
+    def binding_specs(cls):
+        return _aliases("jax._src.numpy.lax_numpy", "arange", cls.arange)
+
+    @staticmethod
+    def abstract_eval(start, stop, step, *, dtype, size):
+        import jax
+
+        return jax.core.ShapedArray((size,), dtype)
+
+    @classmethod
+    def arange(cls, original):
+        def arange(*args, **kwargs):
+            import jax
+            import jax.numpy as jnp
+
+            bound = _bound(original, args, kwargs)
+            given = dict(bound.arguments) if bound else {}
+            names = ("start", "stop", "step")
+            values = [given.pop(n, None) for n in names]
+            dtype = given.pop("dtype", None)
+            device = given.pop("device", None)
+            if (
+                not any(map(_is_traced, values))
+                or any(v is not None for v in given.values())
+                or any(v is not None and np.ndim(v) for v in values)
+            ):
+                return original(*args, **kwargs)
+            start, stop, step = values
+            if stop is None:
+                start, stop = 0, start
+            out = cls._values(start, stop, 1 if step is None else step, dtype, values)
+            return out if device is None else jax.device_put(jnp.asarray(out), device)
+
+        return arange
+
+    @classmethod
+    def _values(cls, start, stop, step, dtype, given):
+        import jax
+        import jax.numpy as jnp
+
+        # JAX reads the bounds as numbers: nothing is differentiated by them.
+        start, stop, step = (jax.lax.stop_gradient(v) if _is_traced(v) else v for v in (start, stop, step))
+        if dtype is None:
+            dtype = jnp.result_type(*(_number(v) for v in given if v is not None))
+        dtype = jax.dtypes.canonicalize_dtype(dtype)
+        start, stop, step = map(_number, (start, stop, step))
+        whole = all(jnp.issubdtype(jnp.result_type(v), np.integer) for v in (start, stop, step))
+        kind = jnp.result_type(start, stop, step)
+        if whole and jnp.issubdtype(dtype, np.integer):
+            bounds = [jnp.asarray(v, kind) for v in (start, stop, step)]
+            return cls.primitive().bind(*bounds, dtype=dtype, size=sizes().of("arange", bounds))
+        # The count as JAX computes it, then start + i * step.
+        number = _int_type()
+        if whole:
+            bounds = [jnp.asarray(v, kind) for v in (start, stop, step)]
+        else:
+            count = jnp.asarray(jnp.ceil((stop - start) / step))
+            bounds = [jnp.asarray(0, number), count, jnp.asarray(1, number)]
+        working = np.dtype(np.float32) if jnp.issubdtype(dtype, np.floating) and jnp.finfo(dtype).bits < 32 else dtype
+        size = sizes().of("arange", bounds)
+        if whole:
+            return cls.primitive().bind(*bounds, dtype=number, size=size).astype(dtype)
+        i = cls.primitive().bind(*bounds, dtype=number, size=size).astype(working)
+        out = jnp.asarray(start).astype(working) + jnp.asarray(step).astype(working) * i
+        return out.astype(dtype)
+
+
+def _number(v):
+    """A symbolic dimension as an array; others as they are."""
+    import jax.numpy as jnp
+
+    return jnp.asarray(v) if hasattr(v, "dimension_as_value") else v
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Unique
+
+
+class Unique(_BuiltIn):
+    """`jnp.unique` of integers: ONNX's Unique. Floats are sorted and compared, since ONNX says nothing of NaN."""
+
+    jaxpr_primitive = "unique"
+    multiple_results = True
+    called = "jnp.unique"
+
+    @classmethod
+    def binding_specs(cls):
+        return [
+            *_aliases("jax._src.numpy.setops", "unique", cls.unique),
+            *_aliases("jax._src.numpy.setops", "union1d", cls.union1d),
+        ]
+
+    @staticmethod
+    def abstract_eval(x, *, axis, dtype, size):
+        import jax
+
+        n = jax.core.ShapedArray((size,), dtype)
+        values = jax.core.ShapedArray((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+        return [values, n, jax.core.ShapedArray((x.shape[axis],), dtype), n]
+
+    @classmethod
+    def union1d(cls, original):
+        def union1d(*args, **kwargs):
+            import jax.numpy as jnp
+
+            bound = _bound(original, args, kwargs)
+            given = bound.arguments if bound else {}
+            a, b = given.get("ar1"), given.get("ar2")
+            if bound is None or given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
+                return original(*args, **kwargs)
+            return jnp.unique(jnp.concatenate([jnp.ravel(jnp.asarray(a)), jnp.ravel(jnp.asarray(b))]))
+
+        return union1d
+
+    @classmethod
+    def unique(cls, original):
+        def unique(*args, **kwargs):
+            import jax.numpy as jnp
+
+            bound = _bound(original, args, kwargs)
+            given = bound.arguments if bound else {}
+            ar = given.get("ar")
+            if bound is None or given.get("size") is not None or ar is None:
+                return original(*args, **kwargs)
+            if not _is_traced(ar):
+                return _known(original, *args, **kwargs)
+            axis = given.get("axis")
+            flat = jnp.ravel(ar) if axis is None else ar
+            axis = 0 if axis is None else axis % ar.ndim
+            if any(d == 0 for d in flat.shape):
+                return original(*args, **kwargs)
+            values, index, inverse, counts = cls._parts(flat, axis, bool(given.get("equal_nan", True)))
+            if given.get("axis") is None:
+                inverse = inverse.reshape(ar.shape)
+            wanted = [given.get("return_index"), given.get("return_inverse"), given.get("return_counts")]
+            out = [p for p, w in zip((index, inverse, counts), wanted, strict=True) if w]
+            return (values, *out) if out else values
+
+        return unique
+
+    @classmethod
+    def _parts(cls, x, axis: int, equal_nan: bool):
+        import jax.numpy as jnp
+
+        if x.dtype == bool:
+            values, *rest = cls._parts(x.astype(np.int8), axis, equal_nan)
+            return values.astype(bool), *rest
+        if jnp.issubdtype(x.dtype, np.integer) and x.dtype != np.uint64:
+            size = sizes().of("unique", [x], axis)
+            return cls.primitive().bind(x, axis=axis, dtype=_int_type(), size=size)
+        return cls._sorted_parts(x, axis, equal_nan)
+
+    @staticmethod
+    def _sorted_parts(x, axis: int, equal_nan: bool):
+        """Elements in order, and those that differ from the one before."""
+        import jax
+        import jax.numpy as jnp
+
+        rows = jnp.moveaxis(x, axis, 0)
+        size, *rest = rows.shape
+        columns = _product(rest)
+        if not isinstance(columns, int):
+            raise Error(
+                f"jnp.unique along an axis needs slices of a known size, found {type_text(x)}",
+                "unsupported",
+                ["help: give the other axes numbers"],
+            )
+        if jnp.issubdtype(rows.dtype, jnp.complexfloating):
+            rows = jnp.where(jnp.isnan(rows), jnp.asarray(np.nan, rows.dtype), rows)
+        table = rows.reshape((size, columns)) if rest else rows
+        keys = [table[:, i] for i in range(columns)] if rest else [rows]
+        place = jax.lax.iota(_int_type(), size)
+        *ordered, order = jax.lax.sort((*keys, place), num_keys=columns)
+        before = jnp.maximum(place - 1, 0)
+        starts = place == 0
+        for key in ordered:
+            previous = key.at[before].get(mode="promise_in_bounds")
+            differs = key != previous
+            if jnp.issubdtype(key.dtype, jnp.inexact) and equal_nan:
+                differs &= ~(jnp.isnan(key) & jnp.isnan(previous))
+            starts |= differs
+        size_found = sizes().of("unique", [x], axis, equal_nan)
+        bind = Compress.primitive().bind
+        index = bind(order, starts, axis=0, size=size_found)
+        if not rest:
+            values = bind(ordered[0], starts, axis=0, size=size_found)
+        else:
+            values = rows.at[index].get(mode="promise_in_bounds")
+        first = NonZero.primitive().bind(starts, dtype=_int_type(), size=size_found).reshape(size_found)
+        ends = jnp.concatenate([first, jnp.asarray(size, _int_type())[None]])
+        group = jnp.cumsum(starts.astype(_int_type())) - 1
+        inverse = jnp.zeros(size, _int_type()).at[order].set(group, mode="promise_in_bounds", unique_indices=True)
+        return jnp.moveaxis(values, 0, axis), index, inverse, ends[1:] - ends[:-1]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What JAX assumes of symbols
+
+
+class _Bounds(plugins.Plugin):
+    """JAX takes every symbol as at least 1; those made here are at least 0.
+
+    So `max(n, 1)` and `x[:1]` stay what they say. But where the rules of `jax.lax` check operands, that a gather of single elements has some to
+    choose from for instance, they are taken as at least 1, as JAX takes all others.
+    """
+
+    jaxpr_primitive = "_sardonyx_bounds"
+
+    @classmethod
+    def binding_specs(cls):
+        owner = "jax._src.export.shape_poly_decision._DecisionByElimination"
+        return [
+            plugins.MonkeyPatchSpec(owner, "add_implicit_constraints_term", cls.bounded, in_abstract_eval=True),
+            plugins.MonkeyPatchSpec("jax._src.export.shape_poly", "_geq_decision", cls.compared, in_abstract_eval=True),
+        ]
+
+    @staticmethod
+    def compared(original):
+        def _geq_decision(*args, **kwargs):
+            from jax.core import InconclusiveDimensionOperation
+
+            mine = sizes()
+            try:
+                return original(*args, **kwargs)
+            except InconclusiveDimensionOperation:
+                if mine is None or mine.least == 1 or not _asked_by_lax():
+                    raise
+            mine.scope._bounds_cache.clear()
+            mine.least = 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                mine.least = 0
+                mine.scope._bounds_cache.clear()
+
+        return _geq_decision
+
+    @staticmethod
+    def bounded(original):
+        def add_implicit_constraints_term(self, t):
+            factor = t.to_factor()
+            name = factor.to_var() if factor is not None else None
+            mine = sizes()
+            if mine is None or self.scope is not mine.scope or name not in mine.origins:
+                return original(self, t)
+            if t not in self._processed_for_internal_constraints:
+                from jax._src.export import shape_poly
+
+                self._processed_for_internal_constraints.add(t)
+                symbol = shape_poly._DimExpr._from_term(t, 1, self.scope)
+                self.combine_and_add_constraint(shape_poly.Comparator.GEQ, symbol, mine.least)
+            return None
+
+        return add_implicit_constraints_term
+
+
+def _asked_by_lax() -> bool:
+    """Whether the comparison of sizes that is being made stands in jax.lax."""
+    frame = sys._getframe(1)
+    between = ("shape_poly.py", "core.py", "_data_shapes.py", "plugins.py")
+    while frame is not None and frame.f_code.co_filename.endswith(between):
+        frame = frame.f_back
+    return frame is not None and "/jax/_src/lax/" in frame.f_code.co_filename.replace("\\", "/")
+
+
+@functools.cache
+def _built_in() -> tuple[plugins.Plugin, ...]:
+    return (NonZero(), Compress(), Range(), Unique(), _Bounds())
+
+
+@contextlib.contextmanager
+def active(leaves):
+    """Around a second trace, of a program with these inputs. Yields its Sizes. A user's plugin of the same primitive replaces ours."""
+    mine = [p for p in _built_in() if p.jaxpr_primitive not in plugins._plugins]
+    primitives = [p.primitive() for p in _built_in() if hasattr(p, "abstract_eval")]
+    with Sizes(*inputs_scope(leaves), primitives).active() as found, plugins._patched(mine, remembered=True):
+        yield found

@@ -1,0 +1,15 @@
+// nonzero[dtype, size] x   =>   Cast(NonZero(x)): dtype[rank, size]
+//
+// Where x is not zero: one row of indices per axis, in the order of the elements; `size` is the symbol that stands for how many.
+#include "lower/kernels.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_nonzero(Lowering& at) {
+  Value* x = at.in(0);
+  // NaN is not zero; a Cast to bool says so too.
+  if (!has_kernel(at, "NonZero", x->dtype())) x = at.cast(x, DType::kBool);
+  return {at.cast(at.b.NonZero(x), at.out_dtype())};
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,21 @@
+// unique[axis, dtype, size] x   =>   Unique<axis, sorted>(x): values, first index of each, which one each is, how often
+//
+// Of integers: the slices of x along `axis` that differ, in ascending order. `size` is the symbol that stands for how many.
+#include "lower/kernels.h"
+
+namespace sardonyx {
+
+std::vector<Value*> lower_unique(Lowering& at) {
+  const DType own = at.in_dtype(0);
+  const DType wide = kernel_dtype(at, {"Unique"}, own);
+  if (wide == DType::kUndefined) at.unsupported("no runtime computes Unique in " + std::string(to_string(own)));
+  AttrInit attrs{attr("sorted", 1)};
+  if (at.in_rank(0) != 1) attrs.push_back(attr("axis", at.int_param("axis")));
+  Value* operands[] = {at.cast(at.in(0), wide)};
+  Node& n = at.b.node("Unique", operands, 4, std::move(attrs));
+  std::vector<Value*> results{at.cast(n.result(0), own)};
+  for (size_t i = 1; i < 4; ++i) results.push_back(at.cast(n.result(i), at.out_dtype(i)));
+  return results;
+}
+
+}  // namespace sardonyx
