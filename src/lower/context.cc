@@ -172,21 +172,21 @@ LoweringContext::InBody::InBody(LoweringContext& context, OnnxBuilder& b) : cont
 
 LoweringContext::InBody::~InBody() { context_.sizes_by_graph_.pop_back(); }
 
-LoweringContext::Sizes& LoweringContext::sizes_of(Dim d) {
-  for (size_t i = sizes_by_graph_.size(); i-- > 1;) {
-    Sizes& body = *sizes_by_graph_[i];
-    if (body.origins.empty()) continue;
+size_t LoweringContext::depth_of(Dim d) {
+  for (size_t i = sizes_by_graph_.size() - 1; i > 0; --i) {
+    const auto& known = sizes_by_graph_[i]->origins;
+    if (known.empty()) continue;
     for (const std::string& symbol : onnx_.dims().symbols(d)) {
-      if (body.origins.contains(onnx_.dims().symbol(symbol).word())) return body;
+      if (known.contains(onnx_.dims().symbol(symbol).word())) return i;
     }
   }
-  return *sizes_by_graph_[0];
+  return 0;
 }
 
 Value* LoweringContext::dim_vector(Dim d) {
   if (d.is_int()) return main_.i64s({d.value()});
   SX_CHECK(d.is_expr(), "an unknown size cannot be computed at run time");
-  Sizes& sizes = sizes_of(d);
+  Sizes& sizes = *sizes_by_graph_[depth_of(d)];
   if (auto at = sizes.vectors.find(d.word()); at != sizes.vectors.end()) return at->second;
   Value* v = nullptr;
   if (const DimOrigin* from = origin(d)) {
@@ -199,7 +199,7 @@ Value* LoweringContext::dim_vector(Dim d) {
 
 Value* LoweringContext::dim_scalar(Dim d) {
   if (d.is_int()) return main_.i64(d.value());
-  Sizes& sizes = sizes_of(d);
+  Sizes& sizes = *sizes_by_graph_[depth_of(d)];
   if (auto at = sizes.scalars.find(d.word()); at != sizes.scalars.end()) return at->second;
   Value* v = sizes.b->op("Squeeze", {dim_vector(d), sizes.b->i64s({0})});
   return sizes.scalars[d.word()] = v;
@@ -269,15 +269,12 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
     return main_.i64s(values);
   }
   std::vector<uint64_t> key;
-  Sizes* sizes = sizes_by_graph_[0].get();
+  size_t depth = 0;
   for (Dim d : dims) {
     key.push_back(d.word());
-    if (sizes_by_graph_.size() == 1 || !d.is_expr()) continue;
-    // The innermost of the graphs that know one of them.
-    for (size_t i = sizes_by_graph_.size(); i-- > 1 && sizes_by_graph_[i].get() != sizes;) {
-      if (sizes_by_graph_[i].get() == &sizes_of(d)) sizes = sizes_by_graph_[i].get();
-    }
+    if (d.is_expr()) depth = std::max(depth, depth_of(d));
   }
+  Sizes* sizes = sizes_by_graph_[depth].get();
   if (auto at = sizes->shapes.find(key); at != sizes->shapes.end()) return at->second;
   // Runs of integers are one constant; runs of neighbouring axes of one input are one Shape.
   OnnxBuilder& b = *sizes->b;
@@ -480,14 +477,10 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
       continue;
     }
     // meet() is null: a proven contradiction, or two symbolic spellings that only JAX knows to be equal.
-    const bool symbolic_only = found->is_tensor() && found->ranked() && found->dtype() == expected->dtype() &&
-                               found->rank() == expected->rank() && [&] {
-                                 for (size_t d = 0; d < found->rank(); ++d) {
-                                   if (onnx_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent)
-                                     return false;
-                                 }
-                                 return true;
-                               }();
+    const auto differs = [&](size_t d) { return onnx_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent; };
+    bool symbolic_only =
+        found->is_tensor() && found->ranked() && found->dtype() == expected->dtype() && found->rank() == expected->rank();
+    for (size_t d = 0; symbolic_only && d < found->rank(); ++d) symbolic_only = !differs(d);
     if (symbolic_only) {
       if (v->kind() != ValueKind::kInput) v->set_type(expected);
       continue;

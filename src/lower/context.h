@@ -144,7 +144,7 @@ class LoweringContext {
     std::map<std::vector<uint64_t>, Value*> shapes;
     std::set<const Type*> seen;  // types whose sizes are all known here
   };
-  Sizes& sizes_of(Dim d);  // those of the graph where d can be computed
+  size_t depth_of(Dim d);  // which of these d can be computed in: 0 is the main graph
   std::vector<std::unique_ptr<Sizes>> sizes_by_graph_;
   std::vector<std::pair<Dim, DimOrigin>> origin_list_;  // in the order of the inputs
   std::set<std::string, std::less<>> input_symbols_;    // of the main graph's inputs

@@ -119,7 +119,7 @@ def test_other_opsets(case: table.Case, opset: int):
 
 
 def has_f8(case: table.Case) -> bool:
-    return "f8_" in str(trace(case))
+    return "f8_" in str(table.trace(case))
 
 
 @pytest.mark.parametrize("opset", [17, *(pytest.param(n, marks=pytest.mark.slow) for n in (18, 19, 20, 22, 24))])
