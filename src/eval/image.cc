@@ -327,7 +327,7 @@ void GridSample(Call& c) {
           for (const auto& [offset, weight] : sum) next.emplace_back(offset + k * strides[d], weight * w);
         };
         if (mode == "nearest") {
-          add(static_cast<int64_t>(at), 1);
+          add(static_cast<int64_t>(at), 1.0);
         } else if (mode == "linear") {
           add(base, 1 - t);
           add(base + 1, t);

@@ -8,7 +8,6 @@ namespace {
 
 using wire::kBytes;
 using wire::kFixed32;
-using wire::kFixed64;
 using wire::kVarint;
 using wire::Reader;
 using wire::tag;

@@ -553,7 +553,7 @@ class Parser : private text::AttrParser {
         operands.push_back(operand(g, nesting));
       }
     }
-    const Op& what = dialect_ == DialectId::kMil ? place_operands(found, begin, operands, named) : found;
+    const Op& what = dialect_ == DialectId::kMil ? place_operands(&found, begin, operands, named) : found;
     const Attrs* set = m_->attrs(attrs);
     bool payload = what.has(Trait::kConstant) && attrs.size() == 1 && num_results <= 1;
     TensorPtr value = payload ? text::payload_of(*set) : nullptr;
@@ -602,7 +602,9 @@ class Parser : private text::AttrParser {
 
   // Puts operands where the op's slots are: those without a name fill the others in order; where the op takes a list, data and
   // then the list. An op that is not known has the slots that the text names.
-  const Op& place_operands(const Op& op, size_t begin, std::vector<Value*>& operands, const std::vector<NamedOperands>& named) {
+  const Op& place_operands(const Op* found, size_t begin, std::vector<Value*>& operands,
+                           const std::vector<NamedOperands>& named) {
+    const Op& op = *found;
     if (!op.known) {
       if (named.empty()) return op;
       if (!operands.empty()) lex_.fail_at(begin, fmt::format("{} is not known: all its operands need names, or none", op.name));

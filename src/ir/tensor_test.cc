@@ -255,7 +255,10 @@ TEST(Tensors, TransposedInPieces) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const auto t = transposed(Tensor::of<float>(DType::kF32, shape, values), {1, 2, 0});
   ASSERT_TRUE(t->is_deferred() && t->reads_in_pieces());
-  const auto expected = [&](int64_t i) { return static_cast<float>(i % 2 * 307 * 211 + i / 2); };
+  const auto expected = [&](int64_t i) {
+    const int64_t from = i % 2 * 307 * 211 + i / 2;
+    return static_cast<float>(from);
+  };
   for (int64_t first : {0, 1, 421, 422, 129000}) {
     std::vector<float> part(431);
     t->read(first, std::as_writable_bytes(std::span(part)));
