@@ -255,6 +255,7 @@ void LinearAttention(Call& c) {
               v = heads_of(split_heads(c, c.in(2), "kv_num_heads"));
   c.require(k.size == q.size && k.length == q.length && v.length == q.length && k.batch == q.batch && v.batch == q.batch,
             "queries, keys and values do not fit each other");
+  c.require(q.count == q_heads && k.count == heads && v.count == heads, "operands with four axes have another number of heads");
   const std::string rule = c.string_attr("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
   if (!gated && !delta && rule != "linear") c.fail(fmt::format("the update rule \"{}\" is not known", rule));
@@ -264,13 +265,15 @@ void LinearAttention(Call& c) {
   int64_t decay_size = 0, beta_size = 0;
   if (gated) {
     decay = c.doubles(4);
-    decay_size = c.in(4).dim(c.in(4).rank() - 1);
+    decay_size = c.in(4).rank() == 0 ? 0 : c.in(4).dim(c.in(4).rank() - 1);
     c.require(decay_size == heads || decay_size == heads * n, "the decay's last axis fits neither heads nor keys");
+    c.require(std::ssize(decay) == batch * steps * decay_size, "the decay has not one row for each step");
   }
   if (delta) {
     beta = c.doubles(5);
-    beta_size = c.in(5).dim(c.in(5).rank() - 1);
+    beta_size = c.in(5).rank() == 0 ? 0 : c.in(5).dim(c.in(5).rank() - 1);
     c.require(beta_size == heads || beta_size == 1, "beta's last axis does not fit the heads");
+    c.require(std::ssize(beta) == batch * steps * beta_size, "beta has not one row for each step");
   }
   if (c.has(3)) {
     state = c.doubles(3);
@@ -324,7 +327,7 @@ void RotaryEmbedding(Call& c) {
   c.require(width <= h.size && width % 2 == 0, "rotary_embedding_dim does not fit the heads");
   const bool interleaved = c.int_attr("interleaved", 0) != 0;
   const std::vector<double> cosine = c.doubles(1), sine = c.doubles(2);
-  const int64_t columns = c.in(1).dim(c.in(1).rank() - 1);
+  const int64_t columns = c.in(1).rank() == 0 ? 0 : c.in(1).dim(c.in(1).rank() - 1);
   c.require(columns == half && cosine.size() == sine.size(), "cosines and sines do not fit rotary_embedding_dim");
   const int64_t rows = half == 0 ? 0 : static_cast<int64_t>(cosine.size()) / half;
   std::vector<int64_t> positions;

@@ -194,6 +194,7 @@ const T* load(const Array& a, int64_t offset, int64_t step, int64_t n, T* scratc
     }
     return scratch;
   } else {
+    if (n == 0) return scratch;  // an empty array has no address
     if (step == 1 && is_native<T>(a.dtype())) return a.as<T>() + offset;
     load_real(a, offset, step, n, scratch);
     return scratch;

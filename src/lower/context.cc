@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lower/check_equation.h"
 #include "lower/threefry.h"
 #include "sardonyx/version.h"
 #include "support/interrupt.h"
@@ -437,6 +438,7 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   for (const Use& u : eqn.operands()) operands.push_back(u.value ? value(*u.value, b) : nullptr);
   mark(eqn, b);
   try {
+    check_equation(eqn);
     Lowering at(*this, eqn, b, std::move(operands));
     std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*fn)(at);
     check_results(eqn, results, origin, b);
@@ -485,8 +487,10 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
       if (v->kind() != ValueKind::kInput) v->set_type(expected);
       continue;
     }
-    throw Error(ErrorCode::kInternal, fmt::format("the lowering of '{}' ({}) gave {} as result {} where the equation says {}",
-                                                  eqn.op().name, origin, types.to_string(found), i, types.to_string(expected)));
+    // Not kInternal: a saved program may say what it likes, and lowerings may be a plugin's.
+    throw Error(ErrorCode::kInvalidModel,
+                fmt::format("the lowering of '{}' ({}) gave {} as result {} where the equation says {}", eqn.op().name, origin,
+                            types.to_string(found), i, types.to_string(expected)));
   }
 }
 

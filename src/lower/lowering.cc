@@ -260,6 +260,14 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
   const bool has_zero = std::ranges::any_of(dims, [](Dim d) { return d.is(0); });
   if (all_static(dims)) {
     if (const TensorPtr& payload = x->constant()) {
+      const std::vector<int64_t> sizes = static_dims(dims);
+      int64_t count = 1;
+      bool fits = true;
+      for (int64_t size : sizes) fits = fits && !__builtin_mul_overflow(count, size, &count);
+      if (!fits || count != payload->size()) {
+        throw Error(ErrorCode::kInvalidModel,
+                    fmt::format("{} elements cannot have the shape [{}]", payload->size(), fmt::join(sizes, ",")));
+      }
       return context_.derived_constant(*x, "Reshape", static_dims(dims), [&] { return payload->reshaped(static_dims(dims)); });
     }
     AttrInit attrs;
