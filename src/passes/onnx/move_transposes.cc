@@ -5,7 +5,7 @@
 // transposed once, when they are written), reductions, Concat, Split, Slice, Pad, Softmax, ArgMax, Resize, Reshapes that keep axes
 // together, and the others in passes/layout/onnx_operators.cc. All transposes are looked at together: a transpose costs the elements
 // it moves, and nothing is done that does not make the whole cheaper; sizes with a name are taken as small and as large.
-// Left alone: what only looks cheaper for some sizes, operators that mean axes by position, and operands of bodies.
+// Left alone: what only looks cheaper for some sizes, operators that mean axes by position, and operands of bodies (move_transposes_across_bodies).
 // Like MIL's reduce_transposes, which moves them downwards only.
 #include "passes/layout/onnx_operators.h"
 #include "rewrite/pass.h"
