@@ -29,7 +29,7 @@ bool holds_all(DType through, DType from) {
   };
   if (is_integer(from)) {
     const int bits = bit_width(from) - (is_signed(from) ? 1 : 0);
-    return through == DType::kBF16 ? bits <= 8 : precision(through) >= bits && precision(through) > 0;
+    return precision(through) >= bits;
   }
   if (from == DType::kF16) return through == DType::kF32 || through == DType::kF64;
   if (from == DType::kBF16) return through == DType::kF32 || through == DType::kF64;
