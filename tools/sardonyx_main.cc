@@ -103,12 +103,12 @@ int main(int argc, char** argv) {
   optimize_command->add_option("--fold-budget", optimize.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
       ->capture_default_str();
   optimize_command->add_option("--explain", optimize.explain, "Say why these passes left near matches alone")->delimiter(',');
-  const auto verify_option = [&](CLI::App* command) {
-    command->add_option("--verify", optimize.verify, "Evaluate before and after on random inputs: the model, or each pass")
+  const auto verify_option = [](CLI::App* command, tools::OptimizeArgs& args) {
+    command->add_option("--verify", args.verify, "Evaluate before and after on random inputs: the model, or each pass")
         ->check(CLI::IsMember({"off", "model", "pass"}))
         ->capture_default_str();
   };
-  verify_option(optimize_command);
+  verify_option(optimize_command, optimize);
   optimize_command->add_flag("--prune-inputs", optimize.prune_inputs, "Drop inputs that nobody reads");
   optimize_command->add_flag("--keep-names", optimize.keep_names,
                              "A name stands for the same elements as before, or is gone: changed weights get new ones");
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   convert_command->add_option("models", optimize.inputs, "ONNX models, or folders of them")->required();
   add_output(convert_command);
   opset_option(convert_command)->required();
-  verify_option(convert_command);
+  verify_option(convert_command, optimize);
   convert_command->add_flag("--json", optimize.json, "For programs");
   convert_command->add_flag("--quiet", optimize.quiet, "Only errors");
   convert_command->callback([&] {
@@ -156,6 +156,7 @@ int main(int argc, char** argv) {
   coreml_optimize->add_option(
       "--calibrate", coreml.calibrate,
       "Inputs of runs (.npz, NAME=FILE.npy, NAME=VALUE): add_fp16_cast leaves what they show to be unfit");
+  verify_option(coreml_optimize, coreml);
   coreml_optimize->add_option("--explain", coreml.explain, "Say why these passes left near matches alone")->delimiter(',');
   coreml_optimize->add_flag("--strict", coreml.strict, "Stop when a pass fails, instead of going on without it");
   coreml_optimize->add_flag("--json", coreml.json, "For programs");

@@ -126,8 +126,8 @@ def optimize(
 
     `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, or a list of these; options are
     `{"common::const_elimination.skip_const_by_size": 1e6}`. With `compute_precision="fp16"` presets end in half precision; `calibration`
-    has the inputs of runs, and what these show to be unfit keeps single precision. Returns what was done: ops before and after, each
-    pass and its time.
+    has the inputs of runs, and what these show to be unfit keeps single precision. `verify` is as of `sardonyx.optimize`. Returns what was
+    done: ops before and after, each pass and its time.
     """
     _one_of("verify", verify, ("off", "model", "pass"))
     options = dict(options or {})

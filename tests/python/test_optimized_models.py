@@ -73,7 +73,9 @@ def test_results_stay(kind: str, how: str) -> None:
         if before is None or not is_declared(model, before):
             continue
         try:
-            changed = sardonyx.optimize(model, passes="none", opset=NEWEST) if how == "raised" else sardonyx.optimize(model)
+            changed = (
+                sardonyx.optimize(model, passes="none", opset=NEWEST) if how == "raised" else sardonyx.optimize(model)
+            )
         except sardonyx.Error as error:
             if name not in REFUSED or how == "optimized":
                 wrong.append(f"{name}: {error}")

@@ -54,3 +54,29 @@ def test_what_is_random_is_not_compared(models):
     a = models("a.onnx", [("RandomNormalLike", ["x"])])
     done = command("verify", a, a, ok=False)
     assert done.returncode == 1 and "nothing could be compared: it is random" in done.stdout
+
+
+def test_core_ml_packages(tmp_path):
+    ct = pytest.importorskip("coremltools")
+    import numpy as np
+    from coremltools.converters.mil import Builder as mb
+
+    def package(name, scale):
+        @mb.program(input_specs=[mb.TensorSpec((2, 3))], opset_version=ct.target.iOS16)
+        def program(x):
+            y = mb.linear(x=x, weight=np.full((5, 3), scale, np.float32))
+            return mb.relu(x=mb.identity(x=mb.add(x=y, y=np.arange(5, dtype=np.float32))))
+
+        path = tmp_path / name
+        model = ct.convert(program, convert_to="mlprogram", pass_pipeline=ct.PassPipeline.EMPTY)
+        model.save(str(path))
+        return path
+
+    one, other = package("one.mlpackage", 0.5), package("other.mlpackage", 0.25)
+    for how in ("model", "pass"):
+        command("coreml", "optimize", one, "-o", tmp_path / "small.mlpackage", "--verify", how)
+        command("verify", one, tmp_path / "small.mlpackage")
+    assert command("verify", one, other, ok=False).returncode == 1
+    assert command("coreml", "optimize", one, "-o", one, "--verify", "always", ok=False).returncode == 2
+    onnx_model = save(tmp_path / "a.onnx", [("Add", ["x", "y"])])
+    assert "cannot be compared" in command("verify", one, onnx_model, ok=False).stderr
