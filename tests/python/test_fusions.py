@@ -119,3 +119,21 @@ def test_rotary_embedding():
     names = [i.name for i in session.get_inputs()]
     got = session.run(None, dict(zip(names, (x, positions), strict=True)))[0]
     np.testing.assert_allclose(got, turn(x, positions), rtol=1e-5, atol=1e-6)
+
+
+def test_rotary_embedding_of_shared_angles():
+    """The positions of all examples are the same, and known when exporting."""
+
+    def turn(x):
+        angles = jnp.arange(x.shape[1])[:, None] / jnp.array([1, 10, 100, 1000], jnp.float32)
+        sine, cosine = jnp.sin(angles)[None, :, None, :], jnp.cos(angles)[:, None, :]
+        a, b = jnp.split(x, 2, axis=-1)
+        return jnp.concatenate([a * cosine - b * sine, b * cosine + a * sine], axis=-1)
+
+    x = np.random.default_rng(0).standard_normal((2, 5, 3, 8)).astype(np.float32)
+    for shape in (("B", "T", 3, 8), ("B", 5, 3, 8), (2, 5, 3, 8)):
+        model = sardonyx.to_onnx(turn, [shape])
+        assert ops(model)[-3:] == ["Reshape", "RotaryEmbedding", "Reshape"]
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        got = session.run(None, {session.get_inputs()[0].name: x})[0]
+        np.testing.assert_allclose(got, turn(x), rtol=1e-5, atol=1e-6)

@@ -4,9 +4,14 @@
 // Six to eight nodes become one, at opset 23. Heads may come before the positions, [B,H,T,D], or after them, [B,T,H,D]: then between reshapes to
 // [B,T,H*D], which merge with those that made the heads.
 //
-// What stops it: angles that are not given for each example and position, parts that are no halves, an inner value with another reader,
+// Angles that are the same for all examples are expanded to [B,T,D/2], once per model: the operator wants them so.
+//
+// What stops it: angles that are not given for each position, parts that are no halves, an inner value with another reader,
 // types other than f32; in the second form, angles that are not seen to be the same in both halves.
 // Rounds: the four products and two sums are computed by one kernel.
+#include <algorithm>
+#include <array>
+
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -15,6 +20,7 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, first{"first"}, second{"second"}, turned{"turned"}, cosine{"cosine"}, sine{"sine"};
 constexpr int kSteps = 8;
+constexpr size_t kMostBytes = 4 << 20;
 
 // The axis of a Split or Concat is the last one.
 bool is_on_last_axis(const Node& n, size_t rank) {
@@ -54,28 +60,60 @@ bool is_rotation(const Match& m) {
   return is_on_last_axis(joins, 4) && (goes_as_a_whole(m, m[x]) || m.refuse("a part of it has another reader"));
 }
 
-// The angles' cosine or sine as [B,T,D/2]; null where they are not seen to be that. `heads` is the axis that must be one in v. `twice`: v has
-// every angle twice, side by side.
-Value* cache(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
-  const Dim size = Dim::of(t.dim(3).value() / 2);
-  const auto fits = [&](const Value* c) {
-    return c->ranked() && c->type()->rank() == 3 && c->type()->dim(0) == t.dim(0) &&
-           c->type()->dim(1) == t.dim(heads == 1 ? 2 : 1) && c->type()->dim(2) == size;
-  };
+// Whether v, seen as [B,T,H,D] or [B,H,T,D] from its last axis, has one element along the axis of heads.
+bool is_one_along(const Value* v, size_t heads) {
+  if (!v->ranked() || v->type()->rank() < 2 || v->type()->rank() > 4) return false;
+  const size_t missing = 4 - v->type()->rank();
+  return heads < missing || v->type()->dim(heads - missing).is(1);
+}
+
+// A constant whose last axis holds the same numbers twice, once; null for others.
+TensorPtr first_half(const Value& v) {
+  const TensorPtr& t = v.constant();
+  if (t == nullptr || t->dtype() != DType::kF32 || t->is_promise() || t->byte_size() > kMostBytes || t->rank() < 2)
+    return nullptr;
+  std::vector<std::byte> scratch;
+  const auto bytes = t->bytes(scratch);
+  const auto row = static_cast<size_t>(t->shape().back()) * sizeof(float);
+  if (row == 0 || row % (2 * sizeof(float)) != 0 || bytes.size() % row != 0) return nullptr;
+  std::vector<std::byte> half;
+  for (size_t at = 0; at < bytes.size(); at += row) {
+    const auto first = bytes.subspan(at, row / 2), second = bytes.subspan(at + row / 2, row / 2);
+    if (!std::equal(first.begin(), first.end(), second.begin())) return nullptr;
+    half.insert(half.end(), first.begin(), first.end());
+  }
+  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  shape.back() /= 2;
+  return Tensor::own(t->dtype(), std::move(shape), std::move(half));
+}
+
+// The angles' cosine or sine as [B,T,D/2], perhaps B is 1; null where they are not seen to be that. `heads` is the axis that must be one in v.
+// `twice`: v has every angle twice, side by side.
+Value* angles(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
   std::vector<Node*> chain;  // what computes v, from its end
   Value* at = v;
+  bool has_heads = true;  // whether the axis of heads is still there
   for (int i = 0; i < kSteps; ++i) {
+    if (twice && at->is_constant()) {
+      TensorPtr half = first_half(*at);
+      if (half == nullptr) return nullptr;
+      at = b.constant(std::move(half), at->name().view());
+      twice = false;
+      break;
+    }
     Node* n = at->def();
     if (n == nullptr || n->unchecked() || !n->op().domain.empty() || n->graph() != &b.graph()) break;
-    const bool adds = (n->is("Unsqueeze") || n->is("Reshape")) && n->input(0)->ranked() && n->input(0)->type()->rank() == 3;
+    const bool adds = (n->is("Unsqueeze") || n->is("Reshape")) && n->input(0)->ranked() && n->input(0)->type()->rank() == 3 &&
+                      n->result()->ranked() && n->result()->type()->rank() == 4;
     if (!twice && !adds) break;
     if (adds) {  // the axis of heads
-      const auto from = n->input(0)->type()->dims(), to = n->result()->ranked() ? n->result()->type()->dims() : from;
-      if (to.size() != 4 || !to[heads].is(1)) return nullptr;
+      const auto from = n->input(0)->type()->dims(), to = n->result()->type()->dims();
+      if (!to[heads].is(1)) return nullptr;
       for (size_t k = 0; k < 3; ++k) {
         if (!(from[k] == to[k < heads ? k : k + 1])) return nullptr;
       }
       at = n->input(0);
+      has_heads = false;
       if (!twice) break;
       continue;
     }
@@ -85,7 +123,7 @@ Value* cache(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
         return nullptr;
       at = n->input(0);
       twice = false;
-      if (at->ranked() && at->type()->rank() == 3) break;
+      if (!has_heads) break;
       continue;
     }
     const bool scales = n->is("Mul") && n->input(1)->is_constant() && n->input(1)->constant()->size() == 1;
@@ -93,28 +131,49 @@ Value* cache(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
     chain.push_back(n);
     at = n->input(0);
   }
-  if (twice) return nullptr;
-  if (at->ranked() && at->type()->rank() == 4 && at->type()->dim(heads).is(1))
-    at = b.squeeze(at, std::array{static_cast<int64_t>(heads)});
-  if (!fits(at)) return nullptr;
+  if (twice || !at->ranked()) return nullptr;
+  if (has_heads) {
+    const size_t rank = at->type()->rank();
+    if (!is_one_along(at, heads)) return nullptr;
+    if (rank == 4) at = b.squeeze(at, std::array{static_cast<int64_t>(heads)});
+    if (rank == 3 && heads == 2) at = b.unsqueeze(b.squeeze(at, std::array{int64_t{1}}), std::array{int64_t{0}});
+    if (rank == 2) at = b.unsqueeze(at, std::array{int64_t{0}});
+  }
+  if (!at->ranked() || at->type()->rank() != 3 || !(at->type()->dim(1) == t.dim(heads == 1 ? 2 : 1)) ||
+      !at->type()->dim(2).is(t.dim(3).value() / 2))
+    return nullptr;
   for (auto n = chain.rbegin(); n != chain.rend(); ++n) at = b.like(**n, *(*n)->input(0), *at);
-  return fits(at) ? at : nullptr;
+  return at;
+}
+
+// The same for every example.
+Value* cache(Rewriter& b, Value* v, const Value& x, size_t heads, bool twice) {
+  const Type& t = *x.type();
+  v = angles(b, v, t, heads, twice);
+  if (v == nullptr || v->type()->dim(0) == t.dim(0)) return v;
+  if (!v->type()->dim(0).is(1)) return nullptr;
+  const Dim count = t.dim(0);
+  Value* shape = count.is_int()
+                     ? b.i64s({count.value(), 1, 1})
+                     : b.Concat({b.Shape(const_cast<Value*>(&x), {.end = 1, .start = 0}), b.i64s({1, 1})}, {.axis = 0});
+  v = b.Expand(v, shape);
+  return v->ranked() && v->type()->dim(0) == count ? v : nullptr;
 }
 
 Value* rotary(Rewriter& b, const Match& m) {
   const Type& t = *m.type(x);
   const bool twice = m[turned] != nullptr;
   for (size_t heads : {size_t{1}, size_t{2}}) {
-    if (!m[cosine]->ranked() || m[cosine]->type()->rank() != 4 || !m[cosine]->type()->dim(heads).is(1)) continue;
-    Value *c = cache(b, m[cosine], t, heads, twice), *s = cache(b, m[sine], t, heads, twice);
+    if (!is_one_along(m[cosine], heads) || !is_one_along(m[sine], heads)) continue;
+    if (heads == 2 && !t.dim(2).is_int()) continue;
+    Value *c = cache(b, m[cosine], *m[x], heads, twice), *s = cache(b, m[sine], *m[x], heads, twice);
     if (c == nullptr || s == nullptr) continue;
     if (heads == 1) return b.RotaryEmbedding(m[x], c, s);
-    if (!t.dim(2).is_int()) return nullptr;
     const int64_t count = t.dim(2).value(), size = t.dim(3).value();
     Value* y = b.RotaryEmbedding(b.Reshape(m[x], b.i64s({0, 0, count * size})), c, s, nullptr, {.num_heads = count});
     return b.Reshape(y, b.i64s({0, 0, count, size}));
   }
-  m.refuse("the angles are not given for each example and position");
+  m.refuse("the angles are not given for each position");
   return nullptr;
 }
 
