@@ -12,7 +12,7 @@ while (($#)) && [[ $1 != -- ]]; do names+=("$1"); shift; done
 ((${#names[@]})) || names=(oldest newest)
 
 # With the names of pyproject.toml's test group, whatever version is newest.
-newest=(coremltools dm-haiku equinox flax jax onnx onnxruntime optax psutil pytest pytest-xdist)
+newest=(coremltools dm-haiku equinox flax jax mpmath onnx onnxruntime optax psutil pytest pytest-xdist)
 failed=()
 for name in "${names[@]}"; do
   env=build/matrix/$name

@@ -85,11 +85,11 @@ void HardSwish(Call& c) {
   in_double(c, [](double x) { return x * std::fmax(0, std::fmin(1, x / 6 + 0.5)); });
 }
 void Gelu(Call& c) {
+  // 1 + erf(-5) would lose most digits: its complement, and 1 + tanh(u) as the sigmoid of 2 u, do not.
   if (c.string_attr("approximate", "none") == "tanh") {
-    return in_double(
-        c, [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); });
+    return in_double(c, [](double x) { return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)); });
   }
-  in_double(c, [](double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); });
+  in_double(c, [](double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); });
 }
 void Swish(Call& c) {
   const double alpha = c.float_attr("alpha", 1);
