@@ -5,6 +5,7 @@ import collections
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
+import onnx_messages
 import pytest
 import sardonyx
 from judge import check_structure, compare, graphs, outputs
@@ -17,6 +18,10 @@ MODELS = all_models()
 def evaluated(model, inputs):
     results = sardonyx.evaluate(model, {i.name: x for i, x in zip(model.graph.input, inputs, strict=True)})
     return [results[o.name] for o in model.graph.output]
+
+
+def read_and_written(exported):
+    return sardonyx.optimize(exported, passes="none")
 
 
 def check_tidy(exported):
@@ -43,11 +48,20 @@ def test_agrees_with_jax(model):
     static = not any(isinstance(d, str) for s in model.inputs for d in s.shape)
     check_structure(exported, static=static, f64=False)
     check_tidy(exported)
+    again = read_and_written(exported)
+    assert onnx_messages.same(exported, again) is None
     jitted = jax.jit(fn)
     for sizes in model.sizes:
         inputs = model.sample(sizes)
         expected = jitted(*map(jnp.asarray, inputs))
-        compare(expected, outputs(exported, inputs), model.tolerance)
+        found = outputs(exported, inputs)
+        compare(expected, found, model.tolerance)
+        if sizes is model.sizes[0]:
+            same = [
+                a.dtype == b.dtype and a.tobytes() == b.tobytes()
+                for a, b in zip(found, outputs(again, inputs), strict=True)
+            ]
+            assert all(same), f"results {[i for i, s in enumerate(same) if not s]} changed bits when read and written"
         compare(expected, evaluated(exported, inputs), model.tolerance)
 
     found = collections.Counter(n.op_type for g in graphs(exported.graph) for n in g.node)
