@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test test-all test-coremltools test-matrix fresh-check lint format bench asan tsan fuzz fuzz-bytes test-determinism mutants clean
+.PHONY: help setup build demo test test-all test-coremltools test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -43,8 +43,13 @@ format:  ## rewrite the sources as clang-format and ruff want them
 	@scripts/setup.sh venv
 	@$(PY) scripts/lint.py --fix
 
-bench: build  ## run the benchmarks
-	@$(PY) scripts/check.py bench
+bench: build  ## run the benchmarks, write docs/benchmarks.md (RIVALS_PYTHON=... where the rivals are; QUICK=1: three minutes, no page)
+	@scripts/setup.sh packages scripts/debian-packages-bench.txt
+	@QUICK=$(QUICK) $(PY) scripts/check.py bench
+
+instructions: build  ## instructions of the hot paths, beside the kept counts: 5 % more is a miss (BLESS=1: keep these)
+	@scripts/setup.sh packages scripts/debian-packages-bench.txt
+	@$(PY) bench/instructions.py $(if $(BLESS),--bless)
 
 asan: ## C++ tests under the address and undefined-behaviour sanitizers
 tsan: ## C++ tests under the thread sanitizer

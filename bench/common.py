@@ -71,10 +71,13 @@ def finish(out: Path, name: str, results: object, missed: list[str]) -> int:
     """Keeps the figures in `out`/`name`.json, says what was missed, and gives the status to end with."""
     out.mkdir(parents=True, exist_ok=True)
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    asked = sys.argv[1:]
+    if "--out" in asked:  # where figures are kept says nothing about them
+        del asked[asked.index("--out") : asked.index("--out") + 2]
     kept = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [Path(sys.argv[0]).name, *asked],
         "load": os.getloadavg()[1],
         "seconds": time.time() - STARTED,
         "cpu": sum(u.ru_utime + u.ru_stime for u in (own, children)),
