@@ -13,6 +13,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import sysconfig
 import types
 from typing import Any
 
@@ -565,7 +566,7 @@ class Unique(_BuiltIn):
             axis = given.get("axis")
             flat = jnp.ravel(ar) if axis is None else ar
             axis = 0 if axis is None else axis % ar.ndim
-            if any(d == 0 for d in flat.shape):
+            if 0 in [d for d in flat.shape if isinstance(d, int)]:
                 return original(*args, **kwargs)
             values, index, inverse, counts = cls._parts(flat, axis, bool(given.get("equal_nan", True)))
             if given.get("axis") is None:
@@ -635,22 +636,69 @@ class Unique(_BuiltIn):
 # What JAX assumes of symbols
 
 
+class _Truth:
+    """`bool(n)`: JAX takes every size as true. Not a function, so that it stands in its place as it is."""
+
+    def __get__(self, size, cls):
+        def truth():
+            if sizes() is not None:
+                _decide(size, f"bool({size})")
+            return True
+
+        return truth
+
+
+def _decide(difference, text: str) -> None:
+    """Raises JAX's error where the user's own code asks whether a size is zero that may be."""
+    from jax.core import InconclusiveDimensionOperation
+
+    mine = sizes()
+    if not hasattr(difference, "_get_vars") or not mine.origins.keys() & difference._get_vars():
+        return
+    path = _asker()
+    if path == _HERE or "-packages/" in path or path.startswith(("<", sysconfig.get_path("stdlib"))):
+        return  # libraries know what JAX answers
+    lower, upper = _bounds(difference)
+    if lower <= 0 <= upper:
+        raise InconclusiveDimensionOperation(f"Symbolic dimension comparison '{text}' is inconclusive.")
+
+
+def _bounds(size) -> tuple[float, float]:
+    from jax._src.export import shape_poly
+
+    return shape_poly._bounds_decision(size, shape_poly.BoundsPrecision.BEST)
+
+
 class _Bounds(plugins.Plugin):
     """JAX takes every symbol as at least 1; those made here are at least 0.
 
-    So `max(n, 1)` and `x[:1]` stay what they say. But where the rules of `jax.lax` check operands, that a gather of single elements has some to
-    choose from for instance, they are taken as at least 1, as JAX takes all others.
+    So `max(n, 1)` and `x[:1]` stay what they say. But where JAX's rules check operands, that a maximum is one of something for instance, they
+    are taken as at least 1, as JAX takes all others. Whether one is 0 cannot be asked: JAX says no to `n == 0` and yes to `if n`.
     """
 
     jaxpr_primitive = "_sardonyx_bounds"
 
     @classmethod
     def binding_specs(cls):
-        owner = "jax._src.export.shape_poly_decision._DecisionByElimination"
+        shapes = "jax._src.export.shape_poly"
+        decisions = f"{shapes}_decision._DecisionByElimination"
+        patch = functools.partial(plugins.MonkeyPatchSpec, in_abstract_eval=True)
         return [
-            plugins.MonkeyPatchSpec(owner, "add_implicit_constraints_term", cls.bounded, in_abstract_eval=True),
-            plugins.MonkeyPatchSpec("jax._src.export.shape_poly", "_geq_decision", cls.compared, in_abstract_eval=True),
+            patch(decisions, "add_implicit_constraints_term", cls.bounded),
+            patch(shapes, "_geq_decision", cls.compared),
+            patch(f"{shapes}._DimExpr", "__eq__", cls.equal),
+            plugins.AssignSpec(f"{shapes}._DimExpr", "__bool__", _Truth()),
         ]
+
+    @staticmethod
+    def equal(original):
+        def __eq__(self, other):
+            same = original(self, other)
+            if not same and isinstance(other, int) and sizes() is not None:
+                _decide(self - other, f"{self} == {other}")
+            return same
+
+        return __eq__
 
     @staticmethod
     def compared(original):
@@ -661,7 +709,7 @@ class _Bounds(plugins.Plugin):
             try:
                 return original(*args, **kwargs)
             except InconclusiveDimensionOperation:
-                if mine is None or mine.least == 1 or not _asked_by_lax():
+                if mine is None or mine.least == 1 or not _asked_by_rules():
                     raise
             mine.scope._bounds_cache.clear()
             mine.least = 1
@@ -692,13 +740,26 @@ class _Bounds(plugins.Plugin):
         return add_implicit_constraints_term
 
 
-def _asked_by_lax() -> bool:
-    """Whether the comparison of sizes that is being made stands in jax.lax."""
+def _asker() -> str:
+    """The file whose code compares sizes just now."""
     frame = sys._getframe(1)
-    between = ("shape_poly.py", "core.py", "_data_shapes.py", "plugins.py")
-    while frame is not None and frame.f_code.co_filename.endswith(between):
+    between = ("/jax/_src/export/shape_poly.py", "/jax/_src/core.py", "/sardonyx/plugins.py")
+    while frame is not None:
+        path = frame.f_code.co_filename.replace("\\", "/")
+        if not path.endswith(between) and (path != _HERE or frame.f_code.co_name not in _COMPARING):
+            return path
         frame = frame.f_back
-    return frame is not None and "/jax/_src/lax/" in frame.f_code.co_filename.replace("\\", "/")
+    return ""
+
+
+_HERE = __file__.replace("\\", "/")
+_COMPARING = ("_asker", "_asked_by_rules", "_decide", "_geq_decision", "__eq__", "truth")
+
+
+def _asked_by_rules() -> bool:
+    """Whether it is one of JAX's rules for operands, which raises an error where it does not hold."""
+    path = _asker()
+    return "/jax/_src/lax/" in path or path.endswith("/jax/_src/numpy/reductions.py")
 
 
 @functools.cache

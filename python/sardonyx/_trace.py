@@ -121,7 +121,7 @@ def trace(fn, inputs):
                 raise Error(error.message, error.code, [*([f"at {line}"] if line else []), *error.notes]) from None
             except Exception as later:
                 further = sizes.origins or not _needs_values(later)
-                raise failure(fn, inputs, later if further else e) from None
+                raise failure(fn, inputs, later if further else e, sizes.origins) from None
         inputs.data_sizes = dict(sizes.origins)
         return traced
 
@@ -158,14 +158,19 @@ def _needs_values(e: BaseException) -> bool:
     return _asks_for_values(e) or any(c.__name__ == "NonConcreteBooleanIndexError" for c in type(e).__mro__)
 
 
-def failure(fn, inputs, e: BaseException) -> Error:
+def failure(fn, inputs, e: BaseException, data_sizes=()) -> Error:
     notes = []
     if line := user_line(e):
         notes.append(f"at {line}")
     shown = [f"{n}: {_spec_text(a)}" for n, a in zip(inputs.names, _leaves(inputs), strict=False)]
     if shown:
         notes.append("traced with " + ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else ""))
-    if advice := _advice(e):
+    named = [f"{n} ({data_sizes[n]})" for n in data_sizes if re.search(rf"\b{n}\b", str(e))]
+    if named and "InconclusiveDimensionOperation" in type(e).__name__:
+        notes.append(
+            f"help: {' and '.join(named)} depends on data and may be 0: use jnp.maximum, jnp.where or jax.lax.cond"
+        )
+    elif advice := _advice(e):
         notes.append(f"help: {advice}")
     return Error(f"{callable_name(fn)} does not trace: {type(e).__name__}: {_short(e)}", "invalid_argument", notes)
 
