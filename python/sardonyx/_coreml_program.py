@@ -33,6 +33,8 @@ _WHOLE = {
 _NARROW = ("int4", "uint1", "uint2", "uint3", "uint4", "uint6")
 _STRING = 8
 _SIZE = re.compile(r"[A-Za-z0-9_+\-* ()]+")
+# Ops of control flow, and how their blocks are given to coremltools' builder.
+_BLOCKS = {"cond": ("_true_fn", "_false_fn"), "while_loop": ("_cond", "_body")}
 # What add_fp16_cast leaves alone whoever asks.
 _ALWAYS_FP32 = frozenset(
     "const cast while_loop cond make_list list_gather list_scatter list_read list_write list_length read_state coreml_update_state".split()
@@ -317,8 +319,6 @@ class _Teller:
 
     def _make_op(self, block, edit) -> list:
         _, kind, name, operands, results, names, blocks, sources, before, _ = edit
-        if blocks:
-            raise Error(f"a pass made an op with blocks, {kind}, which cannot be told to coremltools", "unsupported")
         where = {} if before is None else {"before_op": self.bridge.op(before)}
         if name:
             where["name"] = name
@@ -332,6 +332,7 @@ class _Teller:
                 slot: tuple(map(self.bridge.var, numbers)) if is_list else self.bridge.var(numbers[0])
                 for slot, is_list, numbers in operands
             }
+            given |= dict(zip(_BLOCKS.get(kind, ()), map(self._builder, blocks), strict=True))
             out = getattr(self.mb, kind)(**given, **where)
         out = list(out) if isinstance(out, (list, tuple)) else [out]
         for var, number, var_name in zip(out, results, names, strict=True):
@@ -351,6 +352,23 @@ class _Teller:
         for one in made:
             self._scope_as(one, stands_for)
         return made
+
+    def _builder(self, told):
+        """What coremltools calls to fill a block of a new op. It may call it several times: the last one counts."""
+        from coremltools.converters.mil.mil.block import curr_block
+
+        inputs, edits, results = told
+
+        def build(*variables):
+            for (name, number), var in zip(inputs, variables, strict=True):
+                var.name = name
+                self.bridge.remember(number, var)
+            for edit in edits:
+                self._make_op(curr_block(), edit)
+            values = tuple(self.bridge.var(number) for _, number in results)
+            return values[0] if len(values) == 1 else values
+
+        return build
 
     def _value(self, tensor):
         value = self._as_coremltools_has_it(tensor.numpy())
