@@ -246,19 +246,31 @@ void constexpr_lut_to_dense(Mil m) {
   const size_t rank = x.rank();
   m.c.require(lut.rank() == rank + 2, "a table has two axes more than its indices");
   const int64_t entries = lut.dim(rank), vector = lut.dim(rank + 1);
-  if (vector != 1) m.c.unsupported("tables of vectors are not evaluated");
+  // Each index stands for a vector along one axis, which is as many times longer.
+  size_t axis = 0;
+  if (vector != 1) {
+    m.c.require(m.has("vector_axis") && rank > 0, "a table of vectors needs their axis");
+    axis = m.c.axis(m.integer("vector_axis"), rank);
+  }
+  std::vector<int64_t> shape(x.shape());
+  if (rank > 0) shape[axis] *= vector;
+  m.c.run.account->check(product(shape), sizeof(double));
+  out.resize(static_cast<size_t>(product(shape)));
   const std::vector<int64_t> strides = dense_strides(x.shape()), lut_strides = dense_strides(lut.shape());
+  const std::vector<int64_t> out_strides = dense_strides(shape);
   for (size_t i = 0; i < indices.size(); ++i) {
-    int64_t at = indices[i];
-    m.c.require(at >= 0 && at < entries, "an index is outside of its table");
+    m.c.require(indices[i] >= 0 && indices[i] < entries, "an index is outside of its table");
+    int64_t from = indices[i] * vector, to = 0;
     for (size_t d = 0; d < rank; ++d) {
       m.c.require(lut.dim(d) > 0 && x.dim(d) % lut.dim(d) == 0, "the table has other blocks than its indices");
       const int64_t place = static_cast<int64_t>(i) / strides[d] % x.dim(d);
-      at += place / (x.dim(d) / lut.dim(d)) * lut_strides[d];
+      from += place / (x.dim(d) / lut.dim(d)) * lut_strides[d];
+      to += place * (d == axis ? vector : 1) * out_strides[d];
     }
-    out.push_back(values[static_cast<size_t>(at)]);
+    const int64_t step = rank > 0 ? out_strides[axis] : 1;
+    for (int64_t k = 0; k < vector; ++k) out[static_cast<size_t>(to + k * step)] = values[static_cast<size_t>(from + k)];
   }
-  m.set(m.c.of<double>(lut.dtype(), x.shape(), out));
+  m.set(m.c.of<double>(lut.dtype(), shape, out));
 }
 
 void constexpr_sparse_to_dense(Mil m) {

@@ -399,4 +399,20 @@ void gru(Mil m) {
   m.set(last(m, out[1]), 1);
 }
 
+void rnn(Mil m) {
+  const Array& x = m.in("x");
+  const int64_t hidden = hidden_size(m);
+  const auto order = {int64_t{0}};
+  const Array zero = m.c.dense(m.c.full(x.dtype(), {1, hidden}, 0));
+  const Array bias = m.onnx("Concat", {m.has("bias") ? gates(m, m.in("bias"), order) : zero, zero}, {attr("axis", 1)});
+  const auto out = m.onnx_all("RNN",
+                              {x, gates(m, m.in("weight_ih"), order), gates(m, m.in("weight_hh"), order), bias, Array(),
+                               initial(m, m.in("initial_h"), 1)},
+                              {attr("hidden_size", hidden), attr("direction", m.text("direction", "forward")),
+                               attr("activations", Attr::Strings{activation(m, "activation", "tanh")})},
+                              2);
+  m.set(sequence(m, out[0], out[1]), 0);
+  m.set(last(m, out[1]), 1);
+}
+
 }  // namespace sardonyx::eval::mil_kernels

@@ -465,7 +465,7 @@ def nms(boxes, scores):
     )
 
 
-@program("non_maximum_suppression", f(1, 7, 4), f(1, 7, 3), tag="17", since=8)
+@program("non_maximum_suppression", f(1, 4, 7), f(1, 3, 7), tag="17", since=8)
 def nms_17(boxes, scores):
     return mb.non_maximum_suppression(boxes=boxes, scores=scores, iou_threshold=0.5, max_boxes=5)
 

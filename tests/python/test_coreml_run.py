@@ -60,12 +60,7 @@ def run(case, target, values, path):
 # Programs that draw their constants anew each time they are built; ops whose folding ignores a parameter.
 OTHER_VALUES = {"const", "cond", "concat-interleave"}
 # Not evaluated: what only a runtime can say.
-NOT_EVALUATED = {
-    "affine", "resample", "resize_bilinear", "resize_nearest_neighbor", "resize", "crop_resize", "crop_resize-17",
-    "random_bernoulli", "random_categorical", "random_normal", "random_uniform", "random_uniform-dynamic", "rnn",
-    "non_maximum_suppression", "non_maximum_suppression-17", "list_write", "constexpr_lut_to_sparse",
-    "constexpr_sparse_blockwise_shift_scale",
-}  # fmt: skip
+NOT_EVALUATED = {"constexpr_lut_to_sparse", "constexpr_sparse_blockwise_shift_scale"}
 CASES = [pytest.param(c, t, id=f"{c.id}-{t.name}") for c in programs.CASES for t in programs.targets_of(c)]
 
 
@@ -417,6 +412,67 @@ def test_compressed_weights(tmp_path):
         (y,) = coreml.load(tmp_path / f"lut{bits}.mlpackage").run([x]).values()
         want = np.stack([lut[row // 2, 0, indices[row], 0] for row in range(4)])
         close(y, want)
+
+
+def test_tables_of_vectors(tmp_path):
+    lut, indices = (
+        np.random.default_rng(5).standard_normal((1, 3, 4, 2)).astype(np.float32),
+        np.arange(30).reshape(5, 6),
+    )
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(10, 6))], opset_version=ct.target.iOS18)
+    def prog(x):
+        packed = programs.sub_byte(indices * 7 % 4, "uint2")
+        return mb.add(x=x, y=mb.constexpr_lut_to_dense(indices=packed, lut=lut, vector_axis=0))
+
+    programs.save(prog, tmp_path / "x.mlpackage", ct.target.iOS18)
+    (y,) = coreml.load(tmp_path / "x.mlpackage").run([np.zeros((10, 6), np.float32)]).values()
+    want = np.array([[lut[0, c // 2, indices[r // 2, c] * 7 % 4, r % 2] for c in range(6)] for r in range(10)])
+    close(y, want)
+
+
+def test_lists_hold_what_was_written(tmp_path):
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3)), mb.TensorSpec(shape=(2,), dtype=types.int32)])
+    def prog(x, at):
+        ls = mb.make_list(init_length=4, dynamic_length=True, elem_shape=(3,))
+        ls = mb.list_scatter(ls=ls, indices=at, value=x)
+        ls = mb.list_write(ls=ls, index=5, value=np.float32([7, 8, 9]))
+        return mb.list_gather(ls=ls, indices=[5, 1]), mb.list_read(ls=ls, index=2), mb.list_length(ls=ls)
+
+    programs.save(prog, tmp_path / "x.mlpackage", ct.target.iOS16)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    rows, one, length = coreml.load(tmp_path / "x.mlpackage").run([x, np.int32([2, 1])]).values()
+    close(rows, [[7, 8, 9], x[1]])
+    close(one, x[0])
+    assert length == 6
+    with pytest.raises(sardonyx.Error, match="place 1 of the list was not written yet"):
+        coreml.load(tmp_path / "x.mlpackage").run([x, np.int32([2, 0])])
+
+
+def test_random_numbers_are_the_seed_s(tmp_path):
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1,))], opset_version=ct.target.iOS16)
+    def prog(x):
+        shape = np.int32([20000])
+        logits = np.log(np.float32([[0.5, 0.25, 0.25]]))
+        return (
+            mb.random_uniform(shape=shape, low=-1.0, high=3.0, seed=7, name="uniform"),
+            mb.random_uniform(shape=shape, low=-1.0, high=3.0, seed=7, name="again"),
+            mb.random_uniform(shape=shape, low=-1.0, high=3.0, seed=8, name="other"),
+            mb.random_normal(shape=shape, mean=2.0, stddev=3.0, seed=7, name="normal"),
+            mb.random_bernoulli(shape=shape, prob=0.25, seed=7, name="coin"),
+            mb.random_categorical(x=logits, size=20000, seed=7, name="kind"),
+            mb.identity(x=x),
+        )
+
+    programs.save(prog, tmp_path / "x.mlpackage", ct.target.iOS16)
+    got = coreml.load(tmp_path / "x.mlpackage").run([np.zeros(1, np.float32)])
+    u = got["uniform"]
+    assert (u == got["again"]).all() and (u != got["other"]).mean() > 0.99
+    assert u.min() >= -1 and u.max() < 3 and abs(u.mean() - 1) < 0.03 and abs(u.std() - 4 / 12**0.5) < 0.03
+    assert abs(got["normal"].mean() - 2) < 0.08 and abs(got["normal"].std() - 3) < 0.08
+    assert set(np.unique(got["coin"])) == {0, 1} and abs(got["coin"].mean() - 0.25) < 0.02
+    counts = np.bincount(got["kind"].ravel().astype(int), minlength=3) / 20000
+    np.testing.assert_allclose(counts, [0.5, 0.25, 0.25], atol=0.02)
 
 
 def test_old_tables_are_packed_bits(tmp_path):
