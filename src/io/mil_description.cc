@@ -62,8 +62,13 @@ Interface interface_of(const Function& f, const MilNames& names) {
     }
     (state ? out.states : out.inputs).push_back(std::move(one));
   }
-  for (size_t i = 0; i < g.outputs().size(); ++i)
-    out.outputs.push_back({std::string(names.output(g, i)), g.output(i)->dtype(), {}});
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    Feature one{std::string(names.output(g, i)), g.output(i)->dtype(), {}};
+    if (g.output(i)->ranked()) {
+      for (Dim d : g.output(i)->type()->dims()) one.shape.push_back(d.is_int() ? d.value() : -1);
+    }
+    out.outputs.push_back(std::move(one));
+  }
   return out;
 }
 
@@ -348,6 +353,116 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
   return out;
 }
 
+// The fields of a ModelDescription that describe a function, as a FunctionDescription has them; the others go to `rest`.
+std::string as_function(std::string_view description, std::string& rest) {
+  std::string out;
+  for (Reader r(description, description.data()); r.next();) {
+    const std::pair<uint32_t, uint32_t> numbers[] = {{kModel.input, kFunction.input},
+                                                     {kModel.output, kFunction.output},
+                                                     {kModel.state, kFunction.state},
+                                                     {kModel.predicted, kFunction.predicted},
+                                                     {kModel.probabilities, kFunction.probabilities}};
+    const auto at = std::ranges::find_if(numbers, [&](const auto& n) { return r.tag() == tag(n.first, kBytes); });
+    if (at != std::end(numbers)) {
+      field(out, at->second, r.bytes());
+    } else {
+      rest += r.skip();
+    }
+  }
+  return out;
+}
+
+// The FeatureType of a function that is new: an array has the one shape that is known.
+std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape) {
+  if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) return std::string(wire);
+  std::string out;
+  for (Reader r(wire, wire.data()); r.next();) {
+    if (r.tag() == tag(5, kBytes)) {
+      field(out, 5, of_one_shape(r.bytes(), shape));
+    } else {
+      out += r.skip();
+    }
+  }
+  return out;
+}
+
+// The FunctionDescription of a function that was made of one that is described.
+std::string made_of(std::string_view source, const std::string& name, const Interface& now) {
+  std::string out;
+  field(out, 1, name);
+  const std::string like = features(source, kFunction, now);
+  for (Reader r(like, like.data()); r.next();) {
+    if (r.tag() == tag(1, kBytes)) {
+      r.skip();
+      continue;
+    }
+    const bool is_input = r.tag() == tag(kFunction.input, kBytes), is_output = r.tag() == tag(kFunction.output, kBytes);
+    if (!is_input && !is_output) {
+      out += r.skip();
+      continue;
+    }
+    const uint32_t number = r.field();
+    const std::string_view one = r.bytes();
+    const std::vector<Feature>& all = is_input ? now.inputs : now.outputs;
+    const auto feature = std::ranges::find(all, name_of_feature(one), &Feature::name);
+    std::string changed;
+    for (Reader f(one, like.data()); f.next();) {
+      if (f.tag() == tag(3, kBytes) && feature != all.end()) {
+        field(changed, 3, fixed_type(f.bytes(), feature->shape));
+      } else {
+        changed += f.skip();
+      }
+    }
+    field(out, number, changed);
+  }
+  return out;
+}
+
+// Describes functions that passes made, each like one with inputs of its names. A description of one function becomes one of several.
+std::string with_new_functions(const std::string& description, bool by_function, const Model& m, const MilNames& names) {
+  // Older formats know one function only.
+  constexpr int64_t kSeveralFunctions = 9;
+  if (!m.mil || m.mil->specification_version < kSeveralFunctions) return description;
+  std::vector<std::pair<std::string, std::string>> known;
+  std::string out;
+  if (by_function) {
+    for (Reader r(description, description.data()); r.next();) {
+      if (r.tag() == tag(20, kBytes)) {
+        const std::string_view content = r.bytes();
+        known.emplace_back(name_of_feature(content), content);
+        field(out, 20, content);
+      } else {
+        out += r.skip();
+      }
+    }
+  } else {
+    std::string content;
+    field(content, 1, m.main().name);
+    content += as_function(description, out);
+    known.emplace_back(m.main().name, content);
+  }
+  const auto input_names = [&](const Function& f) {
+    std::vector<std::string> all;
+    for (const Feature& one : interface_of(f, names).inputs) all.push_back(one.name);
+    return all;
+  };
+  std::string added;
+  for (const auto& f : m.functions()) {
+    if (std::ranges::any_of(known, [&](const auto& k) { return k.first == f->name; })) continue;
+    const auto source = std::ranges::find_if(known, [&](const auto& k) {
+      const Function* old = m.find_function("", k.first);
+      return old != nullptr && input_names(*old) == input_names(*f);
+    });
+    if (source != known.end()) field(added, 20, made_of(source->second, f->name, interface_of(*f, names)));
+  }
+  if (added.empty()) return description;
+  if (by_function) return out + added;
+  field(out, 20, known.front().second);
+  out += added;
+  field(out, 21, m.main().name);
+  return out;
+}
+
 }  // namespace
 
 std::string describe_interface(std::string_view description, const Model& m, const MilNames& names) {
@@ -363,8 +478,8 @@ std::string describe_interface(std::string_view description, const Model& m, con
     const Function* f = m.find_function("", name_of_feature(content));
     field(out, 20, f != nullptr ? features(content, kFunction, interface_of(*f, names)) : std::string(content));
   }
-  if (by_function) return out;
-  return features(description, kModel, interface_of(m.main(), names));
+  if (!by_function) out = features(description, kModel, interface_of(m.main(), names));
+  return with_new_functions(out, by_function, m, names);
 }
 
 }  // namespace sardonyx::mil_file

@@ -1,5 +1,6 @@
 """Passes that coremltools has beside those of its guide: on packages and in memory, as its own passes do."""
 
+import json
 from pathlib import Path
 
 import command
@@ -12,7 +13,7 @@ import coremltools as ct  # noqa: E402
 import mil_programs as programs  # noqa: E402
 import test_coreml_passes as common  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
-from mil_programs import mb, types  # noqa: E402
+from mil_programs import get_new_symbol, mb, types  # noqa: E402
 from sardonyx import coreml  # noqa: E402
 
 PACKAGES, IN_MEMORY = [], []
@@ -376,3 +377,53 @@ def test_a_loop_loses_variables_in_place():
     assert len(loop.loop_vars) == len(loop.outputs) == len(loop.blocks[0].inputs) == 2
     assert common.same(common.canonical(ours), common.canonical(theirs)), f"{ours}\n{theirs}"
     ours.validate()
+
+
+def features(description):
+    return {f.name: (list(f.input), list(f.output)) for f in description.functions}
+
+
+def test_new_functions_are_described(tmp_path):
+    """As coremltools describes them: each with the shapes that it has, and the one that there was before by its name."""
+    width = get_new_symbol()
+
+    def fn(x, y):
+        return mb.relu(x=x, name="a"), mb.reduce_sum(x=mb.exp(x=y), axes=[0], keep_dims=False, name="b")
+
+    specs = [mb.TensorSpec(shape=(2, width)), mb.TensorSpec(shape=(3, 5), dtype=types.int32)]
+    prog = mb.program(input_specs=specs, opset_version=ct.target.iOS18)(lambda x, y: fn(x, mb.cast(x=y, dtype="fp32")))
+    source, theirs, ours = tmp_path / "in.mlpackage", tmp_path / "theirs.mlpackage", tmp_path / "ours.mlpackage"
+    model = programs.save(prog, source, ct.target.iOS18)
+    wanted = {"of_7": {"x": (2, 7)}, "of_11": {"x": (2, 11)}}
+    with programs.quiet():
+        ct.utils.materialize_dynamic_shape_mlmodel(model, wanted, str(theirs))
+    name = "materialize_symbolic_shape_program"
+
+    def materialize(path, sizes, out):
+        sizes = {f: {k: list(v) for k, v in inputs.items()} for f, inputs in sizes.items()}
+        options = {f"{name}.function_name_to_materialization_map": json.dumps(sizes)}
+        coreml.optimize(path, out, passes=[name], options=options)
+        return ct.utils.load_spec(str(out)).description
+
+    before = ct.utils.load_spec(str(source)).description
+    description = materialize(source, wanted, ours)
+    assert features(description) == features(ct.utils.load_spec(str(theirs)).description)
+    assert description.defaultFunctionName == "main"
+    assert not description.input and description.metadata == before.metadata
+    # A description by functions gets one more.
+    again = materialize(ours, {"of_13": {"x": (2, 13)}}, tmp_path / "more.mlpackage")
+    assert [f.name for f in again.functions] == ["main", "of_7", "of_11", "of_13"]
+    assert list(again.functions)[:3] == list(description.functions)
+    assert list(again.functions[3].output[0].type.multiArrayType.shape) == [2, 13]
+    ct.models.MLModel(str(tmp_path / "more.mlpackage"), skip_model_load=True)
+
+
+def test_formats_of_one_function_keep_their_description(tmp_path):
+    specs = [mb.TensorSpec(shape=(2, get_new_symbol()))]
+    prog = mb.program(input_specs=specs, opset_version=ct.target.iOS17)(lambda x: mb.relu(x=x))
+    source, target = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
+    programs.save(prog, source, ct.target.iOS17)
+    name = "materialize_symbolic_shape_program"
+    options = {f"{name}.function_name_to_materialization_map": '{"of_7": {"x": [2, 7]}}'}
+    coreml.optimize(source, target, passes=[name], options=options)
+    assert ct.utils.load_spec(str(target)).description == ct.utils.load_spec(str(source)).description
