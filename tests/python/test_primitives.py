@@ -58,8 +58,8 @@ erf_inv erfc exp exp2 expm1 floor gather ge gt integer_pow iota is_finite jit le
 ne neg nextafter not or pad population_count pow random_bits random_fold_in random_seed random_split random_unwrap
 random_wrap reduce_and reduce_max reduce_min reduce_or reduce_precision reduce_prod reduce_sum reduce_window_max
 reduce_window_min reduce_window_sum reduce_xor rem remat2 reshape rev round rsqrt scan scatter scatter-add scatter-max
-scatter-min scatter-mul select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice sort split sqrt
-square squeeze stack stop_gradient sub tan tanh tile top_k transpose unstack while xor
+scatter-min scatter-mul scatter-sub select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice sort split sqrt
+square squeeze stack stop_gradient sub tan tanh threefry2x32 tile top_k transpose unstack while xor
 approx_top_k axis_index cholesky cholesky_update bessel_i0e bessel_i1e custom_linear_solve device_put igamma igamma_grad_a igammac
 optimization_barrier platform_index polygamma psum ragged_dot_general random_gamma reduce reduce_window
 regularized_incomplete_beta rng_bit_generator rng_uniform select_and_gather_add select_if_vmap shard_map unvmap_all unvmap_any

@@ -124,6 +124,10 @@ for op, primitive in UPDATES.items():
     add(f"x.at[ints, ints].{op}", lambda x, i, j, u, op=op: getattr(x.at[i, j], op)(u), "f32[7,5]", REPEATED, Arg("i32[5]", 0, 2), "f32[5]", covers=primitive)
     add(f"x.at[ints].{op} i32", update, "i32[7]", REPEATED, "i32[5]", covers=primitive)
     add(f"x.at[i].{op} scalar", lambda x, i, op=op: getattr(x.at[i], op)(2), "f32[7,3]", index("", 7), covers=primitive)
+SUB_ROWS = lax.ScatterDimensionNumbers(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+for dtype in ("f32", "i32"):
+    add(f"scatter_sub {dtype}", lambda x, i, u: lax.scatter_sub(x, i[:, None], u, SUB_ROWS), f"{dtype}[7,3]", Arg("i32[5]", values=(1, 3, 1, 0, 9)), f"{dtype}[5,3]", covers="scatter-sub")
+add("scatter_sub of the batch", lambda x, i, u: lax.scatter_sub(x, i[:, None], u, SUB_ROWS), "f32[7,3]", Arg("i32[B]", 0, 7), "f32[B,3]", covers="scatter-sub")
 add("x.at[ints].add of the batch", lambda x, i, u: x.at[i].add(u), "f32[7]", Arg("i32[B]", 0, 7), "f32[B]", covers=SA)
 add("x.at[:, ints].add of the batch", lambda x, i, u: x.at[:, i].add(u), "f32[B,7]", REPEATED, "f32[B,5]", covers=SA)
 add("bincount", lambda i: jnp.bincount(i, length=7), Arg("i32[31]", 0, 7), covers=SA)

@@ -57,6 +57,15 @@ both("tridiagonal_solve", lambda a, b, c, d: la.tridiagonal_solve(a.at[..., 0].s
 both("tridiagonal_solve of two", lambda a, b, c, d: la.tridiagonal_solve(a.at[0].set(0), b, c.at[-1].set(0), d), "f32[2]", "f32[2]", "f32[2]", "f32[2,1]", covers="tridiagonal_solve")
 both("symmetric_product", lambda a, c: la.symmetric_product(a, c, alpha=2.0, beta=0.5, symmetrize_output=True), "f32[5,3]", "f32[5,5]", covers="symmetric_product")
 
+# Of a batch whose size is known at run time only.
+add("cholesky_update over time", lambda x, w: la.cholesky_update(t(jnp.linalg.cholesky(positive(x))), w), "f32[T,T]", "f32[T]", covers="cholesky_update")
+add("tridiagonal_solve of the batch", lambda a, b, c, d: la.tridiagonal_solve(a.at[..., 0].set(0), b, c.at[..., -1].set(0), d), "f32[B,6]", "f32[B,6]", "f32[B,6]", "f32[B,6,3]", covers="tridiagonal_solve")
+add("symmetric_product of the batch", lambda a, c: la.symmetric_product(a, c, alpha=2.0, beta=0.5), "f32[B,5,3]", "f32[B,5,5]", covers="symmetric_product")
+add("symmetric_product over time", lambda a, c: la.symmetric_product(a, c), "f32[T,3]", "f32[T,T]", covers="symmetric_product")
+add("lu_pivots_to_permutation of the batch", lambda p: lax.linalg.lu_pivots_to_permutation(p, 7), Arg("i32[B,3]", values=(3, 1, 6, 0, 5, 2)), covers="lu_pivots_to_permutation")
+add("geqrf of the batch", la.geqrf, "f32[B,6,4]", covers="geqrf")
+add("householder_product of the batch", lambda x: la.householder_product(*la.geqrf(x)), "f32[B,6,4]", covers="geqrf householder_product")
+add("ormqr of the batch", lambda x, c: la.ormqr(*la.geqrf(x), c), "f32[B,6,4]", "f32[B,6,3]", covers="geqrf ormqr")
 for shape in ("5,5", "6,4", "4,6", "2,5,5", "B,5,3", "1,1"):
     both(f"lu [{shape}]", lax.linalg.lu, f"f32[{shape}]", covers="lu")
 add("lu of a singular matrix", lax.linalg.lu, Arg("f32[3,3]", values=(0, 0, 1, 0, 0, 2, 0, 3, 1)), covers="lu")
@@ -144,6 +153,8 @@ for shape in ("5,5", "2,4,4", "2,2"):
     both(f"hessenberg [{shape}]", hessenberg_facts, f"f32[{shape}]", covers="hessenberg")
     both(f"tridiagonal [{shape}]", lambda x: tridiagonal_facts(x, True), f"f32[{shape}]", covers="tridiagonal")
     both(f"tridiagonal of the upper triangle [{shape}]", lambda x: tridiagonal_facts(x, False), f"f32[{shape}]", covers="tridiagonal")
+add("hessenberg of the batch", hessenberg_facts, "f32[B,5,5]", covers="hessenberg", **LOOSE)
+add("tridiagonal of the batch", lambda x: tridiagonal_facts(x, True), "f32[B,5,5]", covers="tridiagonal", **LOOSE)
 add("complex hessenberg", hessenberg_facts, "c64[2,5,5]", covers="hessenberg", **LOOSE)
 add("complex tridiagonal", lambda x: la.tridiagonal(x + t(x), lower=True)[1:3], "c64[2,5,5]", covers="tridiagonal", **LOOSE)
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
+from jax.extend.random import threefry_2x32
 
 from .table import DTYPES, Arg, Table, full
 
@@ -36,6 +37,10 @@ add("bits of one", lambda k: random.bits(k), KEY, covers=BITS)
 add("bits u16", lambda k: random.bits(k, (7,), np.uint16), KEY, covers=BITS)
 add("bits u8", lambda k: random.bits(k, (3, 7), np.uint8), KEY, covers=BITS)
 add("bits u64", lambda k: random.bits(k, (7,), np.uint64), KEY, covers=BITS, x64=True)
+add("threefry_2x32", threefry_2x32, KEY, full("u32", 7), covers="threefry2x32")
+add("threefry_2x32 of the batch", threefry_2x32, KEY, full("u32", "2*B"), covers="threefry2x32")
+add("a key for each of the batch", lambda s: jax.vmap(lambda v: random.uniform(random.fold_in(random.PRNGKey(v), 3), (2,)))(s), Arg("i32[B]", 0, 99), covers="random_seed random_fold_in random_bits")
+add("keys of the batch are split", lambda k: jax.vmap(lambda v: random.split(v, 3))(k), full("u32", "B", 2), covers="random_split random_wrap random_unwrap")
 add("split", lambda k: random.split(k), KEY, covers="random_split random_unwrap")
 add("split in five", lambda k: random.split(k, 5), KEY, covers="random_split")
 add("split in a matrix", lambda k: random.split(k, (2, 3)), KEY, covers="random_split")
