@@ -1,7 +1,9 @@
 """Names of weights: where in the exported object each captured array was found."""
 
+import contextlib
 import functools
 import types
+import weakref
 
 _MOST_OBJECTS = 1_000_000
 
@@ -11,90 +13,111 @@ def names(fn, consts) -> list[str]:
     wanted = {id(c) for c in consts if getattr(c, "ndim", 0)}
     if not wanted:
         return []
-    found = {}
-    try:
-        for path, array in _walk(fn):
-            if id(array) in wanted:
-                found.setdefault(id(array), path)
-                if len(found) == len(wanted):
-                    break
-    except Exception:  # somebody's attribute raised: names are a courtesy, no reason to fail
-        pass
+    found: dict[int, str] = {}
+    with contextlib.suppress(Exception):  # somebody's attribute raised: names are a courtesy, no reason to fail
+        _find(fn, wanted, found)
     return [found.get(id(c), "") for c in consts]
 
 
-def _walk(root):
-    """(path, array) of all arrays below an object, nearest first. Each object is visited once."""
-    seen = set()
-    level = [("", root)]
-    visited = 0
-    while level:
-        following = []
-        for path, value in level:
-            if id(value) in seen or isinstance(value, (str, bytes, int, float, complex, type, types.ModuleType)):
+def _find(root, wanted: set[int], found: dict[int, str]) -> None:
+    """The paths of the wanted objects below `root`, nearest first. Each object is visited once."""
+    values, parents, steps = [root], [-1], [""]
+    seen = {id(root)}
+    for i in range(_MOST_OBJECTS):
+        if i == len(values) or len(found) == len(wanted):
+            return
+        for step, child in _children(values[i]):
+            key = id(child)
+            if type(child) in _LEAVES or key in seen:
                 continue
-            seen.add(id(value))
-            visited += 1
-            if visited > _MOST_OBJECTS:
-                return
-            if hasattr(value, "dtype") and hasattr(value, "shape") and not _is_box(value):
-                yield path, value
+            seen.add(key)
+            if key in wanted:
+                found[key] = _path(i, step, parents, steps)
                 continue
-            for step, child in _children(value):
-                if child is not None:
-                    following.append((f"{path}.{step}" if path and step else step or path, child))
-        level = following
+            values.append(child)
+            parents.append(i)
+            steps.append(step)
 
 
-def _is_box(value) -> bool:
-    """A variable of Flax: looks like an array and holds one."""
-    return hasattr(value, "_raw_value") or hasattr(value, "raw_value")
+def _path(i: int, step: str, parents: list[int], steps: list[str]) -> str:
+    parts = [step]
+    while i > 0:
+        parts.append(steps[i])
+        i = parents[i]
+    return ".".join(part for part in reversed(parts) if part)
+
+
+_LEAVES = {type(None), str, bytes, int, float, complex, bool, type, types.ModuleType, weakref.ref, slice, range}
 
 
 def _children(value):
+    kind = type(value)
+    look = _LOOKS.get(kind)
+    if look is None:
+        look = _LOOKS[kind] = _look_at(value)
+    return look(value)
+
+
+def _look_at(value):
+    """How the children of such an object are found."""
     if isinstance(value, types.FunctionType):
-        # Cells of a closure are named after the variables.
-        cells = value.__closure__ or ()
-        for name, cell in zip(value.__code__.co_freevars, cells, strict=False):
-            try:
-                content = cell.cell_contents
-            except ValueError:  # not filled yet
-                continue
-            # A module that a function closes over is what is exported: its name would be on every weight.
-            yield ("" if hasattr(content, "__dict__") and not hasattr(content, "dtype") else name), content
-        names = value.__code__.co_names
-        for name in names:
-            content = value.__globals__.get(name)
-            if hasattr(content, "dtype") or isinstance(content, (dict, list, tuple)):
-                yield name, content
-        if wrapped := getattr(value, "__wrapped__", None):
-            yield "", wrapped
-    elif isinstance(value, types.MethodType):
-        yield "", value.__self__
-        yield "", value.__func__
-    elif isinstance(value, functools.partial):
-        yield "", value.func
-        for i, a in enumerate(value.args):
-            yield str(i), a
-        yield from value.keywords.items()
-    elif isinstance(value, dict):
-        for key, child in value.items():
-            yield str(key), child
-    elif isinstance(value, (list, tuple)):
-        fields = getattr(value, "_fields", None) or range(len(value))
-        for field, child in zip(fields, value, strict=False):
-            yield str(field), child
-    elif _is_box(value):
-        yield "", getattr(value, "_raw_value", None) if hasattr(value, "_raw_value") else value.raw_value
-    else:
-        if hasattr(value, "__wrapped__"):
-            yield "", value.__wrapped__
-        attributes = getattr(value, "__dict__", None)
-        if isinstance(attributes, dict):
-            for key, child in attributes.items():
-                if not key.startswith("__"):
-                    yield key, child
-        for cls in type(value).__mro__:
-            for slot in getattr(cls, "__slots__", ()):
-                if isinstance(slot, str) and not slot.startswith("__") and hasattr(value, slot):
-                    yield slot, getattr(value, slot, None)
+        return _of_function
+    if isinstance(value, types.MethodType):
+        return lambda v: (("", v.__self__), ("", v.__func__))
+    if isinstance(value, functools.partial):
+        return lambda v: (("", v.func), *((str(i), a) for i, a in enumerate(v.args)), *v.keywords.items())
+    if isinstance(value, dict):
+        return lambda v: ((str(key), child) for key, child in v.items())
+    if isinstance(value, (list, tuple)):
+        fields = getattr(value, "_fields", None)
+        if fields:
+            return lambda v: zip(fields, v, strict=False)
+        return lambda v: ((str(i), child) for i, child in enumerate(v))
+    if isinstance(value, type):
+        return lambda v: ()
+    # A variable of Flax: looks like an array and holds one.
+    for name in ("_raw_value", "raw_value"):
+        if hasattr(value, name):
+            return lambda v: (("", getattr(v, name, None)),)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return lambda v: ()
+    slots = [
+        slot
+        for cls in type(value).__mro__
+        for slot in getattr(cls, "__slots__", ())
+        if isinstance(slot, str) and not slot.startswith("__")
+    ]
+    return functools.partial(_of_object, slots)
+
+
+_LOOKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # by type; types come and go
+
+
+def _of_function(value):
+    # Cells of a closure are named after the variables.
+    cells = value.__closure__ or ()
+    for name, cell in zip(value.__code__.co_freevars, cells, strict=False):
+        try:
+            content = cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+        # A module that a function closes over is what is exported: its name would be on every weight.
+        yield ("" if hasattr(content, "__dict__") and not hasattr(content, "dtype") else name), content
+    for name in value.__code__.co_names:
+        content = value.__globals__.get(name)
+        if hasattr(content, "dtype") or isinstance(content, (dict, list, tuple)):
+            yield name, content
+    if wrapped := getattr(value, "__wrapped__", None):
+        yield "", wrapped
+
+
+def _of_object(slots, value):
+    attributes = getattr(value, "__dict__", None)
+    if not isinstance(attributes, dict) or "__wrapped__" in attributes:
+        yield "", getattr(value, "__wrapped__", None)
+    if isinstance(attributes, dict):
+        for key, child in attributes.items():
+            if not key.startswith("__"):
+                yield key, child
+    for slot in slots:
+        yield slot, getattr(value, slot, None)
