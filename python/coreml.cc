@@ -138,6 +138,7 @@ nb::dict half_report_dict(const CoremlProgram& p, nb::list runs, size_t random_r
   nb::list ops;
   for (const HalfReport::Op& op : report.ops) {
     nb::dict one;
+    one["function"] = op.function;
     one["op"] = op.op;
     one["name"] = op.name;
     one["verdict"] = op.verdict;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,7 +20,8 @@ ordered_json json_of(const HalfReport& r) {
   const auto number = [](double v) { return std::isfinite(v) ? ordered_json(v) : ordered_json(); };
   ordered_json ops = ordered_json::array();
   for (const HalfReport::Op& o : r.ops) {
-    ops.push_back({{"op", o.op},
+    ops.push_back({{"function", o.function},
+                   {"op", o.op},
                    {"name", o.name},
                    {"verdict", o.verdict},
                    {"value", o.value},
@@ -32,11 +34,13 @@ ordered_json json_of(const HalfReport& r) {
 
 void print_report(const HalfReport& r) {
   std::map<std::string_view, size_t> counts;
+  const bool several =
+      std::ranges::any_of(r.ops, [&](const HalfReport::Op& o) { return o.function != r.ops.front().function; });
   for (const HalfReport::Op& o : r.ops) {
     ++counts[o.verdict];
     if (o.verdict == "unknown") continue;
-    fmt::print("{:<12}  {} '{}': '{}' is from {:.6g} to {:.6g}{}\n", o.verdict, o.op, o.name, o.value, o.low, o.high,
-               o.seen ? "" : " at most");
+    fmt::print("{:<12}  {}{} '{}': '{}' is from {:.6g} to {:.6g}{}\n", o.verdict, several ? o.function + ": " : "", o.op,
+               o.name, o.value, o.low, o.high, o.seen ? "" : " at most");
   }
   fmt::print("{} op{} safe", r.safe, r.safe == 1 ? " is" : "s are");
   for (std::string_view verdict : {"overflows", "vanishes", "may overflow", "unknown"}) {

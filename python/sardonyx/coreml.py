@@ -96,11 +96,12 @@ def fp16_report(
     runs: int = 2,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Which ops of the main function would overflow in half precision, or lose everything.
+    """Which ops would overflow in half precision, or lose everything, in all functions.
 
     Bounds that hold whatever the inputs are, and runs on the evaluator: one for each of `inputs` (a mapping by name, or a sequence), or
-    `runs` on random inputs where none are given. `report["ops"]` has those that are not safe, in program order: {"op", "name", "verdict",
-    "value", "low", "high", "seen"}, where the verdict is "overflows", "vanishes", "may overflow" (by bounds; no run reached it) or
+    `runs` on random inputs where none are given. The inputs are the main function's; others run on them where they fit, and else count what was
+    seen of values of their names. `report["ops"]` has those that are not safe, in program order: {"function", "op", "name", "verdict", "value",
+    "low", "high", "seen"}, where the verdict is "overflows", "vanishes", "may overflow" (by bounds; no run reached it) or
     "unknown". `report["safe"]` counts the others; `report["ranges"]`, {name: (lowest, highest)}, is an option of add_fp16_cast.
     """
     program = model if isinstance(model, Program) else load(model)

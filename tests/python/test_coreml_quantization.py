@@ -477,6 +477,34 @@ def test_fp16_report(tmp_path):
         coreml.fp16_report(path, [{}])
 
 
+def test_fp16_report_on_several_functions(tmp_path):
+    """Inputs fit functions of their sizes; of others it counts what was seen of values of their names."""
+    width = programs.get_new_symbol()
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2, width))], opset_version=ct.target.iOS18)
+    def prog(x):
+        return mb.log(x=mb.exp(x=x, name="grown"), name="back")
+
+    sizes = {"of_3": {"x": [2, 3]}, "of_7": {"x": [2, 7]}}
+    coreml.apply_pass(prog, "materialize_symbolic_shape_program", function_name_to_materialization_map=sizes)
+    prog.default_function_name = "main"
+    path = tmp_path / "several.mlpackage"
+    programs.save(prog, path, ct.target.iOS18)
+    report = coreml.fp16_report(path, [{"x": np.full((2, 3), 12, np.float32)}])
+    grown = [(op["function"], op["verdict"], op["seen"]) for op in report["ops"] if op["name"] == "grown"]
+    assert grown == [(name, "overflows", True) for name in ("main", "of_3", "of_7")]
+    assert report["runs"] == 1
+    bounds = coreml.fp16_report(path, runs=0)
+    assert {op["function"] for op in bounds["ops"]} == {"main", *sizes}
+    told = command.sardonyx("coreml", "fp16-report", path, "--calibrate", write_inputs(tmp_path)).stdout
+    assert "of_7: exp 'grown'" in told and "main: exp 'grown'" in told
+
+
+def write_inputs(folder):
+    np.savez(folder / "inputs.npz", x=np.full((2, 3), 12, np.float32))
+    return folder / "inputs.npz"
+
+
 def kept(path):
     """The ops that compute in single precision."""
     ops = passes.load(path).functions["main"].operations

@@ -418,20 +418,22 @@ HalfFinding HalfRanges::judge(const Node& n) const {
   return worst;
 }
 
-std::string ranges_text(const HalfRanges& ranges) {
-  std::map<std::string_view, Extent> by_name;
+void add_seen(const HalfRanges& ranges, NamedExtents& all) {
   for (const auto& [v, e] : ranges.seen()) {
     if (v->name().empty()) continue;
-    const auto [at, is_new] = by_name.try_emplace(v->name().view(), e);
+    const auto [at, is_new] = all.try_emplace(std::string(v->name().view()), e);
     if (!is_new) at->second = join(at->second, e);
   }
+}
+
+std::string ranges_text(const NamedExtents& ranges) {
   std::string text;
-  for (const auto& [name, e] : by_name) text += fmt::format("{} {} {}\n", e.low, e.high, name);
+  for (const auto& [name, e] : ranges) text += fmt::format("{} {} {}\n", e.low, e.high, name);
   return text;
 }
 
-std::map<std::string, Extent, std::less<>> parse_ranges(std::string_view text) {
-  std::map<std::string, Extent, std::less<>> all;
+NamedExtents parse_ranges(std::string_view text) {
+  NamedExtents all;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));

@@ -67,8 +67,11 @@ class HalfRanges {
   std::map<const Value*, Extent> bounds_, seen_;
 };
 
-// The text of ranges as an option has it: a line for each value, "low high name".
-std::string ranges_text(const HalfRanges& ranges);
-std::map<std::string, Extent, std::less<>> parse_ranges(std::string_view text);
+using NamedExtents = std::map<std::string, Extent, std::less<>>;
+// Adds what was seen, by names; of a name that is there already, the wider counts.
+void add_seen(const HalfRanges& ranges, NamedExtents& all);
+// Ranges as an option has them: a line for each value, "low high name".
+std::string ranges_text(const NamedExtents& ranges);
+NamedExtents parse_ranges(std::string_view text);
 
 }  // namespace sardonyx::mil
