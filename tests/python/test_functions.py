@@ -113,6 +113,108 @@ def test_inside_control_flow():
     agree(to_onnx(looped, [("B", 3)]), looped, normal(5, 3))
 
 
+def test_in_branches_and_branches_inside():
+    @onnx_function
+    def chosen(x, c):
+        return jax.lax.cond(c, lambda v: scaled(v, x), lambda v: -v, x)
+
+    def fn(x, c):
+        return jax.lax.cond(c, lambda v: chosen(v, c), lambda v: scaled(v, v) + 1, x)
+
+    model = to_onnx(fn, [("B", 3), jax.ShapeDtypeStruct((), jnp.bool_)])
+    assert sorted(f.name for f in model.functions) == ["chosen", "scaled"]
+    for c in (True, False):
+        agree(model, fn, normal(2, 3), np.array(c))
+
+
+def test_a_scan_in_a_function_in_a_scan():
+    @onnx_function
+    def summed(carry, row):
+        def step(c, r):
+            return c + jnp.tanh(r), c * r
+
+        carry, seen = jax.lax.scan(step, carry, row)
+        return carry, scaled(seen, seen)
+
+    def fn(x):
+        return jax.lax.scan(summed, jnp.zeros(()), x)
+
+    model = to_onnx(fn, [("B", 5)])
+    assert sorted(f.name for f in model.functions) == ["scaled", "summed"]
+    agree(model, fn, normal(3, 5))
+
+
+def test_functions_that_call_themselves():
+    @onnx_function(type="Power")
+    def power(x, n):
+        return jnp.tanh(x) if n == 0 else x * power(x, n - 1)
+
+    model = to_onnx(lambda x: power(x, 2) + power(x, 1), [("B", 3)])
+    assert sorted(functions(model)) == [(f"custom.Power.{i}", "Power") for i in (1, 2, 3)]
+    calls = {f.domain: [n.domain for n in f.node if n.op_type == "Power"] for f in model.functions}
+    assert sorted(map(len, calls.values())) == [0, 1, 1]
+    agree(model, lambda x: power(x, 2) + power(x, 1), normal(2, 3))
+
+
+def test_decorators_on_decorators():
+    @onnx_function
+    @jax.jit
+    def inner(x):
+        return jnp.sin(x) * 2
+
+    outer = jax.jit(inner)
+    twice_marked = onnx_function(onnx_function(scaled))
+
+    def fn(x):
+        return jax.checkpoint(outer)(x) + jax.vmap(inner)(x) + twice_marked(x, x)
+
+    model = to_onnx(fn, [("B", 3)])
+    assert sorted({f.name for f in model.functions}) == ["inner", "scaled"]
+    agree(model, fn, normal(2, 3))
+
+
+def test_classes_that_derive_from_decorated_ones():
+    @onnx_function
+    class Layer:
+        def __init__(self, scale):
+            self.scale = scale
+
+        def __call__(self, x):
+            return jnp.tanh(x) * self.scale
+
+    @onnx_function
+    class Wider(Layer):
+        def __call__(self, x):
+            return super().__call__(x) + x
+
+    layer, wider = Layer(2.0), Wider(3.0)
+    model = to_onnx(lambda x: wider(layer(x)), [("B", 3)])
+    assert sorted(functions(model)) == [
+        ("custom.Layer.1", "Layer"),
+        ("custom.Layer.2", "Layer"),
+        ("custom.Wider.1", "Wider"),
+    ]
+    agree(model, lambda x: wider(layer(x)), normal(2, 3))
+
+
+def test_names_of_unique_functions_in_a_namespace():
+    @onnx_function(unique=True, namespace="my.model", type="Part")
+    def part(x):
+        return jnp.cos(x) + 1
+
+    @onnx_function(namespace="my.model", type="Part")
+    def other(x):
+        return jnp.sin(x) - 1
+
+    model = to_onnx(lambda x, y: (part(part(x)), part(y), other(x), other(y)), [(2, 3), (5,)])
+    domains = ["my.model.Part.1", "my.model.Part.2", "my.model.Part.unique", "my.model.Part.unique.2"]
+    assert sorted(functions(model)) == [(d, "Part") for d in domains]
+    assert [i.domain for i in model.opset_import if i.domain] == sorted(
+        domains, key=[n.domain for n in model.graph.node].index
+    )
+    agree(model, lambda x, y: (part(part(x)), part(y), other(x), other(y)), normal(2, 3), normal(5))
+
+
 def test_flags_and_results_that_are_no_arrays():
     @onnx_function
     def shifted(x, by=None, *, negate=False):
