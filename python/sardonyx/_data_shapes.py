@@ -88,6 +88,8 @@ def _unpatched(function):
 
 def patched(function):
     """The function that stands in its place now, for one that the user passed itself."""
+    if isinstance(function, functools.partial):
+        return functools.partial(patched(function.func), *function.args, **function.keywords)
     with plugins._lock:
         for entry in plugins._installed.values():
             held = getattr(entry.target, entry.attr, None)
@@ -239,16 +241,26 @@ class Compress(_BuiltIn):
 
         def transpose(cotangent, x, mask, *, axis, size):
             import jax.numpy as jnp
+            from jax import lax
 
             if type(cotangent) is ad.Zero:
                 return [ad.Zero(x.aval), None]
             indices = NonZero.primitive().bind(mask, dtype=_int_type(), size=size)
-            where = (slice(None),) * axis + (indices.reshape(size),)
-            zeros = jnp.zeros(x.aval.shape, cotangent.dtype)
-            return [
-                zeros.at[where].add(cotangent, mode="promise_in_bounds", unique_indices=True, indices_are_sorted=True),
-                None,
-            ]
+            numbers = lax.ScatterDimensionNumbers(
+                update_window_dims=tuple(i for i in range(cotangent.ndim) if i != axis),
+                inserted_window_dims=(axis,),
+                scatter_dims_to_operand_dims=(axis,),
+            )
+            spread = lax.scatter_add(
+                jnp.zeros(x.aval.shape, cotangent.dtype),
+                indices.T,
+                cotangent,
+                numbers,
+                indices_are_sorted=True,
+                unique_indices=True,
+                mode="promise_in_bounds",
+            )
+            return [spread, None]
 
         ad.primitive_jvps[primitive] = jvp
         ad.primitive_transposes[primitive] = transpose
@@ -311,7 +323,7 @@ class Compress(_BuiltIn):
             place = _only_mask(arr, idx, masks)
             if place is not None and kwargs.get("out_sharding") is None and not args:
                 return cls.of(arr, *place)
-            return original(arr, _as_indices(arr, idx), *args, **kwargs)
+            return _call_in_bounds(original, idx, (arr, _as_indices(arr, idx), *args), kwargs)
 
         return rewriting_take
 
@@ -341,7 +353,8 @@ class Compress(_BuiltIn):
                 if not _safe_to_cast(y, x):
                     y = y.astype(x.dtype)
                 return jnp.where(mask, plain[scatter_op](x, y).astype(x.dtype), x)
-            return original(x, _as_indices(x, idx), y, scatter_op, *args, **kwargs)
+            indices = _as_indices(x, idx)
+            return _call_in_bounds(original, idx, (x, indices, y, scatter_op, *args), kwargs)
 
         return _scatter_update
 
@@ -416,6 +429,18 @@ def _plain(items) -> list:
     return [i if _is_mask(i) or i is None or i is Ellipsis or isinstance(i, slice) else "array" for i in items]
 
 
+def _call_in_bounds(original, idx, args, kwargs):
+    """The original, told of indices that come from masks alone that none is negative or too large."""
+    items = idx if isinstance(idx, tuple) else (idx,)
+    bound = _bound(original, args, kwargs)
+    if bound is None or any(not _is_mask(i) and i is not Ellipsis and i != slice(None) for i in _plain(items)):
+        return original(*args, **kwargs)
+    given = bound.arguments
+    if "normalize_indices" in given and given.get("mode", "") is None:
+        given.update(normalize_indices=False, mode="promise_in_bounds")
+    return original(*bound.args, **bound.kwargs)
+
+
 def _as_indices(arr, idx) -> tuple:
     """The index with each mask as the arrays of indices that it stands for."""
     items = idx if isinstance(idx, tuple) else (idx,)
@@ -438,7 +463,8 @@ class Range(_BuiltIn):
 
     @classmethod
     def binding_specs(cls):
-        return _aliases("jax._src.numpy.lax_numpy", "arange", cls.arange)
+        lax_numpy = "jax._src.numpy.lax_numpy"
+        return [*_aliases(lax_numpy, "arange", cls.arange), *_aliases(lax_numpy, "repeat", cls.repeat)]
 
     @staticmethod
     def abstract_eval(start, stop, step, *, dtype, size):
@@ -471,6 +497,26 @@ class Range(_BuiltIn):
             return out if device is None else jax.device_put(jnp.asarray(out), device)
 
         return arange
+
+    @classmethod
+    def repeat(cls, original):
+        def repeat(*args, **kwargs):
+            import jax.numpy as jnp
+
+            bound = _bound(original, args, kwargs)
+            given = bound.arguments if bound else {}
+            repeats = given.get("repeats")
+            if bound is None or given.get("total_repeat_length") is not None or not _is_traced(repeats):
+                return original(*args, **kwargs)
+            a, axis = jnp.asarray(given["a"]), given.get("axis")
+            length = _product(a.shape) if axis is None else a.shape[axis]
+            total = jnp.sum(jnp.broadcast_to(jnp.ravel(repeats), (length,)), dtype=_int_type())
+            # As many as a range of that length has: what JAX does with a total that it is given. One more, for it scatters into them.
+            size = jnp.arange(total).shape[0]
+            more = original(a, repeats, axis=axis, total_repeat_length=size + 1)
+            return more[(slice(None),) * (0 if axis is None else axis % more.ndim) + (slice(size),)]
+
+        return repeat
 
     @classmethod
     def _values(cls, start, stop, step, dtype, given):
@@ -527,6 +573,7 @@ class Unique(_BuiltIn):
         return [
             *_aliases("jax._src.numpy.setops", "unique", cls.unique),
             *_aliases("jax._src.numpy.setops", "union1d", cls.union1d),
+            *_aliases("jax._src.numpy.setops", "setdiff1d", cls.setdiff1d),
         ]
 
     @staticmethod
@@ -550,6 +597,22 @@ class Unique(_BuiltIn):
             return jnp.unique(jnp.concatenate([jnp.ravel(jnp.asarray(a)), jnp.ravel(jnp.asarray(b))]))
 
         return union1d
+
+    @classmethod
+    def setdiff1d(cls, original):
+        def setdiff1d(*args, **kwargs):
+            import jax.numpy as jnp
+
+            bound = _bound(original, args, kwargs)
+            given = bound.arguments if bound else {}
+            a, b = given.get("ar1"), given.get("ar2")
+            if bound is None or given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
+                return original(*args, **kwargs)
+            a = jnp.ravel(jnp.asarray(a))
+            a = a if given.get("assume_unique") else jnp.unique(a)
+            return a[jnp.isin(a, b, invert=True)]
+
+        return setdiff1d
 
     @classmethod
     def unique(cls, original):
@@ -687,8 +750,27 @@ class _Bounds(plugins.Plugin):
             patch(decisions, "add_implicit_constraints_term", cls.bounded),
             patch(shapes, "_geq_decision", cls.compared),
             patch(f"{shapes}._DimExpr", "__eq__", cls.equal),
+            patch(f"{shapes}._DimExpr", "max", cls.larger),
+            patch(f"{shapes}._DimExpr", "rmax", cls.larger),
             plugins.AssignSpec(f"{shapes}._DimExpr", "__bool__", _Truth()),
         ]
+
+    @staticmethod
+    def larger(original):
+        def max(self, other):  # noqa: A001
+            found = original(self, other)
+            mine = sizes()
+            if mine is None or not hasattr(found, "_get_vars") or not mine.origins.keys() & found._get_vars():
+                return found
+            # By way of the minimum, so that x[1:] and x[:-1] have the same size: n - min(n, 1), and not max(n - 1, 0).
+            difference = self - other
+            lower, upper = _bounds(difference)
+            if lower >= 0 or upper <= 0:
+                return found
+            constant = sum(k for t, k in difference._sorted_terms if t.is_constant)
+            return self + constant * -1 - (difference - constant).min(-constant)
+
+        return max
 
     @staticmethod
     def equal(original):

@@ -224,6 +224,9 @@ Value* LoweringContext::arithmetic(Dim d, OnnxBuilder& b) {
     case Dims::Form::kFloorDiv: {
       Value* a = dim_vector(parts.operands[0]);
       Value* c = dim_vector(parts.operands[1]);
+      // A size that is divided by and may be 0: then nothing has a size that the quotient could say, but integers cannot be divided.
+      const bool may_be_zero = dims.less_equal(Dim::of(0), parts.operands[1]) && !dims.less(Dim::of(0), parts.operands[1]);
+      if (may_be_zero) c = b.op("Max", {c, b.i64s({1})});
       const bool non_negative =
           dims.less_equal(Dim::of(0), parts.operands[0]) && dims.less_equal(Dim::of(0), parts.operands[1]);
       // Div of integers truncates; Mod has the sign of the divisor, so a - Mod(a, b) divides without remainder.

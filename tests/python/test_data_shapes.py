@@ -1,5 +1,6 @@
 """Results whose size depends on data: arange with bounds that are values, boolean masks, nonzero, compress, unique."""
 
+import functools
 import re
 import threading
 from dataclasses import dataclass
@@ -127,7 +128,17 @@ CASES = [
     case("unique counts", lambda x: tuple(jnp.unique_counts(x)), ["i32[B]"], [I11]),
     case("unique everything", lambda x: tuple(jnp.unique_all(x)), ["i32[A,B]"], [X53.astype(i32)]),
     case("union", lambda x, y: jnp.union1d(x, y), ["i32[A]", "i32[B]"], [I11, np.arange(4, dtype=i32)]),
+    case("what only one has", lambda x, y: jnp.setdiff1d(x, y), ["i32[A]", "i32[B]"], [I11, np.arange(4, dtype=i32)], [np.arange(4, dtype=i32), I11]),
+    case("what both have", lambda x, y: jnp.intersect1d(x, y), ["i32[A]", "i32[B]"], [I11, np.arange(4, dtype=i32)], [I11, np.arange(20, 23, dtype=i32)]),
+    case("repeated as often as it says", lambda x, n: jnp.repeat(x, n), [("B",), "i32[B]"], [X7, np.array([2, 0, 1, 3, 0, 1, 1], i32)], [X7, np.zeros(7, i32)]),
+    case("rows repeated", lambda x, n: jnp.repeat(x, n, axis=0), [(3, 2), "i32[3]"], [X53[:3, :2], np.array([2, 0, 1], i32)]),
     # what is computed with them
+    case("differences", lambda x: jnp.diff(x[x > 0]), [("B",)], [X7], [-abs(X7)], [abs(X7) + 1]),
+    case("neighbours", lambda x: x[x > 0][1:] * x[x > 0][:-1], [("B",)], [X7], [-abs(X7)]),
+    case("rolled and padded", lambda x: (jnp.roll(x[x > 0], 1), jnp.pad(x[x > 0], (1, 2)), x[x > 0][::-1]), [("B",)], [X7], [-abs(X7)]),
+    case("summed up to a count", lambda n: jax.lax.scan(lambda c, i: (c + i, c), 0, jnp.arange(n)), ["i32[]"], [i32(5)], [i32(0)]),
+    case("from the end", lambda x: jax.lax.scan(lambda c, v: (c * 0.5 + v, c), 0.0, x[x > 0], reverse=True), [("B",)], [X7], [-abs(X7)]),
+    case("distances", lambda x: jnp.linalg.norm(x[x[:, 0] > 0][:, None] - x[x[:, 0] > 0][None], axis=-1), [("A", 3)], [X53]),
     case("sum", lambda x: x[x > 0].sum(), [("B",)], [X7], [-abs(X7)]),
     case("mean", lambda x: x[x > 0].mean(), [("B",)], [X7], [-abs(X7)]),
     case("safe mean", lambda x: x[x > 0].sum() / jnp.maximum(x[x > 0].shape[0], 1), [("B",)], [X7], [-abs(X7)]),
@@ -248,6 +259,12 @@ def test_the_original_functions_are_put_back():
 def test_the_function_itself_is_exported(fn):
     model = sardonyx.to_onnx(fn, ["i32[B]"])
     compare(fn(I11), outputs(model, [I11]))
+
+
+def test_part_of_a_function_is_exported():
+    model = sardonyx.to_onnx(functools.partial(jnp.compress, axis=1), ["bool[B]", (3, "B")])
+    x = RNG.random((3, 7), np.float32)
+    compare([x[:, MASK7]], outputs(model, [MASK7, x]))
 
 
 def test_a_range_of_less_than_nothing_is_empty():
