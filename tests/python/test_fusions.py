@@ -137,3 +137,26 @@ def test_rotary_embedding_of_shared_angles():
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         got = session.run(None, {session.get_inputs()[0].name: x})[0]
         np.testing.assert_allclose(got, turn(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask"])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_attention_of_grouped_queries(kind, heads):
+    """jax.nn gives the groups an axis of their own between the products; Attention knows them."""
+
+    def attend(q, k, v, *mask):
+        return jax.nn.dot_product_attention(q, k, v, mask=mask[0] if mask else None, is_causal=kind == "causal")
+
+    rng = np.random.default_rng(0)
+    shapes = [(2, 5, 6, 8), (2, 5, heads, 8), (2, 5, heads, 8)]
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    inputs = [("B", "T", 6, 8), *[("B", "T", heads, 8)] * 2]
+    if kind == "mask":
+        arrays.append(rng.integers(0, 2, (2, 1, 5, 5)).astype(bool) | np.eye(5, dtype=bool))
+        inputs.append(jax.ShapeDtypeStruct(("B", 1, "T", "T"), bool))
+    model = sardonyx.to_onnx(attend, inputs)
+    assert ops(model).count("Attention") == 1 and "MatMul" not in ops(model) and len(ops(model)) <= 12
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    got = session.run(None, dict(zip(names, arrays, strict=True)))[0]
+    np.testing.assert_allclose(got, attend(*arrays), rtol=1e-5, atol=1e-6)

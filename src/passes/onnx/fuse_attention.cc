@@ -4,7 +4,8 @@
 // size 1 may stand anywhere between, and either product may have its operands the other way round (JAX's einsum writes v * p). Axes are
 // labelled from Softmax outwards; transposes are put on the operands only where their order is another than [batch, head, length, feature],
 // and the passes that merge transposes do the rest.
-// Three axes are one head. Keys and values that are repeated for groups of queries (Unsqueeze, Expand, Reshape) are read as they are.
+// Three axes are one head. Keys and values that are repeated for groups of queries (Unsqueeze, Expand, Reshape) are read as they are,
+// and so are those of queries that have an axis for their groups (fuse_attention_groups.cc).
 // A mask that selects by Where becomes one that is added: 0 or what Where put there, so a row that sees nothing stays as it was. Where(query
 // position >= key position, ...) is is_causal.
 //
@@ -16,15 +17,16 @@
 #include <cmath>
 #include <cstring>
 
+#include "passes/onnx/attention.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
 namespace {
 
-using namespace pattern;
 constexpr int kSteps = 32;
 
-// The value that a node reads once, made by an operator of ONNX's own domain in the same graph; else null.
+}  // namespace
+
 Node* made_by(const Value* v, const Graph* graph, std::string_view op) {
   Node* n = v->def();
   return n != nullptr && n->graph() == graph && n->op().domain.empty() && n->is(op) && !n->unchecked() && v->has_one_use()
@@ -32,22 +34,6 @@ Node* made_by(const Value* v, const Graph* graph, std::string_view op) {
              : nullptr;
 }
 
-struct Found {
-  Value *q, *k, *v;  // with four axes, or three when there is one head, as the products read them
-  bool heads;        // four axes
-  bool q_turned, k_turned, v_turned, v_swapped,
-      y_turned;  // whether their last two axes, or batch and head, are the other way round
-  double scale = 1;
-  Value* mask = nullptr;  // what Where selects by or Add adds
-  bool selects = false;
-  double fill = 0;
-  Labels mask_labels, target;  // labels of the mask's axes; of [batch, head, query, key]
-  bool causal = false;
-};
-
-bool has_axes(const Value* v, size_t rank) { return v->ranked() && v->type()->rank() == rank; }
-
-// Without additions of axes and expansions of "true" that the mask passes through.
 Value* bare_mask(Value* v, PassContext& c) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
@@ -69,6 +55,29 @@ Value* bare_mask(Value* v, PassContext& c) {
   }
   return v;
 }
+
+bool can_be_scale(double scale, DType t) {
+  return scale > 0 && std::isfinite(scale) && (t != DType::kF64 || static_cast<double>(static_cast<float>(scale)) == scale);
+}
+
+namespace {
+
+using namespace pattern;
+
+struct Found {
+  Value *q, *k, *v;  // with four axes, or three when there is one head, as the products read them
+  bool heads;        // four axes
+  bool q_turned, k_turned, v_turned, v_swapped,
+      y_turned;  // whether their last two axes, or batch and head, are the other way round
+  double scale = 1;
+  Value* mask = nullptr;  // what Where selects by or Add adds
+  bool selects = false;
+  double fill = 0;
+  Labels mask_labels, target;  // labels of the mask's axes; of [batch, head, query, key]
+  bool causal = false;
+};
+
+bool has_axes(const Value* v, size_t rank) { return v->ranked() && v->type()->rank() == rank; }
 
 // Positions that rise by a constant step, seen along axis `from_end` counted from the end.
 const Value* positions(const Value* v, size_t from_end) {
@@ -150,11 +159,6 @@ bool comes_from_product(const Value* v, const Graph* graph) {
   return false;
 }
 
-// The operator takes the root of its scale, and holds it in f32.
-bool can_be_scale(double scale, DType t) {
-  return scale > 0 && std::isfinite(scale) && (t != DType::kF64 || static_cast<double>(static_cast<float>(scale)) == scale);
-}
-
 // What the root, a product of probabilities and values, belongs to.
 std::optional<Found> find(const Match& m) {
   Node& root = m.root();
@@ -203,8 +207,11 @@ std::optional<Found> find(const Match& m) {
   Node* product = nullptr;
   for (int i = 0; i < kSteps && product == nullptr; ++i) {
     climb(scores, labels, graph);
-    if ((product = made_by(scores, graph, "MatMul")) != nullptr) break;
-    if (Node* n = made_by(scores, graph, "Mul"); n != nullptr || (n = made_by(scores, graph, "Div")) != nullptr) {
+    product = made_by(scores, graph, "MatMul");
+    if (product != nullptr) break;
+    Node* n = made_by(scores, graph, "Mul");
+    if (n == nullptr) n = made_by(scores, graph, "Div");
+    if (n != nullptr) {
       const bool divides = n->is("Div");
       for (size_t side : {size_t{1}, size_t{0}}) {
         const auto factor = n->input(side)->is_constant() ? c.splat(n->input(side)) : std::nullopt;
@@ -216,7 +223,8 @@ std::optional<Found> find(const Match& m) {
       if (scores == n->result()) return m.refuse("the scores are scaled by something else than a number"), std::nullopt;
       continue;
     }
-    if (Node* n = made_by(scores, graph, "Add")) {
+    n = made_by(scores, graph, "Add");
+    if (n != nullptr) {
       const size_t side = comes_from_product(n->input(0), graph) ? 0 : 1;
       if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
       if (f.mask != nullptr || !same_shape(n->input(side), scores))
@@ -226,7 +234,8 @@ std::optional<Found> find(const Match& m) {
       scores = n->input(side);
       continue;
     }
-    if (Node* n = made_by(scores, graph, "Where")) {
+    n = made_by(scores, graph, "Where");
+    if (n != nullptr) {
       if (f.mask != nullptr || !same_shape(n->input(1), scores)) return m.refuse("there is more than one mask"), std::nullopt;
       if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
       const auto fill = c.splat(n->input(2));
@@ -537,6 +546,7 @@ Pass fuse_attention() {
                    .when = is_attention,
                    .build = build,
                    .opset = 23});
+  rules.push_back(attention_of_groups());
   rules.push_back({.name = "causal",
                    .numerics = Numerics::kRounds,
                    .match = Attention(q, k, v, Where(any, constant, constant).as(where)),

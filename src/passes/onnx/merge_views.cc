@@ -1,6 +1,7 @@
 //   x: [B,T,H,D] ── Unsqueeze(3) ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]     =>   Transpose(0,2,1,3)(x)
 //   x ── Reshape [B,H,T,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,T,H*D]         =>   Reshape(Transpose(0,2,1,3)(x))
 //   x ── Reshape [B,T,H,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]         =>   Transpose(0,2,1,3)(Reshape [B,T,H,D](x))
+//   x: [B,T,K*G,D] ── Reshape [B,T,K,G,D] ── Transpose(0,2,3,1,4) ── Reshape [B,K*G,T,D]   =>   Transpose(0,2,1,3)(x)
 //   x ── Unsqueeze, Squeeze, Reshape, Transpose that move axes of size 1 only      =>   x, or one Reshape
 //
 // Chains of Transpose, Reshape, Squeeze and Unsqueeze in which the axes of size 1 come, go and wander, as einsums leave them: what happens to
@@ -14,7 +15,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var v{"v"};
+constexpr Var v{"v"}, source{"source"}, split{"split"}, moved{"moved"};
 
 struct Chain {
   Value* source = nullptr;
@@ -158,6 +159,43 @@ Value* after_reshape(Rewriter& b, const Match& m) {
   return is_identity(perm) ? made : b.Transpose(made, {.perm = perm});
 }
 
+// For each axis of `whole`, how many axes of `parts` it is split into; nullopt when it is not a matter of splitting.
+std::optional<std::vector<size_t>> split_into(Dims& dims, std::span<const Dim> whole, std::span<const Dim> parts) {
+  std::vector<size_t> counts;
+  size_t next = 0;
+  for (Dim d : whole) {
+    const size_t first = next;
+    Dim product = Dim::of(1);
+    while (next < parts.size() && (next == first || !(product == d))) product = dims.mul(product, parts[next++]);
+    if (next == first || !(product == d)) return std::nullopt;
+    counts.push_back(next - first);
+  }
+  return next == parts.size() ? std::optional(counts) : std::nullopt;
+}
+
+// Axes that are split, moved together and joined again need not be split: the permutation of the whole ones.
+std::optional<std::vector<int64_t>> moved_together(const Match& m) {
+  const Value *from = m[source], *parts = m[split], *to = m.root().result();
+  const auto perm = m[moved] != nullptr ? ints_attr(m.node(moved), "perm") : std::nullopt;
+  if (!perm || !from->ranked() || !parts->ranked() || !to->ranked() || !m[moved]->ranked()) return std::nullopt;
+  const auto before = split_into(m.dims(), from->type()->dims(), parts->type()->dims());
+  const auto after = split_into(m.dims(), to->type()->dims(), m[moved]->type()->dims());
+  if (!before || !after || before->size() != after->size()) return std::nullopt;
+  std::vector<int64_t> first, result;  // where the pieces of each axis begin
+  for (size_t i = 0, at = 0; i < before->size(); at += (*before)[i++]) first.push_back(static_cast<int64_t>(at));
+  size_t at = 0;
+  for (size_t count : *after) {
+    const auto axis = std::find(first.begin(), first.end(), (*perm)[at]);
+    if (axis == first.end() || (*before)[static_cast<size_t>(axis - first.begin())] != count) return std::nullopt;
+    for (size_t k = 0; k < count; ++k) {
+      if ((*perm)[at + k] != *axis + static_cast<int64_t>(k)) return std::nullopt;
+    }
+    result.push_back(axis - first.begin());
+    at += count;
+  }
+  return result;
+}
+
 }  // namespace
 
 Pass merge_views() {
@@ -179,6 +217,14 @@ Pass merge_views() {
                    .when = [](const Match& m) { return chain_to(m[v], m.root().graph()).length >= 2; },
                    .build = under_reshape,
                    .opset = 13});
+  rules.push_back({.name = "together",
+                   .match = Reshape(sole(Transpose(sole(Reshape(source, any).as(split))).as(moved)), any),
+                   .when = [](const Match& m) { return moved_together(m).has_value(); },
+                   .build =
+                       [](Rewriter& b, const Match& m) {
+                         const auto perm = *moved_together(m);
+                         return is_identity(perm) ? m[source] : b.Transpose(m[source], {.perm = perm});
+                       }});
   return rules;
 }
 
