@@ -660,7 +660,36 @@ bool upsample(Generator& g, Draft& d) {
   return true;
 }
 
+// To sizes; also to those that it has.
+bool resize(Generator& g, Draft& d) {
+  Value* x = first(g, d, 3, 4);
+  if (x == nullptr || !is_float(x->dtype())) return false;
+  const auto size = [&](int64_t from_end) {
+    const auto n = g.known(dim(*x, rank_of(*x) - from_end));
+    return n && g.chance(50) ? *n : g.between(1, 6);
+  };
+  static constexpr const char* kModes[] = {"DEFAULT", "STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "OFFSET_CORNERS",
+                                           "UNALIGN_CORNERS"};
+  if (d.op->name == "resize") {
+    d.set_slot("shape", g.ints({size(2), size(1)}));
+    d.set_slot("resized_dims", g.scalar(DType::kU32, 2));
+  } else {
+    d.set_slot("target_size_height", i32(g, size(2)));
+    d.set_slot("target_size_width", i32(g, size(1)));
+  }
+  if (d.slot("sampling_mode") && g.chance(70)) d.set_slot("sampling_mode", text(g, g.one_of(kModes)));
+  return true;
+}
+
 bool recurrent(Generator& g, Draft& d) {
+  if (d.op->name == "rnn") {
+    d.set_slot("x", g.constant(DType::kF32, {2, 1, 3}));
+    d.set_slot("initial_h", g.exactly(DType::kF32, std::vector<Dim>{Dim::of(1), Dim::of(2)}));
+    d.set_slot("weight_ih", g.constant(DType::kF32, {2, 3}));
+    d.set_slot("weight_hh", g.constant(DType::kF32, {2, 2}));
+    d.results = 2;
+    return true;
+  }
   const bool gru = d.op->name == "gru";
   const int64_t hidden = 2, in = 3, gates = gru ? 3 : 4;
   const DType t = g.random_dtype(kFloats);
@@ -768,6 +797,10 @@ constexpr Row kRows[] = {
     {"scaled_dot_product_attention", attention, 2},
     {"upsample_bilinear", upsample, 1},
     {"upsample_nearest_neighbor", upsample, 1},
+    {"resize_bilinear", resize, 2},
+    {"resize_nearest_neighbor", resize, 1},
+    {"resize", resize, 1},
+    {"rnn", recurrent, 1},
     {"lstm", recurrent, 1},
     {"gru", recurrent, 1},
     {"pow", pow, 3},
