@@ -236,3 +236,17 @@ def test_random_graphs_keep_their_results():
         for a, b in zip(sardonyx.evaluate(model, [x]).values(), sardonyx.evaluate(after, [x]).values(), strict=True):
             np.testing.assert_array_equal(a, b)
     assert found > 30
+
+
+@pytest.mark.parametrize(
+    "scope", ["Block_3", "net/Block_3", "transpose(jvp(my.Block))", "Block/vmap()", "Net/vmap(a,b->c)"]
+)
+def test_scopes_name_functions(scope):
+    """Transformations around a module path are not part of the name; what names nothing leaves it to the function."""
+
+    def step(x):
+        with jax.named_scope(scope):
+            return jnp.tanh(jnp.sin(x) * jnp.cos(x)) + x
+
+    model = to_onnx(lambda x: step(step(step(x))), [("B", 3)], functions="auto")
+    assert [f.name for f in model.functions] == ["step" if "->" in scope else "Block"]

@@ -38,6 +38,26 @@ std::string as_identifier(std::string_view text) {
   return out;
 }
 
+// The last part of a scope that names something: "Net/transpose(jvp(eqx.nn.Linear))/vmap()" -> "Linear". Empty when none does, as in
+// "Net/vmap(BNTS,BSNH->BTNH)", which begins with what the nodes have in common and ends in how they were transformed.
+std::string name_of_scope(std::string_view scope) {
+  while (!scope.empty()) {
+    const size_t slash = scope.rfind('/');
+    std::string_view part = slash == std::string_view::npos ? scope : scope.substr(slash + 1);
+    scope = slash == std::string_view::npos ? std::string_view() : scope.substr(0, slash);
+    while (part.ends_with(')') && part.find('(') != std::string_view::npos) {
+      part.remove_suffix(1);
+      part.remove_prefix(part.find('(') + 1);
+    }
+    if (part.empty()) continue;
+    if (part.find_first_of(",->()<") != std::string_view::npos) return {};
+    const size_t end = part.find_last_not_of("0123456789.[]_");
+    const size_t dot = part.rfind('.', end);
+    return as_identifier(dot == std::string_view::npos ? part : part.substr(dot + 1));
+  }
+  return {};
+}
+
 // "Net.<locals>.block", "Block.__call__" -> "block", "Block".
 std::string name_of_function(std::string_view qualified) {
   while (!qualified.empty()) {
@@ -209,9 +229,7 @@ class Outliner {
   // A function without nodes, called after the program.
   Function& add_function(const Repeat& repeat) {
     const std::vector<Node*>& nodes = repeat.occurrences[0];
-    const size_t slash = common_scope(model_, nodes).rfind('/');
-    const std::string scope = common_scope(model_, nodes);
-    std::string name = as_identifier(slash == std::string::npos ? scope : scope.substr(slash + 1));
+    std::string name = name_of_scope(common_scope(model_, nodes));
     for (auto n = nodes.rbegin(); n != nodes.rend() && name.empty(); ++n) {
       for (const Source& s : model_.provenance((*n)->provenance()).sources) {
         if (name.empty()) name = name_of_function(s.function);
