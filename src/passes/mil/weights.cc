@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace sardonyx::mil {
@@ -80,6 +81,25 @@ std::optional<Convolution> convolution(Node& n, PassContext& context, bool compr
   return c;
 }
 
+namespace {
+
+// Elements [first, first + n) times s, rounded once.
+void multiply(DType dtype, std::byte* base, int64_t first, int64_t n, double s) {
+  if (dtype != DType::kF32) {
+    for (int64_t i = first; i < first + n; ++i) encode_element(dtype, base, i, decode_element(dtype, base, i) * s);
+    return;
+  }
+  std::byte* at = base + first * static_cast<int64_t>(sizeof(float));
+  for (int64_t i = 0; i < n; ++i, at += sizeof(float)) {
+    float v = 0;
+    std::memcpy(&v, at, sizeof v);
+    v = static_cast<float>(static_cast<double>(v) * s);
+    std::memcpy(at, &v, sizeof v);
+  }
+}
+
+}  // namespace
+
 Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift) {
   const auto channels = static_cast<size_t>(conv.channels);
   const auto at = [](const std::vector<double>& v, size_t c) { return v.size() == 1 ? v[0] : v[c]; };
@@ -95,10 +115,13 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
       int64_t inner = 1;
       for (size_t i = 2; i < shape.size(); ++i) inner *= shape[i];
       const auto count = static_cast<int64_t>(out.size() / (static_cast<size_t>(bit_width(dtype)) / 8));
-      for (int64_t k = 0; k < count; ++k) {
-        const int64_t i = begin + k, first = i / (inner * shape[1]), second = i / inner % shape[1];
-        const int64_t channel = transposed ? first / (shape[0] / groups) * shape[1] + second : first;
-        encode_element(dtype, out.data(), k, decode_element(dtype, out.data(), k) * at(scale, static_cast<size_t>(channel)));
+      // Neighbours have one channel.
+      const int64_t run = transposed ? inner : inner * shape[1];
+      for (int64_t k = 0, n = 0; k < count; k += n) {
+        const int64_t block = (begin + k) / run;
+        n = std::min(count - k, (block + 1) * run - (begin + k));
+        const int64_t channel = transposed ? block / shape[1] / (shape[0] / groups) * shape[1] + block % shape[1] : block;
+        multiply(dtype, out.data(), k, n, at(scale, static_cast<size_t>(channel)));
       }
     };
     if (conv.weight->byte_size() > kDeferBytes && conv.weight->reads_in_pieces()) {

@@ -1,0 +1,93 @@
+"""Weights that no pass changes are never copied: the default pipeline runs where there is no memory for a copy."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
+pytest.importorskip("resource", reason="there are no limits of memory here")
+
+import coremltools as ct  # noqa: E402
+import mil_programs as programs  # noqa: E402
+from mil_programs import mb  # noqa: E402
+from sardonyx import coreml  # noqa: E402
+
+SIDE = 4096  # a weight has 64 MB
+
+# Allows so many megabytes beyond what the process has now.
+LIMIT = """
+import re, resource
+def limit(megabytes):
+    with open("/proc/self/status") as status:
+        now = int(re.search(r"VmData:\\s+(\\d+)", status.read()).group(1)) << 10
+    resource.setrlimit(resource.RLIMIT_DATA, (now + (megabytes << 20),) * 2)
+"""
+
+
+def network():
+    """Two large weights that are read as they are, between ops that passes merge."""
+    weights = np.ones((SIDE, SIDE), np.float32), np.full((SIDE, SIDE), 0.5, np.float32)
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, SIDE))], opset_version=ct.target.iOS17)
+    def prog(x):
+        for w in weights:
+            x = mb.linear(x=mb.relu(x=mb.relu(x=x)), weight=w, bias=np.ones(SIDE, np.float32))
+        return x
+
+    return prog
+
+
+def run(code):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.run(
+        [sys.executable, "-c", LIMIT + code], capture_output=True, text=True, timeout=300, env=environment
+    )
+
+
+IN_MEMORY = """
+import sys
+sys.path.insert(0, {folder!r})
+import test_coreml_weights as here
+from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipeline, PassPipelineManager
+prog = here.network()
+pipeline = PassPipeline()
+pipeline.remove_passes({{"common::add_fp16_cast", "common::add_int16_cast"}})
+here.coreml.apply_pass(prog, "dead_code_elimination")
+limit({megabytes})
+def weights():
+    return [op.weight.val for op in prog.functions["main"].operations if op.op_type == "linear"]
+before = weights()
+with here.coreml.native_passes():
+    PassPipelineManager.apply_pipeline(prog, pipeline)
+assert sum(op.op_type == "relu" for op in prog.functions["main"].operations) == 2
+assert all(a is b for a, b in zip(before, weights(), strict=True))
+{more}
+"""
+
+
+def test_in_memory(request):
+    folder = str(request.path.parent)
+    done = run(IN_MEMORY.format(folder=folder, megabytes=40, more=""))
+    assert done.returncode == 0, done.stderr[-2000:]
+    # The limit is one: a copy does not fit.
+    done = run(IN_MEMORY.format(folder=folder, megabytes=40, more="weights()[0].copy()"))
+    assert done.returncode != 0 and "MemoryError" in done.stderr
+
+
+ON_FILES = """
+from sardonyx import coreml
+limit({megabytes})
+coreml.optimize({source!r}, {target!r}, passes={passes!r})
+"""
+
+
+def test_on_files(tmp_path):
+    source, target = str(tmp_path / "in.mlpackage"), str(tmp_path / "out.mlpackage")
+    programs.save(network(), source, ct.target.iOS17)
+    done = run(ON_FILES.format(source=source, target=target, passes="default", megabytes=20))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert coreml.load(target).op_counts()["relu"] == 2
+    assert (tmp_path / "out.mlpackage/Data/com.apple.CoreML/weights/weight.bin").stat().st_size > 8 * SIDE * SIDE
