@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/text.h"
 #include "sardonyx/ir.h"
@@ -162,11 +163,12 @@ class Printer {
     }
   }
 
-  // Symbols of the interfaces whose range is not the usual "at least 1".
+  // Symbols whose range is not the usual "at least 1".
   std::vector<std::string> ranged_symbols() const {
     std::vector<std::string> all;
+    std::unordered_set<const Type*> seen;
     auto add = [&](const Type* t) {
-      if (t == nullptr) return;
+      if (t == nullptr || !seen.insert(t).second) return;
       for (Dim d : t->dims()) {
         for (std::string& s : m_.dims().symbols(d)) {
           DimRange r = m_.dims().symbol_range(s);
@@ -174,9 +176,19 @@ class Printer {
         }
       }
     };
+    std::vector<const Graph*> todo;
     for (const auto& f : m_.functions()) {
       for (const Port& p : f->graph().inputs()) add(p.declared);
       for (const Port& p : f->graph().outputs()) add(p.declared);
+      todo.push_back(&f->graph());
+    }
+    while (!todo.empty()) {
+      const Graph& g = *todo.back();
+      todo.pop_back();
+      for (const Node& n : g.nodes()) {
+        for (const Value& v : n.results()) add(v.type());
+        for (const Body& b : n.bodies()) todo.push_back(b.graph);
+      }
     }
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());

@@ -309,6 +309,18 @@ def test_saved_programs_need_no_python(tmp_path):
     assert found["output"] == np.unique(I11[I11 > 0]).sum()
 
 
+def test_saved_programs_know_that_a_size_inside_may_be_zero(tmp_path):
+    def fn(m, x):
+        return x[m].reshape(-1, x.shape[1] // 2, 2).sum((0, 2))
+
+    path = sardonyx.save_program(fn, ["bool[B]", ("B", "2*C")], tmp_path / "p.sx")
+    command.sardonyx("lower", path, "-o", tmp_path / "p.onnx")
+    x = RNG.random((7, 6), np.float32)
+    for m in MASKS:
+        found = outputs(onnx.load(tmp_path / "p.onnx"), [m, x])
+        compare([x[m].reshape(-1, 3, 2).sum((0, 2))], found)
+
+
 # Transformations -------------------------------------------------------------------------------------------------------
 
 
