@@ -346,13 +346,17 @@ class Compress(_BuiltIn):
                 lax.scatter_min: jnp.minimum,
                 lax.scatter_max: jnp.maximum,
             }
-            if place is not None and np.ndim(y) == 0 and scatter_op in plain and kwargs.get("out_sharding") is None:
+            combine = plain.get(scatter_op)
+            if combine is None and getattr(scatter_op, "__name__", "") == "_scatter_apply":  # x.at[mask].apply(func)
+                func = inspect.getclosurevars(scatter_op).nonlocals.get("func")
+                combine = func and (lambda x, y: func(x))
+            if place is not None and np.ndim(y) == 0 and combine is not None and kwargs.get("out_sharding") is None:
                 mask, axis = place
                 mask = lax.broadcast_in_dim(mask, x.shape, tuple(range(axis, axis + mask.ndim)))
                 y = jnp.asarray(y)
                 if not _safe_to_cast(y, x):
                     y = y.astype(x.dtype)
-                return jnp.where(mask, plain[scatter_op](x, y).astype(x.dtype), x)
+                return jnp.where(mask, combine(x, y).astype(x.dtype), x)
             indices = _as_indices(x, idx)
             return _call_in_bounds(original, idx, (x, indices, y, scatter_op, *args), kwargs)
 

@@ -79,6 +79,7 @@ CASES = [
     case("set a number", lambda x: x.at[x > 0].set(9), [("B",)], [X7], [-abs(X7)]),
     case("add a number", lambda x: x.at[x > 0].add(0.5), [("B", 3)], [X53]),
     case("multiply rows", lambda m, x: x.at[m].multiply(2), ["bool[B]", ("B", 3)], *([m, RNG.random((7, 3), np.float32)] for m in MASKS)),
+    case("apply a function", lambda x: x.at[x > 0].apply(jnp.sin), [("B",)], [X7], [-abs(X7)], ops="Greater Sin Where"),
     case("set values", lambda m, x: x.at[m].set(jnp.sin(x[m])), ["bool[B]", ("B",)], *([m, X7] for m in MASKS)),
     case("set rows", lambda m, x: x.at[m].set(x[m] * 2 + 1), ["bool[B]", ("B", 3)], *([m, RNG.random((7, 3), np.float32)] for m in MASKS)),
     case("set one row", lambda m, x: x.at[m].set(jnp.arange(3.0)), ["bool[B]", ("B", 3)], *([m, RNG.random((7, 3), np.float32)] for m in MASKS)),
