@@ -12,11 +12,13 @@
 #include <unordered_map>
 
 #include "coreml_objects.h"
+#include "eval/elements.h"
 #include "ir_store.h"
 #include "optimize.h"
 #include "passes/catalog.h"
 #include "passes/mil/interface_names.h"
 #include "passes/mil/sample.h"
+#include "sardonyx/eval.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/passes.h"
 #include "unlocked.h"
@@ -432,6 +434,22 @@ class Bridge {
       for (size_t d = shape.size(); d-- > 0; i /= shape[d]) place[d] = i % shape[d];
       return static_cast<const std::byte*>(PyBuffer_GetPointer(&view, place.data()));
     });
+    std::vector<int64_t> strides;
+    bool whole_strides = kept->suboffsets == nullptr;
+    for (int d = 0; d < kept->ndim; ++d) {
+      strides.push_back(kept->strides[d] / kept->itemsize);
+      whole_strides = whole_strides && kept->strides[d] % kept->itemsize == 0;
+    }
+    whole_strides = whole_strides && reinterpret_cast<uintptr_t>(kept->buf) % static_cast<size_t>(kept->itemsize) == 0;
+    if (whole_strides && dtype != DType::kString) {
+      const Array array(dtype, shape, std::move(strides), static_cast<std::byte*>(kept->buf), kept);
+      return Tensor::defer(dtype, std::move(shape), [array, size] {
+        std::vector<std::byte> copy(size);
+        Array target(array.dtype(), {array.shape().begin(), array.shape().end()}, copy.data(), nullptr);
+        eval::copy_elements(array, target);
+        return copy;
+      });
+    }
     return Tensor::defer(dtype, std::move(shape), [kept, size] {
       std::vector<std::byte> copy(size);
       const PyGILState_STATE state = PyGILState_Ensure();
