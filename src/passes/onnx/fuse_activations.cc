@@ -1,6 +1,6 @@
 //   Max(x, 0)                                          =>   Relu(x)
 //   Min(Max(x, lo), hi), two Wheres that bound x       =>   Clip(x, lo, hi)
-//   x < 0 ? a x : x                                    =>   LeakyRelu(x), or PRelu(x, a) when a varies
+//   x < 0 ? a x : x, Relu(x) - a Relu(-x)              =>   LeakyRelu(x), or PRelu(x, a) when a varies
 //   1 / (1 + exp(-x)), (1 + tanh(x / 2)) / 2           =>   Sigmoid(x)
 //   log(1 + exp(x)), max(x, 0) + log1p(exp(-|x|))      =>   Softplus(x)
 //   x > 0 ? x : a expm1(x)                             =>   Elu(x);  a constant times it: Selu(x)
@@ -17,6 +17,7 @@
 // Rounds: the parts are computed at once.
 #include <cmath>
 
+#include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -119,6 +120,23 @@ void bounds_rules(std::vector<Rule>& rules) {
   };
   rules.push_back(
       {.name = "prelu", .numerics = Numerics::kRounds, .match = leaky, .when = slopes, .replace = PRelu(x, a), .opset = 9});
+  // As Keras and its exporter write it: the part above zero, and the slope times the part below.
+  const Pattern below = Relu(Neg(x)), slope = constant.as(a);
+  rules.push_back({.name = "prelu_of_parts",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Add(Relu(x), sole(Mul(slope, below)).as(u)), Add(Relu(x), sole(Mul(slope, Neg(below)))),
+                                   Sub(Relu(x), sole(Mul(slope, below)))),
+                   .when = slopes,
+                   .build =
+                       [](Rewriter& b, const Match& m) {
+                         const double sign = m[u] != nullptr ? -1 : 1;
+                         if (fits_attribute(m, a))
+                           return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(sign * *m.splat(a)))});
+                         Value* by = m[a];
+                         if (sign < 0) by = b.constant(scaled(by->constant(), {1, 1, 1}, {-1.0}, false), by->name().view());
+                         return b.PRelu(m[x], by);
+                       },
+                   .opset = 9});
 }
 
 // A logarithm reads v, at most a few elementwise nodes later.
