@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test test-all test-coremltools test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants clean
+.PHONY: help setup build demo test test-all test-coremltools test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -78,8 +78,16 @@ test-determinism:  ## the same bytes by gcc and clang, release and debug (three 
 	@for preset in release clang debug; do scripts/setup.sh build $$preset || exit 1; done
 	@python3 scripts/determinism.py build/release build/clang build/debug
 
-mutants: build  ## break passes on purpose: how many edits do the cases notice? (MUTANTS=n)
-	@$(PY) scripts/mutate.py --sample $(or $(MUTANTS),50)
+MUTANTS_SEED ?= 1
+mutants: build  ## break passes on purpose: how many changes do the tests notice? (MUTANTS=n: so many, drawn by MUTANTS_SEED; PASSES="a b")
+	@$(PY) scripts/mutate.py $(PASSES) $(if $(MUTANTS),--sample $(MUTANTS) --seed $(MUTANTS_SEED)) --report build/survivors.txt
+
+coverage:  ## which lines and branches the tests run, in C++ and Python (needs clang 19 and llvm 19)
+	@scripts/setup.sh packages scripts/debian-packages.txt
+	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
+	@scripts/setup.sh venv
+	@scripts/setup.sh build coverage
+	@$(PY) scripts/coverage.py --report docs/coverage.md
 
 clean:  ## remove everything that was built; .venv stays
 	rm -rf build dist

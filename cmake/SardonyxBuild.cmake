@@ -52,6 +52,10 @@ function(sardonyx_compile_options target)
             # gcc 12 sees overlaps in std::string that are not there (gcc bug 105651).
             $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
             $<$<BOOL:${SARDONYX_WERROR}>:-Werror>)
+  if(SARDONYX_COVERAGE)
+    target_compile_options(${target} PRIVATE -fprofile-instr-generate -fcoverage-mapping)
+    target_link_options(${target} PUBLIC -fprofile-instr-generate)
+  endif()
   if(SARDONYX_SANITIZE)
     # Instrumented code confuses gcc 12's flow analysis: std::regex alone warns.
     target_compile_options(${target} PRIVATE -fsanitize=${SARDONYX_SANITIZE} -fno-sanitize-recover=all
