@@ -26,6 +26,24 @@ for _name in (
 for _name in ("test_dft_inverse", "test_dft_inverse_opset19"):
     NOT_PASSED[_name] = "expects rounding noise of an f32 transform, 1.9e-7, where the result is 0"
 
+# What onnx 1.20 expects otherwise than the releases after it, in which these tests were corrected.
+if tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 21):
+    for _name in (
+        "test_attention_3d_with_past_and_present_qk_matmul_bias",
+        "test_attention_3d_with_past_and_present_qk_matmul_softcap",
+        "test_attention_4d_with_past_and_present_qk_matmul_bias",
+        "test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask",
+        "test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal",
+        "test_attention_4d_with_past_and_present_qk_matmul_bias_4d_mask",
+        "test_attention_4d_with_past_and_present_qk_matmul_bias_4d_mask_causal",
+        "test_attention_4d_with_qk_matmul_bias",
+        "test_attention_4d_with_qk_matmul_softcap",
+    ):
+        NOT_PASSED[_name] = "counted the stages that qk_matmul_output_mode names in another order"
+    NOT_PASSED["test_l2normalization_axis_0"] = "divided zero by zero"
+    for _suffix in ("2D_int8_float16", "2D_int8_float32", "3D_int8_float16", "3D_int8_float32"):
+        NOT_PASSED[f"test_qlinearmatmul_{_suffix}"] = "wrapped where QLinearMatMul saturates"
+
 # Operators that the evaluator does not have.
 NOT_EVALUATED = {
     "test_image_decoder_": "ImageDecoder: formats of images are not the evaluator's business",
@@ -131,7 +149,7 @@ def test_node(name):
 
 
 def test_the_lists_of_exceptions_hold():
-    for name in NOT_PASSED:
+    for name in NOT_PASSED.keys() & cases().keys():  # old releases of onnx lack some
         with pytest.raises(AssertionError):
             run(cases()[name])
     for start in NOT_EVALUATED:

@@ -17,8 +17,8 @@ import pytest
 from sardonyx._sardonyx import infer_types
 
 # A test that runs on nothing proves nothing.
-LEAST_MODELS = 1800
-LEAST_SYMBOLIC = 1800
+LEAST_MODELS = 1600  # onnx 1.20 has 1652 that it can infer itself
+LEAST_SYMBOLIC = 1600
 LEAST_OLD = 100
 LEAST_EXPRESSIONS = 500
 # Where onnx is wrong: the loop inserts vectors into a sequence that was declared to hold scalars.
