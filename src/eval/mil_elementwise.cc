@@ -159,6 +159,7 @@ void quantize(Mil m) {
   const int64_t axis = m.integer("axis");
   const Array scale = along_axis(m, m.in("scale"), x, axis);
   Array y = m.onnx("Round", {m.onnx("Div", {x, scale})});
+  y = m.onnx("Where", {m.onnx("IsNaN", {y}), m.like(y, 0), y});  // whatever the zero point and the sign of the integers
   if (m.has("zero_point")) y = m.onnx("Add", {y, m.cast(along_axis(m, m.in("zero_point"), x, axis), x.dtype())});
   const bool negative = is_signed(to);
   y = m.onnx("Clip", {y, m.like(y, negative ? -128 : 0), m.like(y, negative ? 127 : 255)});

@@ -231,7 +231,8 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
   // What computes in half precision by request has other values, and numbers are taken to fit into 16 bits: only their kinds and sizes are
   // compared.
   const bool lossy = std::any_of(report.passes.begin(), report.passes.end(), [](const PassReport& p) {
-    return p.changed && (p.name == "add_fp16_cast" || p.name == "add_int16_cast");
+    return p.changed && (p.name == "add_fp16_cast" || p.name == "add_int16_cast" ||
+                         p.name == "fuse_onehot_matmul_to_gather");  // ids beyond the table are not allowed afterwards
   });
   // Each rewrite by itself: what rounds may add up beyond any bound afterwards.
   Numerics loosest = Numerics::kExact;

@@ -38,6 +38,11 @@ bool keeps_order(const Match& found) {
   return true;
 }
 
+// Between corners that are set off, samples lie between the pixels also where there are as many.
+bool samples_pixels(const Match& found) {
+  return is_inner(found) && rules::param_string(params(found.root(), found.context()), "sampling_mode") != "offset_corners";
+}
+
 }  // namespace
 
 Pass noop_elimination() {
@@ -58,9 +63,10 @@ Pass noop_elimination() {
       drop("slice_by_index", m::slice_by_index(x), Numerics::kExact, goes_forward),
       drop("transpose", m::transpose(x), Numerics::kExact, keeps_order),
       drop("linear_activation", m::linear_activation(x, splat(1), splat(0))),
+      drop("resize_bilinear", m::resize_bilinear(x), Numerics::kExact, samples_pixels),
   };
-  for (const PatternOp& op : {m::reshape, m::slice_by_size, m::pad, m::tile, m::upsample_nearest_neighbor, m::upsample_bilinear,
-                              m::resize_bilinear, m::crop}) {
+  for (const PatternOp& op :
+       {m::reshape, m::slice_by_size, m::pad, m::tile, m::upsample_nearest_neighbor, m::upsample_bilinear, m::crop}) {
     rules.push_back(drop(op.mil, op(x)));
   }
   return rules;
