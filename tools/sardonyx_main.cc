@@ -102,7 +102,10 @@ int main(int argc, char** argv) {
   opset_option(optimize_command);
   optimize_command->add_option("--fold-budget", optimize.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
       ->capture_default_str();
-  optimize_command->add_option("--explain", optimize.explain, "Say why these passes left near matches alone")->delimiter(',');
+  optimize_command
+      ->add_option("--explain", optimize.explain,
+                   "Say why these passes (or those that make an operator: Attention) left near matches alone")
+      ->delimiter(',');
   const auto verify_option = [](CLI::App* command, tools::OptimizeArgs& args) {
     command->add_option("--verify", args.verify, "Evaluate before and after on random inputs: the model, or each pass")
         ->check(CLI::IsMember({"off", "model", "pass"}))

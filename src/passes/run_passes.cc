@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "passes/catalog.h"
 #include "rewrite/matcher.h"
@@ -161,6 +162,19 @@ void drop_stale_sizes(Model& m) {
   }
 }
 
+// The pass of that name, or the one that makes the operator of that name: Attention is fuse_attention. Null when there is neither.
+const CatalogPass* explained_pass(std::string_view name) {
+  if (const CatalogPass* found = find_pass(name)) return found;
+  const auto is = [&](size_t i, auto in) { return i < name.size() && in(static_cast<unsigned char>(name[i])) != 0; };
+  std::string pass = "fuse";
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool begins = is(i, ::isupper) && (i == 0 || !is(i - 1, ::isupper) || is(i + 1, ::islower));
+    if (begins) pass += '_';
+    pass += static_cast<char>(::tolower(static_cast<unsigned char>(name[i])));
+  }
+  return find_pass(pass);
+}
+
 PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipeline, ValueFacts& facts) {
   PassContext context(m, facts);
   context.fold_budget = request.fold_budget;
@@ -169,7 +183,7 @@ PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipelin
   if (request.on_near_miss) {
     context.explain = [&](const Node& n, std::string_view why) {
       const bool wanted = std::any_of(request.explain.begin(), request.explain.end(),
-                                      [&](const std::string& name) { return find_pass(name)->name == context.pass_name; });
+                                      [&](const std::string& name) { return explained_pass(name)->name == context.pass_name; });
       if (wanted) request.on_near_miss(context.pass_name, print(n), why);
     };
   }
@@ -222,7 +236,9 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
       std::none_of(pipeline.entries.begin(), pipeline.entries.end(), prunes))
     add("prune_unused_graph_inputs", /*bodies=*/false, /*shared=*/false);
   for (const std::string& what : request.skip) skip(pipeline, what);
-  for (const std::string& name : request.explain) require_pass(name);
+  for (const std::string& name : request.explain) {
+    if (explained_pass(name) == nullptr) require_pass(name);
+  }
   for (const auto& [option, value] : request.options) {
     if (option != kComputePrecision) set_option(pipeline, option, value);
   }

@@ -255,3 +255,20 @@ def test_graphs_nested_too_deeply_are_an_error(tmp_path):
     assert "graphs are nested more than 1000 deep" in done.stderr
     assert len(done.stderr.splitlines()) < 12
     assert not target.exists()
+
+
+def test_near_misses_are_explained_by_the_name_of_the_operator(tmp_path):
+    shapes = {"q": ["B", 3, 5, 8], "k": ["B", 3, 8, 7], "v": ["B", 3, 7, 8], "z": ["B", 3, 5, 7]}
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["s"]),
+        helper.make_node("Mul", ["s", "z"], ["t"]),
+        helper.make_node("Softmax", ["t"], ["p"]),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["B", 3, 5, 8])
+    opset = helper.make_opsetid("", 23)
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, [output]), opset_imports=[opset], ir_version=10)
+    onnx.save(model, tmp_path / "in.onnx")
+    told = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--explain", "Attention").stderr
+    assert "fuse_attention: left alone: the scores are scaled by something else than a number" in told
