@@ -201,6 +201,7 @@ void crop_resize(InferContext& c) {
   const DType dtype = dtype_of(c, 0);
   if (x == nullptr || boxes == nullptr) return c.set_unranked(0, dtype);
   need_rank(c, 0, 4);
+  need_rank_at_least(c, 1, 1);
   DimVec dims{boxes->dim(0)};
   if (c.version() < 8) dims.push_back(x->dim(0));
   dims.insert(dims.end(), {x->dim(1), param_size(c, "target_height"), param_size(c, "target_width")});
