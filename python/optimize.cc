@@ -64,6 +64,7 @@ nb::dict dict_of(const OptimizeReport& r) {
   stages["write"] = r.write_seconds;
   d["stages"] = stages;
   d["faults"] = r.passes.faults;
+  d["evaluations"] = r.passes.evaluations;
   d["warnings"] = r.warnings;
   return d;
 }

@@ -177,6 +177,7 @@ void print_report(const Job& job, const OptimizeReport& r) {
     }
   }
   if (same > 0) fmt::print("  {} operator{} as before\n", same, same == 1 ? "" : "s");
+  if (r.passes.evaluations > 0) fmt::print("  {} evaluations before and after compared\n", r.passes.evaluations);
   fmt::print("  {:.3f} s: {:.3f} reading, {:.3f} optimizing, {:.3f} writing\n",
              r.read_seconds + r.optimize_seconds + r.write_seconds, r.read_seconds, r.optimize_seconds, r.write_seconds);
 }
@@ -201,6 +202,7 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
           {"after", counts(r.after, r.file_after)},
           {"seconds", {{"read", r.read_seconds}, {"optimize", r.optimize_seconds}, {"write", r.write_seconds}}},
           {"passes", passes},
+          {"evaluations", r.passes.evaluations},
           {"faults", r.passes.faults},
           {"warnings", r.warnings}};
 }

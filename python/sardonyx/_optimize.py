@@ -145,6 +145,7 @@ def _remember(name, numbers, path):
             before=numbers["before"],
             passes=numbers["passes"],
             faults=numbers["faults"],
+            evaluations=numbers["evaluations"],
             warnings=numbers["warnings"],
         )
     )

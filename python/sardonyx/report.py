@@ -41,6 +41,7 @@ class Report:
     before: dict | None = None  # of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"
     passes: list[dict] = field(default_factory=list)  # "name", "changed", "seconds", "counts", "error" of each
     faults: list[str] = field(default_factory=list)  # what verify= found
+    evaluations: int = 0  # how many runs before and after verify= compared
     warnings: list[str] = field(default_factory=list)
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares
 

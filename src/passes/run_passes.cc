@@ -102,12 +102,12 @@ void skip(Pipeline& pipeline, const std::string& what) {
   }
 }
 
-// Whether the whole model computes what it did.
-void check_results(const Model& before, const Model& after, const Pipeline& pipeline) {
+// Whether the whole model computes what it did; on how many inputs.
+size_t check_results(const Model& before, const Model& after, const Pipeline& pipeline) {
   Numerics loosest = Numerics::kExact;
   for (const PipelineEntry& e : pipeline.entries) loosest = std::max(loosest, e.pass->numerics());
   const ValueCheck check = compare_values(before, after, loosest);
-  if (!check.difference) return;
+  if (!check.difference) return check.runs;
   throw Error(ErrorCode::kInternal, fmt::format("the passes changed what the model computes: {}", *check.difference),
               {"nothing was written", "help: --verify pass finds the rule at fault and goes on without it"});
 }
@@ -190,6 +190,7 @@ PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipelin
   PipelineReport report = run_pipeline(
       context, pipeline, {.strict = request.strict, .verify_graph = request.verify_graph, .progress = request.progress});
   report.faults = std::move(context.faults);
+  report.evaluations = context.evaluations;
   return report;
 }
 
@@ -259,7 +260,7 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   std::vector<std::string> ill_typed = infer_model(m, facts, /*tolerant=*/true);
   PipelineReport report = run(m, request, pipeline, facts);
   report.ill_typed = std::move(ill_typed);
-  if (original != nullptr) check_results(*original, m, pipeline);
+  if (original != nullptr) report.evaluations += check_results(*original, m, pipeline);
   m.compact();
   return report;
 }

@@ -280,6 +280,7 @@ class Driver {
 
   bool keeps_results(Compiled& c, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) {
     const ValueCheck check = compare_rewrite(m.root(), made, m.nodes(), fresh, context_, c.rule->numerics);
+    context_.evaluations += check.runs;
     if (!check.difference) return true;
     c.wrong = true;
     c.active = false;

@@ -63,6 +63,7 @@ class PassContext {
   // Evaluates each rewrite before it happens; a rule that would change results is switched off, and `faults` says so.
   bool verify_rewrites = false;
   std::vector<std::string> faults;
+  size_t evaluations = 0;  // how many runs were compared
 
   std::string_view pass_name;  // the running pass, for reports
   // Options of the running pass.

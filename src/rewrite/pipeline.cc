@@ -120,6 +120,7 @@ class Run {
   // Of a walk, the whole model is evaluated.
   void compare(const PipelineEntry& entry, const Model& before) {
     const ValueCheck check = compare_values(before, model_, entry.pass->numerics());
+    context_.evaluations += check.runs;
     if (!check.difference) return;
     context_.faults.push_back(fmt::format("{} changed results: {}", entry.name, *check.difference));
     throw Error(ErrorCode::kInternal, fmt::format("it changed results: {}", *check.difference));

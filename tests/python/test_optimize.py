@@ -173,7 +173,9 @@ def test_passes_are_listed():
 def test_results_can_be_evaluated_before_and_after(saved, tmp_path, verify):
     assert ops(sardonyx.optimize(saved, verify=verify)) == ["Neg"]
     assert sardonyx.report.last().faults == []
-    command("optimize", saved, "-o", tmp_path / "out.onnx", "--verify", verify)
+    assert (sardonyx.report.last().evaluations > 0) == (verify != "off")
+    shown = command("optimize", saved, "-o", tmp_path / "out.onnx", "--verify", verify).stdout
+    assert ("evaluations before and after compared" in shown) == (verify != "off")
 
 
 def test_names_stand_for_what_they_did(tmp_path):

@@ -74,7 +74,8 @@ def test_core_ml_packages(tmp_path):
 
     one, other = package("one.mlpackage", 0.5), package("other.mlpackage", 0.25)
     for how in ("model", "pass"):
-        command("coreml", "optimize", one, "-o", tmp_path / "small.mlpackage", "--verify", how)
+        done = command("coreml", "optimize", one, "-o", tmp_path / "small.mlpackage", "--verify", how)
+        assert "evaluations before and after compared" in done.stdout
         command("verify", one, tmp_path / "small.mlpackage")
     assert command("verify", one, other, ok=False).returncode == 1
     assert command("coreml", "optimize", one, "-o", one, "--verify", "always", ok=False).returncode == 2

@@ -53,14 +53,14 @@ Layout then(const Layout& a, const Layout& b) {
   Layout out;
   out.rank = b.rank;
   for (size_t i = 0; i < b.rank; ++i)
-    out.from[i] = b.from[i] == Layout::kNew ? Layout::kNew : a.from[static_cast<size_t>(b.from[i])];
+    out.from[i] = b.from[i] == Layout::kNew ? Layout::kNew : a.from[static_cast<uint8_t>(b.from[i])];
   return out;
 }
 
 Layout inverse(const Layout& a) {
   Layout out = a;
   if (a.is_as_is()) return out;
-  for (size_t i = 0; i < a.rank; ++i) out.from[static_cast<size_t>(a.from[i])] = static_cast<int8_t>(i);
+  for (size_t i = 0; i < a.rank; ++i) out.from[static_cast<uint8_t>(a.from[i])] = static_cast<int8_t>(i);
   return out;
 }
 
