@@ -96,7 +96,7 @@ void use(Model& m, size_t input) {
   (void)warnings(m);
   ValueFacts facts;
   if (!tolerated([&] { infer_model(m, facts, /*tolerant=*/true); })) return;
-  const std::string shown = print(m);
+  (void)print(m);
   if (is_small(m) && m.dialect() != DialectId::kJax) {
     tolerated([&] {
       std::vector<EvalValue> inputs(m.graph().inputs().size());

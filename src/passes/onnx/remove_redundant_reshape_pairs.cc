@@ -69,7 +69,7 @@ bool unframe_reshapes(Graph& top, PassContext& context) {
       const auto region = finder.around(*n.input(0)->def());
       if (!region) continue;
       const auto dims = n.result()->type()->dims();
-      const std::vector<Dim> outer(dims.begin(), dims.end());
+      std::vector<Dim> outer(dims.begin(), dims.end());
       if (!is_framed(*region, finder, outer)) continue;
       unframe(*region, "Reshape", context, [&](const Type&) { return outer; });
       ++regions;
