@@ -96,7 +96,8 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   request.explain = args.explain;
   if (!args.explain.empty()) {
     request.on_near_miss = [](std::string_view pass, std::string_view node, std::string_view why) {
-      fmt::print(stderr, "{}: left alone: {}\n  at {}\n", pass, why, trimmed(node));
+      fmt::print(stderr, "{}: left alone: {}\n", pass, why);
+      if (!node.empty()) fmt::print(stderr, "  at {}\n", trimmed(node));
     };
   }
   check_request(request, dialect);

@@ -61,7 +61,7 @@ struct PassRequest {
   bool allow_empty = false;       // named sizes may be zero
   int64_t fold_budget = 0;        // bytes by which folding may grow the file
   std::function<void(std::string_view pass, size_t done, size_t total)> progress;
-  // Called with each near miss of the passes named in `explain`: pass, node as text, reason.
+  // Called with each near miss of the passes named in `explain`: pass, node as text (empty: it is the model), reason.
   std::vector<std::string> explain;
   std::function<void(std::string_view pass, std::string_view node, std::string_view why)> on_near_miss;
 };

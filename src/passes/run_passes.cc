@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <set>
 
 #include "passes/catalog.h"
 #include "rewrite/matcher.h"
@@ -175,12 +177,29 @@ const CatalogPass* explained_pass(std::string_view name) {
   return find_pass(pass);
 }
 
+// Rules that make operators which the model's opset does not have are no near misses of any node.
+void explain_opsets(const Model& m, const PassRequest& request) {
+  const auto has = m.opset_version("");
+  for (const std::string& name : request.explain) {
+    const CatalogPass& explained = *explained_pass(name);
+    std::set<int> needed;
+    for (const Rule& r : explained.pass.rules) {
+      if (has && r.opset > *has) needed.insert(r.opset);
+    }
+    if (!needed.empty())
+      request.on_near_miss(
+          explained.name, "",
+          fmt::format("it makes operators of opset {}, the model imports {} (help: --opset)", fmt::join(needed, ", "), *has));
+  }
+}
+
 PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipeline, ValueFacts& facts) {
   PassContext context(m, facts);
   context.fold_budget = request.fold_budget;
   context.allow_empty = request.allow_empty;
   context.verify_rewrites = request.verify == Verify::kPass;
   if (request.on_near_miss) {
+    explain_opsets(m, request);
     context.explain = [&](const Node& n, std::string_view why) {
       const bool wanted = std::any_of(request.explain.begin(), request.explain.end(),
                                       [&](const std::string& name) { return explained_pass(name)->name == context.pass_name; });
