@@ -32,8 +32,8 @@ test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
 	@scripts/test_matrix.sh
 
-fresh-check:  ## `make test` of what is committed, in a new Debian 12 (needs root)
-	@scripts/fresh_check.sh test
+fresh-check:  ## `make demo` and `make test` of what is committed, in a new Debian 12 (needs root)
+	@scripts/fresh_check.sh "demo test"
 
 lint: build  ## format, clang-tidy (changed files; TIDY=all for all of them), ruff
 	@$(PY) scripts/check.py lint
