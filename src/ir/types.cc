@@ -1,6 +1,7 @@
 // Types: interned per model.
 #include "sardonyx/type.h"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <unordered_map>
@@ -118,12 +119,12 @@ const Type* Types::with_dims(const Type* t, std::span<const Dim> dims) {
 
 const Type* Types::freshen(const Type* t) {
   if (t == nullptr) return nullptr;
-  bool changed = false;
+  bool changed = std::ranges::any_of(t->dims(), &Dim::is_anonymous);
+  if (!changed && t->elements().empty()) return t;
   std::vector<Dim> dims(t->dims().begin(), t->dims().end());
   for (Dim& d : dims) {
     if (!d.is_anonymous()) continue;
     d = dims_->fresh_unknown();
-    changed = true;
   }
   std::vector<const Type*> elements(t->elements().begin(), t->elements().end());
   for (const Type*& e : elements) {

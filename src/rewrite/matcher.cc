@@ -348,6 +348,11 @@ struct Matcher::Run {
       unbind(trail);
       return false;
     }
+    if (n == nullptr && s.kind != Pattern::Kind::kAnyOf) {  // a leaf
+      if (solve(g->next)) return true;
+      unbind(trail);
+      return false;
+    }
     const size_t nodes_before = m.node_count_;
     if (n != nullptr) {
       if (m.node_count_ == Match::kMaxNodes) return unbind(trail), false;

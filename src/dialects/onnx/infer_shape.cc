@@ -292,6 +292,7 @@ void transpose(InferContext& c) {
   if (perm) {
     if (perm->size() != x->rank()) c.fail(fmt::format("perm has {} axes, the operand {}", perm->size(), x->rank()));
     std::vector<bool> seen(x->rank());
+    dims.reserve(x->rank());
     for (int64_t p : *perm) {
       if (p < 0 || p >= static_cast<int64_t>(x->rank())) c.fail(fmt::format("perm has {}, outside [0, {})", p, x->rank()));
       if (seen[static_cast<size_t>(p)]) c.fail(fmt::format("perm has {} twice", p));
