@@ -209,6 +209,7 @@ def bench_large(arguments, folder: Path, missed: list[str]) -> dict:
     runs: dict[str, list] = {name: [] for name in commands}
     for _ in range(arguments.repeat):  # in turn, over files that are in memory for all
         for name, what in commands.items():
+            shutil.rmtree(target.parent, ignore_errors=True)  # of a run that was ended
             target.parent.mkdir()
             runs[name].append(watch(what))
             shutil.rmtree(target.parent)
