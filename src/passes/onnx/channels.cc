@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace sardonyx::onnx {
 namespace {
@@ -11,30 +12,48 @@ constexpr size_t kDeferBytes = 64 << 10;
 
 bool is_made(const Value& v) { return v.def() != nullptr && v.def()->is("ConstantOfShape"); }
 
+// As many elements at a time, so that a compiler makes vectors of them.
+constexpr int64_t kAtOnce = 16;
+
+// at[k] = made_of(at[k], factors[k * step]), where step is 0 or 1; neither end need be aligned.
+template <class T, int64_t step>
+void each(std::byte* at, const T* factors, int64_t count, const auto& made_of) {
+  T v[kAtOnce];
+  for (; count >= kAtOnce; count -= kAtOnce, at += sizeof v, factors += step * kAtOnce) {
+    std::memcpy(v, at, sizeof v);
+    for (int64_t k = 0; k < kAtOnce; ++k) v[k] = made_of(v[k], factors[k * step]);
+    std::memcpy(at, v, sizeof v);
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    std::memcpy(v, at + k * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    v[0] = made_of(v[0], factors[k * step]);
+    std::memcpy(at + k * static_cast<int64_t>(sizeof(T)), v, sizeof(T));
+  }
+}
+
+// The elements from `first` on, of rows of `row` elements.
 template <class T>
-void scale_elements(std::span<std::byte> bytes, int64_t first, int64_t row, const auto& factor, bool divide) {
-  auto left = static_cast<int64_t>(bytes.size() / sizeof(T));
-  std::byte* at = bytes.data();
-  for (int64_t i = first; left > 0;) {
-    const T f = static_cast<T>(factor(i / row));
-    const int64_t end = std::min(i - i % row + row, i + left);
-    const int64_t count = end - i;
-    const auto each = [at, count](const auto& made_of) {
-      for (int64_t k = 0; k < count; ++k) {
-        T v;
-        std::memcpy(&v, at + k * static_cast<int64_t>(sizeof(T)), sizeof(T));
-        v = made_of(v);
-        std::memcpy(at + k * static_cast<int64_t>(sizeof(T)), &v, sizeof(T));
-      }
-    };
+void scale_elements(std::span<std::byte> bytes, int64_t first, int64_t row, const ChannelRows& rows, std::span<const T> factors,
+                    bool divide) {
+  const auto part = [divide]<int64_t step>(std::byte* at, const T* f, int64_t count, std::integral_constant<int64_t, step>) {
     if (divide) {
-      each([f](T v) { return v / f; });
+      each<T, step>(at, f, count, [](T v, T by) { return v / by; });
     } else {
-      each([f](T v) { return v * f; });
+      each<T, step>(at, f, count, [](T v, T by) { return v * by; });
     }
-    at += count * static_cast<int64_t>(sizeof(T));
-    left -= count;
-    i = end;
+  };
+  std::byte* at = bytes.data();
+  const int64_t last = first + static_cast<int64_t>(bytes.size() / sizeof(T));
+  for (int64_t i = first, end; i < last; at += (end - i) * static_cast<int64_t>(sizeof(T)), i = end) {
+    const int64_t r = i / row;
+    const T* f = factors.data() + rows.channel(r);
+    if (row == 1) {  // a factor each, one after the other until they begin anew
+      end = std::min(last, r - r % rows.modulo + rows.modulo);
+      part(at, f, end - i, std::integral_constant<int64_t, 1>{});
+    } else {
+      end = std::min(last, (r + 1) * row);
+      part(at, f, end - i, std::integral_constant<int64_t, 0>{});
+    }
   }
 }
 
@@ -105,15 +124,18 @@ TensorPtr scaled(const TensorPtr& t, ChannelRows rows, Channels factors, bool di
     const double v = decode_element(t->dtype(), t->stored_bytes().data(), 0);
     return Tensor::full(t->dtype(), std::move(shape), divide ? v / factors.front() : v * factors.front());
   }
-  const auto fill = [t, rows, factors = std::move(factors), divide](int64_t first, std::span<std::byte> out) {
+  std::vector<float> singles;
+  if (t->dtype() == DType::kF32) singles.assign(factors.begin(), factors.end());
+  const auto fill = [t, rows, singles = std::move(singles), factors = std::move(factors), divide](int64_t first,
+                                                                                                  std::span<std::byte> out) {
     t->read(first, out);
     const int64_t row = rows.rows == 0 ? 1 : t->size() / rows.rows;
-    const auto factor = [&](int64_t r) { return factors[static_cast<size_t>(rows.channel(r))]; };
     if (t->dtype() == DType::kF32) {
-      scale_elements<float>(out, first, row, factor, divide);
+      scale_elements<float>(out, first, row, rows, singles, divide);
     } else if (t->dtype() == DType::kF64) {
-      scale_elements<double>(out, first, row, factor, divide);
+      scale_elements<double>(out, first, row, rows, factors, divide);
     } else {
+      const auto factor = [&](int64_t r) { return factors[static_cast<size_t>(rows.channel(r))]; };
       const auto count = static_cast<int64_t>(out.size() / (static_cast<size_t>(bit_width(t->dtype())) / 8));
       for (int64_t i = 0; i < count; ++i) {
         const double v = decode_element(t->dtype(), out.data(), i), f = factor((first + i) / row);
