@@ -64,6 +64,15 @@ Layout inverse(const Layout& a) {
   return out;
 }
 
+bool swaps_last_two(const Layout& l) {
+  if (l.rank < 2 || !l.is_permutation()) return false;
+  for (size_t i = 0; i < l.rank; ++i) {
+    const size_t at = i + 2 < l.rank ? i : 2 * l.rank - 3 - i;
+    if (l.from[i] != static_cast<int8_t>(at)) return false;
+  }
+  return true;
+}
+
 const Type* stored_type(Types& types, const Type* t, const Layout& l) {
   if (l.is_as_is() || t == nullptr || !t->is_tensor() || !t->ranked()) return t;
   std::vector<Dim> dims;

@@ -37,7 +37,8 @@ struct Layout {
 
 // First stored as `a`, and then the stored value again as `b`.
 Layout then(const Layout& a, const Layout& b);
-Layout inverse(const Layout& a);  // of a permutation
+Layout inverse(const Layout& a);       // of a permutation
+bool swaps_last_two(const Layout& l);  // and does nothing else
 // The type of a stored value; null for types without rank.
 const Type* stored_type(Types& types, const Type* t, const Layout& l);
 // Whether storing it so moves no element: only axes of size one change place.
@@ -61,6 +62,8 @@ class Operators {
   // What the node is when operand `slot` (or result `index`) is stored as `l`, a permutation; nullopt when it cannot follow.
   virtual std::optional<Move> from_operand(const Node& n, size_t slot, const Layout& l) = 0;
   virtual std::optional<Move> from_result(const Node& n, size_t index, const Layout& l) = 0;
+  // Whether the node takes that operand with its last two axes swapped for nothing: products run either way.
+  virtual bool reads_swapped(const Node& n, size_t slot) const = 0;
   // A node before `n` that computes what m says; operands that are not as_is() are left null for the caller. *results are what stands
   // for the results of n.
   virtual Node& rebuild(Node& n, const Move& m, std::vector<Value*>* results) = 0;

@@ -45,7 +45,8 @@ struct Reader {
   size_t slot = 0;
   Graph* graph = nullptr;  // where a transpose for it would stand
   uint32_t var = kNone;
-  Layout now, moved;  // what it reads of the root now, and when its variable moves
+  Layout now, moved;     // what it reads of the root now, and when its variable moves
+  bool product = false;  // reads the last two axes either way
 };
 
 struct Root {
@@ -316,7 +317,7 @@ class Minimizer {
         Root& root = touch(*value);
         if (!is_common(*value)) continue;
         const Layout now = layout.is_as_is() ? Layout::identity(rank_of(*value)) : layout;
-        root.readers.push_back({var.node, k, var.node->graph(), i, now, then(now, var.move.operands[k])});
+        root.readers.push_back({var.node, k, var.node->graph(), i, now, then(now, var.move.operands[k]), false});
       }
     }
     for (Root& root : roots) {
@@ -348,6 +349,7 @@ class Minimizer {
   void read(const Region& r, Root& root, Use& u, const Layout& now) {
     ++work_;
     Reader reader{.owner = u.owner, .slot = slot_of(u), .graph = u.owner->graph(), .now = now, .moved = now};
+    reader.product = !u.owner->is_boundary() && operators_.reads_swapped(*u.owner, reader.slot);
     if (!u.owner->is_boundary() && var_of_[*u.owner] != kNone) {
       reader.var = var_of_[*u.owner];
       const Move& m = r.vars[reader.var].move;
@@ -382,17 +384,20 @@ class Minimizer {
     return times_run_[&g] = times;
   }
 
-  // What it takes to have the root as `wanted` in graph g when it is stored as `stored`.
-  Cost cost(const Root& root, const Layout& stored, const Layout& wanted, const Graph& g) {
-    return cost(root, stored, wanted) * times_run(g);
+  // What it takes to have the root as `wanted` in graph g when it is stored as `stored`. `products`: all that read it so are products, which
+  // read the last two axes either way.
+  Cost cost(const Root& root, const Layout& stored, const Layout& wanted, const Graph& g, bool products) {
+    return cost(root, stored, wanted, products) * times_run(g);
   }
 
-  Cost cost(const Root& root, const Layout& stored, const Layout& wanted) {
+  Cost cost(const Root& root, const Layout& stored, const Layout& wanted, bool products) {
     if (stored == wanted) return {};
     const Value& v = *root.value;
     if (v.is_constant() && is_small(*v.constant()) && can_store(*v.constant())) return {1, 1};
     const Type* t = v.type();
-    if (moves_nothing(*stored_type(model_.types(), t, stored), relative(stored, wanted))) return {kNode, kNode};
+    const Layout l = relative(stored, wanted);
+    if (moves_nothing(*stored_type(model_.types(), t, stored), l)) return {kNode, kNode};
+    if (products && !v.is_constant() && swaps_last_two(l)) return {kNode, kNode};
     return size_of(t) + Cost{kNode, kNode};
   }
 
@@ -418,16 +423,24 @@ class Minimizer {
   // What the region costs as its variables stand.
   Cost total(const Region& r, const std::vector<Root>& roots) {
     Cost sum;
-    std::vector<std::pair<Layout, Graph*>> layouts;
+    struct Made {
+      Layout layout;
+      Graph* graph;
+      bool products;
+    };
+    std::vector<Made> made;
     for (const Root& root : roots) {
-      layouts.clear();
+      made.clear();
       const Layout as = stored(r, root);
       for (const Reader& reader : root.readers) {
         const Layout& want = wanted(r, reader);
-        if (want == as || std::find(layouts.begin(), layouts.end(), std::pair{want, reader.graph}) != layouts.end()) continue;
-        layouts.emplace_back(want, reader.graph);
-        sum += cost(root, as, want, *reader.graph);
+        if (want == as) continue;
+        auto at =
+            std::find_if(made.begin(), made.end(), [&](const Made& m) { return m.layout == want && m.graph == reader.graph; });
+        if (at == made.end()) at = made.insert(at, {want, reader.graph, true});
+        at->products &= reader.product;
       }
+      for (const Made& m : made) sum += cost(root, as, m.layout, *m.graph, m.products);
     }
     for (const Var& v : r.vars) {
       if (v.node == nullptr || !v.moved) continue;
@@ -482,7 +495,7 @@ class Minimizer {
       struct Want {
         Layout layout;
         Graph* graph = nullptr;
-        bool always = false;
+        bool always = false, products = true;
         std::vector<uint32_t> staying, moving;  // cut nodes that want it while they stay, when they move
       };
       std::vector<Want> wants;
@@ -494,11 +507,17 @@ class Minimizer {
       };
       for (const Reader& reader : root.readers) {
         if (reader.now == reader.moved) {
-          want(reader.now, reader.graph).always = true;
+          Want& w = want(reader.now, reader.graph);
+          w.always = true;
+          w.products &= reader.product;
           continue;
         }
-        want(reader.now, reader.graph).staying.push_back(node_of(reader.var));
-        want(reader.moved, reader.graph).moving.push_back(node_of(reader.var));
+        Want& staying = want(reader.now, reader.graph);
+        staying.staying.push_back(node_of(reader.var));
+        staying.products &= reader.product;
+        Want& moving = want(reader.moved, reader.graph);
+        moving.moving.push_back(node_of(reader.var));
+        moving.products &= reader.product;
       }
       const Layout plain = Layout::identity(rank_of(*root.value));
       const auto pay = [&](const std::vector<uint32_t>& tails, const std::vector<uint32_t>& heads, double price) {
@@ -517,7 +536,7 @@ class Minimizer {
       };
       const std::vector<uint32_t> source{MinCut::kSource}, sink{MinCut::kSink};
       for (const Want& w : wants) {
-        const double from_plain = cost(root, plain, w.layout, *w.graph).small;
+        const double from_plain = cost(root, plain, w.layout, *w.graph, w.products).small;
         if (root.var == kNone) {
           if (w.always) continue;
           pay(w.staying, sink, from_plain);
@@ -525,7 +544,7 @@ class Minimizer {
           continue;
         }
         const std::vector<uint32_t> maker{node_of(root.var)};
-        const double from_stored = cost(root, root.stored, w.layout, *w.graph).small;
+        const double from_stored = cost(root, root.stored, w.layout, *w.graph, w.products).small;
         if (w.layout == plain) {
           if (w.always) {
             pay(source, maker, from_stored);

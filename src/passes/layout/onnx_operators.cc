@@ -266,6 +266,10 @@ class OnnxOperators : public Operators {
     return out;
   }
 
+  bool reads_swapped(const Node& n, size_t slot) const override {
+    return n.is("MatMul") && n.op().domain.empty() && slot < 2 && is_float(n.result()->dtype());
+  }
+
   Value* constant(Graph& g, TensorPtr payload, Node* before) override {
     return builder(g, before).constant(std::move(payload));
   }
