@@ -173,12 +173,12 @@ class Driver {
 
   // Erases a node nobody reads; what it alone read is looked at again.
   void erase(Node& n) {
-    std::vector<Value*> operands;
+    freed_.clear();
     for (const Use& u : n.operands()) {
-      if (u.value != nullptr) operands.push_back(u.value);
+      if (u.value != nullptr) freed_.push_back(u.value);
     }
     n.graph()->erase(n);
-    for (Value* v : operands) {
+    for (Value* v : freed_) {
       if (Node* def = v->def()) push(def);
       if (v->has_one_use()) push((*v->uses().begin()).owner);
     }
@@ -339,6 +339,7 @@ class Driver {
   std::unordered_map<const Graph*, Rewriter> builders_;
   Match match_;  // of the visit that goes on
   std::deque<Node*> work_;
+  std::vector<Value*> freed_;  // what the node read that was erased last
   NodeMap<uint8_t> queued_;
   size_t fired_ = 0;
   size_t visits_ = 0;

@@ -133,6 +133,10 @@ class Elimination {
     uint64_t hash = 0;
     Node* node = nullptr;
   };
+  struct Waiting {
+    Node* node;
+    uint64_t hash;
+  };
   struct Constant {
     Value* value;
     std::optional<uint64_t> hash;  // of all of it, once it was needed
@@ -147,6 +151,7 @@ class Elimination {
   }
 
   void leave() {
+    while (looked_up_ < hashed_) look_up();
     Graph& g = *stack_.back().graph;
     if (Node* parent = g.parent()) {
       uint64_t h = mix(body_hash_[*parent], g.num_nodes());
@@ -175,7 +180,7 @@ class Elimination {
       return;
     }
     uint64_t h = mix(mix(mix(4, &n.op()), n.attrs().canonical()), n.num_results());
-    const bool commutes = n.has(Trait::kCommutative) && n.num_inputs() >= 2 && n.input(0) != nullptr && n.input(1) != nullptr;
+    const bool commutes = is_commutative(n);
     for (size_t i = 0; i < n.num_inputs(); ++i) {
       const uint64_t operand = n.input(i) == nullptr ? 5 : hash_of(*n.input(i));
       if (i == 0 && commutes) {
@@ -187,14 +192,28 @@ class Elimination {
     h = mix(h, body_hash_[n]);
     for (Value& v : n.results()) value_hash_[v] = mix(h, v.index() + 6);
     if (!worth(n)) return;
-    const size_t mask = slots_.size() - 1;
-    for (size_t i = (h ^ (h >> 32)) & mask;; i = (i + 1) & mask) {
+    __builtin_prefetch(&slots_[slot_of(h)]);
+    if (hashed_ - looked_up_ == kAhead) look_up();
+    waiting_[hashed_++ % kAhead] = {&n, h};
+  }
+
+  static bool is_commutative(const Node& n) {
+    return n.has(Trait::kCommutative) && n.num_inputs() >= 2 && n.input(0) != nullptr && n.input(1) != nullptr;
+  }
+
+  size_t slot_of(uint64_t hash) const { return (hash ^ (hash >> 32)) & (slots_.size() - 1); }
+
+  // The first of the nodes that wait: it goes if there was one like it, else it is entered.
+  void look_up() {
+    const auto [node, h] = waiting_[looked_up_++ % kAhead];
+    Node& n = *node;
+    for (size_t i = slot_of(h);; i = (i + 1) & (slots_.size() - 1)) {
       Slot& s = slots_[i];
       if (s.node == nullptr) {
         s = {h, &n};
         return;
       }
-      if (s.hash != h || !same(*s.node, n, commutes)) continue;
+      if (s.hash != h || !same(*s.node, n, is_commutative(n))) continue;
       // Nothing in a graph that was left can be read from here on.
       if (!open_.contains(s.node->graph())) {
         s.node = &n;
@@ -274,6 +293,10 @@ class Elimination {
   NodeMap<uint64_t> body_hash_;
   ValueMap<uint64_t> value_hash_;  // of values that one can tell apart by how they are computed; 0: not computed yet
   std::vector<Slot> slots_;        // open addressing
+  // A node is looked up some steps after it was hashed, when its slot has come from memory; hashes do not depend on what was merged.
+  static constexpr size_t kAhead = 8;
+  std::array<Waiting, kAhead> waiting_;
+  size_t hashed_ = 0, looked_up_ = 0;
   std::unordered_map<uint64_t, std::vector<Constant>> constants_by_sample_;
   std::unordered_set<const Graph*> open_;  // the graph that is walked, and those around it
   std::vector<Frame> stack_;

@@ -15,11 +15,11 @@ Pass remove_identity_reshapes() {
       .match = Reshape(x, constant.as(shape)),
       .when =
           [](const Match& m) {
+            if (!m[x]->ranked() || m.type(x)->rank() != static_cast<size_t>(m[shape]->constant()->size())) return false;
             const auto wanted = m.ints(shape);
-            if (!wanted || !m[x]->ranked()) return false;
             const auto dims = m.type(x)->dims();
-            return std::equal(dims.begin(), dims.end(), wanted->begin(), wanted->end(),
-                              [](Dim d, int64_t w) { return d.is_int() && d.value() == w && w > 0; });
+            return wanted && std::equal(dims.begin(), dims.end(), wanted->begin(), wanted->end(),
+                                        [](Dim d, int64_t w) { return d.is_int() && d.value() == w && w > 0; });
           },
       .build = [](Rewriter&, const Match& m) { return m[x]; },
       .same_type = true,

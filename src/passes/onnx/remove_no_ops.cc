@@ -52,8 +52,10 @@ Pass remove_no_ops() {
        .match = Transpose(x),
        .when =
            [](const Match& m) {
-             const auto perm = ints_attr(m.root(), "perm");
-             if (!perm) return m.root().attr("perm") == nullptr && m[x]->ranked() && m[x]->type()->rank() <= 1;
+             const Attr* given = m.root().attr("perm");
+             if (given == nullptr) return m[x]->ranked() && m[x]->type()->rank() <= 1;
+             const auto* perm = given->get<Attr::Ints>();
+             if (perm == nullptr) return false;
              for (size_t i = 0; i < perm->size(); ++i) {
                if ((*perm)[i] != static_cast<int64_t>(i)) return false;
              }
