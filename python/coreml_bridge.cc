@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "coreml_objects.h"
-#include "eval/elements.h"
+#include "ir/tensor_view.h"
 #include "ir_store.h"
 #include "optimize.h"
 #include "passes/catalog.h"
@@ -96,7 +96,7 @@ class Bridge {
   // What became of a function's graph, or None where nothing did: (edits, gone, results, order, inputs).
   //  - An edit is (number, type, name, [(slot, is a list, [value])], [value], [names], [block], [op that it came from], before,
   //    whether its results have other types now), in order.
-  //    Numbers of ops that were told are known to op(); a new constant has its tensor as the type. `before` is the number of the op that stays
+  //    Numbers of ops that were told are known to op(); a new constant has its value as the type, see value_now(). `before` is the number of the op that stays
   //    in front of which a new one belongs, or None: the end. A block is what became of it; a block of a new op is told whole.
   //  - `gone` are the numbers of ops that are no more.
   //  - `results` are (name, value), or None if they are what they were.
@@ -386,7 +386,7 @@ class Bridge {
       Py_buffer view;
       if (PyObject_GetBuffer(p, &view, PyBUF_FULL_RO) == 0) {
         const auto found = dtype_of_format(view.format, view.itemsize);
-        if (found) return of_buffer(view, *found);
+        if (found) return of_buffer(view, *found, value);
         PyBuffer_Release(&view);
       } else {
         PyErr_Clear();
@@ -401,10 +401,10 @@ class Bridge {
     if (static_cast<DType>(dtype) == DType::kString) return Tensor::strings({}, {nb::cast<std::string>(array)});
     Py_buffer view;
     if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_FULL_RO) != 0) throw nb::python_error();
-    return of_buffer(view, static_cast<DType>(dtype));
+    return of_buffer(view, static_cast<DType>(dtype), array);
   }
 
-  TensorPtr of_buffer(Py_buffer& view, DType dtype) {
+  TensorPtr of_buffer(Py_buffer& view, DType dtype, const nb::object& array) {
     std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
     const auto* bytes = static_cast<const std::byte*>(view.buf);
     const auto size = static_cast<size_t>(view.len);
@@ -427,29 +427,20 @@ class Bridge {
       }
       delete b;
     });
-    if (dense) return Tensor::borrow(dtype, std::move(shape), {bytes, size}, std::move(kept));
-    // A transposed array, say: put in order by whoever reads it.
+    if (dense) {
+      arrays_[bytes] = {array, dtype, size};
+      return Tensor::borrow(dtype, std::move(shape), {bytes, size}, std::move(kept));
+    }
+    if (TensorPtr t = view_of_buffer(kept, dtype, shape)) {
+      arrays_.try_emplace(bytes, ToldArray{array, dtype, size});
+      return t;
+    }
+    // Backwards, say: put in order by whoever reads it.
     sample_ = mil::sample(view.len / view.itemsize, static_cast<size_t>(view.itemsize), [&](int64_t i) {
       std::vector<Py_ssize_t> place(shape.size());
       for (size_t d = shape.size(); d-- > 0; i /= shape[d]) place[d] = i % shape[d];
       return static_cast<const std::byte*>(PyBuffer_GetPointer(&view, place.data()));
     });
-    std::vector<int64_t> strides;
-    bool whole_strides = kept->suboffsets == nullptr;
-    for (int d = 0; d < kept->ndim; ++d) {
-      strides.push_back(kept->strides[d] / kept->itemsize);
-      whole_strides = whole_strides && kept->strides[d] % kept->itemsize == 0;
-    }
-    whole_strides = whole_strides && reinterpret_cast<uintptr_t>(kept->buf) % static_cast<size_t>(kept->itemsize) == 0;
-    if (whole_strides && dtype != DType::kString) {
-      const Array array(dtype, shape, std::move(strides), static_cast<std::byte*>(kept->buf), kept);
-      return Tensor::defer(dtype, std::move(shape), [array, size] {
-        std::vector<std::byte> copy(size);
-        Array target(array.dtype(), {array.shape().begin(), array.shape().end()}, copy.data(), nullptr);
-        eval::copy_elements(array, target);
-        return copy;
-      });
-    }
     return Tensor::defer(dtype, std::move(shape), [kept, size] {
       std::vector<std::byte> copy(size);
       const PyGILState_STATE state = PyGILState_Ensure();
@@ -459,6 +450,26 @@ class Bridge {
       if (!done) throw Error(ErrorCode::kInternal, "an array could not be read");
       return copy;
     });
+  }
+
+  // A transposed array as a view of the same array in order; null where no order of the axes gives one.
+  static TensorPtr view_of_buffer(const std::shared_ptr<Py_buffer>& array, DType dtype, const std::vector<int64_t>& shape) {
+    if (array->suboffsets != nullptr) return nullptr;
+    std::vector<size_t> axes;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] != 1) axes.push_back(d);
+    }
+    std::ranges::stable_sort(axes, std::greater(), [&](size_t d) { return array->strides[d]; });
+    std::vector<int64_t> strides(shape.size(), 1), sizes(axes.size());
+    int64_t step = 1;
+    for (size_t i = axes.size(); i-- > 0;) {
+      if (array->strides[axes[i]] != step * array->itemsize) return nullptr;
+      strides[axes[i]] = step;
+      sizes[i] = shape[axes[i]];
+      step *= sizes[i];
+    }
+    const std::span bytes(static_cast<const std::byte*>(array->buf), static_cast<size_t>(array->len));
+    return make_view(Tensor::borrow(dtype, std::move(sizes), bytes, array), shape, std::move(strides));
   }
 
   // --- telling back
@@ -625,6 +636,20 @@ class Bridge {
 
   static nb::object number_or_none(uint32_t n) { return n == kNone ? nb::object(nb::none()) : nb::object(nb::int_(n)); }
 
+  // (array that was told, shape, strides in elements) for elements that lie there; else the tensor.
+  nb::object value_now(const TensorPtr& t) const {
+    const TensorView* view = view_of(t);
+    const Tensor& storage = view != nullptr ? *view->storage : *t;
+    if (storage.is_deferred() || storage.is_splat()) return wrap_tensor(t);
+    const auto told = arrays_.find(storage.stored_bytes().data());
+    if (told == arrays_.end() || told->second.dtype != t->dtype() || told->second.size != storage.byte_size())
+      return wrap_tensor(t);
+    nb::list shape, strides;
+    for (size_t d = 0; d < t->rank(); ++d) shape.append(t->shape()[d]);
+    for (int64_t s : view != nullptr ? view->strides : dense_strides(t->shape())) strides.append(s);
+    return nb::make_tuple(told->second.array, nb::tuple(shape), strides);
+  }
+
   // Constants that passes made stand before the op that reads them first.
   void constant_now(Value* v, const Node& reader, const Slot* slot, Edits& edits) {
     if (v == nullptr || v->kind() != ValueKind::kConstant) return;
@@ -638,7 +663,7 @@ class Bridge {
     results.append(at);
     result_names.append(name);
     const auto has_it = value_of_.find(v->constant().get());
-    const nb::object value = has_it != value_of_.end() ? nb::object(nb::int_(has_it->second)) : wrap_tensor(v->constant());
+    const nb::object value = has_it != value_of_.end() ? nb::object(nb::int_(has_it->second)) : value_now(v->constant());
     edits.list.append(nb::make_tuple(nb::none(), value, name, nb::list(), results, result_names, nb::list(), sources(reader),
                                      number_or_none(edits.before), false));
   }
@@ -681,10 +706,16 @@ class Bridge {
       for (const Body& b : n.bodies()) blocks.append(whole_block(*b.graph));
     }
     nb::object type = nb::cast(n.op().name);
-    if (known == kNone && n.has(Trait::kConstant) && n.result()->is_constant()) type = wrap_tensor(n.result()->constant());
+    if (known == kNone && n.has(Trait::kConstant) && n.result()->is_constant()) type = value_now(n.result()->constant());
     edits.list.append(nb::make_tuple(number_or_none(known), type, n.name().view(), operands, results, result_names, blocks,
                                      sources(n), number_or_none(edits.before), has_other_results(n)));
   }
+
+  struct ToldArray {
+    nb::object array;
+    DType dtype = DType::kUndefined;
+    size_t size = 0;  // bytes
+  };
 
   struct KnownType {
     nb::object object;  // its address stands for it
@@ -699,6 +730,7 @@ class Bridge {
   std::unordered_map<PyObject*, KnownType> types_;
   std::unordered_map<PyTypeObject*, Kind> kinds_;
   std::map<std::string, TensorPtr, std::less<>> texts_;
+  std::unordered_map<const std::byte*, ToldArray> arrays_;  // large ones, by their first element
 
   std::vector<Value*> values_;             // by number
   std::vector<const Type*> types_before_;  // of those that were told, when the passes began

@@ -135,7 +135,7 @@ class _Teller:
             return self._stands_for(value), -1
         if not number or value.dtype.metadata:
             return None, 0
-        return np.ascontiguousarray(value).reshape(value.shape), number
+        return value, number
 
     def _packed(self, t) -> bool:
         return _DTYPES.get(self.types.builtin_to_string(t)) in ("i4", "u1", "u2", "u3", "u4", "u6")
@@ -371,11 +371,20 @@ class _Teller:
         return build
 
     def _value(self, tensor):
+        if isinstance(tensor, tuple):
+            return self._seen_as(*tensor)
         value = self._as_coremltools_has_it(tensor.numpy())
         if value.dtype == object:
             value = value[()] if value.shape == () else value
             return value.decode() if isinstance(value, bytes) else value
         return value[()] if value.shape == () else value
+
+    @staticmethod
+    def _seen_as(array, shape, strides):
+        """An array that is there already: itself, or a view of it."""
+        if array.shape == shape and array.flags.c_contiguous:
+            return array
+        return np.lib.stride_tricks.as_strided(array, shape, [s * array.itemsize for s in strides])
 
     def _as_coremltools_has_it(self, value):
         """Fewer bits than a byte are bytes there, whose dtype says how many they are."""

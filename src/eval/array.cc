@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "eval/elements.h"
+#include "ir/tensor_view.h"
 #include "sardonyx/error.h"
 #include "sardonyx/eval.h"
 
@@ -71,6 +72,7 @@ Array Array::of(TensorPtr t) {
     auto* strings = const_cast<std::string*>(t->string_values().data());
     return {DType::kString, std::move(shape), reinterpret_cast<std::byte*>(strings), std::move(t)};
   }
+  if (const TensorView* view = view_of(t)) return of(view->storage).view(std::move(shape), view->strides);
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner = t;
   if (t->is_deferred()) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ir/tensor_view.h"
+
 namespace sardonyx {
 namespace {
 
@@ -71,12 +73,14 @@ TensorPtr transposed(const TensorPtr& t, const std::vector<int64_t>& perm) {
   std::vector<int64_t> shape;
   for (int64_t p : perm) shape.push_back(t->shape()[static_cast<size_t>(p)]);
   if (t->is_splat()) return t->reshaped(std::move(shape));
+  if (t->byte_size() > kDeferBytes) {
+    if (TensorPtr view = transposed_view(t, perm)) return view;
+  }
   const auto fill = [t, perm](int64_t first, std::span<std::byte> out) {
     std::vector<std::byte> scratch;
     transpose_bytes(t->bytes(scratch).data(), out, first, static_cast<size_t>(bit_width(t->dtype())) / 8, t->shape(), perm);
   };
   if (t->byte_size() > kDeferBytes) {
-    if (!t->is_deferred()) return Tensor::defer(t->dtype(), std::move(shape), fill);
     return Tensor::defer(t->dtype(), std::move(shape), [fill, size = t->byte_size()] {  // the source is computed once
       std::vector<std::byte> out(size);
       fill(0, out);

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "ir/tensor_view.h"
 #include "passes/mil/params.h"
 #include "passes/mil/sample.h"
 
@@ -38,6 +39,21 @@ int64_t sample_of(const Value& v) {
   const int bits = bit_width(t->dtype());
   if (bits < 8) return static_cast<int64_t>(t->hash() >> 1);
   const auto width = static_cast<size_t>(bits / 8);
+  std::byte one[16];
+  if (const TensorView* view = view_of(t)) {
+    const auto bytes = view->storage->stored_bytes();
+    return sample(t->size(), width, [&](int64_t i) {
+      int64_t place = 0;
+      for (size_t d = t->rank(); d-- > 0; i /= t->shape()[d]) place += i % t->shape()[d] * view->strides[d];
+      return bytes.data() + static_cast<size_t>(place) * width;
+    });
+  }
+  if (t->is_deferred() && t->reads_in_pieces() && width <= sizeof one) {
+    return sample(t->size(), width, [&](int64_t i) {
+      t->read(i, std::span(one).first(width));
+      return static_cast<const std::byte*>(one);
+    });
+  }
   std::vector<std::byte> scratch;
   const auto bytes = t->is_splat() ? t->stored_bytes() : t->bytes(scratch);
   const size_t step = t->is_splat() ? 0 : width;

@@ -229,6 +229,9 @@ class Fold {
     const size_t size = sized ? byte_size(type->dtype(), static_cast<uint64_t>(*type->static_size())) : 0;
     if (size > kMemoryCap) return;
     if (size > kDeferConstantBytes && n.is("fill")) return spread(n);
+    if (size > kDeferConstantBytes) {
+      if (TensorPtr view = view_by_node(n, operands, *type)) return keep(*n.result(), std::move(view));
+    }
     if (size > kDeferConstantBytes && depth < kMaxDeferred) {
       if (!cannot_fail(n) && !evaluate_node(n, operands, kMemoryCap)) return;
       TensorPtr made = defer_node(n, std::move(operands), *type, kMemoryCap);
