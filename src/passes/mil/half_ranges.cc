@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "eval/watch.h"
+#include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -16,25 +17,28 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLargest = 65504;
 constexpr double kAsGoodAsInfinite = 1e38;
+constexpr double kLogOfLeast = -104;             // of the least number in single precision; that of zero is infinite
 const double kVanishing = std::ldexp(1.0, -25);  // rounds to zero
 constexpr int64_t kRescued = 400;                // add_fp16_cast keeps smaller constants from vanishing
 
 Extent extent_of(const Tensor& t) {
-  if (!is_float(t.dtype()) || t.is_promise() || t.size() == 0) return {};
+  if (!is_float(t.dtype()) || t.is_promise()) return {};
   Extent e{kInf, -kInf};
   const auto look = [&](double v) {
     if (!(std::abs(v) < kAsGoodAsInfinite)) return;
     e.low = std::min(e.low, v);
     e.high = std::max(e.high, v);
   };
-  if (t.is_splat() || !t.reads_in_pieces()) {
-    const int64_t n = t.is_splat() ? 1 : t.size();
-    for (int64_t i = 0; i < n; ++i) look(t.as_double(i));
+  if (t.is_splat()) {
+    look(t.as_double(0));
+  } else if (!t.reads_in_pieces()) {
+    std::ranges::for_each(doubles(t), look);
   } else {
-    const size_t width = static_cast<size_t>(bit_width(t.dtype())) / 8;
-    std::vector<std::byte> piece(16384 * width);
-    for (int64_t first = 0; first < t.size(); first += 16384) {
-      const auto n = std::min<int64_t>(16384, t.size() - first);
+    constexpr int64_t kPiece = 16384;
+    const size_t width = byte_size(t.dtype(), 1);
+    std::vector<std::byte> piece(kPiece * width);
+    for (int64_t first = 0; first < t.size(); first += kPiece) {
+      const auto n = std::min(kPiece, t.size() - first);
       t.read(first, std::span(piece).first(static_cast<size_t>(n) * width));
       for (int64_t i = 0; i < n; ++i) look(decode_element(t.dtype(), piece.data(), i));
     }
@@ -43,31 +47,33 @@ Extent extent_of(const Tensor& t) {
 }
 
 // The largest sum of absolute values over all axes but `kept`, of a constant; infinite when it is none.
-double widest_row(const Value* v, size_t kept) {
-  if (v == nullptr || !v->is_constant() || v->constant()->is_promise() || !is_float(v->dtype())) return kInf;
-  const Tensor& t = *v->constant();
-  if (kept >= t.rank()) return kInf;
+double widest_row(const Value& v, size_t kept) {
+  if (!v.is_constant() || v.constant()->is_promise()) return kInf;
+  const Tensor& t = *v.constant();
   int64_t inner = 1;
   for (size_t i = kept + 1; i < t.rank(); ++i) inner *= t.shape()[i];
   const int64_t rows = t.shape()[kept];
   std::vector<double> sums(static_cast<size_t>(rows), 0);
+  double widest = 0;
   std::vector<std::byte> scratch;
   const auto bytes = t.is_splat() ? std::span<const std::byte>() : t.bytes(scratch);
   for (int64_t i = 0; i < t.size(); ++i) {
     const double e = t.is_splat() ? t.as_double(0) : decode_element(t.dtype(), bytes.data(), i);
-    sums[static_cast<size_t>(i / inner % rows)] += std::abs(e);
+    widest = std::max(widest, sums[static_cast<size_t>(i / inner % rows)] += std::abs(e));
   }
-  return sums.empty() ? 0 : *std::ranges::max_element(sums);
+  return widest;
 }
 
-Extent sym(double m) { return {-m, m}; }
-Extent scaled_by(const Extent& x, double n) { return {std::min(x.low * n, x.low), std::max(x.high * n, x.high)}; }
-
 double product(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
+Extent scaled_by(const Extent& x, double n) {
+  return {std::min(product(x.low, n), x.low), std::max(product(x.high, n), x.high)};
+}
 Extent times(const Extent& a, const Extent& b) {
   const double corners[] = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low), product(a.high, b.high)};
   return {*std::ranges::min_element(corners), *std::ranges::max_element(corners)};
 }
+
+double length(Dim d) { return d.is_int() ? static_cast<double>(d.value()) : kInf; }
 
 // What a node computes from: extents of operands by slot, and sizes.
 struct At {
@@ -80,21 +86,18 @@ struct At {
     const Value* v = value(slot);
     return v != nullptr ? ranges.bounds(*v) : Extent{0, 0};
   }
-  double number(std::string_view slot, double otherwise) const {
+  double number(std::string_view slot, double otherwise = std::numeric_limits<double>::quiet_NaN()) const {
     return rules::param_float(params(n, context), slot).value_or(otherwise);
   }
-  // How many elements of x become one of the result along `axes`; infinite when that is not known.
-  double count(std::string_view slot) const {
-    const Value* x = value(slot);
-    const Type *from = x != nullptr ? x->type() : nullptr, *to = n.result()->type();
-    const auto size = [](const Type* t) {
-      double s = 1;
-      if (t == nullptr || !t->is_tensor() || !t->ranked()) return kInf;
-      for (Dim d : t->dims()) s *= d.is_int() ? static_cast<double>(d.value()) : kInf;
-      return s;
-    };
-    const double a = size(from), b = size(to);
-    return std::isfinite(a) && std::isfinite(b) && b > 0 ? a / b : kInf;
+  // How many elements of x become one of the result; infinite or not a number when that is not known.
+  double count() const { return size(*value("x")) / size(*n.result()); }
+
+ private:
+  static double size(const Value& v) {
+    if (!v.ranked()) return kInf;
+    double s = 1;
+    for (Dim d : v.type()->dims()) s *= length(d);
+    return s;
   }
 };
 
@@ -117,14 +120,12 @@ Extent all_operands(const At& at) {
 }
 
 Extent product_with(double row, const Extent& x, const Extent& bias) {
-  if (!x.known() || !std::isfinite(row)) return {};
-  const double m = row * x.magnitude();
+  const double m = product(row, x.magnitude());
   return {-m + std::min(bias.low, 0.0), m + std::max(bias.high, 0.0)};
 }
 
 Extent normalized(const At& at, double count) {
   const Extent gamma = at.value("gamma") != nullptr ? at.in("gamma") : Extent{1, 1}, beta = at.in("beta");
-  if (!std::isfinite(count) || !gamma.known() || !beta.known()) return {};
   const double m = std::sqrt(count) * gamma.magnitude();
   return {-m + beta.low, m + beta.high};
 }
@@ -148,21 +149,26 @@ const std::unordered_map<std::string_view, Bound>& bounds_of_ops() {
     m["square"] = [](const At& at) { return Extent{0, product(at.in("x").magnitude(), at.in("x").magnitude())}; };
     m["abs"] = [](const At& at) { return Extent{0, at.in("x").magnitude()}; };
     m["clip"] = [](const At& at) {
-      const double low = at.number("alpha", -kInf), high = at.number("beta", kInf);
-      if (low > high) return Extent();
+      const double low = at.number("alpha"), high = at.number("beta");
+      if (!(low <= high)) return Extent();
       return Extent{std::clamp(at.in("x").low, low, high), std::clamp(at.in("x").high, low, high)};
     };
     m["gelu"] = [](const At& at) { return Extent{-0.2, std::max(0.0, at.in("x").high)}; };
     m["silu"] = [](const At& at) { return Extent{-0.3, std::max(0.0, at.in("x").high)}; };
-    m["elu"] = [](const At& at) { return Extent{-std::abs(at.number("alpha", 1)), std::max(0.0, at.in("x").high)}; };
+    m["elu"] = [](const At& at) {
+      const double a = at.number("alpha");
+      return Extent{std::min(-a, 0.0), std::max({-a, 0.0, at.in("x").high})};
+    };
     m["leaky_relu"] = [](const At& at) {
-      const double a = at.number("alpha", 0.01);
-      return join(at.in("x"), {product(at.in("x").low, a), product(at.in("x").high, a)});
+      const Extent x = at.in("x");
+      const double a = at.number("alpha");
+      return join({std::max(x.low, 0.0), std::max(x.high, 0.0)}, times({std::min(x.low, 0.0), std::min(x.high, 0.0)}, {a, a}));
     };
     m["log"] = [](const At& at) {
       const double epsilon = at.number("epsilon", 1e-45);
       const Extent x = at.in("x");
-      return Extent{std::log(std::max(x.low, 0.0) + epsilon), std::log(std::max(x.high, 0.0) + epsilon)};
+      const auto log = [&](double v) { return std::max(std::log(std::max(v + epsilon, 0.0)), kLogOfLeast); };
+      return Extent{log(x.low), log(x.high)};
     };
     m["add"] = [](const At& at) { return Extent{at.in("x").low + at.in("y").low, at.in("x").high + at.in("y").high}; };
     m["sub"] = [](const At& at) { return Extent{at.in("x").low - at.in("y").high, at.in("x").high - at.in("y").low}; };
@@ -208,7 +214,6 @@ const std::unordered_map<std::string_view, Bound>& bounds_of_ops() {
                                 "gather_along_axis",
                                 "gather_nd",
                                 "sliding_windows",
-                                "band_part",
                                 "cast",
                                 "topk",
                                 "argsort",
@@ -221,65 +226,63 @@ const std::unordered_map<std::string_view, Bound>& bounds_of_ops() {
     m["concat"] = m["stack"] = all_operands;
     m["select"] = [](const At& at) { return join(at.in("a"), at.in("b")); };
     m["pad"] = [](const At& at) {
-      const double fill = at.number("constant_val", 0);
+      const double fill = at.number("constant_val");
       return join(at.in("x"), {fill, fill});
     };
     m["fill"] = [](const At& at) { return at.in("value"); };
     m["one_hot"] = [](const At& at) {
-      const double on = at.number("on_value", 1), off = at.number("off_value", 0);
+      const double on = at.number("on_value"), off = at.number("off_value");
       return Extent{std::min(on, off), std::max(on, off)};
     };
-    m["reduce_sum"] = [](const At& at) { return scaled_by(at.in("x"), at.count("x")); };
+    m["reduce_sum"] = [](const At& at) { return scaled_by(at.in("x"), at.count()); };
     m["cumsum"] = [](const At& at) {
-      const Type* t = at.n.result()->type();
-      const auto axis = rules::param_int(params(at.n, at.context), "axis");
-      if (t == nullptr || !t->is_tensor() || !t->ranked() || !axis) return Extent();
-      const auto i = static_cast<size_t>(*axis < 0 ? *axis + static_cast<int64_t>(t->rank()) : *axis);
-      if (i >= t->rank() || !t->dim(i).is_int()) return Extent();
-      return join(scaled_by(at.in("x"), static_cast<double>(t->dim(i).value())), {0, 0});
+      const Value& y = *at.n.result();
+      if (!y.ranked()) return Extent();
+      const auto axis = static_cast<int64_t>(at.number("axis"));
+      const auto i = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(y.type()->rank()) : axis);
+      return join(scaled_by(at.in("x"), length(y.type()->dim(i))), {0, 0});
     };
-    m["reduce_l1_norm"] = [](const At& at) { return Extent{0, at.count("x") * at.in("x").magnitude()}; };
-    m["reduce_l2_norm"] = [](const At& at) { return Extent{0, std::sqrt(at.count("x")) * at.in("x").magnitude()}; };
+    m["reduce_l1_norm"] = [](const At& at) { return Extent{0, at.count() * at.in("x").magnitude()}; };
+    m["reduce_l2_norm"] = [](const At& at) { return Extent{0, std::sqrt(at.count()) * at.in("x").magnitude()}; };
     m["reduce_sum_square"] = [](const At& at) {
-      return Extent{0, at.count("x") * product(at.in("x").magnitude(), at.in("x").magnitude())};
+      return Extent{0, at.count() * product(at.in("x").magnitude(), at.in("x").magnitude())};
     };
-    m["linear"] = [](const At& at) { return product_with(widest_row(at.value("weight"), 0), at.in("x"), at.in("bias")); };
-    m["conv"] = [](const At& at) { return product_with(widest_row(at.value("weight"), 0), at.in("x"), at.in("bias")); };
+    m["linear"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
+    m["conv"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
     m["matmul"] = [](const At& at) {
       for (bool right : {true, false}) {
         const Value* w = at.value(right ? "y" : "x");
-        if (w == nullptr || !w->is_constant() || w->constant()->rank() < 2) continue;
+        if (!w->is_constant()) continue;
         const bool flipped = param_bool(params(at.n, at.context), right ? "transpose_y" : "transpose_x");
         const size_t rank = w->constant()->rank();
         // Summed over more than the product does where there are batches: larger, never smaller.
-        return product_with(widest_row(w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"), {0, 0});
+        return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"), {0, 0});
       }
-      const Type* x = at.value("x")->type();
+      const Value& x = *at.value("x");
+      if (!x.ranked()) return Extent();
       const bool flipped = param_bool(params(at.n, at.context), "transpose_x");
-      if (x == nullptr || !x->is_tensor() || !x->ranked() || x->rank() == 0) return Extent();
-      const Dim k = x->dim(flipped && x->rank() > 1 ? x->rank() - 2 : x->rank() - 1);
-      if (!k.is_int()) return Extent();
-      return sym(static_cast<double>(k.value()) * product(at.in("x").magnitude(), at.in("y").magnitude()));
+      const double terms = length(x.type()->dim(x.type()->rank() - (flipped ? 2 : 1)));
+      const double widest = product(terms, product(at.in("x").magnitude(), at.in("y").magnitude()));
+      return Extent{-widest, widest};
     };
     m["layer_norm"] = [](const At& at) {
+      if (!at.value("x")->ranked()) return Extent();
       const Type* x = at.value("x")->type();
       const auto axes = param_ints(params(at.n, at.context), "axes");
-      if (x == nullptr || !x->is_tensor() || !x->ranked()) return Extent();
       double count = 1;
       for (size_t i = 0; i < x->rank(); ++i) {
         const auto axis = static_cast<int64_t>(i);
         const bool used = !axes || std::ranges::any_of(*axes, [&](int64_t a) {
           return a == axis || a + static_cast<int64_t>(x->rank()) == axis;
         });
-        if (used) count *= x->dim(i).is_int() ? static_cast<double>(x->dim(i).value()) : kInf;
+        if (used) count *= length(x->dim(i));
       }
       return normalized(at, count);
     };
     m["instance_norm"] = [](const At& at) {
-      const Type* x = at.value("x")->type();
-      if (x == nullptr || !x->is_tensor() || !x->ranked()) return Extent();
+      if (!at.value("x")->ranked()) return Extent();
       double count = 1;
-      for (size_t i = 2; i < x->rank(); ++i) count *= x->dim(i).is_int() ? static_cast<double>(x->dim(i).value()) : kInf;
+      for (Dim d : at.value("x")->type()->dims().subspan(2)) count *= length(d);
       return normalized(at, count);
     };
     return m;
@@ -287,9 +290,7 @@ const std::unordered_map<std::string_view, Bound>& bounds_of_ops() {
   return all;
 }
 
-bool is_single(const Value* v) {
-  return v != nullptr && v->type() != nullptr && v->type()->is_tensor() && v->dtype() == DType::kF32;
-}
+bool is_single(const Value* v) { return v != nullptr && v->dtype() == DType::kF32; }
 
 }  // namespace
 
@@ -317,25 +318,23 @@ Extent HalfRanges::bounds(const Value& v) const {
 
 void HalfRanges::bound(Graph& g) {
   const auto constant = [&](const Value* v) {
-    if (v != nullptr && v->is_constant() && !bounds_.contains(v)) bounds_[v] = extent_of(*v->constant());
+    if (v == nullptr || !v->is_constant()) return;
+    if (const auto [at, is_new] = bounds_.try_emplace(v); is_new) at->second = extent_of(*v->constant());
   };
   for (Node& n : g.nodes()) {
     for (const Use& u : n.operands()) constant(u.value);
     for (const Body& b : n.bodies()) bound(*b.graph);
-    if (n.has(Trait::kConstant)) continue;
     if (n.is("cond")) {
       for (size_t i = 0; i < n.num_results(); ++i) {
         Extent e{kInf, -kInf};
-        for (const Body& b : n.bodies()) {
-          if (i < b.graph->outputs().size()) e = join(e, bounds(*b.graph->output(i)));
-        }
-        if (e.low <= e.high) bounds_[n.result(i)] = e;
+        for (const Body& b : n.bodies()) e = join(e, bounds(*b.graph->output(i)));
+        bounds_[n.result(i)] = e;
       }
     }
     const auto rule = bounds_of_ops().find(n.op().name);
-    if (rule == bounds_of_ops().end() || !n.op().known || n.unchecked()) continue;
+    if (rule == bounds_of_ops().end() || n.unchecked()) continue;
     const Extent e = rule->second(At{n, context_, *this});
-    if (std::isnan(e.low) || std::isnan(e.high) || (e.low == -kInf && e.high == kInf)) continue;
+    if (std::isnan(e.low) || std::isnan(e.high)) continue;
     for (Value& v : n.results()) {
       if (is_float(v.dtype())) bounds_[&v] = e;
     }
@@ -346,7 +345,7 @@ void HalfRanges::bound(Graph& g) {
 void HalfRanges::tell(const std::map<std::string, Extent, std::less<>>& seen) {
   const auto look = [&](const Value* v) {
     const auto at = seen.find(v->name().view());
-    if (v->name().empty() || at == seen.end()) return;
+    if (at == seen.end()) return;
     const auto [mine, is_new] = seen_.try_emplace(v, at->second);
     if (!is_new) mine->second = join(mine->second, at->second);
   };
@@ -360,9 +359,9 @@ void HalfRanges::tell(const std::map<std::string, Extent, std::less<>>& seen) {
 
 void HalfRanges::see(const Value& v, const EvalValue& what) {
   const Array* a = what.array();
-  if (a == nullptr || a->dtype() != DType::kF32 || a->size() == 0) return;
+  if (a == nullptr || a->dtype() != DType::kF32) return;
   Extent e{kInf, -kInf};
-  for (int64_t i = 0; i < (a->is_splat() ? 1 : a->size()); ++i) {
+  for (int64_t i = 0; i < std::min<int64_t>(a->size(), a->is_splat() ? 1 : a->size()); ++i) {
     const double x = a->is_dense() ? static_cast<double>(a->as<float>()[i]) : a->double_at(i);
     if (!(std::abs(x) < kAsGoodAsInfinite)) continue;
     e.low = std::min(e.low, x);
