@@ -60,7 +60,10 @@ bool MinCut::solve(uint64_t work, uint64_t* spent) {
           if (edges_[path[i]].left <= kNothing) keep = i;
         }
         steps += path.size();
-        if (keep == path.size()) break;  // infinite all along: no finite cut
+        if (keep == path.size()) {  // infinite all along
+          *spent += steps;
+          return false;
+        }
         node = edges_[path[keep] ^ 1].head;
         path.resize(keep);
         continue;

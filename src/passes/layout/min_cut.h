@@ -17,7 +17,7 @@ class MinCut {
 
   uint32_t add_node();
   void add_edge(uint32_t tail, uint32_t head, double capacity);
-  // Solves it. False when it would take more than `work` steps: then there is no answer. Adds what it took to *spent.
+  // Solves it. False when it would take more than `work` steps or every cut is infinite: then there is no answer. Adds what it took to *spent.
   bool solve(uint64_t work, uint64_t* spent);
   // Whether a node is on the sink's side; of several minimum cuts, the one with the fewest nodes there.
   bool on_sink_side(uint32_t node) const { return sink_side_[node]; }
