@@ -160,6 +160,7 @@ class Run {
 
   static void tell(PassReport& report, const std::map<std::string, size_t>& counts) {
     for (const auto& [what, times] : counts) {
+      if (times == 0) continue;
       auto known = std::find_if(report.counts.begin(), report.counts.end(), [&](const auto& c) { return c.first == what; });
       if (known == report.counts.end()) {
         report.counts.emplace_back(what, times);

@@ -149,7 +149,7 @@ Pass add_fp16_cast() {
   return Pass::on_graph(Numerics::kRelaxed,
                         [](Graph& top, PassContext& context) {
                           const size_t changed = to_half(top, context);
-                          if (changed > 0) context.count("ops in half precision", changed);
+                          context.count("ops in half precision", changed);
                           return changed > 0;
                         })
       .option("skip_ops_by_type", "types of ops that stay in single precision: mul,softmax")

@@ -98,7 +98,7 @@ Pass canonicalize_quantized_lut_pattern() {
         if (n.is("constexpr_lut_to_dense") && !n.unchecked() && reorder(n, b, context)) ++changed;
       }
     }
-    if (changed > 0) context.count("reordered", changed);
+    context.count("reordered", changed);
     return changed > 0;
   });
 }

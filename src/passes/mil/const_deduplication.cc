@@ -145,7 +145,7 @@ Pass const_deduplication() {
                           for (Graph* g : graphs_in(top))
                             merged +=
                                 merge_constants(*g, threshold) + merge_unseen(*g, threshold) + merge_constexprs(*g, threshold);
-                          if (merged > 0) context.count("merged", merged);
+                          context.count("merged", merged);
                           return merged > 0;
                         })
       .option("const_threshold", "the least number of elements of constants that are compared (100)");

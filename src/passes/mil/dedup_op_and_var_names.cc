@@ -72,7 +72,7 @@ class Renamer {
 Pass dedup_op_and_var_names() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
     const size_t renamed = Renamer(top).run();
-    if (renamed > 0) context.count("renamed", renamed);
+    context.count("renamed", renamed);
     return renamed > 0;
   });
 }

@@ -71,7 +71,7 @@ Pass fuse_stack_split() {
         if (n.is("stack") && !n.unchecked() && fuse_splits(n, context)) ++fused;
       }
     }
-    if (fused > 0) context.count("stacks", fused);
+    context.count("stacks", fused);
     return fused > 0;
   });
 }

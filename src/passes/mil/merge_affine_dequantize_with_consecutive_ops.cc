@@ -84,7 +84,7 @@ Pass merge_affine_dequantize_with_consecutive_ops() {
         if (n.is("constexpr_affine_dequantize") && !n.unchecked() && merge(n, b, context)) ++merged;
       }
     }
-    if (merged > 0) context.count("merged", merged);
+    context.count("merged", merged);
     return merged > 0;
   });
 }

@@ -58,7 +58,7 @@ Pass remove_redundant_ops() {
         ++removed;
       }
     }
-    if (removed > 0) context.count("removed", removed);
+    context.count("removed", removed);
     return removed > 0;
   });
 }

@@ -116,7 +116,7 @@ Pass reorder_lut_per_channel_scale() {
         if (n.is("constexpr_lut_to_dense") && !n.unchecked() && reorder(n, context, builder)) ++changed;
       }
     }
-    if (changed > 0) context.count("reordered", changed);
+    context.count("reordered", changed);
     return changed > 0;
   });
 }

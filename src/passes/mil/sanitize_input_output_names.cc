@@ -93,7 +93,7 @@ Pass sanitize_input_output_names() {
   return Pass::on_model(Numerics::kExact, [](PassContext& context) {
     size_t renamed = 0;
     if (Function* main = context.model.find_function("", "main")) renamed = sanitize(main->graph());
-    if (renamed > 0) context.count("renamed", renamed);
+    context.count("renamed", renamed);
     return renamed > 0;
   });
 }

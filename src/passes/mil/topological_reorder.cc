@@ -78,7 +78,7 @@ Pass topological_reorder() {
                         [](Graph& top, PassContext& context) {
                           size_t moved = 0;
                           for (Graph* g : graphs_in(top)) moved += move(*g);
-                          if (moved > 0) context.count("moved", moved);
+                          context.count("moved", moved);
                           return moved > 0;
                         })
       .not_idempotent("ops that moved to the end change places when they are moved again");

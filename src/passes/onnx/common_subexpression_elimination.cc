@@ -118,8 +118,8 @@ class Elimination {
       frame.at = n.next();
       visit(n);
     }
-    if (nodes_ > 0) context_.count("nodes", nodes_);
-    if (constants_ > 0) context_.count("constants", constants_);
+    context_.count("nodes", nodes_);
+    context_.count("constants", constants_);
     return nodes_ + constants_ > 0;
   }
 

@@ -28,7 +28,7 @@ Pass lift_constants_to_initializers() {
         ++constants;
       }
     }
-    if (constants > 0) context.count("constants", constants);
+    context.count("constants", constants);
     return constants > 0;
   });
 }

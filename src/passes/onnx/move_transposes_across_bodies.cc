@@ -226,7 +226,7 @@ Pass move_transposes_across_bodies() {
         if (n.is("Loop") || n.is("Scan")) moved += hoist_from_states(n, context);
       }
     }
-    if (moved > 0) context.count("transposes", moved);
+    context.count("transposes", moved);
     return moved > 0;
   });
 }

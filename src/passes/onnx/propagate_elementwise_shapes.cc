@@ -22,7 +22,7 @@ bool propagate_shapes(Graph& top, PassContext& context, bool (*concerns)(const N
       ++values;
     }
   }
-  if (values > 0) context.count("values", values);
+  context.count("values", values);
   return values > 0;
 }
 

@@ -25,7 +25,7 @@ Pass prune_unused_graph_inputs() {
       g.remove_input(i);
       ++inputs;
     }
-    if (inputs > 0) context.count("inputs", inputs);
+    context.count("inputs", inputs);
     return inputs > 0;
   });
 }

@@ -20,7 +20,7 @@ Pass remove_orphan_transposes() {
         n = before;
       }
     }
-    if (nodes > 0) context.count("nodes", nodes);
+    context.count("nodes", nodes);
     return nodes > 0;
   });
 }

@@ -36,7 +36,7 @@ bool remove_pairs(Graph& top, PassContext& context) {
       ++pairs;
     }
   }
-  if (pairs > 0) context.count("pairs", pairs);
+  context.count("pairs", pairs);
   return pairs > 0;
 }
 
@@ -75,7 +75,7 @@ bool unframe_reshapes(Graph& top, PassContext& context) {
       ++regions;
     }
   }
-  if (regions > 0) context.count("regions", regions);
+  context.count("regions", regions);
   return regions > 0;
 }
 

@@ -37,7 +37,7 @@ bool remove_pairs(Graph& top, PassContext& context) {
       ++pairs;
     }
   }
-  if (pairs > 0) context.count("pairs", pairs);
+  context.count("pairs", pairs);
   return pairs > 0;
 }
 
@@ -84,7 +84,7 @@ bool unframe_transposes(Graph& top, PassContext& context, RegionFinder::Admits a
       ++regions;
     }
   }
-  if (regions > 0) context.count("regions", regions);
+  context.count("regions", regions);
   return regions > 0;
 }
 
