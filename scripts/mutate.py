@@ -1,6 +1,7 @@
 """Break passes on purpose and see whether some test notices.
 
     scripts/mutate.py [PASS...] [--sample N] [--seed N] [--report FILE] [--list]
+    scripts/mutate.py [PASS...] --suggest FOLDER [--seconds N] [--seed N]
 
 A mutant is one change of one source below src/passes:
 
@@ -19,6 +20,10 @@ or takes ten times as long as it should. A mutant whose copy does not compile is
 
 Survivors are what to look at: either a case is missing, or the mutant means the same. The latter stand in tests/mutants/equivalent.txt
 with the reason, and are not counted; one that stands there and dies is an error.
+
+--suggest looks for the cases that are missing, file by file: the cases there are, with small changes, on which the pass makes something
+else with the mutant than without it (tests/mutants/suggest_main.cc). FOLDER gets a text for each file, with the fewest cases that kill what
+it can; whether what the pass makes of them is right, and what they are called, is for people to say.
 """
 
 import argparse
@@ -374,7 +379,7 @@ def compile_flags() -> list[str]:
             words = shlex.split(entry["command"])
             cut = words[: words.index("-o")]
             flags = [w for w in cut if not w.startswith(("-W", "-O")) and not w.endswith("ccache")]
-            flags += ["-w", "-O0", "-Wno-narrowing", "-I", str(ROOT / "tests" / "mutants")]
+            flags += ["-w", "-O0", "-D_GLIBCXX_ASSERTIONS", "-Wno-narrowing", "-I", str(ROOT / "tests" / "mutants")]
             (WORK / "common.h").write_text(COMMON)
             subprocess.run([*flags, "-x", "c++-header", WORK / "common.h", "-o", WORK / "common.h.gch"], check=True)
             return flags
@@ -430,21 +435,69 @@ def compile_copy(path: Path, flags: list[str], wanted: set[int] | None) -> tuple
     sys.exit(f"{copy} does not compile after eight attempts")
 
 
-def link(objects: list[Path], flags: list[str]) -> None:
-    """sx_test, sx_unit and sx_fuzz with the copies in place of the library's own."""
-    switch = WORK / "mutant.o"
-    subprocess.run([*flags, "-o", switch, "-c", ROOT / "tests" / "mutants" / "mutant.cc"], check=True)
-    for program in ("sx_test", "sx_unit", "sx_fuzz"):
+def link(objects: list[Path], flags: list[str], programs: tuple[str, ...] = ("sx_test", "sx_unit", "sx_fuzz"), suggesting: list[Path] | None = None) -> None:
+    """sx_test, sx_unit and sx_fuzz with the copies in place of the library's own; of `suggesting`, sx_suggest in place of sx_test."""
+    switch = compile_own("mutant", flags)
+    for program in programs:
         subprocess.run(["ninja", "-C", RELEASE, "--quiet", program], check=True)
         commands = subprocess.run(
             ["ninja", "-C", RELEASE, "-t", "commands", "-s", program], capture_output=True, text=True, check=True
         ).stdout
         line = next(x for x in reversed(commands.splitlines()) if f"-o {program}" in x).split("&&")
         words = shlex.split(next(x for x in line if f"-o {program}" in x))
-        words[words.index("-o") + 1] = str(WORK / program)
+        words[words.index("-o") + 1] = str(WORK / ("sx_suggest" if suggesting else program))
         at = words.index("libsardonyx.a")
         words[at:at] = [str(switch), *map(str, objects)]
+        if suggesting:
+            words = [w for w in words if not w.endswith("sx_test_main.cc.o")]
+            check = "CMakeFiles/sx_fuzz.dir/tests/fuzz/check.cc.o"
+            subprocess.run(["ninja", "-C", RELEASE, "--quiet", check], check=True)
+            words[at - 1 : at - 1] = [*map(str, suggesting), check]
         subprocess.run(words, cwd=RELEASE, check=True)
+
+
+def compile_own(name: str, flags: list[str]) -> Path:
+    """An object of a source in tests/mutants."""
+    target = WORK / f"{name}.o"
+    subprocess.run([*flags, "-o", target, "-c", ROOT / "tests" / "mutants" / f"{name}.cc"], check=True)
+    return target
+
+
+def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: int) -> None:
+    """Cases for the mutants of each file that no case kills."""
+    flags = compile_flags()
+    with ThreadPoolExecutor(jobs) as pool:
+        compiled = list(pool.map(lambda p: compile_copy(p, flags, None), paths))
+    fast = [*(f for f in flags if f != "-O0"), "-O1"]
+    own = [compile_own(name, fast) for name in ("suggest_main", "alter")]
+    link([o for o, _ in compiled], flags, ("sx_test",), own)
+    folder.mkdir(parents=True, exist_ok=True)
+    equivalent = read_equivalent()
+
+    def one(path: Path, mutants: list[Mutant]) -> None:
+        named = {m.id: m for m in mutants}
+        first = first_id(path)
+        skip = [i for i in range(first, max(named, default=first) + 1) if i not in named or named[i].key in equivalent]
+        command = [
+            f"{WORK}/sx_suggest", f"--first={first}", f"--last={max(named, default=first) + 1}", f"--seed={seed}",
+            f"--seconds={seconds}", f"--skip={','.join(map(str, skip))}", str(FOLDER.relative_to(ROOT)),
+        ]  # fmt: skip
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        out, counts = [], Counter()
+        for block in done.stdout.split("----\n")[1:]:
+            head, _, rest = block.partition("\n")
+            kind, *ids = head.split()
+            counts[kind] += len(ids) if kind != "bug" else 1
+            if kind == "dead":
+                continue
+            out.append(f"==== {kind}\n" + "".join(f"// {named[int(i)]}\n" for i in ids) + rest)
+        summary = f"{path.relative_to(ROOT)}: {len(named)} mutants, " + ", ".join(f"{k} {n}" for k, n in counts.items())
+        (folder / f"{path.stem}.txt").write_text(summary + "\n" + "".join(out) + re.sub(r"(?m)^.*(Assertion|pointer|free|corrupt|memory).*\n", "", done.stderr))
+        print(summary, flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        pairs = sorted(zip(paths, compiled, strict=True), key=lambda pair: -len(pair[1][1]))
+        list(pool.map(lambda pair: one(pair[0], pair[1][1]), pairs))
 
 
 def suites() -> list[Suite]:
@@ -495,6 +548,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--report", type=Path, help="where to write the survivors")
     parser.add_argument("--again", type=Path, help="of these mutants only those that this report names")
+    parser.add_argument("--suggest", type=Path, metavar="FOLDER", help="look for cases that kill those that survive")
+    parser.add_argument("--seconds", type=float, default=60, help="how long --suggest looks, for each file")
     parser.add_argument("--list", action="store_true", help="print the mutants and end")
     arguments = parser.parse_args()
     paths = [
@@ -508,6 +563,10 @@ def main() -> int:
         for p in paths:
             for m in Writer(p, 0, set()).mutants:
                 print(m)
+        return 0
+
+    if arguments.suggest:
+        suggest(paths, arguments.suggest, arguments.seconds, arguments.seed, arguments.jobs)
         return 0
 
     listed = [m for p in paths for m in Writer(p, first_id(p), set()).mutants]

@@ -1,0 +1,254 @@
+#include "sx_test_cases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "driver/model_counts.h"
+#include "passes/catalog.h"
+#include "rewrite/values.h"
+#include "sardonyx/error.h"
+#include "sardonyx/lower.h"
+
+namespace sardonyx {
+namespace {
+
+// --- kinds of cases: what turns the input into the result. Add a kind here.
+
+// lower PRIMITIVE: the input, of the jax dialect, has that primitive; the result is its ONNX graph.
+std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& input) {
+  bool found = false;
+  std::vector<const Graph*> todo{&input.graph()};
+  for (size_t i = 0; i < todo.size(); ++i) {
+    for (const Node& n : todo[i]->nodes()) {
+      found |= n.is(primitive);
+      for (const Body& b : n.bodies()) todo.push_back(b.graph);
+    }
+  }
+  if (!found) throw Error(ErrorCode::kInvalidArgument, fmt::format("the case has no '{}' to lower", primitive));
+  return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
+}
+
+// pass NAME [option=value...]: the pass alone. It must say truly whether it changed something, and, unless it says why not, have
+// nothing to do when it runs again.
+std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input) {
+  auto model = clone_model(input);
+  const PipelineReport report = run_passes(*model, request);
+  // Constants that lost their readers are remove_dead_nodes' business.
+  for (Graph* g : graphs_in(model->graph())) g->erase_unread_constants();
+  std::string why;
+  const bool same = equal_models(input, *model, &why);
+  // Names and declared types are not what equal models are about, but passes change them too.
+  const auto text = [](const Model& m) { return print(m, {.full_constants = true}); };
+  if (report.passes.front().changed && same && text(input) == text(*model))
+    throw Error(ErrorCode::kInternal, "the pass says that it changed something");
+  if (!report.passes.front().changed && !same)
+    throw Error(ErrorCode::kInternal, "the pass says that it changed nothing: " + why);
+  if (!find_pass(request.passes.front())->pass.no_fixed_point.empty()) return model;
+  auto again = clone_model(*model);
+  if (run_passes(*again, request).passes.front().changed || !equal_models(*model, *again, &why)) {
+    throw Error(ErrorCode::kInternal,
+                "the pass does more when it runs again:\n" + print(*model) + "and then\n" + print(*again));
+  }
+  return model;
+}
+
+}  // namespace
+
+Transform transform_for(const std::string& kind, const std::string& name, const std::vector<std::string>& options) {
+  if (kind == "pass") {
+    PassRequest request{.passes = {name}, .strict = true, .verify_graph = true};
+    for (const std::string& o : options)
+      request.options.emplace_back(name + "." + o.substr(0, o.find('=')), o.substr(o.find('=') + 1));
+    return [request](const Model& input) { return pass_case(request, input); };
+  }
+  if (kind == "lower") return [name](const Model& input) { return lower_case(name, input); };
+  throw Error(ErrorCode::kUnsupported, fmt::format("this runner knows no cases of kind '{}'", kind),
+              {"help: a file begins with a line like: lower cumsum"});
+}
+
+namespace {
+
+// --- files
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\r' || s.back() == '\t')) s.remove_suffix(1);
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  return s;
+}
+
+}  // namespace
+
+bool is_blank(std::string_view line) { return trimmed(line).empty() || trimmed(line).starts_with("//"); }
+
+std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line) {
+  s = trimmed(s);
+  if (s.size() < 2 || s.front() != '"' || s.back() != '"')
+    throw Error(ErrorCode::kParse, fmt::format("{}:{}: expected a text in double quotes", path.string(), line));
+  std::string out;
+  for (size_t i = 1; i + 1 < s.size(); ++i) {
+    if (s[i] == '\\' && i + 2 < s.size()) ++i;
+    out += s[i];
+  }
+  return out;
+}
+
+CaseFile read_cases(const std::filesystem::path& path) {
+  CaseFile f;
+  f.path = path;
+  std::ifstream in(path);
+  if (!in) throw Error(ErrorCode::kIo, fmt::format("cannot read {}", path.string()));
+  for (std::string line; std::getline(in, line);) f.lines.push_back(line);
+  auto fail = [&](size_t i, std::string_view what) {
+    throw Error(ErrorCode::kParse, fmt::format("{}:{}: {}", path.string(), i + 1, what));
+  };
+  size_t i = 0;
+  while (i < f.lines.size() && is_blank(f.lines[i])) ++i;
+  if (i == f.lines.size()) fail(0, "expected a line like: lower cumsum");
+  std::istringstream head{f.lines[i]};
+  std::string rest;
+  if (!(head >> f.kind >> f.name)) fail(i, "expected a line like: lower cumsum");
+  while (head >> rest) {
+    if (rest.find('=') == std::string::npos) fail(i, "expected a line like: pass fold_constants budget=1000");
+    f.options.push_back(rest);
+  }
+  ++i;
+  enum { kBetween, kInput, kExpected } at = kBetween;
+  auto finish = [&](size_t end) {
+    if (at == kInput) fail(end - 1, "this case has no '=>'");
+    if (at == kExpected) {
+      while (end > f.cases.back().expected_begin && is_blank(f.lines[end - 1])) --end;
+      f.cases.back().expected_end = end;
+    }
+  };
+  for (; i < f.lines.size(); ++i) {
+    std::string_view line = f.lines[i];
+    if (line.starts_with("case ")) {
+      finish(i);
+      f.cases.push_back({.claim = unquoted(line.substr(5), path, i + 1), .line = i + 1, .input_begin = i + 1});
+      at = kInput;
+    } else if (line.starts_with("=>")) {
+      if (at != kInput) fail(i, "'=>' without a case before it");
+      Case& c = f.cases.back();
+      c.input_end = i;
+      c.arrow = i;
+      c.verdict = trimmed(line.substr(2));
+      c.expected_begin = c.expected_end = i + 1;
+      at = kExpected;
+    } else if (at == kBetween && !is_blank(line)) {
+      fail(i, "expected: case \"the claim\"");
+    }
+  }
+  finish(f.lines.size());
+  if (f.cases.empty()) fail(f.lines.size(), "this file has no case");
+  for (size_t a = 0; a < f.cases.size(); ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (f.cases[a].claim == f.cases[b].claim) fail(f.cases[a].line - 1, "this claim stands in the file already");
+  return f;
+}
+
+std::string text_of(const CaseFile& f, size_t begin, size_t end) {
+  std::string text(begin, '\n');
+  for (size_t i = begin; i < end; ++i) text += f.lines[i] + '\n';
+  return text;
+}
+
+namespace {
+
+// --- running
+
+// "Add 5, Loop 1": all operators of the model, in lines.
+std::string counts_text(const Model& m) {
+  std::string text;
+  size_t width = 0;
+  for (const auto& [op, n] : count_model(m).ops) {
+    const std::string item = fmt::format("{} {}", op, n);
+    if (!text.empty()) text += width + item.size() > 120 ? ",\n" : ", ";
+    width = text.ends_with('\n') ? item.size() : width + item.size() + 2;
+    text += item;
+  }
+  return text + "\n";
+}
+
+std::string without_white_space(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Transform& transform, std::string* bless,
+                                    Values& values) {
+  std::string file = f.path.string();
+  auto input = parse(text_of(f, c.input_begin, c.input_end), file);
+  verify(*input);
+  std::string before = print(*input, {.full_constants = true});
+
+  std::unique_ptr<Model> got;
+  if (c.verdict.starts_with("error")) {
+    std::string part = unquoted(std::string_view(c.verdict).substr(5), f.path, c.arrow + 1);
+    try {
+      got = transform(*input);
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::kInternal) throw;
+      if (std::string_view(e.what()).find(part) != std::string_view::npos) return std::nullopt;
+      return fmt::format("expected an error with \"{}\", got:\n{}", part, e.what());
+    }
+    return fmt::format("expected an error with \"{}\", got:\n{}", part, print(*got));
+  }
+  got = transform(*input);
+  if (print(*input, {.full_constants = true}) != before) return "the input was changed";
+  verify(*got, {.allow_unchecked = false, .shapes = true});
+
+  std::string printed = print(*got, {.full_constants = true}), why;
+  auto again = parse(printed, file + " (printed)");
+  if (!equal_models(*got, *again, &why)) return fmt::format("the result does not survive its text: {}\n{}", why, printed);
+  if (std::string twice = print(*again, {.full_constants = true}); twice != printed)
+    return fmt::format("the result prints in two ways:\n{}and\n{}", printed, twice);
+
+  // What a pass did may not change what is computed, whatever is expected of its form.
+  if (f.kind == "pass" && c.verdict != "same") {
+    const ValueCheck check = compare_values(*input, *got, find_pass(f.name)->pass.numerics());
+    if (check.difference) return *check.difference + "\ngot:\n" + printed;
+    ++(check.runs > 0 ? values.compared : values.skipped);
+    if (check.runs == 0) values.reasons.push_back(fmt::format("{}:{}: {}", file, c.line, check.skipped));
+  }
+
+  const std::string graph =
+      got->functions().size() > 1 ? print(*got, {.full_constants = true}) : print(got->graph(), {.full_constants = true});
+  if (c.verdict == "same") {
+    if (equal_models(*input, *got, &why)) return std::nullopt;
+    return fmt::format("expected no change, but {}:\n{}", why, printed);
+  }
+  if (c.verdict == "counts") {
+    const std::string found = counts_text(*got), wanted = text_of(f, c.expected_begin, c.expected_end);
+    if (without_white_space(found) == without_white_space(wanted)) return std::nullopt;
+    *bless = found;
+    return fmt::format("got:\n{}expected:{}", found, wanted);
+  }
+  if (!c.verdict.empty())
+    return fmt::format("nothing, same, counts or error \"...\" can stand behind '=>', not: {}", c.verdict);
+  if (std::all_of(f.lines.begin() + static_cast<std::ptrdiff_t>(c.expected_begin),
+                  f.lines.begin() + static_cast<std::ptrdiff_t>(c.expected_end), is_blank)) {
+    *bless = graph;
+    return fmt::format("no graph is expected; got:\n{}", graph);
+  }
+  std::unique_ptr<Model> expected;
+  try {
+    expected = parse(text_of(f, c.expected_begin, c.expected_end), file);
+    verify(*expected);
+  } catch (const Error&) {
+    *bless = graph;
+    throw;
+  }
+  // A model with functions is compared with its imports and functions, others by their graphs.
+  const bool same = expected->functions().size() > 1 ? equal_models(*expected, *got, &why)
+                                                     : equal_graphs(expected->graph(), got->graph(), &why);
+  if (same) return std::nullopt;
+  *bless = graph;
+  return fmt::format("{}\ngot:\n{}expected:\n{}", why, graph, print(expected->graph(), {.full_constants = true}));
+}
+
+}  // namespace sardonyx
