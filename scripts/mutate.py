@@ -435,7 +435,12 @@ def compile_copy(path: Path, flags: list[str], wanted: set[int] | None) -> tuple
     sys.exit(f"{copy} does not compile after eight attempts")
 
 
-def link(objects: list[Path], flags: list[str], programs: tuple[str, ...] = ("sx_test", "sx_unit", "sx_fuzz"), suggesting: list[Path] | None = None) -> None:
+def link(
+    objects: list[Path],
+    flags: list[str],
+    programs: tuple[str, ...] = ("sx_test", "sx_unit", "sx_fuzz"),
+    suggesting: list[Path] | None = None,
+) -> None:
     """sx_test, sx_unit and sx_fuzz with the copies in place of the library's own; of `suggesting`, sx_suggest in place of sx_test."""
     switch = compile_own("mutant", flags)
     for program in programs:
@@ -492,7 +497,12 @@ def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: in
                 continue
             out.append(f"==== {kind}\n" + "".join(f"// {named[int(i)]}\n" for i in ids) + rest)
         summary = f"{path.relative_to(ROOT)}: {len(named)} mutants, " + ", ".join(f"{k} {n}" for k, n in counts.items())
-        (folder / f"{path.stem}.txt").write_text(summary + "\n" + "".join(out) + re.sub(r"(?m)^.*(Assertion|pointer|free|corrupt|memory).*\n", "", done.stderr))
+        (folder / f"{path.stem}.txt").write_text(
+            summary
+            + "\n"
+            + "".join(out)
+            + re.sub(r"(?m)^.*(Assertion|pointer|free|corrupt|memory).*\n", "", done.stderr)
+        )
         print(summary, flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:

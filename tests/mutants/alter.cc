@@ -16,7 +16,8 @@ constexpr std::array<std::string_view, 18> kDtypes{"f32", "f16", "f64", "bf16", 
 bool is_dtype(const std::string& s) { return std::find(kDtypes.begin(), kDtypes.end(), s) != kDtypes.end(); }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-const std::set<std::string, std::less<>> kWords{"graph", "function", "return", "jax", "mil", "true", "false", "inf", "nan", "none", "opset"};
+const std::set<std::string, std::less<>> kWords{"graph", "function", "return", "jax",  "mil",  "true",
+                                                "false", "inf",      "nan",    "none", "opset"};
 
 }  // namespace
 
@@ -241,30 +242,18 @@ bool Alterer::change_number(Tokens& t) {
     const long long v = std::stoll(was);
     switch (below(9)) {
       case 0:
-      case 1:
-        k.text = std::to_string(v + 1);
-        break;
+      case 1: k.text = std::to_string(v + 1); break;
       case 2:
-      case 3:
-        k.text = std::to_string(v - 1);
-        break;
-      case 4:
-        k.text = "0";
-        break;
-      case 5:
-        k.text = "1";
-        break;
-      case 6:
-        k.text = std::to_string(-v);
-        break;
-      case 7:
-        k.text = std::to_string(v * 2);
-        break;
-      default:
-        k.text = t[one_of(at)].text;
+      case 3: k.text = std::to_string(v - 1); break;
+      case 4: k.text = "0"; break;
+      case 5: k.text = "1"; break;
+      case 6: k.text = std::to_string(-v); break;
+      case 7: k.text = std::to_string(v * 2); break;
+      default: k.text = t[one_of(at)].text;
     }
   } else {
-    static constexpr std::array<std::string_view, 10> kNumbers{"0.0", "1.0", "-1.0", "2.0", "0.5", "inf", "-inf", "nan", "-0.0", "1e-6"};
+    static constexpr std::array<std::string_view, 10> kNumbers{"0.0", "1.0",  "-1.0", "2.0",  "0.5",
+                                                               "inf", "-inf", "nan",  "-0.0", "1e-6"};
     k.text = below(4) == 0 ? t[one_of(at)].text : std::string(one_of(kNumbers));
   }
   return k.text != was;
@@ -316,23 +305,18 @@ bool Alterer::change_input_type(Tokens& t) {
   size_t bracket = colon;
   while (bracket < r.end && t[bracket].text != "[") ++bracket;
   switch (below(8)) {
-    case 0:
-      replace(t, {colon, r.end}, "");
-      return true;
+    case 0: replace(t, {colon, r.end}, ""); return true;
     case 1:
       if (bracket >= r.end) return false;
       replace(t, {bracket, match(t, bracket) + 1}, "[...]");
       return true;
-    default:
-      break;
+    default: break;
   }
   if (bracket >= r.end) return false;
   const auto dims = list(t, bracket);
   static constexpr std::array<std::string_view, 6> kDims{"1", "?", "N", "2", "M", "5"};
   switch (below(5)) {
-    case 0:
-      insert(t, bracket + 1, dims.empty() ? std::string(one_of(kDims)) : std::string(one_of(kDims)) + ",");
-      return true;
+    case 0: insert(t, bracket + 1, dims.empty() ? std::string(one_of(kDims)) : std::string(one_of(kDims)) + ","); return true;
     case 1:
       if (dims.empty()) return false;
       if (dims.size() == 1) {
@@ -360,7 +344,8 @@ bool Alterer::change_operand(Tokens& t) {
   for (size_t i = open; i + 1 < t.size(); ++i) {
     if (t[i].kind == 'i' && (t[i + 1].text == ":" || t[i + 1].text == "=" || t[i + 1].text == ",")) names.push_back(t[i].text);
   }
-  static constexpr std::array<std::string_view, 8> kOthers{"_", "f32 1", "f32 0", "f32[1]{2}", "i64[1]{0}", "i64 1", "bool true", "f32[1,1]{2}"};
+  static constexpr std::array<std::string_view, 8> kOthers{"_",         "f32 1", "f32 0",     "f32[1]{2}",
+                                                           "i64[1]{0}", "i64 1", "bool true", "f32[1,1]{2}"};
   const std::string to = names.empty() || below(3) == 0 ? std::string(one_of(kOthers)) : one_of(names);
   if (t[r.begin].kind == 'i' && r.end > r.begin + 1 && t[r.begin + 1].text == "=") {  // named, as in Core ML
     replace(t, {r.begin + 2, r.end}, to);
@@ -371,14 +356,16 @@ bool Alterer::change_operand(Tokens& t) {
 }
 
 // Where a constant stands: dtype [sizes] {elements}, or dtype element.
-static std::vector<std::pair<size_t, size_t>> constants(const std::vector<Token>& t, const std::function<size_t(size_t)>& match) {
+static std::vector<std::pair<size_t, size_t>> constants(const std::vector<Token>& t,
+                                                        const std::function<size_t(size_t)>& match) {
   std::vector<std::pair<size_t, size_t>> out;
   for (size_t i = 1; i + 1 < t.size(); ++i) {
     if (!is_dtype(t[i].text) || t[i - 1].text == ":") continue;
     if (t[i + 1].text == "[") {
       const size_t close = match(i + 1);
       if (close + 1 < t.size() && t[close + 1].text == "{") out.emplace_back(i, match(close + 1) + 1);
-    } else if (t[i + 1].kind == 'n' || t[i + 1].text == "true" || t[i + 1].text == "false" || t[i + 1].text == "inf" || t[i + 1].text == "nan") {
+    } else if (t[i + 1].kind == 'n' || t[i + 1].text == "true" || t[i + 1].text == "false" || t[i + 1].text == "inf" ||
+               t[i + 1].text == "nan") {
       out.emplace_back(i, i + 2);
     }
   }
@@ -415,12 +402,8 @@ bool Alterer::change_constant(Tokens& t) {
   const std::string sizes = text_of(t, {begin + 2, close});
   const auto elements = list(t, close + 1);
   switch (below(5)) {
-    case 0:
-      replace(t, {begin, close + 1}, dtype + "[1" + (sizes.empty() ? "" : ",") + sizes + "]");
-      return true;
-    case 1:
-      replace(t, {begin, close + 1}, dtype + "[" + sizes + (sizes.empty() ? "" : ",") + "1]");
-      return true;
+    case 0: replace(t, {begin, close + 1}, dtype + "[1" + (sizes.empty() ? "" : ",") + sizes + "]"); return true;
+    case 1: replace(t, {begin, close + 1}, dtype + "[" + sizes + (sizes.empty() ? "" : ",") + "1]"); return true;
     case 2:
       if (elements.size() == 1 && t[elements[0].end - 1].text != "...") {
         replace(t, {begin, end}, dtype + " " + text_of(t, elements[0]));
@@ -438,7 +421,9 @@ bool Alterer::change_constant(Tokens& t) {
     }
     default: {
       // One more or one fewer.
-      if (elements.empty() || sizes.find(',') != std::string::npos || sizes.find_first_not_of("0123456789") != std::string::npos) return false;
+      if (elements.empty() || sizes.find(',') != std::string::npos ||
+          sizes.find_first_not_of("0123456789") != std::string::npos)
+        return false;
       const int n = std::stoi(sizes);
       if (below(2) == 0 && elements.size() > 1) {
         replace(t, {elements[elements.size() - 2].end, elements.back().end}, "");
@@ -569,7 +554,8 @@ bool Alterer::second_reader(Tokens& t) {
   if (begin == 0 || back >= t.size()) return false;
   const std::string name = fresh(), call = text_of(t, {c.begin, c.end});
   const bool in_main = begin <= back && statement(t, back) == back;
-  if (in_main && below(4) != 0 && t[back + 1].text != "}") insert(t, back + 1, " " + fresh() + " = " + (below(2) == 0 ? "Neg(" + name + ")" : name) + ",");
+  if (in_main && below(4) != 0 && t[back + 1].text != "}")
+    insert(t, back + 1, " " + fresh() + " = " + (below(2) == 0 ? "Neg(" + name + ")" : name) + ",");
   replace(t, {c.begin, c.end}, name);
   insert(t, begin, " " + name + " = " + call);
   if (begin + 1 < t.size()) t[begin].space = "\n  ";
@@ -580,7 +566,8 @@ bool Alterer::change_operator(Tokens& t) {
   const auto all = calls(t);
   if (all.empty()) return false;
   const Call c = one_of(all);
-  static constexpr std::array<std::string_view, 10> kUnary{"Neg", "Relu", "Identity", "Abs", "Sqrt", "Exp", "Tanh", "Sigmoid", "Cast<to=1>", "Reciprocal"};
+  static constexpr std::array<std::string_view, 10> kUnary{"Neg", "Relu", "Identity", "Abs",        "Sqrt",
+                                                           "Exp", "Tanh", "Sigmoid",  "Cast<to=1>", "Reciprocal"};
   static constexpr std::array<std::string_view, 9> kBinary{"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "MatMul", "Equal"};
   const auto& like = ops_[c.operands.size()];
   std::string to;
@@ -614,7 +601,8 @@ bool Alterer::change_domain(Tokens& t) {
 }
 
 bool Alterer::change_opset(Tokens& t) {
-  static constexpr std::array<std::string_view, 19> kVersions{"7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25"};
+  static constexpr std::array<std::string_view, 19> kVersions{"7",  "8",  "9",  "10", "11", "12", "13", "14", "15", "16",
+                                                              "17", "18", "19", "20", "21", "22", "23", "24", "25"};
   const std::string v(one_of(kVersions));
   if (t[0].text == "opset") {
     if (t.size() < 2 || t[1].kind != 'n') return false;
@@ -637,7 +625,9 @@ bool Alterer::wrap_operand(Tokens& t) {
   const Call c = one_of(all);
   if (c.operands.empty()) return false;
   const Range r = one_of(c.operands);
-  static constexpr std::array<std::string_view, 14> kWraps{"Neg(", "Identity(", "Relu(", "Cast<to=10>(", "Cast<to=1>(", "Cast<to=7>(", "Transpose(", "Exp(", "Shape(", "Sqrt(", "Unsqueeze<axes=[0]>(", "Reshape(", "Abs(", "Dropout("};
+  static constexpr std::array<std::string_view, 14> kWraps{
+      "Neg(", "Identity(", "Relu(", "Cast<to=10>(",         "Cast<to=1>(", "Cast<to=7>(", "Transpose(",
+      "Exp(", "Shape(",    "Sqrt(", "Unsqueeze<axes=[0]>(", "Reshape(",    "Abs(",        "Dropout("};
   const std::string w(one_of(kWraps));
   const std::string inner = text_of(t, r);
   replace(t, r, w == "Reshape(" ? w + inner + ", i64[1]{-1})" : w + inner + ")");
@@ -707,8 +697,9 @@ bool Alterer::read_in_body(Tokens& t) {
   if (names.empty()) return false;
   const std::string v = one_of(names), n = fresh(), c = fresh();
   insert(t, back + 1, " " + n + ",");
-  insert(t, back, " " + n + " = If<then_branch=graph() { t" + n + " = Neg(" + v + ")  return t" + n + " }, else_branch=graph() { e" + n + " = Abs(" + v +
-                      ")  return e" + n + " }>(" + c + ") ");
+  insert(t, back,
+         " " + n + " = If<then_branch=graph() { t" + n + " = Neg(" + v + ")  return t" + n + " }, else_branch=graph() { e" + n +
+             " = Abs(" + v + ")  return e" + n + " }>(" + c + ") ");
   const size_t close = match(t, open);
   insert(t, close, (close == open + 1 ? "" : ", ") + c + ": bool[]");
   return true;
@@ -732,28 +723,18 @@ std::string Alterer::alter(const std::string& text, std::string* what) {
     bool (Alterer::*change)(Tokens&);
     size_t weight;
   };
-  static const std::vector<Way> kWays{{"number", &Alterer::change_number, 6},
-                                      {"size", &Alterer::change_size, 3},
-                                      {"dtype", &Alterer::change_dtype, 2},
-                                      {"input type", &Alterer::change_input_type, 4},
-                                      {"operand", &Alterer::change_operand, 3},
-                                      {"constant to input", &Alterer::constant_to_input, 3},
-                                      {"constant", &Alterer::change_constant, 3},
-                                      {"attribute", &Alterer::change_attribute, 3},
-                                      {"new attribute", &Alterer::add_attribute, 3},
-                                      {"new result", &Alterer::add_result, 2},
-                                      {"result", &Alterer::change_result, 1},
-                                      {"second reader", &Alterer::second_reader, 4},
-                                      {"operator", &Alterer::change_operator, 4},
-                                      {"domain", &Alterer::change_domain, 1},
-                                      {"opset", &Alterer::change_opset, 2},
-                                      {"wrapped", &Alterer::wrap_operand, 2},
-                                      {"unwrapped", &Alterer::unwrap_call, 2},
-                                      {"swapped", &Alterer::swap_operands, 3},
-                                      {"operands", &Alterer::number_of_operands, 2},
-                                      {"default", &Alterer::default_value, 1},
-                                      {"read in a body", &Alterer::read_in_body, 1},
-                                      {"replaced", &Alterer::drop_statement, 1}};
+  static const std::vector<Way> kWays{
+      {"number", &Alterer::change_number, 6},        {"size", &Alterer::change_size, 3},
+      {"dtype", &Alterer::change_dtype, 2},          {"input type", &Alterer::change_input_type, 4},
+      {"operand", &Alterer::change_operand, 3},      {"constant to input", &Alterer::constant_to_input, 3},
+      {"constant", &Alterer::change_constant, 3},    {"attribute", &Alterer::change_attribute, 3},
+      {"new attribute", &Alterer::add_attribute, 3}, {"new result", &Alterer::add_result, 2},
+      {"result", &Alterer::change_result, 1},        {"second reader", &Alterer::second_reader, 4},
+      {"operator", &Alterer::change_operator, 4},    {"domain", &Alterer::change_domain, 1},
+      {"opset", &Alterer::change_opset, 2},          {"wrapped", &Alterer::wrap_operand, 2},
+      {"unwrapped", &Alterer::unwrap_call, 2},       {"swapped", &Alterer::swap_operands, 3},
+      {"operands", &Alterer::number_of_operands, 2}, {"default", &Alterer::default_value, 1},
+      {"read in a body", &Alterer::read_in_body, 1}, {"replaced", &Alterer::drop_statement, 1}};
   size_t sum = 0;
   for (const Way& w : kWays) sum += w.weight;
   size_t at = below(sum);

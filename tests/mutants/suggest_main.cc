@@ -39,7 +39,8 @@ double seconds_spent() {
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
     rusage u{};
     getrusage(who, &u);
-    for (const timeval& t : {u.ru_utime, u.ru_stime}) sum += static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+    for (const timeval& t : {u.ru_utime, u.ru_stime})
+      sum += static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   }
   return sum;
 }
@@ -231,7 +232,9 @@ class Search {
     }
     t.reached = sx_mutant::take_reached();
     if (t.expected.error.starts_with("internal: ") && ++bugs_ <= 5)
-      std::cout << fmt::format("----\nbug\nfile {}\nfrom \"{}\"\n{}=> {}\n", lab.file.path.string(), from, text, t.expected.error) << std::flush;
+      std::cout << fmt::format("----\nbug\nfile {}\nfrom \"{}\"\n{}=> {}\n", lab.file.path.string(), from, text,
+                               t.expected.error)
+                << std::flush;
     if (t.expected.error.starts_with("internal: ")) return std::nullopt;
     return t;
   }
@@ -305,7 +308,8 @@ class Search {
     // First, the cases of others.
     for (size_t k = 0; k < bases_.size() && seconds_spent() - start < seconds_ / 4; ++k) {
       if (bases_[k].lab == main_lab || labs_[bases_[k].lab].mil != labs_[main_lab].mil) continue;
-      consider(main_lab, bases_[k].text, fmt::format("{} ({})", bases_[k].from, labs_[bases_[k].lab].file.name), alive, finds, graphs, ever);
+      consider(main_lab, bases_[k].text, fmt::format("{} ({})", bases_[k].from, labs_[bases_[k].lab].file.name), alive, finds,
+               graphs, ever);
     }
     std::vector<int> order;
     while (seconds_spent() - start < seconds_ && (!alive.empty() || !built_.empty())) {
@@ -347,7 +351,8 @@ class Search {
     while (!wanted.empty()) {
       const auto gain = [&](const Find& f) { return of_those(f.kills, wanted).size(); };
       const auto best = std::max_element(finds.begin(), finds.end(), [&](const Find& a, const Find& b) {
-        return std::pair(gain(a), -static_cast<std::ptrdiff_t>(a.text.size())) < std::pair(gain(b), -static_cast<std::ptrdiff_t>(b.text.size()));
+        return std::pair(gain(a), -static_cast<std::ptrdiff_t>(a.text.size())) <
+               std::pair(gain(b), -static_cast<std::ptrdiff_t>(b.text.size()));
       });
       if (best == finds.end() || gain(*best) == 0) break;
       const auto kills = of_those(best->kills, wanted);
@@ -370,7 +375,8 @@ class Search {
       if (built_.contains(id)) late.push_back(id);
     }
     std::ofstream(scratch("late")) << fmt::format("{}", fmt::join(late, " "));
-    std::cout << fmt::format("----\nunreached {}\n----\nleft {}\n", fmt::join(unreached, " "), fmt::join(left, " ")) << std::flush;
+    std::cout << fmt::format("----\nunreached {}\n----\nleft {}\n", fmt::join(unreached, " "), fmt::join(left, " "))
+              << std::flush;
     std::cerr << fmt::format("{} changes, {} graphs\n", tried, graphs);
   }
 
@@ -384,15 +390,16 @@ class Search {
             if (a.kind == AttrKind::kInt) values = {"0", "1", "-1", "2"};
             if (a.kind == AttrKind::kFloat) values = {"0.5", "1.0", "2.0"};
             if (a.kind == AttrKind::kInts) values = {"[0]", "[1]", "[-1]", "[1, 1]", "[2, 2]", "[1, 1, 1, 1]", "[0, 1]"};
-            for (const std::string_view v : values) alterer_.learn_attribute(std::string(n.op().name), fmt::format("{}={}", a.name, v));
+            for (const std::string_view v : values)
+              alterer_.learn_attribute(std::string(n.op().name), fmt::format("{}={}", a.name, v));
           }
         }
       }
     }
   }
 
-  void consider(size_t lab, const std::string& text, const std::string& from, std::set<int>& alive, std::vector<Find>& finds, size_t& graphs,
-                std::set<int>& ever) {
+  void consider(size_t lab, const std::string& text, const std::string& from, std::set<int>& alive, std::vector<Find>& finds,
+                size_t& graphs, std::set<int>& ever) {
     auto t = attempt(labs_[lab], text, from);
     if (!t) return;
     ++graphs;
@@ -427,8 +434,7 @@ class Search {
       const std::string smaller = print(*small.model, {.full_constants = true});
       const auto again = attempt(labs_[lab], smaller, from);
       if (again && told(labs_[lab], *again->input, again->expected, kills).size() == kills.size()) f.text = smaller;
-    } catch (const std::exception&) {
-    }
+    } catch (const std::exception&) {}
     for (int id : kills) alive.erase(id);
     finds.push_back(std::move(f));
   }
@@ -443,8 +449,9 @@ class Search {
     } else if (equal_models(*t->input, *t->expected.model, &why)) {
       verdict = "=> same\n";
     } else {
-      verdict = "=>\n" + (t->expected.model->functions().size() > 1 || text.starts_with("opset") ? print(*t->expected.model, {.full_constants = true})
-                                                                  : print(t->expected.model->graph(), {.full_constants = true}));
+      verdict = "=>\n" + (t->expected.model->functions().size() > 1 || text.starts_with("opset")
+                              ? print(*t->expected.model, {.full_constants = true})
+                              : print(t->expected.model->graph(), {.full_constants = true}));
     }
     // The runner's own checks, values among them.
     const auto path = scratch("case.sx");
@@ -532,8 +539,7 @@ class Search {
             std::string answer = "fails";
             try {
               answer = print_answer(*input, run_lab(labs_[all[i].lab], *input));
-            } catch (...) {
-            }
+            } catch (...) {}
             if (answer + "\n" == expected[i]) continue;
             out.seekp(0);
             out << i << " told                     " << std::flush;
@@ -555,7 +561,8 @@ class Search {
         }
       }
       in_child([&] {
-        for (const auto& [which, them] : kills) print_find({.lab = all[which].lab, .text = all[which].text, .from = all[which].from}, them);
+        for (const auto& [which, them] : kills)
+          print_find({.lab = all[which].lab, .text = all[which].text, .from = all[which].from}, them);
         std::cout << fmt::format("----\ndead {}\n----\nleft {}\n", fmt::join(dead, " "), fmt::join(left, " ")) << std::flush;
       });
     }
