@@ -18,7 +18,9 @@ namespace {
 struct Unreached {
   std::string_view rule, why;
 };
-constexpr std::array<Unreached, 0> kUnreached{};
+constexpr std::array<Unreached, 1> kUnreached{{
+    {"reduce_strength/made_ones", "more than 4096 bytes of ones: random tensors are smaller"},
+}};
 
 struct Tally {
   size_t grown = 0, varied = 0, compared = 0, tries = 0, wrong = 0;

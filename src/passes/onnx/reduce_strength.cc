@@ -5,6 +5,7 @@
 //
 //   ReduceMean over all positions, channels first   =>   GlobalAveragePool(x)         which keeps blocked layouts of convolutions
 //   Transpose that moves axes of size 1 only        =>   Reshape(x)                   which moves no bytes
+//   LayerNormalization by large ones                =>   ... by ConstantOfShape       which takes no place in the file
 //
 // Cheaper operators for the same number of nodes. Powers are rounded once here and may be rounded otherwise there (rounds).
 // What stops it: a mean that a normalization takes off (other passes look for it); integers; a divisor that is no power of two, or whose reciprocal has not all its bits.
@@ -20,6 +21,7 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, c{"c"};
 constexpr int kDepth = 4;
+constexpr size_t kLargeOnes = 4096;  // bytes
 
 // Never below zero, as far as a few nodes say.
 bool is_nonnegative(const Match& m, const Value* v, int depth) {
@@ -103,6 +105,18 @@ Pass reduce_strength() {
        .match = Pow(x, splat(-1)),
        .when = is_real,
        .replace = Reciprocal(x)},
+      {.name = "made_ones",  // what a fusion needed; by now no scale has come into it
+       .match = any_of(LayerNormalization(x, splat(1).as(c), rest), RMSNormalization(x, splat(1).as(c), rest)),
+       .when = [](const Match& m) { return m[c]->constant()->is_splat() && m[c]->constant()->byte_size() > kLargeOnes; },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const auto one = Tensor::full(m[c]->dtype(), {1}, 1);
+             std::vector<Value*> operands;
+             for (const Use& u : m.root().operands()) operands.push_back(u.value);
+             operands[1] = b.op("ConstantOfShape", {b.i64s(m[c]->constant()->shape())}, {attr("value", one)});
+             return b.like(m.root(), operands);
+           },
+       .same_type = true},
       {.name = "global_average",
        .numerics = Numerics::kRounds,
        .match = ReduceMean(x, rest),

@@ -188,8 +188,15 @@ class Shapes {
     return context_.model.types().with_dims(y, sizes);
   }
 
+  // What the caller gives stays an input: nothing would go, and a constant would come.
+  bool is_given(const Value& v) const {
+    return v.def() == nullptr && !v.is_constant() && v.graph() == &top_ && top_.parent() == nullptr;
+  }
+
   void reshape(Node& n, Rewriter& b) {
-    if (n.num_inputs() < 2 || n.input(1) == nullptr || n.input(1)->is_constant() || !n.result()->ranked()) return;
+    if (n.num_inputs() < 2 || n.input(1) == nullptr || n.input(1)->is_constant() || is_given(*n.input(1)) ||
+        !n.result()->ranked())
+      return;
     const auto target = constant_target(*n.input(0), *target_type(n), dims_);
     if (!target) return;
     set_input(n, 1, b.i64s(*target), "reshape");
@@ -199,7 +206,7 @@ class Shapes {
   void expand(Node& n, Rewriter& b) {
     Value& x = *n.input(0);
     if (same_type(n)) return replace(*n.result(), x, "expand");
-    if (n.input(1)->is_constant() || !x.ranked() || !n.result()->ranked()) return;
+    if (n.input(1)->is_constant() || is_given(*n.input(1)) || !x.ranked() || !n.result()->ranked()) return;
     const auto from = x.type()->dims(), to = n.result()->type()->dims();
     std::vector<int64_t> target;
     for (size_t i = 0; i < to.size(); ++i) {
