@@ -91,6 +91,10 @@ nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, cons
     verify(*model);
     report = optimize_model(*model, o);
     out = serialize_onnx(*model);
+    if (is_only_larger(report, o, view.size(), out.size())) {
+      out.assign(reinterpret_cast<const char*>(view.data()), view.size());
+      keep_as_it_was(report);
+    }
   }
   return nb::make_tuple(nb::bytes(out.data(), out.size()), dict_of(report));
 }

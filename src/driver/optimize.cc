@@ -8,6 +8,7 @@
 
 #include "driver/half_report.h"
 #include "sardonyx/infer.h"
+#include "support/atomic_file.h"
 #include "support/mapped_file.h"
 #include "support/nearest.h"
 #include "support/stopwatch.h"
@@ -201,6 +202,26 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   return report;
 }
 
+bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after) {
+  const PassRequest& r = options.request;
+  if (r.passes != std::vector<std::string>{"onnx"} || r.fold_budget != 0 || r.prune_inputs || r.inline_functions ||
+      !options.input_shapes.empty() || options.opset != 0 || options.declare_types || options.keep_names)
+    return false;
+  const ModelCounts &was = report.before, &is = report.after;
+  return after > before && is.nodes >= was.nodes && is.ops == was.ops && is.parameters >= was.parameters &&
+         is.bytes >= was.bytes;
+}
+
+void keep_as_it_was(OptimizeReport& report) {
+  report.after = report.before;
+  report.file_after = report.file_before;
+  for (PassReport& p : report.passes.passes) {
+    p.changed = false;
+    p.counts.clear();
+    p.nodes_after = p.nodes_before = report.before.nodes;
+  }
+}
+
 OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesystem::path& out, const OptimizeOptions& options,
                              const ReadOptions& read, const WriteOptions& write) {
   check_request(options.request, DialectId::kOnnx);
@@ -221,6 +242,15 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   how.inferred_types |= options.declare_types;
   watch.lap();
   report.file_after = write_onnx(*model, out, how);
+  if (model->source_files.size() == 1 && write.external == WriteOptions::External::kAuto &&
+      is_only_larger(report, options, file_before, report.file_after)) {
+    const MappedFile& source = *model->source_files[0];
+    AtomicFile file(out, AtomicFile::Options{.sync = write.sync});
+    file.append(source.bytes());
+    source.check_unchanged();
+    file.commit();
+    keep_as_it_was(report);
+  }
   report.write_seconds = watch.lap();
   return report;
 }

@@ -38,6 +38,11 @@ struct OptimizeReport {
 // Gives inputs of the main graph other shapes. Throws kInvalidArgument for names, ranks and sizes that the model does not have.
 void fix_input_shapes(Model& m, const std::vector<std::string>& specs);
 
+// Whether a result of so many bytes is but larger: the default preset ran and nothing else was asked for, and no column of the report says
+// what its bytes gained. Then what came in is kept, byte for byte, and the report says that nothing changed.
+bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after);
+void keep_as_it_was(OptimizeReport& report);
+
 OptimizeReport optimize_model(Model& m, const OptimizeOptions& options);
 // `out` may be `in`. Throws what read_onnx, run_passes and write_onnx throw; `out` is whole or untouched.
 OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesystem::path& out, const OptimizeOptions& options,

@@ -230,7 +230,7 @@ void OnnxWriter::place_tensors(const std::string& data_file) {
 
 void OnnxWriter::write_import(uint32_t field, const OpsetImport& i) {
   w_.begin(field);
-  w_.bytes(1, i.domain);
+  w_.text(1, i.domain);  // the default one has no name
   w_.int64(2, i.version);
   w_.end();
 }

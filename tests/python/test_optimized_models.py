@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -87,3 +89,31 @@ def test_results_stay(kind: str, how: str) -> None:
             wrong.append(f"{name}: {found}")
     assert not wrong, f"{len(wrong)} of {compared}:\n" + "\n".join(wrong[:20])
     assert compared >= (1 if how == "raised" and kind in FEW else MODELS[kind] // 2)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", MODELS)
+def test_no_result_is_only_larger(kind: str, tmp_path: Path) -> None:
+    """More nodes never, and more bytes only where the table says which operators went for them."""
+    source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    wrong = []
+    for name, model in backend_models(kind).items():
+        onnx.save(model, source)
+        sardonyx.optimize(source, target)
+        report = sardonyx.report.last()
+        assert report.bytes == target.stat().st_size
+        more_bytes = report.bytes > source.stat().st_size
+        if report.nodes > report.before["nodes"] or (more_bytes and report.ops == report.before["ops"]):
+            wrong.append(f"{name}: {report.before} became {report.bytes} bytes, {report.ops}")
+    assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:20])
+
+
+def test_what_is_only_spelled_longer_comes_out_as_it_came_in(tmp_path: Path) -> None:
+    """Numbers of an initializer as protobuf's short ones: written as bytes they would take more."""
+    model = next(m for n, m in backend_models("simple").items() if n == "test_sequence_model1")
+    source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    onnx.save(model, source)
+    sardonyx.optimize(source, target)
+    assert target.read_bytes() == source.read_bytes()
+    assert sardonyx.optimize(source.read_bytes()) == source.read_bytes()
+    assert sardonyx.optimize(model) == model
