@@ -121,11 +121,13 @@ void bounds_rules(std::vector<Rule>& rules) {
   rules.push_back(
       {.name = "prelu", .numerics = Numerics::kRounds, .match = leaky, .when = slopes, .replace = PRelu(x, a), .opset = 9});
   // As Keras and its exporter write it: the part above zero, and the slope times the part below.
-  const Pattern below = Relu(Neg(x)), slope = constant.as(a);
+  const Pattern below = Relu(Neg(x)), slope = constant.as(a), twice_below = Sub(x, Abs(x));
   rules.push_back({.name = "prelu_of_parts",
                    .numerics = Numerics::kRounds,
                    .match = any_of(Add(Relu(x), sole(Mul(slope, below)).as(u)), Add(Relu(x), sole(Mul(slope, Neg(below)))),
-                                   Sub(Relu(x), sole(Mul(slope, below)))),
+                                   Sub(Relu(x), sole(Mul(slope, below))),
+                                   Add(Relu(x), sole(Mul(sole(Mul(slope, twice_below)), splat(0.5)))),
+                                   Add(Relu(x), sole(Mul(slope, sole(Mul(twice_below, splat(0.5))))))),
                    .when = slopes,
                    .build =
                        [](Rewriter& b, const Match& m) {

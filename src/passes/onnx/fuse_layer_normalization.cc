@@ -25,14 +25,14 @@ constexpr Var x{"x"}, mean{"mean"}, second{"second"}, center{"center"}, deviatio
 // The mean of x, with its axis.
 Pattern kept_mean() { return reshaped(ReduceMean(x, rest).as(mean)).as(kept); }
 
-// sqrt(variance + eps)
-Pattern root() {
+// variance + eps
+Pattern radicand() {
   const Pattern difference = Sub(x, kept_mean()).as(center);
   const Pattern two_pass = ReduceMean(any_of(Mul(difference, difference), Pow(difference, splat(2))), rest).as(second);
   const Pattern square_of_mean = reshaped(squared(reshaped(ReduceMean(x, rest).as(mean))));
   const Pattern fast = Sub(reshaped(ReduceMean(squared(x), rest).as(second)), square_of_mean);
   const Pattern variance = any_of(two_pass, fast, Max(fast, splat(0)), Relu(fast), Max(two_pass, splat(0)), Relu(two_pass));
-  return Sqrt(Add(reshaped(variance), constant.as(eps)));
+  return Add(reshaped(variance), constant.as(eps));
 }
 
 bool is_norm(const Match& m) {
@@ -74,8 +74,8 @@ bool operand_fits(const Match& m, Var operand) {
 
 Pass fuse_layer_normalization() {
   const Pattern difference = Sub(x, kept_mean()).as(center);
-  const Pattern d = reshaped(root()).as(deviation);
-  const Pattern reciprocal = any_of(Reciprocal(d), Div(splat(1), d));
+  const Pattern d = reshaped(Sqrt(radicand())).as(deviation);
+  const Pattern reciprocal = any_of(Reciprocal(d), Div(splat(1), d), Pow(radicand().as(deviation), splat(-0.5)));
   const Pattern scaled = any_of(Div(scale, d), Mul(scale, reciprocal));
   const auto build_with = [](Value* s, Rewriter& b, const Match& m) { return normalization(b, m, s); };
   std::vector<Rule> rules;

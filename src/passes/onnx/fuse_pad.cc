@@ -1,9 +1,10 @@
 //   x ── Pad(0) ── Conv(pads p) ── y               =>   x ── Conv(pads p + pad) ── y
 //   x ── Pad(0) ── AveragePool ── y                =>   x ── AveragePool<count_include_pad>(pads p + pad) ── y
 //   x ── Pad(-inf) ── MaxPool ── y                 =>   x ── MaxPool(pads p + pad) ── y
+//   x ── Relu ── Pad(0) ── MaxPool ── y            =>   x ── Relu ── MaxPool(pads p + pad) ── y
 //
 // What stops it: pads that are not known, negative, or on the batch or channel axis; another mode than constant or another value than the
-// window pads with; auto_pad; an average that did not count its own pads, or may count beyond them (ceil_mode); pads as wide as the
+// window pads with; auto_pad, but VALID, which pads nothing; an average that did not count its own pads, or may count beyond them (ceil_mode); pads as wide as the
 // window of a pool; another reader of the padded value.
 // Exact but for sums: zeros that were added are not.
 #include <cmath>
@@ -42,6 +43,17 @@ std::optional<double> fill_of(const Node& pad, PassContext& c) {
   return pad.input(2) == nullptr ? std::optional(0.0) : pad.input(2)->is_constant() ? c.splat(pad.input(2)) : std::nullopt;
 }
 
+// Below zero at no place: a Relu, or a Clip from zero on.
+bool is_nonnegative(const Value* v, PassContext& c) {
+  const Node* n = v->def();
+  if (n == nullptr || n->unchecked() || !n->op().domain.empty()) return false;
+  if (n->is("Clip") && n->op().since_version >= 11) {
+    const auto least = n->input(1) != nullptr && n->input(1)->is_constant() ? c.splat(n->input(1)) : std::nullopt;
+    return least && *least >= 0;
+  }
+  return n->is("Relu");
+}
+
 // The pads of the window with those of Pad.
 std::optional<std::vector<int64_t>> joined(const Match& m) {
   const Node& root = m.root();
@@ -49,7 +61,8 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
   const Node& pad = m.node(padded);
   const auto outer = pads_of(pad, c);
   const auto fill = fill_of(pad, c);
-  if (!outer || !fill || string_attr(pad, "mode") != "constant" || string_attr(root, "auto_pad") != "NOTSET")
+  const auto auto_pad = string_attr(root, "auto_pad");
+  if (!outer || !fill || string_attr(pad, "mode") != "constant" || (auto_pad != "NOTSET" && auto_pad != "VALID"))
     return std::nullopt;
   const size_t rank = outer->size() / 2;
   if (rank < 3) return std::nullopt;
@@ -57,10 +70,13 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
     if ((*outer)[i] < 0 || (i % rank < 2 && (*outer)[i] != 0)) return std::nullopt;
   }
   const bool is_max = root.is("MaxPool");
-  if (is_max ? !(std::isinf(*fill) && *fill < 0) : *fill != 0)
-    return m.refuse("the window pads with another value"), std::nullopt;
+  // A maximum of zeros and what is not below zero is one of that alone.
+  const bool below_all =
+      is_max && ((std::isinf(*fill) && *fill < 0) ||
+                 (*fill == 0 && int_attr(root, "ceil_mode").value_or(0) == 0 && is_nonnegative(pad.input(0), c)));
+  if (is_max ? !below_all : *fill != 0) return m.refuse("the window pads with another value"), std::nullopt;
   std::vector<int64_t> pads(2 * (rank - 2), 0);
-  if (root.attr("pads") != nullptr) {
+  if (auto_pad == "NOTSET" && root.attr("pads") != nullptr) {
     const auto own = ints_attr(root, "pads");
     if (!own || own->size() != pads.size()) return std::nullopt;
     pads = *own;
@@ -92,7 +108,7 @@ Value* merge(Rewriter& b, const Match& m) {
   const Node& root = m.root();
   AttrInit attrs;
   for (const NamedAttr& a : root.attrs().items()) {
-    if (a.name != "pads" && a.name != "count_include_pad") attrs.push_back(a);
+    if (a.name != "pads" && a.name != "auto_pad" && a.name != "count_include_pad") attrs.push_back(a);
   }
   attrs.push_back(attr("pads", *joined(m)));
   if (root.is("AveragePool")) attrs.push_back(attr("count_include_pad", 1));

@@ -29,8 +29,9 @@ bool operand_fits(const Match& m, Var operand) {
 }  // namespace
 
 Pass fuse_rms_normalization() {
-  const Pattern d = reshaped(Sqrt(Add(reshaped(ReduceMean(squared(x), rest).as(mean)), constant.as(eps)))).as(deviation);
-  const Pattern reciprocal = any_of(Reciprocal(d), Div(splat(1), d));
+  const Pattern radicand = Add(reshaped(ReduceMean(squared(x), rest).as(mean)), constant.as(eps));
+  const Pattern d = reshaped(Sqrt(radicand)).as(deviation);
+  const Pattern reciprocal = any_of(Reciprocal(d), Div(splat(1), d), Pow(Pattern(radicand).as(deviation), splat(-0.5)));
   const auto is_rms = [](const Match& m) {
     const auto over = reduced_axes(m.node(mean), m.context());
     if (!over || !m[x]->ranked() || !trailing(*over, m[x]->type()->rank())) return m.refuse("the axes are not the last ones");
