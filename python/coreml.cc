@@ -104,7 +104,7 @@ std::vector<std::string> compare_types(const CoremlProgram& p) {
   return out;
 }
 
-// Runs a function on the evaluator.
+// Runs a function on the evaluator: its results, then what its states hold at the end.
 nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& function) {
   const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
   if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
@@ -113,7 +113,7 @@ nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& functio
   std::vector<EvalValue> results;
   {
     const Unlocked others_may_run;
-    results = evaluate(*f, values);
+    results = evaluate(*f, values, {.states_too = true});
     values.clear();
   }
   nb::list out;
@@ -165,6 +165,23 @@ std::vector<std::string> port_names(const CoremlProgram& p, const std::string& f
   return names;
 }
 
+// Inputs that are states: name, element type as in the text form, shape (-1: open).
+nb::list states(const CoremlProgram& p, const std::string& function) {
+  const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
+  if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
+  nb::list out;
+  for (const Port& port : f->graph().inputs()) {
+    const Type* t = port.declared != nullptr ? port.declared : port.value->type();
+    if (t == nullptr || t->kind() != TypeKind::kState || t->element() == nullptr) continue;
+    std::vector<int64_t> shape;
+    if (t->element()->is_tensor() && t->element()->ranked()) {
+      for (Dim d : t->element()->dims()) shape.push_back(d.is_int() ? d.value() : -1);
+    }
+    out.append(nb::make_tuple(std::string(port.name.view()), static_cast<int>(t->element()->dtype()), shape));
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_coreml(nb::module_& m) {
@@ -191,6 +208,7 @@ void bind_coreml(nb::module_& m) {
       .def("run", &run)
       .def("half_report", &half_report_dict)
       .def("port_names", &port_names)
+      .def("states", &states)
       .def("compare_types", &compare_types)
       .def("specification_version",
            [](const CoremlProgram& p) { return p.model->mil ? p.model->mil->specification_version : 0; });

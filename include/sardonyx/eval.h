@@ -95,8 +95,12 @@ struct EvalOptional {
   std::shared_ptr<const EvalValue> value;  // null: empty
 };
 struct EvalMap;
+// A state of a Core ML program. All who hold it see what is written to it.
+struct EvalState {
+  Array content;
+};
 
-// What a value of a graph holds while it runs: nothing (an absent operand), a tensor, a sequence, an optional or a map.
+// What a value of a graph holds while it runs: nothing (an absent operand), a tensor, a sequence, an optional, a map or a state.
 class EvalValue {
  public:
   EvalValue() = default;
@@ -105,6 +109,7 @@ class EvalValue {
   EvalValue(EvalSequence s) : value_(std::move(s)) {}
   EvalValue(EvalOptional o) : value_(std::move(o)) {}
   EvalValue(std::shared_ptr<const EvalMap> m) : value_(std::move(m)) {}
+  EvalValue(std::shared_ptr<EvalState> s) : value_(std::move(s)) {}
   static EvalValue sequence(std::vector<EvalValue> items) {
     return EvalSequence{std::make_shared<const std::vector<EvalValue>>(std::move(items))};
   }
@@ -122,9 +127,14 @@ class EvalValue {
     const auto* m = std::get_if<std::shared_ptr<const EvalMap>>(&value_);
     return m ? m->get() : nullptr;
   }
+  EvalState* state() const {
+    const auto* s = std::get_if<std::shared_ptr<EvalState>>(&value_);
+    return s ? s->get() : nullptr;
+  }
 
  private:
-  std::variant<std::monostate, Array, EvalSequence, EvalOptional, std::shared_ptr<const EvalMap>> value_;
+  std::variant<std::monostate, Array, EvalSequence, EvalOptional, std::shared_ptr<const EvalMap>, std::shared_ptr<EvalState>>
+      value_;
 };
 
 // Keys are i64 or strings; entries in the order in which they were given.
@@ -144,19 +154,21 @@ struct EvalOptions {
   int max_depth = 1000;                  // bodies and function calls within each other
   // Products of f32 and f64 by Eigen: faster, but their last bits depend on the machine.
   bool fast_products = false;
+  // What the states hold at the end follows the results, in the order of the inputs.
+  bool states_too = false;
 };
 
-// Runs a graph. `inputs` are the graph's, by position; absent or missing ones take the input's default value. Results are freed after
-// their last reader. Throws Error: kUnsupported (an operator without a kernel), kInvalidModel and kInvalidArgument (operands that an
+// Runs a graph. `inputs` are the graph's, by position; absent or missing ones take the input's default value. A state is given as the
+// tensor that it begins with, zeros where it is absent; what is given is not written to. Results are freed after their last reader. Throws Error: kUnsupported (an operator without a kernel), kInvalidModel and kInvalidArgument (operands that an
 // operator cannot take), kLimit (memory, steps, iterations, depth).
 std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 
-// Throws kInvalidArgument naming the first input that the graph's signature does not allow: missing without a default, of another
+// Throws kInvalidArgument naming the first input that the graph's signature does not allow: missing without a default (and no state), of another
 // kind, element type, rank or size; a named size is the same wherever it occurs.
 void check_inputs(const Graph& graph, std::span<const EvalValue> inputs);
 
-// Random values for inputs that are absent and have no default, by their declared types: floats are normal, integers small and not
+// Random values for inputs that are absent and have no default (states begin with zeros), by their declared types: floats are normal, integers small and not
 // negative. Named sizes are those of the inputs that are given; other sizes that the types leave open are `open_size`.
 void fill_inputs(const Graph& graph, std::vector<EvalValue>& inputs, uint64_t seed, int64_t open_size = 2);
 

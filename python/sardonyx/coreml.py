@@ -10,9 +10,12 @@ written; whatever is not changed is written as it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from sardonyx import ir
 from sardonyx._convert import _one_of
 from sardonyx._error import Error
 from sardonyx._evaluate import _from_native, _to_native
@@ -52,23 +55,53 @@ class Program:
         """Types of all values by the ops' own rules; returns what is wrong with the program."""
         return self._native.infer()
 
-    def run(self, inputs: Mapping[str, Any] | Sequence[Any], function: str = "") -> dict[str, Any]:
+    def run(
+        self,
+        inputs: Mapping[str, Any] | Sequence[Any],
+        function: str = "",
+        state: MutableMapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """Runs a function on Sardonyx's evaluator, on any system: exact and slow, for looking at values.
 
-        Inputs by name or in order, as arrays; results by name.
+        Inputs by name or in order, as arrays; results by name. States begin as `state` says, of which the values are
+        replaced by what they are at the end; without it they begin with zeros.
         """
-        results = self._native.run(self._in_order(inputs, function), function)
-        return dict(zip(self._native.port_names(function, True), map(_from_native, results), strict=True))
+        results = self._native.run(self._in_order(inputs, function, state or {}), function)
+        names = self._native.port_names(function, True)
+        if state is not None:
+            kept = [name for name, _, _ in self._native.states(function)]
+            state.update(zip(kept, map(_from_native, results[len(names) :]), strict=True))
+        return dict(zip(names, map(_from_native, results[: len(names)]), strict=True))
 
-    def _in_order(self, inputs: Mapping[str, Any] | Sequence[Any], function: str = "") -> list:
+    def make_state(self, function: str = "") -> dict[str, Any]:
+        """What the states of a function are before its first run, by name: zeros."""
+        out = {}
+        for name, dtype, shape in self._native.states(function):
+            if -1 in shape:
+                raise Error(f"state '{name}' has a size that the program leaves open: give it an array")
+            out[name] = np.zeros(shape, ir.DataType(dtype).numpy())
+        return out
+
+    def _in_order(
+        self, inputs: Mapping[str, Any] | Sequence[Any], function: str = "", state: Mapping[str, Any] | None = None
+    ) -> list:
+        state = state or {}
+        states = [name for name, _, _ in self._native.states(function)]
+        if unknown := sorted(set(state) - set(states)):
+            raise Error(f"there is no state '{unknown[0]}'; the states are {', '.join(states) or 'none'}")
+        ports = self._native.port_names(function, False)
         if isinstance(inputs, Mapping):
-            names = self._native.port_names(function, False)
+            names = [n for n in ports if n not in states]
             if unknown := sorted(set(inputs) - set(names)):
                 raise Error(f"there is no input '{unknown[0]}'; the inputs are {', '.join(names)}")
             if missing := [n for n in names if n not in inputs]:
                 raise Error(f"input '{missing[0]}' is missing")
             inputs = [inputs[n] for n in names]
-        return [_to_native(v) for v in inputs]
+        if not states:
+            return [_to_native(v) for v in inputs]
+        given = iter(inputs)
+        values = [state.get(n) if n in states else next(given, None) for n in ports]
+        return [_to_native(v) for v in [*values, *given]]
 
     def text(self, *, full_constants: bool = False) -> str:
         """The program in Sardonyx's text form."""

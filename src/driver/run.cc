@@ -175,6 +175,7 @@ size_t input_named(const Graph& g, std::string_view name) {
 
 std::optional<DType> dtype_of(const Port& p) {
   const Type* t = type_of(p);
+  if (t != nullptr && t->kind() == TypeKind::kState) t = t->element();
   return t == nullptr || t->dtype() == DType::kUndefined ? std::nullopt : std::optional(t->dtype());
 }
 
@@ -220,9 +221,16 @@ std::vector<std::pair<std::string, EvalValue>> run_model(Model& m, const RunRequ
   const Graph& g = m.graph();
   EvalOptions options = request.eval;
   if (request.memory_cap > 0) options.memory_cap = request.memory_cap;
+  options.states_too = true;
   std::vector<EvalValue> values = evaluate(g, inputs, options);
   std::vector<std::pair<std::string, EvalValue>> out;
-  for (size_t i = 0; i < values.size(); ++i) out.emplace_back(g.outputs()[i].name.view(), std::move(values[i]));
+  for (size_t i = 0; i < g.outputs().size(); ++i) out.emplace_back(g.outputs()[i].name.view(), std::move(values[i]));
+  size_t next = g.outputs().size();
+  for (const Port& p : g.inputs()) {  // what states are afterwards
+    const Type* t = type_of(p);
+    if (t != nullptr && t->kind() == TypeKind::kState && next < values.size())
+      out.emplace_back(p.name.view(), std::move(values[next++]));
+  }
   return out;
 }
 

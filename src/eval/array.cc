@@ -220,6 +220,7 @@ std::string describe(const EvalValue& v) {
   if (const auto* items = v.items()) return "sequence of " + std::to_string(items->size());
   if (const EvalOptional* o = v.optional()) return o->value ? "optional (" + describe(*o->value) + ")" : "optional (empty)";
   if (v.map() != nullptr) return "map";
+  if (const EvalState* s = v.state()) return "state (" + describe(EvalValue(s->content)) + ")";
   return "nothing";
 }
 

@@ -56,6 +56,7 @@ bool is_kind(const Type& t, const EvalValue& v) {
 // Adds what the value says about named sizes; false when it contradicts the type.
 bool fits(const Type* t, const EvalValue& v, Sizes& sizes) {
   if (t == nullptr) return true;
+  if (t->kind() == TypeKind::kState) t = t->element();  // it is given as the tensor that it begins with
   if (!is_kind(*t, v)) return false;
   const Array* a = v.array();
   if (!t->is_tensor() || a == nullptr) return true;
@@ -146,7 +147,8 @@ void check_inputs(const Graph& graph, std::span<const EvalValue> inputs) {
     const bool given = i < inputs.size() && !inputs[i].absent();
     const std::string expected = graph.model().types().to_string(t);
     if (!given) {
-      if (ports[i].default_value != nullptr || (t != nullptr && t->kind() == TypeKind::kOptional)) continue;
+      if (ports[i].default_value != nullptr) continue;
+      if (t != nullptr && (t->kind() == TypeKind::kOptional || t->kind() == TypeKind::kState)) continue;
       throw Error(ErrorCode::kInvalidArgument, fmt::format("input '{}' is missing", ports[i].name.view()),
                   {fmt::format("it is {}", expected)});
     }
@@ -166,6 +168,7 @@ void fill_inputs(const Graph& graph, std::vector<EvalValue>& inputs, uint64_t se
   }
   for (size_t i = 0; i < ports.size(); ++i) {
     if (!inputs[i].absent() || ports[i].default_value != nullptr) continue;
+    if (const Type* t = type_of(ports[i]); t != nullptr && t->kind() == TypeKind::kState) continue;
     // Each input draws from a stream of its own, so that giving one does not change the others.
     uint64_t own = seed + i;
     inputs[i] = Maker(graph, sizes, next_random(own), open_size).make(type_of(ports[i]), ports[i].name.view());

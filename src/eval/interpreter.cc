@@ -278,9 +278,41 @@ class Interpreter {
 }  // namespace
 }  // namespace eval
 
+namespace {
+
+// The inputs, with a state of its own for each that is one; `states` are these.
+std::vector<EvalValue> with_states(const Graph& graph, std::span<const EvalValue> inputs,
+                                   std::vector<std::shared_ptr<EvalState>>& states) {
+  std::vector<EvalValue> out(inputs.begin(), inputs.end());
+  const std::span<const Port> ports = graph.inputs();
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const Type* t = ports[i].declared != nullptr ? ports[i].declared : ports[i].value->type();
+    if (t == nullptr || t->kind() != TypeKind::kState) continue;
+    if (out.size() <= i) out.resize(i + 1);
+    states.push_back(std::make_shared<EvalState>());
+    if (const Array* begin = out[i].array()) {
+      states.back()->content = *begin;
+    } else {
+      const Type* e = t->element();
+      if (e == nullptr || !e->is_tensor() || !e->is_static() || !out[i].absent()) {
+        throw Error(ErrorCode::kInvalidArgument, fmt::format("state '{}' has to be given as a tensor", ports[i].name.view()));
+      }
+      std::vector<int64_t> shape;
+      for (Dim d : e->dims()) shape.push_back(d.value());
+      states.back()->content = Array::of(Tensor::full(e->dtype(), std::move(shape), 0));
+    }
+    out[i] = EvalValue(states.back());
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options) {
   eval::Interpreter interpreter(options);
-  std::vector<EvalValue> results = interpreter.call(graph, {inputs.begin(), inputs.end()}, nullptr);
+  std::vector<std::shared_ptr<EvalState>> states;
+  std::vector<EvalValue> results = interpreter.call(graph, with_states(graph, inputs, states), nullptr);
+  for (size_t i = 0; options.states_too && i < states.size(); ++i) results.emplace_back(states[i]->content);
   for (const EvalValue& v : results) {
     if (const Array* a = v.array()) interpreter.check_size(*a);
   }
@@ -289,7 +321,8 @@ std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> i
 
 std::vector<EvalValue> evaluate_watched(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options,
                                         const EvalWatcher& watcher) {
-  return eval::Interpreter(options, &watcher).call(graph, {inputs.begin(), inputs.end()}, nullptr);
+  std::vector<std::shared_ptr<EvalState>> states;
+  return eval::Interpreter(options, &watcher).call(graph, with_states(graph, inputs, states), nullptr);
 }
 
 std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options) {

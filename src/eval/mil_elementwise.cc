@@ -216,34 +216,11 @@ std::vector<int64_t> unpacked(std::span<const int64_t> bytes, int bits, int64_t 
   return out;
 }
 
-}  // namespace
-
-void constexpr_blockwise_shift_scale(Mil m) {
-  const Array& x = m.in("data");
-  const Array scale = blocks(m, m.in("scale"), x);
-  if (!m.has("offset")) return m.set(scaled(m, x, scale, nullptr));
-  const Array offset = blocks(m, m.in("offset"), x);
-  m.set(scaled(m, x, scale, &offset));
-}
-
-void constexpr_lut_to_dense(Mil m) {
+// What each index stands for in a table of [blocks of each axis..., entries, vector].
+Array looked_up(const Mil& m, const Array& x) {
   const Array& lut = m.in("lut");
-  const std::vector<int64_t> indices = load_all<int64_t>(m.in("indices"));
+  const std::vector<int64_t> indices = load_all<int64_t>(x);
   const std::vector<double> values = load_all<double>(lut);
-  std::vector<double> out;
-  if (m.c.version() < 9) {
-    const std::vector<int64_t> shape = m.ints("shape");
-    int bits = 0;
-    while ((int64_t{1} << bits) < lut.size()) ++bits;
-    m.c.require(static_cast<int64_t>(indices.size()) * 8 >= product(shape) * bits, "there are fewer indices than elements");
-    for (int64_t i : unpacked(indices, bits, product(shape))) {
-      m.c.require(static_cast<size_t>(i) < values.size(), "an index is outside of its table");
-      out.push_back(values[static_cast<size_t>(i)]);
-    }
-    return m.set(m.c.of<double>(lut.dtype(), shape, out));
-  }
-  // lut is [blocks of each axis..., entries, vector].
-  const Array& x = m.in("indices");
   const size_t rank = x.rank();
   m.c.require(lut.rank() == rank + 2, "a table has two axes more than its indices");
   const int64_t entries = lut.dim(rank), vector = lut.dim(rank + 1);
@@ -256,7 +233,7 @@ void constexpr_lut_to_dense(Mil m) {
   std::vector<int64_t> shape(x.shape());
   if (rank > 0) shape[axis] *= vector;
   m.c.run.account->check(product(shape), sizeof(double));
-  out.resize(static_cast<size_t>(product(shape)));
+  std::vector<double> out(static_cast<size_t>(product(shape)));
   const std::vector<int64_t> strides = dense_strides(x.shape()), lut_strides = dense_strides(lut.shape());
   const std::vector<int64_t> out_strides = dense_strides(shape);
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -271,26 +248,95 @@ void constexpr_lut_to_dense(Mil m) {
     const int64_t step = rank > 0 ? out_strides[axis] : 1;
     for (int64_t k = 0; k < vector; ++k) out[static_cast<size_t>(to + k * step)] = values[static_cast<size_t>(from + k)];
   }
-  m.set(m.c.of<double>(lut.dtype(), shape, out));
+  return m.c.of<double>(lut.dtype(), shape, out);
 }
 
-void constexpr_sparse_to_dense(Mil m) {
-  const Array& data = m.in("nonzero_data");
+// The values, in order, where the mask has a bit, and zeros elsewhere.
+Array spread(const Mil& m, const std::vector<int64_t>& mask, const std::vector<int64_t>& shape, const Array& data) {
   const std::vector<double> values = load_all<double>(data);
-  std::vector<int64_t> mask = load_all<int64_t>(m.in("mask"));
-  std::vector<int64_t> shape = m.in("mask").shape();
-  if (m.c.version() < 9) {
-    shape = m.ints("shape");
-    m.c.require(static_cast<int64_t>(mask.size()) * 8 >= product(shape), "the mask is too short");
-    mask = unpacked(mask, 1, product(shape));
-  }
   std::vector<double> out;
   size_t next = 0;
   for (int64_t bit : mask) {
     m.c.require(bit == 0 || next < values.size(), "the mask has more bits than there are values");
     out.push_back(bit != 0 ? values[next++] : 0);
   }
-  m.set(m.c.of<double>(data.dtype(), shape, out));
+  return m.c.of<double>(data.dtype(), shape, out);
+}
+Array spread(const Mil& m, const Array& mask, const Array& data) {
+  return spread(m, load_all<int64_t>(mask), mask.shape(), data);
+}
+
+// What is left of x where the mask has a bit.
+Array kept(const Mil& m, const Array& mask, const Array& x) {
+  const std::vector<int64_t> bits = load_all<int64_t>(mask);
+  const std::vector<double> all = load_all<double>(x);
+  m.c.require(bits.size() == all.size(), "the mask has another size than the data");
+  std::vector<double> out;
+  for (size_t i = 0; i < bits.size(); ++i) {
+    if (bits[i] != 0) out.push_back(all[i]);
+  }
+  return m.c.of<double>(x.dtype(), {std::ssize(out)}, out);
+}
+
+Array blockwise(const Mil& m, const Array& x) {
+  const Array scale = blocks(m, m.in("scale"), x);
+  if (!m.has("offset")) return scaled(m, x, scale, nullptr);
+  const Array offset = blocks(m, m.in("offset"), x);
+  return scaled(m, x, scale, &offset);
+}
+
+}  // namespace
+
+void constexpr_blockwise_shift_scale(Mil m) { m.set(blockwise(m, m.in("data"))); }
+
+void constexpr_lut_to_dense(Mil m) {
+  const Array& lut = m.in("lut");
+  if (m.c.version() < 9) {
+    const std::vector<int64_t> indices = load_all<int64_t>(m.in("indices")), shape = m.ints("shape");
+    const std::vector<double> values = load_all<double>(lut);
+    std::vector<double> out;
+    int bits = 0;
+    while ((int64_t{1} << bits) < lut.size()) ++bits;
+    m.c.require(static_cast<int64_t>(indices.size()) * 8 >= product(shape) * bits, "there are fewer indices than elements");
+    for (int64_t i : unpacked(indices, bits, product(shape))) {
+      m.c.require(static_cast<size_t>(i) < values.size(), "an index is outside of its table");
+      out.push_back(values[static_cast<size_t>(i)]);
+    }
+    return m.set(m.c.of<double>(lut.dtype(), shape, out));
+  }
+  m.set(looked_up(m, m.in("indices")));
+}
+
+void constexpr_sparse_to_dense(Mil m) {
+  if (m.c.version() < 9) {
+    const std::vector<int64_t> bits = load_all<int64_t>(m.in("mask")), shape = m.ints("shape");
+    m.c.require(static_cast<int64_t>(bits.size()) * 8 >= product(shape), "the mask is too short");
+    return m.set(spread(m, unpacked(bits, 1, product(shape)), shape, m.in("nonzero_data")));
+  }
+  m.set(spread(m, m.in("mask"), m.in("nonzero_data")));
+}
+
+// The mask, and what the table has for the indices that it keeps. Where an index stands for a vector, the mask grows along its axis too.
+void constexpr_lut_to_sparse(Mil m) {
+  Array mask = m.in("indices_mask");
+  const Array all = looked_up(m, spread(m, mask, m.in("indices_nonzero_data")));
+  if (all.shape() != mask.shape()) {
+    const size_t axis = m.c.axis(m.integer("vector_axis"), mask.rank());
+    std::vector<int64_t> wide(mask.shape()), repeated;
+    wide.insert(wide.begin() + static_cast<std::ptrdiff_t>(axis) + 1, 1);
+    repeated = wide;
+    repeated[axis + 1] = all.dim(axis) / mask.dim(axis);
+    mask = m.c.dense(m.reshape(m.reshape(mask, wide).broadcast_to(repeated), all.shape()));
+  }
+  m.set(kept(m, mask, all), 1);
+  m.set(mask, 0);
+}
+
+void constexpr_sparse_blockwise_shift_scale(Mil m) {
+  const Array& mask = m.in("data_mask");
+  const Array all = spread(m, mask, m.in("nonzero_data"));
+  m.set(mask, 0);
+  m.set(kept(m, mask, blockwise(m, all)), 1);
 }
 
 }  // namespace sardonyx::eval::mil_kernels

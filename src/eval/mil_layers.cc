@@ -309,13 +309,12 @@ Array gates(const Mil& m, const Array& w, std::initializer_list<int64_t> order) 
   return m.reshape(y, out);
 }
 
-Array both(const Mil& m, const Array& a, const Array& b) { return m.onnx("Concat", {a, b}, {attr("axis", 0)}); }
-
 std::string activation(const Mil& m, std::string_view slot, std::string_view otherwise) {
   const std::string name = m.text(slot, otherwise);
   if (name == "tanh") return "Tanh";
   if (name == "sigmoid") return "Sigmoid";
   if (name == "relu") return "Relu";
+  if (name == "linear") return "Affine";
   m.c.unsupported(fmt::format("the activation {} is not evaluated", name));
 }
 
@@ -344,38 +343,72 @@ Array initial(const Mil& m, const Array& h, int64_t directions) {
 
 }  // namespace
 
-// Gates of MIL: input, forget, output, cell; of ONNX: input, output, forget, cell.
+namespace {
+
+// One function of the numbers of a recurrent layer. Core ML documents no parameters for the others.
+std::function<double(double)> function(const Mil& m, std::string_view slot, std::string_view otherwise) {
+  const std::string name = m.text(slot, otherwise);
+  if (name == "tanh") return [](double v) { return std::tanh(v); };
+  if (name == "sigmoid") return [](double v) { return 1 / (1 + std::exp(-v)); };
+  if (name == "relu") return [](double v) { return v < 0 ? 0 : v; };
+  if (name == "linear") return [](double v) { return v; };
+  m.c.unsupported(fmt::format("the activation {} is not evaluated", name));
+}
+
+}  // namespace
+
+// Gates in the order of the weights: input, forget, output, cell. Input and forget gate look at the cell as it was, through their
+// peepholes, the output gate at the cell as it is; what clip bounds is the cell.
 void lstm(Mil m) {
-  const Array& x = m.in("x");
+  const Array &x = m.in("x"), &h0 = m.in("initial_h"), &c0 = m.in("initial_c");
   const std::string direction = m.text("direction", "forward");
-  const bool two = direction == "bidirectional";
-  if (m.has("peephole") || m.has("clip") || m.has("peephole_back"))
-    m.c.unsupported("an lstm with peepholes or clip is not evaluated");
-  const int64_t directions = two ? 2 : 1, hidden = hidden_size(m);
-  const auto order = {int64_t{0}, int64_t{2}, int64_t{1}, int64_t{3}};
-  const auto weight = [&](std::string_view slot) {
-    const Array w = gates(m, m.in(slot), order);
-    return two ? both(m, w, gates(m, m.in(std::string(slot) + "_back"), order)) : w;
-  };
-  const auto one_bias = [&](std::string_view slot) {
-    const Array zero = m.c.dense(m.c.full(x.dtype(), {1, 4 * hidden}, 0));
-    const Array b = m.has(slot) ? gates(m, m.in(slot), order) : zero;
-    return m.onnx("Concat", {b, zero}, {attr("axis", 1)});
-  };
-  const Array bias = two ? both(m, one_bias("bias"), one_bias("bias_back")) : one_bias("bias");
-  Attr::Strings activations;
-  for (int64_t i = 0; i < directions; ++i) {
-    activations.push_back(activation(m, "recurrent_activation", "sigmoid"));
-    activations.push_back(activation(m, "cell_activation", "tanh"));
-    activations.push_back(activation(m, "activation", "tanh"));
+  const auto directions = size_t{direction == "bidirectional" ? 2u : 1u}, n = static_cast<size_t>(hidden_size(m));
+  m.c.require(x.rank() == 3, "x is [time, batch, input]");
+  const auto steps = static_cast<size_t>(x.dim(0)), batch = static_cast<size_t>(x.dim(1)),
+             width = static_cast<size_t>(x.dim(2));
+  const Ints state{x.dim(1), static_cast<int64_t>(directions * n)};
+  m.c.require(h0.shape() == state && c0.shape() == state, "a state is [batch, directions * hidden]");
+  const auto gate = function(m, "recurrent_activation", "sigmoid"), candidate = function(m, "cell_activation", "tanh"),
+             last = function(m, "activation", "tanh");
+  const double clip = m.has("clip") ? m.number("clip") : std::numeric_limits<double>::infinity();
+  const bool all = m.flag("output_sequence");
+  const Ints shape{all ? x.dim(0) : 1, x.dim(1), state[1]};
+  m.c.run.account->check(product(shape) + product(x.shape()), sizeof(double));
+  const std::vector<double> in = load_all<double>(x);
+  std::vector<double> h = load_all<double>(h0), cell = load_all<double>(c0), y(static_cast<size_t>(product(shape)));
+  for (size_t d = 0; d < directions; ++d) {
+    const auto numbers = [&](std::string slot, size_t count, bool required) -> std::vector<double> {
+      if (d == 1) slot += "_back";
+      if (!required && !m.has(slot)) return std::vector<double>(count, 0);
+      m.c.require(m.in(slot).size() == static_cast<int64_t>(count), "a weight has another size than x and weight_hh say");
+      return load_all<double>(m.in(slot));
+    };
+    const std::vector<double> w = numbers("weight_ih", 4 * n * width, true), r = numbers("weight_hh", 4 * n * n, true),
+                              bias = numbers("bias", 4 * n, false), peep = numbers("peephole", 3 * n, false);
+    const bool back = d == 1 || direction == "reverse";
+    std::vector<double> z(4 * n);
+    for (size_t k = 0; k < steps; ++k) {
+      const size_t t = back ? steps - 1 - k : k;
+      for (size_t b = 0; b < batch; ++b) {
+        const double* now = in.data() + (t * batch + b) * width;
+        double *mine = h.data() + b * directions * n + d * n, *memory = cell.data() + b * directions * n + d * n;
+        for (size_t i = 0; i < 4 * n; ++i) {
+          z[i] = std::inner_product(now, now + width, w.data() + i * width, 0.0) +
+                 std::inner_product(mine, mine + n, r.data() + i * n, 0.0) + bias[i];
+        }
+        for (size_t i = 0; i < n; ++i) {
+          const double input = gate(z[i] + peep[i] * memory[i]), forget = gate(z[n + i] + peep[n + i] * memory[i]);
+          memory[i] = std::clamp(forget * memory[i] + input * candidate(z[3 * n + i]), -clip, clip);
+          mine[i] = gate(z[2 * n + i] + peep[2 * n + i] * memory[i]) * last(memory[i]);
+          if (all) y[(t * batch + b) * directions * n + d * n + i] = mine[i];
+        }
+      }
+    }
   }
-  const auto out = m.onnx_all("LSTM",
-                              {x, weight("weight_ih"), weight("weight_hh"), bias, Array(),
-                               initial(m, m.in("initial_h"), directions), initial(m, m.in("initial_c"), directions)},
-                              {attr("hidden_size", hidden), attr("direction", direction), attr("activations", activations)}, 3);
-  m.set(sequence(m, out[0], out[1]), 0);
-  m.set(last(m, out[1]), 1);
-  m.set(last(m, out[2]), 2);
+  if (!all) y = h;
+  m.set(m.c.of<double>(x.dtype(), shape, y), 0);
+  m.set(m.c.of<double>(x.dtype(), state, h), 1);
+  m.set(m.c.of<double>(x.dtype(), state, cell), 2);
 }
 
 // Gates of MIL: reset, new, update; of ONNX: update, reset, new. The bias of the new gate is multiplied by the reset gate.

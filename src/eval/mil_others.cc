@@ -1,4 +1,4 @@
-// Core ML's random numbers and lists.
+// Core ML's random numbers, lists, states and classes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,6 +127,57 @@ void list_scatter(Mil m) {
     put(m, list, at[static_cast<size_t>(i)], m.reshape(row, shape));
   }
   m.c.set(0, EvalValue::sequence(std::move(list)));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// States
+
+namespace {
+
+EvalState& state(const Mil& m) {
+  EvalState* s = m.c.value(0).state();
+  if (s == nullptr) m.c.fail(fmt::format("the operand is {}, not a state", describe(m.c.value(0))));
+  return *s;
+}
+
+void write(const Mil& m, const Array& value) {
+  EvalState& s = state(m);
+  if (value.dtype() != s.content.dtype() || value.shape() != s.content.shape())
+    m.c.fail(fmt::format("{} cannot be written to a state of {}", describe(EvalValue(value)), describe(EvalValue(s.content))));
+  s.content = value;
+}
+
+}  // namespace
+
+void read_state(Mil m) { m.set(state(m).content); }
+void write_state(Mil m) { write(m, m.c.in(1)); }
+void coreml_update_state(Mil m) {
+  write(m, m.c.in(1));
+  m.set(m.c.in(1));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Classes
+
+// The class with the highest probability (of equal ones, the first), and what is probable how much.
+void classify(Mil m) {
+  const std::vector<double> p = load_all<double>(m.in("probabilities"));
+  const Array& classes = m.in("classes");
+  m.c.require(!p.empty() && std::ssize(p) == classes.size(), "there are as many classes as probabilities");
+  const bool texts = classes.dtype() == DType::kString;
+  auto all = std::make_shared<EvalMap>();
+  all->key = texts ? DType::kString : DType::kI64;
+  for (int64_t i = 0; i < classes.size(); ++i) {
+    EvalValue v(m.c.of<double>(DType::kF64, {}, {&p[static_cast<size_t>(i)], 1}));
+    if (texts) {
+      all->entries.emplace_back(classes.string_at(i), std::move(v));
+    } else {
+      all->entries.emplace_back(classes.int_at(i), std::move(v));
+    }
+  }
+  const auto best = std::max_element(p.begin(), p.end()) - p.begin();
+  m.set(m.reshape(m.onnx("Gather", {m.c.dense(classes), m.i64s({best})}), {}));
+  m.c.set(1, EvalValue(std::shared_ptr<const EvalMap>(std::move(all))));
 }
 
 }  // namespace sardonyx::eval::mil_kernels

@@ -16,7 +16,7 @@ namespace sardonyx {
 namespace {
 
 // On random inputs a loop may never end: such a graph counts as one that these inputs do not suit.
-constexpr EvalOptions kBounded{.max_steps = 4 << 20, .max_iterations = 10000};
+constexpr EvalOptions kBounded{.max_steps = 4 << 20, .max_iterations = 10000, .states_too = true};
 
 // --- inputs
 
@@ -69,6 +69,7 @@ class InputMaker {
     if (t->kind() == TypeKind::kSequence)
       return EvalValue::sequence({value(t->element()), value(t->element()), value(t->element())});
     if (t->kind() == TypeKind::kOptional) return EvalOptional{std::make_shared<const EvalValue>(value(t->element()))};
+    if (t->kind() == TypeKind::kState) return value(t->element());  // what it begins with
     if (!t->is_tensor()) throw Error(ErrorCode::kUnsupported, "an input is no tensor");
     std::vector<int64_t> shape;
     if (t->ranked()) {
