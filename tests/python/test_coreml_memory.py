@@ -163,3 +163,26 @@ def test_optimize_files(tmp_path):
     }
     with pytest.raises(sardonyx.Error, match="fuse_conv_bias"):
         coreml.optimize(source, out, passes=["common::fuse_conv_bia"])
+
+
+def test_tables_of_few_bits_are_compared_by_what_they_hold():
+    """Elements narrower than a byte stay with coremltools, which says which are equal."""
+
+    def make():
+        @mb.program(input_specs=[mb.TensorSpec(shape=(5, 2))], opset_version=ct.target.iOS18)
+        def prog(x):
+            def weight(*indices):
+                data = programs.sub_byte(np.reshape(indices, (3, 2)), "uint2")
+                return mb.constexpr_lut_to_dense(indices=data, lut=np.float32([-8, 5, 10, 100]).reshape(1, 1, 4, 1))
+
+            equal, also, other = weight(0, 1, 2, 3, 0, 1), weight(0, 1, 2, 3, 0, 1), weight(0, 1, 2, 3, 0, 2)
+            return tuple(mb.linear(x=x, weight=v) for v in (equal, also, other))
+
+        return prog
+
+    ours, wanted = twice(passes.RNG, make)
+    theirs(wanted, "const_deduplication", "dead_code_elimination")
+    coreml.apply_pass(ours, "common::const_deduplication")
+    coreml.apply_pass(ours, "common::dead_code_elimination")
+    assert [op.op_type for op in ours.functions["main"].operations].count("constexpr_lut_to_dense") == 2
+    assert passes.same(passes.canonical(ours), passes.canonical(wanted)), f"{ours}\n{wanted}"

@@ -3,6 +3,8 @@
 // Only those with at least `const_threshold` elements, 100 unless said otherwise; texts and single truth values never. Contents are hashed only where type, shape and a few elements
 // agree. A result of the block keeps its own, and weights that have other keys in memory (weight_key) stay apart. After coremltools' pass of
 // this name, which also merges constants that differ by 1e-12.
+#include <fmt/format.h>
+
 #include <map>
 #include <tuple>
 
@@ -60,6 +62,14 @@ int64_t sample_of(const Value& v) {
   return sample(t->size(), width, [&](int64_t i) { return bytes.data() + static_cast<size_t>(i) * step; });
 }
 
+// Whether its own block returns it. Blocks within may return it as well, under whichever name.
+bool is_own_result(const Value& v) {
+  for (const Use& u : v.uses()) {
+    if (u.owner->is_boundary() && u.owner->graph() == v.graph()) return true;
+  }
+  return false;
+}
+
 size_t merge_constants(Graph& g, int64_t threshold) {
   std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::vector<Value*>> typed;
   for (Value* v : constants_of(g)) {
@@ -84,7 +94,7 @@ size_t merge_constants(Graph& g, int64_t threshold) {
       while (at != end && !at->second->constant()->equals(*v->constant())) ++at;
       if (at == end) {
         firsts.emplace(hash, v);
-      } else if (v->has_uses() && !is_graph_result(*v)) {
+      } else if (v->has_uses() && !is_own_result(*v)) {
         g.replace_uses(*v, *at->second);
         ++merged;
         if (Node* def = v->def()) g.erase(*def);
@@ -105,12 +115,22 @@ size_t merge_unseen(Graph& g, int64_t threshold) {
     const Type* t = v->type();
     if (t == nullptr || !t->is_tensor() || t->static_size().value_or(0) < threshold) continue;
     const auto [at, is_first] = firsts.emplace(std::tuple(t, *contents->get<int64_t>(), key_of(*v)), v);
-    if (is_first || !v->has_uses() || is_graph_result(*v)) continue;
+    if (is_first || !v->has_uses() || is_own_result(*v)) continue;
     g.replace_uses(*v, *at->second);
     g.erase(n);
     ++merged;
   }
   return merged;
+}
+
+// Which value this is, or what it holds if that is small and stays with its owner.
+std::string unseen_key(const Value& v, int64_t threshold) {
+  const Node* def = v.def();
+  const Attr* contents = def != nullptr && def->has(Trait::kConstant) ? def->attr(kContentsAttribute) : nullptr;
+  const Type* t = v.type();
+  if (contents == nullptr || t == nullptr || !t->is_tensor() || t->static_size().value_or(threshold) >= threshold)
+    return std::to_string(v.id());
+  return fmt::format("#{} {}", *contents->get<int64_t>(), static_cast<const void*>(t));
 }
 
 size_t merge_constexprs(Graph& g, int64_t threshold) {
@@ -124,10 +144,10 @@ size_t merge_constexprs(Graph& g, int64_t threshold) {
       if (u.value == nullptr) continue;
       const TensorPtr& t = u.value->constant();
       const bool by_value = t != nullptr && !is_large(t, threshold) && !t->is_promise();
-      key += by_value ? "#" + std::to_string(t->hash()) : std::to_string(u.value->id());
+      key += by_value ? "#" + std::to_string(t->hash()) : unseen_key(*u.value, threshold);
     }
     const auto [at, is_first] = firsts.emplace(std::move(key), n.result());
-    if (is_first || is_graph_result(*n.result())) continue;
+    if (is_first || is_own_result(*n.result())) continue;
     g.replace_uses(*n.result(), *at->second);
     g.erase(n);
     ++merged;

@@ -1,8 +1,10 @@
 // A variable of a while_loop that its body returns as it came, or returns a value from outside for, leaves the loop: its readers inside read
 // the value outside. That may make another one invariant: it goes on until none is left.
 //
-// Where the loop's result of that variable is a result of the block, an identity keeps its name (the writer adds it). After coremltools' pass
-// of this name.
+// Where the loop's result of that variable is a result of the block, an identity before the loop keeps its name, and the loop gets another,
+// as the two may have been one. After coremltools' pass of this name.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "rewrite/pass.h"
@@ -21,19 +23,33 @@ std::vector<size_t> invariants(const Node& loop, const Graph& body) {
 }
 
 // The loop without them; null when there is nothing to do.
-Node* simplify(Node& loop) {
+Node* simplify(Node& loop, bool renamed) {
   Graph *condition = loop.body("cond"), *body = loop.body("body");
   if (condition == nullptr || body == nullptr || loop.num_results() != loop.num_inputs()) return nullptr;
   const std::vector<size_t> gone = invariants(loop, *body);
   if (gone.empty() || gone.size() == loop.num_inputs()) return nullptr;
   Graph& g = *loop.graph();
   Model& model = g.model();
+  const auto is_result = [&](const Value& v) {
+    return std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner->is_boundary() && u.owner->graph() == &g; });
+  };
   std::vector<Value*> kept;
   for (size_t i = 0; i < loop.num_inputs(); ++i) {
     if (std::ranges::find(gone, i) == gone.end()) kept.push_back(loop.input(i));
   }
   for (size_t i : gone) {
-    g.replace_uses(*loop.result(i), *loop.input(i));
+    Value* stands_for = loop.input(i);
+    if (is_result(*loop.result(i))) {
+      Node& keeper = model.new_node(model.op("", "identity", loop.op().since_version), {&stands_for, 1}, 1);
+      keeper.set_name(loop.result(i)->name());
+      keeper.set_provenance(loop.provenance());
+      keeper.result()->set_name(loop.result(i)->name());
+      keeper.result()->set_type(stands_for->type());
+      keeper.set_unchecked(false);
+      g.insert_before(loop, keeper);
+      stands_for = keeper.result();
+    }
+    g.replace_uses(*loop.result(i), *stands_for);
     for (Graph* inner : {condition, body}) inner->replace_uses(*inner->input(i), *loop.input(i));
   }
   for (auto i = gone.rbegin(); i != gone.rend(); ++i) {
@@ -42,7 +58,8 @@ Node* simplify(Node& loop) {
   }
   AttrInit attrs(loop.attrs().items().begin(), loop.attrs().items().end());
   Node& made = model.new_node(loop.op(), kept, kept.size(), model.attrs(std::move(attrs)));
-  made.set_name(loop.name());
+  made.set_name(renamed || loop.name().view().empty() ? loop.name()
+                                                      : model.name(fmt::format("{}_renamed", loop.name().view())));
   made.set_provenance(loop.provenance());
   std::vector<Body> bodies(loop.bodies().begin(), loop.bodies().end());
   while (!loop.bodies().empty()) loop.remove_body(loop.bodies().size() - 1);
@@ -68,9 +85,9 @@ Pass loop_invariant_elimination() {
     for (Graph* g : graphs_in(top)) {
       for (Node& n : g->nodes()) {
         if (!n.is("while_loop")) continue;
-        Node* made = simplify(n);
+        Node* made = simplify(n, false);
         if (made == nullptr) continue;
-        while (Node* simpler = simplify(*made)) made = simpler;
+        while (Node* simpler = simplify(*made, true)) made = simpler;
         context.count("loops");
         changed = true;
       }
