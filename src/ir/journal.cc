@@ -25,6 +25,14 @@ void Journal::close() {
   detail::open_journals.fetch_sub(1, std::memory_order_relaxed);
 }
 
+void Journal::reorder_constants(Graph& g, size_t first, std::span<Value* const> order) {
+  SX_CHECK(g.model().journal() == nullptr, "constants cannot change places while edits are recorded");
+  for (size_t i = 0; i < order.size(); ++i) {
+    g.constants_[first + i] = order[i];
+    order[i]->index_ = static_cast<uint32_t>(first + i) & 0xffffff;
+  }
+}
+
 void Journal::rollback() {
   SX_CHECK(open_, "this journal is closed");
   close();  // what follows is no edit

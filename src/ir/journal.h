@@ -40,6 +40,9 @@ class Journal {
   void rollback();
   size_t size() const { return size_; }  // edits so far
 
+  // Puts the initializers of g from place `first` on into another order. Not recorded: only while no journal is open.
+  static void reorder_constants(Graph& g, size_t first, std::span<Value* const> order);
+
   // --- for the graph: called before the edit, unless said otherwise
   void use(Use& u) { add(Kind::kUse, &u, u.value); }
   void type(Value& v) { add(Kind::kType, &v, v.type_); }

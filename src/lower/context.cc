@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/arrange.h"
 #include "lower/check_equation.h"
 #include "lower/threefry.h"
 #include "sardonyx/version.h"
@@ -431,6 +432,11 @@ uint32_t LoweringContext::source_of(const Node& eqn) const {
   return eqn.provenance();
 }
 
+void LoweringContext::begin_batch() {
+  auto& starts = root_->batches_;
+  if (starts.back() != onnx_.node_id_limit()) starts.push_back(onnx_.node_id_limit());
+}
+
 void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   const std::string_view name = eqn.op().name;
   const LowerFn* fn = registry_.find(name);
@@ -440,6 +446,7 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   operands.reserve(eqn.num_inputs());
   for (const Use& u : eqn.operands()) operands.push_back(u.value ? value(*u.value, b) : nullptr);
   mark(eqn, b);
+  begin_batch();
   try {
     check_equation(eqn);
     Lowering at(*this, eqn, b, std::move(operands));
@@ -449,6 +456,7 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
       bind(*eqn.result(i), results[i]);
       add_own_sizes(*results[i]);
     }
+    begin_batch();
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kUnsupported) {
       std::string reason = e.message();
@@ -614,8 +622,11 @@ std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& optio
 void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry) {
   onnx.producer_name = "sardonyx";
   onnx.producer_version = version();
-  LoweringContext(jax, onnx, options, registry).run();
+  LoweringContext context(jax, onnx, options, registry);
+  context.run();
   for (const auto& f : onnx.functions()) sweep(f->graph());
+  arrange(onnx, context.batches());
+  arrange_constants(onnx, 0);
   onnx.compact();
 }
 

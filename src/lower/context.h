@@ -49,6 +49,8 @@ class LoweringContext {
   void lower_nodes(const Graph& graph, OnnxBuilder& b);
   // The same for the body of `caller`: equations without a source of their own (traced before, inside a library) get the caller's.
   void lower_body(const Graph& graph, const Node& caller, OnnxBuilder& b);
+  // Where the nodes of one equation end and those of the next begin, by id: see ir/arrange.h.
+  std::span<const uint32_t> batches() const { return batches_; }
   void bind(const Value& jax, Value* onnx) { values_[jax] = onnx; }
   // The lowered value of a jax value; constants are added on first use.
   Value* value(const Value& jax, OnnxBuilder& b);
@@ -114,6 +116,7 @@ class LoweringContext {
   void lower_node(const Node& eqn, OnnxBuilder& b);
   void check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b);
   void add_own_sizes(Value& result);
+  void begin_batch();
   void refuse(const Node& eqn, std::string reason);
   [[noreturn]] void report_unsupported() const;
   Value* arithmetic(Dim d, OnnxBuilder& b);
@@ -169,6 +172,7 @@ class LoweringContext {
     std::vector<Dim> sizes;  // that the caller passes beside the operands: symbols that no operand's shape tells
   };
   LoweringContext* root_ = this;
+  std::vector<uint32_t> batches_{0};
   std::vector<Definition> definitions_;
   std::map<std::string, int> function_counters_;
   Function* function_ = nullptr;  // whose body this is; null: the main graph

@@ -8,6 +8,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "ir/arrange.h"
 #include "rewrite/matcher.h"
 #include "rewrite/order.h"
 #include "rewrite/values.h"
@@ -250,7 +251,15 @@ class Driver {
     }
 
     std::vector<Node*> fresh;
-    for (Node* n = root.prev(); n != before; n = n->prev()) fresh.push_back(n);
+    const auto collect = [&] {
+      fresh.clear();
+      for (Node* n = root.prev(); n != before; n = n->prev()) fresh.push_back(n);
+    };
+    collect();
+    if (fresh.size() > 1 || (fresh.size() == 1 && !fresh[0]->bodies().empty())) {
+      arrange_before(root, made, first_new);
+      collect();
+    }
     if (context_.verify_rewrites && !keeps_results(c, m, made, fresh)) {
       take_back(g, before, root, constants);
       return false;

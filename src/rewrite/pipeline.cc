@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/arrange.h"
 #include "ir/journal.h"
 #include "rewrite/values.h"
 #include "support/interrupt.h"
@@ -53,6 +54,7 @@ class Run {
       if (changes_ == before) break;
     }
     if (settings_.progress) settings_.progress({}, steps.size(), steps.size());
+    arrange_constants(model_, first_new_value_);
     report_.seconds = watch.lap();
     return std::move(report_);
   }
@@ -80,6 +82,7 @@ class Run {
     bool changed = false;
     std::string error;
     check_interrupt();
+    const uint32_t first_new = model_.node_id_limit();
     {
       Journal journal(model_);
       try {
@@ -104,6 +107,7 @@ class Run {
       infer_model(model_, context_.facts, /*tolerant=*/true);
     }
     context_.options = nullptr;
+    if (changed && is_walk) arrange(model_, {&first_new, 1});
 
     PassReport& first = report_.passes[step.first];
     const size_t nodes_after = model_.num_nodes();
@@ -113,7 +117,11 @@ class Run {
     first.changed |= changed;
     if (!error.empty()) first.error = error;
     // What was erased keeps its place in the order: with many such places, the next walks would see little else.
-    if (nodes_after < nodes_before - nodes_before / 4) model_.compact();
+    if (nodes_after < nodes_before - nodes_before / 4) {
+      arrange_constants(model_, first_new_value_);
+      model_.compact();
+      first_new_value_ = model_.value_id_limit();
+    }
     return changed;
   }
 
@@ -176,6 +184,7 @@ class Run {
   const PipelineSettings& settings_;
   PipelineReport report_;
   size_t changes_ = 0;
+  uint32_t first_new_value_ = model_.value_id_limit();  // values with lesser ids were there before, or are arranged
 };
 
 }  // namespace
