@@ -11,7 +11,8 @@ std::vector<Value*> interleaved(Node& n, PassContext& context, int64_t axis) {
   const std::vector<Value*> values = list(n, context, "values");
   const InferContext at = params(n, context);
   const auto found = rules::param_int(at, "axis");
-  if (values.size() != 2 || !param_bool(at, "interleave") || !found || !values[0]->ranked() || values[0]->type()->rank() != 4)
+  if (values.size() != 2 || !param_bool(at, "interleave") || !found || !values.front()->ranked() ||
+      values.front()->type()->rank() != 4)
     return {};
   return (*found < 0 ? *found + 4 : *found) == axis ? values : std::vector<Value*>();
 }

@@ -17,9 +17,9 @@ Pass detect_concat_interleave() {
         const std::vector<Value*> values = list(concat, b.context(), "values");
         const auto axis = rules::param_int(at, "axis");
         const auto perm = param_ints(params(found.node(turned), b.context()), "perm");
-        if (values.empty() || !axis || (*axis != 1 && *axis != -3) || param_bool(at, "interleave")) return nullptr;
+        if (!axis || (*axis != 1 && *axis != -3) || param_bool(at, "interleave")) return nullptr;
         if (!perm || *perm != std::vector<int64_t>{0, 2, 1, 3, 4}) return nullptr;
-        const Type* one = values[0]->type();
+        const Type* one = values.front()->type();
         for (const Value* v : values) {
           if (v->type() != one || one == nullptr || !one->is_static() || one->rank() != 4) return nullptr;
         }

@@ -11,7 +11,7 @@ namespace {
 Node* squeeze_of(const Value& piece, int64_t axis, int64_t rank, PassContext& context) {
   if (!piece.has_one_use()) return nullptr;
   Node* n = (*piece.uses().begin()).owner;
-  if (n->is_boundary() || !n->is("squeeze") || n->graph() != piece.graph()) return nullptr;
+  if (!n->is("squeeze") || n->graph() != piece.graph()) return nullptr;
   const auto axes = param_ints(params(*n, context), "axes");
   if (!axes || axes->size() != 1 || ((*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0]) != axis) return nullptr;
   return n;
@@ -21,17 +21,17 @@ bool fuse(Node& stack, Node& split, PassContext& context) {
   const std::vector<Value*> values = list(stack, context, "values");
   const InferContext at = params(split, context);
   auto axis = rules::param_int(params(stack, context), "axis"), along = rules::param_int(at, "axis");
-  if (values.empty() || !values[0]->ranked() || !axis || !along || split.num_results() != values.size()) return false;
-  const int64_t rank = static_cast<int64_t>(values[0]->type()->rank()) + 1;
+  if (!values.front()->ranked() || !axis || !along) return false;
+  const int64_t rank = static_cast<int64_t>(values.front()->type()->rank()) + 1;
   if (*axis < 0) *axis += rank;
   if ((*along < 0 ? *along + rank : *along) != *axis) return false;
-  if (rules::given(at, "split_sizes") && param_ints(at, "split_sizes") != std::vector<int64_t>(values.size(), 1)) return false;
   std::vector<Node*> squeezes;
   for (const Value& piece : split.results()) {
     Node* n = squeeze_of(piece, *axis, rank, context);
     if (n == nullptr) return false;
     squeezes.push_back(n);
   }
+  SX_CHECK(squeezes.size() == values.size(), "pieces of one, and another number of them");
   Graph& g = *split.graph();
   for (size_t i = 0; i < values.size(); ++i) {
     Node& squeeze = *squeezes[i];

@@ -17,8 +17,8 @@ Pass replace_stack_reshape() {
         const std::vector<Value*> values = list(stack, b.context(), "values");
         auto axis = rules::param_int(params(stack, b.context()), "axis");
         const Type* out = found.root().result()->type();
-        if (!axis || values.size() != 2 || !values[0]->ranked() || !found.root().result()->ranked()) return nullptr;
-        const Type* in = values[0]->type();
+        if (!axis || values.size() != 2 || !values.front()->ranked() || !found.root().result()->ranked()) return nullptr;
+        const Type* in = values.front()->type();
         if (in->rank() != out->rank()) return nullptr;
         if (*axis < 0) *axis += static_cast<int64_t>(in->rank()) + 1;
         int64_t doubled = -1;
