@@ -1,0 +1,221 @@
+// What equal graphs do not show: the order of ops, and names of ops and of values between them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "passes/catalog.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+namespace {
+
+struct Ran {
+  std::string text;      // of each op, blocks behind it in brackets: op=result or op@name=result
+  bool changed = false;  // as the pass says
+};
+
+std::string ops_of(const Graph& g) {
+  std::string out;
+  for (const Node& n : g.nodes()) {
+    if (!out.empty()) out += ' ';
+    out += n.op().name;
+    if (!n.name().empty()) out += fmt::format("@{}", n.name().view());
+    for (const Value& v : n.results()) out += fmt::format("{}{}", v.index() == 0 ? "=" : ",", v.name().view());
+    for (const Body& b : n.bodies()) out += fmt::format("[{}]", ops_of(*b.graph));
+  }
+  return out;
+}
+
+Ran run(std::string_view pass, std::string_view graph, int version = 9,
+        std::vector<std::pair<std::string, std::string>> options = {}) {
+  const auto m = parse(fmt::format("opset {} graph mil{}", version, graph));
+  const PipelineReport report =
+      run_passes(*m, {.passes = {std::string(pass)}, .options = std::move(options), .strict = true, .verify_graph = true});
+  return {ops_of(m->graph()), report.passes.at(0).changed};
+}
+void expect(std::string_view pass, std::string_view graph, std::string_view ops, bool changed, int version = 9,
+            std::vector<std::pair<std::string, std::string>> options = {}) {
+  const Ran ran = run(pass, graph, version, std::move(options));
+  EXPECT_EQ(ran.text, ops) << graph;
+  EXPECT_EQ(ran.changed, changed) << graph;
+}
+
+TEST(MilPassOrder, UpdatesStandBehindWhatTheyWrite) {
+  const auto after = [](std::string_view body, std::string_view ops, bool changed) {
+    expect("canonicalize_inplace_pattern",
+           fmt::format("(s: state(f16[3]), t: state(f16[3]), x: f16[3], y: f16[3], c: bool[]) {{ {} }}", body), ops, changed);
+  };
+  after("a = relu(x) b = tanh(y) u = coreml_update_state(s, a) return b, u", "relu=a coreml_update_state=u tanh=b", true);
+  after("a = relu(x) u = coreml_update_state(s, a) b = tanh(y) return b, u", "relu=a coreml_update_state=u tanh=b", false);
+  after("a = relu(x) b = tanh(y) c2 = exp(y) u = coreml_update_state(s, a) v = coreml_update_state(t, b) return c2, u, v",
+        "relu=a coreml_update_state=u tanh=b coreml_update_state=v exp=c2", true);
+  after("a = relu(x) b = tanh(y) u = coreml_update_state(s, a) v = coreml_update_state(t, a) return b, u, v",
+        "relu=a coreml_update_state=u coreml_update_state=v tanh=b", true);
+  // What reads or writes the state keeps its place before it.
+  after("a = relu(x) r = read_state(s) b = tanh(y) u = coreml_update_state(s, a) return r, b, u",
+        "relu=a read_state=r tanh=b coreml_update_state=u", false);
+  after("r = read_state(s) a = relu(x) b = tanh(y) u = coreml_update_state(s, a) return r, b, u",
+        "read_state=r relu=a coreml_update_state=u tanh=b", true);
+  after("a = relu(x) b = tanh(y) v = coreml_update_state(s, b) u = coreml_update_state(s, a) return v, u",
+        "relu=a tanh=b coreml_update_state=v coreml_update_state=u", false);
+  after("a = relu(x) b = tanh(y) u = coreml_update_state(s, a) d = exp(y) v = coreml_update_state(s, b) return u, d, v",
+        "relu=a coreml_update_state=u tanh=b coreml_update_state=v exp=d", true);
+  // Another state does not matter.
+  after("a = relu(x) r = read_state(t) b = tanh(y) u = coreml_update_state(s, a) return r, b, u",
+        "relu=a coreml_update_state=u read_state=r tanh=b", true);
+  // What was read or written goes nowhere.
+  after("r = read_state(t) b = tanh(y) u = coreml_update_state(s, r) return b, u", "read_state=r tanh=b coreml_update_state=u",
+        false);
+  after("a = relu(x) u = coreml_update_state(s, a) b = tanh(y) v = coreml_update_state(t, u) return b, v",
+        "relu=a coreml_update_state=u tanh=b coreml_update_state=v", false);
+  after("b = tanh(y) u = coreml_update_state(s, x) return b, u", "tanh=b coreml_update_state=u", false);
+  // A write and its read move together.
+  after("a = relu(x) b = tanh(y) write_state(s, a) r = read_state(s) return b, r", "relu=a write_state read_state=r tanh=b",
+        true);
+  after("a = relu(x) b = tanh(y) write_state(s, a) r = read_state(t) return b, r", "relu=a write_state tanh=b read_state=r",
+        true);
+  after("a = relu(x) b = tanh(y) write_state(s, a) r = read_state(s) write_state(t, a) q = read_state(t) return b, r, q",
+        "relu=a write_state read_state=r write_state read_state=q tanh=b", true);
+  // Ops with blocks that read the state.
+  after(
+      "a = relu(x) b = cond<true_fn=graph() { r = read_state(s) return r }, false_fn=graph() { return y }>(c) "
+      "u = coreml_update_state(s, a) return b, u",
+      "relu=a cond=b[read_state=r][] coreml_update_state=u", false);
+  after(
+      "a = relu(x) b = cond<true_fn=graph() { e = tanh(y) d = exp(y) u = coreml_update_state(s, e) f = add(d, u) return f }, "
+      "false_fn=graph() { return y }>(c) return a, b",
+      "relu=a cond=b[tanh=e coreml_update_state=u exp=d add=f][]", true);
+}
+
+TEST(MilPassOrder, CastsAndTransposesStandBeforeTheirReaders) {
+  const auto after = [](std::string_view body, std::string_view ops, bool changed) {
+    expect("topological_reorder", fmt::format("(x: f32[2,3], y: f32[2,3], c: bool[]) {{ {} }}", body), ops, changed);
+  };
+  after("a = cast(x, dtype=str \"fp16\") b = relu(y) d = tanh(a) return b, d", "relu=b cast=a tanh=d", true);
+  after("b = relu(y) a = cast(x, dtype=str \"fp16\") d = tanh(a) return b, d", "relu=b cast=a tanh=d", false);
+  after("a = transpose(x, perm=i32[2]{1,0}) b = relu(y) d = tanh(a) return b, d", "relu=b transpose=a tanh=d", true);
+  after("a = square(x) b = relu(y) d = tanh(a) return b, d", "square=a relu=b tanh=d", false);
+  // The first of several readers; operands of chains.
+  after("a = cast(x, dtype=str \"fp16\") b = relu(y) d = tanh(a) e = exp(y) f = sinh(a) return b, d, e, f",
+        "relu=b cast=a tanh=d exp=e sinh=f", true);
+  after("a = cast(x, dtype=str \"fp16\") e = transpose(a, perm=i32[2]{1,0}) b = relu(y) d = tanh(e) return b, d",
+        "relu=b cast=a transpose=e tanh=d", true);
+  // To the end when nobody reads it but the result.
+  after("a = cast(x, dtype=str \"fp16\") b = relu(y) return a, b", "relu=b cast=a", true);
+  after("b = relu(y) a = cast(x, dtype=str \"fp16\") return a, b", "relu=b cast=a", false);
+  after("a = cast(x, dtype=str \"fp16\") e = cast(y, dtype=str \"fp16\") b = relu(y) return a, b, e", "relu=b cast=e cast=a",
+        true);
+  after("a = cast(x, dtype=str \"fp16\") b = relu(y) d = tanh(a) e = exp(y) return a, b, d, e", "relu=b cast=a tanh=d exp=e",
+        true);
+  // A reader in a block is the op with the block; so is a result of the block.
+  after(
+      "a = cast(x, dtype=str \"fp16\") b = relu(y) d = cond<true_fn=graph() { e = tanh(a) return e }, "
+      "false_fn=graph() { return a }>(c) f = exp(a) return b, d, f",
+      "relu=b cast=a cond=d[tanh=e][] exp=f", true);
+  after(
+      "a = cast(x, dtype=str \"fp16\") b = relu(y) d = cond<true_fn=graph() { return a }, "
+      "false_fn=graph() { return a }>(c) return b, d",
+      "relu=b cast=a cond=d[][]", true);
+  after(
+      "b = cond<true_fn=graph() { a = cast(x, dtype=str \"fp16\") e = tanh(y) d = tanh(a) f = cast(e, dtype=str \"fp16\") "
+      "g = add(f, d) return g }, false_fn=graph() { h = cast(y, dtype=str \"fp16\") return h }>(c) return b",
+      "cond=b[tanh=e cast=a tanh=d cast=f add=g][cast=h]", true);
+}
+
+TEST(MilPassNames, EachIsGivenOnce) {
+  // Texts name a value once: a' here is a second a.
+  const auto after = [](std::string_view graph, std::string_view ops, bool changed) {
+    std::string text(graph);
+    for (size_t at = 0; (at = text.find('\'', at)) != std::string::npos;) text.replace(at, 1, "__");
+    const auto m = parse("graph mil" + text);
+    const auto rename = [&](Value& v) { v.set_name(m->name(v.name().view().substr(0, v.name().view().find("__")))); };
+    for (Graph* g : graphs_in(m->graph())) {
+      for (Value* v : g->constants()) rename(*v);
+      for (const Port& p : g->inputs()) rename(*p.value);
+      for (Node& n : g->nodes()) {
+        for (Value& v : n.results()) rename(v);
+      }
+    }
+    const PipelineReport report = run_passes(*m, {.passes = {"dedup_op_and_var_names"}, .strict = true});
+    EXPECT_EQ(ops_of(m->graph()), ops) << graph;
+    EXPECT_EQ(report.passes.at(0).changed, changed) << graph;
+  };
+  after("(x: f32[3]) { a = relu(x) @n b = tanh(a) @n c = exp(b) @m return c }", "relu@n=a tanh@n_1=b exp@m=c", true);
+  after("(x: f32[3]) { a = relu(x) @n b = tanh(a) @k return b }", "relu@n=a tanh@k=b", false);
+  after("(x: f32[3]) { a = relu(x) a' = tanh(a) b = exp(a') return b }", "relu=a tanh=a_1 exp=b", true);
+  after("(x: f32[3]) { x' = relu(x) b = exp(x') return b }", "relu=x_1 exp=b", true);
+  after("(x: f32[3]) { b' = relu(x) b = exp(b') return b }", "relu=b_1 exp=b", true);
+  after(
+      "(x: f32[3], c: bool[]) { a = relu(x) b = cond<true_fn=graph() { a' = tanh(x) x1 = exp(a') return x1 }, "
+      "false_fn=graph() { a'' = sin(x) return a'' }>(c) return b }",
+      "relu=a cond=b[tanh=a_1 exp=x1][sin=a_2]", true);
+  after(
+      "(x: f32[3], n: i32[]) { i, y = while_loop<cond=graph(i': i32[], v: f32[3]) { g = less(i', i32 3) return g }, "
+      "body=graph(i'': i32[], v': f32[3]) { j = add(i'', i32 1) x' = exp(v') return j, x' }>(n, x) return y }",
+      "while_loop=i_2,y[less=g][add=j exp=x_1]", true);
+  // An input that is a result has one name for both; another value cannot have that of an input.
+  after("(x: f32[3]) { a = relu(x) return a, x }", "relu=a", false);
+  const auto clash = parse("graph mil(x: f32[3]) { a = relu(x) return x = a }");
+  EXPECT_THROW(run_passes(*clash, {.passes = {"dedup_op_and_var_names"}, .strict = true}), Error);
+}
+
+TEST(MilPassNames, OfQuantizedTables) {
+  const auto after = [](std::string_view look_up, std::string_view scale) {
+    return run("canonicalize_quantized_lut_pattern",
+               fmt::format("(x: f32[2]) {{ i: i8[3,2] = constexpr_lut_to_dense(u2[3,2]{{0,1,2,3,2,1}}, "
+                           "lut=i8[1,1,4,1]{{-8,5,10,100}}) {} "
+                           "w: f32[3,2] = constexpr_blockwise_shift_scale(i, scale=f32[1,1]{{0.5}}) {} y = linear(x, weight=w) "
+                           "return y }}",
+                           look_up, scale))
+        .text;
+  };
+  EXPECT_EQ(after("@table", "@weight"), "constexpr_blockwise_shift_scale@table=table constexpr_lut_to_dense@weight=w linear=y");
+  EXPECT_EQ(after("", ""), "constexpr_blockwise_shift_scale= constexpr_lut_to_dense=w linear=y");
+  EXPECT_EQ(after("@constexpr_lut_to_dense_0", "@constexpr_blockwise_shift_scale_0"),
+            "constexpr_blockwise_shift_scale= constexpr_lut_to_dense=w linear=y");
+}
+
+TEST(MilPassNames, OfDequantizedConstants) {
+  const char* named = "(x: f32[3]) { d = dequantize(i8[3]{1,2,30}, scale=f32 0.5) @deq y = add(x, d) return y }";
+  expect("dequantize_to_constexpr", named,
+         "constexpr_blockwise_shift_scale@deq_affine_dequantized=deq_affine_dequantized add=y", true);
+  expect("dequantize_to_constexpr",
+         "(x: f32[3]) { d = dequantize(i8[3]{1,2,30}, scale=f32 0.5) @deq y = add(x, d) return y, d }",
+         "constexpr_blockwise_shift_scale@deq_affine_dequantized=d add=y", true);
+  expect("dequantize_to_constexpr", "(x: f32[3]) { d = dequantize(i8[3]{1,2,30}, scale=f32 0.5) y = add(x, d) return y }",
+         "constexpr_blockwise_shift_scale=d add=y", true);
+}
+
+TEST(MilPassNames, OfCasts) {
+  expect("add_fp16_cast", "(x: f32[3]) { y = relu(x) @act z = tanh(y) return z }",
+         "cast@x_to_fp16=x_to_fp16 relu@act_cast_fp16=act_cast_fp16 cast@act_cast_fp16_to_fp32=act_cast_fp16_to_fp32 "
+         "cast@act_cast_fp16_to_fp32_to_fp16=act_cast_fp16_to_fp32_to_fp16 tanh= cast=z",
+         true);
+  expect("add_fp16_cast", "(x: f32[2,3]) { v, i = topk(x, k=i32 1, axis=i32 1) @top return v, i }",
+         "cast@x_to_fp16=x_to_fp16 topk@top_cast_fp16=top_cast_fp16_0,i cast@top_cast_fp16_0_to_fp32=v", true);
+  expect("add_fp16_cast", "(x: f32[3]) { y = relu(x) @act return y }",
+         "cast@x_to_fp16=x_to_fp16 relu@act_cast_fp16=act_cast_fp16 cast@act_cast_fp16_to_fp32=y", true);
+  const auto kept = [](const char* what, const char* value) {
+    return run("add_fp16_cast", "(x: f32[3]) { y = relu(x) @act z = tanh(y) @last return z }", 9,
+               {{fmt::format("add_fp16_cast.{}", what), value}})
+        .text;
+  };
+  const std::string first = kept("skip_ops", "act"), second = kept("skip_ops_by_type", "tanh");
+  EXPECT_EQ(first, "relu@act=y cast@y_to_fp16=y_to_fp16 tanh@last_cast_fp16=last_cast_fp16 cast@last_cast_fp16_to_fp32=z");
+  EXPECT_EQ(
+      second,
+      "cast@x_to_fp16=x_to_fp16 relu@act_cast_fp16=act_cast_fp16 cast@act_cast_fp16_to_fp32=act_cast_fp16_to_fp32 tanh@last=z");
+  EXPECT_EQ(kept("skip_ops", "act,last"), "relu@act=y tanh@last=z");
+  EXPECT_EQ(kept("skip_ops", ",other,,last,act"), "relu@act=y tanh@last=z");
+  EXPECT_EQ(kept("skip_ops_by_type", "relu,tanh"), "relu@act=y tanh@last=z");
+  EXPECT_EQ(kept("skip_ops", "other"), kept("skip_ops_by_type", "exp"));
+}
+
+TEST(MilPassNames, OfWhatStacksWere) {
+  expect("fuse_stack_split",
+         "(x: f32[2], y: f32[2]) { s = stack(axis=i32 0, values=(x, y)) a, b = split(s, num_splits=i32 2, axis=i32 0) "
+         "p = squeeze(a, axes=i32[1]{0}) @first q = squeeze(b, axes=i32[1]{0}) z = add(p, q) return z }",
+         "identity@first=p identity=q add=z", true);
+}
+
+}  // namespace
+}  // namespace sardonyx
