@@ -23,6 +23,11 @@ Pattern relus(const Pattern& of) {
   return m::add(sole(m::relu(of)), sole(m::mul(negative, constant.as(a))));
 }
 
+// Of rank four, with as many channels as there are slopes.
+bool has_channels(const Value* v, const Tensor& all) {
+  return v->ranked() && v->type()->rank() == 4 && v->type()->dim(1).is(all.size());
+}
+
 }  // namespace
 
 Pass fuse_prelu() {
@@ -35,7 +40,8 @@ Pass fuse_prelu() {
        .when =
            [](const Match& found) {
              const TensorPtr& t = found[a]->constant();
-             const bool last = is_float(t->dtype()) && t->rank() >= 1 && t->shape().back() == t->size();
+             const bool last =
+                 is_float(t->dtype()) && t->rank() >= 1 && t->shape().back() == t->size() && has_channels(found[input], *t);
              const auto perm = param_ints(params(found.node(moved), found.context()), "perm");
              // Two relus and nobody else may read the transpose.
              size_t readers = 0;
@@ -53,8 +59,8 @@ Pass fuse_prelu() {
        .when =
            [](const Match& found) {
              const TensorPtr& t = found[a]->constant();
-             return is_float(t->dtype()) && found[x]->ranked() && found.type(x)->rank() == 4 &&
-                    (t->rank() == 3 || t->rank() == 4) && t->shape()[t->rank() - 3] == t->size();
+             return is_float(t->dtype()) && has_channels(found[x], *t) && (t->rank() == 3 || t->rank() == 4) &&
+                    t->shape()[t->rank() - 3] == t->size();
            },
        .build =
            [](Rewriter& b, const Match& found) {
