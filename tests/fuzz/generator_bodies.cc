@@ -7,6 +7,22 @@
 #include "generator.h"
 
 namespace sardonyx::fuzz {
+namespace {
+
+// Whether a normalization divides by the root of it: others than the case has would divide by zero.
+bool divides(const Value& v) {
+  static constexpr std::string_view kSlots[] = {"epsilon", "variance", "var", "input_var"};
+  for (const Use& u : v.uses()) {
+    const Node& n = *u.owner;
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      const Slot* slot = n.input(i) == &v ? slot_of(n.op(), i, n.num_inputs()) : nullptr;
+      if (slot != nullptr && std::ranges::find(kSlots, slot->name) != std::end(kSlots)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 bool Generator::run_bodies(Node& n) {
   Graph& g = *n.graph();
@@ -319,7 +335,7 @@ bool Generator::add_snippet() {
   for (Value* c : from.constants()) {
     TensorPtr payload = c->constant();
     if (payload->is_promise()) return false;
-    if (payload->size() <= 8 && is_float(payload->dtype()) && chance(4))
+    if (payload->size() <= 8 && is_float(payload->dtype()) && chance(4) && !divides(*c))
       payload = random_tensor(payload->dtype(), {payload->shape().begin(), payload->shape().end()});
     map[c] = constant(std::move(payload));
   }
