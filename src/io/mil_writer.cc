@@ -488,31 +488,75 @@ class MilWriter {
 // ---------------------------------------------------------------------------------------------------------------------
 // Files
 
-void write_blob_file(const BlobFile& blob, AtomicFile& file) {
+// Writes bytes, some of which lie in files that were read: what lies there side by side as it is to be written is copied in one piece, the
+// small parts between weights included, so that a file of weights that nothing changed is copied whole.
+class BlobPieces {
+ public:
+  BlobPieces(Writer& w, const Model& m) : w_(w) {
+    for (const auto& file : m.source_files) {
+      const auto range = file->range_of(file->bytes().subspan(0, 0));
+      if (range && range->offset == 0) sources_.emplace(range->fd, file->bytes());
+    }
+  }
+  // What stands before a weight, and the weight.
+  void put(std::string_view before, const Tensor& t) {
+    const auto source = t.file() && !t.is_deferred() && !t.is_splat() ? sources_.find(t.file()->fd) : sources_.end();
+    if (source == sources_.end()) {
+      flush();
+      w_.raw(before);
+      onnx_file::write_bytes(w_, t);
+      return;
+    }
+    const uint64_t begin = t.file()->offset, end = begin + t.byte_size();
+    const std::string_view all(reinterpret_cast<const char*>(source->second.data()), source->second.size());
+    const bool stands_there = begin >= before.size() && all.substr(begin - before.size(), before.size()) == before;
+    const bool goes_on = stands_there && fd_ == source->first && end_ == begin - before.size();
+    if (!goes_on) {
+      flush();
+      if (!stands_there) w_.raw(before);
+      fd_ = source->first, bytes_ = source->second, begin_ = stands_there ? begin - before.size() : begin;
+    }
+    end_ = end;
+  }
+  void flush() {
+    if (fd_ >= 0) onnx_file::write_range(w_, {fd_, begin_}, bytes_.subspan(begin_, end_ - begin_));
+    fd_ = -1;
+  }
+
+ private:
+  Writer& w_;
+  std::map<int, std::span<const std::byte>> sources_;
+  int fd_ = -1;  // of what is to be copied: none
+  std::span<const std::byte> bytes_;
+  uint64_t begin_ = 0, end_ = 0;
+};
+
+void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file) {
   wire::FileSink sink(file);
   Writer w;
-  const auto u32 = [](char* at, uint32_t v) { std::memcpy(at, &v, sizeof v); };
-  const auto u64 = [](char* at, uint64_t v) { std::memcpy(at, &v, sizeof v); };
-  static constexpr char kZeros[kBlobAlignment] = {};
+  const auto u32 = [](std::string& to, size_t at, uint32_t v) { std::memcpy(to.data() + at, &v, sizeof v); };
+  const auto u64 = [](std::string& to, size_t at, uint64_t v) { std::memcpy(to.data() + at, &v, sizeof v); };
   const auto all = [&] {
-    char head[kBlobAlignment] = {};
-    u32(head, static_cast<uint32_t>(blob.tensors.size()));
-    u32(head + 4, kBlobVersion);
-    w.raw({head, sizeof head});
+    BlobPieces pieces(w, m);
+    std::string before(kBlobAlignment, '\0');
+    u32(before, 0, static_cast<uint32_t>(blob.tensors.size()));
+    u32(before, 4, kBlobVersion);
     uint64_t at = kBlobAlignment;
     for (const Tensor* t : blob.tensors) {
       const uint64_t offset = aligned(at);
-      w.raw({kZeros, offset - at});
-      char metadata[kBlobAlignment] = {};
-      u32(metadata, kBlobSentinel);
-      u32(metadata + 4, blob_number_of(t->dtype()));
-      u64(metadata + 8, t->byte_size());
-      u64(metadata + 16, offset + kBlobAlignment);
-      u64(metadata + 24, t->byte_size() * 8 - static_cast<uint64_t>(t->size()) * static_cast<uint64_t>(bit_width(t->dtype())));
-      w.raw({metadata, sizeof metadata});
-      onnx_file::write_bytes(w, *t);
+      before.append(offset - at, '\0');
+      std::string metadata(kBlobAlignment, '\0');
+      u32(metadata, 0, kBlobSentinel);
+      u32(metadata, 4, blob_number_of(t->dtype()));
+      u64(metadata, 8, t->byte_size());
+      u64(metadata, 16, offset + kBlobAlignment);
+      u64(metadata, 24, t->byte_size() * 8 - static_cast<uint64_t>(t->size()) * static_cast<uint64_t>(bit_width(t->dtype())));
+      pieces.put(before + metadata, *t);
+      before.clear();
       at = offset + kBlobAlignment + t->byte_size();
     }
+    pieces.flush();
+    w.raw(before);
   };
   all();
   w.start(sink);
@@ -534,7 +578,7 @@ void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path&
   for (const BlobFile& blob : writer.blobs()) {
     const auto target = folder / std::string_view(blob.name).substr(kModelPath.size());
     std::filesystem::create_directories(target.parent_path());
-    write_blob_file(blob, *files.emplace_back(std::make_unique<AtomicFile>(target, options)));
+    write_blob_file(m, blob, *files.emplace_back(std::make_unique<AtomicFile>(target, options)));
   }
   AtomicFile out(file, options);
   wire::FileSink sink(out);
@@ -612,7 +656,7 @@ std::string serialize_mil_program(const Model& model, const std::filesystem::pat
   for (const BlobFile& blob : writer.blobs()) {
     const auto target = weights / std::string_view(blob.name).substr(kModelPath.size());
     std::filesystem::create_directories(target.parent_path());
-    write_blob_file(blob, *files.emplace_back(std::make_unique<AtomicFile>(target)));
+    write_blob_file(model, blob, *files.emplace_back(std::make_unique<AtomicFile>(target)));
   }
   std::string out;
   out.reserve(size);

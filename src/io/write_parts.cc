@@ -7,8 +7,10 @@
 namespace sardonyx::onnx_file {
 namespace {
 
-constexpr uint64_t kCopyBytes = 1 << 18;   // from here on, the system copies from file to file
-constexpr uint64_t kPieceBytes = 1 << 16;  // of a deferred tensor, held at a time
+constexpr uint64_t kCopyBytes = 1 << 18;  // from here on, the system copies from file to file
+// Of a deferred tensor, held at a time: so many rows, or less. Transposed weights are read in squares.
+constexpr int64_t kPieceRows = 16;
+constexpr int64_t kLeastPiece = 1 << 16, kMostPiece = 1 << 22;  // bytes
 
 [[noreturn]] void no_such(const std::string& what) {
   throw Error(ErrorCode::kInvalidModel, fmt::format("ONNX files cannot hold {}", what));
@@ -32,8 +34,11 @@ void write_bytes(wire::Writer& w, const Tensor& t) {
     }
     if (t.reads_in_pieces()) {
       const auto width = static_cast<size_t>(bit_width(t.dtype())) / 8;
-      const auto piece = static_cast<int64_t>(kPieceBytes / width);
-      const std::unique_ptr<std::byte[]> buffer(new std::byte[std::min<uint64_t>(kPieceBytes, size)]);  // not zeroed
+      const int64_t row = t.rank() == 0 ? 1 : std::min(t.shape().back(), kMostPiece);
+      const int64_t piece =
+          std::clamp(kPieceRows * row, kLeastPiece / static_cast<int64_t>(width), kMostPiece / static_cast<int64_t>(width));
+      const std::unique_ptr<std::byte[]> buffer(
+          new std::byte[std::min(static_cast<uint64_t>(piece) * width, size)]);  // not zeroed
       for (int64_t first = 0; first < t.size(); first += piece) {
         const std::span<std::byte> bytes(buffer.get(), static_cast<size_t>(std::min(piece, t.size() - first)) * width);
         t.read(first, bytes);
@@ -67,12 +72,17 @@ void write_bytes(wire::Writer& w, const Tensor& t) {
     }
     return;
   }
-  if (t.file() && size >= kCopyBytes) {
-    w.raw(*t.file(), t.stored_bytes());
-    return;
-  }
   const auto all = t.stored_bytes();
+  if (t.file()) return write_range(w, *t.file(), all);
   w.raw({reinterpret_cast<const char*>(all.data()), all.size()});
+}
+
+void write_range(wire::Writer& w, FileRange file, std::span<const std::byte> bytes) {
+  if (bytes.size() >= kCopyBytes) {
+    w.raw(file, bytes);
+  } else {
+    w.raw({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
 }
 
 void write_tensor(wire::Writer& w, const Tensor& t, std::string_view name, std::string_view fields, const Places* places) {

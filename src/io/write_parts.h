@@ -31,6 +31,8 @@ bool writes_data_file(const Model& model, const WriteOptions& options);
 void write_tensor(wire::Writer& w, const Tensor& t, std::string_view name, std::string_view fields, const Places* places);
 // All bytes of t, from its file where it has one, splats piece by piece.
 void write_bytes(wire::Writer& w, const Tensor& t);
+// Bytes that lie in a file too: from there if they are many.
+void write_range(wire::Writer& w, FileRange file, std::span<const std::byte> bytes);
 
 // The content of a TypeProto.
 void write_type(wire::Writer& w, const Type* t, const Dims& dims);

@@ -258,6 +258,48 @@ bool is_uniform_sub_byte(DType dtype, int64_t size, std::span<const std::byte> b
          masked_tail(dtype, size, bytes.back()) == masked_tail(dtype, size, pattern);
 }
 
+// Calls f(bytes) for the elements of a tensor that reads in pieces, in order, until f says false.
+template <class F>
+void each_piece(const Tensor& t, const F& f) {
+  constexpr size_t kPiece = size_t{4} << 20;
+  const auto width = static_cast<size_t>(bit_width(t.dtype())) / 8;
+  const auto most = static_cast<int64_t>(kPiece / width);
+  std::vector<std::byte> piece(std::min(kPiece, t.byte_size()));
+  for (int64_t first = 0; first < t.size(); first += most) {
+    const auto bytes = std::span(piece).first(static_cast<size_t>(std::min(most, t.size() - first)) * width);
+    t.read(first, bytes);
+    if (!f(first, std::span<const std::byte>(bytes))) return;
+  }
+}
+
+bool equal_in_pieces(const Tensor& a, const Tensor& b) {
+  std::vector<std::byte> other;
+  bool same = true;
+  each_piece(a, [&](int64_t first, std::span<const std::byte> bytes) {
+    other.resize(bytes.size());
+    b.read(first, other);
+    same = std::memcmp(bytes.data(), other.data(), bytes.size()) == 0;
+    return same;
+  });
+  return same;
+}
+
+// As of the same tensor in memory.
+uint64_t hash_in_pieces(const Tensor& t, uint64_t seed) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset_withSeed(state.get(), seed);
+  const auto width = static_cast<size_t>(bit_width(t.dtype())) / 8;
+  std::vector<std::byte> element;
+  bool uniform = true;
+  each_piece(t, [&](int64_t first, std::span<const std::byte> bytes) {
+    if (first == 0) element.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(width));
+    uniform = uniform && is_uniform(bytes, width) && std::memcmp(bytes.data(), element.data(), width) == 0;
+    XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+    return true;
+  });
+  return uniform ? XXH3_64bits_withSeed(element.data(), width, seed) : XXH3_64bits_digest(state.get());
+}
+
 }  // namespace
 
 bool Tensor::equals(const Tensor& other) const {
@@ -267,6 +309,7 @@ bool Tensor::equals(const Tensor& other) const {
   if (size_ == 0) return true;
   if (promised_hash_ || other.promised_hash_) return hash() == other.hash();
   if (is_deferred() || other.is_deferred()) {
+    if (reads_in_pieces() && other.reads_in_pieces()) return equal_in_pieces(*this, other);
     std::vector<std::byte> mine;
     std::vector<std::byte> theirs;
     return borrow(dtype_, shape_, bytes(mine), nullptr)->equals(*borrow(dtype_, shape_, other.bytes(theirs), nullptr));
@@ -294,6 +337,7 @@ uint64_t Tensor::hash() const {
   }
   if (size_ == 0) return h;
   if (is_deferred()) {
+    if (reads_in_pieces()) return hash_in_pieces(*this, h);
     std::vector<std::byte> scratch;
     return borrow(dtype_, shape_, bytes(scratch), nullptr)->hash();
   }

@@ -93,6 +93,23 @@ TEST(TensorView, EqualsAndHashesAsItsElementsInOrder) {
   EXPECT_EQ(y->hash(), dense->hash());
 }
 
+TEST(TensorView, EqualsAndHashesInPieces) {
+  const std::vector<int64_t> perm{1, 0}, shape{1511, 1013};  // more than one piece
+  std::vector<float> values(1511 * 1013, 1.0f);
+  const TensorPtr ones = Tensor::of<float>(DType::kF32, shape, values);
+  EXPECT_EQ(transposed_view(ones, perm)->hash(), Tensor::full(DType::kF32, {1013, 1511}, 1)->hash());
+  EXPECT_TRUE(transposed_view(ones, perm)->equals(*Tensor::full(DType::kF32, {1013, 1511}, 1)));
+  values.back() = 2;
+  const TensorPtr x = Tensor::of<float>(DType::kF32, shape, values);
+  const TensorPtr y = transposed_view(x, perm);
+  EXPECT_NE(y->hash(), transposed_view(ones, perm)->hash());
+  EXPECT_FALSE(y->equals(*transposed_view(ones, perm)));
+  std::vector<std::byte> scratch;
+  const TensorPtr dense = Tensor::borrow(DType::kF32, {1013, 1511}, y->bytes(scratch), nullptr);
+  EXPECT_EQ(y->hash(), dense->hash());
+  EXPECT_TRUE(y->equals(*dense));
+}
+
 TEST(TensorView, AxesOfOneElementDoNotCount) {
   const TensorPtr x = Tensor::own(DType::kF32, {3, 1, 5}, noise(60));
   const std::vector<int64_t> perm{1, 0, 2};
