@@ -7,7 +7,9 @@ coremltools. See README.md in this folder for the columns.
 """
 
 import gc
+import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -96,19 +98,49 @@ def in_memory(build, each: bool) -> dict:
     return result
 
 
+def copying(source: Path, target: Path) -> float:
+    """Processor time of `cp`: what the bytes alone take, where the file system cannot share them."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(["cp", "-r", source, target], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    shutil.rmtree(target)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def size_of(package: Path) -> int:
+    return sum(f.stat().st_size for f in package.rglob("*") if f.is_file())
+
+
 def on_files(build, each: bool, folder: Path) -> dict:
     source, target = folder / "in.mlpackage", folder / "out.mlpackage"
+    copied = folder / "copy.mlpackage"
     save(build(), source)
     held = []
     loading = seconds(lambda: held.append(load(source)))
     prog = held.pop()
-    result = {"bytes": sum(f.stat().st_size for f in source.rglob("*") if f.is_file()), "load": loading, "passes": []}
+    result = {
+        "bytes": size_of(source),
+        "cp": min(copying(source, copied) for _ in range(3)),
+        "load": loading,
+        "passes": [],
+    }
     saving = result["save"] = seconds(save, prog, target)
     prog = load(source)
+    saved, cp = {}, {}  # by pass: some make the package larger
     for name in names_in_order() if each else ():
-        a = loading + seconds(PASS_REGISTRY[f"common::{name}"], prog) + saving
+        one = PASS_REGISTRY[f"common::{name}"]
+        a = loading + seconds(one, prog)
         b = seconds(lambda name=name: coreml.optimize(source, target, passes=[f"common::{name}"]))
-        result["passes"].append({"name": name, "theirs": a, "ours": b})
+        if name not in saved:
+            saved[name], cp[name] = saving, result["cp"]
+            if size_of(target) > 1.01 * result["bytes"]:
+                changed = load(source)
+                one(changed)
+                saved[name] = seconds(save, changed, copied)
+                cp[name] = min(copying(target, folder / "again.mlpackage") for _ in range(3))
+                shutil.rmtree(copied)
+                del changed
+        result["passes"].append({"name": name, "theirs": a + saved[name], "ours": b, "cp": cp[name]})
     del prog
     shutil.rmtree(target, ignore_errors=True)
 
@@ -128,12 +160,19 @@ def show(name: str, kind: str, r: dict, bound: float, missed: list[str]) -> None
     size = f"{r['ops']} ops" if "ops" in r else f"{r['bytes'] / 1e6:.0f} MB"
     print(f"{name:18} {kind:7} {size:>11} {r['theirs']:9.3f} s {r['ours']:9.4f} s {ratio:7.1f} x", end="   ")
     print(", ".join(f"{p['name']} {p['theirs'] / p['ours']:.1f} x" for p in slowest), flush=True)
+    if "cp" in r:
+        print(f"{'':18} {'cp':7} {'':>11} {'':11} {r['cp']:9.4f} s {r['theirs'] / r['cp']:7.1f} x")
+
+    def beside_cp(of: dict) -> str:
+        return f" (cp alone: {of['theirs'] / of['cp']:.1f})" if "cp" in of else ""
+
     if ratio < bound:
-        missed.append(f"{name}, {kind}: the pipeline is {ratio:.1f} times faster, not {bound:.0f}")
+        missed.append(f"{name}, {kind}: the pipeline is {ratio:.1f} times faster, not {bound:.0f}{beside_cp(r)}")
     least = bound if kind == "files" else 1.0
     for p in r["passes"]:
         if p["theirs"] < least * p["ours"] and p["ours"] > SHORT:
-            missed.append(f"{name}, {kind}: {p['name']} is {p['theirs'] / p['ours']:.1f} times faster, not {least:.0f}")
+            ratio = p["theirs"] / p["ours"]
+            missed.append(f"{name}, {kind}: {p['name']} is {ratio:.1f} times faster, not {least:.0f}{beside_cp(p)}")
     if not r.get("same ops", True):
         missed.append(f"{name}, {kind}: the ops are not coremltools'")
 
