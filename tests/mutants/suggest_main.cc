@@ -184,6 +184,7 @@ class Search {
         close(ends[0]);
         std::signal(SIGSEGV, SIG_DFL);
         std::signal(SIGABRT, SIG_DFL);
+        std::signal(SIGFPE, SIG_DFL);
         for (size_t i = at; i < ids.size(); ++i) {
           alarm(4);
           sx_mutant::wake(ids[i]);
@@ -248,6 +249,7 @@ class Search {
   void awake_in_time() {
     std::signal(SIGSEGV, tell);
     std::signal(SIGABRT, tell);
+    std::signal(SIGFPE, tell);
     sx_mutant::watch(first_, last_);
     prepare_passes(DialectId::kOnnx);
     prepare_passes(DialectId::kMil);

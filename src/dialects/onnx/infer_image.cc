@@ -131,6 +131,7 @@ void grid_sample(InferContext& c) {
   const DType dtype = dtype_of(c, 0);
   const Type *x = c.ranked(0), *grid = c.ranked(1);
   need_rank_at_least(c, 0, 3);
+  need_rank_at_least(c, 1, 3);
   if (x != nullptr && grid != nullptr && x->rank() != grid->rank()) {
     c.fail(fmt::format("X has rank {}, the grid {}", x->rank(), grid->rank()));
   }

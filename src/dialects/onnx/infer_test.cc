@@ -194,5 +194,10 @@ TEST(OnnxOps, IdsAreDenseAndOperatorsHaveRules) {
   EXPECT_GE(known_op_count(), id);
 }
 
+TEST_F(Infer, RefusesAScalarAsGrid) {
+  Value* x = model.graph().add_input("unknown", nullptr);
+  EXPECT_NE(error([&] { b->GridSample(x, f32({})); }), "");
+}
+
 }  // namespace
 }  // namespace sardonyx

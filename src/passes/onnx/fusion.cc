@@ -30,7 +30,8 @@ std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext
   if (x == nullptr || !x->ranked()) return std::nullopt;
   const auto rank = static_cast<int64_t>(x->type()->rank());
   std::optional<std::vector<int64_t>> axes;
-  if (const Attr* a = reduce.attr("axes")) {
+  // Versions that have an operand for them know no such attribute, whatever a file says.
+  if (const Attr* a = reduce.op().max_inputs == 1 ? reduce.attr("axes") : nullptr) {
     if (a->get<Attr::Ints>() == nullptr) return std::nullopt;
     axes = *a->get<Attr::Ints>();
   } else if (reduce.input(1) != nullptr) {

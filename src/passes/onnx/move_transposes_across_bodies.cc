@@ -222,8 +222,13 @@ Pass move_transposes_across_bodies() {
     for (Graph* g : graphs) {
       for (Node& n : g->nodes()) {
         if (n.unchecked() || !n.op().domain.empty() || n.bodies().empty()) continue;
-        if (n.is("If")) moved += hoist_from_branches(n, context);
-        if (n.is("Loop") || n.is("Scan")) moved += hoist_from_states(n, context);
+        // Behind what moved may stand another; each round takes one away from a body or from those who read it.
+        const auto hoist = n.is("If") ? hoist_from_branches : n.is("Loop") || n.is("Scan") ? hoist_from_states : nullptr;
+        while (hoist != nullptr) {
+          const size_t now = hoist(n, context);
+          if (now == 0) break;
+          moved += now;
+        }
       }
     }
     context.count("transposes", moved);

@@ -27,9 +27,8 @@ std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& 
 }
 
 std::optional<std::vector<int64_t>> axes_of(const Node& n, PassContext& context, size_t rank) {
-  auto axes = n.attr("axes") != nullptr ? ints_attr(n, "axes")
-              : n.input(1) != nullptr   ? context.ints(n.input(1))
-                                        : std::nullopt;
+  // Versions that have an operand for them know no such attribute, whatever a file says.
+  auto axes = n.op().max_inputs == 1 ? ints_attr(n, "axes") : n.input(1) != nullptr ? context.ints(n.input(1)) : std::nullopt;
   if (!axes || axes->empty()) return std::nullopt;
   for (int64_t& a : *axes) {
     if (a < 0) a += static_cast<int64_t>(rank);
