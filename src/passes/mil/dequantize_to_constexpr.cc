@@ -57,16 +57,26 @@ Value* affine(Rewriter& b, Node& n, const TensorPtr& data) {
                 {"axis", axis != nullptr ? axis : b.i32(0)}});
 }
 
+std::optional<size_t> axis_of(Node& n, PassContext& context, size_t rank) {
+  const int64_t size = static_cast<int64_t>(rank), given = rules::param_int(params(n, context), "axis").value_or(size);
+  const int64_t axis = given < 0 ? given + size : given;
+  return axis >= 0 && axis < size ? std::optional(static_cast<size_t>(axis)) : std::nullopt;
+}
+
+// One scale, or as many as the data has along the axis; and as many zero points.
+bool sizes_agree(Node& n, PassContext& context, const Tensor& data, const Tensor& scale, const Value* zero) {
+  if (zero != nullptr && zero->constant()->size() != scale.size()) return false;
+  if (scale.size() == 1) return true;
+  const auto axis = axis_of(n, context, data.rank());
+  return axis && data.shape()[*axis] == scale.size();
+}
+
 Value* blockwise(Rewriter& b, Node& n, const TensorPtr& data) {
   const size_t rank = data->rank();
   if (rank == 0) return nullptr;
   const TensorPtr scale = operand(n, b.context(), "scale")->constant();
   std::vector<int64_t> shape(rank, 1);
-  if (scale->size() != 1) {
-    const auto axis = rules::param_int(params(n, b.context()), "axis");
-    if (!axis) return nullptr;
-    shape[static_cast<size_t>(*axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis)] = scale->size();
-  }
+  if (scale->size() != 1) shape[*axis_of(n, b.context(), rank)] = scale->size();
   TensorPtr zero;
   if (const Value* z = operand(n, b.context(), "zero_point")) {
     const std::vector<double> all = doubles(*z->constant());
@@ -97,7 +107,8 @@ Pass dequantize_to_constexpr() {
             const Value* scale = operand(found.root(), found.context(), "scale");
             const DType d = found[x]->dtype();
             return (d == DType::kI8 || d == DType::kU8) && !found[x]->constant()->is_promise() && scale->is_constant() &&
-                   (zero == nullptr || zero->is_constant());
+                   (zero == nullptr || zero->is_constant()) &&
+                   sizes_agree(found.root(), found.context(), *found[x]->constant(), *scale->constant(), zero);
           },
       .build = [](Rewriter& b, const Match& found) -> Value* {
         const TensorPtr& data = found[x]->constant();
