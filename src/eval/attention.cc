@@ -79,9 +79,13 @@ void Attention(Call& c) {
                 k.count > 0 && q.count % k.count == 0,
             "queries, keys and values do not fit each other");
   const int64_t group = q.count / k.count, queries = q.length, keys = k.length;
+  // Half of the scale goes to queries and half to keys, so that 16 bits hold the products. Wider types take it as runtimes do, whole and
+  // behind the sum: rounded roots would cost large scores their last digits.
   const double scale = c.attr("scale") != nullptr ? c.float_attr("scale", 0) : 1 / std::sqrt(static_cast<double>(q.size));
+  const bool halves = bit_width(t) <= 16;
   const double root = rounded(c, t, std::sqrt(scale));
   for (Heads* h : {&q, &k}) {
+    if (!halves) break;
     for (double& x : h->data) x *= root;
     round_to(c, t, h->data);
   }
@@ -96,7 +100,7 @@ void Attention(Call& c) {
           const double* y = k.row(b, h / group, j);
           double sum = 0;
           for (int64_t d = 0; d < q.size; ++d) sum += x[d] * y[d];
-          scores[static_cast<size_t>(((b * q.count + h) * queries + i) * keys + j)] = sum;
+          scores[static_cast<size_t>(((b * q.count + h) * queries + i) * keys + j)] = halves ? sum : sum * scale;
         }
       }
     }
