@@ -157,6 +157,17 @@ SPELLINGS: dict[str, tuple[str, int, str, list[str]]] = {
         "s0 = MatMul(q,k) s = Mul(s0,f) p = Softmax(s) o = MatMul(p,v) t = Transpose<perm=[0,2,1,3]>(o) y = Reshape(t,back)",
         ["MatMul", "MatMul", "MatMul", "Attention"],
     ),
+    "attention of Keras, by einsum": (
+        HEADS, 23,
+        "".join(constant(w, 12, 3, 4) for w in ("wq", "wk", "wv")) + constant("wo", 3, 4, 12) + numbers(f=0.5) +
+        "".join(constant(w, 3, 4) for w in ("bq", "bk", "bv")) +
+        "".join(
+            f'{v}0 = Einsum<equation="abc,cde->abde">(x,w{v}) {v}1 = Add({v}0,b{v}) ' for v in "qkv"
+        ) +
+        'q = Mul(q1,f) s = Einsum<equation="aecd,abcd->acbe">(k1,q) p = Softmax<axis=-1>(s) '
+        'o = Einsum<equation="acbe,aecd->abcd">(p,v1) y = Einsum<equation="abcd,cde->abe">(o,wo)',
+        ["MatMul", "Add", "MatMul", "Add", "MatMul", "Add", "Attention", "MatMul"],
+    ),
 }  # fmt: skip
 
 

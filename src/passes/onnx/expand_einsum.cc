@@ -2,9 +2,11 @@
 //   Einsum<"bij,bkj->bik">(x, y)       =>   MatMul(x, Transpose(y)), when y is a constant or the axes are two (then Gemm<transB>)
 //   Einsum<"abc->cab">(x)              =>   Transpose(x)
 //   Einsum<"abc->ac">(x)               =>   ReduceSum(x)
+//   Einsum(Softmax(Einsum(k, q)), v)   =>   MatMul(Softmax(MatMul(q, k)), v) with transposes, of which fuse_attention makes one node
+//   Einsum<"abc,cde->abde">(x, w) and <"abcd,cde->abe">(x, w) beside these: Reshape and MatMul, Keras's projections to heads and back
 //
 // Runtimes have their best kernels for the operators that the equation means. Only where one of them says it: an einsum that would take
-// several nodes stays.
+// several nodes stays, but for attention.
 // What stops it: an ellipsis, a label twice in one operand, no arrow, labels that have another size in each operand, sums of small integers, batch axes that are not the first ones of all three in one order.
 // Rounds: the sum may run in another order.
 #include "passes/onnx/fusion.h"
@@ -13,7 +15,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var x{"x"}, y{"y"};
+constexpr Var x{"x"}, y{"y"}, soft{"soft"};
 
 struct Equation {
   std::vector<std::string> operands;
@@ -112,6 +114,146 @@ Value* two_operands(Rewriter& b, const Match& m) {
   return try_order(e->operands[1], e->operands[0], m[y], m[x]);
 }
 
+// --- attention as Keras writes it
+
+// v with its axes in another order: label i of `to` where `from` has it.
+Value* ordered(Rewriter& b, Value* v, const std::string& from, const std::string& to) {
+  if (from == to) return v;
+  std::vector<int64_t> perm;
+  for (char c : to) perm.push_back(static_cast<int64_t>(from.find(c)));
+  return b.Transpose(v, {.perm = perm});
+}
+
+bool same_labels(std::string a, std::string b) {
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
+// Which operand has the label; both have four axes.
+std::optional<size_t> side_with(const Equation& e, char label) {
+  if (e.operands.size() != 2 || e.operands[0].size() != 4 || e.operands[1].size() != 4) return std::nullopt;
+  const bool first = has(e.operands[0], label), second = has(e.operands[1], label);
+  return first == second ? std::nullopt : std::optional<size_t>(first ? 0 : 1);
+}
+
+bool has_size(const Value* v, const std::string& labels, char label, Dim size) {
+  return v->type()->dim(labels.find(label)) == size;
+}
+
+Value* attention(Rewriter& b, const Match& m) {
+  const Node& root = m.root();
+  const Node& softmax = m.node(soft);
+  const DType t = root.result()->dtype();
+  if (t != DType::kF32 && t != DType::kF16) return nullptr;
+  if (int_attr(softmax, "axis") != -1 && int_attr(softmax, "axis") != 3) return nullptr;
+  // Scores: [batch, head, query, key]; between them and the softmax at most a number and a mask.
+  std::vector<Node*> between;
+  Node* scores = softmax.input(0)->def();
+  for (size_t slot = 0; scores != nullptr && !scores->is("Einsum") && between.size() < 2;) {
+    if (scores->graph() != root.graph() || scores->unchecked() || !scores->op().domain.empty()) return nullptr;
+    const bool number = scores->is("Mul") || scores->is("Div");
+    if (!(number || scores->is("Add")) || !scores->result()->has_one_use()) return nullptr;
+    if (number && (!scores->input(1)->is_constant() || !m.context().splat(scores->input(1)))) return nullptr;
+    if (!Types::equal(scores->input(slot)->type(), scores->result()->type())) return nullptr;
+    if (scores->is("Add") && (!scores->input(1)->ranked() || scores->input(1)->type()->rank() > 4)) return nullptr;
+    between.push_back(scores);
+    scores = scores->input(slot)->def();
+  }
+  if (scores == nullptr || !scores->is("Einsum") || scores->unchecked() || scores->graph() != root.graph() ||
+      scores->num_inputs() != 2 || !scores->result()->has_one_use())
+    return nullptr;
+  const auto above = parse(*scores), below = parse(root);
+  if (!above || !below || above->result.size() != 4 || below->result.size() != 4) return nullptr;
+  const std::string& r = above->result;
+  const auto q_side = side_with(*above, r[2]), k_side = side_with(*above, r[3]);
+  if (!q_side || !k_side || *q_side == *k_side) return nullptr;
+  const std::string &q_has = above->operands[*q_side], &k_has = above->operands[*k_side];
+  char depth = 0;
+  for (char c : q_has) {
+    if (!has(r, c)) depth = c;
+  }
+  const std::string q_wants{r[0], r[1], r[2], depth}, k_wants{r[0], r[1], depth, r[3]};
+  if (depth == 0 || !same_labels(q_has, q_wants) || !same_labels(k_has, k_wants)) return nullptr;
+  const size_t p_side = root.input(0) == softmax.result() ? 0 : 1;
+  const std::string &p = below->operands[p_side], &v_has = below->operands[1 - p_side];
+  if (p.size() != 4 || v_has.size() != 4) return nullptr;
+  char width = 0;
+  for (char c : v_has) {
+    if (!has(p, c)) width = c;
+  }
+  const std::string v_wants{p[0], p[1], p[3], width}, made{p[0], p[1], p[2], width};
+  if (width == 0 || !same_labels(v_has, v_wants) || !same_labels(below->result, made)) return nullptr;
+  Value *q = scores->input(*q_side), *k = scores->input(*k_side), *v = root.input(1 - p_side);
+  for (size_t i : {size_t{0}, size_t{1}}) {  // nothing stretches
+    const Dim size = q->type()->dim(q_has.find(r[i]));
+    if (!has_size(k, k_has, r[i], size) || !has_size(v, v_has, p[i], size)) return nullptr;
+  }
+  if (!has_size(k, k_has, depth, q->type()->dim(q_has.find(depth))) ||
+      !has_size(v, v_has, p[3], k->type()->dim(k_has.find(r[3]))))
+    return nullptr;
+  Value* y = b.MatMul(ordered(b, q, q_has, q_wants), ordered(b, k, k_has, k_wants));
+  for (size_t i = between.size(); i-- > 0;) {
+    Value* operands[] = {y, between[i]->input(1)};
+    y = b.like(*between[i], operands);
+  }
+  Value* operands[] = {y};
+  y = b.MatMul(b.like(softmax, operands), ordered(b, v, v_has, v_wants));
+  return ordered(b, y, made, below->result);
+}
+
+// Elementwise by constants, then the transpose of attention, and nobody else.
+bool goes_to_heads(const Value* v) {
+  for (int i = 0; i < 3; ++i) {
+    if (!v->has_one_use()) return false;
+    const Node& n = *v->uses().begin()->owner;
+    if (n.is_boundary() || n.unchecked() || !n.op().domain.empty()) return false;
+    if (n.is("Transpose")) return true;
+    if (!n.is("Add") && !n.is("Mul")) return false;
+    if (!n.input(0)->is_constant() && !n.input(1)->is_constant()) return false;
+    v = n.result();
+  }
+  return false;
+}
+
+// The weights as a matrix: the first `rows` axes of its constant, and the others.
+Value* as_matrix(Rewriter& b, const Value& w, size_t rows) {
+  int64_t height = 1, wide = 1;
+  const auto shape = w.constant()->shape();
+  for (size_t i = 0; i < shape.size(); ++i) (i < rows ? height : wide) *= shape[i];
+  return with_shape(b, w, {height, wide});
+}
+
+Value* projection(Rewriter& b, const Match& m) {
+  const auto e = parse(m.root());
+  if (!e || e->operands.size() != 2 || e->operands[0].size() != 3 || e->operands[1].size() != 3) return nullptr;
+  const std::string &x_has = e->operands[0], &w_has = e->operands[1];
+  const bool there = e->result == std::string{x_has[0], x_has[1], w_has[1], w_has[2]};
+  if (!there || x_has[2] != w_has[0] || has(x_has, w_has[1]) || has(x_has, w_has[2]) || !goes_to_heads(m.root().result()))
+    return nullptr;
+  if (!(m[x]->type()->dim(2) == m[y]->type()->dim(0))) return nullptr;
+  const auto shape = m[y]->constant()->shape();
+  return b.Reshape(b.MatMul(m[x], as_matrix(b, *m[y], 1)), b.i64s({0, 0, shape[1], shape[2]}));
+}
+
+Value* projection_back(Rewriter& b, const Match& m) {
+  const auto e = parse(m.root());
+  if (!e || e->operands.size() != 2 || e->operands[0].size() != 4 || e->operands[1].size() != 3) return nullptr;
+  const std::string &x_has = e->operands[0], &w_has = e->operands[1];
+  if (e->result != std::string{x_has[0], x_has[1], w_has[2]} || x_has[2] != w_has[0] || x_has[3] != w_has[1] ||
+      has(x_has, w_has[2]))
+    return nullptr;
+  const Node* from = m[x]->def()->input(0)->def();  // attention, fused or not
+  if (from == nullptr || !(from->is("MatMul") || from->is("Attention")) || !from->op().domain.empty()) return nullptr;
+  const auto shape = m[y]->constant()->shape();
+  if (!m[x]->type()->dim(2).is(shape[0]) || !m[x]->type()->dim(3).is(shape[1])) return nullptr;
+  return b.MatMul(b.Reshape(m[x], b.i64s({0, 0, shape[0] * shape[1]})), as_matrix(b, *m[y], 2));
+}
+
+bool is_one_of_floats(const Match& m) {
+  return m[x]->dtype() == m[y]->dtype() && is_float(m[x]->dtype()) && m[x]->ranked() && m[y]->has_one_use();
+}
+
 }  // namespace
 
 Pass expand_einsum() {
@@ -119,6 +261,24 @@ Pass expand_einsum() {
   rules.push_back({.name = "one", .numerics = Numerics::kRounds, .match = Einsum(x), .build = one_operand, .opset = 13});
   rules.push_back(
       {.name = "product", .numerics = Numerics::kRounds, .match = Einsum(x, y), .build = two_operands, .opset = 13});
+  const Pattern probabilities = sole(Softmax(x).as(soft));
+  rules.push_back({.name = "attention",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Einsum(probabilities, y), Einsum(y, probabilities)),
+                   .build = attention,
+                   .opset = 23});
+  rules.push_back({.name = "projection",
+                   .numerics = Numerics::kRounds,
+                   .match = Einsum(x, constant.as(y)),
+                   .when = is_one_of_floats,
+                   .build = projection,
+                   .opset = 23});
+  rules.push_back({.name = "projection_back",
+                   .numerics = Numerics::kRounds,
+                   .match = Einsum(sole(Transpose(any)).as(x), constant.as(y)),
+                   .when = is_one_of_floats,
+                   .build = projection_back,
+                   .opset = 23});
   return rules;
 }
 
