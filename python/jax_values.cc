@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "ir/wide_key.h"
+
 namespace sardonyx::python {
 namespace {
 
@@ -136,11 +138,14 @@ DType JaxValues::dtype(nb::handle dtype) {
   DType& answer = at->second.second;
   std::string name = text_of(get_attr(dtype, "name"));
   if (is_instance(dtype, JaxClasses::get().key_type)) {
-    if (name != "key<fry>") {
-      throw Error(ErrorCode::kUnsupported, fmt::format("random keys of kind '{}' are not supported", name),
+    nb::tuple words = nb::cast<nb::tuple>(get_attr(get_attr(dtype, "_impl"), "key_shape"));
+    const int64_t count = nb::len(words) == 1 ? to_int(words[0]) : 0;
+    if (count != 2 && count != 4) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("random keys of kind '{}' are not supported: they do not have 2 or 4 words", name),
                   {"help: use jax.random.key(seed, impl=\"threefry2x32\"), JAX's default"});
     }
-    return answer = DType::kKey;
+    return answer = count == 2 ? DType::kKey : kWideKey;
   }
   if (auto known = parse_dtype(name)) return answer = *known;
   // float0, the tangent of integers, is a structured dtype with one field of that name.
@@ -180,6 +185,15 @@ const Type* JaxValues::type(nb::handle aval) {
 }
 
 bool JaxValues::is_key_array(nb::handle value) { return is_instance(value, JaxClasses::get().key_array); }
+
+bool JaxValues::has_other_generator(nb::handle eqn) {
+  const std::string name = text_of(get_attr(get_attr(eqn, "primitive"), "name"));
+  if (name == "random_wrap" || name == "random_unwrap" || name == "random_clone") return false;
+  nb::object vars = get_attr(eqn, name == "random_seed" ? "outvars" : "invars");
+  nb::object first = checked(PySequence_GetItem(vars.ptr(), 0));
+  nb::object dtype = get_attr(get_attr(first, "aval"), "dtype");
+  return is_instance(dtype, JaxClasses::get().key_type) && text_of(get_attr(dtype, "name")) != "key<fry>";
+}
 
 TensorPtr JaxValues::tensor(nb::handle array) {
   const JaxClasses& c = JaxClasses::get();
@@ -297,7 +311,7 @@ Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<Nest
     }
     case Kind::kSequence: return sequence(value, path, nested, depth);
     case Kind::kDType: return Attr(dtype(value));
-    case Kind::kKeyType: return Attr(DType::kKey);
+    case Kind::kKeyType: return Attr(dtype(value));
     case Kind::kNumpyScalar: {
       DType type = dtype(get_attr(value, "dtype"));
       if (is_complex(type)) return Attr(tensor(value));

@@ -54,6 +54,9 @@ class JaxValues {
   // The value of a Literal, in the dtype of its aval.
   TensorPtr literal(nb::handle value, nb::handle aval);
   bool is_key_array(nb::handle value);
+  // Whether an equation draws random numbers by another generator than JAX's default, which is the one that has lowerings: keys of other
+  // kinds are only wrapped, moved about and unwrapped.
+  static bool has_other_generator(nb::handle eqn);
 
   // Parameters of an equation. Jaxprs among them go to `nested`; None and what only guides compilers is left out.
   AttrInit params(nb::handle dict, std::vector<NestedJaxpr>& nested);

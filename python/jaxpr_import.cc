@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "ir/dim_facts.h"
+#include "ir/wide_key.h"
 #include "jax_values.h"
 #include "sardonyx/lower.h"
 #include "source_lines.h"
@@ -151,7 +152,8 @@ class Importer {
     if (values_.is_key_array(value)) {  // its words, wrapped
       Value* words = graph.add_constant(values_.tensor(get_attr(value, "_base_array")), name);
       Value* operands[] = {words};
-      return append(graph, "random_wrap", operands, {sardonyx::attr("impl", Attr("fry"))}, type);
+      return append(graph, "random_wrap", operands,
+                    {sardonyx::attr("impl", Attr(text_of(get_attr(get_attr(value, "_impl"), "tag"))))}, type);
     }
     TensorPtr payload = values_.literal(value, aval);
     Value* v = graph.add_constant(std::move(payload), name);
@@ -169,7 +171,7 @@ class Importer {
     nb::object aval = get_attr(atom, "aval");
     nb::object value = get_attr(atom, "val");
     const Type* type = values_.type(aval);
-    if (type->is_tensor() && type->rank() == 0 && type->dtype() != DType::kKey) {
+    if (type->is_tensor() && type->rank() == 0 && !is_key(type->dtype())) {
       // Equal scalars of one graph are one constant: a program of 300,000 equations has few different numbers.
       TensorPtr payload = values_.literal(value, aval);
       std::string key(1, static_cast<char>(type->dtype()));
@@ -211,18 +213,25 @@ class Importer {
     const Op* o = &op(get_attr(eqn, "primitive"));
     nested_.clear();
     AttrInit attrs;
-    nb::object program = known_.lowered ? nb::none() : expansion(eqn);
-    if (program.is_none()) {
-      attrs = values_.params(get_attr(eqn, "params"), nested_);
-    } else {
+    const bool is_random = o->name.starts_with("random_");
+    const bool other_generator = is_random && !known_.kept && JaxValues::has_other_generator(eqn);
+    nb::object program = known_.lowered && !other_generator ? nb::none() : expansion(eqn);
+    if (!program.is_none()) {
       attrs.push_back(sardonyx::attr("name", Attr(std::string(o->name))));
       nested_.push_back({"jaxpr", std::move(program)});
       o = &model_.op("", "jit");
-    }
-    if (o->name.starts_with("random_")) {
-      // How bits follow from a key is a setting of JAX that each equation was traced under.
-      nb::object partitionable = get_attr(get_attr(eqn, "ctx"), "threefry_partitionable");
-      attrs.push_back(sardonyx::attr("threefry_partitionable", Attr(partitionable.ptr() == Py_True)));
+    } else {
+      if (other_generator) {  // the lowering would draw what JAX's default generator draws
+        throw Error(ErrorCode::kUnsupported,
+                    fmt::format("the program of '{}' for this kind of random keys cannot be read", o->name),
+                    {"help: use jax.random.key(seed, impl=\"threefry2x32\"), JAX's default"});
+      }
+      attrs = values_.params(get_attr(eqn, "params"), nested_);
+      if (is_random) {
+        // How bits follow from a key is a setting of JAX that each equation was traced under.
+        nb::object partitionable = get_attr(get_attr(eqn, "ctx"), "threefry_partitionable");
+        attrs.push_back(sardonyx::attr("threefry_partitionable", Attr(partitionable.ptr() == Py_True)));
+      }
     }
     nb::object outvars = get_attr(eqn, "outvars");
     size_t num_results = nb::len(outvars);

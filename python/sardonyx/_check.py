@@ -168,7 +168,8 @@ def _values(inputs, spec, sizes, double):
             return jax.numpy.asarray(given)
         shape = tuple(_size(d, sizes) for d in abstract.shape)
         if jax.dtypes.issubdtype(abstract.dtype, jax.dtypes.prng_key):
-            return jax.random.split(jax.random.key(0), shape) if shape else jax.random.key(0)
+            key = jax.random.key(0, impl=abstract.dtype._impl.name)
+            return jax.random.split(key, shape) if shape else key
         dtype = np.dtype(abstract.dtype)
         if dtype.kind == "b":
             return jax.numpy.asarray(rng.integers(0, 2, shape).astype(bool))

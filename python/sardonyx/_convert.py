@@ -227,7 +227,7 @@ def _read_program(
         names_in = _input_names(spec, input_names)
         names_out = _output_names(shapes, output_names, names_in)
         _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
-    with _stage(report, "import"):
+    with _stage(report, "import"), _trace.x64(enable_double_precision):  # it may trace what stands behind a primitive
         program = native.import_jaxpr(
             closed,
             name=report.model_name,

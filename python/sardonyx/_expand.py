@@ -7,7 +7,7 @@ def expansion(equation):
     """A ClosedJaxpr of the equation's operands, or None where JAX has a kernel and no program."""
     import jax
 
-    fn = _program(equation.primitive)
+    fn = _of_keys(equation) or _program(equation.primitive)
     if fn is None:
         return None
     literals = {i: v.val for i, v in enumerate(equation.invars) if hasattr(v, "val")}
@@ -26,6 +26,35 @@ def expansion(equation):
         return None
     wanted = [(v.aval.shape, v.aval.dtype) for v in equation.outvars]
     return closed if [(v.shape, v.dtype) for v in closed.out_avals] == wanted else None
+
+
+def _of_keys(equation):
+    """What a generator that is not JAX's default does in place of random_seed, random_split, random_fold_in and random_bits: its own program.
+    Under vmap that program is not always a map: rbg draws the bits of all keys from the first."""
+    import jax
+
+    try:
+        from jax._src.random import prng
+    except ImportError:
+        from jax._src import prng
+    name = equation.primitive.name
+    if name not in ("random_seed", "random_split", "random_fold_in", "random_bits"):
+        return None
+    key = (equation.outvars if name == "random_seed" else equation.invars)[0].aval
+    impl = key.dtype._impl
+    program = getattr(prng, f"{name}_impl_base")
+
+    def run(first, *rest, **params):
+        with jax.threefry_partitionable(equation.ctx.threefry_partitionable):
+            if name == "random_seed":
+                return prng.random_wrap(program(first, **params), impl=impl)
+            words = prng.random_unwrap(first)
+            if name == "random_fold_in":
+                return prng.random_wrap(program(impl, words, *rest, key.shape), impl=impl)
+            found = program(impl, words, key.ndim, **params)
+            return found if name == "random_bits" else prng.random_wrap(found, impl=impl)
+
+    return run
 
 
 def _program(primitive):

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "ir/wide_key.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx {
@@ -50,16 +51,18 @@ constexpr std::array kRows = {
     Row{DType::kU6, 6, "u6", "uint6"},
     Row{DType::kKey, 0, "key", ""},
     Row{DType::kFloat0, 0, "float0", ""},
+    Row{kWideKey, 0, "key4", ""},
 };
 
 // Index into kRows: ONNX numbers are dense, the others follow.
 const Row* row(DType t) {
   auto n = static_cast<size_t>(t);
-  constexpr size_t kMil = kRows.size() - 5;
+  constexpr size_t kMil = kRows.size() - 6;
   if (n >= static_cast<size_t>(DType::kU1) && n <= static_cast<size_t>(DType::kU6)) return &kRows[kMil + n - 48];
   if (n >= kMil && n < 64) return nullptr;
-  if (t == DType::kKey) n = kRows.size() - 2;
-  if (t == DType::kFloat0) n = kRows.size() - 1;
+  if (t == DType::kKey) n = kRows.size() - 3;
+  if (t == DType::kFloat0) n = kRows.size() - 2;
+  if (t == kWideKey) n = kRows.size() - 1;
   return n < kRows.size() ? &kRows[n] : nullptr;
 }
 

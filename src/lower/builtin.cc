@@ -3,6 +3,7 @@
 
 #include "lower/complex.h"
 #include "lower/kernels.h"
+#include "lower/pairs.h"
 
 namespace sardonyx {
 
@@ -28,11 +29,10 @@ LowerFn elementwise(std::string_view op, std::string_view bool_op) {
   };
 }
 
-bool has_complex_types(const Node& eqn) {
-  auto is_complex_type = [](const Type* t) { return t->is_tensor() && is_complex(t->dtype()); };
-  return std::ranges::any_of(eqn.operands(),
-                             [&](const Use& u) { return u.value != nullptr && is_complex_type(u.value->type()); }) ||
-         std::ranges::any_of(eqn.results(), [&](const Value& v) { return is_complex_type(v.type()); });
+bool has_types(const Node& eqn, bool (*is_wanted)(DType)) {
+  auto is_found = [&](const Type* t) { return t->is_tensor() && is_wanted(t->dtype()); };
+  return std::ranges::any_of(eqn.operands(), [&](const Use& u) { return u.value != nullptr && is_found(u.value->type()); }) ||
+         std::ranges::any_of(eqn.results(), [&](const Value& v) { return is_found(v.type()); });
 }
 
 // `complex` for equations with complex operands or results, what is registered for others.
@@ -42,7 +42,35 @@ void add_complex(LoweringRegistry& r, std::string_view primitive,
   LowerFn real =
       known != nullptr ? *known : LowerFn([](Lowering& at) -> std::vector<Value*> { at.unsupported("not of real numbers"); });
   std::string origin(known != nullptr ? r.origin(primitive) : "complex numbers");
-  r.add(primitive, [=](Lowering& at) { return has_complex_types(at.eqn) ? complex(at, real) : real(at); }, origin);
+  r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_complex) ? complex(at, real) : real(at); }, origin);
+}
+
+// What JAX does with arrays of keys, beside random numbers. Keys of four words are moved half by half; those of two are one number each.
+constexpr std::string_view kMovesKeys[] = {"broadcast_in_dim",
+                                           "compress",
+                                           "concatenate",
+                                           "dynamic_slice",
+                                           "dynamic_update_slice",
+                                           "expand_dims",
+                                           "gather",
+                                           "pad",
+                                           "reshape",
+                                           "rev",
+                                           "scatter",
+                                           "select_n",
+                                           "slice",
+                                           "split",
+                                           "squeeze",
+                                           "stack",
+                                           "tile",
+                                           "transpose",
+                                           "unstack"};
+
+void add_wide_keys(LoweringRegistry& r, std::string_view primitive) {
+  LowerFn others = *r.find(primitive);
+  auto is_wide = [](DType t) { return t == kWideKey; };
+  std::string origin(r.origin(primitive));
+  r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_wide) ? part_by_part(at, others) : others(at); }, origin);
 }
 
 }  // namespace
@@ -67,6 +95,12 @@ const LoweringRegistry& LoweringRegistry::builtin() {
 #undef SX_LINEAR
 #undef SX_MOVES
 #undef SX_BILINEAR
+    for (std::string_view primitive : kMovesKeys) add_wide_keys(r, primitive);
+    for (std::string_view primitive : {"eq", "ne"}) {
+      LowerFn others = *r.find(primitive), of_pairs = primitive == "eq" ? complex_eq : complex_ne;
+      auto lower = [=](Lowering& at) { return at.in_dtype(0) == kWideKey ? of_pairs(at) : others(at); };
+      r.add(primitive, lower, std::string(r.origin(primitive)));
+    }
     return r;
   }();
   return registry;

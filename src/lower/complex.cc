@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "lower/pairs.h"
+
 namespace sardonyx {
 namespace {
 
@@ -14,6 +16,8 @@ Complex product(const Complex& x, const Complex& y, F&& times) {
   if (y.is_real()) return {re, times(*x.im, y.re)};
   return {re - times(*x.im, *y.im), times(x.re, *y.im) + times(*x.im, y.re)};
 }
+
+}  // namespace
 
 // The operands of a Concat of two Unsqueeze nodes that put a last axis of 2 together; else nothing.
 std::optional<std::pair<Value*, Value*>> joined_parts(Value* x) {
@@ -31,8 +35,6 @@ std::optional<std::pair<Value*, Value*>> joined_parts(Value* x) {
   }
   return std::pair(parts[0], parts[1]);
 }
-
-}  // namespace
 
 // A real operand leaves the imaginary part of the other alone: it is never of a larger shape.
 Complex operator+(const Complex& x, const Complex& y) {
@@ -127,9 +129,7 @@ Complex split(Lowering& at, Value* x) {
   return {part(0), part(1)};
 }
 
-Complex operand(Lowering& at, size_t i) {
-  return is_complex(at.in_dtype(i)) ? split(at, at.in(i)) : Complex(Num(at, at.in(i)));
-}
+Complex operand(Lowering& at, size_t i) { return is_pair(at.in_dtype(i)) ? split(at, at.in(i)) : Complex(Num(at, at.in(i))); }
 
 Value* join(const Complex& x) {
   if (x.is_real()) return x.re.value();
@@ -168,8 +168,8 @@ std::vector<Value*> part_by_part(Lowering& at, const LowerFn& real) {
   auto re = run(false), im = run(true);
   // Where inference knows less than the equation says, the parts learn it here: the core sees only what is made of them.
   for (size_t i = 0; i < re.size(); ++i) {
-    if (!is_complex(at.out_dtype(i))) continue;
-    const Type* expected = at.b.types().with_dtype(at.out_type(i), at.out_dtype(i) == DType::kC64 ? DType::kF32 : DType::kF64);
+    if (!is_pair(at.out_dtype(i))) continue;
+    const Type* expected = at.b.types().with_dtype(at.out_type(i), pair_part(at.out_dtype(i)));
     for (Value* part : {re[i], im[i]}) {
       bool same_rank = part->type() != nullptr && part->ranked() && part->type()->rank() == expected->rank();
       bool is_vague = same_rank && std::ranges::any_of(part->type()->dims(), [](Dim d) { return !d.is_int() && !d.is_expr(); });
@@ -179,7 +179,7 @@ std::vector<Value*> part_by_part(Lowering& at, const LowerFn& real) {
   }
   std::vector<Value*> results;
   for (size_t i = 0; i < re.size(); ++i)
-    results.push_back(is_complex(at.out_dtype(i)) ? join({Num(at, re[i]), Num(at, im[i])}) : re[i]);
+    results.push_back(is_pair(at.out_dtype(i)) ? join({Num(at, re[i]), Num(at, im[i])}) : re[i]);
   return results;
 }
 

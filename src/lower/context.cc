@@ -6,6 +6,7 @@
 
 #include "ir/arrange.h"
 #include "lower/check_equation.h"
+#include "lower/pairs.h"
 #include "lower/threefry.h"
 #include "sardonyx/version.h"
 #include "support/interrupt.h"
@@ -108,11 +109,15 @@ const Type* LoweringContext::import(const Type* t) {
   return types_[t] = result;
 }
 
+DType pair_part(DType t) {
+  if (t == DType::kC64) return DType::kF32;
+  if (t == DType::kC128) return DType::kF64;
+  return t == kWideKey ? DType::kI64 : DType::kUndefined;
+}
+
 const Type* LoweringContext::stored(const Type* t) {
-  DType part = DType::kUndefined;
   if (t->dtype() == DType::kKey) return onnx_.types().with_dtype(t, DType::kI64);
-  if (t->dtype() == DType::kC64) part = DType::kF32;
-  if (t->dtype() == DType::kC128) part = DType::kF64;
+  const DType part = pair_part(t->dtype());
   if (part == DType::kUndefined) return t;
   std::vector<Dim> dims(t->dims().begin(), t->dims().end());
   dims.push_back(Dim::of(2));
@@ -120,9 +125,9 @@ const Type* LoweringContext::stored(const Type* t) {
 }
 
 const Type* LoweringContext::interface_type(const Type* t) {
-  if (t->dtype() != DType::kKey) return stored(t);
+  if (!is_key(t->dtype())) return stored(t);
   std::vector<Dim> dims(t->dims().begin(), t->dims().end());
-  dims.push_back(Dim::of(2));
+  dims.push_back(Dim::of(t->dtype() == DType::kKey ? 2 : 4));
   return onnx_.types().tensor(DType::kU32, dims);
 }
 
@@ -363,7 +368,7 @@ void LoweringContext::run() {
     if (name.empty()) name = fmt::format("in_{}", i);
     const Type* type = import(port.value->type());
     Value* v = to.add_input(name, interface_type(type));
-    bind(*port.value, type->dtype() == DType::kKey ? wrap_key(main_, *this, v) : v);
+    bind(*port.value, is_key(type->dtype()) ? wrap_key(main_, *this, v, type->dtype()) : v);
     add_origins(*v);
     ++i;
   }
@@ -374,7 +379,7 @@ void LoweringContext::run() {
     if (name.empty()) name = fmt::format("out_{}", i);
     Value* v = value(*from.output(i), main_);
     const Type* type = import(from.output(i)->type());
-    if (type->dtype() == DType::kKey) v = unwrap_key(main_, *this, v);
+    if (is_key(type->dtype())) v = unwrap_key(main_, *this, v, type->dtype());
     to.add_output(*v, name, interface_type(type));
   }
   settle_constants();
@@ -385,7 +390,7 @@ namespace {
 // Complex numbers as pairs of reals: the same bytes.
 TensorPtr as_stored(TensorPtr t) {
   if (!is_complex(t->dtype())) return t;
-  const DType part = t->dtype() == DType::kC64 ? DType::kF32 : DType::kF64;
+  const DType part = pair_part(t->dtype());
   std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
   shape.push_back(2);
   if (!t->is_splat() && !t->is_deferred()) return Tensor::borrow(part, std::move(shape), t->stored_bytes(), t, t->file());

@@ -5,6 +5,7 @@
 
 #include "ir/tensor_transform.h"
 #include "lower/context.h"
+#include "lower/pairs.h"
 
 namespace sardonyx {
 namespace {
@@ -92,8 +93,8 @@ const Type* Lowering::out_type(size_t i) const {
 }
 
 const Type* Lowering::part(const Type* t) const {
-  if (!on_parts_ || !is_complex(t->dtype())) return t;
-  return context_.model().types().with_dtype(t, t->dtype() == DType::kC64 ? DType::kF32 : DType::kF64);
+  if (!on_parts_ || !is_pair(t->dtype())) return t;
+  return context_.model().types().with_dtype(t, pair_part(t->dtype()));
 }
 
 Lowering Lowering::on_parts(std::vector<Value*> operands) const {

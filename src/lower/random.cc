@@ -65,9 +65,9 @@ KeyWords split_into(Lowering& at, KeyWords key, std::span<const Dim> shape, bool
   return {word(0), word(1)};
 }
 
-std::vector<Value*> lower_random_wrap(Lowering& at) { return {wrap_key(at.b, at.context(), at.in(0))}; }
+std::vector<Value*> lower_random_wrap(Lowering& at) { return {wrap_key(at.b, at.context(), at.in(0), at.out_dtype())}; }
 
-std::vector<Value*> lower_random_unwrap(Lowering& at) { return {unwrap_key(at.b, at.context(), at.in(0))}; }
+std::vector<Value*> lower_random_unwrap(Lowering& at) { return {unwrap_key(at.b, at.context(), at.in(0), at.in_dtype(0))}; }
 
 // The seed's upper and lower 32 bits are the key's words.
 std::vector<Value*> lower_random_seed(Lowering& at) {

@@ -29,15 +29,30 @@ LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Va
   return {cast(b, shift(b, bits, 32, "RIGHT"), DType::kU32), cast(b, low, DType::kU32)};
 }
 
-Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words) {
+Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dtype) {
   auto word = [&](int64_t i) { return b.op("Gather", {words, b.i64(i)}, {attr("axis", -1)}); };
-  return pack_key(b, context, {word(0), word(1)});
+  Value* first = pack_key(b, context, {word(0), word(1)});
+  if (dtype == DType::kKey) return first;
+  const auto axis = static_cast<int64_t>(first->type()->rank());  // as a number: split() of lower/complex.h looks for it
+  auto last = [&](Value* x) { return b.op("Unsqueeze", {x, b.i64s({axis})}); };
+  return b.op("Concat", {last(first), last(pack_key(b, context, {word(2), word(3)}))}, {attr("axis", axis)});
 }
 
-Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key) {
-  const auto words = split_key(b, context, key);
-  auto last = [&](Value* x) { return b.op("Unsqueeze", {x, b.i64s({-1})}); };
-  return b.op("Concat", {last(words.high), last(words.low)}, {attr("axis", -1)});
+Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key, DType dtype) {
+  std::vector<Value*> columns;
+  auto add = [&](Value* half) {
+    const auto words = split_key(b, context, half);
+    for (Value* x : {words.high, words.low}) columns.push_back(b.op("Unsqueeze", {x, b.i64s({-1})}));
+  };
+  if (dtype == DType::kKey) {
+    add(key);
+  } else {
+    auto half = [&](int64_t i) { return b.op("Gather", {key, b.i64(i)}, {attr("axis", -1)}); };
+    const auto halves = joined_parts(key);
+    add(halves ? halves->first : half(0));
+    add(halves ? halves->second : half(1));
+  }
+  return b.op("Concat", columns, {attr("axis", -1)});
 }
 
 std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Value* x0, Value* x1) {

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "lower/context.h"
+#include "lower/pairs.h"
 
 namespace sardonyx {
 
-// A key of the graph (see LoweringContext::stored) from words in u32[..., 2], and back.
-Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words);
-Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key);
+// A key of the graph (see LoweringContext::stored) from words in u32[..., 2] (kKey) or u32[..., 4] (kWideKey), and back.
+Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dtype);
+Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key, DType dtype);
 
 // A key from its two words, u32 of the key's shape, and back.
 Value* pack_key(OnnxBuilder& b, LoweringContext& context, LoweringContext::KeyWords words);

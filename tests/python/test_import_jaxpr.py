@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sardonyx
+from jax.extend.random import define_prng_impl
 from sardonyx._sardonyx import import_jaxpr
 
 
@@ -101,9 +102,24 @@ def test_a_key_is_an_input_and_a_constant_key_is_wrapped():
     assert program.op_counts()["random_wrap"] == 1
 
 
-def test_another_generator_is_refused_by_name():
-    with pytest.raises(sardonyx.Error, match="rbg"):
-        read(lambda k: jax.random.bits(k, (4,)), jax.random.key(0, impl="rbg"))
+def test_another_generator_comes_as_the_program_that_jax_runs():
+    program = read(lambda k: jax.random.bits(k, (4,)), jax.random.key(0, impl="rbg"))
+    assert program.inputs() == [": key4[]"]
+    assert program.op_counts() == {"jit": 1, "random_unwrap": 1, "rng_bit_generator": 1}
+
+
+def test_keys_of_another_number_of_words_are_refused_by_name():
+    three = define_prng_impl(
+        key_shape=(3,),
+        seed=lambda seed: jnp.zeros(3, jnp.uint32) + seed.astype(jnp.uint32),
+        split=lambda key, shape: jnp.zeros((*shape, 3), jnp.uint32),
+        random_bits=lambda key, width, shape: jnp.zeros(shape, jnp.uint32),
+        fold_in=lambda key, data: key,
+        name="three",
+        tag="three",
+    )
+    with pytest.raises(sardonyx.Error, match="key<three>.*2 or 4 words"):
+        read(lambda k: jax.random.bits(k, (4,)), jax.random.key(0, impl=three))
 
 
 def test_nchw_ends_get_a_transpose():

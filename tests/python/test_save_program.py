@@ -23,10 +23,16 @@ def network(x):
     def step(carry, row):
         return carry + row, jnp.tanh(carry * row)
 
+    wide = jax.random.key_data(jax.random.split(jax.random.key(5, impl="rbg"), 3))
     y = jax.nn.gelu(x @ WEIGHT)
     _, rows = jax.lax.scan(step, y[0], y)
     rows = jax.lax.cond(rows.sum() > 0, jnp.sin, jnp.cos, rows)
-    return {"rows": rows, "noise": jax.random.uniform(jax.random.key(3), (5,)), "table": jnp.asarray(TABLE)}
+    return {
+        "rows": rows,
+        "noise": jax.random.uniform(jax.random.key(3), (5,)),
+        "table": jnp.asarray(TABLE),
+        "wide": wide,
+    }
 
 
 def converted(program):
