@@ -317,6 +317,8 @@ class Compress(_BuiltIn):
     @classmethod
     def take(cls, original):
         def rewriting_take(arr, idx, *args, **kwargs):
+            if _is_traced(idx) and idx.dtype == bool and idx.ndim == 0 and not args:
+                return cls.of(arr[None], idx[None], 0)  # as many of it as the flag says: none or one
             masks = _masks_in(idx)
             if not masks:
                 return original(arr, idx, *args, **kwargs)
@@ -850,7 +852,9 @@ def _asked_by_rules() -> bool:
 
 @functools.cache
 def _built_in() -> tuple[plugins.Plugin, ...]:
-    return (NonZero(), Compress(), Range(), Unique(), _Bounds())
+    from sardonyx._data_functions import Composed
+
+    return (NonZero(), Compress(), Range(), Unique(), Composed(), _Bounds())
 
 
 @contextlib.contextmanager

@@ -155,6 +155,8 @@ def trace(fn, inputs):
 
 
 def _needs_values(e: BaseException) -> bool:
+    if isinstance(e, TypeError) and str(e).startswith("Shapes must be 1D sequences of concrete values"):  # jnp.zeros(n)
+        return True
     return _asks_for_values(e) or any(c.__name__ == "NonConcreteBooleanIndexError" for c in type(e).__mro__)
 
 

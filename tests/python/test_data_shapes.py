@@ -168,6 +168,20 @@ CASES = [
     case("position codes", lambda n: jnp.sin(jnp.arange(n)[:, None] / jnp.arange(1.0, 4.0)), ["i32[]"], [i32(5)], [i32(0)]),
     case("causal mask", lambda n: 1 * (jnp.arange(n)[:, None] >= jnp.arange(n)), ["i32[]"], [i32(5)]),
     case("loop over it", lambda x: jax.lax.scan(lambda c, v: (c * 0.5 + v, c), 0.0, x[x > 0]), [("B",)], [X7], [-abs(X7)]),
+    # sizes given as values, and what is a mask or a range underneath
+    case("zeros of a count", lambda n: jnp.zeros(n) + jnp.arange(n), ["i32[]"], [i32(5)], [i32(0)]),
+    case("filled by counts", lambda n, m, x: (jnp.full((n, 2, m), 7, x.dtype) * x).sum(1), ["i32[]", "i32[]", (2, 1)], [i32(3), i32(5), X53[:2, :1]], [i32(0), i32(5), X53[:2, :1]]),
+    case("ones and empty", lambda n: jnp.ones((n, 3)) * jnp.empty(n)[:, None] * 0, ["i32[]"], [i32(5)]),
+    case("bincount", lambda x: jnp.bincount(x), ["i32[B]"], [I11], [I11 * 0], [-abs(I11)]),
+    case("bincount of a mask", lambda x: jnp.bincount(x[x > 2]), ["i32[B]"], [I11], [I11 * 0]),
+    case("bincount with weights", lambda x, w: jnp.bincount(x, w, minlength=9), ["u8[B]", ("B",)], [abs(I11[:7]).astype(u8), X7], [np.zeros(7, u8), X7]),
+    case("delete", lambda x, i: jnp.delete(x, i), [("B",), "i32[3]"], [X7, i32([1, -1, 1])], [X7, i32([0, 3, 6])]),
+    case("delete a column", lambda x, i: jnp.delete(x, i, axis=1), [("B", 7), "i32[]"], [X7[None] + X53[:, :1], i32(-3)]),
+    case("delete by a mask", lambda m, x: jnp.delete(x, m, axis=-1), ["bool[B]", (3, "B")], *([m, RNG.random((3, 7), np.float32)] for m in MASKS)),
+    case("trim_zeros", lambda x: jnp.trim_zeros(x), ["i32[B]"], [i32([0, 0, 1, 0, 2, 0])], [i32([0, 0])], [i32([1, 2])]),
+    case("trim_zeros in front", lambda x: jnp.trim_zeros(x, "f"), [("B",)], [X7 * (X7 < 0)], [X7 * 0]),
+    case("trim_zeros behind", lambda x: jnp.trim_zeros(x, "b"), [("B",)], [X7 * (X7 > 0)], [X7 * 0]),
+    case("a flag as index", lambda x, b: x[b] * 2, [("B", 3), "bool[]"], [X53, np.bool_(True)], [X53, np.bool_(False)]),
     case("mapped over it", lambda x: jax.vmap(lambda v: v * v + 1)(x[x > 0]), [("B",)], [X7], [-abs(X7)]),
 ]  # fmt: skip
 
@@ -507,6 +521,14 @@ def test_what_is_not_understood_goes_to_the_original():
         sardonyx.to_onnx(lambda x: jnp.nonzero(x, shape=3), [(7,)])
     with pytest.raises(sardonyx.Error, match="does not trace"):
         sardonyx.to_onnx(lambda n, x: x[:n], ["i32[]", (7,)])
+    with pytest.raises(sardonyx.Error, match="does not trace"):
+        sardonyx.to_onnx(lambda n: jnp.zeros(n), ["f32[]"])
+    with pytest.raises(sardonyx.Error, match="does not trace"):
+        sardonyx.to_onnx(lambda x: jnp.bincount(x), [(7,)])
+    with pytest.raises(sardonyx.Error, match="does not trace"):
+        sardonyx.to_onnx(lambda x: jnp.trim_zeros(x), [(7, 3)])
+    with pytest.raises(sardonyx.Error, match="does not trace"):
+        sardonyx.to_onnx(lambda m, x: jnp.delete(x, m), ["bool[5]", (7,)])
 
 
 @pytest.mark.parametrize(
