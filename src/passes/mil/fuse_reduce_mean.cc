@@ -28,7 +28,9 @@ Pass fuse_reduce_mean() {
               count *= static_cast<double>(t->dim(static_cast<size_t>(axis)).value());
             }
             const double given = found[n]->constant()->as_double(0);
-            return found.root().is("mul") ? std::abs(given - 1 / count) <= 1e-6 : std::abs(given - count) <= 1e-2;
+            if (!found.root().is("mul")) return std::abs(given - count) <= 1e-2;
+            return std::abs(given - 1 / count) <= 1e-6 &&
+                   std::abs(given * count - 1) <= 1e-2;  // the latter: where count is large
           },
       .build =
           [](Rewriter& b, const Match& found) {

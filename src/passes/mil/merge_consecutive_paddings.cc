@@ -23,7 +23,8 @@ Pass merge_consecutive_paddings() {
         q->insert(q->begin(), size - q->size(), 0);
         Value* value = operand(found.root(), b.context(), "constant_val");
         if (mode == "constant") {
-          if (param_float(first, "constant_val").value_or(0) != param_float(second, "constant_val").value_or(0)) return nullptr;
+          const auto one = param_float(first, "constant_val"), other = param_float(second, "constant_val");
+          if (!one || one != other) return nullptr;
         } else {
           for (size_t i = 0; i + 1 < size; i += 2) {
             const bool both = ((*p)[i] != 0 || (*p)[i + 1] != 0) && ((*q)[i] != 0 || (*q)[i + 1] != 0);
