@@ -1,6 +1,7 @@
 #include "check.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <unistd.h>
 
@@ -291,6 +292,108 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     } catch (const Error& e) {
       return Failure{"throws when it runs again: " + kind_of(e), fmt::format("{}\n{}", e.what(), text)};
     }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// The model after one pass with one option; null when it refuses what it is told.
+std::unique_ptr<Model> after_told(const Subject& s, const std::string& pass, const std::string& option,
+                                  const std::string& value) {
+  auto after = clone_model(*s.model);
+  PassRequest request{.passes = {pass}, .options = {{pass + "." + option, value}}, .strict = true, .verify_graph = true};
+  try {
+    if (!run_passes(*after, request).passes.front().changed) return nullptr;
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kInvalidArgument) return nullptr;
+    throw;
+  }
+  try {
+    verify(*after, {.allow_unchecked = false, .shapes = true});
+  } catch (const Error& e) {
+    // An op that leaves nothing of what it reads runs with a size of zero, and has no type once the size is known.
+    if (e.message().starts_with("the types of this node were not checked")) return nullptr;
+    throw;
+  }
+  return after;
+}
+
+std::optional<Failure> compare(const Subject& s, const Graph& after, std::span<const EvalValue> inputs, size_t which) {
+  std::vector<EvalValue> a;
+  try {
+    a = evaluate(s.model->graph(), inputs_for(s.model->graph(), s, which), kBounded);
+  } catch (const Error&) {
+    return std::nullopt;  // while it is being shrunk
+  }
+  const auto b = evaluate(after, inputs, kBounded);
+  if (a.size() != b.size()) return Failure{"changes values", "another number of results"};
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (auto d = differ(a[i], b[i], true, true))
+      return Failure{"changes values", fmt::format("result {}: {}\n{}", i, *d, text_of(after.model()))};
+  }
+  return std::nullopt;
+}
+
+// Channels last become channels first.
+std::optional<Failure> check_image(const Subject& s) {
+  for (const Port& p : s.model->graph().inputs()) {
+    const Type* t = p.value->type();
+    if (t == nullptr || !t->is_tensor() || !t->ranked() || (t->rank() != 3 && t->rank() != 4)) continue;
+    const std::string name(p.name.view());
+    const auto after = after_told(s, "image_input_preprocess", "inputs", name + ":nhwc");
+    if (after == nullptr) continue;
+    for (size_t which : {0, 1}) {
+      auto inputs = inputs_for(after->graph(), s, which);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (after->graph().inputs()[i].name.view() != p.name.view() || inputs[i].array() == nullptr) continue;
+        const std::vector<int64_t> perm = t->rank() == 4 ? std::vector<int64_t>{0, 3, 1, 2} : std::vector<int64_t>{2, 0, 1};
+        inputs[i] = EvalValue(inputs[i].array()->transposed(perm));
+      }
+      if (auto f = compare(s, after->graph(), inputs, which)) return f;
+    }
+    return std::nullopt;  // one is enough
+  }
+  return std::nullopt;
+}
+
+// A copy for the sizes that the inputs have.
+std::optional<Failure> check_materialized(const Subject& s) {
+  for (size_t which : {0, 1}) {
+    std::string sizes;
+    for (const Port& p : s.model->graph().inputs()) {
+      const auto at = s.inputs.find(std::string(p.name.view()));
+      const Type* t = p.value->type();
+      if (at == s.inputs.end() || at->second[which].array() == nullptr || t == nullptr || !t->is_tensor()) continue;
+      if (!sizes.empty()) sizes += ",";
+      sizes += fmt::format("\"{}\":[{}]", p.name.view(), fmt::join(at->second[which].array()->shape(), ","));
+    }
+    if (sizes.empty()) return std::nullopt;
+    const auto after = after_told(s, "materialize_symbolic_shape_program", "function_name_to_materialization_map",
+                                  fmt::format("{{\"fixed\":{{{}}}}}", sizes));
+    if (after == nullptr) return std::nullopt;
+    const Function* fixed = after->find_function("", "fixed");
+    if (fixed == nullptr) return Failure{"there is no function 'fixed'", text_of(*after)};
+    for (const Port& p : fixed->graph().inputs()) {
+      const Type* t = p.value->type();
+      for (Dim d : t != nullptr && t->is_tensor() && t->ranked() ? t->dims() : std::span<const Dim>{}) {
+        if (!after->dims().symbol_name(d).empty())
+          return Failure{"a size is still open", fmt::format("of {}\n{}", p.name.view(), text_of(*after))};
+      }
+    }
+    if (auto f = compare(s, fixed->graph(), inputs_for(fixed->graph(), s, which), which)) return f;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> check_told_passes(const Subject& s) {
+  try {
+    if (auto f = check_image(s)) return Failure{"image_input_preprocess: " + f->kind, f->detail};
+    if (auto f = check_materialized(s)) return Failure{"materialize_symbolic_shape_program: " + f->kind, f->detail};
+  } catch (const Error& e) {
+    return Failure{"a pass that is told what to do: " + kind_of(e), fmt::format("{}\n{}", e.what(), text_of(*s.model))};
   }
   return std::nullopt;
 }

@@ -38,6 +38,8 @@ struct Statistics {
 // The passes, in order, on a copy. They must not throw, keep a valid graph and the values, say truly whether they changed anything and,
 // when it is one alone, find nothing to do afterwards.
 std::optional<Failure> check_passes(const Subject& s, const std::vector<std::string>& passes, Statistics* statistics = nullptr);
+// The passes of Core ML that do nothing unless they are told what: an input as an image with channels last, and all symbolic sizes fixed.
+std::optional<Failure> check_told_passes(const Subject& s);
 // Through the text form and through an ONNX file or a Core ML package, and back.
 std::optional<Failure> check_round_trips(const Subject& s);
 

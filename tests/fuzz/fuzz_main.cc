@@ -69,7 +69,7 @@ class Fuzz {
  public:
   explicit Fuzz(Options o) : options_(std::move(o)), snippets_(read_snippets(options_.cases, options_.mil())) {
     for (const CatalogPass& p : catalog()) {
-      if (p.name == "materialize_symbolic_shape_program") continue;  // needs to be told names and sizes
+      if (p.name == "materialize_symbolic_shape_program") continue;  // is told names and sizes: check_told_passes()
       if (p.catalog == (options_.mil() ? "mil" : "onnx")) all_.emplace_back(p.name);
     }
     if (options_.passes.empty()) options_.passes = all_;
@@ -137,6 +137,7 @@ class Fuzz {
     }
 
     fail_if(seed, s, [](const Subject& x) { return check_round_trips(x); }, {});
+    if (options_.mil()) fail_if(seed, s, [](const Subject& x) { return check_told_passes(x); }, {});
     for (const std::string& p : options_.passes) passes(seed, s, {p});
     if (options_.passes.size() != all_.size()) return;
     passes(seed, s, {options_.mil() ? "default" : "onnx"});

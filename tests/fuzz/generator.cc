@@ -454,6 +454,8 @@ void Generator::step() {
       done = add_if();
     } else if (what < 19 && !nested) {
       done = mil() ? add_while() : add_loop();
+    } else if (what < 23 && !nested && mil()) {
+      done = chance(50) ? add_state() : add_list();
     } else if (what < 21 && !nested && opset_ >= 9 && !mil()) {
       done = add_scan();
     } else if (what < 23 && !nested && opset_ >= 9 && functions_ < 2 && !mil()) {
@@ -492,6 +494,7 @@ std::optional<Generated> Generator::run(std::string* why) {
   for (const Op& op : dialect(options_.dialect).ops()) {
     if (!op.domain.empty() || find(op.name) != &op || op.deprecated) continue;
     if (!can_evaluate(op) || op.has(Trait::kRandom) || op.has(Trait::kSubgraphs) || op.has(Trait::kConstant)) continue;
+    if (mil() && op.name.starts_with("complex")) continue;  // of coremltools' memory only: no package holds them
     for (int k = mil() ? mil_weight_of(op) : weight_of(op); k > 0; --k) ops_.push_back(&op);
   }
   scopes_.push_back({&main.graph(), std::make_unique<Builder>(main.graph(), facts_), {}});

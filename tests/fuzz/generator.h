@@ -118,6 +118,10 @@ class Generator {
   bool add_while();
   bool add_call();
   bool add_snippet();
+  Value* make_and_run(const Op* op,
+                      std::vector<Value*> in);  // one result, of the graph of the function; null when it does not work
+  bool add_state();
+  bool add_list();
   bool fill_generic(Draft& d);
   void fill_attrs(Draft& d);
   Graph& open_body(std::string_view name, std::vector<std::pair<const Type*, Sample>> inputs);

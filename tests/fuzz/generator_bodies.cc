@@ -342,6 +342,7 @@ bool Generator::add_snippet() {
   std::vector<Value*> tops;
   for (const Node& n : from.nodes()) {
     if (!n.bodies().empty() || !n.op().known || n.has(Trait::kRandom)) return undo();
+    if (mil() && n.op().name.starts_with("complex")) return undo();  // no package holds them
     if (n.has(Trait::kConstant)) {
       if (n.result()->constant() == nullptr || n.result()->constant()->is_promise()) return undo();
       map[n.result()] = constant(n.result()->constant());
