@@ -392,6 +392,63 @@ def channels_shuffled(a, b):
     return mb.relu(x=mb.reshape(x=mb.transpose(x=y, perm=(0, 2, 1, 3, 4)), shape=(1, 6, 5, 7)))
 
 
+# --- order, scalars, tables
+
+
+@case("topological_reorder", (2, 4))
+def casts_and_transposes(x):
+    x = mb.cast(x=x, dtype="fp16")
+    x1 = mb.square(x=x)
+    x2 = mb.cast(x=mb.transpose(x=x1, perm=[1, 0]), dtype="fp32")
+    x3 = mb.log(x=x)
+    x4 = mb.cast(x=mb.transpose(x=x3, perm=[1, 0]), dtype="fp32")
+    x6 = mb.cast(x=mb.relu(x=x), dtype="fp32")
+    return x2, x4, mb.relu(x=x6), mb.relu(x=x)
+
+
+@case("topological_reorder", (2, 4))
+def in_order_already(x):
+    return mb.relu(x=mb.exp(x=x)), mb.cast(x=mb.square(x=x), dtype="fp16")
+
+
+@case("rank0_expand_dims_swap", (2, 4))
+def scalar_that_others_read_too(x):
+    scalar = mb.reduce_sum(x=x, keep_dims=False)
+    y = mb.sub(x=scalar, y=1.5)
+    return mb.expand_dims(x=y, axes=[0]), mb.exp(x=y), mb.log(x=y)
+
+
+@case("rank0_expand_dims_swap", (2, 4))
+def scalar_with_one_reader(x):
+    y = mb.mul(x=2.0, y=mb.reduce_max(x=x, keep_dims=False))
+    return mb.square(x=mb.expand_dims(x=y, axes=[0]))
+
+
+@case("rank0_expand_dims_swap", (2, 4))
+def no_scalar(x):
+    return mb.expand_dims(x=mb.add(x=mb.reduce_sum(x=x, axes=[1], keep_dims=False), y=1.0), axes=[0])
+
+
+ROWS = {"on_value": np.float32(1), "off_value": np.float32(0)}
+
+
+@case("fuse_onehot_matmul_to_gather", ((2, 3), types.int32))
+def rows_of_a_table(ids):
+    return mb.matmul(x=mb.one_hot(indices=ids, one_hot_vector_size=7, axis=-1, **ROWS), y=w(7, 5))
+
+
+@case("fuse_onehot_matmul_to_gather", ((2, 3), types.int32))
+def rows_times_two(ids):
+    hot = mb.one_hot(indices=ids, one_hot_vector_size=7, axis=-1, on_value=np.float32(2), off_value=np.float32(0))
+    return mb.matmul(x=hot, y=w(7, 5))
+
+
+@case("fuse_onehot_matmul_to_gather", ((2, 3), types.int32))
+def rows_that_are_returned(ids):
+    hot = mb.one_hot(indices=ids, one_hot_vector_size=7, axis=-1, **ROWS)
+    return mb.matmul(x=hot, y=w(7, 5)), hot
+
+
 def check_on_files(pass_name, fn, inputs, target, tmp_path, options=None):
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(build(fn, inputs, target), source, target)

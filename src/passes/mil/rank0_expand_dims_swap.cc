@@ -1,39 +1,73 @@
-//   x: rank 0 ── sub(c) ── expand_dims<0>    =>    expand_dims<0>(x) ── sub(expand_dims<0>(c))
+//   x: rank 0 ── sub(c) ─┬─ expand_dims<0>    =>    expand_dims<0>(x) ── sub(expand_dims<0>(c)) ─┬─
+//                        └─ others                                                               └─ squeeze ── others
 //
-// For add, sub, mul, real_div and floor_div with one constant. Other readers get the result through a squeeze; there may be only one
-// expand_dims, and the value between may not be a result of the block. After coremltools' pass of this name.
+// For add, sub, mul, real_div and floor_div with one constant. Core ML makes the result of such an op rank 1; other readers get it through a
+// squeeze. There may be only one expand_dims, in the same block, and the value between may not be a result of the block. A walk, as it
+// replaces what two nodes give. After coremltools' pass of this name.
 #include <algorithm>
+#include <array>
 
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
+namespace {
+
+bool is_arithmetic(const Node& n) {
+  static constexpr std::array<std::string_view, 5> kOps = {"add", "sub", "mul", "real_div", "floor_div"};
+  return n.op().dialect == DialectId::kMil && !n.unchecked() && std::ranges::find(kOps, n.op().name) != kOps.end();
+}
+
+bool is_scalar(const Value* v) { return v != nullptr && v->ranked() && v->type()->rank() == 0; }
+
+// The one reader of n's result that gives it an axis; null when n is to stay.
+Node* only_expand_dims(Node& n, PassContext& context) {
+  const Value *x = operand(n, context, "x"), *y = operand(n, context, "y");
+  if (!is_scalar(x) || !is_scalar(y) || x->is_constant() == y->is_constant()) return nullptr;
+  Node* found = nullptr;
+  for (const Use& u : n.result()->uses()) {
+    if (u.owner->is_boundary()) return nullptr;
+    if (!u.owner->is("expand_dims")) continue;
+    if (found != nullptr || u.owner->graph() != n.graph()) return nullptr;
+    found = u.owner;
+  }
+  if (found == nullptr) return nullptr;
+  const auto axes = param_ints(params(*found, context), "axes");
+  return axes && *axes == std::vector<int64_t>{0} ? found : nullptr;
+}
+
+}  // namespace
 
 Pass rank0_expand_dims_swap() {
-  using namespace pattern;
-  namespace m = pattern::mil;
-  static constexpr Var x{"x"}, y{"y"}, scalar{"scalar"};
-  std::vector<Pattern> ops;
-  for (const PatternOp& op : {m::add, m::sub, m::mul, m::real_div, m::floor_div}) ops.push_back(op(x, y));
-  return Rule{
-      .match = m::expand_dims(any_of(std::move(ops)).as(scalar)),
-      .when =
-          [](const Match& found) {
-            const auto is_scalar = [](const Value* v) { return v->ranked() && v->type()->rank() == 0; };
-            if (!is_scalar(found[x]) || !is_scalar(found[y]) || found[x]->is_constant() == found[y]->is_constant())
-              return false;
-            const auto axes = param_ints(params(found.root(), found.context()), "axes");
-            if (!axes || *axes != std::vector<int64_t>{0} || is_graph_result(*found[scalar])) return false;
-            return std::ranges::count_if(found[scalar]->uses(), [](const Use& u) { return u.owner->is("expand_dims"); }) == 1;
-          },
-      .build =
-          [](Rewriter& b, const Match& found) {
-            const std::vector<int64_t> first{0};
-            const auto expanded = [&](Value* v) { return b.mil("expand_dims", {{"x", v}, {"axes", b.i32s(first)}}); };
-            Value* one = expanded(found[x]);
-            Value* other = expanded(found[y]);
-            return b.mil(found.node(scalar).op().name, {{"x", one}, {"y", other}});
-          },
-  };
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+    size_t swapped = 0;
+    for (Graph* g : graphs_in(top)) {
+      std::vector<Node*> nodes;
+      for (Node& n : g->nodes()) {
+        if (is_arithmetic(n)) nodes.push_back(&n);
+      }
+      for (Node* node : nodes) {
+        Node& n = *node;
+        Node* expand = only_expand_dims(n, context);
+        if (expand == nullptr) continue;
+        Rewriter b(*g, context);
+        b.set_insertion_point(&n);
+        b.set_provenance(n.provenance());
+        const std::vector<int64_t> first{0};
+        const auto expanded = [&](Value* v) { return b.mil("expand_dims", {{"x", v}, {"axes", b.i32s(first)}}); };
+        Value* one = expanded(operand(n, context, "x"));
+        Value* other = expanded(operand(n, context, "y"));
+        Value* wide = b.mil(n.op().name, {{"x", one}, {"y", other}});
+        wide->set_name(expand->result()->name());
+        g->replace_uses(*expand->result(), *wide);
+        g->erase(*expand);
+        if (n.result()->has_uses()) g->replace_uses(*n.result(), *b.mil("squeeze", {{"x", wide}}));
+        g->erase(n);
+        ++swapped;
+      }
+    }
+    if (swapped > 0) context.count("swapped", swapped);
+    return swapped > 0;
+  });
 }
 
 }  // namespace sardonyx::mil
