@@ -158,6 +158,26 @@ TEST(MilPassNames, EachIsGivenOnce) {
   EXPECT_THROW(run_passes(*clash, {.passes = {"dedup_op_and_var_names"}, .strict = true}), Error);
 }
 
+TEST(MilPassNames, OfInputsAndResults) {
+  const auto cleaned = [](std::string_view name) {
+    const auto m = parse(fmt::format("graph mil(%\"{}\": f32[3]) {{ y = relu(%\"{}\") return y }}", name, name));
+    const PipelineReport report =
+        run_passes(*m, {.passes = {"sanitize_input_output_names"}, .strict = true, .verify_graph = true});
+    const std::string now(m->graph().inputs()[0].name.view());
+    EXPECT_EQ(report.passes.at(0).changed, now != name) << name;
+    EXPECT_EQ(m->graph().input(0)->name().view(), now);
+    return now;
+  };
+  for (const char* fine : {"a", "z", "A", "Z", "a0", "a9", "_", "x_1"}) EXPECT_EQ(cleaned(fine), fine);
+  for (const char* odd : {"a`b", "a{b", "a@b", "a[b", "a/b", "a:b", "a.b", "a^b", "a\u00e9b", "a\u20acb", "a\U0001f600b"})
+    EXPECT_EQ(cleaned(odd), "a_b") << odd;
+  EXPECT_EQ(cleaned("0a"), "var_0a");
+  EXPECT_EQ(cleaned("9"), "var_9");
+  EXPECT_EQ(cleaned(":a"), "_a");
+  EXPECT_EQ(cleaned("/a"), "_a");
+  EXPECT_EQ(cleaned("."), "_");
+}
+
 TEST(MilPassNames, OfQuantizedTables) {
   const auto after = [](std::string_view look_up, std::string_view scale) {
     return run("canonicalize_quantized_lut_pattern",
