@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "passes/catalog.h"
 #include "sardonyx/ir.h"
 
@@ -235,6 +238,56 @@ TEST(MilPassNames, OfWhatStacksWere) {
          "(x: f32[2], y: f32[2]) { s = stack(axis=i32 0, values=(x, y)) a, b = split(s, num_splits=i32 2, axis=i32 0) "
          "p = squeeze(a, axes=i32[1]{0}) @first q = squeeze(b, axes=i32[1]{0}) z = add(p, q) return z }",
          "identity@first=p identity=q add=z", true);
+}
+
+TEST(MilPassDrawing, ReduceTransposesDrawsBeforeAndAfter) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "reduce_transposes_drawings";
+  std::filesystem::create_directories(folder);
+  const auto m = parse(R"(graph mil(x: f32[2,3], %"a\"\\b": f32[2,3]) {
+    k = const<val=f32[3,2]{1,2,3,4,5,6}>()
+    t = transpose(x, perm=i32[2]{1,0})
+    s = add(t, k)
+    y = transpose(s, perm=i32[2]{1,0})
+    v, i = topk(%"a\"\\b", k=i32 1, axis=i32 1)
+    return y, v, i
+  })");
+  run_passes(*m, {.passes = {"reduce_transposes"}, .options = {{"reduce_transposes.debug", folder.string()}}, .strict = true});
+  const auto drawn = [&](const char* name) {
+    std::ifstream file(folder / name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(drawn("main_before.dot"), R"(digraph {
+  node [shape=box]
+  i0 [shape=oval, label="x"]
+  i1 [shape=oval, label="a\"\\b"]
+  n0 [label="transpose
+t", style=filled, fillcolor=gold]
+  i0 -> n0
+  n1 [label="add
+s"]
+  n0 -> n1
+  n2 [label="transpose
+y", style=filled, fillcolor=gold]
+  n1 -> n2
+  n3 [label="topk
+v"]
+  i1 -> n3
+  o0 [shape=oval, label="y"]
+  n2 -> o0
+  o1 [shape=oval, label="v"]
+  n3 -> o1
+  o2 [shape=oval, label="i"]
+  n3 -> o2
+}
+)");
+  const std::string after = drawn("main_after.dot");
+  EXPECT_EQ(after.find("gold"), std::string::npos);
+  EXPECT_NE(after.find("n1 [label=\"topk"), std::string::npos) << after;
+  std::filesystem::remove_all(folder);
+  EXPECT_THROW(
+      run_passes(*m,
+                 {.passes = {"reduce_transposes"}, .options = {{"reduce_transposes.debug", folder.string()}}, .strict = true}),
+      Error);
 }
 
 }  // namespace
