@@ -16,7 +16,8 @@ A mutant is one change of one source below src/passes:
 The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which asks at run time which of them is awake
 (tests/mutants/mutant.h), so that each file is compiled once and a mutant costs one run of the tests that reach it: the cases of its own
 file, those of all passes, the rules on random graphs, the C++ tests, the random graphs of `make test`. It dies when one of them fails, crashes
-or takes ten times as long as it should. A mutant whose copy does not compile is none.
+or takes ten times as long as it should. A mutant whose copy does not compile is none. The copies are compiled with the
+standard library's own checks: a mutant that reads an optional without a value or behind a vector crashes, which would go unseen without.
 
 Survivors are what to look at: either a case is missing, or the mutant means the same. The latter stand in tests/mutants/equivalent.txt
 with the reason, and are not counted; one that stands there and dies is an error.
