@@ -11,6 +11,7 @@
 #include "io/program_file.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
+#include "say.h"
 
 namespace sardonyx::tools {
 
@@ -21,17 +22,17 @@ int check(const FileArgs& files) {
   const auto model = read_model(files.input, {.map = !files.no_mmap});
   ValueFacts facts;
   const auto faults = infer_model(*model, facts, /*tolerant=*/true);
-  for (const std::string& message : faults) fmt::print("fault: {}\n", message);
+  for (const std::string& message : faults) say("fault: {}\n", message);
   verify(*model);
   for (const std::string& message : warnings(*model)) {
     const bool said = !faults.empty() && message.starts_with("not checked");
-    if (!said) fmt::print("warning: {}\n", message);
+    if (!said) say("warning: {}\n", message);
   }
   if (faults.empty()) {
-    fmt::print("{}: {} nodes, no faults\n", files.input, model->num_nodes());
+    say("{}: {} nodes, no faults\n", files.input, model->num_nodes());
     return 0;
   }
-  fmt::print("{}: {} of {} nodes are ill-typed\n", files.input, faults.size(), model->num_nodes());
+  say("{}: {} of {} nodes are ill-typed\n", files.input, faults.size(), model->num_nodes());
   return 1;
 }
 

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "driver/model_counts.h"
 #include "sardonyx/io.h"
+#include "say.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -136,10 +137,10 @@ void show(const std::vector<Line>& lines, size_t most) {
   }
   for (size_t i = 0; i < lines.size(); ++i) {
     if (shown[i] == 0) continue;
-    if (i > 0 && shown[i - 1] == 0) fmt::print("  ...\n");
-    fmt::print("{} {}\n", lines[i].side, *lines[i].text);
+    if (i > 0 && shown[i - 1] == 0) say("  ...\n");
+    say("{} {}\n", lines[i].side, *lines[i].text);
   }
-  if (differ > most) fmt::print("  ... {} more lines differ (--lines shows more)\n", differ - most);
+  if (differ > most) say("  ... {} more lines differ (--lines shows more)\n", differ - most);
 }
 
 }  // namespace
@@ -175,21 +176,20 @@ int diff(const DiffArgs& args) {
     return same ? 0 : 1;
   }
   if (same) {
-    fmt::print("the models say the same\n");
+    say("the models say the same\n");
     return 0;
   }
   const auto or_none = [](const std::string& s, std::string_view none) { return s.empty() ? std::string(none) : s; };
-  for (const Change& c : faces) fmt::print("{}: {} -> {}\n", c.what, or_none(c.before, "none"), or_none(c.after, "none"));
+  for (const Change& c : faces) say("{}: {} -> {}\n", c.what, or_none(c.before, "none"), or_none(c.after, "none"));
   if (!ops.empty()) {
     size_t width = 8;
     for (const Change& c : ops) width = std::max(width, c.what.size());
-    fmt::print("{:<{}}  {:>8}  {:>8}\n", "operator", width, "before", "after");
-    for (const Change& c : ops)
-      fmt::print("{:<{}}  {:>8}  {:>8}\n", c.what, width, or_none(c.before, "0"), or_none(c.after, "0"));
+    say("{:<{}}  {:>8}  {:>8}\n", "operator", width, "before", "after");
+    for (const Change& c : ops) say("{:<{}}  {:>8}  {:>8}\n", c.what, width, or_none(c.before, "0"), or_none(c.after, "0"));
   }
-  if (count_a.bytes != count_b.bytes) fmt::print("tensors: {} -> {}\n", human_bytes(count_a.bytes), human_bytes(count_b.bytes));
+  if (count_a.bytes != count_b.bytes) say("tensors: {} -> {}\n", human_bytes(count_a.bytes), human_bytes(count_b.bytes));
   if (differ > 0) {
-    fmt::print("\n--- {}\n+++ {}\n", args.before, args.after);
+    say("\n--- {}\n+++ {}\n", args.before, args.after);
     show(lines, args.lines);
   }
   return 1;

@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "sardonyx/io.h"
+#include "say.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -39,15 +40,15 @@ void print_report(const HalfReport& r) {
   for (const HalfReport::Op& o : r.ops) {
     ++counts[o.verdict];
     if (o.verdict == "unknown") continue;
-    fmt::print("{:<12}  {}{} '{}': '{}' is from {:.6g} to {:.6g}{}\n", o.verdict, several ? o.function + ": " : "", o.op,
-               o.name, o.value, o.low, o.high, o.seen ? "" : " at most");
+    say("{:<12}  {}{} '{}': '{}' is from {:.6g} to {:.6g}{}\n", o.verdict, several ? o.function + ": " : "", o.op, o.name,
+        o.value, o.low, o.high, o.seen ? "" : " at most");
   }
-  fmt::print("{} op{} safe", r.safe, r.safe == 1 ? " is" : "s are");
+  say("{} op{} safe", r.safe, r.safe == 1 ? " is" : "s are");
   for (std::string_view verdict : {"overflows", "vanishes", "may overflow", "unknown"}) {
-    if (counts[verdict] > 0) fmt::print(", {} {}", counts[verdict], verdict);
+    if (counts[verdict] > 0) say(", {} {}", counts[verdict], verdict);
   }
-  fmt::print(" ({} run{})\n", r.runs, r.runs == 1 ? "" : "s");
-  if (!r.not_run.empty()) fmt::print("the program could not be run: {}\n", r.not_run);
+  say(" ({} run{})\n", r.runs, r.runs == 1 ? "" : "s");
+  if (!r.not_run.empty()) say("the program could not be run: {}\n", r.not_run);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "driver/model_counts.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
+#include "say.h"
 #include "support/mapped_file.h"
 
 namespace sardonyx::tools {
@@ -61,8 +62,7 @@ int info(const FileArgs& files, const InfoArgs& args) {
   const Model& m = *model;
   if (args.infer) {
     ValueFacts facts;
-    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true))
-      fmt::print(stderr, "warning: {}\n", message);
+    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true)) warn("warning: {}\n", message);
   }
   if (args.text) {
     fmt::print("{}", print(m));
@@ -79,37 +79,37 @@ int info(const FileArgs& files, const InfoArgs& args) {
   for (const OpsetImport& i : m.opset_imports) {
     opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", i.domain.empty() ? "ai.onnx" : i.domain, i.version);
   }
-  fmt::print("{}  {}\n", files.input, human_bytes(file_bytes));
+  say("{}  {}\n", files.input, human_bytes(file_bytes));
   if (m.source_files.size() > 1)
-    fmt::print("  data      {} file{} beside it\n", m.source_files.size() - 1, m.source_files.size() > 2 ? "s" : "");
-  if (!m.producer_name.empty()) fmt::print("  made by   {} {}\n", m.producer_name, m.producer_version);
+    say("  data      {} file{} beside it\n", m.source_files.size() - 1, m.source_files.size() > 2 ? "s" : "");
+  if (!m.producer_name.empty()) say("  made by   {} {}\n", m.producer_name, m.producer_version);
   if (m.mil) {
-    fmt::print("  format    Core ML specification version {}, op set {}\n", m.mil->specification_version, m.main().mil_opset);
+    say("  format    Core ML specification version {}, op set {}\n", m.mil->specification_version, m.main().mil_opset);
   } else {
-    fmt::print("  format    IR version {}, opset {}\n", m.ir_version, opsets.empty() ? "1 (none given)" : opsets);
+    say("  format    IR version {}, opset {}\n", m.ir_version, opsets.empty() ? "1 (none given)" : opsets);
   }
   const auto ports = [&](const char* title, std::span<const Port> list) {
-    for (const Port& p : list) fmt::print("  {:<9} {}: {}\n", &p == list.data() ? title : "", p.name.view(), type_of(m, p));
+    for (const Port& p : list) say("  {:<9} {}: {}\n", &p == list.data() ? title : "", p.name.view(), type_of(m, p));
   };
   ports("inputs", m.graph().inputs());
   ports("outputs", m.graph().outputs());
-  fmt::print("  nodes     {}", c.nodes);
-  if (c.nested != 0) fmt::print(", {} of them in nested graphs", c.nested);
-  if (m.functions().size() > 1) fmt::print(", in {} functions", m.functions().size());
-  fmt::print("\n  tensors   {}, {}", c.tensors, human_bytes(c.bytes));
+  say("  nodes     {}", c.nodes);
+  if (c.nested != 0) say(", {} of them in nested graphs", c.nested);
+  if (m.functions().size() > 1) say(", in {} functions", m.functions().size());
+  say("\n  tensors   {}, {}", c.tensors, human_bytes(c.bytes));
   if (c.weight_bytes.size() > 1) {
     std::string split;
     for (const auto& [t, bytes] : c.weight_bytes)
       split += fmt::format("{}{} {}", split.empty() ? "" : ", ", to_string(t), human_bytes(bytes));
-    fmt::print(" ({})", split);
+    say(" ({})", split);
   }
-  fmt::print("\n");
+  say("\n");
   std::vector<std::pair<std::string, size_t>> ops(c.ops.begin(), c.ops.end());
   std::ranges::sort(ops, {}, [](const auto& e) { return std::pair(~e.second, e.first); });  // most first, then by name
   size_t width = 10;
   for (const auto& [op, count] : ops) width = std::max(width, op.size());
-  if (!ops.empty()) fmt::print("\n  {:<{}}  {:>8}\n", "operator", width, "nodes");
-  for (const auto& [op, count] : ops) fmt::print("  {:<{}}  {:>8}\n", op, width, count);
+  if (!ops.empty()) say("\n  {:<{}}  {:>8}\n", "operator", width, "nodes");
+  for (const auto& [op, count] : ops) say("  {:<{}}  {:>8}\n", op, width, count);
   return 0;
 }
 

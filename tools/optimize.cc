@@ -10,6 +10,7 @@
 #include <set>
 
 #include "commands.h"
+#include "say.h"
 #include "support/progress.h"
 
 namespace sardonyx::tools {
@@ -96,8 +97,8 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   request.explain = args.explain;
   if (!args.explain.empty()) {
     request.on_near_miss = [](std::string_view pass, std::string_view node, std::string_view why) {
-      fmt::print(stderr, "{}: left alone: {}\n", pass, why);
-      if (!node.empty()) fmt::print(stderr, "  at {}\n", trimmed(node));
+      warn("{}: left alone: {}\n", pass, why);
+      if (!node.empty()) warn("  at {}\n", trimmed(node));
     };
   }
   check_request(request, dialect);
@@ -150,9 +151,9 @@ std::string change(double before, double after) {
 }
 
 void print_report(const Job& job, const OptimizeReport& r) {
-  fmt::print("{} -> {}\n", job.in.string(), job.out.string());
+  say("{} -> {}\n", job.in.string(), job.out.string());
   const auto line = [](std::string_view what, const std::string& before, const std::string& after, const std::string& by) {
-    fmt::print("  {:<12} {:>12} {:>12}{}\n", what, before, after, by);
+    say("  {:<12} {:>12} {:>12}{}\n", what, before, after, by);
   };
   line("", "before", "after", "");
   line("nodes", std::to_string(r.before.nodes), std::to_string(r.after.nodes),
@@ -177,10 +178,10 @@ void print_report(const Job& job, const OptimizeReport& r) {
       line(op, before ? std::to_string(before) : "-", after ? std::to_string(after) : "-", "");
     }
   }
-  if (same > 0) fmt::print("  {} operator{} as before\n", same, same == 1 ? "" : "s");
-  if (r.passes.evaluations > 0) fmt::print("  {} evaluations before and after compared\n", r.passes.evaluations);
-  fmt::print("  {:.3f} s: {:.3f} reading, {:.3f} optimizing, {:.3f} writing\n",
-             r.read_seconds + r.optimize_seconds + r.write_seconds, r.read_seconds, r.optimize_seconds, r.write_seconds);
+  if (same > 0) say("  {} operator{} as before\n", same, same == 1 ? "" : "s");
+  if (r.passes.evaluations > 0) say("  {} evaluations before and after compared\n", r.passes.evaluations);
+  say("  {:.3f} s: {:.3f} reading, {:.3f} optimizing, {:.3f} writing\n", r.read_seconds + r.optimize_seconds + r.write_seconds,
+      r.read_seconds, r.optimize_seconds, r.write_seconds);
 }
 
 ordered_json json_of(const Job& job, const OptimizeReport& r) {
@@ -226,11 +227,11 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::funct
     try {
       if (jobs.size() > 1) fs::create_directories(job.out.parent_path());
       const OptimizeReport r = one(job);
-      for (const std::string& w : r.warnings) fmt::print(stderr, "warning: {}\n", w);
+      for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
-        if (!p.error.empty()) fmt::print(stderr, "warning: {} was left out: {}\n", p.name, p.error);
+        if (!p.error.empty()) warn("warning: {} was left out: {}\n", p.name, p.error);
       }
-      for (const std::string& f : r.passes.faults) fmt::print(stderr, "fault: {}\n", f);
+      for (const std::string& f : r.passes.faults) warn("fault: {}\n", f);
       failed |= r.passes.failed();
       if (args.json) all.push_back(json_of(job, r));
       if (!args.json && !args.quiet) print_report(job, r);
@@ -295,16 +296,16 @@ int passes(const std::string& name, bool json) {
   if (name.empty()) {
     size_t width = 0;
     for (const PassInfo& p : all) width = std::max(width, p.name.size());
-    fmt::print("presets\n");
-    for (const PresetInfo& p : presets) fmt::print("  {:<{}}  {}\n", p.name, width, p.about);
-    fmt::print("passes\n");
-    for (const PassInfo& p : all) fmt::print("  {:<{}}  {}\n", p.name, width, p.about);
+    say("presets\n");
+    for (const PresetInfo& p : presets) say("  {:<{}}  {}\n", p.name, width, p.about);
+    say("passes\n");
+    for (const PassInfo& p : all) say("  {:<{}}  {}\n", p.name, width, p.about);
     return 0;
   }
   for (const PresetInfo& p : presets) {
     if (p.name != name) continue;
-    fmt::print("{}: {}\n", p.name, p.about);
-    for (std::string_view pass : p.passes) fmt::print("  {}\n", pass);
+    say("{}: {}\n", p.name, p.about);
+    for (std::string_view pass : p.passes) say("  {}\n", pass);
     return 0;
   }
   const size_t prefix = name.rfind("::");
@@ -312,9 +313,9 @@ int passes(const std::string& name, bool json) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const PassInfo& i) { return i.name == bare; });
   if (found == all.end()) check_request({.passes = {name}}, DialectId::kOnnx);  // says what is near
   const PassInfo& p = *found;
-  fmt::print("{}::{}: {}\n  numerics  {}\n", p.catalog, p.name, p.about, to_string(p.numerics));
-  for (const auto& [option, meaning] : p.options) fmt::print("  option    {}: {}\n", option, meaning);
-  for (const std::string& rule : p.rules) fmt::print("  rule      {}\n", rule);
+  say("{}::{}: {}\n  numerics  {}\n", p.catalog, p.name, p.about, to_string(p.numerics));
+  for (const auto& [option, meaning] : p.options) say("  option    {}: {}\n", option, meaning);
+  for (const std::string& rule : p.rules) say("  rule      {}\n", rule);
   return 0;
 }
 

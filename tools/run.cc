@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "sardonyx/io.h"
+#include "say.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -49,7 +50,7 @@ int run(const FileArgs& files, const RunArgs& args) {
   const NamedTensors tensors = tensors_in(results);
   if (args.output.empty()) {
     for (const auto& [name, t] : tensors) {
-      fmt::print("{}: {}[{}] = {}\n", name, to_string(t->dtype()), fmt::join(t->shape(), ","), preview(*t));
+      say("{}: {}[{}] = {}\n", name, to_string(t->dtype()), fmt::join(t->shape(), ","), preview(*t));
     }
     return 0;
   }

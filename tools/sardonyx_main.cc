@@ -1,7 +1,10 @@
 // The sardonyx command. CLI11 is included here and nowhere else: it costs seconds to compile.
 //
 // Exit codes: 0 = done; 1 = the input was refused, or a check failed; 2 = the command line makes no sense.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <new>
 #include <string_view>
 
 #include "commands.h"
@@ -97,7 +100,7 @@ int main(int argc, char** argv) {
                                "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
   const auto opset_option = [&](CLI::App* command) {
     return command->add_option("--opset", optimize.opset, "The opset to spell the model in, newer or older")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, 9999));
   };
   opset_option(optimize_command);
   optimize_command->add_option("--fold-budget", optimize.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
@@ -226,6 +229,9 @@ int main(int argc, char** argv) {
   } catch (const Error& e) {
     tools::show_error(e);
     return e.code() == ErrorCode::kInvalidArgument ? kUsage : kRefused;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: out of memory\n");
+    return kRefused;
   } catch (const std::exception& e) {
     tools::show_error(e);
     return kRefused;

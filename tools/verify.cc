@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "rewrite/values.h"
 #include "sardonyx/io.h"
+#include "say.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -50,14 +51,14 @@ int verify(const VerifyArgs& args) {
                                                         : Numerics::kRelaxed;
   const ValueCheck check = compare_values(*a, *b, numerics);
   if (check.difference) {
-    fmt::print("the models differ: {}\n", *check.difference);
+    say("the models differ: {}\n", *check.difference);
     return 1;
   }
   if (check.runs == 0) {
-    fmt::print("nothing could be compared: {}\n", check.skipped);
+    say("nothing could be compared: {}\n", check.skipped);
     return 1;
   }
-  fmt::print("the models compute the same ({}) on {} inputs\n", args.numerics, check.runs);
+  say("the models compute the same ({}) on {} inputs\n", args.numerics, check.runs);
   return 0;
 }
 

@@ -1,10 +1,13 @@
 // Dims as text: JAX's spelling, out and in.
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "ir/dim_expr.h"
+#include "ir/text.h"
 #include "sardonyx/dim.h"
 #include "sardonyx/error.h"
+#include "support/printable.h"
 
 namespace sardonyx {
 namespace {
@@ -18,6 +21,7 @@ bool is_reserved(std::string_view s) { return s == "floordiv" || s == "ceildiv" 
 
 bool is_plain(std::string_view s) {
   if (s.empty() || !is_name_start(static_cast<unsigned char>(s[0])) || is_reserved(s)) return false;
+  if (printable(std::string(s)) != s) return false;
   return std::all_of(s.begin(), s.end(), [](char c) { return is_name_part(static_cast<unsigned char>(c)); });
 }
 
@@ -143,8 +147,20 @@ class DimParser {
   Dim quoted() {
     std::string name;
     for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
-      if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
-      name += text_[at_];
+      if (text_[at_] != '\\' || at_ + 1 >= text_.size()) {
+        name += text_[at_];
+        continue;
+      }
+      // What text::quote() writes.
+      const char c = text_[++at_];
+      unsigned byte = 0;
+      const char* hex = text_.data() + at_ + 1;
+      if (c == 'x' && text_.size() - at_ > 2 && std::from_chars(hex, hex + 2, byte, 16).ptr == hex + 2) {
+        name += static_cast<char>(byte);
+        at_ += 2;
+      } else {
+        name += c == 'n' ? '\n' : c == 't' ? '\t' : c;
+      }
     }
     if (at_ >= text_.size()) fail("'\"'");
     ++at_;
@@ -233,12 +249,7 @@ void Dims::Impl::print_atom(const DimAtom* a, std::string& out) {
       if (is_plain(a->name)) {
         out += a->name;
       } else {
-        out += '"';
-        for (char c : a->name) {
-          if (c == '"' || c == '\\') out += '\\';
-          out += c;
-        }
-        out += '"';
+        text::quote(out, a->name);
       }
       return;
     case AtomKind::kFloorDiv: out += "floordiv("; break;

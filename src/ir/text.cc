@@ -7,9 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "ir/wide_key.h"
 #include "sardonyx/error.h"
+#include "support/printable.h"
 
 namespace sardonyx::text {
 namespace {
@@ -21,18 +23,6 @@ constexpr DType kWords[] = {DType::kF32,    DType::kU8,       DType::kI8,       
                             DType::kU4,     DType::kI4,       DType::kF4E2M1,     DType::kF8E8M0, DType::kU2,
                             DType::kI2,     DType::kU1,       DType::kU3,         DType::kU6,     DType::kKey,
                             DType::kFloat0, kWideKey};
-
-bool is_utf8(std::string_view s) {
-  for (size_t i = 0; i < s.size();) {
-    auto c = static_cast<unsigned char>(s[i]);
-    size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-    if (n == 0 || i + n > s.size()) return false;
-    for (size_t k = 1; k < n; ++k)
-      if ((static_cast<unsigned char>(s[i + k]) & 0xc0) != 0x80) return false;
-    i += n;
-  }
-  return true;
-}
 
 // The raw bits of element i, low bits first.
 uint64_t bits_of(DType dtype, const std::byte* base, int64_t i) {
@@ -142,23 +132,23 @@ bool is_reserved(std::string_view s) {
 }
 
 void quote(std::string& out, std::string_view s) {
-  bool utf8 = is_utf8(s);
   out += '"';
+  if (std::ranges::all_of(s, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; })) {
+    out += s;
+    out += '"';
+    return;
+  }
+  std::string inside;
   for (char c : s) {
-    auto u = static_cast<unsigned char>(c);
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      default:
-        if (u < 0x20 || u == 0x7f || (u >= 0x80 && !utf8)) {
-          fmt::format_to(std::back_inserter(out), "\\x{:02x}", u);
-        } else {
-          out += c;
-        }
+      case '"': inside += "\\\""; break;
+      case '\\': inside += "\\\\"; break;
+      case '\n': inside += "\\n"; break;
+      case '\t': inside += "\\t"; break;
+      default: inside += c;
     }
   }
+  out += printable(std::move(inside));
   out += '"';
 }
 

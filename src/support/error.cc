@@ -4,12 +4,19 @@
 
 #include <utility>
 
+#include "support/printable.h"
+
 namespace sardonyx {
 namespace {
 
-std::string render(const std::string& message, const std::vector<std::string>& notes) {
+// The text of what(). Makes message and notes printable, too: names from files stand in them.
+std::string render(std::string& message, std::vector<std::string>& notes) {
+  message = without_long_lines(printable(std::move(message)));
   std::string text = message;
-  for (const std::string& note : notes) text += "\n  " + note;
+  for (std::string& note : notes) {
+    note = without_long_lines(printable(std::move(note)));
+    text += "\n  " + note;
+  }
   return text;
 }
 
