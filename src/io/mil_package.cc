@@ -8,6 +8,7 @@
 #include "io/mil_parts.h"
 #include "support/mapped_file.h"
 #include "support/os_error.h"
+#include "support/regular_file.h"
 
 #ifdef __linux__
 #include <fcntl.h>
@@ -45,8 +46,10 @@ Package open_package(const fs::path& folder) {
   Package p;
   p.folder = folder.filename().empty() ? folder.parent_path() : folder;
   const fs::path manifest = p.folder / "Manifest.json";
-  if (!fs::exists(manifest))
+  std::error_code none;
+  if (!fs::exists(manifest, none))
     throw Error(ErrorCode::kInvalidModel, "this folder is no Core ML package: it has no Manifest.json");
+  require_regular(manifest);
   const auto file = MappedFile::open(manifest, MappedFile::Access::kRead);
   p.manifest.assign(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   const ordered_json j = parse_manifest(p.manifest);
@@ -61,7 +64,8 @@ Package open_package(const fs::path& folder) {
     throw Error(ErrorCode::kInvalidModel, "Manifest.json of the package is damaged: it does not say which item is the model");
   }
   p.model = p.folder / p.model_path;
-  if (!fs::exists(p.model)) throw Error(ErrorCode::kIo, fmt::format("the package has no model at {}", p.model_path));
+  if (!fs::exists(p.model, none)) throw Error(ErrorCode::kIo, fmt::format("the package has no model at {}", p.model_path));
+  require_regular(p.model);
   return p;
 }
 

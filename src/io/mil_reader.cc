@@ -550,7 +550,8 @@ std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const Read
   try {
     std::filesystem::path model = path;
     std::optional<Package> package;
-    if (std::filesystem::is_directory(path)) {
+    std::error_code none;
+    if (std::filesystem::is_directory(path, none)) {
       package = open_package(path);
       model = package->model;
     }

@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "support/atomic_file.h"
 #include "support/mapped_file.h"
+#include "support/regular_file.h"
 
 namespace sardonyx {
 namespace {
@@ -165,6 +166,7 @@ std::unique_ptr<Model> load_program(const std::filesystem::path& path, bool map)
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   const auto beside = sidecar_of(path);
   if (beside == path || !FileStamp::of(beside)) return parse(text, path.string());
+  require_regular(beside);
   const Sidecar sidecar(beside, map);
   return parse(text, path.string(), [&](uint64_t digest) { return sidecar.find(digest); });
 }

@@ -21,6 +21,7 @@
 #include "support/atomic_file.h"
 #include "support/copy_range.h"
 #include "support/mapped_file.h"
+#include "support/regular_file.h"
 
 namespace sardonyx {
 namespace {
@@ -112,6 +113,17 @@ TEST_F(FileTest, ReadsAPipe) {
   EXPECT_EQ(text_of(file->bytes()), text);
   EXPECT_FALSE(file->range_of(file->bytes()));
   file->check_unchanged();
+}
+
+TEST_F(FileTest, WhatModelsNameIsNoPipeAndNoDevice) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder_ / "link");
+  for (const char* name : {"pipe", "link"}) {
+    EXPECT_NE(error_of([&] { require_regular(folder_ / name); }, ErrorCode::kInvalidModel).find("is no regular file"),
+              std::string::npos);
+  }
+  write_all(folder_ / "file", "abc");
+  for (const char* name : {"file", ".", "nothing"}) EXPECT_NO_THROW(require_regular(folder_ / name));
 }
 
 TEST_F(FileTest, SaysWhyAFileCannotBeOpened) {

@@ -52,6 +52,59 @@ def test_a_manifest_cannot_lead_out_of_its_package(package, tmp_path):
             coreml.load(copy)
 
 
+def test_parts_of_a_package_are_files(package, tmp_path):
+    """A pipe would be waited for, a device read without end; a name that no system takes is a refusal as well."""
+    manifest = json.loads((package / "Manifest.json").read_text())
+    model = Path("Data") / manifest["itemInfoEntries"][manifest["rootModelIdentifier"]]["path"]
+    for number, part in enumerate((Path("Manifest.json"), model, model.parent / "weights" / "weight.bin")):
+        for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+            copy = shutil.copytree(package, tmp_path / f"{number}_{make.__name__}.mlpackage")
+            (copy / part).unlink()
+            make(copy / part)
+            with pytest.raises(sardonyx.Error, match="no regular file|leads out"):
+                coreml.load(copy)
+    copy = shutil.copytree(package, tmp_path / "long.mlpackage")
+    manifest["itemInfoEntries"][manifest["rootModelIdentifier"]]["path"] = "a/" * 5000
+    (copy / "Manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(sardonyx.Error, match="the package has no model at Data/a/a"):
+        coreml.load(copy)
+
+
+def is_raw(told: bytes) -> bool:
+    return bool({0x1B, 0x07, 0x00} & set(told)) or "\u202e" in told.decode()
+
+
+def is_spelt(told: bytes) -> bool:
+    return b"\\x" in told and not is_raw(told)
+
+
+@pytest.mark.parametrize("name", [b"\x1b[2J\x07", b"\xff\xfe", b"\xed\xa0\x80", b"a\x00b", "\u202e".encode()])
+def test_names_cannot_steer_a_terminal(name, tmp_path):
+    """In what is told of a model, its names are spelt; the error is ours, whatever the bytes."""
+    stand_in = "N" * len(name)
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=stand_in)
+    graph = onnx.GraphProto(name="g", initializer=[tensor])
+    model = onnx.ModelProto(ir_version=10, graph=graph, opset_import=[onnx.helper.make_opsetid("", 21)])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString().replace(stand_in.encode(), name))
+    with pytest.raises(sardonyx.Error, match=r"\\x") as error:
+        sardonyx.ir.load(path)
+    assert str(error.value).replace("\n", "").isprintable()
+    run = subprocess.run([BUILD / "sardonyx", "info", path], capture_output=True, check=False)
+    assert run.returncode == 1 and is_spelt(run.stderr)
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Relu", [stand_in], ["y"], name=stand_in)
+    shape = [stand_in, 3]
+    graph = onnx.helper.make_graph([node], "g", [value(stand_in, 1, shape)], [value("y", 1, shape)])
+    model = onnx.helper.make_model(graph, producer_name=stand_in, opset_imports=model.opset_import, ir_version=10)
+    path.write_bytes(model.SerializeToString().replace(stand_in.encode(), name))
+    for command in (["info"], ["info", "--text"], ["check"], ["view"], ["run", "--random"]):
+        run = subprocess.run([BUILD / "sardonyx", command[0], path, *command[1:]], capture_output=True, check=True)
+        assert is_spelt(run.stdout) or command[0] in ("check", "run"), command
+        assert not is_raw(run.stdout + run.stderr), command
+
+
 def imports(path: Path) -> set[str]:
     listed = subprocess.run(["nm", "-D", "--undefined-only", path], capture_output=True, text=True, check=True).stdout
     return {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()}
