@@ -15,6 +15,9 @@ struct ValueCheck {
   std::string skipped;                    // why nothing was compared
 };
 
+// Whether two evaluations may differ, in what they draw: operators that are random by trait, and a Dropout that trains or may be told to.
+bool is_random(const Model& m);
+
 // Symbolic sizes take two values and 1. Inputs are random; where the pass claims kExact, NaN, infinities, -0 and denormals are among them.
 //  - kExact: same bits, any NaN is a NaN.
 //  - kRounds: with the graph in double precision as truth, the error after is at most twice the error before, plus 4 ulp of the largest

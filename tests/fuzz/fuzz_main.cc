@@ -28,7 +28,7 @@ struct Options {
   double seconds = 0;
   std::vector<std::string> passes;  // only these
   std::string cases, write;
-  bool report = false, shrink = true, pipelines = true;
+  bool report = false, shrink = true;
   int opset = 0;
   uint64_t order = 0;
   DialectId dialect = DialectId::kOnnx;

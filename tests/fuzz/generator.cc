@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dialects/mil/ops.h"
+#include "rewrite/values.h"
 
 namespace sardonyx::fuzz {
 namespace {
@@ -476,7 +477,7 @@ std::vector<EvalValue> Generator::input_samples(const Graph& g, int which) {
   return inputs;
 }
 
-std::optional<Generated> Generator::run(std::string* why) {
+std::optional<Generated> Generator::run() {
   if (mil() && options_.opset == 0 && options_.snippet_first && options_.only_snippet < options_.snippets.size()) {
     const int said = mil::opset_version(parse(options_.snippets[options_.only_snippet], "snippet")->main().mil_opset);
     if (said != 0) opset_ = said;
@@ -508,21 +509,18 @@ std::optional<Generated> Generator::run(std::string* why) {
   for (int64_t k = 0; k < nodes; ++k) step();
 
   Generated out;
-  if (!finish(out, why)) return std::nullopt;
+  if (!finish(out)) return std::nullopt;
   return out;
 }
 
-bool Generator::finish(Generated& out, std::string* why) {
+bool Generator::finish(Generated& out) {
   Graph& g = model_->graph();
   std::vector<Value*> unread, read;
   for (Value* v : scopes_.front().values) {
     if (v->def() == nullptr) continue;
     (v->has_uses() ? read : unread).push_back(v);
   }
-  if (unread.empty() && read.empty()) {
-    if (why != nullptr) *why = "no node could be made";
-    return false;
-  }
+  if (unread.empty() && read.empty()) return false;
   std::vector<Value*> outputs;
   for (Value* v : unread) {
     if (outputs.empty() || chance(80)) outputs.push_back(v);  // the others are unused parts
@@ -533,19 +531,17 @@ bool Generator::finish(Generated& out, std::string* why) {
   if (outputs.empty()) outputs.push_back(read.back());
   if (chance(4)) outputs.push_back(outputs.front());  // one value under two names
   if (chance(4)) outputs.push_back(g.input(0));
-  std::set<std::string> names;
-  for (const Port& p : g.inputs()) names.insert(std::string(p.name.view()));
   for (Value* v : outputs) {
     const Type* declared = chance(60) ? v->type() : nullptr;
     g.add_output(*v, fmt::format("y{}", g.outputs().size()), declared);
   }
+  if (is_random(*model_)) return false;
   out.inputs = {input_samples(g, 0), input_samples(g, 1)};
   for (int which : {0, 1}) {
     try {
       evaluate(g, out.inputs[static_cast<size_t>(which)], kBounded);
     } catch (const Error& e) {
       if (e.code() == ErrorCode::kInternal) throw;
-      if (why != nullptr) *why = e.what();
       return false;
     }
   }
@@ -553,8 +549,6 @@ bool Generator::finish(Generated& out, std::string* why) {
   return true;
 }
 
-std::optional<Generated> generate(uint64_t seed, const GeneratorOptions& options, std::string* why) {
-  return Generator(seed, options).run(why);
-}
+std::optional<Generated> generate(uint64_t seed, const GeneratorOptions& options) { return Generator(seed, options).run(); }
 
 }  // namespace sardonyx::fuzz

@@ -42,8 +42,8 @@ struct Generated {
 };
 
 // What a type rule says and the evaluator denies: our own fault, and so an Error with code kInternal.
-// nullopt: what was drawn does not run (*why says how).
-std::optional<Generated> generate(uint64_t seed, const GeneratorOptions& options, std::string* why = nullptr);
+// nullopt: what was drawn does not run.
+std::optional<Generated> generate(uint64_t seed, const GeneratorOptions& options);
 
 // A node to be.
 struct Draft {
@@ -62,7 +62,7 @@ struct Draft {
 class Generator {
  public:
   Generator(uint64_t seed, const GeneratorOptions& options);
-  std::optional<Generated> run(std::string* why);
+  std::optional<Generated> run();
 
   // --- chance
   int64_t below(int64_t n) { return n <= 1 ? 0 : static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
@@ -136,7 +136,7 @@ class Generator {
   TensorPtr random_tensor(DType dtype, std::vector<int64_t> shape);
   std::vector<int64_t> sizes(std::span<const Dim> dims, int which);
   std::vector<Value*> visible();
-  bool finish(Generated& g, std::string* why);
+  bool finish(Generated& g);
 
   std::mt19937_64 random_;
   GeneratorOptions options_;

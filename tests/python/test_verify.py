@@ -56,6 +56,24 @@ def test_what_is_random_is_not_compared(models):
     assert done.returncode == 1 and "nothing could be compared: it is random" in done.stdout
 
 
+def test_a_dropout_that_may_train_is_random(tmp_path):
+    def model(name, training):
+        """`training`: the operand of that name, None for an input of the graph."""
+        info = helper.make_tensor_value_info
+        inputs = [info("x", TensorProto.FLOAT, [7, 11])] + [info("t", TensorProto.BOOL, [])] * (training is None)
+        flag = [] if training is None else [helper.make_tensor("t", TensorProto.BOOL, [], [training])]
+        node = helper.make_node("Dropout", ["x", "", "t"], ["y"])
+        graph = helper.make_graph([node], "g", inputs, [info("y", TensorProto.FLOAT, [7, 11])], flag)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / name)
+        return tmp_path / name
+
+    for a in (model("told.onnx", True), model("open.onnx", None)):
+        done = command("verify", a, a, ok=False)
+        assert done.returncode == 1 and "nothing could be compared: it is random" in done.stdout
+    a = model("off.onnx", False)
+    assert "the models compute the same" in command("verify", a, a).stdout
+
+
 def test_core_ml_packages(tmp_path):
     ct = pytest.importorskip("coremltools")
     import numpy as np
