@@ -268,7 +268,7 @@ uint64_t bytes_at(const std::filesystem::path& path) {
 }  // namespace
 
 OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
-                                    const OptimizeOptions& options, const ReadOptions& read, const CoremlWriteOptions& write) {
+                                    const OptimizeOptions& options, const ReadOptions& read) {
   check_request(options.request, DialectId::kMil);
   Stopwatch watch;
   const auto model = read_coreml(in, read);
@@ -285,7 +285,7 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   report.read_seconds = read_seconds;
   report.file_before = file_before;
   watch.lap();
-  write_coreml(*model, out, write);
+  write_coreml(*model, out);
   report.write_seconds = watch.lap();
   report.file_after = bytes_at(out);
   return report;

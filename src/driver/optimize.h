@@ -50,7 +50,6 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
 
 // The same for Core ML: packages (.mlpackage) and bare model files.
 OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
-                                    const OptimizeOptions& options, const ReadOptions& read = {},
-                                    const CoremlWriteOptions& write = {});
+                                    const OptimizeOptions& options, const ReadOptions& read = {});
 
 }  // namespace sardonyx

@@ -35,13 +35,13 @@ Array texts(std::vector<std::string> v) {
 }
 
 // One of several attributes as a vector: name + "_floats", "_int64s", "_strings", "_tensor"; nullopt when none is there.
-std::optional<Array> list_attr(Call& c, const std::string& name, const std::string& ints = "_int64s") {
+std::optional<Array> list_attr(Call& c, const std::string& name) {
   if (const TensorPtr t = c.tensor_attr(name + "_tensor")) return Array::of(t);
   if (c.attr(name + "_floats") != nullptr) {
     const auto v = *c.floats_attr(name + "_floats");
     return c.of<double>(DType::kF32, {static_cast<int64_t>(v.size())}, v);
   }
-  if (c.attr(name + ints) != nullptr) return c.of_ints(*c.ints_attr(name + ints));
+  if (c.attr(name + "_int64s") != nullptr) return c.of_ints(*c.ints_attr(name + "_int64s"));
   if (c.attr(name + "_strings") != nullptr) {
     return texts(*c.strings_attr(name + "_strings"));
   }

@@ -398,7 +398,6 @@ class InferRun {
 
   static void body(Graph& g, std::span<const Type* const> inputs, ValueFacts& facts);
   static void call(Node& n, Function& f, ValueFacts& facts);
-  static bool types_for(Graph& g, ValueFacts& facts, bool only_unchecked);
   static void forget(Graph& g, ValueFacts& facts);
   static void declare(Graph& g);
   void report(Node& n, const Error& e);
