@@ -6,6 +6,7 @@ Seeds and dictionaries come from scripts/fuzz_seeds.py; the corpus grows in buil
 or asks for too much memory is left in build/fuzz/found: mend what it shows and move it to tests/bytes/kept/TARGET.
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,11 @@ def main() -> int:
     minutes = float(sys.argv[1])
     corpus, found = BUILD / "corpus", BUILD / "found"
     found.mkdir(parents=True, exist_ok=True)
-    if not (corpus / "coreml").exists():
-        subprocess.run([sys.executable, ROOT / "scripts" / "fuzz_seeds.py", corpus], check=True)
+    if not corpus.exists():
+        fresh = BUILD / "corpus.new"  # a name that only a complete set of seeds loses
+        shutil.rmtree(fresh, ignore_errors=True)
+        subprocess.run([sys.executable, ROOT / "scripts" / "fuzz_seeds.py", fresh], check=True)
+        fresh.rename(corpus)
     bad = []
     for target in sys.argv[2:] or TARGETS:
         print(f"== {target}, {minutes:g} minutes", flush=True)
