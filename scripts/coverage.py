@@ -5,7 +5,7 @@
 The build is build/coverage (preset coverage: clang's source-based coverage). Runs the C++ tests, the cases, the rules on random graphs, the
 random graphs of `make test` and the Python tests on the module of that build; Python's own lines are counted by coverage.py. Prints a
 table by folder, leaves pages of all files in build/coverage/html, and brings docs/coverage.md (--report) up to date: there, each file of
-`ir`, `rewrite`, `passes`, `lower` and `io` under 90 % of its lines stands with a reason, which is kept from run to run.
+`ir`, `rewrite`, `passes`, `lower` and `io` under 90 % of its lines stands with its reason of tests/coverage_reasons.txt.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "coverage"
 RAW = BUILD / "raw"
+REASONS = ROOT / "tests" / "coverage_reasons.txt"  # path: reason
 WANTED = 90.0
 JUDGED = ("ir", "rewrite", "passes", "lower", "io")
 PYTEST = ["-m", "not slow and not wheel", "-n", "2", "--dist", "worksteal"]
@@ -134,14 +135,14 @@ def tables(cpp: dict[str, dict], python: dict[str, dict]) -> tuple[str, dict[str
     return "\n".join(lines), low
 
 
-def reasons(page: Path) -> dict[str, str]:
-    text = page.read_text() if page.exists() else ""
-    return {m[1]: m[2].strip() for m in re.finditer(r"^\| `([^`]+)` \| [^|]* \|(.*)\|$", text, re.MULTILINE)}
+def reasons() -> dict[str, str]:
+    lines = [line for line in REASONS.read_text().splitlines() if line and not line.startswith("#")]
+    return {path: reason.strip() for path, _, reason in (line.partition(":") for line in lines)}
 
 
 def write_page(page: Path, table: str, low: dict[str, float]) -> list[str]:
-    """Returns the files without a reason."""
-    known = reasons(page)
+    """Returns what is to be done about reasons: those that are missing, and those that no file needs any more."""
+    known = reasons()
     rows = [f"| `{path}` | {percent:.1f} % | {known.get(path, '')} |\n" for path, percent in sorted(low.items())]
     text = page.read_text()
     text = re.sub(r"(<!-- table -->\n).*?(<!-- end -->)", lambda m: m[1] + table + "\n" + m[2], text, flags=re.DOTALL)
@@ -150,7 +151,8 @@ def write_page(page: Path, table: str, low: dict[str, float]) -> list[str]:
         r"(<!-- low -->\n).*?(<!-- end -->)", lambda m: m[1] + head + "".join(rows) + m[2], text, flags=re.DOTALL
     )
     page.write_text(text)
-    return [path for path in low if not known.get(path)]
+    missing = [f"give a reason for {path}" for path in sorted(low) if not known.get(path)]
+    return missing + [f"no reason is needed for {path}" for path in sorted(known) if path not in low]
 
 
 def main() -> int:
@@ -174,8 +176,8 @@ def main() -> int:
     if bad:
         print(f"failed: {', '.join(bad)}")
     if arguments.report:
-        for path in write_page(arguments.report, table, low):
-            print(f"{arguments.report}: give a reason for {path}")
+        for what in write_page(arguments.report, table, low):
+            print(f"{REASONS.relative_to(ROOT)}: {what}")
     return 1 if bad else 0
 
 
