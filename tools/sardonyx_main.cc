@@ -187,17 +187,21 @@ int main(int argc, char** argv) {
   passes_command->callback([&] { status = tools::passes(pass_name, passes_json); });
 
   tools::RunArgs run;
-  auto* run_command = app.add_subcommand("run", "Evaluate a model, exactly");
-  add_input(run_command);
-  run_command->add_option("-i,--input", run.inputs, "NAME=FILE.npy, NAME=VALUE, or FILE.npz with arrays by name");
-  run_command->add_option("-o,--output", run.output,
-                          "Where the results go: an .npz file, or .npy for one (default: print them)");
-  run_command->add_flag("--random", run.random, "Make up inputs that are not given");
-  run_command->add_option("--seed", run.seed, "Of made-up inputs and of random operators")->capture_default_str();
-  run_command->add_option("--input-shape", run.input_shapes, "Shape of an input that is made up: x=f32[2,3] or x:2,3");
-  run_command->add_option("--memory", run.memory, "Bytes of tensors at once (64M, 8G)")->transform(CLI::AsSizeValue(false));
-  run_command->add_flag("--fast", run.fast, "Faster products, whose last bits depend on the machine");
-  run_command->callback([&] { status = tools::run(files, run); });
+  const auto add_run = [&](CLI::App& to) {
+    auto* run_command = to.add_subcommand("run", "Evaluate a model, exactly");
+    add_input(run_command);
+    run_command->add_option("-i,--input", run.inputs, "NAME=FILE.npy, NAME=VALUE, or FILE.npz with arrays by name");
+    run_command->add_option("-o,--output", run.output,
+                            "Where the results go: an .npz file, or .npy for one (default: print them)");
+    run_command->add_flag("--random", run.random, "Make up inputs that are not given");
+    run_command->add_option("--seed", run.seed, "Of made-up inputs and of random operators")->capture_default_str();
+    run_command->add_option("--input-shape", run.input_shapes, "Shape of an input that is made up: x=f32[2,3] or x:2,3");
+    run_command->add_option("--memory", run.memory, "Bytes of tensors at once (64M, 8G)")->transform(CLI::AsSizeValue(false));
+    run_command->add_flag("--fast", run.fast, "Faster products, whose last bits depend on the machine");
+    run_command->callback([&] { status = tools::run(files, run); });
+  };
+  add_run(app);
+  add_run(*coreml_command);
 
   std::vector<std::string> plugins;
   app.add_option("--plugin", plugins,

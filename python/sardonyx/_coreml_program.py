@@ -411,6 +411,7 @@ def run(prog, passes: Sequence[str], options: Sequence[tuple[str, Any]], strict:
 
     Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on ops as they are before the first of the passes.
     """
+    asked = bool(options) and strict  # what an option is set to is checked by the pass itself
     options = [*options, *_coreml_interface.options(prog, passes, options)]
     if not options and len(passes) == 1 and (name := passes[0].split("::")[-1]) in _coreml_interface.BY_OPTION:
         return {"passes": [{"name": name, "changed": False, "seconds": 0.0, "error": ""}], "faults": []}
@@ -419,8 +420,8 @@ def run(prog, passes: Sequence[str], options: Sequence[tuple[str, Any]], strict:
     if selectors:
         _check_selector(selectors[-1], passes, [k for k, _ in texts])
     request = _request(passes=list(passes), options=texts, fold_budget=1 << 62, strict=strict)
-    report = _sardonyx.coreml.run_nothing(_coreml_interface.functions(prog), request)
-    if report is None and [p.split("::")[-1] for p in passes] == ["dedup_op_and_var_names"]:
+    report = None if asked else _sardonyx.coreml.run_nothing(_coreml_interface.functions(prog), request)
+    if report is None and not asked and [p.split("::")[-1] for p in passes] == ["dedup_op_and_var_names"]:
         report = _sardonyx.coreml.rename_repeated(_coreml_interface.functions(prog))
     if report is not None:
         return report

@@ -10,7 +10,8 @@ written; whatever is not changed is written as it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,8 +146,8 @@ def fp16_report(
 
 
 def optimize(
-    model: str | os.PathLike,
-    output_path: str | os.PathLike,
+    model: str | os.PathLike | bytes,
+    output_path: str | os.PathLike | None = None,
     *,
     passes: str | Sequence[str] = "default",
     skip: Sequence[str] = (),
@@ -155,14 +156,26 @@ def optimize(
     calibration: Sequence[Mapping[str, Any] | Sequence[Any]] | None = None,
     strict: bool = False,
     verify: str = "off",
-) -> dict[str, Any]:
-    """Runs passes on a package or model file, and writes another (or the same).
+) -> dict[str, Any] | Program:
+    """Runs passes on a package or model file, or on the bytes of one, and writes another (or the same).
 
     `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, or a list of these; options are
-    `{"common::const_elimination.skip_const_by_size": 1e6}`. With `compute_precision="fp16"` presets end in half precision; `calibration`
+    `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination": {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision; `calibration`
     has the inputs of runs, and what these show to be unfit keeps single precision. `verify` is as of `sardonyx.optimize`. Returns what was
-    done: ops before and after, each pass and its time.
+    done: ops before and after, each pass and its time; without `output_path`, the program.
     """
+    if isinstance(model, (bytes, bytearray, memoryview)) or output_path is None:
+        return _optimize_there(
+            model,
+            output_path,
+            passes=passes,
+            skip=skip,
+            options=options,
+            compute_precision=compute_precision,
+            calibration=calibration,
+            strict=strict,
+            verify=verify,
+        )
     _one_of("verify", verify, ("off", "model", "pass"))
     options = dict(options or {})
     if compute_precision is not None:
@@ -174,11 +187,36 @@ def optimize(
     request = _request(
         passes=_names("passes", passes),
         skip=_names("skip", skip),
-        options=[_option(str(k), v) for k, v in options.items()],
+        options=[_option(k, v) for k, v in _flat(options)],
         strict=bool(strict),
         verify=verify,
     )
     return _native.optimize_file(os.fspath(model), os.fspath(output_path), request)
+
+
+def _flat(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in options.items():
+        if isinstance(value, Mapping) and "." not in str(key):
+            yield from ((f"{key}.{k}", v) for k, v in value.items())
+        else:
+            yield str(key), value
+
+
+def _optimize_there(model, output_path, **what) -> dict[str, Any] | Program:
+    """optimize() by way of files that are gone afterwards: of bytes, or without a place for the result."""
+    with tempfile.TemporaryDirectory() as folder:
+        source: str | os.PathLike
+        if isinstance(model, (bytes, bytearray, memoryview)):
+            source = os.path.join(folder, "in.mlmodel")
+            with open(source, "wb") as f:
+                f.write(model)
+        else:
+            source = model
+        if output_path is not None:
+            return optimize(source, output_path, **what)
+        made = os.path.join(folder, "out.mlpackage" if os.path.isdir(source) else "out.mlmodel")
+        optimize(source, made, **what)
+        return load(made, mmap=False)
 
 
 def apply_pass(prog: Any, name: str, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
@@ -11,6 +12,7 @@ import coremltools as ct  # noqa: E402
 import mil_programs as programs  # noqa: E402
 import sardonyx  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
+from mil_programs import mb  # noqa: E402
 from sardonyx import coreml  # noqa: E402
 
 # Half precision belongs to a conversion: on packages it is asked for.
@@ -64,3 +66,37 @@ def test_empty_changes_nothing(tmp_path):
     programs.save(programs.resnet(), source, ct.target.iOS17)
     done = coreml.optimize(source, result, passes="empty")
     assert done["after"]["ops"] == done["before"]["ops"]
+
+
+def test_bytes_and_results_without_a_file(tmp_path):
+    """What coremltools serializes is optimized without a file of one's own; options by pass, as coremltools groups them."""
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=ct.target.iOS17)
+    def prog(x):
+        return mb.relu(x=mb.relu(x=mb.add(x=x, y=mb.sqrt(x=np.float32([4, 9, 16])))), name="y")
+
+    source = tmp_path / "in.mlpackage"
+    programs.save(prog, source, ct.target.iOS17)
+    x = np.float32([[1, 2, 3], [-4, -5, -6]])
+    blob = (source / "Data/com.apple.CoreML/model.mlmodel").read_bytes()
+    before = sorted(tmp_path.rglob("*"))
+    for model in (source, blob):
+        program = coreml.optimize(model, passes=["merge_consecutive_relus"])
+        assert isinstance(program, coreml.Program) and program.op_counts()["relu"] == 1
+        assert (program.run([x])["y"] == np.maximum(x + [2, 3, 4], 0)).all()
+    assert sorted(tmp_path.rglob("*")) == before
+    report = coreml.optimize(blob, tmp_path / "out.mlmodel", passes=["merge_consecutive_relus"])
+    assert report["after"]["ops"]["relu"] == 1 and coreml.load(tmp_path / "out.mlmodel").op_counts()["relu"] == 1
+    for size, constant in ((2, False), (1e6, True)):
+        grouped = {"common::const_elimination": {"skip_const_by_size": size}}
+        ops = coreml.optimize(source, passes=["const_elimination"], options=grouped).op_counts()
+        assert ("sqrt" not in ops) == constant
+
+
+def test_options_are_checked_where_nothing_is_to_be_done():
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=ct.target.iOS17)
+    def prog(x):
+        return mb.relu(x=x)
+
+    with pytest.raises(ValueError, match="skip_const_by_size' must be a number of elements, not 'many'"):
+        coreml.apply_pass(prog, "common::const_elimination", skip_const_by_size="many")
