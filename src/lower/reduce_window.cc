@@ -290,10 +290,14 @@ std::vector<Value*> lower_select_and_scatter_add(Lowering& at) {
   Value* sum = nullptr;
   for (size_t k = 0; k < offsets.size(); ++k) {
     Value* received = select(at, b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
+    // Of a symbolic size that may leave no window, inference knows less of the slices above than the equation does.
+    const Type* known = b.types().with_dtype(source->type(), received->dtype());
+    if (b.types().meet(received->type(), known) != nullptr) received->set_type(known);
     std::vector<Padding> spread(size.size());
     for (size_t i = 0; i < size.size(); ++i) {
-      Dim covered =
-          dims.add(dims.mul(dims.sub(source->type()->dim(i), Dim::of(1)), Dim::of(stride[i])), Dim::of(offsets[k][i] + 1));
+      // From the first element that is placed to the last; nothing where there is no window.
+      Dim placed = dims.add(dims.mul(dims.sub(source->type()->dim(i), Dim::of(1)), Dim::of(stride[i])), Dim::of(1));
+      Dim covered = dims.add(dims.max(placed, Dim::of(0)), Dim::of(offsets[k][i]));
       spread[i] = {Dim::of(offsets[k][i]), dims.sub(x->type()->dim(i), covered), stride[i] - 1};
     }
     Value* placed = pad(at, received, spread, zero);

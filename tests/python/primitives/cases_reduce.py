@@ -100,6 +100,7 @@ add("average pool without the padding", lambda x: window(lax.add, 0, (1, 3, 3, 1
 add("product window", window(lax.mul, 1, (1, 2, 3)), "f32[2,5,7]", covers="reduce_window")
 add("max pool gradient", lambda x, g: jax.vjp(window(lax.max, -INF, (1, 2, 2, 1), (1, 2, 2, 1)), x)[1](g)[0],
     "f32[2,4,6,3]", "f32[2,2,3,3]", covers="select_and_scatter_add")
+add("max pool gradient of a size that may leave no window", lambda x: jax.grad(lambda v: jnp.sum(window(lax.max, -INF, (2, 2), (2, 2))(v) ** 2))(x), "f32[B,4]", covers="select_and_scatter_add")
 add("max pool gradient of the batch", lambda x, g: jax.vjp(window(lax.max, -INF, (1, 2, 2, 1), (1, 2, 2, 1)), x)[1](g)[0],
     "f32[B,4,6,3]", "f32[B,2,3,3]", covers="select_and_scatter_add")
 
