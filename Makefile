@@ -76,7 +76,8 @@ test-determinism:  ## the same bytes by gcc and clang, release and debug (three 
 	@scripts/setup.sh packages scripts/debian-packages.txt
 	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
 	@for preset in release clang debug; do scripts/setup.sh build $$preset || exit 1; done
-	@python3 scripts/determinism.py build/release build/clang build/debug
+	@$(PY) scripts/determinism_inputs.py build/determinism
+	@$(PY) scripts/determinism.py build/release build/clang build/debug
 
 MUTANTS_SEED ?= 1
 mutants: build  ## break passes on purpose: how many changes do the tests notice? (MUTANTS=n: so many, drawn by MUTANTS_SEED; PASSES="a b")

@@ -1,42 +1,55 @@
 """Compare what several builds write: the same input must give the same bytes.
 
-    scripts/determinism.py [--models N] BUILD_FOLDER BUILD_FOLDER...
+    scripts/determinism.py [--models N] [--inputs FOLDER] [--kept FILE] BUILD_FOLDER BUILD_FOLDER...
 
-Each build draws the same random models (sx_fuzz), optimizes them and the saved programs' lowerings with its own `sardonyx`, twice; the
-digests of all files must agree. `make test-determinism` does that for gcc and clang, release and debug.
+Each build draws the same random models (sx_fuzz, ONNX and Core ML), and runs its own `sardonyx` on them and on the inputs of
+scripts/determinism_inputs.py: traced programs are lowered and optimized with both presets, models and packages optimized with theirs.
+The digests of all files must agree; the first build runs twice. `make test-determinism` does that for gcc and clang, release and debug.
 """
 
 import argparse
+import collections
 import hashlib
+import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ONNX_PRESETS = ("none", "onnx", "onnx-spec")
+COREML_PRESETS = ("default", "cleanup")
 
 
-def digests(build: Path, models: int, scratch: Path) -> dict[str, str]:
-    drawn = scratch / "drawn"
-    command = [build / "sx_fuzz", "--seed=1", f"--count={models}", "--passes=remove_dead_nodes", f"--write={drawn}"]
-    subprocess.run(command, check=True, capture_output=True)
-    cases = (ROOT / "src" / "lower").glob("*.sx")
-    programs = scratch / "programs"
-    programs.mkdir()
-    for path in cases:
-        text = path.read_text().partition("=>")[0].partition("\n\n")[2]
-        if text.count('case "') == 1 and "graph jax" in text:
-            (programs / path.name).write_text(text.partition("\n")[2])
-    out = scratch / "out"
-    out.mkdir()
-    sardonyx = build / "sardonyx"
-    subprocess.run([sardonyx, "optimize", drawn, "-o", out / "optimized"], check=False, capture_output=True)
-    for program in sorted(programs.iterdir()):
-        target = out / f"{program.stem}.onnx"
-        subprocess.run([sardonyx, "lower", program, "-o", target], check=False, capture_output=True)
+def run(*command: object) -> None:
+    # Some inputs are refused, by every build.
+    subprocess.run([str(c) for c in command], check=False, capture_output=True)
+
+
+def digests(build: Path, inputs: Path, models: int, scratch: Path) -> dict[str, str]:
+    sardonyx, fuzz = build.resolve() / "sardonyx", build.resolve() / "sx_fuzz"
+    drawn = {d: scratch / f"drawn_{d}" for d in ("onnx", "mil")}
+    for dialect, folder in drawn.items():
+        run(
+            fuzz,
+            f"--dialect={dialect}",
+            "--seed=1",
+            f"--count={models}",
+            "--passes=remove_dead_nodes" if dialect == "onnx" else "--passes=noop_elimination",
+            f"--write={folder}",
+        )
+    lowered = scratch / "lowered"
+    lowered.mkdir()
+    for program in sorted((inputs / "programs").glob("*.sx")):
+        run(sardonyx, "lower", program, "-o", lowered / f"{program.stem}.onnx")
+    for preset in ONNX_PRESETS:
+        for name, folder in {"lowered": lowered, "models": inputs / "models", "drawn": drawn["onnx"]}.items():
+            run(sardonyx, "optimize", folder, "-o", scratch / f"{name}_{preset}", "--passes", preset)
+    for preset in COREML_PRESETS:
+        for name, folder in {"packages": inputs / "packages", "drawn_mil": drawn["mil"]}.items():
+            run(sardonyx, "coreml", "optimize", folder, "-o", scratch / f"{name}_{preset}", "--passes", preset)
     return {
         str(p.relative_to(scratch)): hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in sorted([*drawn.rglob("*"), *out.rglob("*")])
+        for p in sorted(scratch.rglob("*"))
         if p.is_file()
     }
 
@@ -44,22 +57,31 @@ def digests(build: Path, models: int, scratch: Path) -> dict[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("builds", nargs="+", type=Path)
-    parser.add_argument("--models", type=int, default=200)
+    parser.add_argument("--models", type=int, default=500)
+    parser.add_argument("--inputs", type=Path, default=Path("build/determinism"))
+    parser.add_argument("--kept", type=Path, help="digests of an earlier call: compared with if there, else written")
     arguments = parser.parse_args()
     first: dict[str, str] = {}
+    if arguments.kept and arguments.kept.exists():
+        first = json.loads(arguments.kept.read_text())
     wrong = 0
-    for build in [*arguments.builds, arguments.builds[0]]:  # the first once more: runs agree, too
+    for build in arguments.builds if first else [*arguments.builds, arguments.builds[0]]:  # runs agree, too
         with tempfile.TemporaryDirectory() as scratch:
-            found = digests(build, arguments.models, Path(scratch))
+            found = digests(build, arguments.inputs, arguments.models, Path(scratch))
         first = first or found
         differ = sorted(k for k in first.keys() | found.keys() if first.get(k) != found.get(k))
         wrong += len(differ)
-        print(f"{build}: {len(found)} files, {len(differ)} differ from those of {arguments.builds[0]}")
+        print(f"{build}: {len(found)} files, {len(differ)} differ from the first", flush=True)
         for name in differ[:20]:
             print(f"  {name}")
-    kinds = {Path(k).parts[0] for k in first}
-    if not {"drawn", "out"} <= kinds:
-        print("some kind of file is missing: nothing was compared")
+    if arguments.kept and not arguments.kept.exists():
+        arguments.kept.write_text(json.dumps(first))
+    kinds = collections.Counter(Path(k).parts[0] for k in first)
+    print("  ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
+    folders = [f"{n}_{p}" for n in ("lowered", "models", "drawn") for p in ONNX_PRESETS]
+    folders += [f"{n}_{p}" for n in ("packages", "drawn_mil") for p in COREML_PRESETS]
+    if missing := [f for f in folders if kinds[f] < 20]:
+        print(f"next to nothing was compared of {', '.join(missing)}")
         return 1
     return 1 if wrong else 0
 
