@@ -50,7 +50,7 @@ std::string initializer(const char* name, std::string_view data) {
   return field(5, field(1, 2) + field(2, 1) + field(8, name) + std::string(data));
 }
 std::string model(std::string_view graph, std::string_view more = {}, int ir_version = 10) {
-  return field(1, ir_version) + field(7, graph) + field(8, field(1, "") + field(2, 21)) + std::string(more);
+  return field(1, ir_version) + field(7, graph) + field(8, field(2, 21)) + std::string(more);
 }
 std::string raw_floats(int n) { return field(9, std::string(static_cast<size_t>(n) * 4, '\1')); }
 
@@ -212,8 +212,7 @@ TEST(OnnxReader, FunctionsMustBeUniqueAndOpsetsReal) {
 }
 
 TEST(OnnxReader, OperatorsOfUnknownOpsetsPassThrough) {
-  const std::string later =
-      field(1, 10) + field(7, node("Relu", {"x"}, {"y"}) + port(11, "x")) + field(8, field(1, "") + field(2, 9999));
+  const std::string later = field(1, 10) + field(7, node("Relu", {"x"}, {"y"}) + port(11, "x")) + field(8, field(2, 9999));
   const auto m = read(later);
   EXPECT_FALSE(m->graph().first()->op().known);
   EXPECT_EQ(serialize_onnx(*m), later);
@@ -294,9 +293,9 @@ TEST(OnnxReader, UnknownFieldsSurviveAtEveryLevel) {
                    field(5, field(1, 2) + field(2, 1) + field(8, "w") + raw_floats(2) + later) +
                    field(11, field(1, "x") + field(2, f32_type({2})) + later) + field(12, field(1, "y") + later) +
                    field(13, field(1, "nobody") + later) + field(14, field(1, "w") + later) + later) +
-      field(8, field(1, "") + field(2, 21)) + field(14, field(1, "a") + field(2, "b")) + field(20, later) +
+      field(8, field(2, 21)) + field(14, field(1, "a") + field(2, "b")) + field(20, later) +
       field(25, field(1, "f") + field(4, "a") + field(5, "b") +
-                    field(7, field(1, "a") + field(2, "b") + field(4, "Relu") + later) + field(9, field(1, "") + field(2, 21)) +
+                    field(7, field(1, "a") + field(2, "b") + field(4, "Relu") + later) + field(9, field(2, 21)) +
                     field(10, "local") + later) +
       later;
   EXPECT_EQ(serialize_onnx(*read(bytes)), bytes);
