@@ -1,4 +1,4 @@
-// What equal graphs do not show: the order of ops, and names of ops and of values between them.
+// What equal graphs do not show: the order of ops, names of ops and of values between them, drawings, options that are refused.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -288,6 +288,51 @@ v"]
       run_passes(*m,
                  {.passes = {"reduce_transposes"}, .options = {{"reduce_transposes.debug", folder.string()}}, .strict = true}),
       Error);
+}
+
+TEST(MilPassOptions, AreRefusedWithTheReason) {
+  const auto why = [](std::string_view pass, std::string_view option, std::string_view value, std::string_view graph) {
+    try {
+      run(pass, graph, 9, {{fmt::format("{}.{}", pass, option), std::string(value)}});
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return std::string("no error");
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text << " has no " << part;
+  };
+  const auto made = [&](std::string_view map) {
+    return why("materialize_symbolic_shape_program", "function_name_to_materialization_map", map,
+               "(x: f32[B,3,T], y: f32[B], z: f32[...]) { a = relu(x) return a }");
+  };
+  EXPECT_NE(made("{\"f\": "), "no error");
+  EXPECT_NE(made("[1]"), "no error");
+  has(made(R"({"f": [1]})"), "is no map of inputs");
+  has(made(R"({"f": {"x": 3}})"), "has 3 sizes");
+  has(made(R"({"f": {"x": {"a": 1, "b": 2, "c": 3}}})"), "has 3 sizes");
+  has(made(R"({"f": {"x": [2, 3]}})"), "has 3 sizes");
+  has(made(R"({"f": {"x": [2, 3, 5, 7]}})"), "has 3 sizes");
+  has(made(R"({"f": {"x": [2, 3, "5"]}})"), "size 2 of input 'x' is no integer");
+  has(made(R"({"f": {"x": [2, 3, 5.5]}})"), "size 2 of input 'x' is no integer");
+  has(made(R"({"f": {"x": [2, 4, 5]}})"), "is 3 already");
+  has(made(R"({"f": {"x": [2, 3, 5], "y": [7]}})"), "elsewhere");
+  has(made(R"({"f": {"w": [2]}})"), "has no input 'w'");
+  EXPECT_EQ(made(R"({"f": {"x": [2, 3, 5], "y": [2]}})"), "no error");
+
+  const auto folded = [&](const char* size) {
+    return why("const_elimination", "skip_const_by_size", size, "(x: f32[2]) { y = relu(x) return y }");
+  };
+  for (const char* wrong : {"many", "3x", "nan", "1e3,"}) has(folded(wrong), "must be a number of elements");
+  for (const char* fine : {"3", "1e6", "0.5", "inf"}) EXPECT_EQ(folded(fine), "no error");
+  const auto sliced = [&](const char* option, const char* value) {
+    return why("scaled_dot_product_attention_sliced_q", option, value,
+               "(q: f32[2,7,5], k: f32[2,11,5], v: f32[2,11,3]) { y = scaled_dot_product_attention(q, k, v) return y }");
+  };
+  EXPECT_NE(sliced("min_seq_length", "-1"), "no error");
+  EXPECT_EQ(sliced("min_seq_length", "0"), "no error");
+  EXPECT_NE(sliced("seq_length_divider", "0"), "no error");
+  EXPECT_EQ(sliced("seq_length_divider", "1"), "no error");
 }
 
 }  // namespace
