@@ -121,3 +121,21 @@ def test_what_a_pass_computes_is_written_elsewhere():
     np.testing.assert_array_equal(conv.weight.val, before.transpose(1, 0, 3, 2) * 2)
     np.testing.assert_array_equal(told, before)
     np.testing.assert_array_equal(weight, before)
+
+
+def test_weights_that_a_few_elements_do_not_tell_apart():
+    weights = [np.zeros(1000, np.float32) for _ in range(14)]
+    for i, w in enumerate(weights):
+        w[1 + i % 7] = 1
+
+    def fn(x):
+        return tuple(mb.mul(x=x, y=mb.const(val=w)) for w in weights)
+
+    theirs, ours = passes.build(fn, [(1000,)], ct.target.iOS17), passes.build(fn, [(1000,)], ct.target.iOS17)
+    PASS_REGISTRY["common::const_deduplication"](theirs)
+    coreml.apply_pass(ours, "const_deduplication")
+    for prog in theirs, ours:
+        operands = [op.y for op in prog.functions["main"].operations if op.op_type == "mul"]
+        assert len(set(operands)) == 7
+        for v, w in zip(operands, weights, strict=True):
+            np.testing.assert_array_equal(v.val, w)

@@ -1,7 +1,7 @@
 // Constants of a block that are equal, and constexpr ops of equal operands, become one: the first.
 //
-// Only those with at least `const_threshold` elements, 100 unless said otherwise; texts and single truth values never. Contents are hashed only where type, shape and a few elements
-// agree. A result of the block keeps its own, and weights that have other keys in memory (weight_key) stay apart. After coremltools' pass of
+// Only those with at least `const_threshold` elements, 100 unless said otherwise; texts and single truth values never. Contents are looked at only where type, shape and a few
+// elements agree. A result of the block keeps its own, and weights that have other keys in memory (weight_key) stay apart. After coremltools' pass of
 // this name, which also merges constants that differ by 1e-12.
 #include <fmt/format.h>
 
@@ -70,6 +70,35 @@ bool is_own_result(const Value& v) {
   return false;
 }
 
+// Constants of one type and sample, no two of them equal. A few are compared; of more the contents are hashed.
+class Firsts {
+ public:
+  // The one with the elements of v; null where there is none, and then v is one of them.
+  Value* equal_to(Value& v) {
+    if (hashed_.empty() && few_.size() < kFew) {
+      for (Value* f : few_) {
+        if (f->constant()->equals(*v.constant())) return f;
+      }
+      few_.push_back(&v);
+      return nullptr;
+    }
+    for (Value* f : few_) hashed_.emplace(f->constant()->hash(), f);
+    few_.clear();
+    const uint64_t hash = v.constant()->hash();
+    const auto [begin, end] = hashed_.equal_range(hash);
+    for (auto at = begin; at != end; ++at) {
+      if (at->second->constant()->equals(*v.constant())) return at->second;
+    }
+    hashed_.emplace(hash, &v);
+    return nullptr;
+  }
+
+ private:
+  static constexpr size_t kFew = 4;
+  std::vector<Value*> few_;
+  std::multimap<uint64_t, Value*> hashed_;
+};
+
 size_t merge_constants(Graph& g, int64_t threshold) {
   std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::vector<Value*>> typed;
   for (Value* v : constants_of(g)) {
@@ -86,16 +115,11 @@ size_t merge_constants(Graph& g, int64_t threshold) {
   }
   for (const std::vector<Value*>& values : alike) {
     if (values.size() < 2) continue;
-    std::multimap<uint64_t, Value*> firsts;
+    Firsts firsts;
     for (Value* v : values) {
-      const uint64_t hash = v->constant()->hash();
-      const auto [begin, end] = firsts.equal_range(hash);
-      auto at = begin;
-      while (at != end && !at->second->constant()->equals(*v->constant())) ++at;
-      if (at == end) {
-        firsts.emplace(hash, v);
-      } else if (v->has_uses() && !is_own_result(*v)) {
-        g.replace_uses(*v, *at->second);
+      Value* first = firsts.equal_to(*v);
+      if (first != nullptr && v->has_uses() && !is_own_result(*v)) {
+        g.replace_uses(*v, *first);
         ++merged;
         if (Node* def = v->def()) g.erase(*def);
       }
