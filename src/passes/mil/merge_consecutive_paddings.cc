@@ -23,6 +23,10 @@ Pass merge_consecutive_paddings() {
         q->insert(q->begin(), size - q->size(), 0);
         Value* value = operand(found.root(), b.context(), "constant_val");
         if (mode == "constant") {
+          // A value that is computed is none that is known, and not the default either.
+          for (const Value* v : {operand(found.node(inner), b.context(), "constant_val"), value}) {
+            if (v != nullptr && !v->is_constant()) return nullptr;
+          }
           const auto one = param_float(first, "constant_val"), other = param_float(second, "constant_val");
           if (!one || one != other) return nullptr;
         } else {
