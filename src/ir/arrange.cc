@@ -232,12 +232,13 @@ std::vector<Graph*> tops_of(const Model& m) {
 }  // namespace
 
 void arrange(Model& m, std::span<const uint32_t> starts) {
-  if (starts.empty() || starts.front() >= m.node_id_limit()) return;
+  if (m.dialect() == DialectId::kMil || starts.empty() || starts.front() >= m.node_id_limit()) return;
   Arranger(m, starts).run(tops_of(m));
 }
 
 void arrange_before(Node& root, std::span<Value* const> results, uint32_t first_new) {
   Graph& g = *root.graph();
+  if (g.model().dialect() == DialectId::kMil) return;
   std::vector<Node*> present;
   bool movable = true;
   for (Node* n = root.prev(); n != nullptr && n->id() >= first_new; n = n->prev()) {

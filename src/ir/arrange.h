@@ -16,6 +16,8 @@
 
 namespace sardonyx {
 
+// Core ML's ops stay as they were made: their order is that of coremltools.
+
 // Arranges all graphs of the model. Batch k holds the nodes with ids from starts[k] (ascending) to the next one; ids below the first are in none.
 // Neighbours of one batch change places among each other, and nothing else moves; nor does what has effects (Core ML's states).
 // Uses of all nodes in batches are linked again in the new order. Ids stay as they were. Linear; not while a journal is open.

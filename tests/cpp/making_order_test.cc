@@ -87,14 +87,5 @@ TEST(MakingOrder, OfOptimizedModelsIsNotSeen) {
   EXPECT_GT(made, 500u);
 }
 
-TEST(MakingOrder, OfCoreMlProgramsIsNotSeen) {
-  const size_t made = expect_the_same(graphs_of("src/passes/mil", "graph mil"), [](const std::string& text) {
-    const auto model = parse(text);
-    run_passes(*model, {.passes = {"default"}});
-    return print(*model, {.full_constants = true});
-  });
-  EXPECT_GT(made, 200u);
-}
-
 }  // namespace
 }  // namespace sardonyx
