@@ -278,7 +278,7 @@ void arrange_before(Node& root, std::span<Value* const> results, uint32_t first_
 }
 
 void arrange_constants(Model& m, uint32_t first_new) {
-  if (first_new >= m.value_id_limit()) return;
+  if (m.dialect() == DialectId::kMil || first_new >= m.value_id_limit()) return;
   const auto first_of = [&](const Graph& g) {
     const auto all = g.constants();
     return static_cast<size_t>(std::find_if(all.begin(), all.end(), [&](const Value* v) { return v->id() >= first_new; }) -

@@ -133,7 +133,7 @@ def test_rotary_embedding_of_shared_angles():
     x = np.random.default_rng(0).standard_normal((2, 5, 3, 8)).astype(np.float32)
     for shape in (("B", "T", 3, 8), ("B", 5, 3, 8), (2, 5, 3, 8)):
         model = sardonyx.to_onnx(turn, [shape])
-        assert ops(model)[-3:] == ["Reshape", "RotaryEmbedding", "Reshape"]
+        assert ops(model)[-2:] == ["RotaryEmbedding", "Reshape"] and ops(model).count("Reshape") >= 2
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         got = session.run(None, {session.get_inputs()[0].name: x})[0]
         np.testing.assert_allclose(got, turn(x), rtol=1e-5, atol=1e-6)
