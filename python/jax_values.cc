@@ -6,8 +6,6 @@
 #include <array>
 #include <cstring>
 
-#include "ir/wide_key.h"
-
 namespace sardonyx::python {
 namespace {
 
@@ -145,7 +143,7 @@ DType JaxValues::dtype(nb::handle dtype) {
                   fmt::format("random keys of kind '{}' are not supported: they do not have 2 or 4 words", name),
                   {"help: use jax.random.key(seed, impl=\"threefry2x32\"), JAX's default"});
     }
-    return answer = count == 2 ? DType::kKey : kWideKey;
+    return answer = count == 2 ? DType::kKey : DType::kKey4;
   }
   if (auto known = parse_dtype(name)) return answer = *known;
   // float0, the tangent of integers, is a structured dtype with one field of that name.

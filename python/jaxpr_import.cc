@@ -6,7 +6,6 @@
 #include <deque>
 
 #include "ir/dim_facts.h"
-#include "ir/wide_key.h"
 #include "jax_values.h"
 #include "sardonyx/lower.h"
 #include "source_lines.h"

@@ -97,7 +97,7 @@ int run(const std::vector<std::string>& arguments) {
   bool bless = false, fuzz = false;
   FuzzOptions fuzzing;
   std::string filter;
-  std::vector<std::filesystem::path> files;
+  std::vector<std::filesystem::path> paths;
   for (const std::string& a : arguments) {
     if (a == "--bless") {
       bless = true;
@@ -110,11 +110,8 @@ int run(const std::vector<std::string>& arguments) {
       fuzzing.seed = std::stoul(a.substr(7));
     } else if (a == "--report") {
       fuzzing.report = true;
-    } else if (std::filesystem::is_directory(a)) {
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(a))
-        if (entry.is_regular_file() && entry.path().extension() == ".sx") files.push_back(entry.path());
     } else if (std::filesystem::exists(a)) {
-      files.emplace_back(a);
+      paths.emplace_back(a);
     } else {
       std::cerr << "usage: sx_test [--bless] [--filter=TEXT] PATH...\n"
                    "       sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...\nthere is no '"
@@ -122,7 +119,7 @@ int run(const std::vector<std::string>& arguments) {
       return 2;
     }
   }
-  std::sort(files.begin(), files.end());
+  const auto files = case_files(paths);
   if (fuzz) {
     fuzzing.filter = filter;
     return fuzz_rules(graphs_of_cases(files), fuzzing) > 0 ? 1 : 0;

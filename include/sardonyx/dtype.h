@@ -40,8 +40,9 @@ enum class DType : uint8_t {
   kU1 = 48,  // MIL only, as the next two
   kU3 = 49,
   kU6 = 50,
-  kKey = 64,    // JAX PRNG key (threefry2x32: two u32 words); never written to a file
-  kFloat0 = 65  // JAX float0: the tangent type of integers; never written to a file
+  kKey = 64,     // JAX PRNG key (threefry2x32: two u32 words); never written to a file
+  kFloat0 = 65,  // JAX float0: the tangent type of integers; never written to a file
+  kKey4 = 66     // JAX PRNG key of four u32 words (rbg, unsafe_rbg, threefry4x32); never written to a file
 };
 
 // Bits per element: 32 for f32, 4 for i4, 128 for c128; 0 for strings, keys and undefined.
@@ -55,6 +56,7 @@ bool is_float(DType t);     // f64 f32 f16 bf16, f8 kinds, f4
 bool is_signed(DType t);    // signed integers (not floats)
 bool is_unsigned(DType t);  // unsigned integers, bool excluded
 bool is_complex(DType t);
+bool is_key(DType t);  // JAX PRNG keys, of either width
 inline bool is_integer(DType t) { return is_signed(t) || is_unsigned(t); }
 
 // "f32", "bf16", "f8e4m3fn", "i64", "u2", "bool", "c64", "str", "key".

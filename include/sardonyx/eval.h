@@ -85,7 +85,6 @@ class Array {
 
 // Bytes per element in an Array.
 size_t element_bytes(DType t);
-std::vector<int64_t> dense_strides(std::span<const int64_t> shape);
 
 class EvalValue;
 struct EvalSequence {

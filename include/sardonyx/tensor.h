@@ -104,6 +104,9 @@ class Tensor {
   std::optional<uint64_t> promised_hash_;
 };
 
+// Of a tensor of that shape in row-major order: how many elements lie from one index of an axis to the next. As if axes of size 0 had size 1.
+std::vector<int64_t> dense_strides(std::span<const int64_t> shape);
+
 // Conversions between double and the small float formats, round to nearest even (saturation as ONNX Cast's default is the
 // caller's business: these overflow to infinity, or to NaN where the format has no infinity).
 double decode_element(DType dtype, const std::byte* base, int64_t index);

@@ -1,10 +1,12 @@
-"""`python -m sardonyx export module:function --input f32[B,224,224,3] -o model.onnx`."""
+"""`python -m sardonyx export module:function --input f32[B,224,224,3] -o model.onnx`, and what else the command can."""
 
 import argparse
 import importlib
 import json
 import os
+import shutil
 import sys
+from pathlib import Path
 
 from sardonyx._error import Error
 
@@ -135,12 +137,25 @@ def _export(options) -> int:
     return 0
 
 
+def _native(arguments) -> int:
+    """Becomes the command, which needs no Python for the rest: the one beside the interpreter, else the first on PATH."""
+    beside = Path(sys.executable).with_name("sardonyx")
+    command = str(beside) if os.access(beside, os.X_OK) else shutil.which("sardonyx")
+    if command is None:
+        help = "help: `pip install` puts it beside the interpreter; `export` and `lint-plugin` work without it"
+        print(f"error: there is no command 'sardonyx' beside {sys.executable} or on PATH\n{help}", file=sys.stderr)
+        return 1
+    os.execv(command, [command, *arguments])
+
+
 def main(arguments=None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["lint-plugin"]:  # has options of its own
         from sardonyx import lint
 
         return lint.main(arguments[1:])
+    if not {"export", "--plugin"} & set(arguments[:1]):
+        return _native(arguments)
     options = _parser().parse_args(arguments)
     try:
         return _export(options)

@@ -16,16 +16,6 @@ size_t element_bytes(DType t) {
   return std::max<size_t>(1, static_cast<size_t>(bit_width(t)) / 8);
 }
 
-std::vector<int64_t> dense_strides(std::span<const int64_t> shape) {
-  std::vector<int64_t> out(shape.size());
-  uint64_t step = 1;  // may wrap where the array has no elements
-  for (size_t d = shape.size(); d-- > 0;) {
-    out[d] = static_cast<int64_t>(step);
-    step *= static_cast<uint64_t>(std::max<int64_t>(shape[d], 1));
-  }
-  return out;
-}
-
 Array::Array(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides, std::byte* data,
              std::shared_ptr<const void> owner)
     : dtype_(dtype),

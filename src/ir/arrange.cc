@@ -9,9 +9,6 @@
 namespace sardonyx {
 namespace {
 
-// Whether the node may change places with what does not read it.
-bool may_move(const Node& n) { return n.op().dialect != DialectId::kMil || n.has(Trait::kPure) || n.has(Trait::kConstant); }
-
 // Calls see(value) for each operand of n and for each operand of the nodes inside its bodies, results of bodies included.
 template <class See>
 void for_each_read(const Node& n, See&& see) {
@@ -38,6 +35,9 @@ void for_each_read(const Node& n, See&& see) {
 class Walk {
  public:
   Walk(const Model& m, uint32_t first) : first_(first), waiting_(m.node_id_limit() - first, 0) {}
+
+  // For tests: what a node reads is walked in another order from now on, or as it is again (null).
+  void shuffle_by(Shuffled<ShuffledMaking>* s) { shuffle_ = s; }
 
   void admit(const Node& n) { waiting_[n.id() - first_] = 1; }
 
@@ -75,17 +75,14 @@ class Walk {
     for_each_read(n, [&](const Value& v) {
       if (v.def() != nullptr && is_waiting(*v.def())) frame.reads.push_back(v.def());
     });
-    if (ShuffledMaking* s = shuffle_) s->shuffle(std::span(frame.reads));
+    if (shuffle_ != nullptr) shuffle_->shuffle(std::span(frame.reads));
     stack_.push_back(std::move(frame));
   }
 
- public:
-  ShuffledMaking* shuffle_ = nullptr;
-
- private:
   uint32_t first_;
   std::vector<uint8_t> waiting_;
   std::vector<Frame> stack_;
+  Shuffled<ShuffledMaking>* shuffle_ = nullptr;
 };
 
 // Puts `wanted`, which are all nodes of g from wanted's first in the present order to the one before `behind`, into this order.
@@ -128,10 +125,12 @@ class Arranger {
   // `tops` and all that is nested in them, inner graphs first: their order decides in which order they read what is outside.
   void run(std::vector<Graph*> tops) {
     const std::vector<Graph*> graphs = all_graphs(std::move(tops));
-    if (ShuffledMaking* s = ShuffledMaking::current()) {
-      walk_.shuffle_ = s;
+    if (auto* s = ShuffledMaking::current()) {
+      walk_.shuffle_by(s);
+      shuffle_ = s;
       for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) arrange(**g);
-      walk_.shuffle_ = nullptr;
+      walk_.shuffle_by(nullptr);
+      shuffle_ = nullptr;
       std::fill(rank_.begin(), rank_.end(), 0);
     }
     for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) arrange(**g);
@@ -146,7 +145,7 @@ class Arranger {
  private:
   // 0: stays where it is.
   size_t batch(const Node& n) {
-    if (n.id() < first_ || !may_move(n)) return 0;
+    if (n.id() < first_) return 0;
     const auto holds = [&](size_t k) {
       return k > 0 && starts_[k - 1] <= n.id() && (k == starts_.size() || n.id() < starts_[k]);
     };
@@ -189,7 +188,7 @@ class Arranger {
     }
     std::sort(roots_.begin(), roots_.end(),
               [&](const Node* a, const Node* b) { return rank_[a->id() - first_] < rank_[b->id() - first_]; });
-    if (walk_.shuffle_ != nullptr) walk_.shuffle_->shuffle(std::span(roots_));
+    if (shuffle_ != nullptr) shuffle_->shuffle(std::span(roots_));
     wanted_.clear();
     for (Node* n : roots_) walk_.from(*n, wanted_);
     for (Node* n : run) walk_.from(*n, wanted_);  // those that nobody reads
@@ -221,6 +220,7 @@ class Arranger {
   std::vector<uint32_t> rank_;  // of nodes by their first reader; 0: none so far
   uint32_t next_rank_ = 0;
   std::vector<Node*> roots_, wanted_;
+  Shuffled<ShuffledMaking>* shuffle_ = nullptr;
 };
 
 std::vector<Graph*> tops_of(const Model& m) {
@@ -240,31 +240,27 @@ void arrange_before(Node& root, std::span<Value* const> results, uint32_t first_
   Graph& g = *root.graph();
   if (g.model().dialect() == DialectId::kMil) return;
   std::vector<Node*> present;
-  bool movable = true;
-  for (Node* n = root.prev(); n != nullptr && n->id() >= first_new; n = n->prev()) {
-    present.push_back(n);
-    movable &= may_move(*n);
-  }
+  for (Node* n = root.prev(); n != nullptr && n->id() >= first_new; n = n->prev()) present.push_back(n);
   std::reverse(present.begin(), present.end());
   std::vector<Graph*> inside;
   for (const Node* n : present) {
     for (const Body& b : n->bodies()) inside.push_back(b.graph);
   }
   if (!inside.empty()) Arranger(g.model(), {&first_new, 1}).run(inside);
-  if (present.size() > 1 && movable) {
+  if (present.size() > 1) {
     Walk walk(g.model(), first_new);
     for (const Node* n : present) walk.admit(*n);
     std::vector<Node*> wanted;
     const auto from = [&](Node& n) { walk.from(n, wanted); };
-    if (ShuffledMaking* s = ShuffledMaking::current()) {
-      walk.shuffle_ = s;
+    if (auto* s = ShuffledMaking::current()) {
+      walk.shuffle_by(s);
       std::vector<Node*> shuffled = present;
       s->shuffle(std::span(shuffled));
       for (Node* n : shuffled) from(*n);
       reorder(g, present, wanted, &root);
       present = wanted;
       wanted.clear();
-      walk.shuffle_ = nullptr;
+      walk.shuffle_by(nullptr);
       for (const Node* n : present) walk.admit(*n);
     }
     for (Value* v : results) {
@@ -304,7 +300,7 @@ void arrange_constants(Model& m, uint32_t first_new) {
     const size_t first = first_of(*g);
     std::vector<Value*> order(g->constants().begin() + static_cast<std::ptrdiff_t>(first), g->constants().end());
     if (order.size() < 2) continue;
-    if (ShuffledMaking* s = ShuffledMaking::current()) s->shuffle(std::span(order));
+    if (auto* s = ShuffledMaking::current()) s->shuffle(std::span(order));
     const auto rank_of = [&](const Value* v) { return v->id() < first_new ? 0 : rank[v->id() - first_new]; };
     std::stable_sort(order.begin(), order.end(), [&](const Value* a, const Value* b) { return rank_of(a) < rank_of(b); });
     Journal::reorder_constants(*g, first, order);

@@ -4,22 +4,20 @@
 //
 // So what one expression made is put in order afterwards: as a walk from its results would, over operands from left to right. A
 // program has the same nodes in the same order then, whichever way they came to be. The lowering does this when it ends, equation by
-// equation, the worklist for each rule that fired, and the pipeline after each walk.
+// equation, the worklist for each rule that fired, and the pipeline after each walk. Core ML's ops and constants stay as they were made: their
+// order is a contract with coremltools, and some have effects.
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <span>
-#include <utility>
 
 #include "sardonyx/ir.h"
+#include "support/shuffled.h"
 
 namespace sardonyx {
 
-// Core ML's ops stay as they were made: their order is that of coremltools.
-
 // Arranges all graphs of the model. Batch k holds the nodes with ids from starts[k] (ascending) to the next one; ids below the first are in none.
-// Neighbours of one batch change places among each other, and nothing else moves; nor does what has effects (Core ML's states).
+// Neighbours of one batch change places among each other, and nothing else moves.
 // Uses of all nodes in batches are linked again in the new order. Ids stay as they were. Linear; not while a journal is open.
 void arrange(Model& m, std::span<const uint32_t> starts);
 
@@ -31,25 +29,8 @@ void arrange_constants(Model& m, uint32_t first_new);
 
 // For tests: while it lives, this thread's batches are shuffled before they are arranged, as if expressions had been evaluated in
 // another order. What is written must not change.
-class ShuffledMaking {
- public:
-  explicit ShuffledMaking(uint64_t seed) : random_(seed), outer_(std::exchange(current_, this)) {}
-  ~ShuffledMaking() { current_ = outer_; }
-  ShuffledMaking(const ShuffledMaking&) = delete;
-  ShuffledMaking& operator=(const ShuffledMaking&) = delete;
-
-  static ShuffledMaking* current() { return current_; }  // null, as ever outside of tests
-
-  size_t below(size_t n) { return n < 2 ? 0 : static_cast<size_t>(random_() % n); }
-  template <class T>
-  void shuffle(std::span<T> list) {
-    for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[below(i)]);
-  }
-
- private:
-  std::mt19937_64 random_;
-  ShuffledMaking* outer_;
-  static inline thread_local ShuffledMaking* current_ = nullptr;
+struct ShuffledMaking : Shuffled<ShuffledMaking> {
+  explicit ShuffledMaking(uint64_t seed) : Shuffled(seed) {}
 };
 
 }  // namespace sardonyx

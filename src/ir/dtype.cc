@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "ir/wide_key.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx {
@@ -51,7 +50,7 @@ constexpr std::array kRows = {
     Row{DType::kU6, 6, "u6", "uint6"},
     Row{DType::kKey, 0, "key", ""},
     Row{DType::kFloat0, 0, "float0", ""},
-    Row{kWideKey, 0, "key4", ""},
+    Row{DType::kKey4, 0, "key4", ""},
 };
 
 // Index into kRows: ONNX numbers are dense, the others follow.
@@ -60,9 +59,7 @@ const Row* row(DType t) {
   constexpr size_t kMil = kRows.size() - 6;
   if (n >= static_cast<size_t>(DType::kU1) && n <= static_cast<size_t>(DType::kU6)) return &kRows[kMil + n - 48];
   if (n >= kMil && n < 64) return nullptr;
-  if (t == DType::kKey) n = kRows.size() - 3;
-  if (t == DType::kFloat0) n = kRows.size() - 2;
-  if (t == kWideKey) n = kRows.size() - 1;
+  if (t >= DType::kKey) n += kRows.size() - 3 - static_cast<size_t>(DType::kKey);
   return n < kRows.size() ? &kRows[n] : nullptr;
 }
 
@@ -110,6 +107,8 @@ bool is_unsigned(DType t) {
 }
 
 bool is_complex(DType t) { return t == DType::kC64 || t == DType::kC128; }
+
+bool is_key(DType t) { return t == DType::kKey || t == DType::kKey4; }
 
 std::string_view to_string(DType t) {
   const Row* r = row(t);

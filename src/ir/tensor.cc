@@ -366,4 +366,14 @@ TensorPtr Tensor::reshaped(std::vector<int64_t> shape) const {
   return t;
 }
 
+std::vector<int64_t> dense_strides(std::span<const int64_t> shape) {
+  std::vector<int64_t> out(shape.size());
+  uint64_t step = 1;  // may wrap where there are no elements
+  for (size_t d = shape.size(); d-- > 0;) {
+    out[d] = static_cast<int64_t>(step);
+    step *= static_cast<uint64_t>(std::max<int64_t>(shape[d], 1));
+  }
+  return out;
+}
+
 }  // namespace sardonyx

@@ -12,59 +12,6 @@ namespace {
 constexpr size_t kDeferBytes = 64 << 10;
 constexpr int64_t kCastElements = 1024;
 
-// `count` elements that stand `step` elements apart.
-template <class T>
-void gather_elements(const std::byte* from, int64_t step, int64_t count, std::byte* to) {
-  for (int64_t i = 0; i < count; ++i)
-    std::memcpy(to + i * static_cast<int64_t>(sizeof(T)), from + i * step * static_cast<int64_t>(sizeof(T)), sizeof(T));
-}
-
-void gather(const std::byte* from, int64_t step, int64_t count, size_t width, std::byte* to) {
-  if (step == 1) {
-    std::memcpy(to, from, static_cast<size_t>(count) * width);
-    return;
-  }
-  switch (width) {
-    case 1: return gather_elements<uint8_t>(from, step, count, to);
-    case 2: return gather_elements<uint16_t>(from, step, count, to);
-    case 4: return gather_elements<uint32_t>(from, step, count, to);
-    case 8: return gather_elements<uint64_t>(from, step, count, to);
-    default:
-      for (int64_t i = 0; i < count; ++i)
-        std::memcpy(to + static_cast<size_t>(i) * width, from + i * step * static_cast<int64_t>(width), width);
-  }
-}
-
-// Elements of the permuted tensor from index `first` on, in its row-major order; the innermost loop runs along its last axis.
-void transpose_bytes(const std::byte* src, std::span<std::byte> out, int64_t first, size_t width,
-                     std::span<const int64_t> shape, std::span<const int64_t> perm) {
-  if (out.empty()) return;
-  const size_t rank = shape.size();
-  std::vector<int64_t> strides(rank, 1), extent(rank), step(rank), at(rank, 0);
-  for (size_t i = rank - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
-  for (size_t i = rank; i-- > 0;) {
-    extent[i] = shape[static_cast<size_t>(perm[i])];
-    step[i] = strides[static_cast<size_t>(perm[i])];
-    at[i] = first % extent[i];
-    first /= extent[i];
-  }
-  std::byte* to = out.data();
-  for (auto left = static_cast<int64_t>(out.size() / width); left > 0;) {
-    int64_t offset = 0;
-    for (size_t i = 0; i < rank; ++i) offset += at[i] * step[i];
-    const std::byte* from = src + offset * static_cast<int64_t>(width);
-    const int64_t columns = std::min(left, extent[rank - 1] - at[rank - 1]);
-    gather(from, step[rank - 1], columns, width, to);
-    to += static_cast<size_t>(columns) * width;
-    left -= columns;
-    at[rank - 1] = 0;
-    for (size_t i = rank - 1; i-- > 0;) {
-      if (++at[i] < extent[i]) break;
-      at[i] = 0;
-    }
-  }
-}
-
 }  // namespace
 
 bool can_transpose(const Tensor& t) { return bit_width(t.dtype()) >= 8 && t.rank() > 0; }
@@ -76,20 +23,16 @@ TensorPtr transposed(const TensorPtr& t, const std::vector<int64_t>& perm) {
   if (t->byte_size() > kDeferBytes) {
     if (TensorPtr view = transposed_view(t, perm)) return view;
   }
-  const auto fill = [t, perm](int64_t first, std::span<std::byte> out) {
-    std::vector<std::byte> scratch;
-    transpose_bytes(t->bytes(scratch).data(), out, first, static_cast<size_t>(bit_width(t->dtype())) / 8, t->shape(), perm);
+  const auto compute = [t, perm, shape] {
+    const std::vector<int64_t> steps = dense_strides(t->shape());
+    std::vector<int64_t> strides;
+    for (int64_t p : perm) strides.push_back(steps[static_cast<size_t>(p)]);
+    std::vector<std::byte> scratch, out(t->byte_size());
+    copy_strided(t->bytes(scratch).data(), static_cast<size_t>(bit_width(t->dtype())) / 8, shape, strides, 0, out);
+    return out;
   };
-  if (t->byte_size() > kDeferBytes) {
-    return Tensor::defer(t->dtype(), std::move(shape), [fill, size = t->byte_size()] {  // the source is computed once
-      std::vector<std::byte> out(size);
-      fill(0, out);
-      return out;
-    });
-  }
-  std::vector<std::byte> out(t->byte_size());
-  fill(0, out);
-  return Tensor::own(t->dtype(), std::move(shape), std::move(out));
+  if (t->byte_size() > kDeferBytes) return Tensor::defer(t->dtype(), std::move(shape), compute);  // the source is computed once
+  return Tensor::own(t->dtype(), shape, compute());
 }
 
 bool can_cast(const Tensor& t, DType to) {

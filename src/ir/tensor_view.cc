@@ -14,12 +14,6 @@ struct ViewDeleter {
   void operator()(const Tensor* t) const { delete t; }
 };
 
-std::vector<int64_t> row_major(std::span<const int64_t> shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 bool is_row_major(std::span<const int64_t> shape, std::span<const int64_t> strides) {
   int64_t step = 1;
   for (size_t d = shape.size(); d-- > 0; step *= shape[d]) {
@@ -211,7 +205,7 @@ const TensorView* view_of(const TensorPtr& t) {
 TensorPtr transposed_view(const TensorPtr& t, std::span<const int64_t> perm) {
   const TensorView* view = view_of(t);
   if (view == nullptr && (t->is_deferred() || t->is_splat() || t->size() == 0 || bit_width(t->dtype()) < 8)) return nullptr;
-  const std::vector<int64_t> strides = view != nullptr ? view->strides : row_major(t->shape());
+  const std::vector<int64_t> strides = view != nullptr ? view->strides : dense_strides(t->shape());
   std::vector<int64_t> shape, moved;
   for (int64_t p : perm) {
     shape.push_back(t->shape()[static_cast<size_t>(p)]);

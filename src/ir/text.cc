@@ -9,7 +9,6 @@
 #include <limits>
 #include <utility>
 
-#include "ir/wide_key.h"
 #include "sardonyx/error.h"
 #include "support/printable.h"
 
@@ -22,7 +21,7 @@ constexpr DType kWords[] = {DType::kF32,    DType::kU8,       DType::kI8,       
                             DType::kBF16,   DType::kF8E4M3FN, DType::kF8E4M3FNUZ, DType::kF8E5M2, DType::kF8E5M2FNUZ,
                             DType::kU4,     DType::kI4,       DType::kF4E2M1,     DType::kF8E8M0, DType::kU2,
                             DType::kI2,     DType::kU1,       DType::kU3,         DType::kU6,     DType::kKey,
-                            DType::kFloat0, kWideKey};
+                            DType::kFloat0, DType::kKey4};
 
 // The raw bits of element i, low bits first.
 uint64_t bits_of(DType dtype, const std::byte* base, int64_t i) {

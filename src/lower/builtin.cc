@@ -68,7 +68,7 @@ constexpr std::string_view kMovesKeys[] = {"broadcast_in_dim",
 
 void add_wide_keys(LoweringRegistry& r, std::string_view primitive) {
   LowerFn others = *r.find(primitive);
-  auto is_wide = [](DType t) { return t == kWideKey; };
+  auto is_wide = [](DType t) { return t == DType::kKey4; };
   std::string origin(r.origin(primitive));
   r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_wide) ? part_by_part(at, others) : others(at); }, origin);
 }
@@ -98,7 +98,7 @@ const LoweringRegistry& LoweringRegistry::builtin() {
     for (std::string_view primitive : kMovesKeys) add_wide_keys(r, primitive);
     for (std::string_view primitive : {"eq", "ne"}) {
       LowerFn others = *r.find(primitive), of_pairs = primitive == "eq" ? complex_eq : complex_ne;
-      auto lower = [=](Lowering& at) { return at.in_dtype(0) == kWideKey ? of_pairs(at) : others(at); };
+      auto lower = [=](Lowering& at) { return at.in_dtype(0) == DType::kKey4 ? of_pairs(at) : others(at); };
       r.add(primitive, lower, std::string(r.origin(primitive)));
     }
     return r;

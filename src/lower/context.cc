@@ -112,7 +112,7 @@ const Type* LoweringContext::import(const Type* t) {
 DType pair_part(DType t) {
   if (t == DType::kC64) return DType::kF32;
   if (t == DType::kC128) return DType::kF64;
-  return t == kWideKey ? DType::kI64 : DType::kUndefined;
+  return t == DType::kKey4 ? DType::kI64 : DType::kUndefined;
 }
 
 const Type* LoweringContext::stored(const Type* t) {

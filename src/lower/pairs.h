@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "ir/wide_key.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx {

@@ -8,7 +8,7 @@
 
 namespace sardonyx {
 
-// A key of the graph (see LoweringContext::stored) from words in u32[..., 2] (kKey) or u32[..., 4] (kWideKey), and back.
+// A key of the graph (see LoweringContext::stored) from words in u32[..., 2] (kKey) or u32[..., 4] (kKey4), and back.
 Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dtype);
 Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key, DType dtype);
 

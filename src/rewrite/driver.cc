@@ -124,7 +124,7 @@ class Driver {
   void sweep_shuffled(Graph& g) {
     std::vector<Node*> nodes;
     for (Node& n : g.nodes()) nodes.push_back(&n);
-    shuffle_->shuffle(nodes);
+    shuffle_->shuffle(std::span(nodes));
     for (Node* n : nodes) {
       if (n->alive() && !rules_for(*n).empty()) visit(*n);
       if (!work_.empty()) drain();
@@ -153,7 +153,7 @@ class Driver {
     std::vector<uint16_t> shuffled;
     if (shuffle_ != nullptr) {
       shuffled.assign(rules.begin(), rules.end());
-      shuffle_->shuffle(shuffled);
+      shuffle_->shuffle(std::span(shuffled));
       rules = shuffled;
     }
     for (size_t k = 0; k < rules.size(); ++k) {
@@ -340,7 +340,7 @@ class Driver {
   std::span<Graph* const> graphs_;
   PassContext& context_;
   Model& model_;
-  ShuffledWorklist* const shuffle_ = ShuffledWorklist::current();
+  Shuffled<ShuffledWorklist>* const shuffle_ = ShuffledWorklist::current();
   std::vector<Compiled> rules_;
   std::vector<uint16_t> rules_of_ops_;  // of the operator with id i: from first_of_op_[i] on
   std::vector<uint32_t> first_of_op_;

@@ -2,11 +2,7 @@
 // lowerings and passes are run with their batches shuffled (src/ir/arrange.h). `make test-determinism` compares real compilers.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -15,28 +11,23 @@
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
 #include "sardonyx/passes.h"
+#include "sx_test_files.h"
 
 namespace sardonyx {
 namespace {
 
 constexpr uint64_t kSeeds[] = {1, 2, 3};
 
-// What stands before "=>" in each case of the folder's files that begins with `kind`.
+// What stands before "=>" in each case of the folder's files whose graph begins with `kind`.
 std::vector<std::string> graphs_of(const std::string& folder, std::string_view kind) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".sx") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
   std::vector<std::string> graphs;
-  for (const auto& path : files) {
-    std::ifstream in(path);
-    const std::string text((std::istreambuf_iterator<char>(in)), {});
-    for (size_t at = text.find("\ncase \""); at != std::string::npos; at = text.find("\ncase \"", at + 1)) {
-      const size_t begin = text.find('\n', at + 1), end = text.find("\n=>", at + 1);
-      if (begin == std::string::npos || end == std::string::npos || end < begin) continue;
-      std::string graph = text.substr(begin + 1, end - begin);
-      if (graph.starts_with(kind)) graphs.push_back(std::move(graph));
+  for (const auto& path : case_files({folder})) {
+    const CaseFile f = read_cases(path);
+    for (const Case& c : f.cases) {
+      std::string graph = text_of(f, c.input_begin, c.input_end);
+      const size_t first = graph.find_first_not_of('\n');
+      if (first != std::string::npos && std::string_view(graph).substr(first).starts_with(kind))
+        graphs.push_back(std::move(graph));
     }
   }
   return graphs;

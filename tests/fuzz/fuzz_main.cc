@@ -18,6 +18,7 @@
 #include "generator.h"
 #include "passes/catalog.h"
 #include "sardonyx/io.h"
+#include "sx_test_files.h"
 
 namespace sardonyx::fuzz {
 namespace {
@@ -38,28 +39,13 @@ struct Options {
 
 // The graphs before "=>" of the cases beside the passes.
 std::vector<std::string> read_snippets(const std::string& folder, bool mil) {
-  std::vector<std::filesystem::path> files;
-  if (!folder.empty()) {
-    for (const auto& e : std::filesystem::recursive_directory_iterator(folder)) {
-      if (e.path().extension() == ".sx") files.push_back(e.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
   std::vector<std::string> snippets;
-  for (const auto& path : files) {
-    std::ifstream in(path);
-    std::string text;
-    bool inside = false;
-    for (std::string line; std::getline(in, line);) {
-      if (line.starts_with("case ")) {
-        inside = true;
-        text.clear();
-      } else if (line.starts_with("=>")) {
-        if (inside && (text.find("graph mil") != std::string::npos) == mil) snippets.push_back(text);
-        inside = false;
-      } else if (inside) {
-        text += line + "\n";
-      }
+  if (folder.empty()) return snippets;
+  for (const auto& path : case_files({folder})) {
+    const CaseFile f = read_cases(path);
+    for (const Case& c : f.cases) {
+      std::string text = text_of(f, c.input_begin, c.input_end);
+      if ((text.find("graph mil") != std::string::npos) == mil) snippets.push_back(std::move(text));
     }
   }
   return snippets;

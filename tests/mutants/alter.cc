@@ -293,15 +293,22 @@ bool Alterer::change_dtype(Tokens& t) {
   return true;
 }
 
-bool Alterer::change_input_type(Tokens& t) {
+std::optional<Alterer::TypedInput> Alterer::typed_input(const Tokens& t) {
   const size_t open = main_inputs(t);
-  if (open >= t.size()) return false;
+  if (open >= t.size()) return std::nullopt;
   const auto inputs = list(t, open);
-  if (inputs.empty()) return false;
+  if (inputs.empty()) return std::nullopt;
   const Range r = one_of(inputs);
   size_t colon = r.begin;
   while (colon < r.end && t[colon].text != ":") ++colon;
-  if (colon >= r.end) return false;
+  if (colon == r.end) return std::nullopt;
+  return TypedInput{r, colon};
+}
+
+bool Alterer::change_input_type(Tokens& t) {
+  const auto input = typed_input(t);
+  if (!input) return false;
+  const auto [r, colon] = *input;
   size_t bracket = colon;
   while (bracket < r.end && t[bracket].text != "[") ++bracket;
   switch (below(8)) {
@@ -674,15 +681,11 @@ bool Alterer::number_of_operands(Tokens& t) {
 }
 
 bool Alterer::default_value(Tokens& t) {
-  const size_t open = main_inputs(t);
-  if (open >= t.size()) return false;
-  const auto inputs = list(t, open);
-  if (inputs.empty()) return false;
-  const Range r = one_of(inputs);
-  size_t colon = r.begin;
-  while (colon < r.end && t[colon].text != ":") ++colon;
+  const auto input = typed_input(t);
+  if (!input) return false;
+  const auto [r, colon] = *input;
   const std::string type = text_of(t, {colon + 1, r.end});
-  if (colon >= r.end || type.find('=') != std::string::npos || type.find('[') == std::string::npos) return false;
+  if (type.find('=') != std::string::npos || type.find('[') == std::string::npos) return false;
   insert(t, r.end, " = " + type + (type.starts_with("bool") ? "{true...}" : "{1...}"));
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -59,6 +60,13 @@ class Alterer {
   bool change_number(Tokens& t);
   bool change_size(Tokens& t);
   bool change_dtype(Tokens& t);
+  // A random input of the main graph that has a type, and where its colon stands.
+  struct TypedInput {
+    Range input;
+    size_t colon;
+  };
+  std::optional<TypedInput> typed_input(const Tokens& t);
+
   bool change_input_type(Tokens& t);
   bool change_operand(Tokens& t);
   bool constant_to_input(Tokens& t);

@@ -606,7 +606,7 @@ int run(const std::vector<std::string>& arguments) {
   uint64_t seed = 1;
   double seconds = 60;
   std::set<int> skip;
-  std::vector<std::filesystem::path> files;
+  std::vector<std::filesystem::path> paths;
   for (const std::string& a : arguments) {
     const std::string value = a.substr(std::min(a.size(), a.find('=') + 1));
     if (a.starts_with("--first=")) {
@@ -621,14 +621,11 @@ int run(const std::vector<std::string>& arguments) {
       std::istringstream in(value);
       for (std::string id; std::getline(in, id, ',');) skip.insert(std::stoi(id));
     } else {
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(a)) {
-        if (entry.path().extension() == ".sx") files.push_back(entry.path());
-      }
+      paths.emplace_back(a);
     }
   }
-  std::sort(files.begin(), files.end());
   Search search(first, last, skip, seed, seconds);
-  for (const auto& f : files) search.add_lab(f);
+  for (const auto& f : case_files(paths)) search.add_lab(f);
   return search.run();
 }
 

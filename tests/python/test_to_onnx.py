@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 import sardonyx
+from command import BUILD
 from judge import compare, outputs
 from sardonyx import to_onnx
 
@@ -512,12 +513,23 @@ def test_export_from_the_command_line(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(sardonyx.__file__).parent.parent)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "2 equations became 2 nodes" in done.stdout or "nodes" in done.stdout
+    assert "f: 3 equations became 2 nodes" in done.stdout
     model = onnx.load(tmp_path / "m.onnx")
     assert names(model.graph.input) == ["x", "y"]
     command[4] = "toy:g"
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr == "error: 'toy' has no 'g'\n"
+
+
+def test_the_module_is_the_whole_command(tmp_path):
+    to_onnx(lambda x: jnp.sin(x), [("B", 3)], return_mode="file", output_path=tmp_path / "m.onnx")
+    command = [sys.executable, "-m", "sardonyx", "info", str(tmp_path / "m.onnx")]
+    environment = {"PYTHONPATH": str(Path(sardonyx.__file__).parent.parent), "PATH": str(BUILD)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "Sin" in done.stdout, done.stderr
+    done = subprocess.run(command, env={**environment, "PATH": str(tmp_path)}, capture_output=True, text=True)
+    beside = Path(sys.executable).with_name("sardonyx").exists()
+    assert beside or (done.returncode == 1 and "no command 'sardonyx'" in done.stderr)
 
 
 def test_import_is_light():

@@ -1,6 +1,13 @@
 #include "passes/layout/layout.h"
 
+#include <algorithm>
+
 namespace sardonyx::layout {
+namespace {
+
+bool contains(std::span<const int64_t> list, int64_t v) { return std::find(list.begin(), list.end(), v) != list.end(); }
+
+}  // namespace
 
 Layout Layout::identity(size_t rank) {
   Layout l;
@@ -62,6 +69,36 @@ Layout inverse(const Layout& a) {
   if (a.is_as_is()) return out;
   for (size_t i = 0; i < a.rank; ++i) out.from[static_cast<uint8_t>(a.from[i])] = static_cast<int8_t>(i);
   return out;
+}
+
+Layout layout_of(std::span<const int64_t> from) {
+  Layout l = Layout::identity(from.size());
+  for (size_t i = 0; i < from.size(); ++i) l.from[i] = static_cast<int8_t>(from[i]);
+  return l;
+}
+
+Layout without_axes(const Layout& l, std::span<const int64_t> gone) {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < l.rank; ++i) {
+    if (contains(gone, l.from[i])) continue;
+    out.push_back(l.from[i] - std::count_if(gone.begin(), gone.end(), [&](int64_t g) { return g < l.from[i]; }));
+  }
+  return layout_of(out);
+}
+
+Layout with_axes(const Layout& l, std::vector<int64_t> added) {
+  std::sort(added.begin(), added.end());
+  const size_t rank = l.rank + added.size();
+  std::vector<int64_t> others, out;
+  for (size_t i = 0; i < rank; ++i) {
+    if (!contains(added, static_cast<int64_t>(i))) others.push_back(static_cast<int64_t>(i));
+  }
+  size_t next = 0;
+  for (size_t i = 0; i < rank; ++i) {
+    out.push_back(contains(added, static_cast<int64_t>(i)) ? static_cast<int64_t>(i)
+                                                           : others[static_cast<size_t>(l.from[next++])]);
+  }
+  return layout_of(out);
 }
 
 bool swaps_last_two(const Layout& l) {

@@ -35,6 +35,12 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
+// Stored axis i is axis from[i].
+Layout layout_of(std::span<const int64_t> from);
+// l without the axes in `gone`, the others renumbered.
+Layout without_axes(const Layout& l, std::span<const int64_t> gone);
+// The reverse: `added` are axes of the larger value; each is stored where it stands by itself, the others in l's order.
+Layout with_axes(const Layout& l, std::vector<int64_t> added);
 // First stored as `a`, and then the stored value again as `b`.
 Layout then(const Layout& a, const Layout& b);
 Layout inverse(const Layout& a);       // of a permutation

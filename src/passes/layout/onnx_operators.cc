@@ -129,40 +129,6 @@ bool normalize(Ints& axes, size_t rank) {
   return true;
 }
 
-bool contains(const Ints& list, int64_t v) { return std::find(list.begin(), list.end(), v) != list.end(); }
-
-Layout made_of(const Ints& from) {
-  Layout l = Layout::identity(from.size());
-  for (size_t i = 0; i < from.size(); ++i) l.from[i] = static_cast<int8_t>(from[i]);
-  return l;
-}
-
-// l without the axes in `gone`, the others renumbered.
-Layout without_axes(const Layout& l, const Ints& gone) {
-  Ints out;
-  for (size_t i = 0; i < l.rank; ++i) {
-    if (contains(gone, l.from[i])) continue;
-    out.push_back(l.from[i] - std::count_if(gone.begin(), gone.end(), [&](int64_t g) { return g < l.from[i]; }));
-  }
-  return made_of(out);
-}
-
-// The reverse: `added` are axes of the larger value; each is stored where it stands by itself, the others in l's order.
-Layout with_axes(const Layout& l, Ints added) {
-  std::sort(added.begin(), added.end());
-  const size_t rank = l.rank + added.size();
-  Ints others, out;
-  for (size_t i = 0; i < rank; ++i) {
-    if (!contains(added, static_cast<int64_t>(i))) others.push_back(static_cast<int64_t>(i));
-  }
-  size_t next = 0;
-  for (size_t i = 0; i < rank; ++i) {
-    out.push_back(contains(added, static_cast<int64_t>(i)) ? static_cast<int64_t>(i)
-                                                           : others[static_cast<size_t>(l.from[next++])]);
-  }
-  return made_of(out);
-}
-
 Ints positions(const Layout& l, const Ints& axes) {
   Ints out;
   for (int64_t a : axes) out.push_back(static_cast<int64_t>(l.position(static_cast<size_t>(a))));
@@ -306,12 +272,19 @@ class OnnxOperators : public Operators {
     return v != nullptr && v->is_constant() ? context_.ints(v) : std::nullopt;
   }
 
+  // Whether the node has axes in an attribute that its version of the operator reads.
+  static bool has_axes_attr(const Node& n) {
+    const auto& specs = n.op().attrs;
+    return n.attr("axes") != nullptr &&
+           std::any_of(specs.begin(), specs.end(), [](const AttrSpec& a) { return a.name == "axes"; });
+  }
+
   // Axes from an operand, else from the attribute; nullopt when they are neither.
   std::optional<Ints> axes_of(const Node& n, size_t slot, size_t rank) const {
     std::optional<Ints> axes;
     if (n.input(slot) != nullptr) {
       axes = ints(n, slot);
-    } else if (n.attr("axes") != nullptr) {
+    } else if (has_axes_attr(n)) {
       axes = ints_attr(n, "axes");
     }
     if (!axes || !normalize(*axes, rank)) return std::nullopt;
@@ -493,7 +466,7 @@ class OnnxOperators : public Operators {
   }
 
   std::optional<Ints> reduced_axes(const Node& n, size_t rank) const {
-    if (n.input(1) == nullptr && n.attr("axes") == nullptr) {
+    if (n.input(1) == nullptr && !has_axes_attr(n)) {
       if (int_attr(n, "noop_with_empty_axes").value_or(0) != 0) return std::nullopt;
       Ints all(rank);
       std::iota(all.begin(), all.end(), 0);
@@ -516,12 +489,12 @@ class OnnxOperators : public Operators {
   }
 
   std::optional<Ints> squeezed(const Node& n, size_t rank) const {
-    if (n.input(1) != nullptr || n.attr("axes") != nullptr) return axes_of(n, 1, rank);
+    if (n.input(1) != nullptr || has_axes_attr(n)) return axes_of(n, 1, rank);
     return std::nullopt;
   }
 
   std::optional<Ints> slice_axes(const Node& n, size_t rank) const {
-    if (n.op().since_version < 10 ? n.attr("axes") != nullptr : n.input(3) != nullptr) return axes_of(n, 3, rank);
+    if (n.input(3) != nullptr || has_axes_attr(n)) return axes_of(n, 3, rank);
     const auto count = n.op().since_version < 10 ? ints_attr(n, "starts") : std::nullopt;
     const Type* t = n.input(1) != nullptr ? n.input(1)->type() : nullptr;
     size_t length = 0;
@@ -588,7 +561,7 @@ class OnnxOperators : public Operators {
     const Type* in = n.input(0)->type();
     const Type* out = n.result()->type();
     if (out == nullptr || !out->ranked()) return false;
-    if (n.attr("axes") != nullptr) {
+    if (has_axes_attr(n)) {
       if (!axes_of_attr(n, rank)) return false;
     } else {
       if (!is_list_of(n.input(slot), rank)) return false;
@@ -670,8 +643,9 @@ class OnnxOperators : public Operators {
     // In the order in which the given side stores them.
     std::vector<const Group*> order;
     for (size_t i = 0; i < given.rank;) {
-      const auto g =
-          std::find_if(known->begin(), known->end(), [&](const Group& c) { return contains(near(c), given.from[i]); });
+      const auto g = std::find_if(known->begin(), known->end(), [&](const Group& c) {
+        return std::find(near(c).begin(), near(c).end(), given.from[i]) != near(c).end();
+      });
       if (g == known->end()) return false;
       for (int64_t axis : near(*g)) {
         if (i >= given.rank || given.from[i] != axis) return false;
@@ -687,7 +661,7 @@ class OnnxOperators : public Operators {
     std::sort(alone.begin(), alone.end());
     for (int64_t axis : alone) other.insert(other.begin() + std::min<int64_t>(axis, static_cast<int64_t>(other.size())), axis);
     if (other.size() > Layout::kMaxRank) return false;
-    const Layout across = made_of(other);
+    const Layout across = layout_of(other);
     m.operands[0] = forward ? given : across;
     m.results[0] = forward ? across : given;
     m.main = m.operands[0];
@@ -733,7 +707,7 @@ class OnnxOperators : public Operators {
       }
       if (out.size() > Layout::kMaxRank) return false;
       m.operands[0] = m.main = given;
-      m.results[0] = made_of(out);
+      m.results[0] = layout_of(out);
       return true;
     }
     if (extra == 0) {
@@ -757,7 +731,7 @@ class OnnxOperators : public Operators {
           return false;
         }
       }
-      m.operands[0] = m.main = made_of(from);
+      m.operands[0] = m.main = layout_of(from);
     }
     m.results[0] = given;
     return true;
@@ -799,7 +773,7 @@ class OnnxOperators : public Operators {
     };
     switch (family_of(n)) {
       case Family::kReduce: {
-        if (n.input(1) == nullptr && n.attr("axes") == nullptr) return;
+        if (n.input(1) == nullptr && !has_axes_attr(n)) return;
         Ints axes = positions(l, *reduced_axes(n, rank));
         std::sort(axes.begin(), axes.end());
         set_axes(n, 1, std::move(axes), b, s);
@@ -865,7 +839,7 @@ class OnnxOperators : public Operators {
         return;
       }
       case Family::kResize: {
-        if (n.attr("axes") != nullptr) {
+        if (has_axes_attr(n)) {
           s.attrs.emplace_back("axes", positions(l, *axes_of_attr(n, rank)));
           return;
         }
