@@ -15,7 +15,6 @@ template <class Kind>
 class Shuffled {
  public:
   ~Shuffled() { current_ = outer_; }
-  Shuffled(const Shuffled&) = delete;
   Shuffled& operator=(const Shuffled&) = delete;
 
   // Of this thread, the innermost; null, as ever outside of tests: nothing is shuffled.
@@ -30,6 +29,7 @@ class Shuffled {
  private:
   friend Kind;
   explicit Shuffled(uint64_t seed) : random_(seed), outer_(std::exchange(current_, this)) {}
+  Shuffled(const Shuffled&) = delete;
 
   std::mt19937_64 random_;
   Shuffled* outer_;
