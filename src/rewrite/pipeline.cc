@@ -63,9 +63,18 @@ class Run {
   std::vector<Graph*> tops(const PipelineEntry& e) const {
     std::vector<Graph*> graphs;
     for (const auto& f : model_.functions()) {
-      if (f.get() == &model_.main() || e.bodies || model_.dialect() == DialectId::kMil) graphs.push_back(&f->graph());
+      if (f.get() == &model_.main() || model_.dialect() == DialectId::kMil || (e.bodies && has_opset_of_model(*f)))
+        graphs.push_back(&f->graph());
     }
     return graphs;
+  }
+
+  // What passes make is spelled for the model's opset: a function that imports another one stays as it is.
+  bool has_opset_of_model(const Function& f) const {
+    for (const OpsetImport& i : f.opset_imports) {
+      if (i.domain.empty() || i.domain == "ai.onnx") return i.version == model_.opset_version("");
+    }
+    return f.opset_imports.empty();
   }
 
   bool run_step(const Step& step) {
