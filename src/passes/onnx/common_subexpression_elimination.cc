@@ -35,7 +35,7 @@ class Purity {
   // Bodies not looked at.
   bool is_pure(const Node& n) {
     if (n.op().known) return n.has(Trait::kPure) && !n.has(Trait::kRandom);
-    const Function* f = model_.find_function(n.op().domain, n.op().name, n.extra() != nullptr ? n.extra()->overload : "");
+    const Function* f = model_.find_function(n.op().domain, n.op().name, overload_of(n));
     if (f == nullptr) return false;
     const auto [at, is_new] = functions_.try_emplace(f, false);  // while it is looked at: a function that calls itself
     if (is_new) {
@@ -59,7 +59,7 @@ uint64_t sample_of(const Tensor& t) {
   if (t.is_promise() || t.dtype() == DType::kString) return t.hash();
   if (t.is_deferred()) return mix(h, &t);  // equal to itself only: it would have to be computed
   const int width = bit_width(t.dtype());
-  if (width < 8 || t.size() == 0) return h;
+  if (width < 8) return h;
   const auto element = static_cast<size_t>(width) / 8;
   // Three runs: each place of a mapping that is touched maps the pages around it, up to megabytes. Of large tensors they are read.
   constexpr size_t kReadBytes = 1 << 16;
@@ -198,7 +198,7 @@ class Elimination {
   }
 
   static bool is_commutative(const Node& n) {
-    return n.has(Trait::kCommutative) && n.num_inputs() >= 2 && n.input(0) != nullptr && n.input(1) != nullptr;
+    return n.has(Trait::kCommutative) && n.input(0) != nullptr && n.input(1) != nullptr;
   }
 
   size_t slot_of(uint64_t hash) const { return (hash ^ (hash >> 32)) & (slots_.size() - 1); }
@@ -235,14 +235,13 @@ class Elimination {
     if (&a.op() != &b.op() || a.attrs().canonical() != b.attrs().canonical() || a.num_inputs() != b.num_inputs() ||
         a.num_results() != b.num_results())
       return false;
-    const auto overload = [](const Node& n) { return n.extra() != nullptr ? std::string_view(n.extra()->overload) : ""; };
-    if (overload(a) != overload(b)) return false;
+    if (overload_of(a) != overload_of(b)) return false;
     size_t first = 0;
     if (commutes && a.input(0) == b.input(1) && a.input(1) == b.input(0)) first = 2;
     for (size_t i = first; i < a.num_inputs(); ++i) {
       if (a.input(i) != b.input(i)) return false;
     }
-    return (a.bodies().empty() && b.bodies().empty()) || same_bodies(a, b);
+    return a.bodies().empty() ? b.bodies().empty() : same_bodies(a, b);
   }
 
   void replace(Value& old, Value& by) {
@@ -255,8 +254,7 @@ class Elimination {
 
   void merge(Node& stays, Node& goes) {
     for (size_t i = 0; i < goes.num_results(); ++i) replace(*goes.result(i), *stays.result(i));
-    if (stays.provenance() != goes.provenance())
-      stays.set_provenance(model_.merge_provenance(stays.provenance(), goes.provenance()));
+    stays.set_provenance(model_.merge_provenance(stays.provenance(), goes.provenance()));
     goes.graph()->erase(goes);
     ++nodes_;
   }
@@ -267,10 +265,9 @@ class Elimination {
     std::vector<Constant>& alike = constants_by_sample_[sample_of(t)];
     std::optional<uint64_t> hash;
     for (Constant& c : alike) {
-      if (c.value->constant() == nullptr || !open_.contains(c.value->graph())) continue;
+      if (!open_.contains(c.value->graph())) continue;
       const Tensor& other = *c.value->constant();
       if (&other != &t) {
-        if (t.dtype() != other.dtype() || !std::ranges::equal(t.shape(), other.shape())) continue;
         if (!hash) hash = t.hash();
         if (!c.hash) c.hash = other.hash();
         if (*hash != *c.hash || !t.equals(other)) continue;

@@ -30,7 +30,7 @@ bool counts_by_value(const Tensor& t) {
 bool same_kind(const Value* x, const Value* y) {
   if (x == nullptr || y == nullptr) return x == y;
   if (x->type() != y->type() || x->is_constant() != y->is_constant()) return false;
-  return !x->is_constant() || x == y || !counts_by_value(*x->constant()) || x->constant()->equals(*y->constant());
+  return !x->is_constant() || !counts_by_value(*x->constant()) || x->constant()->equals(*y->constant());
 }
 
 uint64_t hash_of_kind(const Value* v) {
@@ -76,7 +76,7 @@ class Search {
     for (const Graph* around = &g; around != nullptr; around = around->enclosing()) around_.insert(around);
     colour();
     twin_.resize(nodes_.size());
-    stamp_.resize(nodes_.size(), 0);
+    stamp_.resize(nodes_.size());
   }
 
   Repeat best() {
@@ -87,17 +87,17 @@ class Search {
     for (const std::vector<int>& places : all) {
       std::optional<Part> part = grow(places[places.size() - 2], places.back());
       if (!part || part->nodes.size() < min_nodes_) continue;
-      const std::vector<int>& roots = alike_[own_[static_cast<size_t>(places[0])]];
+      const std::vector<int>& roots = alike_[own_[static_cast<size_t>(places.back())]];
       if (worth(roots.size(), part->nodes.size()) <= saved) continue;
       std::vector<std::vector<int>> found;
-      std::vector<char> taken(nodes_.size(), 0);
+      std::vector<bool> taken(nodes_.size());
       size_t looked_at = 0;
       for (int root : roots) {
         if (looked_at > 8 * nodes_.size()) break;  // many begin like the part and end otherwise
         std::optional<std::vector<int>> at = match(*part, root, looked_at);
-        if (!at || std::ranges::any_of(*at, [&](int i) { return taken[static_cast<size_t>(i)] != 0; }) || !stands_alone(*at))
+        if (!at || std::ranges::any_of(*at, [&](int i) { return taken[static_cast<size_t>(i)]; }) || !stands_alone(*at))
           continue;
-        for (int i : *at) taken[static_cast<size_t>(i)] = 1;
+        for (int i : *at) taken[static_cast<size_t>(i)] = true;
         found.push_back(std::move(*at));
       }
       if (found.size() < 2 || worth(found.size(), part->nodes.size()) <= saved || has_cycle(found)) continue;
@@ -114,13 +114,11 @@ class Search {
     std::unordered_map<int, size_t> index;
   };
 
-  static size_t worth(size_t times, size_t size) { return (times - 1) * size > times ? (times - 1) * size - times : 0; }
+  // Nodes that go when so many parts (two at least) of so many nodes (two at least) become calls.
+  static size_t worth(size_t times, size_t size) { return (times - 1) * size - times; }
 
   // The place of the node that makes v, or -1: an input, a constant, something from outside.
-  int place_of(const Value* v) {
-    if (v == nullptr || v->def() == nullptr || v->def()->graph() != &graph_ || v->is_constant()) return -1;
-    return place_[*v->def()];
-  }
+  int place_of(const Value* v) { return v == nullptr || v->def() == nullptr ? -1 : place_[*v->def()]; }
   Node& at(int place) { return *nodes_[static_cast<size_t>(place)]; }
   std::span<Use* const> reads(int place) {
     std::vector<Use*>& known = reads_[static_cast<size_t>(place)];
@@ -133,42 +131,42 @@ class Search {
     colours_.resize(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& n = *nodes_[i];
-      if (n.unchecked() || n.num_results() == 0 || n.result()->is_constant()) continue;  // 0: in no part
+      if (n.unchecked() || n.num_results() == 0 || n.result()->is_constant()) {
+        colours_[i] = mix(9, &n);  // like no other: in no part
+        continue;
+      }
       uint64_t h = mix(mix(mix(7, &n.op()), n.attrs().canonical()), n.num_results());
       for (const Value& v : n.results()) h = mix(h, v.type());
       for (const Use& u : n.operands()) h = mix(h, hash_of_kind(u.value));
       for (const Body& b : n.bodies()) h = mix(h, b.graph->num_nodes());
-      colours_[i] = h | 1;
+      colours_[i] = h;
     }
     own_ = colours_;
     for (int step = 0; step < kSteps; ++step) {
       std::vector<uint64_t> next = colours_;
       for (size_t i = 0; i < nodes_.size(); ++i) {
-        if (colours_[i] == 0) continue;
         uint64_t h = own_[i];
         for (const Use& u : nodes_[i]->operands()) {
           const int from = place_of(u.value);
           h = mix(h, from < 0 ? 0 : mix(colours_[static_cast<size_t>(from)], u.value->index()));
         }
-        next[i] = h | 1;
+        next[i] = h;
       }
       colours_ = std::move(next);
     }
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (own_[i] != 0) alike_[own_[i]].push_back(static_cast<int>(i));
-    }
+    for (size_t i = 0; i < nodes_.size(); ++i) alike_[own_[i]].push_back(static_cast<int>(i));
   }
 
   // Places of equal colour, the colours behind which the fewest values are alive first.
   std::vector<std::vector<int>> candidates(const std::vector<uint64_t>& colours) {
     const size_t n = nodes_.size();
-    std::vector<int64_t> starts(n + 1, 0);
+    std::vector<int64_t> starts(n);
     for (size_t i = 0; i < n; ++i) {
       for (const Value& v : nodes_[i]->results()) {
         int last = -1;
         for (const Use& u : v.uses()) {
           Node* reader = node_around(graph_, *u.owner);
-          if (reader != nullptr && !reader->is_boundary()) last = std::max(last, place_[*reader]);
+          if (!reader->is_boundary()) last = std::max(last, place_[*reader]);
         }
         if (last <= static_cast<int>(i) || v.is_constant()) continue;
         ++starts[i];
@@ -184,7 +182,6 @@ class Search {
     int64_t alive = 0;
     for (size_t i = 0; i < n; ++i) {
       alive += starts[i];
-      if (colours[i] == 0) continue;
       const auto [c, is_new] = known.try_emplace(colours[i], classes.size());
       if (is_new) classes.emplace_back();
       classes[c->second].places.push_back(static_cast<int>(i));
@@ -193,8 +190,7 @@ class Search {
     std::erase_if(classes, [](const Class& c) { return c.places.size() < 2; });
     std::ranges::sort(classes, [](const Class& a, const Class& b) {
       const int64_t x = a.alive * static_cast<int64_t>(b.places.size()), y = b.alive * static_cast<int64_t>(a.places.size());
-      if (x != y) return x < y;
-      return a.places.size() != b.places.size() ? a.places.size() > b.places.size() : a.places[0] < b.places[0];
+      return x != y ? x < y : a.places.front() < b.places.front();
     });
     std::vector<std::vector<int>> out;
     for (size_t i = 0; i < std::min(classes.size(), kTries); ++i) out.push_back(std::move(classes[i].places));
@@ -203,28 +199,22 @@ class Search {
 
   // Equal, as far as the node itself goes.
   bool same_node(int a, int b) {
-    if (own_[static_cast<size_t>(a)] == 0 || own_[static_cast<size_t>(a)] != own_[static_cast<size_t>(b)]) return false;
     const Node &x = at(a), &y = at(b);
-    if (&x.op() != &y.op() || x.attrs().canonical() != y.attrs().canonical() || x.num_inputs() != y.num_inputs() ||
-        x.num_results() != y.num_results() || x.bodies().size() != y.bodies().size())
-      return false;
-    for (size_t i = 0; i < x.num_results(); ++i) {
-      if (x.result(i)->type() != y.result(i)->type()) return false;
-    }
-    for (size_t i = 0; i < x.num_inputs(); ++i) {
-      if (!same_kind(x.input(i), y.input(i))) return false;
-    }
-    if (x.bodies().empty()) return true;
-    return same_bodies(x, y, [&](const Value* v, const Value* w) { return around_.contains(w->graph()) && same_kind(v, w); }) &&
-           reads(a).size() == reads(b).size();
+    const auto value = [](const Use& u) -> const Value* { return u.value; };
+    const auto type = [](const Value& v) { return v.type(); };
+    const auto same_outside = [&](const Value* v, const Value* w) { return around_.contains(w->graph()) && same_kind(v, w); };
+    return own_[static_cast<size_t>(a)] == own_[static_cast<size_t>(b)] && &x.op() == &y.op() &&
+           x.attrs().canonical() == y.attrs().canonical() && overload_of(x) == overload_of(y) &&
+           std::ranges::equal(x.results(), y.results(), {}, type, type) &&
+           std::ranges::equal(x.operands(), y.operands(), same_kind, value, value) && same_bodies(x, y, same_outside);
   }
 
-  // The node behind read k of `a`, when it and the one behind read k of `b` make the same result; else -1.
-  std::pair<int, int> pair_behind(int a, int b, size_t k) {
+  // The nodes behind read k of `a` and of `b`, when they make the same result and the latter stands after `floor`.
+  std::optional<std::pair<int, int>> pair_behind(int a, int b, size_t k, int floor) {
     const Value *x = reads(a)[k]->value, *y = reads(b)[k]->value;
     const int p = place_of(x), q = place_of(y);
-    if (p < 0 || q < 0 || p == q || x->index() != y->index() || !same_node(p, q)) return {-1, -1};
-    return {p, q};
+    if (p < 0 || q <= floor || x->index() != y->index() || !same_node(p, q)) return std::nullopt;
+    return std::pair(p, q);
   }
 
   // What a and b have in common, upwards from both, on b's side only down to a.
@@ -235,8 +225,9 @@ class Search {
     for (size_t i = 0; i < found.size(); ++i) {
       const auto [x, y] = found[i];
       for (size_t k = 0; k < reads(x).size(); ++k) {
-        const auto [p, q] = pair_behind(x, y, k);
-        if (p < 0 || q <= a) continue;
+        const auto behind = pair_behind(x, y, k, a);
+        if (!behind) continue;
+        const auto [p, q] = *behind;
         const auto [forth, is_new] = to_b.try_emplace(p, q);
         if (forth->second != q || to_a.try_emplace(q, p).first->second != p) return std::nullopt;
         if (is_new) found.emplace_back(p, q);
@@ -303,10 +294,10 @@ class Search {
   bool has_cycle(const std::vector<std::vector<int>>& parts) {
     for (size_t i = 0; i < nodes_.size(); ++i) twin_[i] = static_cast<int>(i);
     for (const std::vector<int>& p : parts) {
-      for (int i : p) twin_[static_cast<size_t>(i)] = p[0];
+      for (int i : p) twin_[static_cast<size_t>(i)] = p.front();
     }
     std::vector<std::vector<int>> readers(nodes_.size());
-    std::vector<size_t> waits(nodes_.size(), 0);
+    std::vector<size_t> waits(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       for (const Use* u : reads(static_cast<int>(i))) {
         const int p = place_of(u->value);
@@ -316,12 +307,10 @@ class Search {
       }
     }
     std::vector<int> ready;
-    size_t left = 0;
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (twin_[i] != static_cast<int>(i)) continue;
-      ++left;
       if (waits[i] == 0) ready.push_back(static_cast<int>(i));
     }
+    size_t left = nodes_.size();
     while (!ready.empty()) {
       const int i = ready.back();
       ready.pop_back();
@@ -334,9 +323,9 @@ class Search {
   }
 
   Repeat in_order(const std::vector<std::vector<int>>& parts) {
-    std::vector<size_t> order(parts[0].size());
+    std::vector<size_t> order(parts.front().size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::sort(order, {}, [&](size_t i) { return parts[0][i]; });
+    std::ranges::sort(order, {}, [&](size_t i) { return parts.front()[i]; });
     Repeat r;
     for (const std::vector<int>& p : parts) {
       auto& nodes = r.occurrences.emplace_back();
@@ -369,7 +358,7 @@ std::vector<Use*> reads_of(Node& n) {
 
 Node* node_around(const Graph& g, Node& n) {
   Node* at = &n;
-  while (at != nullptr && at->graph() != &g) at = at->graph() != nullptr ? at->graph()->parent() : nullptr;
+  while (at->graph() != &g) at = at->graph()->parent();
   return at;
 }
 

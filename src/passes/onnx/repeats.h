@@ -27,7 +27,7 @@ Repeat best_repeat(const Graph& g, size_t min_nodes);
 // an order that is the same for nodes that are equal.
 std::vector<Use*> reads_of(Node& n);
 
-// The node of `g` that `n` stands in; g's boundary for what the graph returns; null when n is elsewhere.
+// The node of `g` that `n` stands in, at whatever depth; g's boundary for what the graph returns. `n` stands nowhere else.
 Node* node_around(const Graph& g, Node& n);
 
 }  // namespace sardonyx::onnx

@@ -42,7 +42,7 @@ bool same_bodies(const Node& a, const Node& b, const std::function<bool(const Va
     auto y = h->nodes().begin();
     for (const Node& x : g->nodes()) {
       if (&x.op() != &y->op() || x.num_inputs() != y->num_inputs() || x.num_results() != y->num_results() ||
-          x.attrs().canonical() != y->attrs().canonical() || !bodies(x, *y))
+          x.attrs().canonical() != y->attrs().canonical() || overload_of(x) != overload_of(*y) || !bodies(x, *y))
         return false;
       const TensorPtr &p = x.num_results() > 0 ? x.result()->constant() : nullptr,
                       &q = y->num_results() > 0 ? y->result()->constant() : nullptr;
