@@ -85,9 +85,8 @@ bool is_transcendental(const Node& n) {
 bool cannot_fail(const Node& n) {
   static const std::set<std::string_view> kOps = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity",
                                                   "Add",       "Sub",     "Mul",     "Neg",       "Concat",  "Expand"};
-  if (kOps.contains(n.op().name)) return true;
-  const bool floats = n.input(0) != nullptr && is_float(n.input(0)->dtype()) && is_float(n.result()->dtype());
-  return floats && (n.is("Div") || n.is("Sqrt") || n.is("Reciprocal") || n.is("Cast"));
+  return kOps.contains(n.op().name) || ((n.is("Div") || n.is("Sqrt") || n.is("Reciprocal") || n.is("Cast")) &&
+                                        is_float(n.input(0)->dtype()) && is_float(n.result()->dtype()));
 }
 
 bool has_odd_attrs(const Node& n) {
@@ -120,26 +119,22 @@ class Fold {
  private:
   TensorPtr known(const Value* v) const {
     if (v->is_constant()) return v->constant();
-    if (found_.empty()) return nullptr;
     const auto at = found_.find(v);
     return at != found_.end() ? at->second : nullptr;
   }
 
   bool can_fold(const Node& n) const {
-    if (n.unchecked() || n.op().dialect != DialectId::kOnnx || !n.op().known || n.num_inputs() == 0) return false;
-    if (n.has(Trait::kConstant) || n.has(Trait::kRandom) || n.has(Trait::kSubgraphs) || !n.bodies().empty()) return false;
-    bool any = false;
+    if (n.unchecked()) return false;
     for (const Use& u : n.operands()) {
       if (u.value == nullptr) continue;
       const TensorPtr t = known(u.value);
       if (t == nullptr || t->is_promise()) return false;
-      any = true;
     }
-    if (!any || !can_evaluate(n.op()) || is_quantization(n) || has_odd_attrs(n)) return false;
+    if (!can_evaluate(n.op()) || is_quantization(n) || has_odd_attrs(n)) return false;
     for (const Value& v : n.results()) {
-      if ((v.dtype() == DType::kF64 || is_complex(v.dtype())) && is_transcendental(n)) return false;
+      if (v.dtype() == DType::kF64 && is_transcendental(n)) return false;
     }
-    return !n.is("Dropout") && !n.is("Optional") && !n.is("OptionalHasElement");
+    return !n.is("Dropout");
   }
 
   int depth(const TensorPtr& t) const {
@@ -157,13 +152,13 @@ class Fold {
       operands.push_back(u.value != nullptr ? known(u.value) : nullptr);
       if (operands.back() == nullptr) continue;
       const Tensor& t = *operands.back();
-      all_splats &= (t.is_splat() || t.size() == 1) && t.dtype() != DType::kString && bit_width(t.dtype()) >= 8;
+      all_splats &= t.is_splat() || t.size() == 1;
       if (!t.is_splat()) bytes += t.byte_size();
       deepest = std::max(deepest, depth(operands.back()));
     }
     const Type* type = n.result()->type();
-    const bool sized = n.num_results() == 1 && type != nullptr && type->is_tensor() && type->is_static() &&
-                       bit_width(type->dtype()) >= 8 && *type->static_size() > 0;
+    const bool sized = n.num_results() == 1 && type != nullptr && type->is_static() && bit_width(type->dtype()) >= 8 &&
+                       *type->static_size() > 0;
     if (sized && all_splats && *type->static_size() > 1) return on_one_element(n, operands);
     if (sized) {
       const size_t size = byte_size(type->dtype(), static_cast<uint64_t>(*type->static_size()));
@@ -175,17 +170,16 @@ class Fold {
     }
     const auto results = evaluate_node(n, operands, sized ? kMemoryCap : kUnsizedCap);
     if (!results) return;
-    for (size_t i = 0; i < n.num_results() && i < results->size(); ++i) {
+    for (size_t i = 0; i < n.num_results(); ++i) {
       if ((*results)[i] != nullptr) keep(*n.result(i), (*results)[i]);
     }
   }
 
   void keep(const Value& v, TensorPtr t) {
-    if (v.dtype() != t->dtype()) return;
-    const Type* type = v.type();
-    if (!type->ranked() || type->rank() != t->rank()) return;
-    for (size_t i = 0; i < t->rank(); ++i) {
-      if (type->dim(i).is_int() && !type->dim(i).is(t->shape()[i])) return;
+    if (!v.ranked()) return;
+    for (size_t i = 0; i < t->rank(); ++i) {  // a file may declare sizes that are not so
+      const Dim d = v.type()->dim(i);
+      if (d.is_int() && !d.is(t->shape()[i])) return;
     }
     found_.emplace(&v, std::move(t));
   }
@@ -206,7 +200,7 @@ class Fold {
       t = Tensor::own(t->dtype(), {}, {one.begin(), one.end()});
     }
     const auto results = evaluate_node(n, operands, kMemoryCap);
-    if (!results || results->empty() || results->front() == nullptr || results->front()->size() != 1) return;
+    if (!results) return;
     std::vector<std::byte> scratch;
     const TensorPtr& one = results->front();
     keep(*n.result(), Tensor::splat(one->dtype(), shape_of(*n.result()->type()), one->bytes(scratch)));
@@ -247,8 +241,8 @@ class Fold {
       counted.push_back(u.value);
       if (u.value->is_constant()) {
         sum += wire_bytes(*u.value->constant());
-      } else if (auto at = gains_.find(u.value->def()); at != gains_.end() && u.value->def()->num_results() == 1) {
-        sum += at->second;
+      } else if (u.value->def()->num_results() == 1) {
+        sum += gains_.at(u.value->def());
       }
     }
     return sum;
@@ -261,7 +255,7 @@ class Fold {
     bool deep = to.empty();
     for (size_t back = 1; back <= to.size(); ++back) {
       const Dim d = to[to.size() - back];
-      bool covered = d.is(1);
+      bool covered = false;
       for (const Use& u : n.operands()) {
         if (u.value == nullptr || u.value == &v || !u.value->ranked() || u.value->type()->rank() < back) continue;
         covered |= u.value->type()->dim(u.value->type()->rank() - back) == d;
@@ -296,9 +290,9 @@ class Fold {
     if (!needed.empty()) {
       compute_gains(n);
       if (&top_ != &context_.model.graph()) cost += kNodeBytes * static_cast<int64_t>(needed.size());  // a Constant node each
-      const int64_t over = cost - gains_[&n];
-      if (over > 0 && over > budget_) return;
-      if (over > 0) budget_ -= over;
+      const int64_t over = std::max<int64_t>(cost - gains_[&n], 0);
+      if (over > budget_) return;
+      budget_ -= over;
     }
     gone_.insert(&n);
     Rewriter& b = builders_.try_emplace(n.graph(), *n.graph(), context_).first->second;
@@ -307,7 +301,6 @@ class Fold {
     for (Value* v : needed) {
       const TensorPtr& t = found_.at(v);
       Value* made = b.constant(t, t->byte_size() > 1024 ? std::string_view(v->name().view()) : std::string_view());
-      if (v->type() != made->type() && made->graph() == n.graph() && made->type() == nullptr) made->set_type(v->type());
       n.graph()->replace_uses(*v, *made);
       ++changes_;
       context_.count(n.op().name);
@@ -319,15 +312,10 @@ class Fold {
     std::vector<Node*> stack{&n};
     while (!stack.empty()) {
       Node* at = stack.back();
-      if (gains_.contains(at)) {
-        stack.pop_back();
-        continue;
-      }
       const size_t before = stack.size();
       for (const Use& u : at->operands()) {
-        Node* def = u.value != nullptr && !u.value->is_constant() ? u.value->def() : nullptr;
-        if (def != nullptr && def->graph() == n.graph() && only_read_by(*u.value, *at) && !gains_.contains(def))
-          stack.push_back(def);
+        Node* def = u.value != nullptr ? u.value->def() : nullptr;
+        if (def != nullptr && !gains_.contains(def)) stack.push_back(def);
       }
       if (stack.size() != before) continue;
       gains_.emplace(at, gain(*at));
@@ -349,10 +337,9 @@ class Fold {
         ++changes_;
         context_.count("number");
       }
-      if (!n.has(Trait::kBroadcasts)) continue;
       for (size_t i = 0; i < n.num_inputs(); ++i) {
         const Value* v = n.input(i);
-        if (v == nullptr || !v->is_constant() || v->constant()->size() < 2 || !v->constant()->is_splat()) continue;
+        if (v == nullptr || !v->is_constant() || !v->constant()->is_splat()) continue;
         const TensorPtr t = v->constant();
         if (!broadcasts_without(n, *v)) continue;
         std::vector<std::byte> one(t->stored_bytes().begin(), t->stored_bytes().end());
@@ -381,7 +368,7 @@ Pass fold_constants() {
   return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) {
     // What went may have been the reader for whose sake a constant was not made: again, then.
     constexpr int kMostRounds = 6;
-    int64_t budget = context.fold_budget;
+    int64_t budget = std::max<int64_t>(context.fold_budget, 0);
     int rounds = 0;
     while (rounds < kMostRounds && Fold(top, context, budget).run()) ++rounds;
     return rounds > 0;
