@@ -164,7 +164,7 @@ class Fold {
   void block(Graph& g) {
     for (Node& n : g.nodes()) {
       for (const Body& b : n.bodies()) block(*b.graph);  // recursion over nesting only
-      if (n.unchecked() || n.has(Trait::kConstant)) continue;
+      if (n.unchecked()) continue;
       if (n.is("cond")) {
         choose(n);
       } else if (has_value(n)) {
@@ -213,7 +213,6 @@ class Fold {
   }
 
   void compute(Node& n) {
-    if (!can_evaluate(n.op()) || n.num_inputs() == 0) return;
     std::vector<TensorPtr> operands;
     int depth = 0;
     for (const Use& u : n.operands()) {
@@ -240,7 +239,7 @@ class Fold {
     }
     const auto results = evaluate_node(n, operands, kMemoryCap);
     if (!results) return;
-    for (size_t i = 0; i < n.num_results() && i < results->size(); ++i) keep(*n.result(i), (*results)[i]);
+    for (size_t i = 0; i < n.num_results(); ++i) keep(*n.result(i), (*results)[i]);
   }
 
   // One element stands for all.
@@ -249,9 +248,7 @@ class Fold {
     std::vector<int64_t> shape;
     for (Dim d : type.dims()) shape.push_back(d.value());
     const Value* value = operand(n, context_, "value");
-    const TensorPtr one = value != nullptr ? known(value) : nullptr;
-    if (one != nullptr && one->dtype() == type.dtype() && one->size() == 1)
-      keep(*n.result(), Tensor::full(type.dtype(), std::move(shape), one->as_double(0)));
+    keep(*n.result(), Tensor::full(type.dtype(), std::move(shape), value != nullptr ? known(value)->as_double(0) : 0));
   }
 
   void replace(Node& n) {
