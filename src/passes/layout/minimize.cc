@@ -100,11 +100,7 @@ class Minimizer {
 
   // --- transposes as views of roots
 
-  bool is_view(const Node& n) const {
-    if (!operators_.transposition(n)) return false;
-    const Value* v = n.input(0);
-    return v != nullptr && v->ranked();
-  }
+  bool is_view(const Node& n) const { return operators_.transposition(n).has_value(); }
 
   // Transposes of transposes become one; equal ones of a value become one; those that do nothing go. Each then reads a root.
   bool merge_transposes() {
@@ -229,7 +225,7 @@ class Minimizer {
         if (can_store(t) && !is_common(value) && (is_small(t) || layout.is_permutation()))
           r.vars.push_back({.constant = &value, .move = {.results = {layout}, .main = layout}});
         if (!layout.is_permutation()) continue;
-      } else if (Node* def = value.def(); def != nullptr && !is_view(*def)) {
+      } else if (Node* def = value.def(); def != nullptr) {
         if (var_of_[*def] == kNone && may_move(*def)) {
           if (auto m = operators_.from_result(*def, value.index(), layout)) add(r, *def, std::move(*m));
         }
@@ -237,14 +233,14 @@ class Minimizer {
       for (const Use& u : value.uses()) {
         ++work_;
         Node& reader = *u.owner;
-        if (reader.is_boundary() || is_view(reader)) continue;
+        if (reader.is_boundary()) continue;
         if (var_of_[reader] != kNone || !may_move(reader)) continue;
         if (auto m = operators_.from_operand(reader, reader.operand_index(u), layout)) add(r, reader, std::move(*m));
       }
     }
   }
 
-  bool may_move(const Node& n) { return !n.unchecked() && n.bodies().empty() && done_[n] == 0 && !n.is_boundary(); }
+  bool may_move(const Node& n) { return !n.unchecked() && n.bodies().empty() && done_[n] == 0; }
 
   static bool is_small(const Tensor& t) { return t.byte_size() <= kSmallConstant; }
   // A small constant with many readers: each layout of it is a constant of its own, and its other readers do not matter.
@@ -272,7 +268,7 @@ class Minimizer {
       const auto [root, seen_through] = look_through(*v);
       if (root->is_constant()) {
         label(r, *root, then(seen_through, l));
-      } else if (root == v && l.is_permutation() && !l.is_identity()) {
+      } else if (root == v && l.is_permutation()) {
         label(r, *v, l);
       }
     }
@@ -522,7 +518,7 @@ class Minimizer {
       const Layout plain = Layout::identity(rank_of(*root.value));
       const auto pay = [&](const std::vector<uint32_t>& tails, const std::vector<uint32_t>& heads, double price) {
         // price if any tail stays (source's side) while any head moves
-        if (tails.empty() || heads.empty() || price <= 0) return;
+        if (tails.empty() || heads.empty()) return;
         uint32_t tail = tails[0], head = heads[0];
         if (tails.size() > 1) {
           tail = g.add_node();
@@ -546,21 +542,9 @@ class Minimizer {
         const std::vector<uint32_t> maker{node_of(root.var)};
         const double from_stored = cost(root, root.stored, w.layout, *w.graph, w.products).small;
         if (w.layout == plain) {
-          if (w.always) {
-            pay(source, maker, from_stored);
-          } else if (!w.staying.empty()) {
-            pay(w.staying, maker, from_stored);
-          } else {
-            pay(source, maker, from_stored);
-          }
+          pay(w.always || w.staying.empty() ? source : w.staying, maker, from_stored);
         } else if (w.layout == root.stored) {
-          if (w.always) {
-            pay(maker, sink, from_plain);
-          } else if (!w.moving.empty()) {
-            pay(maker, w.moving, from_plain);
-          } else {
-            pay(maker, sink, from_plain);
-          }
+          pay(maker, w.always || w.moving.empty() ? sink : w.moving, from_plain);
         } else if (!w.always) {
           pay(w.staying, sink, std::min(from_plain, from_stored));
           pay(source, w.moving, std::min(from_plain, from_stored));

@@ -165,7 +165,7 @@ std::optional<Found> find(const Match& m) {
   Graph* graph = root.graph();
   PassContext& c = m.context();
   Value *left = root.input(0), *right = root.input(1);
-  if (left == right || !left->ranked()) return std::nullopt;
+  if (!left->ranked()) return std::nullopt;
   const size_t r = left->type()->rank();
   if ((r != 4 && r != 3) || !has_axes(right, r)) return std::nullopt;
   Found f{};
@@ -197,7 +197,6 @@ std::optional<Found> find(const Match& m) {
   if (!axis) return std::nullopt;
   if (*axis < 0) *axis += rank;
   const int last = static_cast<int>(r) - 1, query = on_left ? last - 1 : last, key = on_left ? last : last - 1;
-  if (softmax->op().since_version < 13 && *axis != rank - 1) return std::nullopt;
   if (p[static_cast<size_t>(*axis)] != key) {
     m.refuse("the softmax is not over the keys");
     return std::nullopt;
@@ -263,8 +262,6 @@ std::optional<Found> find(const Match& m) {
   const bool turned = labels[r - 1] == wanted_query && labels[r - 2] == key;
   if (straight == turned) return m.refuse("the scores are of other axes"), std::nullopt;
   // Batch and head, as the product has them and as the root has them.
-  const Type* root_type = root.result()->type();
-  if (root_type == nullptr || !root_type->ranked()) return std::nullopt;
   const Type* probabilities = (on_left ? left : right)->type();
   const int first = probabilities->dim(0).is(1) ? kOne : 0, second = probabilities->dim(1).is(1) ? kOne : 1;
   const bool same_order = labels[0] == first && (r == 3 || labels[1] == second);
@@ -286,8 +283,7 @@ std::optional<Found> find(const Match& m) {
   if (f.mask == nullptr) return f;
 
   // The mask's axes are the last ones of the scores where it was applied.
-  if (!f.mask->ranked() || f.mask->type()->rank() > f.mask_labels.size() || (!f.selects && f.mask->dtype() != f.q->dtype()))
-    return m.refuse("the shape of the mask is not known"), std::nullopt;
+  if (!f.mask->ranked()) return m.refuse("the shape of the mask is not known"), std::nullopt;
   f.mask_labels.erase(f.mask_labels.begin(), f.mask_labels.end() - static_cast<std::ptrdiff_t>(f.mask->type()->rank()));
   for (size_t i = 0; i < f.mask_labels.size(); ++i) {
     if (f.mask->type()->dim(i).is(1)) f.mask_labels[i] = kOne;

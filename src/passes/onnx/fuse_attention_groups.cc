@@ -104,7 +104,7 @@ class Finder {
       at = n->input(0);
     }
     Node* softmax = made_by(at, graph_, "Softmax");
-    if (softmax == nullptr || softmax->op().since_version < 13 || !at->ranked()) return std::nullopt;
+    if (softmax == nullptr || !at->ranked()) return std::nullopt;
     const Type* t = at->type();
     sizes_.assign(t->dims().begin(), t->dims().end());
     Axes labels(t->rank());
@@ -206,8 +206,7 @@ class Finder {
       g.selects = selects;
       g.mask = selects ? bare_mask(n->input(0), c_) : n->input(1 - side);
       const Value* mask = g.mask;
-      if (!mask->ranked() || mask->type()->rank() > labels.size() || (!selects && mask->dtype() != scores->dtype()))
-        return nullptr;
+      if (!mask->ranked()) return nullptr;
       mask_axes_.assign(labels.end() - static_cast<ptrdiff_t>(mask->type()->rank()), labels.end());
       for (size_t k = 0; k < mask_axes_.size(); ++k) {
         if (mask->type()->dim(k).is(1)) mask_axes_[k].clear();
@@ -297,7 +296,6 @@ Value* build(Rewriter& b, const Match& m) {
   attrs.scale = g.scale;
   Value* y = b.Attention(q, turned(b, g.k, g.k_turned), turned(b, g.v, g.v_turned), g.mask == nullptr ? nullptr : mask_of(b, g),
                          nullptr, nullptr, nullptr, attrs);
-  if (!y->ranked() || y->type()->rank() != 4) return nullptr;
   y = reshaped_to(b, y, {g.batch, g.heads, g.group, g.queries, y->type()->dim(3)});
   if (y == nullptr) return nullptr;
   std::vector<int64_t> perm = g.y_group_first ? std::vector<int64_t>{0, 1, 2, 3, 4} : std::vector<int64_t>{0, 1, 3, 2, 4};
@@ -313,7 +311,7 @@ Rule attention_of_groups() {
   return {.name = "groups",
           .numerics = Numerics::kRounds,
           .match = MatMul(any, any),
-          .when = [](const Match& m) { return m.root().result()->ranked() && Finder(m).find().has_value(); },
+          .when = [](const Match& m) { return Finder(m).find().has_value(); },
           .build = build,
           .opset = 23};
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "passes/onnx/elementwise_region.h"
+#include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -23,28 +24,14 @@ struct Reduction {
 
 // The reduction in x's own layout; nullopt when that is not known.
 std::optional<Reduction> through(const Match& m, const Node& reduce, std::span<const int64_t> p) {
-  if (int_attr(reduce, "noop_with_empty_axes").value_or(0) != 0 || reduce.num_results() != 1) return std::nullopt;
   const auto keepdims = int_attr(reduce, "keepdims");
-  if (!keepdims) return std::nullopt;
-  Reduction out{.axes = {}, .reduced = std::vector<bool>(p.size(), true), .keepdims = *keepdims != 0};
-  std::optional<std::vector<int64_t>> axes;
-  if (reduce.input(1) != nullptr) {
-    axes = m.context().ints(reduce.input(1));
-    if (!axes) return std::nullopt;
-  } else if (reduce.attr("axes") != nullptr) {
-    axes = ints_attr(reduce, "axes");
-    if (!axes) return std::nullopt;
-  }
-  if (!axes || axes->empty()) return out;
-  out.reduced.assign(p.size(), false);
+  const auto axes = reduced_axes(reduce, m.context());
+  if (!keepdims || !axes) return std::nullopt;
+  Reduction out{.axes = {}, .reduced = std::vector<bool>(p.size(), false), .keepdims = *keepdims != 0};
+  for (int64_t a : *axes) out.reduced[static_cast<size_t>(a)] = true;
+  if (axes->size() == p.size()) return out;
   out.axes.emplace();
-  const auto rank = static_cast<int64_t>(p.size());
-  for (int64_t a : *axes) {
-    if (a < -rank || a >= rank) return std::nullopt;
-    const auto axis = static_cast<size_t>(a < 0 ? a + rank : a);
-    if (!out.reduced[axis]) out.axes->push_back(p[axis]);
-    out.reduced[axis] = true;
-  }
+  for (int64_t a : *axes) out.axes->push_back(p[static_cast<size_t>(a)]);
   std::sort(out.axes->begin(), out.axes->end());
   return out;
 }
