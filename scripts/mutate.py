@@ -18,6 +18,8 @@ The sources are not touched. All mutants of a file go into one copy of it in bui
 file, those of all passes, the rules on random graphs, the C++ tests, the random graphs of `make test`. It dies when one of them fails, crashes
 or takes ten times as long as it should. A mutant whose copy does not compile is none. The copies are compiled with the
 standard library's own checks: a mutant that reads an optional without a value or behind a vector crashes, which would go unseen without.
+First all cases run in one process that wakes one mutant after the other (tests/mutants/suggest_main.cc); only what they do not tell costs
+runs of its own.
 
 Survivors are what to look at: either a case is missing, or the mutant means the same. The latter stand in tests/mutants/equivalent.txt
 with the reason, and are not counted; one that stands there and dies is an error.
@@ -464,9 +466,40 @@ def link(
 
 def compile_own(name: str, flags: list[str]) -> Path:
     """An object of a source in tests/mutants."""
-    target = WORK / f"{name}.o"
-    subprocess.run([*flags, "-o", target, "-c", ROOT / "tests" / "mutants" / f"{name}.cc"], check=True)
+    target, source = WORK / f"{name}.o", ROOT / "tests" / "mutants" / f"{name}.cc"
+    if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, newest_header()):
+        subprocess.run([*flags, "-o", target, "-c", source], check=True)
     return target
+
+
+Compiled = list[tuple[Path, list[Mutant]]]  # the copies' objects, each with its mutants
+
+
+def link_suggest(compiled: Compiled, flags: list[str]) -> None:
+    fast = [*(f for f in flags if f != "-O0"), "-O1"]
+    own = [compile_own(name, fast) for name in ("suggest_main", "alter")]
+    link([o for o, _ in compiled], flags, ("sx_test",), own)
+
+
+def run_suggest(path: Path, mutants: list[Mutant], skip: set[str], seconds: float, seed: int) -> tuple[str, str]:
+    """What sx_suggest says of a file's mutants, and its complaints; those with a key in `skip` are left out."""
+    named = {m.id: m for m in mutants}
+    first = first_id(path)
+    left_out = [i for i in range(first, max(named, default=first) + 1) if i not in named or named[i].key in skip]
+    command = [
+        f"{WORK}/sx_suggest", f"--first={first}", f"--last={max(named, default=first) + 1}", f"--seed={seed}",
+        f"--seconds={seconds}", f"--skip={','.join(map(str, left_out))}", str(FOLDER.relative_to(ROOT)),
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout, done.stderr
+
+
+def killed_by_cases(paths: list[Path], compiled: Compiled, flags: list[str], jobs: int) -> set[int]:
+    """The mutants with which some case of some pass comes out otherwise: all cases in one process, which is quick."""
+    link_suggest(compiled, flags)
+    with ThreadPoolExecutor(jobs) as pool:
+        answers = pool.map(lambda p, c: run_suggest(p, c[1], set(), 0, 1)[0], paths, compiled)
+    return {int(i) for a in answers for line in re.findall(r"(?m)^dead (.*)$", a) for i in line.split()}
 
 
 def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: int) -> None:
@@ -474,23 +507,15 @@ def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: in
     flags = compile_flags()
     with ThreadPoolExecutor(jobs) as pool:
         compiled = list(pool.map(lambda p: compile_copy(p, flags, None), paths))
-    fast = [*(f for f in flags if f != "-O0"), "-O1"]
-    own = [compile_own(name, fast) for name in ("suggest_main", "alter")]
-    link([o for o, _ in compiled], flags, ("sx_test",), own)
+    link_suggest(compiled, flags)
     folder.mkdir(parents=True, exist_ok=True)
     equivalent = read_equivalent()
 
     def one(path: Path, mutants: list[Mutant]) -> None:
         named = {m.id: m for m in mutants}
-        first = first_id(path)
-        skip = [i for i in range(first, max(named, default=first) + 1) if i not in named or named[i].key in equivalent]
-        command = [
-            f"{WORK}/sx_suggest", f"--first={first}", f"--last={max(named, default=first) + 1}", f"--seed={seed}",
-            f"--seconds={seconds}", f"--skip={','.join(map(str, skip))}", str(FOLDER.relative_to(ROOT)),
-        ]  # fmt: skip
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        stdout, stderr = run_suggest(path, mutants, set(equivalent), seconds, seed)
         out, counts = [], Counter()
-        for block in done.stdout.split("----\n")[1:]:
+        for block in stdout.split("----\n")[1:]:
             head, _, rest = block.partition("\n")
             kind, *ids = head.split()
             counts[kind] += len(ids) if kind != "bug" else 1
@@ -499,10 +524,7 @@ def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: in
             out.append(f"==== {kind}\n" + "".join(f"// {named[int(i)]}\n" for i in ids) + rest)
         summary = f"{path.relative_to(ROOT)}: {len(named)} mutants, " + ", ".join(f"{k} {n}" for k, n in counts.items())
         (folder / f"{path.stem}.txt").write_text(
-            summary
-            + "\n"
-            + "".join(out)
-            + re.sub(r"(?m)^.*(Assertion|pointer|free|corrupt|memory).*\n", "", done.stderr)
+            summary + "\n" + "".join(out) + re.sub(r"(?m)^.*(Assertion|pointer|free|corrupt|memory).*\n", "", stderr)
         )
         print(summary, flush=True)
 
@@ -514,8 +536,11 @@ def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: in
 def suites() -> list[Suite]:
     """The quickest first."""
     found = [Suite(f.stem, [f"{WORK}/sx_test", str(f.relative_to(ROOT))]) for f in sorted(FOLDER.rglob("*.sx"))]
-    filter_ = "*Pass*:*pass*:Layout*:*Layout*:Pipeline*:Driver*:Journal*:*Fusion*:*Rule*:*Minim*:*Cut*:HalfRanges*"
-    found.append(Suite("sx_unit", [f"{WORK}/sx_unit", "--gtest_brief=1", f"--gtest_filter={filter_}"]))
+    listed = subprocess.run(
+        [f"{WORK}/sx_unit", "--gtest_list_tests"], capture_output=True, text=True, check=True
+    ).stdout
+    for suite in re.findall(r"(?m)^(\S+\.)$", listed):
+        found.append(Suite(f"sx_unit {suite[:-1]}", [f"{WORK}/sx_unit", "--gtest_brief=1", f"--gtest_filter={suite}*"]))
     found.append(Suite("rules on random graphs", [f"{WORK}/sx_test", "--fuzz", "src/passes"], "--filter={}"))
     found.append(Suite("random graphs", [f"{WORK}/sx_fuzz", "--seed=1", "--count=250", "--no-shrink"], "--passes={}"))
     return found
@@ -590,8 +615,13 @@ def main() -> int:
     with ThreadPoolExecutor(arguments.jobs) as pool:
         compiled = list(pool.map(lambda p: compile_copy(p, flags, chosen), paths))
     mutants = [m for _, found in compiled for m in found]
-    random.Random(arguments.seed).shuffle(mutants)
     print(f"{len(mutants)} of them compile", flush=True)
+    by_cases = killed_by_cases(paths, compiled, flags, arguments.jobs)
+    for m in mutants:
+        if m.id in by_cases:
+            m.alive, m.killer = False, "cases"
+    random.Random(arguments.seed).shuffle(mutants)
+    print(f"{len(by_cases)} of them die of cases", flush=True)
     link([o for o, _ in compiled], flags)
     tests = suites()
     with ThreadPoolExecutor(arguments.jobs) as pool:
@@ -605,7 +635,7 @@ def main() -> int:
     equivalent = read_equivalent()
     done: list[Mutant] = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for m in pool.map(lambda m: try_mutant(m, tests), mutants):
+        for m in pool.map(lambda m: m if m.alive is False else try_mutant(m, tests), mutants):
             done.append(m)
             if m.alive and m.key not in equivalent:
                 print(f"survives: {m}{f' ({m.killer})' if m.killer else ''}", flush=True)
@@ -619,8 +649,14 @@ def main() -> int:
     dead = Counter(m.kind for m in killed)
     for kind, number in sorted(kinds.items()):
         print(f"{kind:20} {dead[kind]:5} of {number:5} killed")
-    by = Counter("its own cases" if m.killer.startswith(m.path.stem + " ") else re.sub(" (fails|crashes|takes too long)$", "", m.killer)
-                 if "random" in m.killer or "sx_unit" in m.killer else "other cases" for m in killed)  # fmt: skip
+    by = Counter(
+        "sx_unit"
+        if m.killer.startswith("sx_unit")
+        else re.sub(" (fails|crashes|takes too long)$", "", m.killer)
+        if m.killer == "cases" or "random" in m.killer
+        else "checks of cases"
+        for m in killed
+    )
     print("killed by " + ", ".join(f"{k}: {n}" for k, n in by.most_common()))
     print(f"guards: {sum(not m.alive for m in guards)} of {len(guards)} killed")
     share = 100 * len(killed) / len(counted) if counted else 0

@@ -720,6 +720,59 @@ bool Alterer::drop_statement(Tokens& t) {
   return true;
 }
 
+// One more result of a node, which the graph returns.
+bool Alterer::second_result(Tokens& t) {
+  auto all = calls(t);
+  const size_t back = main_return(t);
+  std::erase_if(all, [&](const Call& c) {
+    return c.begin < 2 || c.begin > back || t[c.begin - 1].text != "=" || t[c.begin - 2].kind != 'i';
+  });
+  if (all.empty() || back >= t.size() || t[back + 1].text == "}") return false;
+  const Call c = one_of(all);
+  const std::string name = fresh();
+  insert(t, back + 1, " " + name + ",");
+  insert(t, c.begin - 1, ", " + name);
+  return true;
+}
+
+// The graph becomes a function that the graph calls, and one attribute in it a reference to one of the function's.
+bool Alterer::attribute_by_reference(Tokens& t) {
+  for (const Token& k : t) {
+    if (k.text == "function" || k.text == "@" || k.text == "own") return false;
+  }
+  auto all = calls(t);
+  std::erase_if(all, [](const Call& c) { return c.attrs == 0; });
+  const size_t open = main_inputs(t), back = main_return(t);
+  if (all.empty() || back >= t.size()) return false;
+  const Call c = one_of(all);
+  const auto attrs = list(t, c.attrs);
+  if (attrs.empty()) return false;
+  const Range r = one_of(attrs);
+  if (r.end < r.begin + 3 || t[r.begin + 2].text == "graph") return false;
+  const std::string attr = t[r.begin].text, value = text_of(t, {r.begin + 2, r.end});
+  std::string version = "23", names;
+  if (t[0].text != "graph") {
+    if (t[0].text != "opset" || t[2].text != "graph") return false;
+    version = t[1].text;
+  }
+  for (const Range& input : list(t, open)) names += (names.empty() ? "" : ", ") + t[input.begin].text;
+  size_t body = match(t, open);
+  while (t[body].text != "{") ++body;
+  const size_t close = match(t, body);
+  std::string results = "r0";
+  size_t n = 1;
+  for (size_t i = back + 1; i < close; ++i) {
+    if (t[i].text == ",") results += ", r" + std::to_string(n++);
+    if (t[i].text == "(" || t[i].text == "<" || t[i].text == "{" || t[i].text == "[") i = match(t, i);
+  }
+  const std::string inputs = text_of(t, {open, match(t, open) + 1});
+  const std::string inside =
+      text_of(t, {body, r.begin + 2}) + "@" + attr + text_of(t, {r.end - 1, close + 1}).substr(t[r.end - 1].text.size());
+  t = split("opset " + version + ", \"own\" 1\ngraph" + inputs + " { " + results + " = own::f(" + names + ")  return " +
+            results + " }\nfunction own::f<" + attr + "=" + value + ">" + inputs + " opset " + version + " " + inside);
+  return true;
+}
+
 std::string Alterer::alter(const std::string& text, std::string* what) {
   struct Way {
     std::string_view name;
@@ -737,7 +790,8 @@ std::string Alterer::alter(const std::string& text, std::string* what) {
       {"opset", &Alterer::change_opset, 2},          {"wrapped", &Alterer::wrap_operand, 2},
       {"unwrapped", &Alterer::unwrap_call, 2},       {"swapped", &Alterer::swap_operands, 3},
       {"operands", &Alterer::number_of_operands, 2}, {"default", &Alterer::default_value, 1},
-      {"read in a body", &Alterer::read_in_body, 1}, {"replaced", &Alterer::drop_statement, 1}};
+      {"read in a body", &Alterer::read_in_body, 1}, {"replaced", &Alterer::drop_statement, 1},
+      {"second result", &Alterer::second_result, 1}, {"attribute by reference", &Alterer::attribute_by_reference, 1}};
   size_t sum = 0;
   for (const Way& w : kWays) sum += w.weight;
   size_t at = below(sum);

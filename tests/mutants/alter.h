@@ -14,8 +14,8 @@ struct Token {
   char kind = 'p';          // i: a name, n: a number, s: in quotes, p: anything else
 };
 
-// Changes of a graph's text: sizes, types, ranks, constants, attributes, operands, readers, results, operators, domains, versions. What comes
-// out need not be a graph.
+// Changes of a graph's text: sizes, types, ranks, constants, attributes, operands, readers, results, operators, domains, versions,
+// references to attributes. What comes out need not be a graph.
 class Alterer {
  public:
   explicit Alterer(uint64_t seed) : random_(seed) {}
@@ -86,6 +86,8 @@ class Alterer {
   bool default_value(Tokens& t);
   bool read_in_body(Tokens& t);
   bool drop_statement(Tokens& t);
+  bool second_result(Tokens& t);
+  bool attribute_by_reference(Tokens& t);
 
   std::mt19937_64 random_;
   std::map<std::string, std::vector<std::string>> attrs_;  // by operator: "axis=1"
