@@ -34,7 +34,7 @@ class Purity {
 
   // Bodies not looked at.
   bool is_pure(const Node& n) {
-    if (n.op().known) return n.has(Trait::kPure) && !n.has(Trait::kRandom);
+    if (n.op().known) return n.has(Trait::kPure);  // nothing random is
     const Function* f = model_.find_function(n.op().domain, n.op().name, overload_of(n));
     if (f == nullptr) return false;
     const auto [at, is_new] = functions_.try_emplace(f, false);  // while it is looked at: a function that calls itself
@@ -56,7 +56,7 @@ class Purity {
 // What tells most constants apart without reading much of them. Equal for a splat and its dense form.
 uint64_t sample_of(const Tensor& t) {
   uint64_t h = XXH3_64bits_withSeed(t.shape().data(), t.shape().size_bytes(), static_cast<uint64_t>(t.dtype()));
-  if (t.is_promise() || t.dtype() == DType::kString) return t.hash();
+  if (t.is_promise()) return t.hash();
   if (t.is_deferred()) return mix(h, &t);  // equal to itself only: it would have to be computed
   const int width = bit_width(t.dtype());
   if (width < 8) return h;
@@ -88,12 +88,7 @@ uint64_t sample_of(const Tensor& t) {
 class Elimination {
  public:
   Elimination(Graph& top, PassContext& context)
-      : context_(context),
-        model_(context.model),
-        purity_(model_),
-        impure_(model_, 0),
-        body_hash_(model_, 0),
-        value_hash_(model_, 0) {
+      : context_(context), model_(context.model), purity_(model_), body_hash_(model_, 0), value_hash_(model_, 0) {
     size_t nodes = 0;
     for (Graph* g : graphs_in(top)) nodes += g->num_nodes();
     size_t n = 16;
@@ -157,9 +152,6 @@ class Elimination {
       uint64_t h = mix(body_hash_[*parent], g.num_nodes());
       for (const Port& p : g.outputs()) h = mix(h, hash_of(*p.use->value));
       body_hash_[*parent] = h;
-      for (const Node& n : g.nodes()) {
-        if (impure_[n] != 0) impure_[*parent] = 1;
-      }
     }
     open_.erase(&g);
     stack_.pop_back();
@@ -175,10 +167,8 @@ class Elimination {
       merge_constant(*n.result());
       return;
     }
-    if (n.unchecked() || n.num_results() == 0 || impure_[n] != 0 || !purity_.is_pure(n)) {
-      impure_[n] = 1;
-      return;
-    }
+    // Results of what is not pure keep hashes of their own; so does what is computed from them, and bodies that return it.
+    if (n.unchecked() || n.num_results() == 0 || !purity_.is_pure(n)) return;
     uint64_t h = mix(mix(mix(4, &n.op()), n.attrs().canonical()), n.num_results());
     const bool commutes = is_commutative(n);
     for (size_t i = 0; i < n.num_inputs(); ++i) {
@@ -197,9 +187,7 @@ class Elimination {
     waiting_[hashed_++ % kAhead] = {&n, h};
   }
 
-  static bool is_commutative(const Node& n) {
-    return n.has(Trait::kCommutative) && n.input(0) != nullptr && n.input(1) != nullptr;
-  }
+  static bool is_commutative(const Node& n) { return n.has(Trait::kCommutative) && n.input(1) != nullptr; }
 
   size_t slot_of(uint64_t hash) const { return (hash ^ (hash >> 32)) & (slots_.size() - 1); }
 
@@ -286,7 +274,6 @@ class Elimination {
   PassContext& context_;
   Model& model_;
   Purity purity_;
-  NodeMap<uint8_t> impure_;
   NodeMap<uint64_t> body_hash_;
   ValueMap<uint64_t> value_hash_;  // of values that one can tell apart by how they are computed; 0: not computed yet
   std::vector<Slot> slots_;        // open addressing
