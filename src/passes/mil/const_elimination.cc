@@ -178,11 +178,10 @@ class Fold {
   }
 
   void keep(const Value& v, TensorPtr t) {
-    if (t == nullptr || t->is_promise() || v.dtype() != t->dtype()) return;
-    const Type* type = v.type();
-    if (!type->ranked() || type->rank() != t->rank()) return;
+    if (t == nullptr || t->is_promise() || !v.ranked() || v.dtype() != t->dtype() || v.type()->rank() != t->rank()) return;
     for (size_t i = 0; i < t->rank(); ++i) {
-      if (type->dim(i).is_int() && !type->dim(i).is(t->shape()[i])) return;
+      const Dim d = v.type()->dim(i);
+      if (d.is_int() && !d.is(t->shape()[i])) return;
     }
     found_.emplace(&v, std::move(t));
   }
@@ -206,7 +205,7 @@ class Fold {
     const TensorPtr p = predicate != nullptr ? known(predicate) : nullptr;
     if (p == nullptr || p->size() != 1 || p->is_promise()) return;
     const Graph* chosen = n.body(p->as_int(0) != 0 ? "true_fn" : "false_fn");
-    if (chosen == nullptr || chosen->outputs().size() != n.num_results()) return;
+    if (chosen == nullptr) return;
     for (size_t i = 0; i < n.num_results(); ++i) {
       if (TensorPtr t = known(chosen->output(i))) keep(*n.result(i), std::move(t));
     }
@@ -223,8 +222,8 @@ class Fold {
       if (at != deferred_.end()) depth = std::max(depth, at->second);
     }
     const Type* type = n.result()->type();
-    const bool sized = n.num_results() == 1 && type != nullptr && type->is_tensor() && type->is_static() &&
-                       bit_width(type->dtype()) >= 8 && type->static_size() > 0;
+    const bool sized = n.num_results() == 1 && type != nullptr && type->is_static() && bit_width(type->dtype()) >= 8 &&
+                       type->static_size() > 0;
     const size_t size = sized ? byte_size(type->dtype(), static_cast<uint64_t>(*type->static_size())) : 0;
     if (size > kMemoryCap) return;
     if (size > kDeferConstantBytes && n.is("fill")) return spread(n);
