@@ -31,6 +31,8 @@ bool is_instance(nb::handle object, nb::handle cls) {
   return answer == 1;
 }
 
+bool is_exactly(nb::handle object, nb::handle cls) { return reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) == cls.ptr(); }
+
 int64_t to_int(nb::handle object) {
   nb::object index = checked(PyNumber_Index(object.ptr()));
   int64_t v = PyLong_AsLongLong(index.ptr());
@@ -61,6 +63,32 @@ nb::object import_first(std::initializer_list<const char*> names) {
   return {};
 }
 
+// Whether NumPy's buffer protocol knows the type: bfloat16 and its kin have no format.
+bool has_format(DType t) {
+  switch (t) {
+    case DType::kF64:
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kI64:
+    case DType::kI32:
+    case DType::kI16:
+    case DType::kI8:
+    case DType::kU64:
+    case DType::kU32:
+    case DType::kU16:
+    case DType::kU8:
+    case DType::kBool:
+    case DType::kC64:
+    case DType::kC128: return true;
+    default: return false;
+  }
+}
+
+TensorPtr scalar_of(DType type, std::string_view bytes) {
+  auto* first = reinterpret_cast<const std::byte*>(bytes.data());
+  return Tensor::own(type, {}, std::vector<std::byte>(first, first + bytes.size()));
+}
+
 // Releases a buffer view and with it the array.
 struct Buffer {
   Py_buffer view{};
@@ -84,6 +112,7 @@ const JaxClasses& JaxClasses::get() {
     c->closed_jaxpr = core.attr("ClosedJaxpr");
     c->jaxpr = core.attr("Jaxpr");
     c->literal = core.attr("Literal");
+    c->shaped_array = core.attr("ShapedArray");
     c->jax_array = nb::module_::import_("jax").attr("Array");
     c->key_array = prng.attr("PRNGKeyArray");
     c->key_type = prng.attr("KeyTy");
@@ -98,14 +127,18 @@ const JaxClasses& JaxClasses::get() {
   return *classes;
 }
 
-nb::object get_attr(nb::handle object, const char* name) {
-  static auto* interned = new std::unordered_map<const char*, PyObject*>;
-  PyObject*& key = (*interned)[name];
-  if (key == nullptr) key = PyUnicode_InternFromString(name);
-  return checked(PyObject_GetAttr(object.ptr(), key));
-}
+nb::object get_attr(nb::handle object, PyObject* name) { return checked(PyObject_GetAttr(object.ptr(), name)); }
 
-bool has_attr(nb::handle object, const char* name) { return PyObject_HasAttrString(object.ptr(), name) == 1; }
+nb::object find_attr(nb::handle object, PyObject* name) {
+  PyObject* found = nullptr;
+#if PY_VERSION_HEX >= 0x030D0000
+  const int answer = PyObject_GetOptionalAttr(object.ptr(), name, &found);
+#else
+  const int answer = _PyObject_LookupAttr(object.ptr(), name, &found);
+#endif
+  if (answer < 0) raise_python();
+  return nb::steal(found);
+}
 
 std::string text_of(nb::handle object) {
   nb::object text = checked(PyObject_Str(object.ptr()));
@@ -134,9 +167,16 @@ DType JaxValues::dtype(nb::handle dtype) {
   if (!fresh) return at->second.second;
   at->second.first = nb::borrow(dtype);
   DType& answer = at->second.second;
-  std::string name = text_of(get_attr(dtype, "name"));
+  // NumPy makes the name anew whenever it is asked for: a number per type is remembered by the process.
+  static auto* by_number = new std::unordered_map<int64_t, DType>;
+  const bool is_numpy = PyObject_TypeCheck(dtype.ptr(), reinterpret_cast<PyTypeObject*>(JaxClasses::get().np_dtype.ptr()));
+  const int64_t number = is_numpy ? to_int(get_attr<"num">(dtype)) : -1;
+  if (is_numpy) {
+    if (auto known = by_number->find(number); known != by_number->end()) return answer = known->second;
+  }
+  std::string name = text_of(get_attr<"name">(dtype));
   if (is_instance(dtype, JaxClasses::get().key_type)) {
-    nb::tuple words = nb::cast<nb::tuple>(get_attr(get_attr(dtype, "_impl"), "key_shape"));
+    nb::tuple words = nb::cast<nb::tuple>(get_attr<"key_shape">(get_attr<"_impl">(dtype)));
     const int64_t count = nb::len(words) == 1 ? to_int(words[0]) : 0;
     if (count != 2 && count != 4) {
       throw Error(ErrorCode::kUnsupported,
@@ -145,7 +185,10 @@ DType JaxValues::dtype(nb::handle dtype) {
     }
     return answer = count == 2 ? DType::kKey : DType::kKey4;
   }
-  if (auto known = parse_dtype(name)) return answer = *known;
+  if (auto known = parse_dtype(name)) {
+    if (is_numpy) by_number->emplace(number, *known);
+    return answer = *known;
+  }
   // float0, the tangent of integers, is a structured dtype with one field of that name.
   if (text_of(dtype).find("float0") != std::string::npos) return answer = DType::kFloat0;
   throw Error(ErrorCode::kUnsupported, fmt::format("dtype '{}' is not supported", name));
@@ -168,43 +211,55 @@ const Type* JaxValues::type(nb::handle aval) {
   if (!fresh) return at->second.second;
   at->second.first = nb::borrow(aval);
   Types& types = model_.types();
-  std::string_view cls = class_name(aval);
-  if (cls == "AbstractToken") return at->second.second = types.make(TypeKind::kToken, DType::kUndefined, {});
-  if (cls == "AbstractRef" || !has_attr(aval, "shape") || !has_attr(aval, "dtype")) {
-    return at->second.second = types.make(TypeKind::kOpaque, DType::kUndefined, {}, {}, false, cls);
+  if (!is_exactly(aval, JaxClasses::get().shaped_array)) {
+    std::string_view cls = class_name(aval);
+    if (cls == "AbstractToken") return at->second.second = types.make(TypeKind::kToken, DType::kUndefined, {});
+    if (cls == "AbstractRef" || !has_attr<"shape">(aval) || !has_attr<"dtype">(aval)) {
+      return at->second.second = types.make(TypeKind::kOpaque, DType::kUndefined, {}, {}, false, cls);
+    }
   }
   std::vector<Dim> dims;
-  nb::object shape = get_attr(aval, "shape");
+  nb::object shape = get_attr<"shape">(aval);
   nb::object items = checked(PySequence_Fast(shape.ptr(), "the shape of an abstract value is not a sequence"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
     dims.push_back(dim(PySequence_Fast_GET_ITEM(items.ptr(), i)));
   }
-  return at->second.second = types.tensor(dtype(get_attr(aval, "dtype")), dims);
+  return at->second.second = types.tensor(dtype(get_attr<"dtype">(aval)), dims);
 }
 
 bool JaxValues::is_key_array(nb::handle value) { return is_instance(value, JaxClasses::get().key_array); }
 
 bool JaxValues::has_other_generator(nb::handle eqn) {
-  const std::string name = text_of(get_attr(get_attr(eqn, "primitive"), "name"));
+  const std::string name = text_of(get_attr<"name">(get_attr<"primitive">(eqn)));
   if (name == "random_wrap" || name == "random_unwrap" || name == "random_clone") return false;
-  nb::object vars = get_attr(eqn, name == "random_seed" ? "outvars" : "invars");
+  nb::object vars = name == "random_seed" ? get_attr<"outvars">(eqn) : get_attr<"invars">(eqn);
   nb::object first = checked(PySequence_GetItem(vars.ptr(), 0));
-  nb::object dtype = get_attr(get_attr(first, "aval"), "dtype");
-  return is_instance(dtype, JaxClasses::get().key_type) && text_of(get_attr(dtype, "name")) != "key<fry>";
+  nb::object dtype = get_attr<"dtype">(get_attr<"aval">(first));
+  return is_instance(dtype, JaxClasses::get().key_type) && text_of(get_attr<"name">(dtype)) != "key<fry>";
 }
 
 TensorPtr JaxValues::tensor(nb::handle array) {
   const JaxClasses& c = JaxClasses::get();
   // On the CPU, a jax.Array's NumPy view is its own buffer.
   nb::object np = c.np_asarray(array);
-  DType type = dtype(get_attr(np, "dtype"));
-  if (!nb::cast<bool>(get_attr(get_attr(np, "flags"), "c_contiguous"))) np = c.np_ascontiguousarray(np);
+  DType type = dtype(get_attr<"dtype">(np));
+  if (has_format(type)) {
+    Buffer buffer;
+    if (PyObject_GetBuffer(np.ptr(), &buffer.view, PyBUF_C_CONTIGUOUS) == 0) {
+      const Py_buffer& view = buffer.view;
+      std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
+      const std::span bytes(static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len));
+      return Tensor::borrow(type, std::move(shape), bytes, keep_python(std::move(np)));
+    }
+    PyErr_Clear();  // not contiguous
+  }
+  if (!nb::cast<bool>(get_attr<"c_contiguous">(get_attr<"flags">(np)))) np = c.np_ascontiguousarray(np);
 
   std::vector<int64_t> shape;
-  for (nb::handle n : nb::tuple(get_attr(np, "shape"))) shape.push_back(to_int(n));
-  size_t bytes = nb::cast<size_t>(get_attr(np, "nbytes"));
-  // The interface and not the buffer protocol: bfloat16 and its kin have no buffer format.
-  nb::object interface = get_attr(np, "__array_interface__");
+  for (nb::handle n : nb::tuple(get_attr<"shape">(np))) shape.push_back(to_int(n));
+  size_t bytes = nb::cast<size_t>(get_attr<"nbytes">(np));
+  // What has no buffer format has this interface.
+  nb::object interface = get_attr<"__array_interface__">(np);
   nb::tuple data = nb::cast<nb::tuple>(interface["data"]);
   auto* first = static_cast<const std::byte*>(PyLong_AsVoidPtr(nb::handle(data[0]).ptr()));
   if (int bits = bit_width(type); bits > 0 && bits < 8 && type != DType::kBool) {
@@ -213,38 +268,47 @@ TensorPtr JaxValues::tensor(nb::handle array) {
   return Tensor::borrow(type, std::move(shape), {first, bytes}, keep_python(std::move(np)));
 }
 
-TensorPtr JaxValues::literal(nb::handle value, nb::handle aval) {
-  const JaxClasses& c = JaxClasses::get();
-  nb::object want = get_attr(aval, "dtype");
-  DType type = dtype(want);
-  // The common case: a NumPy scalar array of the right dtype. Its bytes are copied: eight of them are less than an owner.
-  if (is_instance(value, c.np_ndarray) && get_attr(value, "dtype").is(want)) {
-    Buffer buffer;
-    if (PyObject_GetBuffer(value.ptr(), &buffer.view, PyBUF_C_CONTIGUOUS) == 0) {
-      if (buffer.view.ndim == 0) {
-        auto* first = static_cast<const std::byte*>(buffer.view.buf);
-        return Tensor::own(type, {}, std::vector<std::byte>(first, first + buffer.view.len));
-      }
-    } else {
-      PyErr_Clear();
-    }
-    return tensor(value);
+bool JaxValues::append_scalar(nb::handle value, nb::handle aval, std::string& bytes) {
+  auto* array = reinterpret_cast<PyTypeObject*>(JaxClasses::get().np_ndarray.ptr());
+  if (!PyObject_TypeCheck(value.ptr(), array)) return false;
+  nb::object want = get_attr<"dtype">(aval);
+  if (!has_format(dtype(want)) || !get_attr<"dtype">(value).is(want)) return false;
+  Buffer buffer;
+  if (PyObject_GetBuffer(value.ptr(), &buffer.view, PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    return false;
   }
+  if (buffer.view.ndim != 0) return false;
+  bytes.append(static_cast<const char*>(buffer.view.buf), static_cast<size_t>(buffer.view.len));
+  return true;
+}
+
+TensorPtr JaxValues::literal(nb::handle value, nb::handle aval) {
+  std::string bytes;
+  nb::object want = get_attr<"dtype">(aval);
+  // The common case. The bytes are copied: eight of them are less than an owner.
+  if (append_scalar(value, aval, bytes)) return scalar_of(dtype(want), bytes);
+  const JaxClasses& c = JaxClasses::get();
+  if (is_instance(value, c.np_ndarray) && get_attr<"dtype">(value).is(want)) return tensor(value);
   return tensor(c.np_asarray(value, want));
 }
 
 JaxValues::Kind JaxValues::kind(nb::handle value) {
   PyTypeObject* t = Py_TYPE(value.ptr());
+  if (t == &PyLong_Type) return Kind::kInt;
+  if (t == &PyTuple_Type || t == &PyList_Type) return Kind::kSequence;
+  if (t == &PyBool_Type) return Kind::kBool;
+  if (t == &PyFloat_Type) return Kind::kFloat;
+  if (t == &PyUnicode_Type) return Kind::kText;
+  if (value.is_none()) return Kind::kNone;
   auto [at, fresh] = kinds_.try_emplace(reinterpret_cast<PyObject*>(t));
   if (!fresh) return at->second.second;
   at->second.first = nb::borrow(reinterpret_cast<PyObject*>(t));
   const JaxClasses& c = JaxClasses::get();
   PyObject* v = value.ptr();
   Kind k = Kind::kOpaque;
-  if (v == Py_None) {
-    k = Kind::kNone;
-  } else if (PyBool_Check(v)) {
-    k = Kind::kBool;
+  if (is_exactly(value, c.closed_jaxpr) || is_exactly(value, c.jaxpr)) {
+    k = Kind::kJaxpr;
   } else if (is_instance(value, c.enum_class)) {  // before int and str, of which enums may be subclasses
     k = Kind::kEnum;
   } else if (is_instance(value, c.np_generic)) {  // before float, of which np.float64 is a subclass
@@ -258,7 +322,7 @@ JaxValues::Kind JaxValues::kind(nb::handle value) {
   } else if (is_dim_class(t)) {
     k = Kind::kDim;
   } else if (PyTuple_Check(v) || PyList_Check(v)) {
-    k = has_attr(value, "_fields") ? Kind::kNamedTuple : Kind::kSequence;
+    k = has_attr<"_fields">(value) ? Kind::kNamedTuple : Kind::kSequence;
   } else if (PyDict_Check(v)) {
     k = Kind::kDict;
   } else if (is_instance(value, c.np_dtype)) {
@@ -273,20 +337,20 @@ JaxValues::Kind JaxValues::kind(nb::handle value) {
     k = Kind::kJaxpr;
   } else if (PyType_Check(v)) {
     k = Kind::kScalarClass;  // perhaps: looked at again
-  } else if (has_attr(value, "__dataclass_fields__") && has_attr(value, "__module__") &&
-             text_of(get_attr(value, "__module__")).starts_with("jax._src.lax")) {
+  } else if (has_attr<"__dataclass_fields__">(value) && has_attr<"__module__">(value) &&
+             text_of(get_attr<"__module__">(value)).starts_with("jax._src.lax")) {
     k = Kind::kDataclass;
   }
   return at->second.second = k;
 }
 
-Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth) {
+Attr JaxValues::attr(nb::handle value, std::string_view path, std::vector<NestedJaxpr>& nested, int depth) {
   const JaxClasses& c = JaxClasses::get();
   auto opaque = [&] {
     std::string name(class_name(value));
-    if (name == "Primitive") return Attr(text_of(get_attr(value, "name")));
-    if (PyCallable_Check(value.ptr()) && has_attr(value, "__name__")) {
-      name = fmt::format("function {}", text_of(get_attr(value, "__name__")));
+    if (name == "Primitive") return Attr(text_of(get_attr<"name">(value)));
+    if (PyCallable_Check(value.ptr()) && has_attr<"__name__">(value)) {
+      name = fmt::format("function {}", text_of(get_attr<"__name__">(value)));
     }
     return Attr(OpaqueAttr{std::move(name)});
   };
@@ -294,7 +358,7 @@ Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<Nest
   switch (kind(value)) {
     case Kind::kNone: return {};
     case Kind::kBool: return Attr(value.ptr() == Py_True);
-    case Kind::kEnum: return Attr(text_of(get_attr(value, "name")));
+    case Kind::kEnum: return Attr(text_of(get_attr<"name">(value)));
     case Kind::kInt: {
       int overflow = 0;
       int64_t v = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
@@ -311,33 +375,33 @@ Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<Nest
     case Kind::kDType: return Attr(dtype(value));
     case Kind::kKeyType: return Attr(dtype(value));
     case Kind::kNumpyScalar: {
-      DType type = dtype(get_attr(value, "dtype"));
+      DType type = dtype(get_attr<"dtype">(value));
       if (is_complex(type)) return Attr(tensor(value));
-      nb::object item = is_integer(type) || type == DType::kBool ? nb::object(get_attr(value, "item")())
+      nb::object item = is_integer(type) || type == DType::kBool ? nb::object(get_attr<"item">(value)())
                                                                  : checked(PyNumber_Float(value.ptr()));
       return attr(item, path, nested, depth + 1);
     }
     case Kind::kArray: return Attr(tensor(value));
-    case Kind::kJaxpr: nested.push_back({path, nb::borrow(value)}); return {};
+    case Kind::kJaxpr: nested.push_back({std::string(path), nb::borrow(value)}); return {};
     case Kind::kScalarClass: {  // jnp.float32 and np.float32 in place of a dtype
-      if (!has_attr(value, "dtype")) return opaque();
+      if (!has_attr<"dtype">(value)) return opaque();
       nb::object made = nb::steal(PyObject_CallOneArg(c.np_dtype.ptr(), value.ptr()));
       if (!made.is_valid()) {
         PyErr_Clear();
         return opaque();
       }
-      auto known = parse_dtype(text_of(get_attr(made, "name")));
+      auto known = parse_dtype(text_of(get_attr<"name">(made)));
       return known ? Attr(*known) : opaque();
     }
     case Kind::kNamedTuple: {
-      if (class_name(value) == "PRNGImpl") return Attr(text_of(get_attr(value, "tag")));  // its other fields are functions
+      if (class_name(value) == "PRNGImpl") return Attr(text_of(get_attr<"tag">(value)));  // its other fields are functions
       AttrDict fields;
-      nb::object names = get_attr(value, "_fields");
+      nb::object names = get_attr<"_fields">(value);
       size_t i = 0;
       for (nb::handle name : nb::cast<nb::tuple>(names)) {
         std::string field = text_of(name);
         nb::object item = checked(PySequence_GetItem(value.ptr(), static_cast<Py_ssize_t>(i++)));
-        fields.emplace_back(field, attr(item, path + "." + field, nested, depth + 1));
+        fields.emplace_back(field, attr(item, fmt::format("{}.{}", path, field), nested, depth + 1));
       }
       return Attr(std::move(fields));
     }
@@ -345,13 +409,13 @@ Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<Nest
     case Kind::kDataclass: {
       AttrDict fields;
       bool dict = PyDict_Check(value.ptr());
-      nb::object keys = dict ? nb::borrow(value) : get_attr(value, "__dataclass_fields__");
+      nb::object keys = dict ? nb::borrow(value) : get_attr<"__dataclass_fields__">(value);
       PyObject *key = nullptr, *entry = nullptr;
       Py_ssize_t pos = 0;
       while (PyDict_Next(keys.ptr(), &pos, &key, &entry)) {
         std::string field = text_of(key);
         nb::object item = dict ? nb::borrow(entry) : checked(PyObject_GetAttr(value.ptr(), key));
-        fields.emplace_back(field, attr(item, path + "." + field, nested, depth + 1));
+        fields.emplace_back(field, attr(item, fmt::format("{}.{}", path, field), nested, depth + 1));
       }
       return Attr(std::move(fields));
     }
@@ -361,10 +425,25 @@ Attr JaxValues::attr(nb::handle value, const std::string& path, std::vector<Nest
   return opaque();
 }
 
+// What a tuple of ints holds, the usual list; nothing where an element is anything else.
+std::optional<Attr::Ints> plain_ints(nb::handle items) {
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
+  Attr::Ints list(static_cast<size_t>(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
+    if (!PyLong_CheckExact(item)) return std::nullopt;
+    int overflow = 0;
+    list[static_cast<size_t>(i)] = PyLong_AsLongLongAndOverflow(item, &overflow);
+    if (overflow != 0) return std::nullopt;
+  }
+  return list;
+}
+
 // The plainest list that holds all elements: integers, dims, numbers, texts, else a list of anything.
-Attr JaxValues::sequence(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth) {
+Attr JaxValues::sequence(nb::handle value, std::string_view path, std::vector<NestedJaxpr>& nested, int depth) {
   nb::object items = checked(PySequence_Fast(value.ptr(), "a list was expected"));
   Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
+  if (std::optional<Attr::Ints> plain = plain_ints(items)) return Attr(std::move(*plain));
   AttrList all;
   all.reserve(static_cast<size_t>(n));
   bool ints = true, dims = true, floats = n > 0, texts = n > 0, only_jaxprs = n > 0;
@@ -405,6 +484,7 @@ Attr JaxValues::sequence(nb::handle value, const std::string& path, std::vector<
 
 AttrInit JaxValues::params(nb::handle dict, std::vector<NestedJaxpr>& nested) {
   AttrInit out;
+  out.reserve(4);  // few have more
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t pos = 0;
   while (PyDict_Next(dict.ptr(), &pos, &key, &value)) {
@@ -414,7 +494,7 @@ AttrInit JaxValues::params(nb::handle dict, std::vector<NestedJaxpr>& nested) {
     if (bytes == nullptr) raise_python();
     std::string_view name(bytes, static_cast<size_t>(size));
     if (std::ranges::binary_search(kIgnored, name)) continue;
-    Attr a = attr(value, std::string(name), nested, 0);
+    Attr a = attr(value, name, nested, 0);
     if (!a.is_none()) out.push_back(sardonyx::attr(name, std::move(a)));
   }
   return out;

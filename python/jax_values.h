@@ -6,7 +6,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -17,16 +19,44 @@ namespace sardonyx::python {
 
 namespace nb = nanobind;
 
-// Interned attribute names and the classes of JAX and NumPy that we tell apart. Made once per process, when first needed.
+// The classes of JAX and NumPy that we tell apart. Made once per process, when first needed.
 struct JaxClasses {
-  nb::object closed_jaxpr, jaxpr, literal, jax_array, key_array, key_type;
+  nb::object closed_jaxpr, jaxpr, literal, shaped_array, jax_array, key_array, key_type;
   nb::object enum_class, np_dtype, np_generic, np_ndarray, np_asarray, np_ascontiguousarray;
   static const JaxClasses& get();
 };
 
-// `object.name`, `name` interned by the compiler's string literal. Throws the Python error.
-nb::object get_attr(nb::handle object, const char* name);
-bool has_attr(nb::handle object, const char* name);
+// A text as a template argument.
+template <size_t n>
+struct Literal {
+  char text[n]{};
+  consteval Literal(const char (&t)[n]) { std::copy_n(t, n, text); }
+};
+
+// Python's own text of it, made once per process.
+template <Literal name>
+PyObject* interned() {
+  static PyObject* const text = PyUnicode_InternFromString(name.text);
+  return text;
+}
+
+// `object.name`. Throws the Python error.
+nb::object get_attr(nb::handle object, PyObject* name);
+// The same, or null where there is none.
+nb::object find_attr(nb::handle object, PyObject* name);
+
+template <Literal name>
+nb::object get_attr(nb::handle object) {
+  return get_attr(object, interned<name>());
+}
+template <Literal name>
+nb::object find_attr(nb::handle object) {
+  return find_attr(object, interned<name>());
+}
+template <Literal name>
+bool has_attr(nb::handle object) {
+  return PyObject_HasAttr(object.ptr(), interned<name>()) == 1;
+}
 // str(object) as UTF-8.
 std::string text_of(nb::handle object);
 // The bare class name: "ShapedArray".
@@ -51,6 +81,8 @@ class JaxValues {
 
   // A tensor over the array's own buffer; copied only when it is not dense or holds sub-byte elements. Not for key arrays.
   TensorPtr tensor(nb::handle array);
+  // Whether the value is a NumPy array of rank 0 of the dtype of `aval`, as most Literals are: its bytes are put behind `bytes`.
+  bool append_scalar(nb::handle value, nb::handle aval, std::string& bytes);
   // The value of a Literal, in the dtype of its aval.
   TensorPtr literal(nb::handle value, nb::handle aval);
   bool is_key_array(nb::handle value);
@@ -84,8 +116,8 @@ class JaxValues {
     kOpaque
   };
   Kind kind(nb::handle value);
-  Attr attr(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth);
-  Attr sequence(nb::handle value, const std::string& path, std::vector<NestedJaxpr>& nested, int depth);
+  Attr attr(nb::handle value, std::string_view path, std::vector<NestedJaxpr>& nested, int depth);
+  Attr sequence(nb::handle value, std::string_view path, std::vector<NestedJaxpr>& nested, int depth);
 
   template <class T>
   using Remembered = std::unordered_map<PyObject*, std::pair<nb::object, T>>;

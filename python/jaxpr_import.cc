@@ -58,14 +58,14 @@ class Importer {
     nb::object jaxpr = task.jaxpr;
     nb::object consts = nb::tuple();
     if (int closed = PyObject_IsInstance(jaxpr.ptr(), c.closed_jaxpr.ptr()); closed == 1) {
-      consts = get_attr(task.jaxpr, "consts");
-      jaxpr = get_attr(task.jaxpr, "jaxpr");
+      consts = get_attr<"consts">(task.jaxpr);
+      jaxpr = get_attr<"jaxpr">(task.jaxpr);
     } else if (PyObject_IsInstance(jaxpr.ptr(), c.jaxpr.ptr()) != 1) {
       PyErr_Clear();
       throw Error(ErrorCode::kInvalidArgument, fmt::format("a ClosedJaxpr was expected, found {}", class_name(jaxpr)));
     }
 
-    nb::object constvars = get_attr(jaxpr, "constvars"), invars = get_attr(jaxpr, "invars");
+    nb::object constvars = get_attr<"constvars">(jaxpr), invars = get_attr<"invars">(jaxpr);
     const size_t num_consts = nb::len(consts);
     if (num_consts == 0) {  // an open jaxpr takes the values of its constvars first
       for (nb::handle var : constvars) vars_[var.ptr()] = add_input(graph, var, {});
@@ -73,7 +73,7 @@ class Importer {
       SX_CHECK(num_consts == nb::len(constvars), "a ClosedJaxpr has one const per constvar");
       for (size_t i = 0; i < num_consts; ++i) {
         nb::object var = constvars[i], value = consts[i];
-        vars_[var.ptr()] = add_const(graph, value, get_attr(var, "aval"), main ? name_at(options_.const_names, i) : "");
+        vars_[var.ptr()] = add_const(graph, value, get_attr<"aval">(var), main ? name_at(options_.const_names, i) : "");
       }
     }
     size_t index = 0;
@@ -83,7 +83,7 @@ class Importer {
       ++index;
     }
 
-    nb::object eqns = get_attr(jaxpr, "eqns");
+    nb::object eqns = get_attr<"eqns">(jaxpr);
     nb::object list = nb::steal(PySequence_Fast(eqns.ptr(), "the equations of a jaxpr are not a sequence"));
     if (!list.is_valid()) throw nb::python_error();
     Py_ssize_t n = PySequence_Fast_GET_SIZE(list.ptr());
@@ -91,9 +91,9 @@ class Importer {
     for (Py_ssize_t i = 0; i < n; ++i) equation(graph, PySequence_Fast_GET_ITEM(list.ptr(), i), task);
 
     index = 0;
-    for (nb::handle var : get_attr(jaxpr, "outvars")) {
+    for (nb::handle var : get_attr<"outvars">(jaxpr)) {
       Value* v = operand(graph, var);
-      const Type* type = values_.type(get_attr(var, "aval"));
+      const Type* type = values_.type(get_attr<"aval">(var));
       if (main && std::ranges::count(options_.nchw_outputs, index) != 0) {
         type = permuted("outputs_as_nchw", index, type, kToNchw);
         v = transpose(graph, v, type, kToNchw);
@@ -108,7 +108,7 @@ class Importer {
   }
 
   Value* add_input(Graph& graph, nb::handle var, std::string_view name, bool nchw = false) {
-    const Type* type = values_.type(get_attr(var, "aval"));
+    const Type* type = values_.type(get_attr<"aval">(var));
     const Type* outside = nchw ? permuted("inputs_as_nchw", graph.inputs().size(), type, kToNchw) : type;
     Value* v = graph.add_input(name, outside);
     v->set_type(outside);
@@ -149,10 +149,10 @@ class Importer {
                   fmt::format("a constant of type {} is not supported", model_.types().to_string(type)));
     }
     if (values_.is_key_array(value)) {  // its words, wrapped
-      Value* words = graph.add_constant(values_.tensor(get_attr(value, "_base_array")), name);
+      Value* words = graph.add_constant(values_.tensor(get_attr<"_base_array">(value)), name);
       Value* operands[] = {words};
       return append(graph, "random_wrap", operands,
-                    {sardonyx::attr("impl", Attr(text_of(get_attr(get_attr(value, "_impl"), "tag"))))}, type);
+                    {sardonyx::attr("impl", Attr(text_of(get_attr<"tag">(get_attr<"_impl">(value)))))}, type);
     }
     TensorPtr payload = values_.literal(value, aval);
     Value* v = graph.add_constant(std::move(payload), name);
@@ -167,18 +167,21 @@ class Importer {
       if (at == vars_.end()) throw Error(ErrorCode::kInvalidModel, "a jaxpr reads a variable that nothing defines");
       return at->second;
     }
-    nb::object aval = get_attr(atom, "aval");
-    nb::object value = get_attr(atom, "val");
+    nb::object aval = get_attr<"aval">(atom);
+    nb::object value = get_attr<"val">(atom);
     const Type* type = values_.type(aval);
     if (type->is_tensor() && type->rank() == 0 && !is_key(type->dtype())) {
       // Equal scalars of one graph are one constant: a program of 300,000 equations has few different numbers.
-      TensorPtr payload = values_.literal(value, aval);
+      TensorPtr payload;
       std::string key(1, static_cast<char>(type->dtype()));
-      auto bytes = payload->stored_bytes();
-      key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      if (!values_.append_scalar(value, aval, key)) {
+        payload = values_.literal(value, aval);
+        auto bytes = payload->stored_bytes();
+        key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      }
       auto [at, fresh] = scalars_.try_emplace(std::move(key), nullptr);
       if (fresh) {
-        at->second = graph.add_constant(std::move(payload));
+        at->second = graph.add_constant(payload != nullptr ? std::move(payload) : values_.literal(value, aval));
         at->second->set_type(type);
       }
       return at->second;
@@ -189,7 +192,7 @@ class Importer {
   const Op& op(nb::handle primitive) {
     auto [at, fresh] = ops_.try_emplace(primitive.ptr());
     if (fresh) {
-      std::string name = text_of(get_attr(primitive, "name"));
+      std::string name = text_of(get_attr<"name">(primitive));
       const std::string_view known = modern_name(name);
       const bool kept = options_.keep_equations.contains(name);
       at->second = {.primitive = nb::borrow(primitive),
@@ -197,7 +200,7 @@ class Importer {
                     .kept = kept,
                     .lowered = kept || LoweringRegistry::builtin().find(known) != nullptr};
     }
-    known_ = at->second;
+    known_ = &at->second;
     return *at->second.op;
   }
 
@@ -208,13 +211,13 @@ class Importer {
                   fmt::format("the program has more than {} equations, nested ones included", kMaxEquations));
     }
     operands_.clear();
-    for_each(get_attr(eqn, "invars"), [&](nb::handle atom) { operands_.push_back(operand(graph, atom)); });
-    const Op* o = &op(get_attr(eqn, "primitive"));
+    for_each(get_attr<"invars">(eqn), [&](nb::handle atom) { operands_.push_back(operand(graph, atom)); });
+    const Op* o = &op(get_attr<"primitive">(eqn));
     nested_.clear();
     AttrInit attrs;
     const bool is_random = o->name.starts_with("random_");
-    const bool other_generator = is_random && !known_.kept && JaxValues::has_other_generator(eqn);
-    nb::object program = known_.lowered && !other_generator ? nb::none() : expansion(eqn);
+    const bool other_generator = is_random && !known_->kept && JaxValues::has_other_generator(eqn);
+    nb::object program = known_->lowered && !other_generator ? nb::none() : expansion(eqn);
     if (!program.is_none()) {
       attrs.push_back(sardonyx::attr("name", Attr(std::string(o->name))));
       nested_.push_back({"jaxpr", std::move(program)});
@@ -225,19 +228,19 @@ class Importer {
                     fmt::format("the program of '{}' for this kind of random keys cannot be read", o->name),
                     {"help: use jax.random.key(seed, impl=\"threefry2x32\"), JAX's default"});
       }
-      attrs = values_.params(get_attr(eqn, "params"), nested_);
+      attrs = values_.params(get_attr<"params">(eqn), nested_);
       if (is_random) {
         // How bits follow from a key is a setting of JAX that each equation was traced under.
-        nb::object partitionable = get_attr(get_attr(eqn, "ctx"), "threefry_partitionable");
+        nb::object partitionable = get_attr<"threefry_partitionable">(get_attr<"ctx">(eqn));
         attrs.push_back(sardonyx::attr("threefry_partitionable", Attr(partitionable.ptr() == Py_True)));
       }
     }
-    nb::object outvars = get_attr(eqn, "outvars");
+    nb::object outvars = get_attr<"outvars">(eqn);
     size_t num_results = nb::len(outvars);
     Node& node =
         model_.new_node(*o, operands_, num_results, attrs.empty() ? model_.empty_attrs() : model_.attrs(std::move(attrs)));
     node.set_unchecked(false);
-    nb::object source = get_attr(eqn, "source_info");
+    nb::object source = get_attr<"source_info">(eqn);
     const uint32_t scope = lines_.scope(around.scope, source);
     const uint32_t place = lines_.place(around.place, source);
     node.set_provenance(lines_.provenance(place, scope, *o));
@@ -245,7 +248,7 @@ class Importer {
     size_t i = 0;
     for_each(outvars, [&](nb::handle var) {
       Value* result = node.result(i++);
-      result->set_type(values_.type(get_attr(var, "aval")));
+      result->set_type(values_.type(get_attr<"aval">(var)));
       vars_[var.ptr()] = result;
     });
     for (NestedJaxpr& n : nested_) {
@@ -253,7 +256,7 @@ class Importer {
       node.add_body(n.name, body);
       waiting_.push_back({&body, std::move(n.jaxpr), scope, place});
     }
-    if (known_.kept) out_.equations.emplace(node.id(), nb::borrow(eqn));
+    if (known_->kept) out_.equations.emplace(node.id(), nb::borrow(eqn));
   }
 
   template <class F>
@@ -285,7 +288,7 @@ class Importer {
   std::vector<NestedJaxpr> nested_;
   std::deque<Task> waiting_;
   size_t equations_ = 0;
-  KnownOp known_;  // of the equation being read
+  const KnownOp* known_ = nullptr;  // of the equation being read
 };
 
 }  // namespace

@@ -48,10 +48,15 @@ NB_MODULE(_sardonyx, m) {
   m.def(
       "prepare",
       [] {
+        static bool done = false;  // Python's lock is held
+        if (done) return;
         populate_code();
         sardonyx::prepare_passes(sardonyx::DialectId::kOnnx);
+        sardonyx::python::prepare_program();
+        done = true;
       },
-      "Maps the code of this module and makes the matchers of its passes, so that a first export is like the next.");
+      "Maps the code of this module and makes the tables of lowerings and passes, once, so that a first export is like the "
+      "next. Needs JAX.");
   sardonyx::python::bind_errors(m);
   sardonyx::python::bind_infer(m);
   sardonyx::python::bind_program(m);

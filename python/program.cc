@@ -18,6 +18,7 @@
 #include "lowering_context.h"
 #include "sardonyx/io.h"
 #include "unlocked.h"
+#include "weight_names.h"
 
 namespace sardonyx::python {
 namespace {
@@ -135,6 +136,12 @@ std::unordered_map<std::string, size_t> op_counts(const Model& m) {
 }
 
 }  // namespace
+
+void prepare_program() {
+  LoweringRegistry::builtin();
+  JaxClasses::get();
+  SourceLines::prepare();
+}
 
 void bind_program(nb::module_& m) {
   nb::class_<Program>(m, "Program", "A jaxpr that was read into Sardonyx's own graph.")
@@ -263,6 +270,9 @@ void bind_program(nb::module_& m) {
         return Program{ImportedJaxpr{load_program(path), {}}};
       },
       nb::arg("path"), "Reads what Program.save() wrote.");
+  m.def("weight_names", &weight_names, nb::arg("root"), nb::arg("jaxpr"),
+        "A name per const of a ClosedJaxpr: where below `root` it is found, as a path of attributes, keys and positions; \"\" "
+        "where it is not.");
   m.def(
       "import_jaxpr",
       [](nb::handle jaxpr, std::string name, std::vector<std::string> input_names, std::vector<std::string> output_names,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "jax_values.h"
 
 namespace sardonyx::python {
@@ -17,6 +19,18 @@ std::string base_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
+// Of what is installed. Looked for once per process.
+struct Folders {
+  std::string jax = folder_of(text_of(nb::module_::import_("jax").attr("__file__")));
+  std::string ours = folder_of(text_of(nb::module_::import_("sardonyx").attr("__file__")));
+  std::string stdlib = folder_of(text_of(nb::module_::import_("os").attr("__file__")));
+
+  static const Folders& get() {
+    static const Folders folders;
+    return folders;
+  }
+};
+
 PyCodeObject* as_code(PyObject* code) { return reinterpret_cast<PyCodeObject*>(code); }
 
 }  // namespace
@@ -25,21 +39,21 @@ SourceLines::SourceLines(Model& model, SourceDetail level) : model_(model), leve
   scopes_.emplace_back();
   scope_ids_.emplace("", 0);
   places_.emplace_back();
-  if (level_ == SourceDetail::kOff) return;
-  jax_dir_ = folder_of(text_of(nb::module_::import_("jax").attr("__file__")));
-  our_dir_ = folder_of(text_of(nb::module_::import_("sardonyx").attr("__file__")));
-  stdlib_dir_ = folder_of(text_of(nb::module_::import_("os").attr("__file__")));
 }
 
+void SourceLines::prepare() { Folders::get(); }
+
 SourceLines::FrameKind SourceLines::frame_kind(PyObject* code) {
-  auto [at, fresh] = frames_.try_emplace(code, FrameKind::kUser);
+  // Functions of one file share the text of its name.
+  auto [at, fresh] = files_.try_emplace(as_code(code)->co_filename, FrameKind::kUser);
   if (!fresh) return at->second;
+  const Folders& folders = Folders::get();
   std::string file = text_of(as_code(code)->co_filename);
   bool installed = file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos;
-  if (file.starts_with(our_dir_)) return at->second = FrameKind::kOurs;
-  if (file.starts_with(jax_dir_) || file.starts_with('<')) return at->second = FrameKind::kInside;
+  if (file.starts_with(folders.ours)) return at->second = FrameKind::kOurs;
+  if (file.starts_with(folders.jax) || file.starts_with('<')) return at->second = FrameKind::kInside;
   if (installed) return at->second = FrameKind::kLibrary;
-  if (file.starts_with(stdlib_dir_)) return at->second = FrameKind::kInside;
+  if (file.starts_with(folders.stdlib)) return at->second = FrameKind::kInside;
   return at->second;
 }
 
@@ -54,36 +68,40 @@ uint32_t SourceLines::place_of(nb::handle traceback) {
   if (known != nullptr) return static_cast<uint32_t>(PyLong_AsUnsignedLong(known));
   if (PyErr_Occurred()) throw nb::python_error();
 
-  nb::tuple raw = nb::cast<nb::tuple>(get_attr(traceback, "raw_frames")());
-  nb::object codes = raw[0], last_instructions = raw[1];
-  size_t n = nb::len(codes);
-  PyObject* chosen = nullptr;
-  int chosen_at = 0;
+  nb::object raw = nb::steal(PyObject_CallMethodNoArgs(traceback.ptr(), interned<"raw_frames">()));
+  if (!raw.is_valid()) throw nb::python_error();
+  nb::object codes = nb::cast<nb::list>(raw[0]), last_instructions = nb::cast<nb::list>(raw[1]);
+  const Py_ssize_t n = std::min(PyList_GET_SIZE(codes.ptr()), PyList_GET_SIZE(last_instructions.ptr()));
+  const auto line_of = [&](Py_ssize_t i) {
+    return PyCode_Addr2Line(as_code(PyList_GET_ITEM(codes.ptr(), i)),
+                            nb::cast<int>(nb::handle(PyList_GET_ITEM(last_instructions.ptr(), i))));
+  };
+  Py_ssize_t chosen_at = -1;
+  FrameKind chosen_kind = FrameKind::kInside;
   std::string stack;
-  for (size_t i = 0; i < n; ++i) {
-    nb::object code = codes[i];
-    FrameKind kind = frame_kind(code.ptr());
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* code = PyList_GET_ITEM(codes.ptr(), i);
+    FrameKind kind = frame_kind(code);
     if (kind == FrameKind::kOurs) break;
-    if (kind == FrameKind::kInside && level_ != SourceDetail::kFull) continue;
-    int line = PyCode_Addr2Line(as_code(code.ptr()), nb::cast<int>(nb::object(last_instructions[i])));
     if (level_ == SourceDetail::kFull) {
       stack += stack.empty() ? "" : "\n";
       stack += kind == FrameKind::kInside ? "\t" : "";
-      stack += frame_text(code.ptr(), line, true);
+      stack += frame_text(code, line_of(i), true);
     }
     if (kind == FrameKind::kInside) continue;
-    bool better = chosen == nullptr || (kind == FrameKind::kUser && frame_kind(chosen) != FrameKind::kUser);
-    if (better) chosen = code.ptr(), chosen_at = line;
+    bool better = chosen_at < 0 || (kind == FrameKind::kUser && chosen_kind != FrameKind::kUser);
+    if (better) chosen_at = i, chosen_kind = kind;
     if (kind == FrameKind::kUser && level_ != SourceDetail::kFull) break;
   }
   uint32_t index = 0;
-  if (chosen != nullptr) {
+  if (chosen_at >= 0) {
+    PyObject* chosen = PyList_GET_ITEM(codes.ptr(), chosen_at);
     std::string file = text_of(as_code(chosen)->co_filename);
     index = static_cast<uint32_t>(places_.size());
     places_.push_back({.file = level_ == SourceDetail::kFull ? file : base_name(file),
                        .function = text_of(as_code(chosen)->co_qualname),
                        .stack = std::move(stack),
-                       .line = chosen_at});
+                       .line = line_of(chosen_at)});
   }
   places_by_traceback_[traceback] = nb::int_(index);
   return index;
@@ -91,10 +109,14 @@ uint32_t SourceLines::place_of(nb::handle traceback) {
 
 uint32_t SourceLines::scope(uint32_t outer, nb::handle source_info) {
   if (level_ == SourceDetail::kOff) return 0;
-  nb::object object = get_attr(source_info, "name_stack");
+  nb::object object = get_attr<"name_stack">(source_info);
   auto [at, fresh] = stacks_.try_emplace(object.ptr());
   NameStack& stack = at->second;
-  if (fresh) stack = {object, text_of(object), static_cast<uint32_t>(stacks_.size())};
+  if (fresh) {
+    nb::object parts = find_attr<"stack">(object);  // most are empty, and texts are made in Python
+    const bool empty = parts.is_valid() && PyTuple_CheckExact(parts.ptr()) && PyTuple_GET_SIZE(parts.ptr()) == 0;
+    stack = {object, empty ? std::string() : text_of(object), static_cast<uint32_t>(stacks_.size())};
+  }
   if (stack.text.empty()) return outer;
   auto [known, added] = scope_cache_.try_emplace((static_cast<uint64_t>(outer) << 32) | stack.index, 0);
   if (!added) return known->second;
@@ -106,7 +128,7 @@ uint32_t SourceLines::scope(uint32_t outer, nb::handle source_info) {
 
 uint32_t SourceLines::place(uint32_t outer, nb::handle source_info) {
   if (level_ == SourceDetail::kOff) return 0;
-  const uint32_t own = place_of(get_attr(source_info, "traceback"));
+  const uint32_t own = place_of(get_attr<"traceback">(source_info));
   return own != 0 ? own : outer;
 }
 

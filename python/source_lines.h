@@ -16,11 +16,15 @@ enum class SourceDetail { kOff, kLine, kFull };
 // Remembers what it found per traceback, per name stack and per combination, so that an equation costs two look-ups.
 //
 // The user's frame is the innermost one outside JAX, the standard library and installed packages; if there is none before our
-// own frames begin, the innermost one outside JAX and the standard library (a model that is itself installed, or Flax's code).//
+// own frames begin, the innermost one outside JAX and the standard library (a model that is itself installed, or Flax's code).
+//
 // With kFull, Source::stack has a frame per line, the innermost first; those inside JAX and the standard library begin with a tab.
 class SourceLines {
  public:
   SourceLines(Model& model, SourceDetail level);
+
+  // Looks up where JAX and the standard library are installed, which is done once per process.
+  static void prepare();
 
   // Index of a scope: `outer` followed by the name stack of an equation's source_info. 0 = the top.
   uint32_t scope(uint32_t outer, nanobind::handle source_info);
@@ -41,9 +45,8 @@ class SourceLines {
 
   Model& model_;
   SourceDetail level_;
-  std::string jax_dir_, stdlib_dir_, our_dir_;
-  std::unordered_map<PyObject*, FrameKind> frames_;  // by code object; alive as long as the tracebacks
-  nanobind::dict places_by_traceback_;               // Traceback hashes and compares by its frames, in C++
+  std::unordered_map<PyObject*, FrameKind> files_;  // by the text of its name; alive as long as the tracebacks
+  nanobind::dict places_by_traceback_;              // Traceback hashes and compares by its frames, in C++
   std::vector<Place> places_;
   struct NameStack {
     nanobind::object object;

@@ -61,6 +61,6 @@ def __dir__():
 
 
 if "jax" in sys.modules:
-    from sardonyx import _convert, _functions, _inputs, _trace, _weights, plugins  # noqa: F401
+    from sardonyx import _convert, _functions, _inputs, _trace, plugins  # noqa: F401
 
     _prepare()

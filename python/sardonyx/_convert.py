@@ -4,7 +4,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
@@ -138,7 +137,7 @@ def to_onnx(
     report.ops = model.op_counts()
 
     if check:
-        with _stage(report, "check"):
+        with _Stage(report, "check"):
             from sardonyx import _check
 
             def export(closed):
@@ -151,7 +150,7 @@ def to_onnx(
                 fn, model, spec, inputs_as_nchw, outputs_as_nchw, enable_double_precision, export=export
             )
     if shadow is not None:
-        with _stage(report, "shadow"):
+        with _Stage(report, "shadow"):
             from sardonyx import _shadow
 
             report.shadow = _shadow.compare(
@@ -166,7 +165,7 @@ def to_onnx(
                 inputs_as_nchw,
                 outputs_as_nchw,
             )
-    with _stage(report, "write"):
+    with _Stage(report, "write"):
         if return_mode == "file":
             report.bytes = model.save(path, one_file=export_mode == "web")
             report.path, result = path, path
@@ -211,46 +210,55 @@ def _read_program(
     provenance="line",
 ):
     """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
-    from sardonyx import _functions, _inputs, _trace, _weights, plugins
+    from sardonyx import _functions, _inputs, _trace, plugins
 
-    with _stage(report, "trace"), _trace.x64(enable_double_precision):
-        narrowed = []
-        spec = _inputs.normalize(fn, inputs, input_params, enable_double_precision, narrowed.append)
-        if narrowed:
-            more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
-            warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
-        _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
-        with plugins._active() as lowerings, _functions.exporting():
-            closed, shapes = _trace.trace(fn, spec)
-        if not closed.jaxpr.outvars:
-            raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
-        names_in = _input_names(spec, input_names)
-        names_out = _output_names(shapes, output_names, names_in)
-        _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
-    with _stage(report, "import"), _trace.x64(enable_double_precision):  # it may trace what stands behind a primitive
-        program = native.import_jaxpr(
-            closed,
-            name=report.model_name,
-            input_names=names_in,
-            output_names=names_out,
-            const_names=_weights.names(fn, closed.consts),
-            nchw_inputs=list(inputs_as_nchw or ()),
-            nchw_outputs=list(outputs_as_nchw or ()),
-            provenance=provenance,
-            facts=spec.constraints,
-            data_sizes=list(spec.data_sizes),
-            keep_equations=plugins._lowered(lowerings),
-        )
+    with _trace.x64(enable_double_precision):
+        native.prepare()
+        with _Stage(report, "trace"):
+            narrowed = []
+            spec = _inputs.normalize(fn, inputs, input_params, enable_double_precision, narrowed.append)
+            if narrowed:
+                more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
+                warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
+            _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
+            with plugins._active() as lowerings, _functions.exporting():
+                closed, shapes = _trace.trace(fn, spec)
+            if not closed.jaxpr.outvars:
+                raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
+            names_in = _input_names(spec, input_names)
+            names_out = _output_names(shapes, output_names, names_in)
+            _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
+        with _Stage(report, "import"):  # which may trace what stands behind a primitive
+            program = native.import_jaxpr(
+                closed,
+                name=report.model_name,
+                input_names=names_in,
+                output_names=names_out,
+                const_names=native.weight_names(fn, closed),
+                nchw_inputs=list(inputs_as_nchw or ()),
+                nchw_outputs=list(outputs_as_nchw or ()),
+                provenance=provenance,
+                facts=spec.constraints,
+                data_sizes=list(spec.data_sizes),
+                keep_equations=plugins._lowered(lowerings),
+            )
     report.equations = program.num_nodes()
     report.data_sizes = spec.data_sizes
     return program, spec, lowerings
 
 
-@contextmanager
-def _stage(report, name):
-    start = time.perf_counter()
-    yield
-    report.stages[name] = time.perf_counter() - start
+class _Stage:
+    """Notes in the report how long its block took."""
+
+    def __init__(self, report, name):
+        self.report, self.name = report, name
+
+    def __enter__(self):
+        self.start = time.perf_counter()
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.report.stages[self.name] = time.perf_counter() - self.start
 
 
 def _to_proto(model, report):
@@ -352,9 +360,9 @@ def _input_names(spec, names) -> list[str]:
                 notes=["the inputs are " + ", ".join(spec.names[: spec.positional])],
             )
         out = given + params
-    for i, name in enumerate(out):
-        if name in out[:i]:
-            raise Error(f"two inputs have the name '{name}'", notes=["help: choose names with input_names="])
+    if len(set(out)) < len(out):
+        name = next(name for i, name in enumerate(out) if name in out[:i])
+        raise Error(f"two inputs have the name '{name}'", notes=["help: choose names with input_names="])
     return out
 
 

@@ -1,6 +1,5 @@
 """`@sardonyx.onnx_function`: parts of a program that become model-local functions of the ONNX file."""
 
-import contextlib
 import contextvars
 import functools
 import inspect
@@ -15,14 +14,14 @@ from sardonyx._error import Error
 _exporting: contextvars.ContextVar[bool] = contextvars.ContextVar("sardonyx_exporting", default=False)
 
 
-@contextlib.contextmanager
-def exporting():
-    """Calls of decorated functions become functions of the model."""
-    token = _exporting.set(True)
-    try:
-        yield
-    finally:
-        _exporting.reset(token)
+class exporting:
+    """Calls of decorated functions become functions of the model, within."""
+
+    def __enter__(self):
+        self._token = _exporting.set(True)
+
+    def __exit__(self, *_):
+        _exporting.reset(self._token)
 
 
 def onnx_function(

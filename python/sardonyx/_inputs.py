@@ -327,6 +327,8 @@ def output_names(shapes: Any, taken: Sequence[str]) -> list[str]:
     """Names of results: "output" for one, else their path in the result; never one of `taken`."""
     import jax
 
+    if type(shapes) is jax.ShapeDtypeStruct and "output" not in taken:
+        return ["output"]
     leaves = jax.tree_util.tree_flatten_with_path(shapes)[0]
     named = isinstance(shapes, Mapping) or hasattr(shapes, "_fields") or not isinstance(shapes, (tuple, list))
     names = []

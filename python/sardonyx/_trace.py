@@ -9,13 +9,11 @@ import warnings
 from sardonyx._error import Error
 
 
-@contextlib.contextmanager
 def x64(enabled: bool):
-    """jax_enable_x64 for a while, in this thread, whatever it was before."""
+    """jax_enable_x64 for a while, in this thread, whatever it was before: a context manager."""
     import jax
 
-    with jax.enable_x64(enabled) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(enabled):
-        yield
+    return jax.enable_x64(enabled) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(enabled)
 
 
 def callable_name(fn) -> str:

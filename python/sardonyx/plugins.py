@@ -491,14 +491,29 @@ def _uninstall(key: tuple[int, int, str]) -> None:
         setattr(entry.target, entry.attr, entry.original)
 
 
-@contextlib.contextmanager
-def _active():
-    """Around tracing: patches in place for this thread. Yields the lowerings by primitive."""
-    with _lock:
-        plugins = list(_plugins.values())
-        table = {p.jaxpr_primitive: p.lower for p in plugins if type(p).lower is not Plugin.lower} | _lowerings
-    with _patched(plugins):
-        yield table
+class _active:
+    """Around tracing: patches in place for this thread. Gives the lowerings by primitive."""
+
+    def __enter__(self):
+        with _lock:
+            plugins = list(_plugins.values())
+            table = {p.jaxpr_primitive: p.lower for p in plugins if type(p).lower is not Plugin.lower} | _lowerings
+        self._within = _patched(plugins) if plugins else _Tracing()
+        self._within.__enter__()
+        return table
+
+    def __exit__(self, *error):
+        return self._within.__exit__(*error)
+
+
+class _Tracing:
+    """This thread traces for Sardonyx, within."""
+
+    def __enter__(self):
+        self._token = _tracing.set(True)
+
+    def __exit__(self, *_):
+        _tracing.reset(self._token)
 
 
 @contextlib.contextmanager
@@ -516,9 +531,8 @@ def _patched(plugins, remembered: bool = False):
         if done and not remembered:
             # JAX remembers traces of jitted functions; what was traced without patches must not be taken for this one.
             stack.enter_context(_own_trace_cache())
-        token = _tracing.set(True)
-        stack.callback(_tracing.reset, token)
-        yield
+        with _Tracing():
+            yield
 
 
 def _put_back(done) -> None:
