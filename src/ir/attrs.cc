@@ -197,7 +197,8 @@ std::string to_string(const Attr& a, const Types& types) {
 
 const Attrs* Model::attrs(AttrInit items) {
   if (items.empty()) return empty_attrs_;
-  std::ranges::stable_sort(items, {}, &NamedAttr::name);
+  // A sort takes memory for a moment: most have few items, and those in order.
+  if (!std::ranges::is_sorted(items, {}, &NamedAttr::name)) std::ranges::stable_sort(items, {}, &NamedAttr::name);
   for (size_t i = 1; i < items.size(); ++i) {
     if (items[i].name == items[i - 1].name) {
       throw Error(ErrorCode::kInvalidModel, fmt::format("attribute '{}' is given twice", items[i].name));
@@ -266,19 +267,23 @@ uint32_t Model::add_provenance(Provenance p) {
   if (p.sources.empty() && p.rules.empty()) return 0;
   if (p.source_count < p.sources.size()) p.source_count = static_cast<uint32_t>(p.sources.size());
   if (p.sources.size() > 4) p.sources.resize(4);
-  std::string key = std::to_string(p.source_count);
+  uint64_t hash = p.source_count;
   for (const Source& s : p.sources) {
     for (const std::string* part : {&s.file, &s.function, &s.scope, &s.primitive, &s.lowering, &s.stack}) {
-      key += *part;
-      key += '\0';
+      hash = mix(hash, hash_text(*part));
     }
-    key += std::to_string(s.line);
-    key += '\1';
+    hash = mix(hash, static_cast<uint64_t>(s.line));
   }
-  for (const std::string& r : p.rules) key += '\2' + r;
-  auto [at, inserted] = impl_->provenance_by_key.try_emplace(std::move(key), static_cast<uint32_t>(impl_->provenance.size()));
-  if (inserted) impl_->provenance.push_back(std::move(p));
-  return at->second;
+  for (const std::string& r : p.rules) hash = mix(hash, hash_text(r));
+  auto [at, end] = impl_->provenance_by_hash.equal_range(hash);
+  for (; at != end; ++at) {
+    const Provenance& known = impl_->provenance[at->second];
+    if (known.source_count == p.source_count && known.sources == p.sources && known.rules == p.rules) return at->second;
+  }
+  const auto index = static_cast<uint32_t>(impl_->provenance.size());
+  impl_->provenance_by_hash.emplace(hash, index);
+  impl_->provenance.push_back(std::move(p));
+  return index;
 }
 
 const Provenance& Model::provenance(uint32_t index) const {

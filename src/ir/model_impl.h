@@ -30,7 +30,7 @@ struct Model::Impl {
   std::unordered_map<std::string, const Op*> opaque_by_key;
   std::vector<uint32_t> op_counts;  // by Op::id
   std::deque<Provenance> provenance{Provenance{}};
-  std::unordered_map<std::string, uint32_t> provenance_by_key;
+  std::unordered_multimap<uint64_t, uint32_t> provenance_by_hash;
   size_t linked_nodes = 0;
   size_t detached_nodes = 0;
 

@@ -68,8 +68,9 @@ void check_dot(const Node& eqn, const AttrList& numbers) {
   }
 }
 
-// JAX's own primitives with such parameters: those of other libraries may mean what they like by them.
-bool is_known(std::string_view primitive) {
+}  // namespace
+
+bool has_known_axes(std::string_view primitive) {
   static const std::unordered_set<std::string_view> names = {"argmax",
                                                              "argmin",
                                                              "broadcast_in_dim",
@@ -104,38 +105,64 @@ bool is_known(std::string_view primitive) {
   return names.contains(primitive);
 }
 
-constexpr std::string_view kAxes[] = {"axes", "axis", "dimension", "dimensions"};
-constexpr std::string_view kPerAxis[] = {"permutation",    "start_indices", "limit_indices",    "strides",
-                                         "padding_config", "slice_sizes",   "window_dimensions"};
+namespace {
+
+// What a parameter of that name says of its operand, or of the result.
+enum class Says : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kDot };
+
+Says says(std::string_view name) {
+  static constexpr std::pair<std::string_view, Says> all[] = {
+      {"axes", Says::kAxes},
+      {"axis", Says::kAxes},
+      {"dimension", Says::kAxes},
+      {"dimensions", Says::kAxes},
+      {"permutation", Says::kPermutation},
+      {"start_indices", Says::kPerAxis},
+      {"limit_indices", Says::kPerAxis},
+      {"strides", Says::kPerAxis},
+      {"padding_config", Says::kPerAxis},
+      {"slice_sizes", Says::kPerAxis},
+      {"window_dimensions", Says::kPerAxis},
+      {"broadcast_dimensions", Says::kBroadcast},
+      {"dimension_numbers", Says::kDot},
+  };
+  for (const auto& [known, what] : all) {
+    if (known == name) return what;
+  }
+  return Says::kOther;
+}
 
 }  // namespace
 
 void check_equation(const Node& eqn) {
-  if (!is_known(eqn.op().name)) return;
   const int64_t in = rank_of(eqn.input(0)), out = eqn.num_results() > 0 ? rank_of(eqn.result(0)) : -1;
-  for (std::string_view name : kAxes) {
-    const Attr* a = eqn.attr(name);
-    if (a == nullptr || (in < 0 && out < 0)) continue;
-    // iota has no operand; the others lead from more axes to fewer.
-    if (const auto axes = ints(*a)) check_axes(eqn, name, *axes, std::max(in, out));
-  }
-  if (in < 0) return;
-  for (std::string_view name : kPerAxis) {
-    const Attr* a = eqn.attr(name);
-    if (a == nullptr) continue;
-    const auto* rows = a->get<AttrList>();
-    const auto numbers = ints(*a);
-    if (numbers || rows != nullptr) check_count(eqn, name, numbers ? numbers->size() : rows->size(), in);
-    if (numbers && name == "permutation") check_axes(eqn, name, *numbers, in);
-  }
-  if (const Attr* a = eqn.attr("broadcast_dimensions"); a != nullptr && out >= 0) {
-    if (const auto axes = ints(*a)) {
-      check_count(eqn, "broadcast_dimensions", axes->size(), in);
-      check_axes(eqn, "broadcast_dimensions", *axes, out);
+  for (const NamedAttr& a : eqn.attrs().items()) {
+    switch (says(a.name)) {
+      case Says::kOther: break;
+      case Says::kAxes:
+        // iota has no operand; the others lead from more axes to fewer.
+        if (const auto axes = ints(a.value); axes && (in >= 0 || out >= 0)) check_axes(eqn, a.name, *axes, std::max(in, out));
+        break;
+      case Says::kPerAxis:
+      case Says::kPermutation: {
+        const auto* rows = a.value.get<AttrList>();
+        const auto numbers = ints(a.value);
+        if (in < 0 || (!numbers && rows == nullptr)) break;
+        check_count(eqn, a.name, numbers ? numbers->size() : rows->size(), in);
+        if (numbers && says(a.name) == Says::kPermutation) check_axes(eqn, a.name, *numbers, in);
+        break;
+      }
+      case Says::kBroadcast:
+        if (const auto axes = ints(a.value); axes && in >= 0 && out >= 0) {
+          check_count(eqn, a.name, axes->size(), in);
+          check_axes(eqn, a.name, *axes, out);
+        }
+        break;
+      case Says::kDot:
+        if (const auto* numbers = a.value.get<AttrList>(); numbers != nullptr && in >= 0 && eqn.is("dot_general"))
+          check_dot(eqn, *numbers);
+        break;
     }
-  }
-  if (const Attr* a = eqn.attr("dimension_numbers"); a != nullptr && eqn.is("dot_general")) {
-    if (const auto* numbers = a->get<AttrList>()) check_dot(eqn, *numbers);
   }
 }
 

@@ -5,8 +5,11 @@
 
 namespace sardonyx {
 
-// Throws Error(kInvalidModel) when a parameter names an axis that the operand or the result does not have, or has not one entry for each.
-// Only JAX's own primitives are looked at.
+// Whether it is one of JAX's own primitives with parameters that name axes: those of other libraries may mean what they like by them.
+bool has_known_axes(std::string_view primitive);
+
+// For equations of these. Throws Error(kInvalidModel) when a parameter names an axis that the operand or the result does not have, or has
+// not one entry for each.
 void check_equation(const Node& eqn);
 
 }  // namespace sardonyx

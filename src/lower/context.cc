@@ -96,8 +96,13 @@ Dim LoweringContext::import(Dim d) {
 
 const Type* LoweringContext::import(const Type* t) {
   if (t == nullptr) return nullptr;
+  auto& asked = asked_types_[reinterpret_cast<uintptr_t>(t) / sizeof(Type) % asked_types_.size()];
+  if (asked.first == t) return asked.second;
   auto [at, inserted] = types_.try_emplace(t, nullptr);
-  if (!inserted) return at->second;
+  if (!inserted) {
+    asked = *at;
+    return at->second;
+  }
   const Type* result = nullptr;
   if (t->is_tensor() && t->ranked()) {
     std::vector<Dim> dims;
@@ -442,21 +447,25 @@ void LoweringContext::begin_batch() {
   if (starts.back() != onnx_.node_id_limit()) starts.push_back(onnx_.node_id_limit());
 }
 
+const LoweringContext::Primitive& LoweringContext::primitive(const Op& op) {
+  auto [at, fresh] = primitives_.try_emplace(&op);
+  if (fresh) at->second = {registry_.find(op.name), registry_.origin(op.name), has_known_axes(op.name)};
+  return at->second;
+}
+
 void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
-  const std::string_view name = eqn.op().name;
-  const LowerFn* fn = registry_.find(name);
-  if (fn == nullptr) return refuse(eqn, {});
-  const std::string_view origin = registry_.origin(name);
+  const Primitive& primitive = this->primitive(eqn.op());
+  if (primitive.lower == nullptr) return refuse(eqn, {});
   std::vector<Value*> operands;
   operands.reserve(eqn.num_inputs());
   for (const Use& u : eqn.operands()) operands.push_back(u.value ? value(*u.value, b) : nullptr);
   mark(eqn, b);
   begin_batch();
   try {
-    check_equation(eqn);
+    if (primitive.has_known_axes) check_equation(eqn);
     Lowering at(*this, eqn, b, std::move(operands));
-    std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*fn)(at);
-    check_results(eqn, results, origin, b);
+    std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*primitive.lower)(at);
+    check_results(eqn, results, primitive.origin, b);
     for (size_t i = 0; i < results.size(); ++i) {
       bind(*eqn.result(i), results[i]);
       add_own_sizes(*results[i]);
@@ -468,7 +477,7 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
       for (const std::string& note : e.notes()) reason += "; " + note;
       return refuse(eqn, std::move(reason));
     }
-    throw e.with_note(fmt::format("while lowering '{}' of {}", name, types_text(eqn))).with_note(source_text(eqn));
+    throw e.with_note(fmt::format("while lowering '{}' of {}", eqn.op().name, types_text(eqn))).with_note(source_text(eqn));
   }
 }
 
@@ -576,7 +585,7 @@ std::string LoweringContext::source_text(const Node& eqn) const {
 }
 
 void LoweringContext::mark(const Node& eqn, OnnxBuilder& b) {
-  const uint32_t provenance = import_provenance(eqn, registry_.origin(eqn.op().name));
+  const uint32_t provenance = import_provenance(eqn, primitive(eqn.op()).origin);
   b.set_provenance(provenance);
   main_.set_provenance(provenance);
 }
@@ -591,7 +600,7 @@ uint32_t LoweringContext::import_provenance(const Node& eqn, std::string_view or
     if (p.sources.empty()) p.sources.emplace_back();
     for (Source& s : p.sources) {
       s.primitive = eqn.op().name;
-      s.lowering = origin == "builtin" ? fmt::format("lower_{}", eqn.op().name) : std::string(origin);
+      s.lowering = origin == "builtin" ? std::string("lower_").append(eqn.op().name) : std::string(origin);
     }
     at->second = onnx_.add_provenance(std::move(p));
   }

@@ -1,6 +1,7 @@
 // The state of one conversion from the jax dialect to the onnx dialect. Knows no operator: see docs/architecture.md.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -121,6 +122,13 @@ class LoweringContext {
   [[noreturn]] void report_unsupported() const;
   Value* arithmetic(Dim d, OnnxBuilder& b);
   Value* solve_symbol(Dim symbol);
+  // What is known of the equations of one primitive.
+  struct Primitive {
+    const LowerFn* lower = nullptr;  // null: there is no lowering
+    std::string_view origin;
+    bool has_known_axes = false;
+  };
+  const Primitive& primitive(const Op& op);
   uint32_t source_of(const Node& eqn) const;  // a provenance index of the jax model
   uint32_t import_provenance(const Node& eqn, std::string_view origin);
   std::string types_text(const Node& eqn) const;
@@ -137,6 +145,9 @@ class LoweringContext {
   ValueMap<Value*> values_;
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<const Type*, const Type*> types_;
+  std::array<std::pair<const Type*, const Type*>, 8>
+      asked_types_{};  // some of types_: an equation asks for its few again and again
+  std::unordered_map<const Op*, Primitive> primitives_;
   std::unordered_map<const Tensor*, Value*> large_constants_;
   // Sizes of one graph: the main graph's, and those of each body that is being written, innermost last.
   struct Sizes {

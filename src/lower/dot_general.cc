@@ -47,6 +47,7 @@ struct Operands {
 
 // The contracted axes may stand in any common order: take that of x or that of y, whichever saves a Transpose.
 void order_contraction(Operands& o) {
+  if (o.lhs_contract.size() < 2) return;
   auto sorted_by = [&](const Axes& key) {
     std::vector<size_t> order(key.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
