@@ -122,6 +122,10 @@ std::vector<Job> jobs_of(const OptimizeArgs& args, const std::string& output, st
   std::vector<Job> jobs;
   const bool one_file = args.inputs.size() == 1 && !holds_models(args.inputs.front());
   if (one_file && !holds_models(output)) return {{args.inputs.front(), output}};
+  if (std::error_code none; fs::exists(output, none) && !fs::is_directory(output, none)) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is a file, and several models need a folder", output),
+                {"help: -o names the folder that they are written to, each under its own name"});
+  }
   for (const std::string& input : args.inputs) {
     if (!holds_models(input)) {
       jobs.push_back({input, fs::path(output) / fs::path(input).filename()});

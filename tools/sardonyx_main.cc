@@ -94,7 +94,8 @@ int main(int argc, char** argv) {
   optimize_command
       ->add_option("--passes,--preset", optimize.passes, "Preset, list of passes separated by commas, or a file of them")
       ->capture_default_str();
-  optimize_command->add_option("--skip", optimize.skip, "Passes (or pass/rule) to leave out")->delimiter(',');
+  optimize_command->add_option("--skip", optimize.skip, "Passes (or pass/rule) to leave out, separated by commas")
+      ->delimiter(',');
   optimize_command->add_option("--option", optimize.options, "pass.option=value, for one pass");
   optimize_command->add_option("--input-shape", optimize.input_shapes,
                                "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
@@ -124,6 +125,13 @@ int main(int argc, char** argv) {
   optimize_command->add_flag("--declare-types", optimize.declare_types, "Write inferred types as value_info");
   optimize_command->add_flag("--json", optimize.json, "For programs");
   optimize_command->add_flag("--quiet", optimize.quiet, "Only errors; no progress bar at a terminal");
+  // Behind an option stands one text, and models may follow: further texts take the option again. Runs are files, and come in lists.
+  const auto one_text_each = [](CLI::App* command) {
+    for (CLI::Option* o : command->get_options()) {
+      if (!o->get_positional() && o->get_items_expected_max() > 1 && o->get_name() != "--calibrate") o->allow_extra_args(false);
+    }
+  };
+  one_text_each(optimize_command);
   optimize_command->callback([&] { status = tools::optimize(output, optimize); });
 
   auto* convert_command = app.add_subcommand("convert-opset", "Spell models in another opset, without optimizing them");
@@ -151,7 +159,7 @@ int main(int argc, char** argv) {
   coreml_optimize
       ->add_option("--passes,--preset", coreml.passes, "Preset, list of passes separated by commas, or a file of them")
       ->capture_default_str();
-  coreml_optimize->add_option("--skip", coreml.skip, "Passes (or pass/rule) to leave out")->delimiter(',');
+  coreml_optimize->add_option("--skip", coreml.skip, "Passes (or pass/rule) to leave out, separated by commas")->delimiter(',');
   coreml_optimize->add_option("--option", coreml.options, "pass.option=value, for one pass");
   coreml_optimize->add_option("--image-input", coreml.image_inputs,
                               "NAME:nhwc: an image with its channels last, which are to come first (image_input_preprocess)");
@@ -167,6 +175,7 @@ int main(int argc, char** argv) {
   coreml_optimize->add_flag("--strict", coreml.strict, "Stop when a pass fails, instead of going on without it");
   coreml_optimize->add_flag("--json", coreml.json, "For programs");
   coreml_optimize->add_flag("--quiet", coreml.quiet, "Only errors");
+  one_text_each(coreml_optimize);
   coreml_optimize->callback([&] { status = tools::optimize_coreml(coreml_output, coreml); });
 
   tools::HalfReportArgs half;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "driver/half_report.h"
+#include "rewrite/pass.h"
 #include "sardonyx/infer.h"
 #include "support/atomic_file.h"
 #include "support/mapped_file.h"
@@ -15,6 +16,8 @@
 
 namespace sardonyx {
 namespace {
+
+constexpr size_t kShownOperators = 8, kShownText = 200;
 
 struct InputSpec {
   std::string name;
@@ -102,6 +105,53 @@ void append(PipelineReport& report, const PipelineReport& later) {
   report.seconds += later.seconds;
 }
 
+// Operators that nothing is known of: their nodes stay as they are, and no rule looks through them.
+std::vector<std::string> tell_unknown_operators(Model& m) {
+  struct Unknown {
+    size_t nodes = 0;
+    std::string first;
+  };
+  std::map<std::string, Unknown> unknown;
+  size_t newer = 0;
+  const int newest = dialect(DialectId::kOnnx).latest_version("");
+  const auto has = m.opset_version("");
+  for (const auto& function : m.functions()) {
+    for (Graph* g : graphs_in(function->graph())) {
+      for (const Node& n : g->nodes()) {
+        const Op& op = n.op();
+        if (op.known || m.find_function(op.domain, op.name, n.extra() ? std::string_view(n.extra()->overload) : "") != nullptr)
+          continue;
+        if (op.domain.empty() && has && *has > newest) {
+          ++newer;
+          continue;
+        }
+        Unknown& u = unknown[op.domain.empty() ? std::string(op.name) : fmt::format("{}::{}", op.domain, op.name)];
+        if (u.nodes++ > 0) continue;
+        u.first = print(n);
+        size_t end = std::min(u.first.find('\n'), kShownText);
+        if (end >= u.first.size()) continue;
+        while (end > 0 && (u.first[end] & 0xC0) == 0x80) --end;  // not within a character
+        u.first = u.first.substr(0, end) + (u.first[end] == '\n' ? "" : " ...");
+      }
+    }
+  }
+  std::vector<std::string> told;
+  if (newer > 0) {
+    told.push_back(fmt::format("opset {} is newer than {}, the last one that is known: {} node{} left as {}", *has, newest,
+                               newer, newer == 1 ? " is" : "s are", newer == 1 ? "it is" : "they are"));
+  }
+  for (const auto& [name, u] : unknown) {
+    if (told.size() == kShownOperators && unknown.size() > kShownOperators) {
+      told.push_back(fmt::format("and {} other unknown operators", unknown.size() - kShownOperators));
+      break;
+    }
+    told.push_back(fmt::format("{} is no known operator: {} left as {}\n  at {}", name,
+                               u.nodes == 1 ? "its node is" : fmt::format("its {} nodes are", u.nodes),
+                               u.nodes == 1 ? "it is" : "they are", u.first));
+  }
+  return told;
+}
+
 }  // namespace
 
 void fix_input_shapes(Model& m, const std::vector<std::string>& specs) {
@@ -184,6 +234,9 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   check_request(options.request, m.dialect());
   fix_input_shapes(m, options.input_shapes);
   report.before = count_model(m);
+  std::vector<std::string> unknown;
+  if (m.dialect() == DialectId::kOnnx && options.request.passes != std::vector<std::string>{"none"})
+    unknown = tell_unknown_operators(m);
   Stopwatch watch;
   Names names;
   if (options.keep_names) names = names_of(m);
@@ -197,6 +250,9 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   append(report.passes, run_passes(m, options.request));
   if (options.keep_names) drop_other_meanings(m, names);
   report.warnings = report.passes.ill_typed;
+  report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
+  if (options.request.verify == Verify::kModel && report.passes.evaluations == 0 && !report.passes.passes.empty())
+    report.warnings.push_back("nothing was compared: the evaluator cannot run this model");
   report.optimize_seconds = watch.lap();
   report.after = count_model(m);
   return report;

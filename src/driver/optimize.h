@@ -32,7 +32,8 @@ struct OptimizeReport {
   uint64_t file_before = 0, file_after = 0;  // bytes, data files included; 0 when no file was involved
   PipelineReport passes;
   double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
-  std::vector<std::string> warnings;  // nodes whose types are wrong: no rule touches them
+  // What no rule touches: nodes whose types are wrong, operators that are not known. And what could not be verified.
+  std::vector<std::string> warnings;
 };
 
 // Gives inputs of the main graph other shapes. Throws kInvalidArgument for names, ranks and sizes that the model does not have.

@@ -164,9 +164,43 @@ void drop_stale_sizes(Model& m) {
   }
 }
 
+// Operators that a pass makes without being named after them.
+constexpr std::pair<std::string_view, std::string_view> kMakers[] = {
+    {"Clip", "fuse_activations"},
+    {"Conv", "fuse_affine_into_conv"},
+    {"ConvTranspose", "fuse_affine_into_conv"},
+    {"Einsum", "expand_einsum"},
+    {"Elu", "fuse_activations"},
+    {"Gather", "fuse_one_hot_into_gather"},
+    {"GlobalAveragePool", "reduce_strength"},
+    {"HardSigmoid", "fuse_activations"},
+    {"HardSwish", "fuse_activations"},
+    {"LeakyRelu", "fuse_activations"},
+    {"LogSoftmax", "fuse_softmax"},
+    {"MatMul", "fuse_gemm"},
+    {"Mish", "fuse_activations"},
+    {"PRelu", "fuse_activations"},
+    {"ReduceL1", "fuse_reductions"},
+    {"ReduceL2", "fuse_reductions"},
+    {"ReduceLogSum", "fuse_reductions"},
+    {"ReduceLogSumExp", "fuse_softmax"},
+    {"ReduceMean", "fuse_reductions"},
+    {"ReduceSumSquare", "fuse_reductions"},
+    {"Relu", "fuse_activations"},
+    {"Selu", "fuse_activations"},
+    {"Sigmoid", "fuse_activations"},
+    {"Softplus", "fuse_activations"},
+    {"Softsign", "fuse_activations"},
+    {"SpaceToDepth", "fuse_depth_to_space"},
+    {"Swish", "fuse_activations"},
+};
+
 // The pass of that name, or the one that makes the operator of that name: Attention is fuse_attention. Null when there is neither.
 const CatalogPass* explained_pass(std::string_view name) {
   if (const CatalogPass* found = find_pass(name)) return found;
+  for (const auto& [op, maker] : kMakers) {
+    if (op == name) return find_pass(maker);
+  }
   const auto is = [&](size_t i, auto in) { return i < name.size() && in(static_cast<unsigned char>(name[i])) != 0; };
   std::string pass = "fuse";
   for (size_t i = 0; i < name.size(); ++i) {
@@ -175,6 +209,16 @@ const CatalogPass* explained_pass(std::string_view name) {
     pass += static_cast<char>(::tolower(static_cast<unsigned char>(name[i])));
   }
   return find_pass(pass);
+}
+
+// Throws, with the nearest name of an operator or a pass.
+void require_explained(const std::string& name) {
+  if (explained_pass(name) != nullptr) return;
+  std::vector<std::string_view> known = all_names();
+  for (const Op& op : dialect(DialectId::kOnnx).ops()) {
+    if (op.domain.empty() && explained_pass(op.name) != nullptr) known.push_back(op.name);
+  }
+  unknown("pass, nor a pass that makes an operator,", name, known);
 }
 
 // Rules that make operators which the model's opset does not have are no near misses of any node.
@@ -198,12 +242,16 @@ PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipelin
   context.fold_budget = request.fold_budget;
   context.allow_empty = request.allow_empty;
   context.verify_rewrites = request.verify == Verify::kPass;
+  std::set<std::string> explained;
   if (request.on_near_miss) {
     explain_opsets(m, request);
     context.explain = [&](const Node& n, std::string_view why) {
       const bool wanted = std::any_of(request.explain.begin(), request.explain.end(),
                                       [&](const std::string& name) { return explained_pass(name)->name == context.pass_name; });
-      if (wanted) request.on_near_miss(context.pass_name, print(n), why);
+      if (!wanted) return;
+      const std::string node = print(n);  // rules look at a node several times
+      if (explained.insert(fmt::format("{}\n{}\n{}", context.pass_name, node, why)).second)
+        request.on_near_miss(context.pass_name, node, why);
     };
   }
   PipelineReport report = run_pipeline(
@@ -256,9 +304,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
       std::none_of(pipeline.entries.begin(), pipeline.entries.end(), prunes))
     add("prune_unused_graph_inputs", /*bodies=*/false, /*shared=*/false);
   for (const std::string& what : request.skip) skip(pipeline, what);
-  for (const std::string& name : request.explain) {
-    if (explained_pass(name) == nullptr) require_pass(name);
-  }
+  for (const std::string& name : request.explain) require_explained(name);
   for (const auto& [option, value] : request.options) {
     if (option != kComputePrecision) set_option(pipeline, option, value);
   }

@@ -41,7 +41,18 @@ class Driver {
       if (model_.dialect() == DialectId::kOnnx && (r.opset > opset || opset < kOldestOpset)) continue;
       rules_.push_back({.rule = &r, .applied = rules[i], .index = i, .matcher = Matcher::of(r.match, model_.dialect())});
     }
+    if (!context_.explain) return;
+    explain_ = context_.explain;
+    context_.explain = [this](const Node& n, std::string_view why) {
+      ++told_;
+      explain_(n, why);
+    };
   }
+  ~Driver() {
+    if (explain_) context_.explain = explain_;
+  }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
 
   bool run() {
     if (!activate()) return false;
@@ -161,7 +172,7 @@ class Driver {
       if (!c.active || !c.matcher.could_match(n)) continue;
       context_.pass_name = c.applied.pass_name;
       context_.options = c.applied.options;
-      if (!c.matcher.match(n, context_, c.rule->when, &match_)) continue;
+      if (!(context_.explain ? match_and_tell(c, n) : c.matcher.match(n, context_, c.rule->when, &match_))) continue;
       if (!fire(c, match_)) continue;
       ++c.fired;
       if (++fired_ > limit_) {
@@ -170,6 +181,23 @@ class Driver {
       }
       return;
     }
+  }
+
+  // As match(). Says so where a pattern of several nodes is there and the rule's condition declines without saying why.
+  bool match_and_tell(Compiled& c, Node& n) {
+    bool declined = false;
+    const size_t told = told_;
+    const Condition watched = [&](const Match& m) {
+      if (!c.rule->when || c.rule->when(m)) return true;
+      declined |= m.nodes().size() > 1;
+      return false;
+    };
+    if (c.matcher.match(n, context_, watched, &match_)) return true;
+    if (declined && told_ == told) {
+      const std::string what = c.rule->name.empty() ? std::string() : fmt::format(" of '{}'", c.rule->name);
+      context_.explain(n, fmt::format("the nodes{} are there, a condition does not hold", what));
+    }
+    return false;
   }
 
   // Erases a node nobody reads; what it alone read is looked at again.
@@ -351,6 +379,8 @@ class Driver {
   std::vector<Value*> freed_;  // what the node read that was erased last
   NodeMap<uint8_t> queued_;
   size_t fired_ = 0;
+  std::function<void(const Node&, std::string_view)> explain_;  // the context's, while told_ counts what rules say
+  size_t told_ = 0;
   size_t visits_ = 0;
   size_t limit_ = 0;
 };

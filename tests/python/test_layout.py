@@ -100,3 +100,112 @@ def test_only_the_ends_are_transposed(module, at_ends, batch):
         x = np.random.default_rng(size).standard_normal((size, 20, 28, 3)).astype(np.float32)
         want, got = run(before, x), run(after, x)
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
+
+
+class Step(nnx.Module):
+    """A residual step: what a loop carries is read as it is and by a convolution."""
+
+    def __init__(self, rngs: nnx.Rngs):
+        self.inner = nnx.Conv(3, 3, (3, 3), rngs=rngs)
+        self.norm = nnx.BatchNorm(3, rngs=rngs)
+
+    def __call__(self, x):
+        return x + nnx.relu(self.norm(self.inner(x)))
+
+
+class Denoiser(nnx.Module):
+    """A U-Net that knows at which time it stands."""
+
+    def __init__(self, rngs: nnx.Rngs):
+        def conv(a, b):
+            return nnx.Conv(a, b, (3, 3), rngs=rngs)
+
+        self.down, self.bottom, self.join, self.out = conv(3, 5), conv(5, 7), conv(12, 5), conv(5, 3)
+        self.time = nnx.Linear(4, 5, rngs=rngs)
+
+    def __call__(self, x, t):
+        a = nnx.relu(self.down(x) + self.time(jnp.sin(t * jnp.arange(1.0, 5.0))))
+        b = nnx.relu(self.bottom(nnx.max_pool(a, (2, 2), strides=(2, 2))))
+        n, h, w, _ = a.shape
+        b = jax.image.resize(b, (n, h, w, 7), "nearest")
+        return self.out(nnx.relu(self.join(jnp.concatenate([a, b], axis=-1))))
+
+
+class Recurrent(nnx.Module):
+    """The cell of a convolutional LSTM."""
+
+    def __init__(self, rngs: nnx.Rngs):
+        self.read, self.again = nnx.Conv(3, 12, (3, 3), rngs=rngs), nnx.Conv(3, 12, (3, 3), rngs=rngs)
+
+    def __call__(self, carry, x):
+        h, c = carry
+        i, f, g, o = jnp.split(self.read(x) + self.again(h), 4, axis=-1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+
+def refined(step, x):
+    return jax.lax.fori_loop(0, 7, lambda _, s: step(s), x)
+
+
+def until_large(step, x):
+    def go_on(state):
+        return state[0] < 7
+
+    return jax.lax.while_loop(go_on, lambda state: (state[0] + 1, step(state[1])), (0, x))[1]
+
+
+def tracked(step, x):
+    def body(s, e):
+        s = step(s) + e
+        return s, jnp.mean(s, axis=(1, 2))
+
+    last, means = jax.lax.scan(body, x, jnp.stack([x, -x, x]))
+    return jnp.sum(means) + last
+
+
+def diffused(unet, x):
+    return jax.lax.fori_loop(0, 5, lambda i, s: s - 0.1 * unet(s, jnp.float32(i)), x)
+
+
+def remembered(cell, x):
+    xs = jnp.stack([x, x * 2, x * 3])
+    return jnp.concatenate(list(jax.lax.scan(cell, (jnp.zeros_like(x), x), xs)[1]), axis=-1)
+
+
+def inside_of_loops(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """All nodes of all bodies."""
+    found = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                found += [*attribute.g.node, *inside_of_loops(attribute.g)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("module", "loop"),
+    [(Step, refined), (Step, until_large), (Step, tracked), (Denoiser, diffused), (Recurrent, remembered)],
+)
+@pytest.mark.parametrize("batch", [2, "B"])
+def test_what_a_loop_carries_is_transposed_outside(module, loop, batch):
+    model = module(nnx.Rngs(0))
+    model.eval()
+    spec = [jax.ShapeDtypeStruct((batch, 12, 20, 3), jnp.float32)]
+
+    def looped(x):
+        return loop(model, x)
+
+    before = sardonyx.to_onnx(looped, spec, passes="none")
+    after = sardonyx.to_onnx(looped, spec)
+    assert any(n.op_type == "Transpose" for n in inside_of_loops(before.graph))
+    inside = collections.Counter(n.op_type for n in inside_of_loops(after.graph))
+    assert inside["Conv"] > 0
+    assert inside["Transpose"] == 0, inside
+    assert len(transposes(after)) <= 3
+
+    for size in (1, 3) if batch == "B" else (2,):
+        x = np.random.default_rng(size).standard_normal((size, 12, 20, 3)).astype(np.float32)
+        want, got = run(before, x), run(after, x)
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())

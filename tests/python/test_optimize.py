@@ -284,3 +284,118 @@ def test_fusions_that_need_a_newer_opset_say_so(tmp_path):
     told = "fuse_attention: left alone: it makes operators of opset 23, the model imports 17 (help: --opset)"
     assert told in command(*arguments).stderr
     assert told not in command(*arguments, "--opset", "23").stderr
+
+
+# --- what nothing is known of
+
+
+def unknown(domain: str, opset: int = 17, imports: int = 1) -> onnx.ModelProto:
+    """Neg -> Neg -> Identity -> Mystery, twice -> Add."""
+    nodes = [
+        helper.make_node("Neg", ["x"], ["d"]),
+        helper.make_node("Neg", ["d"], ["e"]),
+        helper.make_node("Identity", ["e"], ["a"]),
+        helper.make_node("Mystery", ["a"], ["b"], domain=domain, level=1.5),
+        helper.make_node("Mystery", ["a"], ["c"], domain=domain, level=1.5),
+        helper.make_node("Add", ["b", "c"], ["y"]),
+    ]
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["B", 3]) for n in "xy"]
+    opsets = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, imports)] if domain else [])
+    return helper.make_model(helper.make_graph(nodes, "g", value[:1], value[1:]), opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize(("domain", "shown"), [("acme", "acme::Mystery"), ("", "Mystery")])
+def test_unknown_operators_stay_and_are_named(domain, shown, tmp_path):
+    onnx.save(unknown(domain), tmp_path / "in.onnx")
+    done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx")
+    assert f"warning: {shown} is no known operator: its 2 nodes are left as they are\n  at b = {shown}" in done.stderr
+    # Two of them are not one: who knows whether they draw numbers. What stands around them is optimized.
+    assert ops(onnx.load(tmp_path / "out.onnx")) == ["Mystery", "Mystery", "Add"]
+    mystery = onnx.load(tmp_path / "out.onnx").graph.node[0]
+    assert (mystery.domain, mystery.input, mystery.attribute[0].f) == (domain, ["x"], 1.5)
+
+
+@pytest.mark.parametrize("opset", [29, 99])
+def test_an_opset_from_the_future_is_left_alone(opset, tmp_path):
+    onnx.save(unknown("", opset), tmp_path / "in.onnx")
+    done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx")
+    assert f"warning: opset {opset} is newer than" in done.stderr and "6 nodes are left as they are" in done.stderr
+    assert ops(onnx.load(tmp_path / "out.onnx")) == ops(unknown("", opset))
+    assert (tmp_path / "out.onnx").stat().st_size <= (tmp_path / "in.onnx").stat().st_size
+
+
+def test_unknown_versions_of_other_domains(tmp_path):
+    model = unknown("ai.onnx.ml", imports=77)
+    small = sardonyx.optimize(model)
+    assert ops(small) == ["Mystery", "Mystery", "Add"]
+    assert {o.domain: o.version for o in small.opset_import} == {"": 17, "ai.onnx.ml": 77}
+    assert "ai.onnx.ml::Mystery is no known operator" in sardonyx.report.last().warnings[0]
+
+
+def test_bodies_of_unknown_operators_keep_what_they_read():
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["a"], ["q"]), helper.make_node("Add", ["q", "w"], ["z"])],
+        "b", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, ["B", 3])],
+    )  # fmt: skip
+    model = unknown("acme")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "w"))
+    model.graph.node[3].attribute.append(helper.make_attribute("body", body))
+    small = sardonyx.optimize(model)
+    onnx.checker.check_model(small)
+    (kept,) = [a.g for a in small.graph.node[0].attribute if a.name == "body"]
+    assert {"x", "w"} <= {i for n in kept.node for i in n.input} and [w.name for w in small.graph.initializer] == ["w"]
+
+
+def test_what_could_not_be_compared_is_said(tmp_path):
+    onnx.save(unknown("acme"), tmp_path / "in.onnx")
+    done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--verify", "model")
+    assert "warning: nothing was compared" in done.stderr
+
+
+# --- the command line
+
+
+def test_options_leave_the_models_that_follow_them(saved, tmp_path):
+    for option in (["--skip", "fuse_gelu,fuse_softmax"], ["--explain", "Attention"], ["--input-shape", "x:7,3"]):
+        command("optimize", *option, saved, "-o", tmp_path / "out.onnx")
+        assert ops(onnx.load(tmp_path / "out.onnx")) == ["Neg"]
+    command("optimize", "--skip", "remove_redundant_casts", "--skip", "remove_no_ops", saved, "-o", tmp_path / "o.onnx")
+    assert "Cast" in ops(onnx.load(tmp_path / "o.onnx"))
+
+
+def test_several_models_need_a_folder(saved, tmp_path):
+    (tmp_path / "other.onnx").write_bytes(saved.read_bytes())
+    (tmp_path / "file.onnx").write_bytes(b"here")
+    done = command("optimize", saved, tmp_path / "other.onnx", "-o", tmp_path / "file.onnx", ok=False)
+    assert done.returncode == 2 and "is a file, and several models need a folder" in done.stderr
+    assert (tmp_path / "file.onnx").read_bytes() == b"here"
+
+
+FUSIONS = """Attention BatchNormalization Clip Conv ConvTranspose DepthToSpace Einsum Elu Gather Gelu Gemm GlobalAveragePool
+GroupNormalization HardSigmoid HardSwish InstanceNormalization LayerNormalization LeakyRelu LogSoftmax MatMul Mish PRelu RMSNormalization
+ReduceL1 ReduceL2 ReduceLogSumExp ReduceMean ReduceSumSquare Relu RotaryEmbedding Selu Sigmoid Softmax Softplus Softsign SpaceToDepth
+Swish""".split()
+
+
+def test_every_fused_operator_can_be_explained(saved, tmp_path):
+    command("optimize", saved, "-o", tmp_path / "out.onnx", "--explain", ",".join(FUSIONS))
+    done = command("optimize", saved, "-o", tmp_path / "out.onnx", "--explain", "Atention", ok=False)
+    assert done.returncode == 2 and "did you mean 'Attention'?" in done.stderr
+
+
+def test_a_rule_that_says_nothing_is_explained_too(tmp_path):
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[0, 2, 1, 4, 3, 5]),
+        helper.make_node("Reshape", ["b", "back"], ["y"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.array([1, 2, 3, 2, 2, 5]), "shape"), numpy_helper.from_array(np.array([1, 6, 4, 5]), "back"),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 24, 5, 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 4, 5])], weights,
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "in.onnx")
+    told = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--explain", "DepthToSpace").stderr
+    assert told.count("a condition does not hold") == 1

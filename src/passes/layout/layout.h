@@ -59,6 +59,23 @@ struct Move {
   bool swaps_operands = false;  // operands 0 and 1 change places in the new node
 };
 
+// Values and operands at the border of bodies that are stored in one layout or in another, all together: what a Loop carries from one
+// iteration to the next (what it starts from, what the body gets, what it returns, what comes out), a result of both branches of an If, what a
+// Scan cuts into slices or stacks.
+struct Border {
+  struct Read {
+    Node* owner;  // or the boundary of a body
+    size_t slot;
+    bool stacked = false;
+  };
+  struct Made {
+    Value* value;
+    bool stacked = false;
+  };
+  std::vector<Read> reads;
+  std::vector<Made> made;
+  int8_t axis = 0;  // of what is `stacked`: along it the slices stand, one axis more than the others have
+};
 // The operators of a dialect as far as layouts are concerned.
 class Operators {
  public:
@@ -76,6 +93,10 @@ class Operators {
   // v stored as `l`, made in g (v's own graph or a nested one) before `before` (null: at the end).
   virtual Value* store(Value& v, const Layout& l, Graph& g, Node* before) = 0;
   virtual Value* constant(Graph& g, TensorPtr payload, Node* before) = 0;
+  // The borders of a node with bodies whose values have ranks that agree.
+  virtual std::vector<Border> borders(Node& n) = 0;
+  // How often a node runs its body, as far as known; not for branches.
+  virtual Dim trips(const Node& n) = 0;
 };
 
 // Chooses layouts so that transposes move the fewest elements. Returns whether anything changed.
@@ -84,6 +105,7 @@ class Operators {
 // transpose, the nodes that could follow one of its two layouts form a region; a minimum cut of the region decides which of them do:
 // an edge from a node that follows to one that does not costs the transpose between them, once per layout of a root. What the cut
 // finds is done if it costs less than what is there, for small and for large values of the symbols. This repeats until nothing gets cheaper.
+// A border of bodies moves as a node does, and what stands inside a loop costs as often as that runs.
 bool minimize_transposes(std::span<Graph* const> graphs, PassContext& context, Operators& operators);
 
 }  // namespace sardonyx::layout

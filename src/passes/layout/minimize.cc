@@ -1,5 +1,6 @@
 // The choice of layouts: see minimize_transposes() in layout.h.
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,7 +17,7 @@ constexpr double kNode = 256;
 constexpr size_t kSmallConstant = 4096;
 // At how many elements a size without a number is taken: what is done must pay off at both.
 constexpr int64_t kSmallSize = 3, kLargeSize = 509;
-// How often the body of a Loop or Scan is taken to run.
+// How often the body of a Loop is taken to run when nothing says it.
 constexpr double kLoopRuns = 16;
 constexpr int kRounds = 16;
 constexpr size_t kManyReaders = 32;
@@ -26,15 +27,17 @@ struct Cost {
   double small = 0, large = 0;
   Cost operator+(const Cost& o) const { return {small + o.small, large + o.large}; }
   Cost operator*(double f) const { return {small * f, large * f}; }
+  Cost operator*(const Cost& f) const { return {small * f.small, large * f.large}; }
   Cost& operator+=(const Cost& o) { return *this = *this + o; }
   bool is_zero() const { return small == 0 && large == 0; }
 };
 
-// A node (or a constant) that may take part in the new layout.
+// A node, a constant or a border of bodies that may take part in the new layout.
 struct Var {
-  Node* node = nullptr;  // null: a constant
+  Node* node = nullptr;
   Value* constant = nullptr;
-  Move move;
+  const Border* border = nullptr;
+  Move move;  // of a constant: results[0]; of a border: main, the layout of what is not stacked
   bool moved = false;
   uint32_t cut_node = 0;
 };
@@ -72,6 +75,7 @@ class Minimizer {
         var_of_(model_, kNone),
         label_of_(model_, kNone),
         root_of_(model_, kNone),
+        border_of_(model_, kNone),
         done_(model_, 0) {}
 
   bool run() {
@@ -91,6 +95,7 @@ class Minimizer {
       const bool merged = merge_transposes();
       done_ = NodeMap<uint8_t>(model_, 0);
       seen_.clear();
+      find_borders();
       const bool moved = sweep();
       changed |= merged | moved;
       if (!moved) break;
@@ -195,6 +200,7 @@ class Minimizer {
     }
     for (Var& var : region.vars) {
       if (var.node != nullptr) var_of_[*var.node] = kNone;
+      if (var.border != nullptr) var_of_border_[border_index(*var.border)] = kNone;
     }
     return changed;
   }
@@ -225,6 +231,8 @@ class Minimizer {
         if (can_store(t) && !is_common(value) && (is_small(t) || layout.is_permutation()))
           r.vars.push_back({.constant = &value, .move = {.results = {layout}, .main = layout}});
         if (!layout.is_permutation()) continue;
+      } else if (const uint32_t border = border_of_[value]; border != kNone) {
+        add(r, border, layout, is_stacked(borders_[border], value));
       } else if (Node* def = value.def(); def != nullptr) {
         if (var_of_[*def] == kNone && may_move(*def)) {
           if (auto m = operators_.from_result(*def, value.index(), layout)) add(r, *def, std::move(*m));
@@ -233,7 +241,12 @@ class Minimizer {
       for (const Use& u : value.uses()) {
         ++work_;
         Node& reader = *u.owner;
-        if (reader.is_boundary()) continue;
+        if (reads_border(reader)) {
+          const size_t slot = slot_of(u);
+          const uint32_t border = border_at(reader, slot);
+          if (border != kNone) add(r, border, layout, is_stacked(borders_[border], reader, slot));
+          continue;
+        }
         if (var_of_[reader] != kNone || !may_move(reader)) continue;
         if (auto m = operators_.from_operand(reader, reader.operand_index(u), layout)) add(r, reader, std::move(*m));
       }
@@ -264,16 +277,80 @@ class Minimizer {
     for (size_t i = 0; i < m.operands.size(); ++i) {
       const Layout& l = m.operands[i];
       Value* v = n.input(i);
-      if (l.is_as_is() || v == nullptr) continue;
-      const auto [root, seen_through] = look_through(*v);
-      if (root->is_constant()) {
-        label(r, *root, then(seen_through, l));
-      } else if (root == v && l.is_permutation()) {
-        label(r, *v, l);
-      }
+      if (!l.is_as_is() && v != nullptr) label_operand(r, *v, l);
     }
     var_of_[n] = static_cast<uint32_t>(r.vars.size());
     r.vars.push_back({.node = &n, .move = std::move(m)});
+  }
+
+  void label_operand(Region& r, Value& v, const Layout& l) {
+    const auto [root, seen_through] = look_through(v);
+    if (root->is_constant()) {
+      label(r, *root, then(seen_through, l));
+    } else if (root == &v && l.is_permutation()) {
+      label(r, v, l);
+    }
+  }
+
+  // --- borders of bodies
+
+  void find_borders() {
+    borders_.clear();
+    border_reads_.clear();
+    border_of_ = ValueMap<uint32_t>(model_, kNone);
+    for (Graph* top : graphs_) {
+      for (Graph* g : graphs_in(*top)) {
+        for (Node& n : g->nodes()) {
+          if (n.unchecked() || n.bodies().empty()) continue;
+          for (Border& b : operators_.borders(n)) borders_.push_back(std::move(b));
+        }
+      }
+    }
+    for (uint32_t i = 0; i < borders_.size(); ++i) {
+      for (const Border::Read& read : borders_[i].reads) border_reads_[{read.owner, read.slot}] = i;
+      for (const Border::Made& made : borders_[i].made) border_of_[*made.value] = i;
+    }
+    var_of_border_.assign(borders_.size(), kNone);
+  }
+
+  size_t border_index(const Border& b) const { return static_cast<size_t>(&b - borders_.data()); }
+  static bool reads_border(const Node& n) { return n.is_boundary() || !n.bodies().empty(); }
+  uint32_t border_at(Node& owner, size_t slot) const {
+    const auto at = border_reads_.find({&owner, slot});
+    return at != border_reads_.end() ? at->second : kNone;
+  }
+  static bool is_stacked(const Border& b, const Value& v) {
+    return std::any_of(b.made.begin(), b.made.end(), [&](const Border::Made& m) { return m.value == &v && m.stacked; });
+  }
+  static bool is_stacked(const Border& b, const Node& owner, size_t slot) {
+    return std::any_of(b.reads.begin(), b.reads.end(),
+                       [&](const Border::Read& m) { return m.owner == &owner && m.slot == slot && m.stacked; });
+  }
+  static Value* read_at(const Border::Read& m) {
+    return m.owner->is_boundary() ? m.owner->graph()->output(m.slot) : m.owner->input(m.slot);
+  }
+  static Layout layout_of(const Var& v, bool stacked) {
+    return stacked ? with_axes(v.move.main, {v.border->axis}) : v.move.main;
+  }
+
+  // One of the border's values is stored as l.
+  void add(Region& r, uint32_t index, const Layout& l, bool stacked) {
+    const Border& b = borders_[index];
+    if (var_of_border_[index] != kNone || !l.is_permutation()) return;
+    const size_t axis = static_cast<uint8_t>(b.axis);
+    if (stacked && (axis >= l.rank || l.from[axis] != b.axis)) return;  // the slices would stand along another axis
+    const int64_t along[] = {b.axis};
+    const Layout slice = stacked ? without_axes(l, along) : l;
+    if (slice.is_identity()) return;
+    Var var{.border = &b, .move = {.main = slice}};
+    for (const Border::Made& m : b.made) {
+      const uint32_t at = label_of_[*m.value];
+      if (at != kNone && !(r.labels[at].second == layout_of(var, m.stacked))) return;
+    }
+    for (const Border::Made& m : b.made) label(r, *m.value, layout_of(var, m.stacked));
+    for (const Border::Read& m : b.reads) label_operand(r, *read_at(m), layout_of(var, m.stacked));
+    var_of_border_[index] = static_cast<uint32_t>(r.vars.size());
+    r.vars.push_back(std::move(var));
   }
 
   std::pair<Value*, Layout> look_through(Value& v) const {
@@ -295,10 +372,26 @@ class Minimizer {
     };
     for (uint32_t i = 0; i < r.vars.size(); ++i) {
       Var& var = r.vars[i];
-      if (var.node == nullptr) {
+      if (var.constant != nullptr) {
         Root& root = touch(*var.constant);
         root.var = i;
         root.stored = var.move.results[0];
+        continue;
+      }
+      if (var.border != nullptr) {
+        for (const Border::Made& m : var.border->made) {
+          Root& root = touch(*m.value);
+          root.var = i;
+          root.stored = layout_of(var, m.stacked);
+        }
+        for (const Border::Read& m : var.border->reads) {
+          const auto [value, layout] = look_through(*read_at(m));
+          Root& root = touch(*value);
+          if (!is_common(*value)) continue;
+          const Layout now = layout.is_as_is() ? Layout::identity(rank_of(*value)) : layout;
+          Graph* g = m.owner->graph();
+          root.readers.push_back({m.owner, m.slot, g, i, now, then(now, layout_of(var, m.stacked)), false});
+        }
         continue;
       }
       for (size_t k = 0; k < var.move.results.size(); ++k) {
@@ -346,7 +439,13 @@ class Minimizer {
     ++work_;
     Reader reader{.owner = u.owner, .slot = slot_of(u), .graph = u.owner->graph(), .now = now, .moved = now};
     reader.product = !u.owner->is_boundary() && operators_.reads_swapped(*u.owner, reader.slot);
-    if (!u.owner->is_boundary() && var_of_[*u.owner] != kNone) {
+    if (reads_border(*u.owner)) {
+      const uint32_t border = border_at(*u.owner, reader.slot);
+      if (border != kNone && var_of_border_[border] != kNone) {
+        reader.var = var_of_border_[border];
+        reader.moved = then(now, layout_of(r.vars[reader.var], is_stacked(borders_[border], *u.owner, reader.slot)));
+      }
+    } else if (var_of_[*u.owner] != kNone) {
       reader.var = var_of_[*u.owner];
       const Move& m = r.vars[reader.var].move;
       if (reader.slot < m.operands.size()) reader.moved = then(now, m.operands[reader.slot]);
@@ -358,24 +457,28 @@ class Minimizer {
     if (t == nullptr || !t->is_tensor() || !t->ranked()) return {1, 1};
     if (auto known = sizes_.find(t); known != sizes_.end()) return known->second;
     Cost size{1, 1};
-    for (Dim d : t->dims()) {
-      const auto at = [&](int64_t value) -> double {
-        if (d.is_int()) return static_cast<double>(std::max<int64_t>(d.value(), 1));
-        Dim known = d.is_expr() ? model_.dims().substitute(d, [&](std::string_view) { return Dim::of(value); }) : Dim();
-        return static_cast<double>(known.is_int() ? std::max<int64_t>(known.value(), 1) : value);
-      };
-      size = {size.small * at(kSmallSize), size.large * at(kLargeSize)};
-    }
+    for (Dim d : t->dims()) size = {size.small * size_at(d, kSmallSize), size.large * size_at(d, kLargeSize)};
     return sizes_[t] = size;
   }
 
+  // What a size is when those without a number are taken at `value`.
+  double size_at(Dim d, int64_t value) {
+    if (d.is_int()) return static_cast<double>(std::max<int64_t>(d.value(), 1));
+    const Dim known = d.is_expr() ? model_.dims().substitute(d, [&](std::string_view) { return Dim::of(value); }) : Dim();
+    return static_cast<double>(known.is_int() ? std::max<int64_t>(known.value(), 1) : value);
+  }
+
   // How often a body runs for each time that its function does, roughly.
-  double times_run(const Graph& g) {
+  Cost times_run(const Graph& g) {
     const auto known = times_run_.find(&g);
     if (known != times_run_.end()) return known->second;
-    double times = 1;
-    for (const Graph* at = &g; at->parent() != nullptr && times < 1e6; at = at->enclosing()) {
-      if (!at->parent()->is("If")) times *= kLoopRuns;
+    Cost times{1, 1};
+    for (const Graph* body = &g; body->parent() != nullptr && times.small < 1e6; body = body->enclosing()) {
+      if (body->parent()->is("If")) continue;
+      const Dim trips = operators_.trips(*body->parent());
+      const double small = trips.is_unknown() ? kLoopRuns : size_at(trips, kSmallSize);
+      const double large = trips.is_unknown() ? kLoopRuns : size_at(trips, kLargeSize);
+      times = {times.small * small, times.large * large};
     }
     return times_run_[&g] = times;
   }
@@ -567,7 +670,8 @@ class Minimizer {
     for (const Root& root : roots) now_stored.push_back(stored(r, root));
     for (Var& v : r.vars) {
       if (!v.moved) continue;
-      context_.count(v.node != nullptr ? "nodes moved" : "constants moved");
+      context_.count(v.node != nullptr ? "nodes moved" : v.border != nullptr ? "borders moved" : "constants moved");
+      if (v.border != nullptr) continue;
       if (v.node == nullptr) {
         const TensorPtr was = v.constant->constant();
         payloads.emplace(v.constant, was);
@@ -593,6 +697,9 @@ class Minimizer {
         }
       }
     }
+    for (const Var& v : r.vars) {
+      if (v.moved && v.border != nullptr) restore(v);
+    }
     std::vector<Node*> views;
     for (size_t i = 0; i < roots.size(); ++i) {
       Root& root = roots[i];
@@ -617,6 +724,29 @@ class Minimizer {
       Node& n = *fresh[v.node];
       infer_node(n, context_.facts);
       done_[n] = 1;
+    }
+  }
+
+  // The values at a border are stored otherwise from now on.
+  void restore(const Var& v) {
+    Types& types = model_.types();
+    for (const Border::Made& m : v.border->made) {
+      const Layout l = layout_of(v, m.stacked);
+      Graph& g = *m.value->graph();
+      m.value->set_type(stored_type(types, m.value->type(), l));
+      if (m.value->kind() == ValueKind::kInput) {
+        Port& port = g.input_port(m.value->index());
+        port.declared = stored_type(types, port.declared, l);
+      }
+      const auto info = g.value_info.find(m.value);
+      if (info == g.value_info.end() || info->second.declared == nullptr) continue;
+      const Type* now = stored_type(types, info->second.declared, l);
+      g.edit_value_info(*m.value).declared = now;
+    }
+    for (const Border::Read& m : v.border->reads) {
+      if (!m.owner->is_boundary()) continue;
+      Port& port = m.owner->graph()->output_port(m.slot);
+      port.declared = stored_type(types, port.declared, layout_of(v, m.stacked));
     }
   }
 
@@ -700,11 +830,14 @@ class Minimizer {
   Model& model_;
   Operators& operators_;
   NodeMap<uint32_t> var_of_;
-  ValueMap<uint32_t> label_of_, root_of_;
+  ValueMap<uint32_t> label_of_, root_of_, border_of_;
+  std::vector<Border> borders_;
+  std::map<std::pair<Node*, size_t>, uint32_t> border_reads_;
+  std::vector<uint32_t> var_of_border_;
   NodeMap<uint8_t> done_;  // rebuilt in this round: left alone until the next
   std::unordered_set<uint64_t> seen_;
   std::unordered_map<const Type*, Cost> sizes_;
-  std::unordered_map<const Graph*, double> times_run_;
+  std::unordered_map<const Graph*, Cost> times_run_;
   uint64_t work_ = 0;
 };
 

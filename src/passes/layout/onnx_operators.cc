@@ -11,7 +11,7 @@
 //   MatMul: its last two axes change places                    the operands, in the other order
 //   Shape          its result is put back in order by a Gather
 //
-// Left alone: what means its axes by position (Conv, pools, normalizations of channels), and bodies.
+// Left alone: what means its axes by position (Conv, pools, normalizations of channels). Bodies are in onnx_borders.cc.
 #include "passes/layout/onnx_operators.h"
 
 #include <algorithm>
@@ -239,6 +239,9 @@ class OnnxOperators : public Operators {
   Value* constant(Graph& g, TensorPtr payload, Node* before) override {
     return builder(g, before).constant(std::move(payload));
   }
+
+  std::vector<Border> borders(Node& n) override { return onnx_borders(n); }
+  Dim trips(const Node& n) override { return onnx_trips(n, context_); }
 
  private:
   OnnxBuilder& builder(Graph& g, Node* before) {

@@ -12,6 +12,13 @@ Value* bare_mask(Value* v, PassContext& c);
 // Attention takes the root of its scale, and holds it in f32.
 bool can_be_scale(double scale, DType t);
 
+// Whether a condition [..., query, key] of as many queries as keys holds where query position >= key position, both counted from the same
+// start (fuse_attention_causal.cc).
+bool is_causal(Value* condition, PassContext& c);
+// Of a mask that is added: the value whose last two axes tell queries and keys apart, if it adds 0 where a query may see a key and
+// -1e4 or less to what comes later; else null.
+const Value* causes_of(Value* mask, PassContext& c);
+
 // Queries in groups that share keys, with an axis of their own: five axes between the products (fuse_attention_groups.cc).
 Rule attention_of_groups();
 

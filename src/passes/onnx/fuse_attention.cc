@@ -7,7 +7,7 @@
 // Three axes are one head. Keys and values that are repeated for groups of queries (Unsqueeze, Expand, Reshape) are read as they are,
 // and so are those of queries that have an axis for their groups (fuse_attention_groups.cc).
 // A mask that selects by Where becomes one that is added: 0 or what Where put there, so a row that sees nothing stays as it was. Where(query
-// position >= key position, ...) is is_causal.
+// position >= key position, ...) is is_causal, and so are the other spellings in fuse_attention_causal.cc.
 //
 // What stops it: an inner value with another reader, products that broadcast or that have neither four axes nor three, a mask that scales with the scores or
 // whose axes stand in another order; fills above -1e4; scales below zero.
@@ -78,74 +78,6 @@ struct Found {
 };
 
 bool has_axes(const Value* v, size_t rank) { return v->ranked() && v->type()->rank() == rank; }
-
-// Positions that rise by a constant step, seen along axis `from_end` counted from the end.
-const Value* positions(const Value* v, size_t from_end) {
-  for (int i = 0; i < kSteps; ++i) {
-    if (!v->ranked()) return nullptr;
-    size_t axes = 0;
-    for (size_t a = 0; a < v->type()->rank(); ++a) {
-      if (!v->type()->dim(a).is(1)) {
-        if (v->type()->rank() - 1 - a != from_end && i == 0) return nullptr;
-        ++axes;
-      }
-    }
-    if (axes != 1) return nullptr;
-    const Node* n = v->def();
-    if (n == nullptr || !(n->is("Unsqueeze") || n->is("Reshape") || n->is("Squeeze"))) return v;
-    v = n->input(0);
-  }
-  return nullptr;
-}
-
-// Query position >= key position, both counted from the same start.
-bool is_causal(Value* mask, PassContext& c) {
-  for (int i = 0; i < kSteps; ++i) {
-    const Node* n = mask->def();
-    if (n == nullptr || !(n->is("Unsqueeze") || n->is("Squeeze") || n->is("Reshape")) || !mask->ranked()) break;
-    const Labels none(mask->type()->rank(), 0);
-    if (!labels_above(*n, none)) return false;
-    mask = n->input(0);
-  }
-  if (!mask->ranked() || mask->type()->rank() < 2) return false;
-  const size_t rank = mask->type()->rank();
-  for (size_t i = 0; i + 2 < rank; ++i) {
-    if (!mask->type()->dim(i).is(1)) return false;
-  }
-  if (!(mask->type()->dim(rank - 1) == mask->type()->dim(rank - 2))) return false;
-  if (mask->is_constant()) {
-    const Tensor& t = *mask->constant();
-    if (t.dtype() != DType::kBool || t.is_promise() || t.is_splat()) return false;
-    const int64_t size = t.shape().back();
-    std::vector<std::byte> scratch;
-    const auto bytes = t.bytes(scratch);
-    for (int64_t i = 0; i < size; ++i) {
-      for (int64_t j = 0; j < size; ++j) {
-        if ((bytes[static_cast<size_t>(i * size + j)] != std::byte{0}) != (i >= j)) return false;
-      }
-    }
-    return true;
-  }
-  const Node* n = mask->def();
-  if (n == nullptr) return false;
-  const bool ge = n->is("GreaterOrEqual"), le = n->is("LessOrEqual");
-  if (!ge && !le) return false;
-  const Value* query = positions(n->input(ge ? 0 : 1), 1);
-  const Value* key = positions(n->input(ge ? 1 : 0), 0);
-  if (query == nullptr || query != key) return false;
-  const Node* r = query->def();
-  if (r != nullptr && r->is("Cast")) r = r->input(0)->def();
-  if (r != nullptr && r->is("Range")) {
-    const auto step = c.ints(r->input(2));
-    return step && step->size() == 1 && step->front() > 0;
-  }
-  const auto known = query->is_constant() ? c.ints(query) : std::nullopt;
-  if (!known) return false;
-  for (size_t i = 1; i < known->size(); ++i) {
-    if ((*known)[i] <= (*known)[i - 1]) return false;
-  }
-  return true;
-}
 
 // v is a product of matrices that was at most scaled and seen in another shape.
 bool comes_from_product(const Value* v, const Graph* graph) {
@@ -366,7 +298,7 @@ bool is_attention(const Match& m) { return find(m).has_value(); }
 
 // --- what is left around the operator
 
-constexpr Var q{"q"}, k{"k"}, v{"v"}, node{"node"}, where{"where"}, x{"x"}, bias{"bias"};
+constexpr Var q{"q"}, k{"k"}, v{"v"}, node{"node"}, mask{"mask"}, x{"x"}, bias{"bias"};
 
 bool only_first_result(const Node& n) {
   for (size_t i = 1; i < n.num_results(); ++i) {
@@ -389,21 +321,14 @@ AttrInit changed(const Node& n, const AttrInit& changes) {
 // Attention(q, k, v, Where(causal, 0, -inf))  =>  Attention<is_causal>(q, k, v)
 bool masks_causes(const Match& m) {
   const Node& n = m.root();
-  const Node& w = m.node(where);
-  const auto fill = m.context().splat(w.input(2)), zero = m.context().splat(w.input(1));
+  if (m[mask] == nullptr || int_attr(n, "is_causal") != 0 || !only_first_result(n)) return false;
   // Both axes of the mask are those of the scores: neither broadcasts, and it tells no heads apart.
-  const Value *causes = w.input(0), *queries = m[q], *keys = m[k];
-  if (!causes->ranked() || causes->type()->rank() < 2 || !queries->ranked() || !keys->ranked()) return false;
+  const Value *causes = causes_of(m[mask], m.context()), *queries = m[q], *keys = m[k];
+  if (causes == nullptr || !queries->ranked() || !keys->ranked()) return false;
   const Type *t = causes->type(), *of_queries = queries->type(), *of_keys = keys->type();
   const size_t rank = t->rank();
-  for (size_t i = 0; i + 2 < rank; ++i) {
-    if (!t->dim(i).is(1)) return false;
-  }
-  if (!(t->dim(rank - 2) == of_queries->dim(of_queries->rank() == 3 ? 1 : 2)) ||
-      !(t->dim(rank - 1) == of_keys->dim(of_keys->rank() == 3 ? 1 : 2)))
-    return false;
-  return fill && *fill <= -1e4 && zero == 0.0 && int_attr(n, "is_causal") == 0 && only_first_result(n) &&
-         is_causal(w.input(0), m.context());
+  return t->dim(rank - 2) == of_queries->dim(of_queries->rank() == 3 ? 1 : 2) &&
+         t->dim(rank - 1) == of_keys->dim(of_keys->rank() == 3 ? 1 : 2);
 }
 Value* without_mask(Rewriter& b, const Match& m) {
   return b.op("Attention", {m[q], m[k], m[v]}, changed(m.root(), {attr("is_causal", 1)}));
@@ -545,7 +470,7 @@ Pass fuse_attention() {
   rules.push_back(attention_of_groups());
   rules.push_back({.name = "causal",
                    .numerics = Numerics::kRounds,
-                   .match = Attention(q, k, v, Where(any, constant, constant).as(where)),
+                   .match = Attention(q, k, v, mask),
                    .when = masks_causes,
                    .build = without_mask,
                    .opset = 23});

@@ -2,6 +2,7 @@
 //   x ── Reshape [B,H,T,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,T,H*D]         =>   Reshape(Transpose(0,2,1,3)(x))
 //   x ── Reshape [B,T,H,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]         =>   Transpose(0,2,1,3)(Reshape [B,T,H,D](x))
 //   x: [B,T,K*G,D] ── Reshape [B,T,K,G,D] ── Transpose(0,2,3,1,4) ── Reshape [B,K*G,T,D]   =>   Transpose(0,2,1,3)(x)
+//   x: [B,K,T,D] ── Reshape [B*K,T,D] ── Transpose(0,2,1) ── Reshape [B,K,D,T]                =>   Transpose(0,1,3,2)(x)
 //   x ── Unsqueeze, Squeeze, Reshape, Transpose that move axes of size 1 only      =>   x, or one Reshape
 //
 // Chains of Transpose, Reshape, Squeeze and Unsqueeze in which the axes of size 1 come, go and wander, as einsums leave them: what happens to
@@ -196,6 +197,33 @@ std::optional<std::vector<int64_t>> moved_together(const Match& m) {
   return result;
 }
 
+// Axes that are joined, moved as one and split again as they were need not be joined: the permutation of the single ones.
+std::optional<std::vector<int64_t>> moved_as_one(const Match& m) {
+  const Value *from = m[source], *joined = m[split], *to = m.root().result();
+  const auto perm = m[moved] != nullptr ? ints_attr(m.node(moved), "perm") : std::nullopt;
+  if (!perm || !from->ranked() || !joined->ranked() || !to->ranked() || !m[moved]->ranked()) return std::nullopt;
+  const auto before = split_into(m.dims(), joined->type()->dims(), from->type()->dims());
+  const auto after = split_into(m.dims(), m[moved]->type()->dims(), to->type()->dims());
+  if (!before || !after || before->size() != perm->size() || after->size() != perm->size()) return std::nullopt;
+  std::vector<size_t> first;  // where the parts of each joined axis begin
+  for (size_t i = 0, at = 0; i < before->size(); at += (*before)[i++]) first.push_back(at);
+  std::vector<int64_t> result;
+  for (size_t j = 0; j < perm->size(); ++j) {
+    const auto axis = static_cast<size_t>((*perm)[j]);
+    if (axis >= before->size() || (*before)[axis] != (*after)[j]) return std::nullopt;
+    for (size_t k = 0; k < (*after)[j]; ++k) {
+      if (!(from->type()->dim(first[axis] + k) == to->type()->dim(result.size()))) return std::nullopt;
+      result.push_back(static_cast<int64_t>(first[axis] + k));
+    }
+  }
+  return result;
+}
+
+std::optional<std::vector<int64_t>> moved_whole(const Match& m) {
+  const auto perm = moved_together(m);
+  return perm ? perm : moved_as_one(m);
+}
+
 }  // namespace
 
 Pass merge_views() {
@@ -219,10 +247,10 @@ Pass merge_views() {
                    .opset = 13});
   rules.push_back({.name = "together",
                    .match = Reshape(sole(Transpose(sole(Reshape(source, any).as(split))).as(moved)), any),
-                   .when = [](const Match& m) { return moved_together(m).has_value(); },
+                   .when = [](const Match& m) { return moved_whole(m).has_value(); },
                    .build =
                        [](Rewriter& b, const Match& m) {
-                         const auto perm = *moved_together(m);
+                         const auto perm = *moved_whole(m);
                          return is_identity(perm) ? m[source] : b.Transpose(m[source], {.perm = perm});
                        }});
   return rules;

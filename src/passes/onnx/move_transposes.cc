@@ -4,8 +4,10 @@
 // Moves transposes through the nodes around them, down and up, so that they meet and cancel: through elementwise nodes (constants are
 // transposed once, when they are written), reductions, Concat, Split, Slice, Pad, Softmax, ArgMax, Resize, Reshapes that keep axes
 // together, and the others in passes/layout/onnx_operators.cc. All transposes are looked at together: a transpose costs the elements
-// it moves, and nothing is done that does not make the whole cheaper; sizes with a name are taken as small and as large.
-// Left alone: what only looks cheaper for some sizes, operators that mean axes by position, and operands of bodies (move_transposes_across_bodies).
+// it moves, and nothing is done that does not make the whole cheaper; sizes with a name are taken as small and as large. What a Loop or Scan
+// carries, cuts or stacks, and what branches return, moves with what reads it: the values on both sides of a body's border are stored alike, and a
+// transpose inside of a loop costs as often as that runs (16 times where nothing says it).
+// Left alone: what only looks cheaper for some sizes, operators that mean axes by position, bodies of other operators.
 // Like MIL's reduce_transposes, which moves them downwards only.
 #include "passes/layout/onnx_operators.h"
 #include "rewrite/pass.h"

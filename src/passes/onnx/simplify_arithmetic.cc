@@ -3,6 +3,7 @@
 //   Neg Neg x, Abs Neg x, Relu Relu x, Floor Ceil x   =>   one of them, or none
 //   x + Neg y, x - Neg y, Neg x * Neg y               =>   x - y, x + y, x * y
 //   (x * c) * d, (x + c) + d                          =>   x * (c * d), x + (c + d)
+//   (x * c) / d, (x / c) * d, (x / c) / d             =>   x * (c / d), x * (d / c), x / (c * d), among floats
 //
 // What floats do decides what is exact: x + 0 turns -0 into 0, so it is x only up to the sign of a zero (rounds), while x - 0 and x + -0
 // are x for every x; x * 0 is not 0. Constants regroup exactly among integers, which wrap; floats only where neither the sum cancels nor
@@ -76,6 +77,17 @@ bool regroups(const Match& m, bool product) {
   return std::signbit(*a) == std::signbit(*b) && decode_element(m[c]->dtype(), rounded.data(), 0) == r && r - *a == *b;
 }
 
+// Whether top / bottom may stand for both factors, or their product where both divide.
+bool regroups_quotient(const Match& m, Var top, Var bottom, bool both_divide) {
+  if (m[x]->is_constant() || !is_real(m, c) || m[c]->dtype() != m[d]->dtype()) return false;
+  const auto a = m.splat(top), b = m.splat(bottom);
+  if (!a || !b || !std::isfinite(*a) || !std::isfinite(*b)) return false;
+  if (m[c]->constant()->size() != 1 && m[d]->constant()->size() != 1) return false;
+  const double least = least_normal(m[c]->dtype()), most = greatest(m[c]->dtype());
+  const auto in_range = [&](double v) { return std::abs(v) >= least && std::abs(v) <= most; };
+  return in_range(*a) && in_range(*b) && in_range(both_divide ? *a * *b : *a / *b);
+}
+
 }  // namespace
 
 Pass simplify_arithmetic() {
@@ -139,6 +151,17 @@ Pass simplify_arithmetic() {
             ints);
     regroup(ints ? "regroup_integer_sums" : "regroup_sums", numerics, Add(sole(Add(x, k)), l), Add(x, Add(c, d)), false, ints);
   }
+  const auto quotient = [&](std::string_view name, const Pattern& match, const Pattern& replace, Var top, Var bottom,
+                            bool both) {
+    rules.push_back({.name = name,
+                     .numerics = Numerics::kRounds,
+                     .match = match,
+                     .when = [=](const Match& m) { return regroups_quotient(m, top, bottom, both); },
+                     .replace = replace});
+  };
+  quotient("product_by_number", Div(sole(Mul(x, k)), l), Mul(x, Div(c, d)), c, d, false);
+  quotient("quotient_times_number", Mul(sole(Div(x, k)), l), Mul(x, Div(d, c)), d, c, false);
+  quotient("quotient_by_number", Div(sole(Div(x, k)), l), Div(x, Mul(c, d)), c, d, true);
   return rules;
 }
 

@@ -5,6 +5,7 @@
 //  - integers of which every element is known become constants;
 //  - Reshape's target becomes a constant with 0 (copies the operand's axis) and one -1 where that says the same;
 //  - Expand's target becomes a constant with 1 where the operand has the size already; Slice's bounds are counted from the end;
+//  - Resize to sizes that are multiples of its operand's takes these as scales, and one to constant sizes names the axes that it resizes;
 //  - Expand, Slice and Tile that change nothing go, and so does an Expand whose readers broadcast anyway;
 //  - what is left is computed once: equal symbolic values share the first node that has them, and runs of dims of one tensor are read
 //    by one Shape with start and end.
@@ -78,6 +79,7 @@ class Shapes {
       if (n.is("Reshape")) reshape(n, b);
       if (n.is("Expand")) expand(n, b);
       if (n.is("Slice")) slice(n, b);
+      if (n.is("Resize")) resize(n, b);
       if (n.is("Tile") && same_type(n)) replace(*n.result(), *n.input(0), "tile");
     }
   }
@@ -194,9 +196,17 @@ class Shapes {
   }
 
   void reshape(Node& n, Rewriter& b) {
-    if (n.num_inputs() < 2 || n.input(1) == nullptr || n.input(1)->is_constant() || is_given(*n.input(1)) ||
-        !n.result()->ranked())
+    if (n.num_inputs() < 2 || n.input(1) == nullptr || is_given(*n.input(1))) return;
+    if (n.input(1)->is_constant()) {
+      // Without a zero, nothing depends on what a zero means.
+      const auto target = n.attr("allowzero") != nullptr ? context_.ints(n.input(1)) : std::nullopt;
+      if (!target || std::find(target->begin(), target->end(), 0) != target->end()) return;
+      n.set_attrs(context_.model.without_attr(n.attrs(), "allowzero"));
+      ++changes_;
+      context_.count("allowzero");
       return;
+    }
+    if (!n.result()->ranked()) return;
     const auto target = constant_target(*n.input(0), *target_type(n), dims_);
     if (!target) return;
     set_input(n, 1, b.i64s(*target), "reshape");
@@ -220,6 +230,36 @@ class Shapes {
       }
     }
     set_input(n, 1, b.i64s(target), "expand_target");
+  }
+
+  // Sizes that are computed. A multiple of what an axis has is the same as a scale, in all ways to place samples.
+  void resize(Node& n, Rewriter& b) {
+    const Value* sizes = n.input(3);
+    if (n.op().since_version < 11 || sizes == nullptr || sizes->is_constant() || is_given(*sizes) ||
+        n.attr("axes") != nullptr || !n.input(0)->ranked() ||
+        string_attr(n, "coordinate_transformation_mode") == "tf_crop_and_resize" ||
+        string_attr(n, "keep_aspect_ratio_policy").value_or("stretch") != "stretch")
+      return;
+    const auto asked = context_.symbolic(sizes);
+    const auto has = n.input(0)->type()->dims();
+    if (!asked || asked->elements.size() != has.size()) return;
+    std::vector<float> scales;
+    std::vector<int64_t> axes, fixed;
+    for (size_t i = 0; i < has.size(); ++i) {
+      const Dim to = asked->elements[i];
+      const auto times = has[i] == to ? std::optional(Dim::of(1)) : dims_.divide_exactly(to, has[i]);
+      if (times && times->is_int() && times->value() > 0) scales.push_back(static_cast<float>(times->value()));
+      if (has[i] == to) continue;
+      axes.push_back(static_cast<int64_t>(i));
+      if (to.is_int()) fixed.push_back(to.value());
+    }
+    if (scales.size() == has.size()) {
+      n.set_input(2, b.constant(Tensor::of<float>(DType::kF32, {static_cast<int64_t>(scales.size())}, scales)));
+      set_input(n, 3, nullptr, "resize_scales");
+    } else if (fixed.size() == axes.size() && n.op().since_version >= 18) {
+      n.set_attrs(context_.model.with_attr(n.attrs(), "axes", axes));
+      set_input(n, 3, b.i64s(fixed), "resize_axes");
+    }
   }
 
   // What a repeated value repeats: the operand of an Expand, or the number of a ConstantOfShape (no dims).

@@ -1,7 +1,10 @@
 //   x: [B,T,K] ── Reshape [B*T,K] ── MatMul(w: [K,N]) ── Reshape [B,T,N] ── z         =>   x ── MatMul(w) ── z
 //                                             ... ── Add(bias) ── Reshape             =>   x ── MatMul(w) ── Add(bias)
+//   x: [B,H,T,K] ── Reshape [B*H,T,K] ── MatMul ── Reshape [B,H,T,N] ── z             =>   x ── MatMul(w) ── z
+//   w: [B,H,K,N] ── Reshape [B*H,K,N] ────┘                                                 (either transposed behind its Reshape, too)
 //
-// A product with a matrix takes rows of any number of axes; what flattens them and what brings them back is not needed. A last
+// A product with a matrix takes rows of any number of axes; what flattens them and what brings them back is not needed, and the same is true
+// of batches. A last
 // Reshape to another shape (heads, for instance) stays, and the first goes with its last reader.
 // What stops it: a first Reshape that changes the last axis, or may have none to keep (size 0), a shape that a constant cannot say for all sizes, other readers of the
 // product, a bias of more than one axis.
@@ -11,7 +14,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var x{"x"}, flat{"flat"}, w{"w"}, bias{"bias"};
+constexpr Var x{"x"}, flat{"flat"}, w{"w"}, bias{"bias"}, other{"other"}, x_turned{"x_turned"}, w_turned{"w_turned"};
 
 // The type of the product without the flattening.
 const Type* unflattened(const Match& m) {
@@ -43,17 +46,64 @@ Value* build(Rewriter& b, const Match& m) {
   return target ? b.Reshape(v, b.i64s(*target)) : nullptr;
 }
 
+// How many leading axes of `whole` are one axis of `flat`, which has two more, the same in both.
+std::optional<size_t> joined_batches(const Match& m, const Value* whole, const Value* flat) {
+  if (!whole->ranked() || !flat->ranked()) return std::nullopt;
+  const auto from = whole->type()->dims(), to = flat->type()->dims();
+  if (from.size() < 4 || to.size() != 3 || !(from[from.size() - 1] == to[2]) || !(from[from.size() - 2] == to[1]))
+    return std::nullopt;
+  const size_t batches = from.size() - 2;
+  return m.dims().product(from.first(batches)) == to[0] ? std::optional(batches) : std::nullopt;
+}
+
+bool swaps_last(const Match& m, Var turned) {
+  return m[turned] == nullptr || ints_attr(m.node(turned), "perm") == std::vector<int64_t>{0, 2, 1};
+}
+
+bool fits_batches(const Match& m) {
+  const auto left = joined_batches(m, m[x], m[flat]), right = joined_batches(m, m[w], m[other]);
+  const Value& result = *m.root().result();
+  if (!left || left != right || !result.ranked() || result.type()->rank() != *left + 2) return false;
+  if (!swaps_last(m, x_turned) || !swaps_last(m, w_turned)) return false;
+  const auto a = m[x]->type()->dims(), b = m[w]->type()->dims(), y = result.type()->dims();
+  for (size_t i = 0; i < *left; ++i) {
+    if (!(a[i] == b[i]) || !(a[i] == y[i])) return false;
+  }
+  return a[*left + (m[x_turned] != nullptr ? 1 : 0)] == y[*left] && b[*left + (m[w_turned] != nullptr ? 0 : 1)] == y[*left + 1];
+}
+
+Value* build_batches(Rewriter& b, const Match& m) {
+  const auto operand = [&](Var v, Var turned) {
+    if (m[turned] == nullptr) return m[v];
+    std::vector<int64_t> perm(m[v]->type()->rank());
+    for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+    std::swap(perm[perm.size() - 2], perm.back());
+    return b.Transpose(m[v], {.perm = perm});
+  };
+  Value* left = operand(x, x_turned);
+  return b.MatMul(left, operand(w, w_turned));
+}
+
 }  // namespace
 
 Pass unflatten_matmul() {
   const Pattern matmul = sole(MatMul(any_of(Reshape(x, rest).since(5), Flatten(x)).as(flat), w));
   const auto reshaping = [](const Pattern& of) { return any_of(Reshape(of, rest).since(5), Unsqueeze(of, rest)); };
-  return Rule{
-      .match = reshaping(any_of(matmul, sole(Add(matmul, bias)))),
-      .when = fits,
-      .build = build,
-      .same_type = true,
+  std::vector<Rule> rules;
+  rules.push_back({.name = "rows",
+                   .match = reshaping(any_of(matmul, sole(Add(matmul, bias)))),
+                   .when = fits,
+                   .build = build,
+                   .same_type = true});
+  const auto batches = [](Var whole, Var joined, Var turned) {
+    const Pattern p = Reshape(whole, rest).since(5).as(joined);
+    return any_of(p, sole(Transpose(p).as(turned)));
   };
+  rules.push_back({.name = "batches",
+                   .match = Reshape(sole(MatMul(batches(x, flat, x_turned), batches(w, other, w_turned))), rest).since(5),
+                   .when = fits_batches,
+                   .build = build_batches});
+  return rules;
 }
 
 }  // namespace sardonyx::onnx
