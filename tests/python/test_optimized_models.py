@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import sardonyx
+from onnx import helper
 from test_roundtrip import MODELS, RANDOM, backend_models, random_inputs, run
 
 # Of the largest magnitude of a result; passes that round are bounded by a few units in the last place of it.
@@ -110,7 +111,12 @@ def test_no_result_is_only_larger(kind: str, tmp_path: Path) -> None:
 
 def test_what_is_only_spelled_longer_comes_out_as_it_came_in(tmp_path: Path) -> None:
     """Numbers of an initializer as protobuf's short ones: written as bytes they would take more."""
-    model = next(m for n, m in backend_models("simple").items() if n == "test_sequence_model1")
+    values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in (("x", [30]), ("y", [2, 3, 5]))]
+    shape = helper.make_tensor("shape", onnx.TensorProto.INT64, [3], [2, 3, 5])
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])], "g", values[:1], values[1:], [shape]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
     onnx.save(model, source)
     sardonyx.optimize(source, target)
