@@ -18,7 +18,10 @@ struct OrderBlock {
   Node* slots[kSlots] = {};
 
   uint32_t find(const Node* n) const {
-    uint32_t i = 0;
+    // As it was read, or compacted: nodes of a block have ids one after the other.
+    uint32_t i = n->id() - slots[0]->id();
+    if (i < kSlots && slots[i] == n) return i;
+    i = 0;
     while (slots[i] != n) ++i;
     return i;
   }
