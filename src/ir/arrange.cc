@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/census.h"
 #include "ir/journal.h"
 #include "ir/use_list.h"
 
@@ -110,8 +111,8 @@ void link_again(Node& n) {
 
 std::vector<Graph*> all_graphs(std::vector<Graph*> graphs) {
   for (size_t i = 0; i < graphs.size(); ++i) {
-    for (const Node& n : graphs[i]->nodes()) {
-      for (const Body& b : n.bodies()) graphs.push_back(b.graph);
+    for (const Node* n : nodes_with_bodies(*graphs[i])) {
+      for (const Body& b : n->bodies()) graphs.push_back(b.graph);
     }
   }
   return graphs;

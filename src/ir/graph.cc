@@ -71,6 +71,7 @@ void Graph::link(Node& n, OrderBlock* block, uint32_t slot) {
   ++model_->impl_->linked_nodes;
   --model_->impl_->detached_nodes;
   model_->impl_->count_op(n.op(), 1);
+  model_->impl_->note_bodies(n);
 }
 
 void Graph::append(Node& n) {
@@ -111,6 +112,7 @@ void Graph::detach(Node& n) {
   --model_->impl_->linked_nodes;
   ++model_->impl_->detached_nodes;
   model_->impl_->count_op(n.op(), -1);
+  model_->impl_->note_bodies(n);
 }
 
 // Takes back all uses that n and the nodes inside its bodies hold. Bodies nest without a bound, so no recursion.
@@ -152,6 +154,7 @@ void Graph::erase(Node& n) {
   --num_nodes_;
   --model_->impl_->linked_nodes;
   model_->impl_->count_op(n.op(), -1);
+  model_->impl_->note_bodies(n);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "ir/census.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx {
@@ -185,10 +186,15 @@ TEST_F(GraphTest, CompactRenumbersDenselyAndKeepsAddresses) {
 TEST_F(GraphTest, TheCountOfAnOperatorFollowsTheGraph) {
   const Op& op = model.opaque_op("test", "Op", 1);
   Node& a = append({});
-  append({});
+  const uint64_t with_one = op_set(model);
+  Node& b = append({});
   EXPECT_EQ(model.op_count(op), 2u);
+  EXPECT_EQ(op_counts(model)[op.id], 2u);
   graph.detach(a);
   EXPECT_EQ(model.op_count(op), 1u);
+  EXPECT_EQ(op_set(model), with_one);
+  graph.erase(b);
+  EXPECT_NE(op_set(model), with_one);
 }
 
 TEST_F(GraphTest, RandomEditsKeepTheOrderOfAVector) {

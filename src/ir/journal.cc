@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/census.h"
 #include "ir/order_block.h"
 #include "ir/use_list.h"
 
@@ -33,6 +34,24 @@ void Journal::reorder_constants(Graph& g, size_t first, std::span<Value* const> 
   }
 }
 
+std::span<const uint32_t> op_counts(const Model& m) { return Journal::insides(m).op_counts; }
+
+uint64_t op_set(const Model& m) { return Journal::insides(m).op_set; }
+
+std::span<Node* const> nodes_with_bodies(const Graph& g) {
+  auto& insides = Journal::insides(g.model());
+  if (insides.body_changes == 0) return {};
+  auto& [seen, found] = insides.with_bodies[&g];
+  if (seen != insides.body_changes) {
+    seen = insides.body_changes;
+    found.clear();
+    for (Node& n : g.nodes()) {
+      if (!n.bodies().empty()) found.push_back(&n);
+    }
+  }
+  return found;
+}
+
 void Journal::rollback() {
   SX_CHECK(open_, "this journal is closed");
   close();  // what follows is no edit
@@ -42,6 +61,7 @@ void Journal::rollback() {
     if (size_ % kChunk == 0) chunks_.pop_back();
   }
   restore_facts();
+  ++model_.impl_->body_changes;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -53,25 +73,25 @@ void Journal::detaching(Node& n, Node* behind) {
     for (const Use& u : n.operands()) d.operands.push_back(u.value);
     for (const Value& v : n.results()) d.results.emplace_back(v.type_, v.name_);
   }
-  add(Kind::kDetached, &n, nullptr, put(detached_, std::move(d)));
+  add(Kind::kDetached, &n, nullptr, put(tables().detached, std::move(d)));
 }
 
 void Journal::extra(Node& n) {
   if (is_new(n)) return;
-  add(Kind::kExtra, &n, nullptr, put(extras_, n.extra_ != nullptr ? std::optional(*n.extra_) : std::nullopt));
+  add(Kind::kExtra, &n, nullptr, put(tables().extras, n.extra_ != nullptr ? std::optional(*n.extra_) : std::nullopt));
 }
 
 void Journal::sorting(Graph& g) {
   std::vector<Node*> order;
   for (const OrderBlock* b = g.first_block_; b != nullptr; b = b->next)
     order.insert(order.end(), b->slots, b->slots + b->count);
-  add(Kind::kSorted, &g, nullptr, put(orders_, std::move(order)));
+  add(Kind::kSorted, &g, nullptr, put(tables().orders, std::move(order)));
 }
 
 void Journal::signature(Graph& g) {
   // One copy is enough: whatever happens to the ports afterwards, they become this again.
-  if (!has_signature_.insert(&g).second) return;
-  add(Kind::kSignature, &g, nullptr, put(signatures_, Signature{g.inputs_, g.outputs_}));
+  if (!tables().has_signature.insert(&g).second) return;
+  add(Kind::kSignature, &g, nullptr, put(tables().signatures, Signature{g.inputs_, g.outputs_}));
 }
 
 void Journal::erasing_constant(Value& v, size_t at) {
@@ -88,22 +108,24 @@ void Journal::erasing_constants(Graph& g) {
     value_info(g, *v);
     if (auto at = g.tensor_info.find(v); at != g.tensor_info.end()) c.infos.emplace_back(v, at->second);
   }
-  add(Kind::kConstantsErased, &g, nullptr, put(constants_, std::move(c)));
+  add(Kind::kConstantsErased, &g, nullptr, put(tables().constants, std::move(c)));
 }
 
-void Journal::payload(Value& v) { add(Kind::kPayload, &v, nullptr, put(payloads_, static_cast<ConstantValue&>(v).payload)); }
+void Journal::payload(Value& v) {
+  add(Kind::kPayload, &v, nullptr, put(tables().payloads, static_cast<ConstantValue&>(v).payload));
+}
 
 void Journal::value_info(Graph& g, const Value& v) {
   const auto at = g.value_info.find(&v);
   if (at == g.value_info.end() && is_new(v)) return;
   add(Kind::kValueInfo, &g, nullptr,
-      put(value_infos_, {&v, at != g.value_info.end() ? std::optional(at->second) : std::nullopt}));
+      put(tables().value_infos, {&v, at != g.value_info.end() ? std::optional(at->second) : std::nullopt}));
 }
 
 void Journal::functions() {
   std::vector<Function*> list;
   for (const auto& f : model_.functions_) list.push_back(f.get());
-  add(Kind::kFunctions, nullptr, nullptr, put(function_lists_, std::move(list)));
+  add(Kind::kFunctions, nullptr, nullptr, put(tables().function_lists, std::move(list)));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -136,7 +158,7 @@ void Journal::undo(const Edit& e) {
       return;
     }
     case Kind::kLinked: subject_node().graph_->detach(subject_node()); return;
-    case Kind::kDetached: restore(subject_node(), detached_[e.number]); return;
+    case Kind::kDetached: restore(subject_node(), tables().detached[e.number]); return;
     case Kind::kErased:
     case Kind::kErasedInside: {
       Node& n = subject_node();
@@ -148,7 +170,7 @@ void Journal::undo(const Edit& e) {
     }
     case Kind::kExtra: {
       Node& n = subject_node();
-      auto& old = extras_[e.number];
+      auto& old = tables().extras[e.number];
       if (old) {
         *n.extra_ = std::move(*old);
       } else {
@@ -157,11 +179,11 @@ void Journal::undo(const Edit& e) {
       return;
     }
     case Kind::kParent: subject_graph().parent_ = static_cast<Node*>(const_cast<void*>(e.old)); return;
-    case Kind::kSorted: restore_order(subject_graph(), orders_[e.number]); return;
+    case Kind::kSorted: restore_order(subject_graph(), tables().orders[e.number]); return;
     case Kind::kSignature: {
       Graph& g = subject_graph();
-      g.inputs_ = std::move(signatures_[e.number].inputs);
-      g.outputs_ = std::move(signatures_[e.number].outputs);
+      g.inputs_ = std::move(tables().signatures[e.number].inputs);
+      g.outputs_ = std::move(tables().signatures[e.number].outputs);
       for (size_t i = 0; i < g.inputs_.size(); ++i) g.inputs_[i].value->index_ = static_cast<uint32_t>(i) & 0xffffff;
       return;
     }
@@ -178,7 +200,7 @@ void Journal::undo(const Edit& e) {
     }
     case Kind::kConstantsErased: {
       Graph& g = subject_graph();
-      Constants& c = constants_[e.number];
+      Constants& c = tables().constants[e.number];
       g.constants_.clear();
       for (auto& [v, payload] : c.values) {
         v->index_ = static_cast<uint32_t>(g.constants_.size()) & 0xffffff;
@@ -189,9 +211,9 @@ void Journal::undo(const Edit& e) {
       g.listed_inputs = std::move(c.listed);
       return;
     }
-    case Kind::kPayload: static_cast<ConstantValue&>(subject_value()).payload = std::move(payloads_[e.number]); return;
+    case Kind::kPayload: static_cast<ConstantValue&>(subject_value()).payload = std::move(tables().payloads[e.number]); return;
     case Kind::kValueInfo: {
-      auto& [v, info] = value_infos_[e.number];
+      auto& [v, info] = tables().value_infos[e.number];
       if (info) {
         subject_graph().value_info[v] = std::move(*info);
       } else {
@@ -201,10 +223,10 @@ void Journal::undo(const Edit& e) {
     }
     case Kind::kFunctions: {
       std::vector<std::unique_ptr<Function>> pool = std::move(model_.functions_);
-      for (auto& f : erased_functions_) pool.push_back(std::move(f));
-      erased_functions_.clear();
+      for (auto& f : tables().erased_functions) pool.push_back(std::move(f));
+      tables().erased_functions.clear();
       model_.functions_.clear();
-      for (Function* f : function_lists_[e.number]) {
+      for (Function* f : tables().function_lists[e.number]) {
         auto at = std::find_if(pool.begin(), pool.end(), [&](const auto& p) { return p.get() == f; });
         f->graph_->function_ = f;
         model_.functions_.push_back(std::move(*at));
@@ -212,7 +234,7 @@ void Journal::undo(const Edit& e) {
       }
       for (auto& f : pool) {
         f->graph_->function_ = nullptr;
-        erased_functions_.push_back(std::move(f));
+        tables().erased_functions.push_back(std::move(f));
       }
       return;
     }

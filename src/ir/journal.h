@@ -67,13 +67,20 @@ class Journal {
   void payload(Value& v);
   void value_info(Graph& g, const Value& v);
   void functions();
-  void erasing_function(std::unique_ptr<Function> f) { erased_functions_.push_back(std::move(f)); }  // after functions()
+  void erasing_function(std::unique_ptr<Function> f) {
+    tables().erased_functions.push_back(std::move(f));
+  }  // after functions()
 
   // Nodes and values made since it was opened need no records: they die on rollback.
   bool is_new(const Node& n) const { return n.id_ >= first_node_; }
   bool is_new(const Value& v) const { return v.id_ >= first_value_; }
 
  private:
+  friend std::span<const uint32_t> op_counts(const Model& m);
+  friend uint64_t op_set(const Model& m);
+  friend std::span<Node* const> nodes_with_bodies(const Graph& g);
+  static Model::Impl& insides(const Model& m) { return *m.impl_; }
+
   enum class Kind : uint32_t {
     kUse,
     kType,
@@ -106,7 +113,7 @@ class Journal {
     const void* old;
   };
   static_assert(sizeof(Edit) == 24);
-  static constexpr size_t kChunk = 4096;
+  static constexpr size_t kChunk = 1024;
 
   // What a node was when it left the order.
   struct Detached {
@@ -143,6 +150,23 @@ class Journal {
     if (size_ % kChunk == 0) chunks_.push_back(std::make_unique_for_overwrite<Edit[]>(kChunk));
     chunks_.back()[size_++ % kChunk] = {kind, number, subject, old};
   }
+  // What does not fit an Edit, by number. Made when first needed: most passes need none of it, and most journals record nothing.
+  struct Tables {
+    std::deque<Detached> detached;
+    std::deque<std::optional<NodeExtra>> extras;
+    std::deque<std::vector<Node*>> orders;
+    std::deque<Signature> signatures;
+    std::unordered_set<const Graph*> has_signature;
+    std::deque<TensorPtr> payloads;
+    std::deque<Constants> constants;
+    std::deque<std::pair<const Value*, std::optional<ValueInfo>>> value_infos;
+    std::deque<std::vector<Function*>> function_lists;
+    std::vector<std::unique_ptr<Function>> erased_functions;
+  };
+  Tables& tables() {
+    if (tables_ == nullptr) tables_ = std::make_unique<Tables>();
+    return *tables_;
+  }
   template <class T>
   static uint32_t put(std::deque<T>& table, T what) {
     table.push_back(std::move(what));
@@ -160,16 +184,7 @@ class Journal {
   size_t size_ = 0;
   bool open_ = true;
   Facts facts_;
-  std::deque<Detached> detached_;
-  std::deque<std::optional<NodeExtra>> extras_;
-  std::deque<std::vector<Node*>> orders_;
-  std::deque<Signature> signatures_;
-  std::unordered_set<const Graph*> has_signature_;
-  std::deque<TensorPtr> payloads_;
-  std::deque<Constants> constants_;
-  std::deque<std::pair<const Value*, std::optional<ValueInfo>>> value_infos_;
-  std::deque<std::vector<Function*>> function_lists_;
-  std::vector<std::unique_ptr<Function>> erased_functions_;
+  std::unique_ptr<Tables> tables_;
 };
 
 }  // namespace sardonyx

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <random>
 
+#include "ir/census.h"
 #include "sardonyx/infer.h"
 
 namespace sardonyx {
@@ -37,6 +39,17 @@ std::vector<Graph*> graphs_of(Model& m) {
   return all;
 }
 
+// What a graph remembers of its nodes with bodies is what a walk finds.
+void expect_bodies_known(Model& m) {
+  for (const Graph* g : graphs_of(m)) {
+    std::vector<const Node*> found;
+    for (const Node& n : g->nodes()) {
+      if (!n.bodies().empty()) found.push_back(&n);
+    }
+    EXPECT_TRUE(std::ranges::equal(nodes_with_bodies(*g), found));
+  }
+}
+
 struct State {
   std::string text;
   std::unique_ptr<Model> copy;
@@ -59,6 +72,7 @@ void expect_same(Model& m, const State& s) {
   const State now = state_of(m);
   EXPECT_EQ(now.counts, s.counts);
   EXPECT_EQ(now.nodes, s.nodes);
+  expect_bodies_known(m);
   verify(m);
 }
 
@@ -216,7 +230,10 @@ TEST(Journal, random_edits_are_taken_back) {
     {
       Journal journal(*m);
       Editor editor(*m, seed);
-      for (uint32_t i = 0; i < 1 + seed; ++i) editor.edit();
+      for (uint32_t i = 0; i < 1 + seed; ++i) {
+        editor.edit();
+        if (seed % 10 == 0) expect_bodies_known(*m);
+      }
       for (size_t k = 0; k < 30; ++k) done[k] += editor.done[k];
       journal.rollback();
     }

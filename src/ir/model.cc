@@ -182,6 +182,7 @@ void Node::add_body(std::string_view name, Graph& body) {
   if (Journal* j = body.model().journal()) j->parent(body);
   body.parent_ = this;
   body.model().edit_extra(*this).bodies.push_back({body.model().name(name), &body});
+  ++body.model().impl_->body_changes;
 }
 
 Graph& Node::remove_body(size_t i) {
@@ -192,6 +193,7 @@ Graph& Node::remove_body(size_t i) {
     j->extra(*this);
   }
   extra_->bodies.erase(extra_->bodies.begin() + static_cast<std::ptrdiff_t>(i));
+  ++body.model().impl_->body_changes;
   body.parent_ = nullptr;
   return body;
 }

@@ -33,10 +33,19 @@ struct Model::Impl {
   std::unordered_multimap<uint64_t, uint32_t> provenance_by_hash;
   size_t linked_nodes = 0;
   size_t detached_nodes = 0;
+  uint64_t op_set = 0;        // see ir/census.h
+  uint64_t body_changes = 0;  // to bodies, and to the order of nodes that have some; 0: there never was one
+  std::unordered_map<const Graph*, std::pair<uint64_t, std::vector<Node*>>> with_bodies;  // as of so many changes
 
   void count_op(const Op& op, int by) {
     if (op.id >= op_counts.size()) op_counts.resize(op.id + 1, 0);
-    op_counts[op.id] += static_cast<uint32_t>(by);
+    uint32_t& count = op_counts[op.id];
+    const uint32_t before = count;
+    count += static_cast<uint32_t>(by);
+    if ((before == 0) != (count == 0)) ++op_set;
+  }
+  void note_bodies(const Node& n) {
+    if (!n.bodies().empty()) ++body_changes;
   }
 };
 

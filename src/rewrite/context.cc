@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "dialects/mil/ops.h"
+#include "ir/census.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx {
@@ -69,34 +70,11 @@ bool is_graph_result(const Value& v) {
   return false;
 }
 
-namespace {
-
-// Whether no node of the model has a body: most models are like that, and need no walk to find it out.
-bool is_flat(const Model& m) {
-  if (m.op_id_limit() > known_op_count()) return false;  // operators that no table knows may have bodies
-  size_t nodes = 0;
-  for (const auto& f : m.functions()) nodes += f->graph().num_nodes();
-  if (nodes != m.num_nodes()) return false;
-  static const auto with_bodies = [] {
-    std::vector<const Op*> found;
-    for (DialectId d : {DialectId::kJax, DialectId::kOnnx, DialectId::kMil}) {
-      for (const Op& op : dialect(d).ops()) {
-        if (op.has(Trait::kSubgraphs)) found.push_back(&op);
-      }
-    }
-    return found;
-  }();
-  return std::none_of(with_bodies.begin(), with_bodies.end(), [&](const Op* op) { return m.op_count(*op) > 0; });
-}
-
-}  // namespace
-
 std::vector<Graph*> graphs_in(Graph& g) {
   std::vector<Graph*> all{&g};
-  if (g.function() != nullptr && is_flat(g.model())) return all;
   for (size_t i = 0; i < all.size(); ++i) {
-    for (const Node& n : all[i]->nodes()) {
-      for (const Body& b : n.bodies()) all.push_back(b.graph);
+    for (const Node* n : nodes_with_bodies(*all[i])) {
+      for (const Body& b : n->bodies()) all.push_back(b.graph);
     }
   }
   return all;
