@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -388,6 +389,84 @@ void InferContext::fail(std::string message, std::vector<std::string> notes) con
 // ---------------------------------------------------------------------------------------------------------------------
 // Bodies, calls and models
 
+// Most nodes of a large graph are like others before them: one operator with the same attributes, operands of the same types (without
+// unknown sizes) and the very same constants. Their one result has the type that was found for the first, and no rule is asked.
+class Alike {
+ public:
+  // The type of n's result; null when no node like it is remembered.
+  const Type* find(const Node& n, const ValueFacts& facts) {
+    described_ = describe(n);
+    if (!described_) return nullptr;
+    const Entry& e = table_[slot_];
+    if (e.result == nullptr || e.node != asked_) return nullptr;
+    const Type* has = n.result()->type();
+    if ((has != nullptr && has != e.result) || knows_values(n, facts)) return nullptr;
+    return e.result;
+  }
+  // Whether remember() may follow: for no node whose rule looks at others meanwhile.
+  bool is_described() const { return described_; }
+  // After find() was asked about n, whose result had no type then, and it got one.
+  void remember(const Node& n, const ValueFacts& facts) {
+    const Type* t = n.result()->type();
+    if (t == nullptr || !is_plain(*t) || facts.find(*n.result()) != nullptr || knows_values(n, facts)) return;
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      if (n.input(i) != nullptr && !is_plain(*asked_.types[i])) return;
+    }
+    table_[slot_] = {asked_, t};
+  }
+
+ private:
+  static constexpr size_t kOperands = 3;
+  static constexpr int kBits = 8;
+  struct Described {
+    const Op* op = nullptr;
+    const Attrs* attrs = nullptr;
+    size_t operands = 0;
+    std::array<const Type*, kOperands> types{};        // null: absent
+    std::array<const Tensor*, kOperands> constants{};  // null: none
+    bool operator==(const Described&) const = default;
+  };
+  struct Entry {
+    Described node;
+    const Type* result = nullptr;
+  };
+
+  static bool is_plain(const Type& t) { return t.is_tensor() && t.dtype() != DType::kUndefined && t.is_static(); }
+
+  bool describe(const Node& n) {
+    if (!n.op().known || n.op().dialect != DialectId::kOnnx || n.num_results() != 1 || n.num_inputs() == 0 ||
+        n.num_inputs() > kOperands || n.has(Trait::kSubgraphs) || !n.bodies().empty())
+      return false;
+    asked_ = {.op = &n.op(), .attrs = &n.attrs(), .operands = n.num_inputs(), .types = {}, .constants = {}};
+    uint64_t hash = reinterpret_cast<uintptr_t>(asked_.op) ^ reinterpret_cast<uintptr_t>(asked_.attrs) << 8;
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      const Value* v = n.input(i);
+      if (v == nullptr) continue;
+      if (v->type() == nullptr) return false;
+      asked_.types[i] = v->type();
+      if (v->is_constant()) asked_.constants[i] = v->constant().get();
+      hash = (hash ^ reinterpret_cast<uintptr_t>(asked_.types[i]) ^ reinterpret_cast<uintptr_t>(asked_.constants[i]) << 4) *
+             0x9e3779b97f4a7c15;
+    }
+    slot_ = hash >> (64 - kBits);
+    if (table_.empty()) table_.resize(size_t{1} << kBits);
+    return true;
+  }
+
+  // Elements that are known follow from more than types.
+  static bool knows_values(const Node& n, const ValueFacts& facts) {
+    for (const Use& u : n.operands()) {
+      if (u.value != nullptr && facts.find(*u.value) != nullptr) return true;
+    }
+    return false;
+  }
+
+  std::vector<Entry> table_;  // by hash; one pushes out another
+  Described asked_;
+  size_t slot_ = 0;
+  bool described_ = false;
+};
+
 // What goes on while many nodes are typed: errors are collected or passed on.
 class InferRun {
  public:
@@ -412,6 +491,7 @@ class InferRun {
   InferRun* outer_;
   std::unordered_set<const Node*> seen_;
   std::unordered_set<const Graph*> bodies_;
+  Alike alike_;
 };
 
 void InferRun::report(Node& n, const Error& e) {
@@ -468,8 +548,16 @@ void InferRun::graph(Graph& g, ValueFacts& facts, bool only_unchecked) {
       infer_node(n, facts);
       continue;
     }
+    const bool plain = facts.frame_ == nullptr;  // a call may say what attributes are
+    if (const Type* t = plain ? run->alike_.find(n, facts) : nullptr) {
+      n.result()->set_type(t);
+      n.set_unchecked(false);
+      continue;
+    }
+    const bool is_new = plain && run->alike_.is_described() && n.result()->type() == nullptr;
     try {
       infer_node(n, facts);
+      if (is_new) run->alike_.remember(n, facts);
     } catch (const Error& e) {
       run->report(n, e);
     }

@@ -152,19 +152,15 @@ void reshape_to(InferContext& c, const std::optional<SymbolicValue>& target, boo
     dims[*open] = quotient(c, dims_of(x), std::move(rest));
   } else if (x != nullptr && !open) {
     // One size that is unknown follows from the number of elements.
-    size_t holes = 0, at = 0;
-    DimVec rest;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      if (dims[i].is_unknown()) {
-        ++holes;
-        at = i;
-      } else {
-        rest.push_back(dims[i]);
-      }
+    const auto is_hole = [](Dim d) { return d.is_unknown(); };
+    if (std::count_if(dims.begin(), dims.end(), is_hole) == 1) {
+      const auto hole = std::find_if(dims.begin(), dims.end(), is_hole);
+      DimVec rest(dims.begin(), hole);
+      rest.insert(rest.end(), hole + 1, dims.end());
+      bool positive = true;
+      for (Dim d : rest) positive = positive && c.dims().range(d).min.value_or(0) > 0;
+      if (positive) *hole = quotient(c, dims_of(x), rest);
     }
-    bool positive = true;
-    for (Dim d : rest) positive = positive && c.dims().range(d).min.value_or(0) > 0;
-    if (holes == 1 && positive) dims[at] = quotient(c, dims_of(x), rest);
   }
   const Type* result = c.types().tensor(dtype, dims);
   if (x != nullptr && x->is_static() && result->is_static() && *x->static_size() != *result->static_size()) {

@@ -44,6 +44,52 @@ TEST_F(Infer, BroadcastsSymbols) {
   EXPECT_EQ(type(b->Less(f32({"B", "3"}), f32({}))), "bool[B,3]");
 }
 
+TEST(InferModel, NodesThatLookAlikeHaveTheTypesThatTheyWouldHaveAlone) {
+  const auto m = parse(R"(
+graph(x: f32[2,3], y: f32[2,3], z: f32[3,2], n: f32[N,3], i: i64[2]) {
+  a = Add(x, y)
+  b = Add(y, x)
+  c = Add(x, f32[2,1]{1,2})
+  d = Reshape(x, i64[2]{3,2})
+  e = Reshape(y, i64[2]{3,2})
+  f = Reshape(x, i64[2]{6,1})
+  g = Reshape(x, i)
+  h = Transpose<perm=[1,0]>(x)
+  j = Transpose<perm=[1,0]>(y)
+  k = Transpose<perm=[0,1]>(x)
+  l = Relu(n)
+  o = Relu(l)
+  p = Shape(x)
+  q = Shape(z)
+  r = Reshape(x, q)
+  s = Reshape(x, p)
+  t = Reshape(x, i)
+  u = Max(x)
+  v = Max(x, x)
+  w = Cast<to=11>(x)
+  aa = Cast<to=1>(w)
+  bb = Cast<to=11>(y)
+  return a, b, c, d, e, f, g, h, j, k, l, o, r, s, t, u, v, aa, bb
+})");
+  const auto forget = [&] {
+    for (Node& n : m->graph().nodes()) n.result()->set_type(nullptr);
+  };
+  const auto types = [&] {
+    std::vector<std::string> all;
+    for (const Node& n : m->graph().nodes()) all.push_back(m->types().to_string(n.result()->type()));
+    return all;
+  };
+  forget();
+  ValueFacts facts, others;
+  for (Node& n : m->graph().nodes()) infer_node(n, facts);
+  const auto expected = types();
+  forget();
+  EXPECT_TRUE(infer_model(*m, others, /*tolerant=*/true).empty());
+  EXPECT_EQ(types(), expected);
+  EXPECT_TRUE(infer_model(*m, others, /*tolerant=*/true).empty());  // once they have types, too
+  EXPECT_EQ(types(), expected);
+}
+
 TEST_F(Infer, RefusesIllTypedNodesAndLeavesTheGraphAsItWas) {
   Value *x = f32({"B", "3"}), *y = f32({"5"});
   EXPECT_EQ(error([&] { b->Add(x, y); }), "Add: shapes do not broadcast: 3 against 5");
