@@ -1,8 +1,10 @@
 #include "passes/catalog.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "rewrite/matcher.h"
+#include "rewrite/present.h"
 
 namespace sardonyx {
 
@@ -16,7 +18,8 @@ namespace mil {
 #undef SX_PASS
 
 std::span<const CatalogPass> catalog() {
-  static const std::vector<CatalogPass> all = {
+  // Lives to the end of the process, where taking its patterns apart would only take time.
+  static const auto& all = *new std::vector<CatalogPass>{
 #define SX_PASS(name, about) {#name, "onnx", about, onnx::name()},
 #include "passes/onnx/passes.def"
 #undef SX_PASS
@@ -34,9 +37,13 @@ const CatalogPass* find_pass(std::string_view name) {
       break;
     }
   }
-  const auto all = catalog();
-  const auto at = std::find_if(all.begin(), all.end(), [&](const CatalogPass& p) { return p.name == name; });
-  return at == all.end() ? nullptr : &*at;
+  static const auto& by_name = *new std::unordered_map<std::string_view, const CatalogPass*>([] {
+    std::unordered_map<std::string_view, const CatalogPass*> found;
+    for (const CatalogPass& p : catalog()) found.try_emplace(p.name, &p);
+    return found;
+  }());
+  const auto at = by_name.find(name);
+  return at == by_name.end() ? nullptr : at->second;
 }
 
 void prepare_passes(DialectId dialect) {
@@ -44,6 +51,9 @@ void prepare_passes(DialectId dialect) {
     if ((p.catalog == "mil") != (dialect == DialectId::kMil)) continue;
     for (const Rule& r : p.pass.rules) Matcher::of(r.match, dialect);
   }
+  presets();
+  find_pass({});
+  may_have_onnx_op(Model(DialectId::kOnnx), {});
 }
 
 std::span<const Preset> presets() {

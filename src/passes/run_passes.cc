@@ -281,7 +281,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
     const CatalogPass& p = require_pass(name);
     require_dialect(name, p.catalog == "onnx" ? DialectId::kOnnx : DialectId::kMil, dialect);
     pipeline.entries.push_back(
-        {.name = std::string(p.name), .pass = &p.pass, .bodies = bodies && request.function_bodies, .shared = shared});
+        {.name = p.name, .pass = &p.pass, .bodies = bodies && request.function_bodies, .shared = shared});
   };
   if (request.inline_functions && dialect == DialectId::kOnnx) add("inline_functions", /*bodies=*/true, /*shared=*/false);
   const bool half = wants_half(request, dialect);
@@ -294,6 +294,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
     }
     if (preset->dialect) require_dialect(name, *preset->dialect, dialect);
     if (preset->rounds > 1 && request.passes.size() == 1) pipeline.rounds = preset->rounds;
+    pipeline.entries.reserve(pipeline.entries.size() + preset->items.size() + 1);
     for (const Preset::Item& item : preset->items) {
       if (item.half && !half) continue;
       add(item.pass, item.bodies, preset->rounds > 1);
@@ -340,7 +341,7 @@ std::optional<PipelineReport> report_if_idle(const PassRequest& request, const s
   const Graph* samples = nullptr;
   PipelineReport report;
   for (const PipelineEntry& e : pipeline.entries) {
-    report.passes.push_back({.name = e.name});
+    report.passes.push_back({.name = std::string(e.name)});
     if (is_idle(e.name)) continue;
     const auto wanted = ops_of_walk(e.name);
     if (e.pass->rules.empty() && wanted.empty()) return std::nullopt;

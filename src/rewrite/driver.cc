@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
+#include <array>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "ir/arrange.h"
+#include "ir/census.h"
 #include "rewrite/matcher.h"
 #include "rewrite/order.h"
 #include "rewrite/values.h"
@@ -33,7 +36,7 @@ struct Compiled {
 class Driver {
  public:
   Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context)
-      : graphs_(graphs), context_(context), model_(context.model), queued_(context.model, 0) {
+      : graphs_(graphs), context_(context), model_(context.model) {
     rules_.reserve(rules.size());
     const int opset = static_cast<int>(model_.opset_version("").value_or(0));
     for (size_t i = 0; i < rules.size(); ++i) {
@@ -57,11 +60,12 @@ class Driver {
   bool run() {
     if (!activate()) return false;
     limit_ = 64 * model_.num_nodes() + 10000;
+    queued_.emplace(model_, 0);
     bool changed = false;
     for (Graph* g : graphs_) changed |= erase_dead_nodes(*g) > 0;
     for (;;) {
       const size_t before = fired_;
-      activate();
+      if (!activate()) break;
       for (Graph* top : graphs_) {
         for (Graph* g : graphs_in(*top)) sweep(*g);
       }
@@ -79,6 +83,9 @@ class Driver {
  private:
   // Rules whose operators the model lacks are off. Returns whether any is left. `more`: none is turned off that was on.
   bool activate(bool more = false) {
+    if (seen_ops_ == op_set(model_) && (more || exact_)) return any_;
+    seen_ops_ = op_set(model_);
+    exact_ = !more;
     bool changed = false, any = false;
     for (Compiled& c : rules_) {
       const bool active = !c.wrong && ((more && c.active) || c.matcher.can_match(model_));
@@ -86,40 +93,85 @@ class Driver {
       c.active = active;
       any |= active;
     }
+    any_ = any;
     if (!changed) return any;
-    // The active ones by the operator of their root, as runs of one list.
+    // The active ones by the operator of their root, as runs of one list, in their order.
+    candidates_.clear();
     unknown_ops_.clear();
-    std::vector<std::pair<uint32_t, uint16_t>> pairs;
-    for (size_t k = 0; k < rules_.size(); ++k) {
-      if (!rules_[k].active) continue;
-      const auto i = static_cast<uint16_t>(k);
-      const auto roots = rules_[k].matcher.root_ops();
-      if (roots.empty()) unknown_ops_.push_back(i);
-      for (auto [first, last] : roots) {
-        for (uint32_t id = first; id <= last; ++id) pairs.emplace_back(id, i);
+    rules_of_op_.assign(known_op_count(), {});
+    std::vector<uint32_t> ops;
+    const auto for_each_root = [&](auto&& see) {
+      for (size_t k = 0; k < rules_.size(); ++k) {
+        if (!rules_[k].active) continue;
+        for (auto [first, last] : rules_[k].matcher.root_ops()) {
+          for (uint32_t id = first; id <= last; ++id) see(id, static_cast<uint16_t>(k));
+        }
       }
+    };
+    for_each_root([&](uint32_t id, uint16_t) {
+      if (rules_of_op_[id].count++ == 0) ops.push_back(id);
+    });
+    uint32_t total = 0;
+    for (uint32_t id : ops) {
+      RulesOfOp& r = rules_of_op_[id];
+      r.first = total;
+      total += std::exchange(r.count, 0);
     }
-    std::sort(pairs.begin(), pairs.end());
-    pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-    first_of_op_.assign(known_op_count() + 1, 0);
-    rules_of_ops_.clear();
-    for (const auto& [id, rule] : pairs) {
-      ++first_of_op_[id + 1];
-      rules_of_ops_.push_back(rule);
+    rules_of_ops_.resize(total);
+    for_each_root([&](uint32_t id, uint16_t rule) {
+      RulesOfOp& r = rules_of_op_[id];
+      if (r.count > 0 && rules_of_ops_[r.first + r.count - 1] == rule) return;  // it stands on several alternatives
+      rules_of_ops_[r.first + r.count++] = rule;
+    });
+    for (size_t k = 0; k < rules_.size(); ++k) {
+      if (rules_[k].active && rules_[k].matcher.root_ops().empty()) unknown_ops_.push_back(static_cast<uint16_t>(k));
     }
-    for (size_t id = 1; id < first_of_op_.size(); ++id) first_of_op_[id] += first_of_op_[id - 1];
     return any;
   }
 
   std::span<const uint16_t> rules_for(const Node& n) const {
-    const uint32_t id = n.op().id;
     if (!n.op().known) return unknown_ops_;
-    return {rules_of_ops_.data() + first_of_op_[id], rules_of_ops_.data() + first_of_op_[id + 1]};
+    const RulesOfOp& r = rules_of_op_[n.op().id];
+    return {rules_of_ops_.data() + r.first, r.count};
+  }
+
+  // Those of them that may match, as far as one look at the operands tells: which operators make them, and whether they are constants.
+  // Nodes mostly look like others, so that is remembered.
+  std::span<const uint16_t> candidates_for(const Node& n) {
+    const auto rules = rules_for(n);
+    if (rules.size() < 2 || n.num_inputs() > Looks::kOperands) return rules;
+    Looks looks{.op = n.op().id, .operands = {}};
+    uint64_t hash = looks.op;
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      const Value* v = n.input(i);
+      if (v != nullptr) {
+        const Node* def = v->def();
+        looks.operands[i] = (def != nullptr ? def->op().id * 2 + 4 : 2) + (v->is_constant() ? 1 : 0);
+      }
+      hash = (hash ^ looks.operands[i]) * 0x9e3779b97f4a7c15;
+    }
+    if (candidates_.empty()) {
+      candidates_.resize(kRemembered);
+      candidate_rules_.clear();
+    }
+    Candidates& c = candidates_[hash >> (64 - kRememberedBits)];
+    if (!c.known || !(c.looks == looks)) {
+      if (candidate_rules_.size() > kMostCandidates) {
+        std::fill(candidates_.begin(), candidates_.end(), Candidates{});
+        candidate_rules_.clear();
+      }
+      c = {.looks = looks, .known = true, .first = static_cast<uint32_t>(candidate_rules_.size()), .count = 0};
+      for (uint16_t k : rules) {
+        if (rules_[k].matcher.could_match(n)) candidate_rules_.push_back(k);
+      }
+      c.count = static_cast<uint32_t>(candidate_rules_.size()) - c.first;
+    }
+    return {candidate_rules_.data() + c.first, c.count};
   }
 
   void push(Node* n) {
-    if (n == nullptr || n->is_boundary() || !n->alive() || queued_[*n]) return;
-    queued_[*n] = 1;
+    if (n == nullptr || n->is_boundary() || !n->alive() || (*queued_)[*n]) return;
+    (*queued_)[*n] = 1;
     work_.push_back(n);
   }
 
@@ -143,13 +195,13 @@ class Driver {
   }
 
   void drain() {
-    while (!work_.empty()) {
-      if (shuffle_ != nullptr) std::swap(work_.front(), work_[shuffle_->below(work_.size())]);
-      Node* n = work_.front();
-      work_.pop_front();
-      queued_[*n] = 0;
+    for (size_t next = 0; next < work_.size();) {
+      if (shuffle_ != nullptr) std::swap(work_[next], work_[next + shuffle_->below(work_.size() - next)]);
+      Node* n = work_[next++];
+      (*queued_)[*n] = 0;
       visit(*n);
     }
+    work_.clear();
   }
 
   void visit(Node& n) {
@@ -160,7 +212,7 @@ class Driver {
       return;
     }
     if (n.unchecked()) return;
-    auto rules = rules_for(n);
+    auto rules = candidates_for(n);
     std::vector<uint16_t> shuffled;
     if (shuffle_ != nullptr) {
       shuffled.assign(rules.begin(), rules.end());
@@ -169,7 +221,7 @@ class Driver {
     }
     for (size_t k = 0; k < rules.size(); ++k) {
       Compiled& c = rules_[rules[k]];
-      if (!c.active || !c.matcher.could_match(n)) continue;
+      if (!c.active) continue;
       context_.pass_name = c.applied.pass_name;
       context_.options = c.applied.options;
       if (!(context_.explain ? match_and_tell(c, n) : c.matcher.match(n, context_, c.rule->when, &match_))) continue;
@@ -370,14 +422,36 @@ class Driver {
   Model& model_;
   Shuffled<ShuffledWorklist>* const shuffle_ = ShuffledWorklist::current();
   std::vector<Compiled> rules_;
-  std::vector<uint16_t> rules_of_ops_;  // of the operator with id i: from first_of_op_[i] on
-  std::vector<uint32_t> first_of_op_;
+  uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when rules were turned on or off
+  bool exact_ = false;              // whether those that had no use then were turned off
+  bool any_ = false;
+  struct RulesOfOp {
+    uint32_t first = 0, count = 0;
+  };
+  std::vector<RulesOfOp> rules_of_op_;  // by Op::id: a run of rules_of_ops_
+  std::vector<uint16_t> rules_of_ops_;
   std::vector<uint16_t> unknown_ops_;
+  // How a node looks to Matcher::could_match().
+  struct Looks {
+    static constexpr size_t kOperands = 4;
+    uint32_t op;
+    std::array<uint32_t, kOperands> operands;  // 0: absent
+    bool operator==(const Looks&) const = default;
+  };
+  struct Candidates {
+    Looks looks{};
+    bool known = false;
+    uint32_t first = 0, count = 0;  // in candidate_rules_
+  };
+  static constexpr int kRememberedBits = 7;
+  static constexpr size_t kRemembered = size_t{1} << kRememberedBits, kMostCandidates = 4096;
+  std::vector<Candidates> candidates_;  // by hash; one pushes out another
+  std::vector<uint16_t> candidate_rules_;
   std::unordered_map<const Graph*, Rewriter> builders_;
-  Match match_;  // of the visit that goes on
-  std::deque<Node*> work_;
+  Match match_;                // of the visit that goes on
+  std::vector<Node*> work_;    // first in, first out
   std::vector<Value*> freed_;  // what the node read that was erased last
-  NodeMap<uint8_t> queued_;
+  std::optional<NodeMap<uint8_t>> queued_;
   size_t fired_ = 0;
   std::function<void(const Node&, std::string_view)> explain_;  // the context's, while told_ counts what rules say
   size_t told_ = 0;

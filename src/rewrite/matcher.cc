@@ -9,30 +9,41 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "ir/census.h"
+
 namespace sardonyx {
 namespace {
 
 constexpr int kMaxCommutativeDepth = 4;
 constexpr size_t kMaxOperands = 16;
 
-// Ids of the versions of each operator, oldest first.
+// The versions of one operator, oldest first: neighbours in the table of its dialect.
 struct Versions {
-  std::vector<std::pair<int, uint32_t>> since_and_id;
+  std::string_view domain;
+  std::span<const Op> ops;
 };
-const std::unordered_map<std::string, Versions>& versions_of(DialectId d) {
+using VersionsByName = std::unordered_map<std::string_view, std::vector<Versions>>;
+
+const VersionsByName& versions_of(DialectId d) {
   static const auto make = [](DialectId id) {
-    std::unordered_map<std::string, Versions> all;
-    for (const Op& op : dialect(id).ops()) {
-      all[fmt::format("{}/{}", op.domain, op.name)].since_and_id.emplace_back(op.since_version, op.id);
+    VersionsByName all;
+    const std::span<const Op> ops = dialect(id).ops();
+    for (size_t first = 0; first < ops.size();) {
+      size_t end = first + 1;
+      while (end < ops.size() && ops[end].name == ops[first].name && ops[end].domain == ops[first].domain) ++end;
+      std::vector<Versions>& same = all[ops[first].name];
+      SX_CHECK(std::none_of(same.begin(), same.end(), [&](const Versions& v) { return v.domain == ops[first].domain; }),
+               "versions of an operator are not neighbours in its table");
+      same.push_back({ops[first].domain, ops.subspan(first, end - first)});
+      first = end;
     }
-    for (auto& [name, v] : all) std::sort(v.since_and_id.begin(), v.since_and_id.end());
     return all;
   };
   if (d == DialectId::kMil) {
-    static const auto mil = make(d);
+    static const VersionsByName& mil = *new VersionsByName(make(d));
     return mil;
   }
-  static const auto onnx = make(DialectId::kOnnx);
+  static const VersionsByName& onnx = *new VersionsByName(make(DialectId::kOnnx));
   return onnx;
 }
 
@@ -55,85 +66,110 @@ bool is_number(double got, double wanted, DType dtype) {
 
 }  // namespace
 
+struct Matcher::Building {
+  std::vector<std::pair<const Pattern::Data*, uint16_t>> made;  // a pattern that stands in several places is one step
+};
+
 Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(dialect) {
-  add(pattern_, dialect, 0);
-  shared_.clear();
+  Building building;
+  add(pattern_, 0, building);
   steps_.shrink_to_fit();
+  Ids ops;
   for (Step& s : steps_) {
     // Of an operator with ids, they say it.
-    if (s.kind != Pattern::Kind::kOp || s.first_id > s.last_id) look_for(s, s.look);
+    if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) continue;
+    ops.clear();
+    look_for(s, s.look, ops);
+    s.look_at = static_cast<uint16_t>(look_ops_.size());
+    s.look_ops = static_cast<uint16_t>(ops.size());
+    look_ops_.insert(look_ops_.end(), ops.begin(), ops.end());
+    SX_CHECK(look_ops_.size() < UINT16_MAX, "a pattern is too large");
   }
+  add_ops(steps_.front(), roots_);
+  note_needs();
 }
 
 const Matcher& Matcher::of(const Pattern& p, DialectId dialect) {
+  // Never freed: rules refer to them to the end, and at the end that would only take time.
+  using Compiled = std::unordered_map<const Pattern::Data*, std::unique_ptr<const Matcher>>;
   static std::mutex mutex;
-  static std::map<std::pair<const Pattern::Data*, DialectId>, std::unique_ptr<const Matcher>> compiled;
+  static auto& compiled = *new std::array<Compiled, 3>;
   const std::lock_guard<std::mutex> one_at_a_time(mutex);
-  auto& matcher = compiled[{&p.data(), dialect}];
+  auto& matcher = compiled[static_cast<size_t>(dialect)][&p.data()];
   if (matcher == nullptr) matcher = std::make_unique<const Matcher>(p, dialect);
   return *matcher;
 }
 
-uint16_t Matcher::add(const Pattern& p, DialectId dialect, int commutative_depth) {
+uint16_t Matcher::add(const Pattern& p, int commutative_depth, Building& building) {
   const Pattern::Data& d = p.data();
   // A pattern that stands in several places is one step: alternatives would multiply otherwise.
-  const auto [shared, is_new] = shared_.try_emplace(&d, static_cast<uint16_t>(steps_.size()));
-  if (!is_new) return shared->second;
-  const uint16_t at = shared->second;
-  SX_CHECK(steps_.size() < UINT16_MAX, "a pattern is too large");
+  for (const auto& [data, step] : building.made) {
+    if (data == &d) return step;
+  }
+  SX_CHECK(steps_.size() < UINT16_MAX && children_.size() < UINT16_MAX, "a pattern is too large");
+  const auto at = static_cast<uint16_t>(steps_.size());
+  building.made.emplace_back(&d, at);
   steps_.emplace_back();
   Step s;
   s.kind = d.kind;
+  s.leaf = d.kind == Pattern::Kind::kAny || d.kind == Pattern::Kind::kConstant || d.kind == Pattern::Kind::kSplat ||
+           d.kind == Pattern::Kind::kAbsent;
   s.sole = d.sole;
   s.number = d.number;
   s.tolerance = d.tolerance;
   s.trait = d.trait;
   s.result = d.result;
   if (!d.attrs.empty()) s.attrs = &d.attrs;
+  s.vars_at = static_cast<uint16_t>(step_vars_.size());
+  s.vars = static_cast<uint16_t>(d.vars.size());
   for (std::string_view v : d.vars) {
     auto known = std::find(vars_.begin(), vars_.end(), v);
-    s.vars.push_back(static_cast<uint16_t>(known - vars_.begin()));
+    step_vars_.push_back(static_cast<uint16_t>(known - vars_.begin()));
     if (known == vars_.end()) vars_.push_back(v);
   }
   SX_CHECK(vars_.size() <= Match::kMaxVars, "a pattern has too many variables: " + to_string(pattern_));
   if (d.kind == Pattern::Kind::kOp) {
-    const std::string_view name = dialect == DialectId::kMil ? d.mil : d.onnx;
-    const auto& all = versions_of(dialect);
-    const auto found = all.find(fmt::format("{}/{}", d.domain, name));
-    if (found == all.end()) {
-      s.domain = d.domain;
-      s.name = name;
-    } else {
-      for (const auto& [since, id] : found->second.since_and_id) {
-        if (since < d.since) continue;
-        if (s.last_id < s.first_id) s.first_id = s.last_id = id;
-        SX_CHECK(id >= s.first_id && id <= s.last_id + 1, "versions of an operator are not neighbours in its table");
-        s.last_id = id;
-        const Op& op = sardonyx::dialect(dialect).ops()[id - sardonyx::dialect(dialect).ops().front().id];
-        s.commutative =
-            op.has(Trait::kCommutative) && d.children.size() == 2 && d.children[1].data().kind != Pattern::Kind::kRest;
+    s.name = dialect_ == DialectId::kMil ? d.mil : d.onnx;
+    s.domain = d.domain;
+    const auto& all = versions_of(dialect_);
+    if (const auto found = all.find(s.name); found != all.end()) {
+      for (const Versions& versions : found->second) {
+        if (versions.domain != s.domain) continue;
+        s.name = s.domain = {};
+        for (const Op& op : versions.ops) {
+          if (op.since_version < d.since) continue;
+          if (s.last_id < s.first_id) s.first_id = op.id;
+          s.last_id = op.id;
+          s.commutative =
+              op.has(Trait::kCommutative) && d.children.size() == 2 && d.children[1].data().kind != Pattern::Kind::kRest;
+        }
       }
     }
   }
   // Orders multiply only through commutative operators that feed each other: any other operator ends the count.
   const int depth = s.commutative ? commutative_depth + 1 : d.kind == Pattern::Kind::kAnyOf ? commutative_depth : 0;
   SX_CHECK(depth <= kMaxCommutativeDepth, "commutative operators nest too deeply in " + to_string(pattern_));
-  s.open_ended = dialect == DialectId::kMil;  // slots behind the operands are parameters
-  for (size_t i = 0; i < d.children.size(); ++i) {
-    if (d.children[i].data().kind == Pattern::Kind::kRest) {
-      SX_CHECK(i + 1 == d.children.size(), "`rest` stands before other operands in " + to_string(pattern_));
-      s.open_ended = true;
-      break;
-    }
-    s.children.push_back(add(d.children[i], dialect, depth));
+  s.open_ended = dialect_ == DialectId::kMil;  // slots behind the operands are parameters
+  size_t count = d.children.size();
+  if (count > 0 && d.children.back().data().kind == Pattern::Kind::kRest) {
+    s.open_ended = true;
+    --count;
   }
-  SX_CHECK(s.children.size() <= kMaxOperands, "a pattern has too many operands");
-  steps_[at] = std::move(s);
+  SX_CHECK(count <= kMaxOperands, "a pattern has too many operands");
+  s.children_at = static_cast<uint16_t>(children_.size());
+  s.children = static_cast<uint16_t>(count);
+  children_.resize(children_.size() + count);
+  for (size_t i = 0; i < count; ++i) {
+    SX_CHECK(d.children[i].data().kind != Pattern::Kind::kRest,
+             "`rest` stands before other operands in " + to_string(pattern_));
+    const uint16_t c = add(d.children[i], depth, building);
+    children_[s.children_at + i] = c;
+  }
+  steps_[at] = s;
   return at;
 }
 
-Matcher::Ids Matcher::ops_of(const Step& s) const {
-  Ids ids;
+void Matcher::add_ops(const Step& s, Ids& ids) const {
   if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) ids.emplace_back(s.first_id, s.last_id);
   if (s.kind == Pattern::Kind::kTrait) {
     for (const Op& op : dialect(dialect_).ops()) {
@@ -141,25 +177,50 @@ Matcher::Ids Matcher::ops_of(const Step& s) const {
     }
   }
   if (s.kind == Pattern::Kind::kAnyOf) {
-    for (uint16_t c : s.children) {
-      Ids more = ops_of(steps_[c]);
-      ids.insert(ids.end(), more.begin(), more.end());
-    }
+    for (uint16_t c : children(s)) add_ops(steps_[c], ids);
   }
-  return ids;
 }
 
-std::vector<std::pair<uint32_t, uint32_t>> Matcher::root_ops() const { return ops_of(steps_.front()); }
+// Collects what all alternatives have in common.
+void Matcher::note_needs() {
+  std::vector<bool> seen(steps_.size());
+  std::vector<uint16_t> open{0};
+  while (!open.empty()) {
+    const uint16_t at = open.back();
+    open.pop_back();
+    if (seen[at]) continue;
+    seen[at] = true;
+    const Step& s = steps_[at];
+    if (s.kind == Pattern::Kind::kAnyOf) {
+      alternatives_ = true;
+      continue;
+    }
+    if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) {
+      const std::pair ids(s.first_id, s.last_id);
+      if (std::find(needs_.begin(), needs_.end(), ids) == needs_.end()) needs_.push_back(ids);
+    }
+    for (size_t i = s.children; i-- > 0;) open.push_back(child(s, i));
+  }
+}
 
 bool Matcher::can_match(const Model& m) const {
-  const auto ops = dialect(dialect_).ops();
-  std::vector<int8_t> known(steps_.size(), -1);
-  const auto has_op = [&](const Step& s) {
-    bool found = s.first_id > s.last_id;
-    for (uint32_t id = s.first_id; id <= s.last_id && !found; ++id) found = m.op_count(ops[id - ops.front().id]) > 0;
-    return found;
+  const std::span<const uint32_t> counts = op_counts(m);
+  const auto has = [&](uint32_t first, uint32_t last) {
+    for (uint32_t id = first; id <= last && id < counts.size(); ++id) {
+      if (counts[id] > 0) return true;
+    }
+    return false;
   };
-  return is_possible(0, has_op, known);
+  for (const auto& [first, last] : needs_) {
+    if (!has(first, last)) return false;
+  }
+  if (!alternatives_) return true;
+  std::array<int8_t, 256> some;
+  std::vector<int8_t> many;
+  if (steps_.size() > some.size()) many.resize(steps_.size());
+  const std::span<int8_t> known = many.empty() ? std::span(some).first(steps_.size()) : std::span(many);
+  std::fill(known.begin(), known.end(), static_cast<int8_t>(-1));
+  return is_possible(0, [&](const Step& s) { return s.first_id > s.last_id || has(s.first_id, s.last_id); }, known);
 }
 
 bool Matcher::can_match_like(const Graph& samples) const {
@@ -172,72 +233,73 @@ bool Matcher::can_match_like(const Graph& samples) const {
 
 // has_op(step) says whether there is an op for a step that is one. known: what was found of each step: 1, 0, or -1 = not looked at yet.
 template <class F>
-bool Matcher::is_possible(uint16_t step, const F& has_op, std::vector<int8_t>& known) const {
+bool Matcher::is_possible(uint16_t step, const F& has_op, std::span<int8_t> known) const {
   if (known[step] >= 0) return known[step] != 0;
   const Step& s = steps_[step];
   bool possible = s.kind != Pattern::Kind::kOp || has_op(s);
-  const auto child = [&](uint16_t c) { return is_possible(c, has_op, known); };
+  const auto is = [&](uint16_t c) { return is_possible(c, has_op, known); };
   if (possible) {
-    possible = s.kind == Pattern::Kind::kAnyOf ? std::any_of(s.children.begin(), s.children.end(), child)
-                                               : std::all_of(s.children.begin(), s.children.end(), child);
+    const auto all = children(s);
+    possible =
+        s.kind == Pattern::Kind::kAnyOf ? std::any_of(all.begin(), all.end(), is) : std::all_of(all.begin(), all.end(), is);
   }
   known[step] = possible ? 1 : 0;
   return possible;
 }
 
-void Matcher::look_for(const Step& s, Look& look) const {
+void Matcher::look_for(const Step& s, uint8_t& look, Ids& ops) const {
   switch (s.kind) {
     case Pattern::Kind::kOp:
       if (s.first_id <= s.last_id) {
         const std::pair ids(s.first_id, s.last_id);
-        if (std::find(look.ops.begin(), look.ops.end(), ids) == look.ops.end()) look.ops.push_back(ids);
+        if (std::find(ops.begin(), ops.end(), ids) == ops.end()) ops.push_back(ids);
       } else {
-        look.unknown_op = true;
+        look |= kUnknownOp;
       }
       break;
     case Pattern::Kind::kConstant:
-    case Pattern::Kind::kSplat: look.constant = true; break;
+    case Pattern::Kind::kSplat: look |= kConstant; break;
     case Pattern::Kind::kAnyOf:
-      for (uint16_t c : s.children) look_for(steps_[c], look);
+      for (uint16_t c : children(s)) look_for(steps_[c], look, ops);
       break;
-    case Pattern::Kind::kAbsent: look.absent = true; break;
-    default: look.any = true;
+    case Pattern::Kind::kAbsent: look |= kAbsent; break;
+    default: look |= kAny;
   }
 }
 
 // One look ahead, before anything is tried.
 inline bool Matcher::could(uint16_t step, const Value* v) const {
   const Step& s = steps_[step];
-  const Look& look = s.look;
-  if (v == nullptr) return look.absent;
-  if (look.any) return true;
+  if (v == nullptr) return (s.look & kAbsent) != 0;
+  if ((s.look & kAny) != 0) return true;
   if (const Node* n = v->def()) {
     const uint32_t id = n->op().id;
     if (id >= s.first_id && id <= s.last_id) return true;
-    for (const auto& [first, last] : look.ops) {
+    for (size_t i = 0; i < s.look_ops; ++i) {
+      const auto& [first, last] = look_ops_[s.look_at + i];
       if (id >= first && id <= last) return true;
     }
-    if (look.unknown_op && !n->op().known) return true;
+    if ((s.look & kUnknownOp) != 0 && !n->op().known) return true;
   }
-  return look.constant && v->is_constant();
+  return (s.look & kConstant) != 0 && v->is_constant();
+}
+
+inline bool Matcher::could_all(const Step& s, const Node& n, bool swapped) const {
+  for (size_t i = 0; i < s.children; ++i) {
+    if (!could(child(s, i), n.input(swapped ? 1 - i : i))) return false;
+  }
+  return true;
 }
 
 bool Matcher::could_root(const Step& s, const Node& root) const {
   if (s.kind == Pattern::Kind::kAnyOf) {
-    for (uint16_t c : s.children) {
+    for (uint16_t c : children(s)) {
       if (could_root(steps_[c], root)) return true;
     }
     return false;
   }
   if (s.kind != Pattern::Kind::kOp) return true;
-  if (!is_op(s, root)) return false;
-  const auto in_order = [&](bool swapped) {
-    for (size_t i = 0; i < s.children.size(); ++i) {
-      if (!could(s.children[i], root.input(swapped ? 1 - i : i))) return false;
-    }
-    return true;
-  };
-  return in_order(false) || (s.commutative && in_order(true));
+  return is_op(s, root) && (could_all(s, root, false) || (s.commutative && could_all(s, root, true)));
 }
 
 bool Matcher::could_match(const Node& root) const { return could_root(steps_.front(), root); }
@@ -259,10 +321,9 @@ struct Matcher::Run {
 
   const Step& step(uint16_t i) const { return matcher.steps_[i]; }
 
-  bool could(uint16_t i, Value* v) const { return matcher.could(i, v); }
-
   bool bind(const Step& s, Value* v, uint32_t* trail) {
-    for (uint16_t var : s.vars) {
+    for (uint16_t i = 0; i < s.vars; ++i) {
+      const uint16_t var = matcher.step_vars_[s.vars_at + i];
       Value*& slot = m.values_[var];
       if (slot == nullptr) {
         slot = v;
@@ -283,7 +344,6 @@ struct Matcher::Run {
   }
 
   bool attrs_match(const Step& s, const Node& n) const {
-    if (s.attrs == nullptr) return true;
     for (const auto& [name, wanted] : *s.attrs) {
       const Attr* a = n.attr(name);
       if (a != nullptr) {
@@ -300,101 +360,103 @@ struct Matcher::Run {
     return true;
   }
 
-  bool solve(const Goal* g) {
-    if (g == nullptr) return !accept || accept(m);
-    const Step& s = step(g->step);
-    Value* v = g->value;
-    if (s.kind == Pattern::Kind::kAbsent) return v == nullptr && solve(g->next);
+  // Whether v is what the leaf says; binds its variables.
+  bool leaf(const Step& s, Value* v, uint32_t* trail) {
+    if (s.kind == Pattern::Kind::kAbsent) return v == nullptr;
     if (v == nullptr || (s.sole && !v->has_one_use())) return false;
-
-    Node* n = nullptr;
-    switch (s.kind) {
-      case Pattern::Kind::kConstant:
-        if (!v->is_constant()) return false;
-        break;
-      case Pattern::Kind::kSplat: {
-        const auto number = v->is_constant() ? context.splat(v) : std::nullopt;
-        if (!number) return false;
-        if (s.tolerance > 0 ? !(std::abs(*number - s.number) <= s.tolerance)
-                            : !is_number(*number, s.number, v->constant()->dtype()))
-          return false;
-        break;
-      }
-      case Pattern::Kind::kOp:
-      case Pattern::Kind::kTrait: {
-        n = v->def();
-        if (n == nullptr || v->index() != s.result || n->unchecked() || n->graph() != graph || !n->linked()) return false;
-        if (s.kind == Pattern::Kind::kTrait ? !n->has(s.trait) : !Matcher::is_op(s, *n)) return false;
-        if (s.kind == Pattern::Kind::kOp) {
-          if (n->num_inputs() < s.children.size()) {
-            for (size_t i = n->num_inputs(); i < s.children.size(); ++i) {
-              if (step(s.children[i]).kind != Pattern::Kind::kAbsent) return false;
-            }
-          }
-          if (!s.open_ended) {
-            for (size_t i = s.children.size(); i < n->num_inputs(); ++i) {
-              if (n->input(i) != nullptr) return false;
-            }
-          }
-          if (!attrs_match(s, *n)) return false;
-        }
-        break;
-      }
-      default: break;
+    if (s.kind == Pattern::Kind::kConstant && !v->is_constant()) return false;
+    if (s.kind == Pattern::Kind::kSplat) {
+      const auto number = v->is_constant() ? context.splat(v) : std::nullopt;
+      if (!number) return false;
+      if (s.tolerance > 0 ? !(std::abs(*number - s.number) <= s.tolerance)
+                          : !is_number(*number, s.number, v->constant()->dtype()))
+        return false;
     }
-
-    uint32_t trail = 0;
-    if (!bind(s, v, &trail)) {
-      unbind(trail);
-      return false;
-    }
-    if (n == nullptr && s.kind != Pattern::Kind::kAnyOf) {  // a leaf
-      if (solve(g->next)) return true;
-      unbind(trail);
-      return false;
-    }
-    const size_t nodes_before = m.node_count_;
-    if (n != nullptr) {
-      if (m.node_count_ == Match::kMaxNodes) return unbind(trail), false;
-      m.nodes_[m.node_count_++] = n;
-    }
-    if (children(s, v, n, g->next)) return true;
-    m.node_count_ = nodes_before;
-    unbind(trail);
-    return false;
+    return bind(s, v, trail);
   }
 
-  bool children(const Step& s, Value* v, Node* n, const Goal* next) {
-    if (s.kind == Pattern::Kind::kAnyOf) {
-      for (uint16_t c : s.children) {
-        if (!could(c, v)) continue;
-        const Goal goal{c, v, next};
-        if (solve(&goal)) return true;
-      }
-      return false;
+  // Whether v is result s.result of a node that fits s, its operands apart.
+  bool is_node(const Step& s, const Value& v) const {
+    const Node* n = v.def();
+    if (n == nullptr || v.index() != s.result || n->unchecked() || n->graph() != graph || !n->linked()) return false;
+    if (s.kind == Pattern::Kind::kTrait) return n->has(s.trait);
+    if (!Matcher::is_op(s, *n)) return false;
+    for (size_t i = n->num_inputs(); i < s.children; ++i) {
+      if (step(matcher.child(s, i)).kind != Pattern::Kind::kAbsent) return false;
     }
-    if (s.kind == Pattern::Kind::kTrait) {
-      for (size_t i = 0; i < n->num_inputs(); ++i) {
-        if (!could(s.children[0], n->input(i))) continue;
-        const Goal goal{s.children[0], n->input(i), next};
-        if (solve(&goal)) return true;
+    if (!s.open_ended) {
+      for (size_t i = s.children; i < n->num_inputs(); ++i) {
+        if (n->input(i) != nullptr) return false;
       }
-      return false;
     }
-    if (s.kind != Pattern::Kind::kOp) return solve(next);
+    return s.attrs == nullptr || attrs_match(s, *n);
+  }
 
-    Goal goals[kMaxOperands];
-    const size_t count = s.children.size();
-    const auto in_order = [&](bool swapped) {
-      for (size_t i = 0; i < count; ++i) {
-        Value* operand = n->input(swapped ? 1 - i : i);
-        if (!could(s.children[i], operand)) return false;
-        goals[i] = {s.children[i], operand, i + 1 < count ? &goals[i + 1] : next};
-      }
-      return solve(count > 0 ? &goals[0] : next);
+  // Reaches all goals, or leaves the match as it was. Where there is one way to go on, this is a loop.
+  bool solve(const Goal* g) {
+    uint32_t trail = 0;
+    const size_t nodes_before = m.node_count_;
+    const auto fail = [&] {
+      m.node_count_ = nodes_before;
+      if (trail != 0) unbind(trail);
+      return false;
     };
-    if (in_order(false)) return true;
-    return s.commutative && n->input(0) != n->input(1) && in_order(true);
+    for (; g != nullptr; g = g->next) {
+      const Step& s = step(g->step);
+      Value* v = g->value;
+      if (s.leaf) {
+        if (!leaf(s, v, &trail)) return fail();
+        continue;
+      }
+      if (v == nullptr || (s.sole && !v->has_one_use())) return fail();
+      if (s.kind == Pattern::Kind::kAnyOf) {
+        if (!bind(s, v, &trail)) return fail();
+        for (uint16_t c : matcher.children(s)) {
+          if (!matcher.could(c, v)) continue;
+          const Goal goal{c, v, g->next};
+          if (solve(&goal)) return true;
+        }
+        return fail();
+      }
+      if (!is_node(s, *v) || !bind(s, v, &trail)) return fail();
+      Node& n = *v->def();
+      if (m.node_count_ == Match::kMaxNodes) return fail();
+      m.nodes_[m.node_count_++] = &n;
+      if (s.kind == Pattern::Kind::kTrait) {
+        const uint16_t c = matcher.child(s, 0);
+        for (size_t i = 0; i < n.num_inputs(); ++i) {
+          if (!matcher.could(c, n.input(i))) continue;
+          const Goal goal{c, n.input(i), g->next};
+          if (solve(&goal)) return true;
+        }
+        return fail();
+      }
+      const bool swaps = s.commutative && n.input(0) != n.input(1) && matcher.could_all(s, n, true);
+      if (!matcher.could_all(s, n, false)) {
+        if (!swaps) return fail();
+      } else if (swaps) {
+        if (in_order(s, n, 0, false, g->next)) return true;
+        // and then the other order, which is the last
+      }
+      size_t i = 0;
+      for (; i < s.children; ++i) {
+        const Step& c = step(matcher.child(s, i));
+        if (!c.leaf) break;
+        if (!leaf(c, n.input(swaps ? 1 - i : i), &trail)) return fail();
+      }
+      if (i == s.children) continue;
+      return in_order(s, n, i, swaps, g->next) || fail();
+    }
+    return !accept || accept(m) || fail();
+  }
+
+  // Operands of n from the one for child `first` on, then `next`.
+  bool in_order(const Step& s, const Node& n, size_t first, bool swapped, const Goal* next) {
+    Goal goals[kMaxOperands];
+    for (size_t i = first; i < s.children; ++i) {
+      goals[i] = {matcher.child(s, i), n.input(swapped ? 1 - i : i), i + 1U < s.children ? &goals[i + 1] : next};
+    }
+    return solve(first < s.children ? &goals[first] : next);
   }
 };
 
@@ -404,7 +466,7 @@ bool Matcher::match(Node& root, PassContext& context, const Condition& accept, M
   if (root.num_results() <= index) return false;
   m->context_ = &context;
   m->names_ = &vars_;
-  std::fill_n(m->values_.begin(), vars_.size(), nullptr);
+  for (size_t i = 0; i < vars_.size(); ++i) m->values_[i] = nullptr;
   m->node_count_ = 0;
   Run run{*this, context, accept, *m, root.graph(), &root};
   const Goal goal{0, root.result(index), nullptr};

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,7 +28,7 @@ class Matcher {
   bool could_match(const Node& root) const;
 
   // Operators that the root can be, as pairs first id, last id. Empty: operators that no table knows.
-  std::vector<std::pair<uint32_t, uint32_t>> root_ops() const;
+  std::span<const std::pair<uint32_t, uint32_t>> root_ops() const { return roots_; }
   // Whether the model has the operators of at least one alternative.
   bool can_match(const Model& m) const;
   // The same, closer: whether nodes that may stand for each step are in a graph that has one node for each way in which an op and the ops
@@ -40,45 +39,62 @@ class Matcher {
  private:
   using Ids = std::vector<std::pair<uint32_t, uint32_t>>;
   // What one look at a value must find for a step, its alternatives taken together.
-  struct Look {
-    bool absent = false, constant = false, any = false;
-    bool unknown_op = false;  // operators that no table knows: they are told apart later
-    Ids ops;
+  enum : uint8_t {
+    kAbsent = 1,
+    kConstant = 2,
+    kAny = 4,
+    kUnknownOp = 8,  // operators that no table knows: they are told apart later
   };
+  // Lists stand in tables of the matcher: where they begin, and how long they are.
   struct Step {
     Pattern::Kind kind = Pattern::Kind::kAny;
+    bool leaf = false;  // decided by the value alone: neither an operator nor alternatives
     bool sole = false;
     bool commutative = false;
     bool open_ended = false;  // the operands end in `rest`
+    uint8_t look = 0;
+    uint16_t vars_at = 0, vars = 0;
+    uint16_t children_at = 0, children = 0;
+    uint16_t look_at = 0, look_ops = 0;  // operators among what one look must find
     uint32_t first_id = 1, last_id = 0;
     uint32_t result = 0;
-    double number = 0, tolerance = 0;
     Trait trait{};
+    double number = 0, tolerance = 0;
     std::string_view domain, name;  // of an operator that no table knows
-    std::vector<uint16_t> vars, children;
-    Look look;
     const std::vector<std::pair<std::string, Attr>>* attrs = nullptr;
   };
   struct Goal;
   struct Run;
 
-  uint16_t add(const Pattern& p, DialectId dialect, int commutative_depth);
-  Ids ops_of(const Step& s) const;
+  // While it is built: steps by what they are of, lists of each step.
+  struct Building;
+
+  uint16_t add(const Pattern& p, int commutative_depth, Building& building);
+  void add_ops(const Step& s, Ids& ids) const;
   static bool is_op(const Step& s, const Node& n) {
     if (s.first_id <= s.last_id) return n.op().id >= s.first_id && n.op().id <= s.last_id;
     return !s.name.empty() && !n.op().known && n.op().name == s.name && n.op().domain == s.domain;
   }
-  void look_for(const Step& s, Look& look) const;
+  uint16_t child(const Step& s, size_t i) const { return children_[s.children_at + i]; }
+  std::span<const uint16_t> children(const Step& s) const { return {children_.data() + s.children_at, s.children}; }
+  void look_for(const Step& s, uint8_t& look, Ids& ops) const;
+  void note_needs();
   bool could(uint16_t step, const Value* v) const;
+  bool could_all(const Step& s, const Node& n, bool swapped) const;
   bool could_root(const Step& s, const Node& root) const;
   template <class F>
-  bool is_possible(uint16_t step, const F& has_op, std::vector<int8_t>& known) const;
+  bool is_possible(uint16_t step, const F& has_op, std::span<int8_t> known) const;
 
   Pattern pattern_;  // keeps what steps point at
   DialectId dialect_;
   std::vector<Step> steps_;
+  std::vector<uint16_t> children_;
+  std::vector<uint16_t> step_vars_;
+  Ids look_ops_;
+  Ids roots_;
+  Ids needs_;                  // operators that every alternative has, the root's first
+  bool alternatives_ = false;  // needs_ is not all that there is to know
   std::vector<std::string_view> vars_;
-  std::map<const Pattern::Data*, uint16_t> shared_;  // while it is built
 };
 
 }  // namespace sardonyx

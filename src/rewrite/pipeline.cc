@@ -17,6 +17,8 @@ namespace {
 struct Step {
   size_t first = 0, last = 0;
   size_t changes_seen = SIZE_MAX;  // how many changes there had been when it last ended
+  std::vector<AppliedRule> rules;
+  std::vector<size_t> owners;  // the entries that the rules are of
 };
 
 std::vector<Step> steps_of(const Pipeline& p) {
@@ -26,7 +28,18 @@ std::vector<Step> steps_of(const Pipeline& p) {
     if (i > 0 && shares(i) && shares(i - 1) && p.entries[i].bodies == p.entries[i - 1].bodies) {
       steps.back().last = i + 1;
     } else {
-      steps.push_back({.first = i, .last = i + 1});
+      steps.push_back({.first = i, .last = i + 1, .rules = {}, .owners = {}});
+    }
+  }
+  for (Step& step : steps) {
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PipelineEntry& e = p.entries[i];
+      step.rules.reserve(step.rules.size() + e.pass->rules.size());
+      for (const Rule& r : e.pass->rules) {
+        if (std::find(e.skipped_rules.begin(), e.skipped_rules.end(), r.name) != e.skipped_rules.end()) continue;
+        step.rules.push_back({&r, e.name, &e.options});
+        step.owners.push_back(i);
+      }
     }
   }
   return steps;
@@ -36,7 +49,8 @@ class Run {
  public:
   Run(PassContext& context, const Pipeline& pipeline, const PipelineSettings& settings)
       : context_(context), model_(context.model), pipeline_(pipeline), settings_(settings) {
-    for (const PipelineEntry& e : pipeline.entries) report_.passes.push_back({.name = e.name});
+    report_.passes.resize(pipeline.entries.size());
+    for (size_t i = 0; i < pipeline.entries.size(); ++i) report_.passes[i].name = pipeline.entries[i].name;
   }
 
   PipelineReport run() {
@@ -86,9 +100,8 @@ class Run {
     context_.counts.clear();
     const bool is_walk = entry.pass->rules.empty();
     const std::unique_ptr<Model> before = context_.verify_rewrites && is_walk ? clone_model(model_) : nullptr;
-    const std::vector<PassReport> reports(report_.passes.begin() + static_cast<std::ptrdiff_t>(step.first),
-                                          report_.passes.begin() + static_cast<std::ptrdiff_t>(step.last));
     bool changed = false;
+    fired_.clear();
     std::string error;
     check_interrupt();
     const uint32_t first_new = model_.node_id_limit();
@@ -107,10 +120,11 @@ class Run {
         if (settings_.strict) throw told;
         error = told.what();
         changed = false;
-        std::copy(reports.begin(), reports.end(), report_.passes.begin() + static_cast<std::ptrdiff_t>(step.first));
       }
     }
-    if (!error.empty()) {
+    if (error.empty()) {
+      tell_of(step);
+    } else {
       // What was learned about values may speak of nodes that are gone.
       context_.facts = ValueFacts();
       infer_model(model_, context_.facts, /*tolerant=*/true);
@@ -151,39 +165,27 @@ class Run {
       for (Graph* g : graphs) changed |= entry.pass->graph_walk(*g, context_);
     }
     if (entry.pass->model_walk) changed |= entry.pass->model_walk(context_);
-    tell(report_.passes[step.first], context_.counts);
-
-    std::vector<AppliedRule> rules;
-    std::vector<size_t> owners;
-    for (size_t i = step.first; i < step.last; ++i) {
-      const PipelineEntry& e = pipeline_.entries[i];
-      for (const Rule& r : e.pass->rules) {
-        if (std::find(e.skipped_rules.begin(), e.skipped_rules.end(), r.name) != e.skipped_rules.end()) continue;
-        rules.push_back({&r, e.name, &e.options});
-        owners.push_back(i);
-      }
-    }
-    if (rules.empty()) return changed;
-    std::vector<size_t> fired;
-    changed |= apply_rules(rules, graphs, context_, &fired);
-    for (size_t i = 0; i < rules.size(); ++i) {
-      if (fired[i] == 0) continue;
-      PassReport& report = report_.passes[owners[i]];
-      report.changed = true;
-      tell(report, {{rules[i].rule->name.empty() ? report.name : std::string(rules[i].rule->name), fired[i]}});
-    }
+    if (!step.rules.empty()) changed |= apply_rules(step.rules, graphs, context_, &fired_);
     return changed;
   }
 
-  static void tell(PassReport& report, const std::map<std::string, size_t>& counts) {
-    for (const auto& [what, times] : counts) {
-      if (times == 0) continue;
-      auto known = std::find_if(report.counts.begin(), report.counts.end(), [&](const auto& c) { return c.first == what; });
-      if (known == report.counts.end()) {
-        report.counts.emplace_back(what, times);
-      } else {
-        known->second += times;
-      }
+  // What the step did goes into the report.
+  void tell_of(const Step& step) {
+    for (const auto& [what, times] : context_.counts) tell(report_.passes[step.first], what, times);
+    for (size_t i = 0; i < fired_.size(); ++i) {
+      if (fired_[i] == 0) continue;
+      PassReport& report = report_.passes[step.owners[i]];
+      report.changed = true;
+      tell(report, step.rules[i].rule->name.empty() ? std::string_view(report.name) : step.rules[i].rule->name, fired_[i]);
+    }
+  }
+
+  static void tell(PassReport& report, std::string_view what, size_t times) {
+    auto known = std::find_if(report.counts.begin(), report.counts.end(), [&](const auto& c) { return c.first == what; });
+    if (known == report.counts.end()) {
+      report.counts.emplace_back(what, times);
+    } else {
+      known->second += times;
     }
   }
 
@@ -192,6 +194,7 @@ class Run {
   const Pipeline& pipeline_;
   const PipelineSettings& settings_;
   PipelineReport report_;
+  std::vector<size_t> fired_;  // by rule of the step that runs
   size_t changes_ = 0;
   uint32_t first_new_value_ = model_.value_id_limit();  // values with lesser ids were there before, or are arranged
 };

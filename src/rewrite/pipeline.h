@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rewrite/pass.h"
@@ -10,7 +11,7 @@ namespace sardonyx {
 
 // One pass of a pipeline and where it runs.
 struct PipelineEntry {
-  std::string name;
+  std::string_view name;  // the catalogue's
   const Pass* pass = nullptr;
   PassOptions options;
   bool bodies = true;   // model-local functions too, not only the main one. MIL: every function always
