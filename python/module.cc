@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "coreml.h"
+#include "driver/convert.h"
 #include "errors.h"
 #include "evaluate.h"
 #include "infer.h"
 #include "ir_store.h"
 #include "optimize.h"
-#include "passes/catalog.h"
 #include "program.h"
 #include "sardonyx/version.h"
 
@@ -51,7 +51,7 @@ NB_MODULE(_sardonyx, m) {
         static bool done = false;  // Python's lock is held
         if (done) return;
         populate_code();
-        sardonyx::prepare_passes(sardonyx::DialectId::kOnnx);
+        sardonyx::prepare_conversion();
         sardonyx::python::prepare_program();
         done = true;
       },

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "dialects/onnx/runtimes.h"
+#include "passes/catalog.h"
 #include "support/atomic_file.h"
 #include "support/stopwatch.h"
 
@@ -76,6 +77,13 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
     report->optimize_seconds = watch.lap();
     report->passes = std::move(passes);
   }
+}
+
+void prepare_conversion() {
+  LoweringRegistry::builtin();
+  const Op* any = dialect(DialectId::kOnnx).find("", "Identity", 1);
+  if (any != nullptr) onnx::kernels(onnx::newest_runtime(), *any);
+  prepare_passes(DialectId::kOnnx);
 }
 
 std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,

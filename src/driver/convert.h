@@ -43,4 +43,8 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
 std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
                                ConvertReport* report = nullptr);
 
+// Makes what conversions keep for the whole process (lowerings, what runtimes can run, patterns and their matchers), which the first of
+// them would make otherwise.
+void prepare_conversion();
+
 }  // namespace sardonyx
