@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace sardonyx {
 namespace {
@@ -10,6 +12,8 @@ namespace {
 class Counter {
  public:
   ModelCounts counts;
+
+  explicit Counter(const Model& m) : by_op_(m.op_id_limit()) {}
 
   void graph(const Graph& top) {
     std::vector<const Graph*> todo{&top};
@@ -23,7 +27,10 @@ class Counter {
       for (const Node& n : g.nodes()) {
         ++counts.nodes;
         counts.nested += g.parent() != nullptr ? 1 : 0;
-        ++counts.ops[n.op().domain.empty() ? std::string(n.op().name) : fmt::format("{}.{}", n.op().domain, n.op().name)];
+        if (n.op().id >= by_op_.size()) by_op_.resize(n.op().id + 1);
+        auto& [op, count] = by_op_[n.op().id];
+        op = &n.op();
+        ++count;
         if (n.extra() != nullptr && n.extra()->payload) tensor(*n.extra()->payload);
         for (const Value& v : n.results()) {
           ++counts.values;
@@ -32,6 +39,14 @@ class Counter {
         for (const Body& b : n.bodies()) todo.push_back(b.graph);
       }
     }
+  }
+
+  ModelCounts result() {
+    for (const auto& [op, count] : by_op_) {
+      if (count == 0) continue;
+      counts.ops[op->domain.empty() ? std::string(op->name) : fmt::format("{}.{}", op->domain, op->name)] += count;
+    }
+    return std::move(counts);
   }
 
  private:
@@ -45,15 +60,16 @@ class Counter {
     counts.weight_bytes[t.dtype()] += size;
   }
 
+  std::vector<std::pair<const Op*, size_t>> by_op_;  // by Op::id
   std::set<const std::byte*> seen_;
 };
 
 }  // namespace
 
 ModelCounts count_model(const Model& m) {
-  Counter c;
+  Counter c(m);
   for (const auto& f : m.functions()) c.graph(f->graph());
-  return std::move(c.counts);
+  return c.result();
 }
 
 std::string human_bytes(uint64_t bytes) {

@@ -5,23 +5,41 @@
 
 namespace sardonyx::onnx {
 
+namespace {
+
+// Whether each axis stands there once.
+bool is_permutation(std::span<const int64_t> perm) {
+  const auto rank = static_cast<int64_t>(perm.size());
+  uint64_t seen = 0;
+  std::vector<bool> more(perm.size() > 64 ? perm.size() : 0);
+  for (int64_t axis : perm) {
+    if (axis < 0 || axis >= rank) return false;
+    if (!more.empty()) {
+      if (more[static_cast<size_t>(axis)]) return false;
+      more[static_cast<size_t>(axis)] = true;
+      continue;
+    }
+    if ((seen >> axis & 1) != 0) return false;
+    seen |= uint64_t{1} << axis;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<std::vector<int64_t>> permutation(const Node& transpose) {
   const Value* x = transpose.input(0);
-  if (transpose.attr("perm") == nullptr) {
+  const Attr* given = transpose.attr("perm");
+  if (given == nullptr) {
     if (x == nullptr || !x->ranked()) return std::nullopt;
     std::vector<int64_t> reversed(x->type()->rank());
     std::iota(reversed.rbegin(), reversed.rend(), 0);
     return reversed;
   }
-  auto perm = ints_attr(transpose, "perm");
-  if (!perm) return std::nullopt;
-  std::vector<bool> seen(perm->size(), false);
-  for (int64_t axis : *perm) {
-    if (axis < 0 || axis >= static_cast<int64_t>(perm->size()) || seen[static_cast<size_t>(axis)]) return std::nullopt;
-    seen[static_cast<size_t>(axis)] = true;
-  }
+  const auto* perm = given->get<Attr::Ints>();
+  if (perm == nullptr || !is_permutation(*perm)) return std::nullopt;
   if (x != nullptr && x->ranked() && x->type()->rank() != perm->size()) return std::nullopt;
-  return perm;
+  return *perm;
 }
 
 std::vector<int64_t> inverse_of(std::span<const int64_t> perm) {
