@@ -1,10 +1,11 @@
 """The public converter: names, inputs, results, policies, errors."""
 
+import functools
 import os
 import subprocess
 import sys
 import warnings
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -392,6 +393,49 @@ def test_weights_are_called_what_the_program_calls_them():
     table = jnp.asarray(normal(4, 3))
     model = to_onnx(lambda x: Net()(x) + table[0], [(2, 3)], passes="none")  # else the row alone would be left
     assert "table" in {i.name for i in model.graph.initializer}
+
+
+def test_weights_are_found_wherever_python_keeps_them():
+    class Slotted:
+        __slots__ = ("kernel",)
+
+        def __init__(self):
+            self.kernel = jnp.asarray(normal(3, 3))
+
+        def apply(self, x):
+            return x @ self.kernel
+
+    Pair = namedtuple("Pair", "scale shift")
+    slotted, pair = Slotted(), Pair(jnp.asarray(normal(3)), jnp.asarray(normal(3)))
+    table = OrderedDict(first=[jnp.asarray(normal(3)), {7: jnp.asarray(normal(3))}])
+
+    def fn(bias, x):
+        x = slotted.apply(x) * pair.scale + pair.shift
+        return x + table["first"][0] - table["first"][1][7] + bias
+
+    model = to_onnx(functools.partial(fn, jnp.asarray(normal(3))), [(2, 3)], passes="none")
+    wanted = {"slotted.kernel", "pair.scale", "pair.shift", "first.0", "first.1.7", "0"}
+    assert wanted <= {i.name for i in model.graph.initializer}
+
+
+def test_an_attribute_that_raises_costs_names_and_no_export():
+    class Net:
+        def __init__(self):
+            self.kernel = jnp.asarray(normal(3, 3))
+            self.late = Late()
+
+        def __call__(self, x):
+            return x @ self.kernel @ self.late.kernel
+
+    class Late:
+        kernel = jnp.asarray(normal(3, 3))
+        __slots__ = ("broken",)
+
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    model = to_onnx(Net(), [(2, 3)], passes="none")
+    assert "kernel" in {i.name for i in model.graph.initializer}
 
 
 def test_a_weight_never_takes_the_name_of_an_input():
