@@ -15,13 +15,12 @@
 namespace sardonyx::text {
 namespace {
 
-constexpr DType kWords[] = {DType::kF32,    DType::kU8,       DType::kI8,         DType::kU16,    DType::kI16,
-                            DType::kI32,    DType::kI64,      DType::kString,     DType::kBool,   DType::kF16,
-                            DType::kF64,    DType::kU32,      DType::kU64,        DType::kC64,    DType::kC128,
-                            DType::kBF16,   DType::kF8E4M3FN, DType::kF8E4M3FNUZ, DType::kF8E5M2, DType::kF8E5M2FNUZ,
-                            DType::kU4,     DType::kI4,       DType::kF4E2M1,     DType::kF8E8M0, DType::kU2,
-                            DType::kI2,     DType::kU1,       DType::kU3,         DType::kU6,     DType::kKey,
-                            DType::kFloat0, DType::kKey4};
+constexpr DType kWords[] = {
+    DType::kF32,    DType::kU8,     DType::kI8,       DType::kU16,        DType::kI16,    DType::kI32,        DType::kI64,
+    DType::kString, DType::kBool,   DType::kF16,      DType::kF64,        DType::kU32,    DType::kU64,        DType::kC64,
+    DType::kC128,   DType::kBF16,   DType::kF8E4M3FN, DType::kF8E4M3FNUZ, DType::kF8E5M2, DType::kF8E5M2FNUZ, DType::kU4,
+    DType::kI4,     DType::kF4E2M1, DType::kF8E8M0,   DType::kU2,         DType::kI2,     DType::kU1,         DType::kU3,
+    DType::kU6,     DType::kKey,    DType::kFloat0,   DType::kKey4};
 
 // The raw bits of element i, low bits first.
 uint64_t bits_of(DType dtype, const std::byte* base, int64_t i) {
