@@ -189,7 +189,8 @@ void bind_coreml(nb::module_& m) {
   bind_coreml_look(m);
   bind_coreml_names(m);
   m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
-    const OptimizeOptions o = optimize_options(options);
+    OptimizeOptions o = optimize_options(options);
+    o.log_changes = true;
     OptimizeReport report;
     {
       const Unlocked others_may_run;

@@ -48,13 +48,21 @@ nb::dict dict_of(const OptimizeReport& r) {
   d["before"] = dict_of(r.before, r.file_before);
   d["after"] = dict_of(r.after, r.file_after);
   nb::list passes;
-  for (const PassReport& p : r.passes.passes) {
+  for (size_t i = 0; i < r.passes.passes.size(); ++i) {
+    const PassReport& p = r.passes.passes[i];
     nb::dict one;
     one["name"] = p.name;
     one["changed"] = p.changed;
     one["seconds"] = p.seconds;
     one["counts"] = std::map<std::string, size_t>(p.counts.begin(), p.counts.end());
     one["error"] = p.error;
+    if (i < r.changes.size()) {
+      one["ops"] = r.changes[i].ops;
+      nb::list at;
+      for (const ChangeLog::Firing& f : r.changes[i].firings)
+        at.append(nb::make_tuple(f.rule.empty() ? p.name : f.rule, f.op, f.name));
+      one["at"] = at;
+    }
     passes.append(one);
   }
   d["passes"] = passes;

@@ -72,6 +72,7 @@ struct OptimizeArgs {
   bool allow_empty = false;
   bool inline_functions = false;
   bool declare_types = false;
+  bool changes = false;  // Core ML: say what each pass changed
   bool json = false;
   bool quiet = false;
 };

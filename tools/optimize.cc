@@ -188,17 +188,36 @@ void print_report(const Job& job, const OptimizeReport& r) {
       r.read_seconds, r.optimize_seconds, r.write_seconds);
 }
 
+// What each pass of a Core ML pipeline changed.
+void print_changes(const OptimizeReport& r) {
+  for (size_t i = 0; i < r.changes.size(); ++i) {
+    const PassReport& p = r.passes.passes[i];
+    if (!p.changed) continue;
+    say("  {}  {:.1f} ms\n", p.name, p.seconds * 1e3);
+    for (const auto& [op, counts] : r.changes[i].ops) say("    {:<40} {:>6} -> {}\n", op, counts.first, counts.second);
+    for (const ChangeLog::Firing& f : r.changes[i].firings)
+      say("    {}at {} {}\n", f.rule.empty() ? std::string() : f.rule + " ", f.op, f.name);
+  }
+}
+
 ordered_json json_of(const Job& job, const OptimizeReport& r) {
   const auto counts = [](const ModelCounts& c, uint64_t file) {
     return ordered_json{
         {"nodes", c.nodes}, {"parameters", c.parameters}, {"tensor_bytes", c.bytes}, {"file_bytes", file}, {"ops", c.ops}};
   };
   ordered_json passes = ordered_json::array();
-  for (const PassReport& p : r.passes.passes) {
+  for (size_t i = 0; i < r.passes.passes.size(); ++i) {
+    const PassReport& p = r.passes.passes[i];
     ordered_json one{{"name", p.name}, {"changed", p.changed}, {"seconds", p.seconds}};
     ordered_json counted = ordered_json::object();
     for (const auto& [what, times] : p.counts) counted[what] = times;
     one["counts"] = counted;
+    if (i < r.changes.size()) {
+      one["ops"] = r.changes[i].ops;
+      one["at"] = ordered_json::array();
+      for (const ChangeLog::Firing& f : r.changes[i].firings)
+        one["at"].push_back({{"rule", f.rule.empty() ? p.name : f.rule}, {"op", f.op}, {"name", f.name}});
+    }
     if (!p.error.empty()) one["error"] = p.error;
     passes.push_back(std::move(one));
   }
@@ -239,6 +258,7 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::funct
       failed |= r.passes.failed();
       if (args.json) all.push_back(json_of(job, r));
       if (!args.json && !args.quiet) print_report(job, r);
+      if (!args.json && args.changes) print_changes(r);
     } catch (const Error& e) {
       if (jobs.size() == 1) throw;
       show_error(e.with_note(fmt::format("in {}", job.in.string())));
@@ -270,7 +290,8 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
 }
 
 int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
-  OptimizeOptions options{.request = request_of(args, DialectId::kMil), .calibrate = args.calibrate};
+  OptimizeOptions options{
+      .request = request_of(args, DialectId::kMil), .calibrate = args.calibrate, .log_changes = args.changes || args.json};
   Progress progress;
   watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};

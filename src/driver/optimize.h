@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver/model_counts.h"
+#include "rewrite/change_log.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
 
@@ -25,12 +26,14 @@ struct OptimizeOptions {
   // A name of the model that came in stands for the same elements in the result, or is gone: weights that were changed and values in another
   // order of axes get new names. Without it they keep theirs.
   bool keep_names = false;
+  bool log_changes = false;  // Core ML: report what each pass changed, and where
 };
 
 struct OptimizeReport {
   ModelCounts before, after;
   uint64_t file_before = 0, file_after = 0;  // bytes, data files included; 0 when no file was involved
   PipelineReport passes;
+  std::vector<ChangeLog::Entry> changes;  // of each of these passes; empty where nobody asked
   double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
   // What no rule touches: nodes whose types are wrong, operators that are not known. And what could not be verified.
   std::vector<std::string> warnings;

@@ -12,6 +12,7 @@
 
 #include "ir/arrange.h"
 #include "ir/census.h"
+#include "rewrite/change_log.h"
 #include "rewrite/matcher.h"
 #include "rewrite/order.h"
 #include "rewrite/values.h"
@@ -225,7 +226,11 @@ class Driver {
       context_.pass_name = c.applied.pass_name;
       context_.options = c.applied.options;
       if (!(context_.explain ? match_and_tell(c, n) : c.matcher.match(n, context_, c.rule->when, &match_))) continue;
-      if (!fire(c, match_)) continue;
+      if (log_ != nullptr) log_->fired(c.rule->name, n);
+      if (!fire(c, match_)) {
+        if (log_ != nullptr) log_->takes_back_last();
+        continue;
+      }
       ++c.fired;
       if (++fired_ > limit_) {
         throw Error(ErrorCode::kInternal, fmt::format("the rules do not come to an end: {} of them fired", fired_),
@@ -421,6 +426,7 @@ class Driver {
   PassContext& context_;
   Model& model_;
   Shuffled<ShuffledWorklist>* const shuffle_ = ShuffledWorklist::current();
+  ChangeLog* const log_ = ChangeLog::current();
   std::vector<Compiled> rules_;
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when rules were turned on or off
   bool exact_ = false;              // whether those that had no use then were turned off

@@ -6,6 +6,7 @@
 
 #include "ir/arrange.h"
 #include "ir/journal.h"
+#include "rewrite/change_log.h"
 #include "rewrite/values.h"
 #include "support/interrupt.h"
 #include "support/stopwatch.h"
@@ -55,6 +56,7 @@ class Run {
 
   PipelineReport run() {
     Stopwatch watch;
+    if (log_ != nullptr) log_->begin(model_, pipeline_.entries.size());
     std::vector<Step> steps = steps_of(pipeline_);
     for (int round = 0; round < pipeline_.rounds; ++round) {
       const size_t before = changes_;
@@ -130,6 +132,8 @@ class Run {
       infer_model(model_, context_.facts, /*tolerant=*/true);
     }
     context_.options = nullptr;
+    if (log_ != nullptr && changed) log_->changed(model_, step.first);
+    if (log_ != nullptr && !changed) log_->undone();
     if (changed && is_walk) arrange(model_, {&first_new, 1});
 
     PassReport& first = report_.passes[step.first];
@@ -193,6 +197,7 @@ class Run {
   Model& model_;
   const Pipeline& pipeline_;
   const PipelineSettings& settings_;
+  ChangeLog* const log_ = ChangeLog::current();
   PipelineReport report_;
   std::vector<size_t> fired_;  // by rule of the step that runs
   size_t changes_ = 0;
