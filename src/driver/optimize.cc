@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "driver/half_report.h"
@@ -337,7 +338,19 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
     how.request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
     how.request.options.emplace_back("add_fp16_cast.ranges", ranges);
   }
+  std::optional<ChangeLog> log;
+  if (options.log_changes) log.emplace();
   OptimizeReport report = optimize_model(*model, how);
+  if (log) report.changes = std::move(log->entries);
+  log.reset();
+  if (!report.warnings.empty()) {
+    const size_t more = report.warnings.size() - 1;
+    std::vector<std::string> notes;
+    if (more > 0) notes.push_back(fmt::format("and {} more op{}", more, more == 1 ? "" : "s"));
+    notes.push_back("help: `sardonyx check` lists what is wrong with a program");
+    throw Error(ErrorCode::kInvalidModel, fmt::format("the program is ill-typed: {}", report.warnings[0]), std::move(notes))
+        .with_note(fmt::format("in file {}", in.string()));
+  }
   report.read_seconds = read_seconds;
   report.file_before = file_before;
   watch.lap();

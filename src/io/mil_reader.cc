@@ -308,7 +308,13 @@ class MilReader {
     const bool is_const = known != nullptr && known->has(Trait::kConstant);
 
     std::vector<Argument> arguments;
-    for (const Entry& e : op.inputs) arguments.push_back(argument(g, e));
+    for (const Entry& e : op.inputs) {
+      const Argument& a = arguments.emplace_back(argument(g, e));
+      if (known == nullptr || !a.values.empty()) continue;
+      const auto slot = std::ranges::find(known->inputs, a.name, &Slot::name);
+      if (slot != known->inputs.end() && slot->arity != Arity::kVariadic)
+        invalid(fmt::format("operand '{}' has no value", a.name));
+    }
     AttrInit attrs;
     std::string attr_wire;
     std::optional<ValueRead> payload;

@@ -386,6 +386,19 @@ def undefined_name(block, spec):
     op.inputs["x"].arguments[0].name = "nowhere"
 
 
+def no_value(block, spec):
+    next(op for op in block.operations if op.type == "relu").inputs["x"].arguments.pop()
+
+
+def no_operand(block, spec):
+    next(op for op in block.operations if op.type == "relu").inputs.pop("x")
+
+
+def other_size(block, spec):
+    op = next(op for op in block.operations if op.type == "relu")
+    op.outputs[0].type.tensorType.dimensions[1].constant.size += 1
+
+
 def no_block(block, spec):
     spec.mlProgram.functions["main"].opset = "CoreML9"
 
@@ -419,6 +432,7 @@ def short_value(block, spec):
         pytest.param(edit(other_shape), "the tensor there has", id="shape"),
         pytest.param(edit(leave_folder), "leaves the model's folder", id="other folder"),
         pytest.param(edit(undefined_name), "'nowhere', which nothing before it defines", id="undefined"),
+        pytest.param(edit(no_value), "operand 'x' has no value", id="no value"),
         pytest.param(edit(no_block), "no block for its op set 'CoreML9'", id="op set"),
         pytest.param(edit(short_value), "has values for", id="short constant"),
     ],
@@ -429,6 +443,20 @@ def test_bad_input(good, tmp_path, change, expected):
         coreml.load(package)
     with pytest.raises(sardonyx.Error, match=expected):
         coreml.load(package, mmap=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"), [(no_operand, "relu: takes 1 operands, not 0"), (other_size, "relu: result 0 is f32")]
+)
+def test_ill_typed_programs_are_not_optimized(good, tmp_path, change, expected):
+    package, out = broken(good, tmp_path, edit(change)), tmp_path / "out.mlpackage"
+    before = [f.read_bytes() for f in sorted(package.rglob("*")) if f.is_file()]
+    for passes in ("default", ["noop_elimination"]):
+        with pytest.raises(sardonyx.Error, match=f"the program is ill-typed: {expected}"):
+            coreml.optimize(package, out, passes=passes)
+    assert [f.read_bytes() for f in sorted(package.rglob("*")) if f.is_file()] == before
+    assert not out.exists() and not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+    assert coreml.load(package).infer_types()
 
 
 def test_every_cut_is_an_error(good, tmp_path):
