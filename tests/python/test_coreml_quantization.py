@@ -393,6 +393,40 @@ def test_names_that_stay(tmp_path):
     assert "exp(first_cast_fp16)" not in text and text.count("relu(x_to_fp16)") == 1
 
 
+def test_integers_that_a_predicate_keeps():
+    """add_int16_cast takes coremltools' options: a predicate on ops, and the type that comes first."""
+
+    def build():
+        specs = [mb.TensorSpec((5, 3)), mb.TensorSpec((2,), types.int32)]
+
+        @mb.program(input_specs=specs, opset_version=ct.target.iOS17)
+        def prog(x, i):
+            return mb.gather(x=x, indices=i, name="a"), mb.gather(x=x, indices=i, axis=1, name="b")
+
+        return prog
+
+    def selector(op):
+        return op.name != "a"
+
+    for target, keep in (("int16", selector), ("uint16", selector), ("uint16", None)):
+        first, second = memory.twice(RNG, build)
+        theirs = PASS_REGISTRY["common::add_int16_cast"]
+        theirs.set_options([PassOption("op_selector", keep), PassOption("target_dtype", target)])
+        theirs(first)
+        coreml.apply_pass(second, "common::add_int16_cast", op_selector=keep, target_dtype=target)
+        assert passes.same(passes.canonical(second), passes.canonical(first)), f"{second}\n{first}"
+    with coreml.native_passes():
+        third = build()
+        ours = PASS_REGISTRY["common::add_int16_cast"]
+        ours.set_options([PassOption("op_selector", selector), PassOption("target_dtype", "uint16")])
+        ours(third)
+    assert [op.op_type for op in third.functions["main"].operations].count("cast") == 1
+    with pytest.raises(ValueError, match="target_dtype is int16 or uint16"):
+        coreml.apply_pass(build(), "add_int16_cast", target_dtype="int8")
+    with pytest.raises(ValueError, match="only add_fp16_cast and add_int16_cast"):
+        coreml.apply_pass(build(), "noop_elimination", op_selector=selector)
+
+
 def test_op_selector():
     seen = []
 

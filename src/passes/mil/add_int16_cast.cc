@@ -2,8 +2,10 @@
 //
 // gather, gather_along_axis, gather_nd, squeeze and topk on 16-bit integers, where the op set has them (from iOS 17 on). Constants that fit
 // become uint16, or int16 if they are negative; others stay, and so do computed indices into more than 32767 elements. A computed value is not
-// known to fit: as with coremltools' pass of this name, it is taken to, and gets the 16-bit type that was looked at last, or the one that it was
-// cast from. Relaxed: equal where all numbers fit.
+// known to fit: as with coremltools' pass of this name, it is taken to, and gets the 16-bit type that was looked at last (target_dtype before the
+// first one), or the one that it was cast from. An op with the attribute keep_int32 stays as it is. Relaxed: equal where all numbers fit.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -50,13 +52,20 @@ bool counts_too_far(Node& n, PassContext& context) {
 }
 
 size_t to_16_bits(Graph& top, PassContext& context) {
-  DType last = DType::kI16;
+  const std::string wanted = context.text("target_dtype", "int16");
+  if (wanted != "int16" && wanted != "uint16")
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("target_dtype is int16 or uint16, not '{}'", wanted));
+  DType last = wanted == "int16" ? DType::kI16 : DType::kU16;
+  const auto is_kept = [](const Node& n) {
+    const Attr* keep = n.attr("keep_int32");
+    return keep != nullptr && keep->get<bool>() && *keep->get<bool>();
+  };
   const Rewriter scout(top, context);
   const bool has_16_bits = can_cast_to(scout, DType::kI16) && can_cast_to(scout, DType::kU16);
   return insert_casts(
       top, context,
       {.from = DType::kI32,
-       .changes = [&](Node& n) { return has_16_bits && std::ranges::find(kOps, n.op().name) != kOps.end(); },
+       .changes = [&](Node& n) { return has_16_bits && std::ranges::find(kOps, n.op().name) != kOps.end() && !is_kept(n); },
        .target =
            [&](Node& n, size_t i) {
              const Value& v = *n.input(i);
@@ -85,11 +94,13 @@ size_t to_16_bits(Graph& top, PassContext& context) {
 }  // namespace
 
 Pass add_int16_cast() {
-  return Pass::on_graph(Numerics::kRelaxed, [](Graph& top, PassContext& context) {
-    const size_t changed = to_16_bits(top, context);
-    context.count("ops on 16-bit integers", changed);
-    return changed > 0;
-  });
+  return Pass::on_graph(Numerics::kRelaxed,
+                        [](Graph& top, PassContext& context) {
+                          const size_t changed = to_16_bits(top, context);
+                          context.count("ops on 16-bit integers", changed);
+                          return changed > 0;
+                        })
+      .option("target_dtype", "what computed values become before a constant was looked at: int16 (the default) or uint16");
 }
 
 }  // namespace sardonyx::mil
