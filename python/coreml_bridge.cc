@@ -58,10 +58,10 @@ class Bridge {
     helper_ = {};
   }
 
-  // The op stays in single precision, whatever add_fp16_cast does to the others.
-  void keep_fp32(size_t op) {
+  // The op stays in single precision (keep_fp32), or in 32 bits (keep_int32), whatever add_fp16_cast and add_int16_cast do to the others.
+  void keep(size_t op, const std::string& attribute) {
     Node& n = *ops_.at(op).node;
-    n.set_attrs(model_->with_attr(n.attrs(), "keep_fp32", Attr(true)));
+    n.set_attrs(model_->with_attr(n.attrs(), attribute, Attr(true)));
   }
 
   nb::dict run(const nb::dict& options) {
@@ -253,6 +253,8 @@ class Bridge {
           if (const TensorPtr p = payload(var, value, t)) {
             g.set_constant(*v, p);
             ops_[number].payload = p.get();
+            if (k.name == "const" && value_of_.emplace(p.get(), static_cast<uint32_t>(values_.size() - 1)).second)
+              told_payloads_.push_back(p);
             if (p->is_deferred() && sample_) n.set_attrs(model_->attrs({attr(mil::kSampleAttribute, *sample_)}));
           } else if (k.name != "const") {
             n.set_attrs(model_->attrs({attr("symbolic", true)}));  // its elements are symbols
@@ -636,8 +638,10 @@ class Bridge {
 
   static nb::object number_or_none(uint32_t n) { return n == kNone ? nb::object(nb::none()) : nb::object(nb::int_(n)); }
 
-  // (array that was told, shape, strides in elements) for elements that lie there; else the tensor.
+  // The number of a variable that has this value, as coremltools has it; (array that was told, shape, strides in elements) for elements that
+  // lie there; else the tensor.
   nb::object value_now(const TensorPtr& t) const {
+    if (const auto has_it = value_of_.find(t.get()); has_it != value_of_.end()) return nb::int_(has_it->second);
     const TensorView* view = view_of(t);
     const Tensor& storage = view != nullptr ? *view->storage : *t;
     if (storage.is_deferred() || storage.is_splat()) return wrap_tensor(t);
@@ -662,10 +666,8 @@ class Bridge {
     nb::list results, result_names;
     results.append(at);
     result_names.append(name);
-    const auto has_it = value_of_.find(v->constant().get());
-    const nb::object value = has_it != value_of_.end() ? nb::object(nb::int_(has_it->second)) : value_now(v->constant());
-    edits.list.append(nb::make_tuple(nb::none(), value, name, nb::list(), results, result_names, nb::list(), sources(reader),
-                                     number_or_none(edits.before), false));
+    edits.list.append(nb::make_tuple(nb::none(), value_now(v->constant()), name, nb::list(), results, result_names, nb::list(),
+                                     sources(reader), number_or_none(edits.before), false));
   }
 
   nb::list sources(const Node& n) const {
@@ -740,7 +742,9 @@ class Bridge {
   std::vector<ToldOp> ops_;                // by number
   std::vector<Value*> operands_;           // of the ops, as they were told
   std::unordered_map<const Graph*, ToldBlock> blocks_;
-  std::unordered_map<const Tensor*, uint32_t> value_of_;       // of values that coremltools knows, though no const makes them
+  std::unordered_map<const Tensor*, uint32_t>
+      value_of_;                          // constants, and values that coremltools knows, though no const makes them
+  std::vector<TensorPtr> told_payloads_;  // what value_of_ points to is there as long as it is
   std::unordered_map<const Value*, const Type*> input_types_;  // as they were told
   std::unordered_map<const Value*, uint32_t> value_number_;    // filled when something changed
   std::unordered_map<const Node*, uint32_t> node_number_;
@@ -759,7 +763,7 @@ void bind_coreml_bridge(nb::module_& m) {
   nb::class_<Bridge>(m, "Bridge")
       .def(nb::init<int64_t>())
       .def("tell", &Bridge::tell)
-      .def("keep_fp32", &Bridge::keep_fp32)
+      .def("keep", &Bridge::keep)
       .def("run", &Bridge::run)
       .def("op", &Bridge::op)
       .def("ops", &Bridge::ops)

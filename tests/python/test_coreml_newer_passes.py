@@ -306,6 +306,33 @@ def test_functions_for_known_sizes():
         )
 
 
+def test_copies_have_constants_of_the_same_kinds():
+    def build():
+        @mb.program(input_specs=[mb.TensorSpec((b, 4))], opset_version=IOS18)
+        def prog(x):
+            x = mb.add(x=mb.add(x=x, y=2.0), y=mb.const(val=np.array(4, np.float32), name="zero_d"))
+            y = mb.gather(x=x, indices=1, axis=np.int32(1))
+            z = mb.reduce_mean(x=mb.add(x=x, y=np.float32(3)), axes=[1], keep_dims=np.bool_(False))
+            return mb.add(x=y, y=z, name="sum")
+
+        return prog
+
+    def kinds(prog):
+        ops = prog.functions["small"].operations
+        return [(op.name, type(op.outputs[0].val)) for op in ops if op.op_type == "const"]
+
+    b, sizes = programs.get_new_symbol(), {"small": {"x": (2, 4)}}
+    mb.name_count.clear()
+    ours = build()
+    mb.name_count.clear()
+    theirs = build()
+    their_pass(theirs, "materialize_symbolic_shape_program", function_name_to_materialization_map=sizes)
+    coreml.apply_pass(ours, "common::materialize_symbolic_shape_program", function_name_to_materialization_map=sizes)
+    assert kinds(ours) == [k for k in kinds(theirs) if k in kinds(ours)]
+    assert {np.ndarray, np.float32, np.int32, np.bool_} <= {kind for _, kind in kinds(ours)}
+    assert sorted(kinds(ours), key=str) == sorted(kinds(theirs), key=str)
+
+
 def test_main_for_known_sizes():
     sizes = {"main": {"x": (2, 3, 5)}, "other": {"x": (7, 3, 11)}}
     mb.name_count.clear()

@@ -1,8 +1,8 @@
 //   main(x: f32[B,3])    =>    main(x: f32[B,3]), two(x: f32[2,3]), ...
 //
 // For each name in `function_name_to_materialization_map`, {"two": {"x": [2, 3]}}, a copy of the function `source_function_name` whose sizes are
-// known. The copies share the weights. Sizes that are not named stay symbolic; a function of that name is replaced. After coremltools' pass
-// of this name, whose options these are.
+// known. The copies share the weights. Sizes that are not named stay symbolic, a size that is an expression says what its one open symbol is; a
+// function of that name is replaced. After coremltools' pass of this name, whose options these are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +18,50 @@ using Sizes = std::map<std::string, int64_t, std::less<>>;
 [[noreturn]] void refuse(std::string_view why) {
   throw Error(ErrorCode::kInvalidArgument, std::string(why),
               {R"(help: function_name_to_materialization_map={"name": {"input": [2, 3]}})"});
+}
+
+Dim with_sizes(Dims& dims, Dim d, const Sizes& sizes) {
+  return dims.substitute(d, [&](std::string_view symbol) -> std::optional<Dim> {
+    const auto at = sizes.find(symbol);
+    return at != sizes.end() ? std::optional(Dim::of(at->second)) : std::nullopt;
+  });
+}
+
+// The value of the one symbol of `d` for which it is `wanted`, if it grows in steps of one size.
+std::optional<int64_t> solve(Dims& dims, Dim d, const std::string& symbol, int64_t wanted) {
+  const auto at = [&](int64_t v) { return with_sizes(dims, d, {{symbol, v}}); };
+  const Dim zero = at(0), one = at(1);
+  if (!zero.is_int() || !one.is_int() || one.value() == zero.value()) return std::nullopt;
+  const int64_t v = (wanted - zero.value()) / (one.value() - zero.value());
+  return v >= 0 && at(v).is(wanted) ? std::optional(v) : std::nullopt;
+}
+
+// Sizes that are expressions: they say what a symbol is that no size says alone, and must agree with the others.
+void read_expressions(const Function& source, const nlohmann::ordered_json& inputs, Sizes& sizes) {
+  Dims& dims = source.model().dims();
+  for (const Port& p : source.graph().inputs()) {
+    const auto given = inputs.find(std::string(p.name.view()));
+    if (given == inputs.end() || !p.value->ranked()) continue;
+    for (size_t i = 0; i < p.value->type()->rank(); ++i) {
+      const Dim expression = p.value->type()->dim(i);
+      if (!expression.is_expr()) continue;
+      const auto wanted = (*given)[i].get<int64_t>();
+      Dim d = with_sizes(dims, expression, sizes);
+      const auto open = dims.symbols(d);
+      if (open.size() == 1) {
+        if (const auto v = solve(dims, d, *open.begin(), wanted)) {
+          sizes.emplace(*open.begin(), *v);
+          d = Dim::of(wanted);
+        }
+      }
+      if (d.is(wanted)) continue;
+      const std::string is = dims.to_string(expression);
+      if (!d.is_int())
+        refuse(
+            fmt::format("size {} of input '{}' is {}, and {} does not say what its symbols are", i, p.name.view(), is, wanted));
+      refuse(fmt::format("size {} of input '{}' is {}, which is {} and not {}", i, p.name.view(), is, d.value(), wanted));
+    }
+  }
 }
 
 // What the sizes given for the inputs say of the symbols.
@@ -50,6 +94,7 @@ Sizes sizes_of(const Function& source, const std::string& name, const nlohmann::
     if (std::ranges::none_of(ports, [&](const Port& p) { return p.name.view() == input; }))
       refuse(fmt::format("function '{}' has no input '{}'", source.name, input));
   }
+  read_expressions(source, inputs, sizes);
   return sizes;
 }
 
@@ -57,11 +102,7 @@ const Type* fixed(Model& m, const Type* t, const Sizes& sizes) {
   if (t == nullptr || !t->is_tensor() || !t->ranked()) return t;
   std::vector<Dim> dims(t->dims().begin(), t->dims().end());
   for (Dim& d : dims) {
-    if (!d.is_expr()) continue;
-    d = m.dims().substitute(d, [&](std::string_view symbol) -> std::optional<Dim> {
-      const auto at = sizes.find(symbol);
-      return at != sizes.end() ? std::optional(Dim::of(at->second)) : std::nullopt;
-    });
+    if (d.is_expr()) d = with_sizes(m.dims(), d, sizes);
   }
   return m.types().with_dims(t, dims);
 }
