@@ -1,6 +1,9 @@
 //   conv_transpose(x)    =>    conv_transpose<output_shape>(x)      where the shape of the result is known
 //
-// After coremltools' pass of this name.
+// After coremltools' pass of this name, names included.
+#include <fmt/format.h>
+
+#include "passes/mil/named.h"
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -20,7 +23,9 @@ Pass add_conv_transpose_output_shape() {
           [](Rewriter& b, const Match& found) {
             std::vector<int64_t> shape;
             for (Dim d : found.root().result()->type()->dims()) shape.push_back(d.value());
-            return with_operands(b, found.root(), {{"output_shape", b.i32s(shape)}});
+            Value* y = with_operands(b, found.root(), {{"output_shape", b.i32s(shape)}});
+            const std::string_view name = found.root().name().view();
+            return named(b, y, name.empty() ? std::string() : fmt::format("{}_has_output_shape", name));
           },
   };
 }

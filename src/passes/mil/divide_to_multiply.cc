@@ -1,8 +1,11 @@
 //   x ── real_div(c) ── y    =>    x ── mul(1/c) ── y
 //
-// For floats, where each reciprocal is finite: a division of integers is one of integers. After coremltools' pass of this name.
+// For floats, where each reciprocal is finite: a division of integers is one of integers. After coremltools' pass of this name, names included.
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "passes/mil/named.h"
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
@@ -25,7 +28,9 @@ Pass divide_to_multiply() {
         }
         const std::vector<int64_t> shape(t.shape().begin(), t.shape().end());
         Value* reciprocal = b.constant(Tensor::own(dtype, shape, std::move(bytes)));
-        return b.mil("mul", {{"x", found[x]}, {"y", reciprocal}});
+        Value* y = b.mil("mul", {{"x", found[x]}, {"y", reciprocal}});
+        const std::string_view name = found.root().name().view();
+        return named(b, y, name.empty() ? std::string() : fmt::format("_inversed_{}", name));
       },
   };
 }

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "passes/mil/named.h"
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
@@ -89,9 +90,7 @@ Kind kind_of(const Match& found, Var first, Var second, bool affine) {
 }
 
 void name(Rewriter& b, Value* v, const Match& found, std::string_view suffix) {
-  const std::string text = std::string(found.root().result()->name().view()) + std::string(suffix);
-  v->set_name(b.model().name(text));
-  v->def()->set_name(v->name());
+  named(b, v, std::string(found.root().result()->name().view()) + std::string(suffix));
 }
 
 Value* normalization(Rewriter& b, const Match& found, Var first, Var second, bool affine) {
