@@ -7,6 +7,7 @@ symbols and values are its own.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -35,8 +36,10 @@ _STRING = 8
 _SIZE = re.compile(r"[A-Za-z0-9_+\-* ()]+")
 # Ops of control flow, and how their blocks are given to coremltools' builder.
 _BLOCKS = {"cond": ("_true_fn", "_false_fn"), "while_loop": ("_cond", "_body")}
-# What add_fp16_cast leaves alone whoever asks.
-_ALWAYS_FP32 = frozenset(
+# Passes that take a predicate on ops, and the attribute that marks what it refuses.
+_SELECTING = {"add_fp16_cast": "keep_fp32", "add_int16_cast": "keep_int32"}
+# What they leave alone whoever asks.
+_NEVER_CAST = frozenset(
     "const cast while_loop cond make_list list_gather list_scatter list_read list_write list_length read_state coreml_update_state".split()
 )
 
@@ -52,6 +55,21 @@ def _mil():
             "coremltools is not installed, and its programs are its objects", notes=["help: pip install coremltools"]
         ) from None
     return mil, _OPSET, CacheDoublyLinkedList
+
+
+def require_program(prog) -> None:
+    """Whether it is a program of coremltools; says what to do with what else people have."""
+    mil, _, _ = _mil()
+    if isinstance(prog, mil.Program):
+        return
+    help_ = "expected a Program of coremltools"
+    if isinstance(getattr(prog, "_mil_program", None), mil.Program):
+        help_ = "help: the program of a converted model is model._mil_program"
+    elif isinstance(prog, (str, bytes, os.PathLike)) or type(prog).__module__ == "sardonyx.coreml":
+        help_ = "help: sardonyx.coreml.optimize(path_or_bytes, passes=[...]) runs passes on files"
+    elif isinstance(prog, mil.Function):
+        help_ = "help: program.add_function(name, function), and pass the program"
+    raise WrongType(f"passes run on a Program of coremltools, not on {type(prog).__name__}", notes=(help_,))
 
 
 class _Teller:
@@ -73,11 +91,11 @@ class _Teller:
             _coreml_interface.functions(self.prog), self._spell_type, self._version, self._payload, self._opset
         )
 
-    def select(self, op_selector) -> None:
-        """add_fp16_cast is to change only ops that the predicate accepts."""
+    def select(self, pass_name: str, op_selector) -> None:
+        """add_fp16_cast, or add_int16_cast, is to change only ops that the predicate accepts."""
         for number, op in enumerate(self.bridge.ops()):
-            if op.op_type not in _ALWAYS_FP32 and not op_selector(op):
-                self.bridge.keep_fp32(number)
+            if op.op_type not in _NEVER_CAST and not op_selector(op):
+                self.bridge.keep(number, _SELECTING[pass_name])
 
     def _opset(self, function) -> str:
         version = int(function.opset_version) if function.opset_version is not None else self.version
@@ -298,7 +316,7 @@ class _Teller:
         placeholders = {}
         for input_name, text, _ in inputs:
             element, _, sizes = text.removeprefix("state(").rstrip("])").partition("[")
-            shape = tuple(int(d) if d.isdigit() else symbols[d] for d in sizes.split(",") if d)
+            shape = tuple(self._open_size(d, symbols) for d in sizes.split(",") if d)
             make = self.mb.state_tensor_placeholder if text.startswith("state(") else self.mb.placeholder
             placeholders[input_name] = make(shape, self.types.string_to_builtin(builtin[element]))
         weights = {op.name: op for f in old for op in f.operations if op.op_type == "const"}
@@ -316,6 +334,17 @@ class _Teller:
                             op.weight_key = source.weight_key
             function.set_outputs([self.bridge.var(number) for _, number in results])
         self.prog.add_function(name, function)
+
+    @staticmethod
+    def _open_size(text: str, symbols):
+        """A size as coremltools has it: a number, a symbol or expression of the old functions, or what is left of one."""
+        if text.isdigit():
+            return int(text)
+        if text in symbols:
+            return symbols[text]
+        import sympy
+
+        return sympy.sympify(text, locals={s.name: s for d in symbols.values() for s in getattr(d, "free_symbols", ())})
 
     def _make_op(self, block, edit) -> list:
         _, kind, name, operands, results, names, blocks, sources, before, _ = edit
@@ -377,7 +406,9 @@ class _Teller:
         if value.dtype == object:
             value = value[()] if value.shape == () else value
             return value.decode() if isinstance(value, bytes) else value
-        return value[()] if value.shape == () else value
+        if value.shape == ():  # coremltools' own passes write True
+            return bool(value) if value.dtype == bool else value[()]
+        return value
 
     @staticmethod
     def _seen_as(array, shape, strides):
@@ -409,16 +440,19 @@ class _Teller:
 def run(prog, passes: Sequence[str], options: Sequence[tuple[str, Any]], strict: bool = True) -> dict[str, Any]:
     """Runs passes on the program, which is changed in place; returns what each did.
 
-    Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on ops as they are before the first of the passes.
+    Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on ops as they are before the first of the passes, and
+    so is `add_int16_cast.op_selector`.
     """
     asked = bool(options) and strict  # what an option is set to is checked by the pass itself
     options = [*options, *_coreml_interface.options(prog, passes, options)]
     if not options and len(passes) == 1 and (name := passes[0].split("::")[-1]) in _coreml_interface.BY_OPTION:
         return {"passes": [{"name": name, "changed": False, "seconds": 0.0, "error": ""}], "faults": []}
-    selectors = [v for k, v in options if k.rsplit(".", 1)[-1] == "op_selector" and v is not None]
+    selectors = {
+        k.split("::")[-1].partition(".")[0]: v for k, v in options if k.endswith(".op_selector") and v is not None
+    }
     texts = [_option(k, v) for k, v in options if k.rsplit(".", 1)[-1] != "op_selector"]
-    if selectors:
-        _check_selector(selectors[-1], passes, [k for k, _ in texts])
+    for name, selector in selectors.items():
+        _check_selector(name, selector, passes, [k for k, _ in texts])
     request = _request(passes=list(passes), options=texts, fold_budget=1 << 62, strict=strict)
     report = None if asked else _sardonyx.coreml.run_nothing(_coreml_interface.functions(prog), request)
     if report is None and not asked and [p.split("::")[-1] for p in passes] == ["dedup_op_and_var_names"]:
@@ -427,24 +461,23 @@ def run(prog, passes: Sequence[str], options: Sequence[tuple[str, Any]], strict:
         return report
     teller = _Teller(prog)
     teller.tell()
-    if selectors:
-        teller.select(selectors[-1])
+    for name, selector in selectors.items():
+        teller.select(name, selector)
     report = teller.bridge.run(request)
     if any(p["changed"] for p in report["passes"]):
         teller.change(", ".join(p.split("::")[-1] for p in passes))
     return report
 
 
-def _check_selector(op_selector, passes: Sequence[str], options: Sequence[str]) -> None:
-    if not any(p.split("::")[-1] == "add_fp16_cast" for p in passes):
-        raise Error(f"{', '.join(passes)}: only add_fp16_cast has the option 'op_selector'", "invalid_argument")
+def _check_selector(name: str, op_selector, passes: Sequence[str], options: Sequence[str]) -> None:
+    if name not in _SELECTING or not any(p.split("::")[-1] == name for p in passes):
+        raise Error(f"{', '.join(passes)}: only {' and '.join(_SELECTING)} have the option 'op_selector'")
     if not callable(op_selector):
         raise WrongType(f"op_selector is a function of an op, not {type(op_selector).__name__}")
     if any(k.rsplit(".", 1)[-1] == "skip_ops_by_type" for k in options):
         raise Error(
             "add_fp16_cast takes skip_ops_by_type or op_selector, not both",
-            "invalid_argument",
-            notes=["help: let op_selector look at op.op_type"],
+            notes=("help: let op_selector look at op.op_type",),
         )
 
 
@@ -460,7 +493,9 @@ def native_passes():
         name = ""
 
     ours = {p["name"]: p for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
-    selector = ("add_fp16_cast", "op_selector")
+
+    def has_option(name, option):
+        return option in ours[name]["options"] or (option == "op_selector" and name in _SELECTING)
 
     def swapped(name, original):
         class Native(NativeBase):
@@ -482,14 +517,14 @@ def native_passes():
 
             def __setattr__(self, key, value):
                 # coremltools' options are attributes of the pass, too.
-                if key in ours[name]["options"] or (name, key) == selector:
+                if has_option(name, key):
                     self.chosen[key] = value
                 else:
                     super().__setattr__(key, value)
 
             def set_options(self, pass_options=None):
                 for option in pass_options or ():
-                    if option.option_name not in ours[name]["options"] and (name, option.option_name) != selector:
+                    if not has_option(name, option.option_name):
                         raise NotImplementedError(
                             f"The graph pass `{name}` doesn't support option `{option.option_name}`."
                         )

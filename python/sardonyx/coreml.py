@@ -18,7 +18,7 @@ import numpy as np
 
 from sardonyx import ir
 from sardonyx._convert import _one_of
-from sardonyx._error import Error
+from sardonyx._error import Error, WrongType
 from sardonyx._evaluate import _from_native, _to_native
 from sardonyx._optimize import _names, _option, _request
 from sardonyx._sardonyx import coreml as _native
@@ -149,7 +149,7 @@ def optimize(
     model: str | os.PathLike | bytes,
     output_path: str | os.PathLike | None = None,
     *,
-    passes: str | Sequence[str] = "default",
+    passes: Any = "default",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     compute_precision: str | None = None,
@@ -159,11 +159,20 @@ def optimize(
 ) -> dict[str, Any] | Program:
     """Runs passes on a package or model file, or on the bytes of one, and writes another (or the same).
 
-    `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, or a list of these; options are
-    `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination": {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision; `calibration`
+    `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, a list of these, or a `PassPipeline` of
+    coremltools, whose options count as well (and whose add_fp16_cast and add_int16_cast run with `compute_precision="fp16"`, as in presets);
+    options are `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination": {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision; `calibration`
     has the inputs of runs, and what these show to be unfit keeps single precision. `verify` is as of `sardonyx.optimize`. Returns what was
     done: ops before and after, each pass and its time; without `output_path`, the program.
     """
+    if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview)):
+        raise WrongType(
+            f"passes run on a path or on bytes of a model file, not on {type(model).__name__}",
+            notes=(
+                "help: apply_pass and native_passes run passes on a Program of coremltools; a converted model is saved before, "
+                "with model.save(path)",
+            ),
+        )
     if isinstance(model, (bytes, bytearray, memoryview)) or output_path is None:
         return _optimize_there(
             model,
@@ -177,21 +186,58 @@ def optimize(
             verify=verify,
         )
     _one_of("verify", verify, ("off", "model", "pass"))
-    options = dict(options or {})
+    if options is not None and not isinstance(options, Mapping):
+        raise WrongType(f"options are a mapping of names to values, not {options!r}")
     if compute_precision is not None:
         _one_of("compute_precision", compute_precision, ("fp16", "fp32"))
+    skip = _names("skip", skip)
+    if not isinstance(passes, str) and hasattr(passes, "get_all_options"):
+        passes, own = _pipeline(passes, skip, compute_precision == "fp16")
+        options = own | dict(_flat(options or {}))
+    options = dict(options or {})
+    if compute_precision is not None:
         options["compute_precision"] = compute_precision
     if calibration is not None:
         options["add_fp16_cast.skip_ops"] = "auto"
         options["add_fp16_cast.ranges"] = fp16_report(model, calibration, runs=0)["ranges"]
     request = _request(
         passes=_names("passes", passes),
-        skip=_names("skip", skip),
+        skip=skip,
         options=[_option(k, v) for k, v in _flat(options)],
         strict=bool(strict),
         verify=verify,
     )
     return _native.optimize_file(os.fspath(model), os.fspath(output_path), request)
+
+
+# What a conversion to half precision adds; on files it is asked for.
+_HALF = ("add_fp16_cast", "add_int16_cast")
+
+
+def _pipeline(pipeline: Any, skip: Sequence[str], half: bool) -> tuple[list[str], dict[str, Any]]:
+    """Names of the passes of a coremltools `PassPipeline`, and their options."""
+    pipeline.validate()
+
+    def bare(name: str) -> str:
+        return name.split("::")[-1]
+
+    left_out = {bare(name) for name in skip} | (set() if half else set(_HALF))
+    names = [name for name in pipeline.passes if half or bare(name) not in _HALF]
+    if not names and pipeline.passes:
+        raise Error(
+            f"the pipeline has nothing but {', '.join(pipeline.passes)}, and half precision is asked for",
+            notes=('help: compute_precision="fp16"',),
+        )
+    options = {}
+    for name, chosen in pipeline.get_all_options().items():
+        for option in chosen if bare(name) not in left_out else ():
+            if callable(option.option_val):
+                raise Error(
+                    f"option '{option.option_name}' of {name} is a function of coremltools' ops, which files do not have",
+                    notes=("help: skip_ops_by_type and skip_ops name ops; apply_pass takes the function",),
+                )
+            options[f"{name}.{option.option_name}"] = option.option_val
+    return names, options
 
 
 def _flat(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -227,6 +273,11 @@ def apply_pass(prog: Any, name: str, **options: Any) -> None:
     """
     from sardonyx import _coreml_program
 
+    _coreml_program.require_program(prog)
+    if not isinstance(name, str):
+        raise WrongType(f"the name of a pass is a text, not {name!r}", notes=("help: one pass at a time",))
+    if prog.skip_all_passes:
+        return
     if name.split("::")[-1] == "remove_symbolic_reshape":
         options = {"two_symbols": "error"} | options  # pipelines go on; a pass that is asked for by name says so
     _coreml_program.run(prog, [name], [(f"{name}.{k}", v) for k, v in options.items()])

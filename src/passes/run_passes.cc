@@ -16,7 +16,11 @@ namespace {
 
 [[noreturn]] void unknown(std::string_view what, std::string_view name, const std::vector<std::string_view>& known) {
   std::vector<std::string> notes;
-  if (auto meant = nearest(name, known); !meant.empty()) notes.push_back(fmt::format("did you mean '{}'?", meant));
+  if (auto meant = nearest(name, known); !meant.empty()) {
+    notes.push_back(fmt::format("did you mean '{}'?", meant));
+  } else if (known.size() <= 8) {
+    notes.push_back(known.empty() ? "there is none" : fmt::format("there are: {}", fmt::join(known, ", ")));
+  }
   notes.push_back("help: `sardonyx passes` lists all passes and presets");
   throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no {} named '{}'", what, name), std::move(notes));
 }
@@ -40,7 +44,10 @@ void require_dialect(std::string_view name, DialectId wanted, DialectId found) {
   throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is for {}, not for {}", name, what(wanted), what(found)));
 }
 
-void set_option(Pipeline& pipeline, const std::string& spelled, const std::string& value) {
+// coremltools' own passes for making weights smaller: presets name them, in its order.
+bool is_compression(std::string_view name) { return name.starts_with("compression::"); }
+
+void set_option(Pipeline& pipeline, const PassRequest& request, const std::string& spelled, const std::string& value) {
   const size_t dot = spelled.rfind('.');
   if (dot == std::string::npos) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("an option is written pass.option=value, not '{}'", spelled));
@@ -51,13 +58,20 @@ void set_option(Pipeline& pipeline, const std::string& spelled, const std::strin
   for (const auto& [name, meaning] : pass.pass.options) known.push_back(name);
   if (std::find(known.begin(), known.end(), option) == known.end())
     unknown(fmt::format("option of {}", pass.name), option, known);
+  bool runs = false;
   for (PipelineEntry& e : pipeline.entries) {
-    if (e.pass == &pass.pass) e.options[option] = value;
+    if (e.pass != &pass.pass) continue;
+    e.options[option] = value;
+    runs = true;
   }
+  // As coremltools' pipelines have it. Presets of ONNX have options for passes that a target leaves out.
+  const auto is_it = [&](const std::string& s) { return !is_compression(s) && find_pass(s) == &pass; };
+  if (runs || pass.catalog != "mil" || std::ranges::any_of(request.skip, is_it)) return;
+  const bool half = pass.name == "add_fp16_cast" || pass.name == "add_int16_cast";
+  throw Error(
+      ErrorCode::kInvalidArgument, fmt::format("'{}' is set, and {} is not among the passes", spelled, pass.name),
+      half ? std::vector<std::string>{"help: presets have it with compute_precision fp16"} : std::vector<std::string>());
 }
-
-// coremltools' own passes for making weights smaller: presets name them, in its order.
-bool is_compression(std::string_view name) { return name.starts_with("compression::"); }
 
 void refuse_compression(std::string_view name, const PassRequest& request) {
   const auto skipped = [&](const std::string& s) { return s == name || s == name.substr(name.rfind(':') + 1); };
@@ -307,7 +321,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   for (const std::string& what : request.skip) skip(pipeline, what);
   for (const std::string& name : request.explain) require_explained(name);
   for (const auto& [option, value] : request.options) {
-    if (option != kComputePrecision) set_option(pipeline, option, value);
+    if (option != kComputePrecision) set_option(pipeline, request, option, value);
   }
   return pipeline;
 }

@@ -100,3 +100,112 @@ def test_options_are_checked_where_nothing_is_to_be_done():
 
     with pytest.raises(ValueError, match="skip_const_by_size' must be a number of elements, not 'many'"):
         coreml.apply_pass(prog, "common::const_elimination", skip_const_by_size="many")
+
+
+@mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=ct.target.iOS17)
+def pipelined(x):
+    y = mb.sqrt(x=mb.const(val=np.float32([4, 9, 16]), name="c"), name="s")
+    return mb.identity(x=mb.relu(x=mb.relu(x=mb.add(x=x, y=y))), name="y")
+
+
+def test_a_pipeline_of_coremltools_runs_on_files(tmp_path):
+    source, half = tmp_path / "in.mlpackage", "common::add_fp16_cast"
+    programs.save(pipelined, source, ct.target.iOS17)
+
+    def ops(pipeline, **more):
+        return coreml.optimize(source, passes=pipeline, **more).op_counts()
+
+    assert "sqrt" in ops(ct.PassPipeline.EMPTY)
+    default = coreml.optimize(source, passes="default").op_counts()
+    assert ops(ct.PassPipeline()) == ops(ct.PassPipeline.DEFAULT) == default and "cast" not in default
+    assert ops(ct.PassPipeline.CLEANUP) == coreml.optimize(source, passes="cleanup").op_counts()
+    assert ops(ct.PassPipeline.DEFAULT_PALETTIZATION, skip=["palettize_weights"]) == default
+    # Passes that are appended, inserted and removed, and options.
+    pipeline = ct.PassPipeline(["common::noop_elimination"])
+    assert ops(pipeline)["relu"] == 2
+    pipeline.append_pass("common::merge_consecutive_relus")
+    pipeline.insert_pass(0, "common::const_elimination")
+    assert ops(pipeline)["relu"] == 1 and "sqrt" not in ops(pipeline)
+    pipeline.set_options("common::const_elimination", {"skip_const_by_size": "2"})
+    assert ops(pipeline)["sqrt"] == 1
+    assert "sqrt" not in ops(pipeline, options={"common::const_elimination": {"skip_const_by_size": 3}})
+    # Half precision is asked for.
+    pipeline = ct.PassPipeline()
+    pipeline.set_options(half, {"skip_ops_by_type": "relu"})
+    assert ops(pipeline) == default
+    assert ops(pipeline, compute_precision="fp16")["cast"] == 4
+    with pytest.raises(sardonyx.Error, match="compute_precision"):
+        ops(ct.PassPipeline([half]))
+    assert ops(ct.PassPipeline([half]), compute_precision="fp16")["cast"] > 0
+
+
+def test_pipelines_that_files_cannot_have(tmp_path):
+    source = tmp_path / "in.mlpackage"
+    programs.save(pipelined, source, ct.target.iOS17)
+    with pytest.raises(sardonyx.Error, match="palettize_weights"):
+        coreml.optimize(source, passes=ct.PassPipeline.DEFAULT_PALETTIZATION)
+    pipeline = ct.PassPipeline()
+    pipeline.set_options("common::add_fp16_cast", {"op_selector": lambda op: True})
+    with pytest.raises(sardonyx.Error, match="op_selector.*files"):
+        coreml.optimize(source, passes=pipeline, compute_precision="fp16")
+    pipeline = ct.PassPipeline(["common::noop_elimination"])
+    pipeline.set_options("common::const_elimination", {"skip_const_by_size": "2"})
+    with pytest.raises(ValueError, match="const_elimination"):
+        coreml.optimize(source, passes=pipeline)
+    for model in (pipelined, None, 3):
+        with pytest.raises(sardonyx.Error, match="apply_pass"):
+            coreml.optimize(model, passes=pipeline)
+    with pytest.raises(TypeError, match="mapping"):
+        coreml.optimize(source, passes="default", options=["const_elimination"])
+
+
+@pytest.mark.parametrize("what", ["none", "text", "path", "program", "model", "function", "dict"])
+def test_passes_in_memory_want_a_program(what, tmp_path):
+    source = tmp_path / "in.mlpackage"
+    programs.save(pipelined, source, ct.target.iOS17)
+    model = ct.models.MLModel(str(source), skip_model_load=True)
+    given, message = {
+        "none": (None, "Program of coremltools"),
+        "text": (str(source), "coreml.optimize"),
+        "path": (source, "coreml.optimize"),
+        "program": (coreml.load(source), "coreml.optimize"),
+        "model": (model, "_mil_program" if model._mil_program is not None else "expected a Program"),
+        "function": (pipelined.functions["main"], "add_function"),
+        "dict": ({}, "not on dict"),
+    }[what]
+    with pytest.raises(sardonyx.Error, match=message) as caught:
+        coreml.apply_pass(given, "common::noop_elimination")
+    assert isinstance(caught.value, TypeError)
+    with pytest.raises(TypeError, match="name of a pass"):
+        coreml.apply_pass(pipelined, ["common::noop_elimination"])
+
+
+def test_reports_say_what_each_pass_changed_and_where(tmp_path):
+    source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
+    programs.save(pipelined, source, ct.target.iOS17)
+    passes = ["common::const_elimination", "common::merge_consecutive_relus", "common::fuse_conv_bias"]
+    folded, merged, idle = coreml.optimize(source, result, passes=passes)["passes"]
+    assert folded["ops"] == {"sqrt": (1, 0)} and folded["at"] == []
+    assert merged["ops"] == {"const": (1, 0), "relu": (2, 1)} and merged["seconds"] > 0
+    ((rule, op, name),) = merged["at"]
+    assert (rule, op) == ("merge_consecutive_relus", "relu") and name
+    assert (idle["ops"], idle["at"], idle["changed"]) == ({}, [], False)
+
+    def asked(*how):
+        return command.sardonyx("coreml", "optimize", source, "-o", result, "--passes", ",".join(passes), *how).stdout
+
+    told = json.loads(asked("--json"))["passes"][1]
+    assert told["ops"] == {"const": [1, 0], "relu": [2, 1]}
+    assert told["at"] == [{"rule": rule, "op": op, "name": name}]
+    assert f"at relu {name}" in asked("--changes") and "at relu" not in asked()
+
+
+def test_options_of_passes_that_do_not_run(tmp_path):
+    source = tmp_path / "in.mlpackage"
+    programs.save(pipelined, source, ct.target.iOS17)
+    by_size = {"const_elimination.skip_const_by_size": 3}
+    with pytest.raises(sardonyx.Error, match="const_elimination is not among the passes"):
+        coreml.optimize(source, passes=["noop_elimination"], options=by_size)
+    coreml.optimize(source, passes="default", options=by_size, skip=["const_elimination"])
+    with pytest.raises(sardonyx.Error, match="compute_precision fp16"):
+        coreml.optimize(source, passes="default", options={"add_fp16_cast.skip_ops": "y"})
