@@ -46,6 +46,7 @@ class MilWriter {
  public:
   explicit MilWriter(const Model& m) : m_(m), info_(m.mil ? *m.mil : kNone), names_(m) {
     wide_ = version() >= 9;
+    name_weight_files();
     place_all();
   }
 
@@ -81,23 +82,29 @@ class MilWriter {
     }
   }
 
-  // The name by which the program knows the file that t was read from; empty when it does not come from weights.
-  std::string weight_file_of(const Tensor& t) const {
-    if (!t.file() || m_.source_files.empty()) return {};
+  // Once for each file: to resolve a path takes the system longer than all else that is done for a weight.
+  void name_weight_files() {
+    if (m_.source_files.size() < 2) return;
+    const auto folder = std::filesystem::weakly_canonical(m_.source_files[0]->path().parent_path());
     for (size_t i = 1; i < m_.source_files.size(); ++i) {
       const MappedFile& file = *m_.source_files[i];
       const auto range = file.range_of(file.bytes().subspan(0, 0));
-      if (!range || range->fd != t.file()->fd) continue;
-      const auto folder = m_.source_files[0]->path().parent_path();
-      return std::string(kModelPath) +
-             file.path().lexically_proximate(std::filesystem::weakly_canonical(folder)).generic_string();
+      if (range)
+        weight_files_.try_emplace(range->fd,
+                                  std::string(kModelPath) + file.path().lexically_proximate(folder).generic_string());
     }
-    return {};
+  }
+
+  // The name by which the program knows the file that t was read from; empty when it does not come from weights.
+  std::string_view weight_file_of(const Tensor& t) const {
+    if (!t.file()) return {};
+    const auto at = weight_files_.find(t.file()->fd);
+    return at == weight_files_.end() ? std::string_view() : at->second;
   }
 
   void place_all() {
     struct Wanted {
-      std::string file;
+      std::string_view file;
       uint64_t old;  // where it was
       const Tensor* tensor;
     };
@@ -106,7 +113,7 @@ class MilWriter {
     for (const auto& f : m_.functions()) {
       each_constant(f->graph(), [&](const Tensor& t, const Type* type) {
         if (place_of_.contains(&t) || (type != nullptr && !type->is_tensor())) return;
-        std::string file = weight_file_of(t);
+        std::string_view file = weight_file_of(t);
         if (file.empty()) {
           if (!belongs_in_blob(t, wide_) || info_.immediate.contains(&t)) return;
           file = kWeightFile;
@@ -120,14 +127,14 @@ class MilWriter {
           }
         }
         place_of_[&t] = {};
-        wanted.push_back({std::move(file), t.file() ? t.file()->offset : UINT64_MAX, &t});
+        wanted.push_back({file, t.file() ? t.file()->offset : UINT64_MAX, &t});
       });
     }
     // Those that were read, in their old order; then the others in the order of the program.
     std::ranges::stable_sort(
         wanted, [](const Wanted& a, const Wanted& b) { return std::tie(a.file, a.old) < std::tie(b.file, b.old); });
     for (const Wanted& one : wanted) {
-      if (blobs_.empty() || blobs_.back().name != one.file) blobs_.push_back({one.file, {}, kBlobAlignment});
+      if (blobs_.empty() || blobs_.back().name != one.file) blobs_.push_back({std::string(one.file), {}, kBlobAlignment});
       BlobFile& file = blobs_.back();
       const uint64_t offset = aligned(file.size);
       file.tensors.push_back(one.tensor);
@@ -478,6 +485,7 @@ class MilWriter {
   MilNames names_;
   bool wide_ = false;
   std::string description_;
+  std::map<int, std::string> weight_files_;  // by descriptor
   std::vector<BlobFile> blobs_;
   std::unordered_map<const Tensor*, BlobPlace> place_of_;
   std::unordered_map<const Tensor*, const Tensor*> tied_;

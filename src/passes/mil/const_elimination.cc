@@ -229,6 +229,7 @@ class Fold {
     if (size > kDeferConstantBytes && n.is("fill")) return spread(n);
     if (size > kDeferConstantBytes) {
       if (TensorPtr view = view_by_node(n, operands, *type)) return keep(*n.result(), std::move(view));
+      if (TensorPtr half = half_by_node(n, operands, *type)) return keep(*n.result(), std::move(half));
     }
     if (size > kDeferConstantBytes && depth < kMaxDeferred) {
       if (!cannot_fail(n) && !evaluate_node(n, operands, kMemoryCap)) return;
