@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "ir/half.h"
 #include "sardonyx/error.h"
 #include "support/interrupt.h"
 
@@ -73,6 +74,11 @@ void load_real(const Array& a, int64_t offset, int64_t step, int64_t n, T* to) {
     case DType::kBool: return load_as<T, uint8_t>(base, offset, step, n, to);
     case DType::kF16: {
       const auto* from = reinterpret_cast<const uint16_t*>(base) + offset;
+      if constexpr (std::is_same_v<T, float>) {
+        if (step == 1)
+          return halves_to_floats(reinterpret_cast<const std::byte*>(from), reinterpret_cast<std::byte*>(to),
+                                  static_cast<size_t>(n));
+      }
       for (int64_t i = 0; i < n; ++i) to[i] = convert<T>(half_to_float(from[i * step]));
       return;
     }
@@ -237,6 +243,9 @@ void store(Array& a, int64_t offset, int64_t n, const T* from) {
       case DType::kI2:
       case DType::kU1: return store_bits(a, offset, n, from);
       case DType::kF16:
+        if constexpr (std::is_same_v<T, float>)
+          return floats_to_halves(reinterpret_cast<const std::byte*>(from), base + offset * 2, static_cast<size_t>(n));
+        [[fallthrough]];
       case DType::kBF16: {
         for (int64_t i = 0; i < n; ++i) encode_element(a.dtype(), base, offset + i, to_double(from[i]));
         return;

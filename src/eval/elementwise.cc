@@ -382,6 +382,8 @@ Array cast(Call& c, const Array& x, DType to, bool saturate) {
       if (to == DType::kBool || bit_width(to) >= 32) return map_as<double>(c, x, to, [](double v) { return v; });
       return map_as<int64_t>(c, x, to, [](int64_t v) { return v; });
     }
+    const bool halves = (from == DType::kF32 && to == DType::kF16) || (from == DType::kF16 && to == DType::kF32);
+    if (halves) return map_as<float>(c, x, to, [](float v) { return v; });
     const double limit = largest(to);
     if (saturate && std::isfinite(limit)) {
       return map_as<double>(c, x, to, [limit](double v) { return v > limit ? limit : v < -limit ? -limit : v; });

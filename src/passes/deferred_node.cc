@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/half.h"
 #include "ir/tensor_view.h"
 #include "sardonyx/eval.h"
 
@@ -43,12 +44,21 @@ std::vector<int64_t> shape_of(const Type& t) {
   return shape;
 }
 
+// Transposed without a copy, also where elements are cast on the way; null where they are not in memory.
+TensorPtr transposed_view_or_cast(const TensorPtr& x, std::span<const int64_t> axes) {
+  const TensorPtr source = cast_source(x);
+  if (source == nullptr) return transposed_view(x, axes);
+  const TensorPtr moved = transposed_view_or_cast(source, axes);  // as deep as casts stand in each other: passes make three
+  if (moved == nullptr) return nullptr;
+  return x->dtype() == DType::kF16 ? as_half(moved) : as_single(moved);
+}
+
 }  // namespace
 
 TensorPtr view_by_node(const Node& n, std::span<const TensorPtr> operands, const Type& t) {
   if (operands.empty() || operands[0] == nullptr || operands[0]->dtype() != t.dtype()) return nullptr;
   const TensorPtr& x = operands[0];
-  if (const auto axes = transposed_axes(n, operands)) return transposed_view(x, *axes);
+  if (const auto axes = transposed_axes(n, operands)) return transposed_view_or_cast(x, *axes);
   static constexpr std::string_view kSameOrder[] = {"reshape", "squeeze", "expand_dims", "identity"};
   const bool same_order =
       n.op().dialect == DialectId::kMil && std::ranges::find(kSameOrder, n.op().name) != std::end(kSameOrder);
@@ -57,8 +67,17 @@ TensorPtr view_by_node(const Node& n, std::span<const TensorPtr> operands, const
   return x->reshaped(shape_of(t));
 }
 
+TensorPtr half_by_node(const Node& n, std::span<const TensorPtr> operands, const Type& t) {
+  const bool is_cast = n.is("cast") || n.is("Cast");
+  if (!is_cast || operands.empty() || operands[0] == nullptr || t.static_size() != operands[0]->size()) return nullptr;
+  const TensorPtr& x = operands[0];
+  if (x->dtype() == DType::kF32 && t.dtype() == DType::kF16) return as_half(x);
+  return x->dtype() == DType::kF16 && t.dtype() == DType::kF32 ? as_single(x) : nullptr;
+}
+
 TensorPtr defer_node(const Node& n, std::vector<TensorPtr> operands, const Type& t, uint64_t memory_cap) {
   if (TensorPtr view = view_by_node(n, operands, t)) return view;
+  if (TensorPtr half = half_by_node(n, operands, t)) return half;
   auto held = std::make_shared<HeldNode>(n);
   auto compute = [held, memory_cap, operands = std::move(operands)] {
     const auto results = evaluate_node(*held->node, operands, memory_cap);

@@ -15,6 +15,10 @@ constexpr size_t kDeferConstantBytes = 64 << 10;
 // Null where n does more than that, or where those elements are not in memory.
 TensorPtr view_by_node(const Node& n, std::span<const TensorPtr> operands, const Type& t);
 
+// The one result of n, of the static type t, where it is its first operand cast to half precision, or from it: computed piece by piece when
+// somebody reads it, and nothing can fail. Null where n does anything else, or where that operand is computed as a whole.
+TensorPtr half_by_node(const Node& n, std::span<const TensorPtr> operands, const Type& t);
+
 // The one result of n, of the static type t, from these operands (null: absent), as a tensor that is evaluated when its bytes are read.
 // It keeps a copy of the node and the operands, and outlives the model. Evaluating must not fail, and takes at most `memory_cap` bytes.
 TensorPtr defer_node(const Node& n, std::vector<TensorPtr> operands, const Type& t, uint64_t memory_cap);

@@ -1,0 +1,151 @@
+#include "ir/half.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "sardonyx/error.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr size_t kLanes = 4;
+using Bits [[gnu::vector_size(16)]] = uint32_t;
+using Order [[gnu::vector_size(16)]] = int32_t;
+using Floats [[gnu::vector_size(16)]] = float;
+using Halves [[gnu::vector_size(8)]] = uint16_t;
+
+constexpr uint32_t kSign = 0x80000000;
+constexpr int32_t kLeastNormal = 113 << 23;  // 2^-14
+constexpr int32_t kInfinite = 143 << 23;     // 2^16: from here on nothing fits
+constexpr int32_t kNan = 255 << 23;          // above infinity's bits
+constexpr uint32_t kOneHalf = 126 << 23;     // 0.5, whose last place is that of subnormal halves
+
+// What `choose` says where it is all ones, else `otherwise`.
+Bits pick(Order choose, Bits chosen, Bits otherwise) {
+  const auto mask = reinterpret_cast<Bits>(choose);
+  return (chosen & mask) | (otherwise & ~mask);
+}
+
+Halves round(Bits x) {
+  const Bits magnitude = x & ~kSign;
+  const auto order = reinterpret_cast<Order>(magnitude);  // signed comparisons are what old processors have
+  // The 13 bits that go are rounded away by adding half of the last place that stays, less one unless that place is odd; a carry into
+  // the exponent is as it should be.
+  const Bits odd = magnitude >> 13 & 1;
+  const Bits normal = (magnitude - (112U << 23) + 0xfff + odd) >> 13;
+  // Below, adding 0.5 shifts the bits to their place and rounds them.
+  const Bits half = Bits{} + kOneHalf;
+  const auto sum = reinterpret_cast<Floats>(magnitude) + reinterpret_cast<Floats>(half);
+  const Bits small = reinterpret_cast<Bits>(sum) - kOneHalf;
+  Bits made = pick(order < kLeastNormal, small, normal);
+  made = pick(order >= kInfinite, Bits{} + 0x7c00, made);
+  made = pick(order > kNan, Bits{} + 0x7e00, made);
+  return __builtin_convertvector(made | (x >> 16 & 0x8000), Halves);
+}
+
+Bits widened(Halves h) {
+  constexpr uint32_t kRebias = 112U << 23, kExponent = 31U << 23;
+  const Bits code = __builtin_convertvector(h, Bits);
+  const Bits moved = (code & 0x7fff) << 13;
+  const Bits exponent = moved & kExponent;
+  const Bits normal = moved + kRebias;
+  // Subnormal halves are normal here: what a leading one too many is worth is taken away.
+  const Bits one_up = normal + (1U << 23), one = Bits{} + (113U << 23);
+  const auto rest = reinterpret_cast<Floats>(one_up) - reinterpret_cast<Floats>(one);
+  Bits made = pick(exponent == Bits{}, reinterpret_cast<Bits>(rest), normal);
+  made = pick(exponent == Bits{} + kExponent, normal + kRebias, made);
+  return made | (code & 0x8000) << 16;
+}
+
+// Keeps what a tensor is cast from.
+struct CastDeleter {
+  TensorPtr source;
+  void operator()(const Tensor* t) const { delete t; }
+};
+
+// f(from, to, count) on pieces of t, of which `width` bytes make an element, into `out`, whose elements have `out_width`.
+template <class F>
+Tensor::Fill in_pieces(TensorPtr t, size_t width, size_t out_width, F f) {
+  return [t = std::move(t), width, out_width, f](int64_t first, std::span<std::byte> out) {
+    const size_t count = out.size() / out_width;
+    if (!t->is_deferred()) return f(t->stored_bytes().data() + static_cast<size_t>(first) * width, out.data(), count);
+    constexpr size_t kPiece = 1 << 18;  // a few rows of a weight that is transposed on the way
+    const size_t most = std::min(count, kPiece);
+    const std::unique_ptr<std::byte[]> piece(new std::byte[most * width]);  // not zeroed
+    for (size_t done = 0; done < count;) {
+      const size_t n = std::min(most, count - done);
+      t->read(first + static_cast<int64_t>(done), {piece.get(), n * width});
+      f(piece.get(), out.data() + done * out_width, n);
+      done += n;
+    }
+  };
+}
+
+}  // namespace
+
+void floats_to_halves(const std::byte* from, std::byte* to, size_t count) {
+  Bits x;
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    std::memcpy(&x, from + i * 4, sizeof x);
+    const Halves y = round(x);
+    std::memcpy(to + i * 2, &y, sizeof y);
+  }
+  if (i == count) return;
+  x = Bits{};
+  std::memcpy(&x, from + i * 4, (count - i) * 4);
+  const Halves y = round(x);
+  std::memcpy(to + i * 2, &y, (count - i) * 2);
+}
+
+void halves_to_floats(const std::byte* from, std::byte* to, size_t count) {
+  Halves x;
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    std::memcpy(&x, from + i * 2, sizeof x);
+    const Bits y = widened(x);
+    std::memcpy(to + i * 4, &y, sizeof y);
+  }
+  if (i == count) return;
+  x = Halves{};
+  std::memcpy(&x, from + i * 2, (count - i) * 2);
+  const Bits y = widened(x);
+  std::memcpy(to + i * 4, &y, (count - i) * 4);
+}
+
+TensorPtr as_half(const TensorPtr& t) {
+  SX_CHECK(t->dtype() == DType::kF32);
+  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  if (t->is_splat()) {
+    std::byte one[2];
+    floats_to_halves(t->stored_bytes().data(), one, 1);
+    return Tensor::splat(DType::kF16, std::move(shape), one);
+  }
+  if (t->is_promise() || !t->reads_in_pieces()) return nullptr;
+  const TensorPtr made = Tensor::defer(DType::kF16, std::move(shape), in_pieces(t, 4, 2, floats_to_halves));
+  return {new Tensor(*made), CastDeleter{t}};
+}
+
+TensorPtr as_single(const TensorPtr& t) {
+  SX_CHECK(t->dtype() == DType::kF16);
+  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  if (t->is_splat()) {
+    std::byte one[4];
+    halves_to_floats(t->stored_bytes().data(), one, 1);
+    return Tensor::splat(DType::kF32, std::move(shape), one);
+  }
+  if (t->is_promise() || !t->reads_in_pieces()) return nullptr;
+  const TensorPtr made = Tensor::defer(DType::kF32, std::move(shape), in_pieces(t, 2, 4, halves_to_floats));
+  return {new Tensor(*made), CastDeleter{t}};
+}
+
+TensorPtr cast_source(const TensorPtr& t) {
+  const auto* found = std::get_deleter<CastDeleter>(t);
+  return found != nullptr ? found->source : nullptr;
+}
+
+}  // namespace sardonyx
