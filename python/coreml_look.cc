@@ -54,13 +54,18 @@ class Look {
   // Calls f(op) until it says false; false if it did. With blocks, nothing is known.
   template <class F>
   bool all_ops(const F& f) const {
+    PyTypeObject* constant = nullptr;  // most ops are constants, which have no blocks
     for (const auto& [name, function] : functions_) {
       const nb::object operations = get(function, names().operations);
       if (PyList_Check(operations.ptr())) return false;
       for (nb::object at = get(operations, names().start); !at.is_none(); at = get(at, names().next)) {
         const nb::object op = get(at, names().op);
-        const nb::object blocks = get(op, names().blocks);
-        if (!PyList_Check(blocks.ptr()) || PyList_GET_SIZE(blocks.ptr()) > 0 || !f(op)) return false;
+        if (PyTypeObject* type = Py_TYPE(op.ptr()); type != constant) {
+          const nb::object blocks = get(op, names().blocks);
+          if (!PyList_Check(blocks.ptr()) || PyList_GET_SIZE(blocks.ptr()) > 0) return false;
+          if (std::string_view(type->tp_name) == "const") constant = type;
+        }
+        if (!f(op)) return false;
       }
     }
     return true;
