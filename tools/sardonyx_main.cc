@@ -172,7 +172,8 @@ int main(int argc, char** argv) {
       "Inputs of runs (.npz, NAME=FILE.npy, NAME=VALUE): add_fp16_cast leaves what they show to be unfit");
   verify_option(coreml_optimize, coreml);
   coreml_optimize->add_option("--explain", coreml.explain, "Say why these passes left near matches alone")->delimiter(',');
-  coreml_optimize->add_flag("--changes", coreml.changes, "Say what each pass changed: ops before and after, and which rule at which op");
+  coreml_optimize->add_flag("--changes", coreml.changes,
+                            "Say what each pass changed: ops before and after, and which rule at which op");
   coreml_optimize->add_flag("--strict", coreml.strict, "Stop when a pass fails, instead of going on without it");
   coreml_optimize->add_flag("--json", coreml.json, "For programs");
   coreml_optimize->add_flag("--quiet", coreml.quiet, "Only errors");
