@@ -5,7 +5,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sardonyx._error import Error
@@ -31,6 +31,7 @@ def onnx_function(
     namespace: str | None = None,
     name: str | None = None,
     type: str | None = None,  # noqa: A002
+    attributes: Sequence[str] = (),
 ):
     """Mark a function, or a class with `__call__`, as a function of the ONNX model.
 
@@ -43,9 +44,14 @@ def onnx_function(
         namespace: What the function's domain begins with; "custom" by default.
         name: Older spelling of `type`.
         type: The operator's name instead of the target's own.
+        attributes: Names of parameters that become attributes of the function where a call gives a number: calls that differ only in these
+            share one body, and the number can be changed on each call of the finished model. Inside, it is an array: Python cannot
+            branch on it.
     """
 
     namespace = _namespace(namespace)
+    if isinstance(attributes, str) or not all(isinstance(a, str) for a in attributes):
+        raise Error(f"attributes takes a list of names, found {attributes!r}")
 
     def decorate(target):
         if not callable(target):
@@ -59,9 +65,9 @@ def onnx_function(
         if inspect.isclass(target):
             if "__call__" not in vars(target) and not hasattr(target, "__call__"):  # noqa: B004
                 raise Error(f"@onnx_function needs a class with __call__, {target.__name__} has none")
-            target.__call__ = _marked(target.__call__, mark)
+            target.__call__ = _marked(target.__call__, mark, attributes)
             return target
-        return _marked(target, mark)
+        return _marked(target, mark, attributes)
 
     return decorate if target is None else decorate(target)
 
@@ -73,30 +79,53 @@ def _namespace(text: str | None) -> str:
     return text
 
 
-def _marked(fn: Callable, mark: dict) -> Callable:
+def _marked(fn: Callable, mark: dict, attributes: Sequence[str]) -> Callable:
     if getattr(fn, "__onnx_function__", None) is not None:
         return fn  # decorated already, perhaps through a base class
-    label = "onnx_function:" + json.dumps(mark)
+    signature = inspect.signature(fn) if attributes else None
+    if missing := [a for a in attributes if a not in signature.parameters]:
+        raise Error(f"attributes: {mark['function']} has no parameter {missing[0]!r}")
 
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
         if not _exporting.get():
             return fn(*args, **kwargs)
-        return _call(fn, label, args, kwargs)
+        if signature is None:
+            return _call(fn, mark, args, kwargs, {})
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = {a: bound.arguments[a] for a in attributes if _is_number(bound.arguments[a])}
+        for a in values:
+            bound.arguments[a] = _Number(a)
+        return _call(fn, mark, bound.args, bound.kwargs, values)
 
     wrapper.__onnx_function__ = mark
     return wrapper
 
 
-def _call(fn, label, args, kwargs):
-    """`fn(*args, **kwargs)` as a jit of that name. Arrays in plain containers are its operands; all else is part of the body."""
+class _Number:
+    """Stands among the arguments of a call for the number that is an attribute."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+
+def _is_number(x) -> bool:
+    """Numbers of Python, and arrays of one element: that of the function around a call may be one's own attribute."""
+    return (isinstance(x, int | float) and not isinstance(x, bool)) or (_is_array(x) and x.ndim == 0)
+
+
+def _call(fn, mark, args, kwargs, numbers):
+    """`fn(*args, **kwargs)` as a jit that says `mark`. Arrays in plain containers and `numbers` are its operands; all else is part of the body."""
     import jax
 
     def is_leaf(x):
         return not isinstance(x, tuple | list | dict)
 
     leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=is_leaf)
-    places = [i for i, x in enumerate(leaves) if _is_array(x)]
+    places = [i for i, x in enumerate(leaves) if _is_array(x) or isinstance(x, _Number)]
+    operands = [numbers[leaves[i].name] if isinstance(leaves[i], _Number) else leaves[i] for i in places]
+    named = {leaves[i].name: n for n, i in enumerate(places) if isinstance(leaves[i], _Number)}
     shape_of_result = []
 
     def body(*arrays):
@@ -109,8 +138,8 @@ def _call(fn, label, args, kwargs):
         shape_of_result[:] = [result_tree, [None if i in kept else r for i, r in enumerate(results)], kept]
         return [results[i] for i in kept]
 
-    body.__name__ = label
-    arrays = jax.jit(body)(*(leaves[i] for i in places))
+    body.__name__ = "onnx_function:" + json.dumps(mark | {"attributes": named} if named else mark)
+    arrays = jax.jit(body)(*operands)
     result_tree, results, kept = shape_of_result
     results = list(results)
     for i, a in zip(kept, arrays, strict=True):

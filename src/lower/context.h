@@ -23,11 +23,14 @@ struct DimOrigin {
   int64_t axis = 0;
 };
 
-// What the name of a marked jit says: {"function": "Block", "namespace": "custom", "unique": false}.
+// What the name of a marked jit says: {"function": "Block", "namespace": "custom", "unique": false, "attributes": {"alpha": 1}}.
 struct FunctionMark {
   std::string name;                   // the operator's name: the function's or class's own
   std::string name_space = "custom";  // what the domains begin with
   bool unique = false;
+  // Operands that are attributes of the function where a call knows their number: position and name, by position.
+  std::vector<std::pair<size_t, std::string>> attributes = {};
+  const std::string* attribute(size_t operand) const;  // null when that operand is none
   // Nullopt when the name is no mark.
   static std::optional<FunctionMark> parse(std::string_view jit_name);
 };
@@ -113,7 +116,7 @@ class LoweringContext {
   };
 
  private:
-  void run_function(const Node& eqn);
+  void run_function(const Node& eqn, const FunctionMark& mark);
   void lower_node(const Node& eqn, OnnxBuilder& b);
   void check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b);
   void add_own_sizes(Value& result);

@@ -256,3 +256,78 @@ def test_unsupported_equations_inside_are_reported():
 def test_wrong_decorations(options, message):
     with pytest.raises(sardonyx.Error, match=message):
         onnx_function(**options)
+
+
+@onnx_function(attributes=("alpha", "times"))
+def leaking(x, alpha=0.25, *, times: int = 1):
+    return jnp.where(x < 0, alpha * x, x) * times
+
+
+def call_attributes(model):
+    return [{a.name: onnx.helper.get_attribute_value(a) for a in n.attribute} for n in model.graph.node]
+
+
+def test_a_call_has_attributes_of_its_own():
+    def fn(x):
+        return leaking(leaking(leaking(x), 0.5), alpha=0.75, times=3)
+
+    model = to_onnx(fn, [("B", 3)])
+    assert call_attributes(model) == [
+        {"alpha": 0.25, "times": 1},
+        {"alpha": 0.5, "times": 1},
+        {"alpha": 0.75, "times": 3},
+    ]
+    assert functions(model) == [("custom.leaking.1", "leaking")] and list(model.functions[0].attribute) == [
+        "alpha",
+        "times",
+    ]
+    agree(model, fn, normal(5, 3))
+
+
+def test_an_attribute_of_a_call_can_be_changed_afterwards():
+    model = to_onnx(lambda x: leaking(leaking(x), 0.5), [("B", 3)])
+    model.graph.node[1].attribute[0].f = 0.125
+    agree(model, lambda x: leaking(leaking(x), 0.125), normal(5, 3))
+
+
+def test_attributes_pass_through_functions():
+    @onnx_function(attributes=["alpha"])
+    def deep(x, alpha):
+        return leaking(leaking(x, alpha), alpha=0.5) + alpha
+
+    def fn(x):
+        return deep(deep(x, 0.5), 2)
+
+    model = to_onnx(fn, [("B", 3)])
+    assert sorted(f.name for f in model.functions) == ["deep", "deep", "leaking", "leaking"]  # 2 is an integer
+    agree(model, fn, normal(5, 3))
+
+
+def test_what_a_call_computes_is_an_operand():
+    def fn(x, a):
+        return leaking(x, a) + jax.lax.fori_loop(0, 3, lambda i, c: leaking(c, 0.5, times=2) + leaking(c, i * 0.1), x)
+
+    model = to_onnx(fn, [("B", 3), ()])
+    assert len(model.functions) == 3
+    agree(model, fn, normal(5, 3), np.array(0.5, np.float32))
+
+
+def test_numbers_of_several_kinds_are_attributes():
+    @onnx_function(attributes=["n", "s"])
+    def scaled_by(x, n, s):
+        return (x * n).astype(jnp.int32) + n, x * s
+
+    for dtype in (jnp.bfloat16, jnp.float16, jnp.int8):
+        spec = jax.ShapeDtypeStruct(("B", 3), dtype)
+        model = to_onnx(lambda x: (scaled_by(x, 3, 2.5), scaled_by(x, 5, -1.5)), [spec])
+        assert len(model.functions) == 1
+        onnx.checker.check_model(model, full_check=True)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [({"attributes": "alpha"}, "takes a list of names"), ({"attributes": ["beta"]}, "has no parameter 'beta'")],
+)
+def test_wrong_attributes(options, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        onnx_function(**options)(lambda alpha: alpha)
