@@ -230,15 +230,16 @@ void bind_program(nb::module_& m) {
         out.model = std::make_shared<Model>(DialectId::kOnnx);
         out.write.provenance = write_provenance(detail);
         LoweringRegistry registry(&LoweringRegistry::builtin());
-        for (const std::string& path : libraries) load_plugin(path, registry);
+        LateAttributes of_libraries;
+        for (const std::string& path : libraries) load_plugin(path, registry, of_libraries);
         nb::list late;
         add_python_lowerings(registry, lowerings, program.imported.equations, out.model, late);
-        if (lowerings.size() > 0) {
-          options.after_passes = [&](Model&) {
-            nb::gil_scoped_acquire lock;
-            set_late_attributes(late, out.model);
-          };
-        }
+        options.after_passes = [&](Model&) {
+          of_libraries.set();
+          if (lowerings.size() == 0) return;
+          nb::gil_scoped_acquire lock;
+          set_late_attributes(late, out.model);
+        };
         const Unlocked others_may_run;
         convert(program.model(), *out.model, options, registry, &out.report);
         return out;
@@ -252,7 +253,8 @@ void bind_program(nb::module_& m) {
       "load_plugin",
       [](const std::string& path) {
         LoweringRegistry registry;
-        load_plugin(path, registry);
+        LateAttributes late;
+        load_plugin(path, registry, late);
         return registry.primitives();
       },
       nb::arg("path"), "The primitives that a plugin in a shared object has lowerings for. It stays loaded.");

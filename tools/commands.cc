@@ -75,7 +75,9 @@ int lower(const FileArgs& files, const OutputArgs& out, std::optional<int> opset
     }
     auto lowered = std::make_unique<Model>(DialectId::kOnnx);
     LoweringRegistry registry(&LoweringRegistry::builtin());
-    for (const std::string& plugin : plugins) load_plugin(plugin, registry);
+    LateAttributes late;
+    for (const std::string& plugin : plugins) load_plugin(plugin, registry, late);
+    options.after_passes = [&](Model&) { late.set(); };
     convert(*model, *lowered, options, registry);
     model = std::move(lowered);
   }

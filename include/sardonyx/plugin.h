@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SARDONYX_PLUGIN_VERSION 1
+#define SARDONYX_PLUGIN_VERSION 2
 
 typedef struct SardonyxHost SardonyxHost;         /* where lowerings are added */
 typedef struct SardonyxLowering SardonyxLowering; /* one equation */
@@ -50,6 +50,13 @@ struct SardonyxApi {
   void (*result)(SardonyxLowering* at, size_t i, SardonyxValue* value);
   /* Gives up: reported with everything else that cannot be converted. */
   void (*unsupported)(SardonyxLowering* at, const char* why);
+
+  /* Since version 2. Attributes that are set late, on the node that made `value`: after the passes, which see the node as op() made it. A node
+   * that the passes have removed or replaced keeps nothing; its results must keep their types. */
+  void (*late_int)(SardonyxLowering* at, SardonyxValue* value, const char* name, int64_t late);
+  void (*late_float)(SardonyxLowering* at, SardonyxValue* value, const char* name, double late);
+  void (*late_string)(SardonyxLowering* at, SardonyxValue* value, const char* name, const char* late);
+  void (*late_ints)(SardonyxLowering* at, SardonyxValue* value, const char* name, const int64_t* values, size_t count);
 };
 
 /* What a plugin defines. Returns 0, or anything else when it cannot work with this version. */

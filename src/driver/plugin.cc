@@ -17,6 +17,7 @@ using sardonyx::Value;
 struct SardonyxHost {
   sardonyx::LoweringRegistry& registry;
   std::string origin;  // the plugin's file
+  sardonyx::LateAttributes& late;
 };
 
 struct SardonyxLowering {
@@ -24,6 +25,8 @@ struct SardonyxLowering {
   std::vector<Value*> results;
   sardonyx::AttrInit attrs = {};         // of the next operator
   std::exception_ptr failure = nullptr;  // the first one
+  sardonyx::LateAttributes& late;
+  const std::string& origin;
 };
 
 namespace {
@@ -45,13 +48,25 @@ auto guarded(SardonyxLowering* l, Do act) -> std::invoke_result_t<Do> {
   if constexpr (!std::is_void_v<Result>) return Result{};
 }
 
+void set_late(SardonyxLowering* l, SardonyxValue* value, sardonyx::NamedAttr attribute) {
+  guarded(l, [&] {
+    sardonyx::Node* made_by = value == nullptr ? nullptr : native(value)->def();
+    if (made_by == nullptr) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the plugin set the attribute '{}' late on a value that no node makes", attribute.name));
+    }
+    l->late.add(*made_by, std::move(attribute), l->origin);
+  });
+}
+
 const SardonyxApi& api() {
   static const SardonyxApi table{
       .version = SARDONYX_PLUGIN_VERSION,
       .add_lowering =
           [](SardonyxHost* host, const char* primitive, SardonyxLower lower, void* data) {
-            auto run = [lower, data, origin = host->origin](Lowering& at) {
-              SardonyxLowering l{.at = at, .results = std::vector<Value*>(at.eqn.num_results(), nullptr)};
+            auto run = [lower, data, origin = host->origin, &late = host->late](Lowering& at) {
+              SardonyxLowering l{
+                  .at = at, .results = std::vector<Value*>(at.eqn.num_results(), nullptr), .late = late, .origin = origin};
               lower(&api(), &l, data);
               if (l.failure != nullptr) std::rethrow_exception(l.failure);
               return l.results;
@@ -96,6 +111,14 @@ const SardonyxApi& api() {
             });
           },
       .unsupported = [](SardonyxLowering* l, const char* why) { guarded(l, [&] { l->at.unsupported(why); }); },
+      .late_int = [](SardonyxLowering* l, SardonyxValue* value, const char* name,
+                     int64_t v) { set_late(l, value, sardonyx::attr(name, v)); },
+      .late_float = [](SardonyxLowering* l, SardonyxValue* value, const char* name,
+                       double v) { set_late(l, value, sardonyx::attr(name, v)); },
+      .late_string = [](SardonyxLowering* l, SardonyxValue* value, const char* name,
+                        const char* v) { set_late(l, value, sardonyx::attr(name, std::string(v))); },
+      .late_ints = [](SardonyxLowering* l, SardonyxValue* value, const char* name, const int64_t* values,
+                      size_t n) { set_late(l, value, sardonyx::attr(name, std::vector<int64_t>(values, values + n))); },
   };
   return table;
 }
@@ -104,7 +127,30 @@ const SardonyxApi& api() {
 
 namespace sardonyx {
 
-void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry) {
+void LateAttributes::add(Node& node, NamedAttr attribute, std::string origin) {
+  all_.push_back({&node, std::move(attribute), std::move(origin)});
+}
+
+void LateAttributes::set() const {
+  for (const Late& late : all_) {
+    Node& n = *late.node;
+    if (!n.alive() || !n.linked()) continue;
+    AttrInit attrs;
+    for (const NamedAttr& a : n.attrs().items()) {
+      if (a.name != late.attribute.name) attrs.push_back(a);
+    }
+    attrs.push_back(late.attribute);
+    n.set_attrs(n.model().attrs(std::move(attrs)));
+    ValueFacts facts;
+    try {
+      infer_node(n, facts);
+    } catch (const Error& e) {
+      throw e.with_note(fmt::format("after the plugin {} had set attributes of this {} late", late.origin, n.op().name));
+    }
+  }
+}
+
+void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry, LateAttributes& late) {
   // A bare name would be looked for in the system's folders.
   void* handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw Error(ErrorCode::kIo, fmt::format("cannot load the plugin {}: {}", path.string(), dlerror()));
@@ -113,7 +159,7 @@ void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry) 
     throw Error(ErrorCode::kIo, fmt::format("{} is no plugin: it has no function sardonyx_plugin", path.string()),
                 {"help: define it as sardonyx/plugin.h says, with C linkage"});
   }
-  SardonyxHost host{registry, path.filename().string()};
+  SardonyxHost host{registry, path.filename().string(), late};
   if (const int code = entry(&api(), &host); code != 0) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("the plugin {} does not work with version {} of the interface (it says {})", path.string(),

@@ -29,14 +29,44 @@ void lower_tanh(const SardonyxApi* api, SardonyxLowering* at, void*) {
   api->result(at, 0, y);  // twice
 }
 
+void lower_asinh(const SardonyxApi* api, SardonyxLowering* at, void*) {
+  SardonyxValue* x = api->input(at, 0);
+  api->attr_float(at, "alpha", 0.25);
+  SardonyxValue* y = api->op(at, "LeakyRelu", &x, 1);
+  api->late_float(at, y, "alpha", 0.5);
+  api->result(at, 0, y);
+}
+
+void lower_acosh(const SardonyxApi* api, SardonyxLowering* at, void*) {
+  SardonyxValue* x = api->input(at, 0);
+  api->late_int(at, x, "axis", 1);  // nothing makes an input
+  api->result(at, 0, api->op(at, "Acosh", &x, 1));
+}
+
+void lower_atanh(const SardonyxApi* api, SardonyxLowering* at, void*) {
+  SardonyxValue* x = api->input(at, 0);
+  const int64_t swapped[] = {1, 0};
+  api->attr_ints(at, "perm", swapped, 2);
+  SardonyxValue* y = api->op(at, "Transpose", &x, 1);
+  SardonyxValue* z = api->op(at, "Exp", &y, 1);
+  api->attr_ints(at, "perm", swapped, 2);
+  SardonyxValue* back = api->op(at, "Transpose", &z, 1);
+  const int64_t same[] = {0, 1};
+  api->late_ints(at, back, "perm", same, 2);  // of another type: told, unless the passes have removed it
+  api->result(at, 0, back);
+}
+
 }  // namespace
 
 int sardonyx_plugin(const SardonyxApi* api, SardonyxHost* host) {
-  if (api->version < 1) return 1;
+  if (api->version < 2) return 1;
   static char why[] = "exponentials are not wanted here";
   api->add_lowering(host, "sin", lower_sin, nullptr);
   api->add_lowering(host, "cumsum", lower_cumsum, nullptr);
   api->add_lowering(host, "exp", lower_exp, why);
   api->add_lowering(host, "tanh", lower_tanh, nullptr);
+  api->add_lowering(host, "asinh", lower_asinh, nullptr);
+  api->add_lowering(host, "acosh", lower_acosh, nullptr);
+  api->add_lowering(host, "atanh", lower_atanh, nullptr);
   return 0;
 }

@@ -50,6 +50,7 @@ def test_a_lowering(plugin, tmp_path):
         (jnp.exp, "exponentials are not wanted here"),
         (lambda x: jnp.cumsum(x, 1), "as result 0 where the equation says"),
         (jnp.tanh, "gave result 0 of 'tanh' twice"),
+        (jnp.arccosh, "set the attribute 'axis' late on a value that no node makes"),
     ],
 )
 def test_failures_are_told(plugin, tmp_path, fn, message):
@@ -60,7 +61,7 @@ def test_failures_are_told(plugin, tmp_path, fn, message):
 
 @pytest.fixture
 def loaded(plugin):
-    assert sorted(sardonyx.load_plugin(plugin)) == ["cumsum", "exp", "sin", "tanh"]
+    assert sorted(sardonyx.load_plugin(plugin)) == ["acosh", "asinh", "atanh", "cumsum", "exp", "sin", "tanh"]
     yield
     sardonyx.plugins.unload(plugin)
 
@@ -75,6 +76,23 @@ def test_a_lowering_from_python(plugin, loaded):
     assert "exponentials are not wanted here" in str(caught.value)
     sardonyx.plugins.unload(plugin)
     assert [n.op_type for n in sardonyx.to_onnx(jnp.sin, [("B", 3)]).graph.node] == ["Sin"]
+
+
+def alpha(model):
+    return [a.f for n in model.graph.node if n.op_type == "LeakyRelu" for a in n.attribute]
+
+
+def test_attributes_are_set_after_the_passes(plugin, loaded, tmp_path):
+    model = sardonyx.to_onnx(lambda x: jnp.arcsinh(x) + 1, [("B", 3)], debug_dump=tmp_path)
+    assert alpha(model) == [0.5] and "alpha=0.25" in (tmp_path / "1_lowered.sx").read_text()
+    assert lower(jnp.arcsinh, [plugin], tmp_path).returncode == 0
+    assert alpha(onnx.load(tmp_path / "program.onnx")) == [0.5]
+
+
+def test_late_attributes_that_change_types_are_refused(loaded):
+    with pytest.raises(sardonyx.Error, match=r"after the plugin plugin\.so had set attributes of this Transpose late"):
+        sardonyx.to_onnx(jnp.arctanh, [(2, 3)], passes="none")
+    assert [n.op_type for n in sardonyx.to_onnx(jnp.arctanh, [(2, 3)]).graph.node] == ["Exp"]
 
 
 def test_lowerings_in_python_win(loaded):
