@@ -234,7 +234,10 @@ std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value*
   auto scan_elements = [&](Lowering& in, std::span<Value* const> rows) {
     Graph& body = in.make_body("body", [&](Lowering& inside) {
       std::vector<Value*> args;
-      for (size_t i = 0; i < 2 * n; ++i) args.push_back(inside.b.graph().add_input({}, types.scalar(xs[i % n]->dtype())));
+      for (size_t i = 0; i < 2 * n; ++i) {
+        const Type* rows_type = xs[i % n]->type();  // a complex element is a pair
+        args.push_back(inside.b.graph().add_input({}, types.with_dims(rows_type, rows_type->dims().subspan(2))));
+      }
       for (Value* result : inside.inline_body(jaxpr, args)) inside.b.graph().add_output(*result, {}, result->type());
     });
     std::vector<Value*> inputs(inits.begin(), inits.end());
@@ -264,8 +267,10 @@ std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value*
 std::vector<Value*> lower_reduce(Lowering& at) {
   auto axes = at.ints_param("dimensions");
   size_t n = at.num_inputs() / 2;
-  auto inputs = operands(at);
-  if (const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr)
+  std::vector<Value*> inputs;
+  for (size_t i = 0; i < 2 * n; ++i) inputs.push_back(at.in(i));
+  const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr;
+  if (r != nullptr && (r->op == "Add" || !is_complex(at.in_dtype(0))))
     return {combine(at, *r, reduce_with(at, *r, inputs[0], axes), inputs[1])};
   std::vector<int64_t> perm;
   std::vector<Dim> kept, gone;
@@ -276,11 +281,18 @@ std::vector<Value*> lower_reduce(Lowering& at) {
   }
   for (int64_t axis : axes) gone.push_back(at.in_dims(0)[static_cast<size_t>(axis)]);
   perm.insert(perm.end(), axes.begin(), axes.end());
-  const Dim rows[] = {at.b.dims().product(kept), at.b.dims().product(gone)};
   std::vector<Value*> xs;
-  for (size_t i = 0; i < n; ++i) xs.push_back(at.reshape(at.transpose(inputs[i], perm), rows));
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<int64_t> order = perm;
+    std::vector<Dim> rows{at.b.dims().product(kept), at.b.dims().product(gone)};
+    if (is_complex(at.in_dtype(i))) {
+      order.push_back(static_cast<int64_t>(order.size()));
+      rows.push_back(Dim::of(2));
+    }
+    xs.push_back(at.reshape(at.transpose(inputs[i], order), rows));
+  }
   auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
-  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.out_type(i));
+  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.stored_out_type(i));
   return results;
 }
 

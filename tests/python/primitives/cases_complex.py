@@ -135,3 +135,5 @@ both("complex solve", jnp.linalg.solve, "c64[5,5]", "c64[5,3]", covers="lu", **L
 both("complex qr", lax.linalg.qr, "c64[2,5,4]", covers="qr", **LOOSE)
 both("complex eigvalsh", lambda x: (lambda v, w: (w, x @ v + x.conj().T @ v - 2 * v * w + 1))(*lax.linalg.eigh((x + x.conj().T) / 2)), "c64[5,5]", covers="eigh", **LOOSE)
 both("complex svd", lambda x: (lambda u, s, v: (s, (u * s) @ v))(*jnp.linalg.svd(x, full_matrices=False)), "c64[5,4]", covers="svd", **LOOSE)
+add("a complex reducer of one's own", lambda x: lax.reduce(x, np.complex64(0), lambda a, b: a + b + a * b, (0,)), "c64[B,7]", covers="reduce")
+add("a complex product by lax.reduce", lambda x: lax.reduce(x, np.complex64(1), lax.mul, (0, 2)), "c64[3,5,2]", covers="reduce_prod")
