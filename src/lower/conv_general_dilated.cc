@@ -2,13 +2,13 @@
 //
 // Axes are brought into ONNX's order and back. Padding that ONNX cannot say (negative, or beyond what ConvTranspose takes) is done on
 // x before. batch_group_count moves groups from the batch into the features. Types and ranks that no runtime convolves become a
-// sum of matrix products.
+// sum of matrix products. A number of groups that is known at run time only, as vmap over kernels gives, becomes a Scan over groups.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "lower/kernels.h"
+#include "lower/pad.h"
 #include "lower/params.h"
 
 namespace sardonyx {
@@ -17,7 +17,9 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 struct Conv {
-  Ints strides, low, high, x_dilation, w_dilation, kernel;
+  Ints strides, low, high, x_dilation, w_dilation;
+  Ints kernel;           // empty when a size is symbolic: Conv reads it off its operand
+  bool is_same = false;  // the padding is that of SAME, for sizes known at run time only
   int64_t groups = 1;
   size_t rank = 0;  // spatial axes
 };
@@ -66,7 +68,7 @@ bool all_are(const Ints& v, int64_t value) {
 
 // ConvTranspose is the convolution of a dilated x with a flipped kernel; its pads count from the full padding.
 bool fits_conv_transpose(const Conv& c) {
-  if (all_are(c.x_dilation, 1) || !all_are(c.strides, 1)) return false;
+  if (all_are(c.x_dilation, 1) || !all_are(c.strides, 1) || c.kernel.empty()) return false;
   for (size_t i = 0; i < c.rank; ++i) {
     const int64_t full = c.w_dilation[i] * (c.kernel[i] - 1);
     // Beyond the full padding on the right there is output_padding, which must stay below the stride.
@@ -120,8 +122,10 @@ Value* conv(Lowering& at, Value* x, Value* w, Conv c) {
   }
   Ints pads = c.low;
   pads.insert(pads.end(), c.high.begin(), c.high.end());
-  AttrInit attrs{attr("kernel_shape", c.kernel)};
+  AttrInit attrs;
+  if (!c.kernel.empty()) attrs.push_back(attr("kernel_shape", c.kernel));
   if (!all_are(c.strides, 1)) attrs.push_back(attr("strides", c.strides));
+  if (c.is_same) attrs.push_back(attr("auto_pad", "SAME_UPPER"));
   if (!all_are(pads, 0)) attrs.push_back(attr("pads", pads));
   if (!all_are(c.w_dilation, 1)) attrs.push_back(attr("dilations", c.w_dilation));
   if (c.groups != 1) attrs.push_back(attr("group", c.groups));
@@ -132,6 +136,8 @@ Value* conv(Lowering& at, Value* x, Value* w, Conv c) {
 // Takes x in NC.. and w in OI.. order; the result is in N..C order.
 Value* shifted_products(Lowering& at, Value* x, Value* w, const Conv& c, std::span<const Dim> out_spatial) {
   Dims& dims = at.b.dims();
+  if (c.kernel.size() != c.rank)
+    at.unsupported(fmt::format("no runtime convolves {}, and the kernel's size is symbolic", to_string(x->dtype())));
   const auto positions = std::accumulate(c.kernel.begin(), c.kernel.end(), int64_t{1}, std::multiplies<>());
   if (positions > 256) {
     at.unsupported(fmt::format("no runtime convolves {} over {} axes, and a kernel of {} positions is too large to write out",
@@ -182,6 +188,68 @@ Value* shifted_products(Lowering& at, Value* x, Value* w, const Conv& c, std::sp
   return at.reshape(sum, result);
 }
 
+// Whether padding p of an axis of n elements is what SAME_UPPER adds.
+bool is_same_upper(Dims& dims, const Padding& p, Dim n, int64_t kernel, int64_t stride) {
+  const Dim last = dims.mul(dims.sub(dims.ceildiv(n, Dim::of(stride)), Dim::of(1)), Dim::of(stride));
+  const Dim missing = dims.sub(dims.add(last, Dim::of(kernel)), n);
+  for (const Dim total : {missing, dims.max(missing, Dim::of(0))}) {
+    const Dim low = dims.floordiv(total, Dim::of(2));
+    // Without the maximum only where it cannot be less than 0: the last window starts less than a stride before the end.
+    if (total == missing && kernel < stride) continue;
+    if (p.low == low && p.high == dims.sub(total, low)) return true;
+  }
+  return false;
+}
+
+// Padding of symbolic size: named, where it is that of SAME (onnxruntime takes the name without dilation only), else put around x, in NC.. order.
+Value* pad_symbolic(Lowering& at, Value* x, Conv& c, std::vector<Padding> config, bool can_be_named) {
+  c.low.assign(c.rank, 0);
+  c.high.assign(c.rank, 0);
+  c.is_same = can_be_named && !c.kernel.empty() && all_are(c.x_dilation, 1) && all_are(c.w_dilation, 1);
+  for (size_t i = 0; i < c.rank && c.is_same; ++i)
+    c.is_same = is_same_upper(at.b.dims(), config[i], x->type()->dim(i + 2), c.kernel[i], c.strides[i]);
+  if (c.is_same) return x;
+  for (size_t i = 0; i < c.rank; ++i) config[i].interior = c.x_dilation[i] - 1;
+  c.x_dilation.assign(c.rank, 1);
+  config.insert(config.begin(), 2, Padding{});
+  return pad(at, x, config, at.b.scalar(x->dtype(), 0));
+}
+
+// x [groups, n, c, ..] and w [groups, o, c, ..], group by group: [n, groups * o, ..].
+Value* group_by_group(Lowering& at, Value* x, Value* w, const Conv& c) {
+  Types& types = at.b.types();
+  Graph& each = at.make_body("body", [&](Lowering& inside) {
+    std::vector<Value*> operands;
+    for (Value* v : {x, w})
+      operands.push_back(inside.b.graph().add_input({}, types.with_dims(v->type(), v->type()->dims().subspan(1))));
+    Value* y = conv(inside, operands[0], operands[1], c);
+    inside.b.graph().add_output(*y, {}, y->type());
+  });
+  Value* operands[] = {x, w};
+  Value* y = at.b.Scan(operands, each, {.num_scan_inputs = 2}).result();
+  Ints perm{1, 0};
+  for (size_t i = 2; i < y->type()->rank(); ++i) perm.push_back(static_cast<int64_t>(i));
+  y = at.transpose(y, perm);
+  std::vector<Dim> merged(y->type()->dims().begin(), y->type()->dims().end());
+  merged[1] = at.b.dims().mul(merged[1], merged[2]);
+  merged.erase(merged.begin() + 2);
+  return at.reshape(y, merged);
+}
+
+// Axis `axis` of v as two, of which the first, of size g, goes to the front.
+Value* groups_in_front(Lowering& at, Value* v, Dim g, size_t axis) {
+  std::vector<Dim> dims(v->type()->dims().begin(), v->type()->dims().end());
+  const auto rest = at.b.dims().divide_exactly(dims[axis], g);
+  if (!rest) at.unsupported("an axis is not provably a multiple of the number of groups");
+  dims[axis] = *rest;
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), g);
+  Ints perm{static_cast<int64_t>(axis)};
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i != axis) perm.push_back(static_cast<int64_t>(i));
+  }
+  return at.transpose(at.reshape(v, dims), perm);
+}
+
 }  // namespace
 
 std::vector<Value*> lower_conv_general_dilated(Lowering& at) {
@@ -193,25 +261,40 @@ std::vector<Value*> lower_conv_general_dilated(Lowering& at) {
   c.strides = at.ints_param("window_strides");
   c.x_dilation = at.ints_param("lhs_dilation");
   c.w_dilation = at.ints_param("rhs_dilation");
-  c.groups = at.int_param("feature_group_count");
-  for (const Ints& pair : rows_of(at, at.param("padding"), "padding")) {
-    c.low.push_back(pair[0]);
-    c.high.push_back(pair[1]);
+  const Dim groups = at.dim_param("feature_group_count"), batch_groups = at.dim_param("batch_group_count");
+  const std::vector<Padding> padding = padding_param(at, "padding");
+  const bool is_padding_known =
+      std::ranges::all_of(padding, [](const Padding& p) { return p.low.is_int() && p.high.is_int(); });
+  for (const Padding& p : padding) {
+    if (!is_padding_known) break;
+    c.low.push_back(p.low.value());
+    c.high.push_back(p.high.value());
   }
-  const int64_t batch_groups = at.int_param("batch_group_count");
+
+  const DType out = at.out_dtype();
+  const DType compute = out == DType::kBF16 ? DType::kF32 : out;
+  const bool has_conv = has_kernel(at, "Conv", compute) && c.rank > 0 && c.rank <= 3;
 
   Dims& dims = at.b.dims();
   Value* x = at.transpose(at.in(0), x_spec);
   Value* w = at.transpose(at.in(1), w_spec);
   for (size_t i = 0; i < c.rank; ++i) {
     const Dim k = w->type()->dim(i + 2);
-    if (!k.is_int()) at.unsupported("the kernel's size is symbolic");
-    c.kernel.push_back(k.value());
+    if (k.is_int()) c.kernel.push_back(k.value());
   }
-  if (batch_groups != 1) {
+  if (c.kernel.size() != c.rank) c.kernel.clear();
+  if (!is_padding_known) x = pad_symbolic(at, x, c, padding, has_conv);
+  const bool in_turn = !groups.is_int() || !batch_groups.is_int();
+  if (in_turn) {
+    const bool of_batch = !batch_groups.is_int();
+    if (!(of_batch ? groups : batch_groups).is(1))
+      at.unsupported("groups of the batch and of the features, in symbolic number");
+    x = groups_in_front(at, x, of_batch ? batch_groups : groups, of_batch ? 0 : 1);
+    w = groups_in_front(at, w, of_batch ? batch_groups : groups, 0);
+  } else if (!batch_groups.is(1)) {
     // [g*n, c, ..] -> [n, g*c, ..], and each group of kernels sees its own features.
     std::vector<Dim> d(x->type()->dims().begin(), x->type()->dims().end());
-    const Dim g = Dim::of(batch_groups);
+    const Dim g = batch_groups;
     const auto n = dims.divide_exactly(d[0], g);
     if (!n) at.unsupported("the batch is not provably a multiple of batch_group_count");
     std::vector<Dim> split{g, *n}, merged{*n, dims.mul(g, d[1])};
@@ -220,16 +303,19 @@ std::vector<Value*> lower_conv_general_dilated(Lowering& at) {
     Ints perm{1, 0};
     for (size_t i = 2; i < split.size(); ++i) perm.push_back(static_cast<int64_t>(i));
     x = at.reshape(at.transpose(at.reshape(x, split), perm), merged);
-    c.groups = batch_groups;
+    c.groups = batch_groups.value();
+  } else {
+    c.groups = groups.value();
   }
-  const DType out = at.out_dtype();
-  const DType compute = out == DType::kBF16 ? DType::kF32 : out;
   x = at.cast(x, compute);
   w = at.cast(w, compute);
   const Ints& to = out_spec;
   const auto axes = static_cast<int64_t>(to.size());
   Ints perm(to.size());
-  if (!has_kernel(at, "Conv", compute) || c.rank == 0 || c.rank > 3) {
+  if (!has_conv) {
+    if (in_turn)
+      at.unsupported(fmt::format("no runtime convolves {} over {} axes, and the number of groups is symbolic",
+                                 to_string(compute), c.rank));
     std::vector<Dim> spatial;
     for (size_t i = 2; i < to.size(); ++i) spatial.push_back(at.out_dims()[static_cast<size_t>(to[i])]);
     Value* y = shifted_products(at, x, w, c, spatial);
@@ -239,8 +325,10 @@ std::vector<Value*> lower_conv_general_dilated(Lowering& at) {
     return {at.cast(at.transpose(y, perm), out)};
   }
   const Dim in_channels = x->type()->dim(1), out_channels = w->type()->dim(0);
-  const bool transposed = fits_conv_transpose(c) && in_channels.is_int() && out_channels.is_int();
-  Value* y = transposed ? conv_transpose(at, x, w, c, in_channels, out_channels) : conv(at, x, w, c);
+  const bool transposed = !in_turn && fits_conv_transpose(c) && in_channels.is_int() && out_channels.is_int();
+  Value* y = in_turn      ? group_by_group(at, x, w, c)
+             : transposed ? conv_transpose(at, x, w, c, in_channels, out_channels)
+                          : conv(at, x, w, c);
   for (int64_t i = 0; i < axes; ++i) perm[static_cast<size_t>(to[static_cast<size_t>(i)])] = i;
   return {at.transpose(at.cast(y, out), perm)};
 }
