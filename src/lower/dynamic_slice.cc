@@ -80,7 +80,7 @@ std::vector<Value*> lower_dynamic_update_slice(Lowering& at) {
     return {at.b.op("Concat", {head, update, tail}, {attr("axis", w.axes[0])})};
   }
   const std::vector<Dim> no_lead{Dim::of(static_cast<int64_t>(w.axes.size()))};
-  const Indexing ix(at, at.in_dims(0), no_lead, sizes, w.axes, {}, {}, false);
+  const Indexing ix(at.in_dims(0), no_lead, sizes, w.axes, {}, {}, false);
   const Ints perm = ix.operand_perm();
   Ints back(perm.size()), update_labels(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) {

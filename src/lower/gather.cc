@@ -4,7 +4,9 @@
 // moved inside; `promise_in_bounds` is believed.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "lower/complex.h"
 #include "lower/indexing.h"
 #include "lower/kernels.h"
 
@@ -13,7 +15,9 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Value* fill_value(Lowering& at, DType t) {
+// Of an imaginary part: what fills the real one is a real number.
+Value* fill_value(Lowering& at, DType t, bool imaginary) {
+  if (imaginary) return at.b.scalar(t, 0);
   if (const Attr* given = at.find_param("fill_value")) {
     if (const auto* v = given->get<double>()) return at.b.scalar(t, *v);
     if (const auto* v = given->get<int64_t>())
@@ -28,13 +32,11 @@ Value* fill_value(Lowering& at, DType t) {
   return at.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
 }
 
-}  // namespace
-
-std::vector<Value*> lower_gather(Lowering& at) {
+std::vector<Value*> gather(Lowering& at, bool imaginary) {
   const Attr& numbers = at.param("dimension_numbers");
   const Ints offset_dims = ints_field(at, numbers, "offset_dims"), collapsed = ints_field(at, numbers, "collapsed_slice_dims");
   const std::vector<Dim> sizes = at.dims_param("slice_sizes");
-  const Indexing ix(at, at.in_dims(0), at.in_dims(1), sizes, ints_field(at, numbers, "start_index_map"),
+  const Indexing ix(at.in_dims(0), at.in_dims(1), sizes, ints_field(at, numbers, "start_index_map"),
                     ints_field(at, numbers, "operand_batching_dims"), ints_field(at, numbers, "start_indices_batching_dims"),
                     false);
   const std::string mode = at.string_param("mode");
@@ -101,7 +103,7 @@ std::vector<Value*> lower_gather(Lowering& at) {
     const auto before = lead_first ? 0 : first - labels.begin();
     Ints behind;
     for (auto i = lead_rank; i < static_cast<int64_t>(labels.size()) - before; ++i) behind.push_back(i);
-    x = select(at, at.unsqueeze(mask, behind), x, fill_value(at, x->dtype()));
+    x = select(at, at.unsqueeze(mask, behind), x, fill_value(at, x->dtype(), imaginary));
   }
 
   // Where each axis of the result comes from.
@@ -115,6 +117,15 @@ std::vector<Value*> lower_gather(Lowering& at) {
   }
   number_index_axes(wanted);
   return {arrange(at, x, labels, wanted, at.out_dims())};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_gather(Lowering& at) { return gather(at, false); }
+
+std::vector<Value*> complex_gather(Lowering& at) {
+  bool imaginary = false;  // the parts come in this order
+  return part_by_part(at, [&](Lowering& part) { return gather(part, std::exchange(imaginary, true)); });
 }
 
 }  // namespace sardonyx

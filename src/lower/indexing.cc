@@ -18,8 +18,8 @@ std::vector<int64_t> counting(size_t from, size_t n) {
 
 }  // namespace
 
-Indexing::Indexing(Lowering& at, std::span<const Dim> operand, std::span<const Dim> indices, std::span<const Dim> slice_sizes,
-                   Ints map, Ints batching_axes, Ints index_batching_axes, bool need_index)
+Indexing::Indexing(std::span<const Dim> operand, std::span<const Dim> indices, std::span<const Dim> slice_sizes, Ints map,
+                   Ints batching_axes, Ints index_batching_axes, bool need_index)
     : batching(std::move(batching_axes)),
       index_batching(std::move(index_batching_axes)),
       operand_dims(operand.begin(), operand.end()),
@@ -31,13 +31,16 @@ Indexing::Indexing(Lowering& at, std::span<const Dim> operand, std::span<const D
     if (contains(batching, axis)) continue;
     const auto named = std::ranges::find(index_map, axis);
     const bool all = slice[a] == operand_dims[a];
-    if (!all && named == index_map.end()) at.unsupported("a window is smaller than its axis, which no index component names");
     if (all) {
       whole.push_back(axis);
       continue;
     }
     indexed.push_back(axis);
     component.push_back(named - index_map.begin());
+    if (named == index_map.end()) {  // a window that always starts at 0
+      index_map.push_back(axis);
+      ++zeros;
+    }
     window.push_back(slice[a]);
   }
   if (need_index && indexed.empty() && !index_map.empty()) {
@@ -92,7 +95,12 @@ Value* Indexing::vectors(Lowering& at, Value* indices) const {
   Ints perm = index_batching;
   perm.insert(perm.end(), free.begin(), free.end());
   perm.push_back(static_cast<int64_t>(index_dims.size()));
-  return at.transpose(at.cast(indices, DType::kI64), perm);
+  Value* given = at.transpose(at.cast(indices, DType::kI64), perm);
+  if (zeros == 0) return given;
+  std::vector<Dim> dims = lead();
+  dims.push_back(Dim::of(zeros));
+  Value* starts[] = {given, at.zeros(DType::kI64, dims)};
+  return at.concat(starts, static_cast<int64_t>(dims.size()) - 1);
 }
 
 Value* Indexing::starts(Lowering& at, Value* vectors) const {

@@ -29,10 +29,11 @@ struct Indexing {
   Ints free;                                  // axes of `indices` that are neither batching nor the vector, ascending
   std::vector<Dim> operand_dims, index_dims;  // index_dims without the vector axis
   Ints index_map;                             // the operand axis of each component
-  std::vector<Dim> slice;                     // the window's size on each operand axis
+  int64_t zeros = 0;       // the last components, which the program does not have: of windows that start at 0
+  std::vector<Dim> slice;  // the window's size on each operand axis
 
   // index_map[k] is the operand axis of component k. With `need_index`, one axis counts as indexed even if all are taken whole.
-  Indexing(Lowering& at, std::span<const Dim> operand, std::span<const Dim> indices, std::span<const Dim> slice_sizes, Ints map,
+  Indexing(std::span<const Dim> operand, std::span<const Dim> indices, std::span<const Dim> slice_sizes, Ints map,
            Ints batching_axes, Ints index_batching_axes, bool need_index);
 
   Ints operand_perm() const;            // batching, indexed, whole
@@ -40,7 +41,7 @@ struct Indexing {
   std::vector<Dim> lead() const;        // sizes of the batching and free axes
   Ints lead_labels() const;             // their labels, batching ones first
 
-  // All components as i64 [batching.., free.., components].
+  // All components as i64 [batching.., free.., components], zeros included.
   Value* vectors(Lowering& at, Value* indices) const;
   // Those of the indexed axes, in their order.
   Value* starts(Lowering& at, Value* vectors) const;

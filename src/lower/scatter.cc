@@ -132,7 +132,7 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
     sizes.back() = Dim::of(2);
     update_labels.push_back(static_cast<int64_t>(at.in_rank(0)));
   }
-  const Indexing ix(at, operand_dims, at.in_dims(1), sizes, ints_field(at, numbers, "scatter_dims_to_operand_dims"), batching,
+  const Indexing ix(operand_dims, at.in_dims(1), sizes, ints_field(at, numbers, "scatter_dims_to_operand_dims"), batching,
                     ints_field(at, numbers, "scatter_indices_batching_dims"), true);
 
   const std::string mode = at.string_param("mode");

@@ -140,3 +140,16 @@ add("vmap of x.at[i].set", jax.vmap(lambda x, i: x.at[i].set(1)), "f32[3,7]", in
 add("vmap of x.at[ints].add", jax.vmap(lambda x, i, u: x.at[i].add(u)), "f32[3,7]", index("3,5", 7), "f32[3,5]", covers=SA)
 add("scatter of windows", lambda x, i, u: lax.scatter_add(x, i, u, lax.ScatterDimensionNumbers((1, 2), (), (0, 1))), "f32[7,11]",
     Arg("i32[5,2]", 0, 5), "f32[5,2,3]", covers=SA)
+
+# Windows that are smaller than an axis which no index component names start at its beginning.
+for mode in ("clip", "fill", "promise_in_bounds"):
+    part = lax.GatherDimensionNumbers((0, 2), (1,), (1,))
+    low, high = (0, 3) if mode == "promise_in_bounds" else (-3, 9)
+    add(f"gather of the first rows, {mode}", lambda x, i, n=part, m=mode: lax.gather(x, i, n, (2, 1, 3), mode=m), "f32[5,7,6]", Arg("i32[B,1]", low, high), covers=G)
+add("gather of the first rows of the batch", lambda x, i: lax.gather(x, i, lax.GatherDimensionNumbers((0, 1), (), (1,)), (1, 3)), "f32[B,7]", Arg("i32[T,1]", 0, 4), covers=G)
+add("gather of complex windows filled", lambda x, i: lax.gather(x, i, lax.GatherDimensionNumbers((1, 2), (), (0, 1)), (2, 3), mode="fill"),
+    "c64[5,7]", Arg("i32[B,2]", -3, 9), covers=G)
+ROW_STARTS = lax.ScatterDimensionNumbers((1, 2), (), (0,))
+for op, f in {"scatter": lax.scatter, "scatter-add": lax.scatter_add, "scatter-mul": lax.scatter_mul, "scatter-min": lax.scatter_min, "scatter-max": lax.scatter_max}.items():
+    for mode in ("clip", "drop"):
+        add(f"{op} of the first columns, {mode}", lambda x, i, u, f=f, m=mode: f(x, i, u, ROW_STARTS, mode=m), "f32[9,7]", Arg("i32[3,1]", values=(5, 1, 99)), "f32[3,2,4]", covers=op)
