@@ -144,9 +144,29 @@ class Pool {
   std::vector<int64_t> plain_, spatial_;
 };
 
+// Windows as long as their axis, of a size known at run time only, are that axis, reduced. True when all others are of size 1.
+bool covers_axes(Lowering& at, std::vector<int64_t>& covered) {
+  const auto sizes = at.dims_param("window_dimensions");
+  if (std::ranges::all_of(sizes, &Dim::is_int)) return false;
+  const auto padding = padding_param(at, "padding");
+  const auto base = at.ints_param("base_dilation"), dilation = at.ints_param("window_dilation");
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool is_plain = padding[i].low.is(0) && padding[i].high.is(0) && base[i] == 1 && dilation[i] == 1;
+    if (!is_plain) return false;
+    if (sizes[i].is(1) && at.out_dims()[i] == at.in_dims(0)[i]) continue;
+    if (!(sizes[i] == at.in_dims(0)[i])) return false;
+    covered.push_back(static_cast<int64_t>(i));
+  }
+  return true;
+}
+
 std::vector<Value*> reduce_window(Lowering& at, std::string_view primitive) {
   const Reduction& r = *find_reduction(primitive);
   Value* x = operands(at)[0];
+  if (std::vector<int64_t> axes; covers_axes(at, axes)) {
+    if (is_float(x->dtype())) return {reduce(at, r.reduce_op, x, axes, /*keepdims=*/true)};
+    return {at.unsqueeze(reduce_with(at, r, x, axes), axes)};
+  }
   Window w = window_of(at);
   Pool pool(at, w);
   bool is_average = primitive == "add";
@@ -193,13 +213,14 @@ Value* windows_as_rows(Lowering& at, Value* x, const Window& w, Value* fill) {
 
 }  // namespace
 
-// The padding is the initial value, and every window starts from it. Any other body folds the windows element by element.
+// Every window starts from the initial value. What lies outside of x counts for nothing, as XLA has it on a CPU. Any other body folds the
+// windows element by element, where the padding is the initial value.
 std::vector<Value*> lower_reduce_window(Lowering& at) {
   auto inputs = operands(at);
   Window w = window_of(at);
   size_t n = inputs.size() / 2;
   if (const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr)
-    return {combine(at, *r, by_axis(at, *r, inputs[0], w, inputs[1]), inputs[1])};
+    return {combine(at, *r, by_axis(at, *r, inputs[0], w, identity_element(at, *r, inputs[0]->dtype())), inputs[1])};
   std::vector<Value*> xs;
   for (size_t i = 0; i < n; ++i) xs.push_back(windows_as_rows(at, inputs[i], w, inputs[n + i]));
   auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));

@@ -97,6 +97,9 @@ add("sum pool i32", window(lax.add, 0, (1, 1, 2, 2)), "i32[2,3,5,7]", covers=WS)
 add("average pool", lambda x: window(lax.add, 0, (1, 2, 2, 1), (1, 2, 2, 1))(x) / 4, "f32[B,6,8,3]", covers=WS)
 add("average pool without the padding", lambda x: window(lax.add, 0, (1, 3, 3, 1), None, "SAME")(x)
     / window(lax.add, 0, (1, 3, 3, 1), None, "SAME")(jnp.ones_like(x)), "f32[2,5,7,3]", covers=WS)
+for op, f, init in ((WM, lax.max, -np.inf), (WS, lax.add, 0), ("reduce_window_min", lax.min, np.inf)):
+    add(f"{op} over the whole image", lambda x, f=f, i=init: window(f, i, (1, x.shape[1], x.shape[2], 1))(x), "f32[B,T,5,3]", covers=op, max_nodes=1)
+add("sum window that starts from five", lambda x: lax.reduce_window(x, np.float32(5), lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "SAME"), "f32[B,7,9,3]", covers="reduce_window")
 add("product window", window(lax.mul, 1, (1, 2, 3)), "f32[2,5,7]", covers="reduce_window")
 add("max pool gradient", lambda x, g: jax.vjp(window(lax.max, -INF, (1, 2, 2, 1), (1, 2, 2, 1)), x)[1](g)[0],
     "f32[2,4,6,3]", "f32[2,2,3,3]", covers="select_and_scatter_add")
