@@ -56,7 +56,7 @@ def onnx_function(
     def decorate(target):
         if not callable(target):
             raise Error(f"@onnx_function needs a function or a class, found {target!r}")
-        operator = type or name or target.__name__
+        operator = type or name or _name_of(target)
         mark = {
             "function": re.sub(r"\W", "_", operator),
             "namespace": namespace,
@@ -70,6 +70,13 @@ def onnx_function(
         return _marked(target, mark, attributes)
 
     return decorate if target is None else decorate(target)
+
+
+def _name_of(target) -> str:
+    """What a function or class is called; of a partial, the function's name, and of an object, its class's."""
+    while isinstance(target, functools.partial):
+        target = target.func
+    return getattr(target, "__name__", None) or target.__class__.__name__
 
 
 def _namespace(text: str | None) -> str:
@@ -86,7 +93,7 @@ def _marked(fn: Callable, mark: dict, attributes: Sequence[str]) -> Callable:
     if missing := [a for a in attributes if a not in signature.parameters]:
         raise Error(f"attributes: {mark['function']} has no parameter {missing[0]!r}")
 
-    @functools.wraps(fn)
+    @functools.wraps(fn, updated=())
     def wrapper(*args, **kwargs):
         if not _exporting.get():
             return fn(*args, **kwargs)

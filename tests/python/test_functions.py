@@ -1,5 +1,7 @@
 """`@sardonyx.onnx_function`: which functions a model gets, and that they compute what JAX does."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -331,3 +333,11 @@ def test_numbers_of_several_kinds_are_attributes():
 def test_wrong_attributes(options, message):
     with pytest.raises(sardonyx.Error, match=message):
         onnx_function(**options)(lambda alpha: alpha)
+
+
+def test_partials_and_objects_have_names():
+    tripled = onnx_function(functools.partial(jnp.multiply, 3.0))
+    dense = onnx_function(nnx.Linear(3, 5, rngs=nnx.Rngs(0)))
+    model = to_onnx(lambda x: dense(tripled(x)), [("B", 3)])
+    assert functions(model) == [("custom.multiply.1", "multiply"), ("custom.Linear.1", "Linear")]
+    agree(model, lambda x: dense(tripled(x)), normal(5, 3))
