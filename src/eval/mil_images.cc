@@ -239,6 +239,7 @@ void crop_resize(Mil m) {
   m.c.require(x.rank() == 4 && product(x.shape()) > 0, "x is [batch, channels, height, width]");
   const int64_t n = boxes.rank() > 0 ? boxes.dim(0) : 0, each = n > 0 ? boxes.size() / n : 0;
   m.c.require(n > 0 && (each == 4 || (each == 5 && !newest)), "a box has four coordinates");
+  m.c.require(each == 4 || x.dim(0) == 1, "boxes with indices into a batch: nothing says what the axis of the batch becomes");
   const int64_t height = m.integer("target_height", 1), width = m.integer("target_width", 1);
   m.c.require(height > 0 && width > 0, "sizes are positive");
   const bool normalized = m.flag("normalized_coordinates");
@@ -247,7 +248,7 @@ void crop_resize(Mil m) {
   const Doubles all = load_all<double>(boxes), pixels = load_all<double>(x);
   const Ints of = newest && m.has("box_indices") ? m.ints("box_indices") : Ints();
   m.c.require(of.empty() || std::ssize(of) == n, "there is an index for each box");
-  const int64_t batch = x.dim(0), channels = x.dim(1), plane = x.dim(2) * x.dim(3), per_box = newest || each == 5 ? 1 : batch;
+  const int64_t batch = x.dim(0), channels = x.dim(1), plane = x.dim(2) * x.dim(3), per_box = newest ? 1 : batch;
   m.c.run.account->check(n * per_box * channels * height * width, sizeof(double));
   Doubles y;
   for (int64_t i = 0; i < n; ++i) {
