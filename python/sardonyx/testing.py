@@ -1,4 +1,4 @@
-"""Checks for tests of exported models.
+"""Checks for tests of exported models, and what plugins declare for tests.
 
 from sardonyx.testing import expect_graph
 
@@ -18,7 +18,17 @@ from typing import Any, Literal
 import numpy as np
 
 from sardonyx import _sardonyx as native
+from sardonyx._cases import construct_and_call, run_cases, with_prng_key, with_requested_dtype, with_rng_seed
 from sardonyx._error import Error
+
+__all__ = [
+    "expect_graph",
+    "construct_and_call",
+    "run_cases",
+    "with_prng_key",
+    "with_requested_dtype",
+    "with_rng_seed",
+]
 
 # Nodes that a path may pass without naming them: they move, convert or combine what flows along.
 HELPERS = frozenset("Add Cast CastLike Concat Flatten Gather Identity Reshape Shape Squeeze Unsqueeze Where".split())

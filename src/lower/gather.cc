@@ -1,7 +1,8 @@
 // gather operand, indices   =>   Gather, Slice, GatherElements or GatherND, whichever says it
 //
 // All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in mode `clip` they are
-// moved inside; `promise_in_bounds` is believed.
+// moved inside; `promise_in_bounds` is believed, except where what was gathered is one of two choices: JAX itself breaks the promise
+// there (map_coordinates), and a runtime would refuse the index.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -32,6 +33,17 @@ Value* fill_value(Lowering& at, DType t, bool imaginary) {
   return at.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
 }
 
+// Whether somebody chooses between v and something else; jnp.where is a call.
+bool is_chosen(const Value& v) {
+  for (const Use& u : v.uses()) {
+    const Node& reader = *u.owner;
+    const size_t slot = reader.operand_index(u);
+    if (reader.is("select_n") && slot > 0) return true;
+    if (reader.is("jit") && reader.bodies().size() == 1 && is_chosen(*reader.bodies()[0].graph->inputs()[slot].value)) return true;
+  }
+  return false;
+}
+
 std::vector<Value*> gather(Lowering& at, bool imaginary) {
   const Attr& numbers = at.param("dimension_numbers");
   const Ints offset_dims = ints_field(at, numbers, "offset_dims"), collapsed = ints_field(at, numbers, "collapsed_slice_dims");
@@ -46,7 +58,7 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
   Value* vectors = ix.vectors(at, at.in(1));
   Value* mask = fill ? ix.inside(at, vectors) : nullptr;
   Value* starts = ix.starts(at, vectors);
-  if (mode.find("CLIP") != std::string::npos || mask != nullptr) starts = ix.clamped(at, starts);
+  if (mode.find("CLIP") != std::string::npos || mask != nullptr || is_chosen(*at.eqn.result())) starts = ix.clamped(at, starts);
 
   Ints labels = ix.lead_labels();
   const auto lead_rank = static_cast<int64_t>(labels.size());

@@ -46,6 +46,8 @@ add("x[u8 indices]", lambda x, i: x[i], "f32[7,3]", Arg("u8[5]", 0, 7), covers=G
 add("embedding", lambda x, i: jnp.take(x, i, axis=0), "f32[31,5]", Arg("i32[B,T]", 0, 31), covers=G)
 add("take fills what is outside", lambda x, i: jnp.take(x, i, axis=0), "f32[7,3]", Arg("i32[6]", values=(0, 6, 7, -1, -8, 100)), covers=G)
 add("take of integers outside", lambda x, i: jnp.take(x, i, axis=0), "i32[7,3]", Arg("i32[6]", values=(0, 6, 7, -1, -8, 100)), covers=G)
+for order in (0, 1):
+    add(f"map_coordinates of order {order}, outside too", lambda x, c, order=order: jax.scipy.ndimage.map_coordinates(x, [c[0], c[1]], order, "constant", 0.5), "f32[7,5]", Arg("f32[2,B]", -3, 9), covers=G)
 add("take clipped", lambda x, i: jnp.take(x, i, axis=1, mode="clip"), "f32[3,7]", Arg("i32[6]", values=(0, 6, 7, -1, -8, 100)), covers=G)
 add("take wrapped", lambda x, i: jnp.take(x, i, axis=1, mode="wrap"), "f32[3,7]", Arg("i32[6]", values=(0, 6, 7, -1, -8, 100)), covers=G)
 add("take of all", lambda x, i: jnp.take(x, i), "f32[3,7]", Arg("i32[5]", 0, 21), covers=G)
