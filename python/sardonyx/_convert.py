@@ -131,6 +131,7 @@ def to_onnx(
         )
     except Error as e:
         raise e from None
+    del program  # its memory serves what follows
     report.stages["lower"] = model.lower_seconds
     report.stages["optimize"] = model.optimize_seconds
     report.nodes = model.num_nodes()
