@@ -39,7 +39,8 @@ bool is_chosen(const Value& v) {
     const Node& reader = *u.owner;
     const size_t slot = reader.operand_index(u);
     if (reader.is("select_n") && slot > 0) return true;
-    if (reader.is("jit") && reader.bodies().size() == 1 && is_chosen(*reader.bodies()[0].graph->inputs()[slot].value)) return true;
+    if (reader.is("jit") && reader.bodies().size() == 1 && is_chosen(*reader.bodies()[0].graph->inputs()[slot].value))
+      return true;
   }
   return false;
 }
