@@ -742,9 +742,9 @@ class Bridge {
   std::vector<ToldOp> ops_;                // by number
   std::vector<Value*> operands_;           // of the ops, as they were told
   std::unordered_map<const Graph*, ToldBlock> blocks_;
-  std::unordered_map<const Tensor*, uint32_t>
-      value_of_;                          // constants, and values that coremltools knows, though no const makes them
-  std::vector<TensorPtr> told_payloads_;  // what value_of_ points to is there as long as it is
+  // Constants, and values that coremltools knows, though no const makes them.
+  std::unordered_map<const Tensor*, uint32_t> value_of_;
+  std::vector<TensorPtr> told_payloads_;                       // what value_of_ points to is there as long as it is
   std::unordered_map<const Value*, const Type*> input_types_;  // as they were told
   std::unordered_map<const Value*, uint32_t> value_number_;    // filled when something changed
   std::unordered_map<const Node*, uint32_t> node_number_;

@@ -81,6 +81,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
 
 void prepare_conversion() {
   LoweringRegistry::builtin();
+  // The first question about any operator makes the table of kernels.
   const Op* any = dialect(DialectId::kOnnx).find("", "Identity", 1);
   if (any != nullptr) onnx::kernels(onnx::newest_runtime(), *any);
   prepare_passes(DialectId::kOnnx);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "driver/half_report.h"
+#include "ir/call.h"
 #include "rewrite/pass.h"
 #include "sardonyx/infer.h"
 #include "support/atomic_file.h"
@@ -112,6 +113,7 @@ std::vector<std::string> tell_unknown_operators(Model& m) {
     size_t nodes = 0;
     std::string first;
   };
+  if (m.op_id_limit() <= known_op_count()) return {};  // all are in a table
   std::map<std::string, Unknown> unknown;
   size_t newer = 0;
   const int newest = dialect(DialectId::kOnnx).latest_version("");
@@ -120,8 +122,7 @@ std::vector<std::string> tell_unknown_operators(Model& m) {
     for (Graph* g : graphs_in(function->graph())) {
       for (const Node& n : g->nodes()) {
         const Op& op = n.op();
-        if (op.known || m.find_function(op.domain, op.name, n.extra() ? std::string_view(n.extra()->overload) : "") != nullptr)
-          continue;
+        if (op.known || called_function(n) != nullptr) continue;
         if (op.domain.empty() && has && *has > newest) {
           ++newer;
           continue;

@@ -135,12 +135,7 @@ void LateAttributes::set() const {
   for (const Late& late : all_) {
     Node& n = *late.node;
     if (!n.alive() || !n.linked()) continue;
-    AttrInit attrs;
-    for (const NamedAttr& a : n.attrs().items()) {
-      if (a.name != late.attribute.name) attrs.push_back(a);
-    }
-    attrs.push_back(late.attribute);
-    n.set_attrs(n.model().attrs(std::move(attrs)));
+    n.set_attrs(n.model().with_attr(n.attrs(), late.attribute.name, late.attribute.value));
     ValueFacts facts;
     try {
       infer_node(n, facts);

@@ -9,6 +9,7 @@
 
 #include "eval/kernel.h"
 #include "eval/watch.h"
+#include "ir/call.h"
 #include "support/interrupt.h"
 
 namespace sardonyx {
@@ -145,8 +146,7 @@ class Planner {
 
   const Function* callee(const Node& n) const {
     if (model_.functions().size() < 2 || model_.dialect() == DialectId::kMil) return nullptr;
-    const std::string_view overload = n.extra() ? std::string_view(n.extra()->overload) : std::string_view();
-    const Function* f = model_.find_function(n.op().domain, n.op().name, overload);
+    const Function* f = model_.find_function(n.op().domain, n.op().name, overload_of(n));
     return f == &model_.main() ? nullptr : f;
   }
 

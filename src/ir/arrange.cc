@@ -38,7 +38,7 @@ class Walk {
   Walk(const Model& m, uint32_t first) : first_(first), waiting_(m.node_id_limit() - first, 0) {}
 
   // For tests: what a node reads is walked in another order from now on, or as it is again (null).
-  void shuffle_by(Shuffled<ShuffledMaking>* s) { shuffle_ = s; }
+  void shuffle_by(ShuffledMaking* s) { shuffle_ = s; }
 
   void admit(const Node& n) { waiting_[n.id() - first_] = 1; }
 
@@ -83,7 +83,7 @@ class Walk {
   uint32_t first_;
   std::vector<uint8_t> waiting_;
   std::vector<Frame> stack_;
-  Shuffled<ShuffledMaking>* shuffle_ = nullptr;
+  ShuffledMaking* shuffle_ = nullptr;
 };
 
 // Puts `wanted`, which are all nodes of g from wanted's first in the present order to the one before `behind`, into this order.
@@ -109,15 +109,6 @@ void link_again(Node& n) {
   }
 }
 
-std::vector<Graph*> all_graphs(std::vector<Graph*> graphs) {
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    for (const Node* n : nodes_with_bodies(*graphs[i])) {
-      for (const Body& b : n->bodies()) graphs.push_back(b.graph);
-    }
-  }
-  return graphs;
-}
-
 class Arranger {
  public:
   Arranger(const Model& m, std::span<const uint32_t> starts)
@@ -125,7 +116,7 @@ class Arranger {
 
   // `tops` and all that is nested in them, inner graphs first: their order decides in which order they read what is outside.
   void run(std::vector<Graph*> tops) {
-    const std::vector<Graph*> graphs = all_graphs(std::move(tops));
+    const std::vector<Graph*> graphs = with_nested_graphs(std::move(tops));
     if (auto* s = ShuffledMaking::current()) {
       walk_.shuffle_by(s);
       shuffle_ = s;
@@ -221,7 +212,7 @@ class Arranger {
   std::vector<uint32_t> rank_;  // of nodes by their first reader; 0: none so far
   uint32_t next_rank_ = 0;
   std::vector<Node*> roots_, wanted_;
-  Shuffled<ShuffledMaking>* shuffle_ = nullptr;
+  ShuffledMaking* shuffle_ = nullptr;
 };
 
 std::vector<Graph*> tops_of(const Model& m) {
@@ -281,7 +272,7 @@ void arrange_constants(Model& m, uint32_t first_new) {
     return static_cast<size_t>(std::find_if(all.begin(), all.end(), [&](const Value* v) { return v->id() >= first_new; }) -
                                all.begin());
   };
-  const std::vector<Graph*> graphs = all_graphs(tops_of(m));
+  const std::vector<Graph*> graphs = with_nested_graphs(tops_of(m));
   if (std::none_of(graphs.begin(), graphs.end(), [&](Graph* g) { return first_of(*g) + 1 < g->constants().size(); })) return;
 
   std::vector<uint32_t> rank(m.value_id_limit() - first_new, UINT32_MAX);

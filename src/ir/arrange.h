@@ -12,6 +12,7 @@
 #include <span>
 
 #include "sardonyx/ir.h"
+#include "support/current.h"
 #include "support/shuffled.h"
 
 namespace sardonyx {
@@ -29,8 +30,8 @@ void arrange_constants(Model& m, uint32_t first_new);
 
 // For tests: while it lives, this thread's batches are shuffled before they are arranged, as if expressions had been evaluated in
 // another order. What is written must not change.
-struct ShuffledMaking : Shuffled<ShuffledMaking> {
-  explicit ShuffledMaking(uint64_t seed) : Shuffled(seed) {}
+struct ShuffledMaking : Shuffled, Current<ShuffledMaking> {
+  using Shuffled::Shuffled;
 };
 
 }  // namespace sardonyx

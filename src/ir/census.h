@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "sardonyx/ir.h"
 
@@ -15,5 +16,7 @@ uint64_t op_set(const Model& m);
 // The nodes of g that have nested graphs, in order: found by one walk, and remembered until such a node comes, goes or changes, which is
 // also how long the answer is valid.
 std::span<Node* const> nodes_with_bodies(const Graph& g);
+// The graphs, then all that are nested in them: outer ones before inner ones.
+std::vector<Graph*> with_nested_graphs(std::vector<Graph*> graphs);
 
 }  // namespace sardonyx

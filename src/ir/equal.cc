@@ -8,6 +8,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "ir/call.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx {
@@ -166,8 +167,8 @@ class Comparison {
     if (x.num_inputs() != y.num_inputs() || x.num_results() != y.num_results())
       return differ(fmt::format("{} has {} operands and {} results, {} has {} and {}", show(x), x.num_inputs(), x.num_results(),
                                 show(y), y.num_inputs(), y.num_results()));
-    std::string_view overload_x = x.extra() ? std::string_view(x.extra()->overload) : "";
-    std::string_view overload_y = y.extra() ? std::string_view(y.extra()->overload) : "";
+    std::string_view overload_x = overload_of(x);
+    std::string_view overload_y = overload_of(y);
     if (overload_x != overload_y) return differ(fmt::format("{} and {} call different overloads", show(x), show(y)));
     const TensorPtr none;
     const TensorPtr& payload_x = x.extra() ? x.extra()->payload : none;

@@ -85,62 +85,47 @@ Tensor::Fill in_pieces(TensorPtr t, size_t width, size_t out_width, F f) {
   };
 }
 
+// f on four elements at a time, and on what is left.
+template <class To, class From>
+void convert(const std::byte* from, std::byte* to, size_t count, To (*f)(From)) {
+  constexpr size_t kFrom = sizeof(From) / kLanes, kTo = sizeof(To) / kLanes;
+  for (size_t i = 0; i < count; i += kLanes) {
+    const size_t n = std::min(kLanes, count - i);
+    From x{};
+    std::memcpy(&x, from + i * kFrom, n * kFrom);
+    const To y = f(x);
+    std::memcpy(to + i * kTo, &y, n * kTo);
+  }
+}
+
+// t with each element through f, which makes `to` of it. See as_half().
+TensorPtr converted(const TensorPtr& t, DType to, void (*f)(const std::byte*, std::byte*, size_t)) {
+  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  const auto width = static_cast<size_t>(bit_width(t->dtype())) / 8, out_width = static_cast<size_t>(bit_width(to)) / 8;
+  if (t->is_splat()) {
+    std::byte one[4];
+    f(t->stored_bytes().data(), one, 1);
+    return Tensor::splat(to, std::move(shape), std::span(one, out_width));
+  }
+  if (t->is_promise() || !t->reads_in_pieces()) return nullptr;
+  const TensorPtr made = Tensor::defer(to, std::move(shape), in_pieces(t, width, out_width, f));
+  return {new Tensor(*made), CastDeleter{t}};
+}
+
 }  // namespace
 
-void floats_to_halves(const std::byte* from, std::byte* to, size_t count) {
-  Bits x;
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    std::memcpy(&x, from + i * 4, sizeof x);
-    const Halves y = round(x);
-    std::memcpy(to + i * 2, &y, sizeof y);
-  }
-  if (i == count) return;
-  x = Bits{};
-  std::memcpy(&x, from + i * 4, (count - i) * 4);
-  const Halves y = round(x);
-  std::memcpy(to + i * 2, &y, (count - i) * 2);
-}
+void floats_to_halves(const std::byte* from, std::byte* to, size_t count) { convert(from, to, count, round); }
 
-void halves_to_floats(const std::byte* from, std::byte* to, size_t count) {
-  Halves x;
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    std::memcpy(&x, from + i * 2, sizeof x);
-    const Bits y = widened(x);
-    std::memcpy(to + i * 4, &y, sizeof y);
-  }
-  if (i == count) return;
-  x = Halves{};
-  std::memcpy(&x, from + i * 2, (count - i) * 2);
-  const Bits y = widened(x);
-  std::memcpy(to + i * 4, &y, (count - i) * 4);
-}
+void halves_to_floats(const std::byte* from, std::byte* to, size_t count) { convert(from, to, count, widened); }
 
 TensorPtr as_half(const TensorPtr& t) {
   SX_CHECK(t->dtype() == DType::kF32);
-  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
-  if (t->is_splat()) {
-    std::byte one[2];
-    floats_to_halves(t->stored_bytes().data(), one, 1);
-    return Tensor::splat(DType::kF16, std::move(shape), one);
-  }
-  if (t->is_promise() || !t->reads_in_pieces()) return nullptr;
-  const TensorPtr made = Tensor::defer(DType::kF16, std::move(shape), in_pieces(t, 4, 2, floats_to_halves));
-  return {new Tensor(*made), CastDeleter{t}};
+  return converted(t, DType::kF16, floats_to_halves);
 }
 
 TensorPtr as_single(const TensorPtr& t) {
   SX_CHECK(t->dtype() == DType::kF16);
-  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
-  if (t->is_splat()) {
-    std::byte one[4];
-    halves_to_floats(t->stored_bytes().data(), one, 1);
-    return Tensor::splat(DType::kF32, std::move(shape), one);
-  }
-  if (t->is_promise() || !t->reads_in_pieces()) return nullptr;
-  const TensorPtr made = Tensor::defer(DType::kF32, std::move(shape), in_pieces(t, 2, 4, halves_to_floats));
-  return {new Tensor(*made), CastDeleter{t}};
+  return converted(t, DType::kF32, halves_to_floats);
 }
 
 TensorPtr cast_source(const TensorPtr& t) {

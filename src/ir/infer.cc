@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/call.h"
 #include "sardonyx/error.h"
 #include "support/interrupt.h"
 
@@ -390,7 +391,8 @@ void InferContext::fail(std::string message, std::vector<std::string> notes) con
 // Bodies, calls and models
 
 // Most nodes of a large graph are like others before them: one operator with the same attributes, operands of the same types (without
-// unknown sizes) and the very same constants. Their one result has the type that was found for the first, and no rule is asked.
+// unknown sizes) and the very same constants. Their one result has the type that was found for the first, and no rule is asked: ONNX's rules
+// read nothing else of a node.
 class Alike {
  public:
   // The type of n's result; null when no node like it is remembered.
@@ -529,7 +531,7 @@ void InferRun::forget(Graph& g, ValueFacts& facts) {
       for (const Body& b : n.bodies()) stack.push_back(b.graph);
       const bool derived = n.op().infer != nullptr && !n.has(Trait::kConstant);
       if (!derived && n.op().known) continue;
-      if (!derived && g.model().find_function(n.op().domain, n.op().name) == nullptr) continue;
+      if (!derived && called_function(n) == nullptr) continue;
       n.set_unchecked(true);
       for (Value& v : n.results()) {
         v.set_type(nullptr);
@@ -661,8 +663,7 @@ void infer_node(Node& n, ValueFacts& facts) {
   const Op& op = n.op();
   InferContext c(n, facts, op.since_version);
   if (!op.known) {
-    const std::string_view overload = n.extra() ? std::string_view(n.extra()->overload) : std::string_view();
-    if (Function* f = n.model().find_function(op.domain, op.name, overload)) InferRun::call(n, *f, facts);
+    if (Function* f = called_function(n)) InferRun::call(n, *f, facts);
     n.set_unchecked(false);
     return;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/census.h"
 #include "ir/order_block.h"
 #include "ir/use_list.h"
 
@@ -32,24 +31,6 @@ void Journal::reorder_constants(Graph& g, size_t first, std::span<Value* const> 
     g.constants_[first + i] = order[i];
     order[i]->index_ = static_cast<uint32_t>(first + i) & 0xffffff;
   }
-}
-
-std::span<const uint32_t> op_counts(const Model& m) { return Journal::insides(m).op_counts; }
-
-uint64_t op_set(const Model& m) { return Journal::insides(m).op_set; }
-
-std::span<Node* const> nodes_with_bodies(const Graph& g) {
-  auto& insides = Journal::insides(g.model());
-  if (insides.body_changes == 0) return {};
-  auto& [seen, found] = insides.with_bodies[&g];
-  if (seen != insides.body_changes) {
-    seen = insides.body_changes;
-    found.clear();
-    for (Node& n : g.nodes()) {
-      if (!n.bodies().empty()) found.push_back(&n);
-    }
-  }
-  return found;
 }
 
 void Journal::rollback() {

@@ -67,9 +67,8 @@ class Journal {
   void payload(Value& v);
   void value_info(Graph& g, const Value& v);
   void functions();
-  void erasing_function(std::unique_ptr<Function> f) {
-    tables().erased_functions.push_back(std::move(f));
-  }  // after functions()
+  // After functions().
+  void erasing_function(std::unique_ptr<Function> f) { tables().erased_functions.push_back(std::move(f)); }
 
   // Nodes and values made since it was opened need no records: they die on rollback.
   bool is_new(const Node& n) const { return n.id_ >= first_node_; }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/call.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/ir.h"
 #include "support/nearest.h"
@@ -152,7 +153,7 @@ class Verifier {
   const Function* callee(const Node& n) {
     const Op& op = n.op();
     if (op.known || by_key_.size() <= 1) return nullptr;
-    auto it = by_key_.find(key(op.domain, op.name, n.extra() ? std::string_view(n.extra()->overload) : std::string_view()));
+    auto it = by_key_.find(key(op.domain, op.name, overload_of(n)));
     return it == by_key_.end() ? nullptr : it->second;
   }
 

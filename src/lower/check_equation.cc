@@ -137,7 +137,8 @@ Says says(std::string_view name) {
 void check_equation(const Node& eqn) {
   const int64_t in = rank_of(eqn.input(0)), out = eqn.num_results() > 0 ? rank_of(eqn.result(0)) : -1;
   for (const NamedAttr& a : eqn.attrs().items()) {
-    switch (says(a.name)) {
+    const Says about = says(a.name);
+    switch (about) {
       case Says::kOther: break;
       case Says::kAxes:
         // iota has no operand; the others lead from more axes to fewer.
@@ -149,7 +150,7 @@ void check_equation(const Node& eqn) {
         const auto numbers = ints(a.value);
         if (in < 0 || (!numbers && rows == nullptr)) break;
         check_count(eqn, a.name, numbers ? numbers->size() : rows->size(), in);
-        if (numbers && says(a.name) == Says::kPermutation) check_axes(eqn, a.name, *numbers, in);
+        if (numbers && about == Says::kPermutation) check_axes(eqn, a.name, *numbers, in);
         break;
       }
       case Says::kBroadcast:

@@ -96,13 +96,8 @@ Dim LoweringContext::import(Dim d) {
 
 const Type* LoweringContext::import(const Type* t) {
   if (t == nullptr) return nullptr;
-  auto& asked = asked_types_[reinterpret_cast<uintptr_t>(t) / sizeof(Type) % asked_types_.size()];
-  if (asked.first == t) return asked.second;
   auto [at, inserted] = types_.try_emplace(t, nullptr);
-  if (!inserted) {
-    asked = *at;
-    return at->second;
-  }
+  if (!inserted) return at->second;
   const Type* result = nullptr;
   if (t->is_tensor() && t->ranked()) {
     std::vector<Dim> dims;

@@ -1,7 +1,6 @@
 // The state of one conversion from the jax dialect to the onnx dialect. Knows no operator: see docs/architecture.md.
 #pragma once
 
-#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -148,8 +147,6 @@ class LoweringContext {
   ValueMap<Value*> values_;
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<const Type*, const Type*> types_;
-  std::array<std::pair<const Type*, const Type*>, 8>
-      asked_types_{};  // some of types_: an equation asks for its few again and again
   std::unordered_map<const Op*, Primitive> primitives_;
   std::unordered_map<const Tensor*, Value*> large_constants_;
   // Sizes of one graph: the main graph's, and those of each body that is being written, innermost last.

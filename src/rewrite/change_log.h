@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "sardonyx/ir.h"
+#include "support/current.h"
 
 namespace sardonyx {
 
 // While it lives, pipelines of this thread put down here what each of their passes changed. It costs a walk over the model for each pass that
 // changes something, and a line for each rule that fires.
-class ChangeLog {
+class ChangeLog : public Current<ChangeLog> {
  public:
   // A rule that fired, and the op that it was at: its type, and its own name or that of its first result.
   struct Firing {
@@ -25,14 +26,6 @@ class ChangeLog {
     std::map<std::string, std::pair<size_t, size_t>> ops;  // types of which there are more or fewer: how many before, and after
     std::vector<Firing> firings;                           // of rules; walks have none
   };
-
-  ChangeLog() : outer_(std::exchange(current_, this)) {}
-  ~ChangeLog() { current_ = outer_; }
-  ChangeLog(const ChangeLog&) = delete;
-  ChangeLog& operator=(const ChangeLog&) = delete;
-
-  // Of this thread; null where nobody asks.
-  static ChangeLog* current() { return current_; }
 
   // Entries of the pipeline that ran last, in its order.
   std::vector<Entry> entries;
@@ -52,8 +45,6 @@ class ChangeLog {
 
   std::map<std::string, size_t> before_;
   std::vector<Firing> firings_;
-  ChangeLog* outer_;
-  static inline thread_local ChangeLog* current_ = nullptr;
 };
 
 }  // namespace sardonyx

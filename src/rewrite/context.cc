@@ -70,15 +70,7 @@ bool is_graph_result(const Value& v) {
   return false;
 }
 
-std::vector<Graph*> graphs_in(Graph& g) {
-  std::vector<Graph*> all{&g};
-  for (size_t i = 0; i < all.size(); ++i) {
-    for (const Node* n : nodes_with_bodies(*all[i])) {
-      for (const Body& b : n->bodies()) all.push_back(b.graph);
-    }
-  }
-  return all;
-}
+std::vector<Graph*> graphs_in(Graph& g) { return with_nested_graphs({&g}); }
 
 size_t erase_dead_nodes(Graph& top) {
   size_t erased = 0;

@@ -425,7 +425,7 @@ class Driver {
   std::span<Graph* const> graphs_;
   PassContext& context_;
   Model& model_;
-  Shuffled<ShuffledWorklist>* const shuffle_ = ShuffledWorklist::current();
+  ShuffledWorklist* const shuffle_ = ShuffledWorklist::current();
   ChangeLog* const log_ = ChangeLog::current();
   std::vector<Compiled> rules_;
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when rules were turned on or off

@@ -8,17 +8,9 @@
 
 namespace sardonyx {
 
-// While one lives, what asks current() on its thread takes things in another order. Each kind derives from it by its own name:
-//
-//   struct ShuffledWorklist : Shuffled<ShuffledWorklist> { explicit ShuffledWorklist(uint64_t seed) : Shuffled(seed) {} };
-template <class Kind>
 class Shuffled {
  public:
-  ~Shuffled() { current_ = outer_; }
-  Shuffled& operator=(const Shuffled&) = delete;
-
-  // Of this thread, the innermost; null, as ever outside of tests: nothing is shuffled.
-  static Shuffled* current() { return current_; }
+  explicit Shuffled(uint64_t seed) : random_(seed) {}
 
   size_t below(size_t n) { return n < 2 ? 0 : static_cast<size_t>(random_() % n); }
   template <class T>
@@ -27,13 +19,7 @@ class Shuffled {
   }
 
  private:
-  friend Kind;
-  explicit Shuffled(uint64_t seed) : random_(seed), outer_(std::exchange(current_, this)) {}
-  Shuffled(const Shuffled&) = delete;
-
   std::mt19937_64 random_;
-  Shuffled* outer_;
-  static inline thread_local Shuffled* current_ = nullptr;
 };
 
 }  // namespace sardonyx

@@ -44,6 +44,26 @@ TEST_F(Infer, BroadcastsSymbols) {
   EXPECT_EQ(type(b->Less(f32({"B", "3"}), f32({}))), "bool[B,3]");
 }
 
+TEST(InferModel, CallsOfOverloadsAreTypedAgainWithTheirBody) {
+  const auto m = parse(R"(
+opset 18, "own" 1
+graph(x: f32[3], n: i64[]) {
+  y = Loop<body=graph(i: i64[], c: bool[], s) {
+      t = own::f(s) overload "one"
+      u = Concat<axis=0>(t, f32[1]{1})
+      d = Identity(c)
+      return d, u
+    }>(n, _, x)
+  return y
+}
+function own::f(x) overload "one" opset 18 { r = Relu(x)  return r }
+)");
+  ValueFacts facts;
+  infer_model(*m, facts, /*tolerant=*/false);
+  const Graph& body = *m->graph().first()->bodies()[0].graph;
+  EXPECT_EQ(m->types().to_string(body.first()->result()->type()), "f32[?]");
+}
+
 TEST(InferModel, NodesThatLookAlikeHaveTheTypesThatTheyWouldHaveAlone) {
   const auto m = parse(R"(
 graph(x: f32[2,3], y: f32[2,3], z: f32[3,2], n: f32[N,3], i: i64[2]) {

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/call.h"
 #include "passes/onnx/same_bodies.h"
 #include "rewrite/pass.h"
 #include "support/copy_range.h"
@@ -30,12 +31,10 @@ uint64_t mix(uint64_t h, const void* p) { return mix(h, static_cast<uint64_t>(re
 // Whether running it again gives the same.
 class Purity {
  public:
-  explicit Purity(const Model& m) : model_(m) {}
-
   // Bodies not looked at.
   bool is_pure(const Node& n) {
     if (n.op().known) return n.has(Trait::kPure);  // nothing random is
-    const Function* f = model_.find_function(n.op().domain, n.op().name, overload_of(n));
+    const Function* f = called_function(n);
     if (f == nullptr) return false;
     const auto [at, is_new] = functions_.try_emplace(f, false);  // while it is looked at: a function that calls itself
     if (is_new) {
@@ -49,7 +48,6 @@ class Purity {
   }
 
  private:
-  const Model& model_;
   std::unordered_map<const Function*, bool> functions_;
 };
 
@@ -88,7 +86,7 @@ uint64_t sample_of(const Tensor& t) {
 class Elimination {
  public:
   Elimination(Graph& top, PassContext& context)
-      : context_(context), model_(context.model), purity_(model_), body_hash_(model_, 0), value_hash_(model_, 0) {
+      : context_(context), model_(context.model), body_hash_(model_, 0), value_hash_(model_, 0) {
     size_t nodes = 0;
     for (Graph* g : graphs_in(top)) nodes += g->num_nodes();
     size_t n = 16;

@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "ir/call.h"
 #include "passes/onnx/control_flow.h"
 
 namespace sardonyx::onnx {
@@ -16,11 +17,7 @@ namespace {
 constexpr size_t kMaxAdded = 1'000'000;
 constexpr int kMaxDepth = 100;  // functions that call each other
 
-Function* called_by(const Node& n) {
-  if (n.op().known || n.unchecked()) return nullptr;
-  const std::string_view overload = n.extra() != nullptr ? std::string_view(n.extra()->overload) : std::string_view();
-  return n.model().find_function(n.op().domain, n.op().name, overload);
-}
+Function* called_by(const Node& n) { return n.unchecked() ? nullptr : called_function(n); }
 
 class Inliner {
  public:

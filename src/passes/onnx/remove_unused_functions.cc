@@ -3,19 +3,18 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/call.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {
 namespace {
 
 // Functions called in g, and the domains of its nodes.
-void look(Graph& g, Model& m, std::vector<Function*>& called, std::set<std::string, std::less<>>& domains) {
+void look(Graph& g, std::vector<Function*>& called, std::set<std::string, std::less<>>& domains) {
   for (Graph* inner : graphs_in(g)) {
     for (const Node& n : inner->nodes()) {
       if (!n.op().domain.empty()) domains.insert(std::string(n.op().domain));
-      if (n.op().known) continue;
-      const std::string_view overload = n.extra() != nullptr ? std::string_view(n.extra()->overload) : std::string_view();
-      if (Function* f = m.find_function(n.op().domain, n.op().name, overload)) called.push_back(f);
+      if (Function* f = called_function(n)) called.push_back(f);
     }
   }
 }
@@ -40,7 +39,7 @@ Pass remove_unused_functions() {
       Function& f = *called[i];
       if (!seen.insert(&f).second) continue;
       std::set<std::string, std::less<>> own;
-      look(f.graph(), m, called, own);
+      look(f.graph(), called, own);
       domains.insert(own.begin(), own.end());
       if (&f != &m.main()) {
         domains.insert(f.domain);

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ir/call.h"
 #include "passes/onnx/same_bodies.h"
 
 namespace sardonyx::onnx {

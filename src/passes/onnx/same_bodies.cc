@@ -1,4 +1,5 @@
 #include "passes/onnx/same_bodies.h"
+#include "ir/call.h"
 
 #include <unordered_map>
 #include <utility>

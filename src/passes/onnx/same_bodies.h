@@ -2,16 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
 
 #include "sardonyx/ir.h"
 
 namespace sardonyx::onnx {
-
-// Of the function that a node calls, among those of one name.
-inline std::string_view overload_of(const Node& n) {
-  return n.extra() != nullptr ? std::string_view(n.extra()->overload) : std::string_view();
-}
 
 // Equal up to names. Values from outside must be the same, or what `same_outside` takes for the same: it is asked about a value that the
 // bodies of `a` do not define, and what stands in its place in those of `b`.
