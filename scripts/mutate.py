@@ -1,7 +1,10 @@
 """Break passes on purpose and see whether some test notices.
 
     scripts/mutate.py [PASS...] [--sample N] [--seed N] [--report FILE] [--list]
+    scripts/mutate.py [PASS...] --cases [--report FILE]
     scripts/mutate.py [PASS...] --suggest FOLDER [--seconds N] [--seed N]
+
+PASS is the name of a file or of a folder (`onnx`, `mil`).
 
 A mutant is one change of one source below src/passes:
 
@@ -19,7 +22,7 @@ file, those of all passes, the rules on random graphs, the C++ tests, the random
 or takes ten times as long as it should. A mutant whose copy does not compile is none. The copies are compiled with the
 standard library's own checks: a mutant that reads an optional without a value or behind a vector crashes, which would go unseen without.
 First all cases run in one process that wakes one mutant after the other (tests/mutants/suggest_main.cc); only what they do not tell costs
-runs of its own.
+runs of its own. --cases ends there, with a table of the files: what the text cases alone kill.
 
 Survivors are what to look at: either a case is missing, or the mutant means the same. The latter stand in tests/mutants/equivalent.txt
 with the reason, and are not counted; one that stands there and dies is an error.
@@ -533,6 +536,26 @@ def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: in
         list(pool.map(lambda pair: one(pair[0], pair[1][1]), pairs))
 
 
+def print_table(paths: list[Path], mutants: list[Mutant]) -> None:
+    """Of each file, the worst first: the mutants, guards and those that mean the same apart, and how many of them cases kill."""
+    equivalent = read_equivalent()
+    rows = []
+    for p in paths:
+        own = [m for m in mutants if m.path == p]
+        guards = [m for m in own if m.kind == "guard dropped"]
+        rest = [m for m in own if m.kind != "guard dropped"]
+        same = sum(m.alive is None and m.key in equivalent for m in rest)
+        killed = sum(m.alive is False for m in rest)
+        dead_guards = sum(m.alive is False for m in guards)
+        rows.append((str(p.relative_to(FOLDER)), killed, len(rest) - same, same, dead_guards, len(guards)))
+    rows.sort(key=lambda r: (r[1] - r[2], r[0]))
+    rows.append(("all", *(sum(r[i] for r in rows) for i in range(1, 6))))
+    print(f"{'file':45} killed counted    %  left  same  guards")
+    for name, killed, counted, same, dead_guards, guards in rows:
+        share = 100 * killed / counted if counted else 100
+        print(f"{name:45} {killed:6} {counted:7} {share:4.0f} {counted - killed:5} {same:5}  {dead_guards} of {guards}")
+
+
 def suites() -> list[Suite]:
     """The quickest first."""
     found = [Suite(f.stem, [f"{WORK}/sx_test", str(f.relative_to(ROOT))]) for f in sorted(FOLDER.rglob("*.sx"))]
@@ -578,7 +601,7 @@ def read_equivalent() -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("passes", nargs="*", help="names of files in src/passes; else all")
+    parser.add_argument("passes", nargs="*", help="names of files or folders in src/passes; else all")
     parser.add_argument("--sample", type=int, default=0, help="how many mutants; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -586,13 +609,14 @@ def main() -> int:
     parser.add_argument("--again", type=Path, help="of these mutants only those that this report names")
     parser.add_argument("--suggest", type=Path, metavar="FOLDER", help="look for cases that kill those that survive")
     parser.add_argument("--seconds", type=float, default=60, help="how long --suggest looks, for each file")
+    parser.add_argument("--cases", action="store_true", help="only what text cases kill, with a table of the files")
     parser.add_argument("--list", action="store_true", help="print the mutants and end")
     arguments = parser.parse_args()
     paths = [
         p for p in sorted(FOLDER.rglob("*.cc")) if p.name not in NO_PASSES and not re.search("_(test|bench)$", p.stem)
     ]
     if arguments.passes:
-        paths = [p for p in paths if p.stem in arguments.passes]
+        paths = [p for p in paths if p.stem in arguments.passes or p.parent.name in arguments.passes]
     if not paths:
         sys.exit("there are no such passes")
     if arguments.list:
@@ -620,8 +644,15 @@ def main() -> int:
     for m in mutants:
         if m.id in by_cases:
             m.alive, m.killer = False, "cases"
-    random.Random(arguments.seed).shuffle(mutants)
     print(f"{len(by_cases)} of them die of cases", flush=True)
+    if arguments.cases:
+        print_table(paths, mutants)
+        if arguments.report:
+            equivalent = read_equivalent()
+            left = [m for m in mutants if m.alive is None and m.key not in equivalent]
+            arguments.report.write_text("\n".join(f"{m.key}\n    line {m.line}\n" for m in left))
+        return 0
+    random.Random(arguments.seed).shuffle(mutants)
     link([o for o, _ in compiled], flags)
     tests = suites()
     with ThreadPoolExecutor(arguments.jobs) as pool:
