@@ -1,6 +1,6 @@
 """Break passes on purpose and see whether some test notices.
 
-    scripts/mutate.py [PASS...] [--sample N] [--seed N] [--report FILE] [--list]
+    scripts/mutate.py [PASS...] [--sample N] [--seed N] [--tests REGEX] [--report FILE] [--list]
     scripts/mutate.py [PASS...] --cases [--report FILE]
     scripts/mutate.py [PASS...] --suggest FOLDER [--seconds N] [--seed N]
 
@@ -13,7 +13,8 @@ A mutant is one change of one source below src/passes:
 - operands swapped: of operators that do not commute, in patterns, in what is built, in arithmetic
 - number changed: the next one; `true` and `false`
 - return negated: of a function or a condition that says yes or no
-- guard dropped: a condition that only asks whether there is something to look at: `v == nullptr`, `!v->ranked()`, `n.unchecked()`.
+- guard dropped: a condition that only asks whether there is something to look at: `v == nullptr`, `!v->ranked()`, `n.unchecked()`, and `!axis`
+  before `*axis`.
   Most of them stand before what would say no anyway, or against what the verifier lets nobody build: they are tried and counted, but apart
 
 The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which asks at run time which of them is awake
@@ -182,10 +183,18 @@ class Writer:
 
     def drop_kind(self, n: Node) -> str:
         text = self.raw(n)
-        is_guard = re.fullmatch(r"!?[^&|?<>=!]*(->|\.)(ranked|unchecked)\(\)", text.replace("->", ".")) or re.fullmatch(
-            r"[^&|?]*[!=]= nullptr", text
-        )
-        return "guard dropped" if is_guard else "condition dropped"
+        is_guard = re.fullmatch(
+            r"!?[^&|?<>=!]*(->|\.)(ranked|unchecked|has_value)\(\)", text.replace("->", ".")
+        ) or re.fullmatch(r"[^&|?]*[!=]= nullptr", text)
+        return "guard dropped" if is_guard or self.is_optional(n) else "condition dropped"
+
+    def is_optional(self, n: Node) -> bool:
+        """`x` or `!x` of what may not be there: the function looks into it, as `*x` or `x->`."""
+        name = self.raw(n).removeprefix("!")
+        around = n
+        while around.parent is not None and around.type != "function_definition":
+            around = around.parent
+        return name.isidentifier() and re.search(rf"(?<!\w)(\*{name}\b|{name}->)", self.raw(around)) is not None
 
     def leaf(self, n: Node, op: str) -> str:
         """An operand of `and` or `or`; one that is dropped is true in the former and false in the latter."""
@@ -556,8 +565,8 @@ def print_table(paths: list[Path], mutants: list[Mutant]) -> None:
         print(f"{name:45} {killed:6} {counted:7} {share:4.0f} {counted - killed:5} {same:5}  {dead_guards} of {guards}")
 
 
-def suites() -> list[Suite]:
-    """The quickest first."""
+def suites(named: str) -> list[Suite]:
+    """Those whose names match; the quickest first."""
     found = [Suite(f.stem, [f"{WORK}/sx_test", str(f.relative_to(ROOT))]) for f in sorted(FOLDER.rglob("*.sx"))]
     listed = subprocess.run(
         [f"{WORK}/sx_unit", "--gtest_list_tests"], capture_output=True, text=True, check=True
@@ -566,7 +575,7 @@ def suites() -> list[Suite]:
         found.append(Suite(f"sx_unit {suite[:-1]}", [f"{WORK}/sx_unit", "--gtest_brief=1", f"--gtest_filter={suite}*"]))
     found.append(Suite("rules on random graphs", [f"{WORK}/sx_test", "--fuzz", "src/passes"], "--filter={}"))
     found.append(Suite("random graphs", [f"{WORK}/sx_fuzz", "--seed=1", "--count=250", "--no-shrink"], "--passes={}"))
-    return found
+    return [t for t in found if re.search(named, t.name)]
 
 
 def try_mutant(mutant: Mutant, tests: list[Suite]) -> Mutant:
@@ -605,6 +614,9 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="how many mutants; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--tests", default="", metavar="REGEX", help="of the tests after the cases, only those so named"
+    )
     parser.add_argument("--report", type=Path, help="where to write the survivors")
     parser.add_argument("--again", type=Path, help="of these mutants only those that this report names")
     parser.add_argument("--suggest", type=Path, metavar="FOLDER", help="look for cases that kill those that survive")
@@ -654,7 +666,7 @@ def main() -> int:
         return 0
     random.Random(arguments.seed).shuffle(mutants)
     link([o for o, _ in compiled], flags)
-    tests = suites()
+    tests = suites(arguments.tests)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         list(pool.map(Suite.measure, tests))
     print(f"the tests take {sum(t.seconds for t in tests):.0f} s without mutants", flush=True)
