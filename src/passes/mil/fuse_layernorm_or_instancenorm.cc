@@ -147,10 +147,13 @@ bool over_axis_1(const Match& found) {
          stays_inside(found[centred], 3);
 }
 
-Value* over_axis_1(Rewriter& b, const Match& found, Value* scale, Value* shift) {
-  return b.mil(
-      "layer_norm",
-      {{"x", found[x]}, {"axes", b.i32s(std::vector<int64_t>{1})}, {"gamma", scale}, {"beta", shift}, {"epsilon", found[eps]}});
+// The constants are made in the order of the operands, as coremltools makes them.
+Value* over_axis_1(Rewriter& b, const Match& found, const TensorPtr& scale, const TensorPtr& shift) {
+  return b.mil("layer_norm", {{"x", found[x]},
+                              {"axes", b.i32s(std::vector<int64_t>{1})},
+                              {"gamma", scale != nullptr ? b.constant(scale) : nullptr},
+                              {"beta", shift != nullptr ? b.constant(shift) : nullptr},
+                              {"epsilon", found[eps]}});
 }
 
 TensorPtr product(const Tensor& a, const Tensor& b) {
@@ -251,7 +254,7 @@ Pass fuse_layernorm_or_instancenorm() {
           [](Rewriter& b, const Match& found) {
             const TensorPtr scale = found[gamma]->constant()->reshaped({found[gamma]->constant()->size()});
             const TensorPtr shift = product(*found[beta]->constant(), *scale);
-            return over_axis_1(b, found, b.constant(scale), b.constant(shift));
+            return over_axis_1(b, found, scale, shift);
           },
   });
   return rules;

@@ -124,6 +124,28 @@ TEST(MilPassOrder, CastsAndTransposesStandBeforeTheirReaders) {
       "cond=b[tanh=e cast=a tanh=d cast=f add=g][cast=h]", true);
 }
 
+// coremltools makes constants in the order of the operands; which argument of a call C++ evaluates first is left to the compiler.
+TEST(MilPassOrder, ConstantsOfANormalizationStandAsItsOperandsDo) {
+  const auto m = parse(R"(opset 9 graph mil(x: f32[2,3,5,7]) {
+    m: f32[2,1,5,7] = reduce_mean(x, axes=i32[1]{1}, keep_dims=bool true)
+    d: f32[2,3,5,7] = sub(x, m)
+    w: f32[2,1,5,7] = reduce_mean(mul(d, d), axes=i32[1]{1}, keep_dims=bool true)
+    n: f32[2,3,5,7] = mul(d, rsqrt(add(w, f32 0.001)))
+    y = mul(add(n, f32[1,3,1,1]{1.0,2.75,1.75}), f32[3,1,1]{0.25,2.0,1.0})
+    return y
+  })");
+  run_passes(*m, {.passes = {"fuse_layernorm_or_instancenorm"}, .strict = true});
+  const Node& norm = *m->graph().output(0)->def();
+  ASSERT_TRUE(norm.is("layer_norm"));
+  std::vector<size_t> read;  // by slot
+  for (const Value* v : m->graph().constants()) {
+    for (size_t i = 1; i <= 3; ++i) {
+      if (norm.input(i) == v) read.push_back(i);
+    }
+  }
+  EXPECT_EQ(read, std::vector<size_t>({1, 2, 3}));  // axes, gamma, beta
+}
+
 TEST(MilPassNames, EachIsGivenOnce) {
   // Texts name a value once: a' here is a second a.
   const auto after = [](std::string_view graph, std::string_view ops, bool changed) {
