@@ -114,7 +114,7 @@ class Value {
   Graph* graph() const;  // where it is defined; null for detached nodes and placeholders
   // The payload if it is a constant: an initializer, or the result of a Constant / const node. Else null.
   const TensorPtr& constant() const;
-  bool is_constant() const { return constant() != nullptr; }
+  bool is_constant() const;
 
   UseRange uses() const { return UseRange(uses_); }
   bool has_uses() const { return uses_ != nullptr; }
@@ -260,18 +260,27 @@ class Node {
   Value* values() { return reinterpret_cast<Value*>(this + 1); }
   Use* uses() { return reinterpret_cast<Use*>(values() + num_results_); }
 
+  friend struct OrderBlock;
+
+  // What walks look at comes first.
   const Op* op_ = nullptr;
-  Graph* graph_ = nullptr;
-  struct OrderBlock* block_ = nullptr;
-  const Attrs* attrs_ = nullptr;
-  Name name_;
-  NodeExtra* extra_ = nullptr;
+  uint16_t flags_ = kAlive;
+  uint16_t slot_ = 0;  // in block_
   uint32_t id_ = 0;
   uint32_t num_inputs_ = 0;
   uint32_t num_results_ = 0;
+  struct OrderBlock* block_ = nullptr;
+  Graph* graph_ = nullptr;
+  const Attrs* attrs_ = nullptr;
+  NodeExtra* extra_ = nullptr;
+  Name name_;
   uint32_t provenance_ = 0;
-  uint16_t flags_ = kAlive;
 };
+
+inline bool Value::is_constant() const {
+  if (kind_ == ValueKind::kResult && !def_->has(Trait::kConstant)) return false;  // nearly all values
+  return constant() != nullptr;
+}
 
 // Live nodes of a graph in order. Nodes inserted after the current one are seen, those before are not; the current node may be erased.
 class NodeRange {

@@ -4,6 +4,7 @@
 // placeholder; if its definition follows, the graph is sorted, else the name is undefined.
 #include <fmt/format.h>
 
+#include <array>
 #include <set>
 
 #include "io/kept_message.h"
@@ -55,6 +56,7 @@ struct NodeFields {
   std::vector<Value*> operands;
   std::vector<GraphAttribute> bodies;
   std::vector<std::string_view> attributes;  // whole fields
+  bool has_external = false;                 // one of them
   Name name;
   std::string_view type, domain, overload, doc;
   Metadata metadata;
@@ -67,6 +69,7 @@ struct NodeFields {
     operands.clear();
     bodies.clear();
     attributes.clear();
+    has_external = false;
     name = Name();
     type = domain = overload = doc = {};
     metadata.clear();
@@ -137,6 +140,7 @@ class OnnxReader {
   void take_small_parts(TensorRead& t);
   void read_node(Scope& s, std::string_view wire);
   void read_attributes(Scope& s, std::string_view wire, Node& n);
+  AttributeScan scan(std::string_view attribute);
   void take_graph_attribute(NodeFields& f, std::string_view wire);
   void read_outputs(Scope& s, std::span<const std::string_view> outputs);
   void read_value_infos(Scope& s, std::span<const std::string_view> infos);
@@ -154,6 +158,8 @@ class OnnxReader {
   ExternalFiles external_;
   const ReadOptions& options_;
   TypeReader types_;
+  std::array<std::string_view, 64>
+      plain_;  // attributes with neither a graph nor external data, by hash: most nodes look like others
   std::set<std::pair<std::string_view, std::string_view>> local_functions_;
 };
 
@@ -540,6 +546,16 @@ void OnnxReader::define(Scope& s, uint64_t hash, Name name, Value& v) {
   }
 }
 
+AttributeScan OnnxReader::scan(std::string_view attribute) {
+  constexpr size_t kMostBytes = 256;  // others hold tensors, whose bytes are not read here
+  if (attribute.size() > kMostBytes) return scan_attribute(attribute, source_.origin);
+  std::string_view& plain = plain_[XXH3_64bits(attribute.data(), attribute.size()) % plain_.size()];
+  if (plain == attribute) return {};
+  const AttributeScan found = scan_attribute(attribute, source_.origin);
+  if (!found.has_graph && !found.has_external) plain = attribute;
+  return found;
+}
+
 // A GRAPH or GRAPHS attribute becomes one or several bodies.
 void OnnxReader::take_graph_attribute(NodeFields& f, std::string_view wire) {
   GraphAttribute a;
@@ -580,10 +596,12 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
         case tag(4, kBytes): f.type = r.bytes(); break;
         case tag(5, kBytes): {
           const std::string_view a = r.bytes();
-          if (scan_attribute(a, source_.origin).has_graph) {
+          const AttributeScan found = scan(a);
+          if (found.has_graph) {
             take_graph_attribute(f, a);
           } else {
             f.attributes.emplace_back(r.start(), static_cast<size_t>(r.at() - r.start()));
+            f.has_external |= found.has_external;
           }
           break;
         }
@@ -662,14 +680,8 @@ void OnnxReader::read_attributes(Scope& s, std::string_view, Node& n) {
     for (Reader r(whole, source_.origin); r.next();) items.push_back(read_attribute(r.bytes(), source_, external_, types_));
     return items;
   };
-  bool has_external = false;
-  for (std::string_view a : f.attributes) {
-    Reader r(a, source_.origin);
-    r.next();
-    has_external |= scan_attribute(r.bytes(), source_.origin).has_external;
-  }
   // Where external data lies is the business of the file that is written: such bytes are not kept.
-  const Attrs* attrs = has_external ? m_.attrs(parse()) : m_.attrs_from_wire(whole, [&parse] { return parse(); });
+  const Attrs* attrs = f.has_external ? m_.attrs(parse()) : m_.attrs_from_wire(whole, [&parse] { return parse(); });
   if (n.has(Trait::kConstant) && f.attributes.size() == 1 && n.num_results() == 1) {
     Reader r(f.attributes[0], source_.origin);
     r.next();

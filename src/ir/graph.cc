@@ -50,8 +50,7 @@ void Graph::link(Node& n, OrderBlock* block, uint32_t slot) {
     OrderBlock* upper = new_block(block);
     constexpr uint32_t half = OrderBlock::kSlots / 2;
     for (uint32_t i = half; i < OrderBlock::kSlots; ++i) {
-      upper->slots[i - half] = block->slots[i];
-      block->slots[i]->block_ = upper;
+      upper->put(i - half, block->slots[i]);
       block->slots[i] = nullptr;
     }
     upper->count = OrderBlock::kSlots - half;
@@ -61,10 +60,8 @@ void Graph::link(Node& n, OrderBlock* block, uint32_t slot) {
       slot -= half;
     }
   }
-  std::copy_backward(block->slots + slot, block->slots + block->count, block->slots + block->count + 1);
-  block->slots[slot] = &n;
-  ++block->count;
-  n.block_ = block;
+  for (uint32_t i = block->count++; i > slot; --i) block->put(i, block->slots[i - 1]);
+  block->put(slot, &n);
   n.graph_ = this;
   n.flags_ |= kLinked;
   ++num_nodes_;
@@ -81,26 +78,27 @@ void Graph::append(Node& n) {
 
 void Graph::insert_before(Node& at, Node& n) {
   SX_CHECK(at.graph_ == this && at.linked(), "the node to insert before is not in this graph");
-  link(n, at.block_, at.block_->find(&at));
+  link(n, at.block_, at.slot_);
   if (Journal* j = model_->journal()) j->linked(n);
 }
 
 void Graph::insert_after(Node& at, Node& n) {
   SX_CHECK(at.graph_ == this && at.linked(), "the node to insert after is not in this graph");
-  link(n, at.block_, at.block_->find(&at) + 1);
+  link(n, at.block_, at.slot_ + 1U);
   if (Journal* j = model_->journal()) j->linked(n);
 }
 
 void Graph::detach(Node& n) {
   SX_CHECK(n.graph_ == this && n.linked(), "the node to detach is not in this graph");
   OrderBlock* block = n.block_;
-  uint32_t slot = block->find(&n);
+  const uint32_t slot = n.slot_;
   if (Journal* j = model_->journal()) {
     Node* behind = slot + 1 < block->count ? block->slots[slot + 1] : block->next != nullptr ? block->next->slots[0] : nullptr;
     j->detaching(n, behind);
   }
-  std::copy(block->slots + slot + 1, block->slots + block->count, block->slots + slot);
-  block->slots[--block->count] = nullptr;
+  --block->count;
+  for (uint32_t i = slot; i < block->count; ++i) block->put(i, block->slots[i + 1]);
+  block->slots[block->count] = nullptr;
   if (block->count == 0) {
     (block->prev ? block->prev->next : first_block_) = block->next;
     (block->next ? block->next->prev : last_block_) = block->prev;

@@ -242,7 +242,7 @@ void Journal::restore(Node& n, const Detached& d) {
   if (d.behind == nullptr) {
     d.graph->link(n, nullptr, 0);
   } else {
-    d.graph->link(n, d.behind->block_, d.behind->block_->find(d.behind));
+    d.graph->link(n, d.behind->block_, d.behind->slot_);
   }
 }
 
@@ -257,8 +257,7 @@ void Journal::restore_order(Graph& g, const std::vector<Node*>& order) {
       (block->prev != nullptr ? block->prev->next : g.first_block_) = block;
       g.last_block_ = block;
     }
-    block->slots[block->count++] = n;
-    n->block_ = block;
+    block->put(block->count++, n);
   }
 }
 

@@ -315,8 +315,7 @@ void Model::compact() {
           write = write->next;
           slot = 0;
         }
-        write->slots[slot++] = n;
-        n->block_ = write;
+        write->put(slot++, n);
       }
     }
     if (write != nullptr) {

@@ -8,7 +8,7 @@
 
 namespace sardonyx {
 
-static_assert(sizeof(Use) == 32 && sizeof(Value) == 40 && sizeof(Node) <= 80);
+static_assert(sizeof(Use) == 32 && sizeof(Value) == 40 && sizeof(Node) == 72);
 static_assert(std::is_trivially_destructible_v<Node> && std::is_trivially_destructible_v<Value>);
 
 Graph* Value::graph() const {
@@ -57,8 +57,8 @@ bool Node::any_result_used() const {
 
 namespace {
 
-// A walk over a large graph waits for memory: these ask for the node that comes some steps later, both lines of it (its operator is at
-// the beginning, its flags at the end), and for the block after this one. Always inlined: gcc takes a function that only prefetches
+// A walk over a large graph waits for memory: these ask for the node that comes some steps later, both lines of it (its operator and flags
+// are at the beginning, its results behind it), and for the block after this one. Always inlined: gcc takes a function that only prefetches
 // for one without effects, and drops the call.
 [[gnu::always_inline]] inline void fetch(const void* p) {
   __builtin_prefetch(p);
@@ -92,7 +92,7 @@ namespace {
 Node* Node::next() const {
   const OrderBlock* block = block_;
   if (block == nullptr) return nullptr;
-  uint32_t slot = block->find(this) + 1;
+  uint32_t slot = slot_ + 1U;
   fetch_ahead(block, slot);
   for (; block != nullptr; block = block->next, slot = 0) {
     for (; slot < block->count; ++slot) {
@@ -105,7 +105,7 @@ Node* Node::next() const {
 Node* Node::prev() const {
   const OrderBlock* block = block_;
   if (block == nullptr) return nullptr;
-  uint32_t slot = block->find(this);
+  uint32_t slot = slot_;
   fetch_behind(block, slot);
   for (;;) {
     while (slot-- > 0) {

@@ -17,13 +17,10 @@ struct OrderBlock {
   uint32_t count = 0;
   Node* slots[kSlots] = {};
 
-  uint32_t find(const Node* n) const {
-    // As it was read, or compacted: nodes of a block have ids one after the other.
-    uint32_t i = n->id() - slots[0]->id();
-    if (i < kSlots && slots[i] == n) return i;
-    i = 0;
-    while (slots[i] != n) ++i;
-    return i;
+  void put(uint32_t slot, Node* n) {
+    slots[slot] = n;
+    n->block_ = this;
+    n->slot_ = static_cast<uint16_t>(slot);
   }
 };
 

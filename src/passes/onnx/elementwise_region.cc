@@ -67,9 +67,12 @@ bool RegionFinder::is_member(const Node* n) const {
   return v.ranked() && !is_one_element(v, v.type()->rank());
 }
 
-std::optional<Region> RegionFinder::around(Node& member) {
-  if (number_[member] != 0) return std::nullopt;
-  Region region;
+const Region* RegionFinder::around(Node& member) {
+  if (number_[member] != 0) return nullptr;
+  Region& region = region_;
+  region.members.clear();
+  region.entries.clear();
+  region.exits.clear();
   number_[member] = ++regions_;
   region.members.push_back(&member);
   bool alone = true;  // else it meets a region that was looked at before, and may have been changed since: next time
@@ -92,7 +95,7 @@ std::optional<Region> RegionFinder::around(Node& member) {
         region.exits.push_back(&u);
     }
   }
-  return alone ? std::optional(std::move(region)) : std::nullopt;
+  return alone ? &region : nullptr;
 }
 
 bool RegionFinder::holds(const Region& region, const Node* n) {

@@ -29,13 +29,14 @@ class RegionFinder {
 
   // An admitted node with one result of known rank that has more than one element, as far as one knows.
   bool is_member(const Node* n) const;
-  // The region around a member; null when it was handed out before.
-  std::optional<Region> around(Node& member);
+  // The region around a member, valid until the next call; null when it was handed out before.
+  const Region* around(Node& member);
   // Whether n is one of the region's members.
   bool holds(const Region& region, const Node* n);
 
  private:
   Admits admits_;
+  Region region_;
   NodeMap<uint32_t> number_;  // of a member's region, from 1
   uint32_t regions_ = 0;
 };
