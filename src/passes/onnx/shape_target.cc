@@ -7,6 +7,7 @@ namespace sardonyx::onnx {
 std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& y, Dims& dims) {
   std::vector<int64_t> target;
   bool open = false, copies_zero = false;
+  size_t copies = 0;
   for (size_t i = 0; i < y.rank(); ++i) {
     const Dim d = y.dim(i);
     const bool same = x.ranked() && i < x.type()->rank() && x.type()->dim(i) == d;
@@ -14,6 +15,7 @@ std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& 
       target.push_back(d.value());
     } else if (same) {
       target.push_back(0);
+      ++copies;
       copies_zero |= dims.range(d).min.value_or(0) < 1;
     } else if (!d.is_int() && !open) {
       open = true;
@@ -23,6 +25,7 @@ std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& 
     }
   }
   if (open && copies_zero) return std::nullopt;  // 0 = 0 * ? has no answer
+  if (copies == 1 && !open && y.rank() > x.type()->rank()) std::replace(target.begin(), target.end(), int64_t{0}, int64_t{-1});
   return target;
 }
 
