@@ -437,14 +437,20 @@ class _Teller:
             graph_pass.append(self.pass_names)
 
 
-def run(prog, passes: Sequence[str], options: Sequence[tuple[str, Any]], strict: bool = True) -> dict[str, Any]:
+def run(
+    prog,
+    passes: Sequence[str],
+    options: Sequence[tuple[str, Any]],
+    usual: Sequence[tuple[str, Any]] = (),
+    strict: bool = True,
+) -> dict[str, Any]:
     """Runs passes on the program, which is changed in place; returns what each did.
 
-    Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on ops as they are before the first of the passes, and
+    `usual` are options that nobody asked for. Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on ops as they are before the first of the passes, and
     so is `add_int16_cast.op_selector`.
     """
     asked = bool(options) and strict  # what an option is set to is checked by the pass itself
-    options = [*options, *_coreml_interface.options(prog, passes, options)]
+    options = [*options, *usual, *_coreml_interface.options(prog, passes, options)]
     if not options and len(passes) == 1 and (name := passes[0].split("::")[-1]) in _coreml_interface.BY_OPTION:
         return {"passes": [{"name": name, "changed": False, "seconds": 0.0, "error": ""}], "faults": []}
     selectors = {

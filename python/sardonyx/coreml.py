@@ -278,9 +278,10 @@ def apply_pass(prog: Any, name: str, **options: Any) -> None:
         raise WrongType(f"the name of a pass is a text, not {name!r}", notes=("help: one pass at a time",))
     if prog.skip_all_passes:
         return
-    if name.split("::")[-1] == "remove_symbolic_reshape":
-        options = {"two_symbols": "error"} | options  # pipelines go on; a pass that is asked for by name says so
-    _coreml_program.run(prog, [name], [(f"{name}.{k}", v) for k, v in options.items()])
+    usual = []
+    if name.split("::")[-1] == "remove_symbolic_reshape" and "two_symbols" not in options:
+        usual = [(f"{name}.two_symbols", "error")]  # pipelines go on; a pass that is asked for by name says so
+    _coreml_program.run(prog, [name], [(f"{name}.{k}", v) for k, v in options.items()], usual)
 
 
 def native_passes():
