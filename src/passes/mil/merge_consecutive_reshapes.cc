@@ -1,7 +1,9 @@
 //   x ── reshape ── reshape<s> ── y    =>    x ── reshape<s> ── y
 //
 // The inner reshape must have no other reader, as in coremltools' pass of this name. A zero in the outer shape copies a size of the value
-// between: where that is not the same size of x, the types differ and nothing happens.
+// between: it becomes that number, and nothing happens where that is not known.
+#include <algorithm>
+
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
@@ -9,13 +11,24 @@ namespace sardonyx::mil {
 Pass merge_consecutive_reshapes() {
   using namespace pattern;
   namespace m = pattern::mil;
-  static constexpr Var x{"x"};
+  static constexpr Var x{"x"}, inner{"inner"};
   return Rule{
-      .match = m::reshape(sole(m::reshape(x))),
-      .build =
-          [](Rewriter& b, const Match& found) {
-            return b.mil("reshape", {{"x", found[x]}, {"shape", operand(found.root(), b.context(), "shape")}});
-          },
+      .match = m::reshape(sole(m::reshape(x)).as(inner)),
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        Value* shape = operand(found.root(), b.context(), "shape");
+        auto sizes = param_ints(params(found.root(), b.context()), "shape");
+        if (sizes && std::ranges::find(*sizes, 0) != sizes->end()) {
+          const Type* between = found[inner]->type();
+          if (between == nullptr || !between->ranked() || between->rank() != sizes->size()) return nullptr;
+          for (size_t i = 0; i < sizes->size(); ++i) {
+            if ((*sizes)[i] != 0) continue;
+            if (!between->dim(i).is_int()) return nullptr;
+            (*sizes)[i] = between->dim(i).value();
+          }
+          shape = b.i32s(*sizes);
+        }
+        return b.mil("reshape", {{"x", found[x]}, {"shape", shape}});
+      },
   };
 }
 
