@@ -14,6 +14,7 @@ from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  #
 from coremltools.converters.mil.mil.scope import ScopeInfo, ScopeSource  # noqa: E402
 from mil_programs import get_new_symbol, mb  # noqa: E402
 from sardonyx import coreml  # noqa: E402
+from test_coreml_passes import own_weights  # noqa: E402, F401
 
 
 def theirs(prog, *names):

@@ -17,6 +17,7 @@ from coremltools.converters.mil.mil.passes.graph_pass import PassOption  # noqa:
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 from mil_programs import get_new_symbol, mb, types  # noqa: E402
 from sardonyx import coreml  # noqa: E402
+from test_coreml_passes import own_weights  # noqa: E402, F401
 
 I8, U8 = types.int8, types.uint8
 RNG = passes.RNG

@@ -12,6 +12,7 @@ from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipeline, Pa
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 from mil_programs import mb  # noqa: E402
 from sardonyx import coreml  # noqa: E402
+from test_coreml_passes import own_weights  # noqa: E402, F401
 
 
 @pytest.mark.parametrize("view", ["transpose", "fortran", "steps", "backwards"])
