@@ -18,6 +18,9 @@ def options(prog: Any, passes: Sequence[str], given: Sequence[tuple[str, str]]) 
     bare = {p.split("::")[-1] for p in passes}
     asked = {key.split("::")[-1].split(".")[0] for key, _ in given}
     found = []
+    main = prog.functions.get("main")
+    if _IMAGES in bare and isinstance(getattr(main, "input_types", None), list):
+        main.input_types = tuple(main.input_types)  # as coremltools' pass leaves them, whether it finds an image or not
     if _TYPES in bare and _TYPES not in asked and (types := _output_types(prog)):
         found.append((f"{_TYPES}.types", types))
     if _IMAGES in bare and _IMAGES not in asked and (images := _image_inputs(prog)):

@@ -149,3 +149,12 @@ def test_a_function_of_two_names_gets_other_types_once():
     prog.add_function("two", f)
     coreml.apply_pass(prog, "common::update_output_dtypes")
     assert [op.op_type for op in f.operations if op.op_type != "const"] == ["relu", "cast"]
+
+
+def test_input_types_are_a_tuple_afterwards():
+    """coremltools' pass leaves a tuple, also where it finds no image."""
+    ours, theirs = (build_program(lambda x: mb.relu(x=x), ((2, 3),), ct.target.iOS16) for _ in range(2))
+    assert ours.functions["main"].input_types == []
+    PASS_REGISTRY["common::image_input_preprocess"](theirs)
+    coreml.apply_pass(ours, "common::image_input_preprocess")
+    assert ours.functions["main"].input_types == theirs.functions["main"].input_types == ()
