@@ -29,6 +29,7 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.request.fold_budget = nb::cast<int64_t>(d["fold_budget"]);
   o.opset = nb::cast<int>(d["opset"]);
   o.keep_names = nb::cast<bool>(d["keep_names"]);
+  o.link_weights = nb::cast<bool>(d["link_weights"]);
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
   return o;
 }

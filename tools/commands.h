@@ -72,7 +72,8 @@ struct OptimizeArgs {
   bool allow_empty = false;
   bool inline_functions = false;
   bool declare_types = false;
-  bool changes = false;  // Core ML: say what each pass changed
+  bool changes = false;       // Core ML: say what each pass changed
+  bool link_weights = false;  // Core ML
   bool json = false;
   bool quiet = false;
 };

@@ -290,8 +290,10 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
 }
 
 int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
-  OptimizeOptions options{
-      .request = request_of(args, DialectId::kMil), .calibrate = args.calibrate, .log_changes = args.changes || args.json};
+  OptimizeOptions options{.request = request_of(args, DialectId::kMil),
+                          .calibrate = args.calibrate,
+                          .log_changes = args.changes || args.json,
+                          .link_weights = args.link_weights};
   Progress progress;
   watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};

@@ -174,6 +174,9 @@ int main(int argc, char** argv) {
   coreml_optimize->add_option("--explain", coreml.explain, "Say why these passes left near matches alone")->delimiter(',');
   coreml_optimize->add_flag("--changes", coreml.changes,
                             "Say what each pass changed: ops before and after, and which rule at which op");
+  coreml_optimize->add_flag(
+      "--link-weights", coreml.link_weights,
+      "Share weights that do not change with the model that was read (hard links), instead of copying them");
   coreml_optimize->add_flag("--strict", coreml.strict, "Stop when a pass fails, instead of going on without it");
   coreml_optimize->add_flag("--json", coreml.json, "For programs");
   coreml_optimize->add_flag("--quiet", coreml.quiet, "Only errors");

@@ -93,12 +93,16 @@ std::unique_ptr<Model> read_mil_program(std::span<const std::byte> bytes, std::s
 
 struct CoremlWriteOptions {
   bool sync = false;  // wait until everything is on the disk
+  // A file of weights of which no byte changes is not copied: the new package names the same file (a hard link), where the file system
+  // can. Whoever later writes into it, instead of replacing it, changes both packages.
+  bool link_weights = false;
 };
 
 // Writes a package if the path ends in .mlpackage, else a bare model file with its weights beside it. Weights stream from where they lie. A
 // package appears under its name only when complete; if this throws, what was there before is still there.
 //
-// What was read and not changed is written as it was. Constants become const ops before their first reader; an identity op is added
+// What was read and not changed is written as it was; a package that replaces itself keeps files of weights that do not change. Constants
+// become const ops before their first reader; an identity op is added
 // where a result's name would be lost otherwise.
 //
 // Throws Error: kIo, kInvalidArgument (the target is no package, or holds another model's weights), kInvalidModel (types that

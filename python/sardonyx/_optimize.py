@@ -105,7 +105,7 @@ def _request(**given) -> dict[str, Any]:
         "fold_budget": 0,
         "verify": "off",
     }
-    request |= dict.fromkeys(("prune_inputs", "keep_names", "allow_empty", "inline", "strict"), False)
+    request |= dict.fromkeys(("prune_inputs", "keep_names", "allow_empty", "inline", "strict", "link_weights"), False)
     assert given.keys() <= request.keys()
     return request | given
 

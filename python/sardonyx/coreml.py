@@ -156,14 +156,17 @@ def optimize(
     calibration: Sequence[Mapping[str, Any] | Sequence[Any]] | None = None,
     strict: bool = False,
     verify: str = "off",
+    link_weights: bool = False,
 ) -> dict[str, Any] | Program:
     """Runs passes on a package or model file, or on the bytes of one, and writes another (or the same).
 
     `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, a list of these, or a `PassPipeline` of
     coremltools, whose options count as well (and whose add_fp16_cast and add_int16_cast run with `compute_precision="fp16"`, as in presets);
     options are `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination": {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision; `calibration`
-    has the inputs of runs, and what these show to be unfit keeps single precision. `verify` is as of `sardonyx.optimize`. Returns what was
-    done: ops before and after, each pass and its time; without `output_path`, the program.
+    has the inputs of runs, and what these show to be unfit keeps single precision. `verify` is as of `sardonyx.optimize`. With
+    `link_weights` a file of weights of which no byte changes is shared by both packages (a hard link, where the file system can) and not
+    copied: whoever writes into it changes both. Returns what was done: ops before and after, each pass and its time; without
+    `output_path`, the program.
     """
     if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview)):
         raise WrongType(
@@ -184,6 +187,7 @@ def optimize(
             calibration=calibration,
             strict=strict,
             verify=verify,
+            link_weights=link_weights,
         )
     _one_of("verify", verify, ("off", "model", "pass"))
     if options is not None and not isinstance(options, Mapping):
@@ -206,6 +210,7 @@ def optimize(
         options=[_option(k, v) for k, v in _flat(options)],
         strict=bool(strict),
         verify=verify,
+        link_weights=bool(link_weights),
     )
     return _native.optimize_file(os.fspath(model), os.fspath(output_path), request)
 

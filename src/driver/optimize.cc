@@ -355,7 +355,7 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   report.read_seconds = read_seconds;
   report.file_before = file_before;
   watch.lap();
-  write_coreml(*model, out);
+  write_coreml(*model, out, {.link_weights = options.link_weights});
   report.write_seconds = watch.lap();
   report.file_after = bytes_at(out);
   return report;

@@ -27,6 +27,8 @@ struct OptimizeOptions {
   // order of axes get new names. Without it they keep theirs.
   bool keep_names = false;
   bool log_changes = false;  // Core ML: report what each pass changed, and where
+  // Core ML: the result shares files of weights of which no byte changes with what was read (CoremlWriteOptions).
+  bool link_weights = false;
 };
 
 struct OptimizeReport {

@@ -503,48 +503,60 @@ class BlobPieces {
   BlobPieces(Writer& w, const Model& m) : w_(w) {
     for (const auto& file : m.source_files) {
       const auto range = file->range_of(file->bytes().subspan(0, 0));
-      if (range && range->offset == 0) sources_.emplace(range->fd, file->bytes());
+      if (range && range->offset == 0) sources_.emplace(range->fd, file.get());
     }
   }
+  // The file that was read, if nothing but all its bytes was put here; null if something differs.
+  const MappedFile* whole() const { return others_ || ranges_ != 1 ? nullptr : whole_; }
   // What stands before a weight, and the weight.
   void put(std::string_view before, const Tensor& t) {
     const auto source = t.file() && !t.is_deferred() && !t.is_splat() ? sources_.find(t.file()->fd) : sources_.end();
     if (source == sources_.end()) {
       flush();
+      others_ = true;
       w_.raw(before);
       onnx_file::write_bytes(w_, t);
       return;
     }
     const uint64_t begin = t.file()->offset, end = begin + t.byte_size();
-    const std::string_view all(reinterpret_cast<const char*>(source->second.data()), source->second.size());
+    const auto bytes = source->second->bytes();
+    const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const bool stands_there = begin >= before.size() && all.substr(begin - before.size(), before.size()) == before;
     const bool goes_on = stands_there && fd_ == source->first && end_ == begin - before.size();
     if (!goes_on) {
       flush();
       if (!stands_there) w_.raw(before);
-      fd_ = source->first, bytes_ = source->second, begin_ = stands_there ? begin - before.size() : begin;
+      others_ |= !stands_there;
+      fd_ = source->first, file_ = source->second, begin_ = stands_there ? begin - before.size() : begin;
     }
     end_ = end;
   }
   void flush() {
-    if (fd_ >= 0) onnx_file::write_range(w_, {fd_, begin_}, bytes_.subspan(begin_, end_ - begin_));
+    if (fd_ < 0) return;
+    onnx_file::write_range(w_, {fd_, begin_}, file_->bytes().subspan(begin_, end_ - begin_));
+    ++ranges_;
+    whole_ = begin_ == 0 && end_ == file_->size() ? file_ : nullptr;
     fd_ = -1;
   }
 
  private:
   Writer& w_;
-  std::map<int, std::span<const std::byte>> sources_;
+  std::map<int, const MappedFile*> sources_;
   int fd_ = -1;  // of what is to be copied: none
-  std::span<const std::byte> bytes_;
+  const MappedFile* file_ = nullptr;
   uint64_t begin_ = 0, end_ = 0;
+  bool others_ = false;  // something was written that does not stand in a file
+  size_t ranges_ = 0;    // that were copied
+  const MappedFile* whole_ = nullptr;
 };
 
-void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file) {
+// `link`: a file that nothing changed becomes the new one too, where the system does that.
+void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file, bool link) {
   wire::FileSink sink(file);
   Writer w;
   const auto u32 = [](std::string& to, size_t at, uint32_t v) { std::memcpy(to.data() + at, &v, sizeof v); };
   const auto u64 = [](std::string& to, size_t at, uint64_t v) { std::memcpy(to.data() + at, &v, sizeof v); };
-  const auto all = [&] {
+  const auto all = [&]() -> const MappedFile* {
     BlobPieces pieces(w, m);
     std::string before(kBlobAlignment, '\0');
     u32(before, 0, static_cast<uint32_t>(blob.tensors.size()));
@@ -565,8 +577,11 @@ void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file) {
     }
     pieces.flush();
     w.raw(before);
+    return pieces.whole();
   };
-  all();
+  const MappedFile* unchanged = all();
+  if (link && unchanged != nullptr && file.link(unchanged->range_of({})->fd)) return;
+  file.expect(w.size());
   w.start(sink);
   all();
   w.finish();
@@ -577,16 +592,23 @@ void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file) {
               fmt::format("the program takes {} bytes without its weights, and protobuf can hold {}", size, kMaxMessage));
 }
 
+// Whether the model was read from the file that stands there.
+bool is_source(const Model& m, const std::filesystem::path& file) {
+  const auto there = FileStamp::of(file);
+  return there && std::ranges::any_of(m.source_files, [&](const auto& s) { return s->stamp().same_file(*there); });
+}
+
 // The model file and its weights, in `folder`.
-void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path& file, bool sync) {
+void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path& file, const CoremlWriteOptions& how) {
   if (const uint64_t size = writer.measure(false); size > kMaxMessage) too_large(size);
   const auto folder = file.parent_path();
-  const AtomicFile::Options options{.sync = sync};
+  const AtomicFile::Options options{.sync = how.sync};
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (const BlobFile& blob : writer.blobs()) {
     const auto target = folder / std::string_view(blob.name).substr(kModelPath.size());
     std::filesystem::create_directories(target.parent_path());
-    write_blob_file(m, blob, *files.emplace_back(std::make_unique<AtomicFile>(target, options)));
+    const bool link = how.link_weights || is_source(m, target);
+    write_blob_file(m, blob, *files.emplace_back(std::make_unique<AtomicFile>(target, options)), link);
   }
   AtomicFile out(file, options);
   wire::FileSink sink(out);
@@ -611,15 +633,16 @@ void copy_others(const Model& m, const std::filesystem::path& to) {
   }
 }
 
-void write_package(const Model& m, MilWriter& writer, const std::filesystem::path& path, bool sync) {
+void write_package(const Model& m, MilWriter& writer, const std::filesystem::path& path, const CoremlWriteOptions& how) {
   namespace fs = std::filesystem;
   AtomicFolder folder(path);
   std::string model_path = m.mil ? m.mil->model_path : std::string();
   const std::string manifest = make_manifest(m.mil ? m.mil->manifest : std::string(), !writer.blobs().empty(), &model_path);
   const fs::path file = folder.temporary() / model_path;
   fs::create_directories(file.parent_path() / "weights");
-  write_parts(m, writer, file, sync);
-  AtomicFile out(folder.temporary() / "Manifest.json", AtomicFile::Options{.sync = sync});
+  // A package that replaces itself hands its weights over: the old one goes.
+  write_parts(m, writer, file, {.sync = how.sync, .link_weights = how.link_weights || is_source(m, path / model_path)});
+  AtomicFile out(folder.temporary() / "Manifest.json", AtomicFile::Options{.sync = how.sync});
   out.append(manifest);
   out.commit();
   if (m.mil && !m.mil->package.empty()) copy_others(m, folder.temporary());
@@ -634,7 +657,7 @@ void write_coreml(const Model& model, const std::filesystem::path& path, const C
   auto name = path.filename().empty() ? path.parent_path() : path;  // "x.mlpackage/"
   try {
     if (name.extension() == ".mlpackage") {
-      write_package(model, writer, name, options.sync);
+      write_package(model, writer, name, options);
       return;
     }
     for (const BlobFile& blob : writer.blobs()) {
@@ -647,7 +670,7 @@ void write_coreml(const Model& model, const std::filesystem::path& path, const C
                     {"help: write a package (.mlpackage), or into a folder of its own"});
       }
     }
-    write_parts(model, writer, name, options.sync);
+    write_parts(model, writer, name, options);
   } catch (const std::filesystem::filesystem_error& e) {
     throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path.string(), e.code().message()));
   }
@@ -664,7 +687,7 @@ std::string serialize_mil_program(const Model& model, const std::filesystem::pat
   for (const BlobFile& blob : writer.blobs()) {
     const auto target = weights / std::string_view(blob.name).substr(kModelPath.size());
     std::filesystem::create_directories(target.parent_path());
-    write_blob_file(model, blob, *files.emplace_back(std::make_unique<AtomicFile>(target)));
+    write_blob_file(model, blob, *files.emplace_back(std::make_unique<AtomicFile>(target)), /*link=*/false);
   }
   std::string out;
   out.reserve(size);

@@ -43,6 +43,11 @@ class AtomicFile {
   void append_zeros(uint64_t count);
   // Appends zeros until size() is a multiple of `alignment`.
   void pad_to(uint64_t alignment);
+  // How large the file will be: what the system knows in advance costs it less. Nothing is kept back or filled up.
+  void expect(uint64_t bytes);
+  // Before anything was appended: commit() gives the target's name to the open file `source` itself, a hard link. False where the system
+  // does not link it (another file system, a file of somebody else); then everything is as before.
+  bool link(int source);
   // Overwrites bytes that were appended before; they must exist.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
 
@@ -61,6 +66,7 @@ class AtomicFile {
   Options options_;
   int fd_ = -1;
   bool direct_ = false;  // a device or pipe
+  bool linked_ = false;
   uint64_t written_ = 0;
   std::vector<std::byte> buffer_;
 };

@@ -199,6 +199,48 @@ TEST_F(FileTest, ATemporaryNameIsGoneInTheEnd) {
   EXPECT_EQ(names(), Names{"out"});
 }
 
+TEST_F(FileTest, ALinkIsTheFileItself) {
+  write_all(folder_ / "in", "weights");
+  const auto file = MappedFile::open(folder_ / "in");
+  const int fd = file->range_of(file->bytes())->fd;
+  for (const char* target : {"out", "out", "in"}) {  // new, over itself, over its source
+    for (bool unnamed : {true, false}) {
+      AtomicFile out(folder_ / target, {.unnamed = unnamed});
+      ASSERT_TRUE(out.link(fd));
+      out.commit();
+      EXPECT_TRUE(fs::equivalent(folder_ / "in", folder_ / target));
+      EXPECT_EQ(read_all(folder_ / target), "weights");
+    }
+  }
+  {
+    AtomicFile given_up(folder_ / "out");
+    ASSERT_TRUE(given_up.link(fd));
+  }
+  EXPECT_EQ(names(), (Names{"in", "out"}));
+  EXPECT_EQ(fs::hard_link_count(folder_ / "in"), 2u);
+}
+
+TEST_F(FileTest, WhatCannotBeLinkedIsWritten) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  AtomicFile out(folder_ / "out");
+  EXPECT_FALSE(out.link(ends[0]));
+  out.append("copied");
+  out.commit();
+  EXPECT_EQ(read_all(folder_ / "out"), "copied");
+  EXPECT_EQ(names(), Names{"out"});
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_F(FileTest, WhatIsExpectedNeedNotCome) {
+  AtomicFile out(folder_ / "out");
+  out.expect(uint64_t{1} << 22);
+  out.append("less");
+  out.commit();
+  EXPECT_EQ(read_all(folder_ / "out"), "less");
+}
+
 TEST_F(FileTest, AppendsPadsAndOverwrites) {
   AtomicFile out(folder_ / "out", {.sync = true});
   std::string expected;

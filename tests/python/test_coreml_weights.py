@@ -112,6 +112,74 @@ def test_on_files(tmp_path, make):
 WEIGHT_FILE = "Data/com.apple.CoreML/weights/weight.bin"
 
 
+def made(tmp_path, name="in.mlpackage"):
+    """A small package that merge_consecutive_relus changes, its weights not among it; and the place of these."""
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, 64))], opset_version=ct.target.iOS17)
+    def prog(x):
+        return mb.linear(
+            x=mb.relu(x=mb.relu(x=x)), weight=np.eye(64, dtype=np.float32), bias=np.ones(64, np.float32), name="y"
+        )
+
+    package = tmp_path / name
+    programs.save(prog, str(package), ct.target.iOS17)
+    return package, weights_of(package)
+
+
+def weights_of(package):
+    return package / WEIGHT_FILE
+
+
+def relus(package):
+    return coreml.load(package).op_counts()["relu"]
+
+
+def test_weights_are_shared_on_request_only(tmp_path):
+    source, weights = made(tmp_path)
+    before = {p: p.read_bytes() for p in source.rglob("*") if p.is_file()}
+    copied, linked = tmp_path / "copied.mlpackage", tmp_path / "linked.mlpackage"
+    coreml.optimize(source, copied, passes=["merge_consecutive_relus"])
+    assert not weights.samefile(weights_of(copied))
+    coreml.optimize(source, linked, passes=["merge_consecutive_relus"], link_weights=True)
+    assert weights.samefile(weights_of(linked))
+    assert relus(source) == 2 and relus(linked) == relus(copied) == 1
+    x = {"x": np.ones((1, 64), np.float32)}
+    np.testing.assert_array_equal(coreml.load(linked).run(x)["y"], coreml.load(source).run(x)["y"])
+    assert {p: p.read_bytes() for p in source.rglob("*") if p.is_file()} == before
+
+
+def test_shared_weights_are_not_changed_by_a_later_run(tmp_path):
+    source, weights = made(tmp_path)
+    linked = tmp_path / "linked.mlpackage"
+    coreml.optimize(source, linked, passes=["noop_elimination"], link_weights=True)
+    before = weights.read_bytes()
+    coreml.optimize(linked, linked, compute_precision="fp16")  # other weights, in place
+    assert weights.read_bytes() == before and not weights.samefile(weights_of(linked))
+
+
+def test_weights_that_change_are_written_anew(tmp_path):
+    source, weights = made(tmp_path)
+    out = tmp_path / "out.mlpackage"
+    coreml.optimize(source, out, compute_precision="fp16", link_weights=True)
+    assert weights_of(out).stat().st_size < weights.stat().st_size and weights.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("kind", ["a package", "a model file"])
+def test_in_place_only_the_model_is_written(tmp_path, kind):
+    package, weights = made(tmp_path)
+    model = package / "Data/com.apple.CoreML/model.mlmodel"
+    target = package if kind == "a package" else model
+    was, old_model = weights.stat(), model.read_bytes()
+    coreml.optimize(target, target, passes=["merge_consecutive_relus"])
+    assert weights.stat().st_ino == was.st_ino and weights.stat().st_nlink == 1
+    assert model.read_bytes() != old_model and relus(package) == 1
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == [
+        "Manifest.json",
+        "model.mlmodel",
+        "weight.bin",
+    ]
+
+
 @pytest.mark.parametrize("dead", [False, True])
 def test_a_file_of_weights_is_copied_in_as_few_pieces_as_it_can_be(tmp_path, dead):
     """Weights of all sizes, of which the passes drop one: the others move, and what stands between them changes."""
