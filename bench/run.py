@@ -23,7 +23,10 @@ SCRIPTS: dict[str, tuple[list[str], list[str]]] = {
     "equations": ([], ["--equations", "3000"]),
     "nodes": ([], ["--only", "lstm"]),
     "optimize": (["--runs", "15"], ["--only", "torch_encoder", "torch_detector", "--runs", "4"]),
-    "coreml": (["--scale", "0.25"], ["--only", "mobilenet", "--scale", "0.25", "--skip", "passes"]),
+    "coreml": (
+        ["--synthetic", "8000", "100000", "--minutes", "14"],
+        ["--only", "mobilenet", "--scale", "0.25", "--skip", "passes"],
+    ),
     "scale": ([], ["--sizes", "1000", "10000", "--gigabytes", "0", "--repeat", "1"]),
     "instructions": ([], ["--only", "encoder"]),
 }
