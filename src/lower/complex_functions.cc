@@ -280,29 +280,6 @@ std::vector<Value*> complex_convert(Lowering& at) {
 
 namespace {
 
-// The product along an axis, by folding the upper half on the lower.
-Complex fold_axis(Lowering& at, Complex z, int64_t axis) {
-  Dim size = z.dim(axis);
-  if (!size.is_int() || size.value() == 0) at.unsupported("the reduced axis has no size that is known and positive");
-  for (int64_t n = size.value(); n > 1;) {
-    int64_t half = n / 2;
-    Complex folded = slice(z, axis, Dim::of(0), Dim::of(half)) * slice(z, axis, Dim::of(half), Dim::of(2 * half));
-    z = n % 2 == 1 ? concat({folded, slice(z, axis, Dim::of(n - 1), Dim::of(n))}, axis) : folded;
-    n = half + n % 2;
-  }
-  return z;
-}
-
-}  // namespace
-
-std::vector<Value*> complex_reduce_prod(Lowering& at) {
-  Complex z = operand(at, 0);
-  for (int64_t axis : at.ints_param("axes")) z = fold_axis(at, z, axis);
-  return {result(at, reshape(z, at.out_dims()))};
-}
-
-namespace {
-
 using Combine = std::function<Complex(const Complex&, const Complex&)>;
 
 // x = op(x shifted, x) by 1, by 2, by 4, ..., where nothing is shifted in.
@@ -359,6 +336,38 @@ Complex log_add_exp(const Complex& z, const Complex& w) {
 }
 
 }  // namespace
+
+namespace {
+
+// The product along an axis, by folding the upper half on the lower.
+Complex fold_axis(Lowering& at, Complex z, int64_t axis) {
+  Dim size = z.dim(axis);
+  if (!size.is_int()) {
+    Complex products = by_scan(at, z, axis, false, [](const Complex& a, const Complex& b) { return a * b; });
+    return slice(products, axis, at.b.dims().sub(size, Dim::of(1)), size);
+  }
+  if (size.value() == 0) {
+    std::vector<Dim> dims(z.dims().begin(), z.dims().end());
+    dims[static_cast<size_t>(axis)] = Dim::of(1);
+    Num one = expand(Num(at, at.b.scalar(z.re.dtype(), 1)), dims);
+    return {one, full_like(one, 0)};
+  }
+  for (int64_t n = size.value(); n > 1;) {
+    int64_t half = n / 2;
+    Complex folded = slice(z, axis, Dim::of(0), Dim::of(half)) * slice(z, axis, Dim::of(half), Dim::of(2 * half));
+    z = n % 2 == 1 ? concat({folded, slice(z, axis, Dim::of(n - 1), Dim::of(n))}, axis) : folded;
+    n = half + n % 2;
+  }
+  return z;
+}
+
+}  // namespace
+
+std::vector<Value*> complex_reduce_prod(Lowering& at) {
+  Complex z = operand(at, 0);
+  for (int64_t axis : at.ints_param("axes")) z = fold_axis(at, z, axis);
+  return {result(at, reshape(z, at.out_dims()))};
+}
 
 std::vector<Value*> complex_cumprod(Lowering& at) {
   return cumulative(at, [](const Complex& z, const Complex& w) { return z * w; });

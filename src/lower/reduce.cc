@@ -28,10 +28,30 @@ Value* combine(Lowering& at, const Reduction& r, Value* x, Value* y) {
 
 namespace {
 
-// One axis of known size, by folding the upper half on the lower.
+// One axis of a size that is known at run time only: one element after the other. The axis stays, with a size of 1.
+Value* scan_axis(Lowering& at, const Reduction& r, Value* x, int64_t axis) {
+  std::vector<Dim> row(x->type()->dims().begin(), x->type()->dims().end());
+  row.erase(row.begin() + axis);
+  const Type* type = at.b.types().tensor(x->dtype(), row);
+  Graph& body = at.make_body("body", [&](Lowering& inside) {
+    Value* so_far = inside.b.graph().add_input({}, type);
+    Value* next = inside.b.graph().add_input({}, type);
+    inside.b.graph().add_output(*combine(inside, r, so_far, next), {}, type);
+  });
+  Value* inputs[] = {at.expand(identity_element(at, r, x->dtype()), row), x};
+  Value* result = at.b.Scan(inputs, body, {.num_scan_inputs = 1, .scan_input_axes = {axis}}).result();
+  return at.unsqueeze(result, std::vector<int64_t>{axis});
+}
+
+// One axis, by folding the upper half on the lower. The axis stays, with a size of 1.
 Value* fold_axis(Lowering& at, const Reduction& r, Value* x, int64_t axis) {
   Dim size = x->type()->dim(static_cast<size_t>(axis));
-  if (!size.is_int() || size.value() == 0) at.unsupported("the reduced axis has no size that is known and positive");
+  if (!size.is_int()) return scan_axis(at, r, x, axis);
+  if (size.value() == 0) {
+    std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end());
+    dims[static_cast<size_t>(axis)] = Dim::of(1);
+    return at.expand(identity_element(at, r, x->dtype()), dims);
+  }
   auto part = [&](Value* v, int64_t from, int64_t to) { return at.slice(v, axis, Dim::of(from), Dim::of(to)); };
   for (int64_t n = size.value(); n > 1;) {
     int64_t half = n / 2;
