@@ -10,6 +10,21 @@ from sardonyx._data_shapes import _aliases, _bound, _is_traced, _number
 _LAX_NUMPY = "jax._src.numpy.lax_numpy"
 
 
+# Functions whose sizes may be values, by module: the parameters that hold them.
+_COUNTS = {
+    "jax.numpy": {
+        "eye": ("N", "M"),
+        "identity": ("n",),
+        "tri": ("N", "M"),
+        "broadcast_to": ("shape",),
+        "tile": ("reps",),
+    },
+    "jax.nn": {"one_hot": ("num_classes",)},
+    "jax.random": {"uniform": ("shape",), "normal": ("shape",)},
+}
+_MAKERS = ("jax._src.numpy.array_creation", _LAX_NUMPY)  # newer and older JAX
+
+
 class Composed(plugins.Plugin):
     jaxpr_primitive = "_sardonyx_composed"
 
@@ -20,11 +35,12 @@ class Composed(plugins.Plugin):
             *_aliases(_LAX_NUMPY, "delete", delete),
             *_aliases(_LAX_NUMPY, "trim_zeros", trim_zeros),
         ]
-        for name in ("zeros", "ones", "empty", "full"):
-            for module in ("jax._src.numpy.array_creation", _LAX_NUMPY):  # newer and older JAX
-                if found := _aliases(module, name, made_of_shape):
-                    specs += found
-                    break
+        makers = {name: functools.partial(counted, names=("shape",)) for name in ("zeros", "ones", "empty", "full")}
+        for name, make in {**makers, "linspace": linspace}.items():
+            specs += next(filter(None, (_aliases(module, name, make) for module in _MAKERS)), [])
+        for module, functions in _COUNTS.items():
+            for name, names in functions.items():
+                specs += _aliases(module, name, functools.partial(counted, names=names))
         return specs
 
 
@@ -35,25 +51,70 @@ def size_of(count):
     return jnp.arange(count).shape[0]
 
 
-def made_of_shape(original):
+def _is_count(d) -> bool:
+    import jax.numpy as jnp
+
+    return _is_traced(d) and d.ndim == 0 and jnp.issubdtype(d.dtype, jnp.integer)
+
+
+def counted(original, names):
+    """The original with a symbol for each size among its arguments `names` that is a value."""
+
     @functools.wraps(original)
     def make(*args, **kwargs):
-        import jax.numpy as jnp
-
         bound = _bound(original, args, kwargs)
-        shape = bound.arguments.get("shape") if bound else None
-
-        def is_count(d):
-            return _is_traced(d) and d.ndim == 0 and jnp.issubdtype(d.dtype, jnp.integer)
-
-        if is_count(shape):
-            shape = (shape,)
-        if not isinstance(shape, (tuple, list)) or not any(map(is_count, shape)):
+        given = bound.arguments if bound else {}
+        found = {}
+        for name in names:
+            value = given.get(name)
+            if _is_count(value):
+                found[name] = (size_of(value),) if name == "shape" else size_of(value)
+            elif isinstance(value, (tuple, list)) and any(map(_is_count, value)):
+                found[name] = tuple(size_of(d) if _is_count(d) else d for d in value)
+        if not found:
             return original(*args, **kwargs)
-        bound.arguments["shape"] = tuple(size_of(d) if is_count(d) else d for d in shape)
+        given.update(found)
         return original(*bound.args, **bound.kwargs)
 
     return make
+
+
+def linspace(original):
+    @functools.wraps(original)
+    def linspace(*args, **kwargs):
+        import jax
+        import jax.numpy as jnp
+
+        bound = _bound(original, args, kwargs)
+        given = dict(bound.arguments) if bound else {}
+        if not _is_count(given.get("num")):
+            return original(*args, **kwargs)
+        start, stop, count = jnp.asarray(given["start"]), jnp.asarray(given["stop"]), jnp.maximum(given["num"], 0)
+        endpoint, device = bool(given.get("endpoint", True)), given.get("device")
+        dtype = original(start, stop, 2, dtype=given.get("dtype")).dtype
+        working = dtype if jnp.issubdtype(dtype, jnp.inexact) else original(jnp.zeros((), dtype), 1, 2).dtype
+        start, stop = jnp.broadcast_arrays(start.astype(working), stop.astype(working))
+        rank = start.ndim + 1
+        axis = given.get("axis", 0) % rank
+        start, stop = jnp.expand_dims(start, axis), jnp.expand_dims(stop, axis)
+        # As JAX computes it for a number: between the ends, whose last is exact; a single one is the first.
+        place = jnp.arange(count)
+        place = place.reshape([place.shape[0] if a == axis else 1 for a in range(rank)])
+        real = jnp.finfo(working).dtype
+        parts = jnp.maximum(count - endpoint, 1)
+        step = (place.astype(real) / parts.astype(real)).astype(working)
+        out = start * (1 - step) + stop * step
+        if endpoint:
+            out = jnp.where((place == count - 1) & (count > 1), stop, out)
+        if jnp.issubdtype(dtype, jnp.integer):
+            out = jnp.floor(out)
+        out = out.astype(dtype) if device is None else jax.device_put(out.astype(dtype), device)
+        if not given.get("retstep"):
+            return out
+        apart = jnp.squeeze(stop - start, axis) / parts.astype(working)
+        return out, jnp.where(count > endpoint, apart, jnp.nan)
+
+    return linspace
 
 
 def bincount(original):
@@ -108,15 +169,21 @@ def trim_zeros(original):
 
         bound = _bound(original, args, kwargs)
         given = bound.arguments if bound else {}
-        x, trim = given.get("filt"), given.get("trim")
-        if not _is_traced(x) or x.ndim != 1 or not isinstance(trim, str) or not set(trim.lower()) & {"f", "b"}:
+        x, trim, axes = given.get("filt"), given.get("trim"), given.get("axis")
+        if not _is_traced(x) or not isinstance(trim, str) or not set(trim.lower()) & {"f", "b"}:
             return original(*args, **kwargs)
-        wanted = (x != 0).astype(jnp.int32)
-        kept = jnp.ones_like(wanted)
-        if "f" in trim.lower():
-            kept &= lax.cummax(wanted)
-        if "b" in trim.lower():
-            kept &= lax.cummax(wanted, reverse=True)
-        return x[kept != 0]
+        axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+        if any(not isinstance(a, int) or not -x.ndim <= a < x.ndim for a in axes):
+            return original(*args, **kwargs)  # and its error
+        out = x
+        for axis in {a % x.ndim for a in axes}:
+            wanted = (x != 0).any([a for a in range(x.ndim) if a != axis]).astype(jnp.int32)
+            kept = jnp.ones_like(wanted)
+            if "f" in trim.lower():
+                kept &= lax.cummax(wanted)
+            if "b" in trim.lower():
+                kept &= lax.cummax(wanted, reverse=True)
+            out = out[(*(slice(None),) * axis, kept != 0)]
+        return out
 
     return trim_zeros

@@ -13,7 +13,6 @@ import contextlib
 import functools
 import inspect
 import sys
-import sysconfig
 import types
 from typing import Any
 
@@ -317,11 +316,15 @@ class Compress(_BuiltIn):
     @classmethod
     def take(cls, original):
         def rewriting_take(arr, idx, *args, **kwargs):
-            if _is_traced(idx) and idx.dtype == bool and idx.ndim == 0 and not args:
-                return cls.of(arr[None], idx[None], 0)  # as many of it as the flag says: none or one
+            parts = _parts_in(idx)
+            if parts and not args and kwargs.get("out_sharding") is None:
+                arr, idx = _without_parts(arr, idx, parts)
+                return rewriting_take(arr, idx, **kwargs)
             masks = _masks_in(idx)
             if not masks:
                 return original(arr, idx, *args, **kwargs)
+            arr, idx, _ = _without_flags(arr, idx)
+            masks = _masks_in(idx)
             place = _only_mask(arr, idx, masks)
             if place is not None and kwargs.get("out_sharding") is None and not args:
                 return cls.of(arr, *place)
@@ -335,10 +338,20 @@ class Compress(_BuiltIn):
             import jax.numpy as jnp
             from jax import lax
 
+            parts = _parts_in(idx)
+            if parts:
+                items = list(idx) if isinstance(idx, tuple) else [idx]
+                if len(parts) > 1 or any(np.ndim(i) or _is_mask(i) for i in items if not isinstance(i, slice)):
+                    return original(x, idx, y, scatter_op, *args, **kwargs)  # and its error
+                (n,) = parts
+                items[n] = _range_of(items[n], jnp.shape(x)[_positions(jnp.asarray(x), items)[n]])
+                return original(x, tuple(items), y, scatter_op, *args, **kwargs)
             masks = _masks_in(idx)
             if not masks:
                 return original(x, idx, y, scatter_op, *args, **kwargs)
-            x = jnp.asarray(x)
+            x, idx, added = _without_flags(jnp.asarray(x), idx)
+            if added:
+                return jnp.squeeze(_scatter_update(x, idx, y, scatter_op, *args, **kwargs), added)
             place = _only_mask(x, idx, masks)
             plain = {
                 lax.scatter: lambda x, y: y,
@@ -387,7 +400,61 @@ def _at_most(a, b) -> bool:
 
 
 def _is_mask(i) -> bool:
-    return _is_traced(i) and i.dtype == bool and i.ndim > 0
+    return _is_traced(i) and i.dtype == bool
+
+
+def _without_flags(arr, idx) -> tuple[Any, Any, tuple[int, ...]]:
+    """The array and the index with each single boolean as a mask over an axis of one, put in where it stands, and these axes.
+
+    A single boolean takes as many of what follows as it says: none or one.
+    """
+    import jax.numpy as jnp
+
+    items = list(idx) if isinstance(idx, tuple) else [idx]
+    flags = [n for n, i in enumerate(items) if _is_mask(i) and i.ndim == 0]
+    if not flags:
+        return arr, idx, ()
+    places = _positions(arr, items)
+    added = tuple(places[n] + before for before, n in enumerate(flags))
+    for n in flags:
+        items[n] = items[n][None]
+    return jnp.expand_dims(arr, added), tuple(items), added
+
+
+def _parts_in(idx) -> list[int]:
+    """Which items are slices whose ends are values, with steps that go forward."""
+    items = idx if isinstance(idx, tuple) else (idx,)
+    slices = [(n, i) for n, i in enumerate(items) if isinstance(i, slice)]
+    return [n for n, i in slices if (_is_traced(i.start) or _is_traced(i.stop)) and _goes_forward(i.step)]
+
+
+def _goes_forward(step) -> bool:
+    return step is None or (isinstance(step, int) and step > 0)
+
+
+def _range_of(part: slice, size):
+    """The indices that a slice of an axis of that size stands for."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    def end(value, default):
+        if not _is_traced(value):
+            value = jnp.asarray(_number(default if value is None else value), _int_type())
+        value, n = value.astype(_int_type()), jnp.asarray(_number(size), _int_type())
+        return lax.clamp(jnp.zeros((), n.dtype), lax.select(value < 0, value + n, value), n)
+
+    return jnp.arange(end(part.start, 0), end(part.stop, size), part.step or 1)
+
+
+def _without_parts(arr, idx, parts: list[int]):
+    """The array cut by slices whose ends are values, and the index with whole axes in their place."""
+    items = list(idx) if isinstance(idx, tuple) else [idx]
+    for n in parts:
+        axis = _positions(arr, items)[n]
+        places = _range_of(items[n], arr.shape[axis])
+        arr = arr.at[(*(slice(None),) * axis, places)].get(mode="promise_in_bounds")
+        items[n] = slice(None)
+    return arr, tuple(items)
 
 
 def _masks_in(idx) -> list:
@@ -701,160 +768,12 @@ class Unique(_BuiltIn):
         return jnp.moveaxis(values, 0, axis), index, inverse, ends[1:] - ends[:-1]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What JAX assumes of symbols
-
-
-class _Truth:
-    """`bool(n)`: JAX takes every size as true. Not a function, so that it stands in its place as it is."""
-
-    def __get__(self, size, cls):
-        def truth():
-            if sizes() is not None:
-                _decide(size, f"bool({size})")
-            return True
-
-        return truth
-
-
-def _decide(difference, text: str) -> None:
-    """Raises JAX's error where the user's own code asks whether a size is zero that may be."""
-    from jax.core import InconclusiveDimensionOperation
-
-    mine = sizes()
-    if not hasattr(difference, "_get_vars") or not mine.origins.keys() & difference._get_vars():
-        return
-    path = _asker()
-    if path == _HERE or "-packages/" in path or path.startswith(("<", sysconfig.get_path("stdlib"))):
-        return  # libraries know what JAX answers
-    lower, upper = _bounds(difference)
-    if lower <= 0 <= upper:
-        raise InconclusiveDimensionOperation(f"Symbolic dimension comparison '{text}' is inconclusive.")
-
-
-def _bounds(size) -> tuple[float, float]:
-    from jax._src.export import shape_poly
-
-    return shape_poly._bounds_decision(size, shape_poly.BoundsPrecision.BEST)
-
-
-class _Bounds(plugins.Plugin):
-    """JAX takes every symbol as at least 1; those made here are at least 0.
-
-    So `max(n, 1)` and `x[:1]` stay what they say. But where JAX's rules check operands, that a maximum is one of something for instance, they
-    are taken as at least 1, as JAX takes all others. Whether one is 0 cannot be asked: JAX says no to `n == 0` and yes to `if n`.
-    """
-
-    jaxpr_primitive = "_sardonyx_bounds"
-
-    @classmethod
-    def binding_specs(cls):
-        shapes = "jax._src.export.shape_poly"
-        decisions = f"{shapes}_decision._DecisionByElimination"
-        patch = functools.partial(plugins.MonkeyPatchSpec, in_abstract_eval=True)
-        return [
-            patch(decisions, "add_implicit_constraints_term", cls.bounded),
-            patch(shapes, "_geq_decision", cls.compared),
-            patch(f"{shapes}._DimExpr", "__eq__", cls.equal),
-            patch(f"{shapes}._DimExpr", "max", cls.larger),
-            patch(f"{shapes}._DimExpr", "rmax", cls.larger),
-            plugins.AssignSpec(f"{shapes}._DimExpr", "__bool__", _Truth()),
-        ]
-
-    @staticmethod
-    def larger(original):
-        def max(self, other):  # noqa: A001
-            found = original(self, other)
-            mine = sizes()
-            if mine is None or not hasattr(found, "_get_vars") or not mine.origins.keys() & found._get_vars():
-                return found
-            # By way of the minimum, so that x[1:] and x[:-1] have the same size: n - min(n, 1), and not max(n - 1, 0).
-            difference = self - other
-            lower, upper = _bounds(difference)
-            if lower >= 0 or upper <= 0:
-                return found
-            constant = sum(k for t, k in difference._sorted_terms if t.is_constant)
-            return self + constant * -1 - (difference - constant).min(-constant)
-
-        return max
-
-    @staticmethod
-    def equal(original):
-        def __eq__(self, other):
-            same = original(self, other)
-            if not same and isinstance(other, int) and sizes() is not None:
-                _decide(self - other, f"{self} == {other}")
-            return same
-
-        return __eq__
-
-    @staticmethod
-    def compared(original):
-        def _geq_decision(*args, **kwargs):
-            from jax.core import InconclusiveDimensionOperation
-
-            mine = sizes()
-            try:
-                return original(*args, **kwargs)
-            except InconclusiveDimensionOperation:
-                if mine is None or mine.least == 1 or not _asked_by_rules():
-                    raise
-            mine.scope._bounds_cache.clear()
-            mine.least = 1
-            try:
-                return original(*args, **kwargs)
-            finally:
-                mine.least = 0
-                mine.scope._bounds_cache.clear()
-
-        return _geq_decision
-
-    @staticmethod
-    def bounded(original):
-        def add_implicit_constraints_term(self, t):
-            factor = t.to_factor()
-            name = factor.to_var() if factor is not None else None
-            mine = sizes()
-            if mine is None or self.scope is not mine.scope or name not in mine.origins:
-                return original(self, t)
-            if t not in self._processed_for_internal_constraints:
-                from jax._src.export import shape_poly
-
-                self._processed_for_internal_constraints.add(t)
-                symbol = shape_poly._DimExpr._from_term(t, 1, self.scope)
-                self.combine_and_add_constraint(shape_poly.Comparator.GEQ, symbol, mine.least)
-            return None
-
-        return add_implicit_constraints_term
-
-
-def _asker() -> str:
-    """The file whose code compares sizes just now."""
-    frame = sys._getframe(1)
-    between = ("/jax/_src/export/shape_poly.py", "/jax/_src/core.py", "/sardonyx/plugins.py")
-    while frame is not None:
-        path = frame.f_code.co_filename.replace("\\", "/")
-        if not path.endswith(between) and (path != _HERE or frame.f_code.co_name not in _COMPARING):
-            return path
-        frame = frame.f_back
-    return ""
-
-
-_HERE = __file__.replace("\\", "/")
-_COMPARING = ("_asker", "_asked_by_rules", "_decide", "_geq_decision", "__eq__", "truth")
-
-
-def _asked_by_rules() -> bool:
-    """Whether it is one of JAX's rules for operands, which raises an error where it does not hold."""
-    path = _asker()
-    return "/jax/_src/lax/" in path or path.endswith("/jax/_src/numpy/reductions.py")
-
-
 @functools.cache
 def _built_in() -> tuple[plugins.Plugin, ...]:
+    from sardonyx._data_bounds import Bounds
     from sardonyx._data_functions import Composed
 
-    return (NonZero(), Compress(), Range(), Unique(), Composed(), _Bounds())
+    return (NonZero(), Compress(), Range(), Unique(), Composed(), Bounds())
 
 
 @contextlib.contextmanager

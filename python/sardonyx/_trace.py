@@ -153,7 +153,12 @@ def trace(fn, inputs):
 
 
 def _needs_values(e: BaseException) -> bool:
-    if isinstance(e, TypeError) and str(e).startswith("Shapes must be 1D sequences of concrete values"):  # jnp.zeros(n)
+    text = str(e)
+    if isinstance(e, TypeError) and text.startswith("Shapes must be 1D sequences of concrete values"):  # jnp.zeros(n)
+        return True
+    if isinstance(e, (TypeError, ValueError)) and "hashable" in text and "Tracer" in text:  # jnp.tile(x, n)
+        return True
+    if isinstance(e, IndexError) and text.startswith("Slice entries must be static integers"):  # x[:n]
         return True
     return _asks_for_values(e) or any(c.__name__ == "NonConcreteBooleanIndexError" for c in type(e).__mro__)
 

@@ -47,7 +47,7 @@ def boxes(scores, positions, threshold):
 
 
 MASKS = (MASK7, NONE7, ALL7)
-i32, u8, f16 = np.int32, np.uint8, np.float16
+i32, u8, f16, f32 = np.int32, np.uint8, np.float16, np.float32
 
 CASES = [
     # masks
@@ -75,6 +75,37 @@ CASES = [
     case("half", lambda m, x: x[m], ["bool[B]", "f16[B]"], [MASK7, X7.astype(f16)]),
     case("brain", lambda m, x: x[m], ["bool[B]", "bf16[B]"], [MASK7, np.asarray(jnp.asarray(X7, jnp.bfloat16))]),
     case("complex", lambda m, x: x[m], ["bool[B]", "c64[B]"], [MASK7, (X7 + 1j).astype(np.complex64)]),
+    # a single boolean takes none or one
+    case("flag", lambda x: x[x[0] > 0], [(7,)], [X7], [-X7]),
+    case("flag beside a number", lambda f, x: x[f, 1], ["bool[]", ("B", 3)], [True, X53], [False, X53]),
+    case("flag after a part", lambda f, x: x[:, f], ["bool[]", ("B", 3)], [True, X53], [False, X53]),
+    case("set by a flag", lambda f, x: x.at[f].set(9.0), ["bool[]", ("B", 3)], [True, X53], [False, X53]),
+    case("add by a flag", lambda f, x: x.at[1, f].add(2.0), ["bool[]", (5, 3)], [True, X53], [False, X53]),
+    # counts that are values
+    case("eye", lambda n: jnp.eye(n), ["i32[]"], [i32(4)], [i32(1)], [i32(0)]),
+    case("eye of two", lambda n, m: jnp.eye(n, m, 1, dtype=jnp.int8), ["i32[]", "i32[]"], [i32(4), i32(3)], [i32(2), i32(5)]),
+    case("identity", lambda n, x: jnp.identity(n) + x, ["i32[]", ()], [i32(4), f32(0.5)], [i32(1), f32(0.5)]),
+    case("tri", lambda n: jnp.tri(n, 4, -1), ["i32[]"], [i32(3)], [i32(0)]),
+    case("linspace", lambda a, n: jnp.linspace(a, 2.0, n), [(), "i32[]"], *([f32(0.25), i32(n)] for n in (7, 2, 1, 0))),
+    case("linspace open", lambda n: jnp.linspace(-1, 2, n, endpoint=False), ["i32[]"], [i32(7)], [i32(1)], [i32(0)]),
+    case("linspace axis", lambda a, n: jnp.linspace(a, 2.0, n, axis=-1), [(3,), "i32[]"], [X53[0], i32(5)], [X53[0], i32(1)]),
+    case("linspace step", lambda n: jnp.linspace(0.0, 2.0, num=n, retstep=True), ["i32[]"], [i32(5)], [i32(1)], [i32(0)]),
+    case("linspace integers", lambda n: jnp.linspace(0, 9, n, dtype=jnp.int32), ["i32[]"], [i32(4)], [i32(7)], [i32(1)]),
+    case("broadcast_to", lambda x, n: jnp.broadcast_to(x, (n, 7)), [(7,), "i32[]"], [X7, i32(3)], [X7, i32(0)]),
+    case("tile", lambda x, n: jnp.tile(x, n), [(7,), "i32[]"], [X7, i32(3)], [X7, i32(0)]),
+    case("tile rows", lambda x, n: jnp.tile(x, (n, 2)), [(7,), "i32[]"], [X7, i32(3)], [X7, i32(1)]),
+    case("one_hot", lambda i, n: jax.nn.one_hot(i, n), ["i32[3]", "i32[]"], [np.array([0, 2, 4], i32), i32(5)], [np.array([0, 2, 4], i32), i32(3)]),
+    case("uniform", lambda n: jax.random.uniform(jax.random.key(0), (n, 2)), ["i32[]"], [i32(3)], [i32(5)]),
+    # slices whose ends are values
+    case("slice", lambda x, n: x[:n], [("B",), "i32[]"], *([X7, i32(n)] for n in (3, 0, 9, -2, -9))),
+    case("slice from and to", lambda x, a, b: x[a:b], [("B",), "i32[]", "i32[]"], *([X7, i32(a), i32(b)] for a, b in ((1, 4), (-3, 9), (5, 2)))),
+    case("slice by steps", lambda x, n: x[1:n:2], [("B",), "i32[]"], *([X7, i32(n)] for n in (6, 1, -1))),
+    case("slices of two axes", lambda x, n, m: x[:n, 1, m:], [("A", 3, "B"), "i32[]", "i32[]"], [RNG.random((5, 3, 7), np.float32), i32(2), i32(3)]),
+    case("slice after an ellipsis", lambda x, n: x[..., n:], [(3, "B"), "i32[]"], [RNG.random((3, 7), np.float32), i32(-2)]),
+    case("two slices", lambda x, y, n: x[:n] * y[:n], [("B",), ("B",), "i32[]"], [X7, X7 + 1, i32(4)]),
+    case("set a slice", lambda x, n: x.at[:n].set(9.0), [("B",), "i32[]"], [X7, i32(3)], [X7, i32(0)], [X7, i32(-2)]),
+    case("trim along axes", lambda x: jnp.trim_zeros(x), [("A", "B")], [np.pad(X53 + 9, ((1, 2), (0, 3)))], [X53 * 0]),
+    case("trim along one", lambda x: jnp.trim_zeros(x, "f", axis=-1), [("A", "B")], [np.pad(X53 + 9, ((1, 2), (2, 3)))]),
     # what is written where a mask is
     case("set a number", lambda x: x.at[x > 0].set(9), [("B",)], [X7], [-abs(X7)]),
     case("add a number", lambda x: x.at[x > 0].add(0.5), [("B", 3)], [X53]),
