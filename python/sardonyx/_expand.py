@@ -7,7 +7,7 @@ def expansion(equation):
     """A ClosedJaxpr of the equation's operands, or None where JAX has a kernel and no program."""
     import jax
 
-    fn = _of_keys(equation) or _program(equation.primitive)
+    fn = _of_keys(equation) or _of_equinox_errors(equation) or _program(equation.primitive)
     if fn is None:
         return None
     literals = {i: v.val for i, v in enumerate(equation.invars) if hasattr(v, "val")}
@@ -53,6 +53,25 @@ def _of_keys(equation):
                 return prng.random_wrap(program(impl, words, *rest, key.shape), impl=impl)
             found = program(impl, words, key.ndim, **params)
             return found if name == "random_bits" else prng.random_wrap(found, impl=impl)
+
+    return run
+
+
+def _of_equinox_errors(equation):
+    """What `eqx.error_if` gives where it would raise, which no model can do: NaN, or the largest integer, as with EQX_ON_ERROR=nan."""
+    import jax.numpy as jnp
+
+    function = getattr(equation.params.get("callback"), "callback_func", None)
+    if equation.primitive.name != "pure_callback" or getattr(function, "__module__", None) != "equinox._errors":
+        return None
+
+    def run(*_, **__):
+        return [jnp.full(v.aval.shape, wrong(v.aval.dtype), v.aval.dtype) for v in equation.outvars]
+
+    def wrong(dtype):
+        if jnp.issubdtype(dtype, jnp.integer):
+            return jnp.iinfo(dtype).max
+        return True if dtype == bool else jnp.nan
 
     return run
 

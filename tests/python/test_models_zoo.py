@@ -2,9 +2,11 @@
 
 import collections
 
+import equinox as eqx
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx_messages
 import pytest
 import sardonyx
@@ -102,3 +104,15 @@ def test_some_singular_values():
     u, s, v = outputs(exported, x)
     want_u, want_s, want_v = jnp.linalg.svd(x[0], full_matrices=False)
     compare([want_s[1:3], jnp.abs(want_u[:, 1:3]), jnp.abs(want_v[1:3])], [s, abs(u), abs(v)], 1e-5)
+
+
+def test_an_error_of_equinox_is_nan():
+    """A model cannot raise: what `error_if` guards is NaN where it would, and as it is elsewhere."""
+
+    def guarded(x):
+        return eqx.error_if(x, jnp.any(x > 9), "too large") * 2
+
+    model = sardonyx.to_onnx(guarded, [("B", 3)])
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(outputs(model, [x])[0], x * 2)
+    assert np.isnan(outputs(model, [x + 5])[0]).all()
