@@ -71,7 +71,7 @@ def _of_equinox_errors(equation):
     def wrong(dtype):
         if jnp.issubdtype(dtype, jnp.integer):
             return jnp.iinfo(dtype).max
-        return True if dtype == bool else jnp.nan
+        return True if dtype == jnp.bool_ else jnp.nan
 
     return run
 
