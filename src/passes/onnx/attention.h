@@ -7,6 +7,8 @@ namespace sardonyx::onnx {
 
 // The node that makes v, if it is this operator of ONNX's own domain in the same graph and nobody else reads v; else null.
 Node* made_by(const Value* v, const Graph* graph, std::string_view op);
+// The Softmax whose probabilities p v is: p itself, or Where(IsNaN(p), 0, p). Null if anything else reads what stands between.
+Node* softmax_of(const Value* v, const Graph* graph, PassContext& c);
 // A mask without additions of axes and expansions of "true" that it passes through.
 Value* bare_mask(Value* v, PassContext& c);
 // Attention takes the root of its scale, and holds it in f32.

@@ -8,14 +8,18 @@
 // and so are those of queries that have an axis for their groups (fuse_attention_groups.cc).
 // A mask that selects by Where becomes one that is added: 0 or what Where put there, so a row that sees nothing stays as it was. Where(query
 // position >= key position, ...) is is_causal, and so are the other spellings in fuse_attention_causal.cc.
+// Probabilities may be guarded against rows that see nothing: Where(IsNaN(p), 0, p), as PyTorch writes it. Attention gives zeros there (ONNX 1.23
+// says so of every version of it, as runtimes always did).
 //
 // What stops it: an inner value with another reader, products that broadcast or that have neither four axes nor three, a mask that scales with the scores or
 // whose axes stand in another order; fills above -1e4; scales below zero.
 // Rounds: scores, softmax and sum are computed by one kernel. In f16 a runtime's kernel rounds in other places than its single operators do:
-// onnxruntime's results differ by one unit in the last place (4.9e-4 below 1), both being as far from ONNX's reference. A masked score that is infinite or NaN is added to, not replaced.
+// onnxruntime's results differ by one unit in the last place (4.9e-4 below 1), both being as far from ONNX's reference. A masked score that is infinite or NaN is added to, not replaced;
+// rows of which a score is NaN stay NaN where a guard makes them zeros.
 // After jax.nn.dot_product_attention, flax.nnx.dot_product_attention, torch.nn.functional.scaled_dot_product_attention.
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "passes/onnx/attention.h"
 #include "passes/onnx/fusion.h"
@@ -30,6 +34,21 @@ constexpr int kSteps = 32;
 Node* made_by(const Value* v, const Graph* graph, std::string_view op) {
   Node* n = v->def();
   return n != nullptr && n->graph() == graph && n->op().domain.empty() && n->is(op) && !n->unchecked() && v->has_one_use()
+             ? n
+             : nullptr;
+}
+
+Node* softmax_of(const Value* v, const Graph* graph, PassContext& c) {
+  const Node* guard = made_by(v, graph, "Where");
+  if (guard == nullptr) return made_by(v, graph, "Softmax");
+  const Node* asks = made_by(guard->input(0), graph, "IsNaN");
+  Value* p = guard->input(2);
+  const auto zero = c.splat(guard->input(1));
+  if (asks == nullptr || asks->input(0) != p || zero != 0.0 || !same_shape(p, v)) return nullptr;
+  const auto readers = p->uses();
+  Node* n = p->def();
+  return n != nullptr && n->graph() == graph && n->op().domain.empty() && n->is("Softmax") && !n->unchecked() &&
+                 std::distance(readers.begin(), readers.end()) == 2
              ? n
              : nullptr;
 }
@@ -116,7 +135,7 @@ std::optional<Found> find(const Match& m) {
     }
     Value* at = v;
     climb(at, own, graph);
-    Node* n = made_by(at, graph, "Softmax");
+    Node* n = softmax_of(at, graph, c);
     if (n == nullptr) continue;
     softmax = n, on_left = side;
     p = own;

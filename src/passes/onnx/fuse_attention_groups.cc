@@ -103,7 +103,7 @@ class Finder {
       views.push_back(n);
       at = n->input(0);
     }
-    Node* softmax = made_by(at, graph_, "Softmax");
+    Node* softmax = softmax_of(at, graph_, c_);
     if (softmax == nullptr || !at->ranked()) return std::nullopt;
     const Type* t = at->type();
     sizes_.assign(t->dims().begin(), t->dims().end());
