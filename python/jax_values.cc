@@ -63,25 +63,39 @@ nb::object import_first(std::initializer_list<const char*> names) {
   return {};
 }
 
-// Whether NumPy's buffer protocol knows the type: bfloat16 and its kin have no format.
-bool has_format(DType t) {
+// How the buffer protocol spells the type, one of these letters; none for bfloat16 and its kin, which it does not know.
+std::string_view formats(DType t) {
   switch (t) {
-    case DType::kF64:
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kI64:
-    case DType::kI32:
-    case DType::kI16:
-    case DType::kI8:
-    case DType::kU64:
-    case DType::kU32:
-    case DType::kU16:
-    case DType::kU8:
-    case DType::kBool:
-    case DType::kC64:
-    case DType::kC128: return true;
-    default: return false;
+    case DType::kF64: return "d";
+    case DType::kF32: return "f";
+    case DType::kF16: return "e";
+    case DType::kI64: return "ql";
+    case DType::kI32: return "il";
+    case DType::kI16: return "h";
+    case DType::kI8: return "b";
+    case DType::kU64: return "QL";
+    case DType::kU32: return "IL";
+    case DType::kU16: return "H";
+    case DType::kU8: return "B";
+    case DType::kBool: return "?";
+    case DType::kC64: return "f";  // behind a Z, as the next
+    case DType::kC128: return "d";
+    default: return {};
   }
+}
+
+bool has_format(DType t) { return !formats(t).empty(); }
+
+// Whether the elements of a buffer are of the type.
+bool is_of_type(const Py_buffer& view, DType type) {
+  if (view.format == nullptr || view.itemsize * 8 != bit_width(type)) return false;
+  std::string_view format = view.format;
+  if (format.starts_with('=') || format.starts_with('@')) format.remove_prefix(1);
+  if (is_complex(type)) {
+    if (!format.starts_with('Z')) return false;
+    format.remove_prefix(1);
+  }
+  return format.size() == 1 && formats(type).find(format[0]) != std::string_view::npos;
 }
 
 TensorPtr scalar_of(DType type, std::string_view bytes) {
@@ -238,21 +252,26 @@ bool JaxValues::has_other_generator(nb::handle eqn) {
   return is_instance(dtype, JaxClasses::get().key_type) && text_of(get_attr<"name">(dtype)) != "key<fry>";
 }
 
+TensorPtr JaxValues::lent(nb::handle array, DType type) {
+  if (!has_format(type) || !PyObject_CheckBuffer(array.ptr())) return nullptr;
+  nb::object lender = nb::steal(PyMemoryView_FromObject(array.ptr()));
+  if (!lender.is_valid()) {  // an array on a device, or on several
+    PyErr_Clear();
+    return nullptr;
+  }
+  const Py_buffer& view = *PyMemoryView_GET_BUFFER(lender.ptr());
+  if (!is_of_type(view, type) || PyBuffer_IsContiguous(&view, 'C') == 0) return nullptr;
+  std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
+  const std::span bytes(static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len));
+  return Tensor::borrow(type, std::move(shape), bytes, keep_python(std::move(lender)));
+}
+
 TensorPtr JaxValues::tensor(nb::handle array) {
   const JaxClasses& c = JaxClasses::get();
   // On the CPU, a jax.Array's NumPy view is its own buffer.
   nb::object np = c.np_asarray(array);
   DType type = dtype(get_attr<"dtype">(np));
-  if (has_format(type)) {
-    Buffer buffer;
-    if (PyObject_GetBuffer(np.ptr(), &buffer.view, PyBUF_C_CONTIGUOUS) == 0) {
-      const Py_buffer& view = buffer.view;
-      std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
-      const std::span bytes(static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len));
-      return Tensor::borrow(type, std::move(shape), bytes, keep_python(std::move(np)));
-    }
-    PyErr_Clear();  // not contiguous
-  }
+  if (TensorPtr borrowed = lent(np, type)) return borrowed;
   if (!nb::cast<bool>(get_attr<"c_contiguous">(get_attr<"flags">(np)))) np = c.np_ascontiguousarray(np);
 
   std::vector<int64_t> shape;
@@ -288,6 +307,7 @@ TensorPtr JaxValues::literal(nb::handle value, nb::handle aval) {
   nb::object want = get_attr<"dtype">(aval);
   // The common case. The bytes are copied: eight of them are less than an owner.
   if (append_scalar(value, aval, bytes)) return scalar_of(dtype(want), bytes);
+  if (TensorPtr borrowed = lent(value, dtype(want))) return borrowed;
   const JaxClasses& c = JaxClasses::get();
   if (is_instance(value, c.np_ndarray) && get_attr<"dtype">(value).is(want)) return tensor(value);
   return tensor(c.np_asarray(value, want));

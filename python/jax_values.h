@@ -79,6 +79,8 @@ class JaxValues {
   const Type* type(nb::handle aval);
   Dim dim(nb::handle size);
 
+  // A tensor over the buffer that an array of NumPy or JAX lends; null where it lends none, or not one of this type.
+  static TensorPtr lent(nb::handle array, DType type);
   // A tensor over the array's own buffer; copied only when it is not dense or holds sub-byte elements. Not for key arrays.
   TensorPtr tensor(nb::handle array);
   // Whether the value is a NumPy array of rank 0 of the dtype of `aval`, as most Literals are: its bytes are put behind `bytes`.

@@ -148,7 +148,7 @@ class Importer {
       throw Error(ErrorCode::kUnsupported,
                   fmt::format("a constant of type {} is not supported", model_.types().to_string(type)));
     }
-    if (values_.is_key_array(value)) {  // its words, wrapped
+    if (is_key(type->dtype()) && values_.is_key_array(value)) {  // its words, wrapped
       Value* words = graph.add_constant(values_.tensor(get_attr<"_base_array">(value)), name);
       Value* operands[] = {words};
       return append(graph, "random_wrap", operands,

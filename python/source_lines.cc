@@ -31,6 +31,50 @@ struct Folders {
   }
 };
 
+// What name stacks are made of. Null in a JAX that has other classes.
+struct StackClasses {
+  PyTypeObject *scope = nullptr, *transform = nullptr;
+
+  StackClasses() {
+    nb::object module = nb::module_::import_("jax._src.source_info_util");
+    nb::object scope_class = find_attr<"Scope">(module), transform_class = find_attr<"Transform">(module);
+    scope = reinterpret_cast<PyTypeObject*>(scope_class.release().ptr());  // kept to the end of the process
+    transform = reinterpret_cast<PyTypeObject*>(transform_class.release().ptr());
+  }
+  static const StackClasses& get() {
+    static const StackClasses classes;
+    return classes;
+  }
+};
+
+// str() of a name stack, which JAX computes in Python: names of scopes from the outermost, each inside the transformations before it.
+std::string stack_text(nb::handle name_stack) {
+  nb::object parts = find_attr<"stack">(name_stack);
+  if (!parts.is_valid() || !PyTuple_CheckExact(parts.ptr())) return text_of(name_stack);
+  const StackClasses& classes = StackClasses::get();
+  std::string out, open;  // open: names of transformations whose scope is yet to come
+  size_t to_close = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.ptr()); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(parts.ptr(), i);
+    const bool is_transform = Py_TYPE(part) == classes.transform;
+    if ((!is_transform && Py_TYPE(part) != classes.scope) || !PyTuple_Check(part) || PyTuple_GET_SIZE(part) != 1)
+      return text_of(name_stack);
+    const std::string name = text_of(PyTuple_GET_ITEM(part, 0));
+    if (is_transform) {
+      open += name + "(";
+      ++to_close;
+      continue;
+    }
+    if (!out.empty()) out += '/';
+    out += open + name + std::string(to_close, ')');
+    open.clear();
+    to_close = 0;
+  }
+  if (to_close == 0) return out;
+  if (!out.empty()) out += '/';
+  return out + open + std::string(to_close, ')');
+}
+
 PyCodeObject* as_code(PyObject* code) { return reinterpret_cast<PyCodeObject*>(code); }
 
 }  // namespace
@@ -41,7 +85,10 @@ SourceLines::SourceLines(Model& model, SourceDetail level) : model_(model), leve
   places_.emplace_back();
 }
 
-void SourceLines::prepare() { Folders::get(); }
+void SourceLines::prepare() {
+  Folders::get();
+  StackClasses::get();
+}
 
 SourceLines::FrameKind SourceLines::frame_kind(PyObject* code) {
   // Functions of one file share the text of its name.
@@ -113,9 +160,7 @@ uint32_t SourceLines::scope(uint32_t outer, nb::handle source_info) {
   auto [at, fresh] = stacks_.try_emplace(object.ptr());
   NameStack& stack = at->second;
   if (fresh) {
-    nb::object parts = find_attr<"stack">(object);  // most are empty, and texts are made in Python
-    const bool empty = parts.is_valid() && PyTuple_CheckExact(parts.ptr()) && PyTuple_GET_SIZE(parts.ptr()) == 0;
-    stack = {object, empty ? std::string() : text_of(object), static_cast<uint32_t>(stacks_.size())};
+    stack = {object, stack_text(object), static_cast<uint32_t>(stacks_.size())};
   }
   if (stack.text.empty()) return outer;
   auto [known, added] = scope_cache_.try_emplace((static_cast<uint64_t>(outer) << 32) | stack.index, 0);

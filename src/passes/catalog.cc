@@ -1,9 +1,9 @@
 #include "passes/catalog.h"
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 
-#include "rewrite/matcher.h"
 #include "rewrite/present.h"
 
 namespace sardonyx {
@@ -46,10 +46,21 @@ const CatalogPass* find_pass(std::string_view name) {
   return at == by_name.end() ? nullptr : at->second;
 }
 
+std::span<const ReadyRule> ready_rules(const CatalogPass& pass) {
+  struct Ready {
+    std::once_flag once;
+    std::vector<ReadyRule> rules;
+  };
+  static auto& all = *new std::vector<Ready>(catalog().size());
+  Ready& ready = all[static_cast<size_t>(&pass - catalog().data())];
+  std::call_once(ready.once,
+                 [&] { ready.rules = ready_rules(pass.pass, pass.catalog == "mil" ? DialectId::kMil : DialectId::kOnnx); });
+  return ready.rules;
+}
+
 void prepare_passes(DialectId dialect) {
   for (const CatalogPass& p : catalog()) {
-    if ((p.catalog == "mil") != (dialect == DialectId::kMil)) continue;
-    for (const Rule& r : p.pass.rules) Matcher::of(r.match, dialect);
+    if ((p.catalog == "mil") == (dialect == DialectId::kMil)) ready_rules(p);
   }
   presets();
   find_pass({});
@@ -74,6 +85,9 @@ std::span<const Preset> presets() {
         }
       }
       list[i].items = std::move(items);
+    }
+    for (Preset& p : list) {
+      for (Preset::Item& item : p.items) item.found = find_pass(item.pass);
     }
     return list;
   }();

@@ -18,6 +18,8 @@ struct CatalogPass {
 std::span<const CatalogPass> catalog();
 // By any spelling: "onnx::x", "common::x", "x"; null when there is none.
 const CatalogPass* find_pass(std::string_view name);
+// Its rules, made ready when they are first asked for, and kept as long as the catalogue is.
+std::span<const ReadyRule> ready_rules(const CatalogPass& pass);
 // Makes what the passes on a dialect keep for the whole process (patterns and their matchers), which the first model would make otherwise.
 void prepare_passes(DialectId dialect);
 
@@ -26,7 +28,8 @@ struct Preset {
   struct Item {
     std::string_view pass;
     bool bodies = true;
-    bool half = false;  // only when the option compute_precision is fp16
+    bool half = false;                   // only when the option compute_precision is fp16
+    const CatalogPass* found = nullptr;  // set by presets(); null for passes of coremltools alone
   };
   std::string_view name;
   std::string_view about;

@@ -15,6 +15,7 @@
 #include "rewrite/change_log.h"
 #include "rewrite/matcher.h"
 #include "rewrite/order.h"
+#include "rewrite/ready_rule.h"
 #include "rewrite/values.h"
 #include "support/interrupt.h"
 
@@ -24,26 +25,20 @@ namespace {
 // Before opset 7 the operators of today mean other things (legacy broadcasting): no rule runs there.
 constexpr int kOldestOpset = 7;
 
-struct Compiled {
-  const Rule* rule;
-  AppliedRule applied;
-  size_t index;  // among the rules that were asked for
-  const Matcher& matcher;
+// What has become of a rule.
+struct State {
   size_t fired = 0;
   bool active = false;
-  bool wrong = false;  // it changed results: off for good
+  bool off = false;  // for good: the opset lacks what it makes, or it changed results
 };
 
 class Driver {
  public:
-  Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context)
-      : graphs_(graphs), context_(context), model_(context.model) {
-    rules_.reserve(rules.size());
+  Driver(std::span<const SweptRule> rules, std::span<Graph* const> graphs, PassContext& context)
+      : rules_(rules), graphs_(graphs), context_(context), model_(context.model), states_(rules.size()) {
     const int opset = static_cast<int>(model_.opset_version("").value_or(0));
-    for (size_t i = 0; i < rules.size(); ++i) {
-      const Rule& r = *rules[i].rule;
-      if (model_.dialect() == DialectId::kOnnx && (r.opset > opset || opset < kOldestOpset)) continue;
-      rules_.push_back({.rule = &r, .applied = rules[i], .index = i, .matcher = Matcher::of(r.match, model_.dialect())});
+    for (size_t k = 0; k < rules.size() && model_.dialect() == DialectId::kOnnx; ++k) {
+      states_[k].off = rules[k].ready->opset > opset || opset < kOldestOpset;
     }
     if (!context_.explain) return;
     explain_ = context_.explain;
@@ -76,9 +71,9 @@ class Driver {
     return changed;
   }
 
-  void report(size_t asked_for, std::vector<size_t>& fired) const {
-    fired.assign(asked_for, 0);
-    for (const Compiled& c : rules_) fired[c.index] = c.fired;
+  void report(std::vector<size_t>& fired) const {
+    fired.clear();
+    for (const State& s : states_) fired.push_back(s.fired);
   }
 
  private:
@@ -88,10 +83,13 @@ class Driver {
     seen_ops_ = op_set(model_);
     exact_ = !more;
     bool changed = false, any = false;
-    for (Compiled& c : rules_) {
-      const bool active = !c.wrong && ((more && c.active) || c.matcher.can_match(model_));
-      changed |= active != c.active;
-      c.active = active;
+    const OpBits have = op_bits(model_);
+    for (size_t k = 0; k < rules_.size(); ++k) {
+      State& s = states_[k];
+      const ReadyRule& r = *rules_[k].ready;
+      const bool active = !s.off && ((more && s.active) || (r.may_match(have) && r.matcher->can_match(model_)));
+      changed |= active != s.active;
+      s.active = active;
       any |= active;
     }
     any_ = any;
@@ -103,8 +101,8 @@ class Driver {
     std::vector<uint32_t> ops;
     const auto for_each_root = [&](auto&& see) {
       for (size_t k = 0; k < rules_.size(); ++k) {
-        if (!rules_[k].active) continue;
-        for (auto [first, last] : rules_[k].matcher.root_ops()) {
+        if (!states_[k].active) continue;
+        for (auto [first, last] : matcher(k).root_ops()) {
           for (uint32_t id = first; id <= last; ++id) see(id, static_cast<uint16_t>(k));
         }
       }
@@ -125,10 +123,13 @@ class Driver {
       rules_of_ops_[r.first + r.count++] = rule;
     });
     for (size_t k = 0; k < rules_.size(); ++k) {
-      if (rules_[k].active && rules_[k].matcher.root_ops().empty()) unknown_ops_.push_back(static_cast<uint16_t>(k));
+      if (states_[k].active && matcher(k).root_ops().empty()) unknown_ops_.push_back(static_cast<uint16_t>(k));
     }
     return any;
   }
+
+  const Rule& rule(size_t k) const { return *rules_[k].ready->rule; }
+  const Matcher& matcher(size_t k) const { return *rules_[k].ready->matcher; }
 
   std::span<const uint16_t> rules_for(const Node& n) const {
     if (!n.op().known) return unknown_ops_;
@@ -163,7 +164,7 @@ class Driver {
       }
       c = {.looks = looks, .known = true, .first = static_cast<uint32_t>(candidate_rules_.size()), .count = 0};
       for (uint16_t k : rules) {
-        if (rules_[k].matcher.could_match(n)) candidate_rules_.push_back(k);
+        if (matcher(k).could_match(n)) candidate_rules_.push_back(k);
       }
       c.count = static_cast<uint32_t>(candidate_rules_.size()) - c.first;
     }
@@ -220,38 +221,38 @@ class Driver {
       shuffle_->shuffle(std::span(shuffled));
       rules = shuffled;
     }
-    for (size_t k = 0; k < rules.size(); ++k) {
-      Compiled& c = rules_[rules[k]];
-      if (!c.active) continue;
-      context_.pass_name = c.applied.pass_name;
-      context_.options = c.applied.options;
-      if (!(context_.explain ? match_and_tell(c, n) : c.matcher.match(n, context_, c.rule->when, &match_))) continue;
-      if (log_ != nullptr) log_->fired(c.rule->name, n);
-      if (!fire(c, match_)) {
+    for (size_t i = 0; i < rules.size(); ++i) {
+      const size_t k = rules[i];
+      if (!states_[k].active) continue;
+      context_.pass_name = rules_[k].pass_name;
+      context_.options = rules_[k].options;
+      if (!(context_.explain ? match_and_tell(k, n) : matcher(k).match(n, context_, rule(k).when, &match_))) continue;
+      if (log_ != nullptr) log_->fired(rule(k).name, n);
+      if (!fire(k, match_)) {
         if (log_ != nullptr) log_->takes_back_last();
         continue;
       }
-      ++c.fired;
+      ++states_[k].fired;
       if (++fired_ > limit_) {
         throw Error(ErrorCode::kInternal, fmt::format("the rules do not come to an end: {} of them fired", fired_),
-                    {fmt::format("the last was '{}': {}", c.rule->name, to_string(c.rule->match))});
+                    {fmt::format("the last was '{}': {}", rule(k).name, to_string(rule(k).match))});
       }
       return;
     }
   }
 
   // As match(). Says so where a pattern of several nodes is there and the rule's condition declines without saying why.
-  bool match_and_tell(Compiled& c, Node& n) {
+  bool match_and_tell(size_t k, Node& n) {
     bool declined = false;
     const size_t told = told_;
     const Condition watched = [&](const Match& m) {
-      if (!c.rule->when || c.rule->when(m)) return true;
+      if (!rule(k).when || rule(k).when(m)) return true;
       declined |= m.nodes().size() > 1;
       return false;
     };
-    if (c.matcher.match(n, context_, watched, &match_)) return true;
+    if (matcher(k).match(n, context_, watched, &match_)) return true;
     if (declined && told_ == told) {
-      const std::string what = c.rule->name.empty() ? std::string() : fmt::format(" of '{}'", c.rule->name);
+      const std::string what = rule(k).name.empty() ? std::string() : fmt::format(" of '{}'", rule(k).name);
       context_.explain(n, fmt::format("the nodes{} are there, a condition does not hold", what));
     }
     return false;
@@ -304,7 +305,8 @@ class Driver {
     while (g.constants().size() > constants) g.erase_constant(*g.constants().back());
   }
 
-  bool fire(Compiled& c, const Match& m) {
+  bool fire(size_t k, const Match& m) {
+    const Rule& fired = rule(k);
     Node& root = m.root();
     Graph& g = *root.graph();
     Node* before = root.prev();
@@ -321,16 +323,16 @@ class Driver {
 
     std::vector<Value*> made(root.num_results(), nullptr);
     try {
-      if (c.rule->build_all) {
-        made = c.rule->build_all(b, m);
+      if (fired.build_all) {
+        made = fired.build_all(b, m);
       } else {
-        made[c.rule->match.data().result] = c.rule->build ? c.rule->build(b, m) : build(*c.rule->replace, b, m);
+        made[fired.match.data().result] = fired.build ? fired.build(b, m) : build(*fired.replace, b, m);
       }
     } catch (const Error& e) {
       take_back(g, before, root, constants);
-      throw e.with_note(fmt::format("while '{}' rewrote {}", c.rule->name, print(root)));
+      throw e.with_note(fmt::format("while '{}' rewrote {}", fired.name, print(root)));
     }
-    if (!stands_for(*c.rule, root, made)) {
+    if (!stands_for(fired, root, made)) {
       take_back(g, before, root, constants);
       return false;
     }
@@ -345,7 +347,7 @@ class Driver {
       arrange_before(root, made, first_new);
       collect();
     }
-    if (context_.verify_rewrites && !keeps_results(c, m, made, fresh)) {
+    if (context_.verify_rewrites && !keeps_results(k, m, made, fresh)) {
       take_back(g, before, root, constants);
       return false;
     }
@@ -372,17 +374,17 @@ class Driver {
     return true;
   }
 
-  bool keeps_results(Compiled& c, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) {
-    const ValueCheck check = compare_rewrite(m.root(), made, m.nodes(), fresh, context_, c.rule->numerics);
+  bool keeps_results(size_t k, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) {
+    const ValueCheck check = compare_rewrite(m.root(), made, m.nodes(), fresh, context_, rule(k).numerics);
     context_.evaluations += check.runs;
     if (!check.difference) return true;
-    c.wrong = true;
-    c.active = false;
-    const std::string rule = c.rule->name.empty() ? std::string() : fmt::format("/{}", c.rule->name);
+    states_[k].off = true;
+    states_[k].active = false;
+    const std::string name = rule(k).name.empty() ? std::string() : fmt::format("/{}", rule(k).name);
     std::string at = print(m.root());
     while (!at.empty() && at.back() == '\n') at.pop_back();
-    context_.faults.push_back(fmt::format("{}{} would change results and was switched off: {}\n  at {}", c.applied.pass_name,
-                                          rule, *check.difference, at));
+    context_.faults.push_back(fmt::format("{}{} would change results and was switched off: {}\n  at {}", rules_[k].pass_name,
+                                          name, *check.difference, at));
     return false;
   }
 
@@ -422,12 +424,13 @@ class Driver {
     }
   }
 
-  std::span<Graph* const> graphs_;
+  const std::span<const SweptRule> rules_;
+  const std::span<Graph* const> graphs_;
   PassContext& context_;
   Model& model_;
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::current();
   ChangeLog* const log_ = ChangeLog::current();
-  std::vector<Compiled> rules_;
+  std::vector<State> states_;       // of rules_
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when rules were turned on or off
   bool exact_ = false;              // whether those that had no use then were turned off
   bool any_ = false;
@@ -465,14 +468,36 @@ class Driver {
   size_t limit_ = 0;
 };
 
+ReadyRule made_ready(const Rule& r, DialectId dialect) {
+  const Matcher& m = Matcher::of(r.match, dialect);
+  return {.rule = &r, .matcher = &m, .needs = m.needed_bits(), .roots = m.root_bits(), .opset = r.opset};
+}
+
 }  // namespace
 
-bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
+std::vector<ReadyRule> ready_rules(const Pass& pass, DialectId dialect) {
+  std::vector<ReadyRule> ready;
+  for (const Rule& r : pass.rules) ready.push_back(made_ready(r, dialect));
+  return ready;
+}
+
+bool apply_rules(std::span<const SweptRule> rules, std::span<Graph* const> graphs, PassContext& context,
                  std::vector<size_t>* fired) {
   Driver driver(rules, graphs, context);
   const bool changed = driver.run();
-  if (fired != nullptr) driver.report(rules.size(), *fired);
+  if (fired != nullptr) driver.report(*fired);
   return changed;
+}
+
+bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
+                 std::vector<size_t>* fired) {
+  std::vector<ReadyRule> ready;
+  for (const AppliedRule& r : rules) ready.push_back(made_ready(*r.rule, context.model.dialect()));
+  std::vector<SweptRule> swept;
+  for (size_t k = 0; k < rules.size(); ++k) {
+    swept.push_back({.ready = &ready[k], .pass_name = rules[k].pass_name, .options = rules[k].options});
+  }
+  return apply_rules(swept, graphs, context, fired);
 }
 
 }  // namespace sardonyx

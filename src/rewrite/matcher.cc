@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "ir/census.h"
@@ -47,6 +48,29 @@ const VersionsByName& versions_of(DialectId d) {
   return onnx;
 }
 
+// The bits of a dialect's operators, by id. Versions of one operator have the same; neighbours have different ones.
+struct Bits {
+  uint32_t first = 0;
+  std::vector<uint8_t> shifts;
+
+  explicit Bits(DialectId d) {
+    const std::span<const Op> ops = dialect(d).ops();
+    if (!ops.empty()) first = ops.front().id;
+    uint8_t shift = 0;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if (i > 0 && (ops[i].name != ops[i - 1].name || ops[i].domain != ops[i - 1].domain)) shift = (shift + 1) % 64;
+      shifts.push_back(shift);
+    }
+  }
+  // All of them where no table knows the operator.
+  OpBits of(uint32_t id) const { return id - first < shifts.size() ? OpBits{1} << shifts[id - first] : ~OpBits{0}; }
+  static const Bits& of(DialectId d) {
+    static const Bits& onnx = *new Bits(DialectId::kOnnx);
+    static const Bits& mil = *new Bits(DialectId::kMil);
+    return d == DialectId::kMil ? mil : onnx;
+  }
+};
+
 // The constant's number is v rounded to its dtype, or 1 ulp beside; v itself where the dtype has it: 0.9999 is not 1.
 bool is_number(double got, double wanted, DType dtype) {
   if (got == wanted) return true;
@@ -65,6 +89,16 @@ bool is_number(double got, double wanted, DType dtype) {
 }
 
 }  // namespace
+
+OpBits op_bits(const Model& m) {
+  const Bits& bits = Bits::of(m.dialect());
+  const std::span<const uint32_t> counts = op_counts(m);
+  OpBits have = 0;
+  for (size_t id = bits.first; id < counts.size(); ++id) {
+    if (counts[id] > 0) have |= bits.of(static_cast<uint32_t>(id));
+  }
+  return have;
+}
 
 struct Matcher::Building {
   std::vector<std::pair<const Pattern::Data*, uint16_t>> made;  // a pattern that stands in several places is one step
@@ -87,6 +121,9 @@ Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(di
   }
   add_ops(steps_.front(), roots_);
   note_needs();
+  std::vector<std::optional<OpBits>> known(steps_.size());
+  needed_bits_ = needed_bits(0, known);
+  root_bits_ = root_bits(steps_.front());
 }
 
 const Matcher& Matcher::of(const Pattern& p, DialectId dialect) {
@@ -179,6 +216,29 @@ void Matcher::add_ops(const Step& s, Ids& ids) const {
   if (s.kind == Pattern::Kind::kAnyOf) {
     for (uint16_t c : children(s)) add_ops(steps_[c], ids);
   }
+}
+
+OpBits Matcher::root_bits(const Step& s) const {
+  if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) return Bits::of(dialect_).of(s.first_id);
+  if (s.kind != Pattern::Kind::kAnyOf) return ~OpBits{0};
+  OpBits any = 0;
+  for (uint16_t c : children(s)) any |= root_bits(steps_[c]);
+  return any;
+}
+
+// Of operands all are needed; of alternatives, what they have in common. known: what was found of each step.
+OpBits Matcher::needed_bits(uint16_t step, std::span<std::optional<OpBits>> known) const {
+  if (known[step]) return *known[step];
+  const Step& s = steps_[step];
+  const bool alternatives = s.kind == Pattern::Kind::kAnyOf;
+  OpBits needed = alternatives ? ~OpBits{0} : 0;
+  if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) needed = Bits::of(dialect_).of(s.first_id);
+  for (uint16_t c : children(s)) {
+    const OpBits below = needed_bits(c, known);
+    needed = alternatives ? needed & below : needed | below;
+  }
+  known[step] = needed;
+  return needed;
 }
 
 // Collects what all alternatives have in common.

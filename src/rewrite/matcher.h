@@ -1,7 +1,9 @@
 // Matcher: a pattern, flattened for one dialect, that is tried on nodes.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,6 +12,11 @@
 #include "rewrite/pass.h"
 
 namespace sardonyx {
+
+// A set of operators in one word, whatever their versions. Operators share bits: a set may seem to have more than was put in, never less.
+using OpBits = uint64_t;
+// The operators that the model has nodes of.
+OpBits op_bits(const Model& m);
 
 // Immutable once built, and shared between runs: what a match finds lives in a Match. No allocation while matching.
 class Matcher {
@@ -29,6 +36,9 @@ class Matcher {
 
   // Operators that the root can be, as pairs first id, last id. Empty: operators that no table knows.
   std::span<const std::pair<uint32_t, uint32_t>> root_ops() const { return roots_; }
+  // Operators that every match has, and those of which its root is one.
+  OpBits needed_bits() const { return needed_bits_; }
+  OpBits root_bits() const { return root_bits_; }
   // Whether the model has the operators of at least one alternative.
   bool can_match(const Model& m) const;
   // The same, closer: whether nodes that may stand for each step are in a graph that has one node for each way in which an op and the ops
@@ -79,6 +89,8 @@ class Matcher {
   std::span<const uint16_t> children(const Step& s) const { return {children_.data() + s.children_at, s.children}; }
   void look_for(const Step& s, uint8_t& look, Ids& ops) const;
   void note_needs();
+  OpBits needed_bits(uint16_t step, std::span<std::optional<OpBits>> known) const;
+  OpBits root_bits(const Step& s) const;
   bool could(uint16_t step, const Value* v) const;
   bool could_all(const Step& s, const Node& n, bool swapped) const;
   bool could_root(const Step& s, const Node& root) const;
@@ -94,6 +106,7 @@ class Matcher {
   Ids roots_;
   Ids needs_;                  // operators that every alternative has, the root's first
   bool alternatives_ = false;  // needs_ is not all that there is to know
+  OpBits needed_bits_ = 0, root_bits_ = 0;
   std::vector<std::string_view> vars_;
 };
 

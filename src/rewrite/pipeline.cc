@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "ir/arrange.h"
 #include "ir/journal.h"
@@ -18,11 +19,12 @@ namespace {
 struct Step {
   size_t first = 0, last = 0;
   size_t changes_seen = SIZE_MAX;  // how many changes there had been when it last ended
-  std::vector<AppliedRule> rules;
+  std::vector<SweptRule> rules;
   std::vector<size_t> owners;  // the entries that the rules are of
 };
 
-std::vector<Step> steps_of(const Pipeline& p) {
+// `made` keeps rules that nobody else does.
+std::vector<Step> steps_of(const Pipeline& p, DialectId dialect, std::deque<std::vector<ReadyRule>>& made) {
   std::vector<Step> steps;
   for (size_t i = 0; i < p.entries.size(); ++i) {
     const auto shares = [&](size_t k) { return p.entries[k].shared && !p.entries[k].pass->rules.empty(); };
@@ -35,9 +37,10 @@ std::vector<Step> steps_of(const Pipeline& p) {
   for (Step& step : steps) {
     for (size_t i = step.first; i < step.last; ++i) {
       const PipelineEntry& e = p.entries[i];
-      step.rules.reserve(step.rules.size() + e.pass->rules.size());
-      for (const Rule& r : e.pass->rules) {
-        if (std::find(e.skipped_rules.begin(), e.skipped_rules.end(), r.name) != e.skipped_rules.end()) continue;
+      std::span<const ReadyRule> rules = e.ready;
+      if (rules.empty() && !e.pass->rules.empty()) rules = made.emplace_back(ready_rules(*e.pass, dialect));
+      for (const ReadyRule& r : rules) {
+        if (std::ranges::any_of(e.skipped_rules, [&](const std::string& s) { return s == r.rule->name; })) continue;
         step.rules.push_back({&r, e.name, &e.options});
         step.owners.push_back(i);
       }
@@ -57,7 +60,7 @@ class Run {
   PipelineReport run() {
     Stopwatch watch;
     if (log_ != nullptr) log_->begin(model_, pipeline_.entries.size());
-    std::vector<Step> steps = steps_of(pipeline_);
+    std::vector<Step> steps = steps_of(pipeline_, model_.dialect(), made_ready_);
     for (int round = 0; round < pipeline_.rounds; ++round) {
       const size_t before = changes_;
       for (size_t i = 0; i < steps.size(); ++i) {
@@ -180,7 +183,8 @@ class Run {
       if (fired_[i] == 0) continue;
       PassReport& report = report_.passes[step.owners[i]];
       report.changed = true;
-      tell(report, step.rules[i].rule->name.empty() ? std::string_view(report.name) : step.rules[i].rule->name, fired_[i]);
+      const std::string_view rule = step.rules[i].ready->rule->name;
+      tell(report, rule.empty() ? std::string_view(report.name) : rule, fired_[i]);
     }
   }
 
@@ -198,6 +202,7 @@ class Run {
   const Pipeline& pipeline_;
   const PipelineSettings& settings_;
   ChangeLog* const log_ = ChangeLog::current();
+  std::deque<std::vector<ReadyRule>> made_ready_;
   PipelineReport report_;
   std::vector<size_t> fired_;  // by rule of the step that runs
   size_t changes_ = 0;

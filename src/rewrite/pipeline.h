@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rewrite/pass.h"
+#include "rewrite/ready_rule.h"
 
 namespace sardonyx {
 
@@ -17,6 +18,7 @@ struct PipelineEntry {
   bool bodies = true;   // model-local functions too, not only the main one. MIL: every function always
   bool shared = false;  // its rules share one sweep with the entries beside it that say so too
   std::vector<std::string> skipped_rules;
+  std::span<const ReadyRule> ready = {};  // the pass's rules, where somebody keeps them; else each run makes them ready
 };
 
 struct Pipeline {
