@@ -499,7 +499,8 @@ def run_suggest(path: Path, mutants: list[Mutant], skip: set[str], seconds: floa
     first = first_id(path)
     left_out = [i for i in range(first, max(named, default=first) + 1) if i not in named or named[i].key in skip]
     command = [
-        f"{WORK}/sx_suggest", f"--first={first}", f"--last={max(named, default=first) + 1}", f"--seed={seed}",
+        f"{WORK}/sx_suggest", f"--first={first}", f"--last={max(named, default=first) + 1}", f"--own={path.stem}",
+        f"--seed={seed}",
         f"--seconds={seconds}", f"--skip={','.join(map(str, left_out))}", str(FOLDER.relative_to(ROOT)),
     ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

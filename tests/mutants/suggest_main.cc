@@ -1,7 +1,8 @@
-// sx_suggest --first=ID --last=ID [--skip=ID,...] [--seconds=N] [--seed=N] FOLDER...
+// sx_suggest --first=ID --last=ID [--own=NAME] [--skip=ID,...] [--seconds=N] [--seed=N] FOLDER...
 //
 // Looks for cases that tell mutants [first, last) from the pass as it is (scripts/mutate.py --suggest): the cases in the folders, then small changes
-// of them (alter.h). What it finds is made small and printed, one block each, between lines of dashes:
+// of them (alter.h). NAME is the file that the mutants are in: what is made once, such as a rule, is tried on the cases of that name, and where
+// there are none, on all. What it finds is made small and printed, one block each, between lines of dashes:
 //
 //   kills 20013 20014
 //   file src/passes/onnx/fuse_pad.sx
@@ -136,8 +137,8 @@ void tell(int signal) {
 
 class Search {
  public:
-  Search(int first, int last, const std::set<int>& skip, uint64_t seed, double seconds)
-      : first_(first), last_(last), alterer_(seed), seconds_(seconds) {
+  Search(int first, int last, std::string own, const std::set<int>& skip, uint64_t seed, double seconds)
+      : first_(first), last_(last), own_(std::move(own)), alterer_(seed), seconds_(seconds) {
     for (int id = first; id < last; ++id) {
       if (!skip.contains(id)) alive_.insert(id);
     }
@@ -285,6 +286,12 @@ class Search {
     for (size_t k = 0; k < bases_.size(); ++k) {
       if (labs_[bases_[k].lab].mil) bases_[k].text = without_result_types(bases_[k].text);
     }
+    if (!built_.empty()) {
+      const bool has_own = std::ranges::any_of(labs_, [&](const Lab& l) { return l.file.path.stem() == own_; });
+      for (size_t k = 0; k < labs_.size(); ++k) {
+        if (has_own ? labs_[k].file.path.stem() == own_ : reaching.empty()) reaching.try_emplace(k, 0);
+      }
+    }
     if (reaching.empty()) return;
     const bool mil = labs_[reaching.begin()->first].mil;
     for (const Base& b : bases_) {
@@ -312,6 +319,7 @@ class Search {
       kept << "=" << lab << "\n=" << from << "\n" << text << "\n=end\n";
     };
     for (size_t k : pool) keep(bases_[k].lab, bases_[k].text, bases_[k].from);
+    const size_t cases = pool.size();
     std::vector<Find> finds;
     size_t tried = 0, graphs = 0, written = 0;
     // First, the cases of others.
@@ -383,7 +391,7 @@ class Search {
     for (int id : alive_) {
       if (built_.contains(id)) late.push_back(id);
     }
-    std::ofstream(scratch("late")) << fmt::format("{}", fmt::join(late, " "));
+    std::ofstream(scratch("late")) << fmt::format("{} {}", cases, fmt::join(late, " "));
     std::cout << fmt::format("----\nunreached {}\n----\nleft {}\n", fmt::join(unreached, " "), fmt::join(left, " "))
               << std::flush;
     std::cerr << fmt::format("{} changes, {} graphs\n", tried, graphs);
@@ -486,6 +494,8 @@ class Search {
   void late() {
     std::vector<int> ids;
     std::ifstream in(scratch("late"));
+    size_t cases = 0;  // as they stand in the files; they are the first
+    in >> cases;
     for (int id = 0; in >> id;) ids.push_back(id);
     if (!ids.empty()) {
       struct Candidate {
@@ -494,13 +504,11 @@ class Search {
       };
       std::vector<Candidate> all;
       std::ifstream file(scratch("candidates"));
-      size_t cases = 0;
       for (std::string line; std::getline(file, line);) {
         Candidate c{.lab = std::stoul(line.substr(1))};
         std::getline(file, c.from);
         c.from.erase(0, 1);
         while (std::getline(file, line) && line != "=end") c.text += line + "\n";
-        cases += !c.from.starts_with("\"") && c.from.find(" (") == std::string::npos ? 1 : 0;
         all.push_back(std::move(c));
       }
       // What the pass makes of them, as text.
@@ -599,6 +607,7 @@ class Search {
   }
 
   int first_, last_;
+  std::string own_;
   std::set<int> alive_, built_;
   sx_mutant::Alterer alterer_;
   double seconds_;
@@ -612,6 +621,7 @@ int run(const std::vector<std::string>& arguments) {
   int first = 0, last = 0;
   uint64_t seed = 1;
   double seconds = 60;
+  std::string own;
   std::set<int> skip;
   std::vector<std::filesystem::path> paths;
   for (const std::string& a : arguments) {
@@ -620,6 +630,8 @@ int run(const std::vector<std::string>& arguments) {
       first = std::stoi(value);
     } else if (a.starts_with("--last=")) {
       last = std::stoi(value);
+    } else if (a.starts_with("--own=")) {
+      own = value;
     } else if (a.starts_with("--seed=")) {
       seed = std::stoull(value);
     } else if (a.starts_with("--seconds=")) {
@@ -631,7 +643,7 @@ int run(const std::vector<std::string>& arguments) {
       paths.emplace_back(a);
     }
   }
-  Search search(first, last, skip, seed, seconds);
+  Search search(first, last, own, skip, seed, seconds);
   for (const auto& f : case_files(paths)) search.add_lab(f);
   return search.run();
 }

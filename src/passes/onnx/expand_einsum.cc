@@ -9,6 +9,7 @@
 // several nodes stays, but for attention.
 // What stops it: an ellipsis, a label twice in one operand, no arrow, labels that have another size in each operand, sums of small integers, batch axes that are not the first ones of all three in one order.
 // Rounds: the sum may run in another order.
+#include "passes/onnx/attention.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -22,26 +23,27 @@ struct Equation {
   std::string result;
 };
 
+// Of a node whose types were checked: there are as many operands, of as many axes, as the equation says.
 std::optional<Equation> parse(const Node& n) {
   auto text = string_attr(n, "equation");
   if (!text) return std::nullopt;
   std::erase(*text, ' ');
   const size_t arrow = text->find("->");
-  if (arrow == std::string::npos || text->find('.') != std::string::npos) return std::nullopt;
+  if (arrow == std::string::npos) return std::nullopt;
   Equation e;
   e.result = text->substr(arrow + 2);
   std::string rest_of = text->substr(0, arrow);
   for (size_t at; (at = rest_of.find(',')) != std::string::npos; rest_of.erase(0, at + 1))
     e.operands.push_back(rest_of.substr(0, at));
   e.operands.push_back(rest_of);
-  const auto twice = [](std::string s) {
+  const auto twice = [](std::string s) {  // the points of an ellipsis, too
     std::sort(s.begin(), s.end());
     return std::adjacent_find(s.begin(), s.end()) != s.end();
   };
   if (twice(e.result)) return std::nullopt;
   for (size_t i = 0; i < e.operands.size(); ++i) {
     const Value* v = n.input(i);
-    if (twice(e.operands[i]) || v == nullptr || !v->ranked() || v->type()->rank() != e.operands[i].size()) return std::nullopt;
+    if (twice(e.operands[i]) || v == nullptr || !v->ranked()) return std::nullopt;
   }
   return e;
 }
@@ -50,7 +52,7 @@ bool has(const std::string& s, char c) { return s.find(c) != std::string::npos; 
 
 Value* one_operand(Rewriter& b, const Match& m) {
   const auto e = parse(m.root());
-  if (!e || e->operands.size() != 1) return nullptr;
+  if (!e) return nullptr;
   const std::string& in = e->operands[0];
   std::vector<int64_t> perm, gone;
   std::string left;
@@ -59,9 +61,6 @@ Value* one_operand(Rewriter& b, const Match& m) {
       left += in[i];
     else
       gone.push_back(static_cast<int64_t>(i));
-  }
-  for (char c : e->result) {
-    if (!has(in, c)) return nullptr;
   }
   const DType t = m[x]->dtype();
   const bool sums = is_float(t) || t == DType::kI32 || t == DType::kI64 || t == DType::kU32 || t == DType::kU64;
@@ -73,30 +72,24 @@ Value* one_operand(Rewriter& b, const Match& m) {
 // One row, one column and one summed axis each; everything before is batch.
 Value* two_operands(Rewriter& b, const Match& m) {
   const auto e = parse(m.root());
-  if (!e || e->operands.size() != 2) return nullptr;
+  if (!e) return nullptr;
   const DType t = m[x]->dtype();
   if (t != DType::kF32 && t != DType::kF64 && t != DType::kF16) return nullptr;
   const auto try_order = [&](const std::string& a, const std::string& c, Value* left, Value* right) -> Value* {
     const std::string& r = e->result;
+    const size_t summed = a.find_first_not_of(r);
+    if (r.size() < 2 || summed == std::string::npos) return nullptr;
+    const std::string batch = r.substr(0, r.size() - 2), row = r.substr(r.size() - 2, 1), column = r.substr(r.size() - 1);
+    const std::string k = a.substr(summed, 1);
     // MatMul also broadcasts: without batch axes the right operand serves all rows of the left one.
-    const bool shared = c.size() == 2 && a.size() > 2;
-    if (a.size() != r.size() || a.size() < 2 || (!shared && c.size() != a.size())) return nullptr;
-    const size_t batch = a.size() - 2;
-    if (a.compare(0, batch, r, 0, batch) != 0 || (!shared && c.compare(0, batch, r, 0, batch) != 0)) return nullptr;
-    const char row = r[batch], column = r[batch + 1];
-    const std::string a2 = a.substr(batch), c2 = c.substr(c.size() - 2);
-    const bool turn_left = a2[1] == row, turn_right = c2[0] == column;
-    const char k = turn_left ? a2[0] : a2[1];
-    if (a2[turn_left ? 1 : 0] != row || c2[turn_right ? 0 : 1] != column || c2[turn_right ? 1 : 0] != k) return nullptr;
+    const std::string right_batch = c.size() == 2 ? "" : batch;
+    const bool turn_left = a == batch + k + row, turn_right = c == right_batch + column + k;
+    if ((!turn_left && a != batch + row + k) || (!turn_right && c != right_batch + k + column)) return nullptr;
     // Where einsum would stretch an axis of size one, a product has no operands that fit.
-    const auto size_of = [](const Value* v, const std::string& labels, char label) {
-      return v->type()->dim(labels.find(label));
-    };
-    if (!(size_of(left, a, k) == size_of(right, c, k))) return nullptr;
-    for (size_t i = 0; i < batch && !shared; ++i) {
+    if (!(left->type()->dim(summed) == right->type()->dim(c.find(k)))) return nullptr;
+    for (size_t i = 0; i < right_batch.size(); ++i) {
       if (!(left->type()->dim(i) == right->type()->dim(i))) return nullptr;
     }
-    if (has(r, k) || row == column || (shared && (has(a, column) || has(r.substr(0, batch), column)))) return nullptr;
     if (!turn_left && !turn_right) return b.MatMul(left, right);
     if (a.size() == 2) {
       AttrInit attrs;
@@ -130,9 +123,8 @@ bool same_labels(std::string a, std::string b) {
   return a == b;
 }
 
-// Which operand has the label; both have four axes.
+// Which of two operands has the label.
 std::optional<size_t> side_with(const Equation& e, char label) {
-  if (e.operands.size() != 2 || e.operands[0].size() != 4 || e.operands[1].size() != 4) return std::nullopt;
   const bool first = has(e.operands[0], label), second = has(e.operands[1], label);
   return first == second ? std::nullopt : std::optional<size_t>(first ? 0 : 1);
 }
@@ -149,41 +141,40 @@ Value* attention(Rewriter& b, const Match& m) {
   if (int_attr(softmax, "axis") != -1 && int_attr(softmax, "axis") != 3) return nullptr;
   // Scores: [batch, head, query, key]; between them and the softmax at most a number and a mask.
   std::vector<Node*> between;
-  Node* scores = softmax.input(0)->def();
-  for (size_t slot = 0; scores != nullptr && !scores->is("Einsum") && between.size() < 2;) {
-    if (scores->graph() != root.graph() || scores->unchecked() || !scores->op().domain.empty()) return nullptr;
-    const bool number = scores->is("Mul") || scores->is("Div");
-    if (!(number || scores->is("Add")) || !scores->result()->has_one_use()) return nullptr;
-    if (number && (!scores->input(1)->is_constant() || !m.context().splat(scores->input(1)))) return nullptr;
-    if (!Types::equal(scores->input(slot)->type(), scores->result()->type())) return nullptr;
-    if (scores->is("Add") && (!scores->input(1)->ranked() || scores->input(1)->type()->rank() > 4)) return nullptr;
-    between.push_back(scores);
-    scores = scores->input(slot)->def();
+  const Value* at = softmax.input(0);
+  Node* scores = made_by(at, root.graph(), "Einsum");
+  while (scores == nullptr) {
+    Node* n = made_by(at, root.graph(), "Add");
+    for (const char* op : {"Mul", "Div"}) {
+      if (n == nullptr) n = made_by(at, root.graph(), op);
+    }
+    if (n == nullptr || between.size() == 2 || (!n->is("Add") && !m.context().splat(n->input(1)))) return nullptr;
+    between.push_back(n);
+    at = n->input(0);
+    scores = made_by(at, root.graph(), "Einsum");
   }
-  if (scores == nullptr || !scores->is("Einsum") || scores->unchecked() || scores->graph() != root.graph() ||
-      scores->num_inputs() != 2 || !scores->result()->has_one_use())
-    return nullptr;
+  if (scores->num_inputs() != 2) return nullptr;
   const auto above = parse(*scores), below = parse(root);
-  if (!above || !below || above->result.size() != 4 || below->result.size() != 4) return nullptr;
+  if (!above || !below || above->result.size() != 4) return nullptr;
   const std::string& r = above->result;
   const auto q_side = side_with(*above, r[2]), k_side = side_with(*above, r[3]);
-  if (!q_side || !k_side || *q_side == *k_side) return nullptr;
+  if (!q_side || !k_side) return nullptr;
   const std::string &q_has = above->operands[*q_side], &k_has = above->operands[*k_side];
   char depth = 0;
   for (char c : q_has) {
     if (!has(r, c)) depth = c;
   }
   const std::string q_wants{r[0], r[1], r[2], depth}, k_wants{r[0], r[1], depth, r[3]};
-  if (depth == 0 || !same_labels(q_has, q_wants) || !same_labels(k_has, k_wants)) return nullptr;
+  if (!same_labels(q_has, q_wants) || !same_labels(k_has, k_wants)) return nullptr;
   const size_t p_side = root.input(0) == softmax.result() ? 0 : 1;
   const std::string &p = below->operands[p_side], &v_has = below->operands[1 - p_side];
-  if (p.size() != 4 || v_has.size() != 4) return nullptr;
+  if (p.size() != 4) return nullptr;  // something that was added has more axes than the scores
   char width = 0;
   for (char c : v_has) {
     if (!has(p, c)) width = c;
   }
   const std::string v_wants{p[0], p[1], p[3], width}, made{p[0], p[1], p[2], width};
-  if (width == 0 || !same_labels(v_has, v_wants) || !same_labels(below->result, made)) return nullptr;
+  if (!same_labels(v_has, v_wants) || !same_labels(below->result, made)) return nullptr;
   Value *q = scores->input(*q_side), *k = scores->input(*k_side), *v = root.input(1 - p_side);
   for (size_t i : {size_t{0}, size_t{1}}) {  // nothing stretches
     const Dim size = q->type()->dim(q_has.find(r[i]));
@@ -207,7 +198,7 @@ bool goes_to_heads(const Value* v) {
   for (int i = 0; i < 3; ++i) {
     if (!v->has_one_use()) return false;
     const Node& n = *v->uses().begin()->owner;
-    if (n.is_boundary() || n.unchecked() || !n.op().domain.empty()) return false;
+    if (n.unchecked() || !n.op().domain.empty()) return false;
     if (n.is("Transpose")) return true;
     if (!n.is("Add") && !n.is("Mul")) return false;
     if (!n.input(0)->is_constant() && !n.input(1)->is_constant()) return false;
@@ -226,11 +217,9 @@ Value* as_matrix(Rewriter& b, const Value& w, size_t rows) {
 
 Value* projection(Rewriter& b, const Match& m) {
   const auto e = parse(m.root());
-  if (!e || e->operands.size() != 2 || e->operands[0].size() != 3 || e->operands[1].size() != 3) return nullptr;
-  const std::string &x_has = e->operands[0], &w_has = e->operands[1];
-  const bool there = e->result == std::string{x_has[0], x_has[1], w_has[1], w_has[2]};
-  if (!there || x_has[2] != w_has[0] || has(x_has, w_has[1]) || has(x_has, w_has[2]) || !goes_to_heads(m.root().result()))
-    return nullptr;
+  if (!e || e->operands[1].size() != 3) return nullptr;
+  const std::string &x_has = e->operands[0], &w_has = e->operands[1], rows = x_has.substr(0, 2);
+  if (x_has != rows + w_has[0] || e->result != rows + w_has.substr(1) || !goes_to_heads(m.root().result())) return nullptr;
   if (!(m[x]->type()->dim(2) == m[y]->type()->dim(0))) return nullptr;
   const auto shape = m[y]->constant()->shape();
   return b.Reshape(b.MatMul(m[x], as_matrix(b, *m[y], 1)), b.i64s({0, 0, shape[1], shape[2]}));
@@ -238,11 +227,9 @@ Value* projection(Rewriter& b, const Match& m) {
 
 Value* projection_back(Rewriter& b, const Match& m) {
   const auto e = parse(m.root());
-  if (!e || e->operands.size() != 2 || e->operands[0].size() != 4 || e->operands[1].size() != 3) return nullptr;
-  const std::string &x_has = e->operands[0], &w_has = e->operands[1];
-  if (e->result != std::string{x_has[0], x_has[1], w_has[2]} || x_has[2] != w_has[0] || x_has[3] != w_has[1] ||
-      has(x_has, w_has[2]))
-    return nullptr;
+  if (!e || e->operands[1].size() != 3) return nullptr;
+  const std::string &x_has = e->operands[0], &w_has = e->operands[1], rows = x_has.substr(0, 2);
+  if (x_has != rows + w_has.substr(0, 2) || e->result != rows + w_has[2]) return nullptr;
   const Node* from = m[x]->def()->input(0)->def();  // attention, fused or not
   if (from == nullptr || !(from->is("MatMul") || from->is("Attention")) || !from->op().domain.empty()) return nullptr;
   const auto shape = m[y]->constant()->shape();
@@ -250,9 +237,7 @@ Value* projection_back(Rewriter& b, const Match& m) {
   return b.MatMul(b.Reshape(m[x], b.i64s({0, 0, shape[0] * shape[1]})), as_matrix(b, *m[y], 2));
 }
 
-bool is_one_of_floats(const Match& m) {
-  return m[x]->dtype() == m[y]->dtype() && is_float(m[x]->dtype()) && m[x]->ranked() && m[y]->has_one_use();
-}
+bool is_one_of_floats(const Match& m) { return is_float(m[x]->dtype()) && m[y]->has_one_use(); }
 
 }  // namespace
 

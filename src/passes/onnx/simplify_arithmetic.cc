@@ -37,14 +37,13 @@ bool can_negate(const Match& m, Var v) {
 
 Value* the_x(Rewriter&, const Match& m) { return m[x]; }
 
-// The least positive number with all its bits.
+// The least positive number with all its bits, and the greatest, of a type that products of floats have.
 double least_normal(DType t) {
   switch (t) {
     case DType::kF64: return std::numeric_limits<double>::min();
     case DType::kF32:
     case DType::kBF16: return std::numeric_limits<float>::min();
-    case DType::kF16: return 0x1p-14;
-    default: return std::numeric_limits<double>::infinity();
+    default: return 0x1p-14;  // f16
   }
 }
 double greatest(DType t) {
@@ -52,19 +51,16 @@ double greatest(DType t) {
     case DType::kF64: return std::numeric_limits<double>::max();
     case DType::kF32:
     case DType::kBF16: return 3e38;
-    case DType::kF16: return 65504;
-    default: return 0;
+    default: return 65504;  // f16
   }
 }
 
 // c op d is a constant that may stand for both.
 bool regroups(const Match& m, bool product) {
-  if (m[c]->dtype() != m[d]->dtype()) return false;
-  if (is_int(m, c)) return m[c]->constant()->size() == 1 || m[d]->constant()->size() == 1;
-  if (!is_real(m, c)) return false;
-  const auto a = m.splat(c), b = m.splat(d);
-  if (!a || !b || !std::isfinite(*a) || !std::isfinite(*b)) return false;
   if (m[c]->constant()->size() != 1 && m[d]->constant()->size() != 1) return false;
+  if (is_int(m, c)) return true;
+  const auto a = m.splat(c), b = m.splat(d);
+  if (!a || !b) return false;
   const double r = product ? *a * *b : *a + *b;
   if (!(std::abs(r) <= greatest(m[c]->dtype()))) return false;
   if (product) {
@@ -79,9 +75,9 @@ bool regroups(const Match& m, bool product) {
 
 // Whether top / bottom may stand for both factors, or their product where both divide.
 bool regroups_quotient(const Match& m, Var top, Var bottom, bool both_divide) {
-  if (m[x]->is_constant() || !is_real(m, c) || m[c]->dtype() != m[d]->dtype()) return false;
+  if (m[x]->is_constant() || !is_real(m, c)) return false;
   const auto a = m.splat(top), b = m.splat(bottom);
-  if (!a || !b || !std::isfinite(*a) || !std::isfinite(*b)) return false;
+  if (!a || !b) return false;
   if (m[c]->constant()->size() != 1 && m[d]->constant()->size() != 1) return false;
   const double least = least_normal(m[c]->dtype()), most = greatest(m[c]->dtype());
   const auto in_range = [&](double v) { return std::abs(v) >= least && std::abs(v) <= most; };
@@ -104,7 +100,7 @@ Pass simplify_arithmetic() {
       {.name = "plus_positive_zero",
        .numerics = Numerics::kRounds,
        .match = Add(x, k),
-       .when = [](const Match& m) { return is_real(m, c) && is_zero(m, c, false); },
+       .when = [](const Match& m) { return is_zero(m, c, false); },
        .build = the_x},
       {.name = "zero_minus",
        .numerics = Numerics::kRounds,
