@@ -37,18 +37,13 @@ bool in_floats(const Match& m) { return is_one_of(m, {DType::kF32, DType::kF16, 
 // A number that an f32 attribute says as well as the constant did.
 bool fits_attribute(const Match& m, Var v) {
   const auto number = m.splat(v);
-  return number && std::isfinite(*number) &&
-         (m[x]->dtype() != DType::kF64 || static_cast<double>(static_cast<float>(*number)) == *number);
-}
-
-Value* scalar_of(Rewriter& b, Value* constant) {
-  return constant->type()->rank() == 0 ? constant : b.scalar(constant->dtype(), *b.context().splat(constant));
+  return number && std::isfinite(*number) && static_cast<double>(static_cast<float>(*number)) == *number;
 }
 
 // Bounds that are one number each, in order, of a type that can be told exactly.
 bool bounds(const Match& m) {
   const DType t = m[x]->dtype();
-  if (bit_width(t) < 8 || t == DType::kBF16 || t == DType::kBool || t == DType::kI16 || t == DType::kU16) return false;
+  if (bit_width(t) < 8 || t == DType::kBF16 || t == DType::kI16 || t == DType::kU16) return false;
   if (is_integer(t) && bit_width(t) == 64 && (m.ints(lo).has_value() != (m[lo] != nullptr) || !m.ints(hi))) return false;
   const double low = m[lo] != nullptr ? m.splat(lo).value_or(NAN) : 0.0, high = m.splat(hi).value_or(NAN);
   return low <= high && whole(m);
@@ -57,8 +52,8 @@ bool bounds(const Match& m) {
 Value* clip(Rewriter& b, const Match& m) {
   const auto bound = [&](Value* v) -> Value* {
     if (v->type()->rank() == 0) return v;
-    if (v->constant()->size() == 1) return with_shape(b, *v, {});
-    return is_integer(v->dtype()) ? b.scalar_int(v->dtype(), v->constant()->as_int(0)) : scalar_of(b, v);
+    return is_integer(v->dtype()) ? b.scalar_int(v->dtype(), v->constant()->as_int(0))
+                                  : b.scalar(v->dtype(), *b.context().splat(v));
   };
   Value* low = m[lo] != nullptr ? bound(m[lo]) : b.scalar(m[x]->dtype(), 0);
   return b.Clip(m[x], low, bound(m[hi]));
@@ -145,9 +140,7 @@ void bounds_rules(std::vector<Rule>& rules) {
 bool is_in_logarithm(const Value& v, int depth) {
   for (const Use& u : v.uses()) {
     if (u.owner->is("Log")) return true;
-    if (depth > 0 && !u.owner->is_boundary() && u.owner->has(Trait::kElementwise) &&
-        is_in_logarithm(*u.owner->result(), depth - 1))
-      return true;
+    if (depth > 0 && u.owner->has(Trait::kElementwise) && is_in_logarithm(*u.owner->result(), depth - 1)) return true;
   }
   return false;
 }

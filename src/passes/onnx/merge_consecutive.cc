@@ -78,7 +78,7 @@ std::optional<Ints> pads_of(const Node& n, PassContext& context) {
 bool same_padding(const Match& m) {
   const Node &outer = m.root(), &inner = m.node(y);
   const auto a = pads_of(outer, m.context()), b = pads_of(inner, m.context());
-  if (!a || !b || a->size() != b->size()) return false;
+  if (!a || !b) return false;
   const auto value = [&](const Node& n) { return n.input(2) != nullptr ? m.context().splat(n.input(2)) : std::optional(0.0); };
   const auto v = value(outer), w = value(inner);
   return v && w && *v == *w && std::signbit(*v) == std::signbit(*w);
@@ -200,17 +200,17 @@ Value* restored(const Match& m) {
     }
     return piece->input(0);
   }
-  if (!piece->is("Slice")) return nullptr;
-  Value* whole = piece->input(0);
-  if (!whole->ranked() || *axis >= static_cast<int64_t>(whole->type()->rank())) return nullptr;
+  Value* whole = nullptr;
   int64_t at = 0;
   for (size_t i = 0; i < n.num_inputs(); ++i) {
     const Node* s = n.input(i)->def();
-    if (s == nullptr || !s->is("Slice") || s->unchecked() || s->input(0) != whole) return nullptr;
+    if (s == nullptr || !s->is("Slice") || s->unchecked()) return nullptr;
+    if (i == 0) whole = s->input(0);
     const auto bounds = bounds_of(*s, m.context());
-    if (!bounds || bounds->axes != Ints{*axis} || bounds->steps != Ints{1} || bounds->starts[0] != at) return nullptr;
+    if (!bounds || s->input(0) != whole || bounds->axes != Ints{*axis} || bounds->steps != Ints{1}) return nullptr;
+    // Nothing goes back: neither to what is there already, nor by counting from the end.
+    if (bounds->starts[0] != at || bounds->ends[0] < at) return nullptr;
     at = bounds->ends[0];
-    if (at <= 0) return nullptr;
   }
   const Dim size = whole->type()->dim(static_cast<size_t>(*axis));
   const bool to_the_end = size.is_int() ? at >= size.value() : at >= std::numeric_limits<int32_t>::max();
