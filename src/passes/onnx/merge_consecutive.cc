@@ -224,7 +224,7 @@ bool splits_as_joined(const Match& m) {
   const auto axis = static_cast<size_t>(*axis_of(join));
   for (size_t i = 0; i < join.num_inputs(); ++i) {
     const Value *part = join.input(i), *piece = split.result(i);
-    if (!part->ranked() || !piece->ranked() || axis >= part->type()->rank() || axis >= piece->type()->rank()) return false;
+    if (!part->ranked() || !piece->ranked()) return false;
     if (!(part->type()->dim(axis) == piece->type()->dim(axis))) return false;
   }
   return true;
