@@ -35,7 +35,9 @@ Value* narrow(Rewriter& b, Node& wide, Value* in) {
   Value* pad = nullptr;
   if (operand(wide, b.context(), "pad") != nullptr) {
     const auto all = param_ints(at, "pad");
-    if (!all || all->size() != 4 || (*all)[0] != 0) return nullptr;  // with a row above, the one result is of that
+    if (!all || all->size() != 4) return nullptr;
+    // With a row above, the one result is of that; other kinds of padding do not look at `pad`.
+    if ((*all)[0] != 0 && param_string(at, "pad_type") == "custom") return nullptr;
     pad = b.i32s(std::vector<int64_t>{(*all)[2], (*all)[3]});
   }
   const std::vector<int64_t> axis{-2};
