@@ -1,9 +1,9 @@
 """Core ML's passes: Sardonyx beside coremltools, in one process.
 
-    bench/coreml.py [--only NAME ...] [--scale 0.25] [--synthetic 8000 100000] [--skip files|memory|passes] [--minutes 14] [--out build/bench]
+    bench/coreml.py [--only NAME ...] [--scale 0.25] [--synthetic 8000] [--alone 100000] [--skip files|memory|passes] [--minutes 14] [--out build/bench]
 
 On files both load a package, run a pass (or coremltools' whole default pipeline) and write a package. In memory both work on a Program of
-coremltools. With --minutes, single passes for which no time is left are named and not measured. See README.md in this folder for the columns.
+coremltools. Chains of --alone ops run Sardonyx's default pipeline only: coremltools takes minutes. With --minutes, single passes for which no time is left are named and not measured. See README.md in this folder for the columns.
 """
 
 import gc
@@ -197,6 +197,24 @@ def least(r: dict, what: str) -> list[dict]:
     return sorted(r["passes"], key=lambda p: p["theirs"] / p[what])
 
 
+def alone(ops: int, folder: Path) -> dict:
+    """Sardonyx's default pipeline without coremltools' beside it."""
+    name = f"synthetic-{ops}"
+    coreml.apply_pass(programs.program("mobilenet", 0.25), "const_elimination")  # tables that are built once
+    prog = programs.program(name)
+    count = len(list(prog.functions["main"].operations))
+    source, target = folder / "in.mlpackage", folder / "out.mlpackage"
+    save(prog, source)
+    with coreml.native_passes():
+        memory = seconds(PassPipelineManager.apply_pipeline, prog, pipeline())
+    files = seconds(coreml.optimize, source, target)
+    print(
+        f"{name:18} {'alone':7} {count:>7} ops   {1e6 * memory / count:.1f} us per op in memory, {1e6 * files / count:.1f} on files",
+        flush=True,
+    )
+    return {"ops": count, "memory": memory, "files": files}
+
+
 def show(name: str, kind: str, r: dict, bound: float, missed: list[str]) -> None:
     ratio = r["theirs"] / r["ours"]
     slowest = least(r, "ours")[:3]
@@ -234,6 +252,7 @@ def show(name: str, kind: str, r: dict, bound: float, missed: list[str]) -> None
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--only", nargs="+", metavar="NAME", help="networks: " + ", ".join(programs.NETWORKS))
+    options.add_argument("--alone", nargs="*", type=int, metavar="OPS", default=[], help="chains for Sardonyx only")
     options.add_argument("--synthetic", nargs="*", type=int, metavar="OPS", default=[8000], help="(8000)")
     options.add_argument(
         "--scale", type=float, default=1.0, help="of the networks' channels, where memory is tight (1)"
@@ -266,7 +285,11 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 result["files"] = on_files(build, each, Path(folder), clock)
             show(name, "files", result["files"], FILES, missed)
-    return finish(args.out, "coreml", {"scale": args.scale, "programs": results}, missed)
+    sizes = []
+    for ops in args.alone:
+        with tempfile.TemporaryDirectory() as folder:
+            sizes.append(alone(ops, Path(folder)))
+    return finish(args.out, "coreml", {"scale": args.scale, "programs": results, "alone": sizes}, missed)
 
 
 if __name__ == "__main__":

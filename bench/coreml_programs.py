@@ -183,11 +183,11 @@ def gpt2_small(net, length=128):
 
 
 def synthetic(net, ops):
-    """Blocks of ops that some passes look at and few change."""
+    """About so many ops, constants among them, in blocks that some passes look at and few change."""
 
     def build(x):
         weight = net.w(8, 8, 3, 3)
-        for _ in range(ops // 8):
+        for _ in range(ops // 18):
             y = mb.add(x=mb.conv(x=x, weight=weight, pad_type="same"), y=net.w(1, 8, 1, 1))
             y = mb.transpose(x=mb.relu(x=y), perm=[0, 2, 3, 1])
             y = mb.mul(x=mb.transpose(x=y, perm=[0, 3, 1, 2]), y=np.float32(0.5))

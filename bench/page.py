@@ -182,7 +182,12 @@ def coreml(results: dict) -> list[str]:
         f"Channels are {results['scale']:g} of the networks' own. On files, reading and writing are in both; `cp` is how many times faster "
         "copying the package alone would be; weights are shared with `--link-weights`."
     )
-    return [said, "", *table(heads, rows), *plot]
+    sizes = [
+        [f"{s['ops']:,}", *(f"{s[k]:.3f} s, {1e6 * s[k] / s['ops']:.1f} us" for k in ("memory", "files"))]
+        for s in results.get("alone", [])
+    ]
+    sizes = table(["ops of a chain", "in memory: Sardonyx, of each op", "on files: Sardonyx, of each op"], sizes)
+    return [said, "", *table(heads, rows), *sizes, *plot]
 
 
 def scale(results: dict) -> list[str]:

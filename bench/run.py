@@ -24,7 +24,7 @@ SCRIPTS: dict[str, tuple[list[str], list[str]]] = {
     "nodes": ([], ["--only", "lstm"]),
     "optimize": (["--runs", "15"], ["--only", "torch_encoder", "torch_detector", "--runs", "4"]),
     "coreml": (
-        ["--synthetic", "8000", "100000", "--minutes", "14"],
+        ["--alone", "8000", "32000", "100000", "--minutes", "10"],
         ["--only", "mobilenet", "--scale", "0.25", "--skip", "passes"],
     ),
     "scale": ([], ["--sizes", "1000", "10000", "--gigabytes", "0", "--repeat", "1"]),
