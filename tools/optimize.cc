@@ -261,7 +261,9 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::funct
       if (!args.json && args.changes) print_changes(r);
     } catch (const Error& e) {
       if (jobs.size() == 1) throw;
-      show_error(e.with_note(fmt::format("in {}", job.in.string())));
+      const std::string in = job.in.string();
+      const bool told = std::string_view(e.what()).find(in) != std::string_view::npos;
+      show_error(told ? e : e.with_note(fmt::format("in {}", in)));
       if (args.json) all.push_back({{"input", job.in.string()}, {"error", e.what()}});
       failed = true;
     }

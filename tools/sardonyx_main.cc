@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <new>
+#include <string>
 #include <string_view>
 
 #include "commands.h"
@@ -16,6 +18,11 @@ namespace {
 constexpr int kRefused = 1;
 constexpr int kUsage = 2;
 
+// CLI11 reads -1 as the largest unsigned number.
+const std::function<std::string(const std::string&)> kNoSign = [](const std::string& text) {
+  return text.starts_with('-') ? fmt::format("{} is below zero", text) : std::string();
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -23,6 +30,9 @@ int main(int argc, char** argv) {
   CLI::App app("Sardonyx: a native graph compiler for machine-learning models");
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    return fmt::format("error: {}\n  help: `sardonyx --help`, `sardonyx COMMAND --help`\n", e.what());
+  });
   int status = 0;
 
   tools::FileArgs files;
@@ -51,7 +61,7 @@ int main(int argc, char** argv) {
     auto* command = to.add_subcommand("diff", "Say what tells two models apart; exit code 1 if something does");
     command->add_option("before", diff.before, "ONNX model, or Core ML package")->required();
     command->add_option("after", diff.after, "The other one")->required();
-    command->add_option("--lines", diff.lines, "How many lines that differ are shown")->capture_default_str();
+    command->add_option("--lines", diff.lines, "How many lines that differ are shown")->check(kNoSign)->capture_default_str();
     command->add_flag("--json", diff.json, "For programs");
     command->callback([&] { status = tools::diff(diff); });
   };
@@ -82,8 +92,10 @@ int main(int argc, char** argv) {
     command->add_flag("--external-data", output.external, "Put weights in a file of their own");
     command->add_option("--data-file", output.data_file, "Name of that file, beside the model");
     command->add_option("--data-threshold", output.threshold, "Smaller tensors stay in the model, in bytes")
+        ->check(kNoSign)
         ->capture_default_str();
-    command->add_option("--max-data-file", output.max_data_file, "Start another data file beyond this size, in bytes");
+    command->add_option("--max-data-file", output.max_data_file, "Start another data file beyond this size, in bytes")
+        ->check(kNoSign);
   };
 
   tools::OptimizeArgs optimize;
@@ -188,7 +200,7 @@ int main(int argc, char** argv) {
   half_command->add_option("model", half.input, "Package or model file")->required();
   half_command->add_option("--calibrate", half.runs, "Inputs of runs: .npz (one run each), NAME=FILE.npy, NAME=VALUE");
   half_command->add_option("--runs", half.random_runs, "Runs on random inputs where none are given")->capture_default_str();
-  half_command->add_option("--seed", half.seed, "Of the random inputs")->capture_default_str();
+  half_command->add_option("--seed", half.seed, "Of the random inputs")->check(kNoSign)->capture_default_str();
   half_command->add_flag("--no-mmap", half.no_mmap, "Read files instead of mapping them");
   half_command->add_flag("--json", half.json, "For programs");
   half_command->callback([&] { status = tools::half_report(half); });
@@ -208,7 +220,9 @@ int main(int argc, char** argv) {
     run_command->add_option("-o,--output", run.output,
                             "Where the results go: an .npz file, or .npy for one (default: print them)");
     run_command->add_flag("--random", run.random, "Make up inputs that are not given");
-    run_command->add_option("--seed", run.seed, "Of made-up inputs and of random operators")->capture_default_str();
+    run_command->add_option("--seed", run.seed, "Of made-up inputs and of random operators")
+        ->check(kNoSign)
+        ->capture_default_str();
     run_command->add_option("--input-shape", run.input_shapes, "Shape of an input that is made up: x=f32[2,3] or x:2,3");
     run_command->add_option("--memory", run.memory, "Bytes of tensors at once (64M, 8G)")->transform(CLI::AsSizeValue(false));
     run_command->add_flag("--fast", run.fast, "Faster products, whose last bits depend on the machine");

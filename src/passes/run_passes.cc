@@ -20,6 +20,8 @@ namespace {
     notes.push_back(fmt::format("did you mean '{}'?", meant));
   } else if (known.size() <= 8) {
     notes.push_back(known.empty() ? "there is none" : fmt::format("there are: {}", fmt::join(known, ", ")));
+  } else if (what == "pass" && name.find_first_of("./") != std::string_view::npos) {
+    notes.push_back("nor is there such a file");
   }
   notes.push_back("help: `sardonyx passes` lists all passes and presets");
   throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no {} named '{}'", what, name), std::move(notes));

@@ -98,6 +98,7 @@ def test_input_shapes_reach_the_signature(saved):
         ({"input_shapes": {"z": (1, 3)}}, "the model has no input 'z'"),
         ({"input_shapes": {"x": (1, 3, 1)}}, "input 'x' has 2 axes"),
         ({"input_shapes": {"x": (1, 4)}}, "axis 1 of input 'x' is 3, not 4"),
+        ({"input_shapes": {"x": (1, "N")}}, "axis 1 of input 'x' is 3, not N"),
     ],
 )
 def test_impossible_requests_are_refused(arguments, message):
@@ -144,7 +145,7 @@ def test_a_folder_goes_on_after_a_model_that_is_refused(saved, tmp_path):
     (folder / "a.onnx").write_bytes(saved.read_bytes()[:-9])
     (folder / "deep" / "b.onnx").write_bytes(saved.read_bytes())
     done = command("optimize", folder, "-o", tmp_path / "out", ok=False)
-    assert done.returncode == 1 and "a.onnx" in done.stderr
+    assert done.returncode == 1 and done.stderr.count("a.onnx") == 1
     assert (
         ops(onnx.load(tmp_path / "out" / "deep" / "b.onnx")) == ["Neg"] and not (tmp_path / "out" / "a.onnx").exists()
     )
@@ -153,6 +154,10 @@ def test_a_folder_goes_on_after_a_model_that_is_refused(saved, tmp_path):
 def test_wrong_command_lines(saved, tmp_path):
     for arguments in (
         ["--passes", "remove_redundant"],
+        ["--passes", "passes.txt"],
+        ["--verify", "all"],
+        ["--data-threshold", "-1"],
+        ["--max-data-file=-1"],
         ["--input-shape", "x"],
         ["--fold-budget", "much"],
         ["--skip", "x"],
