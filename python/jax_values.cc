@@ -103,6 +103,30 @@ TensorPtr scalar_of(DType type, std::string_view bytes) {
   return Tensor::own(type, {}, std::vector<std::byte>(first, first + bytes.size()));
 }
 
+// The bytes of a number of Python's, or of a class below it; false where another type is wanted, or the number is beyond its range.
+bool append_number(nb::handle value, DType type, std::string& bytes) {
+  const auto append = [&](auto v, size_t size) { bytes.append(reinterpret_cast<const char*>(&v), size); };
+  if (PyFloat_Check(value.ptr())) {
+    const double v = PyFloat_AS_DOUBLE(value.ptr());
+    if (type == DType::kF64) append(v, sizeof v);
+    if (type == DType::kF32) append(static_cast<float>(v), sizeof(float));
+    return type == DType::kF64 || type == DType::kF32;
+  }
+  if (PyBool_Check(value.ptr())) {
+    if (type == DType::kBool) append(static_cast<uint8_t>(value.ptr() == Py_True ? 1 : 0), 1);
+    return type == DType::kBool;
+  }
+  if (!PyLong_Check(value.ptr()) || !is_integer(type) || !has_format(type)) return false;
+  int overflow = 0;
+  const int64_t v = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  const int bits = bit_width(type);
+  if (overflow != 0 || (is_unsigned(type) && v < 0)) return false;
+  const int room = is_unsigned(type) ? bits : bits - 1;
+  if (room < 63 && (v >> room) != (v < 0 ? -1 : 0)) return false;
+  append(v, static_cast<size_t>(bits / 8));  // the low bytes come first
+  return true;
+}
+
 // Releases a buffer view and with it the array.
 struct Buffer {
   Py_buffer view{};
@@ -133,6 +157,7 @@ const JaxClasses& JaxClasses::get() {
     c->enum_class = nb::module_::import_("enum").attr("Enum");
     c->np_dtype = numpy.attr("dtype");
     c->np_generic = numpy.attr("generic");
+    c->np_int64 = numpy.attr("int64");
     c->np_ndarray = numpy.attr("ndarray");
     c->np_asarray = numpy.attr("asarray");
     c->np_ascontiguousarray = numpy.attr("ascontiguousarray");
@@ -288,9 +313,9 @@ TensorPtr JaxValues::tensor(nb::handle array) {
 }
 
 bool JaxValues::append_scalar(nb::handle value, nb::handle aval, std::string& bytes) {
-  auto* array = reinterpret_cast<PyTypeObject*>(JaxClasses::get().np_ndarray.ptr());
-  if (!PyObject_TypeCheck(value.ptr(), array)) return false;
   nb::object want = get_attr<"dtype">(aval);
+  auto* array = reinterpret_cast<PyTypeObject*>(JaxClasses::get().np_ndarray.ptr());
+  if (!PyObject_TypeCheck(value.ptr(), array)) return append_number(value, dtype(want), bytes);
   if (!has_format(dtype(want)) || !get_attr<"dtype">(value).is(want)) return false;
   Buffer buffer;
   if (PyObject_GetBuffer(value.ptr(), &buffer.view, PyBUF_C_CONTIGUOUS) != 0) {
@@ -445,13 +470,17 @@ Attr JaxValues::attr(nb::handle value, std::string_view path, std::vector<Nested
   return opaque();
 }
 
-// What a tuple of ints holds, the usual list; nothing where an element is anything else.
+// What a tuple of ints holds, Python's or NumPy's, the usual list; nothing where an element is anything else.
 std::optional<Attr::Ints> plain_ints(nb::handle items) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
   Attr::Ints list(static_cast<size_t>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
-    if (!PyLong_CheckExact(item)) return std::nullopt;
+    if (!PyLong_CheckExact(item)) {
+      if (!is_exactly(item, JaxClasses::get().np_int64)) return std::nullopt;
+      list[static_cast<size_t>(i)] = to_int(item);
+      continue;
+    }
     int overflow = 0;
     list[static_cast<size_t>(i)] = PyLong_AsLongLongAndOverflow(item, &overflow);
     if (overflow != 0) return std::nullopt;

@@ -22,7 +22,7 @@ namespace nb = nanobind;
 // The classes of JAX and NumPy that we tell apart. Made once per process, when first needed.
 struct JaxClasses {
   nb::object closed_jaxpr, jaxpr, literal, shaped_array, jax_array, key_array, key_type;
-  nb::object enum_class, np_dtype, np_generic, np_ndarray, np_asarray, np_ascontiguousarray;
+  nb::object enum_class, np_dtype, np_generic, np_int64, np_ndarray, np_asarray, np_ascontiguousarray;
   static const JaxClasses& get();
 };
 
@@ -83,7 +83,8 @@ class JaxValues {
   static TensorPtr lent(nb::handle array, DType type);
   // A tensor over the array's own buffer; copied only when it is not dense or holds sub-byte elements. Not for key arrays.
   TensorPtr tensor(nb::handle array);
-  // Whether the value is a NumPy array of rank 0 of the dtype of `aval`, as most Literals are: its bytes are put behind `bytes`.
+  // Whether the value is a NumPy array of rank 0 of the dtype of `aval`, or a number that it has, as most Literals are: its bytes are put
+  // behind `bytes`.
   bool append_scalar(nb::handle value, nb::handle aval, std::string& bytes);
   // The value of a Literal, in the dtype of its aval.
   TensorPtr literal(nb::handle value, nb::handle aval);
