@@ -647,6 +647,7 @@ class Unique(_BuiltIn):
             *_aliases("jax._src.numpy.setops", "unique", cls.unique),
             *_aliases("jax._src.numpy.setops", "union1d", cls.union1d),
             *_aliases("jax._src.numpy.setops", "setdiff1d", cls.setdiff1d),
+            *_aliases("jax._src.numpy.setops", "setxor1d", cls.setxor1d),
         ]
 
     @staticmethod
@@ -686,6 +687,22 @@ class Unique(_BuiltIn):
             return a[jnp.isin(a, b, invert=True)]
 
         return setdiff1d
+
+    @classmethod
+    def setxor1d(cls, original):
+        def setxor1d(*args, **kwargs):
+            import jax.numpy as jnp
+
+            bound = _bound(original, args, kwargs)
+            given = bound.arguments if bound else {}
+            a, b = given.get("ar1"), given.get("ar2")
+            if bound is None or given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
+                return original(*args, **kwargs)
+            unique = bool(given.get("assume_unique"))
+            differing = [jnp.setdiff1d(x, y, assume_unique=unique) for x, y in ((a, b), (b, a))]
+            return jnp.sort(jnp.concatenate(differing))
+
+        return setxor1d
 
     @classmethod
     def unique(cls, original):

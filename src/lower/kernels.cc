@@ -5,6 +5,7 @@
 #include "dialects/onnx/runtimes.h"
 #include "lower/bitwise.h"
 #include "lower/context.h"
+#include "lower/reduction.h"
 
 namespace sardonyx {
 namespace {
@@ -76,12 +77,34 @@ Value* select(Lowering& at, Value* condition, Value* if_true, Value* if_false) {
   return at.cast(at.b.Where(condition, at.cast(if_true, wide), at.cast(if_false, wide)), own);
 }
 
+namespace {
+
+bool may_be_empty(Lowering& at, const Value* x, std::span<const int64_t> axes) {
+  return std::ranges::any_of(axes, [&](int64_t axis) {
+    return at.context().model().dims().range(x->type()->dim(static_cast<size_t>(axis))).min.value_or(0) < 1;
+  });
+}
+
+}  // namespace
+
+// Of no element, onnxruntime refuses the largest of booleans, and takes the least number of the type that it computes in.
 Value* reduce(Lowering& at, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims) {
   if (axes.empty()) return x;
   DType own = x->dtype();
+  const std::vector<int64_t> reduced(axes.begin(), axes.end());
+  const bool is_max = op == "ReduceMax", is_empty = (is_max || op == "ReduceMin") && may_be_empty(at, x, axes);
+  if (is_empty && own == DType::kBool) {
+    Value* found = is_max ? x : at.b.Not(x);
+    found = at.cast(at.b.reduce("ReduceSum", at.cast(found, DType::kI32), reduced, keepdims), DType::kBool);
+    return is_max ? found : at.b.Not(found);
+  }
   DType wide = kernel_dtype(at, {op}, own);
   if (wide == DType::kUndefined) no_kernel(at, op, own);
-  Value* result = at.b.reduce(op, at.cast(x, wide), std::vector<int64_t>(axes.begin(), axes.end()), keepdims);
+  Value* result = at.b.reduce(op, at.cast(x, wide), reduced, keepdims);
+  if (is_empty && wide != own && is_integer(own)) {
+    Value* end = identity_element(at, *find_reduction(is_max ? "max" : "min"), own);
+    result = via(at, is_max ? "Max" : "Min", {result, at.cast(end, wide)});
+  }
   return at.cast(result, own);
 }
 

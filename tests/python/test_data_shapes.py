@@ -96,6 +96,14 @@ CASES = [
     case("tile rows", lambda x, n: jnp.tile(x, (n, 2)), [(7,), "i32[]"], [X7, i32(3)], [X7, i32(1)]),
     case("one_hot", lambda i, n: jax.nn.one_hot(i, n), ["i32[3]", "i32[]"], [np.array([0, 2, 4], i32), i32(5)], [np.array([0, 2, 4], i32), i32(3)]),
     case("uniform", lambda n: jax.random.uniform(jax.random.key(0), (n, 2)), ["i32[]"], [i32(3)], [i32(5)]),
+    case("setxor1d", lambda x, y: jnp.setxor1d(x, y), [("B",), (3,)], [X7, np.array([0.5, 9, 3], f32)], [X7, X7[:3]]),
+    case("setxor1d of integers", lambda x, y: jnp.setxor1d(x, y), ["i32[B]", "i32[T]"], [I11, I11[:4] + 1], [I11, I11]),
+    # what is left of nothing
+    case("max or a number", lambda x: x[x > 0].max(initial=-1), [("B",)], [X7], [-abs(X7)]),
+    case("any of a mask", lambda m, x: (x[m] > 1).any(), ["bool[B]", ("B",)], *([m, X7] for m in MASKS)),
+    case("all of a mask", lambda m, x: (x[m] > 1).all(), ["bool[B]", ("B",)], *([m, X7] for m in MASKS)),
+    case("min of narrow integers", lambda m, x: x[m].min(initial=100), ["bool[B]", "i16[B]"], *([m, np.arange(7, dtype=np.int16)] for m in MASKS)),
+    case("max of narrow integers", lambda m, x: x[m].max(initial=-100), ["bool[B]", "i16[B]"], *([m, np.arange(7, dtype=np.int16)] for m in MASKS)),
     # slices whose ends are values
     case("slice", lambda x, n: x[:n], [("B",), "i32[]"], *([X7, i32(n)] for n in (3, 0, 9, -2, -9))),
     case("slice from and to", lambda x, a, b: x[a:b], [("B",), "i32[]", "i32[]"], *([X7, i32(a), i32(b)] for a, b in ((1, 4), (-3, 9), (5, 2)))),
