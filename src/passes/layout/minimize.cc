@@ -230,7 +230,6 @@ class Minimizer {
         const Tensor& t = *value.constant();
         if (can_store(t) && !is_common(value) && (is_small(t) || layout.is_permutation()))
           r.vars.push_back({.constant = &value, .move = {.results = {layout}, .main = layout}});
-        if (!layout.is_permutation()) continue;
       } else if (const uint32_t border = border_of_[value]; border != kNone) {
         add(r, border, layout, is_stacked(borders_[border], value));
       } else if (Node* def = value.def(); def != nullptr) {
@@ -504,8 +503,7 @@ class Minimizer {
   static Layout relative(const Layout& stored, const Layout& wanted) { return then(inverse_of_stored(stored), wanted); }
   static Layout inverse_of_stored(const Layout& l) {
     Layout out;
-    out.rank = 0;
-    for (size_t i = 0; i < l.rank; ++i) out.rank = static_cast<uint8_t>(out.rank + (l.from[i] != Layout::kNew));
+    out.rank = l.rank;
     for (size_t i = 0; i < l.rank; ++i) {
       if (l.from[i] != Layout::kNew) out.from[static_cast<uint8_t>(l.from[i])] = static_cast<int8_t>(i);
     }

@@ -16,16 +16,13 @@ namespace {
 // scales than blocks serve several.
 TensorPtr repeated(const TensorPtr& lut, std::span<const int64_t> blocks) {
   std::vector<int64_t> from(lut->shape().begin(), lut->shape().end()), to = from;
-  bool same = true;
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (std::max(blocks[i], from[i]) % std::min(blocks[i], from[i]) != 0) return nullptr;
     to[i] = std::max(blocks[i], from[i]);
-    same &= to[i] == from[i];
   }
-  if (same) return lut;
+  if (to == from) return lut;
   const std::vector<double> values = doubles(*lut);
   std::vector<double> out;
-  std::vector<int64_t> at(to.size(), 0);
   int64_t size = 1;
   for (int64_t d : to) size *= d;
   for (int64_t k = 0; k < size; ++k) {
@@ -58,11 +55,8 @@ bool reorder(Node& look_up, Rewriter& b, PassContext& context) {
   if (!shift.is("constexpr_blockwise_shift_scale") || shift.graph() != look_up.graph() || shift.unchecked()) return false;
   Value *scale = operand(shift, context, "scale"), *offset = operand(shift, context, "offset");
   Value* lut = operand(look_up, context, "lut");
-  if (operand(shift, context, "data") != integers || !scale->is_constant() || (offset != nullptr && !offset->is_constant()) ||
-      !lut->ranked())
-    return false;
+  if (!scale->is_constant() || (offset != nullptr && !offset->is_constant())) return false;  // so they are its data
   const auto blocks = scale->constant()->shape();
-  if (lut->type()->rank() != blocks.size() + 2) return false;
   if (std::ranges::any_of(blocks, [](int64_t n) { return n != 1; })) {
     if (!lut->is_constant() || lut->constant()->is_promise() || lut->constant()->shape().back() != 1) return false;
     const TensorPtr wide = repeated(lut->constant(), blocks);

@@ -2,8 +2,8 @@
 //   x: T ── cast<S> ── cast<U> ── y   =>    x ── cast<U>   (or x, if U is T)
 //
 // Two casts merge when the middle type neither narrows the range nor coarsens the resolution of what arrives: i8 -> f16 -> f32 does, f32 ->
-// bool -> f16 does not, f32 -> f16 -> f32 does not; f32 -> i8 -> bool does not either, since 0.5 is true. The first cast stays for its other
-// readers, and may be outside of the block that the second is in. A function's input that becomes its result goes through an identity.
+// bool -> f16 does not, f32 -> f16 -> f32 does not; f32 -> i8 -> bool and f32 -> f16 -> bool do not either, since 0.5 and 1e-9 are true. The first
+// cast stays for its other readers, and may be outside of the block that the second is in. A function's input that becomes its result goes through an identity.
 // After coremltools' pass of this name.
 #include <cmath>
 #include <limits>
@@ -34,15 +34,12 @@ Grid meet(const Grid& a, const Grid& b) { return {std::max(a.low, b.low), std::m
 bool merge(DType first, DType middle, DType last) {
   const auto from = grid(first), through = grid(middle), to = grid(last);
   if (!from || !through || !to) return false;
-  if (last == DType::kBool && is_float(first) && is_integer(middle)) return false;
+  if (last == DType::kBool && is_float(first) && meet(*from, *through) != *from) return false;
   return meet(meet(*from, *through), *to) == meet(*from, *to);
 }
 
-// The cast outside of this one's block that makes what it reads, or null.
-const Node* outer_cast(const Node& n, const Value* read) {
-  const Node* def = read->def();
-  return def != nullptr && def->is("cast") && def->graph() != n.graph() ? def : nullptr;
-}
+// The cast that makes it, in this block or around it; or null.
+const Node* cast_behind(const Value& v) { return v.def() != nullptr && v.def()->is("cast") ? v.def() : nullptr; }
 
 }  // namespace
 
@@ -54,38 +51,25 @@ Pass cast_optimization() {
     return found[x]->kind() == ValueKind::kInput && found.root().graph()->function() != nullptr &&
            is_graph_result(*found.root().result());
   };
-  const auto itself = [=](Rewriter& b, const Match& found) -> Value* {
-    return becomes_result(found) ? b.mil("identity", {{"x", found[x]}}) : found[x];
-  };
   return std::vector<Rule>{
       {.name = "same_type",
        .match = m::cast(x),
-       .when =
-           [](const Match& found) {
-             return found[x]->dtype() == found.root().result()->dtype() && found[x]->dtype() != DType::kUndefined;
-           },
-       .build = itself},
-      {.name = "pair",
-       .match = m::cast(m::cast(x).as(middle)),
-       .when =
-           [](const Match& found) { return merge(found[x]->dtype(), found[middle]->dtype(), found.root().result()->dtype()); },
-       .build =
-           [=](Rewriter& b, const Match& found) {
-             if (found[x]->dtype() == found.root().result()->dtype()) return itself(b, found);
-             return b.mil("cast", {{"x", found[x]}, {"dtype", operand(found.root(), b.context(), "dtype")}});
-           }},
-      {.name = "across_blocks",
+       .when = [](const Match& found) { return found[x]->dtype() == found.root().result()->dtype(); },
+       .build = [=](Rewriter& b, const Match& found) -> Value* {
+         return becomes_result(found) ? b.mil("identity", {{"x", found[x]}}) : found[x];
+       }},
+      {.name = "pair",  // to the type that x has, too: the other rule takes that away
        .match = m::cast(middle),
        .when =
            [](const Match& found) {
-             const Node* outer = outer_cast(found.root(), found[middle]);
-             return outer != nullptr && merge(outer->input(0)->dtype(), found[middle]->dtype(), found.root().result()->dtype());
+             const Node* inner = cast_behind(*found[middle]);
+             return inner != nullptr && merge(inner->input(0)->dtype(), found[middle]->dtype(), found.root().result()->dtype());
            },
-       .build = [](Rewriter& b, const Match& found) -> Value* {
-         Value* read = outer_cast(found.root(), found[middle])->input(0);
-         if (read->dtype() == found.root().result()->dtype()) return read;
-         return b.mil("cast", {{"x", read}, {"dtype", operand(found.root(), b.context(), "dtype")}});
-       }},
+       .build =
+           [](Rewriter& b, const Match& found) {
+             Value* read = cast_behind(*found[middle])->input(0);
+             return b.mil("cast", {{"x", read}, {"dtype", operand(found.root(), b.context(), "dtype")}});
+           }},
   };
 }
 

@@ -12,7 +12,7 @@ constexpr Var x{"x"}, expanded{"expanded"}, conv{"conv"}, before{"before"}, afte
 
 bool has_axis(Node& n, PassContext& context, int64_t axis, int64_t rank) {
   const auto axes = param_ints(params(n, context), "axes");
-  return axes && axes->size() == 1 && ((*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0]) == axis;
+  return axes && ((*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0]) == axis;
 }
 
 bool has_perm(Node& n, PassContext& context, const std::vector<int64_t>& wanted) {
@@ -26,7 +26,7 @@ bool has_perm(Node& n, PassContext& context, const std::vector<int64_t>& wanted)
 Value* narrow(Rewriter& b, Node& wide, Value* in) {
   const InferContext at = params(wide, b.context());
   Value* weight = operand(wide, b.context(), "weight");
-  if (weight == nullptr || !weight->ranked() || weight->type()->rank() != 4 || !weight->type()->dim(2).is(1)) return nullptr;
+  if (weight == nullptr || !weight->ranked() || !weight->type()->dim(2).is(1)) return nullptr;
   const auto last = [&](std::string_view slot) -> Value* {
     const auto all = param_ints(at, slot);
     return all && all->size() == 2 && operand(wide, b.context(), slot) != nullptr ? b.i32s(std::vector<int64_t>{all->back()})

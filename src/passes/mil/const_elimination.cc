@@ -134,7 +134,7 @@ bool has_value(const Node& n) {
                                                   "tile",
                                                   "topk",
                                                   "transpose"};
-  return n.op().known && kOps.contains(n.op().name);
+  return kOps.contains(n.op().name);
 }
 
 // Evaluating these on whatever data cannot fail, so that it may be done later.
@@ -189,14 +189,11 @@ class Fold {
   // Sizes: known from types, though what they are the sizes of is not.
   void from_facts(const Node& n) {
     for (const Value& v : n.results()) {
-      if (v.dtype() != DType::kI32 || !v.ranked() || !v.type()->is_static()) continue;
       const auto ints = context_.ints(&v);
-      if (!ints) continue;
+      if (!ints || v.type()->static_size() != static_cast<int64_t>(ints->size())) continue;
       std::vector<int64_t> shape;
       for (Dim d : v.type()->dims()) shape.push_back(d.value());
-      std::vector<int32_t> elements(ints->begin(), ints->end());
-      if (v.type()->static_size() == static_cast<int64_t>(elements.size()))
-        keep(v, Tensor::of<int32_t>(DType::kI32, std::move(shape), elements));
+      keep(v, Tensor::of<int32_t>(DType::kI32, std::move(shape), std::vector<int32_t>(ints->begin(), ints->end())));
     }
   }
 
@@ -222,8 +219,7 @@ class Fold {
       if (at != deferred_.end()) depth = std::max(depth, at->second);
     }
     const Type* type = n.result()->type();
-    const bool sized = n.num_results() == 1 && type != nullptr && type->is_static() && bit_width(type->dtype()) >= 8 &&
-                       type->static_size() > 0;
+    const bool sized = n.num_results() == 1 && type->static_size().has_value();
     const size_t size = sized ? byte_size(type->dtype(), static_cast<uint64_t>(*type->static_size())) : 0;
     if (size > kMemoryCap) return;
     if (size > kDeferConstantBytes && n.is("fill")) return spread(n);

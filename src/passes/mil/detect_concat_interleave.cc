@@ -15,9 +15,8 @@ Pass detect_concat_interleave() {
         Node& concat = found.node(joined);
         const InferContext at = params(concat, b.context());
         const std::vector<Value*> values = list(concat, b.context(), "values");
-        const auto axis = rules::param_int(at, "axis");
         const auto perm = param_ints(params(found.node(turned), b.context()), "perm");
-        if (!axis || (*axis != 1 && *axis != -3) || param_bool(at, "interleave")) return nullptr;
+        if (param_bool(at, "interleave")) return nullptr;
         if (!perm || *perm != std::vector<int64_t>{0, 2, 1, 3, 4}) return nullptr;
         const Type* one = values.front()->type();
         for (const Value* v : values) {
@@ -26,7 +25,6 @@ Pass detect_concat_interleave() {
         const int64_t B = one->dim(0).value(), C = one->dim(1).value(), H = one->dim(2).value(), W = one->dim(3).value();
         const auto n = static_cast<int64_t>(values.size());
         if (found.type(split) != b.types().tensor(one->dtype(), {B, n, C, H, W})) return nullptr;
-        if (found.root().result()->type() != b.types().tensor(one->dtype(), {B, n * C, H, W})) return nullptr;
         return with_operands(b, concat, {{"interleave", b.boolean(true)}});
       },
   };

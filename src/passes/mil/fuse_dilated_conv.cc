@@ -44,9 +44,9 @@ Pass fuse_dilated_conv() {
         const auto block = param_ints(there, "block_shape"), paddings = param_ints(there, "paddings"),
                    crops = param_ints(back, "crops");
         const Value* weight = operand(wide, b.context(), "weight");
-        if (!block || block->size() != 2 || block != param_ints(back, "block_shape") || !paddings || paddings->size() != 4 ||
-            !crops || crops->size() != 4 || !is_plain(at) || weight == nullptr || !weight->ranked() ||
-            weight->type()->rank() != 4 || !found[x]->ranked() || found.type(x)->rank() != 4)
+        // space_to_batch takes rank 4 only.
+        if (!block || block != param_ints(back, "block_shape") || !paddings || !crops || !is_plain(at) || weight == nullptr ||
+            !weight->ranked() || !found[x]->ranked())
           return nullptr;
         Value* pad_type = operand(wide, b.context(), "pad_type");
         if (!all(paddings, 0)) {

@@ -10,9 +10,7 @@ namespace sardonyx::mil {
 namespace {
 
 bool feeds_convolution(const Value& v) {
-  return std::ranges::any_of(v.uses(), [](const Use& u) {
-    return !u.owner->is_boundary() && u.owner->op().name.find("conv") != std::string_view::npos;
-  });
+  return std::ranges::any_of(v.uses(), [](const Use& u) { return u.owner->op().name.find("conv") != std::string_view::npos; });
 }
 
 }  // namespace
@@ -26,7 +24,7 @@ Pass fuse_pad_conv() {
       .when =
           [](const Match& found) {
             return std::ranges::all_of(found[padded]->uses(), [](const Use& u) {
-              return !u.owner->is_boundary() && u.owner->is("transpose") && feeds_convolution(*u.owner->result());
+              return u.owner->is("transpose") && feeds_convolution(*u.owner->result());
             });
           },
       .build = [](Rewriter& b, const Match& found) -> Value* {

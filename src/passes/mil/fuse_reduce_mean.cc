@@ -22,10 +22,9 @@ Pass fuse_reduce_mean() {
             if (!axes || !found[x]->ranked() || found[n]->constant()->size() != 1) return false;
             double count = 1;
             for (int64_t a : *axes) {
-              const int64_t axis = a < 0 ? a + static_cast<int64_t>(t->rank()) : a;
-              if (axis < 0 || axis >= static_cast<int64_t>(t->rank()) || !t->dim(static_cast<size_t>(axis)).is_int())
-                return false;
-              count *= static_cast<double>(t->dim(static_cast<size_t>(axis)).value());
+              const Dim d = t->dim(static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(t->rank()) : a));
+              if (!d.is_int()) return false;
+              count *= static_cast<double>(d.value());
             }
             const double given = found[n]->constant()->as_double(0);
             if (!found.root().is("mul")) return std::abs(given - count) <= 1e-2;

@@ -14,7 +14,7 @@ constexpr int kIos17 = 8;
 
 bool is_guarded(const Value& indices) {
   const Node* choice = indices.def();
-  if (choice == nullptr || !choice->is("select") || choice->num_inputs() != 3) return false;
+  if (choice == nullptr || !choice->is("select")) return false;
   const Node *test = choice->input(0)->def(), *sum = choice->input(2)->def();
   return test != nullptr && test->is("greater_equal") && test->input(0) == choice->input(1) && sum != nullptr &&
          sum->is("add") && sum->input(0) == choice->input(1);
@@ -24,7 +24,7 @@ Value* guard(Rewriter& b, const Match& found) {
   Node& gather = found.root();
   const bool is_nd = gather.is("gather_nd");
   Value *x = operand(gather, b.context(), "x"), *indices = operand(gather, b.context(), "indices");
-  if (x == nullptr || indices == nullptr || !is_integer(indices->dtype()) || !is_signed(indices->dtype())) return nullptr;
+  if (x == nullptr || indices == nullptr || !is_signed(indices->dtype())) return nullptr;
   if (b.mil_version() < kIos17 || is_guarded(*indices)) return nullptr;
   std::optional<int64_t> axis;
   if (is_nd) {

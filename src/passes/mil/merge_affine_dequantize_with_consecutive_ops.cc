@@ -19,11 +19,11 @@ struct Moved {
 
 std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassContext& context) {
   const Type* type = n.result()->type();
-  if (type == nullptr || !type->is_tensor() || !type->ranked() || type->rank() == 0) return std::nullopt;
+  if (type == nullptr || !type->ranked() || type->rank() == 0) return std::nullopt;
   const auto rank = static_cast<int64_t>(from.data->rank());
   if (n.is("transpose")) {
     auto perm = param_ints(params(n, context), "perm");
-    if (!perm || static_cast<int64_t>(perm->size()) != rank || !can_transpose(*from.data)) return std::nullopt;
+    if (!perm || !can_transpose(*from.data)) return std::nullopt;
     for (int64_t& p : *perm) p = p < 0 ? p + rank : p;
     const auto at = std::ranges::find(*perm, from.axis);
     return Moved{transposed(from.data, *perm), per_tensor || at == perm->end() ? from.axis : at - perm->begin()};

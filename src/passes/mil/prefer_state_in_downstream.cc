@@ -25,7 +25,6 @@ bool use_state(Graph& g, Node& update, NodeMap<uint32_t>& place, PassContext& co
   std::vector<Use*> later;
   bool read = false, is_result = false;
   for (Use& u : written.uses()) {
-    if (u.owner == &update) continue;
     if (!u.owner->is_boundary() && !is_update(*u.owner)) read = true;
     const bool leaves = u.owner == &g.boundary();
     const Node* reader = reader_in(g, u);

@@ -14,7 +14,7 @@ namespace {
 
 bool is_arithmetic(const Node& n) {
   static constexpr std::array<std::string_view, 5> kOps = {"add", "sub", "mul", "real_div", "floor_div"};
-  return n.op().dialect == DialectId::kMil && !n.unchecked() && std::ranges::find(kOps, n.op().name) != kOps.end();
+  return !n.unchecked() && std::ranges::find(kOps, n.op().name) != kOps.end();
 }
 
 bool is_scalar(const Value* v) { return v != nullptr && v->ranked() && v->type()->rank() == 0; }
@@ -65,7 +65,7 @@ Pass rank0_expand_dims_swap() {
         ++swapped;
       }
     }
-    if (swapped > 0) context.count("swapped", swapped);
+    context.count("swapped", swapped);
     return swapped > 0;
   });
 }

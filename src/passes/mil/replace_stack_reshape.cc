@@ -24,10 +24,10 @@ Pass replace_stack_reshape() {
         int64_t doubled = -1;
         for (size_t i = 0; i < in->rank(); ++i) {
           if (in->dim(i) == out->dim(i)) continue;
-          if (doubled >= 0 || !in->dim(i).is_int() || !out->dim(i).is(2 * in->dim(i).value())) return nullptr;
+          if (!in->dim(i).is_int() || !out->dim(i).is(2 * in->dim(i).value())) return nullptr;
           doubled = static_cast<int64_t>(i);
         }
-        if (doubled < 0 || (doubled != *axis && doubled != *axis - 1)) return nullptr;
+        if (doubled != *axis && doubled != *axis - 1) return nullptr;
         return b.mil("concat", {{"axis", b.i32(static_cast<int32_t>(doubled))},
                                 {"interleave", b.boolean(doubled == *axis - 1)},
                                 {"values", values[0]},

@@ -23,9 +23,8 @@ struct Cut {
 std::vector<bool> flags(Node& n, PassContext& context, std::string_view slot, size_t rank) {
   std::vector<bool> out(rank, false);
   const Value* v = operand(n, context, slot);
-  if (v == nullptr || !v->is_constant()) return out;
-  for (size_t i = 0; i < rank && static_cast<int64_t>(i) < v->constant()->size(); ++i)
-    out[i] = v->constant()->as_int(static_cast<int64_t>(i)) != 0;
+  if (v == nullptr) return out;
+  for (size_t i = 0; i < rank; ++i) out[i] = v->constant()->as_int(static_cast<int64_t>(i)) != 0;
   return out;
 }
 
@@ -37,12 +36,9 @@ std::optional<Cut> cut(Node& n, PassContext& context, size_t rank) {
   }
   const InferContext at = params(n, context);
   auto begin = param_ints(at, "begin"), end = param_ints(at, "end");
-  if (!begin || !end || begin->size() != rank || end->size() != rank) return std::nullopt;
+  if (!begin || !end) return std::nullopt;
   if (const auto stride = param_ints(at, "stride"); stride && std::ranges::any_of(*stride, [](int64_t s) { return s != 1; }))
     return std::nullopt;
-  for (bool squeezed : flags(n, context, "squeeze_mask", rank)) {
-    if (squeezed) return std::nullopt;
-  }
   return Cut{std::move(*begin), std::move(*end), flags(n, context, "begin_mask", rank), flags(n, context, "end_mask", rank)};
 }
 
@@ -50,9 +46,8 @@ std::optional<Cut> cut(Node& n, PassContext& context, size_t rank) {
 bool takes(const Cut& c, const Type& x, size_t axis, int64_t place) {
   for (size_t i = 0; i < x.rank(); ++i) {
     if (i == axis) {
-      if (c.from_start[i] || c.to_end[i] || c.end[i] - c.begin[i] != 1 || c.end[i] == 0) return false;
-      const bool wrapped = place < 0 && x.dim(i).is_int() && c.begin[i] == place + x.dim(i).value();
-      if (c.begin[i] != place && !wrapped) return false;
+      if (c.from_start[i] || c.to_end[i] || c.end[i] - c.begin[i] != 1) return false;
+      if (c.begin[i] != place && !x.dim(i).is(c.begin[i] - place)) return false;
     } else if ((!c.from_start[i] && c.begin[i] != 0) || (!c.to_end[i] && !x.dim(i).is(c.end[i]))) {
       return false;
     }
