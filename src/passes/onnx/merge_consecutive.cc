@@ -1,4 +1,4 @@
-//   x ── Slice ── Slice (of other axes) ── y        =>   x ── Slice ── y
+//   x ── Slice ── Slice ── y                        =>   x ── Slice ── y
 //   x ── Pad ── Pad (by the same constant) ── y     =>   x ── Pad ── y
 //   x ── Clip ── Clip ── y, the same with Relu      =>   x ── Clip ── y
 //   x ── ReduceMax ── ReduceMax ── y, ...           =>   x ── ReduceMax ── y
@@ -8,9 +8,11 @@
 //   Expand(Expand(x, s), t)                         =>   Expand(x, t)
 //
 // What stops it: another reader between (but where both go, and for Expand); parameters that are only known at run time; bounds that do
-// not overlap; axes that two slices share; means of integers. Sums and products of reductions are regrouped (rounds); Clip is written
-// for numbers: what it makes of a NaN is the runtime's business, and of -0 at a bound of 0, so that merging clips rounds, too.
+// not overlap; axes that are cut twice, once of them backwards or, where their size is open, from bounds that count from the end; means of
+// integers. Sums and products of reductions are regrouped (rounds); Clip is written for numbers: what it makes of a NaN is the runtime's
+// business, and of -0 at a bound of 0, so that merging clips rounds, too.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -36,11 +38,43 @@ std::optional<int64_t> axis_of(const Node& n) {
 
 // --- slices
 
+constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+
+// One axis, cut twice from front to back: what `outer` leaves of what `inner` leaves of `size`.
+std::optional<std::array<int64_t, 3>> cut_twice(std::array<int64_t, 3> inner, std::array<int64_t, 3> outer, Dim size) {
+  const auto [start, end, step] = inner;
+  const auto [from, to, stride] = outer;
+  if (step <= 0 || stride <= 0) return std::nullopt;
+  if (size.is_int()) {
+    const Piece a = piece_of(start, end, step, size.value()), b = piece_of(from, to, stride, a.count);
+    if (b.count == 0) return std::array<int64_t, 3>{0, 0, 1};
+    const int64_t first = a.first + b.first * a.step, by = a.step * b.step;
+    return std::array<int64_t, 3>{first, first + (b.count - 1) * by + 1, by};
+  }
+  // Any size: bounds that do not count from the end add up.
+  if (step != 1 || stride != 1 || start < 0 || from < 0 || start > kEnd / 4 || from > kEnd / 4) return std::nullopt;
+  const bool to_end = end > kEnd / 4, up_to_end = to > kEnd / 4;
+  if (to_end || up_to_end)
+    return std::array<int64_t, 3>{start + from, to_end ? (to < 0 || up_to_end ? to : start + to) : end, 1};
+  if (end < 0 || to < 0) return std::nullopt;
+  return std::array<int64_t, 3>{start + from, std::min(end, start + to), 1};
+}
+
 std::optional<Bounds> merged_slices(const Node& of, const Node& before, PassContext& context) {
   auto outer = bounds_of(of, context), inner = bounds_of(before, context);
   if (!outer || !inner) return std::nullopt;
   for (size_t i = 0; i < outer->axes.size(); ++i) {
-    if (std::find(inner->axes.begin(), inner->axes.end(), outer->axes[i]) != inner->axes.end()) return std::nullopt;
+    const auto shared = std::find(inner->axes.begin(), inner->axes.end(), outer->axes[i]);
+    if (shared != inner->axes.end()) {
+      const auto at = static_cast<size_t>(shared - inner->axes.begin()), axis = static_cast<size_t>(*shared);
+      const Type* t = before.input(0)->type();
+      if (axis >= t->rank()) return std::nullopt;
+      const auto both = cut_twice({inner->starts[at], inner->ends[at], inner->steps[at]},
+                                  {outer->starts[i], outer->ends[i], outer->steps[i]}, t->dim(axis));
+      if (!both) return std::nullopt;
+      inner->starts[at] = (*both)[0], inner->ends[at] = (*both)[1], inner->steps[at] = (*both)[2];
+      continue;
+    }
     inner->axes.push_back(outer->axes[i]);
     inner->starts.push_back(outer->starts[i]);
     inner->ends.push_back(outer->ends[i]);
