@@ -35,7 +35,7 @@ class Program:
         self._native = native
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a package if the path ends in .mlpackage, else a bare model file with its weights beside it."""
+        """Writes a package if the path ends in .mlpackage, or a bare model file (.mlmodel) with its weights beside it."""
         self._native.save(os.fspath(path))
 
     @property

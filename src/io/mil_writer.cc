@@ -660,6 +660,12 @@ void write_coreml(const Model& model, const std::filesystem::path& path, const C
       write_package(model, writer, name, options);
       return;
     }
+    std::error_code none;
+    const auto there = std::filesystem::status(name, none);
+    if (name.extension() != ".mlmodel" && (!exists(there) || is_regular_file(there))) {  // a pipe may have any name
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no name of a Core ML model", name.string()),
+                  {"help: a package ends in .mlpackage, a model file (with its weights beside it) in .mlmodel"});
+    }
     for (const BlobFile& blob : writer.blobs()) {
       const auto target = FileStamp::of(name.parent_path() / std::string_view(blob.name).substr(kModelPath.size()));
       const auto own = FileStamp::of(name);

@@ -122,7 +122,8 @@ class Run {
       } catch (const Error& e) {
         journal.rollback();
         const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));
-        if (settings_.strict) throw told;
+        // What was asked for is wrong, and no pass is at fault: there is nothing to go on with.
+        if (settings_.strict || e.code() == ErrorCode::kInvalidArgument) throw told;
         error = told.what();
         changed = false;
       }

@@ -209,3 +209,28 @@ def test_options_of_passes_that_do_not_run(tmp_path):
     coreml.optimize(source, passes="default", options=by_size, skip=["const_elimination"])
     with pytest.raises(sardonyx.Error, match="compute_precision fp16"):
         coreml.optimize(source, passes="default", options={"add_fp16_cast.skip_ops": "y"})
+
+
+@pytest.fixture
+def source(tmp_path):
+    package = tmp_path / "in.mlpackage"
+    programs.save(programs.resnet(), package, ct.target.iOS17)
+    return package
+
+
+def test_an_option_that_is_no_value_is_one_error(source, tmp_path):
+    out = tmp_path / "out.mlpackage"
+    with pytest.raises(ValueError, match="must be a number of elements, not 'many'"):
+        coreml.optimize(source, out, options={"const_elimination.skip_const_by_size": "many"})
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["out", "out.onnx", "there.json"])
+def test_results_are_named_as_what_they_are(name, source, tmp_path):
+    out = tmp_path / name
+    if name == "there.json":
+        out.write_text("{}")
+    with pytest.raises(ValueError, match="is no name of a Core ML model"):
+        coreml.optimize(source, out)
+    assert out.read_text() == "{}" if out.suffix == ".json" else not out.exists()
+    assert not (tmp_path / "weights").exists()
