@@ -149,6 +149,7 @@ void AtomicFile::expect(uint64_t bytes) {
   if (direct_ || bytes < kWorthIt || ::fstatfs(fd_, &system) != 0 || system.f_type != EXT4_SUPER_MAGIC) return;
   if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) != 0 && (errno == ENOSPC || errno == EDQUOT))
     throw os_error("write", target_, errno);
+  expected_ = bytes;
 #endif
 }
 
@@ -179,6 +180,7 @@ void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   SX_CHECK(fd_ >= 0, "committed twice");
   flush();
+  if (expected_ > written_ && ::ftruncate(fd_, static_cast<off_t>(written_)) != 0) throw os_error("write", target_, errno);
   if (options_.sync && !direct_ && ::fsync(fd_) != 0) throw os_error("write", target_, errno);
   if (!direct_) {
     // A file without a name gets one in two steps, as linking cannot replace.

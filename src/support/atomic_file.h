@@ -68,6 +68,7 @@ class AtomicFile {
   bool direct_ = false;  // a device or pipe
   bool linked_ = false;
   uint64_t written_ = 0;
+  uint64_t expected_ = 0;
   std::vector<std::byte> buffer_;
 };
 

@@ -239,6 +239,9 @@ TEST_F(FileTest, WhatIsExpectedNeedNotCome) {
   out.append("less");
   out.commit();
   EXPECT_EQ(read_all(folder_ / "out"), "less");
+  struct stat now;
+  ASSERT_EQ(::stat((folder_ / "out").c_str(), &now), 0);
+  EXPECT_LT(now.st_blocks, 100);  // of 512 bytes: none is kept for what did not come
 }
 
 TEST_F(FileTest, AppendsPadsAndOverwrites) {
