@@ -56,10 +56,10 @@ Node* softmax_of(const Value* v, const Graph* graph, PassContext& c) {
 Value* bare_mask(Value* v, PassContext& c) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
-    if (n == nullptr || !n->is("And")) return v;
+    if (n == nullptr || !n->op().domain.empty() || !n->is("And")) return v;
     const auto is_true = [&](const Value* side) {
       const Node* e = side->def();
-      if (e != nullptr && e->is("Expand")) side = e->input(0);
+      if (e != nullptr && e->op().domain.empty() && e->is("Expand")) side = e->input(0);
       const auto s = c.splat(side);
       return s && *s != 0;
     };

@@ -27,7 +27,7 @@ const Value* positions(const Value* v, size_t from_end) {
     }
     if (axes != 1) return nullptr;
     const Node* n = v->def();
-    if (n == nullptr || !(n->is("Unsqueeze") || n->is("Reshape") || n->is("Squeeze"))) return v;
+    if (n == nullptr || !is_view(*n) || n->is("Transpose")) return v;
     v = n->input(0);
   }
   return nullptr;
@@ -37,7 +37,7 @@ const Value* positions(const Value* v, size_t from_end) {
 Value* square_below(Value* v) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
-    if (n == nullptr || !(n->is("Unsqueeze") || n->is("Squeeze") || n->is("Reshape")) || !v->ranked()) break;
+    if (n == nullptr || !is_view(*n) || n->is("Transpose") || !v->ranked()) break;
     const Labels none(v->type()->rank(), 0);
     if (!labels_above(*n, none)) return nullptr;
     v = n->input(0);
@@ -69,7 +69,7 @@ bool is_triangle(const Tensor& t, const Lower& lower, const Upper& upper) {
 // The one number that all elements are.
 std::optional<double> number(const Value* v, PassContext& c) {
   const Node* n = v->def();
-  if (v->is_constant() || n == nullptr) return c.splat(v);
+  if (v->is_constant() || n == nullptr || !n->op().domain.empty()) return c.splat(v);
   if (n->is("Expand")) return c.splat(n->input(0));
   const Attr* value = n->is("ConstantOfShape") ? n->attr("value") : nullptr;
   if (n->is("ConstantOfShape") && value == nullptr) return 0;
@@ -79,7 +79,8 @@ std::optional<double> number(const Value* v, PassContext& c) {
 
 // Trilu of equal elements that keeps one side of a diagonal: the element.
 std::optional<double> triangle(const Node* n, bool upper, int64_t diagonal, PassContext& c) {
-  if (n == nullptr || !n->is("Trilu") || n->unchecked() || (int_attr(*n, "upper").value_or(1) != 0) != upper)
+  if (n == nullptr || !n->op().domain.empty() || !n->is("Trilu") || n->unchecked() ||
+      (int_attr(*n, "upper").value_or(1) != 0) != upper)
     return std::nullopt;
   const auto k = n->input(1) != nullptr ? c.ints(n->input(1)) : std::vector<int64_t>{0};
   return k && k->size() == 1 && k->front() == diagonal ? number(n->input(0), c) : std::nullopt;
@@ -90,8 +91,8 @@ bool are_positions(const Value* queries, const Value* keys, PassContext& c) {
   const Value *query = positions(queries, 1), *key = positions(keys, 0);
   if (query == nullptr || query != key) return false;
   const Node* r = query->def();
-  if (r != nullptr && r->is("Cast")) r = r->input(0)->def();
-  if (r != nullptr && r->is("Range")) {
+  if (r != nullptr && r->op().domain.empty() && r->is("Cast")) r = r->input(0)->def();
+  if (r != nullptr && r->op().domain.empty() && r->is("Range")) {
     const auto step = c.ints(r->input(2));
     return step && step->size() == 1 && step->front() > 0;
   }
