@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "sardonyx/infer.h"
@@ -45,8 +47,8 @@ nb::object plain(const Type* t, const Dims& dims) {
 
 // Types of the values of the main graph by name, and messages about nodes that are ill-typed.
 nb::tuple infer_types(nb::bytes data, bool forget_declared) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(data.size());
-  std::memcpy(bytes->data(), data.c_str(), data.size());
+  const auto given = std::as_bytes(std::span(data.c_str(), data.size()));
+  auto bytes = std::make_shared<std::vector<std::byte>>(given.begin(), given.end());
   std::unique_ptr<Model> model = read_onnx_bytes(*bytes, bytes);
   Graph& g = model->graph();
   if (forget_declared) {

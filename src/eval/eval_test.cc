@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "sardonyx/builder.h"
@@ -38,6 +40,13 @@ TEST(Eval, BroadcastsAreViews) {
                        {f32({2, 1}, {1, 2})}, {.memory_cap = 1000});
   EXPECT_EQ(out[0].array()->shape(), std::vector<int64_t>{2});
   EXPECT_EQ(out[0].array()->double_at(1), 2);
+}
+
+// What lies in a file may begin anywhere. The undefined-behaviour sanitizer watches this (make asan).
+TEST(Eval, AConstantWithoutElementsMayLieAnywhere) {
+  alignas(8) static constexpr std::byte kBytes[8] = {};
+  const TensorPtr none = Tensor::borrow(DType::kF32, {0, 3}, std::span(kBytes).subspan(1, 0), nullptr);
+  EXPECT_EQ(Array::of(none).shape(), (std::vector<int64_t>{0, 3}));
 }
 
 TEST(Eval, TransposedElementsAreWhereTheyBelong) {

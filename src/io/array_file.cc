@@ -293,7 +293,7 @@ Npy make_npy(const Tensor& t) {
     descr = fmt::format("<U{}", longest);
     out.scratch.resize(wide.size() * longest * 4);
     for (size_t i = 0; i < wide.size(); ++i)
-      std::memcpy(out.scratch.data() + i * longest * 4, wide[i].data(), wide[i].size() * 4);
+      std::ranges::copy(std::as_bytes(std::span(wide[i])), out.scratch.data() + i * longest * 4);
     out.data = out.scratch;
   } else {
     if (bit_width(t.dtype()) == 0) {
