@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <new>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.h"
 #include "sardonyx/error.h"
 #include "sardonyx/version.h"
+#include "support/nearest.h"
 
 namespace {
 
@@ -22,6 +25,18 @@ constexpr int kUsage = 2;
 const std::function<std::string(const std::string&)> kNoSign = [](const std::string& text) {
   return text.starts_with('-') ? fmt::format("{} is below zero", text) : std::string();
 };
+
+// A word that is no command: CLI11 would only say that it wants one.
+void require_known(const CLI::App& app, std::string_view name) {
+  std::vector<std::string> commands;
+  for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; })) commands.push_back(c->get_name());
+  const std::vector<std::string_view> names(commands.begin(), commands.end());
+  if (name.empty() || name.starts_with('-') || std::find(names.begin(), names.end(), name) != names.end()) return;
+  const std::string_view meant = sardonyx::nearest(name, names);
+  throw sardonyx::Error(
+      sardonyx::ErrorCode::kInvalidArgument, fmt::format("there is no command named '{}'", name),
+      {meant.empty() ? fmt::format("there are: {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant)});
+}
 
 }  // namespace
 
@@ -254,6 +269,7 @@ int main(int argc, char** argv) {
       first += std::string_view(argv[first]) == "--plugin" ? 2 : 1;
     const std::string_view command = first < argc ? argv[first] : "";
     if (command == "export" || command == "lint-plugin") tools::run_python(argc, argv);
+    require_known(app, command);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     const int code = app.exit(e);

@@ -166,6 +166,14 @@ def test_wrong_command_lines(saved, tmp_path):
         assert done.returncode == 2 and done.stderr.startswith("error: ") and not (tmp_path / "out.onnx").exists()
 
 
+def test_a_command_that_does_not_exist():
+    done = command("optimise", ok=False)
+    assert (
+        done.returncode == 2
+        and done.stderr == "error: there is no command named 'optimise'\n  did you mean 'optimize'?\n"
+    )
+
+
 def test_passes_are_listed():
     assert "remove_redundant_casts" in command("passes").stdout
     assert "Cast(Cast(%x) as %y)" in command("passes", "remove_redundant_casts").stdout
