@@ -61,6 +61,7 @@ add("hessian", lambda x: jax.hessian(lambda v: jnp.sum(v**3) * v[0])(x), "f32[5]
 add("jvp", lambda x, t: jax.jvp(lambda v: jnp.tanh(v) * v, (x,), (t,)), "f32[B,7]", "f32[B,7]", covers="tanh")
 
 add("cond", lambda c, x: lax.cond(c, jnp.sin, jnp.cos, x), "bool[]", "f32[B,7]", covers="cond")
+add("gradient of cond", lambda c, x: jax.grad(lambda v: lax.cond(c, jnp.sin, jnp.cos, v).sum())(x), "bool[]", "f32[B,7]", covers="cond")
 add("cond taken", lambda x: lax.cond(jnp.sum(x * x) >= 0, lambda v: v + 1, lambda v: v - 1, x), "f32[B,7]", covers="cond")
 add("cond not taken", lambda x: lax.cond(jnp.sum(x * x) < 0, lambda v: v + 1, lambda v: v - 1, x), "f32[B,7]", covers="cond")
 add("cond over an outer value", lambda c, x, y: lax.cond(c, lambda: x + y, lambda: x), "bool[]", "f32[7]", "f32[7]", covers="cond")
