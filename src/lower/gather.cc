@@ -1,8 +1,8 @@
 // gather operand, indices   =>   Gather, Slice, GatherElements or GatherND, whichever says it
 //
 // All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in mode `clip` they are
-// moved inside; `promise_in_bounds` is believed, except where what was gathered is one of two choices: JAX itself breaks the promise
-// there (map_coordinates), and a runtime would refuse the index.
+// moved inside; `promise_in_bounds` is believed, except where what was gathered is one of two choices, or by the indices of a scatter that
+// drops some: JAX itself breaks the promise there (map_coordinates, gradients of scatters), and a runtime would refuse the index.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -45,6 +45,21 @@ bool is_chosen(const Value& v) {
   return false;
 }
 
+// Whether something is scattered to these indices that may leave them out or move them: the gradient of a scatter gathers by the indices of
+// the scatter itself, and promises that they are inside.
+bool is_scattered_to(const Value& indices) {
+  return std::ranges::any_of(indices.uses(), [&](const Use& u) {
+    const Node& reader = *u.owner;
+    if (!reader.op().name.starts_with("scatter") || reader.operand_index(u) != 1) return false;
+    const Attr* mode = reader.attr("mode");
+    if (mode == nullptr) return false;
+    const auto* text = mode->get<std::string>();
+    const auto* opaque = mode->get<OpaqueAttr>();
+    const std::string_view name = text != nullptr ? *text : opaque != nullptr ? opaque->text : std::string_view();
+    return !name.empty() && name.find("PROMISE") == std::string_view::npos;
+  });
+}
+
 std::vector<Value*> gather(Lowering& at, bool imaginary) {
   const Attr& numbers = at.param("dimension_numbers");
   const Ints offset_dims = ints_field(at, numbers, "offset_dims"), collapsed = ints_field(at, numbers, "collapsed_slice_dims");
@@ -59,7 +74,8 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
   Value* vectors = ix.vectors(at, at.in(1));
   Value* mask = fill ? ix.inside(at, vectors) : nullptr;
   Value* starts = ix.starts(at, vectors);
-  if (mode.find("CLIP") != std::string::npos || mask != nullptr || is_chosen(*at.eqn.result())) starts = ix.clamped(at, starts);
+  const bool is_doubtful = is_chosen(*at.eqn.result()) || is_scattered_to(*at.eqn.input(1));
+  if (mode.find("CLIP") != std::string::npos || mask != nullptr || is_doubtful) starts = ix.clamped(at, starts);
 
   Ints labels = ix.lead_labels();
   const auto lead_rank = static_cast<int64_t>(labels.size());

@@ -155,3 +155,4 @@ ROW_STARTS = lax.ScatterDimensionNumbers((1, 2), (), (0,))
 for op, f in {"scatter": lax.scatter, "scatter-add": lax.scatter_add, "scatter-mul": lax.scatter_mul, "scatter-min": lax.scatter_min, "scatter-max": lax.scatter_max}.items():
     for mode in ("clip", "drop"):
         add(f"{op} of the first columns, {mode}", lambda x, i, u, f=f, m=mode: f(x, i, u, ROW_STARTS, mode=m), "f32[9,7]", Arg("i32[3,1]", values=(5, 1, 99)), "f32[3,2,4]", covers=op)
+add("gradient of a maximum scattered outside", lambda x, i: jax.grad(lambda x: (jax.ops.segment_max(x, i, 5, mode="drop") ** 2).sum(where=jnp.arange(5) < 2))(x), "f32[7]", Arg("i32[7]", values=(0, 1, 1, 0, 9, -3, 1)), covers="scatter-max")
