@@ -69,7 +69,7 @@ OPTIMIZERS = "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw ada
 for name in OPTIMIZERS.split():
     if hasattr(optax, name):
         ROWS.add(f"optimizer {name}", steps(lambda f=getattr(optax, name): f(0.1)), W, W, **LOOSE)
-for name in "acprop ademamix adopt cocob dadapt_adamw dog dowg madgrad muon prodigy sophia momo momo_adam schedule_free_adamw schedule_free_sgd simplified_ademamix galore".split():
+for name in "acprop ademamix adopt cocob dadapt_adamw dog dowg madgrad muon prodigy momo momo_adam schedule_free_adamw schedule_free_sgd simplified_ademamix galore".split():
     if hasattr(optax.contrib, name):
         extra = {"value": lambda w, g: (w["w"] * g).sum()} if name.startswith("momo") else {}
         ROWS.add(f"optimizer contrib.{name}", steps(lambda f=getattr(optax.contrib, name), n=name: f() if n in ("cocob", "momo", "momo_adam", "prodigy", "dadapt_adamw", "dog", "dowg") else f(0.1), **extra), W, W, tolerance=2e-4, because="steps divided by small norms")
@@ -116,7 +116,7 @@ for name, fn in {
     "cosine_decay": lambda: optax.cosine_decay_schedule(0.1, 50),
     "cosine_onecycle": lambda: optax.cosine_onecycle_schedule(50, 0.1),
     "exponential_decay": lambda: optax.exponential_decay(0.1, 9, 0.9, staircase=True),
-    "join": lambda: optax.join_schedules([optax.constant_schedule(0.1), optax.linear_schedule(0.1, 0.0, 9)], [5]),
+    "join": lambda: optax.join_schedules([optax.constant_schedule(0.1), optax.linear_schedule(0.1, 0.01, 9)], [5]),
     "linear_onecycle": lambda: optax.linear_onecycle_schedule(50, 0.1),
     "piecewise_constant": lambda: optax.piecewise_constant_schedule(0.1, {5: 0.5, 9: 0.1}),
     "piecewise_interpolate": lambda: optax.piecewise_interpolate_schedule("cosine", 0.1, {5: 0.5, 9: 0.1}),
