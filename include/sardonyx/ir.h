@@ -184,7 +184,8 @@ class Node {
   const Op& op() const { return *op_; }
   // Another operator (or version of it) with the same operands and results; the node becomes unchecked.
   void set_op(const Op& op);
-  bool is(std::string_view op_name) const { return op_->name == op_name; }
+  // Whether it is this operator of the dialect itself, in a version that the tables know: not one of another domain with that name.
+  bool is(std::string_view op_name) const { return op_->known && op_->domain.empty() && op_->name == op_name; }
   bool has(Trait t) const { return op_->has(t); }
   Graph* graph() const { return graph_; }  // null while detached
   Model& model() const;

@@ -183,6 +183,13 @@ TEST_F(GraphTest, CompactRenumbersDenselyAndKeepsAddresses) {
   EXPECT_EQ(graph.last()->name().view(), "new");
 }
 
+TEST_F(GraphTest, AnOperatorIsTheDialectsOwnAndKnown) {
+  Value* x = graph.add_input("x", nullptr);
+  EXPECT_TRUE(model.new_node(model.op("", "Relu"), {&x, 1}, 1).is("Relu"));
+  EXPECT_FALSE(model.new_node(model.op("com.example", "Relu"), {&x, 1}, 1).is("Relu"));
+  EXPECT_FALSE(model.new_node(model.opaque_op("", "Relu", 99), {&x, 1}, 1).is("Relu"));  // an opset from the future
+}
+
 TEST_F(GraphTest, TheCountOfAnOperatorFollowsTheGraph) {
   const Op& op = model.opaque_op("test", "Op", 1);
   Node& a = append({});

@@ -233,7 +233,7 @@ class OnnxOperators : public Operators {
   }
 
   bool reads_swapped(const Node& n, size_t slot) const override {
-    return n.is("MatMul") && n.op().domain.empty() && slot < 2 && is_float(n.result()->dtype());
+    return n.is("MatMul") && slot < 2 && is_float(n.result()->dtype());
   }
 
   Value* constant(Graph& g, TensorPtr payload, Node* before) override {

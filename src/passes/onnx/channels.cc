@@ -72,8 +72,7 @@ TensorPtr vector_of(DType dtype, const Channels& values) {
 TensorPtr known_elements(const Value& v) {
   if (v.is_constant()) return v.constant();
   const Node* n = v.def();
-  if (n == nullptr || !n->is("ConstantOfShape") || !n->op().domain.empty() || n->unchecked() || v.type() == nullptr ||
-      !v.type()->is_static())
+  if (n == nullptr || !n->is("ConstantOfShape") || n->unchecked() || v.type() == nullptr || !v.type()->is_static())
     return nullptr;
   std::vector<int64_t> shape;
   for (Dim d : v.type()->dims()) shape.push_back(d.value());

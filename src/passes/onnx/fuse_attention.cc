@@ -47,7 +47,7 @@ Node* softmax_of(const Value* v, const Graph* graph, PassContext& c) {
   if (asks == nullptr || asks->input(0) != p || zero != 0.0 || !same_shape(p, v)) return nullptr;
   const auto readers = p->uses();
   Node* n = p->def();
-  return n != nullptr && n->graph() == graph && n->op().domain.empty() && n->is("Softmax") && !n->unchecked() &&
+  return n != nullptr && n->graph() == graph && n->is("Softmax") && !n->unchecked() &&
                  std::distance(readers.begin(), readers.end()) == 2
              ? n
              : nullptr;
@@ -56,10 +56,10 @@ Node* softmax_of(const Value* v, const Graph* graph, PassContext& c) {
 Value* bare_mask(Value* v, PassContext& c) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
-    if (n == nullptr || !n->op().domain.empty() || !n->is("And")) return v;
+    if (n == nullptr || !n->is("And")) return v;
     const auto is_true = [&](const Value* side) {
       const Node* e = side->def();
-      if (e != nullptr && e->op().domain.empty() && e->is("Expand")) side = e->input(0);
+      if (e != nullptr && e->is("Expand")) side = e->input(0);
       const auto s = c.splat(side);
       return s && *s != 0;
     };

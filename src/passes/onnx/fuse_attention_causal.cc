@@ -79,8 +79,7 @@ std::optional<double> number(const Value* v, PassContext& c) {
 
 // Trilu of equal elements that keeps one side of a diagonal: the element.
 std::optional<double> triangle(const Node* n, bool upper, int64_t diagonal, PassContext& c) {
-  if (n == nullptr || !n->op().domain.empty() || !n->is("Trilu") || n->unchecked() ||
-      (int_attr(*n, "upper").value_or(1) != 0) != upper)
+  if (n == nullptr || !n->is("Trilu") || n->unchecked() || (int_attr(*n, "upper").value_or(1) != 0) != upper)
     return std::nullopt;
   const auto k = n->input(1) != nullptr ? c.ints(n->input(1)) : std::vector<int64_t>{0};
   return k && k->size() == 1 && k->front() == diagonal ? number(n->input(0), c) : std::nullopt;
@@ -91,8 +90,8 @@ bool are_positions(const Value* queries, const Value* keys, PassContext& c) {
   const Value *query = positions(queries, 1), *key = positions(keys, 0);
   if (query == nullptr || query != key) return false;
   const Node* r = query->def();
-  if (r != nullptr && r->op().domain.empty() && r->is("Cast")) r = r->input(0)->def();
-  if (r != nullptr && r->op().domain.empty() && r->is("Range")) {
+  if (r != nullptr && r->is("Cast")) r = r->input(0)->def();
+  if (r != nullptr && r->is("Range")) {
     const auto step = c.ints(r->input(2));
     return step && step->size() == 1 && step->front() > 0;
   }

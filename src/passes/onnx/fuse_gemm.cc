@@ -63,8 +63,7 @@ bool is_product(const Match& m, Var product) {
 // The value before a transpose of two axes that is worth taking in: constants are folded instead.
 Value* untransposed(Value* v, const Node& reader) {
   const Node* n = v->def();
-  if (n == nullptr || !n->is("Transpose") || !n->op().domain.empty() || n->graph() != reader.graph() || n->unchecked())
-    return nullptr;
+  if (n == nullptr || !n->is("Transpose") || n->graph() != reader.graph() || n->unchecked()) return nullptr;
   if (!is_matrix(n->input(0))) return nullptr;
   const auto perm = ints_attr(*n, "perm");
   if (n->attr("perm") != nullptr && (!perm || *perm != std::vector<int64_t>{1, 0})) return nullptr;

@@ -329,8 +329,7 @@ bool absorb(Node& n, PassContext& context) {
   std::vector<Value*> from{f->v};
   Node* made = f->v->def();
   if (made == nullptr) return false;
-  if (made->is("MatMul") && made->op().domain.empty() && !made->unchecked() && made->graph() == n.graph() &&
-      !has_weights(*made)) {
+  if (made->is("MatMul") && !made->unchecked() && made->graph() == n.graph() && !has_weights(*made)) {
     from.clear();
     for (const Use& u : made->operands()) {
       if (u.value != nullptr && u.value->has_one_use()) from.push_back(u.value);

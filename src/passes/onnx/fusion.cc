@@ -121,9 +121,7 @@ std::optional<std::vector<Dim>> normalized_by(const Node& n) {
   return std::vector<Dim>(dims.begin(), dims.end());
 }
 
-bool is_view(const Node& n) {
-  return n.op().domain.empty() && (n.is("Transpose") || n.is("Reshape") || n.is("Squeeze") || n.is("Unsqueeze"));
-}
+bool is_view(const Node& n) { return n.is("Transpose") || n.is("Reshape") || n.is("Squeeze") || n.is("Unsqueeze"); }
 
 std::optional<Labels> labels_above(const Node& n, const Labels& out) {
   const Value* in = n.input(0);

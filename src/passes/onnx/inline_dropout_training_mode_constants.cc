@@ -12,7 +12,7 @@ bool is_false(PassContext& context, const Value* mode) {
   if (mode == nullptr) return false;
   if (context.splat(mode) == 0.0) return true;
   const Node* def = mode->def();
-  return def != nullptr && def->is("Not") && def->op().domain.empty() && context.splat(def->input(0)) == 1.0;
+  return def != nullptr && def->is("Not") && context.splat(def->input(0)) == 1.0;
 }
 
 }  // namespace

@@ -22,8 +22,7 @@ using layout::Layout;
 constexpr size_t kMaxSteps = 16;
 
 std::optional<Layout> permutation_of(const Node* n) {
-  if (n == nullptr || n->unchecked() || !n->op().domain.empty() || !n->is("Transpose") || !n->input(0)->ranked())
-    return std::nullopt;
+  if (n == nullptr || n->unchecked() || !n->is("Transpose") || !n->input(0)->ranked()) return std::nullopt;
   const size_t rank = n->input(0)->type()->rank();
   std::vector<int64_t> perm(rank);
   if (n->attr("perm") == nullptr) {

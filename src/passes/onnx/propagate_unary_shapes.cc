@@ -9,7 +9,7 @@ Pass propagate_unary_shapes() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
     return propagate_shapes(top, context, [](const Node& n) {
       if (n.has(Trait::kElementwise)) return n.has(Trait::kUnary) || n.is("CastLike");
-      return n.is("Dropout") && n.op().domain.empty();
+      return n.is("Dropout");
     });
   });
 }

@@ -13,7 +13,7 @@ Pass remove_orphan_transposes() {
     for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
       for (Node* n = (*g)->last(); n != nullptr;) {
         Node* before = n->prev();
-        if (n->is("Transpose") && n->op().domain.empty() && !n->any_result_used()) {
+        if (n->is("Transpose") && !n->any_result_used()) {
           (*g)->erase(*n);
           ++nodes;
         }

@@ -13,9 +13,7 @@
 namespace sardonyx::onnx {
 namespace {
 
-bool is_reshape(const Node* n) {
-  return n != nullptr && !n->unchecked() && n->op().domain.empty() && n->is("Reshape") && n->input(0) != nullptr;
-}
+bool is_reshape(const Node* n) { return n != nullptr && !n->unchecked() && n->is("Reshape") && n->input(0) != nullptr; }
 
 bool has_dims(const Value& v, std::span<const Dim> dims) {
   return v.ranked() && std::equal(v.type()->dims().begin(), v.type()->dims().end(), dims.begin(), dims.end());

@@ -18,7 +18,7 @@
 namespace sardonyx::onnx {
 namespace {
 
-bool is_transpose(const Node* n) { return n != nullptr && !n->unchecked() && n->op().domain.empty() && n->is("Transpose"); }
+bool is_transpose(const Node* n) { return n != nullptr && !n->unchecked() && n->is("Transpose"); }
 
 // Transposes that read one that they undo.
 bool remove_pairs(Graph& top, PassContext& context) {

@@ -79,7 +79,7 @@ bool is_read_by_element(const Match& m) {
   if (!p) return false;
   for (const Use& u : m.root().result()->uses()) {
     const Node& n = *u.owner;
-    if (n.is_boundary() || n.unchecked() || !n.op().domain.empty() || !n.is("SequenceAt")) return false;
+    if (n.is_boundary() || n.unchecked() || !n.is("SequenceAt")) return false;
     if (!place(number(m, n.input(1)), p->sizes.size())) return false;
   }
   return true;

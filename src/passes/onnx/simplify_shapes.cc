@@ -128,7 +128,7 @@ class Shapes {
       return;
     }
     Value* kept = &v;
-    if (n.is("Shape") && n.op().domain.empty()) {
+    if (n.is("Shape")) {
       add_source(*n.input(0));
     } else if (Value* read = known->scalar || v.dtype() != DType::kI64 ? nullptr : read_shape(known->elements, b)) {
       replace(v, *read, "shape");
