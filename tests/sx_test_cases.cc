@@ -21,7 +21,7 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   std::vector<const Graph*> todo{&input.graph()};
   for (size_t i = 0; i < todo.size(); ++i) {
     for (const Node& n : todo[i]->nodes()) {
-      found |= n.is(primitive);
+      found |= n.op().name == primitive;
       for (const Body& b : n.bodies()) todo.push_back(b.graph);
     }
   }

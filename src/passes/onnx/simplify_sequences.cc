@@ -43,6 +43,14 @@ Value* element(Rewriter&, const Match& m) {
   return i ? all[*i] : nullptr;
 }
 
+bool add_up_to(int64_t whole, const std::vector<int64_t>& sizes) {
+  for (int64_t size : sizes) {
+    if (size < 0 || size > whole) return false;
+    whole -= size;
+  }
+  return whole == 0;
+}
+
 // The sizes of the pieces that SplitToSequence makes.
 struct Pieces {
   std::vector<int64_t> sizes;
@@ -68,6 +76,7 @@ std::optional<Pieces> pieces(const Match& m) {
   } else {
     const auto sizes = split->is_constant() ? m.context().ints(split) : std::nullopt;
     if (!sizes || static_cast<int64_t>(sizes->size()) > kMostPieces) return std::nullopt;
+    if (d.is_int() && !add_up_to(d.value(), *sizes)) return std::nullopt;  // it fails
     p.sizes = *sizes;
   }
   return p.sizes.empty() ? std::nullopt : std::optional(p);
