@@ -79,6 +79,7 @@ struct PipelineReport {
   std::vector<PassReport> passes;
   std::vector<std::string> faults;     // of passes: what evaluation found (PassRequest::verify)
   size_t evaluations = 0;              // how many runs before and after were compared
+  std::string not_compared;            // why none was, although Verify::kModel asks for it
   std::vector<std::string> ill_typed;  // nodes that no rule touches, because their types are wrong: what is wrong with each
   double seconds = 0;
   bool failed() const;

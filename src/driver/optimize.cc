@@ -104,6 +104,7 @@ void append(PipelineReport& report, const PipelineReport& later) {
   add(report.faults, later.faults);
   report.ill_typed = later.ill_typed;
   report.evaluations += later.evaluations;
+  if (report.not_compared.empty()) report.not_compared = later.not_compared;
   report.seconds += later.seconds;
 }
 
@@ -254,7 +255,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   report.warnings = report.passes.ill_typed;
   report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
   if (options.request.verify == Verify::kModel && report.passes.evaluations == 0 && !report.passes.passes.empty())
-    report.warnings.push_back("nothing was compared: the evaluator cannot run this model");
+    report.warnings.push_back("nothing was compared: " + report.passes.not_compared);
   report.optimize_seconds = watch.lap();
   report.after = count_model(m);
   return report;

@@ -120,12 +120,12 @@ void skip(Pipeline& pipeline, const std::string& what) {
   }
 }
 
-// Whether the whole model computes what it did; on how many inputs.
-size_t check_results(const Model& before, const Model& after, const Pipeline& pipeline) {
+// Whether the whole model computes what it did, and on how many inputs: throws if it does not.
+ValueCheck check_results(const Model& before, const Model& after, const Pipeline& pipeline) {
   Numerics loosest = Numerics::kExact;
   for (const PipelineEntry& e : pipeline.entries) loosest = std::max(loosest, e.pass->numerics());
-  const ValueCheck check = compare_values(before, after, loosest);
-  if (!check.difference) return check.runs;
+  ValueCheck check = compare_values(before, after, loosest);
+  if (!check.difference) return check;
   throw Error(ErrorCode::kInternal, fmt::format("the passes changed what the model computes: {}", *check.difference),
               {"nothing was written", "help: --verify pass finds the rule at fault and goes on without it"});
 }
@@ -351,7 +351,11 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   std::vector<std::string> ill_typed = infer_model(m, facts, /*tolerant=*/true);
   PipelineReport report = run(m, request, pipeline, facts);
   report.ill_typed = std::move(ill_typed);
-  if (original != nullptr) report.evaluations += check_results(*original, m, pipeline);
+  if (original != nullptr) {
+    const ValueCheck check = check_results(*original, m, pipeline);
+    report.evaluations += check.runs;
+    if (check.runs == 0) report.not_compared = check.skipped;
+  }
   m.compact();
   return report;
 }

@@ -362,7 +362,28 @@ def test_bodies_of_unknown_operators_keep_what_they_read():
 def test_what_could_not_be_compared_is_said(tmp_path):
     onnx.save(unknown("acme"), tmp_path / "in.onnx")
     done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--verify", "model")
-    assert "warning: nothing was compared" in done.stderr
+    assert "warning: nothing was compared: the evaluator cannot run acme" in done.stderr
+
+
+def test_a_loop_without_an_end_is_not_compared(tmp_path):
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Neg", ["v"], ["w"])],
+        "body",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("v", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("w", TensorProto.FLOAT, [3])],
+    )  # fmt: skip
+    forever = helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)
+    graph = helper.make_graph(
+        [helper.make_node("Constant", [], ["yes"], value=numpy_helper.from_array(np.array(True))), forever],
+        "forever",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), tmp_path / "in.onnx")
+    done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--verify", "model")
+    assert done.returncode == 0
+    assert "warning: nothing was compared: " in done.stderr and "loops ran more than" in done.stderr
 
 
 # --- the command line
