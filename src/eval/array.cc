@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "eval/elements.h"
 #include "ir/tensor_view.h"
@@ -78,7 +79,7 @@ Array Array::of(TensorPtr t) {
     flat = unpacked(*t, bytes, stored);
   } else if (reinterpret_cast<uintptr_t>(bytes.data()) % std::min<size_t>(width, 8) != 0) {
     auto [to, held] = storage<uint64_t>((bytes.size() + 7) / 8);
-    std::ranges::copy(bytes, reinterpret_cast<std::byte*>(to));  // there may be none, anywhere
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());  // no bytes may lie nowhere
     flat = Array(t->dtype(), {stored}, reinterpret_cast<std::byte*>(to), held);
   } else {
     flat = Array(t->dtype(), {stored}, const_cast<std::byte*>(bytes.data()), owner);
