@@ -25,6 +25,13 @@ TABLES = {
 CASES = [pytest.param(case, id=f"{name}: {case.name}") for name, cases in TABLES.items() for case in cases]
 
 
+def _some(share: float, tables: str = " ".join(TABLES), seed: int = 5) -> list:
+    """All rows; those that `make test` leaves to `make test-all` are marked: all but a share of `tables`."""
+    rng = random.Random(seed)
+    chosen = {p.id for p in CASES if rng.random() < share and p.id.partition(":")[0] in tables.split()}
+    return [pytest.param(*p.values, id=p.id, marks=() if p.id in chosen else pytest.mark.slow) for p in CASES]
+
+
 # What is known to differ, with the reason; none of it is hidden elsewhere.
 NO_GRADIENT = {
     "special: bessel_jn": "differs by 0.3 % in f32",
@@ -37,14 +44,7 @@ NO_GRADIENT = {
 
 
 def _transformed(tables: str) -> list:
-    """All rows; those that `make test` leaves to `make test-all` are marked: nine tenths of `tables`, and all others."""
-    rng = random.Random(5)
-    chosen = {p.id for p in CASES if rng.random() < 0.1 and p.id.partition(":")[0] in tables.split()}
-    return [
-        pytest.param(*p.values, id=p.id, marks=() if p.id in chosen else pytest.mark.slow)
-        for p in CASES
-        if p.values[0].inputs
-    ]
+    return [p for p in _some(0.1, tables) if p.values[0].inputs]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -72,7 +72,7 @@ def _by_jax(fn, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(y) for y in jax.tree.leaves(found)]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", _some(0.25))
 def test_function(case: Case):
     export_and_compare(case, case.fn)
 
