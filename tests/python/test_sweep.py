@@ -72,7 +72,8 @@ def _by_jax(fn, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(y) for y in jax.tree.leaves(found)]
 
 
-@pytest.mark.parametrize("case", _some(0.25))
+# XLA takes minutes for some rows of optax and random.
+@pytest.mark.parametrize("case", _some(0.25, " ".join(t for t in TABLES if t not in ("optax", "random"))))
 def test_function(case: Case):
     export_and_compare(case, case.fn)
 
