@@ -8,6 +8,7 @@
 #include <set>
 
 #include "passes/catalog.h"
+#include "rewrite/ready_rule.h"
 #include "rewrite/values.h"
 #include "sx_test_grow.h"
 
@@ -38,7 +39,8 @@ bool fires(Model& m, const Rule& rule, std::string_view pass) {
   infer_model(m, facts, /*tolerant=*/true);
   PassContext context(m, facts);
   const PassOptions none;
-  const AppliedRule applied{.rule = &rule, .pass_name = pass, .options = &none};
+  const ReadyRule ready = ready_rule(rule, m.dialect());
+  const AppliedRule applied{.ready = &ready, .pass_name = pass, .options = &none};
   Graph* graphs[] = {&m.graph()};
   std::vector<size_t> fired;
   apply_rules({&applied, 1}, graphs, context, &fired);

@@ -335,10 +335,6 @@ Complex log_add_exp(const Complex& z, const Complex& w) {
   return {real(sum), imag(sum) - turns * (2 * kPi)};
 }
 
-}  // namespace
-
-namespace {
-
 // The product along an axis, by folding the upper half on the lower.
 Complex fold_axis(Lowering& at, Complex z, int64_t axis) {
   Dim size = z.dim(axis);

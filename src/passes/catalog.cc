@@ -86,9 +86,6 @@ std::span<const Preset> presets() {
       }
       list[i].items = std::move(items);
     }
-    for (Preset& p : list) {
-      for (Preset::Item& item : p.items) item.found = find_pass(item.pass);
-    }
     return list;
   }();
   return all;

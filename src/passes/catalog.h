@@ -28,8 +28,7 @@ struct Preset {
   struct Item {
     std::string_view pass;
     bool bodies = true;
-    bool half = false;                   // only when the option compute_precision is fp16
-    const CatalogPass* found = nullptr;  // set by presets(); null for passes of coremltools alone
+    bool half = false;  // only when the option compute_precision is fp16
   };
   std::string_view name;
   std::string_view about;

@@ -292,17 +292,15 @@ std::span<const std::string_view> ops_of_walk(std::string_view pass) {
 
 Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   Pipeline pipeline;
-  const auto add_found = [&](const CatalogPass& p, std::string_view name, bool bodies, bool shared) {
+  const auto add = [&](std::string_view name, bool bodies, bool shared) {
+    if (is_compression(name)) return refuse_compression(name, request);
+    const CatalogPass& p = require_pass(name);
     require_dialect(name, p.catalog == "onnx" ? DialectId::kOnnx : DialectId::kMil, dialect);
     pipeline.entries.push_back({.name = p.name,
                                 .pass = &p.pass,
                                 .bodies = bodies && request.function_bodies,
                                 .shared = shared,
                                 .ready = ready_rules(p)});
-  };
-  const auto add = [&](std::string_view name, bool bodies, bool shared) {
-    if (is_compression(name)) return refuse_compression(name, request);
-    add_found(require_pass(name), name, bodies, shared);
   };
   if (request.inline_functions && dialect == DialectId::kOnnx) add("inline_functions", /*bodies=*/true, /*shared=*/false);
   const bool half = wants_half(request, dialect);
@@ -317,12 +315,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
     if (preset->rounds > 1 && request.passes.size() == 1) pipeline.rounds = preset->rounds;
     pipeline.entries.reserve(pipeline.entries.size() + preset->items.size() + 1);
     for (const Preset::Item& item : preset->items) {
-      if (item.half && !half) continue;
-      if (item.found == nullptr) {
-        refuse_compression(item.pass, request);
-      } else {
-        add_found(*item.found, item.pass, item.bodies, preset->rounds > 1);
-      }
+      if (!item.half || half) add(item.pass, item.bodies, preset->rounds > 1);
     }
   }
   const auto prunes = [](const PipelineEntry& e) { return e.name == "prune_unused_graph_inputs"; };

@@ -1,4 +1,4 @@
-// The worklist that applies rules. See apply_rules() in pass.h.
+// The worklist that applies rules. See apply_rules() in ready_rule.h.
 //
 // Nodes are visited in graph order; after a rule fired, the readers that were moved, the new nodes and the producers of what was erased
 // are visited again. As patterns reach deeper than one level, whole sweeps follow until one fires nothing.
@@ -34,7 +34,7 @@ struct State {
 
 class Driver {
  public:
-  Driver(std::span<const SweptRule> rules, std::span<Graph* const> graphs, PassContext& context)
+  Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context)
       : rules_(rules), graphs_(graphs), context_(context), model_(context.model), states_(rules.size()) {
     const int opset = static_cast<int>(model_.opset_version("").value_or(0));
     for (size_t k = 0; k < rules.size() && model_.dialect() == DialectId::kOnnx; ++k) {
@@ -424,7 +424,7 @@ class Driver {
     }
   }
 
-  const std::span<const SweptRule> rules_;
+  const std::span<const AppliedRule> rules_;
   const std::span<Graph* const> graphs_;
   PassContext& context_;
   Model& model_;
@@ -468,36 +468,25 @@ class Driver {
   size_t limit_ = 0;
 };
 
-ReadyRule made_ready(const Rule& r, DialectId dialect) {
+}  // namespace
+
+ReadyRule ready_rule(const Rule& r, DialectId dialect) {
   const Matcher& m = Matcher::of(r.match, dialect);
   return {.rule = &r, .matcher = &m, .needs = m.needed_bits(), .roots = m.root_bits(), .opset = r.opset};
 }
 
-}  // namespace
-
 std::vector<ReadyRule> ready_rules(const Pass& pass, DialectId dialect) {
   std::vector<ReadyRule> ready;
-  for (const Rule& r : pass.rules) ready.push_back(made_ready(r, dialect));
+  for (const Rule& r : pass.rules) ready.push_back(ready_rule(r, dialect));
   return ready;
 }
 
-bool apply_rules(std::span<const SweptRule> rules, std::span<Graph* const> graphs, PassContext& context,
+bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
                  std::vector<size_t>* fired) {
   Driver driver(rules, graphs, context);
   const bool changed = driver.run();
   if (fired != nullptr) driver.report(*fired);
   return changed;
-}
-
-bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
-                 std::vector<size_t>* fired) {
-  std::vector<ReadyRule> ready;
-  for (const AppliedRule& r : rules) ready.push_back(made_ready(*r.rule, context.model.dialect()));
-  std::vector<SweptRule> swept;
-  for (size_t k = 0; k < rules.size(); ++k) {
-    swept.push_back({.ready = &ready[k], .pass_name = rules[k].pass_name, .options = rules[k].options});
-  }
-  return apply_rules(swept, graphs, context, fired);
 }
 
 }  // namespace sardonyx

@@ -7,6 +7,7 @@
 #include "rewrite/order.h"
 #include "rewrite/pass.h"
 #include "rewrite/present.h"
+#include "rewrite/ready_rule.h"
 
 namespace sardonyx {
 namespace {
@@ -32,8 +33,10 @@ Rewritten rewrite(std::string_view text, const std::vector<Rule>& rules, bool ve
   infer_model(*r.model, facts, /*tolerant=*/true);
   PassContext context(*r.model, facts);
   context.verify_rewrites = verify_rewrites;
+  std::vector<ReadyRule> ready;
+  for (const Rule& rule : rules) ready.push_back(ready_rule(rule, r.model->dialect()));
   std::vector<AppliedRule> applied;
-  for (const Rule& rule : rules) applied.push_back({.rule = &rule, .pass_name = "test"});
+  for (const ReadyRule& rule : ready) applied.push_back({.ready = &rule, .pass_name = "test"});
   Graph* graphs[] = {&r.model->graph()};
   r.changed = apply_rules(applied, graphs, context, &r.fired);
   r.model->graph().erase_unread_constants();

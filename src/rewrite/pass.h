@@ -206,17 +206,4 @@ struct PassRow {
   std::string_view about;
 };
 
-// --- the driver of rules
-
-// A rule and the pass that it works for.
-struct AppliedRule {
-  const Rule* rule;
-  std::string_view pass_name;
-  const PassOptions* options = nullptr;
-};
-// Applies the rules to the graphs (and what is nested in them) until none fires; earlier rules are tried first on a node. Nodes
-// without readers go on the way. Returns whether anything changed; fired[i] = how often rule i did. Throws kInternal when the rules do not come to an end.
-bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
-                 std::vector<size_t>* fired = nullptr);
-
 }  // namespace sardonyx

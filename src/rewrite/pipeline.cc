@@ -19,7 +19,7 @@ namespace {
 struct Step {
   size_t first = 0, last = 0;
   size_t changes_seen = SIZE_MAX;  // how many changes there had been when it last ended
-  std::vector<SweptRule> rules;
+  std::vector<AppliedRule> rules;
   std::vector<size_t> owners;  // the entries that the rules are of
 };
 

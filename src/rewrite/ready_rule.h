@@ -23,17 +23,21 @@ struct ReadyRule {
   bool may_match(OpBits have) const { return (needs & ~have) == 0 && (roots & have) != 0; }
 };
 
-// The rules of a pass, in their order. They point to the pass, which must outlive them; matchers live as long as the process.
+// It points to the rule, which must outlive it; matchers live as long as the process.
+ReadyRule ready_rule(const Rule& r, DialectId dialect);
+// The rules of a pass, in their order.
 std::vector<ReadyRule> ready_rules(const Pass& pass, DialectId dialect);
 
-// One of the rules that are applied together.
-struct SweptRule {
+// One of the rules that are applied together, and the pass that it works for.
+struct AppliedRule {
   const ReadyRule* ready;
   std::string_view pass_name;
   const PassOptions* options = nullptr;
 };
-// As apply_rules() of AppliedRules, which makes them ready first.
-bool apply_rules(std::span<const SweptRule> rules, std::span<Graph* const> graphs, PassContext& context,
+// Applies the rules to the graphs (and what is nested in them) until none fires; earlier rules are tried first on a node. Nodes
+// without readers go on the way. Returns whether anything changed; fired[i] = how often rule i did. Throws kInternal when the rules do not
+// come to an end.
+bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
                  std::vector<size_t>* fired = nullptr);
 
 }  // namespace sardonyx
