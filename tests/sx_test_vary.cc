@@ -80,6 +80,11 @@ class Varied {
     return model_->types().tensor(dtype(t->dtype()), dims);
   }
 
+  // One more or one less; behind the greatest comes the least.
+  int64_t beside(int64_t k) {
+    return static_cast<int64_t>(static_cast<uint64_t>(k) + (dice_.one_in(2) ? uint64_t{1} : ~uint64_t{0}));
+  }
+
   TensorPtr payload(const TensorPtr& t) {
     if (t->dtype() == DType::kString || is_complex(t->dtype())) return t;
     if (!is_float(t->dtype())) {
@@ -87,7 +92,7 @@ class Varied {
       if (!v || t->rank() > 1 || t->dtype() != DType::kI64) return t;
       for (int64_t& k : *v) {
         if (sizes_.contains(k)) k = sizes_.at(k);
-        if (oddness_ > 1 && dice_.one_in(25)) k += dice_.one_in(2) ? 1 : -1;
+        if (oddness_ > 1 && dice_.one_in(25)) k = beside(k);
       }
       return t->rank() == 0 ? Tensor::scalar(v->front()) : Tensor::vector(*v);
     }
@@ -112,7 +117,7 @@ class Varied {
     if (const int64_t* i = a.get<int64_t>()) {
       if (name == "to" && dtype_ && (*i == 1 || *i == 10 || *i == 11))
         return Attr(static_cast<int64_t>(dtype(static_cast<DType>(*i))));
-      if (oddness_ > 1 && dice_.one_in(25)) return Attr(*i + (dice_.one_in(2) ? 1 : -1));
+      if (oddness_ > 1 && dice_.one_in(25)) return Attr(beside(*i));
       return a;
     }
     if (const double* f = a.get<double>(); f != nullptr && oddness_ > 0 && dice_.one_in(5))
