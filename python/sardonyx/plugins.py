@@ -18,6 +18,7 @@ import importlib
 import inspect
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ __all__ = [
     "MonkeyPatchSpec",
     "Plugin",
     "PrimitiveLeafPlugin",
+    "discover",
     "load",
     "lowering",
     "register",
@@ -160,6 +162,54 @@ def load(path) -> list[str]:
     Returns the primitives that it lowers. Lowerings in Python win over it, and what was loaded last over what was loaded before.
     """
     path = os.path.abspath(os.fspath(path))
+_discovered = False
+
+
+def discover() -> None:
+    """Registers what installed packages offer as entry points of the group "sardonyx.plugins". The first export does it, once per process.
+
+    An entry point names a module that registers when it is imported, a Plugin class or object, a function without parameters that registers, or the path of a
+    shared object. What the program itself has registered wins. One that fails is skipped, with a warning.
+    """
+    global _discovered
+    import importlib.metadata
+
+    with _lock:
+        if _discovered:
+            return
+        _discovered = True  # also for what the entry points themselves export
+        own = dict(_lowerings), dict(_plugins), dict(_libraries)
+        offered = importlib.metadata.entry_points(group="sardonyx.plugins")
+        for entry in sorted(offered, key=lambda e: (e.name, e.value)):
+            try:
+                _register_offered(entry.load())
+            except Exception as e:
+                package = f" of {entry.dist.name}" if entry.dist is not None else ""
+                why = (str(e).splitlines() or [""])[0]
+                warnings.warn(
+                    f"the plugin '{entry.name}'{package} ({entry.value}) is left out: {type(e).__name__}: {why}",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        for table, before in zip((_lowerings, _plugins, _libraries), own, strict=True):
+            for key, value in before.items():
+                table.pop(key, None)  # what was loaded last counts: the program's own
+                table[key] = value
+
+
+def _register_offered(value) -> None:
+    if isinstance(value, (str, os.PathLike)):
+        load(value)
+    elif isinstance(value, Plugin) or (inspect.isclass(value) and issubclass(value, Plugin)):
+        register(value)
+    elif inspect.ismodule(value) or value in _lowerings.values():
+        pass  # importing it has registered
+    elif callable(value) and not inspect.isclass(value):
+        value()
+    else:
+        raise Error(f"a module, a Plugin, a function or a path was expected, found {type(value).__name__}")
+
+
     primitives = native.load_plugin(path)
     with _lock:
         _libraries.pop(path, None)
@@ -555,3 +605,4 @@ def _own_trace_cache():
         return
     with set_xla_metadata(sardonyx="patched"):
         yield
+        discover()
