@@ -81,6 +81,14 @@ def _advice(e: BaseException) -> str | None:
         return "use jax.lax.cond, jnp.where or jax.lax.while_loop where a branch depends on values"
     if _asks_for_values(e):
         return "a shape or a Python number cannot depend on the values of an input"
+    if kind == "NotImplementedError" and (m := re.match(r"\w+ rule for '([^']+)' not implemented", str(e))):
+        from sardonyx import plugins
+
+        if (plugin := plugins._plugins.get(m[1])) is not None:
+            name = type(plugin).__name__
+            return (
+                f"give plugin {name} an impl(*arrays, **params) that computes the same in JAX: the rule follows from it"
+            )
     if "InconclusiveDimensionOperation" in kind:
         return 'state what holds of the dimension, as in "B >= 2", or give it a number'
     return None
