@@ -330,9 +330,15 @@ def _passes(passes) -> list[str]:
 
 
 def _check_positions(option: str, positions, count: int) -> None:
-    for p in positions or ():
-        if not isinstance(p, int) or not 0 <= p < count:
+    if positions is None:
+        return
+    if isinstance(positions, str) or not isinstance(positions, Sequence):
+        raise Error(f"{option} takes a list of positions, found {positions!r}")
+    for i, p in enumerate(positions):
+        if not isinstance(p, int) or isinstance(p, bool) or not 0 <= p < count:
             raise Error(f"{option}: there is no position {p!r} among {count}")
+        if p in positions[:i]:
+            raise Error(f"{option} has {p} twice")
 
 
 def _given_names(option: str, names) -> list[str]:

@@ -6,6 +6,8 @@ import re
 import sysconfig
 import warnings
 
+import numpy as np
+
 from sardonyx._error import Error
 
 
@@ -139,23 +141,37 @@ def trace(fn, inputs):
         first = e
     if not _needs_values(first):
         raise failure(fn, inputs, first) from None
-    flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, int, float))]
+    flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, np.bool_, int, float))]
     if not flags:
         return second(first)
     if type(first).__name__ != "TracerBoolConversionError":
         with contextlib.suppress(Error):
             return second(first)
-    # A flag such as `deterministic` that the function's own Python branches on cannot be an input.
-    values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags)
-    inputs.bake(flags)
-    try:
-        traced = attempt(fn)
-    except Error:
-        raise
-    except Exception as e:
-        if not _needs_values(e):
-            raise failure(fn, inputs, e) from None
-        traced = second(e)
+    # A flag such as `deterministic` that the function's own Python branches on cannot be an input. JAX does not say which one it was:
+    # booleans go first, then integers, then all, so that a scale beside a flag stays an input.
+    error, baked = first, []
+    for kinds in ((bool, np.bool_), int, float):
+        group = [k for k in flags if k not in baked and isinstance(inputs.values[k], kinds)]
+        if not group:
+            continue
+        inputs.bake(group)
+        baked += group
+        try:
+            traced = attempt(fn)
+            break
+        except Error:
+            raise
+        except Exception as e:
+            error = e
+        if not _needs_values(error):
+            raise failure(fn, inputs, error) from None
+        if type(error).__name__ != "TracerBoolConversionError":
+            with contextlib.suppress(Error):
+                traced = second(error)
+                break
+    else:
+        traced = second(error)
+    values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags if k in baked)
     warn_user(f"{callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
     return traced
 
