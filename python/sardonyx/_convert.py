@@ -222,8 +222,10 @@ def _read_program(
                 more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
                 warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
             _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
-            with plugins._active() as lowerings, _functions.exporting():
+            with plugins._active() as lowerings, _functions.exporting() as functions:
                 closed, shapes = _trace.trace(fn, spec)
+                while functions.leaves_values_behind(closed):
+                    closed, shapes = _trace.trace(fn, spec)
             if not closed.jaxpr.outvars:
                 raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
             names_in = _input_names(spec, input_names)
