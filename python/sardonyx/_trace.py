@@ -184,7 +184,19 @@ def _needs_values(e: BaseException) -> bool:
         return True
     if isinstance(e, IndexError) and text.startswith("Slice entries must be static integers"):  # x[:n]
         return True
+    if _wants_number(e):
+        return True
     return _asks_for_values(e) or any(c.__name__ == "NonConcreteBooleanIndexError" for c in type(e).__mro__)
+
+
+def _wants_number(e: BaseException) -> bool:
+    """Whether JAX wants a number where the size has only a name: jnp.hanning(x.shape[0])."""
+    text = str(e)
+    if isinstance(e, TypeError) and "'_DimExpr'" in text:
+        return True
+    return type(e).__name__ == "InconclusiveDimensionOperation" and (
+        "requires a constant" in text or "comparison" in text
+    )
 
 
 def failure(fn, inputs, e: BaseException, data_sizes=()) -> Error:
