@@ -34,24 +34,24 @@ std::vector<Value*> constants_of(Graph& g) {
   return all;
 }
 
-// A few elements of it.
-int64_t sample_of(const Value& v) {
-  if (const Attr* known = v.def() != nullptr ? v.def()->attr(kSampleAttribute) : nullptr) return *known->get<int64_t>();
-  const TensorPtr& t = v.constant();
+const Attr* known_sample(const Value& v) { return v.def() != nullptr ? v.def()->attr(kSampleAttribute) : nullptr; }
+
+// A few elements of it, of the first `count`.
+int64_t sample_of(const TensorPtr& t, int64_t count) {
   const int bits = bit_width(t->dtype());
   if (bits < 8) return static_cast<int64_t>(t->hash() >> 1);
   const auto width = static_cast<size_t>(bits / 8);
   std::byte one[16];
   if (const TensorView* view = view_of(t)) {
     const auto bytes = view->storage->stored_bytes();
-    return sample(t->size(), width, [&](int64_t i) {
+    return sample(count, width, [&](int64_t i) {
       int64_t place = 0;
       for (size_t d = t->rank(); d-- > 0; i /= t->shape()[d]) place += i % t->shape()[d] * view->strides[d];
       return bytes.data() + static_cast<size_t>(place) * width;
     });
   }
   if (t->is_deferred() && t->reads_in_pieces() && width <= sizeof one) {
-    return sample(t->size(), width, [&](int64_t i) {
+    return sample(count, width, [&](int64_t i) {
       t->read(i, std::span(one).first(width));
       return static_cast<const std::byte*>(one);
     });
@@ -59,7 +59,7 @@ int64_t sample_of(const Value& v) {
   std::vector<std::byte> scratch;
   const auto bytes = t->is_splat() ? t->stored_bytes() : t->bytes(scratch);
   const size_t step = t->is_splat() ? 0 : width;
-  return sample(t->size(), width, [&](int64_t i) { return bytes.data() + static_cast<size_t>(i) * step; });
+  return sample(count, width, [&](int64_t i) { return bytes.data() + static_cast<size_t>(i) * step; });
 }
 
 // Whether its own block returns it. Blocks within may return it as well, under whichever name.
@@ -99,6 +99,14 @@ class Firsts {
   std::multimap<uint64_t, Value*> hashed_;
 };
 
+constexpr int64_t kFirst = 16;  // elements
+
+// Whether its first elements are had for less than all that sample_of() looks at.
+bool begins_quickly(const Value* v) {
+  const TensorPtr& t = v->constant();
+  return known_sample(*v) == nullptr && bit_width(t->dtype()) >= 8 && (!t->is_deferred() || t->reads_in_pieces());
+}
+
 size_t merge_constants(Graph& g, int64_t threshold) {
   std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::vector<Value*>> typed;
   for (Value* v : constants_of(g)) {
@@ -109,9 +117,20 @@ size_t merge_constants(Graph& g, int64_t threshold) {
   std::vector<std::vector<Value*>> alike;
   for (const auto& [type, values] : typed) {
     if (values.size() < 2) continue;
-    std::map<int64_t, std::vector<Value*>> sampled;
-    for (Value* v : values) sampled[sample_of(*v)].push_back(v);
-    for (auto& [sample, group] : sampled) alike.push_back(std::move(group));
+    // Most differ where they begin; to look all over a weight that is mapped takes as long as to read much of it.
+    std::map<int64_t, std::vector<Value*>> begun;
+    const bool all_over = !std::ranges::all_of(values, begins_quickly);
+    for (Value* v : values)
+      begun[all_over ? 0 : sample_of(v->constant(), std::min(kFirst, v->constant()->size()))].push_back(v);
+    for (const auto& [first, group] : begun) {
+      if (group.size() < 2) continue;
+      std::map<int64_t, std::vector<Value*>> sampled;
+      for (Value* v : group) {
+        const Attr* given = known_sample(*v);
+        sampled[given != nullptr ? *given->get<int64_t>() : sample_of(v->constant(), v->constant()->size())].push_back(v);
+      }
+      for (auto& [sample, same] : sampled) alike.push_back(std::move(same));
+    }
   }
   for (const std::vector<Value*>& values : alike) {
     if (values.size() < 2) continue;
