@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kCopyBytes = 1 << 18;  // from here on, the system copies from file to file
 // Of a deferred tensor, held at a time: so many rows, or less. Transposed weights are read in squares.
 constexpr int64_t kPieceRows = 16;
-constexpr int64_t kLeastPiece = 1 << 16, kMostPiece = 1 << 22;  // bytes
+constexpr int64_t kLeastPiece = 1 << 18, kMostPiece = 1 << 22;  // bytes
 
 [[noreturn]] void no_such(const std::string& what) {
   throw Error(ErrorCode::kInvalidModel, fmt::format("ONNX files cannot hold {}", what));
