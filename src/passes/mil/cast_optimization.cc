@@ -2,12 +2,17 @@
 //   x: T ── cast<S> ── cast<U> ── y   =>    x ── cast<U>   (or x, if U is T)
 //
 // Two casts merge when the middle type neither narrows the range nor coarsens the resolution of what arrives: i8 -> f16 -> f32 does, f32 ->
-// bool -> f16 does not, f32 -> f16 -> f32 does not; f32 -> i8 -> bool and f32 -> f16 -> bool do not either, since 0.5 and 1e-9 are true. The first
+// bool -> f16 does not, f32 -> f16 -> f32 does not. Correctness before coremltools' words for that, which take a number to be whole when it
+// arrives or leaves as an integer: f32 -> i8 -> bool and f32 -> f16 -> bool stay, since 0.5 and 1e-9 are true; f32 -> f16 -> i8 stays, since
+// 2.9999 rounds up; i16 -> f16 -> f32 and i32 -> f32 -> i32 stay, since half precision has no 2049 and single precision no 16777217. The first
 // cast stays for its other readers, and may be outside of the block that the second is in. A function's input that becomes its result goes through an identity.
 // After coremltools' pass of this name.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
+#include "passes/mil/named.h"
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
@@ -30,12 +35,23 @@ std::optional<Grid> grid(DType d) {
 
 Grid meet(const Grid& a, const Grid& b) { return {std::max(a.low, b.low), std::min(a.high, b.high), std::max(a.step, b.step)}; }
 
+// Up to where a type has all whole numbers.
+double whole_up_to(DType d) {
+  if (d == DType::kF16) return 2048;
+  return d == DType::kF32 ? 16777216 : std::numeric_limits<double>::infinity();
+}
+
 // Whether a cast to `middle` changes nothing of what a cast to `last` makes.
 bool merge(DType first, DType middle, DType last) {
   const auto from = grid(first), through = grid(middle), to = grid(last);
   if (!from || !through || !to) return false;
-  if (last == DType::kBool && is_float(first) && meet(*from, *through) != *from) return false;
-  return meet(meet(*from, *through), *to) == meet(*from, *to);
+  const Grid kept = meet(*from, *to);
+  if (meet(meet(*from, *through), *to) != kept) return false;
+  if (last == middle) return true;
+  if (is_float(first)) return meet(*from, *through) == *from || (is_integer(middle) && is_integer(last));
+  if (last == DType::kBool || (middle == DType::kF32 && last == DType::kF16))
+    return true;  // f16 has no numbers that f32 rounds
+  return kept.low >= -whole_up_to(middle) && kept.high <= whole_up_to(middle);
 }
 
 // The cast that makes it, in this block or around it; or null.
@@ -68,7 +84,10 @@ Pass cast_optimization() {
        .build =
            [](Rewriter& b, const Match& found) {
              Value* read = cast_behind(*found[middle])->input(0);
-             return b.mil("cast", {{"x", read}, {"dtype", operand(found.root(), b.context(), "dtype")}});
+             Value* dtype = operand(found.root(), b.context(), "dtype");
+             Value* made = b.mil("cast", {{"x", read}, {"dtype", dtype}});
+             if (is_graph_result(*found.root().result()) || read->name().empty()) return made;
+             return named(b, made, fmt::format("{}_to_{}", read->name().view(), dtype->constant()->string_values()[0]));
            }},
   };
 }
