@@ -58,6 +58,35 @@ def test_names_become_identifiers():
     assert next(op for op in ours.operations if op.op_type == "relu").outputs[0].name == "relu/1"
 
 
+def test_names_that_others_have():
+    specs = {"a/b": (2, 3), "a_b": (2, 3)}
+    prog = mil.Program()
+    with mil.Function({n: mb.placeholder(shape=s) for n, s in specs.items()}) as function:
+        y = mb.add(x=function.inputs["a/b"], y=function.inputs["a_b"], name="c d")
+        function.set_outputs([y, mb.relu(x=y, name="c_d")])
+    prog.add_function("main", function)
+    with pytest.warns(UserWarning, match="a_b_0"):
+        coreml.apply_pass(prog, "common::sanitize_input_output_names")
+    assert list(function.inputs) == ["a_b_0", "a_b"]
+    assert [v.name for v in function.outputs] == ["c_d_0", "c_d"]
+    prog.validate()
+
+
+@pytest.mark.parametrize("dtypes", [(np.float16, np.float16), (np.float16, np.float32), (np.float16, np.int32)])
+def test_one_value_as_two_results_of_other_types(dtypes):
+    def build():
+        @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=ct.target.iOS17)
+        def prog(x):
+            y = mb.relu(x=x, name="y")
+            return y, y
+
+        prog.functions["main"].set_output_types([ct.TensorType(dtype=t) for t in dtypes])
+        return prog
+
+    _, ours = both(build, "update_output_dtypes")
+    assert [v.name for v in ours.outputs] == ["y", "y_type_fp32"]
+
+
 def test_results_get_other_types():
     def build():
         @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=ct.target.iOS17)

@@ -1,8 +1,8 @@
 // Inputs and results of the function main get names that Core ML takes everywhere: [a-zA-Z_][a-zA-Z0-9_]*.
 //
 // Other characters become "_"; a name that begins with a digit gets "var_" before it, a word of MIL's text form ("state", "fp16") "_workaround"
-// behind it. A changed name that an interface has already gets a number. Names inside are not touched. The one pass of the presets that
-// renames what callers see: after coremltools' pass of this name.
+// behind it. A changed name that an interface has already, or that stays as it is further on, gets a number. Names inside are not touched. The one
+// pass of the presets that renames what callers see: after coremltools' pass of this name, which would give two inputs one name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +17,11 @@ namespace {
 
 class Names {
  public:
+  // A name that stays, if it is a good one: nothing else is called so.
+  void keep(std::string_view name) {
+    if (is_interface_name(name)) kept_.emplace(name);
+  }
+
   std::string clean(std::string_view name) {
     std::string text(name);
     for (char& c : text) {
@@ -32,20 +37,22 @@ class Names {
     if (!text.empty() && text[0] >= '0' && text[0] <= '9') text = "var_" + text;
     if (std::ranges::find(kWordsOfMil, text) != std::end(kWordsOfMil)) text += "_workaround";
     if (text != name) {
-      for (int i = 0; seen_.contains(text); ++i) text += fmt::format("_{}", i);
+      for (int i = 0; seen_.contains(text) || kept_.contains(text); ++i) text += fmt::format("_{}", i);
     }
     seen_.insert(text);
     return text;
   }
 
  private:
-  std::unordered_set<std::string> seen_;
+  std::unordered_set<std::string> seen_, kept_;
 };
 
 size_t sanitize(Graph& g) {
   Model& model = g.model();
   Names names;
   size_t renamed = 0;
+  for (const Port& p : g.inputs()) names.keep(p.name.view());
+  for (const Port& p : g.outputs()) names.keep(p.name.view());
   std::unordered_map<const Value*, std::string> inputs;  // what they were called
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     Value& v = *g.input(i);
