@@ -71,7 +71,7 @@ const Op* newest_at_most(const FamilyRow& family, int version) {
   return nullptr;
 }
 
-constexpr std::string_view kOpsets[] = {"CoreML3", "CoreML4", "CoreML5", "CoreML6", "CoreML7", "CoreML8"};
+constexpr std::string_view kOpsets[] = {"CoreML3", "CoreML4", "CoreML5", "CoreML6", "CoreML7", "CoreML8", "CoreML9"};
 constexpr int kOldestVersion = 4;
 
 class MilDialect final : public Dialect {

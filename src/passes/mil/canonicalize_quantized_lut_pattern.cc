@@ -1,7 +1,8 @@
 //   indices, lut: int8 ── constexpr_lut_to_dense ── constexpr_blockwise_shift_scale ── y
 //     =>    lut: int8 ── constexpr_blockwise_shift_scale ── constexpr_lut_to_dense (with the indices) ── y
 //
-// A table of integers is scaled before the look-up and not behind it: fewer numbers, and the order that Core ML knows. Where scales differ along
+// A table of integers is scaled before the look-up and not behind it: fewer numbers, and the order that Core ML knows up to iOS 18. From iOS 26
+// on, whose Core ML knows both, it is the other way round where the table has one scale: the weights stay integers. Where scales differ along
 // an axis and the table has fewer blocks there, it is repeated until each scale has its own. Left alone: integers that another reader or a
 // result of the block needs, tables of vectors with several scales, and sizes that do not divide each other. After coremltools' pass of this
 // name, which forgets the vector axis.
@@ -11,6 +12,8 @@
 
 namespace sardonyx::mil {
 namespace {
+
+constexpr int kIos26 = 10;
 
 // The table with each block of an axis repeated so that there are as many as `blocks` says; null when they do not divide. Those of fewer
 // scales than blocks serve several.
@@ -48,7 +51,7 @@ Value* with_table_axes(Rewriter& b, Value* v) {
 // Whether the name says more than the op's type.
 bool is_telling(const Node& n) { return !n.name().empty() && n.name().view().find(n.op().name) == std::string_view::npos; }
 
-bool reorder(Node& look_up, Rewriter& b, PassContext& context) {
+bool scale_first(Node& look_up, Rewriter& b, PassContext& context) {
   Value* integers = look_up.result();
   if (!integers->has_one_use()) return false;
   Node& shift = *(*integers->uses().begin()).owner;
@@ -81,6 +84,36 @@ bool reorder(Node& look_up, Rewriter& b, PassContext& context) {
   return true;
 }
 
+bool scale_last(Node& shift, Rewriter& b, PassContext& context) {
+  if (!shift.result()->has_one_use()) return false;
+  Node& look_up = *(*shift.result()->uses().begin()).owner;
+  if (!look_up.is("constexpr_lut_to_dense") || look_up.graph() != shift.graph() || look_up.unchecked()) return false;
+  const auto one = [&](const Value* v) { return v == nullptr || (v->is_constant() && v->constant()->size() == 1); };
+  Value *scale = operand(shift, context, "scale"), *offset = operand(shift, context, "offset");
+  const Type* out = look_up.result()->type();
+  if (!one(scale) || !one(offset) || out == nullptr || !out->ranked()) return false;
+  b.set_insertion_point(&look_up);
+  b.set_provenance(b.model().merge_provenance(look_up.provenance(), shift.provenance()));
+  const auto wide = [&](Value* v) {
+    return v == nullptr ? nullptr : b.constant(v->constant()->reshaped(std::vector<int64_t>(out->rank(), 1)));
+  };
+  Value* integers = with_operands(b, look_up, {{"lut", operand(shift, context, "data")}});
+  integers->set_type(b.types().with_dtype(out, operand(shift, context, "data")->dtype()));
+  Value* made =
+      b.mil("constexpr_blockwise_shift_scale", {{"data", integers}, {"scale", wide(scale)}, {"offset", wide(offset)}});
+  if (is_telling(shift)) {
+    integers->def()->set_name(shift.name());
+    integers->set_name(shift.name());
+  }
+  made->set_name(look_up.result()->name());
+  if (is_telling(look_up)) made->def()->set_name(look_up.name());
+  Graph& g = *look_up.graph();
+  g.replace_uses(*look_up.result(), *made);
+  g.erase(look_up);
+  g.erase(shift);
+  return true;
+}
+
 }  // namespace
 
 Pass canonicalize_quantized_lut_pattern() {
@@ -88,8 +121,10 @@ Pass canonicalize_quantized_lut_pattern() {
     size_t changed = 0;
     for (Graph* g : graphs_in(top)) {
       Rewriter b(*g, context);
+      const bool last = b.mil_version() >= kIos26;
       for (Node& n : g->nodes()) {
-        if (n.is("constexpr_lut_to_dense") && !n.unchecked() && reorder(n, b, context)) ++changed;
+        if (!n.is(last ? "constexpr_blockwise_shift_scale" : "constexpr_lut_to_dense") || n.unchecked()) continue;
+        if (last ? scale_last(n, b, context) : scale_first(n, b, context)) ++changed;
       }
     }
     context.count("reordered", changed);
