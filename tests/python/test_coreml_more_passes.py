@@ -231,6 +231,36 @@ def layer_norm_of_ane_transformers_and_an_addition(x):
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
+@case("fuse_layernorm_or_instancenorm", (2, 3, 1, 7))
+def layer_norm_of_ane_transformers_that_is_added_later(x):
+    _, difference = centred(x, [1])
+    y = mb.mul(x=difference, y=inverse_deviation(difference, [1], lambda x: mb.mul(x=x, y=x)))
+    return mb.relu(x=y), mb.add(x=y, y=x)
+
+
+@case("fuse_layernorm_or_instancenorm", (2, 3, 1, 7))
+def layer_norm_of_ane_transformers_with_one_beta(x):
+    _, difference = centred(x, [1])
+    y = mb.mul(x=difference, y=inverse_deviation(difference, [1], lambda x: mb.mul(x=x, y=x)))
+    return mb.mul(x=mb.add(x=y, y=w(1, 1, 1, 1)), y=w(3, 1, 1))
+
+
+BATCH = get_new_symbol()
+
+
+@case("replace_stack_reshape", (BATCH, 5, 3), (BATCH, 5, 3), in_files=False)
+def stack_along_a_symbolic_axis(x, y):
+    return mb.relu(x=mb.reshape(x=mb.stack(values=(x, y), axis=0), shape=(-1, 5, 3)))
+
+
+@case("use_reflection_padding", (1, 2, 5, BATCH), in_files=False)
+def rows_of_a_symbolic_size_reflected(x):
+    mask = [True, True, False, True]
+    first = mb.slice_by_index(x=x, begin=[0, 0, 1, 0], end=[0, 0, 2, 0], end_mask=mask)
+    last = mb.slice_by_index(x=x, begin=[0, 0, -2, 0], end=[0, 0, -1, 0], end_mask=mask)
+    return mb.relu(x=mb.concat(values=(first, x, last), axis=2))
+
+
 @case("reduce_transposes", (2, 3, 5, 7))
 def through_ops(x):
     y = mb.transpose(x=x, perm=TO_LAST)

@@ -317,6 +317,30 @@ def casts_that_round(x):
     return mb.relu(x=mb.cast(x=mb.cast(x=x, dtype="fp16"), dtype="fp32"))
 
 
+@case("cast_optimization", ((3, 5), types.int8))
+def casts_that_hold_what_arrives(x):
+    y = mb.cast(x=mb.cast(x=x, dtype="fp16"), dtype="fp32")
+    z = mb.cast(x=mb.cast(x=mb.cast(x=x, dtype="int32"), dtype="fp32"), dtype="fp16")
+    return mb.relu(x=y), mb.relu(x=z), mb.cast(x=mb.cast(x=x, dtype="int16"), dtype="bool")
+
+
+@case("cast_optimization", ((3, 5), types.int32))
+def casts_through_wider_and_narrower(x):
+    y = mb.cast(x=mb.cast(x=x, dtype="int16"), dtype="int8")
+    z = mb.cast(x=mb.cast(x=x, dtype="uint8"), dtype="int8")
+    return (
+        y,
+        z,
+        mb.cast(x=mb.cast(x=x, dtype="fp32"), dtype="int16"),
+        mb.cast(x=mb.cast(x=x, dtype="fp16"), dtype="uint8"),
+    )
+
+
+@case("merge_consecutive_paddings", (1, 2, 5, 7))
+def paddings_with_values_that_nobody_looks_at(x):
+    return mb.pad(x=mb.pad(x=x, pad=[1, 1], mode="reflect", constant_val=3.0), pad=[1, 1, 0, 0], mode="reflect")
+
+
 @case("merge_consecutive_paddings", (1, 2, 5, 7))
 def paddings(x):
     y = mb.pad(x=mb.pad(x=x, pad=[1, 1], mode="reflect"), pad=[1, 1, 0, 0], mode="reflect")

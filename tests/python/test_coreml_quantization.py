@@ -74,6 +74,11 @@ def reshaped_and_read(x):
     return quantize(y, 0.5), mb.relu(x=y)
 
 
+@case("int_op_canonicalization", ((2, 3, 5), I8), ((2,), types.int32))
+def reshaped_by_a_computed_shape(x, shape):
+    return quantize(mb.reshape(x=dequantize(x, 0.5), shape=shape), 0.5)
+
+
 @case("nullify_redundant_quantization_zero_point", (3, 5))
 def zero_points(x):
     x = dequantize(quantize(x, 0.5, np.int8(0)), 0.25, np.int8(-128))
@@ -210,6 +215,13 @@ def tables_that_stay(x):
     b = scaled(table(indices(2, 6, 2), i8(2, 1, 2, 1)), s(3, 1))
     c = table(indices(2, 4, 2), scaled(i8(1, 1, 2, 1), s(1, 1, 1, 1)))
     return [mb.linear(x=x, weight=v) for v in (scaled(a, s(3, 1)), scaled(a, s(3, 1)), b, c)]
+
+
+@case("canonicalize_quantized_lut_pattern", (5, 2), target=ct.target.iOS26, packages=False)
+def tables_of_integers_since(x):
+    a = table(indices(4, 3, 2), scaled(i8(1, 1, 4, 1), s(1, 1, 1, 1), i8(1, 1, 1, 1)))
+    b = scaled(table(indices(4, 3, 2), i8(1, 1, 4, 1)), s(1, 1))
+    return [mb.linear(x=x, weight=v) for v in (a, b)]
 
 
 @case("reorder_lut_per_channel_scale", (7, 5, 2), target=ct.target.iOS18)

@@ -2,7 +2,7 @@
 //                                 constexpr_blockwise_shift_scale        (from iOS 18 on)
 //
 // So that nobody folds it: weights stay small in the file. From iOS 18 on, scale and zero point take the rank of the data, zero points of
-// zero are left out, and numbers that fit into 4 bits are stored so. Scalars have no such op there. After coremltools' pass of this name.
+// zero are left out, and numbers that fit into 4 bits are stored so. Scalars have no such op. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,6 +46,7 @@ TensorPtr packed(const TensorPtr& t, DType to) {
 }
 
 Value* affine(Rewriter& b, Node& n, const TensorPtr& data) {
+  if (data->rank() == 0) return nullptr;
   Value *zero = operand(n, b.context(), "zero_point"), *scale = operand(n, b.context(), "scale");
   Value* axis = operand(n, b.context(), "axis");
   // Parameters of one element are scalars there.

@@ -9,8 +9,8 @@
 // layer_norm: the axes are the last ones, gamma and beta have their shape. instance_norm: rank 4, the axes are (2, 3) and gamma and beta vary
 // along axis 1, or the axes are (1, 2) and they vary along axis 3: then with transposes around it. More than one channel.
 // What stops it: a reduction that drops its axes, other axes in the second one, an epsilon that is no scalar constant, gamma or beta that are
-// computed or have another shape, further readers of x (but in 5) or of anything between. In 5, an addition to the result without a product
-// behind it. Correctness before coremltools' pass of this name: it does not look at the factors of 4, nor along which axis gamma varies.
+// computed or have another shape, further readers of x (but in 5) or of anything between. In 5, a first reader of the result that adds
+// without a product behind it; beta may be one number. Correctness before coremltools' pass of this name: it does not look at the factors of 4, nor along which axis gamma varies.
 #include <algorithm>
 #include <cmath>
 
@@ -140,6 +140,20 @@ bool is_one_nth(const Value* v, Node& reduce, PassContext& context) {
 
 // 5: what of gamma and beta is left after the axes of size one are gone.
 bool along_axis_1(const Value* v, const Type& of) { return is_usable(v) && varies_along(*v->constant(), of, 3); }
+bool is_one_number(const Value* v) { return is_usable(v) && v->constant()->size() == 1 && v->constant()->rank() <= 4; }
+
+// Whether the op that reads n first adds to it, as where a beta without a gamma follows.
+bool is_added_first(const Node& n) {
+  size_t additions = 0, others = 0;
+  for (const Use& u : n.result()->uses()) ++(u.owner->is("add") ? additions : others);
+  if (additions == 0 || others == 0) return additions > 0;
+  constexpr int kNear = 64;  // ops; where none of them reads it, no normalization is found
+  const Node* at = n.next();
+  for (int i = 0; at != nullptr && i < kNear; ++i, at = at->next()) {
+    if (std::ranges::any_of(at->operands(), [&](const Use& u) { return u.value == n.result(); })) return at->is("add");
+  }
+  return true;
+}
 
 bool over_axis_1(const Match& found) {
   const auto axes = axes_of(found, mean, spread);
@@ -156,12 +170,13 @@ Value* over_axis_1(Rewriter& b, const Match& found, const TensorPtr& scale, cons
                               {"epsilon", found[eps]}});
 }
 
+// b has as many elements as a, or one.
 TensorPtr product(const Tensor& a, const Tensor& b) {
   std::vector<std::byte> scratch_a, scratch_b, out(a.byte_size());
   const auto left = a.bytes(scratch_a), right = b.bytes(scratch_b);
   for (int64_t i = 0; i < a.size(); ++i)
     encode_element(a.dtype(), out.data(), i,
-                   decode_element(a.dtype(), left.data(), i) * decode_element(b.dtype(), right.data(), i));
+                   decode_element(a.dtype(), left.data(), i) * decode_element(b.dtype(), right.data(), b.size() == 1 ? 0 : i));
   return Tensor::own(a.dtype(), {a.size()}, std::move(out));
 }
 
@@ -233,10 +248,7 @@ Pass fuse_layernorm_or_instancenorm() {
       .match = plain,
       .when =
           [](const Match& found) {
-            const Value& y = *found.root().result();
-            for (const Use& u : y.uses()) {
-              if (u.owner->is("add")) return found.refuse("what is added may be a beta without a gamma");
-            }
+            if (is_added_first(found.root())) return found.refuse("what is added may be a beta without a gamma");
             return over_axis_1(found) && stays_inside(found[mean], 1);
           },
       .build = [](Rewriter& b, const Match& found) { return over_axis_1(b, found, nullptr, nullptr); },
@@ -248,12 +260,12 @@ Pass fuse_layernorm_or_instancenorm() {
       .when =
           [](const Match& found) {
             return over_axis_1(found) && stays_inside(found[mean], 1) && along_axis_1(found[gamma], *found.type(x)) &&
-                   along_axis_1(found[beta], *found.type(x));
+                   (along_axis_1(found[beta], *found.type(x)) || is_one_number(found[beta]));
           },
       .build =
           [](Rewriter& b, const Match& found) {
             const TensorPtr scale = found[gamma]->constant()->reshaped({found[gamma]->constant()->size()});
-            const TensorPtr shift = product(*found[beta]->constant(), *scale);
+            const TensorPtr shift = product(*scale, *found[beta]->constant());
             return over_axis_1(b, found, scale, shift);
           },
   });

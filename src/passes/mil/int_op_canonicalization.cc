@@ -17,6 +17,7 @@ Pass int_op_canonicalization() {
       .when =
           [](const Match& found) {
             Node &there = found.node(real), &back = found.root();
+            if (found[x]->dtype() != back.result()->dtype()) return false;
             for (std::string_view slot : {"scale", "zero_point"}) {
               const Value *a = operand(there, found.context(), slot), *z = operand(back, found.context(), slot);
               if (a == nullptr && z == nullptr) continue;
@@ -27,8 +28,11 @@ Pass int_op_canonicalization() {
           },
       .build =
           [](Rewriter& b, const Match& found) {
-            return b.mil("reshape", {{"x", found[x]}, {"shape", operand(found.node(moved), b.context(), "shape")}});
+            Value* y = b.mil("reshape", {{"x", found[x]}, {"shape", operand(found.node(moved), b.context(), "shape")}});
+            y->set_type(found.root().result()->type());
+            return y;
           },
+      .same_type = true,  // the same elements by the same shape, which may be computed
   };
 }
 

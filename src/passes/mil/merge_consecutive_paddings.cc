@@ -21,10 +21,11 @@ Pass merge_consecutive_paddings() {
         const size_t size = std::max(p->size(), q->size());
         p->insert(p->begin(), size - p->size(), 0);
         q->insert(q->begin(), size - q->size(), 0);
-        Value* value = operand(found.root(), b.context(), "constant_val");
+        Value *value = operand(found.node(inner), b.context(), "constant_val"),
+              *other_value = operand(found.root(), b.context(), "constant_val");
         if (mode == "constant") {
           // A value that is computed is none that is known, and not the default either.
-          for (const Value* v : {operand(found.node(inner), b.context(), "constant_val"), value}) {
+          for (const Value* v : {value, other_value}) {
             if (v != nullptr && !v->is_constant()) return nullptr;
           }
           const auto one = param_float(first, "constant_val"), other = param_float(second, "constant_val");
@@ -36,7 +37,10 @@ Pass merge_consecutive_paddings() {
           }
         }
         for (size_t i = 0; i < size; ++i) (*p)[i] += (*q)[i];
-        return b.mil("pad", {{"x", found[x]}, {"pad", b.i32s(*p)}, {"mode", b.text(mode)}, {"constant_val", value}});
+        return b.mil("pad", {{"x", found[x]},
+                             {"pad", b.i32s(*p)},
+                             {"mode", b.text(mode)},
+                             {"constant_val", value != nullptr ? value : other_value}});
       },
   };
 }

@@ -22,9 +22,10 @@ Pass replace_stack_reshape() {
         if (in->rank() != out->rank()) return nullptr;
         if (*axis < 0) *axis += static_cast<int64_t>(in->rank()) + 1;
         int64_t doubled = -1;
+        Dims& dims = b.model().dims();
         for (size_t i = 0; i < in->rank(); ++i) {
           if (in->dim(i) == out->dim(i)) continue;
-          if (!in->dim(i).is_int() || !out->dim(i).is(2 * in->dim(i).value())) return nullptr;
+          if (dims.mul(in->dim(i), Dim::of(2)) != out->dim(i)) return nullptr;
           doubled = static_cast<int64_t>(i);
         }
         if (doubled != *axis && doubled != *axis - 1) return nullptr;

@@ -86,6 +86,7 @@ Pass use_reflection_padding() {
         const std::vector<int64_t> pad = a == rank - 1 ? std::vector<int64_t>{k, k} : std::vector<int64_t>{k, k, 0, 0};
         return b.mil("pad", {{"x", x}, {"pad", b.i32s(pad)}, {"mode", b.text("reflect")}});
       },
+      .same_type = true,  // each slice has all of the other axes, whatever their sizes are called
   };
 }
 
