@@ -97,7 +97,7 @@ def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> lis
     """The first equation that differs, as a note; what runs here is only for the message, so its own failures are told and no more."""
     import jax
 
-    from sardonyx import _diverge, _trace
+    from sardonyx import _diverge, _trace, plugins
     from sardonyx._run import Session
 
     def compare(expected, model, leaves):
@@ -112,7 +112,8 @@ def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> lis
     try:
         with _trace.x64(double), jax.default_matmul_precision("float32"):
             call = jax.tree_util.Partial(lambda args, kwargs: fn(*spec.with_static(args), **kwargs))
-            closed = jax.make_jaxpr(lambda args: call(args, params))(args)
+            with plugins._active():
+                closed = jax.make_jaxpr(lambda args: call(args, params))(args)
             leaves = jax.tree_util.tree_leaves(args)
             found = _diverge.first_divergence(closed, leaves, export, compare)
     except Exception as e:

@@ -222,8 +222,10 @@ def _read_program(
                 more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
                 warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
             _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
-            with plugins._active() as lowerings, _functions.exporting():
+            with plugins._active() as lowerings, _functions.exporting() as functions:
                 closed, shapes = _trace.trace(fn, spec)
+                while functions.leaves_values_behind(closed):
+                    closed, shapes = _trace.trace(fn, spec)
             if not closed.jaxpr.outvars:
                 raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
             names_in = _input_names(spec, input_names)
@@ -330,9 +332,15 @@ def _passes(passes) -> list[str]:
 
 
 def _check_positions(option: str, positions, count: int) -> None:
-    for p in positions or ():
-        if not isinstance(p, int) or not 0 <= p < count:
+    if positions is None:
+        return
+    if isinstance(positions, str) or not isinstance(positions, Sequence):
+        raise Error(f"{option} takes a list of positions, found {positions!r}")
+    for i, p in enumerate(positions):
+        if not isinstance(p, int) or isinstance(p, bool) or not 0 <= p < count:
             raise Error(f"{option}: there is no position {p!r} among {count}")
+        if p in positions[:i]:
+            raise Error(f"{option} has {p} twice")
 
 
 def _given_names(option: str, names) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 from sardonyx import plugins
 from sardonyx._data_shapes import _aliases, _bound, _is_traced, _number
 
 _LAX_NUMPY = "jax._src.numpy.lax_numpy"
+_SETS = "jax._src.numpy.setops"
 
 
 # Functions whose sizes may be values, by module: the parameters that hold them.
@@ -34,9 +37,17 @@ class Composed(plugins.Plugin):
             *_aliases(_LAX_NUMPY, "bincount", bincount),
             *_aliases(_LAX_NUMPY, "delete", delete),
             *_aliases(_LAX_NUMPY, "trim_zeros", trim_zeros),
+            *_aliases("jax.numpy", "indices", indices),
+            *_aliases("jax.numpy", "diag_indices", diag_indices),
+            *_aliases("jax.numpy", "vander", vander),
         ]
+        for name, operation in {"union1d": union, "setdiff1d": difference, "setxor1d": in_one}.items():
+            specs += _aliases(_SETS, name, functools.partial(of_sets, operation=operation))
+        for name, shape in _WINDOWS.items():
+            specs += _aliases("jax.numpy", name, functools.partial(window, shape=shape))
         makers = {name: functools.partial(counted, names=("shape",)) for name in ("zeros", "ones", "empty", "full")}
-        for name, make in {**makers, "linspace": linspace}.items():
+        spaces = {"linspace": linspace, "logspace": logspace, "geomspace": geomspace}
+        for name, make in {**makers, **spaces}.items():
             specs += next(filter(None, (_aliases(module, name, make) for module in _MAKERS)), [])
         for module, functions in _COUNTS.items():
             for name, names in functions.items():
@@ -45,16 +56,21 @@ class Composed(plugins.Plugin):
 
 
 def size_of(count):
-    """The symbol of as many as `count`, an integer that is a value; below 0 there are none, as in a range."""
+    """The symbol of as many as `count`, an integer that is a value; below 0 there are none, as in a range. Sizes stay as they are."""
     import jax.numpy as jnp
 
-    return jnp.arange(count).shape[0]
+    return jnp.arange(count).shape[0] if _is_count(count) else count
 
 
 def _is_count(d) -> bool:
     import jax.numpy as jnp
 
     return _is_traced(d) and d.ndim == 0 and jnp.issubdtype(d.dtype, jnp.integer)
+
+
+def _is_open(d) -> bool:
+    """A count that is a value, or a size that has only a name: JAX wants numbers."""
+    return _is_count(d) or hasattr(d, "dimension_as_value")
 
 
 def counted(original, names):
@@ -87,18 +103,21 @@ def linspace(original):
 
         bound = _bound(original, args, kwargs)
         given = dict(bound.arguments) if bound else {}
-        if not _is_count(given.get("num")):
+        if not _is_open(given.get("num")):
             return original(*args, **kwargs)
-        start, stop, count = jnp.asarray(given["start"]), jnp.asarray(given["stop"]), jnp.maximum(given["num"], 0)
+        start, stop, count = (
+            jnp.asarray(given["start"]),
+            jnp.asarray(given["stop"]),
+            jnp.maximum(_number(given["num"]), 0),
+        )
         endpoint, device = bool(given.get("endpoint", True)), given.get("device")
-        dtype = original(start, stop, 2, dtype=given.get("dtype")).dtype
-        working = dtype if jnp.issubdtype(dtype, jnp.inexact) else original(jnp.zeros((), dtype), 1, 2).dtype
+        dtype, working = _types(original, given)
         start, stop = jnp.broadcast_arrays(start.astype(working), stop.astype(working))
         rank = start.ndim + 1
         axis = given.get("axis", 0) % rank
         start, stop = jnp.expand_dims(start, axis), jnp.expand_dims(stop, axis)
         # As JAX computes it for a number: between the ends, whose last is exact; a single one is the first.
-        place = jnp.arange(count)
+        place = jnp.arange(size_of(given["num"]))
         place = place.reshape([place.shape[0] if a == axis else 1 for a in range(rank)])
         real = jnp.finfo(working).dtype
         parts = jnp.maximum(count - endpoint, 1)
@@ -115,6 +134,191 @@ def linspace(original):
         return out, jnp.where(count > endpoint, apart, jnp.nan)
 
     return linspace
+
+
+def _types(original, given):
+    """The type of what a range between two ends gives, and the one in which JAX computes it: those that two of them have."""
+    import jax.numpy as jnp
+
+    start, stop = jnp.asarray(given["start"]), jnp.asarray(given["stop"])
+    dtype = original(start, stop, 2, dtype=given.get("dtype")).dtype
+    return dtype, dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.linspace(jnp.zeros((), dtype), 1, 2).dtype
+
+
+def logspace(original):
+    @functools.wraps(original)
+    def logspace(*args, **kwargs):
+        import jax.numpy as jnp
+
+        bound = _bound(original, args, kwargs)
+        given = dict(bound.arguments) if bound else {}
+        if not _is_open(given.get("num")):
+            return original(*args, **kwargs)
+        dtype, working = _types(original, given)
+        start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
+        places = jnp.linspace(
+            start, stop, given["num"], endpoint=given.get("endpoint", True), axis=given.get("axis", 0)
+        )
+        return jnp.power(given.get("base", 10.0), places).astype(dtype)
+
+    return logspace
+
+
+def geomspace(original):
+    @functools.wraps(original)
+    def geomspace(*args, **kwargs):
+        import jax.numpy as jnp
+
+        bound = _bound(original, args, kwargs)
+        given = dict(bound.arguments) if bound else {}
+        if not _is_open(given.get("num")):
+            return original(*args, **kwargs)
+        dtype, working = _types(original, given)
+        start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
+        sign = jnp.sign(start)
+        ends = jnp.log10(start / sign), jnp.log10(stop / sign)
+        out = sign * jnp.logspace(*ends, given["num"], endpoint=given.get("endpoint", True), dtype=working)
+        return jnp.moveaxis(out, 0, given.get("axis", 0)).astype(dtype)
+
+    return geomspace
+
+
+def indices(original):
+    @functools.wraps(original)
+    def indices(*args, **kwargs):
+        import jax.numpy as jnp
+        from jax import dtypes, lax
+
+        bound = _bound(original, args, kwargs)
+        given = bound.arguments if bound else {}
+        shape, dtype = given.get("dimensions"), given.get("dtype")
+        if not isinstance(shape, (tuple, list)) or not any(map(_is_open, shape)):
+            return original(*args, **kwargs)
+        if not all(_is_open(d) or isinstance(d, (int, np.integer)) for d in shape):
+            return original(*args, **kwargs)  # and its error
+        shape = tuple(map(size_of, shape))
+        dtype = dtypes.canonicalize_dtype(int if dtype is None else dtype)
+        if given.get("sparse"):
+            alone = [tuple(d if axis == i else 1 for i, d in enumerate(shape)) for axis in range(len(shape))]
+            return tuple(lax.broadcasted_iota(dtype, one, axis) for axis, one in enumerate(alone))
+        return jnp.stack([lax.broadcasted_iota(dtype, shape, axis) for axis in range(len(shape))])
+
+    return indices
+
+
+def diag_indices(original):
+    @functools.wraps(original)
+    def diag_indices(*args, **kwargs):
+        import jax.numpy as jnp
+
+        bound = _bound(original, args, kwargs)
+        given = bound.arguments if bound else {}
+        n, rank = given.get("n"), given.get("ndim")
+        if not _is_open(n) or not isinstance(rank, int) or rank < 0:
+            return original(*args, **kwargs)
+        return (jnp.arange(size_of(n)),) * rank
+
+    return diag_indices
+
+
+def vander(original):
+    @functools.wraps(original)
+    def vander(*args, **kwargs):
+        import jax.numpy as jnp
+        from jax import lax
+
+        bound = _bound(original, args, kwargs)
+        given = bound.arguments if bound else {}
+        x, count = given.get("x"), given.get("N")
+        if np.ndim(x) == 1 and count is None:
+            count = np.shape(x)[0]
+        if np.ndim(x) != 1 or not _is_open(count):
+            return original(*args, **kwargs)
+        x, count = jnp.asarray(x), size_of(count)
+        power = lax.iota(x.dtype, count)
+        if not given.get("increasing"):
+            power = jnp.asarray(_number(count) - 1).astype(x.dtype) - power
+        return jnp.power(x[:, None], power[None])
+
+    return vander
+
+
+def _kaiser(place, last, beta):
+    import jax.numpy as jnp
+
+    half = 0.5 * last
+    return jnp.i0(beta * jnp.sqrt(1 - ((place - half) / half) ** 2)) / jnp.i0(beta)
+
+
+def _wave(place, last, times: int = 2):
+    import jax.numpy as jnp
+
+    return jnp.cos(times * np.pi * place / last)
+
+
+# Windows by the places of their elements and that of the last one, in the order in which JAX computes.
+_WINDOWS = {
+    "bartlett": lambda place, last: 1 - abs(2 * place - last) / last,
+    "blackman": lambda place, last: 0.42 - 0.5 * _wave(place, last) + 0.08 * _wave(place, last, 4),
+    "hamming": lambda place, last: 0.54 - 0.46 * _wave(place, last),
+    "hanning": lambda place, last: 0.5 * (1 - _wave(place, last)),
+    "kaiser": _kaiser,
+}
+
+
+def window(original, shape):
+    @functools.wraps(original)
+    def window(*args, **kwargs):
+        import jax.numpy as jnp
+        from jax import lax
+
+        bound = _bound(original, args, kwargs)
+        given = dict(bound.arguments) if bound else {}
+        count = given.pop("M", None)
+        if not _is_open(count):
+            return original(*args, **kwargs)
+        dtype = jnp.result_type(float)
+        last = jnp.asarray(_number(count) - 1)
+        out = shape(lax.iota(dtype, size_of(count)), jnp.maximum(last, 1).astype(dtype), **given)
+        return jnp.where(last > 0, out, jnp.ones((), dtype))
+
+    return window
+
+
+def of_sets(original, operation):
+    """`operation` on two flat arrays, and whether each is known to hold nothing twice."""
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        import jax.numpy as jnp
+
+        bound = _bound(original, args, kwargs)
+        given = bound.arguments if bound else {}
+        a, b = given.get("ar1"), given.get("ar2")
+        if given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
+            return original(*args, **kwargs)
+        return operation(jnp.ravel(jnp.asarray(a)), jnp.ravel(jnp.asarray(b)), bool(given.get("assume_unique")))
+
+    return call
+
+
+def union(a, b, unique):
+    import jax.numpy as jnp
+
+    return jnp.unique(jnp.concatenate([a, b]))
+
+
+def difference(a, b, unique):
+    import jax.numpy as jnp
+
+    a = a if unique else jnp.unique(a)
+    return a[jnp.isin(a, b, invert=True)]
+
+
+def in_one(a, b, unique):
+    import jax.numpy as jnp
+
+    return jnp.sort(jnp.concatenate([difference(a, b, unique), difference(b, a, unique)]))
 
 
 def bincount(original):

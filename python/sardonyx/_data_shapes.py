@@ -150,31 +150,32 @@ class NonZero(_BuiltIn):
         return [*_aliases(lax_numpy, "nonzero", cls.nonzero), *_aliases(lax_numpy, "argwhere", cls.argwhere)]
 
     @staticmethod
-    def abstract_eval(x, *, dtype, size):
+    def abstract_eval(x, *, dtype, size, fitted=False):
         import jax
 
         return jax.core.ShapedArray((x.ndim, size), dtype)
 
     @classmethod
-    def of(cls, array):
-        """i[rank, n]"""
+    def of(cls, array, fitted=None):
+        """i[rank, n]; with `fitted` i[rank, fitted]: there are as many, or one that stands for all, or the model stops when it runs."""
         import jax
         import jax.numpy as jnp
 
         array = jnp.asarray(array)
         if jnp.issubdtype(array.dtype, jnp.complexfloating):
             array = array != 0
-        size = sizes().of("nonzero", [array])
         if jnp.issubdtype(array.dtype, jnp.floating):
             array = jax.lax.stop_gradient(array)
-        return cls.primitive().bind(array, dtype=_int_type(), size=size)
+        if fitted is not None:
+            return cls.primitive().bind(array, dtype=_int_type(), size=fitted, fitted=True)
+        return cls.primitive().bind(array, dtype=_int_type(), size=sizes().of("nonzero", [array]))
 
     @classmethod
-    def rows(cls, array):
+    def rows(cls, array, fitted=None):
         """One array of indices per axis."""
         import jax
 
-        indices = cls.of(array)
+        indices = cls.of(array, fitted)
         return tuple(jax.lax.index_in_dim(indices, i, 0, keepdims=False) for i in range(indices.shape[0]))
 
     @classmethod
@@ -515,13 +516,27 @@ def _call_in_bounds(original, idx, args, kwargs):
 
 
 def _as_indices(arr, idx) -> tuple:
-    """The index with each mask as the arrays of indices that it stands for."""
+    """The index with each mask as the arrays of indices that it stands for, as many as the other arrays of the index have in a row."""
     items = idx if isinstance(idx, tuple) else (idx,)
     _check_masks(arr, items)
+    row = next((i.shape[-1] for i in items if _is_array(i) and not _is_one(i.shape[-1])), None)
     out: list[Any] = []
     for i in items:
-        out.extend(NonZero.rows(i) if _is_mask(i) else [i])
+        if _is_mask(i):
+            rows = NonZero.rows(i, row)
+            row = rows[0].shape[0] if row is None else row
+            out.extend(rows)
+        else:
+            out.append(i)
     return tuple(out)
+
+
+def _is_array(i) -> bool:
+    return not _is_mask(i) and bool(getattr(i, "ndim", 0))
+
+
+def _is_one(d) -> bool:
+    return isinstance(d, int) and d == 1
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -643,12 +658,7 @@ class Unique(_BuiltIn):
 
     @classmethod
     def binding_specs(cls):
-        return [
-            *_aliases("jax._src.numpy.setops", "unique", cls.unique),
-            *_aliases("jax._src.numpy.setops", "union1d", cls.union1d),
-            *_aliases("jax._src.numpy.setops", "setdiff1d", cls.setdiff1d),
-            *_aliases("jax._src.numpy.setops", "setxor1d", cls.setxor1d),
-        ]
+        return _aliases("jax._src.numpy.setops", "unique", cls.unique)
 
     @staticmethod
     def abstract_eval(x, *, axis, dtype, size):
@@ -657,52 +667,6 @@ class Unique(_BuiltIn):
         n = jax.core.ShapedArray((size,), dtype)
         values = jax.core.ShapedArray((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
         return [values, n, jax.core.ShapedArray((x.shape[axis],), dtype), n]
-
-    @classmethod
-    def union1d(cls, original):
-        def union1d(*args, **kwargs):
-            import jax.numpy as jnp
-
-            bound = _bound(original, args, kwargs)
-            given = bound.arguments if bound else {}
-            a, b = given.get("ar1"), given.get("ar2")
-            if bound is None or given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
-                return original(*args, **kwargs)
-            return jnp.unique(jnp.concatenate([jnp.ravel(jnp.asarray(a)), jnp.ravel(jnp.asarray(b))]))
-
-        return union1d
-
-    @classmethod
-    def setdiff1d(cls, original):
-        def setdiff1d(*args, **kwargs):
-            import jax.numpy as jnp
-
-            bound = _bound(original, args, kwargs)
-            given = bound.arguments if bound else {}
-            a, b = given.get("ar1"), given.get("ar2")
-            if bound is None or given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
-                return original(*args, **kwargs)
-            a = jnp.ravel(jnp.asarray(a))
-            a = a if given.get("assume_unique") else jnp.unique(a)
-            return a[jnp.isin(a, b, invert=True)]
-
-        return setdiff1d
-
-    @classmethod
-    def setxor1d(cls, original):
-        def setxor1d(*args, **kwargs):
-            import jax.numpy as jnp
-
-            bound = _bound(original, args, kwargs)
-            given = bound.arguments if bound else {}
-            a, b = given.get("ar1"), given.get("ar2")
-            if bound is None or given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
-                return original(*args, **kwargs)
-            unique = bool(given.get("assume_unique"))
-            differing = [jnp.setdiff1d(x, y, assume_unique=unique) for x, y in ((a, b), (b, a))]
-            return jnp.sort(jnp.concatenate(differing))
-
-        return setxor1d
 
     @classmethod
     def unique(cls, original):

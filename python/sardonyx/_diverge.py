@@ -15,10 +15,12 @@ class Divergence:
     primitive: str
     types: str
     source: str  # "model.py:41 (loss)", or ""
-    text: str  # what differs
+    text: str  # what differs; "" where nothing could be compared
 
     def __str__(self) -> str:
         at = f", at {self.source}" if self.source else ""
+        if not self.text:
+            return f"what comes before it agrees; {self.primitive} of {self.types}{at}, cannot be compared: its plugin has no impl(*arrays, **params)"
         return f"the first equation that differs is {self.primitive} of {self.types}{at}: {self.text}"
 
 
@@ -30,7 +32,7 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable) 
     """
     from jax.extend import core
 
-    jaxpr = closed.jaxpr
+    jaxpr, hidden = _computable(closed.jaxpr)
     places = [
         (eqn, v)
         for eqn in jaxpr.eqns
@@ -39,15 +41,15 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable) 
         and getattr(v.aval, "dtype", None) is not None
         and v.aval.dtype.name != "float0"
     ]
-    if not places:
+    expected, found = [], None
+    if places:
+        every = core.ClosedJaxpr(_with_outputs(jaxpr, [v for _, v in places]), closed.consts)
+        expected = core.jaxpr_as_fun(every)(*leaves)
+        found = compare(expected, export(every), leaves)
+    if found is None and hidden is None:
         return None
-    every = core.ClosedJaxpr(_with_outputs(jaxpr, [v for _, v in places]), closed.consts)
-    expected = core.jaxpr_as_fun(every)(*leaves)
-    found = compare(expected, export(every), leaves)
-    if found is None:
-        return None
-    position, text = found
-    eqn = places[position][0]
+    position, text = found or (None, "")
+    eqn = hidden if found is None else places[position][0]
     values = dict(zip(jaxpr.invars, leaves, strict=True)) | dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values |= {v: x for (_, v), x in zip(places, expected, strict=True)}
     inner = _inner(eqn)
@@ -62,14 +64,44 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable) 
     return Divergence(eqn.primitive.name, _types(eqn), _source(eqn), text)
 
 
+def _computable(jaxpr):
+    """The jaxpr without what needs a primitive that JAX cannot evaluate (a plugin's, without impl), and the first such equation or None."""
+    from jax.extend import core
+
+    dark, first, kept = set(), None, []
+    for eqn in jaxpr.eqns:
+        opaque = _is_opaque(eqn)
+        if opaque or any(not isinstance(v, core.Literal) and v in dark for v in eqn.invars):
+            dark.update(eqn.outvars)
+            first = first or (eqn if opaque else None)
+        else:
+            kept.append(eqn)
+    return (jaxpr if first is None else jaxpr.replace(eqns=kept, outvars=[], debug_info=_no_debug(jaxpr))), first
+
+
+def _is_opaque(eqn) -> bool:
+    from jax.extend import core
+
+    primitive = eqn.primitive
+    if type(primitive).impl is core.Primitive.impl and "impl" not in vars(primitive):
+        return True
+    bodies = [x for p in eqn.params.values() for x in (p if isinstance(p, tuple | list) else [p])]
+    bodies = [x.jaxpr if isinstance(x, core.ClosedJaxpr) else x for x in bodies]
+    return any(_is_opaque(e) for x in bodies if isinstance(x, core.Jaxpr) for e in x.eqns)
+
+
 def _with_outputs(jaxpr, outvars):
     """The jaxpr with other results."""
+    return jaxpr.replace(outvars=outvars, debug_info=_no_debug(jaxpr))
+
+
+def _no_debug(jaxpr):
     debug = jaxpr.debug_info
     if hasattr(debug, "with_unknown_names"):
         debug = debug.with_unknown_names()
     if hasattr(debug, "_replace"):
         debug = debug._replace(result_paths=None)
-    return jaxpr.replace(outvars=outvars, debug_info=debug)
+    return debug
 
 
 def _inner(eqn):

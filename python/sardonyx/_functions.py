@@ -5,23 +5,66 @@ import functools
 import inspect
 import json
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sardonyx._error import Error
 
 # Set in the thread that traces for an export; elsewhere decorated functions are what they were.
-_exporting: contextvars.ContextVar[bool] = contextvars.ContextVar("sardonyx_exporting", default=False)
+_exporting: contextvars.ContextVar["exporting | None"] = contextvars.ContextVar("sardonyx_exporting", default=None)
 
 
 class exporting:
-    """Calls of decorated functions become functions of the model, within."""
+    """Calls of decorated functions become functions of the model, within.
+
+    All but those that change something outside of them as they run, such as the statistics of a normalization in training: what they leave there is a
+    value of the program around them, so they are written out where they are called, with a warning.
+    """
+
+    def __init__(self):
+        self._written_out: set[tuple[str, str]] = set()
 
     def __enter__(self):
-        self._token = _exporting.set(True)
+        self._token = _exporting.set(self)
+        return self
 
     def __exit__(self, *_):
         _exporting.reset(self._token)
+
+    def writes_out(self, mark: dict) -> bool:
+        return (mark["namespace"], mark["function"]) in self._written_out
+
+    def write_out(self, mark: dict) -> None:
+        if self.writes_out(mark):
+            return
+        self._written_out.add((mark["namespace"], mark["function"]))
+        warnings.warn(
+            f"{mark['function']} changes state as it runs: it is written out where it is called, and is no function of the model",
+            UserWarning,
+            stacklevel=2,
+        )
+
+    def leaves_values_behind(self, closed) -> bool:
+        """Whether values of a function's body have got into the program around it: it must then be traced again."""
+        import jax
+
+        before = set(self._written_out)
+        for value in closed.consts:
+            if not isinstance(value, jax.core.Tracer):
+                continue
+            told = str(
+                jax.errors.TracerArrayConversionError(value)
+            )  # JAX says where a value comes from in its errors only
+            mark = re.search(r"onnx_function:(\{.*?\}) ", told)
+            if mark is not None:
+                self.write_out(json.loads(mark[1]))
+            if mark is None or self._written_out == before:
+                raise Error(
+                    f"a value of type {value.aval} is used outside of the function that computes it",
+                    notes=["help: return it from there; jax.checking_leaks() shows where it leaks"],
+                )
+        return self._written_out != before
 
 
 def onnx_function(
@@ -95,7 +138,8 @@ def _marked(fn: Callable, mark: dict, attributes: Sequence[str]) -> Callable:
 
     @functools.wraps(fn, updated=())
     def wrapper(*args, **kwargs):
-        if not _exporting.get():
+        export = _exporting.get()
+        if export is None or export.writes_out(mark):
             return fn(*args, **kwargs)
         if signature is None:
             return _call(fn, mark, args, kwargs, {})
@@ -146,7 +190,16 @@ def _call(fn, mark, args, kwargs, numbers):
         return [results[i] for i in kept]
 
     body.__name__ = "onnx_function:" + json.dumps(mark | {"attributes": named} if named else mark)
-    arrays = jax.jit(body)(*operands)
+    try:
+        arrays = jax.jit(body)(*operands)
+    except Exception as e:
+        # Flax NNX refuses to change a variable of the program around the function.
+        if type(e).__name__ != "TraceContextError":
+            raise
+        _exporting.get().write_out(mark)
+        full = [numbers[x.name] if isinstance(x, _Number) else x for x in leaves]
+        inner_args, inner_kwargs = jax.tree_util.tree_unflatten(tree, full)
+        return fn(*inner_args, **inner_kwargs)
     result_tree, results, kept = shape_of_result
     results = list(results)
     for i, a in zip(kept, arrays, strict=True):

@@ -6,6 +6,8 @@ import re
 import sysconfig
 import warnings
 
+import numpy as np
+
 from sardonyx._error import Error
 
 
@@ -81,6 +83,14 @@ def _advice(e: BaseException) -> str | None:
         return "use jax.lax.cond, jnp.where or jax.lax.while_loop where a branch depends on values"
     if _asks_for_values(e):
         return "a shape or a Python number cannot depend on the values of an input"
+    if kind == "NotImplementedError" and (m := re.match(r"\w+ rule for '([^']+)' not implemented", str(e))):
+        from sardonyx import plugins
+
+        if (plugin := plugins._plugins.get(m[1])) is not None:
+            name = type(plugin).__name__
+            return (
+                f"give plugin {name} an impl(*arrays, **params) that computes the same in JAX: the rule follows from it"
+            )
     if "InconclusiveDimensionOperation" in kind:
         return 'state what holds of the dimension, as in "B >= 2", or give it a number'
     return None
@@ -131,23 +141,37 @@ def trace(fn, inputs):
         first = e
     if not _needs_values(first):
         raise failure(fn, inputs, first) from None
-    flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, int, float))]
+    flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, np.bool_, int, float))]
     if not flags:
         return second(first)
     if type(first).__name__ != "TracerBoolConversionError":
         with contextlib.suppress(Error):
             return second(first)
-    # A flag such as `deterministic` that the function's own Python branches on cannot be an input.
-    values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags)
-    inputs.bake(flags)
-    try:
-        traced = attempt(fn)
-    except Error:
-        raise
-    except Exception as e:
-        if not _needs_values(e):
-            raise failure(fn, inputs, e) from None
-        traced = second(e)
+    # A flag such as `deterministic` that the function's own Python branches on cannot be an input. JAX does not say which one it was:
+    # booleans go first, then integers, then all, so that a scale beside a flag stays an input.
+    error, baked = first, []
+    for kinds in ((bool, np.bool_), int, float):
+        group = [k for k in flags if k not in baked and isinstance(inputs.values[k], kinds)]
+        if not group:
+            continue
+        inputs.bake(group)
+        baked += group
+        try:
+            traced = attempt(fn)
+            break
+        except Error:
+            raise
+        except Exception as e:
+            error = e
+        if not _needs_values(error):
+            raise failure(fn, inputs, error) from None
+        if type(error).__name__ != "TracerBoolConversionError":
+            with contextlib.suppress(Error):
+                traced = second(error)
+                break
+    else:
+        traced = second(error)
+    values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags if k in baked)
     warn_user(f"{callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
     return traced
 
@@ -160,7 +184,19 @@ def _needs_values(e: BaseException) -> bool:
         return True
     if isinstance(e, IndexError) and text.startswith("Slice entries must be static integers"):  # x[:n]
         return True
+    if _wants_number(e):
+        return True
     return _asks_for_values(e) or any(c.__name__ == "NonConcreteBooleanIndexError" for c in type(e).__mro__)
+
+
+def _wants_number(e: BaseException) -> bool:
+    """Whether JAX wants a number where the size has only a name: jnp.hanning(x.shape[0])."""
+    text = str(e)
+    if isinstance(e, TypeError) and "'_DimExpr'" in text:
+        return True
+    return type(e).__name__ == "InconclusiveDimensionOperation" and (
+        "requires a constant" in text or "comparison" in text
+    )
 
 
 def failure(fn, inputs, e: BaseException, data_sizes=()) -> Error:

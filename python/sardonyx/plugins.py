@@ -18,6 +18,7 @@ import importlib
 import inspect
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ __all__ = [
     "MonkeyPatchSpec",
     "Plugin",
     "PrimitiveLeafPlugin",
+    "discover",
     "load",
     "lowering",
     "register",
@@ -69,6 +71,9 @@ class Plugin:
     Subclasses set `jaxpr_primitive` (its name in a jaxpr) and define `lower(ctx, eqn)`; without it, the lowering that the primitive has
     otherwise counts. For a primitive of their own they define
     `abstract_eval(*avals, **params)`; `cls._PRIM` is the primitive, made on first use unless the class has one.
+
+    `impl(*arrays, **params)`, if there is one, computes the same in JAX. Whatever JAX asks of a primitive and it does not have is taken from there: values,
+    shapes, gradients, batches. Inside, functions that are patched are what they were before.
     """
 
     jaxpr_primitive: ClassVar[str] = ""
@@ -91,6 +96,9 @@ class Plugin:
             cls._PRIM = Primitive(cls.jaxpr_primitive)
             cls._PRIM.multiple_results = cls.multiple_results
         abstract_eval = getattr(cls, "abstract_eval", None)
+        if (impl := getattr(cls, "impl", None)) is not None and not cls.__dict__.get("_IMPL_BOUND", False):
+            _derive(cls._PRIM, impl, shapes=abstract_eval is None)
+            cls._IMPL_BOUND = True
         if abstract_eval is not None and not cls.__dict__.get("_ABSTRACT_EVAL_BOUND", False):
             cls._PRIM.def_abstract_eval(_guarded(cls.__name__, abstract_eval))
             cls._ABSTRACT_EVAL_BOUND = True
@@ -154,6 +162,54 @@ def unregister(primitive: str) -> None:
         _plugins.pop(primitive, None)
 
 
+_discovered = False
+
+
+def discover() -> None:
+    """Registers what installed packages offer as entry points of the group "sardonyx.plugins". The first export does it, once per process.
+
+    An entry point names a module that registers when it is imported, a Plugin class or object, a function without parameters that registers, or the path of a
+    shared object. What the program itself has registered wins. One that fails is skipped, with a warning.
+    """
+    global _discovered
+    import importlib.metadata
+
+    with _lock:
+        if _discovered:
+            return
+        _discovered = True  # also for what the entry points themselves export
+        own = dict(_lowerings), dict(_plugins), dict(_libraries)
+        offered = importlib.metadata.entry_points(group="sardonyx.plugins")
+        for entry in sorted(offered, key=lambda e: (e.name, e.value)):
+            try:
+                _register_offered(entry.load())
+            except Exception as e:
+                package = f" of {entry.dist.name}" if entry.dist is not None else ""
+                why = (str(e).splitlines() or [""])[0]
+                warnings.warn(
+                    f"the plugin '{entry.name}'{package} ({entry.value}) is left out: {type(e).__name__}: {why}",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        for table, before in zip((_lowerings, _plugins, _libraries), own, strict=True):
+            for key, value in before.items():
+                table.pop(key, None)  # what was loaded last counts: the program's own
+                table[key] = value
+
+
+def _register_offered(value) -> None:
+    if isinstance(value, (str, os.PathLike)):
+        load(value)
+    elif isinstance(value, Plugin) or (inspect.isclass(value) and issubclass(value, Plugin)):
+        register(value)
+    elif inspect.ismodule(value) or value in _lowerings.values():
+        pass  # importing it has registered
+    elif callable(value) and not inspect.isclass(value):
+        value()
+    else:
+        raise Error(f"a module, a Plugin, a function or a path was expected, found {type(value).__name__}")
+
+
 def load(path) -> list[str]:
     """Loads a plugin that was compiled to a shared object (`sardonyx/plugin.h`): exports use its lowerings from now on, before the built-in ones.
 
@@ -194,6 +250,63 @@ def _guarded(name, abstract_eval):
             _evaluating.reset(token)
 
     return evaluate
+
+
+def _derive(primitive, impl, shapes: bool) -> None:
+    """Gives `primitive` the rules that it lacks, out of a function that computes the same; that of abstract values if `shapes`."""
+    import jax
+    from jax.interpreters import ad, batching, mlir
+
+    several = primitive.multiple_results
+
+    def plain(*args, **params):
+        token = _tracing.set(False)  # patched functions are the originals: those that bind this primitive among them
+        try:
+            return impl(*args, **params)
+        finally:
+            _tracing.reset(token)
+
+    def of_shapes(*avals, **params):
+        out = jax.eval_shape(functools.partial(plain, **params), *avals)
+        made = [jax.core.ShapedArray(x.shape, x.dtype) for x in (out if several else [out])]
+        return made if several else made[0]
+
+    def jvp(primals, tangents, **params):
+        out = primitive.bind(*primals, **params)
+        moving = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
+
+        def of_moving(*some):
+            full = list(primals)
+            for i, x in zip(moving, some, strict=True):
+                full[i] = x
+            return plain(*full, **params)
+
+        _, moved = jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
+
+        def tangent(x, t):
+            return t if jax.numpy.issubdtype(x.dtype, jax.numpy.inexact) else ad.Zero(jax.typeof(x).to_tangent_aval())
+
+        return out, [tangent(x, t) for x, t in zip(out, moved, strict=True)] if several else tangent(out, moved)
+
+    def batch(args, axes, **params):
+        out = jax.vmap(functools.partial(plain, **params), in_axes=tuple(axes))(*args)
+        return out, (0,) * len(out) if several else 0
+
+    if "impl" not in vars(primitive):
+        primitive.def_impl(plain)
+        mlir.register_lowering(primitive, mlir.lower_fun(plain, multiple_results=several))
+    if shapes:
+        primitive.def_abstract_eval(of_shapes)
+    if primitive not in ad.primitive_jvps:
+        ad.primitive_jvps[primitive] = jvp
+    known = (
+        "primitive_batchers",
+        "fancy_primitive_batchers",
+        "axis_primitive_batchers",
+    )  # a JAX has one to three of them
+    tables = [getattr(batching, name, None) for name in known]
+    if not any(primitive in table for table in tables if hasattr(table, "__contains__")):
+        batching.primitive_batchers[primitive] = batch
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -495,6 +608,7 @@ class _active:
     """Around tracing: patches in place for this thread. Gives the lowerings by primitive."""
 
     def __enter__(self):
+        discover()
         with _lock:
             plugins = list(_plugins.values())
             table = {p.jaxpr_primitive: p.lower for p in plugins if type(p).lower is not Plugin.lower} | _lowerings
@@ -524,7 +638,7 @@ def _patched(plugins, remembered: bool = False):
         stack.callback(_put_back, done)
         with _lock:
             for plugin in plugins:
-                if plugin._PRIM is not None or hasattr(plugin, "abstract_eval"):
+                if plugin._PRIM is not None or hasattr(plugin, "abstract_eval") or hasattr(plugin, "impl"):
                     plugin.primitive()
                 for spec in plugin.binding_specs():
                     done.append(_install(plugin, spec))

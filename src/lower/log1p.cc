@@ -1,7 +1,10 @@
-// log1p x   =>   u = 1 + x;  Where(u - 1 == x, log u, log u + (x - (u - 1)) / u)
+// log1p x   =>   u = 1 + x;  Where(x, Where(u - 1 == x, log u, log u + (x - (u - 1)) / u), x)
 //
 // Adding 1 rounds x to u - 1; the second term is what the rounding lost, to first order (higher ones are below the last bit).
 // Where nothing was lost the logarithm stands alone, so that -1 gives -inf and inf gives inf.
+//
+// The outer Where keeps the sign of -0, by which programs divide: random.binomial(p=1) never ends without it. x stands in its second branch,
+// as onnxruntime gives 0 for a -0 in the first. What Exp gives has no -0.
 #include "lower/special.h"
 
 namespace sardonyx {
@@ -17,7 +20,12 @@ Value* log1p(Lowering& at, Value* x) {
 }
 
 std::vector<Value*> lower_log1p(Lowering& at) {
-  return {via(at, {"Log", "Where"}, operands(at)[0], [&](Value* x) { return log1p(at, x); })};
+  Value* x = operands(at)[0];
+  const bool is_positive = x->def() != nullptr && x->def()->is("Exp");
+  return {via(at, {"Log", "Where"}, x, [&](Value* wide) {
+    Value* y = log1p(at, wide);
+    return is_positive ? y : at.b.Where(at.cast(wide, DType::kBool), y, wide);
+  })};
 }
 
 }  // namespace sardonyx

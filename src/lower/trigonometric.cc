@@ -73,7 +73,8 @@ Value* atan2(Lowering& at, Value* y, Value* x) {
   Value* ratio = b.Where(b.Equal(ay, ax), b.Sign(ay), b.Div(ay, ax));
   Value* angle = atan(at, ratio);
   Value* upper = b.Where(sign_bit(at, x), b.Sub(like(at, x, kPi), angle), angle);
-  return b.Where(sign_bit(at, y), b.Neg(upper), upper);
+  // A product, since onnxruntime's Where gives 0 for a -0 in its first branch.
+  return b.Mul(upper, b.Where(sign_bit(at, y), like(at, y, -1), like(at, y, 1)));
 }
 
 std::vector<Value*> lower_atan2(Lowering& at) {

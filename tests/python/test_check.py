@@ -53,6 +53,62 @@ def test_a_loop_is_named_as_a_whole(wrong_sine):
     assert "is scan of" in error.value.notes[0] or "is while of" in error.value.notes[0]
 
 
+class Wrong(sardonyx.plugins.Plugin):
+    """Its lowering is off; it has an impl in the second test only."""
+
+    jaxpr_primitive = "patched_square"
+
+    @classmethod
+    def binding_specs(cls):
+        return [sardonyx.plugins.AssignSpec(library, "square", lambda x: cls.primitive().bind(x))]
+
+    @staticmethod
+    def abstract_eval(x):
+        return x
+
+    def lower(self, ctx, eqn):
+        return ctx.builder.Abs(ctx.get_value_for_var(eqn.invars[0]))
+
+
+library = types.SimpleNamespace(__name__="library", square=lambda x: x * x)
+
+
+def patched(x):
+    y = jnp.exp(x)
+    return jax.jit(lambda z: library.square(z) + 1)(y) - y
+
+
+def test_a_patched_function_without_impl_is_named():
+    sardonyx.plugins.register(Wrong)
+    try:
+        with pytest.raises(sardonyx.Error) as error:
+            sardonyx.to_onnx(patched, [("B", 3)], check=True)
+    finally:
+        sardonyx.plugins.unregister("patched_square")
+    assert (
+        "what comes before it agrees; patched_square of f32[2,3] -> f32[2,3], at test_check.py" in error.value.notes[0]
+    )
+    assert "its plugin has no impl" in error.value.notes[0]
+
+
+def test_a_patched_function_is_compared_with_its_impl():
+    class Known(Wrong):
+        jaxpr_primitive = "known_square"
+        _PRIM = None
+
+        @staticmethod
+        def impl(x):
+            return library.square(x)
+
+    sardonyx.plugins.register(Known)
+    try:
+        with pytest.raises(sardonyx.Error) as error:
+            sardonyx.to_onnx(patched, [("B", 3)], check=True)
+    finally:
+        sardonyx.plugins.unregister("known_square")
+    assert "the first equation that differs is known_square of f32[2,3]" in error.value.notes[0]
+
+
 def test_what_agrees_passes():
     def fn(x, k):
         return jax.random.normal(k, (3,)) + x, x > 0

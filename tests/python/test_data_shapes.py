@@ -98,6 +98,37 @@ CASES = [
     case("uniform", lambda n: jax.random.uniform(jax.random.key(0), (n, 2)), ["i32[]"], [i32(3)], [i32(5)]),
     case("setxor1d", lambda x, y: jnp.setxor1d(x, y), [("B",), (3,)], [X7, np.array([0.5, 9, 3], f32)], [X7, X7[:3]]),
     case("setxor1d of integers", lambda x, y: jnp.setxor1d(x, y), ["i32[B]", "i32[T]"], [I11, I11[:4] + 1], [I11, I11]),
+    case("indices", lambda n: jnp.indices((n, 3)), ["i32[]"], [i32(4)], [i32(0)]),
+    case("indices of two, sparse", lambda n, m: jnp.indices((n, m), jnp.int16, sparse=True), ["i32[]", "i32[]"], [i32(4), i32(3)]),
+    case("diag_indices", lambda n: jnp.diag_indices(n), ["i32[]"], [i32(4)], [i32(1)]),
+    case("vander of a size", lambda x: jnp.vander(x), [("B",)], [X7[:4]], [X7[:1]]),
+    case("logspace", lambda a, n: jnp.logspace(a, 2.0, n), [(), "i32[]"], *([f32(0.25), i32(n)] for n in (7, 1, 0))),
+    case("logspace open", lambda a, n: jnp.logspace(a, 2, num=n, endpoint=False, base=2.0, axis=-1), [(3,), "i32[]"], [X53[0], i32(5)]),
+    case("logspace integers", lambda n: jnp.logspace(0, 3, n, dtype=jnp.int32), ["i32[]"], [i32(4)]),
+    case("geomspace", lambda a, n: jnp.geomspace(a, 2.0, n), [(), "i32[]"], *([f32(0.25), i32(n)] for n in (7, 1, 0))),
+    case("geomspace axis", lambda a, n: jnp.geomspace(a, -2.0, n, axis=1), [(3,), "i32[]"], [-1 - abs(X53[0]), i32(5)]),
+    case("geomspace integers", lambda n: jnp.geomspace(1, 1000, n, endpoint=False, dtype=jnp.float16), ["i32[]"], [i32(4)]),
+    case("bartlett", lambda n: jnp.bartlett(n), ["i32[]"], *([i32(n)] for n in (7, 2, 1, 0))),
+    case("blackman", lambda n: jnp.blackman(n), ["i32[]"], *([i32(n)] for n in (7, 2, 1, 0))),
+    case("hamming", lambda n: jnp.hamming(n), ["i32[]"], *([i32(n)] for n in (7, 2, 1, 0))),
+    case("hanning", lambda n: jnp.hanning(n), ["i32[]"], *([i32(n)] for n in (7, 2, 1, 0))),
+    case("kaiser", lambda n, b: jnp.kaiser(n, b), ["i32[]", ()], *([i32(n), f32(3)] for n in (7, 2, 1, 0))),
+    # sizes that have only a name, where JAX wants numbers
+    case("window of a size", lambda x: jnp.hanning(x.shape[0]) * x, [("B",)], [X7], [X7[:1]]),
+    case("indices of a size", lambda x: jnp.indices(x.shape) * x, [("B", 3)], [X53], [X53[:1]]),
+    case("vander of one more", lambda x: jnp.vander(x, x.shape[0] + 1, increasing=True), [("B",)], [X7[:3]], [X7[:1]]),
+    case("spaces of a size", lambda x: (jnp.linspace(0, 1, x.size), jnp.logspace(0, 1, x.size), jnp.geomspace(1, 2, x.size)), [("B",)], [X7], [X7[:1]]),
+    # a mask beside arrays of indices: as many are true as these have, or one for all of them
+    case("mask beside indices", lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[3]"], [MASK7, RNG.random((7, 3), np.float32), i32([0, 2, 1])], [np.arange(7) == 3, RNG.random((7, 3), np.float32), i32([0, 2, 1])]),
+    case("mask beside known indices", lambda m, x: x[m, np.array([2, 0, 1])], ["bool[B]", ("B", 3)], [MASK7, RNG.random((7, 3), np.float32)]),
+    case("mask beside rows of indices", lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[2,T]"], [MASK7, RNG.random((7, 3), np.float32), i32([[0, 2, 1], [1, 1, 1]])]),
+    case("mask beside one index", lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[1]"], *([m, RNG.random((7, 3), np.float32), i32([2])] for m in MASKS)),
+    case("indices, and a mask apart", lambda m, x, i: x[i, :, m], ["bool[3]", ("B", 2, 3), "i32[2]"], [np.array([True, False, True]), RNG.random((7, 2, 3), np.float32), i32([5, 0])]),
+    case("mask of a matrix beside indices", lambda x, i: x[x[:, :, 0] > 0.9, i], [("B", 3, 2), "i32[3]"], [np.where(np.arange(42).reshape(7, 3, 2) % 14 == 4, 1, 0).astype(f32), i32([1, 0, 1])]),
+    case("mask beside a mask", lambda m, k, x: x[m, k], ["bool[B]", "bool[3]", ("B", 3)], [MASK7, ALL7[:3], RNG.random((7, 3), np.float32)], [MASK7, np.arange(3) == 1, RNG.random((7, 3), np.float32)]),
+    case("flag beside indices", lambda f, x, i: x[f, i], ["bool[]", ("B", 3), "i32[2]"], [True, X53, i32([0, 3])]),
+    case("set a mask beside indices", lambda m, x, i: x.at[m, i].set(9.0), ["bool[B]", ("B", 3), "i32[3]"], [MASK7, RNG.random((7, 3), np.float32), i32([0, 2, 1])]),
+    case("add to a mask beside indices", lambda m, x, y: x.at[m, np.array([0, 2, 1])].add(y), ["bool[B]", ("B", 3), (3,)], [MASK7, RNG.random((7, 3), np.float32), X53[0]]),
     # what is left of nothing
     case("max or a number", lambda x: x[x > 0].max(initial=-1), [("B",)], [X7], [-abs(X7)]),
     case("any of a mask", lambda m, x: (x[m] > 1).any(), ["bool[B]", ("B",)], *([m, X7] for m in MASKS)),
@@ -546,6 +577,21 @@ def test_functions_of_the_model():
 # What is refused -------------------------------------------------------------------------------------------------------
 
 
+def test_vander_of_a_value():
+    # JAX itself takes no array for N.
+    model = sardonyx.to_onnx(lambda x, n: jnp.vander(x, n), [("B",), "i32[]"])
+    for n in (3, 1, 0):
+        compare([jnp.vander(X7, n)], outputs(model, [X7, np.asarray(i32(n))]))
+
+
+def test_a_mask_that_does_not_fit_the_indices_beside_it_stops_the_model():
+    x, i = RNG.random((7, 3), np.float32), i32([0, 2, 1])
+    model = sardonyx.to_onnx(lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[3]"])
+    for mask in (~MASK7, ALL7, NONE7):
+        with pytest.raises(Exception, match="invalid expand shape"):
+            outputs(model, [mask, x, i])
+
+
 def test_wrong_shapes_are_errors_as_in_jax():
     with pytest.raises(sardonyx.Error, match="boolean index did not match"):
         sardonyx.to_onnx(lambda m, x: x[m], ["bool[5]", (7,)])
@@ -562,6 +608,17 @@ def test_what_is_not_understood_goes_to_the_original():
         sardonyx.to_onnx(lambda n, x: x[::n], ["i32[]", (7,)])
     with pytest.raises(sardonyx.Error, match="does not trace"):
         sardonyx.to_onnx(lambda n: jnp.zeros(n), ["f32[]"])
+    for fn in (
+        jnp.indices,
+        jnp.hanning,
+        jnp.diag_indices,
+        lambda n: jnp.geomspace(1, 2, n),
+        lambda n: jnp.vander(X7, n),
+    ):
+        with pytest.raises(sardonyx.Error, match="does not trace"):
+            sardonyx.to_onnx(fn, ["f32[]"])
+    with pytest.raises(sardonyx.Error, match="does not trace"):
+        sardonyx.to_onnx(lambda n: jnp.indices((n, 2.5)), ["i32[]"])
     with pytest.raises(sardonyx.Error, match="does not trace"):
         sardonyx.to_onnx(lambda x: jnp.bincount(x), [(7,)])
     with pytest.raises(sardonyx.Error, match="does not trace"):

@@ -341,3 +341,71 @@ def test_partials_and_objects_have_names():
     model = to_onnx(lambda x: dense(tripled(x)), [("B", 3)])
     assert functions(model) == [("custom.multiply.1", "multiply"), ("custom.Linear.1", "Linear")]
     agree(model, lambda x: dense(tripled(x)), normal(5, 3))
+
+
+def normalized(train):
+    """A network with statistics that change as it runs, in NNX."""
+
+    @onnx_function
+    class Inner(nnx.Module):
+        def __init__(self, rngs):
+            self.norm = nnx.BatchNorm(5, rngs=rngs, use_running_average=not train)
+
+        def __call__(self, x):
+            return nnx.relu(self.norm(x))
+
+    @onnx_function
+    class Outer(nnx.Module):
+        def __init__(self, rngs):
+            self.linear, self.inner = nnx.Linear(3, 5, rngs=rngs), Inner(rngs)
+
+        def __call__(self, x):
+            return self.inner(self.linear(x)) * 2
+
+    graph, state = nnx.split(Outer(nnx.Rngs(0)))
+
+    def fn(state, x):
+        module = nnx.merge(graph, state)
+        return module(x), nnx.state(module, nnx.BatchStat)
+
+    return fn, state
+
+
+def test_modules_that_change_state_are_written_out():
+    fn, state = normalized(train=True)
+    with pytest.warns(UserWarning, match="Inner changes state as it runs"):
+        model = to_onnx(fn, [state, ("B", 3)])
+    assert functions(model) == []
+    found = outputs(model, [*map(np.array, jax.tree_util.tree_leaves(state)), normal(4, 3)])
+    want = jax.tree_util.tree_leaves(fn(state, normal(4, 3)))
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    fn, state = normalized(train=False)
+    assert len(functions(to_onnx(fn, [state, ("B", 3)]))) == 2
+
+
+def test_values_that_a_function_leaves_behind():
+    kept = []
+
+    @onnx_function
+    def keeps(x):
+        kept.append(jnp.sin(x))
+        return kept[-1] * 2
+
+    @onnx_function
+    def keeps_nothing(x):
+        return jnp.cos(keeps(x))
+
+    with pytest.warns(UserWarning, match="keeps changes state"):
+        model = to_onnx(lambda x: scaled(keeps_nothing(x) + kept[-1], x), [("B", 3)])
+    assert functions(model) == [("custom.scaled.1", "scaled")]
+    agree(model, lambda x: jnp.tanh(jnp.cos(jnp.sin(x) * 2) + jnp.sin(x)) * 2 + x, normal(4, 3))
+
+    leaked = []
+
+    def fn(x):
+        jax.jit(lambda y: leaked.append(jnp.sin(y)))(x)
+        return leaked[-1] + x
+
+    with pytest.raises(sardonyx.Error, match=r"float32\[3\] is used outside of the function that computes it"):
+        to_onnx(fn, [(3,)])

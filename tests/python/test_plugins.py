@@ -296,6 +296,77 @@ def test_abstract_eval_must_not_call_what_is_patched():
         to_onnx(lambda x: library.cube(x), [(3,)])
 
 
+def scanned(x):
+    return jax.lax.scan(lambda c, _: (library.cube(c), None), x, None, length=2)[0]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jax.vmap(lambda y: library.cube(y))(x),
+        lambda x: jax.grad(lambda y: library.cube(y).sum())(x),
+        lambda x: jax.jvp(lambda y: library.cube(y), (x,), (x,)),
+        lambda x: jax.vmap(jax.grad(lambda y: scanned(y).sum()))(x),
+        lambda x: jax.hessian(lambda y: library.cube(y).sum())(x[0]),
+        lambda x: jax.grad(lambda y: jax.jit(jax.checkpoint(lambda z: library.cube(z)))(y).sum())(x),
+    ],
+)
+def test_patches_survive_transformations(fn):
+    @plugins.register
+    class Known(Cube):
+        jaxpr_primitive = "known_cube"
+        _PRIM = None
+
+        @staticmethod
+        def impl(x):
+            return library.cube(x)
+
+    assert "pow" not in str(jax.make_jaxpr(fn)(X))
+    model = to_onnx(fn, [("B", 5)])
+    want = jax.tree_util.tree_leaves(fn(jnp.asarray(X * 0.5)))
+    for a, b in zip(want, outputs(model, [X * np.float32(0.5)]), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+def test_an_implementation_gives_shapes_and_values_too():
+    @plugins.register
+    class Halves(plugins.Plugin):
+        jaxpr_primitive = "halves"
+        multiple_results = True
+
+        @classmethod
+        def binding_specs(cls):
+            return [plugins.AssignSpec(library, "halves", lambda x, n: tuple(cls.primitive().bind(x, n, axis=0)))]
+
+        @staticmethod
+        def impl(x, n, *, axis):
+            return x[: x.shape[axis] // 2] * 2, n + 1
+
+        def lower(self, ctx, eqn):
+            x, n = (ctx.get_value_for_var(v) for v in eqn.invars)
+            zero, one, half = (ctx.bind_const_for_var(None, np.array([i])) for i in (0, 1, 3))
+            top = ctx.builder.Slice(x, zero, half, zero)
+            return ctx.builder.Add(top, top), ctx.builder.Add(n, ctx.cast_like(ctx.builder.Squeeze(one), n))
+
+    def fn(x, n):
+        grow = jax.grad(lambda y: library.halves(y, n)[0].sum())(x)
+        return *library.halves(x, n), grow
+
+    x = np.arange(30, dtype=np.float32).reshape(6, 5)
+    model = to_onnx(fn, [(6, 5), "i32[]"])
+    a, b, c = outputs(model, [x, np.array(4, np.int32)])
+    np.testing.assert_array_equal(a, x[:3] * 2)
+    assert b == 5
+    np.testing.assert_array_equal(c, np.repeat(np.float32([2, 0]), 15).reshape(6, 5))
+    assert Halves.primitive().bind(jnp.asarray(x), 1, axis=0)[1] == 2
+
+
+def test_a_missing_rule_names_the_plugin():
+    plugins.register(Cube)
+    with pytest.raises(sardonyx.Error, match="help: give plugin Cube an impl"):
+        to_onnx(lambda x: jax.grad(lambda y: library.cube(y).sum())(x), [(3,)])
+
+
 def test_names_of_targets_are_resolved():
     class Rounds(plugins.Plugin):
         jaxpr_primitive = "rounds"

@@ -4,6 +4,7 @@
 """
 
 import importlib
+import itertools
 import pkgutil
 import random
 
@@ -25,26 +26,44 @@ TABLES = {
 CASES = [pytest.param(case, id=f"{name}: {case.name}") for name, cases in TABLES.items() for case in cases]
 
 
-def _some(share: float, tables: str = " ".join(TABLES), seed: int = 5) -> list:
-    """All rows; those that `make test` leaves to `make test-all` are marked: all but a share of `tables`."""
+def _some(share: float, seed: int = 5) -> list:
+    """All rows; those that `make test` leaves to `make test-all` are marked: all but a share."""
     rng = random.Random(seed)
-    chosen = {p.id for p in CASES if rng.random() < share and p.id.partition(":")[0] in tables.split()}
+    chosen = {p.id for p in CASES if rng.random() < share}
     return [pytest.param(*p.values, id=p.id, marks=() if p.id in chosen else pytest.mark.slow) for p in CASES]
+
+
+@pytest.fixture(autouse=True)
+def forget_now_and_then(count=itertools.count(1)):  # noqa: B008
+    """What JAX has compiled for hundreds of rows takes gigabytes."""
+    yield
+    if next(count) % 100 == 0:
+        jax.clear_caches()
 
 
 # What is known to differ, with the reason; none of it is hidden elsewhere.
 NO_GRADIENT = {
-    "special: bessel_jn": "differs by 0.3 % in f32",
     "special: sph_harm_y": "nothing but rounding is left of it",
     "scipy: invhilbert": "numbers up to 1e12",
     "scipy: pascal": "rounding of a badly conditioned sum",
     "scipy: ndimage.map_coordinates constant 0": "JAX scatters outside where it promised not to, and onnxruntime refuses that",
     "scipy: ndimage.map_coordinates constant 1": "JAX scatters outside where it promised not to, and onnxruntime refuses that",
 }
+# A step of Adam is nearly the sign of what it is given: in f32 its gradient is mostly rounding, in JAX as much as here.
+GRADIENT_IN_DOUBLE = {
+    "optax: optimizer lamb",
+    "optax: optimizer optimistic_adam",
+    "optax: optimizer optimistic_adam_v2",
+    "optax: optimizer contrib.schedule_free_adamw",
+    "optax: transform MultiSteps",
+}
+NO_VMAP = {
+    "optax: optimizer contrib.galore": "nobody says which sign the vectors of a decomposition have",
+}
 
 
-def _transformed(tables: str) -> list:
-    return [p for p in _some(0.1, tables) if p.values[0].inputs]
+def _transformed(share: float) -> list:
+    return [p for p in _some(share) if p.values[0].inputs]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -72,8 +91,7 @@ def _by_jax(fn, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(y) for y in jax.tree.leaves(found)]
 
 
-# XLA takes minutes for some rows of optax and random.
-@pytest.mark.parametrize("case", _some(0.25, " ".join(t for t in TABLES if t not in ("optax", "random"))))
+@pytest.mark.parametrize("case", _some(0.25))
 def test_function(case: Case):
     export_and_compare(case, case.fn)
 
@@ -88,21 +106,29 @@ def _traces(case: Case, fn) -> bool:
     return bool(jax.tree.leaves(found))
 
 
-@pytest.mark.parametrize("case", _transformed("fft image lax lax_linalg linalg nn ops random scipy special stats"))
+def _compare_transformed(case: Case, fn, reason: str) -> None:
+    try:
+        export_and_compare(case, fn, structure=False)
+    except Exception:
+        if _traces(case, fn):
+            raise
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("case", _transformed(0.1))
 def test_gradient(case: Case, request):
     if reason := NO_GRADIENT.get(request.node.callspec.id):
         pytest.skip(reason)
     if any(a.dtype.itemsize == 2 and a.dtype.kind not in "iu" for a in case.inputs):
         pytest.skip("16 bits leave too little of a chain of products to compare")
-    fn = rows.gradient(case)
-    if not _traces(case, fn):
-        pytest.skip("JAX does not differentiate it")
-    export_and_compare(case, fn, structure=False)
+    if request.node.callspec.id in GRADIENT_IN_DOUBLE:
+        case = rows.in_double(case)
+    _compare_transformed(case, rows.gradient(case), "JAX does not differentiate it")
 
 
-@pytest.mark.parametrize("case", _transformed("fft lax linalg ops special"))
-def test_mapped(case: Case):
+@pytest.mark.parametrize("case", _transformed(0.1))
+def test_mapped(case: Case, request):
+    if reason := NO_VMAP.get(request.node.callspec.id):
+        pytest.skip(reason)
     case = rows.mapped(case)
-    if not _traces(case, case.fn):
-        pytest.skip("JAX does not map it")
-    export_and_compare(case, case.fn, structure=False)
+    _compare_transformed(case, case.fn, "JAX does not map it")

@@ -155,6 +155,9 @@ def test_given_and_positional_names():
         ({"output_names": ["x"]}, "names both an input and a result"),
         ({"inputs_as_nchw": [7]}, "there is no position 7 among 2"),
         ({"inputs_as_nchw": [0]}, "not of rank 4"),
+        ({"inputs_as_nchw": 0}, "takes a list of positions, found 0"),
+        ({"inputs_as_nchw": [True]}, "no position True"),
+        ({"outputs_as_nchw": [0, 0]}, "outputs_as_nchw has 0 twice"),
         ({"return_mode": "text"}, 'expected "proto", "ir", "file"'),
         ({"return_mode": "file"}, "needs output_path"),
         ({"export_mode": "x"}, "export_mode"),
@@ -251,6 +254,32 @@ def test_a_flag_that_python_branches_on_is_baked_in():
         model = to_onnx(fn, [(3,)], input_params={"deterministic": False})
     assert names(model.graph.input) == ["x"]
     assert [n.op_type for n in model.graph.node] == ["Mul"]
+
+
+def test_only_flags_are_baked_in_where_that_is_enough():
+    def fn(x, deterministic, scale, steps):
+        y = x if deterministic else x * 3
+        return y * scale + steps
+
+    with pytest.warns(UserWarning, match="deterministic=True is baked"):
+        model = to_onnx(fn, [(3,)], input_params={"deterministic": True, "scale": 2.0, "steps": 4})
+    assert names(model.graph.input) == ["x", "scale", "steps"]
+
+    def loops(x, deterministic, scale, steps):
+        for _ in range(steps):
+            x = x * scale if deterministic else x
+        return x
+
+    with pytest.warns(UserWarning, match="deterministic=True, steps=4 is baked"):
+        model = to_onnx(loops, [(3,)], input_params={"deterministic": True, "scale": 2.0, "steps": 4})
+    assert names(model.graph.input) == ["x", "scale"]
+
+    def branches(x, scale, flag):
+        return x * scale if scale > 1 and flag else x
+
+    with pytest.warns(UserWarning, match="scale=2.0, flag=.*True.* is baked"):
+        model = to_onnx(branches, [(3,)], input_params={"scale": 2.0, "flag": np.bool_(True)})
+    assert names(model.graph.input) == ["x"]
 
 
 # --- layout

@@ -115,6 +115,8 @@ add("pow with an integer exponent", lax.pow, Arg("f32[B,7]", 0.5, 2), Arg("i32[B
 add("pow of a python scalar", lambda n: 0.75**n, Arg("i32[B,7]", 0, 9), covers="pow")
 add("atan2 in all quadrants", lax.atan2, Arg("f32[9]", values=(0, 0, 0, 1, 1, 1, -1, -1, -1)),
     Arg("f32[9]", values=(0, 1, -1, 0, 1, -1, 0, 1, -1)), covers="atan2")
+add("atan2 keeps the sign of zero", lambda x: 1 / lax.atan2(x, x * 0 + 1), Arg("f32[2]", values=(-0.0, 0.0)), covers="atan2")
+add("log1p keeps the sign of zero", lambda x: 1 / lax.log1p(x), Arg("f32[4]", values=(-0.0, 0.0, float("inf"), -1.0)), covers="log1p")
 add("nextafter at the edges", lax.nextafter, Arg("f32[6]", values=(0.0, -0.0, 1.0, 3.4e38, -1.0, np.inf)),
     Arg("f32[6]", values=(1.0, -1.0, 2.0, np.inf, -2.0, 0.0)), covers="nextafter")
 add("scalar on the right", lambda x: x * 2.5 + 1, "f32[B,7]", covers="mul add", max_nodes=2)

@@ -34,7 +34,8 @@ ROWS.each("ldexp", X, Arg("i32[7]", -5, 5))
 ROWS.each("allclose array_equal array_equiv", X, X)
 
 ROWS.each("all any count_nonzero", MASK)
-ROWS.each("amax amin average max mean median min nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar prod ptp std sum var", "f32[5,7]")
+ROWS.each("amax amin average max mean median min nanmax nanmean nanmedian nanmin nanstd nansum nanvar ptp std sum var", "f32[5,7]")
+ROWS.each("nanprod prod", Arg("f32[5,7]", 0.5, 2))
 for name in "amax amin average max mean median min nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar prod ptp std sum var argmax argmin nanargmax nanargmin all any count_nonzero".split():
     ROWS.add(f"{name} axis", lambda x, f=getattr(jnp, name): f(x, axis=-1), X)
 for name in "cumprod cumsum nancumprod nancumsum cumulative_prod cumulative_sum".split():

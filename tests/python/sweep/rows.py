@@ -63,6 +63,12 @@ def _wide(dtype):
     return jnp.float32 if dtype in (jnp.float16, jnp.bfloat16) else dtype
 
 
+def in_double(case: Case) -> Case:
+    """`case` with inputs of double precision, for what single leaves too few digits of."""
+    inputs = tuple(Arg(a.spec.replace("f32", "f64"), a.low, a.high, a.values) for a in case.inputs)
+    return Case(case.name, case.fn, inputs, (), 1e-8, "differences of numbers that are nearly equal", x64=True)
+
+
 def mapped(case: Case) -> Case:
     """`case` under `vmap`: two of everything."""
     inputs = tuple(Arg(a.spec.replace("[", "[2," if a.dims else "[2"), a.low, a.high, a.values) for a in case.inputs)
