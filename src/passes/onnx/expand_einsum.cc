@@ -198,7 +198,7 @@ bool goes_to_heads(const Value* v) {
   for (int i = 0; i < 3; ++i) {
     if (!v->has_one_use()) return false;
     const Node& n = *v->uses().begin()->owner;
-    if (n.unchecked() || !n.op().domain.empty()) return false;
+    if (n.unchecked()) return false;
     if (n.is("Transpose")) return true;
     if (!n.is("Add") && !n.is("Mul")) return false;
     if (!n.input(0)->is_constant() && !n.input(1)->is_constant()) return false;
@@ -231,7 +231,7 @@ Value* projection_back(Rewriter& b, const Match& m) {
   const std::string &x_has = e->operands[0], &w_has = e->operands[1], rows = x_has.substr(0, 2);
   if (x_has != rows + w_has.substr(0, 2) || e->result != rows + w_has[2]) return nullptr;
   const Node* from = m[x]->def()->input(0)->def();  // attention, fused or not
-  if (from == nullptr || !(from->is("MatMul") || from->is("Attention")) || !from->op().domain.empty()) return nullptr;
+  if (from == nullptr || !(from->is("MatMul") || from->is("Attention"))) return nullptr;
   const auto shape = m[y]->constant()->shape();
   if (!m[x]->type()->dim(2).is(shape[0]) || !m[x]->type()->dim(3).is(shape[1])) return nullptr;
   return b.MatMul(b.Reshape(m[x], b.i64s({0, 0, shape[0] * shape[1]})), as_matrix(b, *m[y], 2));

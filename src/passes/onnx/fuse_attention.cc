@@ -33,9 +33,7 @@ constexpr int kSteps = 32;
 
 Node* made_by(const Value* v, const Graph* graph, std::string_view op) {
   Node* n = v->def();
-  return n != nullptr && n->graph() == graph && n->op().domain.empty() && n->is(op) && !n->unchecked() && v->has_one_use()
-             ? n
-             : nullptr;
+  return n != nullptr && n->graph() == graph && n->is(op) && !n->unchecked() && v->has_one_use() ? n : nullptr;
 }
 
 Node* softmax_of(const Value* v, const Graph* graph, PassContext& c) {
@@ -367,7 +365,7 @@ std::optional<Scaled> scaled(Value* from, PassContext& c) {
     from = n->input(0);
     n = from->def();
   }
-  if (n == nullptr || !from->has_one_use() || !(n->is("Mul") || n->is("Div")) || !n->op().domain.empty()) return std::nullopt;
+  if (n == nullptr || !from->has_one_use() || !(n->is("Mul") || n->is("Div"))) return std::nullopt;
   for (size_t side : {size_t{1}, size_t{0}}) {
     const auto by = n->input(side)->is_constant() ? c.splat(n->input(side)) : std::nullopt;
     if (!by || *by == 0 || !std::isfinite(*by) || (n->is("Div") && side == 0) || !same_shape(n->input(1 - side), from))

@@ -69,7 +69,7 @@ bool is_triangle(const Tensor& t, const Lower& lower, const Upper& upper) {
 // The one number that all elements are.
 std::optional<double> number(const Value* v, PassContext& c) {
   const Node* n = v->def();
-  if (v->is_constant() || n == nullptr || !n->op().domain.empty()) return c.splat(v);
+  if (v->is_constant() || n == nullptr) return c.splat(v);
   if (n->is("Expand")) return c.splat(n->input(0));
   const Attr* value = n->is("ConstantOfShape") ? n->attr("value") : nullptr;
   if (n->is("ConstantOfShape") && value == nullptr) return 0;
@@ -112,7 +112,7 @@ bool tells_causes(const Value* v, bool seen, PassContext& c) {
     return seen ? is_triangle(*v->constant(), is_true, is_false) : is_triangle(*v->constant(), is_false, is_true);
   }
   const Node* n = v->def();
-  if (n == nullptr || n->unchecked() || !n->op().domain.empty()) return false;
+  if (n == nullptr || n->unchecked()) return false;
   if (n->is("Not")) return tells_causes(n->input(0), !seen, c);
   if (n->is("GreaterOrEqual") || n->is("Less"))
     return seen == n->is("GreaterOrEqual") && are_positions(n->input(0), n->input(1), c);
@@ -146,7 +146,7 @@ const Value* causes_of(Value* mask, PassContext& c) {
     return is_triangle(*v->constant(), [](double e) { return e == 0; }, [](double e) { return e <= kFill; }) ? v : nullptr;
   }
   const Node* n = v->def();
-  if (n == nullptr || n->unchecked() || !n->op().domain.empty()) return nullptr;
+  if (n == nullptr || n->unchecked()) return nullptr;
   const auto is_fill = [](const std::optional<double>& e) { return e && *e <= kFill; };
   if (n->is("Where")) {
     const auto yes = c.splat(n->input(1)), no = c.splat(n->input(2));

@@ -21,14 +21,14 @@ constexpr Var x{"x"}, square{"square"}, cube{"cube"};
 
 bool is_square(const Value* v, const Value* of, PassContext& c) {
   const Node* n = v->def();
-  if (n == nullptr || !n->op().domain.empty()) return false;
+  if (n == nullptr) return false;
   if (n->is("Mul")) return n->input(0) == of && n->input(1) == of;
   return n->is("Pow") && n->input(0) == of && c.splat(n->input(1)) == 2.0;
 }
 
 bool is_cube(const Value* v, const Value* of, PassContext& c) {
   const Node* n = v->def();
-  if (n == nullptr || !n->op().domain.empty()) return false;
+  if (n == nullptr) return false;
   if (n->is("Pow")) return n->input(0) == of && c.splat(n->input(1)) == 3.0;
   return n->is("Mul") &&
          ((n->input(0) == of && is_square(n->input(1), of, c)) || (n->input(1) == of && is_square(n->input(0), of, c)));

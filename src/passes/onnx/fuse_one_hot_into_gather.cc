@@ -40,7 +40,7 @@ std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) 
     default: break;
   }
   const Node* n = v->def();
-  if (n == nullptr || n->unchecked() || !n->op().domain.empty()) return by_type;
+  if (n == nullptr || n->unchecked()) return by_type;
   const auto of = [&](size_t i) { return span_of(n->input(i), c, steps - 1); };
   const auto number = [&](size_t i) -> std::optional<int64_t> {
     const auto list = n->input(i) != nullptr ? c.ints(n->input(i)) : std::nullopt;
@@ -63,9 +63,7 @@ std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) 
     for (size_t i : {size_t{0}, size_t{1}}) {
       const auto bound = number(i);
       const Node* inner = n->input(1 - i)->def();
-      if (!bound || inner == nullptr || !inner->op().domain.empty() || inner->num_inputs() != 2 ||
-          !inner->is(n->is("Min") ? "Max" : "Min"))
-        continue;
+      if (!bound || inner == nullptr || inner->num_inputs() != 2 || !inner->is(n->is("Min") ? "Max" : "Min")) continue;
       for (size_t k : {size_t{0}, size_t{1}}) {
         const auto list = inner->input(k) != nullptr ? c.ints(inner->input(k)) : std::nullopt;
         if (!list || list->size() != 1) continue;

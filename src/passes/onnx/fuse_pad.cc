@@ -46,7 +46,7 @@ std::optional<double> fill_of(const Node& pad, PassContext& c) {
 // Below zero at no place: a Relu, or a Clip from zero on.
 bool is_nonnegative(const Value* v, PassContext& c) {
   const Node* n = v->def();
-  if (n == nullptr || n->unchecked() || !n->op().domain.empty()) return false;
+  if (n == nullptr || n->unchecked()) return false;
   if (n->is("Clip") && n->op().since_version >= 11) {
     const auto least = n->input(1) != nullptr && n->input(1)->is_constant() ? c.splat(n->input(1)) : std::nullopt;
     return least && *least >= 0;

@@ -27,8 +27,7 @@ const Value* origin(const Value* v) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
     if (n == nullptr ||
-        !(n->is("Reshape") || n->is("Unsqueeze") || n->is("Squeeze") || n->is("Transpose") || n->is("Identity")) ||
-        !n->op().domain.empty())
+        !(n->is("Reshape") || n->is("Unsqueeze") || n->is("Squeeze") || n->is("Transpose") || n->is("Identity")))
       break;
     v = n->input(0);
   }
@@ -41,7 +40,7 @@ bool is_bound(const Value* v, const Value* of, int& steps) {
   if (v->is_constant()) return true;
   v = origin(v);
   const Node* n = v->def();
-  if (n == nullptr || !n->op().domain.empty()) return false;
+  if (n == nullptr) return false;
   if (n->is("ReduceMax")) return origin(n->input(0)) == origin(of);
   if (n->is("Where")) return is_bound(n->input(1), of, steps) && is_bound(n->input(2), of, steps);
   if (n->is("Expand")) return is_bound(n->input(0), of, steps);

@@ -32,8 +32,7 @@ Value* whole_of(const Node& join) {
 Node* taker(const Node& join, size_t i, const Value* x) {
   const Value* piece = join.input(i);
   Node* n = piece != nullptr ? piece->def() : nullptr;
-  if (n == nullptr || n->unchecked() || !n->op().domain.empty() || n->graph() != join.graph() || n->input(0) != x)
-    return nullptr;
+  if (n == nullptr || n->unchecked() || n->graph() != join.graph() || n->input(0) != x) return nullptr;
   if (!piece->has_one_use()) return nullptr;
   return n->is("Split") || (n->is("Slice") && n->op().since_version >= 10) ? n : nullptr;
 }

@@ -226,7 +226,7 @@ Value* restored(const Match& m) {
   const auto axis = axis_of(n);
   const Value* first = n.input(0);
   Node* piece = first != nullptr ? first->def() : nullptr;
-  if (!axis || piece == nullptr || piece->unchecked() || !piece->op().domain.empty()) return nullptr;
+  if (!axis || piece == nullptr || piece->unchecked()) return nullptr;
   if (piece->is("Split")) {
     if (axis_of(*piece) != axis || piece->num_results() != n.num_inputs()) return nullptr;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
@@ -238,7 +238,7 @@ Value* restored(const Match& m) {
   int64_t at = 0;
   for (size_t i = 0; i < n.num_inputs(); ++i) {
     const Node* s = n.input(i)->def();
-    if (s == nullptr || !s->is("Slice") || s->unchecked() || !s->op().domain.empty()) return nullptr;
+    if (s == nullptr || !s->is("Slice") || s->unchecked()) return nullptr;
     if (i == 0) whole = s->input(0);
     const auto bounds = bounds_of(*s, m.context());
     if (!bounds || s->input(0) != whole || bounds->axes != Ints{*axis} || bounds->steps != Ints{1}) return nullptr;

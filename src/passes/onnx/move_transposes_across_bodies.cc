@@ -220,7 +220,7 @@ Pass move_transposes_across_bodies() {
     size_t moved = 0;
     for (Graph* g : graphs) {
       for (Node& n : g->nodes()) {
-        if (n.unchecked() || !n.op().domain.empty() || n.bodies().empty()) continue;
+        if (n.unchecked() || n.bodies().empty()) continue;
         // Behind what moved may stand another; each round takes one away from a body or from those who read it.
         const auto hoist = n.is("If") ? hoist_from_branches : n.is("Loop") || n.is("Scan") ? hoist_from_states : nullptr;
         while (hoist != nullptr) {

@@ -18,7 +18,7 @@ Value* number_behind(Value* v, PassContext& c) {
   for (int i = 0; i < kSteps; ++i) {
     if (v->is_constant()) return i > 0 && c.splat(v) ? v : nullptr;
     const Node* n = v->def();
-    if (n == nullptr || !n->op().domain.empty() || n->unchecked() || !(is_view(*n) || n->is("Expand"))) return nullptr;
+    if (n == nullptr || n->unchecked() || !(is_view(*n) || n->is("Expand"))) return nullptr;
     v = n->input(0);
   }
   return nullptr;

@@ -27,7 +27,7 @@ constexpr size_t kLargeOnes = 4096;  // bytes
 bool is_nonnegative(const Match& m, const Value* v, int depth) {
   if (const auto s = m.context().splat(v)) return *s >= 0;
   const Node* n = v->def();
-  if (n == nullptr || depth == 0 || n->unchecked() || !n->op().domain.empty()) return false;
+  if (n == nullptr || depth == 0 || n->unchecked()) return false;
   const auto operands = [&](size_t count) {
     for (size_t i = 0; i < count; ++i) {
       if (n->input(i) == nullptr || !is_nonnegative(m, n->input(i), depth - 1)) return false;

@@ -40,7 +40,7 @@ class ControlFlow {
     for (auto g = graphs.rbegin(); g != graphs.rend();
          ++g) {  // inner ones first: what leaves an inner loop may leave an outer one
       for (Node& n : (*g)->nodes()) {
-        if (!n.op().domain.empty() || n.unchecked()) continue;
+        if (n.unchecked()) continue;
         if (n.is("If")) visit_if(n);
         if (n.is("Loop")) visit_loop(n);
         if (n.is("Scan") && n.op().since_version >= 9) visit_scan(n);

@@ -270,7 +270,7 @@ class Shapes {
   };
   static std::optional<Repeated> repeated(const Value* v) {
     const Node* e = v != nullptr ? v->def() : nullptr;
-    if (e == nullptr || !e->op().domain.empty() || e->unchecked()) return std::nullopt;
+    if (e == nullptr || e->unchecked()) return std::nullopt;
     if (e->is("Expand") && e->input(0)->ranked()) return Repeated{e->input(0), nullptr, e->input(0)->type()->dims()};
     if (!e->is("ConstantOfShape")) return std::nullopt;
     const Attr* value = e->attr("value");
