@@ -28,58 +28,51 @@ bool is_on_last_axis(const Node& n, size_t rank) {
   return axis && (*axis == -1 || *axis + 1 == static_cast<int64_t>(rank));
 }
 
-// v is the first or the second half of x.
-bool is_half(const Match& m, Var v, bool is_second) {
-  const Value *whole = m[x], *part = m[v];
-  if (!part->ranked() || part->type()->rank() != 4) return false;
-  for (size_t i = 0; i < 3; ++i) {
-    if (!(part->type()->dim(i) == whole->type()->dim(i))) return false;
-  }
-  const int64_t size = whole->type()->dim(3).value();
-  if (!part->type()->dim(3).is(size / 2)) return false;
+// v is the first or the second half of x. It is cut along one axis: along the last one, then, if that has become half as long.
+bool is_half(const Match& m, Var v, int64_t size, bool is_second) {
+  const Value* part = m[v];
+  if (!part->ranked() || !part->type()->dim(3).is(size / 2)) return false;
   const Node& n = *part->def();
-  if (n.is("Split")) return n.num_results() == 2 && is_on_last_axis(n, 4) && part->index() == (is_second ? 1u : 0u);
+  if (n.is("Split")) return n.num_results() == 2;
   const auto one = [&](size_t i) -> std::optional<int64_t> {
     const auto list = n.input(i) != nullptr ? m.context().ints(n.input(i)) : std::nullopt;
     return list && list->size() == 1 ? std::optional(list->front()) : std::nullopt;
   };
   auto start = one(1);
-  const auto axis = one(3), step = n.input(4) == nullptr ? std::optional<int64_t>(1) : one(4);
-  if (!start || !axis || !step) return false;
+  const auto step = n.input(4) == nullptr ? std::optional<int64_t>(1) : one(4);
+  if (!start || !step) return false;
   if (*start < 0) *start += size;
-  return (*axis == -1 || *axis == 3) && *step == 1 && *start == (is_second ? size / 2 : 0);
+  return *step == 1 && *start == (is_second ? size / 2 : 0);
 }
 
 bool is_rotation(const Match& m) {
   const Value *v = m[x], *y = m.root().result();
   if (v->dtype() != DType::kF32 || !v->ranked() || v->type()->rank() != 4 || !same_shape(v, y)) return false;
   const Dim size = v->type()->dim(3);
-  if (!size.is_int() || size.value() < 2 || size.value() % 2 != 0) return m.refuse("the size of a head is not known, or odd");
-  if (!is_half(m, first, false) || !is_half(m, second, true)) return m.refuse("the parts are no halves");
-  const Node& joins = m[turned] != nullptr ? m.node(turned) : m.root();
-  return is_on_last_axis(joins, 4) && (goes_as_a_whole(m, m[x]) || m.refuse("a part of it has another reader"));
+  if (!size.is_int() || size.value() < 2) return m.refuse("the size of a head is not known, or one");
+  if (!is_half(m, first, size.value(), false) || !is_half(m, second, size.value(), true))
+    return m.refuse("the parts are no halves");
+  return goes_as_a_whole(m, m[x]) || m.refuse("a part of it has another reader");
 }
 
-// Whether v, seen as [B,T,H,D] or [B,H,T,D] from its last axis, has one element along the axis of heads.
+// Whether v, seen as [B,T,H,D] or [B,H,T,D] from its last axis, has one element along the axis of heads. It is an operand of something of these axes.
 bool is_one_along(const Value* v, size_t heads) {
-  if (!v->ranked() || v->type()->rank() < 2 || v->type()->rank() > 4) return false;
   const size_t missing = 4 - v->type()->rank();
   return heads < missing || v->type()->dim(heads - missing).is(1);
 }
 
-// A constant whose last axis holds the same numbers twice, once; null for others.
+// A constant of floats whose last axis holds the same numbers twice, once; null for others.
 TensorPtr first_half(const Value& v) {
   const TensorPtr& t = v.constant();
-  if (t == nullptr || t->dtype() != DType::kF32 || t->is_promise() || t->byte_size() > kMostBytes || t->rank() < 2)
-    return nullptr;
+  if (t->is_promise() || t->byte_size() > kMostBytes || t->rank() < 2) return nullptr;
   std::vector<std::byte> scratch;
   const auto bytes = t->bytes(scratch);
   const auto row = static_cast<size_t>(t->shape().back()) * sizeof(float);
-  if (row == 0 || row % (2 * sizeof(float)) != 0 || bytes.size() % row != 0) return nullptr;
+  if (row % (2 * sizeof(float)) != 0) return nullptr;
   std::vector<std::byte> half;
   for (size_t at = 0; at < bytes.size(); at += row) {
-    const auto first = bytes.subspan(at, row / 2), second = bytes.subspan(at + row / 2, row / 2);
-    if (!std::equal(first.begin(), first.end(), second.begin())) return nullptr;
+    const auto first = bytes.subspan(at, row / 2), others = bytes.subspan(at + row / 2);
+    if (!std::equal(first.begin(), first.end(), others.begin())) return nullptr;
     half.insert(half.end(), first.begin(), first.end());
   }
   std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
@@ -102,28 +95,24 @@ Value* angles(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
       break;
     }
     Node* n = at->def();
-    if (n == nullptr || n->unchecked() || !n->op().domain.empty() || n->graph() != &b.graph()) break;
+    if (n == nullptr || n->unchecked() || n->graph() != &b.graph()) break;
     const bool adds = (n->is("Unsqueeze") || n->is("Reshape")) && n->input(0)->ranked() && n->input(0)->type()->rank() == 3 &&
                       n->result()->ranked() && n->result()->type()->rank() == 4;
     if (!twice && !adds) break;
     if (adds) {  // the axis of heads
       const auto from = n->input(0)->type()->dims(), to = n->result()->type()->dims();
-      if (!to[heads].is(1)) return nullptr;
       for (size_t k = 0; k < 3; ++k) {
         if (!(from[k] == to[k < heads ? k : k + 1])) return nullptr;
       }
       at = n->input(0);
       has_heads = false;
-      if (!twice) break;
       continue;
     }
     if (n->is("Concat")) {
-      if (n->num_inputs() != 2 || n->input(0) != n->input(1) || !n->result()->ranked() ||
-          !is_on_last_axis(*n, n->result()->type()->rank()))
+      if (n->input(0) != n->input(1) || !n->result()->ranked() || !is_on_last_axis(*n, n->result()->type()->rank()))
         return nullptr;
       at = n->input(0);
       twice = false;
-      if (!has_heads) break;
       continue;
     }
     const bool scales = n->is("Mul") && n->input(1)->is_constant() && n->input(1)->constant()->size() == 1;
@@ -134,14 +123,12 @@ Value* angles(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
   if (twice || !at->ranked()) return nullptr;
   if (has_heads) {
     const size_t rank = at->type()->rank();
-    if (!is_one_along(at, heads)) return nullptr;
     if (rank == 4) at = b.squeeze(at, std::array{static_cast<int64_t>(heads)});
     if (rank == 3 && heads == 2) at = b.unsqueeze(b.squeeze(at, std::array{int64_t{1}}), std::array{int64_t{0}});
     if (rank == 2) at = b.unsqueeze(at, std::array{int64_t{0}});
   }
-  if (!at->ranked() || at->type()->rank() != 3 || !(at->type()->dim(1) == t.dim(heads == 1 ? 2 : 1)) ||
-      !at->type()->dim(2).is(t.dim(3).value() / 2))
-    return nullptr;
+  const auto has = at->ranked() ? at->type()->dims() : std::span<const Dim>();
+  if (has.size() != 3 || !(has[1] == t.dim(heads == 1 ? 2 : 1)) || !has[2].is(t.dim(3).value() / 2)) return nullptr;
   for (auto n = chain.rbegin(); n != chain.rend(); ++n) at = b.like(**n, *(*n)->input(0), *at);
   return at;
 }
@@ -156,8 +143,7 @@ Value* cache(Rewriter& b, Value* v, const Value& x, size_t heads, bool twice) {
   Value* shape = count.is_int()
                      ? b.i64s({count.value(), 1, 1})
                      : b.Concat({b.Shape(const_cast<Value*>(&x), {.end = 1, .start = 0}), b.i64s({1, 1})}, {.axis = 0});
-  v = b.Expand(v, shape);
-  return v->ranked() && v->type()->dim(0) == count ? v : nullptr;
+  return b.Expand(v, shape);
 }
 
 Value* rotary(Rewriter& b, const Match& m) {
