@@ -25,7 +25,7 @@ constexpr size_t kMaxSteps = 16, kMaxReaders = 64;
 // An axis of something that was cut and turned out of the columns of a product.
 struct Axis {
   int64_t stride = 0;  // from one column to the next; 0: the axis holds rows
-  int64_t size = -1;   // of columns
+  int64_t size{};      // of columns
 };
 
 struct Step {
@@ -39,14 +39,14 @@ bool is_cut(const Node& n) { return n.is("Gather") || n.is("Slice") || n.is("Spl
 struct Way {
   Node* product = nullptr;
   Node* bias = nullptr;  // an Add between, and which operand of it the constant is
-  size_t bias_slot = 0;
+  size_t bias_slot{};
   std::vector<Step> steps;  // from the product on
 };
 
 bool has_weights(const Node& n) {
-  if (!n.op().domain.empty() || !(n.is("MatMul") || n.is("Gemm"))) return false;
+  if (!(n.is("MatMul") || n.is("Gemm"))) return false;
   const Value* w = n.input(1);
-  return w != nullptr && w->is_constant() && w->constant()->rank() == 2 && is_float(w->dtype()) && n.result()->ranked() &&
+  return w != nullptr && w->is_constant() && w->constant()->rank() == 2 && n.result()->ranked() &&
          n.result()->type()->rank() >= 2;
 }
 
@@ -54,7 +54,7 @@ std::optional<Way> way_to(Value* v, const Graph* g) {
   Way way;
   for (size_t i = 0; i < kMaxSteps; ++i) {
     Node* n = v->def();
-    if (n == nullptr || n->graph() != g || n->unchecked() || !n->op().domain.empty()) return std::nullopt;
+    if (n == nullptr || n->graph() != g || n->unchecked()) return std::nullopt;
     if (has_weights(*n)) {
       way.product = n;
       std::reverse(way.steps.begin(), way.steps.end());
@@ -63,9 +63,7 @@ std::optional<Way> way_to(Value* v, const Graph* g) {
     if (n->is("Add") && way.bias == nullptr) {
       const size_t slot = n->input(0)->is_constant() ? 0 : 1;
       Value* product = n->input(1 - slot);
-      if (!n->input(slot)->is_constant() || product->def() == nullptr || product->def()->graph() != g ||
-          !has_weights(*product->def()) || !product->has_one_use())
-        return std::nullopt;
+      if (!product->has_one_use()) return std::nullopt;
       way.bias = n;
       way.bias_slot = slot;
       v = product;
@@ -88,13 +86,12 @@ class Columns {
 
   bool follow(const Step& s) {
     const Node& n = *s.node;
-    if (n.input(0)->ranked() && n.input(0)->type()->rank() != axes_.size()) return false;
     if (n.is("Transpose")) return transpose(n);
     if (n.is("Squeeze") || n.is("Unsqueeze")) return units(n);
     if (n.is("Reshape") || n.is("Flatten")) return reshape(n);
     if (n.is("Gather")) return gather(n);
     if (n.is("Slice")) return slice(n);
-    return n.is("Split") && split(n, s.result);
+    return split(n, s.result);  // an Expand has no axis
   }
 
   // Whether two readers of the value take columns that differ: both cut one piece out of an axis of columns.
@@ -130,9 +127,9 @@ class Columns {
       const auto at = axis_within(n, axes_.size());
       const auto index = at == axis && n.input(1)->is_constant() ? context_.ints(n.input(1)) : std::nullopt;
       if (!index || index->size() != 1) return std::nullopt;
-      return Piece{index->front() < 0 ? index->front() + axes_[axis].size : index->front(), 1, 1};
+      return Piece{.first = index->front() < 0 ? index->front() + axes_[axis].size : index->front(), .count = 1};
     }
-    const auto b = n.is("Slice") && n.op().since_version >= 10 ? bounds_of(n, context_) : std::nullopt;
+    const auto b = n.is("Slice") ? bounds_of(n, context_) : std::nullopt;
     if (!b) return std::nullopt;
     for (size_t i = 0; i < b->axes.size(); ++i) {
       if (b->axes[i] == static_cast<int64_t>(axis) && b->steps[i] == 1)
@@ -145,7 +142,7 @@ class Columns {
     std::vector<Axis> now(axes_.rbegin(), axes_.rend());
     if (n.attr("perm") != nullptr) {
       const auto perm = ints_attr(n, "perm");
-      if (!perm || perm->size() != axes_.size()) return false;
+      if (!perm) return false;
       for (size_t i = 0; i < now.size(); ++i) now[i] = axes_[static_cast<size_t>((*perm)[i])];
     }
     axes_ = std::move(now);
@@ -167,26 +164,24 @@ class Columns {
 
   // The columns stand last, in their order, and are split anew.
   bool reshape(const Node& n) {
-    const Type* t = n.result()->type();
-    if (t == nullptr || !t->ranked()) return false;
-    int64_t held = 1, step = 0, end = 0;
+    if (!n.result()->ranked()) return false;
+    const auto sizes = n.result()->type()->dims();
+    int64_t held = 1, step = 0;
     size_t i = axes_.size();
     for (; i > 0 && axes_[i - 1].stride != 0; --i) {
       const Axis& a = axes_[i - 1];
-      if (step == 0) step = end = a.stride;
-      if (a.stride != end) return false;
-      end *= a.size;
+      if (step == 0) step = a.stride;
+      if (a.stride != step * held) return false;
       held *= a.size;
     }
-    if (step == 0 ||
-        std::any_of(axes_.begin(), axes_.begin() + static_cast<ptrdiff_t>(i), [](Axis a) { return a.stride != 0; }))
+    if (std::any_of(axes_.begin(), axes_.begin() + static_cast<ptrdiff_t>(i), [](Axis a) { return a.stride != 0; }))
       return false;
-    std::vector<Axis> now(t->rank());
+    std::vector<Axis> now(sizes.size());
     int64_t left = held;
-    for (size_t k = t->rank(); left > 1; --k) {
-      if (k == 0 || !t->dim(k - 1).is_int() || t->dim(k - 1).value() < 1 || left % t->dim(k - 1).value() != 0) return false;
-      now[k - 1] = {step * (held / left), t->dim(k - 1).value()};
-      left /= t->dim(k - 1).value();
+    for (size_t k = sizes.size(); left > 1; --k) {
+      if (k == 0 || !sizes[k - 1].is_int() || sizes[k - 1].value() < 1 || left % sizes[k - 1].value() != 0) return false;
+      now[k - 1] = {step * (held / left), sizes[k - 1].value()};
+      left /= sizes[k - 1].value();
     }
     axes_ = std::move(now);
     return true;
@@ -207,7 +202,7 @@ class Columns {
   }
 
   bool slice(const Node& n) {
-    const auto b = n.op().since_version >= 10 ? bounds_of(n, context_) : std::nullopt;
+    const auto b = bounds_of(n, context_);
     if (!b) return false;
     for (size_t i = 0; i < b->axes.size(); ++i) {
       Axis& a = axes_[static_cast<size_t>(b->axes[i])];
@@ -248,15 +243,14 @@ class Columns {
   int64_t count_, offset_ = 0;
 };
 
-int64_t columns_of(const Node& product) {
-  const bool turned = product.is("Gemm") && int_attr(product, "transB").value_or(0) != 0;
-  return product.input(1)->constant()->shape()[turned ? 0 : 1];
-}
+bool is_turned(const Node& product) { return int_attr(product, "transB").value_or(0) != 0; }
+
+int64_t columns_of(const Node& product) { return product.input(1)->constant()->shape()[is_turned(product) ? 0 : 1]; }
 
 bool is_per_column(const Value* v, const Node& product) {
   const Value* y = product.result();
   const size_t rank = y->type()->rank();
-  return v->is_constant() && v->dtype() == y->dtype() && is_per_channel(v->type(), rank, rank - 1, columns_of(product));
+  return v->is_constant() && is_per_channel(v->type(), rank, rank - 1, columns_of(product));
 }
 
 // The factors of the columns that v is made of, if nothing else is; nullopt where the number cannot go there.
@@ -275,9 +269,7 @@ std::optional<Channels> reached(const Way& way, double by, PassContext& context)
     size_t readers = 0;
     for (const Use& u : s.node->input(0)->uses()) {
       if (&u == s.node->operands().data()) continue;
-      if (++readers > kMaxReaders || u.owner->operand_index(u) != 0 || u.owner->is_boundary() ||
-          !columns.apart(*s.node, *u.owner))
-        return std::nullopt;
+      if (++readers > kMaxReaders || !columns.apart(*s.node, *u.owner)) return std::nullopt;
     }
     if (!columns.follow(s)) return std::nullopt;
   }
@@ -290,9 +282,9 @@ void scale(const Way& way, const Channels& factors, bool divide, PassContext& co
   b.set_insertion_point(&p);
   Value* w = p.input(1);
   const TensorPtr& t = w->constant();
-  const bool turned = p.is("Gemm") && *int_attr(p, "transB") != 0;
-  const int64_t rows = std::max<int64_t>(t->shape()[turned ? 1 : 0], 1), count = columns_of(p);
-  const ChannelRows layout = turned ? ChannelRows{count, count, 1} : ChannelRows{t->size(), count, rows};
+  const bool turned = is_turned(p);
+  const int64_t count = columns_of(p);
+  const ChannelRows layout{turned ? count : t->size(), count, t->size()};  // one group
   const auto per_column = [&](const Value* old) {
     Channels values = numbers(*old->constant(), count);
     for (size_t i = 0; i < values.size(); ++i) values[i] = divide ? values[i] / factors[i] : values[i] * factors[i];
@@ -310,12 +302,12 @@ struct Factor {
   bool divide;
 };
 std::optional<Factor> factor_of(const Node& n, PassContext& context) {
-  if (n.unchecked() || !n.op().domain.empty() || !(n.is("Mul") || n.is("Div"))) return std::nullopt;
+  if (n.unchecked() || !(n.is("Mul") || n.is("Div"))) return std::nullopt;
   for (size_t slot : {size_t{1}, size_t{0}}) {
     if (slot == 0 && n.is("Div")) break;
     const Value* c = n.input(slot);
     Value* v = n.input(1 - slot);
-    if (!c->is_constant() || v->is_constant() || !is_float(v->dtype())) continue;
+    if (!is_float(v->dtype())) continue;
     const auto by = context.splat(c);
     if (!by || !v->has_one_use() || !v->ranked() || !Types::equal(v->type(), n.result()->type())) continue;
     return Factor{v, *by, n.is("Div")};
@@ -327,9 +319,8 @@ bool absorb(Node& n, PassContext& context) {
   const auto f = factor_of(n, context);
   if (!f || !can_scale({f->by}, f->divide, f->v->dtype())) return false;
   std::vector<Value*> from{f->v};
-  Node* made = f->v->def();
-  if (made == nullptr) return false;
-  if (made->is("MatMul") && !made->unchecked() && made->graph() == n.graph() && !has_weights(*made)) {
+  const Node* made = f->v->def();
+  if (made != nullptr && made->is("MatMul") && !made->unchecked() && !has_weights(*made)) {
     from.clear();
     for (const Use& u : made->operands()) {
       if (u.value != nullptr && u.value->has_one_use()) from.push_back(u.value);
