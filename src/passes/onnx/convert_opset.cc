@@ -34,6 +34,8 @@ struct Step {
   Respell respell;
 };
 
+int newest() { return dialect(DialectId::kOnnx).latest_version(""); }
+
 bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
 // Its attributes without those of these names.
@@ -61,15 +63,10 @@ class Converter {
 
   bool run() {
     const auto from = model_.opset_version("");
-    const int newest = dialect(DialectId::kOnnx).latest_version("");
-    if (to_ < kOldest || to_ > newest) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("opset {} cannot be written", to_),
-                  {fmt::format("opsets {} to {} can", kOldest, newest)});
-    }
     if (!from || *from == to_) return false;
-    if (*from < kOldest || *from > newest) {
+    if (*from < kOldest || *from > newest()) {
       throw Error(ErrorCode::kUnsupported, fmt::format("models of opset {} cannot be converted", *from),
-                  {fmt::format("those of opsets {} to {} can", kOldest, newest)});
+                  {fmt::format("those of opsets {} to {} can", kOldest, newest())});
     }
     if (to_ < *from && to_ < kOldestLowered) {
       throw Error(ErrorCode::kUnsupported, fmt::format("models cannot be lowered from opset {} to {}", *from, to_),
@@ -277,6 +274,16 @@ std::vector<Value*> split_without_count(Rewriter& b, Node& n, Converter& c) {
       b.node("Split", std::vector<Value*>{n.input(0), b.i64s(sizes)}, n.num_results(), attrs_without(n, {"num_outputs"})));
 }
 
+std::vector<Value*> dft_to_attribute(Rewriter& b, Node& n, Converter& c) {
+  const auto axis = n.input(2) != nullptr ? c.context().ints(n.input(2)) : std::vector<int64_t>{-2};
+  if (!axis) return c.refuse(n, "its axis is not constant");
+  std::vector<Value*> operands{n.input(0)};
+  if (n.input(1) != nullptr) operands.push_back(n.input(1));
+  AttrInit attrs = attrs_without(n, {});
+  attrs.push_back({"axis", axis->front(), {}});
+  return {b.op("DFT", operands, std::move(attrs))};
+}
+
 // --- operators that mean something else
 
 // Before 13 the axes from `axis` on were one, and so were those before it.
@@ -286,12 +293,13 @@ std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, Converter& c) {
   Value* x = n.input(0);
   const auto last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", int64_t{-1}, {}}}); };
   const auto rank = x->ranked() ? static_cast<int64_t>(x->type()->rank()) : 0;
-  if (*axis == -1 || (rank > 0 && *axis == rank - 1)) return {last(x)};
+  if (*axis == -1 || *axis == rank - 1) return {last(x)};
   return {b.Reshape(last(b.Flatten(x, {.axis = *axis})), b.Shape(x))};
 }
 
 std::vector<Value*> batch_normalization(Rewriter& b, Node& n, Converter& c) {
-  if (int_attr(n, "spatial").value_or(1) != 1) return c.refuse(n, "its statistics are not those of channels (spatial=0)");
+  if (n.attr("spatial") != nullptr && int_attr(n, "spatial") != 1)
+    return c.refuse(n, "its statistics are not those of channels (spatial=0)");
   for (size_t i = 1; i < n.num_results(); ++i) {
     if (n.result(i)->has_uses()) return c.refuse(n, "its running statistics are read, which training makes");
   }
@@ -340,13 +348,10 @@ std::vector<Value*> roi_align(Rewriter& b, Node& n, Converter&) {
 std::vector<Value*> grid_sample(Rewriter& b, Node& n, Converter& c) {
   constexpr std::pair<std::string_view, std::string_view> kModes[] = {{"bilinear", "linear"}, {"bicubic", "cubic"}};
   auto mode = string_attr(n, "mode");
+  const bool raises = c.to() >= 20;
   if (!mode) return c.refuse(n, "its mode belongs to the calls of a function");
   for (const auto& [old_name, new_name] : kModes) {
-    if (c.to() >= 20 && *mode == old_name) {
-      mode = new_name;
-    } else if (c.to() < 20 && *mode == new_name) {
-      mode = old_name;
-    }
+    if (*mode == (raises ? old_name : new_name)) mode = raises ? new_name : old_name;
   }
   AttrInit attrs = attrs_without(n, {"mode"});
   attrs.push_back({"mode", *mode, {}});
@@ -357,9 +362,10 @@ std::vector<Value*> grid_sample(Rewriter& b, Node& n, Converter& c) {
 std::vector<Value*> group_normalization(Rewriter& b, Node& n, Converter& c) {
   const auto groups = int_attr(n, "num_groups");
   const Value& x = *n.input(0);
-  if (!groups || *groups < 1 || !x.ranked() || x.type()->rank() < 2 || !x.type()->dim(1).is_int())
+  const auto dims = x.ranked() ? x.type()->dims() : std::span<const Dim>();
+  if (!groups || *groups < 1 || dims.size() < 2 || !dims[1].is_int())
     return c.refuse(n, "the number of its channels is not known");
-  const int64_t each = x.type()->dim(1).value() / *groups;
+  const int64_t each = dims[1].value() / *groups;
   const auto of_channels = [&](Value* v) {
     return b.Reshape(b.Expand(b.Reshape(v, b.i64s({*groups, 1})), b.i64s({*groups, each})), b.i64s({-1}));
   };
@@ -416,6 +422,7 @@ constexpr Step kRespelled[] = {
     {"ReduceProd", 18, false, axes_to_attribute},
     {"ReduceSumSquare", 18, false, axes_to_attribute},
     {"Split", 18, false, split_without_count},
+    {"DFT", 20, false, dft_to_attribute},
     {"GridSample", 20, false, grid_sample},
     {"GroupNormalization", 21, false, no_longer},
 };
@@ -453,7 +460,7 @@ void Converter::visit(Graph& g, Node& n) {
     results[i]->set_name(old.name());
     g.replace_uses(old, *results[i]);
   }
-  if (results[0]->def() != nullptr && results[0]->def()->name().view().empty()) results[0]->def()->set_name(n.name());
+  results[0]->def()->set_name(n.name());
   context_.count(fmt::format("{}-{}", op.name, op.since_version));
   g.erase(n);
 }
@@ -463,26 +470,20 @@ void Converter::set_version(Node& n, const Op& op) {
   const Op& old = n.op();
   size_t given = n.num_inputs();
   while (given > 0 && n.input(given - 1) == nullptr) --given;
-  if (given < static_cast<size_t>(op.min_inputs) || (op.max_inputs >= 0 && given > static_cast<size_t>(op.max_inputs)) ||
-      (op.max_outputs >= 0 && n.num_results() > static_cast<size_t>(op.max_outputs))) {
-    refuse(n, fmt::format("version {} has other operands or results", op.since_version));
+  if (given < static_cast<size_t>(op.min_inputs) || given > static_cast<size_t>(op.max_inputs)) {  // -1: any number
+    refuse(n, fmt::format("version {} has other operands", op.since_version));
     return;
   }
   if (!fit_attributes(n, op)) return;
   const bool was_unchecked = n.unchecked();
   n.set_op(op);
-  if (was_unchecked || n.input(0) == nullptr || n.input(0)->type() == nullptr) return;
+  if (was_unchecked) return;
   try {
     infer_node(n, context_.facts);
   } catch (const Error& e) {
     refuse(n, e.what());
   }
   context_.count(fmt::format("{}-{}", old.name, old.since_version));
-}
-
-bool has_same_default(const AttrSpec& a, const AttrSpec& b) {
-  return a.has_default == b.has_default && a.default_int == b.default_int && a.default_float == b.default_float &&
-         a.default_string == b.default_string && std::ranges::equal(a.default_ints, b.default_ints);
 }
 
 std::optional<Attr> default_of(const AttrSpec& spec) {
@@ -516,7 +517,7 @@ bool Converter::fit_attributes(Node& n, const Op& op) {
   for (const AttrSpec& old : n.op().attrs) {
     const AttrSpec* now = spec_in(op, old.name);
     const auto usual = default_of(old);
-    if (now != nullptr && usual && !has_same_default(old, *now) && n.attr(old.name) == nullptr)
+    if (now != nullptr && usual && !(usual == default_of(*now)) && n.attr(old.name) == nullptr)
       attrs = model_.with_attr(*attrs, old.name, *usual);
   }
   if (attrs != &n.attrs()) n.set_attrs(attrs);
@@ -532,7 +533,11 @@ Pass convert_opset() {
                           if (to == 0)
                             throw Error(ErrorCode::kInvalidArgument, "convert_opset needs a version",
                                         {"help: convert_opset.opset=23"});
-                          return Converter(context, static_cast<int>(std::clamp<int64_t>(to, 0, 1000))).run();
+                          if (to < kOldest || to > newest()) {
+                            throw Error(ErrorCode::kInvalidArgument, fmt::format("opset {} cannot be written", to),
+                                        {fmt::format("opsets {} to {} can", kOldest, newest())});
+                          }
+                          return Converter(context, static_cast<int>(to)).run();
                         })
       .option("opset", "the version of the default domain that the model is to import");
 }
