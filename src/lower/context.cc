@@ -604,14 +604,29 @@ uint32_t LoweringContext::import_provenance(const Node& eqn, std::string_view or
 
 namespace {
 
+// Plugins may write operators of other domains: each is imported in the version that they were asked for, the newest of several.
+void import_domain(Function& f, const Op& op) {
+  const auto add = [&](std::vector<OpsetImport>& imports) {
+    for (OpsetImport& i : imports) {
+      if (i.domain != op.domain && !(op.domain == "ai.onnx" && i.domain.empty())) continue;
+      if (!op.known) i.version = std::max<int64_t>(i.version, op.since_version);
+      return;
+    }
+    imports.push_back({std::string(op.domain), std::max(op.since_version, 1)});
+  };
+  add(f.model().opset_imports);
+  if (&f != &f.model().main()) add(f.opset_imports);
+}
+
 // What no result needs goes: parts of tuples nobody reads, sizes computed and then not used. Recursion is over nesting only.
-void sweep(Graph& g) {
+void sweep(Function& f, Graph& g) {
   for (Node* n = g.last(); n != nullptr; n = n->prev()) {
     if (!n->any_result_used()) {
       g.erase(*n);
       continue;
     }
-    for (const Body& b : n->bodies()) sweep(*b.graph);
+    if (!n->op().domain.empty()) import_domain(f, n->op());
+    for (const Body& b : n->bodies()) sweep(f, *b.graph);
   }
   std::vector<Value*> dead;
   for (Value* c : g.constants()) {
@@ -633,7 +648,7 @@ void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, c
   onnx.producer_version = version();
   LoweringContext context(jax, onnx, options, registry);
   context.run();
-  for (const auto& f : onnx.functions()) sweep(f->graph());
+  for (const auto& f : onnx.functions()) sweep(*f, f->graph());
   arrange(onnx, context.batches());
   arrange_constants(onnx, 0);
   onnx.compact();

@@ -141,6 +141,24 @@ def test_breaches_of_the_contract_are_named(lower, message):
     assert "neg" in str(caught.value)
 
 
+def test_operators_of_other_domains_are_imported():
+    @sardonyx.lowering("tan")
+    def lower_tan(ctx, eqn):
+        x = ctx.get_value_for_var(eqn.invars[0])
+        return ctx.builder.FastTan(ctx.builder.Halve(x, _domain="other"), steps=3, _domain="my.ops", _version=2)
+
+    @sardonyx.onnx_function
+    def inner(x):
+        return jnp.tan(x) + 1
+
+    model = to_onnx(lambda x: jnp.tan(inner(x)), [("B", 3)])
+    imports = {o.domain: o.version for o in model.opset_import}
+    assert imports == {"": 23, "my.ops": 2, "other": 1, "custom.inner.1": 1}
+    assert {o.domain: o.version for o in model.functions[0].opset_import} == {"": 23, "my.ops": 2, "other": 1}
+    assert ops(model) == ["inner", "Halve", "FastTan"]
+    assert [d.dim_param or d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim] == ["B", 3]
+
+
 def test_a_value_of_another_graph_is_refused():
     from sardonyx import ir
 
