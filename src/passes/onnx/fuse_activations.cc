@@ -13,7 +13,7 @@
 // One rule per operator; each takes the result of others, so that longer chains fall together step by step. JAX's expm1 and log1p are
 // recognised as the lowerings spell them. A NaN stays one, in every branch.
 // What stops it: constants beside those, inner values with other readers, element types that onnxruntime does not compute the operator in,
-// opsets that do not have it (Mish 18, Swish 24, HardSwish 14).
+// opsets that do not have it (Mish 18, HardSwish 14) or in which onnxruntime does not run it (Swish but for 24).
 // Rounds: the parts are computed at once.
 #include <cmath>
 
@@ -185,7 +185,12 @@ void sigmoid_rules(std::vector<Rule>& rules) {
   rules.push_back({.name = "swish",
                    .numerics = Numerics::kRounds,
                    .match = any_of(Mul(x, Sigmoid(Mul(x, constant.as(a)))), Mul(x, Sigmoid(x))),
-                   .when = [](const Match& m) { return in_f32_f16(m) && (m[a] == nullptr || fits_attribute(m, a)); },
+                   .when =
+                       [](const Match& m) {
+                         // onnxruntime has no kernel, but ONNX's own definition of it, which it finds in models of opset 24 only.
+                         if (m.model().opset_version("") != 24) return m.refuse("no runtime has a Swish of this opset");
+                         return in_f32_f16(m) && (m[a] == nullptr || fits_attribute(m, a));
+                       },
                    .build =
                        [](Rewriter& b, const Match& m) {
                          return b.op("Swish", {m[x]}, m[a] == nullptr ? AttrInit{} : AttrInit{attr("alpha", number(m, a))});
