@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SARDONYX_PLUGIN_VERSION 2
+#define SARDONYX_PLUGIN_VERSION 3
 
 typedef struct SardonyxHost SardonyxHost;         /* where lowerings are added */
 typedef struct SardonyxLowering SardonyxLowering; /* one equation */
@@ -57,6 +57,31 @@ struct SardonyxApi {
   void (*late_float)(SardonyxLowering* at, SardonyxValue* value, const char* name, double late);
   void (*late_string)(SardonyxLowering* at, SardonyxValue* value, const char* name, const char* late);
   void (*late_ints)(SardonyxLowering* at, SardonyxValue* value, const char* name, const int64_t* values, size_t count);
+
+  /* Since version 3. Types, of operands and of what operators gave: the element type as onnx.TensorProto.DataType numbers it, and sizes, -1 for one
+   * that only the running model knows. size() is any of them at run time, i64[]. */
+  int32_t (*dtype)(SardonyxLowering* at, const SardonyxValue* value);
+  size_t (*rank)(SardonyxLowering* at, const SardonyxValue* value);
+  int64_t (*dim)(SardonyxLowering* at, const SardonyxValue* value, size_t axis);
+  SardonyxValue* (*size)(SardonyxLowering* at, const SardonyxValue* value, size_t axis);
+  /* What the equation says of its results; result_shape() is the whole shape at run time, i64[rank]. */
+  size_t (*num_results)(SardonyxLowering* at);
+  int32_t (*result_dtype)(SardonyxLowering* at, size_t i);
+  size_t (*result_rank)(SardonyxLowering* at, size_t i);
+  int64_t (*result_dim)(SardonyxLowering* at, size_t i, size_t axis);
+  SardonyxValue* (*result_shape)(SardonyxLowering* at, size_t i);
+  /* Parameters: whether there is one that is not None; texts and the names of enumerators, which live until the lowering returns; tuples of integers,
+   * of which the first `room` are written and whose number is returned. */
+  int (*has_param)(SardonyxLowering* at, const char* name);
+  int (*bool_param)(SardonyxLowering* at, const char* name);
+  const char* (*string_param)(SardonyxLowering* at, const char* name);
+  size_t (*ints_param)(SardonyxLowering* at, const char* name, int64_t* values, size_t room);
+  /* An operator with several results, of any domain ("" is ONNX's own). Of an operator that Sardonyx does not know the results have no types, until they
+   * become results of the equation. */
+  void (*op_results)(SardonyxLowering* at, const char* domain, const char* name, SardonyxValue* const* inputs, size_t count,
+                     SardonyxValue** results, size_t num_results);
+  /* A constant tensor; its bytes are copied: dense, in C order, little-endian. */
+  SardonyxValue* (*tensor)(SardonyxLowering* at, int32_t dtype, const int64_t* dims, size_t rank, const void* data);
 };
 
 /* What a plugin defines. Returns 0, or anything else when it cannot work with this version. */

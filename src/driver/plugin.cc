@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
 #include <exception>
 #include <type_traits>
 #include <utility>
@@ -27,6 +29,7 @@ struct SardonyxLowering {
   std::exception_ptr failure = nullptr;  // the first one
   sardonyx::LateAttributes& late;
   const std::string& origin;
+  std::deque<std::string> texts = {};  // that the plugin was given
 };
 
 namespace {
@@ -57,6 +60,53 @@ void set_late(SardonyxLowering* l, SardonyxValue* value, sardonyx::NamedAttr att
     }
     l->late.add(*made_by, std::move(attribute), l->origin);
   });
+}
+
+const sardonyx::Type& typed(const sardonyx::Type* t) {
+  if (t == nullptr || !t->is_tensor() || !t->ranked()) {
+    throw Error(ErrorCode::kInvalidArgument, "the plugin asked for the type of a value whose type is not known");
+  }
+  return *t;
+}
+
+const sardonyx::Type& type_of(const SardonyxValue* v) {
+  if (v == nullptr) throw Error(ErrorCode::kInvalidArgument, "the plugin asked for the type of no value");
+  return typed(native(v)->type());
+}
+
+const sardonyx::Type& result_type(SardonyxLowering* l, size_t i) {
+  if (i >= l->results.size()) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' has {} results, and the plugin asked for number {}",
+                                                         l->at.eqn.op().name, l->results.size(), i));
+  }
+  return typed(l->at.stored_out_type(i));
+}
+
+sardonyx::Dim dim_of(const sardonyx::Type& t, size_t axis) {
+  if (axis >= t.rank()) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("the plugin asked for axis {} of a value of rank {}", axis, t.rank()));
+  }
+  return t.dim(axis);
+}
+
+int64_t number(sardonyx::Dim d) { return d.is_int() ? d.value() : -1; }
+
+Value* tensor(SardonyxLowering* l, int32_t dtype, const int64_t* dims, size_t rank, const void* data) {
+  const auto type = static_cast<sardonyx::DType>(dtype);
+  if (dtype <= 0 || dtype > 47 || sardonyx::bit_width(type) == 0) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("the plugin made a constant of the element type {}", dtype));
+  }
+  std::vector<int64_t> shape(dims, dims + rank);
+  uint64_t count = 1;
+  for (const int64_t d : shape) {
+    if (d < 0 || (d > 0 && count > (uint64_t{1} << 62) / static_cast<uint64_t>(d))) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the plugin made a constant with a size of {}", d));
+    }
+    count *= static_cast<uint64_t>(d);
+  }
+  std::vector<std::byte> bytes(sardonyx::byte_size(type, count));
+  std::copy_n(static_cast<const std::byte*>(data), bytes.size(), bytes.data());
+  return l->at.b.constant(sardonyx::Tensor::own(type, std::move(shape), std::move(bytes)));
 }
 
 const SardonyxApi& api() {
@@ -119,6 +169,52 @@ const SardonyxApi& api() {
                         const char* v) { set_late(l, value, sardonyx::attr(name, std::string(v))); },
       .late_ints = [](SardonyxLowering* l, SardonyxValue* value, const char* name, const int64_t* values,
                       size_t n) { set_late(l, value, sardonyx::attr(name, std::vector<int64_t>(values, values + n))); },
+      .dtype = [](SardonyxLowering* l,
+                  const SardonyxValue* v) { return guarded(l, [&] { return static_cast<int32_t>(type_of(v).dtype()); }); },
+      .rank = [](SardonyxLowering* l, const SardonyxValue* v) { return guarded(l, [&] { return type_of(v).rank(); }); },
+      .dim = [](SardonyxLowering* l, const SardonyxValue* v,
+                size_t axis) { return guarded(l, [&] { return number(dim_of(type_of(v), axis)); }); },
+      .size = [](SardonyxLowering* l, const SardonyxValue* v,
+                 size_t axis) { return guarded(l, [&] { return foreign(l->at.dim(dim_of(type_of(v), axis))); }); },
+      .num_results = [](SardonyxLowering* l) { return l->results.size(); },
+      .result_dtype = [](SardonyxLowering* l,
+                         size_t i) { return guarded(l, [&] { return static_cast<int32_t>(result_type(l, i).dtype()); }); },
+      .result_rank = [](SardonyxLowering* l, size_t i) { return guarded(l, [&] { return result_type(l, i).rank(); }); },
+      .result_dim = [](SardonyxLowering* l, size_t i,
+                       size_t axis) { return guarded(l, [&] { return number(dim_of(result_type(l, i), axis)); }); },
+      .result_shape = [](SardonyxLowering* l,
+                         size_t i) { return guarded(l, [&] { return foreign(l->at.shape(result_type(l, i).dims())); }); },
+      .has_param =
+          [](SardonyxLowering* l, const char* name) {
+            return guarded(l, [&] { return static_cast<int>(l->at.find_param(name) != nullptr); });
+          },
+      .bool_param = [](SardonyxLowering* l,
+                       const char* name) { return guarded(l, [&] { return static_cast<int>(l->at.bool_param(name)); }); },
+      .string_param =
+          [](SardonyxLowering* l, const char* name) {
+            return guarded(l, [&] { return l->texts.emplace_back(l->at.string_param(name)).c_str(); });
+          },
+      .ints_param =
+          [](SardonyxLowering* l, const char* name, int64_t* values, size_t room) {
+            return guarded(l, [&] {
+              const std::vector<int64_t> all = l->at.ints_param(name);
+              std::copy_n(all.begin(), std::min(room, all.size()), values);
+              return all.size();
+            });
+          },
+      .op_results =
+          [](SardonyxLowering* l, const char* domain, const char* name, SardonyxValue* const* inputs, size_t n,
+             SardonyxValue** results, size_t num_results) {
+            std::fill_n(results, num_results, nullptr);
+            guarded(l, [&] {
+              std::vector<Value*> operands;
+              for (size_t i = 0; i < n; ++i) operands.push_back(native(inputs[i]));
+              sardonyx::Node& made = l->at.b.node(name, operands, num_results, std::exchange(l->attrs, {}), domain);
+              for (size_t i = 0; i < num_results; ++i) results[i] = foreign(made.result(i));
+            });
+          },
+      .tensor = [](SardonyxLowering* l, int32_t dtype, const int64_t* dims, size_t rank,
+                   const void* data) { return guarded(l, [&] { return foreign(tensor(l, dtype, dims, rank, data)); }); },
   };
   return table;
 }

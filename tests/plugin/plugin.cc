@@ -1,4 +1,4 @@
-// A plugin for the tests: one lowering that works, and three that fail each in its own way.
+// A plugin for the tests: lowerings that work, and some that fail each in its own way.
 #include <sardonyx/plugin.h>
 
 namespace {
@@ -56,10 +56,48 @@ void lower_atanh(const SardonyxApi* api, SardonyxLowering* at, void*) {
   api->result(at, 0, back);
 }
 
+// The k largest, by an operator with two results, constants and the types of operands and results.
+void lower_top_k(const SardonyxApi* api, SardonyxLowering* at, void*) {
+  const int64_t k = api->int_param(at, "k"), one = 1;
+  const auto axis = static_cast<int64_t>(api->rank(at, api->input(at, 0))) - 1;
+  SardonyxValue* operands[] = {api->input(at, 0), api->tensor(at, 7, &one, 1, &k)};
+  SardonyxValue* found[2];
+  api->attr_int(at, "axis", axis);
+  api->op_results(at, "", "TopK", operands, 2, found, 2);
+  api->attr_int(at, "to", api->result_dtype(at, 1));
+  api->result(at, 0, found[0]);
+  api->result(at, 1, api->op(at, "Cast", &found[1], 1));
+}
+
+// Sizes at run time, tuples, and an operator of another domain: x reshaped to itself, times the size of its first axis.
+void lower_rev(const SardonyxApi* api, SardonyxLowering* at, void*) {
+  int64_t dimensions[4];
+  SardonyxValue* x = api->input(at, 0);
+  if (api->ints_param(at, "dimensions", dimensions, 4) != 1 || dimensions[0] != 1) return api->unsupported(at, "only axis 1");
+  if (api->dim(at, x, 0) != -1 || api->dim(at, x, 1) != 3 || api->dtype(at, x) != 1) return api->unsupported(at, "f32[?,3]");
+  if (api->result_rank(at, 0) != 2 || api->result_dim(at, 0, 1) != 3 || api->num_results(at) != 1 ||
+      api->has_param(at, "nothing"))
+    return api->unsupported(at, "a result of another shape");
+  SardonyxValue* shaped[] = {x, api->result_shape(at, 0)};
+  SardonyxValue* same = api->op(at, "Reshape", shaped, 2);
+  SardonyxValue* size = api->size(at, x, 0);
+  api->attr_int(at, "to", 1);
+  SardonyxValue* factor = api->op(at, "Cast", &size, 1);
+  SardonyxValue* pair[] = {same, factor};
+  SardonyxValue* out = nullptr;
+  api->op_results(at, "my.ops", "Scale", pair, 2, &out, 1);
+  api->result(at, 0, out);
+}
+
+void lower_log(const SardonyxApi* api, SardonyxLowering* at, void*) {
+  (void)api->dim(at, api->input(at, 0), 5);  // which is not there
+  api->result(at, 0, api->input(at, 0));
+}
+
 }  // namespace
 
 int sardonyx_plugin(const SardonyxApi* api, SardonyxHost* host) {
-  if (api->version < 2) return 1;
+  if (api->version < 3) return 1;
   static char why[] = "exponentials are not wanted here";
   api->add_lowering(host, "sin", lower_sin, nullptr);
   api->add_lowering(host, "cumsum", lower_cumsum, nullptr);
@@ -68,5 +106,8 @@ int sardonyx_plugin(const SardonyxApi* api, SardonyxHost* host) {
   api->add_lowering(host, "asinh", lower_asinh, nullptr);
   api->add_lowering(host, "acosh", lower_acosh, nullptr);
   api->add_lowering(host, "atanh", lower_atanh, nullptr);
+  api->add_lowering(host, "top_k", lower_top_k, nullptr);
+  api->add_lowering(host, "rev", lower_rev, nullptr);
+  api->add_lowering(host, "log", lower_log, nullptr);
   return 0;
 }

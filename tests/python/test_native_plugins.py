@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
@@ -50,6 +51,8 @@ def test_a_lowering(plugin, tmp_path):
         (jnp.exp, "exponentials are not wanted here"),
         (lambda x: jnp.cumsum(x, 1), "as result 0 where the equation says"),
         (jnp.tanh, "gave result 0 of 'tanh' twice"),
+        (jnp.log, "asked for axis 5 of a value of rank 2"),
+        (lambda x: jnp.flip(x, 0), "only axis 1"),
         (jnp.arccosh, "set the attribute 'axis' late on a value that no node makes"),
     ],
 )
@@ -61,7 +64,8 @@ def test_failures_are_told(plugin, tmp_path, fn, message):
 
 @pytest.fixture
 def loaded(plugin):
-    assert sorted(sardonyx.load_plugin(plugin)) == ["acosh", "asinh", "atanh", "cumsum", "exp", "sin", "tanh"]
+    lowered = ["acosh", "asinh", "atanh", "cumsum", "exp", "log", "rev", "sin", "tanh", "top_k"]
+    assert sorted(sardonyx.load_plugin(plugin)) == lowered
     yield
     sardonyx.plugins.unload(plugin)
 
@@ -76,6 +80,22 @@ def test_a_lowering_from_python(plugin, loaded):
     assert "exponentials are not wanted here" in str(caught.value)
     sardonyx.plugins.unload(plugin)
     assert [n.op_type for n in sardonyx.to_onnx(jnp.sin, [("B", 3)]).graph.node] == ["Sin"]
+
+
+def test_several_results_and_constants(loaded):
+    model = sardonyx.to_onnx(lambda x: jax.lax.top_k(x, 2), [("B", 3)])
+    assert [n.op_type for n in model.graph.node] == ["TopK", "Cast"]
+    x = np.float32([[3, 1, 2], [4, 6, 5]])
+    largest, places = outputs(model, [x])
+    np.testing.assert_array_equal(largest, [[3, 2], [6, 5]])
+    np.testing.assert_array_equal(places, [[0, 2], [1, 2]])
+    assert places.dtype == np.int32
+
+
+def test_types_sizes_and_other_domains(loaded):
+    model = sardonyx.to_onnx(lambda x: jnp.flip(x, 1), [("B", 3)])
+    assert [n.op_type for n in model.graph.node] == ["Shape", "Squeeze", "Cast", "Scale"]
+    assert model.graph.node[-1].domain == "my.ops" and "my.ops" in {o.domain for o in model.opset_import}
 
 
 def alpha(model):
