@@ -40,6 +40,7 @@ class Composed(plugins.Plugin):
             *_aliases("jax.numpy", "indices", indices),
             *_aliases("jax.numpy", "diag_indices", diag_indices),
             *_aliases("jax.numpy", "vander", vander),
+            *_aliases("jax.numpy", "searchsorted", searchsorted),
         ]
         for name, operation in {"union1d": union, "setdiff1d": difference, "setxor1d": in_one}.items():
             specs += _aliases(_SETS, name, functools.partial(of_sets, operation=operation))
@@ -70,7 +71,7 @@ def _is_count(d) -> bool:
 
 def _is_open(d) -> bool:
     """A count that is a value, or a size that has only a name: JAX wants numbers."""
-    return _is_count(d) or hasattr(d, "dimension_as_value")
+    return _is_count(d) or hasattr(d, "_get_vars")
 
 
 def counted(original, names):
@@ -283,6 +284,27 @@ def window(original, shape):
         return jnp.where(last > 0, out, jnp.ones((), dtype))
 
     return window
+
+
+def searchsorted(original):
+    @functools.wraps(original)
+    def searchsorted(*args, **kwargs):
+        import jax.numpy as jnp
+
+        bound = _bound(original, args, kwargs)
+        given = bound.arguments if bound else {}
+        a, side = given.get("a"), given.get("side")
+        if np.ndim(a) != 1 or not _is_open(np.shape(a)[0]) or side not in ("left", "right"):
+            return original(*args, **kwargs)
+        a = a if given.get("sorter") is None else a[given["sorter"]]
+        a, v = jnp.broadcast_arrays(a, jnp.expand_dims(given["v"], -1))
+        if jnp.iscomplexobj(a) or jnp.iscomplexobj(v):
+            return original(*args, **kwargs)
+        # Halving takes a known number of steps: those before v are counted instead. NaN comes last.
+        before = (a < v) | ((v != v) & (a == a)) if side == "left" else (a <= v) | (v != v)
+        return jnp.sum(before, axis=-1, dtype=jnp.int32)
+
+    return searchsorted
 
 
 def of_sets(original, operation):

@@ -118,6 +118,9 @@ CASES = [
     case("indices of a size", lambda x: jnp.indices(x.shape) * x, [("B", 3)], [X53], [X53[:1]]),
     case("vander of one more", lambda x: jnp.vander(x, x.shape[0] + 1, increasing=True), [("B",)], [X7[:3]], [X7[:1]]),
     case("spaces of a size", lambda x: (jnp.linspace(0, 1, x.size), jnp.logspace(0, 1, x.size), jnp.geomspace(1, 2, x.size)), [("B",)], [X7], [X7[:1]]),
+    case("searchsorted", lambda a, v: (jnp.searchsorted(a, v), jnp.searchsorted(a, v, side="right")), [("B",), (2, 3)], *([np.sort(x), np.array([[0.5, -9, 9], [np.nan, 0, 2]], f32)] for x in (X7, X7[:1], np.append(X7, [np.nan] * 2).astype(f32)))),
+    case("searchsorted by an order", lambda a, v, o: jnp.searchsorted(a, v, sorter=o), ["i32[B]", "f32[3]", "i32[B]"], [I11, np.array([-2, 3, 2.5], f32), np.argsort(I11).astype(i32)]),
+    case("digitize", lambda x, p: jnp.digitize(x, p), [(5,), ("B",)], [X53[:, 0], np.sort(X7)]),
     # a mask beside arrays of indices: as many are true as these have, or one for all of them
     case("mask beside indices", lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[3]"], [MASK7, RNG.random((7, 3), np.float32), i32([0, 2, 1])], [np.arange(7) == 3, RNG.random((7, 3), np.float32), i32([0, 2, 1])]),
     case("mask beside known indices", lambda m, x: x[m, np.array([2, 0, 1])], ["bool[B]", ("B", 3)], [MASK7, RNG.random((7, 3), np.float32)]),
