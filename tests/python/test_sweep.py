@@ -112,7 +112,10 @@ def _compare_transformed(case: Case, fn, reason: str) -> None:
     except Exception:
         if _traces(case, fn):
             raise
-        pytest.skip(reason)
+        case = rows.fixed(case)  # JAX may want numbers for the sizes
+        if not _traces(case, fn):
+            pytest.skip(reason)
+        export_and_compare(case, fn, structure=False)
 
 
 @pytest.mark.parametrize("case", _transformed(0.1))
