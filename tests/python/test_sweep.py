@@ -54,6 +54,7 @@ GRADIENT_IN_DOUBLE = {
     "optax: optimizer lamb",
     "optax: optimizer optimistic_adam",
     "optax: optimizer optimistic_adam_v2",
+    "optax: optimizer contrib.prodigy",
     "optax: optimizer contrib.schedule_free_adamw",
     "optax: transform MultiSteps",
 }
