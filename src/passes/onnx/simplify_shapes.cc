@@ -35,19 +35,10 @@ TensorPtr int_tensor(DType dtype, bool scalar, std::span<const int64_t> values) 
   return Tensor::own(dtype, std::move(shape), std::move(bytes));
 }
 
-// The integer fits the type.
-bool fits(int64_t v, DType t) {
-  const int bits = bit_width(t);
-  if (t == DType::kBool) return v == 0 || v == 1;
-  if (bits == 64) return is_signed(t) || v >= 0;
-  return is_signed(t) ? v >= -(int64_t{1} << (bits - 1)) && v < (int64_t{1} << (bits - 1)) : v >= 0 && v < (int64_t{1} << bits);
-}
-
 class Shapes {
  public:
-  Shapes(Graph& top, PassContext& context) : top_(top), context_(context), dims_(context.model.dims()) {
-    opset_ = static_cast<int>(context.model.opset_version("").value_or(0));
-  }
+  Shapes(Graph& top, PassContext& context)
+      : top_(top), context_(context), dims_(context.model.dims()), opset_(context.model.opset_version("")) {}
 
   bool run() {
     for (Graph* g : graphs_in(top_)) visit(*g);
@@ -68,13 +59,12 @@ class Shapes {
     for (const Port& p : top_.inputs()) add_source(*p.value);
     Rewriter b(g, context_);
     for (Node& n : g.nodes()) {
-      if (n.unchecked() || n.has(Trait::kConstant) || n.op().dialect != DialectId::kOnnx) continue;
+      if (n.unchecked()) continue;
       b.set_insertion_point(&n);
       b.set_provenance(n.provenance());
       for (Value& v : n.results()) {
         if (v.has_uses()) value(v, n, b);
       }
-      if (!n.op().domain.empty()) continue;
       if (n.has(Trait::kBroadcasts)) broadcasting(n, b);
       if (n.is("Reshape")) reshape(n, b);
       if (n.is("Expand")) expand(n, b);
@@ -109,16 +99,13 @@ class Shapes {
     const Type* t = v.type();
     if (known == nullptr || t == nullptr || !t->is_static() || bit_width(v.dtype()) < 8) return;
     if (!is_integer(v.dtype()) && v.dtype() != DType::kBool) return;
-    const auto count = static_cast<int64_t>(known->elements.size());
-    if (known->scalar ? t->rank() != 0 || count != 1 : t->rank() != 1 || !t->dim(0).is(count)) return;
-    const auto is_int = [&](Dim d) { return d.is_int() && fits(d.value(), v.dtype()); };
-    if (std::all_of(known->elements.begin(), known->elements.end(), is_int)) {
+    if (std::ranges::all_of(known->elements, &Dim::is_int)) {  // inference knows none that would not fit the type
       std::vector<int64_t> elements;
       for (Dim d : known->elements) elements.push_back(d.value());
       replace(v, *b.constant(int_tensor(v.dtype(), known->scalar, elements)), "constant");
       return;
     }
-    Key key{static_cast<uint64_t>(v.dtype()), known->scalar ? 1u : 0u};
+    Key key{static_cast<uint64_t>(v.dtype()), static_cast<uint64_t>(known->scalar)};
     for (Dim d : known->elements) {
       if (d.is_anonymous()) return;
       key.push_back(d.word());
@@ -141,7 +128,6 @@ class Shapes {
     if (!x.ranked()) return;
     for (size_t axis = 0; axis < x.type()->rank(); ++axis) {
       const Dim d = x.type()->dim(axis);
-      if (d.is_int() || d.is_anonymous()) continue;
       auto& list = sources_[d.word()];
       if (list.size() < kTries) list.push_back({&x, axis});
     }
@@ -154,11 +140,10 @@ class Shapes {
     const auto at = sources_.find(elements[first].word());
     if (at == sources_.end()) return nullptr;
     for (const Source& s : at->second) {
-      if (s.axis < first) continue;
-      const size_t start = s.axis - first, end = start + elements.size();
       const auto dims = s.tensor->type()->dims();
-      if (end > dims.size() || !std::equal(elements.begin(), elements.end(), dims.begin() + static_cast<std::ptrdiff_t>(start)))
-        continue;
+      if (s.axis < first || s.axis - first + elements.size() > dims.size()) continue;
+      const size_t start = s.axis - first, end = start + elements.size();
+      if (!std::ranges::equal(elements, dims.subspan(start, elements.size()))) continue;
       const bool all = start == 0 && end == dims.size();
       if (!all && opset_ < 15) continue;
       AttrInit attrs;
@@ -176,14 +161,14 @@ class Shapes {
   const Type* target_type(const Node& n) {
     const Type* y = n.result()->type();
     const auto asked = context_.symbolic(n.input(1));
-    if (!asked || asked->elements.size() != y->rank()) return y;
+    if (!asked) return y;
     std::vector<Dim> sizes(y->dims().begin(), y->dims().end());
     const auto copies = [&](Dim d) { return d.is(0) && n.attr("allowzero") == nullptr; };
     for (size_t i = 0; i < sizes.size(); ++i) {
       const Dim d = asked->elements[i];
       if (copies(d) && n.input(0)->ranked() && i < n.input(0)->type()->rank()) {
         sizes[i] = n.input(0)->type()->dim(i);
-      } else if (d.is_expr() || (d.is_int() && d.value() > 0)) {
+      } else if (d.is_expr()) {  // numbers are in the result's type already
         sizes[i] = d;
       }
     }
@@ -191,12 +176,10 @@ class Shapes {
   }
 
   // What the caller gives stays an input: nothing would go, and a constant would come.
-  bool is_given(const Value& v) const {
-    return v.def() == nullptr && !v.is_constant() && v.graph() == &top_ && top_.parent() == nullptr;
-  }
+  bool is_given(const Value& v) const { return v.def() == nullptr && !v.is_constant() && v.graph() == &top_; }
 
   void reshape(Node& n, Rewriter& b) {
-    if (n.num_inputs() < 2 || n.input(1) == nullptr || is_given(*n.input(1))) return;
+    if (n.input(1) == nullptr || is_given(*n.input(1))) return;
     if (n.input(1)->is_constant()) {
       // Without a zero, nothing depends on what a zero means.
       const auto target = n.attr("allowzero") != nullptr ? context_.ints(n.input(1)) : std::nullopt;
@@ -235,14 +218,13 @@ class Shapes {
   // Sizes that are computed. A multiple of what an axis has is the same as a scale, in all ways to place samples.
   void resize(Node& n, Rewriter& b) {
     const Value* sizes = n.input(3);
-    if (n.op().since_version < 11 || sizes == nullptr || sizes->is_constant() || is_given(*sizes) ||
-        n.attr("axes") != nullptr || !n.input(0)->ranked() ||
+    if (sizes == nullptr || sizes->is_constant() || n.attr("axes") != nullptr || !n.input(0)->ranked() ||
         string_attr(n, "coordinate_transformation_mode") == "tf_crop_and_resize" ||
         string_attr(n, "keep_aspect_ratio_policy").value_or("stretch") != "stretch")
       return;
     const auto asked = context_.symbolic(sizes);
     const auto has = n.input(0)->type()->dims();
-    if (!asked || asked->elements.size() != has.size()) return;
+    if (!asked) return;
     std::vector<float> scales;
     std::vector<int64_t> axes, fixed;
     for (size_t i = 0; i < has.size(); ++i) {
@@ -275,7 +257,7 @@ class Shapes {
     if (!e->is("ConstantOfShape")) return std::nullopt;
     const Attr* value = e->attr("value");
     const TensorPtr* one = value != nullptr ? value->get<TensorPtr>() : nullptr;
-    if (value != nullptr && (one == nullptr || *one == nullptr || (*one)->size() != 1)) return std::nullopt;
+    if (value != nullptr && (one == nullptr || *one == nullptr)) return std::nullopt;
     return Repeated{nullptr, one != nullptr ? (*one)->reshaped({}) : Tensor::full(DType::kF32, {}, 0), {}};
   }
 
@@ -323,7 +305,7 @@ class Shapes {
       std::optional<std::vector<int64_t>> axes;
       if (n.input(3) != nullptr) {
         axes = context_.ints(n.input(3));
-        if (!axes || axes->size() != bounds->elements.size()) continue;
+        if (!axes) continue;
       }
       const DType dtype = n.input(k)->dtype();
       const int64_t last = dtype == DType::kI32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max();
@@ -332,7 +314,6 @@ class Shapes {
         const auto rank = static_cast<int64_t>(n.input(0)->type()->rank());
         int64_t axis = axes ? (*axes)[i] : static_cast<int64_t>(i);
         if (axis < 0) axis += rank;
-        if (axis < 0 || axis >= rank) break;
         if (const auto at = bound(bounds->elements[i], n.input(0)->type()->dim(static_cast<size_t>(axis)), last))
           made.push_back(*at);
       }
@@ -343,7 +324,6 @@ class Shapes {
   // A bound of a slice along an axis of size d, as an integer that means the same for every d.
   std::optional<int64_t> bound(Dim at, Dim d, int64_t last) {
     if (at.is_int()) return at.value();
-    if (at.is_unknown() || d.is_unknown()) return at == d ? std::optional(last) : std::nullopt;
     const Dim beyond = dims_.sub(at, d);
     if (!beyond.is_int()) return std::nullopt;
     if (beyond.value() >= 0) return last;
@@ -354,7 +334,7 @@ class Shapes {
   Graph& top_;
   PassContext& context_;
   Dims& dims_;
-  int opset_ = 0;
+  std::optional<int64_t> opset_;
   size_t changes_ = 0;
   std::map<Key, Value*> known_;
   std::unordered_map<uint64_t, std::vector<Source>> sources_;
