@@ -241,9 +241,8 @@ std::optional<Found> find(const Match& m) {
   for (int label : f.mask_labels) {
     if (label == kOne) continue;
     while (at < 4 && f.target[at] != label) ++at;
-    if (at == 4) return m.refuse("the axes of the mask stand in another order"), std::nullopt;
   }
-  if (f.mask_labels.empty() || at != 3) return m.refuse("the mask does not tell keys apart"), std::nullopt;
+  if (at != 3) return m.refuse("the mask does not tell keys apart, or its axes stand in another order"), std::nullopt;
   if (f.selects && is_causal(f.mask, c)) {
     // Both of its axes are those of the scores.
     std::vector<int> told;
@@ -368,8 +367,7 @@ std::optional<Scaled> scaled(Value* from, PassContext& c) {
   if (n == nullptr || !from->has_one_use() || !(n->is("Mul") || n->is("Div"))) return std::nullopt;
   for (size_t side : {size_t{1}, size_t{0}}) {
     const auto by = n->input(side)->is_constant() ? c.splat(n->input(side)) : std::nullopt;
-    if (!by || *by == 0 || !std::isfinite(*by) || (n->is("Div") && side == 0) || !same_shape(n->input(1 - side), from))
-      continue;
+    if (!by || (n->is("Div") && side == 0) || !same_shape(n->input(1 - side), from)) continue;
     return Scaled{n->input(1 - side), view, n->is("Div") ? 1 / *by : *by};
   }
   return std::nullopt;
@@ -428,22 +426,21 @@ Value* shared_heads(Value* repeated, const Graph* graph) {
   if (adds == nullptr) return nullptr;
   Value* heads = adds->input(0);
   const Value *split = expand->input(0), *copies = expand->result();
-  if (!has_axes(heads, 4) || !has_axes(split, 5) || !has_axes(copies, 5) || !has_axes(repeated, 4)) return nullptr;
-  const auto is = [](const Value* v, std::initializer_list<Dim> dims) { return std::ranges::equal(v->type()->dims(), dims); };
+  if (!has_axes(heads, 4) || !has_axes(copies, 5)) return nullptr;
+  const auto is = [](const Value* v, std::initializer_list<Dim> dims) {
+    return v->ranked() && std::ranges::equal(v->type()->dims(), dims);
+  };
   const auto d = heads->type()->dims();
   const Dim n = copies->type()->dim(2), one = Dim::of(1);
   if (!d[1].is_int() || !n.is_int()) return nullptr;
   const Dim all = Dim::of(d[1].value() * n.value());
-  return is(split, {d[0], d[1], one, d[2], d[3]}) && is(copies, {d[0], d[1], n, d[2], d[3]}) &&
-                 is(repeated, {d[0], all, d[2], d[3]})
-             ? heads
-             : nullptr;
+  return is(split, {d[0], d[1], one, d[2], d[3]}) && is(repeated, {d[0], all, d[2], d[3]}) ? heads : nullptr;
 }
 bool repeats_heads(const Match& m) {
   const Graph* graph = m.root().graph();
   const Value *keys = shared_heads(m[k], graph), *values = shared_heads(m[v], graph);
-  return keys != nullptr && values != nullptr && has_axes(m[q], 4) && m[q]->type()->dim(1) == m[k]->type()->dim(1) &&
-         keys->type()->dim(1) == values->type()->dim(1) && m.root().input(4) == nullptr && only_first_result(m.root());
+  return keys != nullptr && values != nullptr && has_axes(m[q], 4) && keys->type()->dim(1) == values->type()->dim(1) &&
+         m.root().input(4) == nullptr && only_first_result(m.root());
 }
 Value* grouped(Rewriter& b, const Match& m) {
   const Node& n = m.root();
