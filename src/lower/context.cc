@@ -359,6 +359,19 @@ void LoweringContext::settle_constants() {
 // ---------------------------------------------------------------------------------------------------------------------
 // The loop over equations
 
+namespace {
+
+// For nodes of no equation, which stand between an input or a result and the program.
+uint32_t at_border(Model& onnx, const LowerOptions& options, std::string_view what) {
+  if (options.provenance == LowerOptions::Provenance::kOff) return 0;
+  Provenance p;
+  p.sources.emplace_back().lowering = what;
+  p.source_count = 1;
+  return onnx.add_provenance(std::move(p));
+}
+
+}  // namespace
+
 void LoweringContext::run() {
   const Graph& from = jax_.graph();
   Graph& to = main_.graph();
@@ -368,7 +381,12 @@ void LoweringContext::run() {
     if (name.empty()) name = fmt::format("in_{}", i);
     const Type* type = import(port.value->type());
     Value* v = to.add_input(name, interface_type(type));
-    bind(*port.value, is_key(type->dtype()) ? wrap_key(main_, *this, v, type->dtype()) : v);
+    if (is_key(type->dtype())) {
+      main_.set_provenance(at_border(onnx_, options_, "key_from_words"));
+      bind(*port.value, wrap_key(main_, *this, v, type->dtype()));
+    } else {
+      bind(*port.value, v);
+    }
     add_origins(*v);
     ++i;
   }
@@ -379,7 +397,10 @@ void LoweringContext::run() {
     if (name.empty()) name = fmt::format("out_{}", i);
     Value* v = value(*from.output(i), main_);
     const Type* type = import(from.output(i)->type());
-    if (is_key(type->dtype())) v = unwrap_key(main_, *this, v, type->dtype());
+    if (is_key(type->dtype())) {
+      main_.set_provenance(at_border(onnx_, options_, "words_of_key"));
+      v = unwrap_key(main_, *this, v, type->dtype());
+    }
     to.add_output(*v, name, interface_type(type));
   }
   settle_constants();

@@ -482,6 +482,18 @@ def callsites(model):
     return [{p.key: p.value for p in n.metadata_props} for n in model.graph.node]
 
 
+def test_nodes_at_the_border_say_so():
+    def fn(key, x):
+        return jax.random.fold_in(key, 3), jax.random.uniform(key, (3,)) + x
+
+    inputs = [jax.random.key(0), (3,)]
+    model = to_onnx(fn, inputs, passes="none")
+    lowerings = [[p.value for p in n.metadata_props if p.key == "pkg.sardonyx.plugin"] for n in model.graph.node]
+    assert all(len(found) == 1 for found in lowerings)
+    assert ["key_from_words"] in lowerings and ["words_of_key"] in lowerings
+    assert not any(n.metadata_props for n in to_onnx(fn, inputs, provenance="off").graph.node)
+
+
 def test_nodes_know_where_they_come_from():
     def fn(x):
         with jax.named_scope("block"):
