@@ -428,7 +428,8 @@ struct Matcher::Run {
     if (s.kind == Pattern::Kind::kSplat) {
       const auto number = v->is_constant() ? context.splat(v) : std::nullopt;
       if (!number) return false;
-      if (s.tolerance > 0 ? !(std::abs(*number - s.number) <= s.tolerance)
+      // near() is for Core ML, whose passes take a number for one only where it stands alone.
+      if (s.tolerance > 0 ? v->constant()->size() != 1 || !(std::abs(*number - s.number) <= s.tolerance)
                           : !is_number(*number, s.number, v->constant()->dtype()))
         return false;
     }
