@@ -62,14 +62,6 @@ int64_t sample_of(const TensorPtr& t, int64_t count) {
   return sample(count, width, [&](int64_t i) { return bytes.data() + static_cast<size_t>(i) * step; });
 }
 
-// Whether its own block returns it. Blocks within may return it as well, under whichever name.
-bool is_own_result(const Value& v) {
-  for (const Use& u : v.uses()) {
-    if (u.owner->is_boundary() && u.owner->graph() == v.graph()) return true;
-  }
-  return false;
-}
-
 // Constants of one type and sample, no two of them equal. A few are compared; of more the contents are hashed.
 class Firsts {
  public:
@@ -137,7 +129,7 @@ size_t merge_constants(Graph& g, int64_t threshold) {
     Firsts firsts;
     for (Value* v : values) {
       Value* first = firsts.equal_to(*v);
-      if (first != nullptr && v->has_uses() && !is_own_result(*v)) {
+      if (first != nullptr && v->has_uses() && !is_block_result(*v)) {
         g.replace_uses(*v, *first);
         ++merged;
         if (Node* def = v->def()) g.erase(*def);
@@ -158,7 +150,7 @@ size_t merge_unseen(Graph& g, int64_t threshold) {
     const Type* t = v->type();
     if (t == nullptr || !t->is_tensor() || t->static_size().value_or(0) < threshold) continue;
     const auto [at, is_first] = firsts.emplace(std::tuple(t, *contents->get<int64_t>(), key_of(*v)), v);
-    if (is_first || !v->has_uses() || is_own_result(*v)) continue;
+    if (is_first || !v->has_uses() || is_block_result(*v)) continue;
     g.replace_uses(*v, *at->second);
     g.erase(n);
     ++merged;
@@ -190,7 +182,7 @@ size_t merge_constexprs(Graph& g, int64_t threshold) {
       key += by_value ? "#" + std::to_string(t->hash()) : unseen_key(*u.value, threshold);
     }
     const auto [at, is_first] = firsts.emplace(std::move(key), n.result());
-    if (is_first || is_own_result(*n.result())) continue;
+    if (is_first || is_block_result(*n.result())) continue;
     g.replace_uses(*n.result(), *at->second);
     g.erase(n);
     ++merged;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Var x{"x"};
 
-bool is_inner(const Match& found) { return !is_graph_result(*found.root().result()); }
+bool is_inner(const Match& found) { return !is_block_result(*found.root().result()); }
 Value* operand_x(Rewriter&, const Match& found) { return found[x]; }
 
 // x when the pattern matches and x has the type of the result.
@@ -48,7 +48,7 @@ bool samples_pixels(const Match& found) {
 Pass noop_elimination() {
   using namespace pattern;
   namespace m = pattern::mil;
-  const Pattern zero = any_of(splat(0), m::fill(any, splat(0)));
+  const Pattern zero = any_of(splat(0), m::fill(any, splat(0)), m::fill(any, absent));
   const Pattern one = any_of(splat(1), m::fill(any, splat(1)));
   std::vector<Rule> rules{
       drop("identity", m::identity(x)),

@@ -1,6 +1,8 @@
 // Parameters of Core ML ops for passes: params(node, context) gives what param_ints() and the others of rule_util.h read.
 #pragma once
 
+#include <algorithm>
+
 #include "dialects/mil/rule_util.h"
 #include "rewrite/pass.h"
 
@@ -13,6 +15,11 @@ using rules::param_ints;
 using rules::param_string;
 
 inline InferContext params(Node& n, PassContext& context) { return {n, context.facts, n.op().since_version}; }
+
+// Whether its own block returns it, so that its name is to stay. Blocks within may return it as well, under whichever name.
+inline bool is_block_result(const Value& v) {
+  return std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner->is_boundary() && u.owner->graph() == v.graph(); });
+}
 
 // The operand in that slot; null when it is not given. Not for lists.
 inline Value* operand(Node& n, PassContext& context, std::string_view slot) {

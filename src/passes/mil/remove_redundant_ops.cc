@@ -6,7 +6,7 @@
 // this name.
 #include <unordered_map>
 
-#include "rewrite/pass.h"
+#include "passes/mil/params.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -52,7 +52,7 @@ Pass remove_redundant_ops() {
         if (n.num_results() != 1) continue;
         if (n.op().name.starts_with("constexpr_")) continue;
         const auto [at, is_first] = firsts.emplace(key_of(n), &n);
-        if (is_first || is_graph_result(*n.result()) || !same_operands(*at->second, n)) continue;
+        if (is_first || is_block_result(*n.result()) || !same_operands(*at->second, n)) continue;
         g->replace_uses(*n.result(), *at->second->result());
         g->erase(n);
         ++removed;
