@@ -61,7 +61,8 @@ Pass compose_conv1d() {
              return is_line(found) && has_axis(found.node(expanded), found.context(), 2, 4) &&
                     has_axis(found.root(), found.context(), 2, 4);
            },
-       .build = [](Rewriter& b, const Match& found) { return narrow(b, found.node(conv), found[x]); }},
+       .build = [](Rewriter& b, const Match& found) { return narrow(b, found.node(conv), found[x]); },
+       .same_type = true},  // the length may be a symbol that only the convolution has
       {.name = "channels_last",
        .match = m::squeeze(sole(m::transpose(sole(m::conv(sole(m::transpose(inner)).as(before))).as(conv))).as(after)),
        .when =
@@ -75,7 +76,8 @@ Pass compose_conv1d() {
          const std::vector<int64_t> perm{0, 2, 1};
          Value* y = narrow(b, found.node(conv), b.mil("transpose", {{"x", found[x]}, {"perm", b.i32s(perm)}}));
          return y == nullptr ? nullptr : b.mil("transpose", {{"x", y}, {"perm", b.i32s(perm)}});
-       }},
+       },
+       .same_type = true},
   };
 }
 

@@ -36,6 +36,7 @@ Pass fuse_conv_batchnorm() {
         }
         return scaled(b, *layer, scale, shift);
       },
+      .same_type = true,  // sizes of the image may be symbols that only the convolution has
   };
 }
 

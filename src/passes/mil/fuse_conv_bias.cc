@@ -1,8 +1,9 @@
 //   x ── conv ── add(c) or sub(c) ── y                  =>    x ── conv<bias> ── y
 //   x ── conv ── transpose ── add(c) or sub(c) ── y     =>    x ── conv<bias> ── transpose ── y
 //
-// Also for conv_transpose, and for c - conv, which negates the weights. c is one number or one per channel; the convolution (and the
-// transpose) must have no other reader. A weight that a constexpr op makes stays, and so does c - conv then. After coremltools' pass of this name.
+// Also for conv_transpose, and behind a transpose for c - conv, which negates the weights. c is one number or one per channel; the convolution
+// (and the transpose) must have no other reader. A weight that is compressed or computed stays; it stops what would change it, and a number
+// without a transpose where there is no bias yet. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/weights.h"
@@ -28,14 +29,14 @@ Affine affine(const Match& found, std::vector<double> constant) {
 }
 
 Value* build(Rewriter& b, const Match& found) {
-  const auto layer = convolution(found.node(conv), b.context(), /*compressed=*/true);
+  const auto layer = convolution(found.node(conv), b.context(), /*any_weight=*/true);
   if (!layer || !found[conv]->ranked()) return nullptr;
   const size_t rank = found[conv]->type()->rank();
   if (rank < 3 || rank > 5) return nullptr;
   const Tensor& t = *found[c]->constant();
   if (found[moved] == nullptr) {
     auto constant = per_channel(t, rank - 2, layer->channels);
-    if (!constant) return nullptr;
+    if (!constant || (constant->size() == 1 && layer->weight == nullptr && layer->bias == nullptr)) return nullptr;
     const Affine a = affine(found, std::move(*constant));
     return scaled(b, *layer, a.scale, a.shift);
   }
@@ -66,11 +67,12 @@ Pass fuse_conv_bias() {
   using namespace pattern;
   namespace m = pattern::mil;
   const Pattern layer = sole(any_of(m::conv(any), m::conv_transpose(any))).as(conv);
-  const Pattern inner = any_of(layer, sole(m::transpose(layer)).as(moved));
+  const Pattern transpose = sole(m::transpose(layer)).as(moved), inner = any_of(layer, transpose);
   return Rule{
       .numerics = Numerics::kRounds,
-      .match = any_of(m::add(inner, constant.as(c)), m::sub(inner, constant.as(c)), m::sub(constant.as(c), inner)),
+      .match = any_of(m::add(inner, constant.as(c)), m::sub(inner, constant.as(c)), m::sub(constant.as(c), transpose)),
       .build = build,
+      .same_type = true,  // sizes of the image may be symbols that only the convolution has
   };
 }
 

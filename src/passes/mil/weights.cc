@@ -57,7 +57,7 @@ TensorPtr known_value(const Value* v) {
   return t->is_promise() || t->size() != v->type()->static_size() ? nullptr : t->reshaped(std::move(shape));
 }
 
-std::optional<Convolution> convolution(Node& n, PassContext& context, bool compressed) {
+std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_weight) {
   Convolution c{.node = &n, .transposed = n.is("conv_transpose")};
   if (!c.transposed && !n.is("conv")) return std::nullopt;
   const Value* weight = operand(n, context, "weight");
@@ -65,11 +65,7 @@ std::optional<Convolution> convolution(Node& n, PassContext& context, bool compr
   c.weight = known_value(weight);
   c.bias = known_value(bias);
   if (weight == nullptr || (bias != nullptr && c.bias == nullptr)) return std::nullopt;
-  if (c.weight == nullptr) {
-    const Node* made = weight->def();
-    if (!compressed || made == nullptr || !made->op().name.starts_with("constexpr_")) return std::nullopt;
-    if (!weight->ranked() || !weight->type()->is_static()) return std::nullopt;
-  }
+  if (c.weight == nullptr && (!any_weight || !weight->ranked() || !weight->type()->is_static())) return std::nullopt;
   const auto rank = c.weight != nullptr ? c.weight->rank() : weight->type()->rank();
   if (!is_float(weight->dtype()) || rank < 3) return std::nullopt;
   const InferContext at = params(n, context);

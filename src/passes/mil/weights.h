@@ -23,16 +23,16 @@ TensorPtr known_value(const Value* v);
 // A conv or conv_transpose whose weight is constant, and whose bias is constant or absent.
 struct Convolution {
   Node* node = nullptr;
-  TensorPtr weight, bias;  // weight: null when compressed; bias: null when absent
+  TensorPtr weight, bias;  // weight: null when it is no constant; bias: null when absent
   bool transposed = false;
   int64_t groups = 1;
   int64_t channels = 0;  // of the result
 };
-// `compressed`: the weight may also be what a constexpr op makes.
-std::optional<Convolution> convolution(Node& n, PassContext& context, bool compressed = false);
+// `any_weight`: the weight may also be compressed or computed, if its shape is known.
+std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_weight = false);
 
-// scale * conv(x) + shift, each one element or one per channel of the result: the conv with other weights. Null where a compressed weight
-// would be another: it is left alone.
+// scale * conv(x) + shift, each one element or one per channel of the result: the conv with other weights. Null where a weight that
+// is no constant would be another: it is left alone.
 Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift);
 
 // The elements of a constant that varies along channels only: of shape (1, C, 1, ...) or (C, 1, ...) with `spatial` ones, or a single element.

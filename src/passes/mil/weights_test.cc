@@ -106,12 +106,12 @@ TEST(MilPassWeights, KnownThroughShapes) {
 }
 
 TEST(MilPassWeights, Convolutions) {
-  const auto of = [](std::string_view node, bool compressed = false) {
+  const auto of = [](std::string_view node, bool any_weight = false) {
     Program p(fmt::format("y = {}", node));
-    const auto c = convolution(*p.y().def(), p.context, compressed);
+    const auto c = convolution(*p.y().def(), p.context, any_weight);
     if (!c) return std::string("none");
     return fmt::format("{}{} of {}{}{}", c->channels, c->transposed ? " transposed" : "", c->groups,
-                       c->weight == nullptr ? ", compressed" : "", c->bias == nullptr ? "" : ", biased");
+                       c->weight == nullptr ? ", not constant" : "", c->bias == nullptr ? "" : ", biased");
   };
   EXPECT_EQ(of("conv(x, weight=f32[3,4,1,1]{1...})"), "3 of 1");
   EXPECT_EQ(of("conv(x, weight=f32[6,2,1,1]{1...}, groups=i32 2, bias=f32[6]{1...})"), "6 of 2, biased");
@@ -123,8 +123,9 @@ TEST(MilPassWeights, Convolutions) {
   EXPECT_EQ(of("linear(x, weight=f32[3,7]{1...})"), "none");
   const char* table = "conv(x, weight=constexpr_blockwise_shift_scale(i8[3,4,1,1]{1...}, scale=f32[1,1,1,1]{0.5...}))";
   EXPECT_EQ(of(table), "none");
-  EXPECT_EQ(of(table, true), "3 of 1, compressed");
-  EXPECT_EQ(of("conv(x, weight=sqrt(f32[3,4,1,1]{1...}))", true), "none");
+  EXPECT_EQ(of(table, true), "3 of 1, not constant");
+  EXPECT_EQ(of("conv(x, weight=sqrt(f32[3,4,1,1]{1...}))", true), "3 of 1, not constant");
+  EXPECT_EQ(of("conv(x, weight=reshape(v, shape=i))", true), "none");
 }
 
 // Each product of a channel and its scale, whatever the layout of the weight and however it is stored.
