@@ -1,7 +1,7 @@
 //   x ── linear<w, b> ── add(c) or sub(c) ── y    =>    x ── linear<w, b ± c> ── y
 //   c - linear<w, b>(x)                           =>    linear<-w, c - b>(x)
 //
-// c has as many elements as the bias, along the last axis. The linear layer must have no other reader. After coremltools' pass of this name.
+// b may be absent. c has as many elements as the layer's result has columns, along the last axis. The linear layer must have no other reader. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -10,13 +10,15 @@ Pass fuse_linear_bias() {
   using namespace pattern;
   namespace m = pattern::mil;
   static constexpr Var layer{"layer"}, c{"c"};
-  const Pattern linear = sole(m::linear(any, constant, constant)).as(layer);
+  const Pattern linear = sole(any_of(m::linear(any, constant, constant), m::linear(any, constant, absent))).as(layer);
   return Rule{
       .numerics = Numerics::kRounds,
       .match = any_of(m::add(linear, constant.as(c)), m::sub(linear, constant.as(c)), m::sub(constant.as(c), linear)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
         Node& n = found.node(layer);
-        const TensorPtr &weight = n.input(1)->constant(), &bias = n.input(2)->constant(), &shift = found[c]->constant();
+        const Value* given = n.input(2);
+        const TensorPtr &weight = n.input(1)->constant(), &shift = found[c]->constant();
+        const TensorPtr bias = given != nullptr ? given->constant() : Tensor::full(weight->dtype(), {weight->shape()[0]}, 0);
         if (!is_float(bias->dtype()) || shift->size() != bias->size() || shift->rank() == 0 ||
             shift->shape().back() != bias->size())
           return nullptr;

@@ -1,7 +1,7 @@
 //   matmul(x, W) + c    =>    linear<W transposed, c>(x)          W constant, of rank 2, read by nobody else; c one per column
 //   matmul(W, x) + c    =>    transpose(linear<W, c>(transpose(x)))    c the same everywhere (coremltools takes a vector along the wrong axis)
 //
-// Also with sub, which negates c. The product must have no other reader. Where W or x is marked as transposed, so is what becomes of it: a
+// c is a vector with a number for each column of the product, or (1, ..., columns). Also with sub, which negates c. The product must have no other reader. Where W or x is marked as transposed, so is what becomes of it: a
 // transpose of the constant is folded by const_elimination. After coremltools' pass of this name.
 #include <numeric>
 
@@ -35,20 +35,23 @@ Pass fuse_matmul_weight_bias() {
         const bool swap_w = param_bool(at, first ? "transpose_x" : "transpose_y");
         const bool swap_x = param_bool(at, first ? "transpose_y" : "transpose_x");
         const TensorPtr &weights = found[w]->constant(), &shift = found[c]->constant();
-        if (weights->rank() != 2 || !found[x]->ranked() || found[x]->type()->rank() < 2 || !is_float(shift->dtype()))
+        if (weights->rank() != 2 || !found[x]->ranked() || !found[product]->ranked() || found[x]->type()->rank() < 2 ||
+            !is_float(shift->dtype()))
+          return nullptr;
+        if (shift->rank() == 0 || shift->shape().back() != shift->size() || (shift->rank() > 1 && shift->size() == 1))
           return nullptr;
         const double sign = found.root().is("sub") ? -1 : 1;
         if (first) {
           // Each row of the product becomes a column of the layer's result: only a bias that is the same everywhere can follow.
           const auto same = b.context().splat(found[c]);
-          if (!same) return nullptr;
+          if (!same || !found[product]->type()->dim(found[product]->type()->rank() - 1).is(shift->size())) return nullptr;
           const int64_t rows = weights->shape()[swap_w ? 1 : 0];
           Value* bias = b.constant(Tensor::full(shift->dtype(), {rows}, sign * *same));
           Value* in = swap_x ? found[x] : swapped(b, found[x]);
           return swapped(b, b.mil("linear", {{"x", in}, {"weight", swap_w ? swapped(b, found[w]) : found[w]}, {"bias", bias}}));
         }
         const int64_t columns = weights->shape()[swap_w ? 0 : 1];
-        if (shift->rank() == 0 || shift->shape().back() != columns || shift->size() != columns) return nullptr;
+        if (shift->size() != columns) return nullptr;
         std::vector<double> bias = doubles(*shift);
         for (double& v : bias) v *= sign;
         Value* in = swap_x ? swapped(b, found[x]) : found[x];

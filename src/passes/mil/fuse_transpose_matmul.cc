@@ -1,6 +1,6 @@
 //   matmul(transpose<last two axes swapped>(x), y)    =>    matmul<transpose_x = !transpose_x>(x, y)      and so for y
 //
-// A transpose with other readers stays for them. After coremltools' pass of this name.
+// A transpose with other readers stays for them, and one outside of the block may be meant. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -17,22 +17,32 @@ bool swaps_last_two(Node& transpose, PassContext& context) {
   return true;
 }
 
+// What operand i is the transpose of; null when it is none that matmul could do.
+Value* swapped(const Match& found, size_t i) {
+  Node* n = found.root().input(i)->def();
+  return n != nullptr && n->is("transpose") && !n->unchecked() && swaps_last_two(*n, found.context()) ? n->input(0) : nullptr;
+}
+
 }  // namespace
 
 Pass fuse_transpose_matmul() {
   using namespace pattern;
   namespace m = pattern::mil;
-  static constexpr Var x{"x"}, moved{"moved"};
-  const Pattern transposed = m::transpose(x).as(moved);
   return Rule{
-      .match = any_of(m::matmul(transposed, any), m::matmul(any, transposed)),
-      .when = [](const Match& found) { return swaps_last_two(found.node(moved), found.context()); },
+      .match = m::matmul(any, any),
+      .when = [](const Match& found) { return swapped(found, 0) != nullptr || swapped(found, 1) != nullptr; },
       .build =
           [](Rewriter& b, const Match& found) {
-            const bool first = found.root().input(0) == found[moved];
-            const std::string_view flag = first ? "transpose_x" : "transpose_y";
-            const bool now = !param_bool(params(found.root(), b.context()), flag);
-            return with_operands(b, found.root(), {{first ? "x" : "y", found[x]}, {flag, b.boolean(now)}});
+            const InferContext at = params(found.root(), b.context());
+            Value *x = swapped(found, 0), *y = swapped(found, 1);
+            const auto flag = [&](const Value* moved, std::string_view slot) {
+              return moved != nullptr ? b.boolean(!param_bool(at, slot)) : operand(found.root(), b.context(), slot);
+            };
+            return with_operands(b, found.root(),
+                                 {{"x", x != nullptr ? x : found.root().input(0)},
+                                  {"y", y != nullptr ? y : found.root().input(1)},
+                                  {"transpose_x", flag(x, "transpose_x")},
+                                  {"transpose_y", flag(y, "transpose_y")}});
           },
   };
 }
