@@ -1,9 +1,10 @@
 // Ops and variables whose name stood before in the function, in any of its blocks, get another: name_1, name_2, ...
 //
-// Names of ops and of variables are counted apart. Inputs and results of the function keep theirs; one name for an input and a result is an
-// error, since neither may change. After coremltools' pass of this name.
+// Names of ops and of variables are counted apart. Inputs and results of the function keep theirs; one name for two of them is an error,
+// since neither may change. After coremltools' pass of this name.
 #include <fmt/format.h>
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "passes/mil/unique_names.h"
@@ -17,15 +18,17 @@ class Renamer {
   explicit Renamer(Graph& top) : top_(top) {}
 
   size_t run() {
-    std::unordered_set<std::string> inputs;
+    std::unordered_map<std::string, const Value*> interface;
     for (const Port& p : top_.inputs()) {
-      inputs.emplace(p.name.view());
+      interface.emplace(p.name.view(), p.value);
       vars_.keep(p.name.view());
     }
     for (const Port& p : top_.outputs()) {
-      if (p.use->value->kind() != ValueKind::kInput && inputs.contains(std::string(p.name.view())))
+      const auto [other, is_first] = interface.emplace(p.name.view(), p.use->value);
+      if (!is_first && other->second != p.use->value)
         throw Error(ErrorCode::kInvalidModel,
-                    fmt::format("'{}' is the name of an input and of a result of the function", p.name.view()),
+                    fmt::format("'{}' is the name of {} of the function", p.name.view(),
+                                other->second->kind() == ValueKind::kInput ? "an input and of a result" : "two results"),
                     {"help: neither may change; rename one in the program that made this"});
       vars_.keep(p.name.view());
       results_.insert(p.use->value);

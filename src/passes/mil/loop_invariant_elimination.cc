@@ -1,5 +1,6 @@
 // A variable of a while_loop that its body returns as it came, or returns a value from outside for, leaves the loop: its readers inside read
-// the value outside. That may make another one invariant: it goes on until none is left.
+// the value outside. That may make another one invariant: it goes on until none is left. A loop that changes none of its variables has what
+// entered as results, if it comes to an end: it goes, unless it writes a state.
 //
 // Where the loop's result of that variable is a result of the block, an identity before the loop keeps its name, and the loop gets another,
 // as the two may have been one. After coremltools' pass of this name.
@@ -7,7 +8,7 @@
 
 #include <algorithm>
 
-#include "rewrite/pass.h"
+#include "passes/mil/params.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -22,24 +23,22 @@ std::vector<size_t> invariants(const Node& loop, const Graph& body) {
   return found;
 }
 
-// The loop without them; null when there is nothing to do.
+// Takes them from the loop, which another one replaces then. A loop that is left without variables has no readers. Null when nothing changes.
 Node* simplify(Node& loop, bool renamed) {
   Graph *condition = loop.body("cond"), *body = loop.body("body");
   if (condition == nullptr || body == nullptr || loop.num_results() != loop.num_inputs()) return nullptr;
   const std::vector<size_t> gone = invariants(loop, *body);
-  if (gone.empty() || gone.size() == loop.num_inputs()) return nullptr;
+  const bool all = gone.size() == loop.num_inputs();
+  if (gone.empty() || (all && !is_removable(loop))) return nullptr;
   Graph& g = *loop.graph();
   Model& model = g.model();
-  const auto is_result = [&](const Value& v) {
-    return std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner->is_boundary() && u.owner->graph() == &g; });
-  };
   std::vector<Value*> kept;
   for (size_t i = 0; i < loop.num_inputs(); ++i) {
     if (std::ranges::find(gone, i) == gone.end()) kept.push_back(loop.input(i));
   }
   for (size_t i : gone) {
     Value* stands_for = loop.input(i);
-    if (is_result(*loop.result(i))) {
+    if (is_block_result(*loop.result(i))) {
       Node& keeper = model.new_node(model.op("", "identity", loop.op().since_version), {&stands_for, 1}, 1);
       keeper.set_name(loop.result(i)->name());
       keeper.set_provenance(loop.provenance());
@@ -52,6 +51,7 @@ Node* simplify(Node& loop, bool renamed) {
     g.replace_uses(*loop.result(i), *stands_for);
     for (Graph* inner : {condition, body}) inner->replace_uses(*inner->input(i), *loop.input(i));
   }
+  if (all) return &loop;
   for (auto i = gone.rbegin(); i != gone.rend(); ++i) {
     body->remove_output(*i);
     for (Graph* inner : {condition, body}) inner->remove_input(*i);
@@ -82,16 +82,23 @@ Node* simplify(Node& loop, bool renamed) {
 Pass loop_invariant_elimination() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
     bool changed = false;
+    std::vector<Node*> without_variables;  // they go last: their blocks are looked at, too
     for (Graph* g : graphs_in(top)) {
       for (Node& n : g->nodes()) {
         if (!n.is("while_loop")) continue;
         Node* made = simplify(n, false);
         if (made == nullptr) continue;
-        while (Node* simpler = simplify(*made, true)) made = simpler;
+        Node* before = &n;
+        while (made != nullptr && made != before) {
+          before = made;
+          made = simplify(*before, true);
+        }
+        if (made != nullptr) without_variables.push_back(made);
         context.count("loops");
         changed = true;
       }
     }
+    for (auto n = without_variables.rbegin(); n != without_variables.rend(); ++n) (*n)->graph()->erase(**n);
     return changed;
   });
 }

@@ -6,6 +6,8 @@
 // replaces what two nodes give. After coremltools' pass of this name.
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 
 #include "passes/mil/params.h"
 
@@ -35,36 +37,57 @@ Node* only_expand_dims(Node& n, PassContext& context) {
   return axes && *axes == std::vector<int64_t>{0} ? found : nullptr;
 }
 
+// n computes with an axis; the values that it reads get theirs from expand_dims before it.
+void swap(Graph& g, Node& n, Node& expand, PassContext& context) {
+  Rewriter b(g, context);
+  b.set_insertion_point(&n);
+  b.set_provenance(n.provenance());
+  const std::vector<int64_t> first{0};
+  const auto expanded = [&](Value* v) { return b.mil("expand_dims", {{"x", v}, {"axes", b.i32s(first)}}); };
+  Value* one = expanded(operand(n, context, "x"));
+  Value* other = expanded(operand(n, context, "y"));
+  Value* wide = b.mil(n.op().name, {{"x", one}, {"y", other}});
+  wide->set_name(expand.result()->name());
+  g.replace_uses(*expand.result(), *wide);
+  g.erase(expand);
+  if (n.result()->has_uses()) g.replace_uses(*n.result(), *b.mil("squeeze", {{"x", wide}}));
+  g.erase(n);
+}
+
+size_t swap_all(Graph& g, PassContext& context) {
+  std::vector<Node*> nodes;
+  NodeMap<size_t> place(g.model(), 0);
+  for (Node& n : g.nodes()) {
+    if (!is_arithmetic(n)) continue;
+    place[n] = nodes.size();
+    nodes.push_back(&n);
+  }
+  // In rounds, each in order: what defines an operand of a swapped one has an expand_dims behind it afterwards.
+  std::set<size_t> round, next;
+  for (size_t i = 0; i < nodes.size(); ++i) round.insert(round.end(), i);
+  size_t swapped = 0;
+  for (; !round.empty(); round = std::exchange(next, {})) {
+    for (size_t i : round) {
+      Node& n = *nodes[i];
+      Node* expand = n.alive() ? only_expand_dims(n, context) : nullptr;
+      if (expand == nullptr) continue;
+      for (std::string_view slot : {"x", "y"}) {
+        Node* before = operand(n, context, slot)->def();
+        if (before != nullptr && before->graph() == &g && is_arithmetic(*before)) next.insert(place[*before]);
+      }
+      swap(g, n, *expand, context);
+      ++swapped;
+    }
+  }
+  return swapped;
+}
+
 }  // namespace
 
 Pass rank0_expand_dims_swap() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
     size_t swapped = 0;
-    for (Graph* g : graphs_in(top)) {
-      std::vector<Node*> nodes;
-      for (Node& n : g->nodes()) {
-        if (is_arithmetic(n)) nodes.push_back(&n);
-      }
-      for (Node* node : nodes) {
-        Node& n = *node;
-        Node* expand = only_expand_dims(n, context);
-        if (expand == nullptr) continue;
-        Rewriter b(*g, context);
-        b.set_insertion_point(&n);
-        b.set_provenance(n.provenance());
-        const std::vector<int64_t> first{0};
-        const auto expanded = [&](Value* v) { return b.mil("expand_dims", {{"x", v}, {"axes", b.i32s(first)}}); };
-        Value* one = expanded(operand(n, context, "x"));
-        Value* other = expanded(operand(n, context, "y"));
-        Value* wide = b.mil(n.op().name, {{"x", one}, {"y", other}});
-        wide->set_name(expand->result()->name());
-        g->replace_uses(*expand->result(), *wide);
-        g->erase(*expand);
-        if (n.result()->has_uses()) g->replace_uses(*n.result(), *b.mil("squeeze", {{"x", wide}}));
-        g->erase(n);
-        ++swapped;
-      }
-    }
+    for (Graph* g : graphs_in(top)) swapped += swap_all(*g, context);
     context.count("swapped", swapped);
     return swapped > 0;
   });
