@@ -18,7 +18,7 @@ from coremltools import proto  # noqa: E402
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
 from coremltools.converters.mil.mil.passes.graph_pass import PassOption  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
-from mil_programs import mb, types  # noqa: E402
+from mil_programs import get_new_symbol, mb, types  # noqa: E402
 
 RNG = np.random.default_rng(11)
 
@@ -482,6 +482,128 @@ def rows_times_two(ids):
 def rows_that_are_returned(ids):
     hot = mb.one_hot(indices=ids, one_hot_vector_size=7, axis=-1, **ROWS)
     return mb.matmul(x=hot, y=w(7, 5)), hot
+
+
+# --- conditions
+
+
+N, S = get_new_symbol(), get_new_symbol()
+
+
+def branches(p, yes, no):
+    return mb.cond(pred=mb.cast(x=mb.squeeze(x=p), dtype="bool"), _true_fn=yes, _false_fn=no)
+
+
+@case("noop_elimination", (2, 3), (1,))
+def returned_by_a_branch(x, p):
+    a = mb.mul(x=mb.relu(x=x), y=1.0)
+    return mb.relu(x=branches(p, lambda: mb.exp(x=a), lambda: a))
+
+
+@case("remove_redundant_ops", (2, 3), (1,))
+def second_returned_by_a_branch(x, p):
+    a, b = mb.relu(x=x), mb.relu(x=x)
+    return mb.add(x=a, y=branches(p, lambda: b, lambda: mb.tanh(x=x)))
+
+
+@case("loop_invariant_elimination", (1, 2), (1, 2))
+def nothing_varies(a, b):
+    def test(x, y):
+        return mb.less(x=mb.reduce_sum(x=x, keep_dims=False), y=9.0)
+
+    p, q = mb.while_loop(_cond=test, _body=lambda x, y: (x, y), loop_vars=(a, b))
+    return p, mb.relu(x=q)
+
+
+@case("fuse_gelu_exact", (3, 5))
+def half_for_each_column(x):
+    one_up = mb.add(x=mb.erf(x=mb.real_div(x=x, y=1.4142135)), y=1.0)
+    return mb.mul(x=mb.mul(x=one_up, y=np.full(5, 0.5, np.float32)), y=x)
+
+
+@case("fuse_gelu_tanh_approximation", (3, 5, 7))
+def cube_for_each_column(x):
+    inner = mb.add(x=x, y=mb.mul(x=0.044715, y=mb.pow(x=x, y=np.full(7, 3, np.float32))))
+    return mb.mul(x=mb.mul(x=0.5, y=mb.add(x=1.0, y=mb.tanh(x=mb.mul(x=0.7978846, y=inner)))), y=x)
+
+
+@case("fuse_conv_bias", (1, 2, 5, 7), (3, 2, 1, 3))
+def conv_of_computed_weights(x, weight):
+    y = mb.add(x=mb.conv(x=x, weight=weight), y=w(3, 1, 1))
+    z = mb.sub(x=mb.conv(x=x, weight=weight, bias=w(3)), y=4.0)
+    return y, z, mb.add(x=mb.conv(x=x, weight=weight), y=4.0)
+
+
+@case("fuse_conv_bias", (1, 2, 5, 7))
+def minus_conv(x):
+    y = mb.sub(x=w(3, 1, 1), y=mb.conv(x=x, weight=w(3, 2, 1, 3)))
+    t = mb.transpose(x=mb.conv(x=x, weight=w(3, 2, 1, 3)), perm=(0, 2, 3, 1))
+    return y, mb.sub(x=w(3), y=t)
+
+
+@case("fuse_conv_scale", (1, 2, 5, 7))
+def conv_times_one_element(x):
+    y = mb.mul(x=mb.conv(x=x, weight=w(3, 2, 1, 3)), y=w(1, 1, 1))
+    z = mb.mul(x=mb.conv(x=x, weight=w(1, 2, 1, 3)), y=w(1, 1, 1))
+    return y, z, mb.mul(x=mb.conv(x=x, weight=w(3, 2, 1, 3)), y=w(1))
+
+
+@case("fuse_conv_bias", (N, 2, S))
+def conv_bias_of_any_length(x):
+    y = mb.transpose(x=mb.add(x=mb.conv(x=x, weight=w(3, 2, 3)), y=w(3, 1)), perm=(0, 2, 1))
+    return mb.sub(x=y, y=w(3))
+
+
+@case("fuse_conv_scale", (N, 2, S))
+def conv_scale_of_any_length(x):
+    return mb.mul(x=mb.conv(x=x, weight=w(3, 2, 3)), y=w(3, 1))
+
+
+@case("fuse_conv_batchnorm", (N, 2, S, S))
+def conv_batchnorm_of_any_size(x):
+    y = mb.conv(x=x, weight=w(3, 2, 3, 3), strides=[2, 2])
+    return mb.batch_norm(x=y, mean=w(3), variance=w(3) ** 2 + 0.1, gamma=w(3), beta=w(3))
+
+
+@case("compose_conv1d", (N, 3, S))
+def line_of_any_length(x):
+    y = mb.conv(x=mb.expand_dims(x=x, axes=[2]), weight=w(4, 3, 1, 2))
+    return mb.relu(x=mb.squeeze(x=y, axes=[2]))
+
+
+@case("compose_conv1d", (N, S, 3))
+def line_of_any_length_channels_last(x):
+    y = mb.transpose(x=mb.expand_dims(x=x, axes=[1]), perm=(0, 3, 1, 2))
+    y = mb.transpose(x=mb.conv(x=y, weight=w(4, 3, 1, 2)), perm=(0, 2, 3, 1))
+    return mb.relu(x=mb.squeeze(x=y, axes=[1]))
+
+
+@case("fuse_matmul_weight_bias", (2, 5))
+def weight_first_and_a_number(x):
+    return mb.add(x=mb.matmul(x=w(3, 2), y=x), y=3.0)
+
+
+@case("fuse_matmul_weight_bias", (5, 2))
+def one_column(x):
+    y = mb.add(x=mb.matmul(x=x, y=w(2, 1)), y=w(1, 1))
+    return y, mb.add(x=mb.matmul(x=x, y=w(2, 1)), y=w(1))
+
+
+@case("fuse_linear_bias", (5, 2))
+def linear_without_bias(x):
+    return mb.sub(x=w(1, 3), y=mb.linear(x=x, weight=w(3, 2)))
+
+
+@case("fuse_transpose_matmul", (5, 2), (1,))
+def transposed_before_the_branch(x, p):
+    t = mb.transpose(x=x, perm=(1, 0))
+    return branches(p, lambda: mb.matmul(x=t, y=x), lambda: mb.matmul(x=x, y=x, transpose_x=True))
+
+
+@case("rank0_expand_dims_swap", (2, 4))
+def scalars_in_a_row(x):
+    y = mb.mul(x=mb.add(x=mb.reduce_sum(x=x, keep_dims=False), y=1.5), y=3.0)
+    return mb.expand_dims(x=y, axes=[0])
 
 
 def check_on_files(pass_name, fn, inputs, target, tmp_path, options=None):
