@@ -122,6 +122,18 @@ void MappedFile::check_unchanged() const {
               {"help: run again when nobody writes to it"});
 }
 
+bool MappedFile::fetch([[maybe_unused]] std::span<const std::byte> part) const {
+#ifdef MADV_POPULATE_READ
+  if (!mapped_ || part.empty()) return !mapped_;
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+  return ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ) == 0;
+#else
+  return false;
+#endif
+}
+
 void MappedFile::forget(std::span<const std::byte> part) const {
   if (!mapped_ || part.empty()) return;
   static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -56,6 +56,10 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
   // what was read from a file that changed meanwhile is not to be trusted.
   void check_unchanged() const;
 
+  // Has the pages of `part` at hand at once, instead of one by one as they are touched. False where the system does not do that, or the
+  // file has become shorter.
+  bool fetch(std::span<const std::byte> part) const;
+
   // Tells the system that the pages of `part` will not be needed soon. They are read again when touched again.
   void forget(std::span<const std::byte> part) const;
 
