@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from sardonyx import plugins
-from sardonyx._data_shapes import _aliases, _bound, _is_traced, _number
+from sardonyx._data_shapes import _aliases, _at_most, _bound, _is_traced, _number
 
 _LAX_NUMPY = "jax._src.numpy.lax_numpy"
 _SETS = "jax._src.numpy.setops"
@@ -40,6 +40,8 @@ class Composed(plugins.Plugin):
             *_aliases("jax.numpy", "indices", indices),
             *_aliases("jax.numpy", "diag_indices", diag_indices),
             *_aliases("jax.numpy", "vander", vander),
+            *_aliases("jax.numpy", "searchsorted", searchsorted),
+            *_aliases(_LAX_NUMPY, "_conv", convolution),
         ]
         for name, operation in {"union1d": union, "setdiff1d": difference, "setxor1d": in_one}.items():
             specs += _aliases(_SETS, name, functools.partial(of_sets, operation=operation))
@@ -70,7 +72,7 @@ def _is_count(d) -> bool:
 
 def _is_open(d) -> bool:
     """A count that is a value, or a size that has only a name: JAX wants numbers."""
-    return _is_count(d) or hasattr(d, "dimension_as_value")
+    return _is_count(d) or hasattr(d, "_get_vars")
 
 
 def counted(original, names):
@@ -283,6 +285,62 @@ def window(original, shape):
         return jnp.where(last > 0, out, jnp.ones((), dtype))
 
     return window
+
+
+def searchsorted(original):
+    @functools.wraps(original)
+    def searchsorted(*args, **kwargs):
+        import jax.numpy as jnp
+
+        bound = _bound(original, args, kwargs)
+        given = bound.arguments if bound else {}
+        a, side = given.get("a"), given.get("side")
+        if np.ndim(a) != 1 or not _is_open(np.shape(a)[0]) or side not in ("left", "right"):
+            return original(*args, **kwargs)
+        a = a if given.get("sorter") is None else a[given["sorter"]]
+        a, v = jnp.broadcast_arrays(a, jnp.expand_dims(given["v"], -1))
+        if jnp.iscomplexobj(a) or jnp.iscomplexobj(v):
+            return original(*args, **kwargs)
+        # Halving takes a known number of steps: those before v are counted instead. NaN comes last.
+        before = (a < v) | ((v != v) & (a == a)) if side == "left" else (a <= v) | (v != v)
+        return jnp.sum(before, axis=-1, dtype=jnp.int32)
+
+    return searchsorted
+
+
+def convolution(original):
+    """`jnp.convolve` and `jnp.correlate`. The shorter array is moved over the other one; in mode "full" it may as well be the longer one."""
+
+    @functools.wraps(original)
+    def _conv(*args, **kwargs):
+        import jax.numpy as jnp
+        from jax import lax
+
+        bound = _bound(original, args, kwargs)
+        given = bound.arguments if bound else {}
+        x, y, op = given.get("x"), given.get("y"), given.get("op")
+        sizes = (*np.shape(x), *np.shape(y))
+        if np.ndim(x) != 1 or np.ndim(y) != 1 or not any(map(_is_open, sizes)) or op not in ("convolve", "correlate"):
+            return original(*args, **kwargs)
+        m, n = sizes
+        pads = {"full": lambda k: (k - 1, k - 1), "same": lambda k: (k // 2, k - k // 2 - 1), "valid": lambda k: (0, 0)}
+        pad, kind = pads.get(given.get("mode")), given.get("preferred_element_type")
+        swapped = not _at_most(n, m) and (_at_most(m, n) or _is_open(n))
+        if pad is None or (given["mode"] != "full" and not _at_most(n, m) and not _at_most(m, n)):
+            return original(*args, **kwargs)
+        dtype = jnp.result_type(x, y)
+        if kind is None and not jnp.issubdtype(dtype, jnp.inexact):
+            dtype = jnp.result_type(dtype, float)
+        x, y = x.astype(dtype), y.astype(dtype)
+        y = jnp.conj(y) if op == "correlate" else y
+        x, y = (y, x) if swapped else (x, y)
+        y = jnp.flip(y) if op == "convolve" else y
+        x = jnp.pad(x[None, None], ((0, 0), (0, 0), pad(y.shape[0])))  # conv_general_dilated wants numbers
+        kinds = {"precision": given.get("precision"), "preferred_element_type": kind}
+        out = lax.conv_general_dilated(x, y[None, None], (1,), [(0, 0)], **kinds)[0, 0]
+        return jnp.flip(out) if swapped and op == "correlate" else out
+
+    return _conv
 
 
 def of_sets(original, operation):

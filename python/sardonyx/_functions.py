@@ -92,6 +92,7 @@ def onnx_function(
             branch on it.
     """
 
+    given = {"namespace": namespace, "function": type or name, "unique": unique or None}
     namespace = _namespace(namespace)
     if isinstance(attributes, str) or not all(isinstance(a, str) for a in attributes):
         raise Error(f"attributes takes a list of names, found {attributes!r}")
@@ -108,9 +109,12 @@ def onnx_function(
         if inspect.isclass(target):
             if "__call__" not in vars(target) and not hasattr(target, "__call__"):  # noqa: B004
                 raise Error(f"@onnx_function needs a class with __call__, {target.__name__} has none")
-            target.__call__ = _marked(target.__call__, mark, attributes)
+            call = target.__call__
+            if "__call__" not in vars(target) and getattr(call, "__onnx_function__", None) is not None:
+                call = call.__wrapped__  # of a base class, whose options are not those of this one
+            target.__call__ = _marked(call, mark, attributes, given)
             return target
-        return _marked(target, mark, attributes)
+        return _marked(target, mark, attributes, given)
 
     return decorate if target is None else decorate(target)
 
@@ -129,9 +133,15 @@ def _namespace(text: str | None) -> str:
     return text
 
 
-def _marked(fn: Callable, mark: dict, attributes: Sequence[str]) -> Callable:
-    if getattr(fn, "__onnx_function__", None) is not None:
-        return fn  # decorated already, perhaps through a base class
+def _marked(fn: Callable, mark: dict, attributes: Sequence[str], given: dict) -> Callable:
+    if (known := getattr(fn, "__onnx_function__", None)) is not None:
+        for key, value in given.items():
+            if value is not None and mark[key] != known[key]:
+                raise Error(
+                    f"{known['function']} is decorated twice: its {'type' if key == 'function' else key} is {known[key]!r}, and {mark[key]!r} was asked for",
+                    notes=["help: decorate once, or a function that calls it"],
+                )
+        return fn
     signature = inspect.signature(fn) if attributes else None
     if missing := [a for a in attributes if a not in signature.parameters]:
         raise Error(f"attributes: {mark['function']} has no parameter {missing[0]!r}")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import sys
 import sysconfig
 import warnings
 
@@ -139,6 +140,14 @@ def trace(fn, inputs):
         raise
     except Exception as e:
         first = e
+    if _is_of_another_trace(first) and (own := _with_module_inside(fn)) is not None:
+        fn = own
+        try:
+            return attempt(fn)
+        except Error:
+            raise
+        except Exception as e:
+            first = e
     if not _needs_values(first):
         raise failure(fn, inputs, first) from None
     flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, np.bool_, int, float))]
@@ -174,6 +183,29 @@ def trace(fn, inputs):
     values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags if k in baked)
     warn_user(f"{callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
     return traced
+
+
+def _is_of_another_trace(e: BaseException) -> bool:
+    """Flax NNX: variables from outside of a trace may be read there, but not changed, and not handed to its own transformations."""
+    return type(e).__name__ == "TraceContextError" or "from different trace level" in str(e)
+
+
+def _with_module_inside(fn):
+    """A module of Flax NNX, or a method of one, as a function that makes the module anew within the trace; None for others."""
+    nnx = sys.modules.get("flax.nnx")
+    module = fn if nnx is not None and isinstance(fn, nnx.Module) else getattr(fn, "__self__", None)
+    if nnx is None or not isinstance(module, nnx.Module):
+        return None
+    import jax
+
+    graph, state = nnx.split(module)
+
+    def call(*args, **kwargs):
+        inside = nnx.merge(graph, jax.tree_util.tree_map(lambda x: x, state))
+        return (inside if module is fn else getattr(inside, fn.__name__))(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = callable_name(fn)
+    return call
 
 
 def _needs_values(e: BaseException) -> bool:

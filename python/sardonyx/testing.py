@@ -23,6 +23,7 @@ from sardonyx._error import Error
 
 __all__ = [
     "expect_graph",
+    "describe_graph",
     "construct_and_call",
     "run_cases",
     "with_prng_key",
@@ -131,6 +132,53 @@ def expect_graph(
     return check
 
 
+def describe_graph(model: Any, *, search_functions: bool = False) -> str:
+    """The call of `expect_graph` that describes a model as it is, as text: to be put into a test, and made shorter.
+
+    Each node stands in one path, with the shape of its first result where that is known.
+    """
+    graphs = _graphs(_as_ir(model), search_functions)
+    lines = ["expect_graph(", "    ["]
+    for g in graphs:
+        for path in _paths(g):
+            selector = "top" if not g.name else f"fn:{g.domain}"
+            lines.append(
+                f"        {path!r}," if len(graphs) == 1 else f"        ({path!r}, {{'graph': {selector!r}}}),"
+            )
+    lines.append("    ],")
+    counts = Counter(op for g in graphs for op in g.ops)
+    lines.append("    counts={" + ", ".join(f"{op!r}: {n}" for op, n in sorted(counts.items())) + "},")
+    if not graphs[0].unused_inputs():
+        lines.append("    no_unused_inputs=True,")
+    if search_functions:
+        lines.append("    search_functions=True,")
+    return "\n".join([*lines, ")"]).replace("'", '"')
+
+
+def _paths(g: "_Graph") -> Iterator[str]:
+    """Every node once: along first readers that no path has yet."""
+    seen: set[int] = set()
+    for start in range(len(g.nodes)):
+        node, steps = start, []
+        while node is not None and node not in seen:
+            seen.add(node)
+            steps.append(g.ops[node] + _shape_text(g.nodes[node]))
+            node = next((r for r in g.readers[node] if r not in seen), None)
+        if steps:
+            yield " -> ".join(steps)
+
+
+def _shape_text(node) -> str:
+    shape = node.outputs[0].shape if node.outputs else None
+    if shape is None:
+        return ""
+    dims = [str(d) for d in shape.dims]
+    dims = ["?" if d == "None" or any(c in d for c in ",->'\"") else d for d in dims]
+    if dims and all(re.fullmatch(r"\d+|[A-Z]\w*|\?", d) and "x" not in d for d in dims):
+        return ":" + "x".join(dims)
+    return ":[" + ",".join(dims) + "]"
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # What is asked for
 
@@ -229,7 +277,10 @@ class _Graph:
         if selector == "top" or not self.name:
             return selector == "top" and not self.name
         wanted = re.sub(r"_\d+$", "", selector.removeprefix("fn:"))
-        return wanted in (self.name, self.domain, f"{self.domain}:{self.name}", f"{self.domain}.{self.name}")
+        plain = re.sub(
+            r"\.(\d+|unique(\.\d+)?)$", "", self.domain
+        )  # the domain of an exported function, without its number
+        return wanted in (self.name, self.domain, plain, f"{self.domain}:{self.name}", f"{self.domain}.{self.name}")
 
 
 def _all_nodes(graph) -> Iterator[Any]:

@@ -103,8 +103,36 @@ Value* Indexing::vectors(Lowering& at, Value* indices) const {
   return at.concat(starts, static_cast<int64_t>(dims.size()) - 1);
 }
 
+namespace {
+
+// The components of vectors that were put together from single ones, as a batched dynamic_slice does it, without the others: a row
+// that is looked up needs no column of zeros. Null where they are not to be had one by one.
+Value* picked(Lowering& at, Value* vectors, const Indexing::Ints& component) {
+  const Node* made_by = vectors->def();
+  if (made_by != nullptr && made_by->is("Cast")) made_by = made_by->input(0)->def();
+  if (made_by == nullptr || !made_by->is("Concat")) return nullptr;
+  const auto last = static_cast<int64_t>(vectors->type()->rank()) - 1;
+  const int64_t axis = made_by->attr_int("axis", 0);
+  if (axis != last && axis != -1) return nullptr;
+  std::vector<Value*> columns;
+  for (const Use& part : made_by->operands()) {
+    if (part.value->type() == nullptr || !part.value->type()->ranked()) return nullptr;
+    if (!part.value->type()->dim(static_cast<size_t>(last)).is(1)) return nullptr;
+    columns.push_back(part.value);
+  }
+  std::vector<Value*> wanted;
+  for (const int64_t c : component) {
+    if (c >= static_cast<int64_t>(columns.size())) return nullptr;
+    wanted.push_back(at.cast(columns[static_cast<size_t>(c)], DType::kI64));
+  }
+  return at.concat(wanted, last);
+}
+
+}  // namespace
+
 Value* Indexing::starts(Lowering& at, Value* vectors) const {
   if (component == counting(0, index_map.size())) return vectors;
+  if (Value* some = picked(at, vectors, component)) return some;
   return at.b.op("Gather", {vectors, at.b.i64s(component)}, {attr("axis", -1)});
 }
 

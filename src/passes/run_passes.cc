@@ -367,6 +367,7 @@ std::optional<PipelineReport> report_if_idle(const PassRequest& request, const s
     if (is_idle(e.name)) continue;
     const auto wanted = ops_of_walk(e.name);
     if (e.pass->rules.empty() && wanted.empty()) return std::nullopt;
+    if (e.pass->graph_walk && !e.pass->rules.empty()) return std::nullopt;  // it looks at options first
     if (samples == nullptr) samples = samples_of();
     if (samples == nullptr) return std::nullopt;
     for (std::string_view op : wanted) {

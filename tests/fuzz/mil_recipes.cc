@@ -622,7 +622,8 @@ bool quantize(Generator& g, Draft& d) {
   if (x == nullptr) return false;
   const DType zero = back ? x->dtype() : narrow;
   d.set_slot("input", x);
-  d.set_slot("scale", g.scalar(back ? g.random_dtype(kFloats) : x->dtype(), g.chance(50) ? 0.5 : 1));
+  const DType wide = back ? g.random_dtype(kFloats) : x->dtype();  // drawn first, as in recipes.cc
+  d.set_slot("scale", g.scalar(wide, g.chance(50) ? 0.5 : 1));
   if (g.chance(60)) d.set_slot("zero_point", g.scalar(zero, static_cast<double>(g.below(3))));
   if (!back) d.set_slot("output_dtype", text(g, narrow == DType::kI8 ? "int8" : "uint8"));
   return true;

@@ -36,7 +36,13 @@ def unread(monkeypatch):
 
 
 def described(prog):
-    return re.sub(r"block\d+", "block", str(prog)), [
+    symbols = {}  # new sizes have new numbers each time
+
+    def numbered(found):
+        return symbols.setdefault(found.group(), f"s{len(symbols)}")
+
+    text = re.sub(r"\bis\d+\b", numbered, str(prog))
+    return re.sub(r"block\d+", "block", text), [
         (name, [op.name for op in f.operations], [v.name for v in f.outputs]) for name, f in prog.functions.items()
     ]
 

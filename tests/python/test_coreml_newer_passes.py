@@ -245,6 +245,19 @@ def test_in_memory(pass_name, fn, inputs, target, options):
     ours.validate()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"min_seq_length": -1}, {"min_seq_length": "many"}, {"seq_length_divider": 0}, {"seq_length_divider": 1.5}],
+)
+def test_options_are_looked_at_without_attention(options):
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=IOS18)
+    def prog(x):
+        return mb.relu(x=x)
+
+    with pytest.raises(ValueError, match=next(iter(options))):
+        coreml.apply_pass(prog, "common::scaled_dot_product_attention_sliced_q", **options)
+
+
 def test_a_complex_result_is_refused():
     prog = build(lambda a: mb.complex_fft(data=a), [(3,)], ct.target.iOS17)
     with pytest.raises(ValueError, match="complex result"):

@@ -118,6 +118,15 @@ CASES = [
     case("indices of a size", lambda x: jnp.indices(x.shape) * x, [("B", 3)], [X53], [X53[:1]]),
     case("vander of one more", lambda x: jnp.vander(x, x.shape[0] + 1, increasing=True), [("B",)], [X7[:3]], [X7[:1]]),
     case("spaces of a size", lambda x: (jnp.linspace(0, 1, x.size), jnp.logspace(0, 1, x.size), jnp.geomspace(1, 2, x.size)), [("B",)], [X7], [X7[:1]]),
+    case("searchsorted", lambda a, v: (jnp.searchsorted(a, v), jnp.searchsorted(a, v, side="right")), [("B",), (2, 3)], *([np.sort(x), np.array([[0.5, -9, 9], [np.nan, 0, 2]], f32)] for x in (X7, X7[:1], np.append(X7, [np.nan] * 2).astype(f32)))),
+    case("searchsorted by an order", lambda a, v, o: jnp.searchsorted(a, v, sorter=o), ["i32[B]", "f32[3]", "i32[B]"], [I11, np.array([-2, 3, 2.5], f32), np.argsort(I11).astype(i32)]),
+    case("digitize", lambda x, p: jnp.digitize(x, p), [(5,), ("B",)], [X53[:, 0], np.sort(X7)]),
+    case("convolve", lambda x, k: jnp.convolve(x, k), [("B",), (3,)], [X7, X53[0]], [X7[:1], X53[0]]),
+    case("convolve two, of integers", lambda x, k: jnp.convolve(x, k), ["i32[B]", ("T",)], [I11, X53[0]], [I11[:2], X7]),
+    case("convolve to the same size", lambda x, k: jnp.convolve(k, x, "same"), [("B >= 3",), (3,)], [X7, X53[0]], [X7[:3], X53[0]]),
+    case("correlate", lambda x, k: jnp.correlate(k, x, "full"), [("B",), (3,)], [X7, X53[0]], [X7[:2], X53[0]]),
+    case("correlate where all overlap", lambda x, k: jnp.correlate(k, x), [("B >= 4",), (4,)], [X7, X7[2:6]], [X7[:4], X7[2:6]]),
+    case("correlate complex", lambda x, k: jnp.correlate(x, k, "full"), ["c64[B]", "c64[2]"], [(X7 + 1j).astype(np.complex64), np.array([1j, 2 - 1j], np.complex64)]),
     # a mask beside arrays of indices: as many are true as these have, or one for all of them
     case("mask beside indices", lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[3]"], [MASK7, RNG.random((7, 3), np.float32), i32([0, 2, 1])], [np.arange(7) == 3, RNG.random((7, 3), np.float32), i32([0, 2, 1])]),
     case("mask beside known indices", lambda m, x: x[m, np.array([2, 0, 1])], ["bool[B]", ("B", 3)], [MASK7, RNG.random((7, 3), np.float32)]),
@@ -619,6 +628,8 @@ def test_what_is_not_understood_goes_to_the_original():
             sardonyx.to_onnx(fn, ["f32[]"])
     with pytest.raises(sardonyx.Error, match="does not trace"):
         sardonyx.to_onnx(lambda n: jnp.indices((n, 2.5)), ["i32[]"])
+    with pytest.raises(sardonyx.Error, match="does not trace"):  # which of them is the longer one?
+        sardonyx.to_onnx(lambda x, k: jnp.convolve(x, k, "same"), [("B",), (3,)])
     with pytest.raises(sardonyx.Error, match="does not trace"):
         sardonyx.to_onnx(lambda x: jnp.bincount(x), [(7,)])
     with pytest.raises(sardonyx.Error, match="does not trace"):

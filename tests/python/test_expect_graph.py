@@ -172,3 +172,28 @@ def test_models_of_every_kind(mlp, tmp_path):
 def test_mistakes(specs, options, message):
     with pytest.raises(sardonyx.Error, match=message):
         expect_graph(specs, **options)
+
+
+def test_a_model_describes_itself(mlp, capsys):
+    from sardonyx.testing import describe_graph
+
+    text = describe_graph(mlp)
+    assert '"MatMul:Bx7x5 -> Add:Bx7x5 -> Relu:Bx7x5 -> MatMul:Bx7x3 -> Softmax:Bx7x3"' in text
+    check = eval(text)
+    assert check(mlp)
+    other = sardonyx.to_onnx(lambda x: jax.nn.softmax(jax.nn.relu(x @ ONES) + 1), [("B", 7, 8)])
+    assert check(other) is False
+
+    @sardonyx.onnx_function
+    def part(x):
+        return jax.lax.fori_loop(0, 3, lambda i, v: jnp.sin(v) * x.shape[0], x)
+
+    def fn(x, y):
+        return part(x[None])[0] + part(y), x.sum(), jnp.concatenate([x, x])
+
+    model = sardonyx.to_onnx(fn, [("2*B+1", 8), (1, "2*B+1", 8)])
+    text = describe_graph(model, search_functions=True)
+    assert '{"graph": "fn:custom.part.1"}' in text and '"Sin": 1' in text
+    assert eval(text)(model)
+    assert expect_graph(["part"], counts={"part": 2})(model)
+    assert expect_graph([{"path": "Loop", "graph": "fn:custom.part"}], search_functions=True)(model)

@@ -199,6 +199,40 @@ def test_classes_that_derive_from_decorated_ones():
     agree(model, lambda x: wider(layer(x)), normal(2, 3))
 
 
+def test_derived_classes_have_options_of_their_own():
+    @onnx_function(namespace="base")
+    class Layer:
+        def __call__(self, x):
+            return jnp.tanh(x) * 2
+
+    @onnx_function(namespace="derived", type="Special", unique=True)
+    class Derived(Layer):
+        pass
+
+    class Plain(Layer):
+        pass
+
+    for kind, name in (
+        (Layer, ("base.Layer.1", "Layer")),
+        (Derived, ("derived.Special.unique", "Special")),
+        (Plain, ("base.Layer.1", "Layer")),
+    ):
+        assert functions(to_onnx(lambda x, kind=kind: kind()(x), [(3,)])) == [name]
+
+
+def test_decorating_twice_with_other_options_is_refused():
+    part = onnx_function(lambda x: jnp.sin(x) * 2, namespace="mine", type="Part")
+    assert onnx_function(part) is part
+    assert onnx_function(part, namespace="mine", type="Part") is part
+    for options, message in (
+        ({"namespace": "other"}, "Part is decorated twice: its namespace is 'mine', and 'other' was asked for"),
+        ({"type": "Other"}, "its type is 'Part', and 'Other' was asked for"),
+        ({"unique": True}, "its unique is False"),
+    ):
+        with pytest.raises(sardonyx.Error, match=message):
+            onnx_function(part, **options)
+
+
 def test_names_of_unique_functions_in_a_namespace():
     @onnx_function(unique=True, namespace="my.model", type="Part")
     def part(x):

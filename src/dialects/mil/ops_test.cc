@@ -24,6 +24,8 @@ TEST(MilOps, TheNewestVersionThatATargetHas) {
   EXPECT_TRUE(mil::is(*d.find("", "gather", 6), mil::kFamily_gather));
   EXPECT_FALSE(mil::is(*d.find("", "gather_nd", 6), mil::kFamily_gather));
   EXPECT_EQ(mil::opset_version(mil::opset_name(9)), 9);
+  EXPECT_EQ(mil::opset_version("CoreML9"), 10);  // iOS 26
+  EXPECT_EQ(mil::opset_version("CoreML10"), 0);
   EXPECT_EQ(mil::opset_name(3), "");
 }
 

@@ -357,6 +357,13 @@ TEST(MilPassOptions, AreRefusedWithTheReason) {
   EXPECT_EQ(sliced("min_seq_length", "0"), "no error");
   EXPECT_NE(sliced("seq_length_divider", "0"), "no error");
   EXPECT_EQ(sliced("seq_length_divider", "1"), "no error");
+  const auto nothing_to_slice = [&](const char* option, const char* value) {
+    return why("scaled_dot_product_attention_sliced_q", option, value, "(x: f32[2]) { y = relu(x) return y }");
+  };
+  has(nothing_to_slice("min_seq_length", "-1"), "must be 0 or more");
+  has(nothing_to_slice("min_seq_length", "many"), "must be a whole number");
+  has(nothing_to_slice("seq_length_divider", "0"), "must be 1 or more");
+  EXPECT_EQ(nothing_to_slice("seq_length_divider", "2"), "no error");
 }
 
 }  // namespace

@@ -91,8 +91,13 @@ Value* sliced(Rewriter& b, const Match& found) {
 Pass scaled_dot_product_attention_sliced_q() {
   using namespace pattern;
   namespace m = pattern::mil;
-  return Pass(Rule{.numerics = Numerics::kRounds, .match = m::scaled_dot_product_attention(), .build = sliced})
-      .option("min_seq_length", "the least number of rows of attention that is divided (1280)")
+  Pass pass(Rule{.numerics = Numerics::kRounds, .match = m::scaled_dot_product_attention(), .build = sliced});
+  // Options are looked at whether there is attention or not.
+  pass.graph_walk = [](Graph&, PassContext& context) {
+    limits(context);
+    return false;
+  };
+  return pass.option("min_seq_length", "the least number of rows of attention that is divided (1280)")
       .option("seq_length_divider", "into how many chunks they are divided (16)");
 }
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import jax
 import jax.numpy as jnp
-from primitives.table import Arg, Case
+from primitives.table import SIZES, Arg, Case
 
 
 class Rows(list[Case]):
@@ -61,6 +61,15 @@ def gradient(case: Case) -> Callable:
 
 def _wide(dtype):
     return jnp.float32 if dtype in (jnp.float16, jnp.bfloat16) else dtype
+
+
+def fixed(case: Case) -> Case:
+    """`case` at sizes that are numbers."""
+    kinds = (a.spec.partition("[")[0] for a in case.inputs)
+    shapes = (",".join(map(str, a.shape(SIZES[0]))) for a in case.inputs)
+    specs = [f"{kind}[{shape}]" for kind, shape in zip(kinds, shapes, strict=True)]
+    inputs = tuple(Arg(spec, a.low, a.high, a.values) for spec, a in zip(specs, case.inputs, strict=True))
+    return Case(case.name, case.fn, inputs, (), case.tolerance, case.because, case.x64)
 
 
 def in_double(case: Case) -> Case:
