@@ -230,6 +230,12 @@ DType JaxValues::dtype(nb::handle dtype) {
   }
   // float0, the tangent of integers, is a structured dtype with one field of that name.
   if (text_of(dtype).find("float0") != std::string::npos) return answer = DType::kFloat0;
+  if (name.starts_with("float") || name.starts_with("int") || name.starts_with("uint")) {
+    throw Error(ErrorCode::kUnsupported, fmt::format("dtype '{}' is not supported: ONNX has no such element type", name),
+                {"help: of 8 bits ONNX has float8_e4m3fn, e5m2, e4m3fnuz, e5m2fnuz and e8m0fnu, of 4 float4_e2m1fn, int4 and "
+                 "uint4, of 2 "
+                 "int2 and uint2"});
+  }
   throw Error(ErrorCode::kUnsupported, fmt::format("dtype '{}' is not supported", name));
 }
 

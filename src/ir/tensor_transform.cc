@@ -39,9 +39,8 @@ bool can_cast(const Tensor& t, DType to) {
   const auto plain = [](DType d) {
     return is_integer(d) || d == DType::kBool || d == DType::kF32 || d == DType::kF64 || d == DType::kF16 || d == DType::kBF16;
   };
-  if (t.size() > kCastElements || t.is_deferred() || !plain(t.dtype()) || !plain(to) || bit_width(t.dtype()) < 8 ||
-      bit_width(to) < 8)
-    return false;
+  if (t.size() > kCastElements || t.is_deferred() || !plain(to) || bit_width(to) < 8) return false;
+  if (!plain(t.dtype()) && !is_float(t.dtype())) return false;
   if (!is_float(t.dtype()) || is_float(to) || to == DType::kBool) return true;
   const double limit = std::ldexp(1.0, std::min(63, bit_width(to) - (is_signed(to) ? 1 : 0)));
   for (int64_t i = 0; i < t.size(); ++i) {

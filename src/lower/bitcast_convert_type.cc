@@ -9,6 +9,7 @@
 
 #include "lower/context.h"
 #include "lower/float_bits.h"
+#include "lower/narrow.h"
 
 namespace sardonyx {
 namespace {
@@ -37,9 +38,21 @@ Value* mantissa_under_one(Lowering& at, const FloatFormat& f) {
 
 // Between numbers of one width.
 Value* same_width(Lowering& at, Value* x, DType to) {
-  if (is_float(x->dtype())) {
+  // An exponent alone: that of f32, whose subnormal half of the least normal number is its 0, and whose NaN is its own.
+  const FloatFormat single = FloatFormat::of(DType::kF32);
+  if (x->dtype() == DType::kF8E8M0) {
+    x = at.cast((magnitude_bits(at, single, at.cast(x, DType::kF32)) >> single.mantissa).value(), DType::kU8);
+  } else if (is_float(x->dtype())) {
     FloatFormat f = FloatFormat::of(x->dtype());
     x = at.cast(float_bits(at, f, at.cast(x, f.wide())).value(), unsigned_of(to));
+  }
+  if (to == DType::kF8E8M0) {
+    Word code = Word::of(at, x);
+    Word bits = code * (uint64_t{1} << single.mantissa);
+    Value* half = select(at, at.b.Equal(code.value(), code.constant(0)), code.constant(uint64_t{1} << (single.mantissa - 1)),
+                         bits.value());
+    half = select(at, at.b.Equal(code.value(), code.constant(255)), code.constant(single.nan()), half);
+    return to_small_float(at, magnitude_of_bits(at, single, Word(at, half)), to, /*may_overflow=*/false);
   }
   return at.cast(is_float(to) ? float_of_bits(at, FloatFormat::of(to), Word::of(at, x)) : x, to);
 }
@@ -58,12 +71,12 @@ std::vector<Value*> lower_bitcast_convert_type(Lowering& at) {
   DType from = x->dtype(), to = at.out_dtype();
   if (from == to) return {x};
   int wide = bit_width(from), narrow = bit_width(to);
-  auto is_plain = [](DType t) { return bit_width(t) >= 8 && (is_integer(t) || (is_float(t) && bit_width(t) > 8)); };
-  if (!is_plain(from) || !is_plain(to)) at.unsupported("only integers of 8 to 64 bits, f16, bf16, f32 and f64");
+  auto is_number = [](DType t) { return is_integer(t) || is_float(t); };
+  if (!is_number(from) || !is_number(to)) at.unsupported("only integers and floats");
   if (wide == narrow) {
     if (is_integer(from) && is_integer(to)) return {at.cast(x, to)};
-    if (at.b.opset() >= 26) return {at.b.BitCast(x, {.to = to})};
-    if (is_float(to)) {
+    if (at.b.opset() >= 26 && !is_narrow(from) && !is_narrow(to)) return {at.b.BitCast(x, {.to = to})};
+    if (is_float(to) && to != DType::kF8E8M0) {
       FloatFormat f = FloatFormat::of(to);
       if (Value* mantissa = mantissa_under_one(at, f)) {
         Value* fraction = at.b.Mul(at.cast(mantissa, f.wide()), at.b.scalar(f.wide(), std::ldexp(1.0, -f.mantissa)));

@@ -8,6 +8,8 @@ namespace sardonyx {
 
 DType unsigned_of(DType t) {
   switch (bit_width(t)) {
+    case 2: return DType::kU2;
+    case 4: return DType::kU4;
     case 8: return DType::kU8;
     case 16: return DType::kU16;
     case 32: return DType::kU32;

@@ -3,6 +3,7 @@
 
 #include "lower/complex.h"
 #include "lower/kernels.h"
+#include "lower/narrow.h"
 #include "lower/pairs.h"
 
 namespace sardonyx {
@@ -73,6 +74,13 @@ void add_wide_keys(LoweringRegistry& r, std::string_view primitive) {
   r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_wide) ? part_by_part(at, others) : others(at); }, origin);
 }
 
+void add_narrow(LoweringRegistry& r, const std::string& primitive) {
+  LowerFn others = *r.find(primitive);
+  std::string origin(r.origin(primitive));
+  auto lower = [=](Lowering& at) { return has_types(at.eqn, is_narrow) ? in_wider_types(at, primitive, others) : others(at); };
+  r.add(primitive, lower, origin);
+}
+
 }  // namespace
 
 const LoweringRegistry& LoweringRegistry::builtin() {
@@ -100,6 +108,9 @@ const LoweringRegistry& LoweringRegistry::builtin() {
       LowerFn others = *r.find(primitive), of_pairs = primitive == "eq" ? complex_eq : complex_ne;
       auto lower = [=](Lowering& at) { return at.in_dtype(0) == DType::kKey4 ? of_pairs(at) : others(at); };
       r.add(primitive, lower, std::string(r.origin(primitive)));
+    }
+    for (const std::string& primitive : r.primitives()) {
+      if (!keeps_narrow(primitive)) add_narrow(r, primitive);
     }
     return r;
   }();

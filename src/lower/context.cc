@@ -472,6 +472,7 @@ const LoweringContext::Primitive& LoweringContext::primitive(const Op& op) {
 void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   const Primitive& primitive = this->primitive(eqn.op());
   if (primitive.lower == nullptr) return refuse(eqn, {});
+  const InTypes own_types(*this, nullptr);
   std::vector<Value*> operands;
   operands.reserve(eqn.num_inputs());
   for (const Use& u : eqn.operands()) operands.push_back(u.value ? value(*u.value, b) : nullptr);

@@ -114,6 +114,21 @@ class LoweringContext {
     LoweringContext& context_;
   };
 
+  // While an equation is lowered in wider element types (lower/narrow.h): what its own are computed in. Not for equations of jaxprs in it.
+  DType computed_as(DType own) const { return computed_as_ == nullptr ? own : computed_as_(own); }
+  class InTypes {
+   public:
+    InTypes(LoweringContext& context, DType (*as)(DType))
+        : context_(context), before_(std::exchange(context.computed_as_, as)) {}
+    ~InTypes() { context_.computed_as_ = before_; }
+    InTypes(const InTypes&) = delete;
+    InTypes& operator=(const InTypes&) = delete;
+
+   private:
+    LoweringContext& context_;
+    DType (*before_)(DType);
+  };
+
  private:
   void run_function(const Node& eqn, const FunctionMark& mark);
   void lower_node(const Node& eqn, OnnxBuilder& b);
@@ -137,6 +152,7 @@ class LoweringContext {
   std::string source_text(const Node& eqn) const;
 
   std::vector<const Node*> callers_;  // outermost first
+  DType (*computed_as_)(DType) = nullptr;
   const Model& jax_;
   Model& onnx_;
   const LowerOptions& options_;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lower/kernels.h"
+#include "lower/narrow.h"
 
 namespace sardonyx {
 namespace {
@@ -38,8 +39,12 @@ bool is_within(const Value* v, DType t) {
 
 Value* saturating_cast(Lowering& at, Value* x, DType to) {
   OnnxBuilder& b = at.b;
-  if (x->dtype() == DType::kF16 || x->dtype() == DType::kBF16) x = at.cast(x, DType::kF32);
-  if (bit_width(to) <= 16) return at.cast(b.Clip(x, like(at, x, lowest(to)), like(at, x, beyond(to) - 1)), to);
+  if (bit_width(x->dtype()) <= 16) x = at.cast(x, DType::kF32);
+  if (bit_width(to) <= 16) {
+    Value* clipped = b.Clip(x, like(at, x, lowest(to)), like(at, x, beyond(to) - 1));
+    // To integers of 4 bits onnxruntime (1.31) rounds, where it should cut.
+    return at.cast(is_narrow(to) ? at.cast(clipped, DType::kI32) : clipped, to);
+  }
   Value* number = b.Where(b.IsNaN(x), like(at, x, 0), x);
   if (is_unsigned(to)) number = b.Max({number, like(at, x, 0)});
   Value* is_large = b.GreaterOrEqual(number, like(at, x, beyond(to)));
@@ -56,7 +61,9 @@ std::vector<Value*> lower_convert_element_type(Lowering& at) {
   if (is_complex(from) && is_complex(to)) return {at.cast(at.in(0), at.stored_out_type()->dtype())};
   if (is_complex(to)) at.unsupported("no conversion to complex");
   Value* x = is_complex(from) ? at.b.Gather(at.in(0), at.b.i64(0), {.axis = -1}) : at.in(0);
-  bool may_overflow = is_float(x->dtype()) && is_integer(to) && bit_width(to) >= 8 && !is_within(at.eqn.input(0), to);
+  if (is_narrow(from) && is_float(from) && !is_float(to)) x = at.cast(x, DType::kF32);
+  bool may_overflow = is_float(x->dtype()) && is_integer(to) && !is_within(at.eqn.input(0), to);
+  if (!may_overflow && is_float(x->dtype()) && is_integer(to) && is_narrow(to)) x = at.cast(x, DType::kI32);
   return {may_overflow ? saturating_cast(at, x, to) : at.cast(x, to)};
 }
 

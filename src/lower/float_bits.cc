@@ -26,8 +26,18 @@ FloatFormat FloatFormat::of(DType t) {
     case DType::kF16: return {t, 10, 5};
     case DType::kBF16: return {t, 7, 8};
     case DType::kF32: return {t, 23, 8};
+    case DType::kF8E5M2: return {t, 2, 5};
+    case DType::kF8E4M3FN: return {t, 3, 4, false};
+    case DType::kF8E4M3FNUZ: return {t, 3, 4, false, true, false};
+    case DType::kF8E5M2FNUZ: return {t, 2, 5, false, true, false};
+    case DType::kF4E2M1: return {t, 1, 2, false, false};
     default: return {t, 52, 11};
   }
+}
+
+double FloatFormat::greatest_number() const {
+  const auto significand = (infinity() - 1) & ((uint64_t{1} << mantissa) - 1);
+  return std::ldexp(static_cast<double>(significand + (uint64_t{1} << mantissa)), greatest_exponent() - mantissa);
 }
 
 // The exponent is guessed by a logarithm, which may be off by one next to a power of two, and corrected by looking at what remains.
@@ -35,9 +45,9 @@ Word magnitude_bits(Lowering& at, const FloatFormat& f, Value* x) {
   OnnxBuilder& b = at.b;
   DType word = f.dtype == DType::kF64 ? DType::kU64 : DType::kU32;
   auto c = [&](double v) { return like(at, x, v); };
-  const int least = 1 - f.bias(), count = 2 * f.bias();
+  const int least = 1 - f.bias(), count = f.greatest_exponent() - least + 1;
   Value* a = b.Abs(x);
-  Value* guess = b.Clip(b.Floor(b.Mul(b.Log(a), c(1 / std::numbers::ln2))), c(least), c(f.bias()));
+  Value* guess = b.Clip(b.Floor(b.Mul(b.Log(a), c(1 / std::numbers::ln2))), c(least), c(f.greatest_exponent()));
   Value* index = b.Sub(guess, c(least));
   // Infinity and NaN are set below: until then they must only be numbers.
   Value* special = b.Not(b.Less(a, c(std::numeric_limits<double>::infinity())));
@@ -52,13 +62,15 @@ Word magnitude_bits(Lowering& at, const FloatFormat& f, Value* x) {
   Word significand(at, at.cast(b.Mul(scaled(index), c(std::ldexp(1.0, f.mantissa))), word));
   Word bits = significand + Word(at, at.cast(index, word)) * (uint64_t{1} << f.mantissa);
   Value* is_nan = b.IsNaN(x);
-  Value* what = select(at, is_nan, bits.constant(f.infinity() | (f.infinity() >> 1)), bits.constant(f.infinity()));
+  Value* what = select(at, is_nan, bits.constant(f.nan()), bits.constant(f.infinity()));
   return {at, select(at, special, what, bits.value())};
 }
 
 Word float_bits(Lowering& at, const FloatFormat& f, Value* x) {
   Word bits = magnitude_bits(at, f, x);
-  Word sign(at, select(at, sign_bit(at, x), bits.constant(f.sign()), bits.constant(0)));
+  // Where zero has no sign, NaN has its code: magnitude_bits() gave the sign already.
+  Value* negative = f.has_signed_zero ? sign_bit(at, x) : at.b.Less(x, like(at, x, 0));
+  Word sign(at, select(at, negative, bits.constant(f.sign()), bits.constant(0)));
   return bits | sign;
 }
 
@@ -70,16 +82,24 @@ Value* magnitude_of_bits(Lowering& at, const FloatFormat& f, Word bits) {
   Word significand = (bits & ((uint64_t{1} << f.mantissa) - 1)) | leading;
   // Exponents 0 and 1 have the same unit; entry 0 is never read.
   Value* index = b.Max({exponent.value(), exponent.constant(1)});
-  Value* unit = power_of_two(at, f.wide(), index, -f.bias() - f.mantissa, 1, 1 << f.exponent, kInfinity);
+  // Without infinity, the code after that of NaN has one exponent more; what becomes of it is said by the caller.
+  if (!f.has_infinity) index = b.Min({index, exponent.constant((uint64_t{1} << f.exponent) - 1)});
+  const auto last = f.has_infinity ? std::optional(kInfinity) : std::nullopt;
+  Value* unit = power_of_two(at, f.wide(), index, -f.bias() - f.mantissa, 1, 1 << f.exponent, last);
   Value* number = b.Mul(at.cast(significand.value(), f.wide()), unit);
-  Value* is_nan = b.Greater(bits.value(), bits.constant(f.infinity()));
+  if (!f.has_nan || !f.has_signed_zero) return number;
+  Value* is_nan =
+      f.has_infinity ? b.Greater(bits.value(), bits.constant(f.infinity())) : b.Equal(bits.value(), bits.constant(f.nan()));
   return b.Where(is_nan, at.b.scalar(f.wide(), std::numeric_limits<double>::quiet_NaN()), number);
 }
 
 Value* float_of_bits(Lowering& at, const FloatFormat& f, Word bits) {
   OnnxBuilder& b = at.b;
   Value* size = magnitude_of_bits(at, f, bits & (f.sign() - 1));
-  return b.Where(b.Less(bits.value(), bits.constant(f.sign())), size, b.Neg(size));
+  Value* number = b.Where(b.Less(bits.value(), bits.constant(f.sign())), size, b.Neg(size));
+  if (!f.has_nan || f.has_signed_zero) return number;
+  return b.Where(b.Equal(bits.value(), bits.constant(f.nan())), like(at, number, std::numeric_limits<double>::quiet_NaN()),
+                 number);
 }
 
 }  // namespace sardonyx

@@ -5,6 +5,7 @@
 
 #include "ir/tensor_transform.h"
 #include "lower/context.h"
+#include "lower/narrow.h"
 #include "lower/pairs.h"
 
 namespace sardonyx {
@@ -93,8 +94,9 @@ const Type* Lowering::out_type(size_t i) const {
 }
 
 const Type* Lowering::part(const Type* t) const {
-  if (!on_parts_ || !is_pair(t->dtype())) return t;
-  return context_.model().types().with_dtype(t, pair_part(t->dtype()));
+  if (!t->is_tensor()) return t;
+  const DType own = t->dtype(), part = on_parts_ && is_pair(own) ? pair_part(own) : context_.computed_as(own);
+  return part == own ? t : context_.model().types().with_dtype(t, part);
 }
 
 Lowering Lowering::on_parts(std::vector<Value*> operands) const {
@@ -223,6 +225,7 @@ Value* Lowering::cast(Value* x, DType to) {
   if (const TensorPtr& payload = x->constant(); payload && can_cast(*payload, to)) {
     return context_.derived_constant(*x, "Cast", {static_cast<int64_t>(to)}, [&] { return casted(*payload, to); });
   }
+  if (is_narrow(to) && is_float(to)) return to_small_float(*this, x, to);
   return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))});
 }
 
@@ -359,9 +362,9 @@ Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
     const auto size = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
     if (byte_size(dtype, static_cast<uint64_t>(size)) <= kInlineConstantBytes) return b.full(dtype, shape, v);
   }
-  // ConstantOfShape has no kernel for the 16-bit brain float and smaller ones in onnxruntime: those are expanded.
-  if (dtype == DType::kBF16 || bit_width(dtype) < 8 || (is_float(dtype) && bit_width(dtype) == 8))
-    return expand(b.scalar(dtype, v), dims);
+  if (is_narrow(dtype)) return cast(full(is_float(dtype) ? DType::kF32 : DType::kI32, dims, v), dtype);
+  // ConstantOfShape has no kernel for the 16-bit brain float in onnxruntime: that is expanded.
+  if (dtype == DType::kBF16) return expand(b.scalar(dtype, v), dims);
   return b.op("ConstantOfShape", {shape(dims)}, {attr("value", Tensor::full(dtype, {1}, v))});
 }
 
@@ -371,10 +374,18 @@ Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
 std::vector<Value*> Lowering::inline_body(const Graph& body, std::span<Value* const> args) {
   SX_CHECK(body.inputs().size() == args.size(),
            fmt::format("the jaxpr of '{}' takes {} operands, not {}", eqn.op().name, body.inputs().size(), args.size()));
-  for (size_t i = 0; i < args.size(); ++i) context_.bind(*body.input(i), args[i]);
+  // The jaxpr computes in its own types, whatever those of the equation are computed in.
+  const auto converted = [&](Value* v, DType own, DType to) { return context_.computed_as(own) == own ? v : cast(v, to); };
+  for (size_t i = 0; i < args.size(); ++i) {
+    const DType own = body.input(i)->type()->dtype();
+    context_.bind(*body.input(i), converted(args[i], own, own));
+  }
   context_.lower_body(body, eqn, b);
   std::vector<Value*> results;
-  for (size_t i = 0; i < body.outputs().size(); ++i) results.push_back(context_.value(*body.output(i), b));
+  for (size_t i = 0; i < body.outputs().size(); ++i) {
+    const DType own = body.output(i)->type()->dtype();
+    results.push_back(converted(context_.value(*body.output(i), b), own, context_.computed_as(own)));
+  }
   return results;
 }
 

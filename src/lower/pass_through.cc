@@ -1,6 +1,6 @@
 // Primitives that only steer JAX: their results are their operands. debug_print, debug_callback   =>   nothing: a graph does not print
-// empty[shape, dtype]   =>   zeros
-#include "sardonyx/lower.h"
+// empty[shape, dtype]   =>   zeros;   create_token, after_all   =>   nothing that anybody reads
+#include "lower/context.h"
 
 namespace sardonyx {
 
@@ -11,6 +11,11 @@ std::vector<Value*> lower_pass_through(Lowering& at) {
 }
 
 std::vector<Value*> lower_nothing(Lowering&) { return {}; }
+
+// Tokens put effects in order, and no effect reaches the graph. No operator reads one.
+std::vector<Value*> lower_token(Lowering& at) {
+  return {&at.b.model().new_placeholder({}, at.context().import(at.eqn.result()->type()))};
+}
 
 std::vector<Value*> lower_empty(Lowering& at) {
   return {at.zeros(at.stored_out_type()->dtype(), at.stored_out_type()->dims())};

@@ -6,6 +6,7 @@
 //   any body        =>   the windows written out, folded by Scan
 #include <algorithm>
 
+#include "lower/complex.h"
 #include "lower/pad.h"
 #include "lower/reduction.h"
 
@@ -225,6 +226,27 @@ std::vector<Value*> lower_reduce_window(Lowering& at) {
   for (size_t i = 0; i < n; ++i) xs.push_back(windows_as_rows(at, inputs[i], w, inputs[n + i]));
   auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
   for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.out_type(i));
+  return results;
+}
+
+// The windows of both parts written out side by side, and folded element by element. Products and sums are not changed by what lies outside.
+std::vector<Value*> complex_reduce_window(Lowering& at) {
+  const Window w = window_of(at);
+  const size_t n = at.num_inputs() / 2;
+  const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr;
+  const bool has_neutral = r != nullptr && (r->identity == Identity::kZero || r->identity == Identity::kOne);
+  std::vector<Value*> xs, inits;
+  for (size_t i = 0; i < n; ++i) {
+    const Complex x = operand(at, i), init = operand(at, n + i);
+    const auto rows = [&](const Num& part, Value* fill) { return Num(at, windows_as_rows(at, part.value(), w, fill)); };
+    const auto neutral = [&](bool is_real) { return like(at, x.re.value(), is_real && r->identity == Identity::kOne ? 1 : 0); };
+    Complex windows = rows(x.re, has_neutral ? neutral(true) : init.re.value());
+    if (is_complex(at.in_dtype(i))) windows.im = rows(x.imaginary(), has_neutral ? neutral(false) : init.imaginary().value());
+    xs.push_back(join(windows));
+    inits.push_back(at.in(n + i));
+  }
+  auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, inits);
+  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.stored_out_type(i));
   return results;
 }
 

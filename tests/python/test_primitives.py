@@ -7,6 +7,7 @@ import importlib
 import os
 import pkgutil
 import random
+import re
 from pathlib import Path
 
 import jax
@@ -113,8 +114,8 @@ def test_case(case: table.Case):
 @pytest.mark.parametrize("case", CASES[::STRIDE])
 def test_other_opsets(case: table.Case, opset: int):
     """The oldest and the newest opset that are written and where much changed, on a sample of the lines (all with SARDONYX_ALL=1)."""
-    if opset < 19 and has_f8(case):
-        pytest.skip("ONNX has 8-bit floats since opset 19")
+    if opset < first_opset(case):
+        pytest.skip("ONNX has 8-bit floats since opset 19, 4-bit integers since 21")
     export_and_compare(case, opset, all_sizes=False)
 
 
@@ -124,20 +125,22 @@ def test_every_opset(opset: int):
     rng = random.Random(opset)
     lines = [case for lines in TABLES.values() for case in lines if case.name in SAMPLE]
     for case in rng.sample(lines, 9):
-        if opset >= 19 or not has_f8(case):
+        if opset >= first_opset(case):
             export_and_compare(case, opset, all_sizes=False)
 
 
-def has_f8(case: table.Case) -> bool:
-    return "f8_" in str(table.trace(case))
+def first_opset(case: table.Case) -> int:
+    """That of the element types."""
+    program = str(table.trace(case))
+    return 21 if re.search(r":[iu]4\[", program) else 19 if "f8_" in program else 17
 
 
 @pytest.mark.parametrize("opset", [17, *(pytest.param(n, marks=pytest.mark.slow) for n in (18, 19, 20, 22, 24))])
 def test_opsets_hold_what_is_written(opset: int):
     """All lines: our verifier and onnx's checker know every operator, attribute and element type in that opset."""
     for case in (case for lines in TABLES.values() for case in lines):
-        if opset < 19 and has_f8(case):  # ONNX has 8-bit floats since opset 19
-            with pytest.raises(sardonyx.Error, match="operand 0 .* is f8"):
+        if opset < first_opset(case):
+            with pytest.raises(sardonyx.Error, match="operand 0 .* is [fiu][48]|result 0 .* cannot be [fiu][48]"):
                 sardonyx.to_onnx(case.fn, case.specs(), opset=opset)
             continue
         model = sardonyx.to_onnx(case.fn, case.specs(), opset=opset, enable_double_precision=case.x64)

@@ -28,6 +28,21 @@ DTYPES: dict[str, np.dtype] = {
     "c128": np.dtype(np.complex128),
 }
 
+# What ONNX only converts and moves: JAX rounds each result to these.
+NARROW: dict[str, np.dtype] = {
+    "f8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "f8e8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "f4e2m1": np.dtype(ml_dtypes.float4_e2m1fn),
+    "i4": np.dtype(ml_dtypes.int4),
+    "u4": np.dtype(ml_dtypes.uint4),
+    "i2": np.dtype(ml_dtypes.int2),
+    "u2": np.dtype(ml_dtypes.uint2),
+}
+DTYPES |= NARROW
+
 # Sizes for the symbols: two of them, distinct primes that no fixed size in the tables uses together, and 1.
 SIZES: tuple[dict[str, int], ...] = ({"B": 3, "T": 7}, {"B": 5, "T": 2}, {"B": 1, "T": 1})
 
