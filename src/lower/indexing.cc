@@ -108,6 +108,7 @@ namespace {
 // The components of vectors that were put together from single ones, as a batched dynamic_slice does it, without the others: a row
 // that is looked up needs no column of zeros. Null where they are not to be had one by one.
 Value* picked(Lowering& at, Value* vectors, const Indexing::Ints& component) {
+  if (component.empty()) return nullptr;
   const Node* made_by = vectors->def();
   if (made_by != nullptr && made_by->is("Cast")) made_by = made_by->input(0)->def();
   if (made_by == nullptr || !made_by->is("Concat")) return nullptr;

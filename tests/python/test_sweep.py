@@ -92,7 +92,7 @@ def _by_jax(fn, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(y) for y in jax.tree.leaves(found)]
 
 
-@pytest.mark.parametrize("case", _some(0.25))
+@pytest.mark.parametrize("case", _some(0.12))
 def test_function(case: Case):
     export_and_compare(case, case.fn)
 
@@ -119,7 +119,7 @@ def _compare_transformed(case: Case, fn, reason: str) -> None:
         export_and_compare(case, fn, structure=False)
 
 
-@pytest.mark.parametrize("case", _transformed(0.1))
+@pytest.mark.parametrize("case", _transformed(0.025))
 def test_gradient(case: Case, request):
     if reason := NO_GRADIENT.get(request.node.callspec.id):
         pytest.skip(reason)
@@ -130,7 +130,7 @@ def test_gradient(case: Case, request):
     _compare_transformed(case, rows.gradient(case), "JAX does not differentiate it")
 
 
-@pytest.mark.parametrize("case", _transformed(0.1))
+@pytest.mark.parametrize("case", _transformed(0.025))
 def test_mapped(case: Case, request):
     if reason := NO_VMAP.get(request.node.callspec.id):
         pytest.skip(reason)
