@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "dialects/onnx/runtimes.h"
 #include "ir/tensor_transform.h"
@@ -58,19 +59,34 @@ class Legalizer {
   }
 
  private:
+  template <typename F>
+  static void for_tensors(const Node& n, F f) {
+    const auto look = [&](const Slot* slot, const Value* v) {
+      if (slot == nullptr || slot->type_var.empty() || v == nullptr || v->type() == nullptr || !v->type()->is_tensor()) return;
+      f(slot->type_var, v->dtype(), slot->arity == Arity::kVariadic && !slot->homogeneous);
+    };
+    for (size_t i = 0; i < n.num_inputs(); ++i) look(slot_of(n.op(), i, n.num_inputs()), n.input(i));
+    for (size_t i = 0; i < n.num_results(); ++i) look(result_slot(n.op(), i), n.result(i));
+  }
+
   static Types types_of(const Node& n) {
     Types types;
-    const auto add = [&](const Slot* slot, const Value* v) {
-      if (slot == nullptr || slot->type_var.empty() || v == nullptr || v->type() == nullptr || !v->type()->is_tensor()) return;
-      if (slot->arity == Arity::kVariadic && !slot->homogeneous) return;
-      types.emplace(slot->type_var, v->dtype());
-    };
-    for (size_t i = 0; i < n.num_inputs(); ++i) add(slot_of(n.op(), i, n.num_inputs()), n.input(i));
-    for (size_t i = 0; i < n.num_results(); ++i) add(result_slot(n.op(), i), n.result(i));
+    for_tensors(n, [&](std::string_view variable, DType t, bool is_own) {
+      if (!is_own) types.emplace(variable, t);
+    });
     return types;
   }
 
-  static bool takes(const Kernel& k, const Types& types) {
+  // Of what If, Loop and Scan carry and return, where each value has a type of its own.
+  static std::set<std::pair<std::string_view, DType>> own_types_of(const Node& n) {
+    std::set<std::pair<std::string_view, DType>> types;
+    for_tensors(n, [&](std::string_view variable, DType t, bool is_own) {
+      if (is_own) types.emplace(variable, t);
+    });
+    return types;
+  }
+
+  static bool takes(const Kernel& k, const auto& types) {
     return std::ranges::all_of(types, [&](const auto& t) { return (k.of(t.first) & bit(t.second)) != 0; });
   }
 
@@ -97,8 +113,9 @@ class Legalizer {
     if (!op.domain.empty() || !op.known || op.has(Trait::kConstant)) return;
     const auto found = kernels(runtime_, op);
     const Types types = types_of(n);
+    const auto own_types = own_types_of(n);
     if (breaks_when_fused(n)) return as_einsum(g, n);
-    if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types); })) return;
+    if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types) && takes(*k, own_types); })) return;
     // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
     const bool is_fixed = !n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr;
     if (n.num_inputs() > 0 && n.input(0) != nullptr && is_composed(op.name, n.input(0)->dtype())) return compose(g, n);
@@ -217,7 +234,7 @@ class Legalizer {
     return known = b.op("Cast", {&v}, {attr("to", static_cast<int64_t>(to))});
   }
 
-  static std::string text_of(const Types& types) {
+  static std::string text_of(const auto& types) {
     std::string text;
     for (const auto& [variable, type] : types) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(type));
     return text;
@@ -225,6 +242,7 @@ class Legalizer {
 
   void refuse(const Node& n) {
     std::string line = fmt::format("{}-{} of {}", n.op().name, n.op().since_version, text_of(types_of(n)));
+    if (const auto own = own_types_of(n); !own.empty()) line += fmt::format(" with {}", text_of(own));
     const Provenance& p = context_.model.provenance(n.provenance());
     if (!p.sources.empty() && !p.sources[0].file.empty())
       line += fmt::format(", at {}:{}", p.sources[0].file, p.sources[0].line);
