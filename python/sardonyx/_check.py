@@ -1,5 +1,7 @@
 """Comparing an exported model with JAX."""
 
+import contextlib
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -59,7 +61,7 @@ def allclose(
 def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, export=None) -> None:
     """For `to_onnx(check=True)`: at two sizes of every symbol; raises an Error that says what differs, and where.
 
-    `export(closed jaxpr)` exports a part of the program once more, without passes, to find the first equation that differs.
+    `export(closed jaxpr, data_sizes=)` exports a part of the program once more, without passes, to find the first equation that differs.
     """
     import jax
 
@@ -75,8 +77,7 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
             leaves = jax.tree_util.tree_leaves(args)
             try:
                 with jax.default_matmul_precision("float32"):
-                    results = jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))
-                    expected = jax.device_get([_array(x) for x in results])
+                    expected = jax.device_get([_array(x) for x in _computed(fn, spec, args, params)])
             except Exception as e:
                 raise Error(
                     f"check: JAX cannot evaluate {_trace.callable_name(fn)}{where}: {_trace.first_line(e)}",
@@ -91,6 +92,36 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
                 _where_it_differs(fn, spec, args, params, double, export, (rtol, atol)) if export is not None else []
             )
             raise Error(f"the exported model differs from JAX{where}: {text}", "internal", notes)
+
+
+def _computed(fn, spec, args, params) -> list:
+    """What the function returns. JAX refuses sizes that depend on data within jit and loops: there the equations that were traced run one by one."""
+    import jax
+
+    from sardonyx import _interpret, plugins
+
+    try:
+        return jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))
+    except Exception:
+        if not spec.data_sizes:
+            raise
+        with plugins._active():
+            closed, _ = _traced(fn, spec, args, params)
+        return _interpret.evaluate(closed, jax.tree_util.tree_leaves(args))
+
+
+def _traced(fn, spec, args, params):
+    """(ClosedJaxpr, names of the sizes that depend on data), for inputs of these sizes."""
+    import jax
+
+    from sardonyx import _data_shapes
+
+    with contextlib.ExitStack() as stack:
+        names = []
+        if spec.data_sizes:
+            names = stack.enter_context(_data_shapes.active(jax.tree_util.tree_leaves(args))).origins
+            fn = _data_shapes.patched(fn)
+        return jax.make_jaxpr(lambda args: fn(*spec.with_static(args), **params))(args), list(names)
 
 
 def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> list[str]:
@@ -111,10 +142,10 @@ def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> lis
 
     try:
         with _trace.x64(double), jax.default_matmul_precision("float32"):
-            call = jax.tree_util.Partial(lambda args, kwargs: fn(*spec.with_static(args), **kwargs))
-            with plugins._active():
-                closed = jax.make_jaxpr(lambda args: call(args, params))(args)
             leaves = jax.tree_util.tree_leaves(args)
+            with plugins._active():
+                closed, names = _traced(fn, spec, args, params)
+            export = functools.partial(export, data_sizes=names)
             found = _diverge.first_divergence(closed, leaves, export, compare)
     except Exception as e:
         return [f"the equation was not found: {type(e).__name__}: {_trace.first_line(e)}"]

@@ -141,9 +141,12 @@ def to_onnx(
         with _Stage(report, "check"):
             from sardonyx import _check
 
-            def export(closed):
+            def export(closed, data_sizes):
                 part = native.import_jaxpr(
-                    closed, const_names=[""] * len(closed.consts), keep_equations=plugins._lowered(lowerings)
+                    closed,
+                    const_names=[""] * len(closed.consts),
+                    data_sizes=data_sizes,
+                    keep_equations=plugins._lowered(lowerings),
                 )
                 return native.convert(part, opset=opset, target=target, lowerings=lowerings, libraries=plugins._paths())
 

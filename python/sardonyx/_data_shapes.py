@@ -112,7 +112,10 @@ def _int_type():
 
 
 class _BuiltIn(plugins.Plugin):
-    """Lowered natively: a program that holds these can be saved and converted without Python."""
+    """Lowered natively: a program that holds these can be saved and converted without Python.
+
+    `evaluate` is what they compute, for `check=True`; an `impl` would be where JAX looks for their gradients and batches.
+    """
 
     @classmethod
     def primitive(cls):
@@ -154,6 +157,11 @@ class NonZero(_BuiltIn):
         import jax
 
         return jax.core.ShapedArray((x.ndim, size), dtype)
+
+    @staticmethod
+    def evaluate(x, *, dtype, size, fitted=False):
+        found = np.stack(np.nonzero(np.asarray(x))).astype(dtype)
+        return np.broadcast_to(found, (x.ndim, size)) if fitted else found
 
     @classmethod
     def of(cls, array, fitted=None):
@@ -227,6 +235,12 @@ class Compress(_BuiltIn):
         import jax
 
         return jax.core.ShapedArray((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, weak_type=x.weak_type)
+
+    @staticmethod
+    def evaluate(x, mask, *, axis, size):
+        import jax.numpy as jnp
+
+        return jnp.take(x, np.flatnonzero(mask), axis)
 
     @classmethod
     def differentiate(cls, primitive):
@@ -560,6 +574,10 @@ class Range(_BuiltIn):
 
         return jax.core.ShapedArray((size,), dtype)
 
+    @staticmethod
+    def evaluate(start, stop, step, *, dtype, size):
+        return np.arange(start, stop, step).astype(dtype)
+
     @classmethod
     def arange(cls, original):
         def arange(*args, **kwargs):
@@ -667,6 +685,11 @@ class Unique(_BuiltIn):
         n = jax.core.ShapedArray((size,), dtype)
         values = jax.core.ShapedArray((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
         return [values, n, jax.core.ShapedArray((x.shape[axis],), dtype), n]
+
+    @staticmethod
+    def evaluate(x, *, axis, dtype, size):
+        values, *places = np.unique(np.asarray(x), True, True, True, axis=axis)
+        return [values, *(np.ravel(p).astype(dtype) for p in places)]
 
     @classmethod
     def unique(cls, original):

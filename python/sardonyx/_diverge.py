@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Calls that only name a part of the program: the equations inside are looked at one by one.
-_CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2", "checkpoint")
+from sardonyx import _interpret
 
 
 @dataclass
@@ -25,13 +24,14 @@ class Divergence:
 
 
 def first_divergence(closed, leaves: list, export: Callable, compare: Callable) -> Divergence | None:
-    """The first equation of `closed` whose results differ when each one is a result of the exported program.
+    """The first equation of `closed` whose results differ when each one is a result of the exported program. Calls are looked into.
 
     `leaves` are the values of its inputs, `export(closed)` gives a model without passes, and `compare(expected, model, leaves)` says None or
     what differs, and where: (position, text). None when all equations agree.
     """
     from jax.extend import core
 
+    closed = _interpret.in_line(closed)
     jaxpr, hidden = _computable(closed.jaxpr)
     places = [
         (eqn, v)
@@ -41,26 +41,15 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable) 
         and getattr(v.aval, "dtype", None) is not None
         and v.aval.dtype.name != "float0"
     ]
-    expected, found = [], None
+    found = None
     if places:
         every = core.ClosedJaxpr(_with_outputs(jaxpr, [v for _, v in places]), closed.consts)
-        expected = core.jaxpr_as_fun(every)(*leaves)
+        expected = _interpret.evaluate(every, leaves)
         found = compare(expected, export(every), leaves)
     if found is None and hidden is None:
         return None
     position, text = found or (None, "")
     eqn = hidden if found is None else places[position][0]
-    values = dict(zip(jaxpr.invars, leaves, strict=True)) | dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    values |= {v: x for (_, v), x in zip(places, expected, strict=True)}
-    inner = _inner(eqn)
-    if inner is not None:
-        operands = [v.val if isinstance(v, core.Literal) else values.get(v) for v in eqn.invars]
-        operands = operands[len(operands) - len(inner.jaxpr.invars) :]
-        if len(operands) == len(inner.jaxpr.invars) and all(x is not None for x in operands):
-            deeper = first_divergence(inner, operands, export, compare)
-            if deeper is not None:
-                deeper.source = deeper.source or _source(eqn)
-                return deeper
     return Divergence(eqn.primitive.name, _types(eqn), _source(eqn), text)
 
 
@@ -83,6 +72,8 @@ def _is_opaque(eqn) -> bool:
     from jax.extend import core
 
     primitive = eqn.primitive
+    if primitive in _interpret.sized():
+        return False
     if type(primitive).impl is core.Primitive.impl and "impl" not in vars(primitive):
         return True
     bodies = [x for p in eqn.params.values() for x in (p if isinstance(p, tuple | list) else [p])]
@@ -104,32 +95,13 @@ def _no_debug(jaxpr):
     return debug
 
 
-def _inner(eqn):
-    from jax.extend import core
-
-    if eqn.primitive.name not in _CALLS:
-        return None
-    for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
-        inner = eqn.params.get(name)
-        if isinstance(inner, core.ClosedJaxpr):
-            return inner
-        if isinstance(inner, core.Jaxpr) and not inner.constvars:
-            return core.ClosedJaxpr(inner, [])
-    return None
-
-
 def _types(eqn) -> str:
     operands = ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.invars)
     return operands + " -> " + ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.outvars)
 
 
 def _source(eqn) -> str:
-    try:
-        from jax._src import source_info_util
-
-        frame = source_info_util.user_frame(eqn.source_info.traceback)
-    except Exception:  # a private part of JAX: without it the line is not named
-        return ""
+    frame = _interpret.source_frame(eqn)
     if frame is None:
         return ""
     return f"{os.path.basename(frame.file_name)}:{frame.start_line} ({frame.function_name})"

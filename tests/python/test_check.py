@@ -53,6 +53,72 @@ def test_a_loop_is_named_as_a_whole(wrong_sine):
     assert "is scan of" in error.value.notes[0] or "is while of" in error.value.notes[0]
 
 
+def kept(x):
+    y = x[x > 0.5] * 3
+    return jnp.sin(y) + 1  # the line that differs
+
+
+def kept_in_a_call(x):
+    return jax.jit(lambda x: kept(jnp.exp(x) - 1) * 2)(x) - 2
+
+
+def found_by_index(x):
+    (places,) = jnp.nonzero(x > 0.5)
+    return jnp.sin(x[places])
+
+
+def counted(x):
+    return jnp.sin(jnp.arange(jnp.sum(x > 0).astype(int)) / 2.0) * jnp.ones(x.shape[0])[:, None]
+
+
+def without_repeats(x):
+    found, inverse = jnp.unique(jnp.round(x * 3).astype(int), return_inverse=True)
+    return jnp.sin(found.astype(x.dtype))[inverse]
+
+
+def kept_twice(x):
+    return jnp.sin(x[x > 0.3].sum() * x[x > 0.5][1:])
+
+
+def after_a_loop(x):
+    y = x[x > 0.4]
+    z = jax.lax.fori_loop(0, 3, lambda i, y: y + i, y)
+    _, rows = jax.lax.scan(lambda c, v: (c + v.sum(), v * c), jnp.float32(1), jnp.stack([y, z]), reverse=True)
+    w = jax.lax.cond(z.sum() > 0, lambda z: z + 1, lambda z: z * 2, z)
+    last = jax.lax.while_loop(lambda v: jnp.all(v < 100), lambda v: v * 2 + v[v > 0].sum(), w)
+    return jnp.sin(rows + last)
+
+
+@pytest.mark.parametrize(
+    ("fn", "at"),
+    [
+        (kept, (kept, 2)),
+        (kept_in_a_call, (kept, 2)),
+        (found_by_index, (found_by_index, 2)),
+        (counted, (counted, 1)),
+        (without_repeats, (without_repeats, 2)),
+        (kept_twice, (kept_twice, 1)),
+        (after_a_loop, (after_a_loop, 6)),
+        (jax.value_and_grad(lambda x: kept(x).sum()), (kept, 2)),
+    ],
+)
+def test_it_is_named_where_sizes_depend_on_data(wrong_sine, fn, at):
+    with pytest.raises(sardonyx.Error, match="differs from JAX") as error:
+        sardonyx.to_onnx(fn, ["f32[B]"], check=True)
+    where, line = at
+    line += where.__code__.co_firstlineno
+    assert "the first equation that differs is sin of f32[" in error.value.notes[0]
+    assert f"at test_check.py:{line} ({where.__name__})" in error.value.notes[0]
+
+
+@pytest.mark.parametrize("fn", [kept_in_a_call, after_a_loop])
+def test_what_jax_refuses_to_run_is_compared(fn):
+    """Sizes that depend on data within jit and loops: JAX itself has no result to compare with."""
+    with pytest.raises(IndexError, match="must be concrete"):
+        fn(jnp.arange(3.0))
+    sardonyx.to_onnx(fn, ["f32[B]"], check=True)
+
+
 class Wrong(sardonyx.plugins.Plugin):
     """Its lowering is off; it has an impl in the second test only."""
 
