@@ -57,6 +57,23 @@ class Composed(plugins.Plugin):
         return specs
 
 
+def _replacing(compute):
+    """A maker of replacements, as `_aliases` wants it. What `compute(original, bound, **options)` answers NotImplemented to, the original does.
+
+    `bound.arguments` has the arguments by name with their defaults.
+    """
+
+    def make(original, **options):
+        def call(*args, **kwargs):
+            bound = _bound(original, args, kwargs)
+            out = NotImplemented if bound is None else compute(original, bound, **options)
+            return original(*args, **kwargs) if out is NotImplemented else out
+
+        return call
+
+    return make
+
+
 def size_of(count):
     """The symbol of as many as `count`, an integer that is a value; below 0 there are none, as in a range. Sizes stay as they are."""
     import jax.numpy as jnp
@@ -75,67 +92,58 @@ def _is_open(d) -> bool:
     return _is_count(d) or hasattr(d, "_get_vars")
 
 
-def counted(original, names):
+@_replacing
+def counted(original, bound, names):
     """The original with a symbol for each size among its arguments `names` that is a value."""
-
-    @functools.wraps(original)
-    def make(*args, **kwargs):
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        found = {}
-        for name in names:
-            value = given.get(name)
-            if _is_count(value):
-                found[name] = (size_of(value),) if name == "shape" else size_of(value)
-            elif isinstance(value, (tuple, list)) and any(map(_is_count, value)):
-                found[name] = tuple(size_of(d) if _is_count(d) else d for d in value)
-        if not found:
-            return original(*args, **kwargs)
-        given.update(found)
-        return original(*bound.args, **bound.kwargs)
-
-    return make
+    given = bound.arguments
+    found = {}
+    for name in names:
+        value = given.get(name)
+        if _is_count(value):
+            found[name] = (size_of(value),) if name == "shape" else size_of(value)
+        elif isinstance(value, (tuple, list)) and any(map(_is_count, value)):
+            found[name] = tuple(size_of(d) if _is_count(d) else d for d in value)
+    if not found:
+        return NotImplemented
+    given.update(found)
+    return original(*bound.args, **bound.kwargs)
 
 
-def linspace(original):
-    @functools.wraps(original)
-    def linspace(*args, **kwargs):
-        import jax
-        import jax.numpy as jnp
+@_replacing
+def linspace(original, bound):
+    import jax
+    import jax.numpy as jnp
 
-        bound = _bound(original, args, kwargs)
-        given = dict(bound.arguments) if bound else {}
-        if not _is_open(given.get("num")):
-            return original(*args, **kwargs)
-        start, stop, count = (
-            jnp.asarray(given["start"]),
-            jnp.asarray(given["stop"]),
-            jnp.maximum(_number(given["num"]), 0),
-        )
-        endpoint, device = bool(given.get("endpoint", True)), given.get("device")
-        dtype, working = _types(original, given)
-        start, stop = jnp.broadcast_arrays(start.astype(working), stop.astype(working))
-        rank = start.ndim + 1
-        axis = given.get("axis", 0) % rank
-        start, stop = jnp.expand_dims(start, axis), jnp.expand_dims(stop, axis)
-        # As JAX computes it for a number: between the ends, whose last is exact; a single one is the first.
-        place = jnp.arange(size_of(given["num"]))
-        place = place.reshape([place.shape[0] if a == axis else 1 for a in range(rank)])
-        real = jnp.finfo(working).dtype
-        parts = jnp.maximum(count - endpoint, 1)
-        step = (place.astype(real) / parts.astype(real)).astype(working)
-        out = start * (1 - step) + stop * step
-        if endpoint:
-            out = jnp.where((place == count - 1) & (count > 1), stop, out)
-        if jnp.issubdtype(dtype, jnp.integer):
-            out = jnp.floor(out)
-        out = out.astype(dtype) if device is None else jax.device_put(out.astype(dtype), device)
-        if not given.get("retstep"):
-            return out
-        apart = jnp.squeeze(stop - start, axis) / parts.astype(working)
-        return out, jnp.where(count > endpoint, apart, jnp.nan)
-
-    return linspace
+    given = bound.arguments
+    if not _is_open(given.get("num")):
+        return NotImplemented
+    start, stop, count = (
+        jnp.asarray(given["start"]),
+        jnp.asarray(given["stop"]),
+        jnp.maximum(_number(given["num"]), 0),
+    )
+    endpoint, device = bool(given.get("endpoint", True)), given.get("device")
+    dtype, working = _types(original, given)
+    start, stop = jnp.broadcast_arrays(start.astype(working), stop.astype(working))
+    rank = start.ndim + 1
+    axis = given.get("axis", 0) % rank
+    start, stop = jnp.expand_dims(start, axis), jnp.expand_dims(stop, axis)
+    # As JAX computes it for a number: between the ends, whose last is exact; a single one is the first.
+    place = jnp.arange(size_of(given["num"]))
+    place = place.reshape([place.shape[0] if a == axis else 1 for a in range(rank)])
+    real = jnp.finfo(working).dtype
+    parts = jnp.maximum(count - endpoint, 1)
+    step = (place.astype(real) / parts.astype(real)).astype(working)
+    out = start * (1 - step) + stop * step
+    if endpoint:
+        out = jnp.where((place == count - 1) & (count > 1), stop, out)
+    if jnp.issubdtype(dtype, jnp.integer):
+        out = jnp.floor(out)
+    out = out.astype(dtype) if device is None else jax.device_put(out.astype(dtype), device)
+    if not given.get("retstep"):
+        return out
+    apart = jnp.squeeze(stop - start, axis) / parts.astype(working)
+    return out, jnp.where(count > endpoint, apart, jnp.nan)
 
 
 def _types(original, given):
@@ -147,102 +155,80 @@ def _types(original, given):
     return dtype, dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.linspace(jnp.zeros((), dtype), 1, 2).dtype
 
 
-def logspace(original):
-    @functools.wraps(original)
-    def logspace(*args, **kwargs):
-        import jax.numpy as jnp
+@_replacing
+def logspace(original, bound):
+    import jax.numpy as jnp
 
-        bound = _bound(original, args, kwargs)
-        given = dict(bound.arguments) if bound else {}
-        if not _is_open(given.get("num")):
-            return original(*args, **kwargs)
-        dtype, working = _types(original, given)
-        start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
-        places = jnp.linspace(
-            start, stop, given["num"], endpoint=given.get("endpoint", True), axis=given.get("axis", 0)
-        )
-        return jnp.power(given.get("base", 10.0), places).astype(dtype)
-
-    return logspace
+    given = bound.arguments
+    if not _is_open(given.get("num")):
+        return NotImplemented
+    dtype, working = _types(original, given)
+    start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
+    places = jnp.linspace(start, stop, given["num"], endpoint=given.get("endpoint", True), axis=given.get("axis", 0))
+    return jnp.power(given.get("base", 10.0), places).astype(dtype)
 
 
-def geomspace(original):
-    @functools.wraps(original)
-    def geomspace(*args, **kwargs):
-        import jax.numpy as jnp
+@_replacing
+def geomspace(original, bound):
+    import jax.numpy as jnp
 
-        bound = _bound(original, args, kwargs)
-        given = dict(bound.arguments) if bound else {}
-        if not _is_open(given.get("num")):
-            return original(*args, **kwargs)
-        dtype, working = _types(original, given)
-        start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
-        sign = jnp.sign(start)
-        ends = jnp.log10(start / sign), jnp.log10(stop / sign)
-        out = sign * jnp.logspace(*ends, given["num"], endpoint=given.get("endpoint", True), dtype=working)
-        return jnp.moveaxis(out, 0, given.get("axis", 0)).astype(dtype)
-
-    return geomspace
+    given = bound.arguments
+    if not _is_open(given.get("num")):
+        return NotImplemented
+    dtype, working = _types(original, given)
+    start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
+    sign = jnp.sign(start)
+    ends = jnp.log10(start / sign), jnp.log10(stop / sign)
+    out = sign * jnp.logspace(*ends, given["num"], endpoint=given.get("endpoint", True), dtype=working)
+    return jnp.moveaxis(out, 0, given.get("axis", 0)).astype(dtype)
 
 
-def indices(original):
-    @functools.wraps(original)
-    def indices(*args, **kwargs):
-        import jax.numpy as jnp
-        from jax import dtypes, lax
+@_replacing
+def indices(original, bound):
+    import jax.numpy as jnp
+    from jax import dtypes, lax
 
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        shape, dtype = given.get("dimensions"), given.get("dtype")
-        if not isinstance(shape, (tuple, list)) or not any(map(_is_open, shape)):
-            return original(*args, **kwargs)
-        if not all(_is_open(d) or isinstance(d, (int, np.integer)) for d in shape):
-            return original(*args, **kwargs)  # and its error
-        shape = tuple(map(size_of, shape))
-        dtype = dtypes.canonicalize_dtype(int if dtype is None else dtype)
-        if given.get("sparse"):
-            alone = [tuple(d if axis == i else 1 for i, d in enumerate(shape)) for axis in range(len(shape))]
-            return tuple(lax.broadcasted_iota(dtype, one, axis) for axis, one in enumerate(alone))
-        return jnp.stack([lax.broadcasted_iota(dtype, shape, axis) for axis in range(len(shape))])
-
-    return indices
+    given = bound.arguments
+    shape, dtype = given.get("dimensions"), given.get("dtype")
+    if not isinstance(shape, (tuple, list)) or not any(map(_is_open, shape)):
+        return NotImplemented
+    if not all(_is_open(d) or isinstance(d, (int, np.integer)) for d in shape):
+        return NotImplemented  # and its error
+    shape = tuple(map(size_of, shape))
+    dtype = dtypes.canonicalize_dtype(int if dtype is None else dtype)
+    if given.get("sparse"):
+        alone = [tuple(d if axis == i else 1 for i, d in enumerate(shape)) for axis in range(len(shape))]
+        return tuple(lax.broadcasted_iota(dtype, one, axis) for axis, one in enumerate(alone))
+    return jnp.stack([lax.broadcasted_iota(dtype, shape, axis) for axis in range(len(shape))])
 
 
-def diag_indices(original):
-    @functools.wraps(original)
-    def diag_indices(*args, **kwargs):
-        import jax.numpy as jnp
+@_replacing
+def diag_indices(original, bound):
+    import jax.numpy as jnp
 
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        n, rank = given.get("n"), given.get("ndim")
-        if not _is_open(n) or not isinstance(rank, int) or rank < 0:
-            return original(*args, **kwargs)
-        return (jnp.arange(size_of(n)),) * rank
-
-    return diag_indices
+    given = bound.arguments
+    n, rank = given.get("n"), given.get("ndim")
+    if not _is_open(n) or not isinstance(rank, int) or rank < 0:
+        return NotImplemented
+    return (jnp.arange(size_of(n)),) * rank
 
 
-def vander(original):
-    @functools.wraps(original)
-    def vander(*args, **kwargs):
-        import jax.numpy as jnp
-        from jax import lax
+@_replacing
+def vander(original, bound):
+    import jax.numpy as jnp
+    from jax import lax
 
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        x, count = given.get("x"), given.get("N")
-        if np.ndim(x) == 1 and count is None:
-            count = np.shape(x)[0]
-        if np.ndim(x) != 1 or not _is_open(count):
-            return original(*args, **kwargs)
-        x, count = jnp.asarray(x), size_of(count)
-        power = lax.iota(x.dtype, count)
-        if not given.get("increasing"):
-            power = jnp.asarray(_number(count) - 1).astype(x.dtype) - power
-        return jnp.power(x[:, None], power[None])
-
-    return vander
+    given = bound.arguments
+    x, count = given.get("x"), given.get("N")
+    if np.ndim(x) == 1 and count is None:
+        count = np.shape(x)[0]
+    if np.ndim(x) != 1 or not _is_open(count):
+        return NotImplemented
+    x, count = jnp.asarray(x), size_of(count)
+    power = lax.iota(x.dtype, count)
+    if not given.get("increasing"):
+        power = jnp.asarray(_number(count) - 1).astype(x.dtype) - power
+    return jnp.power(x[:, None], power[None])
 
 
 def _kaiser(place, last, beta):
@@ -268,96 +254,78 @@ _WINDOWS = {
 }
 
 
-def window(original, shape):
-    @functools.wraps(original)
-    def window(*args, **kwargs):
-        import jax.numpy as jnp
-        from jax import lax
+@_replacing
+def window(original, bound, shape):
+    import jax.numpy as jnp
+    from jax import lax
 
-        bound = _bound(original, args, kwargs)
-        given = dict(bound.arguments) if bound else {}
-        count = given.pop("M", None)
-        if not _is_open(count):
-            return original(*args, **kwargs)
-        dtype = jnp.result_type(float)
-        last = jnp.asarray(_number(count) - 1)
-        out = shape(lax.iota(dtype, size_of(count)), jnp.maximum(last, 1).astype(dtype), **given)
-        return jnp.where(last > 0, out, jnp.ones((), dtype))
-
-    return window
+    given = bound.arguments
+    count = given.pop("M", None)
+    if not _is_open(count):
+        return NotImplemented
+    dtype = jnp.result_type(float)
+    last = jnp.asarray(_number(count) - 1)
+    out = shape(lax.iota(dtype, size_of(count)), jnp.maximum(last, 1).astype(dtype), **given)
+    return jnp.where(last > 0, out, jnp.ones((), dtype))
 
 
-def searchsorted(original):
-    @functools.wraps(original)
-    def searchsorted(*args, **kwargs):
-        import jax.numpy as jnp
+@_replacing
+def searchsorted(original, bound):
+    import jax.numpy as jnp
 
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        a, side = given.get("a"), given.get("side")
-        if np.ndim(a) != 1 or not _is_open(np.shape(a)[0]) or side not in ("left", "right"):
-            return original(*args, **kwargs)
-        a = a if given.get("sorter") is None else a[given["sorter"]]
-        a, v = jnp.broadcast_arrays(a, jnp.expand_dims(given["v"], -1))
-        if jnp.iscomplexobj(a) or jnp.iscomplexobj(v):
-            return original(*args, **kwargs)
-        # Halving takes a known number of steps: those before v are counted instead. NaN comes last.
-        before = (a < v) | ((v != v) & (a == a)) if side == "left" else (a <= v) | (v != v)
-        return jnp.sum(before, axis=-1, dtype=jnp.int32)
-
-    return searchsorted
+    given = bound.arguments
+    a, side = given.get("a"), given.get("side")
+    if np.ndim(a) != 1 or not _is_open(np.shape(a)[0]) or side not in ("left", "right"):
+        return NotImplemented
+    a = a if given.get("sorter") is None else a[given["sorter"]]
+    a, v = jnp.broadcast_arrays(a, jnp.expand_dims(given["v"], -1))
+    if jnp.iscomplexobj(a) or jnp.iscomplexobj(v):
+        return NotImplemented
+    # Halving takes a known number of steps: those before v are counted instead. NaN comes last.
+    before = (a < v) | ((v != v) & (a == a)) if side == "left" else (a <= v) | (v != v)
+    return jnp.sum(before, axis=-1, dtype=jnp.int32)
 
 
-def convolution(original):
+@_replacing
+def convolution(original, bound):
     """`jnp.convolve` and `jnp.correlate`. The shorter array is moved over the other one; in mode "full" it may as well be the longer one."""
+    import jax.numpy as jnp
+    from jax import lax
 
-    @functools.wraps(original)
-    def _conv(*args, **kwargs):
-        import jax.numpy as jnp
-        from jax import lax
-
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        x, y, op = given.get("x"), given.get("y"), given.get("op")
-        sizes = (*np.shape(x), *np.shape(y))
-        if np.ndim(x) != 1 or np.ndim(y) != 1 or not any(map(_is_open, sizes)) or op not in ("convolve", "correlate"):
-            return original(*args, **kwargs)
-        m, n = sizes
-        pads = {"full": lambda k: (k - 1, k - 1), "same": lambda k: (k // 2, k - k // 2 - 1), "valid": lambda k: (0, 0)}
-        pad, kind = pads.get(given.get("mode")), given.get("preferred_element_type")
-        swapped = not _at_most(n, m) and (_at_most(m, n) or _is_open(n))
-        if pad is None or (given["mode"] != "full" and not _at_most(n, m) and not _at_most(m, n)):
-            return original(*args, **kwargs)
-        dtype = jnp.result_type(x, y)
-        if kind is None and not jnp.issubdtype(dtype, jnp.inexact):
-            dtype = jnp.result_type(dtype, float)
-        x, y = x.astype(dtype), y.astype(dtype)
-        y = jnp.conj(y) if op == "correlate" else y
-        x, y = (y, x) if swapped else (x, y)
-        y = jnp.flip(y) if op == "convolve" else y
-        x = jnp.pad(x[None, None], ((0, 0), (0, 0), pad(y.shape[0])))  # conv_general_dilated wants numbers
-        kinds = {"precision": given.get("precision"), "preferred_element_type": kind}
-        out = lax.conv_general_dilated(x, y[None, None], (1,), [(0, 0)], **kinds)[0, 0]
-        return jnp.flip(out) if swapped and op == "correlate" else out
-
-    return _conv
+    given = bound.arguments
+    x, y, op = given.get("x"), given.get("y"), given.get("op")
+    sizes = (*np.shape(x), *np.shape(y))
+    if np.ndim(x) != 1 or np.ndim(y) != 1 or not any(map(_is_open, sizes)) or op not in ("convolve", "correlate"):
+        return NotImplemented
+    m, n = sizes
+    pads = {"full": lambda k: (k - 1, k - 1), "same": lambda k: (k // 2, k - k // 2 - 1), "valid": lambda k: (0, 0)}
+    pad, kind = pads.get(given.get("mode")), given.get("preferred_element_type")
+    swapped = not _at_most(n, m) and (_at_most(m, n) or _is_open(n))
+    if pad is None or (given["mode"] != "full" and not _at_most(n, m) and not _at_most(m, n)):
+        return NotImplemented
+    dtype = jnp.result_type(x, y)
+    if kind is None and not jnp.issubdtype(dtype, jnp.inexact):
+        dtype = jnp.result_type(dtype, float)
+    x, y = x.astype(dtype), y.astype(dtype)
+    y = jnp.conj(y) if op == "correlate" else y
+    x, y = (y, x) if swapped else (x, y)
+    y = jnp.flip(y) if op == "convolve" else y
+    x = jnp.pad(x[None, None], ((0, 0), (0, 0), pad(y.shape[0])))  # conv_general_dilated wants numbers
+    kinds = {"precision": given.get("precision"), "preferred_element_type": kind}
+    out = lax.conv_general_dilated(x, y[None, None], (1,), [(0, 0)], **kinds)[0, 0]
+    return jnp.flip(out) if swapped and op == "correlate" else out
 
 
-def of_sets(original, operation):
+@_replacing
+def of_sets(original, bound, operation):
     """`operation` on two flat arrays, and whether each is known to hold nothing twice."""
+    import jax.numpy as jnp
 
-    @functools.wraps(original)
-    def call(*args, **kwargs):
-        import jax.numpy as jnp
-
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        a, b = given.get("ar1"), given.get("ar2")
-        if given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
-            return original(*args, **kwargs)
-        return operation(jnp.ravel(jnp.asarray(a)), jnp.ravel(jnp.asarray(b)), bool(given.get("assume_unique")))
-
-    return call
+    given = bound.arguments
+    a, b = given.get("ar1"), given.get("ar2")
+    if given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
+        return NotImplemented
+    return operation(jnp.ravel(jnp.asarray(a)), jnp.ravel(jnp.asarray(b)), bool(given.get("assume_unique")))
 
 
 def union(a, b, unique):
@@ -379,73 +347,64 @@ def in_one(a, b, unique):
     return jnp.sort(jnp.concatenate([difference(a, b, unique), difference(b, a, unique)]))
 
 
-def bincount(original):
-    def bincount(*args, **kwargs):
-        import jax.numpy as jnp
+@_replacing
+def bincount(original, bound):
+    import jax.numpy as jnp
 
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        x = given.get("x")
-        if not _is_traced(x) or given.get("length") is not None or x.ndim != 1:
-            return original(*args, **kwargs)
-        if not jnp.issubdtype(x.dtype, jnp.integer):
-            return original(*args, **kwargs)  # and its error
-        # Of nothing the maximum is what it starts from; negative numbers count as 0.
-        largest = jnp.max(x, initial=0)
-        count = jnp.where(_number(x.shape[0]) > 0, largest.astype("int32") + 1, 0)
-        given["length"] = size_of(jnp.maximum(count, given.get("minlength", 0)))
-        return original(*bound.args, **bound.kwargs)
-
-    return bincount
+    given = bound.arguments
+    x = given.get("x")
+    if not _is_traced(x) or given.get("length") is not None or x.ndim != 1:
+        return NotImplemented
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        return NotImplemented  # and its error
+    # Of nothing the maximum is what it starts from; negative numbers count as 0.
+    largest = jnp.max(x, initial=0)
+    count = jnp.where(_number(x.shape[0]) > 0, largest.astype("int32") + 1, 0)
+    given["length"] = size_of(jnp.maximum(count, given.get("minlength", 0)))
+    return original(*bound.args, **bound.kwargs)
 
 
-def delete(original):
-    def delete(*args, **kwargs):
-        import jax.numpy as jnp
+@_replacing
+def delete(original, bound):
+    import jax.numpy as jnp
 
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        obj = given.get("obj")
-        if not _is_traced(obj) or (given.get("assume_unique_indices") and obj.dtype != bool):
-            return original(*args, **kwargs)
-        a, axis = jnp.asarray(given["arr"]), given.get("axis")
-        a, axis = (jnp.ravel(a), 0) if axis is None else (a, axis % a.ndim)
-        size = a.shape[axis]
-        if obj.dtype == bool:
-            if obj.shape != (size,):
-                return original(*args, **kwargs)  # and its error
-            kept = ~obj
-        elif jnp.issubdtype(obj.dtype, jnp.integer):
-            kept = jnp.ones(size, bool).at[jnp.ravel(obj)].set(False, mode="drop")
-        else:
-            return original(*args, **kwargs)
-        return a[(*(slice(None),) * axis, kept)]
-
-    return delete
+    given = bound.arguments
+    obj = given.get("obj")
+    if not _is_traced(obj) or (given.get("assume_unique_indices") and obj.dtype != bool):
+        return NotImplemented
+    a, axis = jnp.asarray(given["arr"]), given.get("axis")
+    a, axis = (jnp.ravel(a), 0) if axis is None else (a, axis % a.ndim)
+    size = a.shape[axis]
+    if obj.dtype == bool:
+        if obj.shape != (size,):
+            return NotImplemented  # and its error
+        kept = ~obj
+    elif jnp.issubdtype(obj.dtype, jnp.integer):
+        kept = jnp.ones(size, bool).at[jnp.ravel(obj)].set(False, mode="drop")
+    else:
+        return NotImplemented
+    return a[(*(slice(None),) * axis, kept)]
 
 
-def trim_zeros(original):
-    def trim_zeros(*args, **kwargs):
-        import jax.numpy as jnp
-        from jax import lax
+@_replacing
+def trim_zeros(original, bound):
+    import jax.numpy as jnp
+    from jax import lax
 
-        bound = _bound(original, args, kwargs)
-        given = bound.arguments if bound else {}
-        x, trim, axes = given.get("filt"), given.get("trim"), given.get("axis")
-        if not _is_traced(x) or not isinstance(trim, str) or not set(trim.lower()) & {"f", "b"}:
-            return original(*args, **kwargs)
-        axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
-        if any(not isinstance(a, int) or not -x.ndim <= a < x.ndim for a in axes):
-            return original(*args, **kwargs)  # and its error
-        out = x
-        for axis in {a % x.ndim for a in axes}:
-            wanted = (x != 0).any([a for a in range(x.ndim) if a != axis]).astype(jnp.int32)
-            kept = jnp.ones_like(wanted)
-            if "f" in trim.lower():
-                kept &= lax.cummax(wanted)
-            if "b" in trim.lower():
-                kept &= lax.cummax(wanted, reverse=True)
-            out = out[(*(slice(None),) * axis, kept != 0)]
-        return out
-
-    return trim_zeros
+    given = bound.arguments
+    x, trim, axes = given.get("filt"), given.get("trim"), given.get("axis")
+    if not _is_traced(x) or not isinstance(trim, str) or not set(trim.lower()) & {"f", "b"}:
+        return NotImplemented
+    axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    if any(not isinstance(a, int) or not -x.ndim <= a < x.ndim for a in axes):
+        return NotImplemented  # and its error
+    out = x
+    for axis in {a % x.ndim for a in axes}:
+        wanted = (x != 0).any([a for a in range(x.ndim) if a != axis]).astype(jnp.int32)
+        kept = jnp.ones_like(wanted)
+        if "f" in trim.lower():
+            kept &= lax.cummax(wanted)
+        if "b" in trim.lower():
+            kept &= lax.cummax(wanted, reverse=True)
+        out = out[(*(slice(None),) * axis, kept != 0)]
+    return out

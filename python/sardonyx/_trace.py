@@ -134,20 +134,21 @@ def trace(fn, inputs):
         inputs.data_sizes = dict(sizes.origins)
         return traced
 
-    try:
-        return attempt(fn)
-    except Error:
-        raise
-    except Exception as e:
-        first = e
-    if _is_of_another_trace(first) and (own := _with_module_inside(fn)) is not None:
-        fn = own
+    def tried(fn):
+        """(traced, None), or (None, JAX's error)."""
         try:
-            return attempt(fn)
+            return attempt(fn), None
         except Error:
             raise
         except Exception as e:
-            first = e
+            return None, e
+
+    traced, first = tried(fn)
+    if first is not None and _is_of_another_trace(first) and (own := _with_module_inside(fn)) is not None:
+        fn = own
+        traced, first = tried(fn)
+    if first is None:
+        return traced
     if not _needs_values(first):
         raise failure(fn, inputs, first) from None
     flags = [k for k in inputs.kwargs if isinstance(inputs.values[k], (bool, np.bool_, int, float))]
@@ -158,20 +159,16 @@ def trace(fn, inputs):
             return second(first)
     # A flag such as `deterministic` that the function's own Python branches on cannot be an input. JAX does not say which one it was:
     # booleans go first, then integers, then all, so that a scale beside a flag stays an input.
-    error, baked = first, []
+    baked = []
     for kinds in ((bool, np.bool_), int, float):
         group = [k for k in flags if k not in baked and isinstance(inputs.values[k], kinds)]
         if not group:
             continue
         inputs.bake(group)
         baked += group
-        try:
-            traced = attempt(fn)
+        traced, error = tried(fn)
+        if error is None:
             break
-        except Error:
-            raise
-        except Exception as e:
-            error = e
         if not _needs_values(error):
             raise failure(fn, inputs, error) from None
         if type(error).__name__ != "TracerBoolConversionError":

@@ -3,6 +3,7 @@
 
 #include "lower/complex.h"
 #include "lower/kernels.h"
+#include "lower/movements.h"
 #include "lower/narrow.h"
 #include "lower/pairs.h"
 
@@ -36,50 +37,22 @@ bool has_types(const Node& eqn, bool (*is_wanted)(DType)) {
          std::ranges::any_of(eqn.results(), [&](const Value& v) { return is_found(v.type()); });
 }
 
-// `complex` for equations with complex operands or results, what is registered for others.
-void add_complex(LoweringRegistry& r, std::string_view primitive,
-                 const std::function<std::vector<Value*>(Lowering&, const LowerFn&)>& complex) {
+using OwnLowering = std::function<std::vector<Value*>(Lowering&, const LowerFn& others)>;
+
+// `own` for equations with an operand or a result whose type `is_wanted`, what is registered for all others.
+void add_for(LoweringRegistry& r, std::string_view primitive, bool (*is_wanted)(DType), const OwnLowering& own) {
   const LowerFn* known = r.find(primitive);
-  LowerFn real =
+  LowerFn others =
       known != nullptr ? *known : LowerFn([](Lowering& at) -> std::vector<Value*> { at.unsupported("not of real numbers"); });
   std::string origin(known != nullptr ? r.origin(primitive) : "complex numbers");
-  r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_complex) ? complex(at, real) : real(at); }, origin);
+  r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_wanted) ? own(at, others) : others(at); }, origin);
 }
 
-// What JAX does with arrays of keys, beside random numbers. Keys of four words are moved half by half; those of two are one number each.
-constexpr std::string_view kMovesKeys[] = {"broadcast_in_dim",
-                                           "compress",
-                                           "concatenate",
-                                           "dynamic_slice",
-                                           "dynamic_update_slice",
-                                           "expand_dims",
-                                           "gather",
-                                           "pad",
-                                           "reshape",
-                                           "rev",
-                                           "scatter",
-                                           "select_n",
-                                           "slice",
-                                           "split",
-                                           "squeeze",
-                                           "stack",
-                                           "tile",
-                                           "transpose",
-                                           "unstack"};
-
-void add_wide_keys(LoweringRegistry& r, std::string_view primitive) {
-  LowerFn others = *r.find(primitive);
-  auto is_wide = [](DType t) { return t == DType::kKey4; };
-  std::string origin(r.origin(primitive));
-  r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_wide) ? part_by_part(at, others) : others(at); }, origin);
+void add_complex(LoweringRegistry& r, std::string_view primitive, const OwnLowering& own) {
+  add_for(r, primitive, is_complex, own);
 }
 
-void add_narrow(LoweringRegistry& r, const std::string& primitive) {
-  LowerFn others = *r.find(primitive);
-  std::string origin(r.origin(primitive));
-  auto lower = [=](Lowering& at) { return has_types(at.eqn, is_narrow) ? in_wider_types(at, primitive, others) : others(at); };
-  r.add(primitive, lower, origin);
-}
+bool is_wide_key(DType t) { return t == DType::kKey4; }
 
 }  // namespace
 
@@ -103,14 +76,14 @@ const LoweringRegistry& LoweringRegistry::builtin() {
 #undef SX_LINEAR
 #undef SX_MOVES
 #undef SX_BILINEAR
-    for (std::string_view primitive : kMovesKeys) add_wide_keys(r, primitive);
-    for (std::string_view primitive : {"eq", "ne"}) {
-      LowerFn others = *r.find(primitive), of_pairs = primitive == "eq" ? complex_eq : complex_ne;
-      auto lower = [=](Lowering& at) { return at.in_dtype(0) == DType::kKey4 ? of_pairs(at) : others(at); };
-      r.add(primitive, lower, std::string(r.origin(primitive)));
-    }
+    // Keys of four words are moved half by half; those of two are one number each.
+    for (std::string_view primitive : kMovements) add_for(r, primitive, is_wide_key, part_by_part);
+    add_for(r, "eq", is_wide_key, [](Lowering& at, const LowerFn&) { return complex_eq(at); });
+    add_for(r, "ne", is_wide_key, [](Lowering& at, const LowerFn&) { return complex_ne(at); });
     for (const std::string& primitive : r.primitives()) {
-      if (!keeps_narrow(primitive)) add_narrow(r, primitive);
+      if (keeps_narrow(primitive)) continue;
+      add_for(r, primitive, is_narrow,
+              [=](Lowering& at, const LowerFn& others) { return in_wider_types(at, primitive, others); });
     }
     return r;
   }();

@@ -13,6 +13,7 @@
 #include "lower/context.h"
 #include "lower/float_bits.h"
 #include "lower/kernels.h"
+#include "lower/movements.h"
 
 namespace sardonyx {
 namespace {
@@ -63,26 +64,6 @@ constexpr std::string_view kKeeps[] = {"all_gather",
                                        "stop_gradient",
                                        "while",
                                        "with_memory_space_constraint"};
-
-constexpr std::string_view kMoves[] = {"broadcast_in_dim",
-                                       "compress",
-                                       "concatenate",
-                                       "dynamic_slice",
-                                       "dynamic_update_slice",
-                                       "expand_dims",
-                                       "gather",
-                                       "pad",
-                                       "reshape",
-                                       "rev",
-                                       "scatter",
-                                       "select_n",
-                                       "slice",
-                                       "split",
-                                       "squeeze",
-                                       "stack",
-                                       "tile",
-                                       "transpose",
-                                       "unstack"};
 
 // Beside those that move: floats that are results of these are held by the type of the operands.
 constexpr std::string_view kStaysInside[] = {"abs",
@@ -188,7 +169,7 @@ Value* to_small_float(Lowering& at, Value* x, DType t, bool may_overflow) {
 }
 
 std::vector<Value*> in_wider_types(Lowering& at, std::string_view primitive, const LowerFn& lower) {
-  const bool moves = is_one_of(kMoves, primitive);
+  const bool moves = is_one_of(kMovements, primitive);
   const auto wide = moves ? moved_as : is_one_of(kProducts, primitive) ? multiplied_as : computed_as;
   const bool without_sign = primitive == "shift_right_logical" || primitive == "population_count" || primitive == "clz";
   std::vector<Value*> xs;

@@ -8,7 +8,8 @@ namespace sardonyx {
 bool is_narrow(DType t);
 
 // `lower`, the lowering of `primitive` for other types, on an equation with narrow operands or results: in f32, f16, i32 or bytes, and each
-// result rounded once to its own type, or cut to its bits. XLA's CPU computes the small floats in f16 likewise.
+// result rounded once to its own type, or cut to its bits. XLA's CPU, which goes through f16 or rounds after each step, is one neighbour off
+// for some.
 std::vector<Value*> in_wider_types(Lowering& at, std::string_view primitive, const LowerFn& lower);
 // Primitives that know narrow types themselves, or do nothing to their operands.
 bool keeps_narrow(std::string_view primitive);

@@ -84,6 +84,32 @@ def test_the_rarest_types(dtype: str):
         assert not wrong.size, f"{n}: {wrong.size} differ, at {where}: {got[wrong[:3]]}, not {want[wrong[:3]]}"
 
 
+@pytest.mark.parametrize("dtype", ["f8e8m0", "f4e2m1", "i2", "u2"])
+def test_bits_of_the_rarest_types(dtype: str):
+    """As bytes, and back from them, code by code."""
+    t = NARROW[dtype]
+    bits = {"f8e8m0": 8, "f4e2m1": 4}.get(dtype, 2)
+    whole = jnp.uint8 if bits == 8 else getattr(jnp, f"uint{bits}")
+    of_bits = np.arange(2**bits, dtype=np.uint8)
+    x = of_bits.view(t) if dtype[0] == "f" else of_bits.astype(t)
+
+    def there_and_back(v):
+        unsigned = lax.bitcast_convert_type(v, whole)
+        return unsigned.astype(jnp.int32), lax.bitcast_convert_type(unsigned, t)
+
+    model = sardonyx.to_onnx(there_and_back, [jax.ShapeDtypeStruct(x.shape, t)], opset=25)
+    codes, back = sardonyx.evaluate(model, [x]).values()
+    assert codes.tolist() == of_bits.tolist()
+    assert back.dtype == x.dtype
+    assert back.astype(np.float32).tobytes() == x.astype(np.float32).tobytes()
+
+
+def test_tokens_leave_nothing():
+    """A token orders effects, of which a model has none."""
+    graph = sardonyx.to_onnx(lambda x: (lax.create_token(x), x + 1)[1], [jax.ShapeDtypeStruct((3,), np.float32)])
+    assert [n.op_type for n in graph.graph.node] == ["Add"]
+
+
 @pytest.mark.parametrize("dtype", ["float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float6_e2m3fn", "int1"])
 def test_types_that_onnx_lacks_are_named(dtype: str):
     spec = jax.ShapeDtypeStruct((3,), np.dtype(getattr(ml_dtypes, dtype)))

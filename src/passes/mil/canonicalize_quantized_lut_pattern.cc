@@ -51,6 +51,20 @@ Value* with_table_axes(Rewriter& b, Value* v) {
 // Whether the name says more than the op's type.
 bool is_telling(const Node& n) { return !n.name().empty() && n.name().view().find(n.op().name) == std::string_view::npos; }
 
+// `inner` and `made`, its reader, stand for `first` and `second`, its reader, and take their names.
+void replace(Node& first, Value& inner, Node& second, Value& made) {
+  if (is_telling(first)) {
+    inner.def()->set_name(first.name());
+    inner.set_name(first.name());
+  }
+  made.set_name(second.result()->name());
+  if (is_telling(second)) made.def()->set_name(second.name());
+  Graph& g = *second.graph();
+  g.replace_uses(*second.result(), made);
+  g.erase(second);
+  g.erase(first);
+}
+
 bool scale_first(Node& look_up, Rewriter& b, PassContext& context) {
   Value* integers = look_up.result();
   if (!integers->has_one_use()) return false;
@@ -71,16 +85,7 @@ bool scale_first(Node& look_up, Rewriter& b, PassContext& context) {
   Value* table = b.mil("constexpr_blockwise_shift_scale",
                        {{"data", lut}, {"scale", with_table_axes(b, scale)}, {"offset", with_table_axes(b, offset)}});
   Value* made = with_operands(b, look_up, {{"lut", table}});
-  if (is_telling(look_up)) {
-    table->def()->set_name(look_up.name());
-    table->set_name(look_up.name());
-  }
-  made->set_name(shift.result()->name());
-  if (is_telling(shift)) made->def()->set_name(shift.name());
-  Graph& g = *look_up.graph();
-  g.replace_uses(*shift.result(), *made);
-  g.erase(shift);
-  g.erase(look_up);
+  replace(look_up, *table, shift, *made);
   return true;
 }
 
@@ -101,16 +106,7 @@ bool scale_last(Node& shift, Rewriter& b, PassContext& context) {
   integers->set_type(b.types().with_dtype(out, operand(shift, context, "data")->dtype()));
   Value* made =
       b.mil("constexpr_blockwise_shift_scale", {{"data", integers}, {"scale", wide(scale)}, {"offset", wide(offset)}});
-  if (is_telling(shift)) {
-    integers->def()->set_name(shift.name());
-    integers->set_name(shift.name());
-  }
-  made->set_name(look_up.result()->name());
-  if (is_telling(look_up)) made->def()->set_name(look_up.name());
-  Graph& g = *look_up.graph();
-  g.replace_uses(*look_up.result(), *made);
-  g.erase(look_up);
-  g.erase(shift);
+  replace(shift, *integers, look_up, *made);
   return true;
 }
 

@@ -1,0 +1,28 @@
+// Primitives that move elements about and compute nothing with them: what holds for one element type or for a part of it holds for all.
+#pragma once
+
+#include <string_view>
+
+namespace sardonyx {
+
+inline constexpr std::string_view kMovements[] = {"broadcast_in_dim",
+                                                  "compress",
+                                                  "concatenate",
+                                                  "dynamic_slice",
+                                                  "dynamic_update_slice",
+                                                  "expand_dims",
+                                                  "gather",
+                                                  "pad",
+                                                  "reshape",
+                                                  "rev",
+                                                  "scatter",
+                                                  "select_n",
+                                                  "slice",
+                                                  "split",
+                                                  "squeeze",
+                                                  "stack",
+                                                  "tile",
+                                                  "transpose",
+                                                  "unstack"};
+
+}  // namespace sardonyx
