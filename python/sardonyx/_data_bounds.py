@@ -22,10 +22,16 @@ class _Truth:
         return truth
 
 
+def _inconclusive() -> type[Exception]:
+    """JAX's error for a comparison of sizes that has no answer."""
+    import jax
+
+    module = jax.errors if hasattr(jax.errors, "InconclusiveDimensionOperation") else jax.core  # newer and older JAX
+    return module.InconclusiveDimensionOperation
+
+
 def _decide(difference, text: str) -> None:
     """Raises JAX's error where the user's own code asks whether a size is zero that may be."""
-    from jax.core import InconclusiveDimensionOperation
-
     mine = sizes()
     if not hasattr(difference, "_get_vars") or not mine.origins.keys() & difference._get_vars():
         return
@@ -34,7 +40,7 @@ def _decide(difference, text: str) -> None:
         return  # libraries know what JAX answers
     lower, upper = _bounds(difference)
     if lower <= 0 <= upper:
-        raise InconclusiveDimensionOperation(f"Symbolic dimension comparison '{text}' is inconclusive.")
+        raise _inconclusive()(f"Symbolic dimension comparison '{text}' is inconclusive.")
 
 
 def _bounds(size) -> tuple[float, float]:
@@ -96,12 +102,10 @@ class Bounds(plugins.Plugin):
     @staticmethod
     def compared(original):
         def _geq_decision(*args, **kwargs):
-            from jax.core import InconclusiveDimensionOperation
-
             mine = sizes()
             try:
                 return original(*args, **kwargs)
-            except InconclusiveDimensionOperation:
+            except _inconclusive():
                 if mine is None or mine.least == 1 or not _asked_by_rules():
                     raise
             mine.scope._bounds_cache.clear()
