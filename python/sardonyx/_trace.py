@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import sys
 import sysconfig
 import warnings
 
@@ -105,6 +104,8 @@ def trace(fn, inputs):
     """
     import jax
 
+    from sardonyx import _module_paths
+
     leaves, tree = jax.tree_util.tree_flatten(inputs.args)
 
     def attempt(fn):
@@ -112,10 +113,12 @@ def trace(fn, inputs):
 
         def call(leaves, kwargs):
             args = jax.tree_util.tree_unflatten(tree, leaves)
-            return fn(*inputs.with_static(args), **bound, **kwargs)
+            with _module_paths.scope(fn):
+                return fn(*inputs.with_static(args), **bound, **kwargs)
 
         call.__name__ = getattr(fn, "__name__", None) or type(fn).__name__
-        return jax.make_jaxpr(call, return_shape=True)(leaves, inputs.kwargs)
+        with _module_paths.active():
+            return jax.make_jaxpr(call, return_shape=True)(leaves, inputs.kwargs)
 
     def second(e):
         """With sizes that depend on data; the first error counts when that leads nowhere."""
@@ -143,9 +146,13 @@ def trace(fn, inputs):
         except Exception as e:
             return None, e
 
+    before = _module_paths.attributes(fn)
     traced, first = tried(fn)
-    if first is not None and _is_of_another_trace(first) and (own := _with_module_inside(fn)) is not None:
-        fn = own
+    if first is not None and _is_of_another_trace(first) and before:
+        for module, attributes in before:  # NNX has stopped in the middle of a change
+            vars(module).clear()
+            vars(module).update(attributes)
+        fn = _with_module_inside(fn)
         traced, first = tried(fn)
     if first is None:
         return traced
@@ -188,18 +195,20 @@ def _is_of_another_trace(e: BaseException) -> bool:
 
 
 def _with_module_inside(fn):
-    """A module of Flax NNX, or a method of one, as a function that makes the module anew within the trace; None for others."""
-    nnx = sys.modules.get("flax.nnx")
-    module = fn if nnx is not None and isinstance(fn, nnx.Module) else getattr(fn, "__self__", None)
-    if nnx is None or not isinstance(module, nnx.Module):
-        return None
+    """A module of Flax NNX, or a method of one, as a function that makes the module anew within the trace."""
     import jax
+    from flax import nnx
 
+    from sardonyx import _module_paths
+
+    module = _module_paths.module_of(fn)
     graph, state = nnx.split(module)
 
     def call(*args, **kwargs):
         inside = nnx.merge(graph, jax.tree_util.tree_map(lambda x: x, state))
-        return (inside if module is fn else getattr(inside, fn.__name__))(*args, **kwargs)
+        method = inside if module is fn else getattr(inside, fn.__name__)
+        with _module_paths.scope(method):
+            return method(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = callable_name(fn)
     return call

@@ -1,5 +1,7 @@
 """Modules of Flax NNX whose own variables cannot be touched from within a trace: NNX's transformations of parts of them, and training."""
 
+import threading
+
 import jax
 import numpy as np
 import sardonyx
@@ -57,3 +59,88 @@ def test_a_module_in_training_is_exported_and_left_as_it_was():
     assert [i.name for i in features.graph.input] == ["x"]
     compare(model.features(X), outputs(features, [X]), 2e-5)
     compare(Trained(nnx.Rngs(0))(X), outputs(exported, [X]), 2e-5)
+
+
+class Part(nnx.Module):
+    def __init__(self, rngs):
+        self.up, self.down = nnx.Linear(7, 5, rngs=rngs), nnx.Linear(5, 7, rngs=rngs)
+
+    def __call__(self, x):
+        return self.down(nnx.gelu(self.up(x)))
+
+
+class Louder(Part):
+    def __call__(self, x):
+        return super().__call__(x) * 3
+
+
+class Whole(nnx.Module):
+    def __init__(self, rngs):
+        self.parts = nnx.List([Part(rngs), Louder(rngs)])
+        self.named = nnx.Dict(last=nnx.Sequential(nnx.tanh, nnx.Linear(7, 3, rngs=rngs)))
+        self.head = nnx.Linear(3, 2, rngs=rngs)
+
+    def __call__(self, x):
+        for part in self.parts:
+            x = x + part(x)
+        return self.classify(self.named["last"](x))
+
+    def classify(self, x):
+        return self.head(x)
+
+
+def paths(fn, *inputs):
+    """Those of the products of an exported program."""
+    model = sardonyx.to_onnx(fn, list(inputs), passes="none")
+    found = [{p.key: p.value for p in n.metadata_props} for n in model.graph.node if n.op_type in ("MatMul", "Gemm")]
+    return [m.get("namespace") for m in found]
+
+
+WHOLE = ["parts/0/up", "parts/0/down", "parts/1/up", "parts/1/down", "named/last/layers/1", "head"]
+
+
+def test_modules_give_nodes_their_paths():
+    model = Whole(nnx.Rngs(0))
+    calls = {cls: cls.__call__ for cls in (Part, Louder, Whole, nnx.Linear)}
+    wanted = [f"Whole/{path}" for path in WHOLE]
+    assert paths(model, ("B", 7)) == wanted
+    assert paths(nnx.jit(model), ("B", 7)) == wanted
+    assert paths(lambda x: model(x) - model.parts[1](x).sum(), ("B", 7)) == [*wanted, "Louder/up", "Louder/down"]
+    assert paths(model.classify, ("B", 3)) == ["Whole/head"]
+    assert paths(model.__call__, ("B", 7)) == wanted
+    assert {cls: cls.__call__ for cls in calls} == calls
+
+
+def test_modules_that_are_made_anew_are_called_after_their_class():
+    class Checkpointed(nnx.Module):
+        def __init__(self, rngs):
+            self.part = Part(rngs)
+
+        def __call__(self, x):
+            return nnx.remat(lambda part, x: part(x))(self.part, x)
+
+    model = Checkpointed(nnx.Rngs(0))
+    assert paths(model, ("B", 7)) == ["Checkpointed/Part/up", "Checkpointed/Part/down"]
+    assert model(X).shape == (5, 7)
+
+
+def test_paths_do_not_reach_other_threads():
+    model = Whole(nnx.Rngs(0))
+    seen = []
+
+    class Waiting(nnx.Module):
+        def __init__(self):
+            self.model = model
+
+        def __call__(self, x):
+            def other():
+                closed = jax.make_jaxpr(model)(X)
+                seen.extend(str(e.source_info.name_stack) for e in closed.jaxpr.eqns)
+
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            return self.model(x)
+
+    assert paths(Waiting(), ("B", 7)) == [f"Waiting/model/{path}" for path in WHOLE]
+    assert set(seen) == {""}

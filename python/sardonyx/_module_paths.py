@@ -1,0 +1,115 @@
+"""Module paths for Flax NNX, which names no scopes as other libraries do: a module runs in one called as the module that calls it calls it."""
+
+import collections
+import contextlib
+import contextvars
+import sys
+
+from sardonyx import plugins
+
+_caller: contextvars.ContextVar["_Caller | None"] = contextvars.ContextVar("sardonyx_module", default=None)
+
+
+class _Caller:
+    """A module that runs, and the paths of the modules in it: looked up when the first of them is called."""
+
+    def __init__(self, module):
+        self.module = module
+        self._paths = None
+
+    def path_of(self, part) -> str | None:
+        if self._paths is None:
+            self._paths = {id(x): path for path, x in _inside(self.module)}
+        return self._paths.get(id(part))
+
+
+def _inside(module):
+    """(path, part) of the module itself, and of the modules and containers in it: the nearest first, and each once."""
+    found, todo = set(), collections.deque([("", module)])
+    while todo:
+        path, x = todo.popleft()
+        if _is_module(x):
+            parts = vars(x).items()
+        elif isinstance(x, (list, tuple)):
+            parts = enumerate(x)
+        else:
+            parts = x.items() if isinstance(x, dict) else ()
+        if parts and id(x) not in found:
+            found.add(id(x))
+            yield path, x
+            todo.extend((f"{path}/{k}" if path else str(k), part) for k, part in parts)
+
+
+def _is_module(x) -> bool:
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(x, nnx.Module)
+
+
+def module_of(function):
+    """The module that a function is, or is a method of; None for others."""
+    return next(filter(_is_module, (function, getattr(function, "__self__", None))), None)
+
+
+def attributes(function) -> list[tuple]:
+    """(module, its attributes) of all modules in `module_of(function)`."""
+    module = module_of(function)
+    return [] if module is None else [(x, dict(vars(x))) for _, x in _inside(module) if _is_module(x)]
+
+
+def scope(function):
+    """The scope of the module whose method `function` is; none for others. A module that is called has its own."""
+    module = None if _is_module(function) else module_of(function)
+    return contextlib.nullcontext() if module is None else _entered(module)
+
+
+@contextlib.contextmanager
+def _entered(module):
+    import jax
+
+    caller = _caller.get()
+    if caller is not None and caller.module is module:  # by way of super().__call__
+        yield
+        return
+    token = _caller.set(_Caller(module))
+    try:
+        # What its caller does not hold was made anew, by nnx.remat for instance.
+        with jax.named_scope((caller and caller.path_of(module)) or type(module).__name__):
+            yield
+    finally:
+        _caller.reset(token)
+
+
+class Paths(plugins.Plugin):
+    jaxpr_primitive = "_sardonyx_module_paths"
+
+    @classmethod
+    def binding_specs(cls):
+        return [plugins.MonkeyPatchSpec(c, "__call__", cls.scoped, in_abstract_eval=True) for c in _callable_classes()]
+
+    @staticmethod
+    def scoped(original):
+        def call(module, *args, **kwargs):
+            with _entered(module):
+                return original(module, *args, **kwargs)
+
+        return call
+
+
+def _callable_classes():
+    """Those of modules that define `__call__` themselves."""
+    nnx = sys.modules.get("flax.nnx")
+    todo = [nnx.Module] if nnx is not None else []
+    while todo:
+        cls = todo.pop()
+        todo.extend(cls.__subclasses__())
+        if "__call__" in vars(cls):
+            yield cls
+
+
+_PATHS = Paths()
+
+
+def active():
+    """Around a trace."""
+    # What JAX remembers of functions that it has traced is not the less right for the scopes in it.
+    return plugins._patched([_PATHS], remembered=True)
