@@ -222,7 +222,9 @@ void fix_input_shapes(Model& m, const std::vector<std::string>& specs) {
     for (size_t i = 0; i < at.inputs().size(); ++i) at.input_port(i).declared = substituted(at.inputs()[i].declared);
     for (size_t i = 0; i < at.outputs().size(); ++i) at.output_port(i).declared = substituted(at.outputs()[i].declared);
     for (auto& [value, info] : at.value_info) info.declared = substituted(info.declared);
+    for (const Port& p : at.inputs()) p.value->set_type(substituted(p.value->type()));
     for (Node& n : at.nodes()) {
+      for (Value& v : n.results()) v.set_type(substituted(v.type()));
       for (const Body& b : n.bodies()) todo.push_back(b.graph);
     }
   }

@@ -83,6 +83,18 @@ def test_input_shapes_reach_the_signature(saved):
     assert shapes == [[5, 3], [5, 3]]
 
 
+def test_an_empty_input_is_no_contradiction(tmp_path):
+    """Names of sizes stand for 1 at least, so all of them must give way to the 0."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (int64[B,7] x) => (float[B,7] y) { a = Abs(x) b = Cast<to=1>(a) y = Softmax(b) }'
+    )
+    onnx.save(model, tmp_path / "in.onnx")
+    done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--input-shape", "x:0,7")
+    result = onnx.load(tmp_path / "out.onnx")
+    assert done.stderr == ""
+    assert [d.dim_value for d in result.graph.output[0].type.tensor_type.shape.dim] == [0, 7]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
