@@ -5,6 +5,7 @@
 //   Equal(x, false), Xor(x, true)            =>   Not(x)
 //   Not(Not x)                               =>   x
 //   Equal(Cast(x), 0), Equal(Cast(x), 1)     =>   Not(x), x      x is bool
+//   Equal(i, i), i <= i, i < i ...            =>   true, true, false      integers again, of 64 elements at most
 //   Not(i < j), Not(i <= j) ...              =>   i >= j, i > j ...      integers: a NaN is neither less nor not less
 //
 // What stops it: a condition or a branch whose shape gives the result its own; a negated comparison that others read.
@@ -18,6 +19,20 @@ constexpr Var x{"x"}, y{"y"}, c{"c"};
 
 Value* the_x(Rewriter&, const Match& m) { return m[x]; }
 bool integers(const Match& m) { return is_integer(m[x]->dtype()); }
+
+// A constant of as many bytes takes no more room than the comparison of a value with itself.
+constexpr int64_t kSmall = 64;
+
+bool has_known_comparison(const Match& m) {
+  const auto size = m.root().result()->type()->static_size();
+  return is_integer(m[x]->dtype()) && size && *size <= kSmall;
+}
+
+Value* everywhere(Rewriter& b, const Match& m, bool truth) {
+  std::vector<int64_t> shape;
+  for (Dim d : m.root().result()->type()->dims()) shape.push_back(d.value());
+  return b.full(DType::kBool, std::move(shape), truth ? 1 : 0);
+}
 
 // The condition is a bool.
 bool is_truth(const Match& m, Var v, bool truth) {
@@ -59,6 +74,14 @@ Pass simplify_selections() {
        .match = Xor(x, k),
        .when = is_true,
        .build = [](Rewriter& b, const Match& m) { return b.Not(m[x]); }},
+      {.name = "equal_to_itself",
+       .match = any_of(Equal(x, x), LessOrEqual(x, x), GreaterOrEqual(x, x)),
+       .when = has_known_comparison,
+       .build = [](Rewriter& b, const Match& m) { return everywhere(b, m, true); }},
+      {.name = "less_than_itself",
+       .match = any_of(Less(x, x), Greater(x, x)),
+       .when = has_known_comparison,
+       .build = [](Rewriter& b, const Match& m) { return everywhere(b, m, false); }},
       {.name = "not_less", .match = Not(sole(Less(x, y))), .when = integers, .replace = GreaterOrEqual(x, y), .opset = 12},
       {.name = "not_greater", .match = Not(sole(Greater(x, y))), .when = integers, .replace = LessOrEqual(x, y), .opset = 12},
       {.name = "not_less_or_equal",
