@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "passes/onnx/elementwise_region.h"
+
 namespace sardonyx::onnx {
 namespace {
 
@@ -129,11 +131,9 @@ std::optional<Labels> labels_above(const Node& n, const Labels& out) {
   const Type *from = in->type(), *to = n.result()->type();
   Labels labels(from->rank(), kOne);
   if (n.is("Transpose")) {
-    auto perm = ints_attr(n, "perm");
-    for (size_t i = 0; i < labels.size(); ++i) {
-      const size_t at = perm ? static_cast<size_t>((*perm)[i]) : labels.size() - 1 - i;
-      labels[at] = out[i];
-    }
+    const auto perm = permutation(n);
+    if (!perm) return std::nullopt;  // in a function, the caller may say it
+    for (size_t i = 0; i < labels.size(); ++i) labels[static_cast<size_t>((*perm)[i])] = out[i];
     return labels;
   }
   size_t j = 0;
