@@ -152,7 +152,7 @@ class Writer:
 
     def is_refusal(self, n: Node) -> bool:
         """m.refuse("why") only says no."""
-        return n.type == "call_expression" and ".refuse(" in self.raw(n) and self.raw(n).startswith("m.")
+        return n.type == "call_expression" and re.match(r"m_?\.refuse\(", self.raw(n)) is not None
 
     def operator(self, n: Node) -> str:
         if n.type != "binary_expression":

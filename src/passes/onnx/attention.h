@@ -11,6 +11,16 @@ Node* made_by(const Value* v, const Graph* graph, std::string_view op);
 Node* softmax_of(const Value* v, const Graph* graph, PassContext& c);
 // A mask without additions of axes and expansions of "true" that it passes through.
 Value* bare_mask(Value* v, PassContext& c);
+// v is a product of matrices of the same graph that was at most scaled and seen in another shape.
+bool comes_from_product(const Value* v, const Graph* graph);
+// v times a number, or divided by one; nothing broadcasts v.
+struct Scaled {
+  Value* value;
+  double by;
+};
+std::optional<Scaled> scaled(const Node& n, PassContext& c);
+// What Where puts where its condition does not hold, if that vanishes in a softmax: -1e4 or less.
+std::optional<double> vanishing_fill(const Node& where, PassContext& c);
 // Attention takes the root of its scale, and holds it in f32.
 bool can_be_scale(double scale, DType t);
 

@@ -45,10 +45,8 @@ Node* softmax_of(const Value* v, const Graph* graph, PassContext& c) {
   if (asks == nullptr || asks->input(0) != p || zero != 0.0 || !same_shape(p, v)) return nullptr;
   const auto readers = p->uses();
   Node* n = p->def();
-  return n != nullptr && n->graph() == graph && n->is("Softmax") && !n->unchecked() &&
-                 std::distance(readers.begin(), readers.end()) == 2
-             ? n
-             : nullptr;
+  return n != nullptr && n->is("Softmax") && !n->unchecked() && std::distance(readers.begin(), readers.end()) == 2 ? n
+                                                                                                                   : nullptr;
 }
 
 Value* bare_mask(Value* v, PassContext& c) {
@@ -73,6 +71,34 @@ Value* bare_mask(Value* v, PassContext& c) {
   return v;
 }
 
+bool comes_from_product(const Value* v, const Graph* graph) {
+  for (int i = 0; i < kSteps && v != nullptr; ++i) {
+    const Node* n = v->def();
+    if (n == nullptr || n->graph() != graph || !v->has_one_use()) return false;
+    if (n->is("MatMul")) return true;
+    if (!is_view(*n) && !n->is("Mul") && !n->is("Div")) return false;
+    v = n->input(n->is("Mul") && n->input(0)->is_constant() ? 1 : 0);
+  }
+  return false;
+}
+
+std::optional<Scaled> scaled(const Node& n, PassContext& c) {
+  const bool divides = n.is("Div");
+  if (!divides && !n.is("Mul")) return std::nullopt;
+  for (size_t side : {size_t{1}, size_t{0}}) {
+    Value* value = n.input(1 - side);
+    const auto by = n.input(side)->is_constant() ? c.splat(n.input(side)) : std::nullopt;
+    if (by && same_shape(value, n.result())) return Scaled{value, divides ? 1 / *by : *by};
+    if (divides) break;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> vanishing_fill(const Node& where, PassContext& c) {
+  const auto fill = c.splat(where.input(2));
+  return fill && *fill <= -1e4 ? fill : std::nullopt;
+}
+
 bool can_be_scale(double scale, DType t) {
   return scale > 0 && std::isfinite(scale) && (t != DType::kF64 || static_cast<double>(static_cast<float>(scale)) == scale);
 }
@@ -87,26 +113,13 @@ struct Found {
   bool q_turned, k_turned, v_turned, v_swapped,
       y_turned;  // whether their last two axes, or batch and head, are the other way round
   double scale = 1;
-  Value* mask = nullptr;  // what Where selects by or Add adds
-  bool selects = false;
-  double fill = 0;
+  Value* mask = nullptr;       // what Where selects by or Add adds
+  std::optional<double> fill;  // what Where puts instead
   Labels mask_labels, target;  // labels of the mask's axes; of [batch, head, query, key]
   bool causal = false;
 };
 
 bool has_axes(const Value* v, size_t rank) { return v->ranked() && v->type()->rank() == rank; }
-
-// v is a product of matrices that was at most scaled and seen in another shape.
-bool comes_from_product(const Value* v, const Graph* graph) {
-  for (int i = 0; i < kSteps && v != nullptr; ++i) {
-    const Node* n = v->def();
-    if (n == nullptr || n->graph() != graph || !v->has_one_use()) return false;
-    if (n->is("MatMul")) return true;
-    if (!is_view(*n) && !n->is("Mul") && !n->is("Div")) return false;
-    v = n->input(n->is("Mul") && n->input(0)->is_constant() ? 1 : 0);
-  }
-  return false;
-}
 
 // What the root, a product of probabilities and values, belongs to.
 std::optional<Found> find(const Match& m) {
@@ -160,15 +173,10 @@ std::optional<Found> find(const Match& m) {
     Node* n = made_by(scores, graph, "Mul");
     if (n == nullptr) n = made_by(scores, graph, "Div");
     if (n != nullptr) {
-      const bool divides = n->is("Div");
-      for (size_t side : {size_t{1}, size_t{0}}) {
-        const auto factor = n->input(side)->is_constant() ? c.splat(n->input(side)) : std::nullopt;
-        if (!factor || (divides && side == 0) || !same_shape(n->input(1 - side), scores)) continue;
-        f.scale *= divides ? 1 / *factor : *factor;
-        scores = n->input(1 - side);
-        break;
-      }
-      if (scores == n->result()) return m.refuse("the scores are scaled by something else than a number"), std::nullopt;
+      const auto product_of = scaled(*n, c);
+      if (!product_of) return m.refuse("the scores are scaled by something else than a number"), std::nullopt;
+      f.scale *= product_of->by;
+      scores = product_of->value;
       continue;
     }
     n = made_by(scores, graph, "Add");
@@ -186,11 +194,9 @@ std::optional<Found> find(const Match& m) {
     if (n != nullptr) {
       if (f.mask != nullptr || !same_shape(n->input(1), scores)) return m.refuse("there is more than one mask"), std::nullopt;
       if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
-      const auto fill = c.splat(n->input(2));
-      if (!fill || !(*fill <= -1e4)) return m.refuse("what is masked does not vanish"), std::nullopt;
+      f.fill = vanishing_fill(*n, c);
+      if (!f.fill) return m.refuse("what is masked does not vanish"), std::nullopt;
       f.mask = bare_mask(n->input(0), c);
-      f.selects = true;
-      f.fill = *fill;
       f.mask_labels = labels;
       scores = n->input(1);
       continue;
@@ -199,17 +205,12 @@ std::optional<Found> find(const Match& m) {
   }
   if (!can_be_scale(f.scale, root.result()->dtype()))
     return m.refuse("the scale is not positive, or no number of f32"), std::nullopt;
-  if (product == nullptr || labels.size() != r)
-    return m.refuse("the product of queries and keys has another number of axes"), std::nullopt;
+  if (product == nullptr) return m.refuse("the product of queries and keys is too far away"), std::nullopt;
   Value *a = product->input(0), *b = product->input(1);
   if (!has_axes(a, r) || !has_axes(b, r))
     return m.refuse("the product of queries and keys has another number of axes"), std::nullopt;
-  // A query of length 1 has no label.
-  const bool one_query = on_left ? left->type()->dim(r - 2).is(1) : right->type()->dim(r - 1).is(1);
-  const int wanted_query = one_query ? kOne : query;
-  const bool straight = labels[r - 2] == wanted_query && labels[r - 1] == key;
-  const bool turned = labels[r - 1] == wanted_query && labels[r - 2] == key;
-  if (straight == turned) return m.refuse("the scores are of other axes"), std::nullopt;
+  const bool straight = labels[r - 1] == key;
+  if (!straight && labels[r - 2] != key) return m.refuse("the scores are of other axes"), std::nullopt;
   // Batch and head, as the product has them and as the root has them.
   const Type* probabilities = (on_left ? left : right)->type();
   const int first = probabilities->dim(0).is(1) ? kOne : 0, second = probabilities->dim(1).is(1) ? kOne : 1;
@@ -228,7 +229,7 @@ std::optional<Found> find(const Match& m) {
   f.v = on_left ? right : left;
   f.v_turned = !on_left;
   f.y_turned = !on_left;
-  f.target = {labels[0], r == 4 ? labels[1] : kOne, wanted_query, key};
+  f.target = {labels[0], r == 4 ? labels[1] : kOne, query, key};
   if (f.mask == nullptr) return f;
 
   // The mask's axes are the last ones of the scores where it was applied.
@@ -243,7 +244,7 @@ std::optional<Found> find(const Match& m) {
     while (at < 4 && f.target[at] != label) ++at;
   }
   if (at != 3) return m.refuse("the mask does not tell keys apart, or its axes stand in another order"), std::nullopt;
-  if (f.selects && is_causal(f.mask, c)) {
+  if (f.fill && is_causal(f.mask, c)) {
     // Both of its axes are those of the scores.
     std::vector<int> told;
     for (int label : f.mask_labels) {
@@ -283,7 +284,7 @@ Value* mask_of(Rewriter& b, const Found& f) {
     }
     size_t next = 0;
     for (size_t i = 0; i < 4; ++i) {
-      if (next < left.size() && left[next] == f.target[i])
+      if (left[next] == f.target[i])  // the last of either are the keys
         ++next;
       else
         add.push_back(static_cast<int64_t>(i));
@@ -291,9 +292,9 @@ Value* mask_of(Rewriter& b, const Found& f) {
     if (!drop.empty()) mask = b.squeeze(mask, drop);
     if (!add.empty()) mask = b.unsqueeze(mask, add);
   }
-  if (!f.selects) return mask;
+  if (!f.fill) return mask;
   const DType t = f.q->dtype();
-  return b.Where(mask, b.scalar(t, 0), b.scalar(t, f.fill));
+  return b.Where(mask, b.scalar(t, 0), b.scalar(t, *f.fill));
 }
 
 Value* build(Rewriter& b, const Match& m) {
@@ -337,26 +338,26 @@ AttrInit changed(const Node& n, const AttrInit& changes) {
 // Attention(q, k, v, Where(causal, 0, -inf))  =>  Attention<is_causal>(q, k, v)
 bool masks_causes(const Match& m) {
   const Node& n = m.root();
-  if (m[mask] == nullptr || int_attr(n, "is_causal") != 0 || !only_first_result(n)) return false;
+  if (m[mask] == nullptr || int_attr(n, "is_causal") != 0) return false;
   // Both axes of the mask are those of the scores: neither broadcasts, and it tells no heads apart.
   const Value *causes = causes_of(m[mask], m.context()), *queries = m[q], *keys = m[k];
   if (causes == nullptr || !queries->ranked() || !keys->ranked()) return false;
   const Type *t = causes->type(), *of_queries = queries->type(), *of_keys = keys->type();
-  const size_t rank = t->rank();
-  return t->dim(rank - 2) == of_queries->dim(of_queries->rank() == 3 ? 1 : 2) &&
-         t->dim(rank - 1) == of_keys->dim(of_keys->rank() == 3 ? 1 : 2);
+  const Dim positions = t->dims().back();
+  return positions == of_queries->dim(of_queries->rank() == 3 ? 1 : 2) &&
+         positions == of_keys->dim(of_keys->rank() == 3 ? 1 : 2);
 }
 Value* without_mask(Rewriter& b, const Match& m) {
   return b.op("Attention", {m[q], m[k], m[v]}, changed(m.root(), {attr("is_causal", 1)}));
 }
 
 // A constant factor of the queries or keys, perhaps before a change of shape: the value without it, and the factor.
-struct Scaled {
+struct ScaledView {
   Value* value;
   Node* view;
   double by;
 };
-std::optional<Scaled> scaled(Value* from, PassContext& c) {
+std::optional<ScaledView> scaled_below(Value* from, PassContext& c) {
   Node* n = from->def();
   Node* view = nullptr;
   if (n != nullptr && is_view(*n) && from->has_one_use()) {
@@ -364,18 +365,13 @@ std::optional<Scaled> scaled(Value* from, PassContext& c) {
     from = n->input(0);
     n = from->def();
   }
-  if (n == nullptr || !from->has_one_use() || !(n->is("Mul") || n->is("Div"))) return std::nullopt;
-  for (size_t side : {size_t{1}, size_t{0}}) {
-    const auto by = n->input(side)->is_constant() ? c.splat(n->input(side)) : std::nullopt;
-    if (!by || (n->is("Div") && side == 0) || !same_shape(n->input(1 - side), from)) continue;
-    return Scaled{n->input(1 - side), view, n->is("Div") ? 1 / *by : *by};
-  }
-  return std::nullopt;
+  const auto s = n != nullptr && from->has_one_use() ? scaled(*n, c) : std::nullopt;
+  return s ? std::optional(ScaledView{s->value, view, s->by}) : std::nullopt;
 }
 bool has_factor(const Match& m) {
   return float_attr(m.root(), "scale").has_value() && m.root().attr("scale") != nullptr &&
-         int_attr(m.root(), "qk_matmul_output_mode") == 0 && only_first_result(m.root()) &&
-         float_attr(m.root(), "softcap") == 0.0 && (scaled(m[q], m.context()) || scaled(m[k], m.context()));
+         int_attr(m.root(), "qk_matmul_output_mode") == 0 && float_attr(m.root(), "softcap") == 0.0 &&
+         (scaled_below(m[q], m.context()) || scaled_below(m[k], m.context()));
 }
 Value* with_factor(Rewriter& b, const Match& m) {
   const Node& n = m.root();
@@ -383,7 +379,7 @@ Value* with_factor(Rewriter& b, const Match& m) {
   std::vector<Value*> operands;
   for (const Use& u : n.operands()) operands.push_back(u.value);
   for (size_t i : {size_t{0}, size_t{1}}) {
-    const auto s = scaled(operands[i], m.context());
+    const auto s = scaled_below(operands[i], m.context());
     if (!s) continue;
     scale *= s->by;
     operands[i] = s->value;
@@ -394,11 +390,11 @@ Value* with_factor(Rewriter& b, const Match& m) {
 }
 
 // [B,T,H*D] seen as [B,T,H,D]: how many heads there are; nullopt for other changes of shape.
-std::optional<int64_t> heads_of(const Value* split, const Value* joined) {
+std::optional<int64_t> heads_of(const Match& m, const Value* split, const Value* joined) {
   if (!split->ranked() || !joined->ranked() || split->type()->rank() != 4 || joined->type()->rank() != 3) return std::nullopt;
   const Type *s = split->type(), *j = joined->type();
-  if (!(s->dim(0) == j->dim(0)) || !(s->dim(1) == j->dim(1)) || !s->dim(2).is_int() || !s->dim(3).is_int()) return std::nullopt;
-  if (!j->dim(2).is(s->dim(2).value() * s->dim(3).value())) return std::nullopt;
+  if (!(s->dim(0) == j->dim(0)) || !(s->dim(1) == j->dim(1)) || !s->dim(2).is_int()) return std::nullopt;
+  if (!(j->dim(2) == m.dims().mul(s->dim(2), s->dim(3)))) return std::nullopt;
   return s->dim(2).value();
 }
 
@@ -406,15 +402,15 @@ constexpr Var q4{"q4"}, k4{"k4"}, v4{"v4"}, y4{"y4"};
 bool is_three_axes(const Match& m) {
   const Node& n = m.node(node);
   if (!only_first_result(n)) return false;
-  const auto hq = heads_of(m[q4], m[q]), hk = heads_of(m[k4], m[k]), hv = heads_of(m[v4], m[v]);
-  return hq && hk && hv && *hk == *hv && heads_of(m[y4], m.root().result()) == hq;
+  const auto hq = heads_of(m, m[q4], m[q]), hk = heads_of(m, m[k4], m[k]), hv = heads_of(m, m[v4], m[v]);
+  return hq && hk && hv && *hk == *hv;  // that the heads are joined again, the result's type says
 }
 Value* three_axes(Rewriter& b, const Match& m) {
   const Node& n = m.node(node);
   std::vector<Value*> operands{m[q], m[k], m[v]};
   for (size_t i = 3; i < n.num_inputs(); ++i) operands.push_back(n.input(i));
   return b.op("Attention", operands,
-              changed(n, {attr("kv_num_heads", *heads_of(m[k4], m[k])), attr("q_num_heads", *heads_of(m[q4], m[q]))}));
+              changed(n, {attr("kv_num_heads", *heads_of(m, m[k4], m[k])), attr("q_num_heads", *heads_of(m, m[q4], m[q]))}));
 }
 
 // Heads that are repeated so that several queries share one: where they come from, [B,K,S,D] for [B,K*n,S,D].
@@ -432,15 +428,14 @@ Value* shared_heads(Value* repeated, const Graph* graph) {
   };
   const auto d = heads->type()->dims();
   const Dim n = copies->type()->dim(2), one = Dim::of(1);
-  if (!d[1].is_int() || !n.is_int()) return nullptr;
-  const Dim all = Dim::of(d[1].value() * n.value());
+  const Dim all = graph->model().dims().mul(d[1], n);
   return is(split, {d[0], d[1], one, d[2], d[3]}) && is(repeated, {d[0], all, d[2], d[3]}) ? heads : nullptr;
 }
 bool repeats_heads(const Match& m) {
   const Graph* graph = m.root().graph();
   const Value *keys = shared_heads(m[k], graph), *values = shared_heads(m[v], graph);
   return keys != nullptr && values != nullptr && has_axes(m[q], 4) && keys->type()->dim(1) == values->type()->dim(1) &&
-         m.root().input(4) == nullptr && only_first_result(m.root());
+         m.root().input(4) == nullptr;
 }
 Value* grouped(Rewriter& b, const Match& m) {
   const Node& n = m.root();
@@ -453,7 +448,7 @@ Value* grouped(Rewriter& b, const Match& m) {
 // Add(Reshape(x: [B,T,H*D]), bias: [H,D])  =>  Reshape(Add(x, bias: [H*D])): what the product's own bias is before the heads are split.
 bool splits_before_bias(const Match& m) {
   const Value* split = m[y4];
-  const auto heads = heads_of(split, m[x]);
+  const auto heads = heads_of(m, split, m[x]);
   const Node* product = m[x]->def();
   if (!heads || product == nullptr || !product->is("MatMul") || !m[x]->has_one_use()) return false;
   const Type* t = m.type(bias);

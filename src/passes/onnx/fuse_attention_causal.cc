@@ -14,18 +14,13 @@ namespace {
 constexpr int kSteps = 32;
 constexpr double kFill = -1e4;  // what is below adds up to nothing behind a softmax
 
-// Positions that rise by a constant step, seen along axis `from_end` counted from the end.
+// What is seen along axis `from_end` counted from the end, in the same order; null if it lies along others, too.
 const Value* positions(const Value* v, size_t from_end) {
+  if (!v->ranked()) return nullptr;
+  for (size_t a = 0; a < v->type()->rank(); ++a) {
+    if (!v->type()->dim(a).is(1) && v->type()->rank() - 1 - a != from_end) return nullptr;
+  }
   for (int i = 0; i < kSteps; ++i) {
-    if (!v->ranked()) return nullptr;
-    size_t axes = 0;
-    for (size_t a = 0; a < v->type()->rank(); ++a) {
-      if (!v->type()->dim(a).is(1)) {
-        if (v->type()->rank() - 1 - a != from_end && i == 0) return nullptr;
-        ++axes;
-      }
-    }
-    if (axes != 1) return nullptr;
     const Node* n = v->def();
     if (n == nullptr || !is_view(*n) || n->is("Transpose")) return v;
     v = n->input(0);
@@ -38,8 +33,7 @@ Value* square_below(Value* v) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
     if (n == nullptr || !is_view(*n) || n->is("Transpose") || !v->ranked()) break;
-    const Labels none(v->type()->rank(), 0);
-    if (!labels_above(*n, none)) return nullptr;
+    if (!labels_above(*n, Labels(v->type()->rank()))) return nullptr;
     v = n->input(0);
   }
   if (!v->ranked() || v->type()->rank() < 2) return nullptr;
@@ -53,7 +47,7 @@ Value* square_below(Value* v) {
 // Whether the elements of a square constant answer `lower` on the diagonal and below it, and `upper` above.
 template <class Lower, class Upper>
 bool is_triangle(const Tensor& t, const Lower& lower, const Upper& upper) {
-  if (t.is_promise() || t.is_splat() || t.dtype() == DType::kString) return false;
+  if (t.is_promise() || t.is_splat()) return false;
   const int64_t size = t.shape().back();
   std::vector<std::byte> scratch;
   const auto bytes = t.bytes(scratch);
@@ -66,23 +60,21 @@ bool is_triangle(const Tensor& t, const Lower& lower, const Upper& upper) {
   return true;
 }
 
-// The one number that all elements are.
+// The one number that all elements are, if it is known and no zero.
 std::optional<double> number(const Value* v, PassContext& c) {
   const Node* n = v->def();
-  if (v->is_constant() || n == nullptr) return c.splat(v);
-  if (n->is("Expand")) return c.splat(n->input(0));
-  const Attr* value = n->is("ConstantOfShape") ? n->attr("value") : nullptr;
-  if (n->is("ConstantOfShape") && value == nullptr) return 0;
+  if (n != nullptr && n->is("Expand")) return c.splat(n->input(0));
+  if (n == nullptr || !n->is("ConstantOfShape")) return c.splat(v);
+  const Attr* value = n->attr("value");
   const TensorPtr* t = value != nullptr ? value->get<TensorPtr>() : nullptr;
   return t != nullptr && (*t)->size() == 1 ? std::optional((*t)->as_double(0)) : std::nullopt;
 }
 
 // Trilu of equal elements that keeps one side of a diagonal: the element.
 std::optional<double> triangle(const Node* n, bool upper, int64_t diagonal, PassContext& c) {
-  if (n == nullptr || !n->is("Trilu") || n->unchecked() || (int_attr(*n, "upper").value_or(1) != 0) != upper)
-    return std::nullopt;
+  if (n == nullptr || !n->is("Trilu") || n->unchecked() || int_attr(*n, "upper") != int64_t{upper}) return std::nullopt;
   const auto k = n->input(1) != nullptr ? c.ints(n->input(1)) : std::vector<int64_t>{0};
-  return k && k->size() == 1 && k->front() == diagonal ? number(n->input(0), c) : std::nullopt;
+  return k == std::vector{diagonal} ? number(n->input(0), c) : std::nullopt;
 }
 
 // Positions of queries and keys, in this order.
@@ -93,7 +85,7 @@ bool are_positions(const Value* queries, const Value* keys, PassContext& c) {
   if (r != nullptr && r->is("Cast")) r = r->input(0)->def();
   if (r != nullptr && r->is("Range")) {
     const auto step = c.ints(r->input(2));
-    return step && step->size() == 1 && step->front() > 0;
+    return step && step->front() > 0;
   }
   const auto known = query->is_constant() ? c.ints(query) : std::nullopt;
   if (!known) return false;
@@ -105,15 +97,17 @@ bool are_positions(const Value* queries, const Value* keys, PassContext& c) {
 
 // Whether the condition, below views, holds just there (`seen`), or just not there.
 bool tells_causes(const Value* v, bool seen, PassContext& c) {
+  for (const Node* n = v->def(); n != nullptr && n->is("Not") && !n->unchecked(); n = v->def()) {
+    v = n->input(0);
+    seen = !seen;
+  }
   if (v->is_constant()) {
     const auto is_true = [](double e) { return e != 0; };
     const auto is_false = [](double e) { return e == 0; };
-    if (v->constant()->dtype() != DType::kBool) return false;
     return seen ? is_triangle(*v->constant(), is_true, is_false) : is_triangle(*v->constant(), is_false, is_true);
   }
   const Node* n = v->def();
   if (n == nullptr || n->unchecked()) return false;
-  if (n->is("Not")) return tells_causes(n->input(0), !seen, c);
   if (n->is("GreaterOrEqual") || n->is("Less"))
     return seen == n->is("GreaterOrEqual") && are_positions(n->input(0), n->input(1), c);
   if (n->is("LessOrEqual") || n->is("Greater"))
@@ -135,7 +129,7 @@ bool tells_causes(const Value* v, bool seen, PassContext& c) {
 
 bool is_causal(Value* condition, PassContext& c) {
   const Value* v = square_below(condition);
-  return v != nullptr && v->dtype() == DType::kBool && tells_causes(v, /*seen=*/true, c);
+  return v != nullptr && tells_causes(v, /*seen=*/true, c);
 }
 
 const Value* causes_of(Value* mask, PassContext& c) {

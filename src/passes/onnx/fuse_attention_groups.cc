@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "passes/onnx/attention.h"
+#include "passes/onnx/elementwise_region.h"
 #include "passes/onnx/fusion.h"
 #include "passes/onnx/shape_target.h"
 
@@ -18,6 +19,7 @@ constexpr int kSteps = 32;
 
 // The labels that are joined in each axis of a value; none in axes of size 1.
 using Axes = std::vector<std::vector<int>>;
+enum : int { kBatch, kQueries, kKeys };
 
 struct Groups {
   Value *q, *k, *v;
@@ -27,9 +29,8 @@ struct Groups {
   Dim batch, heads, group, queries, keys;
   double scale = 1;
   Value* mask = nullptr;
-  bool selects = false;
-  double fill = 0;
-  std::vector<int> mask_labels;  // one per axis of the mask: 0 batch, 1 heads, 2 group, 3 queries, 4 keys; kOne
+  std::optional<double> fill;    // what Where puts instead
+  std::vector<int> mask_labels;  // one per axis of the mask: kBatch, kQueries, kKeys, or kOne
 };
 
 class Finder {
@@ -37,13 +38,10 @@ class Finder {
   explicit Finder(const Match& m) : m_(m), c_(m.context()), graph_(m.root().graph()) {}
 
   std::optional<Groups> find() {
-    const Node& root = m_.root();
-    for (bool on_left : {true, false}) {
-      const Value *p = root.input(on_left ? 0 : 1), *v = root.input(on_left ? 1 : 0);
-      if (!has_four(p) || !has_four(v)) return std::nullopt;
-      if (auto found = from(root.input(on_left ? 0 : 1), root.input(on_left ? 1 : 0), on_left)) return found;
-    }
-    return std::nullopt;
+    Value *left = m_.root().input(0), *right = m_.root().input(1);
+    if (!has_four(left) || !has_four(right)) return std::nullopt;
+    auto found = from(left, right, true);
+    return found ? found : from(right, left, false);
   }
 
  private:
@@ -70,30 +68,24 @@ class Finder {
 
   std::optional<Axes> below(const Node& view, const Axes& above) {
     if (!view.is("Transpose")) return regroup(above, view.result()->type());
-    const auto perm = permutation(view, above.size());
-    if (perm.empty()) return std::nullopt;
+    const auto perm = permutation(view);
+    if (!perm) return std::nullopt;
     Axes out(above.size());
-    for (size_t i = 0; i < out.size(); ++i) out[i] = above[static_cast<size_t>(perm[i])];
+    for (size_t i = 0; i < out.size(); ++i) out[i] = above[static_cast<size_t>((*perm)[i])];
     return out;
   }
   std::optional<Axes> above(const Node& view, const Axes& under) {
     if (!view.is("Transpose")) return regroup(under, view.input(0)->type());
-    const auto perm = permutation(view, under.size());
-    if (perm.empty()) return std::nullopt;
+    const auto perm = permutation(view);
+    if (!perm) return std::nullopt;
     Axes out(under.size());
-    for (size_t i = 0; i < out.size(); ++i) out[static_cast<size_t>(perm[i])] = under[i];
+    for (size_t i = 0; i < out.size(); ++i) out[static_cast<size_t>((*perm)[i])] = under[i];
     return out;
-  }
-  static std::vector<int64_t> permutation(const Node& n, size_t rank) {
-    auto perm = n.attr("perm") != nullptr ? ints_attr(n, "perm").value_or(std::vector<int64_t>{}) : std::vector<int64_t>{};
-    for (size_t i = 0; n.attr("perm") == nullptr && i < rank; ++i) perm.push_back(static_cast<int64_t>(rank - 1 - i));
-    if (perm.size() != rank) perm.clear();
-    return perm;
   }
 
   Node* view_of(const Value* v) const {
     Node* n = v->def();
-    return n != nullptr && n->graph() == graph_ && is_view(*n) && !n->unchecked() && v->has_one_use() ? n : nullptr;
+    return n != nullptr && is_view(*n) && !n->unchecked() && v->has_one_use() ? n : nullptr;
   }
 
   std::optional<Groups> from(Value* p, Value* values, bool on_left) {
@@ -128,14 +120,12 @@ class Finder {
     Node* product = climb_to_product(g, scores, labels);
     if (product == nullptr || !has_four(product->input(0)) || !has_four(product->input(1))) return std::nullopt;
 
-    // [batch], [heads], and two of: keys; queries and groups.
+    // [batch], [heads], and two of: keys; queries and groups, of which there are the same when all others are.
     const auto& rows = end[on_left ? 2 : 3];
     if (end[on_left ? 3 : 2] != keys || rows.size() != 2) return std::nullopt;
     const bool straight = labels[3] == keys;
     const auto& q_rows = labels[straight ? 2 : 3];
-    if (labels[straight ? 3 : 2] != keys || !std::is_permutation(q_rows.begin(), q_rows.end(), rows.begin(), rows.end()))
-      return std::nullopt;
-    if (labels[0] != end[0] || labels[1] != end[1] || labels[0].size() > 1 || labels[1].size() > 1) return std::nullopt;
+    if (labels[straight ? 3 : 2] != keys || labels[0] != end[0] || labels[1] != end[1]) return std::nullopt;
     Value *a = product->input(0), *b = product->input(1);
     for (size_t i : {size_t{0}, size_t{1}}) {  // nothing broadcasts
       if (!(a->type()->dim(i) == b->type()->dim(i)) || !(p->type()->dim(i) == values->type()->dim(i)))
@@ -145,8 +135,7 @@ class Finder {
     const auto told = [&](int label) { return std::find(told_.begin(), told_.end(), label) != told_.end(); };
     const auto known = [&](int label) { return sizes_[static_cast<size_t>(label)].is_int(); };
     int group = q_rows[1], query = q_rows[0];
-    if (!known(group) || (told(group) && !told(query))) std::swap(group, query);
-    if (!known(group) || !a->type()->dim(1).is_int()) return m_.refuse("the number of heads is not known"), std::nullopt;
+    if (!known(group) || told(group)) std::swap(group, query);
     g.q = straight ? a : b;
     g.k = straight ? b : a;
     g.v = values;
@@ -161,7 +150,7 @@ class Finder {
     g.group = sizes_[static_cast<size_t>(group)];
     g.queries = sizes_[static_cast<size_t>(query)];
     g.keys = sizes_[static_cast<size_t>(keys[0])];
-    if (g.mask != nullptr && !place_mask(g, {labels[0], labels[1], {group}, {query}, keys})) return std::nullopt;
+    if (g.mask != nullptr && !place_mask(g, {labels[0], {query}, keys})) return std::nullopt;
     return g;
   }
 
@@ -176,35 +165,25 @@ class Finder {
         continue;
       }
       if (Node* n = made_by(scores, graph_, "MatMul")) {
-        return can_be_scale(g.scale, n->result()->dtype()) && labels.size() == 4 ? n : nullptr;
+        return can_be_scale(g.scale, n->result()->dtype()) ? n : nullptr;
       }
       Node* n = made_by(scores, graph_, "Mul");
       if (n == nullptr) n = made_by(scores, graph_, "Div");
       if (n != nullptr) {
-        const Value* was = scores;
-        for (size_t side : {size_t{1}, size_t{0}}) {
-          const auto factor = n->input(side)->is_constant() ? c_.splat(n->input(side)) : std::nullopt;
-          if (!factor || (n->is("Div") && side == 0) || !same_shape(n->input(1 - side), was)) continue;
-          g.scale *= n->is("Div") ? 1 / *factor : *factor;
-          scores = n->input(1 - side);
-          break;
-        }
-        if (scores == was) return nullptr;
+        const auto product = scaled(*n, c_);
+        if (!product) return nullptr;
+        g.scale *= product->by;
+        scores = product->value;
         continue;
       }
-      n = made_by(scores, graph_, "Where");
-      const bool selects = n != nullptr;
-      if (n == nullptr) n = made_by(scores, graph_, "Add");
+      Node* where = made_by(scores, graph_, "Where");
+      n = where != nullptr ? where : made_by(scores, graph_, "Add");
       if (n == nullptr || g.mask != nullptr || g.scale != 1) return nullptr;
-      const size_t side = selects || comes_from_product(n->input(1)) ? 1 : 0;
+      const size_t side = comes_from_product(n->input(1), graph_) ? 1 : 0;
       if (!same_shape(n->input(side), scores)) return nullptr;
-      if (selects) {
-        const auto fill = c_.splat(n->input(2));
-        if (!fill || !(*fill <= -1e4)) return nullptr;
-        g.fill = *fill;
-      }
-      g.selects = selects;
-      g.mask = selects ? bare_mask(n->input(0), c_) : n->input(1 - side);
+      if (where != nullptr) g.fill = vanishing_fill(*where, c_);
+      if (where != nullptr && !g.fill) return nullptr;
+      g.mask = where != nullptr ? bare_mask(where->input(0), c_) : n->input(1 - side);
       const Value* mask = g.mask;
       if (!mask->ranked()) return nullptr;
       mask_axes_.assign(labels.end() - static_cast<ptrdiff_t>(mask->type()->rank()), labels.end());
@@ -217,18 +196,7 @@ class Finder {
     return nullptr;
   }
 
-  bool comes_from_product(const Value* v) const {
-    for (int i = 0; i < kSteps; ++i) {
-      const Node* n = v->def();
-      if (n == nullptr || n->graph() != graph_ || !v->has_one_use()) return false;
-      if (n->is("MatMul")) return true;
-      if (!is_view(*n) && !n->is("Mul") && !n->is("Div")) return false;
-      v = n->input(n->is("Mul") && n->input(0)->is_constant() ? 1 : 0);
-    }
-    return false;
-  }
-
-  // Its axes stand in the order batch, queries, keys, and it tells keys apart but no heads.
+  // Its axes stand in the order batch, queries, keys, which are `wanted`; it tells keys apart, but no heads and no groups.
   bool place_mask(Groups& g, const Axes& wanted) {
     int last = -1;
     for (const auto& axis : mask_axes_) {
@@ -237,10 +205,10 @@ class Finder {
         continue;
       }
       const auto at = static_cast<int>(std::find(wanted.begin(), wanted.end(), axis) - wanted.begin());
-      if (at == 5 || at <= last || at == 1 || at == 2) return m_.refuse("the axes of the mask stand in another order");
+      if (at <= last) return m_.refuse("the axes of the mask stand in another order");
       g.mask_labels.push_back(last = at);
     }
-    return last == 4 || m_.refuse("the mask does not tell keys apart");
+    return last == kKeys || m_.refuse("the mask tells heads or groups apart, or no keys");
   }
 
   const Match& m_;
@@ -267,17 +235,17 @@ Value* mask_of(Rewriter& b, const Groups& g) {
   bool has_batch = false, has_queries = false;
   for (size_t i = 0; i < g.mask_labels.size(); ++i) {
     if (g.mask_labels[i] == kOne) drop.push_back(static_cast<int64_t>(i));
-    has_batch |= g.mask_labels[i] == 0;
-    has_queries |= g.mask_labels[i] == 3;
+    has_batch |= g.mask_labels[i] == kBatch;
+    has_queries |= g.mask_labels[i] == kQueries;
   }
   Value* mask = drop.empty() ? g.mask : b.squeeze(g.mask, drop);
   if (!has_batch) add.push_back(0);
   add.push_back(1);
   if (!has_queries) add.push_back(2);
   mask = b.unsqueeze(mask, add);
-  if (!g.selects) return mask;
+  if (!g.fill) return mask;
   const DType t = g.q->dtype();
-  return b.Where(mask, b.scalar(t, 0), b.scalar(t, g.fill));
+  return b.Where(mask, b.scalar(t, 0), b.scalar(t, *g.fill));
 }
 
 Value* build(Rewriter& b, const Match& m) {
@@ -285,7 +253,7 @@ Value* build(Rewriter& b, const Match& m) {
   if (!found) return nullptr;
   const Groups& g = *found;
   Value* q = turned(b, g.q, g.q_turned);
-  const Dim size = q->type()->dim(3), all = Dim::of(g.heads.value() * g.group.value());
+  const Dim size = q->type()->dim(3), all = m.dims().mul(g.heads, g.group);
   const std::vector<Dim> rows = g.group_first ? std::vector{g.group, g.queries} : std::vector{g.queries, g.group};
   q = reshaped_to(b, q, {g.batch, g.heads, rows[0], rows[1], size});
   if (q == nullptr) return nullptr;
