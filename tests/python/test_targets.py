@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 import onnx.defs
 import onnx.parser
+import onnx.reference
+import onnxruntime as ort
 import pytest
 import sardonyx
 from judge import compare, outputs
@@ -191,6 +193,25 @@ def test_what_a_release_lacks_is_noticed():
     assert missing(b(head + "(int16[3] x) => (int16[3] y) { y = Max(x, x) }"), "ort-1.31") == ["Max-13 of {'T': 5}"]
     total = b(head + "(int8[3] x) => (int8[3] y) { y = Add(x, x) }")
     assert missing(total, "ort-1.20") and not missing(total, "ort-1.21")
+
+
+@pytest.mark.parametrize("kind", ["float", "float16", "double", "bfloat16"])
+@pytest.mark.parametrize("opset", [24, 25, 26])
+def test_swish_in_later_opsets_than_its_own(kind, opset):
+    """onnxruntime loads these opsets, and has Swish in models of 24 only."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": {opset}]> g ({kind}[B,3] x) => ({kind}[B,3] y) {{ y = Swish<alpha=1.5>(x) }}'
+    )
+    x = (
+        np.linspace(-3, 3, 15)
+        .reshape(5, 3)
+        .astype(onnx.helper.tensor_dtype_to_np_dtype(model.graph.input[0].type.tensor_type.elem_type))
+    )
+    (wanted,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})
+    legal = sardonyx.optimize(model, passes=["legalize"], options={"legalize.target": "ort-1.31"}, strict=True)
+    assert [n.op_type for n in legal.graph.node].count("Swish") == (opset == 24)
+    ort.InferenceSession(legal.SerializeToString(), providers=["CPUExecutionProvider"])
+    compare([wanted], outputs(legal, [x]))
 
 
 def test_pooling_over_many_axes_is_composed():

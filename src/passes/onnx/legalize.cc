@@ -22,6 +22,9 @@ namespace {
 
 constexpr size_t kSmallBytes = 1024;  // constants up to this size are converted here and now
 
+// onnxruntime writes Swish out as the standard defines it, in models of the opset that brought it and in no later one.
+constexpr int kOpsetOfSwish = 24;
+
 uint64_t bit(DType t) { return static_cast<unsigned>(t) < 64 ? uint64_t{1} << static_cast<unsigned>(t) : 0; }
 
 const Slot* result_slot(const Op& op, size_t i) {
@@ -115,6 +118,7 @@ class Legalizer {
     const Types types = types_of(n);
     const auto own_types = own_types_of(n);
     if (breaks_when_fused(n)) return as_einsum(g, n);
+    if (n.is("Swish") && context_.model.opset_version("") != kOpsetOfSwish) return compose(g, n);
     if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types) && takes(*k, own_types); })) return;
     // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
     const bool is_fixed = !n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr;
@@ -127,7 +131,8 @@ class Legalizer {
   }
 
   // Comparisons of u64: signed ones, the highest bit flipped. Their quotients: of halves, which are not negative, and then one more where
-  // the rest still holds the divisor; a divisor above 2^63 goes once or not at all. Cosines: 1 - 2 sin^2(x / 2), good to an ulp of 1.
+  // the rest still holds the divisor; a divisor above 2^63 goes once or not at all. Cosines: 1 - 2 sin^2(x / 2), good to an ulp of 1. Swish: as the
+  // standard defines it.
   void compose(Graph& g, Node& n) {
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
@@ -142,6 +147,8 @@ class Legalizer {
       result = b.Sqrt(b.op("ReduceSumSquare", operands, {n.attrs().items().begin(), n.attrs().items().end()}));
     } else if (n.is("Div")) {
       result = quotient(b, n.input(0), n.input(1));
+    } else if (n.is("Swish")) {
+      result = swish(b, n);
     } else {
       result = b.op(n.op().name, {ordered(b, n.input(0)), ordered(b, n.input(1))});
     }
@@ -150,6 +157,15 @@ class Legalizer {
     context_.count(fmt::format("{} of {}", n.op().name, text_of(types_of(n))));
     g.erase(n);
     changed_ = true;
+  }
+
+  Value* swish(Rewriter& b, const Node& n) {
+    Value* x = n.input(0);
+    const bool is_wide = x->dtype() != DType::kBF16;
+    if (!is_wide) x = converted(b, *x, DType::kF32);
+    const auto alpha = float_attr(n, "alpha");
+    Value* y = b.Mul(x, b.Sigmoid(alpha && *alpha != 1 ? b.Mul(x, b.scalar(x->dtype(), *alpha)) : x));
+    return is_wide ? y : b.op("Cast", {y}, {attr("to", static_cast<int64_t>(DType::kBF16))});
   }
 
   static Value* as_i64(Rewriter& b, Value* x) { return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(DType::kI64))}); }
