@@ -3,10 +3,10 @@
 //
 // Two casts merge when the middle type neither narrows the range nor coarsens the resolution of what arrives: i8 -> f16 -> f32 does, f32 ->
 // bool -> f16 does not, f32 -> f16 -> f32 does not. Correctness before coremltools' words for that, which take a number to be whole when it
-// arrives or leaves as an integer: f32 -> i8 -> bool and f32 -> f16 -> bool stay, since 0.5 and 1e-9 are true; f32 -> f16 -> i8 stays, since
-// 2.9999 rounds up; i16 -> f16 -> f32 and i32 -> f32 -> i32 stay, since half precision has no 2049 and single precision no 16777217. The first
-// cast stays for its other readers, and may be outside of the block that the second is in. A function's input that becomes its result goes through an identity.
-// After coremltools' pass of this name.
+// arrives or leaves as an integer: f32 -> i8 -> bool and f32 -> f16 -> bool stay, since 0.5 and 1e-9 are true, and so does i32 -> i8 -> bool,
+// since the last 8 bits of 256 are zero; f32 -> f16 -> i8 stays, since 2.9999 rounds up; i16 -> f16 -> f32 and i32 -> f32 -> i32 stay, since half
+// precision has no 2049 and single precision no 16777217. The first cast stays for its other readers, and may be outside of the block that the
+// second is in. A function's input that becomes its result goes through an identity. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -47,11 +47,10 @@ bool merge(DType first, DType middle, DType last) {
   if (!from || !through || !to) return false;
   const Grid kept = meet(*from, *to);
   if (meet(meet(*from, *through), *to) != kept) return false;
-  if (last == middle) return true;
-  if (is_float(first)) return meet(*from, *through) == *from || (is_integer(middle) && is_integer(last));
-  if (last == DType::kBool || (middle == DType::kF32 && last == DType::kF16))
-    return true;  // f16 has no numbers that f32 rounds
-  return kept.low >= -whole_up_to(middle) && kept.high <= whole_up_to(middle);
+  const bool all_arrive = meet(*from, *through) == *from;
+  if (is_float(first)) return all_arrive || (is_integer(middle) && is_integer(last));
+  if (last == DType::kBool) return all_arrive || is_float(middle);
+  return kept.high <= whole_up_to(middle);  // what a type has below zero, it has above, but for one
 }
 
 // The cast that makes it, in this block or around it; or null.
