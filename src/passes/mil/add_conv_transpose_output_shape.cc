@@ -16,8 +16,7 @@ Pass add_conv_transpose_output_shape() {
       .when =
           [](const Match& found) {
             const Type* t = found.root().result()->type();
-            return t != nullptr && t->is_tensor() && t->is_static() &&
-                   operand(found.root(), found.context(), "output_shape") == nullptr;
+            return t != nullptr && t->is_static() && operand(found.root(), found.context(), "output_shape") == nullptr;
           },
       .build =
           [](Rewriter& b, const Match& found) {

@@ -77,14 +77,12 @@ size_t to_16_bits(Graph& top, PassContext& context) {
                last = def->input(0)->dtype() == DType::kU16 ? DType::kU16 : DType::kI16;
              }
              const std::string_view slot = slot_of(n.op(), i, n.num_inputs())->name;
-             if (slot == "indices" && (n.is("gather") || n.is("gather_along_axis")) && counts_too_far(n, context))
-               return DType::kUndefined;
+             if (slot == "indices" && counts_too_far(n, context)) return DType::kUndefined;
              return takes(n, i, last) ? last : DType::kUndefined;
            },
        .parameter = [&](Rewriter& b, Node& n, size_t i) -> Value* {
          const Value& v = *n.input(i);
-         if (!v.is_constant() || v.dtype() != DType::kString || v.constant()->string_values().empty() ||
-             v.constant()->string_values()[0] != "int32")
+         if (!v.is_constant() || v.constant()->string_values().empty() || v.constant()->string_values()[0] != "int32")
            return nullptr;
          return b.text(n.is("topk") ? "uint16" : "int16");
        },

@@ -46,7 +46,7 @@ size_t move_updates(Graph& g) {
     }
     if (u->prev() == behind) continue;
     for (Node* n : {u, read}) {
-      if (n == nullptr || n == behind) continue;
+      if (n == nullptr) continue;
       g.detach(*n);
       g.insert_after(*behind, *n);
       behind = n;

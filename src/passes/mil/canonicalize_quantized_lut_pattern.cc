@@ -49,7 +49,7 @@ Value* with_table_axes(Rewriter& b, Value* v) {
 }
 
 // Whether the name says more than the op's type.
-bool is_telling(const Node& n) { return !n.name().empty() && n.name().view().find(n.op().name) == std::string_view::npos; }
+bool is_telling(const Node& n) { return n.name().view().find(n.op().name) == std::string_view::npos; }
 
 // `inner` and `made`, its reader, stand for `first` and `second`, its reader, and take their names.
 void replace(Node& first, Value& inner, Node& second, Value& made) {

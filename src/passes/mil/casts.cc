@@ -30,8 +30,7 @@ class Inserter {
     std::map<std::pair<const Value*, DType>, Value*> casts;
     for (Node& n : g.nodes()) {
       for (const Body& body : n.bodies()) block(*body.graph);
-      if (!n.op().known || n.unchecked() || n.has(Trait::kConstant) || !n.bodies().empty()) continue;
-      if (casting_.changes(n)) change(n, b, casts);
+      if (!n.unchecked() && casting_.changes(n)) change(n, b, casts);
     }
   }
 
@@ -40,7 +39,6 @@ class Inserter {
 
   Value* cast(Rewriter& b, Value* v, DType to, std::string_view name) {
     Value* made = b.mil("cast", {{"x", v}, {"dtype", b.text(mil_name(to))}});
-    if (name.empty()) return made;
     made->set_name(b.model().name(name));
     made->def()->set_name(made->name());
     return made;
@@ -66,7 +64,7 @@ class Inserter {
         any = true;
         continue;
       }
-      if (v->type() == nullptr || !v->type()->is_tensor() || v->dtype() != casting_.from) continue;
+      if (v->dtype() != casting_.from) continue;
       const DType to = casting_.target(n, i);
       if (to == DType::kUndefined) continue;
       any = true;
@@ -100,11 +98,7 @@ class Inserter {
   // `old` becomes `made`, cast back where its type changed.
   void result(Value& old, Value& made, std::string_view op_name, Rewriter& b) {
     const DType now = made.dtype() != DType::kUndefined ? made.dtype() : old.dtype();
-    if (old.type() != nullptr && old.type()->is_tensor()) {
-      const Type* like_old = b.types().with_dtype(old.type(), now);  // sizes that only values tell are known from before
-      const Type* both = made.type() != nullptr ? b.types().meet(made.type(), like_old) : like_old;
-      made.set_type(both != nullptr ? both : like_old);
-    }
+    if (old.type() != nullptr) made.set_type(b.types().with_dtype(old.type(), now));  // the names of its sizes, too
     const Node& n = *made.def();
     if (!op_name.empty()) {
       const bool several = n.num_results() > 1;

@@ -29,13 +29,12 @@ Value* narrow(Rewriter& b, Node& wide, Value* in) {
   if (weight == nullptr || !weight->ranked() || !weight->type()->dim(2).is(1)) return nullptr;
   const auto last = [&](std::string_view slot) -> Value* {
     const auto all = param_ints(at, slot);
-    return all && all->size() == 2 && operand(wide, b.context(), slot) != nullptr ? b.i32s(std::vector<int64_t>{all->back()})
-                                                                                  : nullptr;
+    return all && operand(wide, b.context(), slot) != nullptr ? b.i32s(std::vector<int64_t>{all->back()}) : nullptr;
   };
   Value* pad = nullptr;
   if (operand(wide, b.context(), "pad") != nullptr) {
     const auto all = param_ints(at, "pad");
-    if (!all || all->size() != 4) return nullptr;
+    if (!all) return nullptr;
     // With a row above, the one result is of that; other kinds of padding do not look at `pad`.
     if ((*all)[0] != 0 && param_string(at, "pad_type") == "custom") return nullptr;
     pad = b.i32s(std::vector<int64_t>{(*all)[2], (*all)[3]});

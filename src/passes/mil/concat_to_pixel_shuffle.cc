@@ -6,7 +6,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// The two values that n interleaves along `axis`, of rank 4; empty when it does something else.
+// The two values that n interleaves along `axis`, of rank 4; empty when it does something else. Only concat interleaves.
 std::vector<Value*> interleaved(Node& n, PassContext& context, int64_t axis) {
   const std::vector<Value*> values = list(n, context, "values");
   const InferContext at = params(n, context);
@@ -30,8 +30,7 @@ Pass concat_to_pixel_shuffle() {
         std::vector<Value*> rows[2];
         for (size_t i = 0; i < 2; ++i) {
           Node* inner = columns[i]->def();
-          if (inner == nullptr || !inner->is("concat") || !columns[i]->has_one_use() || inner->graph() != found.root().graph())
-            return nullptr;
+          if (inner == nullptr || !columns[i]->has_one_use() || inner->graph() != found.root().graph()) return nullptr;
           rows[i] = interleaved(*inner, b.context(), 2);
           if (rows[i].empty()) return nullptr;
         }

@@ -41,7 +41,7 @@ int64_t sample_of(const TensorPtr& t, int64_t count) {
   const int bits = bit_width(t->dtype());
   if (bits < 8) return static_cast<int64_t>(t->hash() >> 1);
   const auto width = static_cast<size_t>(bits / 8);
-  std::byte one[16];
+  std::byte one[16];  // no element is wider
   if (const TensorView* view = view_of(t)) {
     const auto bytes = view->storage->stored_bytes();
     return sample(count, width, [&](int64_t i) {
@@ -50,7 +50,7 @@ int64_t sample_of(const TensorPtr& t, int64_t count) {
       return bytes.data() + static_cast<size_t>(place) * width;
     });
   }
-  if (t->is_deferred() && t->reads_in_pieces() && width <= sizeof one) {
+  if (t->is_deferred() && t->reads_in_pieces()) {
     return sample(count, width, [&](int64_t i) {
       t->read(i, std::span(one).first(width));
       return static_cast<const std::byte*>(one);
@@ -148,7 +148,7 @@ size_t merge_unseen(Graph& g, int64_t threshold) {
     if (contents == nullptr) continue;
     Value* v = n.result();
     const Type* t = v->type();
-    if (t == nullptr || !t->is_tensor() || t->static_size().value_or(0) < threshold) continue;
+    if (t == nullptr || !t->is_static() || *t->static_size() < threshold) continue;
     const auto [at, is_first] = firsts.emplace(std::tuple(t, *contents->get<int64_t>(), key_of(*v)), v);
     if (is_first || !v->has_uses() || is_block_result(*v)) continue;
     g.replace_uses(*v, *at->second);
@@ -163,8 +163,7 @@ std::string unseen_key(const Value& v, int64_t threshold) {
   const Node* def = v.def();
   const Attr* contents = def != nullptr && def->has(Trait::kConstant) ? def->attr(kContentsAttribute) : nullptr;
   const Type* t = v.type();
-  if (contents == nullptr || t == nullptr || !t->is_tensor() || t->static_size().value_or(threshold) >= threshold)
-    return std::to_string(v.id());
+  if (contents == nullptr || t == nullptr || !t->is_static() || *t->static_size() >= threshold) return std::to_string(v.id());
   return fmt::format("#{} {}", *contents->get<int64_t>(), static_cast<const void*>(t));
 }
 

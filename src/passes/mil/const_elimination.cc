@@ -169,7 +169,7 @@ class Fold {
         choose(n);
       } else if (has_value(n)) {
         // In memory, coremltools has computed large ones already (python/coreml_bridge.cc).
-        if (n.num_results() == 1 && n.extra() != nullptr && n.extra()->payload) keep(*n.result(), n.extra()->payload);
+        if (n.extra() != nullptr) keep(*n.result(), n.extra()->payload);
         if (!found_.contains(n.result())) from_facts(n);
         if (!found_.contains(n.result())) compute(n);
       }

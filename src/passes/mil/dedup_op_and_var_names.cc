@@ -24,8 +24,8 @@ class Renamer {
       vars_.keep(p.name.view());
     }
     for (const Port& p : top_.outputs()) {
-      const auto [other, is_first] = interface.emplace(p.name.view(), p.use->value);
-      if (!is_first && other->second != p.use->value)
+      const auto other = interface.emplace(p.name.view(), p.use->value).first;
+      if (other->second != p.use->value)
         throw Error(ErrorCode::kInvalidModel,
                     fmt::format("'{}' is the name of {} of the function", p.name.view(),
                                 other->second->kind() == ValueKind::kInput ? "an input and of a result" : "two results"),

@@ -106,9 +106,7 @@ Pass dequantize_to_constexpr() {
           [](const Match& found) {
             const Value* zero = operand(found.root(), found.context(), "zero_point");
             const Value* scale = operand(found.root(), found.context(), "scale");
-            const DType d = found[x]->dtype();
-            return (d == DType::kI8 || d == DType::kU8) && !found[x]->constant()->is_promise() && scale->is_constant() &&
-                   (zero == nullptr || zero->is_constant()) &&
+            return !found[x]->constant()->is_promise() && scale->is_constant() && (zero == nullptr || zero->is_constant()) &&
                    sizes_agree(found.root(), found.context(), *found[x]->constant(), *scale->constant(), zero);
           },
       .build = [](Rewriter& b, const Match& found) -> Value* {

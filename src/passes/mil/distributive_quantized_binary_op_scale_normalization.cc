@@ -24,7 +24,7 @@ Node* dequantized(const Value* v) {
 Node* only_reader(const Node& n, std::string_view op) {
   if (!n.result()->has_one_use()) return nullptr;
   Node* reader = (*n.result()->uses().begin()).owner;
-  return !reader->is_boundary() && reader->graph() == n.graph() && reader->is(op) ? reader : nullptr;
+  return reader->graph() == n.graph() && reader->is(op) ? reader : nullptr;
 }
 
 // a / b in single precision, rounded to a's own type; nullptr where half precision cannot hold it.
@@ -77,7 +77,6 @@ std::optional<bool> normalize(const Site& at, Rewriter& b, PassContext& context)
 }
 
 bool apply(Node& op, Rewriter& b, PassContext& context) {
-  if (op.unchecked()) return false;
   Node* relu = only_reader(op, "relu");
   Node* quantize = only_reader(relu != nullptr ? *relu : op, "quantize");
   Site at{&op, dequantized(operand(op, context, "x")), dequantized(operand(op, context, "y")), quantize};
@@ -98,7 +97,7 @@ Pass distributive_quantized_binary_op_scale_normalization() {
     for (Graph* g : graphs_in(top)) {
       Rewriter b(*g, context);
       for (Node& n : g->nodes()) {
-        if ((n.is("add") || n.is("sub")) && apply(n, b, context)) ++changed;
+        if (!n.unchecked() && (n.is("add") || n.is("sub")) && apply(n, b, context)) ++changed;
       }
     }
     if (changed == 0) return false;

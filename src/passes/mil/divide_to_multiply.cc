@@ -17,7 +17,7 @@ Pass divide_to_multiply() {
   return Rule{
       .numerics = Numerics::kRounds,
       .match = m::real_div(x, constant.as(c)),
-      .when = [](const Match& found) { return is_float(found[x]->dtype()) && is_float(found[c]->dtype()); },
+      .when = [](const Match& found) { return is_float(found[c]->dtype()); },
       .build = [](Rewriter& b, const Match& found) -> Value* {
         const Tensor& t = *found[c]->constant();
         const DType dtype = t.dtype();

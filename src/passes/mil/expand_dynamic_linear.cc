@@ -19,13 +19,13 @@ bool is_static(const Value* v) {
 // Every element that is stored equals its zero point.
 bool is_compressed_zero(const Value* v, PassContext& context) {
   Node* n = v->def();
-  if (n == nullptr || !n->is("constexpr_affine_dequantize")) return false;
+  if (n == nullptr) return false;
   const auto constant = [&](std::string_view slot) -> TensorPtr {
     const Value* given = operand(*n, context, slot);
     return given != nullptr && given->is_constant() && !given->constant()->is_promise() ? given->constant() : nullptr;
   };
   const TensorPtr data = constant("quantized_data"), zero = constant("zero_point"), scale = constant("scale");
-  if (data == nullptr || data->rank() != 1 || zero == nullptr || zero->rank() > 1 || scale == nullptr) return false;
+  if (data == nullptr || zero == nullptr || zero->rank() > 1 || scale == nullptr) return false;
   if (zero->rank() == 1 && zero->size() != data->size()) return false;
   if (!std::ranges::all_of(doubles(*scale), [](double s) { return std::isfinite(s); })) return false;
   for (int64_t i = 0; i < data->size(); ++i) {
@@ -49,8 +49,7 @@ Pass expand_dynamic_linear() {
         if (is_static(found[w]))
           return b.mil("add", {{"x", b.mil("linear", {{"x", found[x]}, {"weight", found[w]}})}, {"y", bias}});
         Value* product = b.mil("matmul", {{"x", found[x]}, {"y", found[w]}, {"transpose_y", b.boolean(true)}});
-        const bool zero =
-            bias == nullptr || (bias->is_constant() && b.context().splat(bias) == 0.0) || is_compressed_zero(bias, b.context());
+        const bool zero = bias == nullptr || b.context().splat(bias) == 0.0 || is_compressed_zero(bias, b.context());
         return zero ? product : b.mil("add", {{"x", product}, {"y", bias}});
       },
   };

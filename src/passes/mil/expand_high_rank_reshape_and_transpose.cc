@@ -87,7 +87,6 @@ Pass expand_high_rank_reshape_and_transpose() {
         Value* made = g.sizes.size() < 6 ? transpose(b, reshape(b, found[x], g.sizes), g.perm) : step_by_step(b, found[x], g);
         return reshape(b, made, *shape);
       },
-      .same_type = true,
   };
 }
 
