@@ -168,6 +168,7 @@ TEST(MilPassNames, EachIsGivenOnce) {
   after("(x: f32[3]) { a = relu(x) @n b = tanh(a) @k return b }", "relu@n=a tanh@k=b", false);
   after("(x: f32[3]) { a = relu(x) a' = tanh(a) b = exp(a') return b }", "relu=a tanh=a_1 exp=b", true);
   after("(x: f32[3]) { x' = relu(x) b = exp(x') return b }", "relu=x_1 exp=b", true);
+  after("(x: f32[3]) { b = exp(tanh(relu(x))) return b }", "relu= tanh= exp=b", false);
   after("(x: f32[3]) { b' = relu(x) b = exp(b') return b }", "relu=b_1 exp=b", true);
   after(
       "(x: f32[3], c: bool[]) { a = relu(x) b = cond<true_fn=graph() { a' = tanh(x) x1 = exp(a') return x1 }, "
@@ -217,8 +218,36 @@ TEST(MilPassNames, OfQuantizedTables) {
   };
   EXPECT_EQ(after("@table", "@weight"), "constexpr_blockwise_shift_scale@table=table constexpr_lut_to_dense@weight=w linear=y");
   EXPECT_EQ(after("", ""), "constexpr_blockwise_shift_scale= constexpr_lut_to_dense=w linear=y");
+  EXPECT_EQ(after("@table", ""), "constexpr_blockwise_shift_scale@table=table constexpr_lut_to_dense=w linear=y");
   EXPECT_EQ(after("@constexpr_lut_to_dense_0", "@constexpr_blockwise_shift_scale_0"),
             "constexpr_blockwise_shift_scale= constexpr_lut_to_dense=w linear=y");
+  const auto back = [](std::string_view scale, std::string_view look_up) {
+    return run("canonicalize_quantized_lut_pattern",
+               fmt::format("(x: f32[2]) mil_opset \"CoreML9\" {{ t: f32[1,1,4,1] = "
+                           "constexpr_blockwise_shift_scale(i8[1,1,4,1]{{-8,5,10,100}}, "
+                           "scale=f32[1,1,1,1]{{0.5}}) {} "
+                           "w: f32[3,2] = constexpr_lut_to_dense(u2[3,2]{{0,1,2,3,2,1}}, lut=t) {} y = linear(x, weight=w) "
+                           "return y }}",
+                           scale, look_up),
+               10)
+        .text;
+  };
+  EXPECT_EQ(back("@table", "@weight"), "constexpr_lut_to_dense@table=table constexpr_blockwise_shift_scale@weight=w linear=y");
+  EXPECT_EQ(back("@constexpr_blockwise_shift_scale_0", "@constexpr_lut_to_dense_0"),
+            "constexpr_lut_to_dense= constexpr_blockwise_shift_scale=w linear=y");
+}
+
+TEST(MilPassNames, OfMergedCasts) {
+  const auto after = [](std::string_view name, std::string_view last) {
+    return run("cast_optimization",
+               fmt::format("(x: f32[3], y: f32[3]) {{ {0} = greater(x, y) a = cast({0}, dtype=str \"int32\") "
+                           "b = cast(a, dtype=str \"fp32\") {1} }}",
+                           name, last))
+        .text;
+  };
+  EXPECT_EQ(after("g", "z = relu(b) return z"), "greater=g cast@g_to_fp32=g_to_fp32 relu=z");
+  EXPECT_EQ(after("%0", "z = relu(b) return z"), "greater= cast=b relu=z");
+  EXPECT_EQ(after("g", "return b"), "greater=g cast=b");
 }
 
 TEST(MilPassNames, OfDequantizedConstants) {
@@ -255,6 +284,31 @@ TEST(MilPassNames, OfCasts) {
   EXPECT_EQ(kept("skip_ops", ",other,,last,act"), "relu@act=y tanh@last=z");
   EXPECT_EQ(kept("skip_ops_by_type", "relu,tanh"), "relu@act=y tanh@last=z");
   EXPECT_EQ(kept("skip_ops", "other"), kept("skip_ops_by_type", "exp"));
+  EXPECT_EQ(run("add_fp16_cast", "(x: f32[3]) { y = relu(x) @a return y }", 9, {{"add_fp16_cast.skip_ops", "a,b"}}).text,
+            "relu@a=y");
+}
+
+TEST(MilPassOptions, RangesThatAreToldSpareTheRuns) {
+  const auto after = [](std::vector<std::pair<std::string, std::string>> options) {
+    options.emplace_back("add_fp16_cast.skip_ops", "auto");
+    return run("add_fp16_cast", "(x: f32[3]) { a = mul(x, f32 60000) y = mul(a, f32 60000) return y }", 9, std::move(options))
+        .text;
+  };
+  const std::string none = after({{"add_fp16_cast.calibration_runs", "0"}});
+  EXPECT_NE(none, after({}));
+  EXPECT_EQ(after({{"add_fp16_cast.ranges", "-0.5 0.5 x"}}), none);
+}
+
+TEST(MilPassOptions, WhatStaysInSinglePrecisionIsExplained) {
+  const auto m = parse("graph mil(x: f32[3]) { s = sigmoid(x) a = add(s, f32 60000) b = add(a, f32 60000) return b }");
+  std::vector<std::string> told;
+  PassRequest request{.passes = {"add_fp16_cast"}, .options = {{"add_fp16_cast.skip_ops", "auto"}}, .strict = true};
+  request.explain = {"add_fp16_cast"};
+  request.on_near_miss = [&](std::string_view pass, std::string_view node, std::string_view why) {
+    told.push_back(fmt::format("{}: {}: {}", pass, node, why));
+  };
+  run_passes(*m, request);
+  EXPECT_EQ(fmt::format("{}", fmt::join(told, "; ")), "add_fp16_cast: b = add(a, f32 60000): half precision: it overflows");
 }
 
 TEST(MilPassNames, OfWhatStacksWere) {
