@@ -37,7 +37,7 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable) 
         (eqn, v)
         for eqn in jaxpr.eqns
         for v in eqn.outvars
-        if not isinstance(v, core.DropVar)
+        if type(v) is core.Var  # it is read
         and getattr(v.aval, "dtype", None) is not None
         and v.aval.dtype.name != "float0"
     ]

@@ -33,7 +33,7 @@ def in_line(closed):
             if (inner := _called(eqn)) is not None:
                 results = add(inner, dict(zip(inner.jaxpr.invars, operands, strict=True)), eqn)
             else:
-                results = [v if isinstance(v, core.DropVar) else core.Var(v.aval) for v in eqn.outvars]
+                results = [core.Var(v.aval) if type(v) is core.Var else v for v in eqn.outvars]  # others are dropped
                 eqns.append(eqn.replace(invars=operands, outvars=results))
             names.update(zip(eqn.outvars, results, strict=True))
         return list(map(name, body.jaxpr.outvars))
