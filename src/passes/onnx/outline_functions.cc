@@ -38,7 +38,7 @@ std::string as_identifier(std::string_view text) {
   return out;
 }
 
-// The last part of a scope that names something: "Net/transpose(jvp(eqx.nn.Linear))/vmap()" -> "Linear". Empty when none does, as in
+// The last part of a scope that names something: "Net/transpose(jvp(eqx.nn.Linear))/vmap()" -> "Linear", "Net/blocks/0" -> "blocks". Empty when none does, as in
 // "Net/vmap(BNTS,BSNH->BTNH)", which begins with what the nodes have in common and ends in how they were transformed.
 std::string name_of_scope(std::string_view scope) {
   while (!scope.empty()) {
@@ -53,7 +53,8 @@ std::string name_of_scope(std::string_view scope) {
     if (part.find_first_of(",->()<") != std::string_view::npos) return {};
     const size_t end = part.find_last_not_of("0123456789.[]_");
     const size_t dot = part.rfind('.', end);
-    return as_identifier(dot == std::string_view::npos ? part : part.substr(dot + 1));
+    std::string name = as_identifier(dot == std::string_view::npos ? part : part.substr(dot + 1));
+    if (!name.empty()) return name;
   }
   return {};
 }

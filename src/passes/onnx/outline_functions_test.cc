@@ -61,7 +61,8 @@ TEST(OutlineFunctions, scopes_name_them) {
   EXPECT_EQ(name_of("Net/3d_conv"), "d_conv");
   EXPECT_EQ(name_of("Net/_Inner2"), "_Inner");
   EXPECT_EQ(name_of("Net/vmap(BNTS,BSNH->BTNH)"), "part");
-  EXPECT_EQ(name_of("Net/17"), "part");
+  EXPECT_EQ(name_of("Net/blocks/17"), "blocks");
+  EXPECT_EQ(name_of("17"), "part");
   EXPECT_EQ(name_of(""), "part");
 }
 
