@@ -214,13 +214,17 @@ def _with_module_inside(fn):
     return call
 
 
+# In newer and in older JAX.
+_STATIC_SLICES = ("Slice entries must be static integers", "Array slice indices must have static start/stop/step")
+
+
 def _needs_values(e: BaseException) -> bool:
     text = str(e)
     if isinstance(e, TypeError) and text.startswith("Shapes must be 1D sequences of concrete values"):  # jnp.zeros(n)
         return True
     if isinstance(e, (TypeError, ValueError)) and "hashable" in text and "Tracer" in text:  # jnp.tile(x, n)
         return True
-    if isinstance(e, IndexError) and text.startswith("Slice entries must be static integers"):  # x[:n]
+    if isinstance(e, IndexError) and text.startswith(_STATIC_SLICES):  # x[:n]
         return True
     if _wants_number(e):
         return True

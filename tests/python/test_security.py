@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mil_programs
 import onnx
 import pytest
 import sardonyx
@@ -21,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def package(tmp_path_factory) -> Path:
     """A package with weights in a file."""
+    pytest.importorskip("coremltools")
+    import mil_programs
+
     path = tmp_path_factory.mktemp("package") / "x.mlpackage"
     case = next(c for c in mil_programs.CASES if c.op == "conv")
     target = mil_programs.targets_of(case)[-1]

@@ -18,6 +18,9 @@ from judge import check_structure, compare, outputs
 from primitives.table import Case
 from sweep import rows
 
+if tuple(map(int, jax.__version__.split(".")[:2])) < (0, 10):
+    pytest.skip("the rows are the functions of newer JAX", allow_module_level=True)
+
 TABLES = {
     name.removeprefix("functions_"): importlib.import_module(f"sweep.{name}").ROWS
     for _, name, _ in pkgutil.iter_modules(sweep.__path__)

@@ -146,7 +146,8 @@ for op in ("shift_left", "shift_right_logical", "shift_right_arithmetic"):
         covers=op)
     add(f"{op} u32 by 13", lambda x, op=op: getattr(lax, op)(x, np.uint32(13)), full("u32", 31), covers=op)
 for dtype in ("u8", "i32", "u32"):
-    add(f"mulhi {dtype}", lax.mulhi, full(dtype, "B", 31), full(dtype, "B", 31), covers="mulhi", x64=dtype.endswith("64"))
+    if hasattr(lax, "mulhi"):  # JAX 0.8 has none
+        add(f"mulhi {dtype}", lax.mulhi, full(dtype, "B", 31), full(dtype, "B", 31), covers="mulhi", x64=dtype.endswith("64"))
     add(f"population_count {dtype}", lax.population_count, full(dtype, 31), covers="population_count")
     add(f"clz {dtype}", lax.clz, Arg(f"{dtype}[7]", values=(0, 1, 2, 3, 64, 100, 127)), covers="clz")
 
@@ -224,4 +225,5 @@ for dtype in ("f16", "f64"):
 for dtype in ("f32", "f64"):
     add(f"logarithm of a sigmoid {dtype}", lambda x: jnp.log(jax.nn.sigmoid(x)), Arg(f"{dtype}[B,9]", -60, 20), covers="logistic log", x64=dtype == "f64")
 add("spence", jax.scipy.special.spence, Arg("f32[4,4]", 0.1, 3), covers="select_n", tolerance=1e-5, because="a quotient of polynomials of degree 7")
-add("erfcx of large numbers", jax.scipy.special.erfcx, Arg("f32[31]", 0, 8), covers="erfc exp", tolerance=1e-5, because="exp of a square has an error of the square's size in ulps")
+if hasattr(jax.scipy.special, "erfcx"):  # JAX 0.8 has none
+    add("erfcx of large numbers", jax.scipy.special.erfcx, Arg("f32[31]", 0, 8), covers="erfc exp", tolerance=1e-5, because="exp of a square has an error of the square's size in ulps")
