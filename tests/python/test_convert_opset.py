@@ -83,6 +83,8 @@ def test_every_opset_on_the_way(opset):
     raised = convert(model, opset, verify="model")
     assert opset_of(raised) == opset
     onnx.checker.check_model(raised, full_check=True)
+    if opset > 23 and tuple(map(int, ort.__version__.split(".")[:2])) < (1, 24):
+        pytest.skip("this onnxruntime does not load it")
     for size in (2, 5):
         x = np.random.default_rng(size).normal(size=(size, 3, 11)).astype(np.float32)
         for before, after in zip(run(model, {"x": x}), run(raised, {"x": x}), strict=True):
