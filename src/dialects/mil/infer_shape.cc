@@ -316,6 +316,9 @@ void batches(InferContext& c, std::string_view border, bool to_batch) {
   if (x == nullptr || !block || !by) return c.set_unranked(0, dtype);
   need_rank(c, 0, 4);
   if (block->size() != 2 || by->size() != 4) c.fail(fmt::format("block_shape has two elements and {} two rows of two", border));
+  for (int64_t n : *block) {
+    if (n < 1) c.fail(fmt::format("block_shape has {}", n));
+  }
   const int64_t all = (*block)[0] * (*block)[1];
   const auto divided = [&](Dim d, int64_t n) {
     if (d.is_int() && d.value() % n != 0) c.fail(fmt::format("{} is no multiple of {}", d.value(), n));

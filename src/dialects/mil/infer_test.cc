@@ -1,6 +1,7 @@
 // Types of MIL ops: what no file of coremltools shows. The rest: tests/python/test_coreml_roundtrip.py.
 #include "sardonyx/infer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace sardonyx {
@@ -71,6 +72,14 @@ TEST(MilInfer, IllTypedOps) {
   expect("graph mil(x: f32[2,7]) { z = cast(x, dtype=str \"complex\")  return z }", "no element type");
   expect("graph mil(x: f32[2,7]) { z = relu()  return z }", "takes 1 operands");
   expect("graph mil(x: f32[2,7]) { z = gather(x, i32[2]{0,1}, axis=i32 2)  return z }", "axis");
+  for (const char* op : {"space_to_batch", "batch_to_space"}) {
+    for (const char* block : {"0,2", "2,0", "-2,-2"})
+      expect(
+          fmt::format("graph mil(x: f32[4,3,4,4]) {{ z = {}(x, block_shape=i32[2]{{{}}}, {}=i32[2,2]{{0,0,0,0}})  return z }}",
+                      op, block, op[0] == 's' ? "paddings" : "crops")
+              .c_str(),
+          "block_shape has");
+  }
 }
 
 }  // namespace
