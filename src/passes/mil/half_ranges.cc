@@ -332,7 +332,7 @@ void HalfRanges::bound(Graph& g) {
       }
     }
     const auto rule = bounds_of_ops().find(n.op().name);
-    if (rule == bounds_of_ops().end() || n.unchecked()) continue;
+    if (rule == bounds_of_ops().end() || !n.op().known || n.unchecked()) continue;
     const Extent e = rule->second(At{n, context_, *this});
     if (std::isnan(e.low) || std::isnan(e.high)) continue;
     for (Value& v : n.results()) {

@@ -66,6 +66,8 @@ const Row kRows[] = {
     {"y = one_hot(i32[3]{0,2,1}, one_hot_vector_size=i32 5, on_value=f32 -3, off_value=f32 2)", "-3 2"},
     {"y = clip(u, alpha=f32 -3, beta=f32 5)", "-3 5"},
     {"y = clip(u, alpha=f32 5, beta=f32 -3)", "-inf inf"},
+    // An op of another domain is none of these.
+    {"y: f32[2,3,5] = own::sigmoid(u)", "-inf inf"},
     // What rises.
     {"y = identity(a)", "-3 5"},
     {"y = relu(a)", "0 5"},

@@ -36,7 +36,8 @@ class Lowering {
 
   // Whether n was a complex op. What it stood for is known afterwards; n itself is dead.
   bool lower(Node& n) {
-    if (n.op().dialect != DialectId::kMil || !n.op().name.starts_with("complex")) return false;
+    if (!n.op().known || !n.op().name.starts_with("complex")) return false;
+    if (n.unchecked()) refuse(n, "it is not as that op is to be");
     Rewriter b(*n.graph(), context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
@@ -64,10 +65,8 @@ class Lowering {
       transform_real();
     } else if (op == "complex_irfft" || op == "complex_irfftn") {
       restore_real();
-    } else if (op == "complex_stft") {
-      windows();
     } else {
-      return false;
+      windows();  // complex_stft
     }
     return true;
   }
@@ -304,7 +303,7 @@ class Lowering {
     const InferContext c = at();
     const auto n = rules::param_int(c, "n_fft"), length = rules::param_int(c, "win_length");
     Value *size = in("n_fft"), *hop = in("hop_length"), *window = in("window"), *data = in("input");
-    const bool half = param_bool(c, "onesided", true);
+    const bool half = param_bool(c, "onesided");
     if (!n || size == nullptr || data == nullptr) refuse(*node_, "'n_fft' is not a constant");
     if (length && *length > *n) refuse(*node_, "the window is longer than n_fft");
     const bool from_complex = is_complex(data->dtype());
@@ -394,7 +393,7 @@ Pass lower_complex_dialect_ops() {
       if ((*n)->any_result_used()) refuse(**n, "something else than an op on complex numbers reads it");
       (*n)->graph()->erase(**n);
     }
-    if (!gone.empty()) context.count("ops", gone.size());
+    context.count("ops", gone.size());
     return !gone.empty();
   });
 }
