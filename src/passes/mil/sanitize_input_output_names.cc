@@ -25,7 +25,7 @@ class Names {
   std::string clean(std::string_view name) {
     std::string text(name);
     for (char& c : text) {
-      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
       // One "_" per character, not per byte.
       if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) {
         c = '\0';
@@ -34,7 +34,8 @@ class Names {
       }
     }
     std::erase(text, '\0');
-    if (!text.empty() && text[0] >= '0' && text[0] <= '9') text = "var_" + text;
+    // Letters and "_" come after the digits.
+    if (!text.empty() && text[0] <= '9') text = "var_" + text;
     if (std::ranges::find(kWordsOfMil, text) != std::end(kWordsOfMil)) text += "_workaround";
     if (text != name) {
       for (int i = 0; seen_.contains(text) || kept_.contains(text); ++i) text += fmt::format("_{}", i);
@@ -53,44 +54,44 @@ size_t sanitize(Graph& g) {
   size_t renamed = 0;
   for (const Port& p : g.inputs()) names.keep(p.name.view());
   for (const Port& p : g.outputs()) names.keep(p.name.view());
-  std::unordered_map<const Value*, std::string> inputs;  // what they were called
-  for (size_t i = 0; i < g.inputs().size(); ++i) {
-    Value& v = *g.input(i);
-    const std::string old(g.inputs()[i].name.view());
-    const std::string name = names.clean(old);
-    inputs.emplace(&v, old);
-    if (name == old) continue;
-    g.input_port(i).name = model.name(name);
-    v.set_name(g.inputs()[i].name);
+  const auto clean = [&](Name old) {
+    const std::string name = names.clean(old.view());
+    if (name == old.view()) return old;
     ++renamed;
-  }
+    return model.name(name);
+  };
   std::unordered_map<const Value*, std::vector<size_t>> ports;
   for (size_t i = 0; i < g.outputs().size(); ++i) ports[g.output(i)].push_back(i);
-  const auto rename = [&](Value& v) {
-    const auto at = ports.find(&v);
-    if (at == ports.end()) return;
-    const std::string old(g.outputs()[at->second.front()].name.view());
-    const std::string name = names.clean(old);
-    if (name == old) return;
-    const Name made = model.name(name);
-    for (size_t i : at->second) {
-      if (g.outputs()[i].name.view() == old) g.output_port(i).name = made;
+  // What returns v: `made` are the names that it has had so far, each with what it became.
+  using Made = std::vector<std::pair<Name, Name>>;
+  const auto rename_results = [&](const Value& v, Made made) {
+    for (size_t i : ports[&v]) {
+      Port& p = g.output_port(i);
+      auto at = std::ranges::find(made, p.name, &Made::value_type::first);
+      if (at == made.end()) at = made.insert(at, {p.name, clean(p.name)});
+      p.name = at->second;
     }
-    v.set_name(made);
-    ++renamed;
+    return made;
+  };
+  // An input that is returned under its own name keeps doing that; under other names it is not called.
+  std::vector<Made> inputs;
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const Name old = g.inputs()[i].name, name = clean(old);
+    inputs.push_back({{old, name}});
+    if (name == old) continue;
+    g.input_port(i).name = name;
+    g.input(i)->set_name(name);
+  }
+  const auto rename = [&](Value& v) {
+    if (!ports.contains(&v)) return;
+    const Made made = rename_results(v, {});
+    if (made.front().first != made.front().second) v.set_name(made.front().second);
   };
   for (Node& n : g.nodes()) {
     for (Value& v : n.results()) rename(v);
   }
   for (Value* v : g.constants()) rename(*v);
-  // An input that is returned under its own name keeps doing that.
-  for (const auto& [v, old] : inputs) {
-    const auto at = ports.find(v);
-    for (size_t i = 0; at != ports.end() && i < at->second.size(); ++i) {
-      const size_t port = at->second[i];
-      if (g.outputs()[port].name.view() == old && v->name().view() != old) g.output_port(port).name = v->name();
-    }
-  }
+  for (size_t i = 0; i < inputs.size(); ++i) rename_results(*g.input(i), inputs[i]);
   return renamed;
 }
 
@@ -98,8 +99,9 @@ size_t sanitize(Graph& g) {
 
 Pass sanitize_input_output_names() {
   return Pass::on_model(Numerics::kExact, [](PassContext& context) {
-    size_t renamed = 0;
-    if (Function* main = context.model.find_function("", "main")) renamed = sanitize(main->graph());
+    Function* main = context.model.find_function("", "main");
+    if (main == nullptr) return false;
+    const size_t renamed = sanitize(main->graph());
     context.count("renamed", renamed);
     return renamed > 0;
   });
