@@ -162,15 +162,13 @@ class Transposes {
 
   void visit(Node& n) {
     if (n.unchecked() || !n.op().known) return end(n);
-    if (n.has(Trait::kConstant)) return;
     if (n.is("transpose")) return visit_transpose(n);
     if (is_unary(n)) {
       Value* x = operand(n, context_, "x");
-      if (x == nullptr || n.num_results() != 1 || !is_elementwise(n, carried_[*x])) return end(n);
-      const uint32_t lazy = carried_[*x];
-      if (lazy == kPlain) return;
+      const uint32_t lazy = x != nullptr ? carried_[*x] : kPlain;
+      if (lazy == kPlain || !is_elementwise(n, lazy)) return end(n);
       carried_[*n.result()] = lazy;
-      moved_.push_back({&n, lazy, false});
+      moved_.push_back({&n, lazy});
       return;
     }
     const uint32_t lazy = common(n);
@@ -184,11 +182,9 @@ class Transposes {
 
   // Nothing but x has axes.
   bool is_elementwise(Node& n, uint32_t lazy) {
-    if (lazy == kPlain)
-      return std::ranges::none_of(n.operands(), [&](Use& u) { return u.value && carried_[*u.value] != kPlain; });
     if (n.is("pow")) {
       const Value* y = operand(n, context_, "y");
-      return y != nullptr && carried_[*y] == kPlain && y->ranked() && y->type()->rank() == 0;
+      return y != nullptr && y->ranked() && y->type()->rank() == 0;
     }
     if (n.is("softplus_parametric")) return perm(lazy).size() > 1 && perm(lazy)[1] == 1;
     return true;
@@ -218,8 +214,8 @@ class Transposes {
       starts_.push_back(&n);
       lazies_.push_back({set, std::make_shared<const Perm>(*p)});
       carried_[*n.result()] = static_cast<uint32_t>(lazies_.size() - 1);
-    } else if (p->size() == perm(lazy).size() && *p == inverse(perm(lazy))) {
-      cancels_.push_back({&n, lazy, false});
+    } else if (*p == inverse(perm(lazy))) {
+      cancels_.push_back({&n, lazy});
     } else {
       end(n);
     }
@@ -261,20 +257,15 @@ class Transposes {
       return axis_of(n).has_value();
     }
     if (n.is("split")) return carried_[*n.input(0)] != kPlain && axis_of(n).has_value();
-    if (n.is("pad"))
-      return carried_[*n.input(0)] != kPlain && only_constants_beside(n, 0) && new_pad(n, perm(lazy)).has_value();
+    if (n.is("pad")) return new_pad(n, perm(lazy)).has_value();
     if (is_reduction(n)) {
-      const Value* axes = operand(n, context_, "axes");
-      return param_bool(at, "keep_dims") && axes != nullptr && axes->is_constant() && param_ints(at, "axes").has_value();
+      const Value* given = operand(n, context_, "axes");
+      const auto axes = param_ints(at, "axes");
+      const auto rank = static_cast<int64_t>(perm(lazy).size());
+      return param_bool(at, "keep_dims") && given != nullptr && given->is_constant() && axes &&
+             std::ranges::all_of(*axes, [=](int64_t a) { return a >= -rank && a < rank; });
     }
     return is_binary(n) && can_pass_binary(n, lazy);
-  }
-
-  bool only_constants_beside(const Node& n, size_t slot) const {
-    for (size_t i = 0; i < n.num_inputs(); ++i) {
-      if (i != slot && n.input(i) != nullptr && !is_const(*n.input(i))) return false;
-    }
-    return true;
   }
 
   std::optional<size_t> axis_of(Node& n) {
@@ -290,7 +281,7 @@ class Transposes {
     const InferContext at = params(n, context_);
     const Value* given = operand(n, context_, "pad");
     auto pad = param_ints(at, "pad");
-    if (!pad || given == nullptr || !given->is_constant() || p.size() < 2 || pad->size() > 2 * p.size()) return std::nullopt;
+    if (!pad || given == nullptr || !given->is_constant() || pad->size() > 2 * p.size()) return std::nullopt;
     const size_t missing = 2 * p.size() - pad->size();
     pad->insert(pad->begin(), missing, 0);
     std::vector<int64_t> turned(pad->size(), 0);
@@ -305,16 +296,14 @@ class Transposes {
     if (!zero_before(missing)) return std::nullopt;
     turned.erase(turned.begin(), turned.begin() + static_cast<std::ptrdiff_t>(missing));
     const bool constant = param_string(at, "mode").value_or("constant") == "constant";
-    if (!constant && turned.size() > 4 && !zero_before(turned.size() - 4)) return std::nullopt;
+    if (!constant && !zero_before(std::max<size_t>(turned.size(), 4) - 4)) return std::nullopt;
     return turned;
   }
 
   // x or y carries a transpose. The other one does too, or it is a constant, or few enough of its axes are longer than one.
   bool can_pass_binary(Node& n, uint32_t lazy) {
     const Value *x = n.input(0), *y = n.input(1);
-    if (x == nullptr || y == nullptr) return false;
-    const bool both = carried_[*x] != kPlain && carried_[*y] != kPlain;
-    if (both) return true;
+    if (carried_[*x] != kPlain && carried_[*y] != kPlain) return true;
     const Value& other = carried_[*x] != kPlain ? *y : *x;
     const Perm& p = perm(lazy);
     if (!other.ranked() || !other.type()->is_static() || other.type()->rank() > p.size()) return false;
@@ -342,7 +331,6 @@ class Transposes {
     for (size_t i = 0; i < starts_.size(); ++i) ++sets[root(static_cast<uint32_t>(i))].starts;
     for (const Moved& c : cancels_) ++sets[root(lazies_[c.lazy].set)].cancels;
     for (uint32_t lazy : ends_) ++sets[root(lazies_[lazy].set)].ends;
-    for (const Moved& m : moved_) sets[root(lazies_[m.lazy].set)].in_place = false;
     // Making again what is there would change nothing.
     std::unordered_map<const Node*, const Node*> before;  // what stands before an op, transposes that it reads left out
     for (auto e = edges_.rbegin(); e != edges_.rend(); ++e) {
@@ -359,7 +347,7 @@ class Transposes {
     goes_.assign(parent_.size(), false);
     for (size_t i = 0; i < sets.size(); ++i) {
       const Set& s = sets[i];
-      if (s.starts == 0 || s.cancels + s.ends == 0 || s.ends >= s.starts + s.cancels) continue;
+      if (s.ends >= s.starts + s.cancels) continue;
       goes_[i] = s.cancels > 0 || !s.in_place;
     }
   }
@@ -396,7 +384,7 @@ class Transposes {
   }
 
   const Type* turned_back(const Type* t, const Perm& p) const {
-    if (t == nullptr || !t->is_tensor() || !t->ranked() || t->rank() != p.size()) return t;
+    if (t == nullptr || !t->ranked() || t->rank() != p.size()) return t;
     std::vector<Dim> dims(p.size());
     for (size_t i = 0; i < p.size(); ++i) dims[static_cast<size_t>(p[i])] = t->dim(i);
     return g_.model().types().with_dims(t, dims);
@@ -469,7 +457,7 @@ class Transposes {
       b.set_insertion_point(e.op);
       b.set_provenance(e.op != nullptr ? e.op->provenance() : def->provenance());
       // What starts here stands for its operand.
-      Value* x = is_start(*def) ? def->input(0) : e.value;
+      Value* x = def->is("transpose") ? def->input(0) : e.value;
       made = b.mil("transpose", {{"x", x}, {"perm", b.i32s(perm(e.lazy))}});
       context_.count("transposes made");
       if (e.op == nullptr) {
@@ -486,8 +474,6 @@ class Transposes {
       e.op->set_input(e.slot, made);
     }
   }
-
-  bool is_start(const Node& n) { return n.is("transpose") && carried_[*n.result()] != kPlain; }
 
   struct PairHash {
     size_t operator()(const std::pair<const Node*, const Value*>& p) const {
