@@ -66,6 +66,7 @@ CaseFile read_cases(const std::filesystem::path& path) {
   if (!(head >> f.kind >> f.name)) fail(i, "expected a line like: lower cumsum");
   while (head >> rest) {
     if (rest.find('=') == std::string::npos) fail(i, "expected a line like: pass fold_constants budget=1000");
+    for (size_t tab; (tab = rest.find("\\t")) != std::string::npos;) rest.replace(tab, 2, "\t");
     f.options.push_back(rest);
   }
   ++i;

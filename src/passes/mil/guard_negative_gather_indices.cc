@@ -36,7 +36,7 @@ Value* guard(Rewriter& b, const Match& found) {
   if (!axis) return nullptr;
   Value* wide = indices->dtype() == DType::kI32 ? indices : b.mil("cast", {{"x", indices}, {"dtype", b.text("int32")}});
   const DType t = x->dtype();
-  const bool has_shape = t == DType::kF16 || t == DType::kF32 || t == DType::kI32 || t == DType::kBool;
+  const bool has_shape = t == DType::kF16 || t == DType::kF32 || t == DType::kI32;
   Value* measured = has_shape ? x : b.mil("cast", {{"x", x}, {"dtype", b.text("bool")}});
   Value* test = b.mil("greater_equal", {{"x", wide}, {"y", b.i32(0)}});
   Value* size = b.mil("shape", {{"x", measured}});
@@ -58,7 +58,7 @@ Value* guard(Rewriter& b, const Match& found) {
 Pass guard_negative_gather_indices() {
   using namespace pattern;
   namespace m = pattern::mil;
-  return std::vector<Rule>{{.name = "gather", .match = m::gather(), .build = guard, .same_type = true},
+  return std::vector<Rule>{{.name = "gather", .match = m::gather(), .build = guard},
                            {.name = "gather_nd", .match = m::gather_nd(), .build = guard, .same_type = true}};
 }
 

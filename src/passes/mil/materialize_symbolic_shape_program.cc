@@ -29,11 +29,15 @@ Dim with_sizes(Dims& dims, Dim d, const Sizes& sizes) {
 
 // The value of the one symbol of `d` for which it is `wanted`, if it grows in steps of one size.
 std::optional<int64_t> solve(Dims& dims, Dim d, const std::string& symbol, int64_t wanted) {
-  const auto at = [&](int64_t v) { return with_sizes(dims, d, {{symbol, v}}); };
-  const Dim zero = at(0), one = at(1);
-  if (!zero.is_int() || !one.is_int() || one.value() == zero.value()) return std::nullopt;
-  const int64_t v = (wanted - zero.value()) / (one.value() - zero.value());
-  return v >= 0 && at(v).is(wanted) ? std::optional(v) : std::nullopt;
+  const auto at = [&](int64_t v) { return with_sizes(dims, d, {{symbol, v}}).value(); };
+  try {
+    const int64_t zero = at(0), step = at(1) - zero;
+    if (step == 0) return std::nullopt;
+    const int64_t v = (wanted - zero) / step;
+    return v >= 0 && at(v) == wanted ? std::optional(v) : std::nullopt;
+  } catch (const Error&) {  // it divides by the symbol
+    return std::nullopt;
+  }
 }
 
 // Sizes that are expressions: they say what a symbol is that no size says alone, and must agree with the others.
@@ -83,8 +87,8 @@ Sizes sizes_of(const Function& source, const std::string& name, const nlohmann::
         refuse(fmt::format("size {} of input '{}' is {} already, not {}", i, p.name.view(), d.value(), wanted));
       const std::string symbol(d.is_expr() ? dims.symbol_name(d) : std::string_view());
       if (symbol.empty()) continue;
-      const auto [at, is_new] = sizes.emplace(symbol, wanted);
-      if (!is_new && at->second != wanted)
+      const auto at = sizes.emplace(symbol, wanted).first;
+      if (at->second != wanted)
         refuse(fmt::format("in function '{}', size {} of input '{}' is {}, and {} elsewhere", name, symbol, p.name.view(),
                            wanted, at->second));
     }

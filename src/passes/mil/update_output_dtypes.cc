@@ -54,7 +54,7 @@ bool update(Graph& g, size_t i, DType to, PassContext& context) {
   v.set_name(g.model().name(fmt::format("{}_type_{}", name, mil_name(v.dtype()))));
   cast->set_name(g.outputs()[i].name);
   for (size_t other = 0; other < g.outputs().size(); ++other) {
-    if (other != i && g.output(other) == &v && g.outputs()[other].name.view() == name) g.output_port(other).name = v.name();
+    if (other != i && g.outputs()[other].name.view() == name) g.output_port(other).name = v.name();
   }
   g.set_output(i, *cast);
   g.output_port(i).declared = cast->type();
