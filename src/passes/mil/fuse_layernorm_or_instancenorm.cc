@@ -45,8 +45,7 @@ std::optional<std::vector<int64_t>> axes_of(Node& reduce, PassContext& context) 
 // The axes of both reductions, where they are the same.
 std::optional<std::vector<int64_t>> axes_of(const Match& found, Var first, Var second) {
   auto axes = axes_of(found.node(first), found.context());
-  if (!axes || axes_of(found.node(second), found.context()) != axes) return std::nullopt;
-  return axes;
+  return axes_of(found.node(second), found.context()) == axes ? axes : std::nullopt;
 }
 
 bool is_scalar(const Value* v) { return v->is_constant() && v->constant()->rank() == 0; }
@@ -55,7 +54,7 @@ bool is_usable(const Value* v) { return v->is_constant() && is_float(v->dtype())
 // As many elements as x has along `axis` (from the end), and not one; no other axis has more than one.
 bool varies_along(const Tensor& t, const Type& of, size_t axis) {
   const auto shape = t.shape();
-  return t.size() > 1 && shape.size() >= axis && shape.size() <= of.rank() && shape[shape.size() - axis] == t.size() &&
+  return t.size() > 1 && shape.size() >= axis && shape[shape.size() - axis] == t.size() &&
          of.dim(of.rank() - axis).is(t.size());
 }
 
@@ -140,13 +139,11 @@ bool is_one_nth(const Value* v, Node& reduce, PassContext& context) {
 
 // 5: what of gamma and beta is left after the axes of size one are gone.
 bool along_axis_1(const Value* v, const Type& of) { return is_usable(v) && varies_along(*v->constant(), of, 3); }
-bool is_one_number(const Value* v) { return is_usable(v) && v->constant()->size() == 1 && v->constant()->rank() <= 4; }
+bool is_one_number(const Value* v) { return is_usable(v) && v->constant()->size() == 1; }
 
 // Whether the op that reads n first adds to it, as where a beta without a gamma follows.
 bool is_added_first(const Node& n) {
-  size_t additions = 0, others = 0;
-  for (const Use& u : n.result()->uses()) ++(u.owner->is("add") ? additions : others);
-  if (additions == 0 || others == 0) return additions > 0;
+  if (std::ranges::none_of(n.result()->uses(), [](const Use& u) { return u.owner->is("add"); })) return false;
   constexpr int kNear = 64;  // ops; where none of them reads it, no normalization is found
   const Node* at = n.next();
   for (int i = 0; at != nullptr && i < kNear; ++i, at = at->next()) {
@@ -157,7 +154,7 @@ bool is_added_first(const Node& n) {
 
 bool over_axis_1(const Match& found) {
   const auto axes = axes_of(found, mean, spread);
-  return axes == std::vector<int64_t>{-3} && found.type(x)->rank() == 4 && is_scalar(found[eps]) && readers(found[x]) >= 2 &&
+  return axes == std::vector<int64_t>{-3} && found.type(x)->rank() == 4 && is_scalar(found[eps]) &&
          stays_inside(found[centred], 3);
 }
 
