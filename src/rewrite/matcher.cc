@@ -436,12 +436,26 @@ struct Matcher::Run {
     return bind(s, v, trail);
   }
 
+  // Core ML: whether a parameter that has a default is computed. Core ML refuses such a program, and a rule that asks for the parameter
+  // would take the default for it.
+  static bool has_computed_parameter(const Node& n) {
+    if (n.op().dialect != DialectId::kMil) return false;
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      const Value* v = n.input(i);
+      if (v == nullptr || v->is_constant()) continue;
+      const Slot* slot = slot_of(n.op(), i, n.num_inputs());
+      if (slot == nullptr || !slot->parameter) continue;
+      if (std::ranges::any_of(n.op().attrs, [&](const AttrSpec& s) { return s.name == slot->name; })) return true;
+    }
+    return false;
+  }
+
   // Whether v is result s.result of a node that fits s, its operands apart.
   bool is_node(const Step& s, const Value& v) const {
     const Node* n = v.def();
     if (n == nullptr || v.index() != s.result || n->unchecked() || n->graph() != graph || !n->linked()) return false;
     if (s.kind == Pattern::Kind::kTrait) return n->has(s.trait);
-    if (!Matcher::is_op(s, *n)) return false;
+    if (!Matcher::is_op(s, *n) || has_computed_parameter(*n)) return false;
     for (size_t i = n->num_inputs(); i < s.children; ++i) {
       if (step(matcher.child(s, i)).kind != Pattern::Kind::kAbsent) return false;
     }
