@@ -230,12 +230,21 @@ class Outliner {
   // A function without nodes, called after the program.
   Function& add_function(const Repeat& repeat) {
     const std::vector<Node*>& nodes = repeat.occurrences[0];
-    std::string name = name_of_scope(common_scope(model_, nodes));
-    for (auto n = nodes.rbegin(); n != nodes.rend() && name.empty(); ++n) {
-      for (const Source& s : model_.provenance((*n)->provenance()).sources) {
-        if (name.empty()) name = name_of_function(s.function);
+    const std::string scope = common_scope(model_, nodes);
+    const auto name_of_writer = [&](bool of_scope) {
+      std::string name;
+      for (auto n = nodes.rbegin(); n != nodes.rend() && name.empty(); ++n) {
+        for (const Source& s : model_.provenance((*n)->provenance()).sources) {
+          if (name.empty() && (!of_scope || s.scope == scope)) name = name_of_function(s.function);
+        }
       }
-    }
+      return name;
+    };
+    // The place in a list, "Net/blocks/3", says less than the function of a node that the module there wrote itself.
+    std::string name;
+    if (scope.find_first_not_of("0123456789", scope.rfind('/') + 1) == std::string::npos) name = name_of_writer(true);
+    if (name.empty()) name = name_of_scope(scope);
+    if (name.empty()) name = name_of_writer(false);
     if (name.empty()) name = "part";
     std::string domain;
     for (int n = 1; domain.empty(); ++n) {

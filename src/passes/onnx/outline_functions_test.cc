@@ -78,6 +78,15 @@ TEST(OutlineFunctions, functions_of_the_program_name_them_where_no_scope_does) {
   EXPECT_EQ(name_of({by("first"), by("second"), by("third")}), "third");
   EXPECT_EQ(name_of({by("first"), by("second"), by("")}), "second");
   EXPECT_EQ(name_of({{Source{.function = "one"}, Source{.function = "two"}}}), "one");
+  // Of the module that has a place in a list, and of no part of it.
+  const auto in = [](std::string s, std::string f) {
+    return std::vector<Source>{Source{.function = std::move(f), .scope = std::move(s)}};
+  };
+  EXPECT_EQ(name_of("Net/blocks/17", "Block.__call__"), "Block");
+  EXPECT_EQ(name_of("Net/blocks17", "Block.__call__"), "blocks");
+  EXPECT_EQ(name_of({in("Net/blocks/17/up", "Linear"), in("Net/blocks/17", "Block"), in("Net/blocks/17/down", "Linear")}),
+            "Block");
+  EXPECT_EQ(name_of({in("Net/blocks/17/up", "Linear"), in("Net/blocks/17/down", "Linear")}), "blocks");
 }
 
 TEST(OutlineFunctions, what_the_scopes_of_all_nodes_begin_with_counts) {
