@@ -1,9 +1,14 @@
 """Runs an exported model and holds it to JAX: shapes and dtypes exactly, integers to the bit, floats to their rounding."""
 
+import importlib.metadata
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+
+# The version of onnxruntime.
+RUNTIME = tuple(map(int, importlib.metadata.version("onnxruntime").split(".")[:2]))
 
 # How far a float result may lie from JAX's, as a share of the largest magnitude in that output. Both sides
 # round: a value goes through at most a handful of elementary functions, each good to about two units in

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import sardonyx
-from judge import check_structure, compare, outputs
+from judge import RUNTIME, check_structure, compare, outputs
 
 RNG = np.random.default_rng(7)
 X7 = np.array([0.5, -1.25, 0.0, 3.0, -0.5, 2.0, -7.0], np.float32)
@@ -49,7 +48,7 @@ def boxes(scores, positions, threshold):
 
 MASKS = (MASK7, NONE7, ALL7)
 # The least and the greatest of no integers are 0 in onnxruntime 1.23.
-INT_MASKS = MASKS if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 24) else (MASK7, ALL7)
+INT_MASKS = MASKS if RUNTIME >= (1, 24) else (MASK7, ALL7)
 i32, u8, f16, f32 = np.int32, np.uint8, np.float16, np.float32
 
 CASES = [

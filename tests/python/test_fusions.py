@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 import sardonyx
 from flax import nnx
+from judge import RUNTIME
 
 SHAPE = ("B", 5, 12)
 
@@ -86,10 +87,7 @@ def test_attention(causal):
     np.testing.assert_allclose(run(model, x), attention(x, causal), rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.skipif(
-    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
-    reason="its LayerNormalization loses the digits as well",
-)
+@pytest.mark.skipif(RUNTIME < (1, 24), reason="its LayerNormalization loses the digits as well")
 def test_a_mean_that_is_large_beside_the_deviation():
     """Flax's difference of squares loses its digits there; the operator does not."""
     module = layer_norm(nnx.LayerNorm(12, rngs=nnx.Rngs(0)))
