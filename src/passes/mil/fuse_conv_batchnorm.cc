@@ -19,19 +19,18 @@ Pass fuse_conv_batchnorm() {
         const auto layer = convolution(found.node(conv), b.context());
         if (!layer) return nullptr;
         const auto channels = static_cast<size_t>(layer->channels);
-        const auto vector = [&](std::string_view slot, double otherwise) -> std::optional<std::vector<double>> {
+        const auto vector = [&](std::string_view slot, double otherwise = 0) -> std::optional<std::vector<double>> {
           const Value* v = operand(found.root(), b.context(), slot);
           if (v == nullptr) return std::vector<double>(channels, otherwise);
           if (!v->is_constant() || v->constant()->size() != layer->channels) return std::nullopt;
           return doubles(*v->constant());
         };
-        const auto mean = vector("mean", 0), variance = vector("variance", 1), gamma = vector("gamma", 1),
-                   beta = vector("beta", 0);
-        if (!mean || !variance || !gamma || !beta) return nullptr;
-        const double epsilon = param_float(params(found.root(), b.context()), "epsilon").value_or(1e-5);
+        const auto mean = vector("mean"), variance = vector("variance"), gamma = vector("gamma", 1), beta = vector("beta");
+        const auto epsilon = param_float(params(found.root(), b.context()), "epsilon");
+        if (!mean || !variance || !gamma || !beta || !epsilon) return nullptr;
         std::vector<double> scale(channels), shift(channels);
         for (size_t i = 0; i < channels; ++i) {
-          scale[i] = (*gamma)[i] / std::sqrt((*variance)[i] + epsilon);
+          scale[i] = (*gamma)[i] / std::sqrt((*variance)[i] + *epsilon);
           shift[i] = (*beta)[i] - (*mean)[i] * scale[i];
         }
         return scaled(b, *layer, scale, shift);

@@ -40,8 +40,7 @@ Pass fuse_prelu() {
        .when =
            [](const Match& found) {
              const TensorPtr& t = found[a]->constant();
-             const bool last =
-                 is_float(t->dtype()) && t->rank() >= 1 && t->shape().back() == t->size() && has_channels(found[input], *t);
+             const bool last = t->rank() >= 1 && t->shape().back() == t->size() && has_channels(found[input], *t);
              const auto perm = param_ints(params(found.node(moved), found.context()), "perm");
              // Two relus and nobody else may read the transpose.
              size_t readers = 0;
@@ -59,8 +58,7 @@ Pass fuse_prelu() {
        .when =
            [](const Match& found) {
              const TensorPtr& t = found[a]->constant();
-             return is_float(t->dtype()) && has_channels(found[x], *t) && (t->rank() == 3 || t->rank() == 4) &&
-                    t->shape()[t->rank() - 3] == t->size();
+             return has_channels(found[x], *t) && (t->rank() == 3 || t->rank() == 4) && t->shape()[t->rank() - 3] == t->size();
            },
        .build =
            [](Rewriter& b, const Match& found) {

@@ -14,7 +14,7 @@ namespace {
 // What the chain has made of the integers so far.
 struct Moved {
   TensorPtr data;
-  int64_t axis = 0;
+  int64_t axis;
 };
 
 std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassContext& context) {
@@ -23,7 +23,7 @@ std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassCo
   const auto rank = static_cast<int64_t>(from.data->rank());
   if (n.is("transpose")) {
     auto perm = param_ints(params(n, context), "perm");
-    if (!perm || !can_transpose(*from.data)) return std::nullopt;
+    if (!perm) return std::nullopt;
     for (int64_t& p : *perm) p = p < 0 ? p + rank : p;
     const auto at = std::ranges::find(*perm, from.axis);
     return Moved{transposed(from.data, *perm), per_tensor || at == perm->end() ? from.axis : at - perm->begin()};

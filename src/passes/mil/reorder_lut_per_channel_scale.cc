@@ -24,14 +24,13 @@ struct Reader {
 std::optional<Reader> reader(const Use& use, size_t rank, int64_t count, PassContext& context) {
   Node& n = *use.owner;
   const Type* out = n.num_results() == 1 ? n.result()->type() : nullptr;
-  if (n.is_boundary() || n.unchecked() || out == nullptr || !out->is_tensor() || !out->ranked() || out->rank() == 0)
-    return std::nullopt;
+  if (n.is_boundary() || n.unchecked() || out == nullptr || !out->ranked()) return std::nullopt;
   Reader r{&n, slot_of(n.op(), n.operand_index(use), n.num_inputs())->name, 0, {}};
   if (n.is("linear") && r.slot == "weight") {
     r.wide = out->rank() == 1 ? std::vector<int64_t>{count} : std::vector<int64_t>{1, count};
     return r;
   }
-  if (n.is("conv") && r.slot == "weight" && out->rank() > 1) {
+  if (n.is("conv") && r.slot == "weight") {
     r.wide.assign(out->rank(), 1);
     r.wide[1] = count;
     return r;
@@ -59,9 +58,7 @@ bool reorder(Node& look_up, PassContext& context, const std::function<Rewriter&(
   Value* table = look_up.result();
   if (!table->has_one_use()) return false;
   Node& shift = *(*table->uses().begin()).owner;
-  if (!shift.is("constexpr_blockwise_shift_scale") || shift.unchecked() || operand(shift, context, "data") != table ||
-      !is_float(table->dtype()) || is_graph_result(*shift.result()))
-    return false;
+  if (!shift.is("constexpr_blockwise_shift_scale") || shift.unchecked() || !is_float(table->dtype())) return false;
   const Value *scale = operand(shift, context, "scale"), *offset = operand(shift, context, "offset");
   if (!scale->is_constant() || (offset != nullptr && context.splat(offset) != 0)) return false;
   const auto shape = scale->constant()->shape();
