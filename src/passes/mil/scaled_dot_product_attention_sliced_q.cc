@@ -1,7 +1,8 @@
 //   scaled_dot_product_attention(q, k, v, mask)    =>    concat over chunks c of q's rows: softmax(q[c] kᵀ / sqrt(E) + mask[c]) v
 //
 // The matrix of all rows by all columns is never in memory at once. For sequences of at least `min_seq_length`, known, and divided into
-// `seq_length_divider` chunks. Functions before iOS 18 and ops in nested blocks stay, as in coremltools' pass of this name.
+// `seq_length_divider` chunks. Ops in nested blocks stay, as in coremltools' pass of this name,
+// which goes beyond the last row where there are fewer rows than chunks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,8 +11,6 @@
 
 namespace sardonyx::mil {
 namespace {
-
-constexpr int kIos18 = 9;
 
 struct Limits {
   int64_t length, divider;
@@ -34,7 +33,7 @@ Value* sliced(Rewriter& b, const Match& found) {
   PassContext& context = b.context();
   const Limits limit = limits(context);
   Node& attention = found.root();
-  if (attention.graph()->parent() != nullptr || b.mil_version() < kIos18) return nullptr;
+  if (attention.graph()->parent() != nullptr) return nullptr;
   Value *q = operand(attention, context, "query"), *k = operand(attention, context, "key"),
         *v = operand(attention, context, "value"), *mask = operand(attention, context, "attn_mask");
   if (q == nullptr || k == nullptr || v == nullptr || !q->ranked() || !q->type()->is_static() || q->type()->rank() < 2)
@@ -59,8 +58,9 @@ Value* sliced(Rewriter& b, const Match& found) {
   to_end[rank - 2] = 0;
   Value* joined = nullptr;
   int64_t begin = 0;
-  for (int64_t i = 0; i < limit.divider && begin < length; ++i) {
-    const int64_t end = begin + std::max<int64_t>(length / limit.divider, 1) + (i < length % limit.divider ? 1 : 0);
+  const int64_t chunks = std::min(limit.divider, length);
+  for (int64_t i = 0; i < chunks; ++i) {
+    const int64_t end = begin + length / chunks + (i < length % chunks ? 1 : 0);
     std::vector<int64_t> from(rank, 0), to;
     from[rank - 2] = begin;
     for (Dim d : dims) to.push_back(d.value());
