@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -78,8 +79,7 @@ std::string common_scope(const Model& m, std::span<Node* const> nodes) {
     for (const Source& s : p.sources) {
       if (s.scope.empty()) continue;
       if (!common) common = s.scope;
-      size_t same = 0;
-      while (same < common->size() && same < s.scope.size() && (*common)[same] == s.scope[same]) ++same;
+      auto same = static_cast<size_t>(std::ranges::mismatch(*common, s.scope).in1 - common->begin());
       const bool whole = (same == common->size() || (*common)[same] == '/') && (same == s.scope.size() || s.scope[same] == '/');
       if (!whole) {
         const size_t slash = common->rfind('/', same == 0 ? 0 : same - 1);
@@ -93,17 +93,14 @@ std::string common_scope(const Model& m, std::span<Node* const> nodes) {
 
 // What all names end in, from the start of a word: "mlp.kernel" of "blocks[0].mlp.kernel", "blocks[11].mlp.kernel".
 std::string common_end(const std::vector<Value*>& values) {
-  std::string end(values[0]->name().view());
+  std::string end(values.front()->name().view());
   for (const Value* v : values) {
     const std::string_view other = v->name().view();
-    size_t same = 0;
-    while (same < end.size() && same < other.size() && end[end.size() - 1 - same] == other[other.size() - 1 - same]) ++same;
-    const size_t begin = end.size() - same;
-    end.erase(0, begin);
-    if (same == 0) return {};
+    const auto ends = std::mismatch(end.rbegin(), end.rend(), other.rbegin(), other.rend()).first;
+    end.erase(end.begin(), ends.base());
   }
   // Only whole words: from behind the first separator, unless all of it is the same.
-  if (end.size() < values[0]->name().view().size()) {
+  if (end.size() < values.front()->name().view().size()) {
     const size_t dot = end.find_first_of("./");
     end = dot == std::string::npos ? "" : end.substr(dot + 1);
   }
@@ -165,8 +162,8 @@ class Outliner {
     }
     fill(g, f, repeat, reads[0], operands, results);
     for (size_t k = 1; k < times; ++k) {
-      std::vector<Node*> nodes = repeat.occurrences[k];
-      erase(g, nodes);
+      // Sorted as the first occurrence is, in which what reads a node stands behind it.
+      for (Node* n : std::views::reverse(repeat.occurrences[k])) g.erase(*n);
     }
     g.sort();
     for (Node* call : calls) infer_node(*call, context_.facts);
@@ -221,15 +218,14 @@ class Outliner {
   }
 
   static bool stands_inside(const Operand& o) {
-    const TensorPtr& first = o.given[0]->constant();
-    return first != nullptr && first->byte_size() <= kSharedBytes && std::ranges::all_of(o.given, [&](const Value* v) {
-             return v->constant() == first || v->constant()->equals(*first);
-           });
+    const TensorPtr& first = o.given.front()->constant();
+    return first != nullptr && first->byte_size() <= kSharedBytes &&
+           std::ranges::all_of(o.given, [&](const Value* v) { return v->constant()->equals(*first); });
   }
 
   // A function without nodes, called after the program.
   Function& add_function(const Repeat& repeat) {
-    const std::vector<Node*>& nodes = repeat.occurrences[0];
+    const std::vector<Node*>& nodes = repeat.occurrences.front();
     const std::string scope = common_scope(model_, nodes);
     const auto name_of_writer = [&](bool of_scope) {
       std::string name;
@@ -292,7 +288,7 @@ class Outliner {
     std::set<std::string, std::less<>> names;
     for (const Operand& o : operands) {
       Value* inner = nullptr;
-      const Value& given = *o.given[0];
+      const Value& given = *o.given.front();
       if (stands_inside(o)) {
         inner = to.add_constant(given.constant());
       } else {
@@ -315,19 +311,6 @@ class Outliner {
     }
     for (const Result& r : results)
       to.add_output(*repeat.occurrences[0][r.node]->result(r.index), fmt::format("output_{}", to.outputs().size()));
-  }
-
-  // Nodes that read each other only.
-  static void erase(Graph& g, std::vector<Node*>& nodes) {
-    while (!nodes.empty()) {
-      const size_t before = nodes.size();
-      for (size_t i = nodes.size(); i-- > 0;) {
-        if (nodes[i]->any_result_used()) continue;
-        g.erase(*nodes[i]);
-        nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(i));
-      }
-      SX_CHECK(nodes.size() < before, "a part that became a call is still read");
-    }
   }
 
   void import_domains(Function& f) {

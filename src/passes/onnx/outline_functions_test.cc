@@ -64,6 +64,9 @@ TEST(OutlineFunctions, scopes_name_them) {
   EXPECT_EQ(name_of("Net/blocks/17"), "blocks");
   EXPECT_EQ(name_of("17"), "part");
   EXPECT_EQ(name_of(""), "part");
+  EXPECT_EQ(name_of("Net/my block"), "my_block");
+  EXPECT_EQ(name_of("Net/f(x"), "part");
+  EXPECT_EQ(name_of("Net/x)"), "part");
 }
 
 TEST(OutlineFunctions, functions_of_the_program_name_them_where_no_scope_does) {
@@ -97,6 +100,13 @@ TEST(OutlineFunctions, what_the_scopes_of_all_nodes_begin_with_counts) {
   EXPECT_EQ(name_of({in("Net/Block"), in(""), in("Net/Block")}), "Block");
   EXPECT_EQ(name_of({in("One/Block"), in("Two/Block"), in("One/Block")}), "part");
   EXPECT_EQ(name_of({in("Net/Alpha/x"), in("Net/Alpha/y"), in("Net/Alphabet")}), "Net");
+  EXPECT_EQ(name_of({in("Net/Alphabet"), in("Net/Alpha"), in("Net/Alpha")}), "Net");
+  EXPECT_EQ(name_of({in("Net/Block_1/Dense"), in("Net/Block_1"), in("Net/Block_1")}), "Block");
+  EXPECT_EQ(name_of({in("Net/Alpha/x"), in("Net/Other/x"), in("Net/Alpha/x")}), "Net");
+  EXPECT_EQ(name_of({in("O/Block"), in("P/Block"), in("O/Block")}), "part");
+  // Those of the first place.
+  const auto one = in("Net/One"), other = in("Net/Other");
+  EXPECT_EQ(name_of({one, one, one, other, other, other}), "One");
 }
 
 TEST(OutlineFunctions, weights_are_called_what_their_names_end_in) {
@@ -126,6 +136,8 @@ graph(x: f32[2,3]) {
   EXPECT_EQ(named("xbias", "kernel", "ybias", "kernel"), "input_0 weight_1 kernel ");
   EXPECT_EQ(named("a.w", "b.w", "c.w", "d.w"), "input_0 w weight_2 ");
   EXPECT_EQ(named("", "k", "", "k"), "input_0 weight_1 k ");
+  EXPECT_EQ(named("bias", "0.kernel", "x.bias", "kernel"), "input_0 bias weight_2 ");
+  EXPECT_EQ(named("a.w1", "k1", "a.w2", "k2"), "input_0 weight_1 weight_2 ");
 }
 
 TEST(OutlineFunctions, calls_take_names_and_provenance_and_the_model_a_version_that_has_functions) {
@@ -150,6 +162,13 @@ TEST(OutlineFunctions, calls_take_names_and_provenance_and_the_model_a_version_t
     EXPECT_TRUE(n.name().empty());
     EXPECT_TRUE(n.result()->name().empty());
   }
+}
+
+TEST(OutlineFunctions, domains_of_functions_that_only_functions_call_are_taken) {
+  const auto m = parse(kTwice);
+  m->add_function("other").domain = "custom.part.1";
+  outline(*m);
+  EXPECT_EQ(m->graph().first()->op().domain, "custom.part.2");
 }
 
 TEST(OutlineFunctions, parts_do_not_stretch_far) {
