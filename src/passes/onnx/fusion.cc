@@ -16,7 +16,6 @@ bool goes_as_a_whole(const Match& m, const Value* kept) {
   const auto matched = m.nodes();
   const auto is_matched = [&](const Node* n) { return std::find(matched.begin(), matched.end(), n) != matched.end(); };
   for (Node* n : matched.subspan(1)) {
-    if (n == &m.root()) return false;
     for (const Value& v : n->results()) {
       if (&v == kept) continue;
       for (const Use& u : v.uses()) {
@@ -41,7 +40,7 @@ std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext
     if (!axes) return std::nullopt;
   }
   if (!axes || axes->empty()) {
-    if (int_attr(reduce, "noop_with_empty_axes").value_or(0) != 0) return std::nullopt;
+    if (reduce.attr("noop_with_empty_axes") != nullptr && int_attr(reduce, "noop_with_empty_axes") != 0) return std::nullopt;
     axes.emplace(static_cast<size_t>(rank));
     std::iota(axes->begin(), axes->end(), 0);
     return axes;

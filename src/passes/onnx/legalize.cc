@@ -27,10 +27,7 @@ constexpr int kOpsetOfSwish = 24;
 
 uint64_t bit(DType t) { return static_cast<unsigned>(t) < 64 ? uint64_t{1} << static_cast<unsigned>(t) : 0; }
 
-const Slot* result_slot(const Op& op, size_t i) {
-  if (op.outputs.empty()) return nullptr;
-  return &op.outputs[std::min(i, op.outputs.size() - 1)];
-}
+const Slot* result_slot(const Op& op, size_t i) { return &op.outputs[std::min(i, op.outputs.size() - 1)]; }
 
 // Element types by type variable.
 using Types = std::map<std::string_view, DType>;
@@ -66,7 +63,7 @@ class Legalizer {
   static void for_tensors(const Node& n, F f) {
     const auto look = [&](const Slot* slot, const Value* v) {
       if (slot == nullptr || slot->type_var.empty() || v == nullptr || v->type() == nullptr || !v->type()->is_tensor()) return;
-      f(slot->type_var, v->dtype(), slot->arity == Arity::kVariadic && !slot->homogeneous);
+      f(slot->type_var, v->dtype(), !slot->homogeneous);
     };
     for (size_t i = 0; i < n.num_inputs(); ++i) look(slot_of(n.op(), i, n.num_inputs()), n.input(i));
     for (size_t i = 0; i < n.num_results(); ++i) look(result_slot(n.op(), i), n.result(i));
@@ -101,7 +98,7 @@ class Legalizer {
       if ((allowed & bit(type)) != 0) continue;
       const auto holds = holders(type);
       const auto better = std::ranges::find_if(holds, [&, own = type](DType t) {
-        const bool loses_order = own == DType::kU64 && t == DType::kI64 && !is_modular(n.op().name);
+        const bool loses_order = own == DType::kU64 && !is_modular(n.op().name);
         return (allowed & bit(t)) != 0 && !loses_order;
       });
       if (better == holds.end()) return std::nullopt;
@@ -121,8 +118,8 @@ class Legalizer {
     if (n.is("Swish") && context_.model.opset_version("") != kOpsetOfSwish) return compose(g, n);
     if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types) && takes(*k, own_types); })) return;
     // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
-    const bool is_fixed = !n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr;
-    if (n.num_inputs() > 0 && n.input(0) != nullptr && is_composed(op.name, n.input(0)->dtype())) return compose(g, n);
+    const bool is_fixed = !n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr || n.attr("value") != nullptr;
+    if (n.input(0) != nullptr && is_composed(op.name, n.input(0)->dtype())) return compose(g, n);
     for (const Kernel* k : found) {
       if (is_fixed) break;
       if (const auto wide = widened(n, *k, types)) return rewrite(g, n, types, *wide);
@@ -209,30 +206,27 @@ class Legalizer {
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
-    const auto wanted = [&](const Slot* slot, const Value* v) -> std::optional<DType> {
-      if (slot == nullptr || v == nullptr || v->type() == nullptr) return std::nullopt;
+    struct Change {
+      DType from, to;
+    };
+    // Of a value whose type is not known as well: its neighbours say it.
+    const auto wanted = [&](const Slot* slot, const Value* v) -> std::optional<Change> {
+      if (slot == nullptr || v == nullptr) return std::nullopt;
       const auto from = types.find(slot->type_var), to = wide.find(slot->type_var);
-      return from == types.end() || from->second == to->second ? std::nullopt : std::optional(to->second);
+      return from == types.end() || from->second == to->second ? std::nullopt : std::optional(Change{from->second, to->second});
     };
     std::vector<Value*> operands;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
       const auto to = wanted(slot_of(n.op(), i, n.num_inputs()), n.input(i));
-      operands.push_back(to ? converted(b, *n.input(i), *to) : n.input(i));
+      operands.push_back(to ? converted(b, *n.input(i), to->to) : n.input(i));
     }
     AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
-    if (n.is("ConstantOfShape")) {
-      const TensorPtr* value = n.attr("value") != nullptr ? n.attr("value")->get<TensorPtr>() : nullptr;
-      const auto to = wanted(result_slot(n.op(), 0), n.result());
-      if (value == nullptr || !to || !can_cast(**value, *to)) return refuse(n);
-      std::erase_if(attrs, [&](const auto& a) { return a.name == "value"; });
-      attrs.push_back(attr("value", casted(**value, *to)));
-    }
     Node& made = b.make(n.op(), operands, n.num_results(), std::move(attrs));
     made.set_name(n.name());
     for (size_t i = 0; i < n.num_results(); ++i) {
       Value* result = made.result(i);
-      if (wanted(result_slot(n.op(), i), n.result(i)))
-        result = b.op("Cast", {result}, {attr("to", static_cast<int64_t>(n.result(i)->dtype()))});
+      if (const auto was = wanted(result_slot(n.op(), i), n.result(i)))
+        result = b.op("Cast", {result}, {attr("to", static_cast<int64_t>(was->from))});
       result->set_type(n.result(i)->type());
       g.replace_uses(*n.result(i), *result);
     }
@@ -260,8 +254,8 @@ class Legalizer {
     std::string line = fmt::format("{}-{} of {}", n.op().name, n.op().since_version, text_of(types_of(n)));
     if (const auto own = own_types_of(n); !own.empty()) line += fmt::format(" with {}", text_of(own));
     const Provenance& p = context_.model.provenance(n.provenance());
-    if (!p.sources.empty() && !p.sources[0].file.empty())
-      line += fmt::format(", at {}:{}", p.sources[0].file, p.sources[0].line);
+    if (!p.sources.empty() && !p.sources.front().file.empty())
+      line += fmt::format(", at {}:{}", p.sources.front().file, p.sources.front().line);
     problems_.push_back(std::move(line));
   }
 

@@ -39,7 +39,7 @@ Chain chain_to(Value* end, const Graph* graph) {
   c.source = end;
   // The end may have several readers: it is replaced in all of them.
   Node* n = end->def();
-  if (n == nullptr || n->graph() != graph || !is_view(*n) || n->unchecked()) return c;
+  if (n == nullptr || !is_view(*n) || n->unchecked()) return c;
   const auto next = labels_above(*n, c.from);
   if (!next) return c;
   c.from = *next;
@@ -72,22 +72,13 @@ bool is_identity(std::span<const int64_t> perm) {
   return true;
 }
 
-bool in_order(const Labels& from, const Labels& to) {
-  Labels a, b;
-  std::copy_if(from.begin(), from.end(), std::back_inserter(a), [](int l) { return l != kOne; });
-  std::copy_if(to.begin(), to.end(), std::back_inserter(b), [](int l) { return l != kOne; });
-  return a == b;
-}
-
 // The same chain in one node; null when that takes more.
 Value* as_one(Rewriter& b, const Chain& c) {
-  if (c.length < 2) return nullptr;
   if (c.from.size() == c.to.size()) {
     const auto perm = permutation(c.from, c.to);
     if (is_identity(perm)) return c.source;
     return b.Transpose(c.source, {.perm = perm});
   }
-  if (!in_order(c.from, c.to)) return nullptr;
   std::vector<int64_t> axes;
   const Labels& longer = c.from.size() < c.to.size() ? c.to : c.from;
   const Labels& shorter = c.from.size() < c.to.size() ? c.from : c.to;
@@ -102,15 +93,16 @@ Value* as_one(Rewriter& b, const Chain& c) {
       return nullptr;
     }
   }
-  if (j != shorter.size()) return nullptr;
   return c.from.size() < c.to.size() ? b.unsqueeze(c.source, axes) : b.squeeze(c.source, axes);
 }
+
+// Where a target of a Reshape has 0, the axis is copied; the caller of a function may say otherwise.
+bool copies_zeros(const Node& reshape) { return reshape.attr("allowzero") == nullptr || int_attr(reshape, "allowzero") == 0; }
 
 // A reshape of such a chain reads its elements in order: what axes of size 1 the chain has is all the same to it.
 Value* under_reshape(Rewriter& b, const Match& m) {
   Value* old = m[v];
   const Chain c = chain_to(old, m.root().graph());
-  if (c.length < 2) return nullptr;
   const auto target = m.context().ints(m.root().input(1));
   if (!target) return nullptr;
   // The order of the axes at the end, on the source's own axes: its axes of size 1 stay last.
@@ -122,11 +114,10 @@ Value* under_reshape(Rewriter& b, const Match& m) {
     if (c.from[i] == kOne) perm.push_back(static_cast<int64_t>(i));
   }
   const Type* from = c.source->type();
-  if (int_attr(m.root(), "allowzero").value_or(0) != 0) return nullptr;
+  if (!copies_zeros(m.root())) return nullptr;
   for (size_t i = 0; i < target->size(); ++i) {  // 0 copies an axis: it must be the same one still
     if ((*target)[i] != 0) continue;
-    if (i >= perm.size() || i >= old->type()->rank() || !(from->dim(static_cast<size_t>(perm[i])) == old->type()->dim(i)))
-      return nullptr;
+    if (i >= perm.size() || !(from->dim(static_cast<size_t>(perm[i])) == old->type()->dim(i))) return nullptr;
   }
   Value* operands[] = {is_identity(perm) ? c.source : b.Transpose(c.source, {.perm = perm}), m.root().input(1)};
   return b.like(m.root(), operands);
@@ -135,12 +126,12 @@ Value* under_reshape(Rewriter& b, const Match& m) {
 // The chain begins with a reshape that splits axes and adds some of size 1: it need not add them.
 Value* after_reshape(Rewriter& b, const Match& m) {
   const Chain c = chain_to(m.root().result(), m.root().graph());
-  const Node* first = c.length < 2 ? nullptr : c.source->def();
+  const Node* first = c.source->def();
   if (first == nullptr || !first->is("Reshape") || !c.source->has_one_use() || first->graph() != m.root().graph())
     return nullptr;
-  if (c.from.size() <= c.to.size() || std::count(c.to.begin(), c.to.end(), kOne) > 0) return nullptr;
+  if (std::count(c.to.begin(), c.to.end(), kOne) > 0) return nullptr;
   const auto target = m.context().ints(first->input(1));
-  if (!target || target->size() != c.from.size() || int_attr(*first, "allowzero").value_or(0) != 0) return nullptr;
+  if (!target || !copies_zeros(*first)) return nullptr;
   std::vector<int64_t> shape;
   Labels from;
   for (size_t i = 0; i < target->size(); ++i) {
@@ -168,7 +159,7 @@ std::optional<std::vector<size_t>> split_into(Dims& dims, std::span<const Dim> w
     const size_t first = next;
     Dim product = Dim::of(1);
     while (next < parts.size() && (next == first || !(product == d))) product = dims.mul(product, parts[next++]);
-    if (next == first || !(product == d)) return std::nullopt;
+    if (next == first) return std::nullopt;  // where a product is too large, nothing is left for what follows
     counts.push_back(next - first);
   }
   return next == parts.size() ? std::optional(counts) : std::nullopt;
@@ -181,7 +172,7 @@ std::optional<std::vector<int64_t>> moved_together(const Match& m) {
   if (!perm || !from->ranked() || !parts->ranked() || !to->ranked() || !m[moved]->ranked()) return std::nullopt;
   const auto before = split_into(m.dims(), from->type()->dims(), parts->type()->dims());
   const auto after = split_into(m.dims(), to->type()->dims(), m[moved]->type()->dims());
-  if (!before || !after || before->size() != after->size()) return std::nullopt;
+  if (!before || !after) return std::nullopt;
   std::vector<int64_t> first, result;  // where the pieces of each axis begin
   for (size_t i = 0, at = 0; i < before->size(); at += (*before)[i++]) first.push_back(static_cast<int64_t>(at));
   size_t at = 0;
@@ -204,17 +195,14 @@ std::optional<std::vector<int64_t>> moved_as_one(const Match& m) {
   if (!perm || !from->ranked() || !joined->ranked() || !to->ranked() || !m[moved]->ranked()) return std::nullopt;
   const auto before = split_into(m.dims(), joined->type()->dims(), from->type()->dims());
   const auto after = split_into(m.dims(), m[moved]->type()->dims(), to->type()->dims());
-  if (!before || !after || before->size() != perm->size() || after->size() != perm->size()) return std::nullopt;
+  if (!before || !after) return std::nullopt;
   std::vector<size_t> first;  // where the parts of each joined axis begin
   for (size_t i = 0, at = 0; i < before->size(); at += (*before)[i++]) first.push_back(at);
   std::vector<int64_t> result;
   for (size_t j = 0; j < perm->size(); ++j) {
     const auto axis = static_cast<size_t>((*perm)[j]);
-    if (axis >= before->size() || (*before)[axis] != (*after)[j]) return std::nullopt;
-    for (size_t k = 0; k < (*after)[j]; ++k) {
-      if (!(from->type()->dim(first[axis] + k) == to->type()->dim(result.size()))) return std::nullopt;
-      result.push_back(static_cast<int64_t>(first[axis] + k));
-    }
+    if ((*before)[axis] != (*after)[j]) return std::nullopt;
+    for (size_t k = 0; k < (*after)[j]; ++k) result.push_back(static_cast<int64_t>(first[axis] + k));
   }
   return result;
 }
@@ -227,7 +215,7 @@ std::optional<std::vector<int64_t>> moved_whole(const Match& m) {
 }  // namespace
 
 Pass merge_views() {
-  const Pattern view = any_of(Transpose(v), Reshape(v, any), Squeeze(v, rest), Unsqueeze(v, rest));
+  const Pattern view = any_of(Transpose(any), Reshape(any, any), Squeeze(any, rest), Unsqueeze(any, rest));
   std::vector<Rule> rules;
   rules.push_back(
       {.name = "one",

@@ -54,8 +54,8 @@ bool add_up_to(int64_t whole, const std::vector<int64_t>& sizes) {
 // The sizes of the pieces that SplitToSequence makes.
 struct Pieces {
   std::vector<int64_t> sizes;
-  int64_t axis = 0;
-  bool squeeze = false;
+  int64_t axis;
+  bool squeeze;
 };
 std::optional<Pieces> pieces(const Match& m) {
   const Node& n = m.root();
@@ -63,16 +63,16 @@ std::optional<Pieces> pieces(const Match& m) {
   if (!from->ranked()) return std::nullopt;
   const auto rank = static_cast<int64_t>(from->type()->rank());
   const auto axis = int_attr(n, "axis");
-  if (!axis || *axis < -rank || *axis >= rank) return std::nullopt;
-  Pieces p;
-  p.axis = *axis < 0 ? *axis + rank : *axis;
+  if (!axis) return std::nullopt;
+  Pieces p{{}, *axis < 0 ? *axis + rank : *axis, false};
   const Dim d = from->type()->dim(static_cast<size_t>(p.axis));
   const Value* split = n.input(1);
   if (split == nullptr || (split->ranked() && split->type()->rank() == 0)) {
     const auto each = split == nullptr ? std::optional<int64_t>(1) : number(m, split);
-    p.squeeze = split == nullptr && int_attr(n, "keepdims").value_or(1) == 0;
-    if (!each || *each <= 0 || !d.is_int() || d.value() > kMostPieces * *each) return std::nullopt;
-    for (int64_t left = d.value(); left > 0; left -= *each) p.sizes.push_back(std::min(left, *each));
+    p.squeeze = split == nullptr && int_attr(n, "keepdims") == 0;
+    const int64_t whole = d.is_int() ? d.value() : 0;
+    if (!each || *each <= 0 || whole > kMostPieces * *each) return std::nullopt;
+    for (int64_t left = whole; left > 0; left -= *each) p.sizes.push_back(std::min(left, *each));
   } else {
     const auto sizes = split->is_constant() ? m.context().ints(split) : std::nullopt;
     if (!sizes || static_cast<int64_t>(sizes->size()) > kMostPieces) return std::nullopt;
@@ -88,7 +88,7 @@ bool is_read_by_element(const Match& m) {
   if (!p) return false;
   for (const Use& u : m.root().result()->uses()) {
     const Node& n = *u.owner;
-    if (n.is_boundary() || n.unchecked() || !n.is("SequenceAt")) return false;
+    if (n.unchecked() || !n.is("SequenceAt")) return false;
     if (!place(number(m, n.input(1)), p->sizes.size())) return false;
   }
   return true;
@@ -103,12 +103,10 @@ Value* split(Rewriter& b, const Match& m) {
   return b.op("SequenceConstruct", all);
 }
 
-// Concat takes them: ranks that are the same, sizes that may be beside the axis.
+// Concat takes them, of which the first has a rank: ranks that are the same, sizes that may be beside the axis.
 bool are_concatenated(const Match& m, const std::vector<Value*>& all, int64_t axis) {
-  if (all.empty() || !all.front()->ranked()) return false;
   const Type* first = all.front()->type();
   const auto rank = static_cast<int64_t>(first->rank());
-  if (axis < -rank || axis >= rank) return false;
   const auto along = static_cast<size_t>(axis < 0 ? axis + rank : axis);
   for (const Value* v : all) {
     if (!v->ranked() || v->type()->rank() != first->rank()) return false;
@@ -122,10 +120,10 @@ bool are_concatenated(const Match& m, const std::vector<Value*>& all, int64_t ax
 Value* concatenated(Rewriter& b, const Match& m) {
   const auto all = elements(m.node(list));
   const auto axis = int_attr(m.root(), "axis"), is_new = int_attr(m.root(), "new_axis");
-  if (!axis || !is_new || all.empty() || !all.front()->ranked()) return nullptr;
+  if (!axis || !is_new || !all.front()->ranked()) return nullptr;
   if (*is_new == 0) return are_concatenated(m, all, *axis) ? b.op("Concat", all, {attr("axis", *axis)}) : nullptr;
   const auto rank = static_cast<int64_t>(all.front()->type()->rank()) + 1;
-  if (all.size() > 1 || *axis < -rank || *axis >= rank) return nullptr;
+  if (all.size() > 1) return nullptr;
   return b.unsqueeze(all.front(), std::vector<int64_t>{*axis < 0 ? *axis + rank : *axis});
 }
 
