@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "sardonyx/error.h"
 
@@ -133,6 +134,16 @@ Says says(std::string_view name) {
 }
 
 }  // namespace
+
+void check_counts(const Node& eqn) {
+  const Op& op = eqn.op();
+  const auto outside = [](size_t count, int least, int most) {
+    return std::cmp_less(count, least) || (most >= 0 && std::cmp_greater(count, most));
+  };
+  if (outside(eqn.num_inputs(), op.min_inputs, op.max_inputs) || outside(eqn.num_results(), op.min_outputs, op.max_outputs))
+    wrong(eqn,
+          fmt::format("{} operands and {} results, which the primitive does not have", eqn.num_inputs(), eqn.num_results()));
+}
 
 void check_equation(const Node& eqn) {
   const int64_t in = rank_of(eqn.input(0)), out = eqn.num_results() > 0 ? rank_of(eqn.result(0)) : -1;

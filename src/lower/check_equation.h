@@ -5,6 +5,9 @@
 
 namespace sardonyx {
 
+// Throws Error(kInvalidModel) for as many operands or results as the primitive never has.
+void check_counts(const Node& eqn);
+
 // Whether it is one of JAX's own primitives with parameters that name axes: those of other libraries may mean what they like by them.
 bool has_known_axes(std::string_view primitive);
 

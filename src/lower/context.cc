@@ -479,6 +479,7 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   mark(eqn, b);
   begin_batch();
   try {
+    check_counts(eqn);
     if (primitive.has_known_axes) check_equation(eqn);
     Lowering at(*this, eqn, b, std::move(operands));
     std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*primitive.lower)(at);
