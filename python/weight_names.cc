@@ -235,7 +235,8 @@ class Search {
     PyObject *key = nullptr, *child = nullptr;
     Py_ssize_t at = 0;
     while (has_dict && PyDict_Next(attributes.ptr(), &at, &key, &child)) {
-      if (PyUnicode_Check(key) && !is_private(key)) add(child, key);
+      // The lists of Flax 0.12.0 have numbers for names.
+      if (PyLong_Check(key) || (PyUnicode_Check(key) && !is_private(key))) add(child, key);
     }
     for (const nb::object& slot : look.names) of_attr(value, slot.ptr(), slot.ptr());
   }

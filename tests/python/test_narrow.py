@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sardonyx
 from jax import lax
-from judge import outputs
+from judge import RUNTIME, outputs
 from primitives.table import NARROW
 
 FLOATS = ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz")
@@ -28,6 +28,7 @@ def rounded(x: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return tuple((x * np.float32(f)).astype(NARROW[dtype]).astype(np.float32) for f in (1 - 1e-6, 1 + 1e-6))
 
 
+@pytest.mark.skipif(RUNTIME < (1, 24), reason="this onnxruntime has erf of NaN as 1")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_functions_round_once(dtype: str):
     x = codes(dtype)
@@ -112,6 +113,8 @@ def test_tokens_leave_nothing():
 
 @pytest.mark.parametrize("dtype", ["float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float6_e2m3fn", "int1"])
 def test_types_that_onnx_lacks_are_named(dtype: str):
+    if not hasattr(ml_dtypes, dtype):
+        pytest.skip("this ml_dtypes has no such type")
     spec = jax.ShapeDtypeStruct((3,), np.dtype(getattr(ml_dtypes, dtype)))
     with pytest.raises(sardonyx.Error, match=f"'{dtype}'.*ONNX has no such element type"):
         sardonyx.to_onnx(lambda x: x, [spec])

@@ -18,7 +18,7 @@ import primitives
 import pytest
 import sardonyx
 from jax._src.cudnn import scaled_matmul_stablehlo
-from judge import check_structure, compare, outputs
+from judge import NEWEST_OPSET, OF_JAX, RUNTIME, check_structure, compare, outputs
 from onnx.reference import ReferenceEvaluator
 from primitives import page, table
 
@@ -48,6 +48,9 @@ CASES = [
     for case in lines
 ]
 
+# It has erf of NaN as 1, and its optimizer makes NaN of the products in a Loop.
+WRONG_IN_OLDER_ONNXRUNTIME = {"erf at the edges", "cholesky [B,5,5] f64"}
+
 STRIDE = 1 if os.environ.get("SARDONYX_ALL") else 41
 
 # The primitives the converter names. A table that stops reaching one of them fails `test_all_are_covered`.
@@ -69,6 +72,7 @@ triangular_solve tridiagonal_solve compress nonzero range unique
 """.split()
 
 
+@pytest.mark.skipif(OF_JAX < (0, 10), reason="the tables are of newer JAX")
 def test_all_are_covered():
     reached = {name for lines in TABLES.values() for case in lines for name in table.primitives_of(table.trace(case))}
     assert not set(NAMED) - reached
@@ -79,6 +83,7 @@ def test_names_are_unique():
     assert sorted(set(names)) == sorted(names)
 
 
+@pytest.mark.skipif(OF_JAX < (0, 10), reason="the tables are of newer JAX")
 def test_page_is_up_to_date():
     """docs/primitives.md says what the tables test: `python scripts/primitives_page.py` writes it."""
     text = (Path(__file__).resolve().parents[2] / "docs" / "primitives.md").read_text()
@@ -106,7 +111,16 @@ def export_and_compare(case: table.Case, opset: int, all_sizes: bool = True):
 
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: table.Case):
-    assert set(case.covers) <= table.primitives_of(table.trace(case)), "the line does not reach what it says it covers"
+    if RUNTIME < (1, 24) and (case.name in WRONG_IN_OLDER_ONNXRUNTIME or case in TABLES["narrow"]):
+        pytest.skip("this onnxruntime computes something else")
+    try:
+        reached = table.primitives_of(table.trace(case))
+    except (AttributeError, TypeError):
+        if OF_JAX >= (0, 10):
+            raise
+        pytest.skip("this JAX has no such function, or it takes less")
+    # Older JAX has other primitives.
+    assert OF_JAX < (0, 10) or set(case.covers) <= reached, "the line does not reach what it says it covers"
     export_and_compare(case, opset=23)
 
 
@@ -114,6 +128,8 @@ def test_case(case: table.Case):
 @pytest.mark.parametrize("case", CASES[::STRIDE])
 def test_other_opsets(case: table.Case, opset: int):
     """The oldest and the newest opset that are written and where much changed, on a sample of the lines (all with SARDONYX_ALL=1)."""
+    if opset > NEWEST_OPSET:
+        pytest.skip("this onnxruntime does not load it")
     if opset < first_opset(case):
         pytest.skip("ONNX has 8-bit floats since opset 19, 4-bit integers since 21")
     export_and_compare(case, opset, all_sizes=False)
@@ -122,6 +138,8 @@ def test_other_opsets(case: table.Case, opset: int):
 @pytest.mark.parametrize("opset", range(17, 26))
 def test_every_opset(opset: int):
     """A few lines of each opset, other ones in each; those between the ends are run by nothing else in `make test`."""
+    if opset > NEWEST_OPSET:
+        pytest.skip("this onnxruntime does not load it")
     rng = random.Random(opset)
     lines = [case for lines in TABLES.values() for case in lines if case.name in SAMPLE]
     for case in rng.sample(lines, 9):
@@ -135,6 +153,7 @@ def first_opset(case: table.Case) -> int:
     return 21 if re.search(r":[iu]4\[", program) else 19 if "f8_" in program else 17
 
 
+@pytest.mark.skipif(OF_JAX < (0, 10), reason="the tables are of newer JAX")
 @pytest.mark.parametrize("opset", [17, *(pytest.param(n, marks=pytest.mark.slow) for n in (18, 19, 20, 22, 24))])
 def test_opsets_hold_what_is_written(opset: int):
     """All lines: our verifier and onnx's checker know every operator, attribute and element type in that opset."""

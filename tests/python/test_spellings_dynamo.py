@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import sardonyx
+from judge import RUNTIME
 from onnx import parser
 from test_spellings import constant, ints, numbers
 
@@ -202,6 +203,8 @@ def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_dynamo(name: str) -> None:
+    if name.endswith("guarded") and RUNTIME < (1, 24):
+        pytest.skip("Attention of this onnxruntime gives NaN where a row sees nothing")
     signature, opset, body, left = SPELLINGS[name]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> graph {signature} {{ {body} }}')
     onnx.checker.check_model(model)
