@@ -135,7 +135,7 @@ class Image {
   double nearest(double y, double x) const { return pixel(whole(std::nearbyint(y)), whole(std::nearbyint(x))); }
 
  private:
-  static int64_t whole(double v) { return static_cast<int64_t>(std::clamp(v, -1e9, 1e9)); }
+  static int64_t whole(double v) { return std::isnan(v) ? 0 : static_cast<int64_t>(std::clamp(v, -1e9, 1e9)); }
 
   std::optional<int64_t> inside(int64_t i, int64_t n) const {
     if (i >= 0 && i < n) return i;

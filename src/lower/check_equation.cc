@@ -14,11 +14,6 @@ namespace {
 
 using Axes = std::vector<int64_t>;
 
-[[noreturn]] void wrong(const Node& eqn, std::string_view what) {
-  throw Error(ErrorCode::kInvalidModel, fmt::format("an equation '{}' contradicts itself: {}", eqn.op().name, what),
-              {"help: the program was changed after JAX traced it; save it again"});
-}
-
 // -1: not known.
 int64_t rank_of(const Value* v) {
   if (v == nullptr || !v->ranked() || !v->type()->is_tensor()) return -1;
@@ -36,16 +31,16 @@ std::optional<Axes> ints(const Attr& a) {
 void check_axes(const Node& eqn, std::string_view name, const Axes& axes, int64_t rank) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= rank)
-      wrong(eqn, fmt::format("'{}' names axis {} of a value with {} axes", name, axes[i], rank));
+      contradicts(eqn, fmt::format("'{}' names axis {} of a value with {} axes", name, axes[i], rank));
     if (std::find(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(i), axes[i]) !=
         axes.begin() + static_cast<std::ptrdiff_t>(i))
-      wrong(eqn, fmt::format("'{}' names axis {} twice", name, axes[i]));
+      contradicts(eqn, fmt::format("'{}' names axis {} twice", name, axes[i]));
   }
 }
 
 void check_count(const Node& eqn, std::string_view name, size_t found, int64_t rank) {
   if (static_cast<int64_t>(found) != rank)
-    wrong(eqn, fmt::format("'{}' has {} entries for a value with {} axes", name, found, rank));
+    contradicts(eqn, fmt::format("'{}' has {} entries for a value with {} axes", name, found, rank));
 }
 
 // ((of the first operand, of the second), (batch of the first, of the second))
@@ -54,7 +49,7 @@ void check_dot(const Node& eqn, const AttrList& numbers) {
   for (const Attr& pair : numbers) {
     const auto* sides = pair.get<AttrList>();
     if (sides == nullptr) continue;
-    if (sides->size() != 2 && !sides->empty()) wrong(eqn, "'dimension_numbers' has no two sides");
+    if (sides->size() != 2 && !sides->empty()) contradicts(eqn, "'dimension_numbers' has no two sides");
     std::vector<size_t> lengths;
     for (size_t i = 0; i < sides->size(); ++i) {
       const auto axes = ints((*sides)[i]);
@@ -62,7 +57,7 @@ void check_dot(const Node& eqn, const AttrList& numbers) {
       all[i].insert(all[i].end(), axes->begin(), axes->end());
       lengths.push_back(axes->size());
     }
-    if (lengths.size() == 2 && lengths[0] != lengths[1]) wrong(eqn, "'dimension_numbers' pairs unequal numbers of axes");
+    if (lengths.size() == 2 && lengths[0] != lengths[1]) contradicts(eqn, "'dimension_numbers' pairs unequal numbers of axes");
   }
   for (size_t i = 0; i < 2; ++i) {
     if (const int64_t rank = rank_of(eqn.input(i)); rank >= 0) check_axes(eqn, "dimension_numbers", all[i], rank);
@@ -135,14 +130,19 @@ Says says(std::string_view name) {
 
 }  // namespace
 
+void contradicts(const Node& eqn, std::string_view what) {
+  throw Error(ErrorCode::kInvalidModel, fmt::format("an equation '{}' contradicts itself: {}", eqn.op().name, what),
+              {"help: the program was changed after JAX traced it; save it again"});
+}
+
 void check_counts(const Node& eqn) {
   const Op& op = eqn.op();
   const auto outside = [](size_t count, int least, int most) {
     return std::cmp_less(count, least) || (most >= 0 && std::cmp_greater(count, most));
   };
   if (outside(eqn.num_inputs(), op.min_inputs, op.max_inputs) || outside(eqn.num_results(), op.min_outputs, op.max_outputs))
-    wrong(eqn,
-          fmt::format("{} operands and {} results, which the primitive does not have", eqn.num_inputs(), eqn.num_results()));
+    contradicts(
+        eqn, fmt::format("{} operands and {} results, which the primitive does not have", eqn.num_inputs(), eqn.num_results()));
 }
 
 void check_equation(const Node& eqn) {

@@ -5,6 +5,9 @@
 
 namespace sardonyx {
 
+// Throws Error(kInvalidModel): no program that JAX traced has such an equation.
+[[noreturn]] void contradicts(const Node& eqn, std::string_view what);
+
 // Throws Error(kInvalidModel) for as many operands or results as the primitive never has.
 void check_counts(const Node& eqn);
 

@@ -1,5 +1,6 @@
 // Primitives that only steer JAX: their results are their operands. debug_print, debug_callback   =>   nothing: a graph does not print
 // empty[shape, dtype]   =>   zeros;   create_token, after_all   =>   nothing that anybody reads
+#include "lower/check_equation.h"
 #include "lower/context.h"
 
 namespace sardonyx {
@@ -10,7 +11,10 @@ std::vector<Value*> lower_pass_through(Lowering& at) {
   return results;
 }
 
-std::vector<Value*> lower_nothing(Lowering&) { return {}; }
+std::vector<Value*> lower_nothing(Lowering& at) {
+  if (at.eqn.num_results() > 0) contradicts(at.eqn, "it has results");
+  return {};
+}
 
 // Tokens put effects in order, and no effect reaches the graph. No operator reads one.
 std::vector<Value*> lower_token(Lowering& at) {
