@@ -296,6 +296,7 @@ bool Generator::add(Draft& d) {
       fine = (*out)[i] != nullptr && (*out)[i]->size() <= kMostElements;
       if (fine) results[i][static_cast<size_t>(which)] = (*out)[i];
     }
+    fine = fine && !(n->is("slice_by_index") && ends_early(*n->result()->type(), (*out)[0]->shape(), which));
     if (!fine) {
       scopes_.back().graph->erase(*n);
       return false;
@@ -306,6 +307,13 @@ bool Generator::add(Draft& d) {
   if (chance(5)) n->set_name(model_->name(fmt::format("node_{}", n->id())));
   if (chance(15)) n->result()->set_name(model_->name(fmt::format("v{}", n->id())));
   return true;
+}
+
+// Whether there is less than the type says: Core ML's types take it that a symbolic size reaches as far as a slice does.
+bool Generator::ends_early(const Type& t, std::span<const int64_t> got, int which) {
+  if (!t.is_tensor() || !t.ranked() || t.rank() != got.size()) return false;
+  const auto expected = sizes(t.dims(), which);
+  return !std::ranges::equal(expected, got, [](int64_t said, int64_t is) { return said <= is; });
 }
 
 // What inference says must hold for what the evaluator computes.

@@ -156,8 +156,8 @@ def first_opset(case: table.Case) -> int:
 @pytest.mark.skipif(OF_JAX < (0, 10), reason="the tables are of newer JAX")
 @pytest.mark.parametrize("opset", [17, *(pytest.param(n, marks=pytest.mark.slow) for n in (18, 19, 20, 22, 24))])
 def test_opsets_hold_what_is_written(opset: int):
-    """All lines: our verifier and onnx's checker know every operator, attribute and element type in that opset."""
-    for case in (case for lines in TABLES.values() for case in lines):
+    """A fifth of the lines, all with SARDONYX_ALL=1: our verifier and onnx's checker know every operator, attribute and element type in that opset."""
+    for case in [case for lines in TABLES.values() for case in lines][:: 1 if STRIDE == 1 else 5]:
         if opset < first_opset(case):
             with pytest.raises(sardonyx.Error, match="operand 0 .* is [fiu][48]|result 0 .* cannot be [fiu][48]"):
                 sardonyx.to_onnx(case.fn, case.specs(), opset=opset)

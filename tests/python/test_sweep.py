@@ -60,6 +60,7 @@ GRADIENT_IN_DOUBLE = {
     "optax: optimizer contrib.prodigy",
     "optax: optimizer contrib.schedule_free_adamw",
     "optax: transform MultiSteps",
+    "optax: transform scale_by_stddev",
 }
 NO_VMAP = {
     "optax: optimizer contrib.galore": "nobody says which sign the vectors of a decomposition have",

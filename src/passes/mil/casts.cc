@@ -30,7 +30,7 @@ class Inserter {
     std::map<std::pair<const Value*, DType>, Value*> casts;
     for (Node& n : g.nodes()) {
       for (const Body& body : n.bodies()) block(*body.graph);
-      if (!n.unchecked() && casting_.changes(n)) change(n, b, casts);
+      if (n.op().known && !n.unchecked() && casting_.changes(n)) change(n, b, casts);
     }
   }
 
