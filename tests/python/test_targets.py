@@ -153,7 +153,7 @@ def test_small_types_run_there_or_are_refused(target):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", NAMES[1:-1])
+@pytest.mark.parametrize("target", NAMES)
 def test_primitives_run_on_all(target):
     _all_run_there(target, _lines(1))
 
