@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,7 +33,7 @@ struct Layout {
   bool is_permutation() const;
   size_t position(size_t axis) const;  // where an axis of the value is stored; it must be
   std::vector<int64_t> perm() const;
-  friend bool operator==(const Layout&, const Layout&) = default;
+  friend auto operator<=>(const Layout&, const Layout&) = default;
 };
 
 // Stored axis i is axis from[i].
@@ -66,15 +67,12 @@ struct Border {
   struct Read {
     Node* owner;  // or the boundary of a body
     size_t slot;
-    bool stacked = false;
-  };
-  struct Made {
-    Value* value;
-    bool stacked = false;
   };
   std::vector<Read> reads;
-  std::vector<Made> made;
-  int8_t axis = 0;  // of what is `stacked`: along it the slices stand, one axis more than the others have
+  std::vector<Value*> made;
+  bool reads_stacks = false,
+       makes_stacks = false;  // all that is read, or made, has one axis more, along which the slices stand
+  int8_t axis = 0;            // that axis
 };
 // The operators of a dialect as far as layouts are concerned.
 class Operators {
@@ -92,7 +90,7 @@ class Operators {
   virtual Node& rebuild(Node& n, const Move& m, std::vector<Value*>* results) = 0;
   // v stored as `l`, made in g (v's own graph or a nested one) before `before` (null: at the end).
   virtual Value* store(Value& v, const Layout& l, Graph& g, Node* before) = 0;
-  virtual Value* constant(Graph& g, TensorPtr payload, Node* before) = 0;
+  virtual Value* constant(Graph& g, TensorPtr payload, std::string_view name, Node* before) = 0;
   // The borders of a node with bodies whose values have ranks that agree.
   virtual std::vector<Border> borders(Node& n) = 0;
   // How often a node runs its body, as far as known; not for branches.

@@ -13,43 +13,46 @@ namespace {
 
 // What one node costs beside the elements it moves: starting it takes a runtime about as long as copying so many elements.
 constexpr double kNode = 256;
-// A constant up to this size may be stored once per layout: nobody minds the bytes.
+// A constant up to this size is stored once per layout: nobody minds the bytes.
 constexpr size_t kSmallConstant = 4096;
 // At how many elements a size without a number is taken: what is done must pay off at both.
 constexpr int64_t kSmallSize = 3, kLargeSize = 509;
 // How often the body of a Loop is taken to run when nothing says it.
 constexpr double kLoopRuns = 16;
 constexpr int kRounds = 16;
-constexpr size_t kManyReaders = 32;
+// How many steps a minimum cut may take, for each node, value and cut.
+constexpr uint64_t kStepsPerPart = 200, kStepsPerCut = 100000;
+// Costs of symbolic sizes are large numbers, of which only so much is known.
+constexpr double kSurely = 1 - 1e-12;
 constexpr uint32_t kNone = UINT32_MAX;
 
 struct Cost {
-  double small = 0, large = 0;
+  double small{}, large{};
   Cost operator+(const Cost& o) const { return {small + o.small, large + o.large}; }
   Cost operator*(double f) const { return {small * f, large * f}; }
   Cost operator*(const Cost& f) const { return {small * f.small, large * f.large}; }
   Cost& operator+=(const Cost& o) { return *this = *this + o; }
-  bool is_zero() const { return small == 0 && large == 0; }
 };
 
-// A node, a constant or a border of bodies that may take part in the new layout.
+constexpr Cost kOnce{1, 1};
+
+// A node, a large constant or a border of bodies that may take part in the new layout.
 struct Var {
   Node* node = nullptr;
   Value* constant = nullptr;
   const Border* border = nullptr;
   Move move;  // of a constant: results[0]; of a border: main, the layout of what is not stacked
   bool moved = false;
-  uint32_t cut_node = 0;
 };
 
 // One operand slot that reads a root, directly or through a transpose.
 struct Reader {
   Node* owner = nullptr;
-  size_t slot = 0;
+  size_t slot;
   Graph* graph = nullptr;  // where a transpose for it would stand
+  Layout now, moved;       // what it reads of the root now, and when its variable moves
+  bool product;            // reads the last two axes either way
   uint32_t var = kNone;
-  Layout now, moved;     // what it reads of the root now, and when its variable moves
-  bool product = false;  // reads the last two axes either way
 };
 
 struct Root {
@@ -76,33 +79,24 @@ class Minimizer {
         label_of_(model_, kNone),
         root_of_(model_, kNone),
         border_of_(model_, kNone),
-        done_(model_, 0) {}
+        done_(model_) {}
 
   bool run() {
-    bool changed = false;
-    for (size_t gone = 1; gone > 0 && rounds();) {
+    bool changed = false, moved = true;
+    for (int round = 0; moved && round < kRounds; ++round) {
+      const bool merged = merge_transposes();
+      done_ = NodeMap<uint8_t>(model_);
+      seen_.clear();
+      find_borders();
+      moved = sweep();
+      if (!merged && !moved) continue;
       changed = true;
-      gone = 0;
-      for (Graph* top : graphs_) gone += erase_dead_nodes(*top);  // what read for nothing held others in place
+      for (Graph* top : graphs_) erase_dead_nodes(*top);  // what reads for nothing holds others in place
     }
     return changed;
   }
 
  private:
-  bool rounds() {
-    bool changed = false;
-    for (int round = 0; round < kRounds; ++round) {
-      const bool merged = merge_transposes();
-      done_ = NodeMap<uint8_t>(model_, 0);
-      seen_.clear();
-      find_borders();
-      const bool moved = sweep();
-      changed |= merged | moved;
-      if (!moved) break;
-    }
-    return changed;
-  }
-
   // --- transposes as views of roots
 
   bool is_view(const Node& n) const { return operators_.transposition(n).has_value(); }
@@ -110,62 +104,39 @@ class Minimizer {
   // Transposes of transposes become one; equal ones of a value become one; those that do nothing go. Each then reads a root.
   bool merge_transposes() {
     bool changed = false;
-    std::unordered_map<uint64_t, std::vector<Node*>> of_root;
+    std::map<std::tuple<Graph*, Value*, Layout>, Value*> known;
     for (Graph* top : graphs_) {
       for (Graph* g : graphs_in(*top)) {
         for (Node& n : g->nodes()) {
           if (n.unchecked() || !is_view(n)) continue;
-          if (!n.any_result_used()) {
-            g->erase(n);
-            changed = true;
-            continue;
-          }
-          Layout l = *operators_.transposition(n);
-          Value* root = n.input(0);
-          Node* t = &n;
-          if (Node* inner = root->def(); inner != nullptr && is_view(*inner)) {
-            l = then(*operators_.transposition(*inner), l);
-            root = inner->input(0);
-            if (!l.is_identity()) {
-              Value* made = operators_.store(*root, l, *g, &n);
-              made->set_type(n.result()->type());
-              made->set_name(n.result()->name());
-              replace(n, *made);
-              t = made->def();
-            }
-            if (!inner->any_result_used()) g->erase(*inner);
-            changed = true;
-          }
+          Value& was = *n.result();
+          const auto [root, inner] = look_through(*n.input(0));
+          const Layout l = then(inner, *operators_.transposition(n));
+          Value*& now = known[{g, root, l}];
           if (l.is_identity()) {
-            replace(*t, *root);
-            changed = true;
-            continue;
+            now = root;
+          } else if (now == nullptr && is_free(*root)) {
+            now = spelled(*root, l, *g, &n);
+          } else if (now == nullptr && inner.is_as_is()) {
+            now = &was;
+          } else if (now == nullptr) {
+            now = operators_.store(*root, l, *g, &n);
+            now->set_type(was.type());
+            now->set_name(was.name());
           }
-          auto& same = of_root[root->id()];
-          const auto twin = std::find_if(same.begin(), same.end(), [&](Node* o) {
-            return o->alive() && o->graph() == g && *operators_.transposition(*o) == l;
-          });
-          if (twin != same.end()) {
-            replace(*t, *(*twin)->result());
-            changed = true;
-          } else if (same.size() < 16) {
-            same.push_back(t);
-          }
+          if (now == &was) continue;
+          g->replace_uses(was, *now);
+          g->erase(n);
+          changed = true;
         }
       }
     }
     return changed;
   }
 
-  static void replace(Node& n, Value& by) {
-    n.graph()->replace_uses(*n.result(), by);
-    n.graph()->erase(n);
-  }
-
   // --- regions
 
   bool sweep() {
-    bool changed = false;
     std::vector<Node*> seeds;
     for (Graph* top : graphs_) {
       for (Graph* g : graphs_in(*top)) {
@@ -174,12 +145,14 @@ class Minimizer {
         }
       }
     }
-    for (Node* t : seeds) {
-      if (work_ > kWorkPerNode * (model_.num_nodes() + 1000)) break;
-      if (!t->alive() || !t->any_result_used()) continue;
-      const Layout l = *operators_.transposition(*t);
-      changed |= try_region(*t->result(), inverse(l));
-      if (t->alive() && t->any_result_used()) changed |= try_region(*t->input(0), l);
+    bool changed = false;
+    const uint64_t enough = kWorkPerNode * (model_.num_nodes() + 1000);
+    for (auto t = seeds.begin(); t != seeds.end() && work_ <= enough; ++t) {
+      Node& view = **t;
+      if (!view.any_result_used()) continue;
+      const Layout l = *operators_.transposition(view);
+      changed |= try_region(*view.result(), inverse(l));
+      if (view.any_result_used()) changed |= try_region(*view.input(0), l);
     }
     return changed;
   }
@@ -207,16 +180,15 @@ class Minimizer {
 
   static uint64_t key(const Value& v, const Layout& l) {
     uint64_t h = v.id() * 0x9E3779B97F4A7C15u + l.rank;
-    for (size_t i = 0; i < (l.is_as_is() ? 0 : l.rank); ++i) h = (h ^ static_cast<uint8_t>(l.from[i])) * 0x100000001B3u;
+    for (size_t i = 0; i < l.rank; ++i) h = (h ^ static_cast<uint8_t>(l.from[i])) * 0x100000001B3u;
     return h;
   }
 
-  bool label(Region& r, Value& v, const Layout& l) {
-    uint32_t& at = label_of_[v];
-    if (at != kNone) return r.labels[at].second == l;
-    at = static_cast<uint32_t>(r.labels.size());
+  // The first label stays. Values of which others want them with more axes have none.
+  void label(Region& r, Value& v, const Layout& l) {
+    if (label_of_[v] != kNone || !l.is_permutation()) return;
+    label_of_[v] = static_cast<uint32_t>(r.labels.size());
     r.labels.emplace_back(&v, l);
-    return true;
   }
 
   void explore(Region& r, Value& v, const Layout& l) {
@@ -227,11 +199,9 @@ class Minimizer {
       const Layout layout = r.labels[i].second;
       ++work_;
       if (value.is_constant()) {
-        const Tensor& t = *value.constant();
-        if (can_store(t) && !is_common(value) && (is_small(t) || layout.is_permutation()))
-          r.vars.push_back({.constant = &value, .move = {.results = {layout}, .main = layout}});
+        if (can_store(*value.constant())) r.vars.push_back({.constant = &value, .move = {.results = {layout}, .main = layout}});
       } else if (const uint32_t border = border_of_[value]; border != kNone) {
-        add(r, border, layout, is_stacked(borders_[border], value));
+        add(r, border, layout, borders_[border].makes_stacks);
       } else if (Node* def = value.def(); def != nullptr) {
         if (var_of_[*def] == kNone && may_move(*def)) {
           if (auto m = operators_.from_result(*def, value.index(), layout)) add(r, *def, std::move(*m));
@@ -241,9 +211,8 @@ class Minimizer {
         ++work_;
         Node& reader = *u.owner;
         if (reads_border(reader)) {
-          const size_t slot = slot_of(u);
-          const uint32_t border = border_at(reader, slot);
-          if (border != kNone) add(r, border, layout, is_stacked(borders_[border], reader, slot));
+          const uint32_t border = border_at(reader, slot_of(u));
+          if (border != kNone) add(r, border, layout, borders_[border].reads_stacks);
           continue;
         }
         if (var_of_[reader] != kNone || !may_move(reader)) continue;
@@ -252,15 +221,11 @@ class Minimizer {
     }
   }
 
-  bool may_move(const Node& n) { return !n.unchecked() && n.bodies().empty() && done_[n] == 0; }
+  bool may_move(const Node& n) { return !n.unchecked() && done_[n] == 0; }
 
-  static bool is_small(const Tensor& t) { return t.byte_size() <= kSmallConstant; }
-  // A small constant with many readers: each layout of it is a constant of its own, and its other readers do not matter.
-  static bool is_common(const Value& v) {
-    if (!v.is_constant() || !is_small(*v.constant()) || !can_store(*v.constant())) return false;
-    size_t readers = 0;
-    for (auto u = v.uses().begin(); u != v.uses().end() && readers <= kManyReaders; ++u) ++readers;
-    return readers > kManyReaders;
+  // Of a small constant each layout is a constant of its own: it costs nothing, and its other readers do not matter.
+  static bool is_free(const Value& v) {
+    return v.is_constant() && v.constant()->byte_size() <= kSmallConstant && can_store(*v.constant());
   }
   static bool can_store(const Tensor& t) { return can_transpose(t) && !t.is_promise() && t.dtype() != DType::kString; }
 
@@ -270,13 +235,9 @@ class Minimizer {
       const uint32_t at = label_of_[*n.result(i)];
       if (!l.is_as_is() && at != kNone && !(r.labels[at].second == l)) return;
     }
-    for (size_t i = 0; i < m.results.size(); ++i) {
-      if (!m.results[i].is_as_is()) label(r, *n.result(i), m.results[i]);
-    }
+    for (size_t i = 0; i < m.results.size(); ++i) label(r, *n.result(i), m.results[i]);
     for (size_t i = 0; i < m.operands.size(); ++i) {
-      const Layout& l = m.operands[i];
-      Value* v = n.input(i);
-      if (!l.is_as_is() && v != nullptr) label_operand(r, *v, l);
+      if (n.input(i) != nullptr) label_operand(r, *n.input(i), m.operands[i]);
     }
     var_of_[n] = static_cast<uint32_t>(r.vars.size());
     r.vars.push_back({.node = &n, .move = std::move(m)});
@@ -284,9 +245,10 @@ class Minimizer {
 
   void label_operand(Region& r, Value& v, const Layout& l) {
     const auto [root, seen_through] = look_through(v);
+    if (is_free(*root)) return;
     if (root->is_constant()) {
       label(r, *root, then(seen_through, l));
-    } else if (root == &v && l.is_permutation()) {
+    } else if (root == &v) {
       label(r, v, l);
     }
   }
@@ -300,14 +262,13 @@ class Minimizer {
     for (Graph* top : graphs_) {
       for (Graph* g : graphs_in(*top)) {
         for (Node& n : g->nodes()) {
-          if (n.unchecked() || n.bodies().empty()) continue;
           for (Border& b : operators_.borders(n)) borders_.push_back(std::move(b));
         }
       }
     }
     for (uint32_t i = 0; i < borders_.size(); ++i) {
       for (const Border::Read& read : borders_[i].reads) border_reads_[{read.owner, read.slot}] = i;
-      for (const Border::Made& made : borders_[i].made) border_of_[*made.value] = i;
+      for (const Value* made : borders_[i].made) border_of_[*made] = i;
     }
     var_of_border_.assign(borders_.size(), kNone);
   }
@@ -317,13 +278,6 @@ class Minimizer {
   uint32_t border_at(Node& owner, size_t slot) const {
     const auto at = border_reads_.find({&owner, slot});
     return at != border_reads_.end() ? at->second : kNone;
-  }
-  static bool is_stacked(const Border& b, const Value& v) {
-    return std::any_of(b.made.begin(), b.made.end(), [&](const Border::Made& m) { return m.value == &v && m.stacked; });
-  }
-  static bool is_stacked(const Border& b, const Node& owner, size_t slot) {
-    return std::any_of(b.reads.begin(), b.reads.end(),
-                       [&](const Border::Read& m) { return m.owner == &owner && m.slot == slot && m.stacked; });
   }
   static Value* read_at(const Border::Read& m) {
     return m.owner->is_boundary() ? m.owner->graph()->output(m.slot) : m.owner->input(m.slot);
@@ -335,21 +289,17 @@ class Minimizer {
   // One of the border's values is stored as l.
   void add(Region& r, uint32_t index, const Layout& l, bool stacked) {
     const Border& b = borders_[index];
-    if (var_of_border_[index] != kNone || !l.is_permutation()) return;
-    const size_t axis = static_cast<uint8_t>(b.axis);
-    if (stacked && (axis >= l.rank || l.from[axis] != b.axis)) return;  // the slices would stand along another axis
+    if (var_of_border_[index] != kNone) return;
     const int64_t along[] = {b.axis};
-    const Layout slice = stacked ? without_axes(l, along) : l;
-    if (slice.is_identity()) return;
-    Var var{.border = &b, .move = {.main = slice}};
-    for (const Border::Made& m : b.made) {
-      const uint32_t at = label_of_[*m.value];
-      if (at != kNone && !(r.labels[at].second == layout_of(var, m.stacked))) return;
+    const Var var{.border = &b, .move = {.main = stacked ? without_axes(l, along) : l}};
+    for (const Value* made : b.made) {
+      const uint32_t at = label_of_[*made];
+      if (at != kNone && !(r.labels[at].second == layout_of(var, b.makes_stacks))) return;
     }
-    for (const Border::Made& m : b.made) label(r, *m.value, layout_of(var, m.stacked));
-    for (const Border::Read& m : b.reads) label_operand(r, *read_at(m), layout_of(var, m.stacked));
+    for (Value* made : b.made) label(r, *made, layout_of(var, b.makes_stacks));
+    for (const Border::Read& m : b.reads) label_operand(r, *read_at(m), layout_of(var, b.reads_stacks));
     var_of_border_[index] = static_cast<uint32_t>(r.vars.size());
-    r.vars.push_back(std::move(var));
+    r.vars.push_back(var);
   }
 
   std::pair<Value*, Layout> look_through(Value& v) const {
@@ -378,18 +328,13 @@ class Minimizer {
         continue;
       }
       if (var.border != nullptr) {
-        for (const Border::Made& m : var.border->made) {
-          Root& root = touch(*m.value);
+        for (Value* made : var.border->made) {
+          Root& root = touch(*made);
           root.var = i;
-          root.stored = layout_of(var, m.stacked);
+          root.stored = layout_of(var, var.border->makes_stacks);
         }
         for (const Border::Read& m : var.border->reads) {
-          const auto [value, layout] = look_through(*read_at(m));
-          Root& root = touch(*value);
-          if (!is_common(*value)) continue;
-          const Layout now = layout.is_as_is() ? Layout::identity(rank_of(*value)) : layout;
-          Graph* g = m.owner->graph();
-          root.readers.push_back({m.owner, m.slot, g, i, now, then(now, layout_of(var, m.stacked)), false});
+          if (Value* root = look_through(*read_at(m)).first; !is_free(*root)) touch(*root);
         }
         continue;
       }
@@ -400,17 +345,12 @@ class Minimizer {
         root.stored = var.move.results[k];
       }
       for (size_t k = 0; k < var.move.operands.size(); ++k) {
-        if (var.move.operands[k].is_as_is() || var.node->input(k) == nullptr) continue;
-        const auto [value, layout] = look_through(*var.node->input(k));
-        Root& root = touch(*value);
-        if (!is_common(*value)) continue;
-        const Layout now = layout.is_as_is() ? Layout::identity(rank_of(*value)) : layout;
-        root.readers.push_back({var.node, k, var.node->graph(), i, now, then(now, var.move.operands[k]), false});
+        if (var.move.operands[k].is_as_is()) continue;
+        if (Value* root = look_through(*var.node->input(k)).first; !is_free(*root)) touch(*root);
       }
     }
     for (Root& root : roots) {
       root_of_[*root.value] = kNone;
-      if (is_common(*root.value)) continue;
       for (Use& u : root.value->uses()) {
         ++work_;
         if (is_view(*u.owner)) {
@@ -424,7 +364,7 @@ class Minimizer {
     return roots;
   }
 
-  static size_t rank_of(const Value& v) { return v.ranked() ? v.type()->rank() : 0; }
+  static size_t rank_of(const Value& v) { return v.type()->rank(); }
 
   // The operand that a use is, or the result of its graph.
   static size_t slot_of(const Use& u) {
@@ -436,13 +376,18 @@ class Minimizer {
 
   void read(const Region& r, Root& root, Use& u, const Layout& now) {
     ++work_;
-    Reader reader{.owner = u.owner, .slot = slot_of(u), .graph = u.owner->graph(), .now = now, .moved = now};
-    reader.product = !u.owner->is_boundary() && operators_.reads_swapped(*u.owner, reader.slot);
+    const size_t slot = slot_of(u);
+    Reader reader{.owner = u.owner,
+                  .slot = slot,
+                  .graph = u.owner->graph(),
+                  .now = now,
+                  .moved = now,
+                  .product = operators_.reads_swapped(*u.owner, slot)};
     if (reads_border(*u.owner)) {
       const uint32_t border = border_at(*u.owner, reader.slot);
       if (border != kNone && var_of_border_[border] != kNone) {
         reader.var = var_of_border_[border];
-        reader.moved = then(now, layout_of(r.vars[reader.var], is_stacked(borders_[border], *u.owner, reader.slot)));
+        reader.moved = then(now, layout_of(r.vars[reader.var], borders_[border].reads_stacks));
       }
     } else if (var_of_[*u.owner] != kNone) {
       reader.var = var_of_[*u.owner];
@@ -453,33 +398,31 @@ class Minimizer {
   }
 
   Cost size_of(const Type* t) {
-    if (t == nullptr || !t->is_tensor() || !t->ranked()) return {1, 1};
-    if (auto known = sizes_.find(t); known != sizes_.end()) return known->second;
-    Cost size{1, 1};
-    for (Dim d : t->dims()) size = {size.small * size_at(d, kSmallSize), size.large * size_at(d, kLargeSize)};
-    return sizes_[t] = size;
+    const auto [size, is_new] = sizes_.try_emplace(t, kOnce);
+    if (is_new) {
+      for (Dim d : t->dims()) size->second = size->second * Cost{size_at(d, kSmallSize), size_at(d, kLargeSize)};
+    }
+    return size->second;
   }
 
   // What a size is when those without a number are taken at `value`.
   double size_at(Dim d, int64_t value) {
-    if (d.is_int()) return static_cast<double>(std::max<int64_t>(d.value(), 1));
-    const Dim known = d.is_expr() ? model_.dims().substitute(d, [&](std::string_view) { return Dim::of(value); }) : Dim();
-    return static_cast<double>(known.is_int() ? std::max<int64_t>(known.value(), 1) : value);
+    const Dim known = d.is_expr() ? model_.dims().substitute(d, [&](std::string_view) { return Dim::of(value); }) : d;
+    return static_cast<double>(std::max<int64_t>(known.is_int() ? known.value() : value, 1));
   }
 
   // How often a body runs for each time that its function does, roughly.
   Cost times_run(const Graph& g) {
-    const auto known = times_run_.find(&g);
-    if (known != times_run_.end()) return known->second;
-    Cost times{1, 1};
-    for (const Graph* body = &g; body->parent() != nullptr && times.small < 1e6; body = body->enclosing()) {
+    const auto [times, is_new] = times_run_.try_emplace(&g, kOnce);
+    if (!is_new) return times->second;
+    for (const Graph* body = &g; body->parent() != nullptr && times->second.small < 1e6; body = body->enclosing()) {
       if (body->parent()->is("If")) continue;
       const Dim trips = operators_.trips(*body->parent());
-      const double small = trips.is_unknown() ? kLoopRuns : size_at(trips, kSmallSize);
-      const double large = trips.is_unknown() ? kLoopRuns : size_at(trips, kLargeSize);
-      times = {times.small * small, times.large * large};
+      const bool known = !trips.is_unknown();
+      times->second =
+          times->second * Cost{known ? size_at(trips, kSmallSize) : kLoopRuns, known ? size_at(trips, kLargeSize) : kLoopRuns};
     }
-    return times_run_[&g] = times;
+    return times->second;
   }
 
   // What it takes to have the root as `wanted` in graph g when it is stored as `stored`. `products`: all that read it so are products, which
@@ -490,12 +433,10 @@ class Minimizer {
 
   Cost cost(const Root& root, const Layout& stored, const Layout& wanted, bool products) {
     if (stored == wanted) return {};
-    const Value& v = *root.value;
-    if (v.is_constant() && is_small(*v.constant()) && can_store(*v.constant())) return {1, 1};
-    const Type* t = v.type();
+    const Type* t = root.value->type();
     const Layout l = relative(stored, wanted);
     if (moves_nothing(*stored_type(model_.types(), t, stored), l)) return {kNode, kNode};
-    if (products && !v.is_constant() && swaps_last_two(l)) return {kNode, kNode};
+    if (products && swaps_last_two(l)) return {kNode, kNode};
     return size_of(t) + Cost{kNode, kNode};
   }
 
@@ -531,7 +472,6 @@ class Minimizer {
       const Layout as = stored(r, root);
       for (const Reader& reader : root.readers) {
         const Layout& want = wanted(r, reader);
-        if (want == as) continue;
         auto at =
             std::find_if(made.begin(), made.end(), [&](const Made& m) { return m.layout == want && m.graph == reader.graph; });
         if (at == made.end()) at = made.insert(at, {want, reader.graph, true});
@@ -547,19 +487,15 @@ class Minimizer {
   }
 
   Cost price_of(const Var& v) {
-    const Value* first = v.node->input(0);
-    const Cost price =
-        size_of(first != nullptr ? first->type() : nullptr) * v.move.slower + Cost{kNode, kNode} * v.move.more_nodes;
+    const Cost price = size_of(v.node->input(0)->type()) * v.move.slower + Cost{kNode, kNode} * v.move.more_nodes;
     return price * times_run(*v.node->graph());
   }
 
-  static bool cheaper(const Cost& a, const Cost& b) { return a.small < b.small - 0.5 && a.large < b.large - 0.5; }
+  static bool cheaper(const Cost& a, const Cost& b) { return a.small < b.small * kSurely && a.large < b.large * kSurely; }
 
   // Leaves the best choice in the variables; false when nothing is better than what is there.
   bool choose(Region& r, const std::vector<Root>& roots) {
-    const Cost before = total(r, roots);
-    if (before.is_zero()) return false;
-    Cost best = before;
+    Cost best = total(r, roots);
     std::vector<bool> choice;
     const auto consider = [&] {
       const Cost now = total(r, roots);
@@ -568,7 +504,8 @@ class Minimizer {
       choice.clear();
       for (const Var& v : r.vars) choice.push_back(v.moved);
     };
-    if (cut(r, roots)) consider();
+    cut(r, roots);
+    consider();
     for (Var& v : r.vars) v.moved = true;
     consider();
     if (choice.empty()) return false;
@@ -578,16 +515,16 @@ class Minimizer {
 
   // The minimum cut: the sink's side moves. Where both ends of an edge would have to move to pay, the price is charged to one of
   // them, which choose() sets right by looking at the true cost.
-  bool cut(Region& r, const std::vector<Root>& roots) {
+  void cut(Region& r, const std::vector<Root>& roots) {
     MinCut g;
-    for (Var& v : r.vars) {
-      v.cut_node = g.add_node();
+    std::vector<uint32_t> node_of;  // by variable
+    for (const Var& v : r.vars) {
+      const uint32_t node = node_of.emplace_back(g.add_node());
       if (v.node == nullptr) continue;
       const double price = price_of(v).small;
-      if (price > 0) g.add_edge(MinCut::kSource, v.cut_node, price);
-      if (price < 0) g.add_edge(v.cut_node, MinCut::kSink, -price);
+      if (price > 0) g.add_edge(MinCut::kSource, node, price);
+      if (price < 0) g.add_edge(node, MinCut::kSink, -price);
     }
-    const auto node_of = [&](uint32_t var) { return r.vars[var].cut_node; };
     for (const Root& root : roots) {
       struct Want {
         Layout layout;
@@ -610,10 +547,10 @@ class Minimizer {
           continue;
         }
         Want& staying = want(reader.now, reader.graph);
-        staying.staying.push_back(node_of(reader.var));
+        staying.staying.push_back(node_of[reader.var]);
         staying.products &= reader.product;
         Want& moving = want(reader.moved, reader.graph);
-        moving.moving.push_back(node_of(reader.var));
+        moving.moving.push_back(node_of[reader.var]);
         moving.products &= reader.product;
       }
       const Layout plain = Layout::identity(rank_of(*root.value));
@@ -640,7 +577,7 @@ class Minimizer {
           pay(source, w.moving, from_plain);
           continue;
         }
-        const std::vector<uint32_t> maker{node_of(root.var)};
+        const std::vector<uint32_t> maker{node_of[root.var]};
         const double from_stored = cost(root, root.stored, w.layout, *w.graph, w.products).small;
         if (w.layout == plain) {
           pay(w.always || w.staying.empty() ? source : w.staying, maker, from_stored);
@@ -652,10 +589,8 @@ class Minimizer {
         }
       }
     }
-    const uint64_t allowed = 200 * (r.vars.size() + roots.size()) + 100000;
-    if (!g.solve(allowed, &work_)) return false;
-    for (Var& v : r.vars) v.moved = g.on_sink_side(v.cut_node);
-    return true;
+    if (!g.solve(kStepsPerPart * (r.vars.size() + roots.size()) + kStepsPerCut, &work_)) return;
+    for (size_t i = 0; i < r.vars.size(); ++i) r.vars[i].moved = g.on_sink_side(node_of[i]);
   }
 
   // --- doing it
@@ -663,7 +598,6 @@ class Minimizer {
   void apply(Region& r, std::vector<Root>& roots) {
     std::unordered_map<const Value*, Value*> made;  // old result -> what stands for it, stored in the new layout
     std::unordered_map<const Node*, Node*> fresh;
-    std::unordered_map<const Value*, TensorPtr> payloads;  // of constants that moved, as they were
     std::vector<Layout> now_stored;
     for (const Root& root : roots) now_stored.push_back(stored(r, root));
     for (Var& v : r.vars) {
@@ -671,9 +605,7 @@ class Minimizer {
       context_.count(v.node != nullptr ? "nodes moved" : v.border != nullptr ? "borders moved" : "constants moved");
       if (v.border != nullptr) continue;
       if (v.node == nullptr) {
-        const TensorPtr was = v.constant->constant();
-        payloads.emplace(v.constant, was);
-        v.constant->graph()->set_constant(*v.constant, rearranged(was, v.move.results[0]));
+        v.constant->graph()->set_constant(*v.constant, rearranged(v.constant->constant(), v.move.results[0]));
         continue;
       }
       Node& old = *v.node;
@@ -682,6 +614,12 @@ class Minimizer {
       n.set_name(old.name());
       n.set_provenance(old.provenance());
       fresh[&old] = &n;
+      for (size_t i = 0; i < v.move.operands.size(); ++i) {
+        if (v.move.operands[i].is_as_is()) continue;
+        const auto [root, seen_through] = look_through(*old.input(i));
+        if (is_free(*root))
+          n.set_input(slot_in(v, i), spelled(*root, then(seen_through, v.move.operands[i]), *old.graph(), &n));
+      }
       for (size_t i = 0; i < results.size(); ++i) {
         Value& was = *old.result(i);
         const Layout& l = i < v.move.results.size() ? v.move.results[i] : Layout::as_is();
@@ -698,24 +636,19 @@ class Minimizer {
     for (const Var& v : r.vars) {
       if (v.moved && v.border != nullptr) restore(v);
     }
-    std::vector<Node*> views;
-    for (size_t i = 0; i < roots.size(); ++i) {
-      Root& root = roots[i];
-      const bool common = is_common(*root.value);
-      for (auto u = root.value->uses().begin(); !common && u != root.value->uses().end(); ++u) {
-        if (is_view(*u->owner)) views.push_back(u->owner);
-      }
-      const auto was = payloads.find(root.value);
-      supply(r, root, now_stored[i], was != payloads.end() ? was->second : root.value->constant(), made, fresh);
-    }
+    for (size_t i = 0; i < roots.size(); ++i) supply(r, roots[i], now_stored[i], made, fresh);
     for (const Var& v : r.vars) {
       for (size_t i = 0; v.moved && v.node != nullptr && i < v.node->num_inputs(); ++i) v.node->set_input(i, nullptr);
     }
-    for (Node* view : views) {
-      if (view->alive() && !view->any_result_used()) view->graph()->erase(*view);
-    }
     for (const Var& v : r.vars) {
-      if (v.moved && v.node != nullptr) v.node->graph()->erase(*v.node);
+      if (!v.moved || v.node == nullptr) continue;
+      for (Value& was : v.node->results()) {
+        while (was.has_uses()) {  // transposes that nobody reads any more
+          Node& view = *was.uses().begin()->owner;
+          view.graph()->erase(view);
+        }
+      }
+      v.node->graph()->erase(*v.node);
     }
     for (const Var& v : r.vars) {
       if (!v.moved || v.node == nullptr) continue;
@@ -728,32 +661,47 @@ class Minimizer {
   // The values at a border are stored otherwise from now on.
   void restore(const Var& v) {
     Types& types = model_.types();
-    for (const Border::Made& m : v.border->made) {
-      const Layout l = layout_of(v, m.stacked);
-      Graph& g = *m.value->graph();
-      m.value->set_type(stored_type(types, m.value->type(), l));
-      if (m.value->kind() == ValueKind::kInput) {
-        Port& port = g.input_port(m.value->index());
+    for (Value* made : v.border->made) {
+      const Layout l = layout_of(v, v.border->makes_stacks);
+      Graph& g = *made->graph();
+      made->set_type(stored_type(types, made->type(), l));
+      if (made->kind() == ValueKind::kInput) {
+        Port& port = g.input_port(made->index());
         port.declared = stored_type(types, port.declared, l);
       }
-      const auto info = g.value_info.find(m.value);
-      if (info == g.value_info.end() || info->second.declared == nullptr) continue;
+      const auto info = g.value_info.find(made);
+      if (info == g.value_info.end()) continue;
       const Type* now = stored_type(types, info->second.declared, l);
-      g.edit_value_info(*m.value).declared = now;
+      g.edit_value_info(*made).declared = now;
     }
     for (const Border::Read& m : v.border->reads) {
-      if (!m.owner->is_boundary()) continue;
-      Port& port = m.owner->graph()->output_port(m.slot);
-      port.declared = stored_type(types, port.declared, layout_of(v, m.stacked));
+      const Layout l = layout_of(v, v.border->reads_stacks);
+      if (m.owner->is_boundary()) {
+        Port& port = m.owner->graph()->output_port(m.slot);
+        port.declared = stored_type(types, port.declared, l);
+      }
+      const auto [root, seen_through] = look_through(*read_at(m));
+      Node* before = m.owner->is_boundary() ? nullptr : m.owner;
+      if (is_free(*root)) give(*m.owner, m.slot, *spelled(*root, then(seen_through, l), *m.owner->graph(), before));
     }
   }
 
+  static void give(Node& owner, size_t slot, Value& v) {
+    if (owner.is_boundary()) {
+      owner.graph()->set_output(slot, v);
+    } else {
+      owner.set_input(slot, &v);
+    }
+  }
+
+  // Where the new node has an operand of the old one.
+  static size_t slot_in(const Var& v, size_t slot) { return v.move.swaps_operands ? 1 - slot : slot; }
+
   // Gives each reader of the root what it wants.
-  void supply(const Region& r, const Root& root, const Layout& as, const TensorPtr& payload,
-              const std::unordered_map<const Value*, Value*>& made, const std::unordered_map<const Node*, Node*>& fresh) {
+  void supply(const Region& r, const Root& root, const Layout& as, const std::unordered_map<const Value*, Value*>& made,
+              const std::unordered_map<const Node*, Node*>& fresh) {
     const auto moved = made.find(root.value);
     Value& source = moved != made.end() ? *moved->second : *root.value;
-    const bool plain = moved == made.end() && as.is_identity();
     std::vector<std::tuple<Layout, Graph*, Value*>> at_hand;
     for (const Reader& reader : root.readers) {
       const Layout& want = wanted(r, reader);
@@ -764,23 +712,19 @@ class Minimizer {
       if (v == nullptr) {
         Graph& g = *reader.graph;
         Node* before = &g == source.graph() && source.def() != nullptr ? source.def()->next() : g.first();
-        v = plain && !is_common(*root.value) ? existing(*root.value, want, g, before) : nullptr;
-        if (v == nullptr) v = materialise(source, as, want, payload, g, before);
+        v = as.is_identity() ? existing(*root.value, want, g, before) : nullptr;
+        if (v == nullptr) v = materialise(source, relative(as, want), g, before);
         at_hand.emplace_back(want, &g, v);
       }
       Node* owner = reader.owner;
       size_t slot = reader.slot;
       if (const auto f = fresh.find(owner); f != fresh.end()) {
-        if (reader.var != kNone && slot < 2 && r.vars[reader.var].move.swaps_operands) slot = 1 - slot;
+        slot = slot_in(r.vars[reader.var], slot);
         const Value* has = f->second->input(slot);
-        if (has != nullptr && has != owner->input(slot)) continue;  // a parameter that rebuild() has set
+        if (has != nullptr && has != owner->input(reader.slot)) continue;  // a parameter that rebuild() has set
         owner = f->second;
       }
-      if (owner->is_boundary()) {
-        if (owner->graph()->output(slot) != v) owner->graph()->set_output(slot, *v);
-      } else if (owner->input(slot) != v) {
-        owner->set_input(slot, v);
-      }
+      give(*owner, slot, *v);
     }
   }
 
@@ -798,16 +742,16 @@ class Minimizer {
     return nullptr;
   }
 
-  // `payload`: of a constant, as the program spells it.
-  Value* materialise(Value& source, const Layout& as, const Layout& want, const TensorPtr& payload, Graph& g, Node* before) {
-    if (payload != nullptr && is_small(*payload) && can_store(*payload))
-      return operators_.constant(g, rearranged(payload, want), before);
+  Value* materialise(Value& source, const Layout& l, Graph& g, Node* before) {
     context_.count("transposes made");
-    const Layout l = relative(as, want);
     Value* v = operators_.store(source, l, g, before);
-    if (l.is_permutation()) v->set_type(stored_type(model_.types(), source.type(), l));
-    if (v->def() != nullptr && source.def() != nullptr) v->def()->set_provenance(source.def()->provenance());
+    v->set_type(stored_type(model_.types(), source.type(), l));
     return v;
+  }
+
+  // A small constant in another layout, under its name.
+  Value* spelled(const Value& constant, const Layout& l, Graph& g, Node* before) {
+    return operators_.constant(g, rearranged(constant.constant(), l), constant.name().view(), before);
   }
 
   static TensorPtr rearranged(const TensorPtr& t, const Layout& l) {
@@ -836,7 +780,7 @@ class Minimizer {
   std::unordered_set<uint64_t> seen_;
   std::unordered_map<const Type*, Cost> sizes_;
   std::unordered_map<const Graph*, Cost> times_run_;
-  uint64_t work_ = 0;
+  uint64_t work_{};
 };
 
 }  // namespace

@@ -20,12 +20,11 @@ void keep_if_ranked(Border b, std::vector<Border>& all) {
     if (rank == 0) rank = stacked ? has - 1 : has;
     return rank > 1 && has == rank + (stacked ? 1 : 0);
   };
-  for (const Border::Made& m : b.made) {
-    if (!fits(m.value, m.stacked)) return;
+  for (const Value* made : b.made) {
+    if (!fits(made, b.makes_stacks)) return;
   }
   for (const Border::Read& r : b.reads) {
-    if (!fits(r.owner->is_boundary() ? r.owner->graph()->output(r.slot) : r.owner->input(r.slot), r.stacked)) return;
-    if (r.stacked && b.axis > static_cast<int>(rank)) return;
+    if (!fits(r.owner->is_boundary() ? r.owner->graph()->output(r.slot) : r.owner->input(r.slot), b.reads_stacks)) return;
   }
   if (b.axis >= 0 && b.axis <= static_cast<int>(rank)) all.push_back(std::move(b));
 }
@@ -45,7 +44,7 @@ void of_if(Node& n, std::vector<Border>& all) {
     if (g == nullptr || g->outputs().size() != n.num_results()) return;
   }
   for (size_t i = 0; i < n.num_results(); ++i) {
-    keep_if_ranked({.reads = {{&branches[0]->boundary(), i}, {&branches[1]->boundary(), i}}, .made = {{n.result(i)}}}, all);
+    keep_if_ranked({.reads = {{&branches[0]->boundary(), i}, {&branches[1]->boundary(), i}}, .made = {n.result(i)}}, all);
   }
 }
 
@@ -55,10 +54,10 @@ void of_loop(Node& n, std::vector<Border>& all) {
   const size_t states = n.num_inputs() - 2;
   if (body->inputs().size() != states + 2 || body->outputs().size() != n.num_results() + 1 || n.num_results() < states) return;
   for (size_t i = 0; i < n.num_results(); ++i) {
-    Border b{.reads = {{&body->boundary(), i + 1}}, .made = {{n.result(i), i >= states}}};
+    Border b{.reads = {{&body->boundary(), i + 1}}, .made = {n.result(i)}, .makes_stacks = i >= states};
     if (i < states) {
       b.reads.push_back({&n, i + 2});
-      b.made.push_back({body->input(i + 2)});
+      b.made.push_back(body->input(i + 2));
     }
     keep_if_ranked(std::move(b), all);
   }
@@ -78,10 +77,10 @@ void of_scan(Node& n, std::vector<Border>& all) {
   const size_t states = n.num_inputs() - *cut;
   if (body->inputs().size() != n.num_inputs() || body->outputs().size() != n.num_results() || n.num_results() < states) return;
   for (size_t i = 0; i < n.num_inputs(); ++i) {
-    Border b{.reads = {{&n, i, i >= states}}, .made = {{body->input(i)}}};
+    Border b{.reads = {{&n, i}}, .made = {body->input(i)}, .reads_stacks = i >= states};
     if (i < states) {
       b.reads.push_back({&body->boundary(), i});
-      b.made.push_back({n.result(i)});
+      b.made.push_back(n.result(i));
     } else {
       b.axis = axis_at(n, "scan_input_axes", i - states, n.input(i));
     }
@@ -89,7 +88,8 @@ void of_scan(Node& n, std::vector<Border>& all) {
   }
   for (size_t i = states; i < n.num_results(); ++i) {
     keep_if_ranked({.reads = {{&body->boundary(), i}},
-                    .made = {{n.result(i), true}},
+                    .made = {n.result(i)},
+                    .makes_stacks = true,
                     .axis = axis_at(n, "scan_output_axes", i - states, n.result(i))},
                    all);
   }

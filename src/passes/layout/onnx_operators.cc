@@ -236,8 +236,8 @@ class OnnxOperators : public Operators {
     return n.is("MatMul") && slot < 2 && is_float(n.result()->dtype());
   }
 
-  Value* constant(Graph& g, TensorPtr payload, Node* before) override {
-    return builder(g, before).constant(std::move(payload));
+  Value* constant(Graph& g, TensorPtr payload, std::string_view name, Node* before) override {
+    return builder(g, before).constant(std::move(payload), name);
   }
 
   std::vector<Border> borders(Node& n) override { return onnx_borders(n); }
@@ -318,11 +318,16 @@ class OnnxOperators : public Operators {
     if (!given.is_permutation()) return std::nullopt;
     if (!fill(n, family, in, out, slot, m)) return std::nullopt;
     bool moves = false;
-    for (auto* list : {&m.operands, &m.results}) {
-      for (Layout& l : *list) {
-        if (l.is_identity()) l = Layout::as_is();
-        moves |= !l.is_as_is();
-      }
+    const auto settle = [&](Layout& l, const Value* v) {  // false when it would move what has axes that nobody knows
+      if (l.is_identity()) l = Layout::as_is();
+      moves |= !l.is_as_is();
+      return l.is_as_is() || rank_of(v);
+    };
+    for (size_t i = 0; i < m.operands.size(); ++i) {
+      if (!settle(m.operands[i], n.input(i))) return std::nullopt;
+    }
+    for (size_t i = 0; i < m.results.size(); ++i) {
+      if (!settle(m.results[i], n.result(i))) return std::nullopt;
     }
     return moves ? std::optional(std::move(m)) : std::nullopt;
   }
