@@ -7,25 +7,19 @@ import functools
 import numpy as np
 
 from sardonyx import plugins
-from sardonyx._data_shapes import _aliases, _at_most, _bound, _is_traced, _number
+from sardonyx._data_shapes import _LAX_NUMPY, _aliases, _at_most, _bound, _is_traced, _number
 
-_LAX_NUMPY = "jax._src.numpy.lax_numpy"
-_SETS = "jax._src.numpy.setops"
-
-
-# Functions whose sizes may be values, by module: the parameters that hold them.
+# Functions whose sizes may be values: the parameters that hold them.
 _COUNTS = {
-    "jax.numpy": {
-        "eye": ("N", "M"),
-        "identity": ("n",),
-        "tri": ("N", "M"),
-        "broadcast_to": ("shape",),
-        "tile": ("reps",),
-    },
-    "jax.nn": {"one_hot": ("num_classes",)},
-    "jax.random": {"uniform": ("shape",), "normal": ("shape",)},
+    "jax.numpy.eye": ("N", "M"),
+    "jax.numpy.identity": ("n",),
+    "jax.numpy.tri": ("N", "M"),
+    "jax.numpy.broadcast_to": ("shape",),
+    "jax.numpy.tile": ("reps",),
+    "jax.nn.one_hot": ("num_classes",),
+    "jax.random.uniform": ("shape",),
+    "jax.random.normal": ("shape",),
 }
-_MAKERS = ("jax._src.numpy.array_creation", _LAX_NUMPY)  # newer and older JAX
 
 
 class Composed(plugins.Plugin):
@@ -33,28 +27,27 @@ class Composed(plugins.Plugin):
 
     @classmethod
     def binding_specs(cls):
-        specs = [
-            *_aliases(_LAX_NUMPY, "bincount", bincount),
-            *_aliases(_LAX_NUMPY, "delete", delete),
-            *_aliases(_LAX_NUMPY, "trim_zeros", trim_zeros),
-            *_aliases("jax.numpy", "indices", indices),
-            *_aliases("jax.numpy", "diag_indices", diag_indices),
-            *_aliases("jax.numpy", "vander", vander),
-            *_aliases("jax.numpy", "searchsorted", searchsorted),
-            *_aliases(_LAX_NUMPY, "_conv", convolution),
-        ]
+        jnp = "jax.numpy"
+        found = {
+            f"{_LAX_NUMPY}.bincount": bincount,
+            f"{_LAX_NUMPY}.delete": delete,
+            f"{_LAX_NUMPY}.trim_zeros": trim_zeros,
+            f"{_LAX_NUMPY}._conv": convolution,
+            f"{jnp}.indices": indices,
+            f"{jnp}.diag_indices": diag_indices,
+            f"{jnp}.vander": vander,
+            f"{jnp}.searchsorted": searchsorted,
+        }
         for name, operation in {"union1d": union, "setdiff1d": difference, "setxor1d": in_one}.items():
-            specs += _aliases(_SETS, name, functools.partial(of_sets, operation=operation))
+            found[f"jax._src.numpy.setops.{name}"] = functools.partial(of_sets, operation=operation)
         for name, shape in _WINDOWS.items():
-            specs += _aliases("jax.numpy", name, functools.partial(window, shape=shape))
+            found[f"{jnp}.{name}"] = functools.partial(window, shape=shape)
         makers = {name: functools.partial(counted, names=("shape",)) for name in ("zeros", "ones", "empty", "full")}
         spaces = {"linspace": linspace, "logspace": logspace, "geomspace": geomspace}
-        for name, make in {**makers, **spaces}.items():
-            specs += next(filter(None, (_aliases(module, name, make) for module in _MAKERS)), [])
-        for module, functions in _COUNTS.items():
-            for name, names in functions.items():
-                specs += _aliases(module, name, functools.partial(counted, names=names))
-        return specs
+        found |= {f"{jnp}.{name}": make for name, make in {**makers, **spaces}.items()}
+        for path, names in _COUNTS.items():
+            found[path] = functools.partial(counted, names=names)
+        return _aliases(found)
 
 
 def _replacing(compute):

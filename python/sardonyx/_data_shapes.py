@@ -22,6 +22,8 @@ from sardonyx import plugins
 from sardonyx._data_sizes import Sizes, inputs_scope, sizes, type_text
 from sardonyx._error import Error
 
+_LAX_NUMPY = "jax._src.numpy.lax_numpy"
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Helpers
 
@@ -51,17 +53,30 @@ def _bound(original, args, kwargs) -> inspect.BoundArguments | None:
     return bound
 
 
-def _aliases(module: str, name: str, make_value):
-    """Specs for every module that holds the function `module.name`, under whatever name: the user's own, too."""
-    try:
-        original = getattr(plugins._resolve(module), name)
-    except (Error, AttributeError, ImportError):
-        return []  # a JAX that has it elsewhere: it says itself that it cannot trace this
-    original = _unpatched(original)
-    kinds = (types.FunctionType, type(original))
-    specs = []
+def _aliases(replacements: dict[str, Any]):
+    """Specs for every module that holds one of these functions, under whatever name: the user's own, too. By full name, what makes the replacement.
 
-    def guarded(original):
+    Of names that this JAX does not have there are none: it says itself that it cannot trace what it has instead.
+    """
+    wanted = {}
+    for path, make_value in replacements.items():
+        try:
+            original = plugins._resolve(path)
+        except (Error, AttributeError, ImportError):
+            continue
+        wanted.setdefault(id(_unpatched(original)), _guarded(make_value))
+    specs = []
+    for owner in list(sys.modules.values()):
+        members = getattr(owner, "__dict__", None)
+        for alias, held in list(members.items()) if isinstance(members, dict) else ():
+            original = _unpatched(held) if isinstance(held, types.FunctionType) else held
+            if (make_value := wanted.get(id(original))) is not None:
+                specs.append(plugins.MonkeyPatchSpec(owner, alias, make_value))
+    return specs
+
+
+def _guarded(make_value):
+    def make(original):
         replacement = make_value(original)
 
         @functools.wraps(original)
@@ -71,13 +86,7 @@ def _aliases(module: str, name: str, make_value):
 
         return call
 
-    for owner in list(sys.modules.values()):
-        members = getattr(owner, "__dict__", None)
-        if not isinstance(members, dict):
-            continue
-        for alias in [k for k, v in list(members.items()) if isinstance(v, kinds) and _unpatched(v) is original]:
-            specs.append(plugins.MonkeyPatchSpec(owner, alias, guarded))
-    return specs
+    return make
 
 
 def _unpatched(function):
@@ -149,8 +158,7 @@ class NonZero(_BuiltIn):
 
     @classmethod
     def binding_specs(cls):
-        lax_numpy = "jax._src.numpy.lax_numpy"
-        return [*_aliases(lax_numpy, "nonzero", cls.nonzero), *_aliases(lax_numpy, "argwhere", cls.argwhere)]
+        return _aliases({f"{_LAX_NUMPY}.nonzero": cls.nonzero, f"{_LAX_NUMPY}.argwhere": cls.argwhere})
 
     @staticmethod
     def abstract_eval(x, *, dtype, size, fitted=False):
@@ -224,11 +232,13 @@ class Compress(_BuiltIn):
 
     @classmethod
     def binding_specs(cls):
-        return [
-            *_aliases("jax._src.numpy.lax_numpy", "compress", cls.compress),
-            *_aliases("jax._src.numpy.indexing", "rewriting_take", cls.take),
-            *_aliases("jax._src.ops.scatter", "_scatter_update", cls.update),
-        ]
+        return _aliases(
+            {
+                f"{_LAX_NUMPY}.compress": cls.compress,
+                "jax._src.numpy.indexing.rewriting_take": cls.take,
+                "jax._src.ops.scatter._scatter_update": cls.update,
+            }
+        )
 
     @staticmethod
     def abstract_eval(x, mask, *, axis, size):
@@ -565,8 +575,7 @@ class Range(_BuiltIn):
 
     @classmethod
     def binding_specs(cls):
-        lax_numpy = "jax._src.numpy.lax_numpy"
-        return [*_aliases(lax_numpy, "arange", cls.arange), *_aliases(lax_numpy, "repeat", cls.repeat)]
+        return _aliases({f"{_LAX_NUMPY}.arange": cls.arange, f"{_LAX_NUMPY}.repeat": cls.repeat})
 
     @staticmethod
     def abstract_eval(start, stop, step, *, dtype, size):
@@ -676,7 +685,7 @@ class Unique(_BuiltIn):
 
     @classmethod
     def binding_specs(cls):
-        return _aliases("jax._src.numpy.setops", "unique", cls.unique)
+        return _aliases({"jax._src.numpy.setops.unique": cls.unique})
 
     @staticmethod
     def abstract_eval(x, *, axis, dtype, size):
