@@ -4,16 +4,21 @@ import contextlib
 import logging
 import os
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 os.environ.setdefault("TQDM_DISABLE", "1")
 logging.getLogger("coremltools").setLevel(logging.ERROR)
 
 import coremltools as ct  # noqa: E402
 import numpy as np  # noqa: E402
+from coremltools.converters import _converters_entry  # noqa: E402
 from coremltools.converters.mil.mil import Builder as mb  # noqa: E402
 from coremltools.converters.mil.mil import get_new_symbol, types  # noqa: E402
 from coremltools.converters.mil.mil.ops.registry import SSAOpRegistry  # noqa: E402
 from coremltools.models import utils as ct_utils  # noqa: E402,F401
+
+# ct.convert looks for garbage each time, which takes more than a second beside what JAX holds for other tests.
+_converters_entry.gc = SimpleNamespace(collect=lambda: None)
 
 TARGETS = [
     ct.target.iOS15,
