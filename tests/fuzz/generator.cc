@@ -297,6 +297,9 @@ bool Generator::add(Draft& d) {
       if (fine) results[i][static_cast<size_t>(which)] = (*out)[i];
     }
     fine = fine && !(n->is("slice_by_index") && ends_early(*n->result()->type(), (*out)[0]->shape(), which));
+    // Core ML's types keep an axis of unknown size that is squeezed, and there is none when that size is 1.
+    fine = fine && !(n->is("squeeze") && n->result()->ranked() && n->result()->type()->rank() > (*out)[0]->rank());
+    fine = fine && (!mil() || may_be_known(*n, operands));
     if (!fine) {
       scopes_.back().graph->erase(*n);
       return false;
@@ -314,6 +317,25 @@ bool Generator::ends_early(const Type& t, std::span<const int64_t> got, int whic
   if (!t.is_tensor() || !t.ranked() || t.rank() != got.size()) return false;
   const auto expected = sizes(t.dims(), which);
   return !std::ranges::equal(expected, got, [](int64_t said, int64_t is) { return said <= is; });
+}
+
+// Whether the type rule takes the node with these operands, too: a pass that folds shows what was not known when it was made, such as a
+// window larger than what it moves over.
+bool Generator::may_be_known(const Node& n, std::span<const TensorPtr> operands) {
+  Model alone(options_.dialect);
+  ValueFacts facts;
+  Graph& g = alone.add_function("main").graph();
+  alone.set_opset_version("", opset_);
+  Builder b(g, facts);
+  std::vector<Value*> in;
+  for (const TensorPtr& t : operands) in.push_back(t != nullptr ? b.constant(t) : nullptr);
+  try {
+    b.make(n.op(), in, n.num_results(), {});
+    return true;
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kInternal) throw;
+    return false;
+  }
 }
 
 // What inference says must hold for what the evaluator computes.

@@ -133,6 +133,7 @@ class Generator {
   bool run_bodies(Node& n);  // a node with bodies, in the main graph: by evaluating what there is
   std::vector<EvalValue> input_samples(const Graph& g, int which);
   bool ends_early(const Type& t, std::span<const int64_t> got, int which);
+  bool may_be_known(const Node& n, std::span<const TensorPtr> operands);
   void check_types(const Node& n, size_t result, const TensorPtr& got, int which);
   TensorPtr random_tensor(DType dtype, std::vector<int64_t> shape);
   std::vector<int64_t> sizes(std::span<const Dim> dims, int which);
