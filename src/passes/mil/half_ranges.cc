@@ -46,13 +46,13 @@ Extent extent_of(const Tensor& t) {
   return e.low <= e.high ? e : Extent{0, 0};
 }
 
-// The largest sum of absolute values over all axes but `kept`, of a constant; infinite when it is none.
+// The largest sum of absolute values over all axes but `kept`, of a constant; over all, where it has no such axis. Infinite when it is none.
 double widest_row(const Value& v, size_t kept) {
   if (!v.is_constant() || v.constant()->is_promise()) return kInf;
   const Tensor& t = *v.constant();
   int64_t inner = 1;
   for (size_t i = kept + 1; i < t.rank(); ++i) inner *= t.shape()[i];
-  const int64_t rows = t.shape()[kept];
+  const int64_t rows = kept < t.rank() ? t.shape()[kept] : 1;
   std::vector<double> sums(static_cast<size_t>(rows), 0);
   double widest = 0;
   std::vector<std::byte> scratch;
@@ -86,8 +86,9 @@ struct At {
     const Value* v = value(slot);
     return v != nullptr ? ranges.bounds(*v) : Extent{0, 0};
   }
-  double number(std::string_view slot, double otherwise = std::numeric_limits<double>::quiet_NaN()) const {
-    return rules::param_float(params(n, context), slot).value_or(otherwise);
+  // Not a number when it is not known.
+  double number(std::string_view slot) const {
+    return rules::param_float(params(n, context), slot).value_or(std::numeric_limits<double>::quiet_NaN());
   }
   // How many elements of x become one of the result; infinite or not a number when that is not known.
   double count() const { return size(*value("x")) / size(*n.result()); }
@@ -119,9 +120,13 @@ Extent all_operands(const At& at) {
   return e.low <= e.high ? e : Extent();
 }
 
-Extent product_with(double row, const Extent& x, const Extent& bias) {
+Extent product_with(double row, const Extent& x) {
   const double m = product(row, x.magnitude());
-  return {-m + std::min(bias.low, 0.0), m + std::max(bias.high, 0.0)};
+  return {-m, m};
+}
+Extent product_with(double row, const Extent& x, const Extent& bias) {
+  const Extent e = product_with(row, x);
+  return {e.low + std::min(bias.low, 0.0), e.high + std::max(bias.high, 0.0)};
 }
 
 Extent normalized(const At& at, double count) {
@@ -161,11 +166,11 @@ const std::unordered_map<std::string_view, Bound>& bounds_of_ops() {
     };
     m["leaky_relu"] = [](const At& at) {
       const Extent x = at.in("x");
-      const double a = at.number("alpha");
-      return join({std::max(x.low, 0.0), std::max(x.high, 0.0)}, times({std::min(x.low, 0.0), std::min(x.high, 0.0)}, {a, a}));
+      const double farthest = product(std::min(x.low, 0.0), at.number("alpha"));
+      return Extent{std::min(farthest, 0.0), std::max({farthest, 0.0, x.high})};
     };
     m["log"] = [](const At& at) {
-      const double epsilon = at.number("epsilon", 1e-45);
+      const double epsilon = at.value("epsilon") != nullptr ? at.number("epsilon") : 0;  // as good as the default
       const Extent x = at.in("x");
       const auto log = [&](double v) { return std::max(std::log(std::max(v + epsilon, 0.0)), kLogOfLeast); };
       return Extent{log(x.low), log(x.high)};
@@ -255,8 +260,8 @@ const std::unordered_map<std::string_view, Bound>& bounds_of_ops() {
         if (!w->is_constant()) continue;
         const bool flipped = param_bool(params(at.n, at.context), right ? "transpose_y" : "transpose_x");
         const size_t rank = w->constant()->rank();
-        // Summed over more than the product does where there are batches: larger, never smaller.
-        return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"), {0, 0});
+        // Summed over more than the product does where there are batches: larger, never smaller. A vector is summed over as a whole.
+        return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"));
       }
       const Value& x = *at.value("x");
       if (!x.ranked()) return Extent();
@@ -439,13 +444,11 @@ NamedExtents parse_ranges(std::string_view text) {
     if (line.empty()) continue;
     Extent e;
     const char *at = line.data(), *end = at + line.size();
-    bool fine = true;
     for (double* v : {&e.low, &e.high}) {
       const auto [stop, error] = std::from_chars(at, end, *v);
-      fine = fine && error == std::errc() && stop != end && *stop == ' ';
-      at = fine ? stop + 1 : end;
+      at = error == std::errc() && stop != end && *stop == ' ' ? stop + 1 : end;
     }
-    if (!fine || at == end || !(e.low <= e.high))
+    if (at == end || !(e.low <= e.high))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no range of a value", line),
                   {"expected a line for each value: lowest, highest, name"});
     all[std::string(at, end)] = e;

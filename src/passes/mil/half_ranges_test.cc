@@ -83,6 +83,7 @@ const Row kRows[] = {
     {"y = round(mul(a, f32 0.5))", "-2 3"},
     {"y = sqrt(p)", "0 2.646"},
     {"y = sqrt(a)", "0 2.236"},
+    {"y = sqrt(n)", "0 0"},
     {"y = square(n)", "0 49"},
     {"y = square(a)", "0 25"},
     {"y = abs(n)", "0 7"},
@@ -105,6 +106,8 @@ const Row kRows[] = {
     {"y = leaky_relu(a, alpha=f32 0.5)", "-1.5 5"},
     {"y = leaky_relu(a, alpha=f32 -2)", "0 6"},
     {"y = leaky_relu(n, alpha=f32 0.5)", "-3.5 0"},
+    {"y = leaky_relu(p, alpha=f32 -0.5)", "0 7"},
+    {"y = leaky_relu(n, alpha=f32 -0.5)", "0 3.5"},
     // Two operands.
     {"y = add(a, p)", "-1 12"},
     {"y = add(a, f32 3)", "0 8"},
@@ -118,6 +121,8 @@ const Row kRows[] = {
     {"y = real_div(a, p)", "-1.5 2.5"},
     {"y = real_div(p, n)", "-3.5 -0.2857"},
     {"y = real_div(p, a)", "-inf inf"},
+    {"y = real_div(p, f32[2,1,1]{0.5,2})", "1 14"},
+    {"y = real_div(p, f32[2,1,1]{-1,0.5})", "-inf inf"},
     {"y = real_div(p, relu(a))", "-inf inf"},
     {"y = real_div(p, sub(relu(a), f32 5))", "-inf inf"},
     {"y = maximum(a, p)", "2 7"},
@@ -186,6 +191,7 @@ const Row kRows[] = {
     {"y = reduce_sum_square(a, axes=i32[1]{1})", "0 75"},
     {"y = cumsum(a, axis=i32 1)", "-9 15"},
     {"y = cumsum(p, axis=i32 -1)", "0 35"},
+    {"y = cumsum(n, axis=i32 -1)", "-35 0"},
     {"y = cumsum(a, axis=i32 0)", "-6 10"},
     {"y = cumsum(e, axis=i32 0)", "-inf inf"},
     {"y = cumsum(e, axis=i32 1)", "-9 15"},
@@ -206,6 +212,8 @@ const Row kRows[] = {
     {"y = matmul(f32[2,3]{1,-2,3, 4,5,6}, a)", "-75 75"},
     {"y = matmul(f32[3,2]{1,-2, 3,4, 5,6}, a, transpose_x=bool true)", "-60 60"},
     {"y = matmul(a, f32[2,5,2]{1...})", "-50 50"},
+    {"y = matmul(a, f32[2,2,5]{1...}, transpose_y=bool true)", "-50 50"},
+    {"y = matmul(f32[3]{1,-2,3}, a)", "-30 30"},
     {"y = matmul(a, w)", "-100 100"},
     {"y = matmul(w, a, transpose_x=bool true, transpose_y=bool true)", "-100 100"},
     {"y = matmul(u, w)", "-inf inf"},
@@ -354,10 +362,10 @@ TEST(HalfRanges, WhatWasSeenCounts) {
   r.ranges->tell({{"y", {0, 65505}}});
   EXPECT_EQ(judged(r), "overflows: y, -2 6.55e+04, seen");
 
-  NamedExtents all{{"x", {0, 5}}};
+  NamedExtents all{{"x", {1.5, 5}}};
   add_seen(*r.ranges, all);
   EXPECT_EQ(all.size(), 2);
-  EXPECT_EQ(text(all.at("x")), "0 5");
+  EXPECT_EQ(text(all.at("x")), "1 5");
   EXPECT_EQ(text(all.at("y")), "-2 6.55e+04");
   r.y().set_name({});
   all.clear();
@@ -371,6 +379,8 @@ TEST(HalfRanges, Runs) {
   EXPECT_FALSE(r.ranges->seen().contains(&r.y()));  // nothing of it is finite
   const Value& z = *r.y().def()->input(0)->def()->input(0);
   EXPECT_EQ(text(r.ranges->seen().at(&z)), "0 0");
+
+  EXPECT_FALSE(Ranged("y: f32[2,3,5] = own::sigmoid(u)").ranges->observe_random(1, 0));  // nobody can run it
 
   Ranged two("y = add(relu(x), f32[3,1]{-5,2,9})");
   const auto run = [&](float v) {
@@ -393,6 +403,7 @@ TEST(HalfRanges, Text) {
   EXPECT_TRUE(parse_ranges("").empty());
   for (const char* wrong : {"1 2", "1 2 ", "1 a", "2 1 a", "x 1 a", "1 x a", "1", "1  2 a", "1,2 a", "nan 1 a", "1-2 3 a"})
     EXPECT_THROW(parse_ranges(wrong), Error) << wrong;
+  EXPECT_THROW(parse_ranges(std::string_view("1 2 a").substr(0, 3)), Error);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ Value* with_operands(Rewriter& b, const Node& n, std::initializer_list<Rewriter:
     if (operands.size() <= at) operands.resize(at + 1, nullptr);
     operands[at] = o.value;
   }
-  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+  while (operands.back() == nullptr) operands.pop_back();
   return b.like(n, operands);
 }
 
@@ -49,12 +49,12 @@ TensorPtr known_value(const Value* v) {
   if (v == nullptr || v->is_constant()) return v != nullptr ? v->constant() : nullptr;
   const Node* n = v->def();
   const bool reshapes = n != nullptr && (n->is("squeeze") || n->is("expand_dims") || n->is("reshape"));
-  if (!reshapes || n->input(0) == nullptr || !n->input(0)->is_constant() || !v->ranked() || !v->type()->is_static())
-    return nullptr;
+  if (!reshapes || n->input(0) == nullptr || !n->input(0)->is_constant() || !v->ranked()) return nullptr;
   const TensorPtr& t = n->input(0)->constant();
+  if (t->is_promise() || t->size() != v->type()->static_size()) return nullptr;
   std::vector<int64_t> shape;
   for (Dim d : v->type()->dims()) shape.push_back(d.value());
-  return t->is_promise() || t->size() != v->type()->static_size() ? nullptr : t->reshaped(std::move(shape));
+  return t->reshaped(std::move(shape));
 }
 
 std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_weight) {
@@ -67,9 +67,10 @@ std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_w
   if (weight == nullptr || (bias != nullptr && c.bias == nullptr)) return std::nullopt;
   if (c.weight == nullptr && (!any_weight || !weight->ranked() || !weight->type()->is_static())) return std::nullopt;
   const auto rank = c.weight != nullptr ? c.weight->rank() : weight->type()->rank();
-  if (!is_float(weight->dtype()) || rank < 3) return std::nullopt;
-  const InferContext at = params(n, context);
-  c.groups = rules::param_int(at, "groups").value_or(1);
+  if (rank < 3) return std::nullopt;
+  const auto groups = rules::param_int(params(n, context), "groups");
+  if (!groups) return std::nullopt;
+  c.groups = *groups;
   const auto size = [&](size_t axis) {
     return c.weight != nullptr ? c.weight->shape()[axis] : weight->type()->dim(axis).value();
   };
@@ -171,7 +172,7 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
 }
 
 std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, int64_t channels) {
-  if (!is_float(t.dtype()) || t.is_deferred() || t.is_promise()) return std::nullopt;
+  if (!is_float(t.dtype()) || t.is_deferred()) return std::nullopt;
   if (t.size() == 1) return std::vector<double>{t.as_double(0)};
   const auto shape = t.shape();
   if (t.size() != channels || shape.size() < spatial + 1 || shape.size() > spatial + 2) return std::nullopt;
@@ -181,7 +182,7 @@ std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, 
 
 Value* element_of(Rewriter& b, Value* list, int64_t i) {
   const std::vector<int64_t> begin{i}, end{0};
-  Value* squeeze = b.constant(Tensor::full(DType::kBool, {1}, 1));
+  Value* squeeze = b.constant(Tensor::full(DType::kBool, {1}, true));
   return b.mil("slice_by_index", {{"x", list}, {"begin", b.i32s(begin)}, {"end", b.i32s(end)}, {"squeeze_mask", squeeze}});
 }
 

@@ -19,7 +19,8 @@ TensorPtr floats(std::vector<int64_t> shape, const std::vector<float>& v) {
 
 struct Program {
   explicit Program(std::string_view body)
-      : model(parse(fmt::format("graph mil(x: f32[2,4,5,7], i: i32[4], v: f32[4]) {{ {} return y }}", body))),
+      : model(parse(
+            fmt::format("graph mil(x: f32[2,4,5,7], i: i32[4], v: f32[4], u: f32[...], g: i32[]) {{ {} return y }}", body))),
         context(*model, facts) {
     infer_model(*model, facts, /*tolerant=*/false);
   }
@@ -93,6 +94,7 @@ TEST(MilPassWeights, KnownThroughShapes) {
   };
   EXPECT_EQ(shape("y = f32[2,1,2]{1,2,3,4}"), "2,1,2:4");
   EXPECT_EQ(shape("y = squeeze(f32[2,1,2]{1,2,3,4}, axes=i32[1]{1})"), "2,2:4");
+  EXPECT_EQ(shape("y = squeeze(f32[2,1,2]{1,2,3,4})"), "2,2:4");
   EXPECT_EQ(shape("y = expand_dims(f32[2,2]{1,2,3,4}, axes=i32[1]{0})"), "1,2,2:4");
   EXPECT_EQ(shape("y = reshape(f32[2,2]{1,2,3,4}, shape=i32[1]{4})"), "4:4");
   EXPECT_EQ(shape("y = reshape(v, shape=i32[2]{2,2})"), "unknown");
@@ -119,6 +121,8 @@ TEST(MilPassWeights, Convolutions) {
   EXPECT_EQ(of("conv_transpose(x, weight=f32[4,3,1,1]{1...}, groups=i32 2)"), "6 transposed of 2");
   EXPECT_EQ(of("conv(x, weight=f32[4,4,1,1]{1...}, bias=v)"), "none");
   EXPECT_EQ(of("conv(x, weight=x)"), "none");
+  EXPECT_EQ(of("conv(u, weight=f32[3,4]{1...})"), "none");
+  EXPECT_EQ(of("conv(x, weight=f32[3,4,1,1]{1...}, groups=g)"), "none");
   EXPECT_EQ(of("relu(x)"), "none");
   EXPECT_EQ(of("linear(x, weight=f32[3,7]{1...})"), "none");
   const char* table = "conv(x, weight=constexpr_blockwise_shift_scale(i8[3,4,1,1]{1...}, scale=f32[1,1,1,1]{0.5...}))";
@@ -128,9 +132,29 @@ TEST(MilPassWeights, Convolutions) {
   EXPECT_EQ(of("conv(x, weight=reshape(v, shape=i))", true), "none");
 }
 
+// How a weight is held: its bytes, computed on demand as a whole or in pieces, or one element repeated.
+enum class Held : uint8_t { kBytes, kWhole, kPieces, kSplat };
+TensorPtr held_as(Held how, const TensorPtr& t) {
+  const std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  const auto read = [t](int64_t first, std::span<std::byte> out) { t->read(first, out); };
+  switch (how) {
+    case Held::kBytes: return t;
+    case Held::kPieces: return Tensor::defer(t->dtype(), shape, Tensor::Fill(read));
+    case Held::kSplat: return Tensor::full(t->dtype(), shape, t->as_double(1));
+    case Held::kWhole:
+      return Tensor::defer(t->dtype(), shape, [t, read] {
+        std::vector<std::byte> all(t->byte_size());
+        read(0, all);
+        return all;
+      });
+  }
+  return nullptr;
+}
+
 // Each product of a channel and its scale, whatever the layout of the weight and however it is stored.
 TEST(MilPassWeights, Scaled) {
-  const auto check = [](std::string_view op, std::vector<int64_t> shape, int64_t groups, DType dtype, bool deferred) {
+  const auto check = [](std::string_view op, std::vector<int64_t> shape, int64_t groups, DType dtype, bool deferred,
+                        Held how = Held::kBytes) {
     SCOPED_TRACE(fmt::format("{} {} {}", op, fmt::join(shape, ","), groups));
     const bool transposed = op == "conv_transpose";
     const int64_t inputs = transposed ? shape[0] : shape[1] * groups, channels = transposed ? shape[1] * groups : shape[0];
@@ -144,7 +168,7 @@ TEST(MilPassWeights, Scaled) {
     Node& n = *m->graph().output(0)->def();
     std::vector<double> weight(static_cast<size_t>(shape[0] * shape[1] * shape[2] * shape[3]));
     for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<double>(i % 23) / 3 - 1;
-    const TensorPtr held = tensor_of(dtype, shape, weight);
+    const TensorPtr held = held_as(how, tensor_of(dtype, shape, weight));
     weight = doubles(*held);
     m->graph().set_constant(*n.input(1), held);
     std::vector<double> scale(static_cast<size_t>(channels)), shift(scale.size());
@@ -181,6 +205,11 @@ TEST(MilPassWeights, Scaled) {
   check("conv", {65, 64, 2, 2}, 1, DType::kF32, true);
   check("conv_transpose", {66, 64, 2, 2}, 3, DType::kF16, false);
   check("conv_transpose", {132, 65, 2, 2}, 3, DType::kF16, true);
+  check("conv", {6, 4, 3, 2}, 1, DType::kF32, false, Held::kWhole);
+  check("conv", {6, 4, 3, 2}, 1, DType::kF16, false, Held::kPieces);
+  check("conv_transpose", {6, 4, 3, 2}, 1, DType::kF32, false, Held::kSplat);
+  check("conv", {65, 64, 2, 2}, 1, DType::kF32, false, Held::kWhole);
+  check("conv", {65, 64, 2, 2}, 1, DType::kF32, true, Held::kPieces);
 }
 
 }  // namespace
