@@ -32,7 +32,6 @@ Value* build(Rewriter& b, const Match& found) {
   const auto layer = convolution(found.node(conv), b.context(), /*any_weight=*/true);
   if (!layer || !found[conv]->ranked()) return nullptr;
   const size_t rank = found[conv]->type()->rank();
-  if (rank < 3 || rank > 5) return nullptr;
   const Tensor& t = *found[c]->constant();
   if (found[moved] == nullptr) {
     auto constant = per_channel(t, rank - 2, layer->channels);
@@ -51,7 +50,7 @@ Value* build(Rewriter& b, const Match& found) {
     const auto place =
         std::find_if(perm->begin(), perm->end(), [&](int64_t p) { return p == 1 || p == 1 - static_cast<int64_t>(rank); });
     const auto from_end = static_cast<size_t>(perm->end() - place);
-    if (!is_float(t.dtype()) || t.size() != layer->channels || t.rank() < from_end || t.rank() > rank) return nullptr;
+    if (t.size() != layer->channels || t.rank() < from_end) return nullptr;
     if (t.shape()[t.rank() - from_end] != layer->channels) return nullptr;
     constant = doubles(t);
   }

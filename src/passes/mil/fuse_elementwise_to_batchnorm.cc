@@ -10,7 +10,7 @@ namespace {
 
 bool along_channels(const Tensor& t) {
   const auto s = t.shape();
-  return is_float(t.dtype()) && (s.size() == 3 || (s.size() == 4 && s[0] == 1)) && s[s.size() - 3] == t.size() && t.size() > 1;
+  return is_float(t.dtype()) && s.size() >= 3 && s[s.size() - 3] == t.size() && t.size() > 1;
 }
 
 TensorPtr vector_of(const Tensor& t) { return tensor_of(t.dtype(), {t.size()}, doubles(t)); }
@@ -28,7 +28,7 @@ Pass fuse_elementwise_to_batchnorm() {
           [](const Match& found) {
             const TensorPtr &g = found[gamma]->constant(), &b = found[beta]->constant();
             return found[x]->ranked() && found.type(x)->rank() == 4 && !found[x]->is_constant() && along_channels(*g) &&
-                   along_channels(*b) && g->size() == b->size();
+                   along_channels(*b);
           },
       .build =
           [](Rewriter& b, const Match& found) {

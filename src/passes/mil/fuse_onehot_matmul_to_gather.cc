@@ -23,9 +23,9 @@ Pass fuse_onehot_matmul_to_gather() {
           [](const Match& found) {
             const InferContext one = params(found.node(hot), found.context()), product = params(found.root(), found.context());
             if (!found[ids]->ranked() || found[w]->constant()->rank() != 2) return false;
-            const auto axis = rules::param_int(one, "axis").value_or(-1);
+            const auto axis = rules::param_int(one, "axis");
             const auto rank = static_cast<int64_t>(found.type(ids)->rank());
-            if (axis != -1 && axis != rank) return false;
+            if (!axis || (*axis != -1 && *axis != rank)) return false;
             const auto value = [&](std::string_view slot, double otherwise) {
               const Value* v = operand(found.node(hot), found.context(), slot);
               return v == nullptr ? std::optional(otherwise) : found.context().splat(v);

@@ -32,15 +32,16 @@ Pass fuse_pad_conv() {
         const auto amounts = param_ints(params(pad, b.context()), "pad");
         const auto perm = param_ints(params(found.root(), b.context()), "perm");
         if (!amounts || !perm || amounts->size() > 2 * perm->size()) return nullptr;
-        const size_t rank = perm->size(), first = rank - amounts->size() / 2;
-        std::vector<int64_t> all(2 * rank, 0), moved(2 * rank, 0);
-        std::copy(amounts->begin(), amounts->end(), all.begin() + static_cast<std::ptrdiff_t>(2 * first));
+        const size_t rank = perm->size(), missing = 2 * rank - amounts->size();
+        std::vector<int64_t> all(*amounts);
+        all.insert(all.begin(), missing, 0);
+        std::vector<int64_t> moved(all);
         for (size_t i = 0; i < rank; ++i) {
           const auto axis = static_cast<size_t>((*perm)[i] < 0 ? (*perm)[i] + static_cast<int64_t>(rank) : (*perm)[i]);
           moved[2 * i] = all[2 * axis];
           moved[2 * i + 1] = all[2 * axis + 1];
         }
-        const auto tail = moved.begin() + static_cast<std::ptrdiff_t>(2 * first);
+        const auto tail = moved.begin() + static_cast<std::ptrdiff_t>(missing);
         if (std::any_of(moved.begin(), tail, [](int64_t p) { return p != 0; })) return nullptr;
         Value* turned = with_operands(b, found.root(), {{"x", found[x]}});
         return with_operands(b, pad, {{"x", turned}, {"pad", b.i32s(std::vector<int64_t>(tail, moved.end()))}});

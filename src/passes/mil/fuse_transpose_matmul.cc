@@ -8,7 +8,7 @@ namespace {
 
 bool swaps_last_two(Node& transpose, PassContext& context) {
   const auto perm = param_ints(params(transpose, context), "perm");
-  if (!perm || perm->size() < 2) return false;
+  if (!perm) return false;
   const auto rank = static_cast<int64_t>(perm->size());
   for (int64_t i = 0; i < rank; ++i) {
     const int64_t p = (*perm)[static_cast<size_t>(i)], axis = p < 0 ? p + rank : p;

@@ -58,7 +58,8 @@ Value* guard(Rewriter& b, const Match& found) {
 Pass guard_negative_gather_indices() {
   using namespace pattern;
   namespace m = pattern::mil;
-  return std::vector<Rule>{{.name = "gather", .match = m::gather(), .build = guard},
+  // Guarded indices have the shape of the others, whatever its sizes are called.
+  return std::vector<Rule>{{.name = "gather", .match = m::gather(), .build = guard, .same_type = true},
                            {.name = "gather_nd", .match = m::gather_nd(), .build = guard, .same_type = true}};
 }
 

@@ -28,9 +28,7 @@ Pass int_op_canonicalization() {
           },
       .build =
           [](Rewriter& b, const Match& found) {
-            Value* y = b.mil("reshape", {{"x", found[x]}, {"shape", operand(found.node(moved), b.context(), "shape")}});
-            y->set_type(found.root().result()->type());
-            return y;
+            return b.mil("reshape", {{"x", found[x]}, {"shape", operand(found.node(moved), b.context(), "shape")}});
           },
       .same_type = true,  // the same elements by the same shape, which may be computed
   };

@@ -19,8 +19,6 @@ Rule drop(std::string_view name, const Pattern& p, Numerics numerics = Numerics:
   return {.name = name, .numerics = numerics, .match = p, .when = std::move(when), .build = operand_x};
 }
 
-bool has_one_result(const Match& found) { return is_inner(found) && found.root().num_results() == 1; }
-
 bool goes_forward(const Match& found) {
   if (!is_inner(found)) return false;
   const auto stride = param_ints(params(found.root(), found.context()), "stride");
@@ -59,7 +57,7 @@ Pass noop_elimination() {
            [](const Match& found) { return is_inner(found); }),  // floats lose their fraction, as with coremltools
       drop("pow", m::pow(x, one)),
       drop("real_div", m::real_div(x, one)),
-      drop("split", m::split(x), Numerics::kExact, has_one_result),
+      drop("split", m::split(x)),  // into one, or into pieces of which only one is read, and not empty
       drop("slice_by_index", m::slice_by_index(x), Numerics::kExact, goes_forward),
       drop("transpose", m::transpose(x), Numerics::kExact, keeps_order),
       drop("linear_activation", m::linear_activation(x, splat(1), splat(0))),

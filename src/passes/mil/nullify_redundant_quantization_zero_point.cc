@@ -53,8 +53,7 @@ Pass nullify_redundant_quantization_zero_point() {
        .match = m::dequantize(constant.as(x), constant.as(zero)),
        .when =
            [](const Match& found) {
-             const DType d = found[x]->dtype();
-             return (d == DType::kI8 || d == DType::kU8) && far_zero(found, zero) != 0 && !found[x]->constant()->is_promise();
+             return far_zero(found, zero) != 0 && !found[x]->constant()->is_promise();  // int8 or uint8, for others are refused
            },
        .build =
            [](Rewriter& b, const Match& found) {
@@ -69,7 +68,7 @@ Pass nullify_redundant_quantization_zero_point() {
            },
        .build =
            [](Rewriter& b, const Match& found) {
-             Value* other = b.text(far_zero(found, zero) < 0 ? "uint8" : "int8");
+             Value* other = b.text(far_zero(found, zero) == -128 ? "uint8" : "int8");
              Value* q = with_operands(b, found.node(integers), {{"zero_point", nullptr}, {"output_dtype", other}});
              return with_operands(b, found.root(), {{"input", q}, {"zero_point", nullptr}});
            }},

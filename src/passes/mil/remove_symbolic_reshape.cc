@@ -12,7 +12,7 @@ namespace {
 
 // Known when the program is made, though not all of it as numbers.
 bool is_symbolic(const Value* shape, PassContext& context) {
-  if (shape == nullptr || shape->is_constant() || context.ints(shape)) return false;
+  if (shape == nullptr || context.ints(shape)) return false;
   // In memory, a const op may hold symbols: the bridge marks it.
   if (shape->def() != nullptr && shape->def()->attr("symbolic") != nullptr) return true;
   return context.symbolic(shape).has_value();
