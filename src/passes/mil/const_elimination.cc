@@ -9,14 +9,17 @@
 // Rounds: coremltools computes with NumPy, whose last bit may differ. After coremltools' pass of this name.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "passes/deferred_node.h"
 #include "passes/mil/params.h"
 #include "sardonyx/eval.h"
+#include "sardonyx/infer.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -165,6 +168,7 @@ class Fold {
     for (Node& n : g.nodes()) {
       for (const Body& b : n.bodies()) block(*b.graph);  // recursion over nesting only
       if (n.unchecked()) continue;
+      type_anew(n);
       if (n.is("cond")) {
         choose(n);
       } else if (has_value(n)) {
@@ -175,6 +179,35 @@ class Fold {
       }
       replace(n);
     }
+  }
+
+  // What became a constant may say more of its readers' sizes, those of their readers', and so on.
+  void type_anew(Node& n) {
+    if (anew_.empty() || !n.bodies().empty()) return;
+    if (std::ranges::none_of(n.operands(), [&](const Use& u) { return anew_.contains(u.value); })) return;
+    std::vector<const Type*> types;
+    for (const Value& v : n.results()) types.push_back(v.type());
+    const size_t known = count_known(n);
+    infer_node(n, context_.facts);
+    bool more = count_known(n) > known;
+    for (Value& v : n.results()) {
+      const Type* before = types[v.index()];
+      const Type* both = before != nullptr && v.type() != nullptr ? context_.model.types().meet(v.type(), before) : nullptr;
+      v.set_type(both != nullptr ? both : before);
+      more |= v.type() != before;
+    }
+    if (!more) return;
+    for (const Value& v : n.results()) anew_.insert(&v);
+  }
+
+  // How many elements of the results are known as sizes.
+  size_t count_known(const Node& n) const {
+    size_t count = 0;
+    for (const Value& v : n.results()) {
+      const SymbolicValue* s = context_.facts.find(v);
+      if (s != nullptr) count += static_cast<size_t>(std::ranges::count_if(s->elements, [](Dim d) { return d.is_int(); }));
+    }
+    return count;
   }
 
   void keep(const Value& v, TensorPtr t) {
@@ -261,6 +294,7 @@ class Fold {
       Value* made = n.graph()->add_constant(t, v.name().view());
       n.graph()->replace_uses(v, *made);
       found_.emplace(made, t);
+      anew_.insert(made);
       context_.count(n.op().name);
       changed_ = true;
     }
@@ -271,6 +305,7 @@ class Fold {
   double most_;
   bool changed_ = false;
   std::unordered_map<const Value*, TensorPtr> found_;
+  std::unordered_set<const Value*> anew_;            // of which more is known than when the pass began
   std::unordered_map<const Tensor*, int> deferred_;  // how many deferred ones stand in each other; found_ keeps them alive
 };
 
