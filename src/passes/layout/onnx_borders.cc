@@ -2,7 +2,7 @@
 //
 //   If     result i: what each branch returns there
 //   Loop   what it carries: start, input and result of the body, what comes out; what it stacks along axis 0
-//   Scan   what it carries; what it cuts and stacks along an axis each. Scan of opset 8, which has batches, is left alone.
+//   Scan   what it carries; what it cuts and stacks along an axis each
 #include "passes/layout/onnx_operators.h"
 
 namespace sardonyx::layout {
@@ -10,15 +10,14 @@ namespace {
 
 constexpr int64_t kMostTrips = 1 << 20;
 
-// The border if all its values have one rank, those that are stacked one more.
-void keep_if_ranked(Border b, std::vector<Border>& all) {
+// The border if all its values have one rank, those that are stacked one more; `axis` counts from the end where it is negative.
+void keep_if_ranked(Border b, std::vector<Border>& all, int64_t axis = 0) {
   size_t rank = 0;
   const auto fits = [&](const Value* v, bool stacked) {
     if (v == nullptr || !v->ranked() || v->type()->rank() > Layout::kMaxRank) return false;
-    const size_t has = v->type()->rank();
-    if (stacked && has == 0) return false;
-    if (rank == 0) rank = stacked ? has - 1 : has;
-    return rank > 1 && has == rank + (stacked ? 1 : 0);
+    const size_t has = v->type()->rank() - (stacked ? 1 : 0);
+    if (rank == 0) rank = has;
+    return rank > 1 && has == rank;
   };
   for (const Value* made : b.made) {
     if (!fits(made, b.makes_stacks)) return;
@@ -26,33 +25,25 @@ void keep_if_ranked(Border b, std::vector<Border>& all) {
   for (const Border::Read& r : b.reads) {
     if (!fits(r.owner->is_boundary() ? r.owner->graph()->output(r.slot) : r.owner->input(r.slot), b.reads_stacks)) return;
   }
-  if (b.axis >= 0 && b.axis <= static_cast<int>(rank)) all.push_back(std::move(b));
+  b.axis = static_cast<int8_t>(axis < 0 ? axis + static_cast<int64_t>(rank) + 1 : axis);
+  all.push_back(std::move(b));
 }
 
-// Element i of a list of axes that may be left out; -1 where nothing is known.
-int8_t axis_at(const Node& n, std::string_view name, size_t i, const Value* stack) {
-  const auto list = n.attr(name) != nullptr ? ints_attr(n, name) : std::vector<int64_t>(i + 1, 0);
-  if (!list || i >= list->size() || stack == nullptr || !stack->ranked()) return -1;
-  const auto rank = static_cast<int64_t>(stack->type()->rank());
-  const int64_t axis = (*list)[i] < 0 ? (*list)[i] + rank : (*list)[i];
-  return axis < 0 || axis >= rank || axis > static_cast<int64_t>(Layout::kMaxRank) ? int8_t{-1} : static_cast<int8_t>(axis);
+// As many axes, which may be left out; nullopt where a function's call gives them.
+std::optional<std::vector<int64_t>> axes_of(const Node& n, std::string_view name, size_t count) {
+  return n.attr(name) != nullptr ? ints_attr(n, name) : std::vector<int64_t>(count, 0);
 }
+
+// Type inference has seen that counts of operands, results and axes fit, and that axes are in range: the node is not unchecked.
 
 void of_if(Node& n, std::vector<Border>& all) {
-  Graph* branches[] = {n.body("then_branch"), n.body("else_branch")};
-  for (const Graph* g : branches) {
-    if (g == nullptr || g->outputs().size() != n.num_results()) return;
-  }
-  for (size_t i = 0; i < n.num_results(); ++i) {
-    keep_if_ranked({.reads = {{&branches[0]->boundary(), i}, {&branches[1]->boundary(), i}}, .made = {n.result(i)}}, all);
-  }
+  Node &a = n.body("then_branch")->boundary(), &b = n.body("else_branch")->boundary();
+  for (size_t i = 0; i < n.num_results(); ++i) keep_if_ranked({.reads = {{&a, i}, {&b, i}}, .made = {n.result(i)}}, all);
 }
 
 void of_loop(Node& n, std::vector<Border>& all) {
   Graph* body = n.body("body");
-  if (body == nullptr || n.num_inputs() < 2) return;
-  const size_t states = n.num_inputs() - 2;
-  if (body->inputs().size() != states + 2 || body->outputs().size() != n.num_results() + 1 || n.num_results() < states) return;
+  const size_t states = body->inputs().size() - 2;
   for (size_t i = 0; i < n.num_results(); ++i) {
     Border b{.reads = {{&body->boundary(), i + 1}}, .made = {n.result(i)}, .makes_stacks = i >= states};
     if (i < states) {
@@ -63,35 +54,25 @@ void of_loop(Node& n, std::vector<Border>& all) {
   }
 }
 
-// How many of a Scan's operands are cut.
-std::optional<size_t> cut_by(const Node& n) {
-  const auto count = int_attr(n, "num_scan_inputs");
-  if (n.op().since_version < 9 || !count || *count < 0 || *count > static_cast<int64_t>(n.num_inputs())) return std::nullopt;
-  return static_cast<size_t>(*count);
+// How many of a Scan's operands are carried, before those that are cut. Scan of opset 8, which has batches, is left alone.
+std::optional<size_t> carried_by(const Node& n) {
+  const auto cut = n.is("Scan") && n.op().since_version >= 9 ? int_attr(n, "num_scan_inputs") : std::nullopt;
+  return cut ? std::optional(n.num_inputs() - static_cast<size_t>(*cut)) : std::nullopt;
 }
 
-void of_scan(Node& n, std::vector<Border>& all) {
+void of_scan(Node& n, size_t states, std::vector<Border>& all) {
   Graph* body = n.body("body");
-  const auto cut = cut_by(n);
-  if (body == nullptr || !cut) return;
-  const size_t states = n.num_inputs() - *cut;
-  if (body->inputs().size() != n.num_inputs() || body->outputs().size() != n.num_results() || n.num_results() < states) return;
-  for (size_t i = 0; i < n.num_inputs(); ++i) {
-    Border b{.reads = {{&n, i}}, .made = {body->input(i)}, .reads_stacks = i >= states};
-    if (i < states) {
-      b.reads.push_back({&body->boundary(), i});
-      b.made.push_back(n.result(i));
-    } else {
-      b.axis = axis_at(n, "scan_input_axes", i - states, n.input(i));
-    }
-    keep_if_ranked(std::move(b), all);
+  const auto cut = axes_of(n, "scan_input_axes", n.num_inputs() - states);
+  const auto stacked = axes_of(n, "scan_output_axes", n.num_results() - states);
+  for (size_t i = 0; i < states; ++i) {
+    keep_if_ranked({.reads = {{&n, i}, {&body->boundary(), i}}, .made = {body->input(i), n.result(i)}}, all);
   }
-  for (size_t i = states; i < n.num_results(); ++i) {
-    keep_if_ranked({.reads = {{&body->boundary(), i}},
-                    .made = {n.result(i)},
-                    .makes_stacks = true,
-                    .axis = axis_at(n, "scan_output_axes", i - states, n.result(i))},
-                   all);
+  for (size_t i = states; cut && i < n.num_inputs(); ++i) {
+    keep_if_ranked({.reads = {{&n, i}}, .made = {body->input(i)}, .reads_stacks = true}, all, (*cut)[i - states]);
+  }
+  for (size_t i = states; stacked && i < n.num_results(); ++i) {
+    keep_if_ranked({.reads = {{&body->boundary(), i}}, .made = {n.result(i)}, .makes_stacks = true}, all,
+                   (*stacked)[i - states]);
   }
 }
 
@@ -99,23 +80,25 @@ void of_scan(Node& n, std::vector<Border>& all) {
 
 std::vector<Border> onnx_borders(Node& n) {
   std::vector<Border> all;
-  if (n.unchecked() || !n.op().known || !n.op().domain.empty() || n.op().dialect != DialectId::kOnnx) return all;
+  if (n.unchecked()) return all;
   if (n.is("If")) of_if(n, all);
   if (n.is("Loop")) of_loop(n, all);
-  if (n.is("Scan")) of_scan(n, all);
+  if (const auto states = carried_by(n)) of_scan(n, *states, all);
   return all;
 }
 
 Dim onnx_trips(const Node& n, PassContext& context) {
-  if (n.is("Scan")) {
-    const auto cut = cut_by(n);
-    const size_t first = cut ? n.num_inputs() - *cut : 0;
-    const int8_t axis = cut && *cut > 0 ? axis_at(n, "scan_input_axes", 0, n.input(first)) : int8_t{-1};
-    return axis >= 0 ? n.input(first)->type()->dim(static_cast<size_t>(axis)) : Dim();
+  if (n.unchecked()) return {};
+  if (const auto states = carried_by(n)) {
+    const Value& cut = *n.input(*states);
+    const auto axes = axes_of(n, "scan_input_axes", 1);
+    if (!cut.ranked() || !axes) return {};
+    const auto rank = static_cast<int64_t>(cut.type()->rank());
+    return cut.type()->dim(static_cast<size_t>(axes->front() < 0 ? axes->front() + rank : axes->front()));
   }
   // A Loop that goes on while a condition holds may have a bound that says nothing.
-  const auto bound = n.input(0) != nullptr ? context.symbolic(n.input(0)) : std::nullopt;
-  if (!bound || bound->elements.size() != 1) return Dim();
+  const auto bound = n.is("Loop") && n.input(0) != nullptr ? context.symbolic(n.input(0)) : std::nullopt;
+  if (!bound) return {};
   const Dim trips = bound->elements[0];
   return trips.is_int() && trips.value() > kMostTrips ? Dim() : trips;
 }

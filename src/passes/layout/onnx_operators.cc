@@ -103,7 +103,7 @@ const std::unordered_map<std::string_view, Family>& families() {
 
 Family family_of(const Node& n) {
   const Op& op = n.op();
-  if (!op.known || !op.domain.empty() || op.dialect != DialectId::kOnnx) return Family::kNone;
+  if (!op.known || !op.domain.empty()) return Family::kNone;
   if (op.has(Trait::kElementwise) && (op.has(Trait::kUnary) || op.has(Trait::kBroadcasts))) return Family::kElementwise;
   const auto at = families().find(op.name);
   return at == families().end() ? Family::kNone : at->second;
@@ -114,19 +114,15 @@ std::optional<size_t> rank_of(const Value* v) {
   return v->type()->rank();
 }
 
+// Counted from the front. Type inference has seen that it is in range; it is not known where a function's call gives it.
 std::optional<int64_t> axis_in(std::optional<int64_t> axis, size_t rank) {
   if (!axis) return std::nullopt;
-  const int64_t a = *axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis;
-  return a >= 0 && a < static_cast<int64_t>(rank) ? std::optional(a) : std::nullopt;
+  return *axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis;
 }
 
-bool normalize(Ints& axes, size_t rank) {
-  for (int64_t& a : axes) {
-    const auto in = axis_in(a, rank);
-    if (!in) return false;
-    a = *in;
-  }
-  return true;
+Ints axes_in(Ints axes, size_t rank) {
+  for (int64_t& a : axes) a = *axis_in(a, rank);
+  return axes;
 }
 
 Ints positions(const Layout& l, const Ints& axes) {
@@ -168,9 +164,8 @@ class OnnxOperators : public Operators {
 
   std::optional<Move> from_result(const Node& n, size_t index, const Layout& l) override {
     const Family family = family_of(n);
-    if (family == Family::kShape || family == Family::kSize) return std::nullopt;
     if (index > 0 && family != Family::kSplit && family != Family::kTopK) return std::nullopt;
-    return move(n, family, nullptr, &l, 0);
+    return move(n, family, nullptr, &l, {});
   }
 
   Node& rebuild(Node& n, const Move& m, std::vector<Value*>* results) override {
@@ -232,9 +227,7 @@ class OnnxOperators : public Operators {
     return out;
   }
 
-  bool reads_swapped(const Node& n, size_t slot) const override {
-    return n.is("MatMul") && slot < 2 && is_float(n.result()->dtype());
-  }
+  bool reads_swapped(const Node& n, size_t /*slot*/) const override { return n.is("MatMul") && is_float(n.result()->dtype()); }
 
   Value* constant(Graph& g, TensorPtr payload, std::string_view name, Node* before) override {
     return builder(g, before).constant(std::move(payload), name);
@@ -290,8 +283,7 @@ class OnnxOperators : public Operators {
     } else if (has_axes_attr(n)) {
       axes = ints_attr(n, "axes");
     }
-    if (!axes || !normalize(*axes, rank)) return std::nullopt;
-    return axes;
+    return axes ? std::optional(axes_in(std::move(*axes), rank)) : std::nullopt;
   }
 
   static void set_axes(const Node& n, size_t slot, Ints axes, OnnxBuilder& b, Spelling& s) {
@@ -314,8 +306,6 @@ class OnnxOperators : public Operators {
     Move m;
     m.operands.resize(n.num_inputs());
     m.results.resize(n.num_results());
-    const Layout& given = in != nullptr ? *in : *out;
-    if (!given.is_permutation()) return std::nullopt;
     if (!fill(n, family, in, out, slot, m)) return std::nullopt;
     bool moves = false;
     const auto settle = [&](Layout& l, const Value* v) {  // false when it would move what has axes that nobody knows
@@ -343,12 +333,12 @@ class OnnxOperators : public Operators {
       case Family::kReduce: {
         if (!rank) return false;
         const auto axes = reduced_axes(n, *rank);
-        return axes && drops(*rank, *axes, int_attr(n, "keepdims"), in, given, m);
+        return axes && drops(*axes, int_attr(n, "keepdims"), in, given, m);
       }
       case Family::kArg: {
         if (!rank) return false;
         const auto axis = axis_in(int_attr(n, "axis"), *rank);
-        if (!axis || !drops(*rank, {*axis}, int_attr(n, "keepdims"), in, given, m)) return false;
+        if (!axis || !drops({*axis}, int_attr(n, "keepdims"), in, given, m)) return false;
         m.slower = along(m.main, *axis, *rank);
         return true;
       }
@@ -361,7 +351,7 @@ class OnnxOperators : public Operators {
       }
       case Family::kCumSum: {
         const auto axis = ints(n, 1);
-        return rank && axis && axis->size() == 1 && axis_in(axis->front(), *rank) && same(m, given);
+        return rank && axis && same(m, given);
       }
       case Family::kTopK: {
         if (!rank) return false;
@@ -371,30 +361,30 @@ class OnnxOperators : public Operators {
         return true;
       }
       case Family::kConcat: {
-        if (!rank || !axis_in(int_attr(n, "axis"), *rank)) return false;
+        if (!rank || !int_attr(n, "axis")) return false;
         std::fill(m.operands.begin(), m.operands.end(), given);
         return same(m, given);
       }
-      case Family::kSplit: return rank && axis_in(int_attr(n, "axis"), *rank) && same(m, given);
+      case Family::kSplit: return rank && int_attr(n, "axis") && same(m, given);
       case Family::kSlice: return rank && slice_axes(n, *rank) && same(m, given);
       case Family::kPad: return rank && pads(n, *rank) && same(m, given);
       case Family::kTile: {
-        if (!rank || n.op().since_version < 6 || !is_list_of(n.input(1), *rank)) return false;
+        if (!rank || !is_list_of(n.input(1), *rank)) return false;
         m.more_nodes = n.input(1)->is_constant() ? 0 : 1;
         return same(m, given);
       }
-      case Family::kExpand: return expand(n, in, given, m);
+      case Family::kExpand: return expand(n, given, m);
       case Family::kResize: return rank && resize(n, *rank, given, m) && same(m, given);
       case Family::kSqueeze: {
         if (!rank) return false;
         const auto axes = squeezed(n, *rank);
-        return axes && drops(*rank, *axes, 0, in, given, m);
+        return axes && drops(*axes, 0, in, given, m);
       }
       case Family::kUnsqueeze: {
         const auto result = rank_of(n.result());
         if (!rank || !result) return false;
         const auto axes = axes_of(n, 1, *result);
-        if (!axes || axes->size() + *rank != *result) return false;
+        if (!axes) return false;
         m.results[0] = in != nullptr ? with_axes(given, *axes) : given;
         m.operands[0] = m.main = in != nullptr ? given : without_axes(given, *axes);
         return true;
@@ -402,13 +392,14 @@ class OnnxOperators : public Operators {
       case Family::kReshape: return reshape(n, in, given, m);
       case Family::kGather: return gather(n, in, given, m);
       case Family::kGatherElements: {
-        if (!rank || !axis_in(int_attr(n, "axis"), *rank)) return false;
+        if (!rank || !int_attr(n, "axis")) return false;
         std::fill(m.operands.begin(), m.operands.end(), given);
         return same(m, given);
       }
       case Family::kQuantize: {
-        if (!rank || n.attr("block_size") != nullptr || rank_of(n.input(1)).value_or(2) > 1) return false;
-        return same(m, given) && (*rank_of(n.input(1)) == 0 || axis_in(int_attr(n, "axis"), *rank));
+        const auto scales = rank_of(n.input(1));
+        if (!rank || !scales || n.attr("block_size") != nullptr) return false;
+        return (*scales == 0 || int_attr(n, "axis")) && same(m, given);
       }
       case Family::kShape:
         m.operands[0] = m.main = given;
@@ -453,7 +444,7 @@ class OnnxOperators : public Operators {
     if (in != nullptr && rank_of(n.input(slot)) != rank) return false;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
       const auto r = rank_of(n.input(i));
-      if (!r || *r > *rank) return false;
+      if (!r) return false;
       if (is_one_element(*n.input(i))) {
         if (in != nullptr && i == slot) return false;
         continue;
@@ -485,12 +476,10 @@ class OnnxOperators : public Operators {
     return axes;
   }
 
-  static bool drops(size_t rank, const Ints& axes, std::optional<int64_t> keepdims, const Layout* in, const Layout& given,
-                    Move& m) {
+  static bool drops(const Ints& axes, std::optional<int64_t> keepdims, const Layout* in, const Layout& given, Move& m) {
     if (!keepdims) return false;
-    if (*keepdims != 0) return given.rank == rank && same(m, given);
+    if (*keepdims != 0) return same(m, given);
     m.main = in != nullptr ? given : with_axes(given, axes);
-    if (m.main.rank != rank) return false;
     m.operands[0] = m.main;
     m.results[0] = in != nullptr ? without_axes(given, axes) : given;
     return true;
@@ -503,42 +492,35 @@ class OnnxOperators : public Operators {
 
   std::optional<Ints> slice_axes(const Node& n, size_t rank) const {
     if (n.input(3) != nullptr || has_axes_attr(n)) return axes_of(n, 3, rank);
-    const auto count = n.op().since_version < 10 ? ints_attr(n, "starts") : std::nullopt;
+    std::optional<size_t> length;
     const Type* t = n.input(1) != nullptr ? n.input(1)->type() : nullptr;
-    size_t length = 0;
-    if (count) {
-      length = count->size();
-    } else if (t != nullptr && t->ranked() && t->rank() == 1 && t->dim(0).is_int()) {
+    const auto starts = n.attr("starts") != nullptr ? ints_attr(n, "starts") : std::nullopt;
+    if (starts) {
+      length = starts->size();
+    } else if (t != nullptr && t->ranked() && t->dim(0).is_int()) {
       length = static_cast<size_t>(t->dim(0).value());
-    } else {
-      return std::nullopt;
     }
-    if (length > rank) return std::nullopt;
-    Ints axes(length);
+    if (!length) return std::nullopt;
+    Ints axes(*length);
     std::iota(axes.begin(), axes.end(), 0);
     return axes;
   }
 
   // Pads as (axes, begins and ends), the axes given or all.
   std::optional<Ints> pads(const Node& n, size_t rank) const {
-    if (n.op().since_version < 11) {
-      auto p = ints_attr(n, "pads");
-      return p && p->size() == 2 * rank ? p : std::nullopt;
-    }
-    if (n.input(3) != nullptr) return axes_of(n, 3, rank);
-    auto p = ints(n, 1);
-    return p && p->size() == 2 * rank ? p : std::nullopt;
+    if (n.op().since_version < 11) return ints_attr(n, "pads");
+    return n.input(3) != nullptr ? axes_of(n, 3, rank) : ints(n, 1);
   }
 
   static bool is_list_of(const Value* v, size_t length) {
     return v != nullptr && v->ranked() && v->type()->rank() == 1 && v->type()->dim(0).is(static_cast<int64_t>(length));
   }
 
-  bool expand(const Node& n, const Layout* in, const Layout& given, Move& m) const {
+  bool expand(const Node& n, const Layout& given, Move& m) const {
     const auto rank = rank_of(n.input(0)), result = rank_of(n.result());
-    if (!rank || !result || given.rank != *result || (in != nullptr && *rank != *result)) return false;
+    if (!rank || !result || given.rank != *result) return false;
     const auto shape = ints(n, 1);
-    if (shape ? shape->size() > *result : !is_list_of(n.input(1), *result)) return false;
+    if (!shape && !is_list_of(n.input(1), *result)) return false;
     m.more_nodes = shape ? 0 : 1;
     if (!elementwise_operand(n, *rank, *result, given, m)) return false;
     m.main = m.results[0] = given;
@@ -561,16 +543,14 @@ class OnnxOperators : public Operators {
 
   // Runtimes resize the trailing axes of N,C,... tensors; other interpolations than `nearest` may know no other.
   bool resize(const Node& n, size_t rank, const Layout& l, Move& m) const {
-    if (n.op().since_version < 10) return false;
     const std::string how = string_attr(n, "coordinate_transformation_mode").value_or("");
     if (how == "tf_crop_and_resize") return false;
     const size_t slot = n.op().since_version < 11 ? 1 : (is_given(n.input(3)) ? 3 : 2);
-    if (!is_given(n.input(slot))) return false;
     const Type* in = n.input(0)->type();
     const Type* out = n.result()->type();
     if (out == nullptr || !out->ranked()) return false;
     if (has_axes_attr(n)) {
-      if (!axes_of_attr(n, rank)) return false;
+      if (!ints_attr(n, "axes")) return false;
     } else {
       if (!is_list_of(n.input(slot), rank)) return false;
       m.more_nodes = n.input(slot)->is_constant() ? 0 : 1;
@@ -588,12 +568,7 @@ class OnnxOperators : public Operators {
   static bool is_given(const Value* v) {
     if (v == nullptr) return false;
     const Type* t = v->type();
-    return !(t != nullptr && t->ranked() && t->rank() == 1 && t->dim(0).is(0));
-  }
-
-  static std::optional<Ints> axes_of_attr(const Node& n, size_t rank) {
-    auto axes = ints_attr(n, "axes");
-    return axes && normalize(*axes, rank) ? axes : std::nullopt;
+    return !(t != nullptr && t->ranked() && t->dim(0).is(0));
   }
 
   // --- Reshape: axes that are split or joined stay together
@@ -848,7 +823,7 @@ class OnnxOperators : public Operators {
       }
       case Family::kResize: {
         if (has_axes_attr(n)) {
-          s.attrs.emplace_back("axes", positions(l, *axes_of_attr(n, rank)));
+          s.attrs.emplace_back("axes", positions(l, axes_in(*ints_attr(n, "axes"), rank)));
           return;
         }
         const size_t slot = n.op().since_version < 11 ? 1 : (is_given(n.input(3)) ? 3 : 2);
