@@ -4,10 +4,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <linux/magic.h>
-#include <sys/vfs.h>
-#endif
 
 #include <algorithm>
 #include <atomic>
@@ -145,8 +141,7 @@ void AtomicFile::expect(uint64_t bytes) {
   // Blocks that ext4 finds at once cost it a tenth less than those that it reserves page by page. Systems that share blocks between
   // files (btrfs, XFS) would take them in vain; they say so by another name.
   constexpr uint64_t kWorthIt = 1 << 20;
-  struct statfs system;
-  if (direct_ || bytes < kWorthIt || ::fstatfs(fd_, &system) != 0 || system.f_type != EXT4_SUPER_MAGIC) return;
+  if (direct_ || bytes < kWorthIt || !is_on_ext4(fd_)) return;
   if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) != 0 && (errno == ENOSPC || errno == EDQUOT))
     throw os_error("write", target_, errno);
   expected_ = bytes;

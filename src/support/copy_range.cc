@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#endif
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -14,7 +19,7 @@
 namespace sardonyx {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 20;
+constexpr size_t kPiece = size_t{1} << 19;  // stays in the cache between reading and writing
 constexpr uint64_t kCallLimit = uint64_t{1} << 26;
 
 // The bytes of `from` end before `missing` more were copied.
@@ -29,8 +34,10 @@ void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
   auto in = static_cast<off_t>(from.offset);
   auto out = static_cast<off_t>(to_offset.value_or(0));
 
-  // The system's own copy; it may stop at any point, for instance where it cannot cross file systems.
-  while (size > 0 && to_offset) {
+  // The system's own copy may share blocks, or happen on a server. On ext4 it goes 64 KiB at a time, which takes a third longer than
+  // larger pieces. It may stop at any point, for instance where it cannot cross file systems.
+  const bool by_system = to_offset && !is_on_ext4(to);
+  while (size > 0 && by_system) {
     check_interrupt();
     ssize_t done = ::copy_file_range(from.fd, &in, to, &out, std::min(size, kCallLimit), 0);
     if (done < 0 && errno == EINTR) continue;
@@ -61,6 +68,15 @@ void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
     in += got;
     size -= static_cast<uint64_t>(got);
   }
+}
+
+bool is_on_ext4([[maybe_unused]] int fd) {
+#ifdef __linux__
+  struct statfs system;
+  return ::fstatfs(fd, &system) == 0 && system.f_type == EXT4_SUPER_MAGIC;
+#else
+  return false;
+#endif
 }
 
 void read_range(FileRange from, std::span<std::byte> to) {

@@ -1,4 +1,4 @@
-// Bytes from one open file to another, without passing through this process where the system can do that.
+// Bytes from one open file to another, without passing through this process where that is faster.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,9 @@ namespace sardonyx {
 // Copies `size` bytes from `from` to descriptor `to`, at byte `to_offset` or, without one, at the descriptor's position
 // (for pipes). Memory in use is bounded whatever the size. Throws Error (kIo), also when the source is too short.
 void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset);
+
+// Whether the open file lies on ext4, which shares no blocks between files: to copy there is to write every byte.
+bool is_on_ext4(int fd);
 
 // Reads as many bytes as `to` has. Throws Error (kIo), also when the source is too short.
 void read_range(FileRange from, std::span<std::byte> to);

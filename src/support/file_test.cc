@@ -276,17 +276,27 @@ TEST_F(FileTest, OverwritingWhatWasNotWrittenIsOurFault) {
   EXPECT_NE(error_of([&] { out.append("late"); }, ErrorCode::kInternal), "");
 }
 
-TEST_F(FileTest, CopiesFromAnotherFileBetweenAppends) {
+void copy_between_appends(const fs::path& folder) {
   std::string source(3'000'017, '\0');
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<char>(i * 2654435761u >> 11);
-  write_all(folder_ / "in", source);
-  auto in = MappedFile::open(folder_ / "in");
-  AtomicFile out(folder_ / "out");
+  write_all(folder / "in", source);
+  auto in = MappedFile::open(folder / "in");
+  AtomicFile out(folder / "out");
   out.append("<");
   out.append(*in->range_of(in->bytes().subspan(1009, 2'000'003)), 2'000'003);
   out.append(">");
   out.commit();
-  EXPECT_TRUE(read_all(folder_ / "out") == "<" + source.substr(1009, 2'000'003) + ">");
+  EXPECT_TRUE(read_all(folder / "out") == "<" + source.substr(1009, 2'000'003) + ">");
+}
+
+TEST_F(FileTest, CopiesFromAnotherFileBetweenAppends) { copy_between_appends(folder_); }
+
+TEST_F(FileTest, CopiesWhereTheSystemHasAWayOfItsOwn) {
+  if (!fs::is_directory("/dev/shm")) GTEST_SKIP() << "no file system in memory";
+  const fs::path folder = "/dev/shm" / folder_.filename();
+  fs::create_directory(folder);
+  copy_between_appends(folder);
+  fs::remove_all(folder);
 }
 
 TEST_F(FileTest, CopiesToAPipeInPieces) {
