@@ -2,11 +2,13 @@
 //   x ── Reshape, Squeeze, Unsqueeze, Flatten ── another one of these ── y        =>   x, if y has its shape; else x ── Reshape ── y
 //
 //   table ── Gather(constant ids) ── one of these ── y                            =>   Gather(table, ids in another shape) ── y
+//   x ── ReduceSum, ArgMax, ... ── one of these ── y                              =>   x ── ReduceSum<keepdims> ── y
 //
 // None of them moves an element, so that only the last shape counts. The shape must be one that a constant can say for all sizes
 // (constant_target). What stops it: a shape that is only known at run time, another reader of the value between (unless both go).
 // One of these that does not change the shape goes by itself. Behind a Gather the ids take the new shape, and a constant table that of the
-// other axes; what stops that is a table that is read elsewhere, or many ids that are read elsewhere (the file would hold them twice).
+// other axes; what stops that is a table that is read elsewhere, or many ids that are read elsewhere (the file would hold them twice). A
+// reduction takes in what adds or drops just the axes that it reduces.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -146,6 +148,34 @@ Value* build_gather(Rewriter& b, const Match& m) {
   return b.Gather(g.table ? shaped(m[x], *g.table) : m[x], shaped(m[t], g.ids), {.axis = static_cast<int64_t>(g.axis)});
 }
 
+// --- behind a reduction
+
+Pattern reduction(const Pattern& of) {
+  return any_of(ReduceSum(of, rest), ReduceMean(of, rest), ReduceMax(of, rest), ReduceMin(of, rest), ReduceProd(of, rest),
+                ReduceL1(of, rest), ReduceL2(of, rest), ReduceLogSum(of, rest), ReduceLogSumExp(of, rest),
+                ReduceSumSquare(of, rest), ArgMax(of), ArgMin(of));
+}
+
+// The ranks fit; the driver compares the sizes.
+bool keeps_otherwise(const Match& m) {
+  const Value &whole = *m[x], &reduced = *m[y], &z = *m.root().result();
+  const auto keep = int_attr(*reduced.def(), "keepdims");
+  if (!keep || !whole.ranked() || !reduced.ranked() || !z.ranked()) return false;
+  return *keep == 0 ? z.type()->rank() == whole.type()->rank() : z.type()->rank() < whole.type()->rank();
+}
+
+Value* build_reduction(Rewriter& b, const Match& m) {
+  const Node& n = *m[y]->def();
+  AttrInit attrs;
+  for (const NamedAttr& a : n.attrs().items()) {
+    if (a.name != "keepdims") attrs.push_back(a);
+  }
+  if (*int_attr(n, "keepdims") != 0) attrs.push_back(attr("keepdims", 0));
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value);
+  return b.op(n.op().name, operands, attrs);
+}
+
 bool has_pair(const Match& m) { return axes_of_pair(m).has_value(); }
 
 }  // namespace
@@ -186,6 +216,7 @@ Pass merge_reshapes() {
        .when = [](const Match& m) { return gathered(m).has_value(); },
        .build = build_gather,
        .same_type = true},
+      {.name = "reductions", .match = reshaping(sole(reduction(x).as(y))), .when = keeps_otherwise, .build = build_reduction},
   };
 }
 
