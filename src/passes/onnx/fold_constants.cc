@@ -13,9 +13,9 @@
 #include <cstring>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "passes/deferred_node.h"
+#include "passes/onnx/retype.h"
 #include "rewrite/pass.h"
 #include "sardonyx/eval.h"
 
@@ -26,7 +26,6 @@ constexpr uint64_t kMemoryCap = 1ull << 30;
 constexpr uint64_t kUnsizedCap = 16 << 20;             // where the size is not known before
 constexpr int64_t kNodeBytes = 40, kTensorBytes = 16;  // in a file, names not counted
 constexpr int kMaxDeferred = 8;                        // one in another
-constexpr int kMostTypings = 3;
 
 // Whether the node is one that stays for what it says.
 bool is_quantization(const Node& n) {
@@ -116,8 +115,7 @@ class Fold {
     for (Graph* g : graphs_in(top_)) shrink_splats(*g);
     if (changes_ == 0) return false;
     erase_dead_nodes(top_);
-    // A body's result that became more precise is news for its node, which stands before it.
-    for (int walk = 0; walk < kMostTypings && !stale_.empty(); ++walk) retype_readers();
+    retyper_.run(top_);
     return true;
   }
 
@@ -306,42 +304,10 @@ class Fold {
     for (Value* v : needed) {
       const TensorPtr& t = found_.at(v);
       Value* made = b.constant(t, t->byte_size() > 1024 ? std::string_view(v->name().view()) : std::string_view());
-      note_readers(*v);
+      retyper_.note_readers(*v);
       n.graph()->replace_uses(*v, *made);
       ++changes_;
       context_.count(n.op().name);
-    }
-  }
-
-  // What reads a constant now may have a type that was not known before: how many elements a ConstantOfShape or a Range has.
-  void note_readers(const Value& v) {
-    for (const Use& u : v.uses()) {
-      const Node* n = u.owner->is_boundary() ? u.owner->graph()->parent() : u.owner;
-      if (n != nullptr && !n->unchecked() && !is_known(*n)) stale_.insert(n);
-    }
-  }
-
-  static bool is_known(const Node& n) {
-    return std::all_of(n.results().begin(), n.results().end(),
-                       [](const Value& v) { return v.type() != nullptr && v.type()->is_tensor() && v.type()->is_static(); });
-  }
-
-  void retype_readers() {
-    for (Graph* g : graphs_in(top_)) {
-      for (Node& n : g->nodes()) {
-        if (stale_.empty()) return;
-        if (stale_.erase(&n) == 0) continue;
-        std::vector<const Type*> before;
-        for (const Value& v : n.results()) before.push_back(v.type());
-        try {
-          infer_node(n, context_.facts);
-        } catch (const Error&) {  // it cannot run: that is for the one who runs it to hear
-          for (size_t i = 0; i < before.size(); ++i) n.result(i)->set_type(before[i]);
-        }
-        for (size_t i = 0; i < before.size(); ++i) {
-          if (n.result(i)->type() != before[i]) note_readers(*n.result(i));
-        }
-      }
     }
   }
 
@@ -397,7 +363,7 @@ class Fold {
   std::unordered_map<const Tensor*, int> deferred_;  // how many deferred ones stand in each other; found_ keeps them alive
   std::unordered_map<const Node*, int64_t> gains_;
   std::set<const Node*> gone_;
-  std::unordered_set<const Node*> stale_;
+  Retyper retyper_{context_};
   std::unordered_map<const Graph*, Rewriter> builders_;  // each knows its graph's constants
 };
 

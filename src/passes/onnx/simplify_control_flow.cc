@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "passes/onnx/control_flow.h"
+#include "passes/onnx/retype.h"
 #include "rewrite/present.h"
 
 namespace sardonyx::onnx {
@@ -28,6 +29,7 @@ class ControlFlow {
       if (changes_ == 0) break;
       changed = true;
       erase_dead_nodes(top_);
+      retyper_.run(top_);
     }
     return changed;
   }
@@ -53,6 +55,13 @@ class ControlFlow {
     context_.count(what);
   }
 
+  // What is read in place of a result may be known better than it: branches and rounds need not agree on a shape.
+  void put(Value& result, Value& instead) {
+    const bool news = result.type() != instead.type();
+    result.def()->graph()->replace_uses(result, instead);
+    if (news) retyper_.note_readers(instead);
+  }
+
   // --- If
 
   void visit_if(Node& n) {
@@ -65,7 +74,7 @@ class ControlFlow {
       Rewriter b(*n.graph(), context_);
       b.set_provenance(n.provenance());
       splice(taken, n, b);
-      for (size_t i = 0; i < n.num_results(); ++i) n.graph()->replace_uses(*n.result(i), *taken.output(i));
+      for (size_t i = 0; i < n.num_results(); ++i) put(*n.result(i), *taken.output(i));
       n.graph()->erase(n);
       return done("If inlined");
     }
@@ -108,7 +117,7 @@ class ControlFlow {
     for (size_t i = 0; i < carried; ++i) {
       if (n.input(i + 2) == nullptr) return false;
     }
-    for (size_t i = 0; i < carried; ++i) n.graph()->replace_uses(*n.result(i), *n.input(i + 2));
+    for (size_t i = 0; i < carried; ++i) put(*n.result(i), *n.input(i + 2));
     n.graph()->erase(n);
     done("Loop that runs never");
     return true;
@@ -139,7 +148,7 @@ class ControlFlow {
       if (!n.result(i)->has_uses()) continue;
       Value* out = body.output(i + 1);
       if (i >= carried) out = b.unsqueeze(out, std::vector<int64_t>{0});
-      n.graph()->replace_uses(*n.result(i), *out);
+      put(*n.result(i), *out);
     }
     n.graph()->erase(n);
     done("Loop that runs once");
@@ -154,7 +163,7 @@ class ControlFlow {
       if (n.input(i + 2) == nullptr) continue;
       if (left == 1 && n.op().since_version < 11) continue;  // then a Loop had to carry something
       if (body.output(i + 1) == &in) {
-        n.graph()->replace_uses(*n.result(i), *n.input(i + 2));
+        put(*n.result(i), *n.input(i + 2));
         body.set_output(i + 1, *n.input(i + 2));
         body.replace_uses(in, *n.input(i + 2));
         drop[i] = true;
@@ -275,6 +284,7 @@ class ControlFlow {
 
   Graph& top_;
   PassContext& context_;
+  Retyper retyper_{context_};
   size_t changes_ = 0;
 };
 
