@@ -1,11 +1,12 @@
 //   x ── Identity, Dropout, Pad by 0, Tile by 1, Transpose in order, Cast to its type, Concat / Split / Sum / Max / Mean of one ── y   =>   x
+//   x ── ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd over axes of size 1, or over none ── y                              =>   x
 //
 // A Dropout that does not train hands its operand on; its mask must have no reader. Pads of zero are asked for one by one: a Pad may also
 // shift. A Clip without bounds is none. CastLike to a type that is known is a Cast, if anything.
 // What stops it: attributes that a function takes from its call, a mask that is read, a trained Dropout.
 #include <algorithm>
 
-#include "rewrite/pass.h"
+#include "passes/onnx/shape_target.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -17,6 +18,22 @@ Value* the_x(Rewriter&, const Match& m) { return m[x]; }
 
 bool all(const std::optional<std::vector<int64_t>>& list, int64_t v) {
   return list && std::all_of(list->begin(), list->end(), [&](int64_t i) { return i == v; });
+}
+
+// A reduction of which each result has one element to take; of squares and magnitudes it would not be the element itself.
+bool reduces_nothing(const Match& m) {
+  const Node& n = m.root();
+  if (!m[x]->ranked()) return false;
+  const auto dims = m[x]->type()->dims();
+  const bool as_operand = n.op().max_inputs > 1;
+  const auto listed = as_operand ? n.input(1) != nullptr ? m.context().ints(n.input(1)) : std::vector<int64_t>()
+                                 : ints_attr(n, "axes").value_or(std::vector<int64_t>());
+  if (!listed) return false;
+  if (listed->empty() && int_attr(n, "noop_with_empty_axes").value_or(0) != 0) return true;
+  const auto is_one = [](Dim d) { return d.is(1); };
+  if (listed->empty()) return std::all_of(dims.begin(), dims.end(), is_one);
+  const auto axes = axes_of(n, m.context(), dims.size());
+  return axes && std::all_of(axes->begin(), axes->end(), [&](int64_t a) { return is_one(dims[static_cast<size_t>(a)]); });
 }
 
 }  // namespace
@@ -82,6 +99,15 @@ Pass remove_no_ops() {
        .build = the_x,
        .same_type = true},
       {.name = "one_operand", .match = any_of(Concat(x), Sum(x), Max(x), Min(x), Mean(x)), .build = the_x},
+      {.name = "extreme_of_one",
+       .match = any_of(ReduceMax(x, rest), ReduceMin(x, rest)),
+       .when = reduces_nothing,
+       .build = the_x},
+      {.name = "sum_of_one",
+       .numerics = Numerics::kRounds,  // a sum of -0 alone is 0 to some runtimes
+       .match = any_of(ReduceSum(x, rest), ReduceMean(x, rest), ReduceProd(x, rest)),
+       .when = reduces_nothing,
+       .build = the_x},
       {.name = "one_piece",
        .match = Split(x, rest),
        .when = [](const Match& m) { return m.root().num_results() == 1; },
