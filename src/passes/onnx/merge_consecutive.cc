@@ -120,6 +120,8 @@ bool same_padding(const Match& m) {
 
 // --- clips
 
+constexpr double kMostExact = 1ull << 53;  // integers below are numbers of double precision
+
 struct Range {
   std::optional<double> low, high;
 };
@@ -129,8 +131,9 @@ std::optional<Range> range_of(const Node& n, PassContext& context) {
   Range r;
   for (size_t i : {size_t{1}, size_t{2}}) {
     if (n.input(i) == nullptr) continue;
-    const auto v = is_float(n.result()->dtype()) ? context.splat(n.input(i)) : std::nullopt;
+    const auto v = context.splat(n.input(i));
     if (!v || std::isnan(*v)) return std::nullopt;
+    if (!is_float(n.result()->dtype()) && std::abs(*v) >= kMostExact) return std::nullopt;
     (i == 1 ? r.low : r.high) = v;
   }
   if (r.low && r.high && *r.low > *r.high) return std::nullopt;
@@ -147,7 +150,7 @@ std::optional<Range> common_range(const Match& m) {
 Value* build_clip(Rewriter& b, const Match& m) {
   const Range r = *common_range(m);
   const DType t = m[x]->dtype();
-  if (r.low == 0.0 && !r.high) return b.Relu(m[x]);
+  if (r.low == 0.0 && !r.high && is_float(t)) return b.Relu(m[x]);
   return b.Clip(m[x], r.low ? b.scalar(t, *r.low) : nullptr, r.high ? b.scalar(t, *r.high) : nullptr);
 }
 
