@@ -230,6 +230,12 @@ void elu_rules(std::vector<Rule>& rules) {
                        }});
 }
 
+// Files say 0.16666666, 0.16666667, 0.1666667: an ulp of the attribute.
+bool has_slope_of_a_sixth(const Node& n) {
+  const auto alpha = float_attr(n, "alpha");
+  return alpha && std::abs(*alpha - 1.0 / 6) < 2e-8;
+}
+
 void hard_rules(std::vector<Rule>& rules) {
   const Pattern six = Clip(Add(x, splat(3)), splat(0), splat(6));
   rules.push_back({.name = "hard_sigmoid",
@@ -256,13 +262,14 @@ void hard_rules(std::vector<Rule>& rules) {
              return b.op("HardSigmoid", {m[x]}, {attr("alpha", number(slope)), attr("beta", number(m, b_))});
            },
        .opset = 11});
-  const Pattern sixth = HardSigmoid(x).attr("alpha", number(1.0 / 6)).attr("beta", number(0.5));
-  rules.push_back({.name = "hard_swish",
-                   .numerics = Numerics::kRounds,
-                   .match = any_of(Mul(x, sixth), Div(Mul(x, six), splat(6)), Mul(Mul(x, six), splat(1.0 / 6))),
-                   .when = in_f32_f16,
-                   .replace = HardSwish(x),
-                   .opset = 14});
+  const Pattern sixth = HardSigmoid(x).as(node).attr("beta", number(0.5));
+  rules.push_back(
+      {.name = "hard_swish",
+       .numerics = Numerics::kRounds,
+       .match = any_of(Mul(x, sixth), Div(Mul(x, six), splat(6)), Mul(Mul(x, six), splat(1.0 / 6))),
+       .when = [](const Match& m) { return in_f32_f16(m) && (m[node] == nullptr || has_slope_of_a_sixth(m.node(node))); },
+       .replace = HardSwish(x),
+       .opset = 14});
 }
 
 }  // namespace
