@@ -3,6 +3,7 @@
 //   SequenceConstruct(a, b, c) ── SequenceLength                        =>   3
 //   SequenceConstruct(a, b, c) ── ConcatFromSequence                    =>   Concat(a, b, c)
 //   SequenceEmpty ── SequenceInsert a ── SequenceInsert b               =>   SequenceConstruct(a, b)
+//   Optional(a) ── OptionalGetElement, OptionalHasElement               =>   a, true
 //
 // Sequences whose elements are known one by one, as exporters write Python's lists (chunk, split, unbind, append): the elements themselves are
 // read. Other passes look through Split and Concat, and runtimes copy nothing into a list.
@@ -162,6 +163,12 @@ Pass simplify_sequences() {
                    .match = SequenceInsert(any_of(SequenceEmpty().as(list), sole(construct)), x, rest),
                    .build = inserted,
                    .same_type = true});
+  const Pattern some = Optional(x);
+  rules.push_back(
+      {.name = "content", .match = OptionalGetElement(some), .build = [](Rewriter&, const Match& m) { return m[x]; }});
+  rules.push_back({.name = "has_content", .match = OptionalHasElement(some), .build = [](Rewriter& b, const Match&) {
+                     return b.scalar(DType::kBool, 1);
+                   }});
   return rules;
 }
 
