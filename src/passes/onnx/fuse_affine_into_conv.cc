@@ -1,4 +1,5 @@
 //   x ── Conv(W, b) [── Transpose] ── Sub(mean) ── Mul(scale) ── Add(bias)      =>      x ── Conv(W * scale, (b - mean) * scale + bias) [── Transpose]
+//   x ── Mul(scale) ── Conv(W) ── y                                             =>      x ── Conv(W * scale) ── y
 //
 // What multiplies or shifts whole channels of a convolution is done to its weights and bias, once: Add, Sub, Mul, Div by constants with
 // one element per channel or one in all, and BatchNormalization in inference. One rule per operation, so chains of any length and order go.
@@ -189,6 +190,42 @@ Value* normalize(Rewriter& b, const Match& m) {
                  {m[gamma], m[beta], m[mu], m[var]});
 }
 
+// --- before the convolution: padding is zero times any factor, too
+
+int64_t input_channels(const Node& n) {
+  if (channels(n) == 0) return 0;
+  const Type* t = n.input(1)->type();
+  const Dim d = t->dim(is_transposed(n) ? 0 : 1);
+  return !d.is_int() ? 0 : is_transposed(n) ? d.value() : d.value() * *int_attr(n, "group");
+}
+
+ChannelRows input_rows_of(const Node& n) {
+  const Type* t = n.input(1)->type();
+  if (is_transposed(n)) return {t->dim(0).value(), t->dim(0).value(), 1};
+  const int64_t out = t->dim(0).value(), in = t->dim(1).value();
+  return {out * in, in, out / *int_attr(n, "group")};
+}
+
+bool scales_input(const Match& m) {
+  const Node& n = m.root();
+  const int64_t count = input_channels(n);
+  if (count == 0 || !same_shape(m[x], m[y]) || m[c]->dtype() != n.input(1)->dtype()) return false;
+  if (!onnx::is_per_channel(m[c]->type(), m[x]->type()->rank(), 1, count))
+    return m.refuse("the constant is not one number per channel");
+  return may_change(n) || m.refuse("the weights are no constant, or are read elsewhere too");
+}
+
+Value* scale_input(Rewriter& b, const Match& m) {
+  const Node& n = m.root();
+  const Channels by = numbers(*m[c]->constant(), input_channels(n));
+  const bool divide = m.node(y).is("Div");
+  if (!can_scale(by, divide, n.result()->dtype())) return nullptr;
+  Value* operands[] = {m[x], known_like(b, *n.input(1), scaled(known_elements(*n.input(1)), input_rows_of(n), by, divide)),
+                       n.input(2)};
+  if (operands[1] == nullptr) return nullptr;
+  return b.like(n, std::span<Value* const>(operands, n.input(2) != nullptr ? 3 : 2));
+}
+
 }  // namespace
 
 Pass fuse_affine_into_conv() {
@@ -210,6 +247,13 @@ Pass fuse_affine_into_conv() {
                    .match = BatchNormalization(at, gamma, beta, mu, var),
                    .when = normalizes,
                    .build = normalize});
+  const Pattern factor = constant.as(c), times = sole(any_of(Mul(x, factor), Div(x, factor))).as(y);
+  rules.push_back({.name = "scale_before",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Conv(times, w, rest), ConvTranspose(times, w, rest)),
+                   .when = scales_input,
+                   .build = scale_input,
+                   .same_type = true});
   return rules;
 }
 
