@@ -1,4 +1,5 @@
 //   x ── Pad(0) ── Conv(pads p) ── y               =>   x ── Conv(pads p + pad) ── y
+//   x ── Pad(z) ── ConvInteger, QLinearConv with zero point z ── y   =>   the same
 //   x ── Pad(0) ── AveragePool ── y                =>   x ── AveragePool<count_include_pad>(pads p + pad) ── y
 //   x ── Pad(-inf) ── MaxPool ── y                 =>   x ── MaxPool(pads p + pad) ── y
 //   x ── Relu ── Pad(0) ── MaxPool ── y            =>   x ── Relu ── MaxPool(pads p + pad) ── y
@@ -37,6 +38,8 @@ std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c) {
   return all;
 }
 
+bool is_quantized(const Node& n) { return n.is("ConvInteger") || n.is("QLinearConv"); }
+
 // What Pad fills with; nullopt when it is not known.
 std::optional<double> fill_of(const Node& pad, PassContext& c) {
   if (pad.op().since_version < 11) return float_attr(pad, "value");
@@ -52,6 +55,12 @@ bool is_nonnegative(const Value* v, PassContext& c) {
     return least && *least >= 0;
   }
   return n->is("Relu");
+}
+
+// What a convolution pads with: zero, which integers may say otherwise; nullopt when it is not known.
+std::optional<double> zero_of(const Node& n, PassContext& c) {
+  if (!is_quantized(n) || n.input(2) == nullptr) return 0.0;
+  return n.input(2)->is_constant() ? c.splat(n.input(2)) : std::nullopt;
 }
 
 // The pads of the window with those of Pad.
@@ -74,7 +83,7 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
   const bool below_all =
       is_max && ((std::isinf(*fill) && *fill < 0) ||
                  (*fill == 0 && int_attr(root, "ceil_mode").value_or(0) == 0 && is_nonnegative(pad.input(0), c)));
-  if (is_max ? !below_all : *fill != 0) return m.refuse("the window pads with another value"), std::nullopt;
+  if (is_max ? !below_all : fill != zero_of(root, c)) return m.refuse("the window pads with another value"), std::nullopt;
   std::vector<int64_t> pads(2 * (rank - 2), 0);
   if (auto_pad == "NOTSET" && root.attr("pads") != nullptr) {
     const auto own = ints_attr(root, "pads");
@@ -90,7 +99,7 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
     pads[i] += (*outer)[2 + i];
     pads[rank - 2 + i] += (*outer)[rank + 2 + i];
   }
-  if (!root.is("Conv")) {
+  if (!root.is("Conv") && !is_quantized(root)) {
     const auto kernel = ints_attr(root, "kernel_shape");
     if (!kernel || kernel->size() != rank - 2) return std::nullopt;
     for (size_t i = 0; i < pads.size(); ++i) {
@@ -123,7 +132,7 @@ Pass fuse_pad() {
   const Pattern in = sole(Pad(x, rest).as(padded));
   return Rule{
       .numerics = Numerics::kRounds,
-      .match = any_of(Conv(in, rest), MaxPool(in), AveragePool(in)),
+      .match = any_of(Conv(in, rest), ConvInteger(in, rest), QLinearConv(in, rest), MaxPool(in), AveragePool(in)),
       .when = [](const Match& m) { return joined(m).has_value(); },
       .build = merge,
       .opset = 7,
