@@ -1,6 +1,8 @@
 //   x ──┬── Mul(x, x) ── ReduceMean ── Add(eps) ── Sqrt ──┐
 //       └───────────────────────────────────────────── Div ── Mul(scale)    =>   RMSNormalization(x, scale)
 //
+//   x: f16 ── Cast<to=f32> ── RMSNormalization ── Cast<to=f16>              =>   RMSNormalization(x)
+//
 // Five or six nodes become one, at opset 23. The scale may be applied to x, to the reciprocal root or to the result; without it, it is a
 // constant one.
 //
@@ -65,6 +67,24 @@ Pass fuse_rms_normalization() {
       .match = any_of(Div(x, d), Mul(x, reciprocal)),
       .when = is_rms,
       .build = [build](Rewriter& b, const Match& m) { return build(b, m, nullptr); },
+      .opset = 23,
+  });
+  // The operator computes in f32 what is given in f16, and rounds before it multiplies by the scale: as models of half precision do.
+  rules.push_back({
+      .name = "half",
+      .numerics = Numerics::kRounds,
+      .match = Cast(sole(RMSNormalization(Cast(x), splat(1)).as(norm))),
+      .when =
+          [](const Match& m) {
+            return m[x]->dtype() == DType::kF16 && m.root().result()->dtype() == DType::kF16 &&
+                   m[norm]->dtype() == DType::kF32 && m[x]->ranked() && normalized_by(m.node(norm)).has_value();
+          },
+      .build = [](Rewriter& b, const Match& m) -> Value* {
+        Value* s = ones(b, DType::kF16, *normalized_by(m.node(norm)));
+        if (s == nullptr) return nullptr;
+        Value* operands[] = {m[x], s};
+        return b.like(m.node(norm), operands);
+      },
       .opset = 23,
   });
   rules.push_back({
