@@ -1,9 +1,14 @@
 //   one number ── Expand ── Unsqueeze ── Sub(x, ·)      =>   Sub(x, number)
+//   zeros ── Tile, Slice ... ── LSTM, GRU, RNN as initial state   =>   LSTM, GRU, RNN without it
 //
 // A constant of one number stays that number however it is expanded or reshaped; an elementwise reader that has its shape from the other
 // operand can read it as a scalar. Flax's RMSNorm subtracts a mean that was made of zeros this way.
+// A state that is not given is zero, and needs no size of the batch to be made.
 // What stops it: a reader whose shape comes from the expanded value, or is not known.
 // Exact: the same numbers are read.
+#include <algorithm>
+#include <cmath>
+
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -24,13 +29,58 @@ Value* number_behind(Value* v, PassContext& c) {
   return nullptr;
 }
 
+// Zeros, whatever was done to where they stand. Not -0: that may come out of a cell as it went in.
+bool is_zeros(const Value* v, PassContext& c) {
+  for (int i = 0; i < kSteps; ++i) {
+    if (v->is_constant()) {
+      const auto number = c.splat(v);
+      return number == 0 && !std::signbit(*number);
+    }
+    const Node* n = v->def();
+    if (n == nullptr || n->unchecked()) return false;
+    if (n->is("ConstantOfShape")) {
+      const Attr* value = n->attr("value");
+      const TensorPtr* t = value == nullptr ? nullptr : value->get<TensorPtr>();
+      if (value == nullptr) return true;
+      if (t == nullptr || (*t)->size() != 1 || (*t)->is_promise()) return false;
+      std::vector<std::byte> scratch;
+      const double number = decode_element((*t)->dtype(), (*t)->bytes(scratch).data(), 0);
+      return number == 0 && !std::signbit(number);
+    }
+    if (!is_view(*n) && !n->is("Expand") && !n->is("Tile") && !n->is("Slice") && !n->is("Gather") && !n->is("Transpose"))
+      return false;
+    v = n->input(0);
+  }
+  return false;
+}
+
+constexpr size_t kStates[] = {5, 6};  // initial_h, initial_c
+
+bool is_needless(const Node& n, size_t i, PassContext& c) { return n.input(i) != nullptr && is_zeros(n.input(i), c); }
+
+std::vector<Value*> without_states(Rewriter& b, const Match& m) {
+  const Node& n = m.root();
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value);
+  for (size_t i : kStates) {
+    if (is_needless(n, i, m.context())) operands[i] = nullptr;
+  }
+  while (operands.back() == nullptr) operands.pop_back();
+  AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
+  Node& made = b.node(n.op().name, operands, n.num_results(), attrs);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < n.num_results(); ++i) results.push_back(made.result(i));
+  return results;
+}
+
 }  // namespace
 
 Pass read_splats_directly() {
   const auto is_spared = [](const Match& m) {
     return same_shape(m[x], m.root().result()) && number_behind(m[v], m.context()) != nullptr;
   };
-  return Rule{
+  Rule numbers{
+      .name = "numbers",
       .match = any_of(Add(x, v), Mul(x, v), Sub(x, v), Sub(v, x), Div(x, v), Div(v, x)),
       .when = is_spared,
       .build =
@@ -47,6 +97,17 @@ Pass read_splats_directly() {
             return b.like(m.root(), *m[v], *number);
           },
   };
+  Rule states{
+      .name = "states",
+      .match = any_of(LSTM(rest), GRU(rest), RNN(rest)),
+      .when =
+          [](const Match& m) {
+            return std::any_of(std::begin(kStates), std::end(kStates),
+                               [&](size_t i) { return is_needless(m.root(), i, m.context()); });
+          },
+      .build_all = without_states,
+  };
+  return std::vector<Rule>{numbers, states};
 }
 
 }  // namespace sardonyx::onnx
