@@ -1,4 +1,5 @@
 //   x ── Expand ── Neg, Cast, Mul by a number ... ── y        =>   x ── Neg, Cast, ... ── Expand ── y
+//   ConstantOfShape<value=v>(s) ── the same ── y              =>   Neg, Cast, ... (v) ── Expand(s)
 //
 // An elementwise node computes each element once when it stands before the Expand; and an Expand that reaches a node that broadcasts
 // is dropped there (simplify_shapes), together with the computation of its target. Exact.
@@ -11,25 +12,44 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, s{"s"}, e{"e"};
 
-bool others_are_numbers(const Match& m) {
+bool others_are_numbers(const Match& m, Var ranked_as) {
   const Node& n = m.root();
-  if (n.num_results() != 1 || n.has(Trait::kRandom) || !n.bodies().empty() || !m[x]->ranked()) return false;
+  const Value* ranked = m[ranked_as];
+  if (n.num_results() != 1 || n.has(Trait::kRandom) || !n.bodies().empty() || !ranked->ranked()) return false;
   for (const Use& u : n.operands()) {
     if (u.value == nullptr || u.value == m[e]) continue;
     const TensorPtr& t = u.value->constant();
-    if (t == nullptr || t->size() != 1 || t->rank() > m[x]->type()->rank()) return false;
+    if (t == nullptr || t->size() != 1 || t->rank() > ranked->type()->rank()) return false;
   }
   return true;
+}
+
+// What a ConstantOfShape repeats, as a constant.
+Value* number_of(Rewriter& b, const Node& made) {
+  const Attr* value = made.attr("value");
+  if (value == nullptr) return b.scalar(DType::kF32, 0);
+  const TensorPtr* t = value->get<TensorPtr>();
+  return t == nullptr || (*t)->size() != 1 ? nullptr : b.constant((*t)->reshaped({}));
 }
 
 }  // namespace
 
 Pass sink_expands() {
-  return Rule{
-      .match = with_operand(Trait::kElementwise, sole(Expand(x, s).as(e))),
-      .when = others_are_numbers,
-      .build = [](Rewriter& b, const Match& m) { return b.Expand(b.like(m.root(), *m[e], *m[x]), m[s]); },
-      .same_type = true,
+  return std::vector<Rule>{
+      {.name = "expand",
+       .match = with_operand(Trait::kElementwise, sole(Expand(x, s).as(e))),
+       .when = [](const Match& m) { return others_are_numbers(m, x); },
+       .build = [](Rewriter& b, const Match& m) { return b.Expand(b.like(m.root(), *m[e], *m[x]), m[s]); },
+       .same_type = true},
+      {.name = "constant_of_shape",
+       .match = with_operand(Trait::kElementwise, sole(ConstantOfShape(s)).as(e)),
+       .when = [](const Match& m) { return others_are_numbers(m, e); },
+       .build = [](Rewriter& b, const Match& m) -> Value* {
+         Value* number = number_of(b, m.node(e));
+         return number == nullptr ? nullptr : b.Expand(b.like(m.root(), *m[e], *number), m[s]);
+       },
+       .opset = 8,
+       .same_type = true},
   };
 }
 
