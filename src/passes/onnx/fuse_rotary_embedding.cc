@@ -1,5 +1,6 @@
 //   x ── halves a, b ── Concat(a cos - b sin, b cos + a sin)          =>   RotaryEmbedding(x, cos, sin)        as JAX models write it
 //   x cos + Concat(-b, a) sin, with cos and sin of Concat(f, f)       =>   the same                            as PyTorch models do
+//   Concat(RotaryEmbedding(first elements of x), the others)          =>   RotaryEmbedding<rotary_embedding_dim>(x)
 //
 // Six to eight nodes become one, at opset 23. Heads may come before the positions, [B,H,T,D], or after them, [B,T,H,D]: then between reshapes to
 // [B,T,H*D], which merge with those that made the heads.
@@ -13,6 +14,7 @@
 #include <array>
 
 #include "passes/onnx/fusion.h"
+#include "passes/onnx/slices.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -163,6 +165,40 @@ Value* rotary(Rewriter& b, const Match& m) {
   return nullptr;
 }
 
+// --- of a part of each head
+
+// v holds the elements [from, to) of the last axis of x, which has `size`.
+bool is_cut(const Match& m, const Value& v, bool is_first, int64_t from, int64_t to, int64_t size) {
+  const Node& n = *v.def();
+  if (n.is("Split")) return n.num_results() == 2 && n.result(is_first ? 0 : 1) == &v && is_on_last_axis(n, 4);
+  const auto bounds = bounds_of(n, m.context());
+  if (!bounds || bounds->axes != std::vector<int64_t>{3} || bounds->steps != std::vector<int64_t>{1}) return false;
+  const Piece p = piece_of(bounds->starts[0], bounds->ends[0], 1, size);
+  return p.first == from && p.count == to - from;
+}
+
+bool is_partial(const Match& m) {
+  const Node& rotary = m.node(turned);
+  const Value &whole = *m[x], &head = *m[first];
+  if (!whole.ranked() || whole.type()->rank() != 4 || !head.ranked() || !is_on_last_axis(m.root(), 4)) return false;
+  if (rotary.attr("rotary_embedding_dim") != nullptr && int_attr(rotary, "rotary_embedding_dim") != 0) return false;
+  const Dim size = whole.type()->dim(3), part = head.type()->dim(3);
+  return size.is_int() && part.is_int() && is_cut(m, head, true, 0, part.value(), size.value()) &&
+         is_cut(m, *m[second], false, part.value(), size.value(), size.value());
+}
+
+Value* partial(Rewriter& b, const Match& m) {
+  const Node& n = m.node(turned);
+  AttrInit attrs;
+  for (const NamedAttr& a : n.attrs().items()) {
+    if (a.name != "rotary_embedding_dim") attrs.push_back(a);
+  }
+  attrs.push_back(attr("rotary_embedding_dim", m[first]->type()->dim(3).value()));
+  std::vector<Value*> operands{m[x]};
+  for (size_t i = 1; i < n.num_inputs(); ++i) operands.push_back(n.input(i));
+  return b.op("RotaryEmbedding", operands, attrs);
+}
+
 }  // namespace
 
 Pass fuse_rotary_embedding() {
@@ -175,6 +211,12 @@ Pass fuse_rotary_embedding() {
                        Add(Mul(x, cosine), Mul(Concat(Neg(b), a).as(turned), sine))),
        .when = is_rotation,
        .build = rotary,
+       .opset = 23,
+       .same_type = true},
+      {.name = "part",
+       .match = Concat(sole(RotaryEmbedding(a, rest).as(turned)), b),
+       .when = is_partial,
+       .build = partial,
        .opset = 23,
        .same_type = true},
   };
