@@ -611,9 +611,11 @@ TEST(OnnxWriter, IdentityOnlyWhereTheFormatNeedsIt) {
   EXPECT_EQ(written(s.m), "Relu(x) -> y; Identity(y) -> z; Identity(x) -> same; Identity(c) -> k; [y][z][same][k]");
   Small direct;
   Value* d = direct.g.add_constant(Tensor::full(DType::kF32, {2}, 1), "d");
+  Value* unnamed = direct.g.add_constant(Tensor::full(DType::kF32, {2}, 3), "");
   direct.g.add_output(*direct.x, "x");
   direct.g.add_output(*d, "d");
-  EXPECT_EQ(written(direct.m), "[x][d]");
+  direct.g.add_output(*unnamed, "e");
+  EXPECT_EQ(written(direct.m), "[x][d][e]");
 }
 
 TEST(OnnxWriter, GeneratedNamesAvoidThoseThatExist) {
