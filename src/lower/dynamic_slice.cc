@@ -1,8 +1,10 @@
-// dynamic_slice[slice_sizes] operand, starts..           =>   Slice(operand, clamped starts, starts + sizes, axes)
+// dynamic_slice[slice_sizes] operand, starts..           =>   Slice(operand, clamped starts, starts + sizes, axes); Gather, if it takes one
+//                                                             row, whose number is computed, of one axis
 // dynamic_update_slice operand, update, starts..         =>   Concat(head, update, tail) on one axis, ScatterND on several
 //
 // Starts are moved so that the window lies inside, as XLA does. Axes taken whole need no start.
 #include <algorithm>
+#include <optional>
 
 #include "lower/indexing.h"
 #include "lower/kernels.h"
@@ -58,10 +60,32 @@ Value* stops(Lowering& at, const Window& w) {
   return at.b.op("Add", {w.starts, at.shape(w.sizes)});
 }
 
+// x[i] as it stands in programs: a start that counts from the end if it is negative needs no arithmetic for that. Null for all other windows.
+Value* one_row(Lowering& at, std::span<const Dim> sizes) {
+  const std::span<const Dim> dims = at.in_dims(0);
+  std::optional<size_t> axis;
+  for (size_t a = 0; a < dims.size(); ++a) {
+    if (dims[a] == sizes[a]) continue;
+    if (axis || !sizes[a].is(1)) return nullptr;
+    axis = a;
+  }
+  if (!axis || at.in(1 + *axis)->is_constant()) return nullptr;
+  Value* start = at.in(1 + *axis);
+  const Dim size = dims[*axis];
+  Value *first = at.b.i64(0), *last = at.dim(at.b.dims().sub(size, Dim::of(1)));
+  if (Value* own = before_wrapping(start, size)) {
+    start = own;
+    first = at.b.i64(-size.value());
+  }
+  Value* row = at.b.op("Max", {at.b.op("Min", {at.cast(start, DType::kI64), last}), first});
+  return at.b.op("Gather", {at.in(0), at.unsqueeze(row, Ints{0})}, {attr("axis", static_cast<int64_t>(*axis))});
+}
+
 }  // namespace
 
 std::vector<Value*> lower_dynamic_slice(Lowering& at) {
   const std::vector<Dim> sizes = at.dims_param("slice_sizes");
+  if (Value* row = one_row(at, sizes)) return {row};
   const Window w = window(at, sizes, 1);
   if (w.axes.empty()) return {at.in(0)};
   return {at.b.op("Slice", {at.in(0), w.starts, stops(at, w), at.b.i64s(w.axes)})};

@@ -60,6 +60,12 @@ bool is_scattered_to(const Value& indices) {
   });
 }
 
+// The indices as the program has them before negative ones count from the end, in the shape of the lead axes; null where they do not.
+Value* counted_from_the_end(Lowering& at, const Indexing& ix) {
+  Value* own = before_wrapping(at.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
+  return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
+}
+
 std::vector<Value*> gather(Lowering& at, bool imaginary) {
   const Attr& numbers = at.param("dimension_numbers");
   const Ints offset_dims = ints_field(at, numbers, "offset_dims"), collapsed = ints_field(at, numbers, "collapsed_slice_dims");
@@ -70,16 +76,27 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
   const std::string mode = at.string_param("mode");
   const bool fill = mode.find("FILL") != std::string::npos;
 
-  Value* x = at.in(0);
-  Value* vectors = ix.vectors(at, at.in(1));
-  Value* mask = fill ? ix.inside(at, vectors) : nullptr;
-  Value* starts = ix.starts(at, vectors);
+  const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
   const bool is_doubtful = is_chosen(*at.eqn.result()) || is_scattered_to(*at.eqn.input(1));
-  if (mode.find("CLIP") != std::string::npos || mask != nullptr || is_doubtful) starts = ix.clamped(at, starts);
+  const bool clip = mode.find("CLIP") != std::string::npos || is_doubtful;
+
+  Value* x = at.in(0);
+  Value *mask = nullptr, *starts = nullptr;
+  Value* index = single && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(at, ix) : nullptr;
+  if (index != nullptr) {
+    const int64_t size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])].value();
+    Value *first = at.b.scalar_int(index->dtype(), -size), *last = at.b.scalar_int(index->dtype(), size - 1);
+    if (fill) mask = at.b.And(at.b.GreaterOrEqual(index, first), at.b.LessOrEqual(index, last));
+    if (clip || fill) index = at.b.op("Max", {at.b.op("Min", {index, last}), first});
+  } else {
+    Value* vectors = ix.vectors(at, at.in(1));
+    mask = fill ? ix.inside(at, vectors) : nullptr;
+    starts = ix.starts(at, vectors);
+    if (clip || mask != nullptr) starts = ix.clamped(at, starts);
+  }
 
   Ints labels = ix.lead_labels();
   const auto lead_rank = static_cast<int64_t>(labels.size());
-  const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
   // What follows the lead axes in the result, for the mask.
   bool lead_first = true;
 
@@ -92,7 +109,7 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
     labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
   } else if (single && ix.batching.empty()) {
     const int64_t axis = ix.indexed[0];
-    Value* index = at.squeeze(starts, Ints{lead_rank});
+    if (index == nullptr) index = at.squeeze(starts, Ints{lead_rank});
     x = at.b.op("Gather", {x, index}, {attr("axis", axis)});
     Ints all;
     for (int64_t a : ix.whole) {

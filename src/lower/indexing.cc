@@ -205,6 +205,25 @@ Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {
   return at.concat(columns, static_cast<int64_t>(sizes.size()) - 1);
 }
 
+Value* before_wrapping(Value* index, Dim size) {
+  const auto is_number = [](const Value* v, int64_t n) {
+    return v != nullptr && v->constant() != nullptr && v->constant()->size() == 1 && v->constant()->as_int(0) == n;
+  };
+  const Node* n = index->def();
+  while (n != nullptr && (n->is("Unsqueeze") || n->is("Reshape") || n->is("Cast"))) {
+    if (n->is("Cast") && n->input(0)->dtype() != DType::kI32) return nullptr;
+    n = n->input(0)->def();
+  }
+  if (!size.is_int() || n == nullptr || !n->is("Where")) return nullptr;
+  Value* own = n->input(2);
+  const Node *negative = n->input(0)->def(), *moved = n->input(1)->def();
+  if (negative == nullptr || !negative->is("Less") || negative->input(0) != own || !is_number(negative->input(1), 0))
+    return nullptr;
+  if (moved == nullptr || !moved->is("Add") || moved->input(0) != own || !is_number(moved->input(1), size.value()))
+    return nullptr;
+  return own->dtype() == DType::kI32 || own->dtype() == DType::kI64 ? own : nullptr;
+}
+
 Value* arrange(Lowering& at, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
                std::span<const Dim> dims) {
   std::vector<int64_t> kept, dropped, perm;

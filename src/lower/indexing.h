@@ -54,6 +54,10 @@ struct Indexing {
   Value* grid(Lowering& at, Value* starts, bool batch_counters) const;
 };
 
+// The i of where(i < 0, i + size, i), which is how JAX counts negative indices from the end, behind views that only shape it; ONNX's Gather
+// counts so by itself. Null where `index` is something else, or would be another element type than Gather reads (i32 and i64).
+Value* before_wrapping(Value* index, Dim size);
+
 // x, whose axes carry the labels `from`, with its axes in the order `to`. Labels that x lacks become axes of size 1 by reshaping
 // to `dims`; axes that `to` lacks have size 1 and go.
 Value* arrange(Lowering& at, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,

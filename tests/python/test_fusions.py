@@ -158,3 +158,29 @@ def test_attention_of_grouped_queries(kind, heads):
     names = [i.name for i in session.get_inputs()]
     got = session.run(None, dict(zip(names, arrays, strict=True)))[0]
     np.testing.assert_allclose(got, attend(*arrays), rtol=1e-5, atol=1e-6)
+
+
+IDS = np.array([0, 6, -1, -7, 3], np.int32)
+OUTSIDE = np.array([0, 6, 7, -7, -8], np.int32)
+ROWS = {
+    "of a list": (lambda x, i: x[i], IDS, ["Gather"]),
+    "that may be missing": (
+        lambda x, i: jnp.take(x, i, axis=0),
+        OUTSIDE,
+        ["GreaterOrEqual", "LessOrEqual", "And", "Unsqueeze", "Clip", "Gather", "Where"],
+    ),
+    "moved inside": (lambda x, i: jnp.take(x, i, axis=0, mode="clip"), OUTSIDE, ["Cast", "Clip", "Gather"]),
+    "one": (lambda x, i: x[i], np.int32(-2), ["Cast", "Clip", "Gather"]),
+    "one before the first": (lambda x, i: x[i], np.int32(-11), ["Cast", "Clip", "Gather"]),
+    "one behind the last": (lambda x, i: x[i], np.int32(11), ["Cast", "Clip", "Gather"]),
+    "one column": (lambda x, i: x[:, i], np.int32(-5), ["Cast", "Clip", "Gather"]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_by_numbers_that_count_from_the_end(name):
+    fn, ids, operators = ROWS[name]
+    model = sardonyx.to_onnx(fn, [(7, 5), jax.ShapeDtypeStruct(ids.shape, ids.dtype)])
+    assert [n.op_type for n in model.graph.node] == operators
+    same, text = sardonyx.allclose(fn, model, [(7, 5), ids], rtol=0, atol=0)
+    assert same, text

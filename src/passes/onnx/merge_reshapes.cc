@@ -3,6 +3,7 @@
 //
 //   table ── Gather(constant ids) ── one of these ── y                            =>   Gather(table, ids in another shape) ── y
 //   x ── ReduceSum, ArgMax, ... ── one of these ── y                              =>   x ── ReduceSum<keepdims> ── y
+//   ids ── one of these ── Gather(table, .) ── one of these ── y                  =>   Gather(table, ids) ── y, if y has its shape
 //
 // None of them moves an element, so that only the last shape counts. The shape must be one that a constant can say for all sizes
 // (constant_target). What stops it: a shape that is only known at run time, another reader of the value between (unless both go).
@@ -176,6 +177,21 @@ Value* build_reduction(Rewriter& b, const Match& m) {
   return b.op(n.op().name, operands, attrs);
 }
 
+// Whether the last shape is that of a Gather by the ids in the shape that they have before.
+bool gives_result_of_plain_ids(const Match& m) {
+  const Value *table = m[x], *ids = m[t], *end = m.root().result();
+  const auto axis = int_attr(m.node(y), "axis");
+  if (!table->ranked() || !ids->ranked() || !end->ranked() || !axis) return false;
+  const auto rank = static_cast<int64_t>(table->type()->rank());
+  if (*axis < -rank || *axis >= rank) return false;
+  const auto at = static_cast<size_t>(*axis < 0 ? *axis + rank : *axis);
+  const auto of_table = table->type()->dims(), of_ids = ids->type()->dims();
+  std::vector<Dim> dims(of_table.begin(), of_table.begin() + static_cast<ptrdiff_t>(at));
+  dims.insert(dims.end(), of_ids.begin(), of_ids.end());
+  dims.insert(dims.end(), of_table.begin() + static_cast<ptrdiff_t>(at) + 1, of_table.end());
+  return std::ranges::equal(dims, end->type()->dims());
+}
+
 bool has_pair(const Match& m) { return axes_of_pair(m).has_value(); }
 
 }  // namespace
@@ -217,6 +233,11 @@ Pass merge_reshapes() {
        .build = build_gather,
        .same_type = true},
       {.name = "reductions", .match = reshaping(sole(reduction(x).as(y))), .when = keeps_otherwise, .build = build_reduction},
+      {.name = "ids",
+       .match = reshaping(sole(Gather(x, reshaping(t)).as(y))),
+       .when = gives_result_of_plain_ids,
+       .build = [](Rewriter& b, const Match& m) { return b.Gather(m[x], m[t], {.axis = *int_attr(m.node(y), "axis")}); },
+       .same_type = true},
   };
 }
 
