@@ -1,5 +1,6 @@
 """What JAX writes as arithmetic becomes one operator, and says the same in onnxruntime."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -183,4 +184,23 @@ def test_rows_by_numbers_that_count_from_the_end(name):
     model = sardonyx.to_onnx(fn, [(7, 5), jax.ShapeDtypeStruct(ids.shape, ids.dtype)])
     assert [n.op_type for n in model.graph.node] == operators
     same, text = sardonyx.allclose(fn, model, [(7, 5), ids], rtol=0, atol=0)
+    assert same, text
+
+
+ONE_MEAN = {
+    "layer_norm of a batch of one": (nnx.LayerNorm(13, rngs=nnx.Rngs(0)), (1, 13), ["LayerNormalization"]),
+    "layer_norm of a vector": (nnx.LayerNorm(13, rngs=nnx.Rngs(0)), (13,), ["LayerNormalization"]),
+    "rms_norm of Equinox": (eqx.nn.RMSNorm(13), (13,), ["RMSNormalization"]),
+    "batched rms_norm of Equinox": (jax.vmap(eqx.nn.RMSNorm(13)), ("B", 13), ["RMSNormalization"]),
+    "layer_norm of Equinox": (eqx.nn.LayerNorm(13), (13,), ["LayerNormalization"]),
+    "softmax of a vector": (jax.nn.softmax, (13,), ["Softmax"]),
+}
+
+
+@pytest.mark.parametrize("name", ONE_MEAN)
+def test_a_statistic_that_is_one_number(name):
+    fn, shape, operators = ONE_MEAN[name]
+    model = sardonyx.to_onnx(fn, [shape])
+    assert [n.op_type for n in model.graph.node] == operators
+    same, text = sardonyx.allclose(fn, model, [shape])
     assert same, text

@@ -33,7 +33,9 @@ bool operand_fits(const Match& m, Var operand) {
 Pass fuse_rms_normalization() {
   const Pattern radicand = Add(reshaped(ReduceMean(squared(x), rest).as(mean)), constant.as(eps));
   const Pattern d = reshaped(Sqrt(radicand)).as(deviation);
-  const Pattern reciprocal = any_of(Reciprocal(d), Div(splat(1), d), Pow(Pattern(radicand).as(deviation), splat(-0.5)));
+  const Pattern one_over = Reciprocal(Sqrt(radicand));
+  const Pattern reciprocal = any_of(Reciprocal(d), Div(splat(1), d), Pow(Pattern(radicand).as(deviation), splat(-0.5)),
+                                    Unsqueeze(one_over, rest).as(deviation), Reshape(one_over, any).as(deviation));
   const auto is_rms = [](const Match& m) {
     const auto over = reduced_axes(m.node(mean), m.context());
     if (!over || !m[x]->ranked() || !trailing(*over, m[x]->type()->rank())) return m.refuse("the axes are not the last ones");

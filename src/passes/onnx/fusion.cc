@@ -63,10 +63,14 @@ std::optional<int64_t> trailing(std::span<const int64_t> axes, size_t rank) {
 }
 
 bool has_kept_shape(const Value* v, const Value* x, std::span<const int64_t> axes) {
-  if (v == nullptr || x == nullptr || !v->ranked() || !x->ranked() || v->type()->rank() != x->type()->rank()) return false;
+  if (v == nullptr || x == nullptr || !v->ranked() || !x->ranked() || v->type()->rank() > x->type()->rank()) return false;
+  const size_t missing = x->type()->rank() - v->type()->rank();
+  const auto dims = v->type()->dims();
+  // Without its axes of size one, one number lines up with x as well.
+  if (missing > 0 && !std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.is(1); })) return false;
   for (size_t i = 0; i < x->type()->rank(); ++i) {
     const bool reduced = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
-    const Dim d = v->type()->dim(i);
+    const Dim d = i < missing ? Dim::of(1) : dims[i - missing];
     if (reduced ? !d.is(1) : !(d == x->type()->dim(i))) return false;
   }
   return true;

@@ -20,7 +20,7 @@ std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext
 // `axes` are the last ones of a tensor of that rank, without a gap; then the first of them, else nullopt.
 std::optional<int64_t> trailing(std::span<const int64_t> axes, size_t rank);
 
-// v provably has the shape that a reduction of x over `axes` with keepdims leaves.
+// v provably has the shape that a reduction of x over `axes` with keepdims leaves, or is one number where that shape is all ones.
 bool has_kept_shape(const Value* v, const Value* x, std::span<const int64_t> axes);
 // The same dtype and the same sizes, provably.
 bool same_shape(const Value* a, const Value* b);
