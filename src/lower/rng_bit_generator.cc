@@ -135,6 +135,9 @@ std::vector<Value*> lower_rng_bit_generator(Lowering& at) {
   Value* state = at.in(0);
   auto word = [&](int64_t i) { return b.Gather(state, b.i64(i), {.axis = 0}); };
   bool is_u32 = state->dtype() == DType::kU32;
+  const std::span<const Dim> key_dims = at.in_dims(0);
+  if (key_dims.size() != 1 || !key_dims[0].is(is_u32 ? 4 : 2))
+    at.unsupported("the key must be u32[4] or u64[2], as XLA has it");
   Value* key = is_u32 ? join(at, word(0), word(1)) : word(0);
   Value* counter = is_u32 ? join(at, word(2), word(3)) : word(1);
   auto shape = at.dims_param("shape");
