@@ -62,9 +62,7 @@ enum class Kind : uint8_t { kNone, kLayer, kInstance, kInstanceLast };
 
 // What the axes and the shapes of gamma and beta (null: ones and zeros) make of it.
 Kind kind_of(const Type& t, const std::vector<int64_t>& axes, const Tensor* g, const Tensor* b) {
-  const auto count = static_cast<int64_t>(axes.size());
-  bool last = axes.front() == -count;
-  for (int64_t i = 0; i < count; ++i) last = last && axes[static_cast<size_t>(i)] == i - count;
+  const bool last = axes.front() == -static_cast<int64_t>(axes.size());  // in order, and none of them twice
   if (last && g != nullptr && g->rank() == axes.size() && std::ranges::equal(g->shape(), b->shape())) {
     bool same = true;
     for (size_t i = 0; i < axes.size(); ++i) same = same && t.dim(t.rank() - axes.size() + i).is(g->shape()[i]);

@@ -17,7 +17,6 @@ Pass int_op_canonicalization() {
       .when =
           [](const Match& found) {
             Node &there = found.node(real), &back = found.root();
-            if (found[x]->dtype() != back.result()->dtype()) return false;
             for (std::string_view slot : {"scale", "zero_point"}) {
               const Value *a = operand(there, found.context(), slot), *z = operand(back, found.context(), slot);
               if (a == nullptr && z == nullptr) continue;

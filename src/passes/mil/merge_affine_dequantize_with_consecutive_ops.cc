@@ -26,7 +26,7 @@ std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassCo
     if (!perm) return std::nullopt;
     for (int64_t& p : *perm) p = p < 0 ? p + rank : p;
     const auto at = std::ranges::find(*perm, from.axis);
-    return Moved{transposed(from.data, *perm), per_tensor || at == perm->end() ? from.axis : at - perm->begin()};
+    return Moved{transposed(from.data, *perm), per_tensor ? from.axis : at - perm->begin()};
   }
   if (!per_tensor || !(n.is("reshape") || n.is("expand_dims") || n.is("squeeze"))) return std::nullopt;
   std::vector<int64_t> shape;

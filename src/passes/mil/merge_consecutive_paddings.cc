@@ -24,12 +24,11 @@ Pass merge_consecutive_paddings() {
         Value *value = operand(found.node(inner), b.context(), "constant_val"),
               *other_value = operand(found.root(), b.context(), "constant_val");
         if (mode == "constant") {
-          // A value that is computed is none that is known, and not the default either.
+          // A value that is computed, or elsewhere, is none that is known, and not the default either.
           for (const Value* v : {value, other_value}) {
-            if (v != nullptr && !v->is_constant()) return nullptr;
+            if (v != nullptr && (!v->is_constant() || v->constant()->is_promise())) return nullptr;
           }
-          const auto one = param_float(first, "constant_val"), other = param_float(second, "constant_val");
-          if (!one || one != other) return nullptr;
+          if (param_float(first, "constant_val") != param_float(second, "constant_val")) return nullptr;
         } else {
           for (size_t i = 0; i + 1 < size; i += 2) {
             const bool both = ((*p)[i] != 0 || (*p)[i + 1] != 0) && ((*q)[i] != 0 || (*q)[i + 1] != 0);

@@ -19,7 +19,7 @@ Pass merge_consecutive_reshapes() {
         auto sizes = param_ints(params(found.root(), b.context()), "shape");
         if (sizes && std::ranges::find(*sizes, 0) != sizes->end()) {
           const Type* between = found[inner]->type();
-          if (between == nullptr || !between->ranked() || between->rank() != sizes->size()) return nullptr;
+          if (between == nullptr || !between->ranked()) return nullptr;
           for (size_t i = 0; i < sizes->size(); ++i) {
             if ((*sizes)[i] != 0) continue;
             if (!between->dim(i).is_int()) return nullptr;

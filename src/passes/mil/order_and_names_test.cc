@@ -186,6 +186,35 @@ TEST(MilPassNames, EachIsGivenOnce) {
   EXPECT_THROW(run_passes(*twice, {.passes = {"dedup_op_and_var_names"}, .strict = true}), Error);
 }
 
+TEST(MilPassNames, OfLoops) {
+  // i changes; a never does; b becomes a in the second round, when a stands outside.
+  const auto after = [](std::string_view name) {
+    return run("loop_invariant_elimination",
+               fmt::format("(n: i32[], x: f32[3]) {{ i, a, b = while_loop<cond=graph(k1: i32[], a1: f32[3], b1: f32[3]) {{ "
+                           "g = less(k1, i32 3) return g }}, body=graph(k2: i32[], a2: f32[3], b2: f32[3]) {{ "
+                           "j = add(k2, i32 1) return j, a2, a2 }}>(n, x, x) {} r = add(a, b) return i, r }}",
+                           name))
+        .text;
+  };
+  EXPECT_EQ(after("@loop"), "while_loop@loop_renamed=i[less=g][add=j] add=r");
+  EXPECT_EQ(after(""), "while_loop=i[less=g][add=j] add=r");
+}
+
+TEST(MilPassOrder, PlacesBetweenOpsRunOut) {
+  // Each cast goes before the next one, and so behind a, which reads the first: the room between a and z is halved each time.
+  std::string chain, order = "cast=c0 relu=a";
+  for (int i = 1; i <= 40; ++i) {
+    chain += fmt::format("c{} = cast(c{}, dtype=str \"{}\") ", i, i - 1, i % 2 == 0 ? "fp16" : "fp32");
+    order += fmt::format(" cast=c{}", i);
+  }
+  for (bool a_is_last : {false, true}) {
+    const std::string a = "a = relu(c0) ";
+    const auto text = fmt::format("(x: f32[3]) {{ c0 = cast(x, dtype=str \"fp16\") {}{} z = tanh(c40) return a, z }}",
+                                  a_is_last ? chain : a + chain, a_is_last ? a : "");
+    expect("topological_reorder", text, order + " tanh=z", a_is_last);
+  }
+}
+
 TEST(MilPassNames, OfInputsAndResults) {
   const auto cleaned = [](std::string_view name) {
     const auto m = parse(fmt::format("graph mil(%\"{}\": f32[3]) {{ y = relu(%\"{}\") return y }}", name, name));
@@ -204,6 +233,14 @@ TEST(MilPassNames, OfInputsAndResults) {
   EXPECT_EQ(cleaned(":a"), "_a");
   EXPECT_EQ(cleaned("/a"), "_a");
   EXPECT_EQ(cleaned("."), "_");
+  // A value is called as its result was, where that had to change, and keeps a name of its own elsewhere.
+  const auto result = [](std::string_view graph) {
+    const auto m = parse(fmt::format("graph mil{}", graph));
+    run_passes(*m, {.passes = {"sanitize_input_output_names"}, .strict = true, .verify_graph = true});
+    return fmt::format("{} of {}", m->graph().outputs()[0].name.view(), m->graph().output(0)->name().view());
+  };
+  EXPECT_EQ(result("(x: f32[3]) { r = relu(x) return %\"a/b\" = r }"), "a_b of a_b");
+  EXPECT_EQ(result("(x: f32[3]) { r = relu(x) return y = r }"), "y of r");
 }
 
 TEST(MilPassNames, OfQuantizedTables) {

@@ -92,7 +92,7 @@ Perm inverse(const Perm& p) {
 bool is_const(const Value& v) {
   return v.kind() == ValueKind::kConstant || (v.def() != nullptr && v.def()->has(Trait::kConstant));
 }
-bool can_turn(const Value& v) { return v.is_constant() && !v.constant()->is_promise() && can_transpose(*v.constant()); }
+bool can_turn(const Value& v) { return v.is_constant() && !v.constant()->is_promise(); }
 
 class Transposes {
  public:
@@ -384,7 +384,7 @@ class Transposes {
   }
 
   const Type* turned_back(const Type* t, const Perm& p) const {
-    if (t == nullptr || !t->ranked() || t->rank() != p.size()) return t;
+    if (t == nullptr || !t->ranked()) return t;
     std::vector<Dim> dims(p.size());
     for (size_t i = 0; i < p.size(); ++i) dims[static_cast<size_t>(p[i])] = t->dim(i);
     return g_.model().types().with_dims(t, dims);

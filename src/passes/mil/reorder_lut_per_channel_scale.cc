@@ -24,7 +24,7 @@ struct Reader {
 std::optional<Reader> reader(const Use& use, size_t rank, int64_t count, PassContext& context) {
   Node& n = *use.owner;
   const Type* out = n.num_results() == 1 ? n.result()->type() : nullptr;
-  if (n.is_boundary() || n.unchecked() || out == nullptr || !out->ranked()) return std::nullopt;
+  if (n.unchecked() || out == nullptr || !out->ranked()) return std::nullopt;
   Reader r{&n, slot_of(n.op(), n.operand_index(use), n.num_inputs())->name, 0, {}};
   if (n.is("linear") && r.slot == "weight") {
     r.wide = out->rank() == 1 ? std::vector<int64_t>{count} : std::vector<int64_t>{1, count};

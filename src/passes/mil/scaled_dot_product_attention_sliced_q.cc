@@ -36,8 +36,7 @@ Value* sliced(Rewriter& b, const Match& found) {
   if (attention.graph()->parent() != nullptr) return nullptr;
   Value *q = operand(attention, context, "query"), *k = operand(attention, context, "key"),
         *v = operand(attention, context, "value"), *mask = operand(attention, context, "attn_mask");
-  if (q == nullptr || k == nullptr || v == nullptr || !q->ranked() || !q->type()->is_static() || q->type()->rank() < 2)
-    return nullptr;
+  if (q == nullptr || k == nullptr || v == nullptr || !q->ranked() || !q->type()->is_static()) return nullptr;
   const std::vector<Dim> dims(q->type()->dims().begin(), q->type()->dims().end());
   const size_t rank = dims.size();
   const int64_t length = dims[rank - 2].value(), width = dims[rank - 1].value();

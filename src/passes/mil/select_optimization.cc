@@ -23,7 +23,7 @@ std::optional<bool> uniform(const Match& found) {
 }
 
 bool is_infinite(const Value* v) {
-  if (!v->is_constant() || !is_float(v->dtype())) return false;
+  if (!v->is_constant()) return false;
   const std::vector<double> elements = doubles(*v->constant());
   return std::ranges::none_of(elements, [](double e) { return std::isfinite(e); });
 }

@@ -70,7 +70,7 @@ Pass use_reflection_padding() {
         Value* x = values[static_cast<size_t>(k)];
         const InferContext at = params(concat, b.context());
         const auto axis = rules::param_int(at, "axis");
-        if (!x->ranked() || !axis || param_bool(at, "interleave")) return nullptr;
+        if (!x->ranked() || !axis) return nullptr;
         const auto rank = static_cast<int64_t>(x->type()->rank());
         const int64_t a = *axis < 0 ? *axis + rank : *axis;
         if (a < rank - 2) return nullptr;
