@@ -53,6 +53,8 @@ CASES = {
         ["Transpose", "Reshape", "InstanceNormalization", "Reshape", "Transpose"],
     ),
     "length": (lambda x: jnp.linalg.norm(x, axis=-1), ["ReduceL2"]),
+    "mean over a size with a name": (lambda x: x.mean(0), ["ReduceMean"]),
+    "mean of all": (jnp.mean, ["ReduceMean"]),
 }
 
 

@@ -4,7 +4,8 @@
 //   x ── Abs ── ReduceSum ── y                 =>   ReduceL1(x)
 //   x ── Exp ── ReduceSum ── Log ── y          =>   ReduceLogSumExp(x)
 //
-// What stops it: an inner value with another reader; for the mean, sizes that are not known or another number.
+// n may be computed from the same sizes when the model runs, as JAX and PyTorch write it: Shape ── Cast ... What stops it: an inner value
+// with another reader; for the mean, another number, or sizes that may be zero.
 // Rounds: nothing overflows that did not before.
 #include <cmath>
 
@@ -34,8 +35,27 @@ std::optional<double> count(const Match& m) {
   return product;
 }
 
+// The same number, computed from the sizes of what is summed. Of no elements the quotient is NaN, a mean need not be.
+bool is_count_at_run_time(const Match& m) {
+  const Value* v = m[n];
+  while (v->def() != nullptr && v->def()->is("Cast") && bit_width(v->dtype()) >= (is_float(v->dtype()) ? 16 : 32))
+    v = v->def()->input(0);
+  const auto number = m.context().symbolic(v);
+  const auto axes = reduced_axes(m.node(sum), m.context());
+  if (!number || number->elements.size() != 1 || !axes || !same_shape(m[sum], m.root().result())) return false;
+  Dims& dims = m.context().model.dims();
+  Dim product = Dim::of(1);
+  for (int64_t a : *axes) {
+    const Dim d = m.node(sum).input(0)->type()->dim(static_cast<size_t>(a));
+    if (dims.range(d).min < 1) return m.refuse("there may be nothing to sum");
+    product = dims.mul(product, d);
+  }
+  return number->elements[0] == product;
+}
+
 bool is_mean(const Match& m, bool inverse) {
   if (!is_real(m)) return false;
+  if (!m[n]->is_constant()) return !inverse && is_count_at_run_time(m);
   const auto number = m.splat(n), wanted = count(m);
   if (!number || !wanted || *wanted == 0) return false;
   if (!inverse) return *number == *wanted;
@@ -70,7 +90,7 @@ Pass fuse_reductions() {
   std::vector<Rule> rules;
   rules.push_back({.name = "mean",
                    .numerics = Numerics::kRounds,
-                   .match = Div(total, constant.as(n)),
+                   .match = Div(total, n),
                    .when = [](const Match& m) { return is_mean(m, false); },
                    .build = [](Rewriter& b, const Match& m) { return reduce(b, m, "ReduceMean", m[x]); },
                    .opset = 13});
@@ -83,7 +103,7 @@ Pass fuse_reductions() {
   // Back to what the normalizations look for.
   rules.push_back({.name = "mean_of_squares",
                    .numerics = Numerics::kRounds,
-                   .match = Div(sole(ReduceSumSquare(x, rest).as(sum)), constant.as(n)),
+                   .match = Div(sole(ReduceSumSquare(x, rest).as(sum)), n),
                    .when = [](const Match& m) { return is_mean(m, false); },
                    .build = [](Rewriter& b, const Match& m) { return reduce(b, m, "ReduceMean", b.Mul(m[x], m[x])); },
                    .opset = 13});
