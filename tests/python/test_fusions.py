@@ -55,6 +55,7 @@ CASES = {
     "length": (lambda x: jnp.linalg.norm(x, axis=-1), ["ReduceL2"]),
     "mean over a size with a name": (lambda x: x.mean(0), ["ReduceMean"]),
     "mean of all": (jnp.mean, ["ReduceMean"]),
+    "variance over a size with a name": (lambda x: x.var(0), ["ReduceMean", "Sub", "Mul", "ReduceMean"]),
 }
 
 

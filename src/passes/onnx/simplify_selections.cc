@@ -6,9 +6,12 @@
 //   Not(Not x)                               =>   x
 //   Equal(Cast(x), 0), Equal(Cast(x), 1)     =>   Not(x), x      x is bool
 //   Equal(i, i), i <= i, i < i ...            =>   true, true, false      integers again, of 64 elements at most
+//   Cast(i) > 0, Cast(i) >= 0 ...            =>   i > 0, i >= 0 ...      integers that became floats keep their sign
 //   Not(i < j), Not(i <= j) ...              =>   i >= j, i > j ...      integers: a NaN is neither less nor not less
 //
 // What stops it: a condition or a branch whose shape gives the result its own; a negated comparison that others read.
+#include <array>
+
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {
@@ -34,6 +37,14 @@ Value* everywhere(Rewriter& b, const Match& m, bool truth) {
   return b.full(DType::kBool, std::move(shape), truth ? 1 : 0);
 }
 
+// Sizes are compared as floats where JAX divides by them: as integers, inference may know the answer.
+bool is_sign_of_integer(const Match& m) {
+  const DType from = m[x]->dtype(), to = m[y]->dtype();
+  return (from == DType::kI32 || from == DType::kI64) && is_float(to) && bit_width(to) >= 16;
+}
+
+Value* sign_of_integer(Rewriter& b, const Match& m) { return b.like(m.root(), std::array{m[x], b.scalar(m[x]->dtype(), 0)}); }
+
 // The condition is a bool.
 bool is_truth(const Match& m, Var v, bool truth) {
   const auto s = m[v]->dtype() == DType::kBool ? m.splat(v) : std::nullopt;
@@ -46,7 +57,7 @@ bool is_false(const Match& m) { return is_truth(m, c, false); }
 }  // namespace
 
 Pass simplify_selections() {
-  const Pattern k = constant.as(c);
+  const Pattern k = constant.as(c), cast = Cast(x).as(y), zero = splat(0);
   return std::vector<Rule>{
       {.name = "where_true", .match = Where(k, x, any), .when = is_true, .build = the_x},
       {.name = "where_false", .match = Where(k, any, x), .when = is_false, .build = the_x},
@@ -69,6 +80,12 @@ Pass simplify_selections() {
        .match = Equal(Cast(x), k),
        .when = [](const Match& m) { return is_number_of_truth(m, 1); },
        .build = the_x,
+       .same_type = true},
+      {.name = "sign_of_integer",
+       .match = any_of(Greater(cast, zero), GreaterOrEqual(cast, zero), Less(cast, zero), LessOrEqual(cast, zero)),
+       .when = is_sign_of_integer,
+       .build = sign_of_integer,
+       .opset = 9,
        .same_type = true},
       {.name = "xor_true",
        .match = Xor(x, k),
