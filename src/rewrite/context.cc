@@ -98,11 +98,14 @@ std::optional<double> PassContext::splat(const Value* v) {
     return std::nullopt;
   if (t->is_splat() || t->size() == 1) return t->as_double(0);
   const double first = t->as_double(0);
-  if (t->as_double(t->size() - 1) != first || t->as_double(t->size() / 2) != first) return std::nullopt;
+  // Integers of 64 bits that differ may be one number as doubles.
+  const bool is_long = is_integer(t->dtype()) && bit_width(t->dtype()) == 64;
+  const auto is_first = [&](int64_t i) { return is_long ? t->as_int(i) == t->as_int(0) : t->as_double(i) == first; };
+  if (!is_first(t->size() - 1) || !is_first(t->size() / 2)) return std::nullopt;
   const auto [at, is_new] = splats_.try_emplace(t.get());
   if (is_new) {
     bool same = true;
-    for (int64_t i = 1; same && i < t->size(); ++i) same = t->as_double(i) == first;
+    for (int64_t i = 1; same && i < t->size(); ++i) same = is_first(i);
     if (same) at->second = first;
     model.keep_alive(t);  // its address stands for it
   }

@@ -44,9 +44,12 @@ bool fits_attribute(const Match& m, Var v) {
 bool bounds(const Match& m) {
   const DType t = m[x]->dtype();
   if (bit_width(t) < 8 || t == DType::kBF16 || t == DType::kI16 || t == DType::kU16) return false;
-  if (is_integer(t) && bit_width(t) == 64 && (m.ints(lo).has_value() != (m[lo] != nullptr) || !m.ints(hi))) return false;
   const double low = m[lo] != nullptr ? m.splat(lo).value_or(NAN) : 0.0, high = m.splat(hi).value_or(NAN);
-  return low <= high && whole(m);
+  if (!(low <= high)) return false;
+  // Integers of 64 bits that are one number as a double need not be in order.
+  if (low == high && is_integer(t) && m[lo] != nullptr && m[lo]->constant()->as_int(0) != m[hi]->constant()->as_int(0))
+    return false;
+  return whole(m);
 }
 
 Value* clip(Rewriter& b, const Match& m) {
