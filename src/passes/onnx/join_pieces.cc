@@ -20,12 +20,11 @@ using namespace pattern;
 using Ints = std::vector<int64_t>;
 constexpr int64_t kRowsPerNode = 32;    // that many numbers take about the room of a node and its operands
 constexpr int64_t kElementsPerRow = 8;  // below, copying slices is faster
-constexpr size_t kMaxPieces = 64;
 
 // What the operands of a Concat are pieces of.
 Value* whole_of(const Node& join) {
   const Node* first = join.input(0) != nullptr ? join.input(0)->def() : nullptr;
-  return first != nullptr && (first->is("Slice") || first->is("Split")) ? first->input(0) : nullptr;
+  return first != nullptr ? first->input(0) : nullptr;
 }
 
 // The node behind operand i, if it takes a piece of x and goes with the Concat; else null.
@@ -34,7 +33,7 @@ Node* taker(const Node& join, size_t i, const Value* x) {
   Node* n = piece != nullptr ? piece->def() : nullptr;
   if (n == nullptr || n->unchecked() || n->graph() != join.graph() || n->input(0) != x) return nullptr;
   if (!piece->has_one_use()) return nullptr;
-  return n->is("Split") || (n->is("Slice") && n->op().since_version >= 10) ? n : nullptr;
+  return n->is("Split") || n->is("Slice") ? n : nullptr;
 }
 
 // Elements of what lies behind an axis, as far as is known.
@@ -67,7 +66,7 @@ std::optional<Piece> part(const Node& split, size_t index, size_t axis) {
 std::optional<Rows> rows(const Match& m) {
   const Node& join = m.root();
   Value* x = whole_of(join);
-  if (x == nullptr || !x->ranked() || join.num_inputs() < 2 || join.num_inputs() > kMaxPieces) return std::nullopt;
+  if (x == nullptr || !x->ranked() || join.num_inputs() < 2) return std::nullopt;
   const auto axis = axis_within(join, x->type()->rank());
   if (!axis) return std::nullopt;
   const Dim size = x->type()->dim(*axis);
@@ -91,7 +90,8 @@ std::optional<Rows> rows(const Match& m) {
     if (!p) return std::nullopt;
     going += n != last;
     last = n;
-    if (static_cast<int64_t>(r.rows.size()) + p->count > kRowsPerNode * static_cast<int64_t>(kMaxPieces)) return std::nullopt;
+    if (static_cast<int64_t>(r.rows.size()) + p->count > kRowsPerNode * static_cast<int64_t>(join.num_inputs()))
+      return std::nullopt;
     for (int64_t k = 0; k < p->count; ++k) r.rows.push_back(p->first + k * p->step);
   }
   if (r.rows.empty() || static_cast<int64_t>(r.rows.size()) > kRowsPerNode * going) {
@@ -108,9 +108,7 @@ std::optional<Rows> rows(const Match& m) {
 // A Split with results that are left out, or read elsewhere, stays: nothing is gained then.
 bool splits_go(const Node& join, const Value* x) {
   for (size_t i = 0; i < join.num_inputs(); ++i) {
-    const Node* n = taker(join, i, x);
-    if (!n->is("Split")) continue;
-    for (const Value& v : n->results()) {
+    for (const Value& v : taker(join, i, x)->results()) {
       for (const Use& u : v.uses()) {
         if (u.owner != &join) return false;
       }
@@ -149,26 +147,26 @@ std::optional<Blocks> blocks(const Match& m) {
   const Node& join = m.root();
   Value* x = whole_of(join);
   const size_t count = join.num_inputs();
-  if (x == nullptr || !x->ranked() || count < 4 || count > kMaxPieces) return std::nullopt;
+  if (x == nullptr || !x->ranked() || count < 4) return std::nullopt;
   const size_t rank = x->type()->rank();
   if (axis_within(join, rank) != rank - 1) return std::nullopt;
   Ints axes, steps;
   std::vector<Ints> offsets;
   for (size_t i = 0; i < count; ++i) {
     const Node* n = taker(join, i, x);
-    const auto b = n != nullptr && n->is("Slice") ? bounds_of(*n, m.context()) : std::nullopt;
-    if (!b || b->axes.empty() || b->axes.size() > 3) return std::nullopt;
+    const auto b = n != nullptr ? bounds_of(*n, m.context()) : std::nullopt;
+    if (!b || b->axes.size() > 3) return std::nullopt;
     std::vector<size_t> sorted(b->axes.size());
     std::iota(sorted.begin(), sorted.end(), size_t{0});
     std::sort(sorted.begin(), sorted.end(), [&](size_t p, size_t q) { return b->axes[p] < b->axes[q]; });
     Ints at, by, offset;
     for (size_t k : sorted) {
       const int64_t axis = b->axes[k], step = b->steps[k];
-      if (axis < 0 || axis >= static_cast<int64_t>(rank) - 1 || (!at.empty() && at.back() == axis)) return std::nullopt;
+      if (static_cast<size_t>(axis) >= rank - 1 || (!at.empty() && at.back() == axis)) return std::nullopt;
       const Dim d = x->type()->dim(static_cast<size_t>(axis));
-      if (!d.is_int() || step < 2 || d.value() % step != 0 || d.value() == 0) return std::nullopt;
+      if (!d.is_int() || step < 1 || d.value() % step != 0) return std::nullopt;
       const Piece p = piece_of(b->starts[k], b->ends[k], step, d.value());
-      if (p.first >= step || p.count != d.value() / step) return std::nullopt;
+      if (p.count != d.value() / step) return std::nullopt;  // so that it begins within the first step
       at.push_back(axis);
       by.push_back(step);
       offset.push_back(p.first);
@@ -229,7 +227,6 @@ Pass join_pieces() {
        .match = Concat(rest),
        .when = [](const Match& m) { return m.root().result()->ranked() && blocks(m).has_value(); },
        .build = build_blocks,
-       .opset = 5,
        .same_type = true},
   };
 }

@@ -5,7 +5,7 @@
 namespace sardonyx::onnx {
 
 std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
-  if (n.num_inputs() < 3 || !n.input(0)->ranked()) return std::nullopt;
+  if (!n.input(0)->ranked()) return std::nullopt;
   const auto starts = context.ints(n.input(1)), ends = context.ints(n.input(2));
   if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
   Bounds b{*starts, *ends, {}, std::vector<int64_t>(starts->size(), 1)};
@@ -26,8 +26,8 @@ std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
 }
 
 Piece piece_of(int64_t start, int64_t end, int64_t step, int64_t size) {
-  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-  const auto within = [&](int64_t v) { return std::clamp(v < 0 ? v + size : v, low, high); };
+  const int64_t high = step > 0 ? size : size - 1;
+  const auto within = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + size : v, -1, high); };
   const int64_t from = std::max<int64_t>(within(start), 0), to = within(end);
   if (step == 0 || size == 0 || (step > 0 ? from >= to : from <= to)) return {from, step, 0};
   // Beyond the size, a step takes one element, however large it is.
