@@ -96,7 +96,7 @@ def _by_jax(fn, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(y) for y in jax.tree.leaves(found)]
 
 
-@pytest.mark.parametrize("case", _some(0.12))
+@pytest.mark.parametrize("case", _some(0.25))
 def test_function(case: Case):
     export_and_compare(case, case.fn)
 
@@ -123,7 +123,7 @@ def _compare_transformed(case: Case, fn, reason: str) -> None:
         export_and_compare(case, fn, structure=False)
 
 
-@pytest.mark.parametrize("case", _transformed(0.025))
+@pytest.mark.parametrize("case", _transformed(0.05))
 def test_gradient(case: Case, request):
     if reason := NO_GRADIENT.get(request.node.callspec.id):
         pytest.skip(reason)
@@ -134,7 +134,7 @@ def test_gradient(case: Case, request):
     _compare_transformed(case, rows.gradient(case), "JAX does not differentiate it")
 
 
-@pytest.mark.parametrize("case", _transformed(0.025))
+@pytest.mark.parametrize("case", _transformed(0.05))
 def test_mapped(case: Case, request):
     if reason := NO_VMAP.get(request.node.callspec.id):
         pytest.skip(reason)
