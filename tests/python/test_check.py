@@ -188,6 +188,11 @@ def other_exporter(fn, inputs):
     )
 
 
+@pytest.mark.parametrize("dtype", [jnp.float8_e4m3fn, jnp.bfloat16, jnp.int4, jnp.uint4])
+def test_small_types_are_compared(dtype):
+    sardonyx.to_onnx(jnp.transpose, [jax.ShapeDtypeStruct((3, 5), dtype)], check=True)
+
+
 def test_shadow():
     sardonyx.to_onnx(lambda x: jnp.sin(x) * 2, [("B", 3)], shadow=other_exporter)
     told = sardonyx.report.last().shadow
