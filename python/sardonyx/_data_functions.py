@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
-from sardonyx import plugins
-from sardonyx._data_shapes import _LAX_NUMPY, _aliases, _at_most, _bound, _is_traced, _number
+from sardonyx._data_shapes import _LAX_NUMPY, _at_most, _bound, _is_traced, _number
 
 # Functions whose sizes may be values: the parameters that hold them.
 _COUNTS = {
@@ -22,36 +22,33 @@ _COUNTS = {
 }
 
 
-class Composed(plugins.Plugin):
-    jaxpr_primitive = "_sardonyx_composed"
-
-    @classmethod
-    def binding_specs(cls):
-        jnp = "jax.numpy"
-        found = {
-            f"{_LAX_NUMPY}.bincount": bincount,
-            f"{_LAX_NUMPY}.delete": delete,
-            f"{_LAX_NUMPY}.trim_zeros": trim_zeros,
-            f"{_LAX_NUMPY}._conv": convolution,
-            f"{jnp}.indices": indices,
-            f"{jnp}.diag_indices": diag_indices,
-            f"{jnp}.vander": vander,
-            f"{jnp}.searchsorted": searchsorted,
-        }
-        for name, operation in {"union1d": union, "setdiff1d": difference, "setxor1d": in_one}.items():
-            found[f"jax._src.numpy.setops.{name}"] = functools.partial(of_sets, operation=operation)
-        for name, shape in _WINDOWS.items():
-            found[f"{jnp}.{name}"] = functools.partial(window, shape=shape)
-        makers = {name: functools.partial(counted, names=("shape",)) for name in ("zeros", "ones", "empty", "full")}
-        spaces = {"linspace": linspace, "logspace": logspace, "geomspace": geomspace}
-        found |= {f"{jnp}.{name}": make for name, make in {**makers, **spaces}.items()}
-        for path, names in _COUNTS.items():
-            found[path] = functools.partial(counted, names=names)
-        return _aliases(found)
+def replacements() -> dict[str, Any]:
+    """By full name, what makes the replacement of the original."""
+    jnp = "jax.numpy"
+    found = {
+        f"{_LAX_NUMPY}.bincount": bincount,
+        f"{_LAX_NUMPY}.delete": delete,
+        f"{_LAX_NUMPY}.trim_zeros": trim_zeros,
+        f"{_LAX_NUMPY}._conv": convolution,
+        f"{jnp}.indices": indices,
+        f"{jnp}.diag_indices": diag_indices,
+        f"{jnp}.vander": vander,
+        f"{jnp}.searchsorted": searchsorted,
+    }
+    for name, operation in {"union1d": union, "setdiff1d": difference, "setxor1d": in_one}.items():
+        found[f"jax._src.numpy.setops.{name}"] = functools.partial(of_sets, operation=operation)
+    for name, shape in _WINDOWS.items():
+        found[f"{jnp}.{name}"] = functools.partial(window, shape=shape)
+    makers = {name: functools.partial(counted, names=("shape",)) for name in ("zeros", "ones", "empty", "full")}
+    spaces = {"linspace": linspace, "logspace": logspace, "geomspace": geomspace}
+    found |= {f"{jnp}.{name}": make for name, make in {**makers, **spaces}.items()}
+    for path, names in _COUNTS.items():
+        found[path] = functools.partial(counted, names=names)
+    return found
 
 
 def _replacing(compute):
-    """A maker of replacements, as `_aliases` wants it. What `compute(original, bound, **options)` answers NotImplemented to, the original does.
+    """A maker of replacements. What `compute(original, bound, **options)` answers NotImplemented to, the original does.
 
     `bound.arguments` has the arguments by name with their defaults.
     """

@@ -1,6 +1,6 @@
 """Functions whose results have a size that depends on data: what they become while Sardonyx traces.
 
-JAX refuses to trace them. When it has done so, the program is traced once more with the plugins below in place (`Sizes.active`): each
+JAX refuses to trace them. When it has done so, the program is traced once more with replacements in their place (`active`): each
 unknown size becomes a symbol like those of the inputs, one per array that decides it, so that `x[mask] + y[mask]` has a shape.
 Symbols of this kind may be 0, which JAX does not assume of others.
 
@@ -123,7 +123,8 @@ def _int_type():
 class _BuiltIn(plugins.Plugin):
     """Lowered natively: a program that holds these can be saved and converted without Python.
 
-    `evaluate` is what they compute, for `check=True`; an `impl` would be where JAX looks for their gradients and batches.
+    `evaluate` is what they compute, for `check=True`; an `impl` would be where JAX looks for their gradients and batches. `replacements()` are
+    the functions that become them: by full name, what makes the replacement of the original.
     """
 
     @classmethod
@@ -157,8 +158,8 @@ class NonZero(_BuiltIn):
     called = "jnp.nonzero"
 
     @classmethod
-    def binding_specs(cls):
-        return _aliases({f"{_LAX_NUMPY}.nonzero": cls.nonzero, f"{_LAX_NUMPY}.argwhere": cls.argwhere})
+    def replacements(cls):
+        return {f"{_LAX_NUMPY}.nonzero": cls.nonzero, f"{_LAX_NUMPY}.argwhere": cls.argwhere}
 
     @staticmethod
     def abstract_eval(x, *, dtype, size, fitted=False):
@@ -231,14 +232,12 @@ class Compress(_BuiltIn):
     called = "a boolean mask"
 
     @classmethod
-    def binding_specs(cls):
-        return _aliases(
-            {
-                f"{_LAX_NUMPY}.compress": cls.compress,
-                "jax._src.numpy.indexing.rewriting_take": cls.take,
-                "jax._src.ops.scatter._scatter_update": cls.update,
-            }
-        )
+    def replacements(cls):
+        return {
+            f"{_LAX_NUMPY}.compress": cls.compress,
+            "jax._src.numpy.indexing.rewriting_take": cls.take,
+            "jax._src.ops.scatter._scatter_update": cls.update,
+        }
 
     @staticmethod
     def abstract_eval(x, mask, *, axis, size):
@@ -574,8 +573,8 @@ class Range(_BuiltIn):
     called = "jnp.arange"
 
     @classmethod
-    def binding_specs(cls):
-        return _aliases({f"{_LAX_NUMPY}.arange": cls.arange, f"{_LAX_NUMPY}.repeat": cls.repeat})
+    def replacements(cls):
+        return {f"{_LAX_NUMPY}.arange": cls.arange, f"{_LAX_NUMPY}.repeat": cls.repeat}
 
     @staticmethod
     def abstract_eval(start, stop, step, *, dtype, size):
@@ -684,8 +683,8 @@ class Unique(_BuiltIn):
     called = "jnp.unique"
 
     @classmethod
-    def binding_specs(cls):
-        return _aliases({"jax._src.numpy.setops.unique": cls.unique})
+    def replacements(cls):
+        return {"jax._src.numpy.setops.unique": cls.unique}
 
     @staticmethod
     def abstract_eval(x, *, axis, dtype, size):
@@ -781,18 +780,35 @@ class Unique(_BuiltIn):
         return jnp.moveaxis(values, 0, axis), index, inverse, ends[1:] - ends[:-1]
 
 
-@functools.cache
-def _built_in() -> tuple[plugins.Plugin, ...]:
-    from sardonyx._data_bounds import Bounds
-    from sardonyx._data_functions import Composed
+_BUILT_IN = (NonZero, Compress, Range, Unique)
 
-    return (NonZero(), Compress(), Range(), Unique(), Composed(), Bounds())
+
+class Functions(plugins.Plugin):
+    """All functions that are replaced: all modules are searched once. A user's plugin of the same primitive replaces ours."""
+
+    jaxpr_primitive = "_sardonyx_functions"
+
+    @classmethod
+    def binding_specs(cls):
+        from sardonyx import _data_functions
+
+        found = _data_functions.replacements()
+        for built_in in _BUILT_IN:
+            if built_in.jaxpr_primitive not in plugins._plugins:
+                found |= built_in.replacements()
+        return _aliases(found)
+
+
+@functools.cache
+def _patches() -> tuple[plugins.Plugin, ...]:
+    from sardonyx._data_bounds import Bounds
+
+    return (Functions(), Bounds())
 
 
 @contextlib.contextmanager
 def active(leaves):
-    """Around a second trace, of a program with these inputs. Yields its Sizes. A user's plugin of the same primitive replaces ours."""
-    mine = [p for p in _built_in() if p.jaxpr_primitive not in plugins._plugins]
-    primitives = [p.primitive() for p in _built_in() if hasattr(p, "abstract_eval")]
-    with Sizes(*inputs_scope(leaves), primitives).active() as found, plugins._patched(mine, remembered=True):
+    """Around a second trace, of a program with these inputs. Yields its Sizes."""
+    primitives = [p.primitive() for p in _BUILT_IN]
+    with Sizes(*inputs_scope(leaves), primitives).active() as found, plugins._patched(_patches(), remembered=True):
         yield found

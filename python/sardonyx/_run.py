@@ -20,7 +20,11 @@ _NUMPY = {
 
 
 class Session:
-    """A model, loaded once. The graph runs as it was written: onnxruntime's own rewriting is off, and one thread works."""
+    """A model, loaded once. The graph runs as it was written: onnxruntime's own rewriting is off, and one thread works.
+
+    Where an input or a result has integers of 2 or 4 bits, which onnxruntime's Python neither takes nor gives, the evaluator computes
+    in its place; onnxruntime has still loaded the model.
+    """
 
     def __init__(self, model: Any):
         self.model = model
@@ -46,7 +50,7 @@ class Session:
         import onnxruntime as ort
 
         if any("int4" in i.type or "int2" in i.type for i in (*self.inputs, *self.outputs)):
-            from sardonyx._evaluate import evaluate  # onnxruntime's Python neither takes nor gives such arrays
+            from sardonyx._evaluate import evaluate
 
             results = evaluate(self.model, feeds)
             return [results[o.name] for o in self.outputs]
