@@ -63,6 +63,32 @@ bool is_removable(const Node& n) {
   return true;
 }
 
+std::vector<Value*> operands_of(const Node& n) {
+  std::vector<Value*> operands;
+  for (const Use& u : n.operands()) operands.push_back(u.value);
+  return operands;
+}
+
+std::vector<Value*> results_of(const Node& n) {
+  std::vector<Value*> results;
+  for (size_t i = 0; i < n.num_results(); ++i) results.push_back(n.result(i));
+  return results;
+}
+
+AttrInit attrs_of(const Node& n, std::initializer_list<std::string_view> except) {
+  AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
+  std::erase_if(attrs, [&](const NamedAttr& a) { return std::ranges::find(except, a.name) != except.end(); });
+  return attrs;
+}
+
+AttrInit attrs_with(const Node& n, const AttrInit& changes) {
+  AttrInit attrs = attrs_of(n);
+  std::erase_if(attrs,
+                [&](const NamedAttr& a) { return std::ranges::find(changes, a.name, &NamedAttr::name) != changes.end(); });
+  attrs.insert(attrs.end(), changes.begin(), changes.end());
+  return attrs;
+}
+
 bool is_graph_result(const Value& v) {
   for (const Use& u : v.uses()) {
     if (u.owner->is_boundary()) return true;
@@ -218,8 +244,7 @@ Value* Rewriter::boolean(bool v) { return scalar_int(DType::kBool, v); }
 
 Value* Rewriter::like(const Node& n, std::span<Value* const> operands) {
   SX_CHECK(n.bodies().empty(), "a node with bodies cannot be rebuilt");
-  AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
-  return make(n.op(), operands, n.num_results(), std::move(attrs)).result(0);
+  return make(n.op(), operands, n.num_results(), attrs_of(n)).result(0);
 }
 
 Value* Rewriter::like(const Node& n, const Value& old_operand, Value& new_operand) {

@@ -28,6 +28,13 @@ std::optional<double> float_attr(const Node& n, std::string_view name);
 std::optional<std::string> string_attr(const Node& n, std::string_view name);
 std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view name);
 
+// What a node of the same kind is made from. Operands that are not given are null.
+std::vector<Value*> operands_of(const Node& n);
+std::vector<Value*> results_of(const Node& n);
+AttrInit attrs_of(const Node& n, std::initializer_list<std::string_view> except = {});
+// With some of them changed or added.
+AttrInit attrs_with(const Node& n, const AttrInit& changes);
+
 // Whether a node may go when nobody reads its results.
 bool is_removable(const Node& n);
 // Whether the value leaves a graph as one of its results.

@@ -367,8 +367,7 @@ class Cutter {
         if (u.value != nullptr && v == nullptr) return false;
         operands.push_back(v);
       }
-      AttrInit attrs(n->attrs().items().begin(), n->attrs().items().end());
-      Node& made = model_->new_node(n->op(), operands, n->num_results(), model_->attrs(std::move(attrs)));
+      Node& made = model_->new_node(n->op(), operands, n->num_results(), model_->attrs(attrs_of(*n)));
       model_->graph().append(made);
       made.set_unchecked(false);
       if (n->has(Trait::kConstant)) model_->graph().set_constant(*made.result(), n->result()->constant());

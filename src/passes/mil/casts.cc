@@ -79,8 +79,7 @@ class Inserter {
     if (!any) return;
     Node* made = nullptr;
     try {
-      AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
-      made = &b.make(n.op(), operands, n.num_results(), std::move(attrs));
+      made = &b.make(n.op(), operands, n.num_results(), attrs_of(n));
     } catch (const Error& e) {
       // The op does not exist in that type: it stays as it is.
       for (const auto& at : fresh) casts.erase(at);

@@ -56,8 +56,7 @@ Node* simplify(Node& loop, bool renamed) {
     body->remove_output(*i);
     for (Graph* inner : {condition, body}) inner->remove_input(*i);
   }
-  AttrInit attrs(loop.attrs().items().begin(), loop.attrs().items().end());
-  Node& made = model.new_node(loop.op(), kept, kept.size(), model.attrs(std::move(attrs)));
+  Node& made = model.new_node(loop.op(), kept, kept.size(), model.attrs(attrs_of(loop)));
   made.set_name(renamed || loop.name().view().empty() ? loop.name()
                                                       : model.name(fmt::format("{}_renamed", loop.name().view())));
   made.set_provenance(loop.provenance());

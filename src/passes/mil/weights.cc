@@ -31,8 +31,7 @@ TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<d
 }
 
 Value* with_operands(Rewriter& b, const Node& n, std::initializer_list<Rewriter::Operand> changed) {
-  std::vector<Value*> operands;
-  for (const Use& u : n.operands()) operands.push_back(u.value);
+  std::vector<Value*> operands = operands_of(n);
   for (const Rewriter::Operand& o : changed) {
     const auto slots = n.op().inputs;
     const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == o.slot; });

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "passes/onnx/fusion.h"
+
 namespace sardonyx::onnx {
 namespace {
 
@@ -76,11 +78,9 @@ TensorPtr known_elements(const Value& v) {
     return nullptr;
   std::vector<int64_t> shape;
   for (Dim d : v.type()->dims()) shape.push_back(d.value());
-  const Attr* value = n->attr("value");
-  if (value == nullptr) return Tensor::full(v.dtype(), std::move(shape), 0);
-  const TensorPtr* one = value->get<TensorPtr>();
-  if (one == nullptr || (*one)->size() != 1 || (*one)->is_deferred() || (*one)->is_promise()) return nullptr;
-  return Tensor::splat((*one)->dtype(), std::move(shape), (*one)->stored_bytes());
+  const TensorPtr number = repeated_number(*n);
+  if (number == nullptr || number->is_deferred()) return nullptr;
+  return Tensor::splat(number->dtype(), std::move(shape), number->stored_bytes());
 }
 
 Value* known_like(Rewriter& b, const Value& old, TensorPtr elements) {

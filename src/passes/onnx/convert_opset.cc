@@ -38,25 +38,6 @@ int newest() { return dialect(DialectId::kOnnx).latest_version(""); }
 
 bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
-// Its attributes without those of these names.
-AttrInit attrs_without(const Node& n, std::initializer_list<std::string_view> names) {
-  AttrInit kept(n.attrs().items().begin(), n.attrs().items().end());
-  std::erase_if(kept, [&](const NamedAttr& a) { return std::ranges::find(names, a.name) != names.end(); });
-  return kept;
-}
-
-std::vector<Value*> operands_of(const Node& n) {
-  std::vector<Value*> operands;
-  for (const Use& u : n.operands()) operands.push_back(u.value);
-  return operands;
-}
-
-std::vector<Value*> results_of(const Node& n) {
-  std::vector<Value*> results;
-  for (size_t i = 0; i < n.num_results(); ++i) results.push_back(n.result(i));
-  return results;
-}
-
 class Converter {
  public:
   Converter(PassContext& context, int to) : context_(context), model_(context.model), to_(to) {}
@@ -164,12 +145,12 @@ std::vector<Value*> axes_to_operand(Rewriter& b, Node& n, Converter& c) {
     if (axes == nullptr) return {};
     if (!ints_attr(n, "axes")->empty()) operands.push_back(axes);  // none: all of them
   }
-  return {b.op(n.op().name, operands, attrs_without(n, {"axes"}))};
+  return {b.op(n.op().name, operands, attrs_of(n, {"axes"}))};
 }
 
 std::vector<Value*> split_to_operand(Rewriter& b, Node& n, Converter& c) {
   std::vector<Value*> operands{n.input(0)};
-  AttrInit attrs = attrs_without(n, {"split"});
+  AttrInit attrs = attrs_of(n, {"split"});
   if (n.attr("split") != nullptr) {
     operands.push_back(ints_operand(b, n, "split", c));
     if (operands.back() == nullptr) return {};
@@ -200,7 +181,7 @@ std::vector<Value*> pad_to_operands(Rewriter& b, Node& n, Converter& c) {
     operands.push_back(scalar_like_input(b, n, *value, c));
     if (operands.back() == nullptr) return {};
   }
-  return {b.op("Pad", operands, attrs_without(n, {"pads", "value"}))};
+  return {b.op("Pad", operands, attrs_of(n, {"pads", "value"}))};
 }
 
 std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, Converter& c) {
@@ -222,7 +203,7 @@ std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, Converter& c) {
 std::vector<Value*> top_k_to_operands(Rewriter& b, Node& n, Converter& c) {
   const auto k = int_attr(n, "k");
   if (!k) return c.refuse(n, "its k belongs to the calls of a function");
-  return results_of(b.node("TopK", std::vector<Value*>{n.input(0), b.i64s({*k})}, n.num_results(), attrs_without(n, {"k"})));
+  return results_of(b.node("TopK", std::vector<Value*>{n.input(0), b.i64s({*k})}, n.num_results(), attrs_of(n, {"k"})));
 }
 
 // A model of these versions says by its operator alone that it is not being trained.
@@ -232,20 +213,20 @@ std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, Converter& c) {
   const auto ratio = float_attr(n, "ratio");
   if (!ratio) return c.refuse(n, "its ratio belongs to the calls of a function");
   Node& made = b.node("Dropout", std::vector<Value*>{n.input(0), b.scalar(DType::kF32, *ratio)}, reads_mask ? 2 : 1,
-                      attrs_without(n, {"ratio"}));
+                      attrs_of(n, {"ratio"}));
   return {made.result(), reads_mask ? made.result(1) : nullptr};
 }
 
 std::vector<Value*> dft_to_operands(Rewriter& b, Node& n, Converter& c) {
   const auto axis = int_attr(n, "axis");
   if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
-  return {b.op("DFT", {n.input(0), n.input(1), b.i64(*axis)}, attrs_without(n, {"axis"}))};
+  return {b.op("DFT", {n.input(0), n.input(1), b.i64(*axis)}, attrs_of(n, {"axis"}))};
 }
 
 // --- operands become attributes
 
 std::vector<Value*> axes_to_attribute(Rewriter& b, Node& n, Converter& c) {
-  AttrInit attrs = attrs_without(n, {"axes", "noop_with_empty_axes"});
+  AttrInit attrs = attrs_of(n, {"axes", "noop_with_empty_axes"});
   if (n.input(1) != nullptr) {
     const auto axes = c.context().ints(n.input(1));
     if (!axes) return c.refuse(n, "its axes are not constant");
@@ -258,8 +239,7 @@ std::vector<Value*> axes_to_attribute(Rewriter& b, Node& n, Converter& c) {
 }
 
 std::vector<Value*> split_without_count(Rewriter& b, Node& n, Converter& c) {
-  if (n.attr("num_outputs") == nullptr)
-    return results_of(b.node("Split", operands_of(n), n.num_results(), attrs_without(n, {})));
+  if (n.attr("num_outputs") == nullptr) return results_of(b.node("Split", operands_of(n), n.num_results(), attrs_of(n)));
   const auto axis = int_attr(n, "axis");
   const Value& x = *n.input(0);
   const auto rank = x.ranked() ? static_cast<int64_t>(x.type()->rank()) : 0;
@@ -271,7 +251,7 @@ std::vector<Value*> split_without_count(Rewriter& b, Node& n, Converter& c) {
   sizes.back() = size.value() - piece * (count - 1);
   if (sizes.back() < 0) return c.refuse(n, "its last pieces are empty");
   return results_of(
-      b.node("Split", std::vector<Value*>{n.input(0), b.i64s(sizes)}, n.num_results(), attrs_without(n, {"num_outputs"})));
+      b.node("Split", std::vector<Value*>{n.input(0), b.i64s(sizes)}, n.num_results(), attrs_of(n, {"num_outputs"})));
 }
 
 std::vector<Value*> dft_to_attribute(Rewriter& b, Node& n, Converter& c) {
@@ -279,7 +259,7 @@ std::vector<Value*> dft_to_attribute(Rewriter& b, Node& n, Converter& c) {
   if (!axis) return c.refuse(n, "its axis is not constant");
   std::vector<Value*> operands{n.input(0)};
   if (n.input(1) != nullptr) operands.push_back(n.input(1));
-  AttrInit attrs = attrs_without(n, {});
+  AttrInit attrs = attrs_of(n);
   attrs.push_back({"axis", axis->front(), {}});
   return {b.op("DFT", operands, std::move(attrs))};
 }
@@ -304,7 +284,7 @@ std::vector<Value*> batch_normalization(Rewriter& b, Node& n, Converter& c) {
     if (n.result(i)->has_uses()) return c.refuse(n, "its running statistics are read, which training makes");
   }
   std::vector<Value*> results(n.num_results(), nullptr);
-  results[0] = b.op("BatchNormalization", operands_of(n), attrs_without(n, {"spatial"}));
+  results[0] = b.op("BatchNormalization", operands_of(n), attrs_of(n, {"spatial"}));
   return results;
 }
 
@@ -319,7 +299,7 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, Converter& c) {
         Tensor::own(DType::kF32, {static_cast<int64_t>(f.size())},
                     {reinterpret_cast<const std::byte*>(f.data()), reinterpret_cast<const std::byte*>(f.data() + f.size())}));
   }
-  AttrInit attrs = attrs_without(n, {"scales"});
+  AttrInit attrs = attrs_of(n, {"scales"});
   if (c.to() == 9) return {b.op("Upsample", {n.input(0), scales}, std::move(attrs))};
   if (c.to() == 10) return {b.op("Resize", {n.input(0), scales}, std::move(attrs))};
   attrs.push_back({"coordinate_transformation_mode", std::string("asymmetric"), {}});
@@ -332,15 +312,13 @@ std::vector<Value*> resize(Rewriter& b, Node& n, Converter& c) {
   if (n.op().since_version == 10) return asymmetric_resize(b, n, c);
   if (string_attr(n, "coordinate_transformation_mode") == "tf_half_pixel_for_nn")
     return c.refuse(n, "tf_half_pixel_for_nn was taken away in opset 13");
-  return {b.op("Resize", operands_of(n), attrs_without(n, {}))};
+  return {b.op("Resize", operands_of(n), attrs_of(n))};
 }
 
-std::vector<Value*> scatter(Rewriter& b, Node& n, Converter&) {
-  return {b.op("ScatterElements", operands_of(n), attrs_without(n, {}))};
-}
+std::vector<Value*> scatter(Rewriter& b, Node& n, Converter&) { return {b.op("ScatterElements", operands_of(n), attrs_of(n))}; }
 
 std::vector<Value*> roi_align(Rewriter& b, Node& n, Converter&) {
-  AttrInit attrs = attrs_without(n, {});
+  AttrInit attrs = attrs_of(n);
   attrs.push_back({"coordinate_transformation_mode", std::string("output_half_pixel"), {}});
   return {b.op("RoiAlign", operands_of(n), std::move(attrs))};
 }
@@ -353,7 +331,7 @@ std::vector<Value*> grid_sample(Rewriter& b, Node& n, Converter& c) {
   for (const auto& [old_name, new_name] : kModes) {
     if (*mode == (raises ? old_name : new_name)) mode = raises ? new_name : old_name;
   }
-  AttrInit attrs = attrs_without(n, {"mode"});
+  AttrInit attrs = attrs_of(n, {"mode"});
   attrs.push_back({"mode", *mode, {}});
   return {b.op("GridSample", operands_of(n), std::move(attrs))};
 }
@@ -369,7 +347,7 @@ std::vector<Value*> group_normalization(Rewriter& b, Node& n, Converter& c) {
   const auto of_channels = [&](Value* v) {
     return b.Reshape(b.Expand(b.Reshape(v, b.i64s({*groups, 1})), b.i64s({*groups, each})), b.i64s({-1}));
   };
-  return {b.op("GroupNormalization", {n.input(0), of_channels(n.input(1)), of_channels(n.input(2))}, attrs_without(n, {}))};
+  return {b.op("GroupNormalization", {n.input(0), of_channels(n.input(1)), of_channels(n.input(2))}, attrs_of(n))};
 }
 
 std::vector<Value*> no_longer(Rewriter&, Node& n, Converter& c) {

@@ -324,17 +324,6 @@ bool only_first_result(const Node& n) {
   return true;
 }
 
-// The node's attributes with some of them changed.
-AttrInit changed(const Node& n, const AttrInit& changes) {
-  AttrInit attrs;
-  for (const NamedAttr& a : n.attrs().items()) {
-    const auto same = [&](const NamedAttr& c) { return c.name == a.name; };
-    if (std::none_of(changes.begin(), changes.end(), same)) attrs.push_back(a);
-  }
-  attrs.insert(attrs.end(), changes.begin(), changes.end());
-  return attrs;
-}
-
 // Attention(q, k, v, Where(causal, 0, -inf))  =>  Attention<is_causal>(q, k, v)
 bool masks_causes(const Match& m) {
   const Node& n = m.root();
@@ -348,7 +337,7 @@ bool masks_causes(const Match& m) {
          positions == of_keys->dim(of_keys->rank() == 3 ? 1 : 2);
 }
 Value* without_mask(Rewriter& b, const Match& m) {
-  return b.op("Attention", {m[q], m[k], m[v]}, changed(m.root(), {attr("is_causal", 1)}));
+  return b.op("Attention", {m[q], m[k], m[v]}, attrs_with(m.root(), {attr("is_causal", 1)}));
 }
 
 // A constant factor of the queries or keys, perhaps before a change of shape: the value without it, and the factor.
@@ -376,8 +365,7 @@ bool has_factor(const Match& m) {
 Value* with_factor(Rewriter& b, const Match& m) {
   const Node& n = m.root();
   double scale = *float_attr(n, "scale");
-  std::vector<Value*> operands;
-  for (const Use& u : n.operands()) operands.push_back(u.value);
+  std::vector<Value*> operands = operands_of(n);
   for (size_t i : {size_t{0}, size_t{1}}) {
     const auto s = scaled_below(operands[i], m.context());
     if (!s) continue;
@@ -386,7 +374,7 @@ Value* with_factor(Rewriter& b, const Match& m) {
     if (s->view != nullptr) operands[i] = b.like(*s->view, *s->view->input(0), *s->value);
   }
   if (!can_be_scale(scale, m[q]->dtype())) return nullptr;
-  return b.op("Attention", operands, changed(n, {attr("scale", static_cast<double>(static_cast<float>(scale)))}));
+  return b.op("Attention", operands, attrs_with(n, {attr("scale", static_cast<double>(static_cast<float>(scale)))}));
 }
 
 // [B,T,H*D] seen as [B,T,H,D]: how many heads there are; nullopt for other changes of shape.
@@ -410,7 +398,7 @@ Value* three_axes(Rewriter& b, const Match& m) {
   std::vector<Value*> operands{m[q], m[k], m[v]};
   for (size_t i = 3; i < n.num_inputs(); ++i) operands.push_back(n.input(i));
   return b.op("Attention", operands,
-              changed(n, {attr("kv_num_heads", *heads_of(m, m[k4], m[k])), attr("q_num_heads", *heads_of(m, m[q4], m[q]))}));
+              attrs_with(n, {attr("kv_num_heads", *heads_of(m, m[k4], m[k])), attr("q_num_heads", *heads_of(m, m[q4], m[q]))}));
 }
 
 // Heads that are repeated so that several queries share one: where they come from, [B,K,S,D] for [B,K*n,S,D].

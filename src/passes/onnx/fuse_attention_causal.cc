@@ -60,14 +60,13 @@ bool is_triangle(const Tensor& t, const Lower& lower, const Upper& upper) {
   return true;
 }
 
-// The one number that all elements are, if it is known and no zero.
+// The one number that all elements are, if it is known.
 std::optional<double> number(const Value* v, PassContext& c) {
   const Node* n = v->def();
   if (n != nullptr && n->is("Expand")) return c.splat(n->input(0));
   if (n == nullptr || !n->is("ConstantOfShape")) return c.splat(v);
-  const Attr* value = n->attr("value");
-  const TensorPtr* t = value != nullptr ? value->get<TensorPtr>() : nullptr;
-  return t != nullptr && (*t)->size() == 1 ? std::optional((*t)->as_double(0)) : std::nullopt;
+  const TensorPtr repeated = repeated_number(*n);
+  return repeated != nullptr ? std::optional(repeated->as_double(0)) : std::nullopt;
 }
 
 // Trilu of equal elements that keeps one side of a diagonal: the element.

@@ -115,14 +115,11 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
 
 Value* merge(Rewriter& b, const Match& m) {
   const Node& root = m.root();
-  AttrInit attrs;
-  for (const NamedAttr& a : root.attrs().items()) {
-    if (a.name != "pads" && a.name != "auto_pad" && a.name != "count_include_pad") attrs.push_back(a);
-  }
+  AttrInit attrs = attrs_of(root, {"pads", "auto_pad", "count_include_pad"});
   attrs.push_back(attr("pads", *joined(m)));
   if (root.is("AveragePool")) attrs.push_back(attr("count_include_pad", 1));
-  std::vector<Value*> operands{m[x]};
-  for (size_t i = 1; i < root.num_inputs(); ++i) operands.push_back(root.input(i));
+  std::vector<Value*> operands = operands_of(root);
+  operands[0] = m[x];
   return b.op(root.op().name, operands, attrs);
 }
 

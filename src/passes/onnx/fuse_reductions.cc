@@ -22,45 +22,41 @@ bool is_real(const Match& m) {
   return t == DType::kF32 || t == DType::kF64 || t == DType::kF16;
 }
 
-// The number of elements that are summed into one.
-std::optional<double> count(const Match& m) {
+// The number of elements that are summed into one. Of none the quotient is NaN, a mean need not be.
+std::optional<Dim> count(const Match& m) {
   const auto axes = reduced_axes(m.node(sum), m.context());
   if (!axes) return std::nullopt;
-  double product = 1;
+  Dim product = Dim::of(1);
   for (int64_t a : *axes) {
     const Dim d = m.node(sum).input(0)->type()->dim(static_cast<size_t>(a));
-    if (!d.is_int()) return std::nullopt;
-    product *= static_cast<double>(d.value());
+    if (m.dims().range(d).min < 1) {
+      m.refuse("there may be nothing to sum");
+      return std::nullopt;
+    }
+    product = m.dims().mul(product, d);
   }
   return product;
 }
 
-// The same number, computed from the sizes of what is summed. Of no elements the quotient is NaN, a mean need not be.
+// The same number, computed from the sizes of what is summed.
 bool is_count_at_run_time(const Match& m) {
   const Value* v = m[n];
   while (v->def() != nullptr && v->def()->is("Cast") && bit_width(v->dtype()) >= (is_float(v->dtype()) ? 16 : 32))
     v = v->def()->input(0);
   const auto number = m.context().symbolic(v);
-  const auto axes = reduced_axes(m.node(sum), m.context());
-  if (!number || number->elements.size() != 1 || !axes || !same_shape(m[sum], m.root().result())) return false;
-  Dims& dims = m.context().model.dims();
-  Dim product = Dim::of(1);
-  for (int64_t a : *axes) {
-    const Dim d = m.node(sum).input(0)->type()->dim(static_cast<size_t>(a));
-    if (dims.range(d).min < 1) return m.refuse("there may be nothing to sum");
-    product = dims.mul(product, d);
-  }
-  return number->elements[0] == product;
+  return number && number->elements.size() == 1 && same_shape(m[sum], m.root().result()) && count(m) == number->elements[0];
 }
 
 bool is_mean(const Match& m, bool inverse) {
   if (!is_real(m)) return false;
   if (!m[n]->is_constant()) return !inverse && is_count_at_run_time(m);
-  const auto number = m.splat(n), wanted = count(m);
-  if (!number || !wanted || *wanted == 0) return false;
-  if (!inverse) return *number == *wanted;
+  const auto number = m.splat(n);
+  const auto counted = count(m);
+  if (!number || !counted || !counted->is_int()) return false;
+  const auto wanted = static_cast<double>(counted->value());
+  if (!inverse) return *number == wanted;
   const double eps = m[x]->dtype() == DType::kF64 ? 1e-15 : m[x]->dtype() == DType::kF32 ? 1e-7 : 1e-3;
-  return std::abs(*number * *wanted - 1) <= eps;
+  return std::abs(*number * wanted - 1) <= eps;
 }
 
 // Another reduction of v with the axes of the one that was matched.

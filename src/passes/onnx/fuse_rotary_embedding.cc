@@ -189,14 +189,9 @@ bool is_partial(const Match& m) {
 
 Value* partial(Rewriter& b, const Match& m) {
   const Node& n = m.node(turned);
-  AttrInit attrs;
-  for (const NamedAttr& a : n.attrs().items()) {
-    if (a.name != "rotary_embedding_dim") attrs.push_back(a);
-  }
-  attrs.push_back(attr("rotary_embedding_dim", m[first]->type()->dim(3).value()));
-  std::vector<Value*> operands{m[x]};
-  for (size_t i = 1; i < n.num_inputs(); ++i) operands.push_back(n.input(i));
-  return b.op("RotaryEmbedding", operands, attrs);
+  std::vector<Value*> operands = operands_of(n);
+  operands[0] = m[x];
+  return b.op("RotaryEmbedding", operands, attrs_with(n, {attr("rotary_embedding_dim", m[first]->type()->dim(3).value())}));
 }
 
 }  // namespace

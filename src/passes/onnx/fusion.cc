@@ -54,6 +54,13 @@ std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext
   return axes;
 }
 
+TensorPtr repeated_number(const Node& constant_of_shape) {
+  const Attr* value = constant_of_shape.attr("value");
+  if (value == nullptr) return Tensor::full(DType::kF32, {}, 0);
+  const TensorPtr* number = value->get<TensorPtr>();
+  return number != nullptr && (*number)->size() == 1 && !(*number)->is_promise() ? (*number)->reshaped({}) : nullptr;
+}
+
 std::optional<int64_t> trailing(std::span<const int64_t> axes, size_t rank) {
   if (axes.empty()) return std::nullopt;
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -25,6 +25,9 @@ bool has_kept_shape(const Value* v, const Value* x, std::span<const int64_t> axe
 // The same dtype and the same sizes, provably.
 bool same_shape(const Value* a, const Value* b);
 
+// The number that a ConstantOfShape repeats, without axes; null where it is not known.
+TensorPtr repeated_number(const Node& constant_of_shape);
+
 // p itself, or given a different rank: for reductions without keepdims whose axes are put back.
 Pattern reshaped(const Pattern& p);
 

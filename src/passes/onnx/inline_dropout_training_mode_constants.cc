@@ -27,11 +27,7 @@ Pass inline_dropout_training_mode_constants() {
             const Node& n = m.root();
             std::vector<Value*> operands{n.input(0)};
             if (n.input(1) != nullptr) operands.push_back(n.input(1));
-            AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
-            Node& made = b.make(n.op(), operands, n.num_results(), std::move(attrs));
-            std::vector<Value*> results;
-            for (Value& v : made.results()) results.push_back(&v);
-            return results;
+            return results_of(b.make(n.op(), operands, n.num_results(), attrs_of(n)));
           },
   };
 }

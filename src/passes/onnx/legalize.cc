@@ -139,9 +139,7 @@ class Legalizer {
       Value* sine = b.Sin(b.Mul(n.input(0), b.scalar(DType::kF64, 0.5)));
       result = b.Sub(b.scalar(DType::kF64, 1), b.Mul(b.Mul(sine, sine), b.scalar(DType::kF64, 2)));
     } else if (n.is("ReduceL2")) {
-      std::vector<Value*> operands;
-      for (const Use& u : n.operands()) operands.push_back(u.value);
-      result = b.Sqrt(b.op("ReduceSumSquare", operands, {n.attrs().items().begin(), n.attrs().items().end()}));
+      result = b.Sqrt(b.op("ReduceSumSquare", operands_of(n), attrs_of(n)));
     } else if (n.is("Div")) {
       result = quotient(b, n.input(0), n.input(1));
     } else if (n.is("Swish")) {
@@ -220,8 +218,7 @@ class Legalizer {
       const auto to = wanted(slot_of(n.op(), i, n.num_inputs()), n.input(i));
       operands.push_back(to ? converted(b, *n.input(i), to->to) : n.input(i));
     }
-    AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
-    Node& made = b.make(n.op(), operands, n.num_results(), std::move(attrs));
+    Node& made = b.make(n.op(), operands, n.num_results(), attrs_of(n));
     made.set_name(n.name());
     for (size_t i = 0; i < n.num_results(); ++i) {
       Value* result = made.result(i);

@@ -316,12 +316,7 @@ Pass merge_consecutive() {
       {.name = "joined_pieces",
        .match = Split(Concat(rest).as(y), rest),
        .when = splits_as_joined,
-       .build_all =
-           [](Rewriter&, const Match& m) {
-             std::vector<Value*> parts;
-             for (const Use& u : m.node(y).operands()) parts.push_back(u.value);
-             return parts;
-           },
+       .build_all = [](Rewriter&, const Match& m) { return operands_of(m.node(y)); },
        .same_type = true},
   };
 }

@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "passes/onnx/shape_target.h"
+#include "passes/onnx/slices.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -167,28 +168,22 @@ bool keeps_otherwise(const Match& m) {
 
 Value* build_reduction(Rewriter& b, const Match& m) {
   const Node& n = *m[y]->def();
-  AttrInit attrs;
-  for (const NamedAttr& a : n.attrs().items()) {
-    if (a.name != "keepdims") attrs.push_back(a);
-  }
+  AttrInit attrs = attrs_of(n, {"keepdims"});
   if (*int_attr(n, "keepdims") != 0) attrs.push_back(attr("keepdims", 0));
-  std::vector<Value*> operands;
-  for (const Use& u : n.operands()) operands.push_back(u.value);
-  return b.op(n.op().name, operands, attrs);
+  return b.op(n.op().name, operands_of(n), attrs);
 }
 
 // Whether the last shape is that of a Gather by the ids in the shape that they have before.
 bool gives_result_of_plain_ids(const Match& m) {
   const Value *table = m[x], *ids = m[t], *end = m.root().result();
-  const auto axis = int_attr(m.node(y), "axis");
-  if (!table->ranked() || !ids->ranked() || !end->ranked() || !axis) return false;
-  const auto rank = static_cast<int64_t>(table->type()->rank());
-  if (*axis < -rank || *axis >= rank) return false;
-  const auto at = static_cast<size_t>(*axis < 0 ? *axis + rank : *axis);
+  if (!table->ranked() || !ids->ranked() || !end->ranked()) return false;
+  const auto axis = axis_within(m.node(y), table->type()->rank());
+  if (!axis) return false;
+  const auto at = static_cast<ptrdiff_t>(*axis);
   const auto of_table = table->type()->dims(), of_ids = ids->type()->dims();
-  std::vector<Dim> dims(of_table.begin(), of_table.begin() + static_cast<ptrdiff_t>(at));
+  std::vector<Dim> dims(of_table.begin(), of_table.begin() + at);
   dims.insert(dims.end(), of_ids.begin(), of_ids.end());
-  dims.insert(dims.end(), of_table.begin() + static_cast<ptrdiff_t>(at) + 1, of_table.end());
+  dims.insert(dims.end(), of_table.begin() + at + 1, of_table.end());
   return std::ranges::equal(dims, end->type()->dims());
 }
 

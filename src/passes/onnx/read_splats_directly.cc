@@ -39,13 +39,8 @@ bool is_zeros(const Value* v, PassContext& c) {
     const Node* n = v->def();
     if (n == nullptr || n->unchecked()) return false;
     if (n->is("ConstantOfShape")) {
-      const Attr* value = n->attr("value");
-      const TensorPtr* t = value == nullptr ? nullptr : value->get<TensorPtr>();
-      if (value == nullptr) return true;
-      if (t == nullptr || (*t)->size() != 1 || (*t)->is_promise()) return false;
-      std::vector<std::byte> scratch;
-      const double number = decode_element((*t)->dtype(), (*t)->bytes(scratch).data(), 0);
-      return number == 0 && !std::signbit(number);
+      const TensorPtr number = repeated_number(*n);
+      return number != nullptr && number->as_double(0) == 0 && !std::signbit(number->as_double(0));
     }
     if (!is_view(*n) && !n->is("Expand") && !n->is("Tile") && !n->is("Slice") && !n->is("Gather") && !n->is("Transpose"))
       return false;
@@ -60,17 +55,12 @@ bool is_needless(const Node& n, size_t i, PassContext& c) { return n.input(i) !=
 
 std::vector<Value*> without_states(Rewriter& b, const Match& m) {
   const Node& n = m.root();
-  std::vector<Value*> operands;
-  for (const Use& u : n.operands()) operands.push_back(u.value);
+  std::vector<Value*> operands = operands_of(n);
   for (size_t i : kStates) {
     if (is_needless(n, i, m.context())) operands[i] = nullptr;
   }
   while (operands.back() == nullptr) operands.pop_back();
-  AttrInit attrs(n.attrs().items().begin(), n.attrs().items().end());
-  Node& made = b.node(n.op().name, operands, n.num_results(), attrs);
-  std::vector<Value*> results;
-  for (size_t i = 0; i < n.num_results(); ++i) results.push_back(made.result(i));
-  return results;
+  return results_of(b.node(n.op().name, operands, n.num_results(), attrs_of(n)));
 }
 
 }  // namespace

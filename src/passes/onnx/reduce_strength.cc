@@ -111,8 +111,7 @@ Pass reduce_strength() {
        .build =
            [](Rewriter& b, const Match& m) {
              const auto one = Tensor::full(m[c]->dtype(), {1}, 1);
-             std::vector<Value*> operands;
-             for (const Use& u : m.root().operands()) operands.push_back(u.value);
+             std::vector<Value*> operands = operands_of(m.root());
              operands[1] = b.op("ConstantOfShape", {b.i64s(m[c]->constant()->shape())}, {attr("value", one)});
              return b.like(m.root(), operands);
            },

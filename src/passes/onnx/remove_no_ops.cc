@@ -6,7 +6,7 @@
 // What stops it: attributes that a function takes from its call, a mask that is read, a trained Dropout.
 #include <algorithm>
 
-#include "passes/onnx/shape_target.h"
+#include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -23,17 +23,12 @@ bool all(const std::optional<std::vector<int64_t>>& list, int64_t v) {
 // A reduction of which each result has one element to take; of squares and magnitudes it would not be the element itself.
 bool reduces_nothing(const Match& m) {
   const Node& n = m.root();
-  if (!m[x]->ranked()) return false;
-  const auto dims = m[x]->type()->dims();
-  const bool as_operand = n.op().max_inputs > 1;
-  const auto listed = as_operand ? n.input(1) != nullptr ? m.context().ints(n.input(1)) : std::vector<int64_t>()
-                                 : ints_attr(n, "axes").value_or(std::vector<int64_t>());
-  if (!listed) return false;
-  if (listed->empty() && int_attr(n, "noop_with_empty_axes").value_or(0) != 0) return true;
-  const auto is_one = [](Dim d) { return d.is(1); };
-  if (listed->empty()) return std::all_of(dims.begin(), dims.end(), is_one);
-  const auto axes = axes_of(n, m.context(), dims.size());
-  return axes && std::all_of(axes->begin(), axes->end(), [&](int64_t a) { return is_one(dims[static_cast<size_t>(a)]); });
+  if (int_attr(n, "noop_with_empty_axes").value_or(0) != 0 &&
+      (n.input(1) == nullptr || m.context().ints(n.input(1)) == std::vector<int64_t>()))
+    return true;
+  const auto axes = reduced_axes(n, m.context());
+  return axes &&
+         std::all_of(axes->begin(), axes->end(), [&](int64_t a) { return m[x]->type()->dim(static_cast<size_t>(a)).is(1); });
 }
 
 }  // namespace

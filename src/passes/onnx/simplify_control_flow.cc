@@ -223,9 +223,7 @@ class ControlFlow {
     for (size_t i = n.num_results(); i-- > states;) {
       if (!n.result(i)->has_uses()) body->remove_output(i);
     }
-    std::vector<Value*> operands;
-    for (const Use& u : n.operands()) operands.push_back(u.value);
-    with_slots(n, operands, kept, attrs);
+    with_slots(n, operands_of(n), kept, attrs);
     done("unread results of Scan");
   }
 

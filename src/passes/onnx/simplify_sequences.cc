@@ -25,12 +25,6 @@ std::optional<int64_t> number(const Match& m, const Value* v) {
   return known && known->size() == 1 ? std::optional(known->front()) : std::nullopt;
 }
 
-std::vector<Value*> elements(const Node& construct) {
-  std::vector<Value*> all;
-  for (const Use& u : construct.operands()) all.push_back(u.value);
-  return all;
-}
-
 // Where an index that may count from the end points; nullopt when it is out of range.
 std::optional<size_t> place(std::optional<int64_t> index, size_t count) {
   if (!index) return std::nullopt;
@@ -39,7 +33,7 @@ std::optional<size_t> place(std::optional<int64_t> index, size_t count) {
 }
 
 Value* element(Rewriter&, const Match& m) {
-  const auto all = elements(m.node(list));
+  const auto all = operands_of(m.node(list));
   const auto i = place(number(m, m[at]), all.size());
   return i ? all[*i] : nullptr;
 }
@@ -119,7 +113,7 @@ bool are_concatenated(const Match& m, const std::vector<Value*>& all, int64_t ax
 }
 
 Value* concatenated(Rewriter& b, const Match& m) {
-  const auto all = elements(m.node(list));
+  const auto all = operands_of(m.node(list));
   const auto axis = int_attr(m.root(), "axis"), is_new = int_attr(m.root(), "new_axis");
   if (!axis || !is_new || !all.front()->ranked()) return nullptr;
   if (*is_new == 0) return are_concatenated(m, all, *axis) ? b.op("Concat", all, {attr("axis", *axis)}) : nullptr;
@@ -130,7 +124,7 @@ Value* concatenated(Rewriter& b, const Match& m) {
 
 Value* inserted(Rewriter& b, const Match& m) {
   const Node& before = m.node(list);
-  auto all = before.is("SequenceEmpty") ? std::vector<Value*>() : elements(before);
+  auto all = before.is("SequenceEmpty") ? std::vector<Value*>() : operands_of(before);
   size_t where = all.size();
   if (m.root().input(2) != nullptr) {
     const auto index = number(m, m.root().input(2));

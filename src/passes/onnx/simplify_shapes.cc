@@ -18,6 +18,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "passes/onnx/fusion.h"
 #include "passes/onnx/shape_target.h"
 
 namespace sardonyx::onnx {
@@ -255,10 +256,8 @@ class Shapes {
     if (e == nullptr || e->unchecked()) return std::nullopt;
     if (e->is("Expand") && e->input(0)->ranked()) return Repeated{e->input(0), nullptr, e->input(0)->type()->dims()};
     if (!e->is("ConstantOfShape")) return std::nullopt;
-    const Attr* value = e->attr("value");
-    const TensorPtr* one = value != nullptr ? value->get<TensorPtr>() : nullptr;
-    if (value != nullptr && (one == nullptr || *one == nullptr)) return std::nullopt;
-    return Repeated{nullptr, one != nullptr ? (*one)->reshaped({}) : Tensor::full(DType::kF32, {}, 0), {}};
+    TensorPtr number = repeated_number(*e);
+    return number != nullptr ? std::optional(Repeated{nullptr, std::move(number), {}}) : std::nullopt;
   }
 
   // An operand need not be expanded to what the others have anyway.

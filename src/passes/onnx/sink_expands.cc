@@ -4,7 +4,7 @@
 // An elementwise node computes each element once when it stands before the Expand; and an Expand that reaches a node that broadcasts
 // is dropped there (simplify_shapes), together with the computation of its target. Exact.
 // What stops it: another reader of the expanded value; another operand that is no number.
-#include "rewrite/pass.h"
+#include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -24,14 +24,6 @@ bool others_are_numbers(const Match& m, Var ranked_as) {
   return true;
 }
 
-// What a ConstantOfShape repeats, as a constant.
-Value* number_of(Rewriter& b, const Node& made) {
-  const Attr* value = made.attr("value");
-  if (value == nullptr) return b.scalar(DType::kF32, 0);
-  const TensorPtr* t = value->get<TensorPtr>();
-  return t == nullptr || (*t)->size() != 1 ? nullptr : b.constant((*t)->reshaped({}));
-}
-
 }  // namespace
 
 Pass sink_expands() {
@@ -45,8 +37,8 @@ Pass sink_expands() {
        .match = with_operand(Trait::kElementwise, sole(ConstantOfShape(s)).as(e)),
        .when = [](const Match& m) { return others_are_numbers(m, e); },
        .build = [](Rewriter& b, const Match& m) -> Value* {
-         Value* number = number_of(b, m.node(e));
-         return number == nullptr ? nullptr : b.Expand(b.like(m.root(), *m[e], *number), m[s]);
+         TensorPtr number = repeated_number(m.node(e));
+         return number == nullptr ? nullptr : b.Expand(b.like(m.root(), *m[e], *b.constant(std::move(number))), m[s]);
        },
        .opset = 8,
        .same_type = true},
