@@ -4,7 +4,8 @@
 // that holds every value of it, and the result is converted back: floats are rounded once, as before, integers keep their low bits. The
 // model's IR version becomes one that the runtime loads.
 //
-// What no wider type helps is an error that lists every such node: a file that the target cannot load is never written.
+// What no wider type helps is an error that lists every such node: a file that the target cannot load is never written. Before opset 13 nothing
+// is written at all: either the target has all kernels, or the model is to be raised first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +26,9 @@ constexpr size_t kSmallBytes = 1024;  // constants up to this size are converted
 // onnxruntime writes Swish out as the standard defines it, in models of the opset that brought it and in no later one.
 constexpr int kOpsetOfSwish = 24;
 
+// The table of kernels starts with what this opset has: what would be written for an older one is not in it, or not in the standard yet.
+constexpr int kOldestOpset = 13;
+
 uint64_t bit(DType t) { return static_cast<unsigned>(t) < 64 ? uint64_t{1} << static_cast<unsigned>(t) : 0; }
 
 const Slot* result_slot(const Op& op, size_t i) { return &op.outputs[std::min(i, op.outputs.size() - 1)]; }
@@ -43,6 +47,7 @@ class Legalizer {
       throw Error(ErrorCode::kUnsupported,
                   fmt::format("{} loads opset {} at most, and the model imports {}", runtime_.name, runtime_.opset, *imported));
     }
+    is_old_ = imported && *imported < kOldestOpset;
     const bool lowers_ir = m.ir_version > runtime_.ir_version;
     if (lowers_ir) m.ir_version = runtime_.ir_version;
     for (const auto& f : m.functions()) {
@@ -51,9 +56,14 @@ class Legalizer {
         for (Node& n : g->nodes()) visit(*g, n);
       }
     }
-    if (!problems_.empty()) {
-      throw Error(ErrorCode::kUnsupported,
-                  fmt::format("{} cannot run {} of the graph's nodes", runtime_.name, problems_.size()), problems_);
+    if (const size_t refused = problems_.size(); refused > 0) {
+      if (is_old_) {
+        problems_.push_back(
+            fmt::format("help: kernels are known from opset {} on, and the model imports {}: raise it first (convert_opset)",
+                        kOldestOpset, *imported));
+      }
+      throw Error(ErrorCode::kUnsupported, fmt::format("{} cannot run {} of the graph's nodes", runtime_.name, refused),
+                  problems_);
     }
     return changed_ || lowers_ir;
   }
@@ -114,9 +124,10 @@ class Legalizer {
     const auto found = kernels(runtime_, op);
     const Types types = types_of(n);
     const auto own_types = own_types_of(n);
-    if (breaks_when_fused(n)) return as_einsum(g, n);
+    if (breaks_when_fused(n)) return is_old_ ? refuse(n) : as_einsum(g, n);
     if (n.is("Swish") && context_.model.opset_version("") != kOpsetOfSwish) return compose(g, n);
     if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types) && takes(*k, own_types); })) return;
+    if (is_old_) return refuse(n);
     // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
     const bool is_fixed = !n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr || n.attr("value") != nullptr;
     if (n.input(0) != nullptr && is_composed(op.name, n.input(0)->dtype())) return compose(g, n);
@@ -259,6 +270,7 @@ class Legalizer {
   PassContext& context_;
   const Runtime& runtime_;
   bool changed_ = false;
+  bool is_old_ = false;                                         // nothing is written then
   std::map<std::pair<const Value*, DType>, Value*> converted_;  // in the graph that is being walked
   std::vector<std::string> problems_;
 };
