@@ -52,7 +52,7 @@ Pass noop_elimination() {
       drop("identity", m::identity(x)),
       drop("add", m::add(x, zero), Numerics::kRounds),  // -0 + 0 is 0
       drop("mul", m::mul(x, one)),
-      drop("sub", m::sub(x, zero)),
+      drop("sub", m::sub(x, zero), Numerics::kRounds),  // and so is -0 - -0
       drop("floor_div", m::floor_div(x, one), Numerics::kRelaxed,
            [](const Match& found) { return is_inner(found); }),  // floats lose their fraction, as with coremltools
       drop("pow", m::pow(x, one)),
@@ -60,7 +60,7 @@ Pass noop_elimination() {
       drop("split", m::split(x)),  // into one, or into pieces of which only one is read, and not empty
       drop("slice_by_index", m::slice_by_index(x), Numerics::kExact, goes_forward),
       drop("transpose", m::transpose(x), Numerics::kExact, keeps_order),
-      drop("linear_activation", m::linear_activation(x, splat(1), splat(0))),
+      drop("linear_activation", m::linear_activation(x, splat(1), splat(0)), Numerics::kRounds),  // likewise
       drop("resize_bilinear", m::resize_bilinear(x), Numerics::kExact, samples_pixels),
   };
   for (const PatternOp& op :
