@@ -61,7 +61,7 @@ size_t to_16_bits(Graph& top, PassContext& context) {
     return keep != nullptr && keep->get<bool>() && *keep->get<bool>();
   };
   const Rewriter scout(top, context);
-  const bool has_16_bits = can_cast_to(scout, DType::kI16) && can_cast_to(scout, DType::kU16);
+  const bool has_16_bits = takes(scout, "cast", DType::kI16) && takes(scout, "cast", DType::kU16);
   return insert_casts(
       top, context,
       {.from = DType::kI32,

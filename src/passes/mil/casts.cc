@@ -132,8 +132,8 @@ bool takes(const Node& n, size_t i, DType dtype) {
   return slot->types.any || (slot->types.tensor >> static_cast<int>(dtype) & 1) != 0;
 }
 
-bool can_cast_to(const Rewriter& b, DType dtype) {
-  const Op* op = dialect(DialectId::kMil).find("", "cast", b.mil_version());
+bool takes(const Rewriter& b, std::string_view name, DType dtype) {
+  const Op* op = dialect(DialectId::kMil).find("", name, b.mil_version());
   return op != nullptr && (op->inputs[0].types.tensor >> static_cast<int>(dtype) & 1) != 0;
 }
 

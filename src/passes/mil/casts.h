@@ -24,8 +24,8 @@ struct Casting {
 
 // Whether the op takes such values in operand i.
 bool takes(const Node& n, size_t i, DType dtype);
-// Whether the function's op set casts to this type.
-bool can_cast_to(const Rewriter& b, DType dtype);
+// Whether the op of that name in the function's op set takes such values as its first operand.
+bool takes(const Rewriter& b, std::string_view name, DType dtype);
 
 // Changes the ops of a function and its blocks; returns how many. A value is cast once in a block for all its readers there.
 size_t insert_casts(Graph& top, PassContext& context, const Casting& casting);

@@ -6,6 +6,7 @@
 // Relaxed: the input is another one. After coremltools' pass of this name.
 #include <fmt/format.h>
 
+#include "passes/mil/casts.h"
 #include "passes/mil/interface_options.h"
 #include "passes/mil/params.h"
 
@@ -26,6 +27,10 @@ bool turn(Graph& g, size_t i, PassContext& context) {
   if (!v.ranked() || v.type()->rank() < 3)
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("input '{}' is no image: it needs three axes or more", g.inputs()[i].name.view()));
+  Rewriter b(g, context);
+  if (!takes(b, "transpose", v.dtype()))
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("input '{}' is no image: the program's op set transposes no {}",
+                                                         g.inputs()[i].name.view(), to_string(v.dtype())));
   const auto dims = v.type()->dims();
   const size_t rank = dims.size();
   std::vector<Dim> turned(dims.begin(), dims.end());
@@ -42,7 +47,6 @@ bool turn(Graph& g, size_t i, PassContext& context) {
   const Type* before = v.type();
   v.set_type(type);
   g.input_port(i).declared = type;
-  Rewriter b(g, context);
   b.set_insertion_point(g.first());
   if (g.first() != nullptr) b.set_provenance(g.first()->provenance());
   Value* back = b.mil("transpose", {{"x", &v}, {"perm", b.i32s(perm)}});
