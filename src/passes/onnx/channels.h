@@ -31,9 +31,10 @@ Channels numbers(const Tensor& t, int64_t count);
 // for weights of a usual size.
 bool can_scale(const Channels& factors, bool divide, DType dtype);
 
-// Which channel a row of weights belongs to; a row is what has one factor. row / modulo / per_group * modulo + row % modulo
+// Which channel a row of weights belongs to; a row is what has one factor. row / modulo / per_group * modulo + row % modulo, which is the
+// row itself unless more is said.
 struct ChannelRows {
-  int64_t rows, modulo, per_group;
+  int64_t rows, modulo = rows, per_group = 1;
   int64_t channel(int64_t row) const { return row / modulo / per_group * modulo + row % modulo; }
 };
 // Weights whose channels are multiplied (or divided) by `factors`; rounded once. Large ones are deferred: computed when they are written.

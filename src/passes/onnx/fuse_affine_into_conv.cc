@@ -32,7 +32,7 @@ int64_t channels(const Node& n) {
   const Dim d = weights->type()->dim(is_transposed(n) ? 1 : 0);
   if (!group || !d.is_int() || *group < 1) return 0;
   const Dim rows = weights->type()->dim(0);  // which the groups share
-  if (!rows.is_int() || rows.value() < *group || rows.value() % *group != 0) return 0;
+  if (!rows.is_int() || rows.value() % *group != 0) return 0;
   return is_transposed(n) ? d.value() * *group : d.value();
 }
 
@@ -43,23 +43,21 @@ std::optional<size_t> channel_axis(const Match& m) {
   if (v == n.result()) return 1;
   const auto perm = ints_attr(*v->def(), "perm");
   if (!perm) return std::nullopt;
-  const auto at = std::find(perm->begin(), perm->end(), 1);
-  if (at == perm->end()) return std::nullopt;
-  return static_cast<size_t>(at - perm->begin());
+  return static_cast<size_t>(std::find(perm->begin(), perm->end(), 1) - perm->begin());
 }
 
 // The constant as one number per channel, without looking at its elements.
 bool is_per_channel(const Match& m, const Value& v) {
   const auto axis = channel_axis(m);
   const int64_t count = channels(m.node(conv));
-  return axis && count > 0 && m[y]->ranked() && v.dtype() == m[y]->dtype() && known_elements(v) != nullptr &&
+  return axis && count > 0 && m[y]->ranked() && known_elements(v) != nullptr &&
          onnx::is_per_channel(v.type(), m[y]->type()->rank(), *axis, count);
 }
 
 // Rows: the output channel for Conv; input channel and output channel of the group for ConvTranspose.
 ChannelRows rows_of(const Node& n) {
   const Type* t = n.input(1)->type();
-  if (!is_transposed(n)) return {t->dim(0).value(), t->dim(0).value(), 1};
+  if (!is_transposed(n)) return {t->dim(0).value()};
   const int64_t in = t->dim(0).value(), out = t->dim(1).value();
   return {in * out, out, in / *int_attr(n, "group")};
 }
@@ -89,8 +87,7 @@ bool has_constant_bias(const Node& n) { return n.input(2) == nullptr || known_el
 // Weights that may change: a constant that nobody else reads, or equal numbers, of which there may be more.
 bool may_change(const Node& n) {
   const Value* weights = n.input(1);
-  return known_elements(*weights) != nullptr && (weights->has_one_use() || !weights->is_constant()) &&
-         is_float(weights->dtype());
+  return known_elements(*weights) != nullptr && (weights->has_one_use() || !weights->is_constant());
 }
 
 // The convolution, read once, perhaps through a transpose.
@@ -154,18 +151,14 @@ Value* mirror(Rewriter& b, const Match& m) {
 bool normalizes(const Match& m) {
   const Node& n = m.node(conv);
   const Node& root = m.root();
-  for (size_t i = 1; i < root.num_results(); ++i) {
-    if (root.result(i)->has_uses()) return m.refuse("it trains");
-  }
   if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1)
     return m.refuse("it trains");
   if (m[y] != n.result()) return false;
   const int64_t count = channels(n);
+  if (count == 0) return false;
   for (Var v : {gamma, beta, mu, var}) {
-    const Type* t = m.type(v);
-    if (count == 0 || t == nullptr || !t->is_static() || t->rank() != 1 || !t->dim(0).is(count) ||
-        known_elements(*m[v]) == nullptr)
-      return m.refuse("its parameters are not one number per channel");
+    const TensorPtr t = known_elements(*m[v]);
+    if (t == nullptr || t->size() != count) return m.refuse("its parameters are not one number per channel");
   }
   if (!has_constant_bias(n)) return m.refuse("the bias is no constant");
   return (may_change(n) && float_attr(root, "epsilon").has_value()) ||
@@ -180,7 +173,6 @@ Value* normalize(Rewriter& b, const Match& m) {
   const Channels offset = numbers(*known_elements(*m[beta]), count), mean = numbers(*known_elements(*m[mu]), count),
                  variance = numbers(*known_elements(*m[var]), count);
   Channels bias = bias_of(n, count);
-  if (!std::all_of(variance.begin(), variance.end(), [](double v) { return std::isfinite(v); })) return nullptr;
   for (size_t i = 0; i < bias.size(); ++i) {
     factor[i] /= std::sqrt(variance[i] + eps);
     bias[i] = (bias[i] - mean[i]) * factor[i] + offset[i];
@@ -193,26 +185,23 @@ Value* normalize(Rewriter& b, const Match& m) {
 // --- before the convolution: padding is zero times any factor, too
 
 int64_t input_channels(const Node& n) {
-  if (channels(n) == 0) return 0;
   const Type* t = n.input(1)->type();
-  const Dim d = t->dim(is_transposed(n) ? 0 : 1);
-  return !d.is_int() ? 0 : is_transposed(n) ? d.value() : d.value() * *int_attr(n, "group");
+  return is_transposed(n) ? t->dim(0).value() : t->dim(1).value() * *int_attr(n, "group");
 }
 
 ChannelRows input_rows_of(const Node& n) {
   const Type* t = n.input(1)->type();
-  if (is_transposed(n)) return {t->dim(0).value(), t->dim(0).value(), 1};
+  if (is_transposed(n)) return {t->dim(0).value()};
   const int64_t out = t->dim(0).value(), in = t->dim(1).value();
   return {out * in, in, out / *int_attr(n, "group")};
 }
 
 bool scales_input(const Match& m) {
   const Node& n = m.root();
-  const int64_t count = input_channels(n);
-  if (count == 0 || !same_shape(m[x], m[y]) || m[c]->dtype() != n.input(1)->dtype()) return false;
-  if (!onnx::is_per_channel(m[c]->type(), m[x]->type()->rank(), 1, count))
-    return m.refuse("the constant is not one number per channel");
-  return may_change(n) || m.refuse("the weights are no constant, or are read elsewhere too");
+  if (!may_change(n)) return m.refuse("the weights are no constant, or are read elsewhere too");
+  if (channels(n) == 0 || !same_shape(m[x], m[y])) return false;
+  return onnx::is_per_channel(m[c]->type(), m[x]->type()->rank(), 1, input_channels(n)) ||
+         m.refuse("the constant is not one number per channel");
 }
 
 Value* scale_input(Rewriter& b, const Match& m) {

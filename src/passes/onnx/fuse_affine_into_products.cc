@@ -18,7 +18,8 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, w{"w"}, y{"y"}, bias{"bias"}, c{"c"}, gamma{"gamma"}, beta{"beta"}, mu{"mu"}, var{"var"};
 
-bool turned(const Node& n) { return n.is("Gemm") && int_attr(n, "transB").value_or(0) != 0; }
+// Whether the weights are; the flag must be known.
+bool turned(const Node& n) { return n.is("Gemm") && *int_attr(n, "transB") != 0; }
 
 // Columns of the product; 0 when not known, or when its weights may not change.
 int64_t columns(const Match& m) {
@@ -34,14 +35,13 @@ int64_t columns(const Match& m) {
 // One number per column of the product, or one in all.
 bool fits(const Match& m, const Value* v) {
   const size_t rank = m[y]->type()->rank();
-  return v->is_constant() && v->dtype() == m[y]->dtype() && is_per_channel(v->type(), rank, rank - 1, columns(m));
+  return v->is_constant() && is_per_channel(v->type(), rank, rank - 1, columns(m));
 }
 
 TensorPtr scaled_weights(const Match& m, const Channels& factors, bool divide) {
   const TensorPtr& t = m[w]->constant();
   const int64_t rows = t->shape()[0], all = t->size();
-  const ChannelRows layout = turned(m.node(y)) ? ChannelRows{rows, std::max<int64_t>(rows, 1), 1}
-                                               : ChannelRows{all, t->shape()[1], std::max<int64_t>(rows, 1)};
+  const ChannelRows layout = turned(m.node(y)) ? ChannelRows{rows} : ChannelRows{all, t->shape()[1], rows};
   return scaled(t, layout, factors, divide);
 }
 
@@ -80,19 +80,11 @@ Value* scale(Rewriter& b, const Match& m) {
 
 bool normalizes(const Match& m) {
   const Node& root = m.root();
-  for (size_t i = 1; i < root.num_results(); ++i) {
-    if (root.result(i)->has_uses()) return m.refuse("it trains");
-  }
   if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1 ||
       !float_attr(root, "epsilon"))
     return m.refuse("it trains");
-  const int64_t count = columns(m);
-  if (count <= 0) return m.refuse("the weights are no constant, or are read elsewhere too");
+  if (columns(m) <= 0) return m.refuse("the weights are no constant, or are read elsewhere too");
   if (m[y]->type()->rank() != 2) return m.refuse("its channels are not the columns");
-  for (Var v : {gamma, beta, mu, var}) {
-    if (m.type(v) == nullptr || m.type(v)->rank() != 1 || m[v]->constant()->size() != count)
-      return m.refuse("its parameters are not one number per column");
-  }
   return has_known_bias(m) || m.refuse("the bias is no constant");
 }
 
@@ -103,12 +95,14 @@ Value* normalize(Rewriter& b, const Match& m) {
   const auto of = [&](const Value* v) { return numbers(*v->constant(), count); };
   Channels factor = of(m[gamma]);
   const Channels offset = of(m[beta]), mean = of(m[mu]), variance = of(m[var]);
-  Channels shift = n.input(2) != nullptr ? of(n.input(2)) : Channels(static_cast<size_t>(count), 0.0);
-  const double share = n.is("Gemm") ? float_attr(n, "beta").value_or(NAN) : 1.0;  // what the operator multiplies its bias by
-  if (!std::all_of(variance.begin(), variance.end(), [](double v) { return std::isfinite(v); })) return nullptr;
+  Channels shift(static_cast<size_t>(count));
+  if (n.input(2) != nullptr) {
+    shift = of(n.input(2));
+    for (double& v : shift) v *= float_attr(n, "beta").value_or(NAN);
+  }
   for (size_t i = 0; i < shift.size(); ++i) {
     factor[i] /= std::sqrt(variance[i] + eps);
-    shift[i] = (share * shift[i] - mean[i]) * factor[i] + offset[i];
+    shift[i] = (shift[i] - mean[i]) * factor[i] + offset[i];
   }
   if (!can_scale(factor, false, m[y]->dtype()) || !can_scale(shift, false, m[y]->dtype())) return nullptr;
   Value* weights = b.constant(scaled_weights(m, factor, false), m[w]->name().view());

@@ -23,7 +23,7 @@ bool has_kernel(const Value* v) { return v->dtype() == DType::kF32 || v->dtype()
 
 // c broadcasts to the product, and not the other way round.
 bool is_bias(const Value* bias, const Value* product) {
-  if (!bias->ranked() || bias->type()->rank() > 2 || bias->dtype() != product->dtype()) return false;
+  if (!bias->ranked() || bias->type()->rank() > 2) return false;
   const size_t rank = bias->type()->rank();
   for (size_t i = 0; i < rank; ++i) {
     const Dim d = bias->type()->dim(i);
@@ -94,25 +94,21 @@ std::optional<Vectorised> vectorised(const Match& m) {
   Value* weights = m[w];
   Value* from = m[z];
   const Value* result = m.root().result();
-  if (!is_matrix(weights) || !is_matrix(m[flat]) || !from->ranked() || !result->ranked() || from->type()->rank() < 3 ||
-      !has_kernel(result))
+  if (!is_matrix(weights) || !is_matrix(m[flat]) || !from->ranked() || !result->ranked() || !has_kernel(result))
     return std::nullopt;
-  const Dim in = weights->type()->dim(1), out = weights->type()->dim(0);
-  if (!in.is_int() || !out.is_int() || !weights->is_constant() || !weights->has_one_use() || !product.result()->has_one_use())
-    return std::nullopt;
+  if (!weights->is_constant() || !weights->has_one_use() || !product.result()->has_one_use()) return std::nullopt;
+  const int64_t in = weights->type()->dim(1).value(), out = weights->type()->dim(0).value();
   const auto joined = [](const Type* t, int64_t size) -> size_t {
     int64_t count = 1;
-    for (size_t i = 0; i < t->rank(); ++i) {
-      if (!t->dim(i).is_int()) return 0;
+    for (size_t i = 0; i < t->rank() && t->dim(i).is_int() && count <= size; ++i) {
       count *= t->dim(i).value();
       if (count == size) return i + 1;
-      if (count > size) return 0;
     }
     return 0;
   };
-  Vectorised v{from, joined(from->type(), in.value()), 0, joined(result->type(), out.value())};
-  if (v.features == 0 || v.parts == 0 || v.features == from->type()->rank()) return std::nullopt;
-  v.rest = from->type()->rank() - v.features;
+  const size_t rank = from->type()->rank(), features = joined(from->type(), in);
+  const Vectorised v{from, features, rank - features, joined(result->type(), out)};
+  if (v.features == 0 || v.parts == 0 || v.rest == 0) return std::nullopt;
   if (result->type()->rank() != v.parts + v.rest) return std::nullopt;
   for (size_t i = 0; i < v.rest; ++i) {
     if (!(from->type()->dim(v.features + i) == result->type()->dim(v.parts + i))) return std::nullopt;
@@ -138,7 +134,7 @@ Value* unvectorised(Rewriter& b, const Match& m) {
   std::vector<int64_t> lead;  // 0 copies an axis of the same number
   for (size_t i = 0; i < v->rest; ++i) {
     const Dim d = v->source->type()->dim(v->features + i);
-    lead.push_back(d.is_int() && d.value() != 0 ? d.value() : 0);
+    lead.push_back(d.is_int() ? d.value() : 0);
   }
   if (v->features > 1) {
     auto shape = lead;

@@ -100,7 +100,7 @@ bool is_scaled_by_position(const Value& y) {
     if (!u.owner->is("Mul") && !u.owner->is("Add")) continue;
     for (const Use& other : u.owner->operands()) {
       const Value* v = other.value;
-      if (v == &y || v == nullptr || !v->is_constant()) continue;
+      if (v == nullptr || !v->is_constant()) continue;
       const auto shape = v->constant()->shape();
       const size_t last = std::min<size_t>(shape.size(), y.type()->rank() - 2);
       if (std::any_of(shape.end() - static_cast<std::ptrdiff_t>(last), shape.end(), [](int64_t d) { return d != 1; }))
@@ -111,7 +111,7 @@ bool is_scaled_by_position(const Value& y) {
 }
 
 bool is_instance(const Match& m) {
-  if (!m[x]->ranked() || m[x]->type()->rank() < 3) return false;
+  if (!m[x]->ranked()) return false;
   const size_t rank = m[x]->type()->rank();
   const auto axes = reduced_axes(m.node(mean), m.context());
   if (!axes || reduced_axes(m.node(second), m.context()) != axes) return m.refuse("mean and variance are over different axes");
@@ -135,8 +135,7 @@ Value* instance(Rewriter& b, const Match& m) {
 // A statistic of each group, copied for each of its channels: [N,..,G,1] expanded to [N,..,G,c].
 bool copies_groups(const Value* copies, Dim examples, Dim groups, Dim each) {
   const Value* before = copies->def()->input(0);
-  if (!copies->ranked() || !before->ranked() || copies->type()->rank() < 3 || before->type()->rank() != copies->type()->rank())
-    return false;
+  if (!copies->ranked() || !before->ranked() || before->type()->rank() != copies->type()->rank()) return false;
   const size_t rank = copies->type()->rank();
   for (size_t i = 0; i < rank; ++i) {
     const Dim wanted = i == 0 ? examples : i + 2 == rank ? groups : i + 1 == rank ? each : Dim::of(1);
@@ -161,8 +160,7 @@ bool is_group(const Match& m) {
   if (axes != wanted || reduced_axes(m.node(second), m.context()) != axes)
     return m.refuse("the axes are not the positions and the channels of a group");
   const Dim groups = s->dim(rank - 1), each = s->dim(rank);
-  if (!groups.is_int() || !each.is_int() || groups.value() < 1 || !t->dim(rank - 1).is(groups.value() * each.value()))
-    return m.refuse("the channels do not fall into groups");
+  if (!(m.dims().mul(groups, each) == t->dim(rank - 1))) return m.refuse("the channels do not fall into groups");
   if (!copies_groups(m[mean_copies], t->dim(0), groups, each) || !copies_groups(m[variance_copies], t->dim(0), groups, each))
     return m.refuse("the statistics are not copied for each channel of a group");
   size_t unknown = 0;  // sizes that the last Reshape has to find out

@@ -23,7 +23,7 @@ constexpr int64_t kElementsPerRow = 8;  // below, copying slices is faster
 
 // What the operands of a Concat are pieces of.
 Value* whole_of(const Node& join) {
-  const Node* first = join.input(0) != nullptr ? join.input(0)->def() : nullptr;
+  const Node* first = join.input(0)->def();
   return first != nullptr ? first->input(0) : nullptr;
 }
 

@@ -38,7 +38,7 @@ std::optional<int64_t> axis_of(const Node& n) {
 
 // --- slices
 
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;  // no axis is so long; two of these can be added
 
 // One axis, cut twice from front to back: what `outer` leaves of what `inner` leaves of `size`.
 std::optional<std::array<int64_t, 3>> cut_twice(std::array<int64_t, 3> inner, std::array<int64_t, 3> outer, Dim size) {
@@ -52,8 +52,8 @@ std::optional<std::array<int64_t, 3>> cut_twice(std::array<int64_t, 3> inner, st
     return std::array<int64_t, 3>{first, first + (b.count - 1) * by + 1, by};
   }
   // Any size: bounds that do not count from the end add up.
-  if (step != 1 || stride != 1 || start < 0 || from < 0 || start > kEnd / 4 || from > kEnd / 4) return std::nullopt;
-  const bool to_end = end > kEnd / 4, up_to_end = to > kEnd / 4;
+  if (step != 1 || stride != 1 || start < 0 || from < 0 || start > kFar || from > kFar) return std::nullopt;
+  const bool to_end = end > kFar, up_to_end = to > kFar;
   if (to_end || up_to_end)
     return std::array<int64_t, 3>{start + from, to_end ? (to < 0 || up_to_end ? to : start + to) : end, 1};
   if (end < 0 || to < 0) return std::nullopt;
@@ -257,12 +257,12 @@ Value* restored(const Match& m) {
 // Whether the pieces of the Split are the operands of the Concat.
 bool splits_as_joined(const Match& m) {
   const Node &split = m.root(), &join = m.node(y);
-  if (join.num_inputs() != split.num_results() || axis_of(split) != axis_of(join) || !axis_of(join)) return false;
-  const auto axis = static_cast<size_t>(*axis_of(join));
+  const auto axis = axis_of(join);
+  if (!axis || axis_of(split) != axis || join.num_inputs() != split.num_results()) return false;
   for (size_t i = 0; i < join.num_inputs(); ++i) {
     const Value *part = join.input(i), *piece = split.result(i);
     if (!part->ranked() || !piece->ranked()) return false;
-    if (!(part->type()->dim(axis) == piece->type()->dim(axis))) return false;
+    if (!(part->type()->dim(static_cast<size_t>(*axis)) == piece->type()->dim(static_cast<size_t>(*axis)))) return false;
   }
   return true;
 }

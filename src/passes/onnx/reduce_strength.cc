@@ -52,8 +52,7 @@ bool is_global_average(const Match& m) {
   if (v->dtype() != DType::kF32 || !v->ranked() || v->type()->rank() < 4 || v->type()->rank() > 5 ||
       int_attr(n, "keepdims") != 1)
     return false;
-  const auto axes = reduced_axes(n, m.context());
-  if (!axes || axes->front() != 2 || axes->size() + 2 != v->type()->rank()) return false;
+  // Which axes it is over, its type says, which has to be the pool's.
   for (size_t i = 2; i < v->type()->rank(); ++i) {
     if (m.dims().range(v->type()->dim(i)).min.value_or(0) < 1) return false;
   }
@@ -70,8 +69,8 @@ bool is_global_average(const Match& m) {
 bool moves_nothing(const Match& m) {
   const Value *from = m[x], *to = m.root().result();
   const auto perm = ints_attr(m.root(), "perm");
-  if (!perm || !from->ranked() || !to->ranked() || perm->size() != from->type()->rank()) return false;
-  int64_t last = -1;
+  if (!perm || !from->ranked() || !to->ranked()) return false;
+  int64_t last = 0;
   bool moves = false;
   for (size_t i = 0; i < perm->size(); ++i) {
     moves |= (*perm)[i] != static_cast<int64_t>(i);
@@ -84,10 +83,8 @@ bool moves_nothing(const Match& m) {
 
 // The reciprocal of a power of two, as a number with all its bits; 0 if there is none.
 double reciprocal(double v, DType t) {
-  int exponent = 0;
-  if (v == 0 || !std::isfinite(v) || std::abs(std::frexp(v, &exponent)) != 0.5) return 0;
-  const int greatest = t == DType::kF64 ? 1021 : t == DType::kF32 || t == DType::kBF16 ? 125 : t == DType::kF16 ? 13 : 0;
-  return std::abs(exponent - 1) <= greatest ? 1 / v : 0;
+  const int greatest = t == DType::kF64 ? 1021 : t == DType::kF16 ? 13 : 125, exponent = std::ilogb(v);
+  return exponent >= -greatest && exponent <= greatest && std::abs(v) == std::exp2(exponent) ? 1 / v : 0;
 }
 
 }  // namespace

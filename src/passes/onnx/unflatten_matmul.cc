@@ -8,6 +8,8 @@
 // Reshape to another shape (heads, for instance) stays, and the first goes with its last reader.
 // What stops it: a first Reshape that changes the last axis, or may have none to keep (size 0), a shape that a constant cannot say for all sizes, other readers of the
 // product, a bias of more than one axis.
+#include <algorithm>
+
 #include "passes/onnx/shape_target.h"
 
 namespace sardonyx::onnx {
@@ -29,10 +31,8 @@ const Type* unflattened(const Match& m) {
 }
 
 bool fits(const Match& m) {
-  const Type* t = unflattened(m);
-  if (t == nullptr || !m.root().result()->ranked()) return false;
-  if (m[bias] != nullptr && (!m[bias]->ranked() || m[bias]->type()->rank() > 1)) return false;
-  return true;
+  if (unflattened(m) == nullptr || !m.root().result()->ranked()) return false;
+  return m[bias] == nullptr || (m[bias]->ranked() && m[bias]->type()->rank() <= 1);
 }
 
 Value* build(Rewriter& b, const Match& m) {
@@ -62,14 +62,10 @@ bool swaps_last(const Match& m, Var turned) {
 
 bool fits_batches(const Match& m) {
   const auto left = joined_batches(m, m[x], m[flat]), right = joined_batches(m, m[w], m[other]);
-  const Value& result = *m.root().result();
-  if (!left || left != right || !result.ranked() || result.type()->rank() != *left + 2) return false;
-  if (!swaps_last(m, x_turned) || !swaps_last(m, w_turned)) return false;
-  const auto a = m[x]->type()->dims(), b = m[w]->type()->dims(), y = result.type()->dims();
-  for (size_t i = 0; i < *left; ++i) {
-    if (!(a[i] == b[i]) || !(a[i] == y[i])) return false;
-  }
-  return a[*left + (m[x_turned] != nullptr ? 1 : 0)] == y[*left] && b[*left + (m[w_turned] != nullptr ? 0 : 1)] == y[*left + 1];
+  if (!left || left != right || !swaps_last(m, x_turned) || !swaps_last(m, w_turned)) return false;
+  // That the product has the type of the result is asked of every rule.
+  const auto a = m[x]->type()->dims(), b = m[w]->type()->dims();
+  return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(*left), b.begin());
 }
 
 Value* build_batches(Rewriter& b, const Match& m) {
