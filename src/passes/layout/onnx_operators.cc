@@ -114,7 +114,13 @@ std::optional<size_t> rank_of(const Value* v) {
   return v->type()->rank();
 }
 
-// Counted from the front. Type inference has seen that it is in range; it is not known where a function's call gives it.
+// Whether a function's call says what an attribute is, so that it is not known here.
+bool has_attr_of_call(const Node& n) {
+  const auto& items = n.attrs().items();
+  return std::any_of(items.begin(), items.end(), [](const NamedAttr& a) { return a.value.get<RefAttr>() != nullptr; });
+}
+
+// Counted from the front. Type inference has seen that it is in range.
 std::optional<int64_t> axis_in(std::optional<int64_t> axis, size_t rank) {
   if (!axis) return std::nullopt;
   return *axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis;
@@ -306,6 +312,7 @@ class OnnxOperators : public Operators {
     Move m;
     m.operands.resize(n.num_inputs());
     m.results.resize(n.num_results());
+    if (family != Family::kElementwise && has_attr_of_call(n)) return std::nullopt;
     if (!fill(n, family, in, out, slot, m)) return std::nullopt;
     bool moves = false;
     const auto settle = [&](Layout& l, const Value* v) {  // false when it would move what has axes that nobody knows
