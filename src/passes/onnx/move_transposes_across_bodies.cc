@@ -10,6 +10,7 @@
 // Exact: elements only move. A Loop that runs no time transposes twice for nothing; it is taken to run.
 #include <algorithm>
 
+#include "dialects/views.h"
 #include "ir/tensor_transform.h"
 #include "passes/layout/layout.h"
 #include "passes/onnx/fusion.h"
@@ -21,18 +22,10 @@ namespace {
 using layout::Layout;
 constexpr size_t kMaxSteps = 16;
 
-std::optional<Layout> permutation_of(const Node* n) {
-  if (n == nullptr || n->unchecked() || !n->is("Transpose") || !n->input(0)->ranked()) return std::nullopt;
-  const size_t rank = n->input(0)->type()->rank();
-  std::vector<int64_t> perm(rank);
-  if (n->attr("perm") == nullptr) {
-    for (size_t i = 0; i < rank; ++i) perm[i] = static_cast<int64_t>(rank - 1 - i);
-  } else {
-    const auto given = ints_attr(*n, "perm");
-    if (!given || given->size() != rank) return std::nullopt;
-    perm = *given;
-  }
-  return Layout::permutation(perm);
+std::optional<Layout> permutation_of(Node* n) {
+  if (n == nullptr || n->unchecked()) return std::nullopt;
+  const view::Transpose t(*n);
+  return t ? Layout::permutation(t.perm()) : std::nullopt;
 }
 
 // A transpose at the end of a graph, and the elementwise nodes of one operand behind it, the last one first.
@@ -51,8 +44,7 @@ std::optional<End> end_of(const Graph& g, size_t output) {
       e.perm = *perm;
       return e;
     }
-    if (!n->has(Trait::kElementwise) || !n->has(Trait::kUnary) || n->num_inputs() != 1 || n->num_results() != 1 || !v->ranked())
-      return std::nullopt;
+    if (!n->has(Trait::kUnary)) return std::nullopt;
     e.after.push_back(n);
   }
   return std::nullopt;
@@ -62,7 +54,7 @@ void retype(Value& v, const Layout& l) { v.set_type(layout::stored_type(v.graph(
 
 void redeclare(Graph& g, const Value& v, const Layout& l) {
   const auto info = g.value_info.find(&v);
-  if (info == g.value_info.end() || info->second.declared == nullptr) return;
+  if (info == g.value_info.end()) return;
   const Type* now = layout::stored_type(g.model().types(), info->second.declared, l);
   g.edit_value_info(v).declared = now;
 }
@@ -122,29 +114,28 @@ void turn_readers(Value& v, const Layout& perm, PassContext& context) {
 
 // --- If
 
+bool has_rank(const Value& v, const Layout& l) { return v.ranked() && v.type()->rank() == l.rank; }
+
 // A constant that can be transposed now.
 bool is_free(const Value& v) { return v.is_constant() && v.has_one_use() && can_transpose(*v.constant()); }
 
 size_t hoist_from_branches(Node& n, PassContext& context) {
   size_t moved = 0;
+  Graph* branches[] = {n.body("then_branch"), n.body("else_branch")};
   for (size_t i = 0; i < n.num_results(); ++i) {
     Value& result = *n.result(i);
-    std::optional<End> ends[2];
-    Graph* branches[] = {n.body("then_branch"), n.body("else_branch")};
-    if (branches[0] == nullptr || branches[1] == nullptr || !result.ranked()) break;
-    for (size_t k : {0, 1}) ends[k] = end_of(*branches[k], i);
-    const std::optional<End>& known = ends[0] ? ends[0] : ends[1];
-    if (!known || result.type()->rank() != known->perm.rank) continue;
-    const Layout perm = known->perm, back = inverse(perm);
+    std::optional<End> ends[] = {end_of(*branches[0], i), end_of(*branches[1], i)};
+    if (!ends[0] && !ends[1]) continue;
+    const Layout perm = (ends[0] ? ends[0] : ends[1])->perm, back = inverse(perm);
     if (perm.is_identity()) continue;
-    bool ranked = true, all = true;
+    bool fit = true, all = true;
     for (size_t k : {0, 1}) {
       if (ends[k] && !(ends[k]->perm == perm)) ends[k].reset();
-      const Value* v = branches[k]->output(i);
-      ranked = ranked && v->ranked() && v->type()->rank() == perm.rank;
-      all = all && (ends[k] || is_free(*v));
+      const Value& v = *branches[k]->output(i);
+      fit &= has_rank(v, perm);
+      all &= ends[k] || is_free(v);
     }
-    if (!ranked || !(all || all_read_turned(result, back))) continue;
+    if (!fit || !(all || all_read_turned(result, back))) continue;
     for (size_t k : {0, 1}) {
       Graph& g = *branches[k];
       if (ends[k]) {
@@ -175,7 +166,7 @@ std::vector<Carried> carried(const Node& n) {
   std::vector<Carried> all;
   if (n.is("Loop")) {
     for (size_t i = 2; i < n.num_inputs(); ++i) all.push_back({i, i, i - 1, i - 2});
-  } else if (n.is("Scan") && n.op().since_version >= 9) {
+  } else if (n.op().since_version >= 9) {  // before, a Scan has batches
     const auto scanned = int_attr(n, "num_scan_inputs");
     for (size_t i = 0; scanned && static_cast<int64_t>(i) + *scanned < static_cast<int64_t>(n.num_inputs()); ++i)
       all.push_back({i, i, i, i});
@@ -185,15 +176,13 @@ std::vector<Carried> carried(const Node& n) {
 
 size_t hoist_from_states(Node& n, PassContext& context) {
   Graph* body = n.body("body");
-  if (body == nullptr) return 0;
   size_t moved = 0;
   for (const Carried& c : carried(n)) {
-    if (n.input(c.operand) == nullptr || c.input >= body->inputs().size() || c.output >= body->outputs().size()) continue;
-    Value &start = *n.input(c.operand), &state = *body->input(c.input), &result = *n.result(c.result);
+    Value *start = n.input(c.operand), &state = *body->input(c.input), &result = *n.result(c.result);
     const auto end = end_of(*body, c.output);
-    if (!end || end->perm.is_identity() || !start.ranked() || !state.ranked() || !result.ranked()) continue;
+    if (!end || end->perm.is_identity()) continue;
     const Layout perm = inverse(end->perm);  // in which the iteration reads the state
-    if (start.type()->rank() != perm.rank || state.type()->rank() != perm.rank || result.type()->rank() != perm.rank) continue;
+    if (start == nullptr || !has_rank(*start, perm)) continue;
     if (!all_read_turned(state, perm)) continue;
     drop_end(*body, c.output, *end);
     redeclare_output(*body, c.output, perm);
@@ -202,7 +191,7 @@ size_t hoist_from_states(Node& n, PassContext& context) {
     drop_readers(state);
     Rewriter b(*n.graph(), context);
     b.set_insertion_point(&n);
-    n.set_input(c.operand, b.Transpose(&start, {.perm = perm.perm()}));
+    n.set_input(c.operand, b.Transpose(start, {.perm = perm.perm()}));
     turn_readers(result, end->perm, context);
     ++moved;
   }
@@ -220,7 +209,7 @@ Pass move_transposes_across_bodies() {
     size_t moved = 0;
     for (Graph* g : graphs) {
       for (Node& n : g->nodes()) {
-        if (n.unchecked() || n.bodies().empty()) continue;
+        if (n.unchecked()) continue;
         // Behind what moved may stand another; each round takes one away from a body or from those who read it.
         const auto hoist = n.is("If") ? hoist_from_branches : n.is("Loop") || n.is("Scan") ? hoist_from_states : nullptr;
         while (hoist != nullptr) {
