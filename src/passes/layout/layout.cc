@@ -45,11 +45,10 @@ bool Layout::is_permutation() const {
 }
 
 size_t Layout::position(size_t axis) const {
-  for (size_t i = 0; i < rank; ++i) {
-    if (from[i] == static_cast<int8_t>(axis)) return i;
-  }
-  SX_CHECK(false, "the layout drops an axis");
-  return 0;
+  const auto end = from.begin() + rank;
+  const auto at = std::find(from.begin(), end, static_cast<int8_t>(axis));
+  SX_CHECK(at != end, "the layout drops an axis");
+  return static_cast<size_t>(at - from.begin());
 }
 
 std::vector<int64_t> Layout::perm() const { return {from.begin(), from.begin() + rank}; }
@@ -102,16 +101,14 @@ Layout with_axes(const Layout& l, std::vector<int64_t> added) {
 }
 
 bool swaps_last_two(const Layout& l) {
-  if (l.rank < 2 || !l.is_permutation()) return false;
-  for (size_t i = 0; i < l.rank; ++i) {
-    const size_t at = i + 2 < l.rank ? i : 2 * l.rank - 3 - i;
-    if (l.from[i] != static_cast<int8_t>(at)) return false;
-  }
-  return true;
+  if (l.is_as_is() || l.rank < 2) return false;
+  Layout swapped = Layout::identity(l.rank);
+  std::swap(swapped.from[l.rank - 2], swapped.from[l.rank - 1]);
+  return l == swapped;
 }
 
 const Type* stored_type(Types& types, const Type* t, const Layout& l) {
-  if (l.is_as_is() || t == nullptr || !t->is_tensor() || !t->ranked()) return t;
+  if (l.is_as_is() || t == nullptr || !t->ranked()) return t;
   std::vector<Dim> dims;
   for (size_t i = 0; i < l.rank; ++i)
     dims.push_back(l.from[i] == Layout::kNew ? Dim::of(1) : t->dim(static_cast<size_t>(l.from[i])));

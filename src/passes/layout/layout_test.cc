@@ -49,6 +49,18 @@ TEST(Layout, OneBehindTheOther) {
   EXPECT_TRUE(inverse(Layout::as_is()).is_as_is());
 }
 
+TEST(Layout, SwapsOfTheLastTwoAxes) {
+  EXPECT_TRUE(swaps_last_two(of({1, 0})));
+  EXPECT_TRUE(swaps_last_two(of({0, 1, 3, 2})));
+  EXPECT_FALSE(swaps_last_two(of({0, 1})));
+  EXPECT_FALSE(swaps_last_two(of({1, 0, 2})));
+  EXPECT_FALSE(swaps_last_two(of({1, 0, 3, 2})));
+  EXPECT_FALSE(swaps_last_two(of({0})));
+  EXPECT_FALSE(swaps_last_two(of({})));
+  EXPECT_FALSE(swaps_last_two(with_new(of({1, 0}), 0)));
+  EXPECT_FALSE(swaps_last_two(Layout::as_is()));
+}
+
 TEST(Layout, TypesAndWhatMoves) {
   Model m(DialectId::kOnnx);
   Types& types = m.types();

@@ -19,11 +19,12 @@ void keep_if_ranked(Border b, std::vector<Border>& all, int64_t axis = 0) {
     if (rank == 0) rank = has;
     return rank > 1 && has == rank;
   };
-  for (const Value* made : b.made) {
-    if (!fits(made, b.makes_stacks)) return;
-  }
-  for (const Border::Read& r : b.reads) {
-    if (!fits(r.owner->is_boundary() ? r.owner->graph()->output(r.slot) : r.owner->input(r.slot), b.reads_stacks)) return;
+  std::vector<std::pair<const Value*, bool>> values;
+  for (const Value* made : b.made) values.emplace_back(made, b.makes_stacks);
+  for (const Border::Read& r : b.reads)
+    values.emplace_back(r.owner->is_boundary() ? r.owner->graph()->output(r.slot) : r.owner->input(r.slot), b.reads_stacks);
+  for (const auto& [v, stacked] : values) {
+    if (!fits(v, stacked)) return;
   }
   b.axis = static_cast<int8_t>(axis < 0 ? axis + static_cast<int64_t>(rank) + 1 : axis);
   all.push_back(std::move(b));
@@ -91,7 +92,7 @@ Dim onnx_trips(const Node& n, PassContext& context) {
   if (n.unchecked()) return {};
   if (const auto states = carried_by(n)) {
     const Value& cut = *n.input(*states);
-    const auto axes = axes_of(n, "scan_input_axes", 1);
+    const auto axes = axes_of(n, "scan_input_axes", n.num_inputs() - *states);
     if (!cut.ranked() || !axes) return {};
     const auto rank = static_cast<int64_t>(cut.type()->rank());
     return cut.type()->dim(static_cast<size_t>(axes->front() < 0 ? axes->front() + rank : axes->front()));

@@ -11,7 +11,7 @@ namespace {
 struct Case {
   explicit Case(const std::string& nodes, int opset = 21)
       : model(parse(fmt::format("opset {} graph(p: bool[], n: i64[], x: f32[2,3], y: f32[2,3,5], z: f32[7,2,3], u: f32[...], "
-                                "v: f32[7], s: i64[]) {{ {} }}",
+                                "v: f32[7], s: i64[], w: f32[W,3]) {{ {} }}",
                                 opset, nodes))),
         context(*model, facts) {
     infer_model(*model, facts, /*tolerant=*/true);
@@ -106,6 +106,10 @@ TEST(LayoutOnnxBorders, OfScans) {
                     "f32[2,3], e: f32[2,3], h: f32[2,3]) "
                     "{ c = Add(r, h)  d = Neg(c)  return c, d, e }>(x, y, y)  return a, b, f"),
             "0 c:0 -> r a, 1 along 2 -> e, 2 along 2 -> h, d:1 -> b along 1, e:2 -> f along 1");
+  EXPECT_EQ(borders("a = Scan<num_scan_inputs=1, body=graph(r: f32[2,3], e: f32[2,3]) { c = Add(r, e)  return c }>(x, z)  "
+                    "return a",
+                    9),
+            "0 c:0 -> r a, 1 along 0 -> e");
   // Version 8 has lengths before all, and batches.
   EXPECT_EQ(borders("a, b = Scan<num_scan_inputs=1, body=graph(r: f32[3], e: f32[3]) { c = Add(r, e)  return c, c }>(_, x, y)  "
                     "return a, b",
@@ -114,6 +118,9 @@ TEST(LayoutOnnxBorders, OfScans) {
 }
 
 TEST(LayoutOnnxBorders, OfOthers) {
+  EXPECT_EQ(borders("a = own.Scan<num_scan_inputs=1, body=graph(r: f32[2,3], e: f32[2,3]) { c = Add(r, e)  return c }>(x, z)  "
+                    "return a"),
+            "");
   EXPECT_EQ(borders("a = own.If<then_branch=graph() { c = Neg(x)  return c }, else_branch=graph() { d = Abs(x)  return d }>(p) "
                     " return a"),
             "");
@@ -126,6 +133,9 @@ TEST(LayoutOnnxBorders, HowOftenBodiesRun) {
   EXPECT_EQ(Case("a = Loop" + body + "(i64 1048576, p, x)  return a").trips(), "1048576");
   EXPECT_EQ(Case("a = Loop" + body + "(i64 1048577, p, x)  return a").trips(), unknown);
   EXPECT_EQ(Case("a = Loop" + body + "(n, p, x)  return a").trips(), unknown);
+  EXPECT_EQ(Case("a = Loop" + body + "(i64 11, _, x)  return a").trips(), "11");
+  EXPECT_EQ(Case("a = Loop" + body + "(Size(w), p, x)  return a").trips(), "3*W");
+  EXPECT_EQ(Case("a = own.Loop" + body + "(i64 11, p, x)  return a").trips(), unknown);
   const std::string scan =
       "a = Scan<num_scan_inputs=1{}, body=graph(r: f32[2,3], e: f32[2,3]) {{ c = Add(r, e)  return c }}>(x, {})  return a";
   EXPECT_EQ(Case(fmt::format(fmt::runtime(scan), "", "z")).trips(), "7");

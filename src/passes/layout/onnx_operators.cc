@@ -103,8 +103,8 @@ const std::unordered_map<std::string_view, Family>& families() {
 
 Family family_of(const Node& n) {
   const Op& op = n.op();
-  if (!op.known || !op.domain.empty()) return Family::kNone;
-  if (op.has(Trait::kElementwise) && (op.has(Trait::kUnary) || op.has(Trait::kBroadcasts))) return Family::kElementwise;
+  if (!op.known) return Family::kNone;  // no operator of other domains that is known has such a name
+  if (op.has(Trait::kUnary) || op.has(Trait::kBroadcasts)) return Family::kElementwise;
   const auto at = families().find(op.name);
   return at == families().end() ? Family::kNone : at->second;
 }
@@ -150,7 +150,7 @@ class OnnxOperators : public Operators {
   explicit OnnxOperators(PassContext& context) : context_(context), dims_(context.model.dims()) {}
 
   std::optional<Layout> transposition(const Node& n) const override {
-    if (n.op().name != "Transpose" || family_of(n) != Family::kTranspose) return std::nullopt;
+    if (!n.is("Transpose")) return std::nullopt;
     const auto rank = rank_of(n.input(0));
     if (!rank) return std::nullopt;
     if (n.attr("perm") == nullptr) {
@@ -368,7 +368,7 @@ class OnnxOperators : public Operators {
         return true;
       }
       case Family::kConcat: {
-        if (!rank || !int_attr(n, "axis")) return false;
+        if (!rank || !int_attr(n, "axis")) return false;  // version 1 has no default
         std::fill(m.operands.begin(), m.operands.end(), given);
         return same(m, given);
       }
@@ -399,21 +399,21 @@ class OnnxOperators : public Operators {
       case Family::kReshape: return reshape(n, in, given, m);
       case Family::kGather: return gather(n, in, given, m);
       case Family::kGatherElements: {
-        if (!rank || !int_attr(n, "axis")) return false;
+        if (!rank) return false;
         std::fill(m.operands.begin(), m.operands.end(), given);
         return same(m, given);
       }
       case Family::kQuantize: {
         const auto scales = rank_of(n.input(1));
         if (!rank || !scales || n.attr("block_size") != nullptr) return false;
-        return (*scales == 0 || int_attr(n, "axis")) && same(m, given);
+        return (*scales == 0 || int_attr(n, "axis")) && same(m, given);  // version 10 has none
       }
       case Family::kShape:
         m.operands[0] = m.main = given;
         m.more_nodes = 1;
         return true;
       case Family::kSize: m.operands[0] = m.main = given; return true;
-      case Family::kMatMul: return matmul(n, in, given, slot, m);
+      case Family::kMatMul: return matmul(n, given, m);
       case Family::kLayerNorm: {
         if (!rank) return false;
         const auto axis = axis_in(int_attr(n, "axis"), *rank);
@@ -445,26 +445,26 @@ class OnnxOperators : public Operators {
     return was_last == is_last ? 0 : (was_last ? 2 : -2);
   }
 
+  // How an operand is stored that is stretched to a result stored as `l`. What all axes repeat has none that could move.
+  static Layout broadcast(const Value& v, const Layout& l) {
+    Layout out;
+    if (is_one_element(v)) return out;
+    out.rank = 0;
+    const int missing = static_cast<int>(l.rank - v.type()->rank());
+    for (size_t k = 0; k < l.rank; ++k) {
+      const int axis = l.from[k] - missing;
+      if (axis >= 0 || out.rank > 0) out.from[out.rank++] = static_cast<int8_t>(std::max<int>(axis, Layout::kNew));
+    }
+    return out;
+  }
+
   static bool elementwise(const Node& n, const Layout* in, const Layout& given, size_t slot, Move& m) {
     const auto rank = rank_of(n.result());
     if (!rank || given.rank != *rank) return false;
-    if (in != nullptr && rank_of(n.input(slot)) != rank) return false;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
-      const auto r = rank_of(n.input(i));
-      if (!r) return false;
-      if (is_one_element(*n.input(i))) {
-        if (in != nullptr && i == slot) return false;
-        continue;
-      }
-      const int offset = static_cast<int>(*rank - *r);
-      Layout l;
-      l.rank = 0;
-      for (size_t k = 0; k < *rank; ++k) {
-        const int axis = given.from[k] - offset;
-        if (axis < 0 && l.rank == 0) continue;
-        l.from[l.rank++] = static_cast<int8_t>(axis < 0 ? Layout::kNew : axis);
-      }
-      m.operands[i] = l;
+      if (!rank_of(n.input(i))) return false;
+      m.operands[i] = broadcast(*n.input(i), given);
+      if (in != nullptr && i == slot && m.operands[i].is_as_is()) return false;
     }
     m.main = given;
     std::fill(m.results.begin(), m.results.end(), given);
@@ -474,9 +474,7 @@ class OnnxOperators : public Operators {
   std::optional<Ints> reduced_axes(const Node& n, size_t rank) const {
     if (n.input(1) == nullptr && !has_axes_attr(n)) {
       if (int_attr(n, "noop_with_empty_axes").value_or(0) != 0) return std::nullopt;
-      Ints all(rank);
-      std::iota(all.begin(), all.end(), 0);
-      return all;
+      return Layout::identity(rank).perm();
     }
     auto axes = axes_of(n, 1, rank);
     if (axes && axes->empty()) return std::nullopt;
@@ -529,22 +527,8 @@ class OnnxOperators : public Operators {
     const auto shape = ints(n, 1);
     if (!shape && !is_list_of(n.input(1), *result)) return false;
     m.more_nodes = shape ? 0 : 1;
-    if (!elementwise_operand(n, *rank, *result, given, m)) return false;
+    m.operands[0] = broadcast(*n.input(0), given);
     m.main = m.results[0] = given;
-    return true;
-  }
-
-  static bool elementwise_operand(const Node& n, size_t rank, size_t result, const Layout& given, Move& m) {
-    if (is_one_element(*n.input(0))) return true;
-    Layout l;
-    l.rank = 0;
-    const int offset = static_cast<int>(result - rank);
-    for (size_t k = 0; k < result; ++k) {
-      const int axis = given.from[k] - offset;
-      if (axis < 0 && l.rank == 0) continue;
-      l.from[l.rank++] = static_cast<int8_t>(axis < 0 ? Layout::kNew : axis);
-    }
-    m.operands[0] = l;
     return true;
   }
 
@@ -556,9 +540,7 @@ class OnnxOperators : public Operators {
     const Type* in = n.input(0)->type();
     const Type* out = n.result()->type();
     if (out == nullptr || !out->ranked()) return false;
-    if (has_axes_attr(n)) {
-      if (!ints_attr(n, "axes")) return false;
-    } else {
+    if (!has_axes_attr(n)) {
       if (!is_list_of(n.input(slot), rank)) return false;
       m.more_nodes = n.input(slot)->is_constant() ? 0 : 1;
     }
@@ -584,9 +566,13 @@ class OnnxOperators : public Operators {
     Ints in, out;  // consecutive axes of both sides with one product
   };
 
+  // Whether the one product needs more axes to become the other one.
+  bool goes_into(Dim less, Dim more) {
+    return less.is_int() && more.is_int() ? less.value() < more.value() : dims_.divide_exactly(more, less).has_value();
+  }
+
   std::optional<std::vector<Group>> groups(const Node& n) {
-    const auto ri = rank_of(n.input(0)), ro = rank_of(n.result());
-    if (!ri || !ro) return std::nullopt;
+    if (!n.input(0)->ranked() || !n.result()->ranked()) return std::nullopt;
     const auto a = n.input(0)->type()->dims(), b = n.result()->type()->dims();
     std::vector<Group> all;
     size_t i = 0, j = 0;
@@ -605,14 +591,9 @@ class OnnxOperators : public Operators {
         Dim pa = a[i], pb = b[j];
         take_in(), take_out();
         while (!(pa == pb)) {
-          if (pa.is(0) || pb.is(0)) return std::nullopt;
-          if (j < b.size() && dims_.divide_exactly(pa, pb)) {
+          if (j < b.size() && goes_into(pb, pa)) {
             pb = dims_.mul(pb, b[j]), take_out();
-          } else if (i < a.size() && dims_.divide_exactly(pb, pa)) {
-            pa = dims_.mul(pa, a[i]), take_in();
-          } else if (pa.is_int() && pb.is_int() && pb.value() < pa.value() && j < b.size()) {
-            pb = dims_.mul(pb, b[j]), take_out();
-          } else if (pa.is_int() && pb.is_int() && pa.value() < pb.value() && i < a.size()) {
+          } else if (i < a.size()) {
             pa = dims_.mul(pa, a[i]), take_in();
           } else {
             return std::nullopt;
@@ -633,15 +614,13 @@ class OnnxOperators : public Operators {
     // In the order in which the given side stores them.
     std::vector<const Group*> order;
     for (size_t i = 0; i < given.rank;) {
-      const auto g = std::find_if(known->begin(), known->end(), [&](const Group& c) {
+      const Group& g = *std::find_if(known->begin(), known->end(), [&](const Group& c) {
         return std::find(near(c).begin(), near(c).end(), given.from[i]) != near(c).end();
       });
-      if (g == known->end()) return false;
-      for (int64_t axis : near(*g)) {
-        if (i >= given.rank || given.from[i] != axis) return false;
-        ++i;
+      for (int64_t axis : near(g)) {
+        if (given.from[i++] != axis) return false;
       }
-      order.push_back(&*g);
+      order.push_back(&g);
     }
     Ints other, alone;  // axes of the far side; those that have no counterpart
     for (const Group* g : order) other.insert(other.end(), far(*g).begin(), far(*g).end());
@@ -702,8 +681,6 @@ class OnnxOperators : public Operators {
     }
     if (extra == 0) {
       m.operands[0] = m.main = with_axes(given, {*axis});
-    } else if (extra == 1) {
-      m.operands[0] = m.main = given;
     } else {  // the axes of the ids have to stay together
       const Ints order = given.perm();
       Ints from;
@@ -714,7 +691,7 @@ class OnnxOperators : public Operators {
         } else if (a == *axis) {
           for (int64_t e = 1; e < extra; ++e) {
             ++i;
-            if (i >= order.size() || order[i] != *axis + e) return false;
+            if (order[i] != *axis + e) return false;
           }
           from.push_back(a);
         } else {
@@ -727,18 +704,18 @@ class OnnxOperators : public Operators {
     return true;
   }
 
-  static bool matmul(const Node& n, const Layout* in, const Layout& given, size_t slot, Move& m) {
+  static bool matmul(const Node& n, const Layout& given, Move& m) {
     const auto ra = rank_of(n.input(0)), rb = rank_of(n.input(1)), rank = rank_of(n.result());
-    if (!ra || !rb || !rank || given.rank != *rank || *rank < 2 || *ra != *rank) return false;
+    if (!ra || !rb || !rank || *ra != *rank) return false;
     if (*rb == *rank && given.from[*rank - 1] == static_cast<int8_t>(*rank - 2) &&
         given.from[*rank - 2] == static_cast<int8_t>(*rank - 1)) {  // the transposed product of the transposed
       m.operands[0] = m.operands[1] = m.main = m.results[0] = given;
       m.swaps_operands = true;
       return true;
     }
-    if (*rank < 3 || given.from[*rank - 1] != static_cast<int8_t>(*rank - 1)) return false;
+    // Operand 1 with fewer axes than the result has none there.
+    if (given.from[*rank - 1] != static_cast<int8_t>(*rank - 1)) return false;
     if (*rb == 2) {  // rows in any order
-      if (in != nullptr && slot != 0) return false;
       m.operands[0] = m.main = m.results[0] = given;
       return true;
     }
@@ -751,7 +728,7 @@ class OnnxOperators : public Operators {
 
   void spell(const Node& n, const Move& m, OnnxBuilder& b, Spelling& s) {
     const Layout& l = m.main;
-    const auto rank = rank_of(n.input(0)).value_or(0);
+    const size_t rank = *rank_of(n.input(0));
     const auto axis_attr = [&](size_t r) {
       const auto axis = axis_in(int_attr(n, "axis"), r);
       s.attrs.emplace_back("axis", static_cast<int64_t>(l.position(static_cast<size_t>(*axis))));
@@ -792,13 +769,13 @@ class OnnxOperators : public Operators {
           s.attrs.emplace_back("axes", std::move(axes));
           return;
         }
-        if (s.operands.size() < 4) s.operands.resize(4, nullptr);
+        s.operands.resize(std::max<size_t>(n.num_inputs(), 4));
         s.operands[3] = n.input(1)->dtype() == DType::kI32 ? i32s(b, axes) : b.i64s(axes);
         return;
       }
       case Family::kPad: {
         const auto known = pads(n, rank);
-        if (n.op().since_version >= 11 && n.input(3) != nullptr) {
+        if (n.input(3) != nullptr) {
           set_axes(n, 3, positions(l, *known), b, s);
           return;
         }

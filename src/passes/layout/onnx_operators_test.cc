@@ -17,7 +17,7 @@ constexpr const char* kInputs =
     "x: f32[2,3,5], w: f32[2,3,5], k: f32[3,1], v: f32[5], o: f32[1,1], p: f32[B,3,B], q: f32[2,3,4,5], m: f32[5,3], t: "
     "f32[2,5,3], "
     "e: f32[2,6,5], i: i64[2,3,5], j: i64[3], h: i64[3,2], c: i8[2,3,5], b: bool[2,3,5], u: f32[...], r: f32[2,3,5,4], s: "
-    "i64[3], a: i64[1]";
+    "i64[3], a: i64[1], d: f32[0,3,5], l: f32[C,3,5], f: f32[2,3,1], g: i64[G], n: f32[20*H]";
 
 // In which layouts a node follows: `0: 021 102>=,-,=` says that it follows operand 0 stored as 0,2,1 or as 1,0,2; that operand 0 and the result then
 // are stored like this (=) and operand 1 as it is (-). `r` and `s` are results 0 and 1; +2 and -2 are what gets slower, n1 is one node more,
@@ -289,6 +289,7 @@ const Row kRows[] = {
     // What has no rank.
     {"y = Concat<axis=1>(u, u)", ""},
     {"y = Expand(u, s)", ""},
+    {"y: f32[2,3,5] = Expand(u, i64[3]{2,3,5})", ""},
     {"y = Gather<axis=1>(u, j)", ""},
     {"y = GatherElements<axis=1>(u, i)", ""},
     {"y = LayerNormalization<axis=2>(u, v)", ""},
@@ -311,6 +312,35 @@ const Row kRows[] = {
      "0: 021 102 120 201 210>=,-,=,= r: 021 102 120 201 210>=,-,=,= s: 021 102 120 201 210>=,-,=,="},
     {"y, z = TopK(u, i64[1]{2})", ""},
     {"y, z = LayerNormalization<axis=2>(x, v)", "0: 102>=,-,=,- r: 102>=,-,=,-"},
+    // Parameters that earlier versions of the operators do not have, or have as operands.
+    {"y = Concat(x, w)", "", "1"},
+    {"y, z1 = Split(e)", "", "1"},
+    {"y = Tile(x, f32 2, f32 1)", "", "5"},
+    {"y = Pad(x, i64[6]{1,0,2,0,3,0})", "0: 021 102 120 201 210>=,-,= r: 021 102 120 201 210>=,-,=", "12"},
+    {"y = QuantizeLinear(x, f32 0.5, u8 0)", "0: 021 102 120 201 210>=,-,-,= r: 021 102 120 201 210>=,-,-,=", "10"},
+    {"y = QuantizeLinear(x, f32[1]{0.5}, u8[1]{0})", "", "10"},
+    {"y = Shape(x)", "0: 021 102 120 201 210>=,-n1", "13"},
+    {"y: f32[2,3,5] = LayerNormalization<axis=2>(x, v)", "", "13"},
+    // Lists whose length is not known.
+    {"y = Slice(x, g, g)", ""},
+    {"y = Resize(x, _, _, g)", ""},
+    {"y = Expand(f, i64[1]{7})", "0: 021 102 120 201 210>=,-,= r: 021 102 120 201 210>=,-,="},
+    {"y, z1, z2 = LayerNormalization(x, v)", "0: 102>=,-,=,-,- r: 102>=,-,=,-,-"},
+    {"z1, z2, y = LayerNormalization(x, v)", ""},
+    {"y = Gather<axis=0>(k, i)", "0: 10>=,-,3012 r: 3012>10,-,="},
+    {"y = MatMul(m, x)", ""},
+    {"y = MatMul(r, f32[3,4,1]{1...})", ""},
+    {"y = Reshape<allowzero=1>(l, i64[4]{-1,3,5,1})",
+     "0: 021>=,-,0213 102>=,-,1023 120>=,-,1203 201>=,-,2013 210>=,-,2103 r: 0132>-,-,= 0213 0231>021,-,= 0312>-,-,= "
+     "0321>021,-,= 1023 1032>102,-,= 1203 1230>120,-,= 1302>102,-,= 1320>120,-,= 2013 2031>201,-,= 2103 2130>210,-,= "
+     "2301>201,-,= 2310>210,-,= 3012>-,-,= 3021>021,-,= 3102>102,-,= 3120>120,-,= 3201>201,-,= 3210>210,-,="},
+    // No elements, or as many as nobody knows.
+    {"y = Reshape(d, i64[2]{0,15})", ""},
+    {"y = Reshape(d, i64[1]{0})", ""},
+    {"y = Reshape(d, i64[4]{0,3,5,11})", ""},
+    {"y = Reshape(n, i64[2]{4,5})", ""},
+    {"y = Reshape(l, i64[3]{3,-1,5})", "0: 201>=,-,= r: 201>=,-,="},
+    {"y: f32[20*H,1] = Reshape(f32[4,5]{1...}, Concat<axis=0>(a, a))", ""},
 };
 
 std::string text(const Layout& l) {
@@ -354,12 +384,10 @@ std::vector<TensorPtr> values(Graph& g, uint64_t seed) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (g.input(i)->dtype() != DType::kI64) continue;
     std::vector<int64_t> small;  // fit for indices and repetitions
-    const auto shape = g.input(i)->type()->dims();
+    const auto shape = inputs[i].array()->shape();
     for (int64_t k = 0; k < inputs[i].array()->size(); ++k) small.push_back(1 + k % 2);
     const TensorPtr t = Tensor::vector(small);
-    std::vector<int64_t> sizes;
-    for (Dim d : shape) sizes.push_back(d.value());
-    inputs[i] = EvalValue(t->reshaped(sizes));
+    inputs[i] = EvalValue(t->reshaped({shape.begin(), shape.end()}));
   }
   std::vector<TensorPtr> out;
   for (const EvalValue& v : evaluate(g, inputs)) out.push_back(v.array()->to_tensor());
@@ -456,6 +484,35 @@ TEST(LayoutOnnxOperators, LeaveMoreAxesAlone) {
   EXPECT_FALSE(follows("Gather(z, i64[2,1]{0,0})"));
   Case c({"y = Transpose(Reshape(x, i64[16]{1,1,1,1,1,1,1,1,1,1,1,1,1,2,3,5}))", ""});
   EXPECT_FALSE(c.operators->transposition(c.node()));
+}
+
+TEST(LayoutOnnxOperators, TranspositionsAreONNXsOwnWithAPermutation) {
+  const auto of = [](std::string_view node) {
+    const auto model = parse(fmt::format("opset 21 graph(x: f32[2,3,5]) {{ y = {}  return y }}", node));
+    ValueFacts facts;
+    PassContext context(*model, facts);
+    infer_model(*model, facts, /*tolerant=*/true);
+    return onnx_operators(context)->transposition(*model->graph().output(0)->def());
+  };
+  const auto reverse = of("Transpose(x)"), turn = of("Transpose<perm=[1,2,0]>(x)");
+  ASSERT_TRUE(reverse && turn);
+  EXPECT_EQ(text(*reverse), "210");
+  EXPECT_EQ(text(*turn), "120");
+  EXPECT_FALSE(of("Transpose<perm=[1,0]>(x)"));
+  EXPECT_FALSE(of("Transpose<perm=[1,0,3]>(x)"));
+  EXPECT_FALSE(of("Transpose<perm=[1,0,0]>(x)"));
+  EXPECT_FALSE(of("own.Transpose<perm=[1,2,0]>(x)"));
+}
+
+// Runtimes multiply integers without a library that takes either order.
+TEST(LayoutOnnxOperators, OnlyProductsOfFloatsReadEitherWay) {
+  const auto swapped = [](const char* node) {
+    Case c({node, ""});
+    return c.operators->reads_swapped(c.node(), 0);
+  };
+  EXPECT_TRUE(swapped("y = MatMul(x, t)"));
+  EXPECT_FALSE(swapped("y = MatMul(i, Transpose<perm=[0,2,1]>(i))"));
+  EXPECT_FALSE(swapped("y = Add(x, w)"));
 }
 
 TEST(LayoutOnnxOperators, Follow) {
