@@ -568,7 +568,8 @@ class OnnxOperators : public Operators {
 
   // Whether the one product needs more axes to become the other one.
   bool goes_into(Dim less, Dim more) {
-    return less.is_int() && more.is_int() ? less.value() < more.value() : dims_.divide_exactly(more, less).has_value();
+    const Dim rest = dims_.sub(more, less);
+    return rest.is_int() ? rest.value() > 0 : dims_.divide_exactly(more, less).has_value();
   }
 
   std::optional<std::vector<Group>> groups(const Node& n) {
