@@ -3,7 +3,10 @@
 import collections
 import contextlib
 import contextvars
+import functools
 import sys
+import threading
+from typing import Any
 
 from sardonyx import plugins
 
@@ -79,20 +82,22 @@ def _entered(module):
         _caller.reset(token)
 
 
-class Paths(plugins.Plugin):
-    jaxpr_primitive = "_sardonyx_module_paths"
+def _scoped(original):
+    """What stands for a class's `__call__` while some thread traces. Made once, and kept with the original."""
+    kept = getattr(original, "__dict__", {})
+    known = kept.get("_sardonyx_scoped")
+    if known is not None and known.__wrapped__ is original:  # functools.wraps copies it
+        return known
 
-    @classmethod
-    def binding_specs(cls):
-        return [plugins.MonkeyPatchSpec(c, "__call__", cls.scoped, in_abstract_eval=True) for c in _callable_classes()]
+    @functools.wraps(original)
+    def call(module, *args, **kwargs):
+        if not plugins._tracing.get():
+            return original(module, *args, **kwargs)
+        with _entered(module):
+            return original(module, *args, **kwargs)
 
-    @staticmethod
-    def scoped(original):
-        def call(module, *args, **kwargs):
-            with _entered(module):
-                return original(module, *args, **kwargs)
-
-        return call
+    kept["_sardonyx_scoped"] = call
+    return call
 
 
 def _callable_classes():
@@ -106,10 +111,27 @@ def _callable_classes():
             yield cls
 
 
-_PATHS = Paths()
+_lock = threading.Lock()
+_traces = 0  # that go on
+_originals: list[tuple[type, Any]] = []  # what to put back when none does
 
 
+@contextlib.contextmanager
 def active():
-    """Around a trace."""
-    # What JAX remembers of functions that it has traced is not the less right for the scopes in it.
-    return plugins._patched([_PATHS], remembered=True)
+    """Around a trace. What JAX remembers of functions that it has traced is not the less right for the scopes in it."""
+    global _traces
+    with _lock:
+        _traces += 1
+        if _traces == 1:
+            for cls in _callable_classes():
+                _originals.append((cls, vars(cls)["__call__"]))
+                cls.__call__ = _scoped(vars(cls)["__call__"])
+    try:
+        yield
+    finally:
+        with _lock:
+            _traces -= 1
+            if _traces == 0:
+                for cls, original in _originals:
+                    cls.__call__ = original
+                _originals.clear()
