@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sardonyx/ir.h"
@@ -36,8 +36,12 @@ class LoweringRegistry {
     LowerFn fn;
     std::string origin;
   };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+  };
   const LoweringRegistry* base_ = nullptr;
-  std::map<std::string, Entry, std::less<>> entries_;
+  std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
 };
 
 // The equation being lowered, its operands already lowered, and the builder to write with.
