@@ -87,7 +87,7 @@ class Driver {
     for (size_t k = 0; k < rules_.size(); ++k) {
       State& s = states_[k];
       const ReadyRule& r = *rules_[k].ready;
-      const bool active = !s.off && ((more && s.active) || (r.may_match(have) && r.matcher->can_match(model_)));
+      const bool active = !s.off && ((more && s.active) || r.may_match(have));
       changed |= active != s.active;
       s.active = active;
       any |= active;
@@ -472,7 +472,7 @@ class Driver {
 
 ReadyRule ready_rule(const Rule& r, DialectId dialect) {
   const Matcher& m = Matcher::of(r.match, dialect);
-  return {.rule = &r, .matcher = &m, .needs = m.needed_bits(), .roots = m.root_bits(), .opset = r.opset};
+  return {.rule = &r, .matcher = &m, .always = m.always_needs(), .needs = m.needs(), .opset = r.opset};
 }
 
 std::vector<ReadyRule> ready_rules(const Pass& pass, DialectId dialect) {

@@ -51,19 +51,19 @@ const VersionsByName& versions_of(DialectId d) {
 // The bits of a dialect's operators, by id. Versions of one operator have the same; neighbours have different ones.
 struct Bits {
   uint32_t first = 0;
-  std::vector<uint8_t> shifts;
+  std::vector<uint8_t> places;
 
   explicit Bits(DialectId d) {
     const std::span<const Op> ops = dialect(d).ops();
     if (!ops.empty()) first = ops.front().id;
-    uint8_t shift = 0;
+    uint8_t place = 0;
     for (size_t i = 0; i < ops.size(); ++i) {
-      if (i > 0 && (ops[i].name != ops[i - 1].name || ops[i].domain != ops[i - 1].domain)) shift = (shift + 1) % 64;
-      shifts.push_back(shift);
+      if (i > 0 && (ops[i].name != ops[i - 1].name || ops[i].domain != ops[i - 1].domain)) ++place;  // and round again
+      places.push_back(place);
     }
   }
   // All of them where no table knows the operator.
-  OpBits of(uint32_t id) const { return id - first < shifts.size() ? OpBits{1} << shifts[id - first] : ~OpBits{0}; }
+  OpBits of(uint32_t id) const { return id - first < places.size() ? OpBits().set(places[id - first]) : OpBits().set(); }
   static const Bits& of(DialectId d) {
     static const Bits& onnx = *new Bits(DialectId::kOnnx);
     static const Bits& mil = *new Bits(DialectId::kMil);
@@ -88,12 +88,28 @@ bool is_number(double got, double wanted, DType dtype) {
   return std::abs(got - wanted) <= 1.5 * std::ldexp(1.0, exponent - 1 - mantissa);
 }
 
+// Of more sets than these, the last ones are taken together: what they have in common.
+constexpr size_t kMostNeeds = 8;
+
+bool has_all(const OpBits& have, const OpBits& wanted) { return (wanted & ~have).none(); }
+
+// Into a list in which no set is a part of another.
+void add_needs(std::vector<OpBits>& needs, const OpBits& more) {
+  if (std::ranges::any_of(needs, [&](const OpBits& n) { return has_all(more, n); })) return;
+  std::erase_if(needs, [&](const OpBits& n) { return has_all(n, more); });
+  needs.push_back(more);
+  if (needs.size() <= kMostNeeds) return;
+  const OpBits shared = needs[kMostNeeds - 1] & needs[kMostNeeds];
+  needs.resize(kMostNeeds - 1);
+  add_needs(needs, shared);
+}
+
 }  // namespace
 
 OpBits op_bits(const Model& m) {
   const Bits& bits = Bits::of(m.dialect());
   const std::span<const uint32_t> counts = op_counts(m);
-  OpBits have = 0;
+  OpBits have;
   for (size_t id = bits.first; id < counts.size(); ++id) {
     if (counts[id] > 0) have |= bits.of(static_cast<uint32_t>(id));
   }
@@ -120,10 +136,14 @@ Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(di
     SX_CHECK(look_ops_.size() < UINT16_MAX, "a pattern is too large");
   }
   add_ops(steps_.front(), roots_);
-  note_needs();
-  std::vector<std::optional<OpBits>> known(steps_.size());
-  needed_bits_ = needed_bits(0, known);
-  root_bits_ = root_bits(steps_.front());
+  std::vector<std::vector<OpBits>> known(steps_.size());
+  needs_ = needs_of(0, known);
+}
+
+OpBits Matcher::always_needs() const {
+  OpBits all = needs_.front();
+  for (const OpBits& n : needs_) all &= n;
+  return all;
 }
 
 const Matcher& Matcher::of(const Pattern& p, DialectId dialect) {
@@ -218,69 +238,32 @@ void Matcher::add_ops(const Step& s, Ids& ids) const {
   }
 }
 
-OpBits Matcher::root_bits(const Step& s) const {
-  if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) return Bits::of(dialect_).of(s.first_id);
-  if (s.kind != Pattern::Kind::kAnyOf) return ~OpBits{0};
-  OpBits any = 0;
-  for (uint16_t c : children(s)) any |= root_bits(steps_[c]);
-  return any;
-}
-
-// Of operands all are needed; of alternatives, what they have in common. known: what was found of each step.
-OpBits Matcher::needed_bits(uint16_t step, std::span<std::optional<OpBits>> known) const {
-  if (known[step]) return *known[step];
+// Of operands, what all of them need; of alternatives, what one of them needs. known: what was found of each step.
+const std::vector<OpBits>& Matcher::needs_of(uint16_t step, std::span<std::vector<OpBits>> known) const {
+  std::vector<OpBits>& needs = known[step];
+  if (!needs.empty()) return needs;
   const Step& s = steps_[step];
   const bool alternatives = s.kind == Pattern::Kind::kAnyOf;
-  OpBits needed = alternatives ? ~OpBits{0} : 0;
-  if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) needed = Bits::of(dialect_).of(s.first_id);
+  if (!alternatives) {
+    const bool is_op = s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id;
+    needs.push_back(is_op ? Bits::of(dialect_).of(s.first_id) : OpBits());
+  }
   for (uint16_t c : children(s)) {
-    const OpBits below = needed_bits(c, known);
-    needed = alternatives ? needed & below : needed | below;
-  }
-  known[step] = needed;
-  return needed;
-}
-
-// Collects what all alternatives have in common.
-void Matcher::note_needs() {
-  std::vector<bool> seen(steps_.size());
-  std::vector<uint16_t> open{0};
-  while (!open.empty()) {
-    const uint16_t at = open.back();
-    open.pop_back();
-    if (seen[at]) continue;
-    seen[at] = true;
-    const Step& s = steps_[at];
-    if (s.kind == Pattern::Kind::kAnyOf) {
-      alternatives_ = true;
-      continue;
+    if (!alternatives && steps_[c].leaf) continue;
+    const std::vector<OpBits>& below = needs_of(c, known);
+    if (alternatives) {
+      for (const OpBits& m : below) add_needs(needs, m);
+    } else if (below.size() == 1) {
+      for (OpBits& n : needs) n |= below.front();
+    } else {
+      std::vector<OpBits> both;
+      for (const OpBits& n : needs) {
+        for (const OpBits& m : below) add_needs(both, n | m);
+      }
+      needs = std::move(both);
     }
-    if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) {
-      const std::pair ids(s.first_id, s.last_id);
-      if (std::find(needs_.begin(), needs_.end(), ids) == needs_.end()) needs_.push_back(ids);
-    }
-    for (size_t i = s.children; i-- > 0;) open.push_back(child(s, i));
   }
-}
-
-bool Matcher::can_match(const Model& m) const {
-  const std::span<const uint32_t> counts = op_counts(m);
-  const auto has = [&](uint32_t first, uint32_t last) {
-    for (uint32_t id = first; id <= last && id < counts.size(); ++id) {
-      if (counts[id] > 0) return true;
-    }
-    return false;
-  };
-  for (const auto& [first, last] : needs_) {
-    if (!has(first, last)) return false;
-  }
-  if (!alternatives_) return true;
-  std::array<int8_t, 256> some;
-  std::vector<int8_t> many;
-  if (steps_.size() > some.size()) many.resize(steps_.size());
-  const std::span<int8_t> known = many.empty() ? std::span(some).first(steps_.size()) : std::span(many);
-  std::fill(known.begin(), known.end(), static_cast<int8_t>(-1));
-  return is_possible(0, [&](const Step& s) { return s.first_id > s.last_id || has(s.first_id, s.last_id); }, known);
+  return needs;
 }
 
 bool Matcher::can_match_like(const Graph& samples) const {

@@ -1,9 +1,9 @@
 // Matcher: a pattern, flattened for one dialect, that is tried on nodes.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,8 +13,9 @@
 
 namespace sardonyx {
 
-// A set of operators in one word, whatever their versions. Operators share bits: a set may seem to have more than was put in, never less.
-using OpBits = uint64_t;
+// A set of operators, whatever their versions. Where a dialect has more than fit, operators share bits: a set may seem to have more than
+// was put in, never less.
+using OpBits = std::bitset<256>;
 // The operators that the model has nodes of.
 OpBits op_bits(const Model& m);
 
@@ -36,13 +37,11 @@ class Matcher {
 
   // Operators that the root can be, as pairs first id, last id. Empty: operators that no table knows.
   std::span<const std::pair<uint32_t, uint32_t>> root_ops() const { return roots_; }
-  // Operators that every match has, and those of which its root is one.
-  OpBits needed_bits() const { return needed_bits_; }
-  OpBits root_bits() const { return root_bits_; }
-  // Whether the model has the operators of at least one alternative.
-  bool can_match(const Model& m) const;
-  // The same, closer: whether nodes that may stand for each step are in a graph that has one node for each way in which an op and the ops
-  // that it reads meet in a program.
+  // Whatever matches has all operators of at least one of these sets; and those that are in all of them.
+  std::span<const OpBits> needs() const { return needs_; }
+  OpBits always_needs() const;
+  // Closer: whether nodes that may stand for each step are in a graph that has one node for each way in which an op and the ops that it
+  // reads meet in a program.
   bool can_match_like(const Graph& samples) const;
   const std::vector<std::string_view>& vars() const { return vars_; }
 
@@ -88,9 +87,7 @@ class Matcher {
   uint16_t child(const Step& s, size_t i) const { return children_[s.children_at + i]; }
   std::span<const uint16_t> children(const Step& s) const { return {children_.data() + s.children_at, s.children}; }
   void look_for(const Step& s, uint8_t& look, Ids& ops) const;
-  void note_needs();
-  OpBits needed_bits(uint16_t step, std::span<std::optional<OpBits>> known) const;
-  OpBits root_bits(const Step& s) const;
+  const std::vector<OpBits>& needs_of(uint16_t step, std::span<std::vector<OpBits>> known) const;
   bool could(uint16_t step, const Value* v) const;
   bool could_all(const Step& s, const Node& n, bool swapped) const;
   bool could_root(const Step& s, const Node& root) const;
@@ -104,9 +101,7 @@ class Matcher {
   std::vector<uint16_t> step_vars_;
   Ids look_ops_;
   Ids roots_;
-  Ids needs_;                  // operators that every alternative has, the root's first
-  bool alternatives_ = false;  // needs_ is not all that there is to know
-  OpBits needed_bits_ = 0, root_bits_ = 0;
+  std::vector<OpBits> needs_;
   std::vector<std::string_view> vars_;
 };
 

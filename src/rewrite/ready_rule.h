@@ -4,6 +4,7 @@
 // one array, are all that is read for it. Rules, patterns and matchers lie all over the heap and are cold after a program was traced.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,15 @@ namespace sardonyx {
 struct ReadyRule {
   const Rule* rule;
   const Matcher* matcher;
-  OpBits needs, roots;  // the matcher's
-  int opset;            // the rule's
+  OpBits always;                  // what all of `needs` have
+  std::span<const OpBits> needs;  // the matcher's
+  int opset;                      // the rule's
 
-  // False: the model whose operators these are has no match. True says nothing: Matcher::can_match() looks closer.
-  bool may_match(OpBits have) const { return (needs & ~have) == 0 && (roots & have) != 0; }
+  // False: the model whose operators these are has no match.
+  bool may_match(const OpBits& have) const {
+    const auto has = [&](const OpBits& wanted) { return (wanted & ~have).none(); };
+    return has(always) && (needs.size() == 1 || std::ranges::any_of(needs, has));
+  }
 };
 
 // It points to the rule, which must outlive it; matchers live as long as the process.
