@@ -44,6 +44,8 @@ std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input)
     throw Error(ErrorCode::kInternal, "the pass says that it changed something");
   if (!report.passes.front().changed && !same)
     throw Error(ErrorCode::kInternal, "the pass says that it changed nothing: " + why);
+  if (!report.passes.front().changed && text(input) != text(*model))
+    throw Error(ErrorCode::kInternal, "the pass says that it changed nothing, but names or what is declared");
   if (!find_pass(request.passes.front())->pass.no_fixed_point.empty()) return model;
   auto again = clone_model(*model);
   if (run_passes(*again, request).passes.front().changed || !equal_models(*model, *again, &why)) {
@@ -128,8 +130,12 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     if (check.runs == 0) values.reasons.push_back(fmt::format("{}:{}: {}", file, c.line, check.skipped));
   }
 
-  const std::string graph =
-      got->functions().size() > 1 ? print(*got, {.full_constants = true}) : print(got->graph(), {.full_constants = true});
+  // A model with functions is compared with its imports and functions, others by their graphs.
+  const bool exactly = c.verdict == "exactly";
+  const auto text = [&](const Model& m, bool whole) {
+    return whole ? print(m, {.full_constants = true}) : print(m.graph(), {.full_constants = true});
+  };
+  const std::string graph = text(*got, exactly || got->functions().size() > 1);
   if (c.verdict == "same") {
     if (equal_models(*input, *got, &why)) return std::nullopt;
     return fmt::format("expected no change, but {}:\n{}", why, printed);
@@ -140,8 +146,8 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     *bless = found;
     return fmt::format("got:\n{}expected:{}", found, wanted);
   }
-  if (!c.verdict.empty())
-    return fmt::format("nothing, same, counts or error \"...\" can stand behind '=>', not: {}", c.verdict);
+  if (!c.verdict.empty() && !exactly)
+    return fmt::format("nothing, exactly, same, counts or error \"...\" can stand behind '=>', not: {}", c.verdict);
   if (std::all_of(f.lines.begin() + static_cast<std::ptrdiff_t>(c.expected_begin),
                   f.lines.begin() + static_cast<std::ptrdiff_t>(c.expected_end), is_blank)) {
     *bless = graph;
@@ -155,12 +161,16 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     *bless = graph;
     throw;
   }
-  // A model with functions is compared with its imports and functions, others by their graphs.
-  const bool same = expected->functions().size() > 1 ? equal_models(*expected, *got, &why)
-                                                     : equal_graphs(expected->graph(), got->graph(), &why);
+  const bool whole = exactly || expected->functions().size() > 1;
+  bool same = whole ? equal_models(*expected, *got, &why) : equal_graphs(expected->graph(), got->graph(), &why);
+  const std::string wanted = text(*expected, whole);
+  if (same && exactly && wanted != graph) {
+    same = false;
+    why = "names, declared types or descriptions differ";
+  }
   if (same) return std::nullopt;
   *bless = graph;
-  return fmt::format("{}\ngot:\n{}expected:\n{}", why, graph, print(expected->graph(), {.full_constants = true}));
+  return fmt::format("{}\ngot:\n{}expected:\n{}", why, graph, wanted);
 }
 
 }  // namespace sardonyx

@@ -8,6 +8,7 @@
 //   =>
 //   graph(...) { ... }                what must come out; or: => same, => error "part of the message"
 //
+// Behind "=> exactly" stands a model of which names, declared types, descriptions and imports count as well.
 // Behind "=> counts" stand the nodes of the result by operator, bodies included, for graphs that are too long to be read: Add 5, Loop 1
 //
 // What comes out is verified, compared with the expected graph up to names, printed and read again; of a pass, both graphs are evaluated

@@ -58,6 +58,7 @@ struct Base {
   size_t lab = 0;
   std::string text, from;
   bool is_case = false;  // as it stands in the file
+  bool exactly = false;  // names and what is declared count
   size_t tried = 0;
 };
 
@@ -85,8 +86,9 @@ Outcome run_lab(const Lab& lab, const Model& input) {
 }
 
 // As the runner of cases compares.
-bool same(const Model& input, const Outcome& expected, const Outcome& got, bool unchanged) {
+bool same(const Model& input, const Outcome& expected, const Outcome& got, bool unchanged, bool exactly) {
   if (expected.model == nullptr || got.model == nullptr) return expected.error == got.error;
+  if (exactly && print(*expected.model) != print(*got.model)) return false;
   std::string why;
   if (unchanged) return equal_models(input, *got.model, &why);
   return expected.model->functions().size() > 1 ? equal_models(*expected.model, *got.model, &why)
@@ -150,7 +152,11 @@ class Search {
     if (lab.file.kind != "pass") return;
     lab.transform = transform_for(lab.file.kind, lab.file.name, lab.file.options);
     for (const Case& c : lab.file.cases) {
-      Base b{.lab = labs_.size(), .text = text_of(lab.file, c.input_begin, c.input_end), .from = c.claim, .is_case = true};
+      Base b{.lab = labs_.size(),
+             .text = text_of(lab.file, c.input_begin, c.input_end),
+             .from = c.claim,
+             .is_case = true,
+             .exactly = c.verdict == "exactly"};
       b.text.erase(0, b.text.find_first_not_of('\n'));
       lab.mil |= b.text.find("graph mil") != std::string::npos;
       bases_.push_back(std::move(b));
@@ -180,7 +186,8 @@ class Search {
   }
 
   // Those of `ids` with which the outcome is another: in a process of its own, for they may do anything.
-  std::vector<int> told(const Lab& lab, const Model& input, const Outcome& expected, const std::vector<int>& ids) {
+  std::vector<int> told(const Lab& lab, const Model& input, const Outcome& expected, const std::vector<int>& ids,
+                        bool exactly = false) {
     std::vector<int> found;
     std::string why;
     const bool unchanged = expected.model != nullptr && equal_models(input, *expected.model, &why);
@@ -200,7 +207,7 @@ class Search {
           try {
             const Outcome got = run_lab(lab, input);
             sx_mutant::wake(-1);
-            if (!same(input, expected, got, unchanged)) verdict = '!';
+            if (!same(input, expected, got, unchanged, exactly)) verdict = '!';
           } catch (...) {
             verdict = '!';
           }
@@ -277,7 +284,7 @@ class Search {
       if (!t->reached.empty()) ++reaching[b.lab];
       ever.insert(t->reached.begin(), t->reached.end());
       for (int id : t->reached) reach_[id].push_back(k);
-      for (int id : told(labs_[b.lab], *t->input, t->expected, of_those(t->reached, alive))) {
+      for (int id : told(labs_[b.lab], *t->input, t->expected, of_those(t->reached, alive), b.exactly)) {
         dead.push_back(id);
         alive.erase(id);
       }

@@ -23,8 +23,8 @@ class Names {
   }
   // Two stems never give one name: what stands before the last underscore is the stem.
   Name invent(std::string_view stem) {
-    if (stem.data() != last_stem_.data() || stem.size() != last_stem_.size()) {
-      last_stem_ = stem;
+    if (stem.data() != last_stem_) {
+      last_stem_ = stem.data();
       counter_ = &counters_[std::string(stem)];
     }
     text_.assign(stem).push_back('_');
@@ -42,7 +42,7 @@ class Names {
   Model& model_;
   NameTable<const void> table_;
   std::unordered_map<std::string, uint64_t> counters_;
-  std::string_view last_stem_;
+  const char* last_stem_ = nullptr;  // names are kept once, so that their places tell them apart
   uint64_t* counter_ = nullptr;
   std::string text_;
 };
@@ -57,12 +57,8 @@ class Fix {
 
   bool run() {
     for (const Graph* g : graphs_) {
-      for (const Port& p : g->inputs()) {
-        if (!p.name.empty()) values_.take(p.name, p.value);
-      }
-      for (const Port& p : g->outputs()) {
-        if (!p.name.empty()) values_.take(p.name, p.use->value);
-      }
+      for (const Port& p : g->inputs()) values_.take(p.name, p.value);
+      for (const Port& p : g->outputs()) values_.take(p.name, p.use->value);
     }
     for (Graph* g : graphs_) {
       for (const Port& p : g->outputs()) {
