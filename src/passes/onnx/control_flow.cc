@@ -2,8 +2,20 @@
 
 namespace sardonyx::onnx {
 
+void move_before(Node& at, Node& n) {
+  Graph &from = *n.graph(), &to = *at.graph();
+  for (Value& v : n.results()) {
+    if (auto info = from.value_info.find(&v); info != from.value_info.end()) {
+      ValueInfo kept = info->second;
+      from.erase_value_info(v);
+      to.edit_value_info(v) = std::move(kept);
+    }
+  }
+  from.detach(n);
+  to.insert_before(at, n);
+}
+
 void splice(Graph& from, Node& at, Rewriter& b) {
-  Graph& to = *at.graph();
   b.set_insertion_point(&at);
   const std::vector<Value*> constants(from.constants().begin(), from.constants().end());
   for (Value* c : constants) {
@@ -11,17 +23,7 @@ void splice(Graph& from, Node& at, Rewriter& b) {
     Value* moved = b.constant(c->constant(), c->constant()->byte_size() > 1024 ? c->name().view() : std::string_view());
     from.replace_uses(*c, *moved);
   }
-  for (Node* n = from.first(); n != nullptr; n = from.first()) {
-    for (Value& v : n->results()) {
-      if (auto info = from.value_info.find(&v); info != from.value_info.end()) {
-        ValueInfo kept = info->second;
-        from.erase_value_info(v);
-        to.edit_value_info(v) = std::move(kept);
-      }
-    }
-    from.detach(*n);
-    to.insert_before(at, *n);
-  }
+  while (Node* n = from.first()) move_before(at, *n);
 }
 
 Node& with_slots(Node& n, std::span<Value* const> operands, std::span<const size_t> results, const Attrs* attrs) {

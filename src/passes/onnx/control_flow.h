@@ -5,6 +5,9 @@
 
 namespace sardonyx::onnx {
 
+// Moves a node before another one, into its graph, with what is known of its values.
+void move_before(Node& at, Node& n);
+
 // Moves the nodes of `from` before `at`, in order, with what is known of their values; its constants become constants of at's graph.
 // The inputs of `from` must have no readers any more; what it returns can be read from at's graph then, and `from` is empty.
 void splice(Graph& from, Node& at, Rewriter& b);

@@ -97,15 +97,14 @@ class ControlFlow {
 
   void visit_loop(Node& n) {
     Graph* body = n.body("body");
-    if (body == nullptr || !n.any_result_used() || n.num_inputs() < 2) return;
+    if (body == nullptr || !n.any_result_used()) return;
     const size_t carried = n.num_inputs() - 2;
-    if (body->inputs().size() != carried + 2 || body->outputs().size() != n.num_results() + 1 || n.num_results() < carried)
-      return;
-    const auto count = n.input(0) != nullptr ? context_.ints(n.input(0)) : std::nullopt;
-    const auto go_on = n.input(1) != nullptr ? context_.splat(n.input(1)) : std::optional(1.0);
+    const auto count = context_.ints(n.input(0));
+    const auto go_on = context_.splat(n.input(1));
     const bool never = (count && count->size() == 1 && (*count)[0] <= 0) || go_on == 0.0;
     if (never && skip(n, carried)) return;
-    if (count && count->size() == 1 && (*count)[0] == 1 && go_on && *go_on != 0) return run_once(n, *body, carried);
+    const bool always = n.input(1) == nullptr || go_on == 1.0;
+    if (count && count->size() == 1 && (*count)[0] == 1 && always) return run_once(n, *body, carried);
     hoist(n, *body);
     drop_slots(n, *body, carried);
   }
@@ -127,20 +126,18 @@ class ControlFlow {
     for (size_t i = 0; i < carried; ++i) {
       if (n.input(i + 2) == nullptr) return;
     }
-    const auto number_like = [&](const Value& v, DType otherwise, double number, Rewriter& b) {
-      const DType t = v.dtype() == DType::kUndefined ? otherwise : v.dtype();
-      std::vector<int64_t> shape;
-      if (v.ranked() && v.type()->rank() == 1) shape.push_back(1);
-      return b.constant(Tensor::full(t, std::move(shape), number));
-    };
     Rewriter b(*n.graph(), context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
+    // Number 0 of the iterations, and a condition that holds; some write both as lists of one.
+    const auto first = [&](const Value& v, bool value) {
+      const std::vector<int64_t> shape(v.type()->rank(), 1);
+      return b.constant(Tensor::full(v.dtype(), shape, value));
+    };
     for (size_t i = 0; i < body.inputs().size(); ++i) {
       Value& in = *body.input(i);
       if (!in.has_uses()) continue;
-      Value* given = i == 0 ? number_like(in, DType::kI64, 0, b) : i == 1 ? number_like(in, DType::kBool, 1, b) : n.input(i);
-      body.replace_uses(in, *given);
+      body.replace_uses(in, i < 2 ? *first(in, i == 1) : *n.input(i));
     }
     splice(body, n, b);
     b.set_insertion_point(&n);
@@ -182,7 +179,6 @@ class ControlFlow {
       kept.push_back(i);
       if (i < carried) operands.push_back(n.input(i + 2));
     }
-    if (kept.empty()) return;  // nothing is read any more: the node is dead
     for (size_t i = n.num_results(); i-- > 0;) {
       if (!drop[i]) continue;
       body.remove_output(i + 1);
@@ -196,10 +192,8 @@ class ControlFlow {
   void visit_scan(Node& n) {
     Graph* body = n.body("body");
     const auto scanned = int_attr(n, "num_scan_inputs");
-    if (body == nullptr || !scanned || *scanned < 0 || n.num_inputs() < static_cast<size_t>(*scanned) || !n.any_result_used())
-      return;
+    if (body == nullptr || !scanned || !n.any_result_used()) return;
     const size_t states = n.num_inputs() - static_cast<size_t>(*scanned);
-    if (body->outputs().size() != n.num_results() || n.num_results() < states) return;
     hoist(n, *body);
     std::vector<size_t> kept;
     for (size_t i = 0; i < n.num_results(); ++i) {
@@ -245,8 +239,7 @@ class ControlFlow {
             if (u.owner->is_boundary()) v.set_name(Name());
           }
         }
-        body.detach(*n);
-        loop.graph()->insert_before(loop, *n);
+        move_before(loop, *n);
         done("hoisted");
       }
       n = next;
@@ -254,9 +247,7 @@ class ControlFlow {
   }
 
   static bool is_invariant(const Node& n, const Graph& body) {
-    if (n.unchecked() || !n.op().known || !n.has(Trait::kCannotFail) || !n.has(Trait::kPure) || n.has(Trait::kRandom) ||
-        n.has(Trait::kConstant) || !n.bodies().empty())
-      return false;
+    if (n.unchecked() || !n.has(Trait::kCannotFail)) return false;
     bool any = false;
     for (const Use& u : n.operands()) {
       if (u.value == nullptr) continue;
@@ -270,7 +261,7 @@ class ControlFlow {
     const Value& y = *n.result();
     for (const Use& u : n.operands()) {
       if (!n.has(Trait::kBroadcasts) || u.value == nullptr) continue;
-      if (!u.value->ranked() || !y.ranked() || u.value->type()->rank() > y.type()->rank()) return false;
+      if (!u.value->ranked() || !y.ranked()) return false;
       const size_t added = y.type()->rank() - u.value->type()->rank();
       for (size_t i = 0; i < u.value->type()->rank(); ++i) {
         const Dim d = u.value->type()->dim(i);
