@@ -2,8 +2,9 @@
 //
 // Calls of model-local functions become the functions' nodes, functions within functions too; what nobody calls afterwards is removed.
 // On request only: a model with functions is smaller, and shows how it is made up. Exact: the same nodes run.
+// Domains that only the function imports, the model imports then.
 // What stops it: a function that reads a domain at another version than the model, where that is another operator; an absent operand
-// that the function returns; more than a million nodes by this (functions that call functions may double each time); recursion.
+// that the function returns; more than a million nodes by this (functions that call functions may double each time).
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -32,7 +33,9 @@ class Inliner {
         }
       }
       size_t inlined = 0;
-      for (Node* n : calls) inlined += into(*n, *called_by(*n)) ? 1 : 0;
+      for (Node* n : calls) {
+        if (into(*n, *called_by(*n))) ++inlined;
+      }
       if (inlined == 0) break;
       context_.count("calls", inlined);
       changed_ = true;
@@ -48,8 +51,9 @@ class Inliner {
     bool ok = true;
     for (Graph* g : graphs_in(f.graph())) {
       for (const Node& n : g->nodes()) {
-        if (n.op().known && &model_.op(n.op().domain, n.op().name) != &n.op()) ok = false;
-        if (n.unchecked() || called_by(n) == &f) ok = false;
+        // A domain that the model does not import will be; calls mean the same whatever version they name.
+        const bool is_other = model_.opset_version(n.op().domain) && &model_.op(n.op().domain, n.op().name) != &n.op();
+        if (n.unchecked() || (is_other && called_by(n) == nullptr)) ok = false;
       }
     }
     for (const Port& p : f.graph().outputs()) ok &= p.use->value != nullptr;
@@ -58,7 +62,7 @@ class Inliner {
   }
 
   bool into(Node& call, Function& f) {
-    if (!fits(call, f) || added_ > kMaxAdded || call.num_results() > f.graph().outputs().size()) return false;
+    if (!fits(call, f) || added_ > kMaxAdded) return false;
     for (size_t i = 0; i < f.graph().inputs().size(); ++i) {
       if (call.input(i) == nullptr && is_graph_result(*f.graph().input(i))) return false;
     }
@@ -66,7 +70,10 @@ class Inliner {
     Graph& body = model_.new_graph();
     clone_graph(f.graph(), body);
     for (Graph* g : graphs_in(body)) {
-      for (Node& n : g->nodes()) bind_attrs(n, call, f);
+      for (Node& n : g->nodes()) {
+        bind_attrs(n, call, f);
+        import(n.op().domain, f);
+      }
     }
     for (size_t i = 0; i < body.inputs().size(); ++i) {
       Value& in = *body.input(i);
@@ -99,6 +106,15 @@ class Inliner {
     }
     call.graph()->erase(call);
     return true;
+  }
+
+  void import(std::string_view domain, const Function& f) {
+    if (model_.opset_version(domain)) return;
+    for (const OpsetImport& i : f.opset_imports) {
+      if ((i.domain == "ai.onnx" ? "" : i.domain) != domain) continue;
+      model_.set_opset_version(domain, i.version);
+      fits_.clear();  // other functions may import another version of it
+    }
   }
 
   // References to the function's attributes become the call's.
