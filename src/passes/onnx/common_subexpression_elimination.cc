@@ -161,12 +161,13 @@ class Elimination {
   }
 
   void visit(Node& n) {
-    if (n.num_results() > 0 && n.result()->is_constant()) {
+    if (n.num_results() == 0) return;
+    if (n.result()->is_constant()) {
       merge_constant(*n.result());
       return;
     }
     // Results of what is not pure keep hashes of their own; so does what is computed from them, and bodies that return it.
-    if (n.unchecked() || n.num_results() == 0 || !purity_.is_pure(n)) return;
+    if (n.unchecked() || !purity_.is_pure(n)) return;
     uint64_t h = mix(mix(mix(4, &n.op()), n.attrs().canonical()), n.num_results());
     const bool commutes = is_commutative(n);
     for (size_t i = 0; i < n.num_inputs(); ++i) {
@@ -232,9 +233,7 @@ class Elimination {
 
   void replace(Value& old, Value& by) {
     if (const Type* both = model_.types().meet(by.type(), old.type())) by.set_type(both);
-    if (context_.facts.find(by) == nullptr) {
-      if (const SymbolicValue* known = context_.facts.find(old)) context_.facts.set(by, *known);
-    }
+    if (const SymbolicValue* known = context_.facts.find(old)) context_.facts.set(by, *known);
     old.graph()->replace_uses(old, by);
   }
 

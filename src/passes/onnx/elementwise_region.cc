@@ -10,16 +10,10 @@ namespace {
 // Whether each axis stands there once.
 bool is_permutation(std::span<const int64_t> perm) {
   const auto rank = static_cast<int64_t>(perm.size());
+  if (rank > 64) return false;  // nobody has as many
   uint64_t seen = 0;
-  std::vector<bool> more(perm.size() > 64 ? perm.size() : 0);
   for (int64_t axis : perm) {
-    if (axis < 0 || axis >= rank) return false;
-    if (!more.empty()) {
-      if (more[static_cast<size_t>(axis)]) return false;
-      more[static_cast<size_t>(axis)] = true;
-      continue;
-    }
-    if ((seen >> axis & 1) != 0) return false;
+    if (axis < 0 || axis >= rank || (seen >> axis & 1) != 0) return false;
     seen |= uint64_t{1} << axis;
   }
   return true;
@@ -49,20 +43,19 @@ std::vector<int64_t> inverse_of(std::span<const int64_t> perm) {
 }
 
 bool is_elementwise(const Node& n) {
-  if (!n.has(Trait::kElementwise) || !n.has(Trait::kPure)) return false;
   return n.has(Trait::kUnary) || n.has(Trait::kBroadcasts) || n.is("Clip") || n.is("CastLike");
 }
 
 bool is_one_element(const Value& v, size_t rank) {
   if (!v.ranked() || v.type()->rank() > rank) return false;
   const auto dims = v.type()->dims();
-  return std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.is_int() && d.value() == 1; });
+  return std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.is(1); });
 }
 
 bool shapes_result(const Use& operand) { return !operand.owner->is("CastLike") || operand.owner->operand_index(operand) == 0; }
 
 bool RegionFinder::is_member(const Node* n) const {
-  if (n == nullptr || n->unchecked() || n->is_boundary() || n->num_results() != 1 || !admits_(*n)) return false;
+  if (n == nullptr || n->unchecked() || n->num_results() != 1 || !admits_(*n)) return false;
   const Value& v = *n->result();
   return v.ranked() && !is_one_element(v, v.type()->rank());
 }
@@ -91,15 +84,14 @@ const Region* RegionFinder::around(Node& member) {
       if (u.value != nullptr && shapes_result(u) && !join(u.value->def())) region.entries.push_back(&u);
     }
     for (Use& u : n.result()->uses()) {
-      if (is_member(u.owner) && u.owner->graph() == n.graph() ? shapes_result(u) && !join(u.owner) : true)
-        region.exits.push_back(&u);
+      if (shapes_result(u) && !join(u.owner)) region.exits.push_back(&u);
     }
   }
   return alone ? &region : nullptr;
 }
 
 bool RegionFinder::holds(const Region& region, const Node* n) {
-  return n != nullptr && !n->is_boundary() && number_[*n] != 0 && number_[*n] == number_[*region.members.front()];
+  return n != nullptr && number_[*n] == number_[*region.members.front()];
 }
 
 size_t unframe(const Region& region, std::string_view frame, PassContext& context,
@@ -118,7 +110,7 @@ size_t unframe(const Region& region, std::string_view frame, PassContext& contex
     context.facts.erase(v);
     if (auto info = n->graph()->value_info.find(&v); info != n->graph()->value_info.end()) {
       const Type* declared = info->second.declared;
-      if (declared != nullptr && declared->is_tensor() && declared->ranked()) {
+      if (declared != nullptr && declared->ranked()) {
         n->graph()->edit_value_info(v).declared = types.with_dims(declared, dims_of(*declared));
       }
     }

@@ -16,8 +16,7 @@ Pass lift_constants_to_initializers() {
     size_t constants = 0;
     for (Graph* g : graphs_in(top)) {
       for (Node& n : g->nodes()) {
-        if (!n.has(Trait::kConstant) || n.num_results() != 1 || !n.result()->is_constant() || is_graph_result(*n.result()))
-          continue;
+        if (n.num_results() == 0 || !n.result()->is_constant() || is_graph_result(*n.result())) continue;
         const Attrs* read = n.extra() != nullptr ? n.extra()->payload_attrs : nullptr;
         if (read != nullptr && read->find("sparse_value") != nullptr) continue;
         Value& old = *n.result();

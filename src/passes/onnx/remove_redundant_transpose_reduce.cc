@@ -19,7 +19,7 @@ constexpr Var x{"x"}, t{"t"}, r{"r"};
 struct Reduction {
   std::optional<std::vector<int64_t>> axes;  // of x, ascending; nullopt: all
   std::vector<bool> reduced;                 // by axis of the Transpose's result
-  bool keepdims = true;
+  bool keepdims;
 };
 
 // The reduction in x's own layout; nullopt when that is not known.
@@ -27,7 +27,7 @@ std::optional<Reduction> through(const Match& m, const Node& reduce, std::span<c
   const auto keepdims = int_attr(reduce, "keepdims");
   const auto axes = reduced_axes(reduce, m.context());
   if (!keepdims || !axes) return std::nullopt;
-  Reduction out{.axes = {}, .reduced = std::vector<bool>(p.size(), false), .keepdims = *keepdims != 0};
+  Reduction out{.axes = {}, .reduced = std::vector<bool>(p.size()), .keepdims = *keepdims != 0};
   for (int64_t a : *axes) out.reduced[static_cast<size_t>(a)] = true;
   if (axes->size() == p.size()) return out;
   out.axes.emplace();
@@ -72,8 +72,7 @@ Pass remove_redundant_transpose_reduce() {
            [](const Match& m) {
              const auto p = permutation(m.node(t)), q = permutation(m.root());
              if (!p || !q || inverse_of(*p) != *q) return false;
-             const auto reduction = through(m, m.node(r), *p);
-             return reduction && reduction->keepdims;
+             return through(m, m.node(r), *p).has_value();  // of as many axes as before, so that keepdims is 1
            },
        .build = [](Rewriter& b, const Match& m) { return rebuild(b, m, m.node(r)); }},
       {.name = "before_reduction",

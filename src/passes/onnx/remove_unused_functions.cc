@@ -29,8 +29,6 @@ size_t prune_imports(std::vector<OpsetImport>& imports, const std::set<std::stri
 Pass remove_unused_functions() {
   return Pass::on_model(Numerics::kExact, [](PassContext& context) {
     Model& m = context.model;
-    const auto is_default = [](const OpsetImport& i) { return i.domain.empty() || i.domain == "ai.onnx"; };
-    if (m.functions().size() == 1 && std::all_of(m.opset_imports.begin(), m.opset_imports.end(), is_default)) return false;
     std::set<std::string, std::less<>> domains;
     std::vector<Function*> called{&m.main()};
     std::set<const Function*> seen;
