@@ -6,7 +6,8 @@
 // turns the state when an iteration begins and back when it ends. One-operand elementwise nodes behind the last transpose of a body do not
 // count. move_transposes does the rest: it moves transposes within graphs.
 //
-// What stops it: a state that is also read as it is, a transposed result that is read inside too; stacked results stay.
+// What stops it: a state that is also read as it is, or that an iteration only turns over; a transposed result that is read inside too. Stacked
+// results stay.
 // Exact: elements only move. A Loop that runs no time transposes twice for nothing; it is taken to run.
 #include <algorithm>
 
@@ -183,7 +184,7 @@ size_t hoist_from_states(Node& n, PassContext& context) {
     if (!end || end->perm.is_identity()) continue;
     const Layout perm = inverse(end->perm);  // in which the iteration reads the state
     if (start == nullptr || !has_rank(*start, perm)) continue;
-    if (!all_read_turned(state, perm)) continue;
+    if (!all_read_turned(state, perm) || end->transpose->input(0) == &state) continue;  // the latter is turned over every time
     drop_end(*body, c.output, *end);
     redeclare_output(*body, c.output, perm);
     retype(state, perm);
