@@ -55,7 +55,7 @@ bool is_one_element(const Value& v, size_t rank) {
 bool shapes_result(const Use& operand) { return !operand.owner->is("CastLike") || operand.owner->operand_index(operand) == 0; }
 
 bool RegionFinder::is_member(const Node* n) const {
-  if (n == nullptr || n->unchecked() || n->num_results() != 1 || !admits_(*n)) return false;
+  if (n == nullptr || n->unchecked() || !admits_(*n)) return false;
   const Value& v = *n->result();
   return v.ranked() && !is_one_element(v, v.type()->rank());
 }
@@ -94,8 +94,8 @@ bool RegionFinder::holds(const Region& region, const Node* n) {
   return n != nullptr && number_[*n] == number_[*region.members.front()];
 }
 
-size_t unframe(const Region& region, std::string_view frame, PassContext& context,
-               const std::function<std::vector<Dim>(const Type&)>& dims_of) {
+void unframe(const Region& region, std::string_view frame, PassContext& context,
+             const std::function<std::vector<Dim>(const Type&)>& dims_of) {
   Types& types = context.model.types();
   std::vector<Node*> frames;
   for (Use* u : region.entries) {
@@ -115,7 +115,6 @@ size_t unframe(const Region& region, std::string_view frame, PassContext& contex
       }
     }
   }
-  size_t gone = 0;
   for (Use* u : region.exits) {
     Node& after = *u->owner;
     Value& v = *u->value;
@@ -124,14 +123,11 @@ size_t unframe(const Region& region, std::string_view frame, PassContext& contex
     if (const SymbolicValue* known = context.facts.find(old)) context.facts.set(v, *known);
     after.graph()->replace_uses(old, v);
     after.graph()->erase(after);
-    ++gone;
   }
   for (Node* n : frames) {
     if (!n->alive() || n->any_result_used()) continue;
     n->graph()->erase(*n);
-    ++gone;
   }
-  return gone;
 }
 
 }  // namespace sardonyx::onnx

@@ -49,8 +49,8 @@ bool is_one_element(const Value& v, size_t rank);
 bool shapes_result(const Use& operand);
 
 // Takes the frame of a region away: entries that read a node of operator `frame` read its operand instead, readers of the frames
-// at the exits read the member. dims_of says what a member's dims are then. Returns how many nodes went.
-size_t unframe(const Region& region, std::string_view frame, PassContext& context,
-               const std::function<std::vector<Dim>(const Type&)>& dims_of);
+// at the exits read the member. dims_of says what a member's dims are then.
+void unframe(const Region& region, std::string_view frame, PassContext& context,
+             const std::function<std::vector<Dim>(const Type&)>& dims_of);
 
 }  // namespace sardonyx::onnx

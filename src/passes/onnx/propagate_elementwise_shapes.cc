@@ -10,7 +10,7 @@ bool propagate_shapes(Graph& top, PassContext& context, bool (*concerns)(const N
   size_t values = 0;
   for (Graph* g : graphs_in(top)) {
     for (Node& n : g->nodes()) {
-      if (n.unchecked() || n.num_results() == 0 || !concerns(n)) continue;
+      if (n.unchecked() || !concerns(n)) continue;
       infer_node(n, context.facts);
       Value& v = *n.result();
       if (!v.ranked()) continue;

@@ -130,9 +130,9 @@ class ControlFlow {
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
     // Number 0 of the iterations, and a condition that holds; some write both as lists of one.
-    const auto first = [&](const Value& v, bool value) {
-      const std::vector<int64_t> shape(v.type()->rank(), 1);
-      return b.constant(Tensor::full(v.dtype(), shape, value));
+    const auto first = [&](const Value& v, bool holds) {
+      const std::vector<int64_t> shape(v.ranked() ? v.type()->rank() : 0, 1);
+      return b.constant(Tensor::full(holds ? DType::kBool : DType::kI64, shape, holds));
     };
     for (size_t i = 0; i < body.inputs().size(); ++i) {
       Value& in = *body.input(i);

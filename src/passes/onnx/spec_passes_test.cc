@@ -54,6 +54,52 @@ graph(x: f32[2,3], c: bool[]) {
   EXPECT_FALSE(run(*m, {"name_fix"}));
 }
 
+TEST(name_fix, one_name_is_a_change) {
+  const auto m = parse("graph(x: f32[2,3]) { y = Neg(x)  return y }");
+  EXPECT_TRUE(run(*m, {"name_fix"}));
+  EXPECT_EQ(m->graph().first()->name().view(), "Neg_0");
+}
+
+TEST(name_fix, a_result_without_any_name) {
+  const auto m = parse("graph(x: f32[2,3]) { %0 = Neg(x)  return y = %0 }");
+  m->graph().output_port(0).name = Name();
+  const PipelineReport report = run_passes(*m, {.passes = {"name_fix"}, .strict = true});
+  EXPECT_EQ(m->graph().first()->result()->name().view(), "Neg_0");
+  EXPECT_EQ(report.passes.front().counts, (std::vector<std::pair<std::string, size_t>>{{"names", 2}}));
+}
+
+TEST(prune_unused_graph_inputs, leaves_inputs_without_a_name) {
+  const auto m = parse("graph(x: f32[2,3], z: f32[5], u: f32[7]) { y = Neg(x)  return y }");
+  m->graph().input_port(1).name = Name();
+  ASSERT_TRUE(run(*m, {"prune_unused_graph_inputs"}));
+  EXPECT_EQ(m->graph().inputs().size(), 2u);
+}
+
+TEST(lift_constants_to_initializers, leaves_what_the_file_says_sparsely) {
+  const auto m =
+      parse("graph(x: f32[2]) { a = Constant<value=f32[2]{0,1}>()  b = Constant<value=f32[2]{0,2}>()  return Add(a, b) }");
+  Node& sparse = *m->graph().first();
+  sparse.edit_extra().payload_attrs = m->attrs({attr("sparse_value", std::vector<int64_t>{1})});
+  Node& dense = *sparse.next();
+  dense.edit_extra().doc = "dense";
+  ASSERT_TRUE(run(*m, {"lift_constants_to_initializers"}));
+  EXPECT_EQ(ops_of(m->graph()), (std::vector<std::string>{"Constant", "Add"}));
+  EXPECT_TRUE(sparse.alive());
+}
+
+TEST(simplify_control_flow, constants_that_nobody_reads_stay_behind) {
+  const auto m = parse(R"(
+graph(x: f32[3], z: f32[5]) {
+  a, b = If<then_branch=graph() { k = f32[3]{1...}  return Neg(x), Neg(z) }, else_branch=graph() { return x, z }>(bool true)
+  c = Loop<body=graph(i: i64[], go: bool[], s: f32[3]) { return go, Neg(s) }>(i64 1, bool true, a)
+  return b, c
+}
+)");
+  ASSERT_TRUE(run(*m, {"simplify_control_flow"}));
+  EXPECT_EQ(ops_of(m->graph()), (std::vector<std::string>{"Neg", "Neg", "Neg"}));
+  EXPECT_EQ(m->graph().constants().size(), 3u) << "of the If and the Loop, and the condition that the body hands on";
+}
+
 TEST(propagate, declares_what_is_inferred) {
   const auto m = parse("graph(x: f32[B,3], w: f32[3]) { a = Add(x, w)  b = Gelu(a)  y, mask = Dropout(b)  return y }");
   Graph& g = m->graph();
@@ -135,6 +181,29 @@ TEST(cse, merges_large_constants_by_content) {
   ASSERT_TRUE(run(m, {"common_subexpression_elimination"}));
   EXPECT_EQ(sum.input(1), a);
   EXPECT_EQ(sum.input(2), c);
+}
+
+// Constants that are computed when they are read are not read to be compared.
+TEST(cse, leaves_constants_that_are_deferred) {
+  Model m;
+  m.set_opset_version("", 21);
+  Graph& g = m.add_function("main").graph();
+  size_t computed = 0;
+  const auto tensor = [&] {
+    return Tensor::defer(DType::kF32, {3}, [&](int64_t, std::span<std::byte> out) {
+      ++computed;
+      std::fill(out.begin(), out.end(), std::byte{0});
+    });
+  };
+  Value* a = g.add_constant(tensor());
+  Value* b = g.add_constant(tensor());
+  Value* operands[] = {a, b};
+  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
+  g.append(sum);
+  g.add_output(*sum.result(), "y");
+  EXPECT_FALSE(run(m, {"common_subexpression_elimination"}));
+  EXPECT_EQ(sum.input(1), b);
+  EXPECT_EQ(computed, 0u);
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// What the text of a graph does not show: where nodes came from, and what --explain says.
+#include <gtest/gtest.h>
+
+#include "passes/catalog.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+namespace {
+
+TEST(InlineFunctions, nodes_of_unknown_origin_come_from_where_the_call_does) {
+  const auto m = parse(R"(
+opset 18, "own" 1
+graph(x: f32[3]) { y = own::f(x)  return y }
+function own::f(a) opset 18 { b = Neg(a)  c = Exp(b)  return c }
+)");
+  const uint32_t of_call = m->add_provenance({.sources = {Source{.function = "call"}}, .source_count = 1});
+  const uint32_t of_node = m->add_provenance({.sources = {Source{.function = "node"}}, .source_count = 1});
+  m->graph().first()->set_provenance(of_call);
+  m->functions()[1]->graph().first()->set_provenance(of_node);
+  run_passes(*m, {.passes = {"inline_functions"}, .strict = true});
+  ASSERT_EQ(m->graph().num_nodes(), 2u);
+  EXPECT_EQ(m->graph().first()->provenance(), of_node);
+  EXPECT_EQ(m->graph().last()->provenance(), of_call);
+}
+
+TEST(InlineFunctions, what_stays_is_explained) {
+  const auto near_misses = [](const std::string& imports) {
+    const auto m = parse(R"(
+opset 18, "own" 1, "other" 1
+graph(x: f32[3]) { z: f32[3] = other::g(x)  y = own::f(z)  return y }
+function own::f(a) opset 18, )" +
+                         imports + " { b: f32[3] = other::g(a)  return b }");
+    size_t count = 0;
+    PassRequest request{.passes = {"inline_functions"}, .strict = true, .explain = {"inline_functions"}};
+    request.on_near_miss = [&](std::string_view, std::string_view, std::string_view) { ++count; };
+    run_passes(*m, request);
+    return count;
+  };
+  EXPECT_EQ(near_misses("\"other\" 1"), 0u);
+  EXPECT_EQ(near_misses("\"other\" 2"), 1u);
+}
+
+}  // namespace
+}  // namespace sardonyx
