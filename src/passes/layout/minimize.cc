@@ -91,7 +91,8 @@ class Minimizer {
       moved = sweep();
       if (!merged && !moved) continue;
       changed = true;
-      for (Graph* top : graphs_) erase_dead_nodes(*top);  // what reads for nothing holds others in place
+      // What reads for nothing holds others in place: they may move once it is gone.
+      for (Graph* top : graphs_) moved |= erase_dead_nodes(*top) > 0;
     }
     return changed;
   }
