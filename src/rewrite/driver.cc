@@ -332,17 +332,16 @@ class Driver {
       take_back(g, before, root, constants);
       throw e.with_note(fmt::format("while '{}' rewrote {}", fired.name, print(root)));
     }
-    if (!stands_for(fired, root, made)) {
-      take_back(g, before, root, constants);
-      return false;
-    }
-
     std::vector<Node*> fresh;
     const auto collect = [&] {
       fresh.clear();
       for (Node* n = root.prev(); n != before; n = n->prev()) fresh.push_back(n);
     };
     collect();
+    if (!stands_for(fired, m, made, fresh)) {
+      take_back(g, before, root, constants);
+      return false;
+    }
     if (fresh.size() > 1 || (fresh.size() == 1 && !fresh[0]->bodies().empty())) {
       arrange_before(root, made, first_new);
       collect();
@@ -388,8 +387,9 @@ class Driver {
     return false;
   }
 
-  // Whether the values have the types of the root's results, each of them that is read.
-  bool stands_for(const Rule& rule, const Node& root, std::span<Value* const> made) const {
+  // Whether the values have the types of the root's results, each of them that is read. `fresh`: the nodes that were made.
+  bool stands_for(const Rule& rule, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) const {
+    const Node& root = m.root();
     SX_CHECK(made.size() <= root.num_results(), "a rule made more values than its root has results");
     bool any = false;
     for (size_t i = 0; i < root.num_results(); ++i) {
@@ -398,10 +398,38 @@ class Driver {
       if (i >= made.size() || made[i] == nullptr || made[i] == &old) return false;
       any = true;
       const Type* got = made[i]->type();
-      if (old.type() == nullptr || got == old.type()) continue;
-      if (!rule.same_type || (got != nullptr && model_.types().meet(got, old.type()) == nullptr)) return false;
+      if (rule.same_type) {
+        if (got != nullptr && old.type() != nullptr && model_.types().meet(got, old.type()) == nullptr) return false;
+      } else if (old.type() != nullptr && got != old.type()) {
+        return false;
+      } else if (is_of_unknown_rank(got) && !keeps_axes(m, *made[i], fresh)) {
+        return false;
+      }
     }
     return any;
+  }
+
+  static bool is_of_unknown_rank(const Type* t) { return t == nullptr || (t->is_tensor() && !t->ranked()); }
+
+  // Equal types without a rank prove nothing: what a matched node broadcasts with may have more axes than the rest. So it is a number, or read
+  // again, or stands for the result itself. Only elementwise nodes may go without another in their place.
+  static bool keeps_axes(const Match& m, const Value& made, std::span<Node* const> fresh) {
+    const auto is_one_of = [](std::span<Node* const> nodes, const Value& v) {
+      return v.def() != nullptr && std::ranges::find(nodes, v.def()) != nodes.end();
+    };
+    const auto is_read = [&](const Value& v) {
+      return std::ranges::any_of(fresh, [&](const Node* n) {
+        return std::ranges::any_of(n->operands(), [&](const Use& u) { return u.value == &v; });
+      });
+    };
+    return std::ranges::all_of(m.nodes(), [&](const Node* n) {
+      if (!n->has(Trait::kElementwise)) return is_one_of(fresh, made);
+      return n->num_inputs() == 1 || std::ranges::all_of(n->operands(), [&](const Use& u) {
+               const Value* v = u.value;
+               const bool is_number = v == nullptr || (v->ranked() && v->type()->rank() == 0);
+               return is_number || v == &made || is_one_of(m.nodes(), *v) || is_read(*v);
+             });
+    });
   }
 
   // What is known and said of the old value holds for the new one.

@@ -19,6 +19,13 @@ Rule drop(std::string_view name, const Pattern& p, Numerics numerics = Numerics:
   return {.name = name, .numerics = numerics, .match = p, .when = std::move(when), .build = operand_x};
 }
 
+// Ops whose result has the type of x always.
+Rule drop_whatever(std::string_view name, const Pattern& p, Numerics numerics = Numerics::kExact, Condition when = is_inner) {
+  Rule rule = drop(name, p, numerics, std::move(when));
+  rule.same_type = true;
+  return rule;
+}
+
 bool goes_forward(const Match& found) {
   if (!is_inner(found)) return false;
   const auto stride = param_ints(params(found.root(), found.context()), "stride");
@@ -49,7 +56,7 @@ Pass noop_elimination() {
   const Pattern zero = any_of(splat(0), m::fill(any, splat(0)), m::fill(any, absent));
   const Pattern one = any_of(splat(1), m::fill(any, splat(1)));
   std::vector<Rule> rules{
-      drop("identity", m::identity(x)),
+      drop_whatever("identity", m::identity(x)),
       drop("add", m::add(x, zero), Numerics::kRounds),  // -0 + 0 is 0
       drop("mul", m::mul(x, one)),
       drop("sub", m::sub(x, zero), Numerics::kRounds),  // and so is -0 - -0
@@ -59,8 +66,8 @@ Pass noop_elimination() {
       drop("real_div", m::real_div(x, one)),
       drop("split", m::split(x)),  // into one, or into pieces of which only one is read, and not empty
       drop("slice_by_index", m::slice_by_index(x), Numerics::kExact, goes_forward),
-      drop("transpose", m::transpose(x), Numerics::kExact, keeps_order),
-      drop("linear_activation", m::linear_activation(x, splat(1), splat(0)), Numerics::kRounds),  // likewise
+      drop_whatever("transpose", m::transpose(x), Numerics::kExact, keeps_order),
+      drop_whatever("linear_activation", m::linear_activation(x, splat(1), splat(0)), Numerics::kRounds),  // likewise
       drop("resize_bilinear", m::resize_bilinear(x), Numerics::kExact, samples_pixels),
   };
   for (const PatternOp& op :

@@ -93,7 +93,7 @@ Pass remove_no_ops() {
        .when = [](const Match& m) { return m.root().input(1) == nullptr && m.root().input(2) == nullptr; },
        .build = the_x,
        .same_type = true},
-      {.name = "one_operand", .match = any_of(Concat(x), Sum(x), Max(x), Min(x), Mean(x)), .build = the_x},
+      {.name = "one_operand", .match = any_of(Concat(x), Sum(x), Max(x), Min(x), Mean(x)), .build = the_x, .same_type = true},
       {.name = "extreme_of_one",
        .match = any_of(ReduceMax(x, rest), ReduceMin(x, rest)),
        .when = reduces_nothing,
