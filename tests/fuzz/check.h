@@ -21,6 +21,8 @@ struct Subject {
   uint64_t order = 0;  // rules fire in an order drawn from this, unless 0
 };
 Subject copy(const Subject& s);
+// Its results for the inputs of one size, 0 or 1, within bounds of memory and steps.
+std::vector<EvalValue> evaluate_subject(const Subject& s, size_t which);
 
 struct Failure {
   std::string kind;    // a failure is made smaller as long as this stays

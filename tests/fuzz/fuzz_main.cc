@@ -51,6 +51,42 @@ std::vector<std::string> read_snippets(const std::string& folder, bool mil) {
   return snippets;
 }
 
+// The same where nobody knows the ranks of inputs, and numbers have axes of their own, which broadcasting may give to the rest; null where the
+// operators do not take that, or run then.
+std::optional<Subject> without_ranks(const Subject& known) {
+  Subject s = copy(known);
+  Model& m = *s.model;
+  for (Graph* g : graphs_in(m.graph())) {
+    for (Node& n : g->nodes()) {
+      for (Value& r : n.results()) r.set_type(nullptr);
+    }
+    for (size_t i = 0; i < g->outputs().size(); ++i) g->output_port(i).declared = nullptr;
+    const std::vector<Value*> constants(g->constants().begin(), g->constants().end());
+    for (Value* c : constants) {
+      const bool is_broadcast = std::all_of(c->uses().begin(), c->uses().end(), [](const Use& u) {
+        return !u.owner->is_boundary() && u.owner->num_inputs() > 1 && u.owner->has(Trait::kElementwise) &&
+               !u.owner->is("Clip");
+      });
+      if (c->ranked() && c->type()->rank() == 0 && is_broadcast) g->set_constant(*c, c->constant()->reshaped({1, 1, 1, 1}));
+    }
+  }
+  Graph& g = m.graph();
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const Type* t = g.input(i)->type();
+    if (t == nullptr || !t->is_tensor()) continue;
+    g.input(i)->set_type(m.types().unranked(t->dtype()));
+    g.input_port(i).declared = g.input(i)->type();
+  }
+  try {
+    s.model = parse(print(m, {.full_constants = true}), "without ranks");
+    verify(*s.model, {.allow_unchecked = false, .shapes = true});
+    for (size_t which : {0, 1}) evaluate_subject(s, which);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return s;
+}
+
 class Fuzz {
  public:
   explicit Fuzz(Options o) : options_(std::move(o)), snippets_(read_snippets(options_.cases, options_.mil())) {
@@ -112,6 +148,9 @@ class Fuzz {
                                print(*drawn->model, {.full_constants = true}))
                 << std::flush;
       return;
+    }
+    if (std::mt19937_64(seed)() % 4 == 0 && !options_.mil()) {
+      if (auto bare = without_ranks(s)) s = std::move(*bare);
     }
     ++statistics_.graphs;
     statistics_.nodes += s.model->num_nodes();

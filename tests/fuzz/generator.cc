@@ -175,6 +175,10 @@ Value* Generator::constant(TensorPtr payload) {
   return v;
 }
 
+bool Generator::has_constants_of(DType dtype) const {
+  return mil() || (find("Constant")->outputs[0].types.tensor >> static_cast<int>(dtype) & 1) != 0;
+}
+
 Value* Generator::constant(DType dtype, std::vector<int64_t> shape) {
   if (dtype != DType::kString && !is_complex(dtype) && chance(35)) {
     static constexpr double kNice[] = {0, 1, 1, 2, -1, 0.5, 3};

@@ -81,6 +81,7 @@ class Generator {
   Value* partner(Value& a, bool widen = true);             // something that broadcasts with a
   Value* constant(DType dtype, std::vector<int64_t> shape);
   Value* constant(TensorPtr payload);
+  bool has_constants_of(DType dtype) const;  // in this opset
   Value* ints(const std::vector<int64_t>& v);
   Value* scalar(DType dtype, double v);
   Value* new_input(DType dtype, std::span<const Dim> dims);

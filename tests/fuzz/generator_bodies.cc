@@ -293,6 +293,9 @@ bool Generator::add_call() {
 }
 
 // A graph of a case: its inputs are values that are there, or new inputs; its results may be read by what follows.
+// One number seen as gigabytes takes none, until something is computed of it.
+constexpr size_t kMostBytes = 64 << 20;
+
 bool Generator::add_snippet() {
   if (options_.snippets.empty()) return false;
   const std::string& text = options_.only_snippet < options_.snippets.size() && scopes_.size() == 1
@@ -334,7 +337,7 @@ bool Generator::add_snippet() {
   };
   for (Value* c : from.constants()) {
     TensorPtr payload = c->constant();
-    if (payload->is_promise()) return false;
+    if (payload->is_promise() || payload->byte_size() > kMostBytes || !has_constants_of(payload->dtype())) return false;
     if (payload->size() <= 8 && is_float(payload->dtype()) && chance(4) && !divides(*c))
       payload = random_tensor(payload->dtype(), {payload->shape().begin(), payload->shape().end()});
     map[c] = constant(std::move(payload));
