@@ -122,18 +122,17 @@ void bounds_rules(std::vector<Rule>& rules) {
   const Pattern below = Relu(Neg(x)), slope = constant.as(a), twice_below = Sub(x, Abs(x));
   rules.push_back({.name = "prelu_of_parts",
                    .numerics = Numerics::kRounds,
-                   .match = any_of(Add(Relu(x), sole(Mul(slope, below)).as(u)), Add(Relu(x), sole(Mul(slope, Neg(below)))),
-                                   Sub(Relu(x), sole(Mul(slope, below))),
-                                   Add(Relu(x), sole(Mul(sole(Mul(slope, twice_below)), splat(0.5)))),
-                                   Add(Relu(x), sole(Mul(slope, sole(Mul(twice_below, splat(0.5))))))),
+                   .match = any_of(Add(Relu(x), Mul(slope, below).as(u)), Add(Relu(x), Mul(slope, Neg(below))),
+                                   Sub(Relu(x), Mul(slope, below)), Add(Relu(x), Mul(Mul(slope, twice_below), splat(0.5))),
+                                   Add(Relu(x), Mul(slope, Mul(twice_below, splat(0.5))))),
                    .when = slopes,
                    .build =
                        [](Rewriter& b, const Match& m) {
-                         const double sign = m[u] != nullptr ? -1 : 1;
+                         const bool turned = m[u] != nullptr;  // the part below was made positive
                          if (fits_attribute(m, a))
-                           return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(sign * *m.splat(a)))});
+                           return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(turned ? -*m.splat(a) : *m.splat(a)))});
                          Value* by = m[a];
-                         if (sign < 0) by = b.constant(scaled(by->constant(), {1, 1, 1}, {-1.0}, false), by->name().view());
+                         if (turned) by = b.constant(scaled(by->constant(), {1}, {-1.0}, false), by->name().view());
                          return b.PRelu(m[x], by);
                        },
                    .opset = 9});
@@ -167,7 +166,7 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                    .replace = Softplus(x)});
   rules.push_back({.name = "softplus_of_negative",  // |-x| is written |x|
                    .numerics = Numerics::kRounds,
-                   .match = Add(any_of(Max(Neg(x).as(d_), splat(0)), Relu(Neg(x).as(d_))), log1p(Exp(Neg(Abs(x))))),
+                   .match = Add(Relu(Neg(x).as(d_)), log1p(Exp(Neg(Abs(x))))),
                    .when = [](const Match& m) { return is_one_of(m, {DType::kF32}) && goes_as_a_whole(m, m[d_]); },
                    .replace = Softplus(d_)});
   rules.push_back({.name = "log_sigmoid",
@@ -221,7 +220,7 @@ void elu_rules(std::vector<Rule>& rules) {
                    .build = [](Rewriter& b, const Match& m) { return b.op("Elu", {m[x]}, {attr("alpha", number(m, a))}); }});
   rules.push_back({.name = "selu",
                    .numerics = Numerics::kRounds,
-                   .match = Mul(sole(Elu(x).as(node)), constant.as(a)),
+                   .match = Mul(Elu(x).as(node), constant.as(a)),
                    .when =
                        [](const Match& m) {
                          return in_f32_f16(m) && fits_attribute(m, a) && float_attr(m.node(node), "alpha").has_value();

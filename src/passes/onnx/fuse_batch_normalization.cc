@@ -22,16 +22,11 @@ using namespace pattern;
 constexpr Var x{"x"}, y{"y"}, norm{"norm"}, c{"c"}, gamma{"gamma"}, beta{"beta"}, mu{"mu"}, product{"product"},
     center{"center"};
 
-// Channels of a value whose second axis they are; 0 when not known.
-int64_t channels(const Value* v) {
-  if (v == nullptr || !v->ranked() || v->type()->rank() < 2 || !v->type()->dim(1).is_int()) return 0;
-  return v->type()->dim(1).value();
-}
-
 // One number per channel of v, or one in all.
 bool fits(const Value* number, const Value* v, size_t axis = 1) {
-  if (!v->ranked() || axis >= v->type()->rank() || !v->type()->dim(axis).is_int()) return false;
-  return number->dtype() == v->dtype() && known_elements(*number) != nullptr &&
+  if (!v->ranked() || axis >= v->type()->rank() || !v->type()->dim(axis).is_int() || v->type()->dim(axis).value() < 1)
+    return false;
+  return known_elements(*number) != nullptr &&
          is_per_channel(number->type(), v->type()->rank(), axis, v->type()->dim(axis).value());
 }
 
@@ -44,17 +39,18 @@ std::optional<size_t> channel_axis(const Match& m) {
   return at == perm->end() ? std::nullopt : std::optional(static_cast<size_t>(at - perm->begin()));
 }
 
+// How many there are of what fits.
+int64_t channels(const Match& m) { return m[y]->type()->dim(*channel_axis(m)).value(); }
+
 bool is_fixed(const Match& m) {
   const Node& n = m.node(norm);
   for (size_t i = 1; i < n.num_results(); ++i) {
     if (n.result(i)->has_uses()) return m.refuse("it trains");
   }
   if (int_attr(n, "training_mode").value_or(0) != 0 || int_attr(n, "spatial").value_or(1) != 1) return m.refuse("it trains");
-  const int64_t count = channels(m[x]);
   for (Var v : {gamma, beta}) {
-    const Type* t = m.type(v);
-    if (count == 0 || known_elements(*m[v]) == nullptr || t->rank() != 1 || !t->dim(0).is(count))
-      return m.refuse("its parameters are not one known number per channel");
+    const TensorPtr t = known_elements(*m[v]);
+    if (t == nullptr || t->size() != channels(m)) return m.refuse("its parameters are not one known number per channel");
   }
   return m[gamma]->dtype() == m[x]->dtype() || m.refuse("its parameters are of another type");
 }
@@ -71,7 +67,7 @@ Value* with_parameters(Rewriter& b, const Match& m, Value* scale, Value* shift) 
 }
 
 Value* shifted(Rewriter& b, const Match& m) {
-  const int64_t count = channels(m[x]);
+  const int64_t count = channels(m);
   Channels offset = channel_numbers(m[beta], count);
   const Channels by = channel_numbers(m[c], count);
   const bool minus = m.root().is("Sub");
@@ -81,7 +77,7 @@ Value* shifted(Rewriter& b, const Match& m) {
 }
 
 Value* rescaled(Rewriter& b, const Match& m) {
-  const int64_t count = channels(m[x]);
+  const int64_t count = channels(m);
   Channels factor = channel_numbers(m[gamma], count), offset = channel_numbers(m[beta], count);
   const Channels by = channel_numbers(m[c], count);
   const bool divide = m.root().is("Div");
@@ -102,9 +98,8 @@ bool is_affine(const Match& m) {
   if (t != DType::kF32 && t != DType::kF64) return false;  // f16 has no kernel in onnxruntime
   if (!fits(m[gamma], m[x]) || !fits(m[beta], m[x]) || (m[mu] != nullptr && !fits(m[mu], m[x])))
     return m.refuse("the constants are not one number per channel");
-  const int64_t count = channels(m[x]);
   // Otherwise what stands around it may take the two numbers.
-  if (count == 1 || known_elements(*m[gamma])->size() == 1) return m.refuse("there is one factor for all channels");
+  if (known_elements(*m[gamma])->size() == 1) return m.refuse("there is one factor for all channels");
   const Node* n = m[x]->def();
   if (n != nullptr &&
       (n->is("Div") || n->is("Mul") || n->is("Sub") || n->is("Reshape") || n->op().name.ends_with("Normalization")))
@@ -113,7 +108,7 @@ bool is_affine(const Match& m) {
 }
 
 Value* from_affine(Rewriter& b, const Match& m) {
-  const int64_t count = channels(m[x]);
+  const int64_t count = m[x]->type()->dim(1).value();
   const DType t = m[x]->dtype();
   const Channels factor = channel_numbers(m[gamma], count);
   Channels offset = channel_numbers(m[beta], count), mean(static_cast<size_t>(count), 0.0);
@@ -129,7 +124,6 @@ Value* from_affine(Rewriter& b, const Match& m) {
   Value* operands[] = {m[x], channel_constant(b, t, factor, olds), channel_constant(b, t, offset, olds),
                        channel_constant(b, t, mean, olds),
                        channel_constant(b, t, Channels(static_cast<size_t>(count), 1.0), olds)};
-  if (std::any_of(std::begin(operands), std::end(operands), [](const Value* v) { return v == nullptr; })) return nullptr;
   return b.op("BatchNormalization", operands, {attr("epsilon", 0.0)});
 }
 
@@ -141,7 +135,7 @@ Pass fuse_batch_normalization() {
   const Pattern at = sole(any_of(normalization, Transpose(sole(normalization)))).as(y), by = any.as(c);
   const auto takes = [](const Match& m) {
     const auto axis = channel_axis(m);
-    return axis && is_fixed(m) && fits(m[c], m[y], *axis);
+    return axis && fits(m[c], m[y], *axis) && is_fixed(m);
   };
   std::vector<Rule> rules;
   rules.push_back({.name = "shift",

@@ -19,29 +19,25 @@ struct Block {
 };
 
 std::optional<Block> block(const Match& m) {
-  const Value *in = m[x], *split = m[six], *out = m.root().result();
-  if (!in->ranked() || !split->ranked() || !out->ranked() || in->type()->rank() != 4 || split->type()->rank() != 6 ||
-      out->type()->rank() != 4)
-    return std::nullopt;
-  if (in->dtype() != DType::kF32 && in->dtype() != DType::kF64 && in->dtype() != DType::kF16) return std::nullopt;
-  Dims& dims = m.dims();
-  const auto i = in->type()->dims(), s = split->type()->dims(), o = out->type()->dims();
-  const auto perm = ints_attr(m.node(moved), "perm");
-  if (!perm || !(i[0] == s[0]) || !(o[0] == i[0])) return std::nullopt;
+  const Value *in = m[x], *split = m[six];
   using P = std::vector<int64_t>;
-  const auto times = [&](Dim a, int64_t b) { return dims.mul(a, Dim::of(b)); };
-  const bool dcr = *perm == P{0, 3, 4, 1, 5, 2}, crd = *perm == P{0, 1, 4, 2, 5, 3};
+  const auto perm = ints_attr(m.node(moved), "perm");
+  const bool dcr = perm == P{0, 3, 4, 1, 5, 2}, crd = perm == P{0, 1, 4, 2, 5, 3};
+  if (!dcr && !crd && perm != P{0, 3, 5, 1, 2, 4}) return std::nullopt;
+  if (!in->ranked() || !split->ranked() || in->type()->rank() != 4) return std::nullopt;
+  if (in->dtype() != DType::kF32 && in->dtype() != DType::kF64 && in->dtype() != DType::kF16) return std::nullopt;
+  // The axes of x as they are split. How the result joins them, its type says, which has to be the operator's.
+  Dims& dims = m.dims();
+  const auto i = in->type()->dims(), s = split->type()->dims();
+  if (!(i[0] == s[0])) return std::nullopt;
   if (dcr || crd) {
-    const Dim b = s[dcr ? 1 : 2], c = s[dcr ? 3 : 1];
-    if (!b.is_int() || b.value() < 2 || !(s[dcr ? 2 : 3] == b) || !(s[4] == i[2]) || !(s[5] == i[3])) return std::nullopt;
-    if (!(o[1] == c) || !(o[2] == times(i[2], b.value())) || !(o[3] == times(i[3], b.value()))) return std::nullopt;
+    const Dim b = s[2];
+    if (!b.is_int() || b.value() < 2 || !(s[dcr ? 1 : 3] == b) || !(s[4] == i[2]) || !(s[5] == i[3])) return std::nullopt;
     return Block{"DepthToSpace", dcr ? "DCR" : "CRD", b.value()};
   }
-  if (*perm != P{0, 3, 5, 1, 2, 4}) return std::nullopt;
   const Dim b = s[3];
   if (!b.is_int() || b.value() < 2 || !(s[5] == b) || !(s[1] == i[1])) return std::nullopt;
-  if (!(o[1] == times(i[1], b.value() * b.value())) || !(o[2] == s[2]) || !(o[3] == s[4])) return std::nullopt;
-  if (!(times(s[2], b.value()) == i[2]) || !(times(s[4], b.value()) == i[3])) return std::nullopt;
+  if (!(dims.mul(s[2], b) == i[2]) || !(dims.mul(s[4], b) == i[3])) return std::nullopt;
   return Block{"SpaceToDepth", {}, b.value()};
 }
 

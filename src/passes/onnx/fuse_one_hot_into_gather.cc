@@ -7,7 +7,6 @@
 // What stops it: ids that could be out of range; another axis than the last; other numbers than 0 and 1; a table of more than two axes.
 // Rounds: the product also multiplies what is not chosen by zero, which makes a NaN of what is infinite.
 #include <algorithm>
-#include <limits>
 
 #include "passes/onnx/fusion.h"
 
@@ -15,8 +14,9 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var ids{"ids"}, hot{"hot"}, depth{"depth"}, values{"values"}, table{"table"}, row{"row"}, numbers{"numbers"};
+constexpr Var ids{"ids"}, hot{"hot"}, depth{"depth"}, values{"values"}, table{"table"}, numbers{"numbers"};
 constexpr int kSteps = 8;
+constexpr int64_t kMostNumbers = 1 << 20;  // that a comparison is looked at for
 
 struct Span {
   int64_t least, most;
@@ -54,7 +54,7 @@ std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) 
     const Dim d = x->type()->dim(static_cast<size_t>(*axis));
     return d.is_int() ? std::optional(Span{0, d.value() - 1}) : by_type;
   }
-  if (n->is("Clip") && n->op().since_version >= 12) {
+  if (n->is("Clip")) {
     const auto low = number(1), high = number(2);
     return low && high && *low <= *high ? std::optional(Span{*low, *high}) : by_type;
   }
@@ -80,8 +80,8 @@ std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) 
   if (n->is("Cast")) {
     const DType from = n->input(0)->dtype();
     const auto s = is_integer(from) || from == DType::kBool ? of(0) : std::nullopt;
-    const bool fits = s && s->least >= std::numeric_limits<int32_t>::min() && s->most <= std::numeric_limits<int32_t>::max();
-    return fits && (v->dtype() == DType::kI32 || v->dtype() == DType::kI64) ? s : by_type;
+    // Of 64 bits, it may wrap in 32; but a span that goes so far is within no table, with others neither.
+    return v->dtype() == DType::kI32 || v->dtype() == DType::kI64 ? s : by_type;
   }
   if (n->is("Where")) {
     const auto a = of(1), b = of(2);
@@ -116,22 +116,14 @@ bool is_one_hot(const Match& m) {
 }
 
 bool is_comparison(const Match& m) {
-  const Type *all = m.type(numbers), *one = m.type(row);
-  const Value* i = m[ids];
-  if (all == nullptr || !all->is_static() || all->rank() == 0 || one == nullptr || !one->ranked() || one->rank() == 0 ||
-      !i->ranked())
-    return false;
-  const auto list = m[numbers]->constant()->to_ints(1 << 20);
-  const Dim last = all->dim(all->rank() - 1);
-  if (!list || !last.is(static_cast<int64_t>(list->size())) || all->rank() > one->rank()) return false;
+  const auto shape = m[numbers]->constant()->shape();
+  const auto list = m[numbers]->constant()->to_ints(kMostNumbers);
+  if (!list || shape.empty() || shape.back() != static_cast<int64_t>(list->size())) return false;
   for (size_t k = 0; k < list->size(); ++k) {
     if ((*list)[k] != static_cast<int64_t>(k)) return m.refuse("it compares with other numbers than 0, 1, 2, ...");
   }
-  // The ids, with an axis of one behind them.
-  if (one->rank() != i->type()->rank() + 1 || !one->dim(one->rank() - 1).is(1) ||
-      !std::equal(i->type()->dims().begin(), i->type()->dims().end(), one->dims().begin()))
-    return false;
-  return is_float(m.root().result()->dtype()) && is_table(m, last.value(), 0);
+  // The ids are in their order. That it is one id for each row, the type says, which has to be that of the rows.
+  return is_float(m.root().result()->dtype()) && is_table(m, shape.back(), 0);
 }
 
 Value* gather(Rewriter& b, const Match& m) { return b.Gather(m[table], m[ids]); }
@@ -139,7 +131,7 @@ Value* gather(Rewriter& b, const Match& m) { return b.Gather(m[table], m[ids]); 
 }  // namespace
 
 Pass fuse_one_hot_into_gather() {
-  const Pattern compared = any_of(Unsqueeze(ids, rest), Reshape(ids, any)).as(row);
+  const Pattern compared = any_of(Unsqueeze(ids, rest), Reshape(ids, any));
   return std::vector<Rule>{
       {.name = "one_hot",
        .numerics = Numerics::kRounds,

@@ -78,8 +78,8 @@ Pass fuse_rms_normalization() {
       .match = Cast(sole(RMSNormalization(Cast(x), splat(1)).as(norm))),
       .when =
           [](const Match& m) {
-            return m[x]->dtype() == DType::kF16 && m.root().result()->dtype() == DType::kF16 &&
-                   m[norm]->dtype() == DType::kF32 && m[x]->ranked() && normalized_by(m.node(norm)).has_value();
+            return m[x]->dtype() == DType::kF16 && m[norm]->dtype() == DType::kF32 && m[x]->ranked() &&
+                   normalized_by(m.node(norm)).has_value();
           },
       .build = [](Rewriter& b, const Match& m) -> Value* {
         Value* s = ones(b, DType::kF16, *normalized_by(m.node(norm)));

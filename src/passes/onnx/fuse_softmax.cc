@@ -64,7 +64,7 @@ std::optional<int64_t> axis_of(const Match& m) {
 bool cancels(const Match& m, int64_t axis) {
   const Value* by = m[c];
   if (by == nullptr) return true;
-  if (!same_shape(m[z], m[x]) || !by->ranked() || !m[x]->ranked()) return m.refuse("what is subtracted broadcasts");
+  if (!by->ranked() || !m[x]->ranked()) return m.refuse("what is subtracted has no known rank");
   const auto lacks = static_cast<int64_t>(m[x]->type()->rank() - by->type()->rank());
   if (axis >= lacks && !by->type()->dim(static_cast<size_t>(axis - lacks)).is(1))
     return m.refuse("what is subtracted varies along the axis");
@@ -74,7 +74,7 @@ bool cancels(const Match& m, int64_t axis) {
 
 bool is_last(const Match& m, int64_t axis) { return axis + 1 == static_cast<int64_t>(m[x]->type()->rank()); }
 
-bool has_modern_softmax(const Match& m) { return m.model().opset_version("").value_or(0) >= 13; }
+bool has_modern_softmax(const Match& m) { return m.model().opset_version("") >= 13; }
 
 bool normalizes(const Match& m) {
   const auto axis = axis_of(m);

@@ -27,7 +27,6 @@ Pattern reshaping(const Pattern& of) { return any_of(Reshape(of, rest).since(5),
 std::optional<std::vector<int64_t>> unit_axes(const Value& small, const Value& large) {
   if (!small.ranked() || !large.ranked()) return std::nullopt;
   const auto a = small.type()->dims(), b = large.type()->dims();
-  if (a.size() >= b.size()) return std::nullopt;
   std::vector<int64_t> axes;
   size_t i = 0;
   for (size_t j = 0; j < b.size(); ++j) {
@@ -39,7 +38,7 @@ std::optional<std::vector<int64_t>> unit_axes(const Value& small, const Value& l
       return std::nullopt;
     }
   }
-  return i == a.size() ? std::optional(axes) : std::nullopt;
+  return i == a.size() && !axes.empty() ? std::optional(axes) : std::nullopt;
 }
 
 bool contains(std::span<const int64_t> list, int64_t v) { return std::find(list.begin(), list.end(), v) != list.end(); }
@@ -59,20 +58,20 @@ Value* transposed(Rewriter& b, Value* v, const std::vector<int64_t>& perm) {
 
 // A node that a dropped axis may pass: an elementwise one whose other operands have one element, or a Softmax.
 bool lets_pass(const Node& n, std::span<const int64_t> gone) {
-  if (n.num_results() != 1 || !n.result()->ranked()) return false;
+  if (!n.result()->ranked()) return false;
   const size_t rank = n.result()->type()->rank();
   if (n.is("Softmax") || n.is("LogSoftmax")) {
     const auto axis = int_attr(n, "axis");
     return n.op().since_version >= 13 && axis && !contains(gone, *axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis);
   }
-  if (!is_elementwise(n) || gone.size() > rank) return false;
+  if (!is_elementwise(n)) return false;
   size_t large = 0;
   for (const Use& u : n.operands()) {
     if (u.value == nullptr) continue;
     if (!u.value->ranked()) return false;
     const size_t r = u.value->type()->rank();
     const bool has_none = std::all_of(gone.begin(), gone.end(), [&](int64_t g) { return g < static_cast<int64_t>(rank - r); });
-    large += r == rank || !(has_none || is_one_element(*u.value, rank - gone.size()));
+    large += !(has_none || is_one_element(*u.value, rank - gone.size()));
   }
   return large == 1;
 }

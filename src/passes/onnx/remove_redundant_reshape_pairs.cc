@@ -13,7 +13,7 @@
 namespace sardonyx::onnx {
 namespace {
 
-bool is_reshape(const Node* n) { return n != nullptr && !n->unchecked() && n->is("Reshape") && n->input(0) != nullptr; }
+bool is_reshape(const Node* n) { return n != nullptr && !n->unchecked() && n->is("Reshape"); }
 
 bool has_dims(const Value& v, std::span<const Dim> dims) {
   return v.ranked() && std::equal(v.type()->dims().begin(), v.type()->dims().end(), dims.begin(), dims.end());
@@ -38,24 +38,18 @@ bool remove_pairs(Graph& top, PassContext& context) {
   return pairs > 0;
 }
 
-// Whether all that enters has been reshaped from `outer`, and all that leaves is reshaped to it.
-bool is_framed(const Region& region, RegionFinder& finder, std::span<const Dim> outer) {
-  const auto inner = region.members.front()->result()->type()->dims();
-  for (const Node* n : region.members) {
-    if (!has_dims(*n->result(), inner)) return false;
-  }
-  bool any = false;
+// Whether all that enters has been reshaped from `outer`, and all that leaves is reshaped to it. Then there are as many elements everywhere
+// between, and nothing broadcasts but single elements.
+bool is_framed(const Region& region, std::span<const Dim> outer) {
   for (const Use* u : region.entries) {
-    if (is_one_element(*u->value, std::min(inner.size(), outer.size()))) continue;
+    if (is_one_element(*u->value, outer.size())) continue;
     const Node* def = u->value->def();
-    if (!has_dims(*u->value, inner) || !is_reshape(def) || !has_dims(*def->input(0), outer)) return false;
-    if (finder.holds(region, def->input(0)->def())) return false;  // the region's own value, in another shape
-    any = true;
+    if (!is_reshape(def) || !has_dims(*def->input(0), outer)) return false;
   }
   for (const Use* u : region.exits) {
     if (!is_reshape(u->owner) || u->owner->operand_index(*u) != 0 || !has_dims(*u->owner->result(), outer)) return false;
   }
-  return any;
+  return true;
 }
 
 bool unframe_reshapes(Graph& top, PassContext& context) {
@@ -68,7 +62,7 @@ bool unframe_reshapes(Graph& top, PassContext& context) {
       if (!region) continue;
       const auto dims = n.result()->type()->dims();
       std::vector<Dim> outer(dims.begin(), dims.end());
-      if (!is_framed(*region, finder, outer)) continue;
+      if (!is_framed(*region, outer)) continue;
       unframe(*region, "Reshape", context, [&](const Type&) { return outer; });
       ++regions;
     }

@@ -34,13 +34,13 @@ bool has_known_comparison(const Match& m) {
 Value* everywhere(Rewriter& b, const Match& m, bool truth) {
   std::vector<int64_t> shape;
   for (Dim d : m.root().result()->type()->dims()) shape.push_back(d.value());
-  return b.full(DType::kBool, std::move(shape), truth ? 1 : 0);
+  return b.full(DType::kBool, std::move(shape), static_cast<double>(truth));
 }
 
 // Sizes are compared as floats where JAX divides by them: as integers, inference may know the answer.
 bool is_sign_of_integer(const Match& m) {
   const DType from = m[x]->dtype(), to = m[y]->dtype();
-  return (from == DType::kI32 || from == DType::kI64) && is_float(to) && bit_width(to) >= 16;
+  return (from == DType::kI32 || from == DType::kI64) && is_float(to);
 }
 
 Value* sign_of_integer(Rewriter& b, const Match& m) { return b.like(m.root(), std::array{m[x], b.scalar(m[x]->dtype(), 0)}); }
