@@ -45,6 +45,7 @@ struct Ran {
     pipeline.entries.push_back({.name = "destroyer", .pass = &pass});
     if (!strict) pipeline.entries.push_back({.name = "harmless", .pass = &last});
     report = run_pipeline(context, pipeline, {.strict = strict});
+    report.faults = context.faults;
   }
   std::string text() const { return print(*model, {.full_constants = true, .types = true}); }
 };
@@ -77,6 +78,31 @@ TEST(Pipeline, a_walk_that_changes_results_is_undone_when_they_are_compared) {
   EXPECT_NE(r.report.passes[0].error.find("changed results"), std::string::npos) << r.report.passes[0].error;
   r.model->graph().first()->set_name({});
   EXPECT_EQ(r.text(), r.before);
+}
+
+// Abs(Neg(Neg(b))) => Abs(b), or wrongly Neg(b), where the pattern is Abs alone.
+PipelineReport read_beyond_the_pattern(bool rightly) {
+  Ran r;
+  r.model =
+      parse("graph(x: f32[...]) { a = Transpose<perm=[0,2,1]>(x)  b = Exp(a)  c = Neg(b)  d = Neg(c)  y = Abs(d)  return y }");
+  static constexpr Var v{"v"};
+  const Pass pass = Rule{.name = "skip", .match = pattern::Abs(v), .build = [rightly](Rewriter& b, const Match& m) -> Value* {
+                           const Node* n = m[v]->def();
+                           if (!n->is("Neg")) return nullptr;
+                           Value* of = n->input(0)->def()->input(0);
+                           return rightly ? b.Abs(of) : b.Neg(of);
+                         }};
+  r.run(pass, /*strict=*/true, /*verify_rewrites=*/true);
+  return r.report;
+}
+
+TEST(Pipeline, a_rule_that_reads_beyond_its_pattern_is_judged_from_where_its_new_nodes_begin) {
+  const PipelineReport right = read_beyond_the_pattern(true), wrong = read_beyond_the_pattern(false);
+  EXPECT_TRUE(right.faults.empty()) << right.faults.front();
+  EXPECT_TRUE(right.passes[0].changed);
+  ASSERT_EQ(wrong.faults.size(), 1u);
+  EXPECT_NE(wrong.faults[0].find("skip would change results"), std::string::npos) << wrong.faults[0];
+  EXPECT_FALSE(wrong.passes[0].changed);
 }
 
 }  // namespace

@@ -456,22 +456,34 @@ std::vector<Node*> in_order(const std::unordered_set<const Node*>& set, const No
   return ordered;
 }
 
-// `everything`: what the rewrite reads is followed back whatever its type; else only integers are.
+// How far back what the rewrite reads is followed; integers always are.
+enum class Reach {
+  kMatched,      // no further than what was matched
+  kNewOperands,  // up to the values that the new nodes read
+  kEverything,
+};
+
 ValueCheck compare_region(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
-                          std::span<Node* const> fresh, PassContext& context, Numerics numerics, bool everything) {
+                          std::span<Node* const> fresh, PassContext& context, Numerics numerics, Reach reach) {
   constexpr size_t kMostNodes = 400;
   std::unordered_set<const Node*> inside;
   std::vector<Node*> region;
   const auto include = [&](Node* n) {
     if (inside.insert(n).second) region.push_back(n);
   };
+  std::unordered_set<const Value*> read_anew(made.begin(), made.end());
   for (Node* n : matched) include(n);
-  for (Node* n : fresh) include(n);
+  for (Node* n : fresh) {
+    include(n);
+    for (const Use& u : n->operands()) read_anew.insert(u.value);
+  }
   for (size_t i = 0; i < region.size() && region.size() < kMostNodes; ++i) {
     for (const Use& u : region[i]->operands()) {
       Node* def = u.value != nullptr ? u.value->def() : nullptr;
       if (def == nullptr || !sees(root.graph(), def->graph()) || !def->bodies().empty()) continue;
-      if (everything ? !def->op().known || def->has(Trait::kRandom) : is_float(u.value->dtype())) continue;
+      const bool is_float_border = reach == Reach::kMatched || (reach == Reach::kNewOperands && read_anew.contains(u.value));
+      if (is_float_border && is_float(u.value->dtype())) continue;
+      if (reach != Reach::kMatched && (!def->op().known || def->has(Trait::kRandom))) continue;
       include(def);
     }
   }
@@ -507,11 +519,14 @@ ValueCheck compare_region(const Node& root, std::span<Value* const> made, std::s
 ValueCheck compare_rewrite(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
                            std::span<Node* const> fresh, PassContext& context, Numerics numerics) {
   // From the results backwards, through what was matched and made, and through integers.
-  ValueCheck check = compare_region(root, made, matched, fresh, context, numerics, /*everything=*/false);
+  ValueCheck check = compare_region(root, made, matched, fresh, context, numerics, Reach::kMatched);
   if (!check.difference) return check;
   // The rule may have read more than its pattern (the node that makes an operand, through one of several transposes): then the two
-  // sides got inputs of which one follows from the other. So the verdict is given with all that leads there.
-  ValueCheck whole = compare_region(root, made, matched, fresh, context, numerics, /*everything=*/true);
+  // sides got inputs of which one follows from the other. So the verdict is given with what leads there: at least from where the new nodes
+  // begin, where that is enough; else with all, as far as its types are known.
+  const ValueCheck further = compare_region(root, made, matched, fresh, context, numerics, Reach::kNewOperands);
+  if (further.runs > 0 && !further.difference) return further;
+  ValueCheck whole = compare_region(root, made, matched, fresh, context, numerics, Reach::kEverything);
   return whole.runs > 0 || whole.difference ? whole : check;
 }
 
