@@ -56,26 +56,27 @@ std::vector<std::string> read_snippets(const std::string& folder, bool mil) {
 std::optional<Subject> without_ranks(const Subject& known) {
   Subject s = copy(known);
   Model& m = *s.model;
-  for (Graph* g : graphs_in(m.graph())) {
-    for (Node& n : g->nodes()) {
-      for (Value& r : n.results()) r.set_type(nullptr);
+  for (const auto& f : m.functions()) {
+    for (Graph* g : graphs_in(f->graph())) {
+      for (Node& n : g->nodes()) {
+        for (Value& r : n.results()) r.set_type(nullptr);
+      }
+      for (size_t i = 0; i < g->outputs().size(); ++i) g->output_port(i).declared = nullptr;
+      for (size_t i = 0; i < g->inputs().size(); ++i) {
+        const Type* t = g->input(i)->type();
+        if (t == nullptr || !t->is_tensor()) continue;
+        g->input(i)->set_type(m.types().unranked(t->dtype()));
+        g->input_port(i).declared = g->input(i)->type();
+      }
+      const std::vector<Value*> constants(g->constants().begin(), g->constants().end());
+      for (Value* c : constants) {
+        const bool is_broadcast = std::all_of(c->uses().begin(), c->uses().end(), [](const Use& u) {
+          const Node& n = *u.owner;
+          return !n.is_boundary() && n.num_inputs() > 1 && n.has(Trait::kElementwise) && !n.is("Clip");
+        });
+        if (c->ranked() && c->type()->rank() == 0 && is_broadcast) g->set_constant(*c, c->constant()->reshaped({1, 1, 1, 1}));
+      }
     }
-    for (size_t i = 0; i < g->outputs().size(); ++i) g->output_port(i).declared = nullptr;
-    const std::vector<Value*> constants(g->constants().begin(), g->constants().end());
-    for (Value* c : constants) {
-      const bool is_broadcast = std::all_of(c->uses().begin(), c->uses().end(), [](const Use& u) {
-        return !u.owner->is_boundary() && u.owner->num_inputs() > 1 && u.owner->has(Trait::kElementwise) &&
-               !u.owner->is("Clip");
-      });
-      if (c->ranked() && c->type()->rank() == 0 && is_broadcast) g->set_constant(*c, c->constant()->reshaped({1, 1, 1, 1}));
-    }
-  }
-  Graph& g = m.graph();
-  for (size_t i = 0; i < g.inputs().size(); ++i) {
-    const Type* t = g.input(i)->type();
-    if (t == nullptr || !t->is_tensor()) continue;
-    g.input(i)->set_type(m.types().unranked(t->dtype()));
-    g.input_port(i).declared = g.input(i)->type();
   }
   try {
     s.model = parse(print(m, {.full_constants = true}), "without ranks");
