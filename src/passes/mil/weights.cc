@@ -127,6 +127,8 @@ void multiply(DType dtype, const std::byte* from, std::byte* to, int64_t n, doub
 }  // namespace
 
 Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift) {
+  // What was an infinite result would be sums of infinities: x / 0.
+  if (!std::ranges::all_of(scale, [](double s) { return std::isfinite(s); })) return nullptr;
   const auto channels = static_cast<size_t>(conv.channels);
   const auto at = [](const std::vector<double>& v, size_t c) { return v.size() == 1 ? v[0] : v[c]; };
   Value* weight = operand(*conv.node, b.context(), "weight");
