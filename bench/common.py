@@ -67,6 +67,30 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+TOOLS = ("jax", "jax2onnx", "onnx", "onnxruntime", "onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "coremltools")
+VERSIONS = """
+import json, sys
+from importlib import metadata
+found = {}
+for name in sys.argv[1:]:
+    try: found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError: pass
+print(json.dumps(found))
+"""
+
+
+def machine() -> str:
+    """What this machine has, with the versions of what is measured on it."""
+    found: dict[str, str] = {}
+    for python in dict.fromkeys((sys.executable, RIVALS)):
+        done = subprocess.run([python, "-c", VERSIONS, *TOOLS], capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout) | found
+    told = ", ".join(f"{name} {version}" for name, version in found.items())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    size = f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB"
+    return f"{processor()}, {size}. Python {sys.version.split()[0]}, {told}."
+
+
 def finish(out: Path, name: str, results: object, missed: list[str]) -> int:
     """Keeps the figures in `out`/`name`.json, says what was missed, and gives the status to end with."""
     out.mkdir(parents=True, exist_ok=True)
@@ -77,6 +101,7 @@ def finish(out: Path, name: str, results: object, missed: list[str]) -> int:
     kept = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
+        "machine": machine(),
         "command": [Path(sys.argv[0]).name, *asked],
         "load": os.getloadavg()[1],
         "seconds": time.time() - STARTED,

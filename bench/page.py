@@ -5,37 +5,17 @@ bench/page.py [--out build/bench]
 
 import json
 import math
-import os
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
-from common import RIVALS, ROOT, parser, processor
+from common import ROOT, parser
 from plots import bars
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLOTS = ROOT / "docs" / "benchmarks"
 BUSY = 1.5  # of the load: above it, times say little
 COUNTS = ("nodes", "instructions")  # what no load changes
-TOOLS = ("jax", "jax2onnx", "onnx", "onnxruntime", "onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "coremltools")
-VERSIONS = """
-import json, sys
-from importlib import metadata
-found = {}
-for name in sys.argv[1:]:
-    try: found[name] = metadata.version(name)
-    except metadata.PackageNotFoundError: pass
-print(json.dumps(found))
-"""
-
-
-def versions() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for python in dict.fromkeys((sys.executable, RIVALS)):
-        done = subprocess.run([python, "-c", VERSIONS, *TOOLS], capture_output=True, text=True, check=True)
-        found = json.loads(done.stdout) | found
-    return found
 
 
 def table(heads: list[str], rows: list[list[object]]) -> list[str]:
@@ -231,37 +211,43 @@ SECTIONS = {
 }
 
 
+def sections_there() -> dict[str, list[str]]:
+    """The lines of each section of the page as it is, by title."""
+    found: dict[str, list[str]] = {}
+    for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
+        if line.startswith("## "):
+            lines = found[line.removeprefix("## ")] = []
+        elif found:
+            lines.append(line)
+    return found
+
+
 def page(out: Path) -> str:
-    kept = {
-        name: json.loads((out / f"{name}.json").read_text()) for name in SECTIONS if (out / f"{name}.json").exists()
-    }
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    told = ", ".join(f"{name} {version}" for name, version in versions().items())
+    """What was not measured anew stays as it was."""
+    before = sections_there()
     lines = [
         "# Benchmarks",
         "",
         "Written by `make bench`; change nothing here. What the columns mean, and how it is measured: [bench](../bench/README.md).",
         "",
-        f"Machine: {processor()}, {os.cpu_count()} cores, {memory / 2**30:.0f} GiB. Python {sys.version.split()[0]}, {told}.",
-        "",
     ]
-    busy = {name: k["load"] for name, k in kept.items() if k["load"] > BUSY and name not in COUNTS}
-    if busy:
-        lines += [
-            f"**Taken on a busy machine** (load up to {max(busy.values()):.0f} on {os.cpu_count()} cores): times and memory of this page say little; "
-            "nodes and instructions are what they are.",
-            "",
-        ]
     for name, (title, section) in SECTIONS.items():
         lines += [f"## {title}", ""]
-        k = kept.get(name)
-        if k is None:
-            lines += [f"Not run: `bench/{name}.py`.", ""]
+        kept = out / f"{name}.json"
+        if not kept.exists():
+            lines += ["\n".join(before.get(title, [f"Not run: `bench/{name}.py`."])).strip(), ""]
             continue
+        k = json.loads(kept.read_text())
         lines += [
             f"`bench/{' '.join(k['command'])}`, {k['date'][:16].replace('T', ' ')} UTC, commit {k['commit']}, load {k['load']:.1f}.",
+            k["machine"],
             "",
         ]
+        if k["load"] > BUSY and name not in COUNTS:
+            lines += [
+                "**Taken on a busy machine**: times and memory say little; ratios and nodes are what they are.",
+                "",
+            ]
         lines += section(k["results"])
         lines += [f"- missed: {m}" for m in k["missed"]] + ([""] if k["missed"] else [])
     return "\n".join(lines).rstrip() + "\n"
