@@ -191,6 +191,13 @@ for source, target in (("i32", "f32"), ("u32", "f32"), ("u16", "f16"), ("u16", "
     values = (0x3F800000, 0x40490FDB, 0x00000001, 0x7F800000) if wide != "u16" else (0x3C00, 0x4248, 1, 0x4000)
     add(f"bitcast {source} as {target}", lambda x, t=DTYPES[target]: lax.bitcast_convert_type(x, t),
         Arg(f"{source}[4]", values=values), covers="bitcast_convert_type")
+for dtype, bits in (("f16", "i16"), ("bf16", "i16"), ("f32", "i32"), ("f64", "i64")):
+    for op in ("shift_right_logical", "shift_right_arithmetic"):
+        add(f"{op} to the sign of {dtype}", lambda x, op=op, t=DTYPES[bits]: getattr(lax, op)(
+            lax.bitcast_convert_type(x, t), np.array(np.dtype(t).itemsize * 8 - 1, t)),
+            Arg(f"{dtype}[B,12]", values=EDGE), covers=op, x64=dtype == "f64")
+add("signbit and copysign", lambda x, y: (jnp.signbit(x), jnp.copysign(y, x)), Arg("f32[B,12]", values=EDGE),
+    Arg("f32[B,12]", values=EDGE[::-1]), covers="shift_right_arithmetic")
 add("bitcast to narrower", lambda x: lax.bitcast_convert_type(x, jnp.uint8), full("u32", 7),
     covers="bitcast_convert_type")
 add("bitcast to wider", lambda x: lax.bitcast_convert_type(x, jnp.uint32), full("u8", 7, 4),
