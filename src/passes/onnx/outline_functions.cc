@@ -50,7 +50,6 @@ std::string name_of_scope(std::string_view scope) {
       part.remove_suffix(1);
       part.remove_prefix(part.find('(') + 1);
     }
-    if (part.empty()) continue;
     if (part.find_first_of(",->()<") != std::string_view::npos) return {};
     const size_t end = part.find_last_not_of("0123456789.[]_");
     const size_t dot = part.rfind('.', end);

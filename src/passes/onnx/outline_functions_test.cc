@@ -87,6 +87,8 @@ TEST(OutlineFunctions, functions_of_the_program_name_them_where_no_scope_does) {
   };
   EXPECT_EQ(name_of("Net/blocks/17", "Block.__call__"), "Block");
   EXPECT_EQ(name_of("Net/blocks17", "Block.__call__"), "blocks");
+  EXPECT_EQ(name_of("Net/b17", "Block.__call__"), "b");
+  EXPECT_EQ(name_of({in("One/Net", "one"), in("Two/Net", "two"), in("Three/Net", "three")}), "three");
   EXPECT_EQ(name_of({in("Net/blocks/17/up", "Linear"), in("Net/blocks/17", "Block"), in("Net/blocks/17/down", "Linear")}),
             "Block");
   EXPECT_EQ(name_of({in("Net/blocks/17/up", "Linear"), in("Net/blocks/17/down", "Linear")}), "blocks");

@@ -16,7 +16,7 @@ bool propagate_shapes(Graph& top, PassContext& context, bool (*concerns)(const N
       if (!v.ranked()) continue;
       const auto known = g->value_info.find(&v);
       const Type* before = known == g->value_info.end() ? nullptr : known->second.declared;
-      const Type* now = before == nullptr ? v.type() : types.meet(before, v.type());
+      const Type* now = types.meet(before, v.type());
       if (now == nullptr || now == before) continue;
       g->edit_value_info(v).declared = now;
       ++values;

@@ -24,6 +24,9 @@ bool same_bodies(const Node& a, const Node& b, const std::function<bool(const Va
     if (at != twin.end()) return at->second == y;
     return same_outside ? same_outside(x, y) : x == y;
   };
+  const auto same_payload = [](const TensorPtr& p, const TensorPtr& q) {
+    return p == q || (p != nullptr && q != nullptr && p->equals(*q));
+  };
   if (!bodies(a, b)) return false;
   while (!todo.empty()) {
     const auto [g, h] = todo.back();
@@ -32,12 +35,12 @@ bool same_bodies(const Node& a, const Node& b, const std::function<bool(const Va
         g->outputs().size() != h->outputs().size() || g->constants().size() != h->constants().size())
       return false;
     for (size_t i = 0; i < g->inputs().size(); ++i) {
-      if (g->inputs()[i].declared != h->inputs()[i].declared || g->inputs()[i].default_value != h->inputs()[i].default_value)
-        return false;
+      const Port &p = g->inputs()[i], &q = h->inputs()[i];
+      if (p.declared != q.declared || !same_payload(p.default_value, q.default_value)) return false;
       twin.emplace(g->input(i), h->input(i));
     }
     for (size_t i = 0; i < g->constants().size(); ++i) {
-      if (!g->constants()[i]->constant()->equals(*h->constants()[i]->constant())) return false;
+      if (!same_payload(g->constants()[i]->constant(), h->constants()[i]->constant())) return false;
       twin.emplace(g->constants()[i], h->constants()[i]);
     }
     auto y = h->nodes().begin();
@@ -47,7 +50,7 @@ bool same_bodies(const Node& a, const Node& b, const std::function<bool(const Va
         return false;
       const TensorPtr &p = x.num_results() > 0 ? x.result()->constant() : nullptr,
                       &q = y->num_results() > 0 ? y->result()->constant() : nullptr;
-      if ((p == nullptr) != (q == nullptr) || (p != nullptr && p != q && !p->equals(*q))) return false;
+      if (!same_payload(p, q)) return false;
       for (size_t i = 0; i < x.num_inputs(); ++i) {
         if (!same(x.input(i), y->input(i))) return false;
       }

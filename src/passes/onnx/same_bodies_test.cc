@@ -9,7 +9,7 @@ namespace {
 
 // Whether the bodies of the first two nodes are the same.
 bool are_same(const std::string& nodes, const std::function<bool(const Value*, const Value*)>& same_outside = {}) {
-  const auto m = parse(fmt::format("graph(c: bool[], n: i64[], x: f32[2,3], y: f32[2,3]) {{ {} }}", nodes));
+  const auto m = parse(fmt::format("opset 23, \"own\" 1 graph(c: bool[], n: i64[], x: f32[2,3], y: f32[2,3]) {{ {} }}", nodes));
   auto node = m->graph().nodes().begin();
   const Node& first = *node;
   return same_bodies(first, *++node, same_outside);
@@ -34,7 +34,8 @@ TEST(SameBodies, names_do_not_matter) {
   EXPECT_TRUE(branches_are_same("a = Neg(x)  b = Add(a, f32 1)  return b", "d = Neg(x)  e = Add(d, f32 1)  return f = e"));
   EXPECT_TRUE(branches_are_same("return x", "return x"));
   EXPECT_TRUE(branches_are_same("a = Clip(x, _, f32 1)  return a", "b = Clip(x, _, f32 1)  return b"));
-  EXPECT_TRUE(branches_are_same("k = Constant<value=f32 2>()  return k", "l = Constant<value=f32 2>()  return l"));
+  EXPECT_TRUE(
+      branches_are_same("k = Constant<value=f32[3]{1,2,3}>()  return k", "l = Constant<value=f32[3]{1,2,3}>()  return l"));
 }
 
 TEST(SameBodies, nodes_that_differ) {
@@ -80,6 +81,21 @@ TEST(SameBodies, bodies_of_other_kinds) {
       are_same("q = Loop<body=graph(i: i64[], k: bool[], s: f32[2,3]) { t = Neg(s)  return k, t }>(n, c, x)  "
                "p, r = Scan<num_scan_inputs=1, body=graph(s: f32[2,3], e: f32[3]) { t = Neg(s)  return t, e }>(y, x)  "
                "return p, q, r"));
+}
+
+// Bodies that type rules would refuse of operators that are known.
+TEST(SameBodies, bodies_of_operators_that_are_not_known) {
+  const auto same = [](const std::string& a, const std::string& b) {
+    return are_same(fmt::format("p: f32[2,3] = own::f<{}>(x)  q: f32[2,3] = own::f<{}>(x)  return p, q", a, b));
+  };
+  const std::string one = "a=graph() { return x }";
+  EXPECT_TRUE(same(one, one));
+  EXPECT_FALSE(same(one, one + ", b=graph() { return x }"));
+  EXPECT_FALSE(same(one, "b=graph() { return x }"));
+  EXPECT_FALSE(same(one, "a=graph(s: f32[2,3]) { return x }"));
+  constexpr std::string_view kDefault = "a=graph(s: f32[3] = f32[3]{{1,2,{}}}) {{ return x }}";
+  EXPECT_TRUE(same(fmt::format(kDefault, 3), fmt::format(kDefault, 3)));
+  EXPECT_FALSE(same(fmt::format(kDefault, 3), fmt::format(kDefault, 4)));
 }
 
 TEST(SameBodies, values_from_outside_may_stand_for_each_other) {

@@ -183,6 +183,36 @@ TEST(cse, merges_large_constants_by_content) {
   EXPECT_EQ(sum.input(2), c);
 }
 
+TEST(cse, merges_a_constant_in_short_with_one_in_full) {
+  Model m;
+  m.set_opset_version("", 21);
+  Graph& g = m.add_function("main").graph();
+  const std::vector<float> twos{2, 2, 2};
+  Value* a = g.add_constant(Tensor::full(DType::kF32, {3}, 2));
+  Value* operands[] = {a, g.add_constant(Tensor::of<float>(DType::kF32, {3}, twos))};
+  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
+  g.append(sum);
+  g.add_output(*sum.result(), "y");
+  ASSERT_TRUE(run(m, {"common_subexpression_elimination"}));
+  EXPECT_EQ(sum.input(1), a);
+}
+
+TEST(cse, merges_constants_of_which_only_a_hash_is_known) {
+  Model m;
+  m.set_opset_version("", 21);
+  Graph& g = m.add_function("main").graph();
+  const auto tensor = [](uint64_t hash) { return Tensor::promise(DType::kF32, {3}, hash); };
+  Value* a = g.add_constant(tensor(17));
+  Value* c = g.add_constant(tensor(19));
+  Value* operands[] = {a, g.add_constant(tensor(17)), c};
+  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
+  g.append(sum);
+  g.add_output(*sum.result(), "y");
+  ASSERT_TRUE(run(m, {"common_subexpression_elimination"}));
+  EXPECT_EQ(sum.input(1), a);
+  EXPECT_EQ(sum.input(2), c);
+}
+
 // Constants that are computed when they are read are not read to be compared.
 TEST(cse, leaves_constants_that_are_deferred) {
   Model m;
