@@ -150,9 +150,6 @@ class Fuzz {
                 << std::flush;
       return;
     }
-    if (std::mt19937_64(seed)() % 4 == 0 && !options_.mil()) {
-      if (auto bare = without_ranks(s)) s = std::move(*bare);
-    }
     ++statistics_.graphs;
     statistics_.nodes += s.model->num_nodes();
     for (const Node& n : s.model->graph().nodes()) ++statistics_.ops[std::string(n.op().name)];
@@ -160,6 +157,9 @@ class Fuzz {
       const auto path = std::filesystem::path(options_.write) / std::to_string(seed);
       options_.mil() ? write_coreml(*s.model, path.string() + ".mlpackage")
                      : (void)write_onnx(*s.model, path.string() + ".onnx");
+    }
+    if (std::mt19937_64(seed)() % 4 == 0 && !options_.mil()) {
+      if (auto bare = without_ranks(s)) s = std::move(*bare);
     }
 
     fail_if(seed, s, [](const Subject& x) { return check_round_trips(x); }, {});
