@@ -101,7 +101,10 @@ void Elu(Call& c) {
 }
 void Celu(Call& c) {
   const double alpha = c.float_attr("alpha", 1);
-  c.set(0, map_double(c, c.in(0), [=](double x) { return std::fmax(0, x) + std::fmin(0, alpha * std::expm1(x / alpha)); }));
+  c.set(0, map_double(c, c.in(0), [=](double x) {
+          const double y = alpha * std::expm1(x / alpha);  // NaN stays, that of x / 0 as well
+          return (x < 0 ? 0 : x) + (y > 0 ? 0 : y);
+        }));
 }
 void Selu(Call& c) {
   const double alpha = c.float_attr("alpha", 1.67326319217681884765625);

@@ -111,7 +111,7 @@ void window(Call& c, double a0, double a1, double a2) {
   Array out = c.make(t, {n});
   for (int64_t i = 0; i < n; ++i) {
     const double x = 2 * std::numbers::pi * static_cast<double>(i) / period;
-    const double v = n == 1 ? 1 : a0 - a1 * std::cos(x) + a2 * std::cos(2 * x);
+    const double v = a0 - a1 * std::cos(x) + a2 * std::cos(2 * x);  // one element that is not periodic is 0 / 0
     store<double>(out, i, 1, &v);
   }
   c.set(0, out);

@@ -4,8 +4,11 @@ import collections
 
 import evaluator_trial as trial
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+import sardonyx
+from onnx import helper
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # onnx makes its cases with NumPy
 
@@ -66,3 +69,67 @@ def test_the_page_is_fresh(table):
         assert cells[:3] == [f"{row[t][0]:.2f}" for t in ("f16", "bf16", "f32")]
     for (op, types), verdict in trial.DISAGREEMENTS.items():
         assert f"| {op} | {', '.join(types)} | {verdict} |" in text
+
+
+SPECIAL = [
+    np.nan,
+    np.inf,
+    -np.inf,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    3.0,
+    -3.0,
+    1e-40,
+    -1e-40,
+    3e38,
+    -3e38,
+    100.0,
+    -100.0,
+]
+# Functions of one operand, with what their attributes may degenerate to.
+FUNCTIONS = [
+    (op, {})
+    for op in "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Gelu HardSwish IsInf IsNaN Log".split()
+]
+FUNCTIONS += [
+    (op, {}) for op in "Mish Neg Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh".split()
+]
+FUNCTIONS += [
+    (op, {"alpha": a})
+    for op in ("Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu", "ThresholdedRelu")
+    for a in (1.0, -1.0, 0.0)
+]
+FUNCTIONS += [
+    ("Gelu", {"approximate": "tanh"}),
+    ("Selu", {"gamma": 0.0}),
+    ("Shrink", {"lambd": 0.0, "bias": 1.0}),
+    ("Shrink", {"lambd": -1.0}),
+]
+
+
+def beside_onnxruntime(op, attributes, value):
+    port = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], ["y"], **attributes)], "g", [port], [onnx.ValueInfoProto(name="y")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return sardonyx.evaluate(model, {"x": value})["y"], session.run(None, {"x": value})[0]
+
+
+@pytest.mark.parametrize(("op", "attributes"), FUNCTIONS, ids=str)
+def test_functions_of_nan_infinities_and_zeros_are_those_of_onnxruntime(op, attributes):
+    ours, theirs = beside_onnxruntime(op, attributes, np.array(SPECIAL, np.float32))
+    np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("periodic", [0, 1])
+@pytest.mark.parametrize("op", ["HannWindow", "HammingWindow", "BlackmanWindow"])
+def test_short_windows_are_those_of_onnxruntime(op, periodic):
+    for size in (1, 2, 3):
+        ours, theirs = beside_onnxruntime(op, {"periodic": periodic}, np.array(size))
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
