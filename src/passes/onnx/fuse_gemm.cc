@@ -109,10 +109,6 @@ std::optional<Vectorised> vectorised(const Match& m) {
   const size_t rank = from->type()->rank(), features = joined(from->type(), in);
   const Vectorised v{from, features, rank - features, joined(result->type(), out)};
   if (v.features == 0 || v.parts == 0 || v.rest == 0) return std::nullopt;
-  if (result->type()->rank() != v.parts + v.rest) return std::nullopt;
-  for (size_t i = 0; i < v.rest; ++i) {
-    if (!(from->type()->dim(v.features + i) == result->type()->dim(v.parts + i))) return std::nullopt;
-  }
   // Only between transposes, with which the new ones merge.
   const Node* before = from->def();
   if (before == nullptr || !before->is("Transpose") || before->graph() != m.root().graph()) return std::nullopt;

@@ -51,7 +51,7 @@ struct Rows {
   Ints rows;
 };
 
-// Where result `index` of a Split begins, and how long it is.
+// Where result `index` of a Split begins, and how long it is. Of a Split along another axis, the type says that it cannot be.
 std::optional<Piece> part(const Node& split, size_t index, size_t axis) {
   Piece p;
   for (size_t i = 0; i <= index; ++i) {
@@ -82,7 +82,6 @@ std::optional<Rows> rows(const Match& m) {
     }
     std::optional<Piece> p;
     if (n->is("Split")) {
-      if (axis_within(*n, x->type()->rank()) != axis) return std::nullopt;
       p = part(*n, join.input(i)->index(), *axis);
     } else if (const auto b = bounds_of(*n, m.context()); b && b->axes == Ints{static_cast<int64_t>(*axis)}) {
       p = piece_of(b->starts[0], b->ends[0], b->steps[0], size.value());
