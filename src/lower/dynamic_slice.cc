@@ -73,9 +73,9 @@ Value* one_row(Lowering& at, std::span<const Dim> sizes) {
   Value* start = at.in(1 + *axis);
   const Dim size = dims[*axis];
   Value *first = at.b.i64(0), *last = at.dim(at.b.dims().sub(size, Dim::of(1)));
-  if (Value* own = before_wrapping(start, size)) {
+  if (Value* own = before_wrapping(at, start, size)) {
     start = own;
-    first = at.b.i64(-size.value());
+    first = at.dim(at.b.dims().sub(Dim::of(0), size));
   }
   Value* row = at.b.op("Max", {at.b.op("Min", {at.cast(start, DType::kI64), last}), first});
   return at.b.op("Gather", {at.in(0), at.unsqueeze(row, Ints{0})}, {attr("axis", static_cast<int64_t>(*axis))});

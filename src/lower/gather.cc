@@ -62,7 +62,7 @@ bool is_scattered_to(const Value& indices) {
 
 // The indices as the program has them before negative ones count from the end, in the shape of the lead axes; null where they do not.
 Value* counted_from_the_end(Lowering& at, const Indexing& ix) {
-  Value* own = before_wrapping(at.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
+  Value* own = before_wrapping(at, at.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
   return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
 }
 
@@ -84,12 +84,15 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
   Value *mask = nullptr, *starts = nullptr;
   Value* index = single && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(at, ix) : nullptr;
   if (index != nullptr) {
-    const int64_t size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])].value();
-    Value *first = at.b.scalar_int(index->dtype(), -size), *last = at.b.scalar_int(index->dtype(), size - 1);
-    if (fill) mask = at.b.And(at.b.GreaterOrEqual(index, first), at.b.LessOrEqual(index, last));
-    if (clip || fill) index = at.b.op("Max", {at.b.op("Min", {index, last}), first});
+    if (clip || fill) {
+      const Dim size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])];
+      Value* first = at.cast(at.dim(at.b.dims().sub(Dim::of(0), size)), index->dtype());
+      Value* last = at.cast(at.dim(at.b.dims().sub(size, Dim::of(1))), index->dtype());
+      if (fill) mask = at.b.And(at.b.GreaterOrEqual(index, first), at.b.LessOrEqual(index, last));
+      index = at.b.op("Max", {at.b.op("Min", {index, last}), first});
+    }
   } else {
-    Value* vectors = ix.vectors(at, at.in(1));
+    Value* vectors = ix.vectors(at, clip || fill ? at.in(1) : ix.unwrapped(at, at.in(1)));
     mask = fill ? ix.inside(at, vectors) : nullptr;
     starts = ix.starts(at, vectors);
     if (clip || mask != nullptr) starts = ix.clamped(at, starts);

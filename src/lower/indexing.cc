@@ -105,35 +105,54 @@ Value* Indexing::vectors(Lowering& at, Value* indices) const {
 
 namespace {
 
-// The components of vectors that were put together from single ones, as a batched dynamic_slice does it, without the others: a row
-// that is looked up needs no column of zeros. Null where they are not to be had one by one.
-Value* picked(Lowering& at, Value* vectors, const Indexing::Ints& component) {
-  if (component.empty()) return nullptr;
-  const Node* made_by = vectors->def();
+// The columns of vectors that were put together from single components; empty where they are not to be had one by one.
+std::vector<Value*> columns_of(const Value& vectors) {
+  const Node* made_by = vectors.def();
   if (made_by != nullptr && made_by->is("Cast")) made_by = made_by->input(0)->def();
-  if (made_by == nullptr || !made_by->is("Concat")) return nullptr;
-  const auto last = static_cast<int64_t>(vectors->type()->rank()) - 1;
+  if (made_by == nullptr || !made_by->is("Concat")) return {};
+  const auto last = static_cast<int64_t>(vectors.type()->rank()) - 1;
   const int64_t axis = made_by->attr_int("axis", 0);
-  if (axis != last && axis != -1) return nullptr;
+  if (axis != last && axis != -1) return {};
   std::vector<Value*> columns;
   for (const Use& part : made_by->operands()) {
-    if (part.value->type() == nullptr || !part.value->type()->ranked()) return nullptr;
-    if (!part.value->type()->dim(static_cast<size_t>(last)).is(1)) return nullptr;
+    if (!part.value->ranked() || !part.value->type()->dim(static_cast<size_t>(last)).is(1)) return {};
     columns.push_back(part.value);
   }
+  return columns;
+}
+
+// Vectors put together as a batched dynamic_slice does it, without the other components: a row that is looked up needs no column of zeros.
+// Null where they are made otherwise.
+Value* picked(Lowering& at, const Value& vectors, const Indexing::Ints& component) {
+  const std::vector<Value*> columns = columns_of(vectors);
+  if (component.empty() || columns.empty()) return nullptr;
   std::vector<Value*> wanted;
   for (const int64_t c : component) {
     if (c >= static_cast<int64_t>(columns.size())) return nullptr;
     wanted.push_back(at.cast(columns[static_cast<size_t>(c)], DType::kI64));
   }
-  return at.concat(wanted, last);
+  return at.concat(wanted, static_cast<int64_t>(vectors.type()->rank()) - 1);
 }
 
 }  // namespace
 
+Value* Indexing::unwrapped(Lowering& at, Value* indices) const {
+  std::vector<Value*> columns = columns_of(*indices);
+  bool any = false;
+  for (size_t k = 0; k < columns.size() && k < index_map.size(); ++k) {
+    Value* own = before_wrapping(at, columns[k], operand_dims[static_cast<size_t>(index_map[k])]);
+    if (own == nullptr) continue;
+    const auto dims = columns[k]->type()->dims();
+    const bool is_one_axis_short = std::ranges::equal(own->type()->dims(), dims.first(dims.size() - 1));
+    columns[k] = is_one_axis_short ? at.unsqueeze(own, Ints{static_cast<int64_t>(dims.size()) - 1}) : at.reshape(own, dims);
+    any = true;
+  }
+  return any ? at.concat(columns, static_cast<int64_t>(indices->type()->rank()) - 1) : indices;
+}
+
 Value* Indexing::starts(Lowering& at, Value* vectors) const {
   if (component == counting(0, index_map.size())) return vectors;
-  if (Value* some = picked(at, vectors, component)) return some;
+  if (Value* some = picked(at, *vectors, component)) return some;
   return at.b.op("Gather", {vectors, at.b.i64s(component)}, {attr("axis", -1)});
 }
 
@@ -205,22 +224,23 @@ Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {
   return at.concat(columns, static_cast<int64_t>(sizes.size()) - 1);
 }
 
-Value* before_wrapping(Value* index, Dim size) {
-  const auto is_number = [](const Value* v, int64_t n) {
-    return v != nullptr && v->constant() != nullptr && v->constant()->size() == 1 && v->constant()->as_int(0) == n;
+Value* before_wrapping(Lowering& at, Value* index, Dim size) {
+  const auto is_number = [&](const Value* v, Dim wanted) {
+    if (const TensorPtr& known = v->constant()) return known->size() == 1 && wanted.is(known->as_int(0));
+    const SymbolicValue* known = at.b.facts().find(*v);
+    return known != nullptr && known->elements.size() == 1 && known->elements[0] == wanted;
   };
   const Node* n = index->def();
   while (n != nullptr && (n->is("Unsqueeze") || n->is("Reshape") || n->is("Cast"))) {
     if (n->is("Cast") && n->input(0)->dtype() != DType::kI32) return nullptr;
     n = n->input(0)->def();
   }
-  if (!size.is_int() || n == nullptr || !n->is("Where")) return nullptr;
+  if (n == nullptr || !n->is("Where")) return nullptr;
   Value* own = n->input(2);
   const Node *negative = n->input(0)->def(), *moved = n->input(1)->def();
-  if (negative == nullptr || !negative->is("Less") || negative->input(0) != own || !is_number(negative->input(1), 0))
+  if (negative == nullptr || !negative->is("Less") || negative->input(0) != own || !is_number(negative->input(1), Dim::of(0)))
     return nullptr;
-  if (moved == nullptr || !moved->is("Add") || moved->input(0) != own || !is_number(moved->input(1), size.value()))
-    return nullptr;
+  if (moved == nullptr || !moved->is("Add") || moved->input(0) != own || !is_number(moved->input(1), size)) return nullptr;
   return own->dtype() == DType::kI32 || own->dtype() == DType::kI64 ? own : nullptr;
 }
 

@@ -41,6 +41,8 @@ struct Indexing {
   std::vector<Dim> lead() const;        // sizes of the batching and free axes
   Ints lead_labels() const;             // their labels, batching ones first
 
+  // `indices` with the components as they are before negative ones are counted from the end, where they are put together from single ones.
+  Value* unwrapped(Lowering& at, Value* indices) const;
   // All components as i64 [batching.., free.., components], zeros included.
   Value* vectors(Lowering& at, Value* indices) const;
   // Those of the indexed axes, in their order.
@@ -56,7 +58,7 @@ struct Indexing {
 
 // The i of where(i < 0, i + size, i), which is how JAX counts negative indices from the end, behind views that only shape it; ONNX's Gather
 // counts so by itself. Null where `index` is something else, or would be another element type than Gather reads (i32 and i64).
-Value* before_wrapping(Value* index, Dim size);
+Value* before_wrapping(Lowering& at, Value* index, Dim size);
 
 // x, whose axes carry the labels `from`, with its axes in the order `to`. Labels that x lacks become axes of size 1 by reshaping
 // to `dims`; axes that `to` lacks have size 1 and go.

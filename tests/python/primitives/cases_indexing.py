@@ -31,6 +31,13 @@ add("x[i, :, j]", lambda x, i, j: x[i, :, j], "f32[7,3,5]", index("", 7), index(
 add("x[ints, :, ints]", lambda x, i, j: x[i, :, j], "f32[7,3,5]", index("11", 7), index("11", 5), covers=G)
 add("x[ints, ints]", lambda x, i, j: x[i, j], "f32[7,5]", index("B", 7), index("B", 5), covers=G)
 add("x[ints, ints] broadcasting", lambda x, i, j: x[i[:, None], j], "f32[7,5,2]", index("3", 7), index("11", 5), covers=G)
+OF_BATCH = Arg("i32[5]", values=(0, -1, 0, 0, -1))
+add("x[ints] of an axis with a name", lambda x, i: x[i], "f32[B,3]", OF_BATCH, covers=G)
+add("x[i] of an axis with a name", lambda x, i: x[i], "f32[B,3]", Arg("i32[]", values=(-1,)), covers="dynamic_slice")
+add("x[ints, ints] of axes with names", lambda x, i, j: x[i, j], "f32[B,T]", OF_BATCH, Arg("i32[5]", values=(-1, 0, -1, 0, 0)), covers=G)
+add("x[range, ints]", lambda x, i: x[jnp.arange(x.shape[0]), i], "f32[B,7]", index("B", 7), covers=G)
+for mode in ("clip", "fill"):
+    add(f"take of an axis with a name, {mode}", lambda x, i, mode=mode: jnp.take(x, i, axis=0, mode=mode), "f32[B,3]", Arg("i32[6]", values=(0, 1, -1, -2, -100, 100)), covers=G)
 add("x[:, ints, ints]", lambda x, i, j: x[:, i, j], "f32[3,7,5]", index("11", 7), index("11", 5), covers=G)
 add("x[1:3, ints]", lambda x, i: x[1:3, i], "f32[5,7]", index("11", 7), covers=G)
 add("x[ints] with constants", lambda x: x[jnp.array([0, 3, -1, 3])], "f32[7,3]", covers=G)
