@@ -641,21 +641,25 @@ class Minimizer {
     for (const Var& v : r.vars) {
       for (size_t i = 0; v.moved && v.node != nullptr && i < v.node->num_inputs(); ++i) v.node->set_input(i, nullptr);
     }
+    for (const Root& root : roots) {
+      if (root.var != kNone && r.vars[root.var].moved) erase_views(*root.value);
+    }
     for (const Var& v : r.vars) {
-      if (!v.moved || v.node == nullptr) continue;
-      for (Value& was : v.node->results()) {
-        while (was.has_uses()) {  // transposes that nobody reads any more
-          Node& view = *was.uses().begin()->owner;
-          view.graph()->erase(view);
-        }
-      }
-      v.node->graph()->erase(*v.node);
+      if (v.moved && v.node != nullptr) v.node->graph()->erase(*v.node);
     }
     for (const Var& v : r.vars) {
       if (!v.moved || v.node == nullptr) continue;
       Node& n = *fresh[v.node];
       infer_node(n, context_.facts);
       done_[n] = 1;
+    }
+  }
+
+  // Those that nobody reads any more: of a value that is stored otherwise now they would be typed as they were.
+  void erase_views(Value& v) const {
+    for (auto u = v.uses().begin(); u != v.uses().end();) {
+      Node& view = *(u++)->owner;
+      if (is_view(view) && !view.any_result_used()) view.graph()->erase(view);
     }
   }
 
