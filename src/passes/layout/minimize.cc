@@ -597,7 +597,7 @@ class Minimizer {
   // --- doing it
 
   void apply(Region& r, std::vector<Root>& roots) {
-    std::unordered_map<const Value*, Value*> made;  // old result -> what stands for it, stored in the new layout
+    std::unordered_map<const Value*, Value*> made;  // old result -> what stands for it
     std::unordered_map<const Node*, Node*> fresh;
     std::vector<Layout> now_stored;
     for (const Root& root : roots) now_stored.push_back(stored(r, root));
@@ -629,9 +629,8 @@ class Minimizer {
           results[i]->set_name(was.name());
           if (const SymbolicValue* known = context_.facts.find(was)) context_.facts.set(*results[i], *known);
           old.graph()->replace_uses(was, *results[i]);
-        } else {
-          made[&was] = results[i];
         }
+        made[&was] = results[i];
       }
     }
     for (const Var& v : r.vars) {
@@ -717,7 +716,7 @@ class Minimizer {
       if (v == nullptr) {
         Graph& g = *reader.graph;
         Node* before = &g == source.graph() && source.def() != nullptr ? source.def()->next() : g.first();
-        v = as.is_identity() ? existing(*root.value, want, g, before) : nullptr;
+        v = as.is_identity() ? existing(source, want, g, before) : nullptr;
         if (v == nullptr) v = materialise(source, relative(as, want), g, before);
         at_hand.emplace_back(want, &g, v);
       }
@@ -734,8 +733,8 @@ class Minimizer {
   }
 
   // A transpose that is there already, put where every reader of the root can see it.
-  Value* existing(Value& root, const Layout& want, Graph& g, Node* before) {
-    for (const Use& u : root.uses()) {
+  Value* existing(Value& source, const Layout& want, Graph& g, Node* before) {
+    for (const Use& u : source.uses()) {
       Node& t = *u.owner;
       if (t.graph() != &g || !is_view(t) || !(*operators_.transposition(t) == want)) continue;
       if (before != &t) {
