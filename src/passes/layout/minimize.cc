@@ -78,14 +78,12 @@ class Minimizer {
         var_of_(model_, kNone),
         label_of_(model_, kNone),
         root_of_(model_, kNone),
-        border_of_(model_, kNone),
-        done_(model_) {}
+        border_of_(model_, kNone) {}
 
   bool run() {
     bool changed = false, moved = true;
     for (int round = 0; moved && round < kRounds; ++round) {
       const bool merged = merge_transposes();
-      done_ = NodeMap<uint8_t>(model_);
       seen_.clear();
       find_borders();
       moved = sweep();
@@ -117,7 +115,7 @@ class Minimizer {
           if (l.is_identity()) {
             now = root;
           } else if (now == nullptr && is_free(*root)) {
-            now = spelled(*root, l, *g, &n);
+            now = spelled(*root, l, *g);
           } else if (now == nullptr && inner.is_as_is()) {
             now = &was;
           } else if (now == nullptr) {
@@ -204,7 +202,7 @@ class Minimizer {
       } else if (const uint32_t border = border_of_[value]; border != kNone) {
         add(r, border, layout, borders_[border].makes_stacks);
       } else if (Node* def = value.def(); def != nullptr) {
-        if (var_of_[*def] == kNone && may_move(*def)) {
+        if (var_of_[*def] == kNone && !def->unchecked()) {
           if (auto m = operators_.from_result(*def, value.index(), layout)) add(r, *def, std::move(*m));
         }
       }
@@ -216,19 +214,17 @@ class Minimizer {
           if (border != kNone) add(r, border, layout, borders_[border].reads_stacks);
           continue;
         }
-        if (var_of_[reader] != kNone || !may_move(reader)) continue;
+        if (var_of_[reader] != kNone || reader.unchecked()) continue;
         if (auto m = operators_.from_operand(reader, reader.operand_index(u), layout)) add(r, reader, std::move(*m));
       }
     }
   }
 
-  bool may_move(const Node& n) { return !n.unchecked() && done_[n] == 0; }
-
   // Of a small constant each layout is a constant of its own: it costs nothing, and its other readers do not matter.
   static bool is_free(const Value& v) {
     return v.is_constant() && v.constant()->byte_size() <= kSmallConstant && can_store(*v.constant());
   }
-  static bool can_store(const Tensor& t) { return can_transpose(t) && !t.is_promise() && t.dtype() != DType::kString; }
+  static bool can_store(const Tensor& t) { return can_transpose(t) && !t.is_promise(); }
 
   void add(Region& r, Node& n, Move m) {
     for (size_t i = 0; i < m.results.size(); ++i) {
@@ -523,8 +519,8 @@ class Minimizer {
       const uint32_t node = node_of.emplace_back(g.add_node());
       if (v.node == nullptr) continue;
       const double price = price_of(v).small;
-      if (price > 0) g.add_edge(MinCut::kSource, node, price);
-      if (price < 0) g.add_edge(node, MinCut::kSink, -price);
+      const bool slower = price > 0;
+      g.add_edge(slower ? MinCut::kSource : node, slower ? node : MinCut::kSink, std::abs(price));
     }
     for (const Root& root : roots) {
       struct Want {
@@ -557,16 +553,9 @@ class Minimizer {
       const Layout plain = Layout::identity(rank_of(*root.value));
       const auto pay = [&](const std::vector<uint32_t>& tails, const std::vector<uint32_t>& heads, double price) {
         // price if any tail stays (source's side) while any head moves
-        if (tails.empty() || heads.empty()) return;
-        uint32_t tail = tails[0], head = heads[0];
-        if (tails.size() > 1) {
-          tail = g.add_node();
-          for (uint32_t t : tails) g.add_edge(t, tail, MinCut::kInfinite);
-        }
-        if (heads.size() > 1) {
-          head = g.add_node();
-          for (uint32_t h : heads) g.add_edge(head, h, MinCut::kInfinite);
-        }
+        const uint32_t tail = g.add_node(), head = g.add_node();
+        for (uint32_t t : tails) g.add_edge(t, tail, MinCut::kInfinite);
+        for (uint32_t h : heads) g.add_edge(head, h, MinCut::kInfinite);
         g.add_edge(tail, head, price);
       };
       const std::vector<uint32_t> source{MinCut::kSource}, sink{MinCut::kSink};
@@ -618,8 +607,7 @@ class Minimizer {
       for (size_t i = 0; i < v.move.operands.size(); ++i) {
         if (v.move.operands[i].is_as_is()) continue;
         const auto [root, seen_through] = look_through(*old.input(i));
-        if (is_free(*root))
-          n.set_input(slot_in(v, i), spelled(*root, then(seen_through, v.move.operands[i]), *old.graph(), &n));
+        if (is_free(*root)) n.set_input(slot_in(v, i), spelled(*root, then(seen_through, v.move.operands[i]), *old.graph()));
       }
       for (size_t i = 0; i < results.size(); ++i) {
         Value& was = *old.result(i);
@@ -650,11 +638,10 @@ class Minimizer {
       if (!v.moved || v.node == nullptr) continue;
       Node& n = *fresh[v.node];
       infer_node(n, context_.facts);
-      done_[n] = 1;
     }
   }
 
-  // Those that nobody reads any more: of a value that is stored otherwise now they would be typed as they were.
+  // Takes away the transposes of v that nobody reads any more: v is stored otherwise now, and they are typed as they were.
   void erase_views(Value& v) const {
     for (auto u = v.uses().begin(); u != v.uses().end();) {
       Node& view = *(u++)->owner;
@@ -685,8 +672,7 @@ class Minimizer {
         port.declared = stored_type(types, port.declared, l);
       }
       const auto [root, seen_through] = look_through(*read_at(m));
-      Node* before = m.owner->is_boundary() ? nullptr : m.owner;
-      if (is_free(*root)) give(*m.owner, m.slot, *spelled(*root, then(seen_through, l), *m.owner->graph(), before));
+      if (is_free(*root)) give(*m.owner, m.slot, *spelled(*root, then(seen_through, l), *m.owner->graph()));
     }
   }
 
@@ -754,8 +740,8 @@ class Minimizer {
   }
 
   // A small constant in another layout, under its name.
-  Value* spelled(const Value& constant, const Layout& l, Graph& g, Node* before) {
-    return operators_.constant(g, rearranged(constant.constant(), l), constant.name().view(), before);
+  Value* spelled(const Value& constant, const Layout& l, Graph& g) {
+    return operators_.constant(g, rearranged(constant.constant(), l), constant.name().view());
   }
 
   static TensorPtr rearranged(const TensorPtr& t, const Layout& l) {
@@ -780,7 +766,6 @@ class Minimizer {
   std::vector<Border> borders_;
   std::map<std::pair<Node*, size_t>, uint32_t> border_reads_;
   std::vector<uint32_t> var_of_border_;
-  NodeMap<uint8_t> done_;  // rebuilt in this round: left alone until the next
   std::unordered_set<uint64_t> seen_;
   std::unordered_map<const Type*, Cost> sizes_;
   std::unordered_map<const Graph*, Cost> times_run_;

@@ -11,7 +11,8 @@
 namespace sardonyx::layout {
 namespace {
 
-constexpr double kNode = 256, kImage = 61 * 67;  // what a node costs; elements of one image
+constexpr int64_t kSide = 61;
+constexpr double kNode = 256, kImage = kSide * kSide;  // what a node costs; elements of one image
 
 double elements(const Value& v) {
   double n = 1;
@@ -19,121 +20,168 @@ double elements(const Value& v) {
   return n;
 }
 
+bool only_products_read(const Value& v) {
+  return std::all_of(v.uses().begin(), v.uses().end(), [](const Use& u) { return u.owner->is("MatMul"); });
+}
+
 // What transposes and work along other axes than the last cost in a graph.
 double cost_of(Graph& g) {
   double sum = 0;
   for (const Node& n : g.nodes()) {
-    if (n.is("Transpose")) sum += elements(*n.input(0)) + kNode;
+    if (n.is("Transpose")) sum += kNode + (only_products_read(*n.result()) ? 0 : elements(*n.input(0)));
     if (n.is("Softmax") && int_attr(n, "axis") != 2) sum += 2 * elements(*n.input(0));
   }
   return sum;
 }
 
-// Images of 61 x 67 points, each value spelled upright or turned, and each node able to follow either way.
+// What stands in a graph beside nodes that cost the same either way and read all as they are spelled themselves.
+enum class Kind : uint8_t { kPlain, kSoftmax, kProducts, kMixed };
+
+// Square images, each spelled upright or turned; nodes can follow either way. In mixed graphs a node reads some turned and some not.
 struct Drawn {
+  struct Read {
+    size_t part = 0;
+    bool turned = false, product = false;  // product: by a MatMul, which reads either way
+  };
   struct Part {
-    std::string op;  // empty: an input
+    std::string op;  // empty: an input, or a constant
     size_t images = 0;
-    bool turned = false, free = false;  // free: a node or a constant, which may be stored either way
-    int axis = 0;                       // of a Softmax
-    std::vector<size_t> reads;
-    bool wanted[2] = {false, false};  // as a result of the graph, upright and turned
+    bool free = false;  // a node or a constant, which may be stored either way
+    int axis = 0;       // of a Softmax
+    std::vector<Read> reads;
   };
   std::vector<Part> parts;
+  std::vector<Read> results;
 
-  Drawn(uint32_t seed, bool softmax) {
+  Drawn(uint32_t seed, Kind kind) {
     std::mt19937 dice(seed);
     const auto roll = [&](size_t sides) { return static_cast<size_t>(dice() % sides); };
-    for (size_t n = 1 + roll(3); n > 0; --n) parts.push_back({.images = 1 + roll(5), .turned = roll(2) == 0});
-    if (roll(3) == 0) parts.push_back({.images = 1 + roll(5), .turned = roll(2) == 0, .free = true});
+    const auto read = [&] { return Read{.part = roll(parts.size()), .turned = roll(2) == 0}; };
+    for (size_t n = 1 + roll(3); n > 0; --n) parts.push_back({.images = 1 + roll(5)});
+    if (roll(3) == 0) parts.push_back({.images = 1 + roll(5), .free = true});
     for (size_t n = 1 + roll(7); n > 0; --n) {
-      Part p{.op = "Neg", .turned = roll(2) == 0, .free = true, .reads = {roll(parts.size())}};
-      p.images = parts[p.reads[0]].images;
-      const size_t other = roll(parts.size());
+      const Read first = read(), other = read();
+      Part p{.op = "Neg", .images = parts[first.part].images, .free = true, .reads = {first}};
       switch (roll(5)) {
         case 0:
           p.op = "Concat";
           p.reads.push_back(other);
-          p.images += parts[other].images;
+          p.images += parts[other.part].images;
           break;
         case 1:
           p.op = "Slice";
           p.images = 1 + roll(p.images);
           break;
         case 2:
-          if (softmax) p.op = "Softmax", p.axis = static_cast<int>(1 + roll(2));
+          if (kind == Kind::kSoftmax) p.op = "Softmax", p.axis = static_cast<int>(1 + roll(2));
           break;
         case 3:
-          if (parts[other].images == p.images) p.op = "Add", p.reads.push_back(other);
+          if (parts[other.part].images == p.images) p.op = "Add", p.reads.push_back(other);
           break;
         default: break;
       }
       parts.push_back(p);
     }
-    std::vector<bool> read(parts.size());
-    for (const Part& p : parts) {
-      for (size_t r : p.reads) read[r] = true;
-    }
+    std::vector<bool> turned(parts.size()), seen(parts.size());
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i].op.empty() || (read[i] && roll(4) != 0)) continue;
-      parts[i].wanted[roll(2)] = true;
-      parts[i].wanted[roll(2)] = true;
+      turned[i] = roll(2) == 0;
+      for (Read& r : parts[i].reads) {
+        seen[r.part] = true;
+        if (kind != Kind::kMixed) r.turned = turned[i] != turned[r.part];
+      }
     }
+    for (size_t n = 1 + roll(4); n > 0; --n) results.push_back(read());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (!seen[i] && !parts[i].op.empty()) results.push_back({.part = i, .turned = roll(2) == 0});
+    }
+    for (Read& r : results) r.product = kind == Kind::kProducts && roll(3) == 0;
   }
 
-  std::string type(size_t i) const { return fmt::format("f32[{},{}]", parts[i].images, parts[i].turned ? "67,61" : "61,67"); }
   std::string text() const {
-    std::vector<std::string> inputs, results;
+    std::vector<std::string> inputs{fmt::format("w: f32[{0},{0}]", kSide)}, returned;
     std::string nodes;
-    const auto as = [&](size_t i, bool turned) {
-      return parts[i].turned == turned ? fmt::format("v{}", i) : fmt::format("Transpose<perm=[0,2,1]>(v{})", i);
+    const auto name = [&](const Read& r) {
+      return fmt::format(fmt::runtime(r.turned ? "Transpose<perm=[0,2,1]>(v{})" : "v{}"), r.part);
     };
     for (size_t i = 0; i < parts.size(); ++i) {
       const Part& p = parts[i];
-      if (p.op.empty() && !p.free) inputs.push_back(fmt::format("v{}: {}", i, type(i)));
-      if (p.op.empty() && p.free) nodes += fmt::format("v{} = {}{{0.5...}}  ", i, type(i));
-      if (!p.op.empty()) {
-        std::vector<std::string> reads;
-        for (size_t r : p.reads) reads.push_back(as(r, p.turned));
-        if (p.op == "Slice") reads.push_back(fmt::format("i64[1]{{0}}, i64[1]{{{}}}, i64[1]{{0}}", p.images));
-        const std::string attrs = p.op == "Concat" ? "<axis=0>" : p.op == "Softmax" ? fmt::format("<axis={}>", p.axis) : "";
-        nodes += fmt::format("v{} = {}{}({})  ", i, p.op, attrs, fmt::join(reads, ", "));
-      }
-      for (bool turned : {false, true}) {
-        if (p.wanted[turned ? 1 : 0]) results.push_back(as(i, turned));
-      }
+      const std::string type = fmt::format("f32[{0},{1},{1}]", p.images, kSide);
+      if (p.op.empty() && !p.free) inputs.push_back(fmt::format("v{}: {}", i, type));
+      if (p.op.empty() && p.free) nodes += fmt::format("v{} = {}{{0.5...}}  ", i, type);
+      if (p.op.empty()) continue;
+      std::vector<std::string> reads;
+      for (const Read& r : p.reads) reads.push_back(name(r));
+      if (p.op == "Slice") reads.push_back(fmt::format("i64[1]{{0}}, i64[1]{{{}}}, i64[1]{{0}}", p.images));
+      const std::string attrs = p.op == "Concat" ? "<axis=0>" : p.op == "Softmax" ? fmt::format("<axis={}>", p.axis) : "";
+      nodes += fmt::format("v{} = {}{}({})  ", i, p.op, attrs, fmt::join(reads, ", "));
     }
-    return fmt::format("opset 21 graph({}) {{ {}return {} }}", fmt::join(inputs, ", "), nodes, fmt::join(results, ", "));
+    for (const Read& r : results) returned.push_back(r.product ? fmt::format("MatMul({}, w)", name(r)) : name(r));
+    return fmt::format("opset 21 graph({}) {{ {}return {} }}", fmt::join(inputs, ", "), nodes, fmt::join(returned, ", "));
   }
 
   // The least that any choice costs.
   double best() const {
     double least = std::numeric_limits<double>::infinity();
     for (uint32_t set = 0; set < 1u << parts.size(); ++set) {
-      const auto turned = [&](size_t i) { return parts[i].free ? (set >> i & 1) != 0 : parts[i].turned; };
-      std::vector<std::array<bool, 2>> needed(parts.size());
+      const auto turned = [&](size_t i) { return (set >> i & 1) != 0; };
+      // Of each part: who reads it not as it is stored.
+      enum : uint8_t { kNobody, kProducts, kOthers };
+      std::vector<uint8_t> otherwise(parts.size());
+      const auto read = [&](const Read& r, bool by_turned) {
+        if ((r.turned != by_turned) == turned(r.part)) return;
+        otherwise[r.part] = std::max<uint8_t>(otherwise[r.part], r.product ? kProducts : kOthers);
+      };
       double sum = 0;
+      bool possible = true;
       for (size_t i = 0; i < parts.size(); ++i) {
         const Part& p = parts[i];
-        for (size_t r : p.reads) needed[r][turned(i) ? 1 : 0] = true;
-        for (size_t side : {0, 1}) needed[i][side] |= p.wanted[side];
-        const bool last = (p.axis == 2) == (turned(i) == p.turned);
-        if (p.op == "Softmax" && !last) sum += 2 * kImage * static_cast<double>(p.images);
+        possible &= p.free || !turned(i);
+        for (const Read& r : p.reads) read(r, turned(i));
+        if (p.op == "Softmax" && (p.axis == 2) == turned(i)) sum += 2 * kImage * static_cast<double>(p.images);
       }
+      for (const Read& r : results) read(r, false);
       for (size_t i = 0; i < parts.size(); ++i) {
-        if (needed[i][turned(i) ? 0 : 1]) sum += kImage * static_cast<double>(parts[i].images) + kNode;
+        if (otherwise[i] != kNobody) sum += kNode;
+        if (otherwise[i] == kOthers) sum += kImage * static_cast<double>(parts[i].images);
       }
-      least = std::min(least, sum);
+      if (possible) least = std::min(least, sum);
     }
     return least;
   }
 };
 
-// How many of so many graphs come out dearer than they need.
-int count_dearer(uint32_t graphs_drawn, bool softmax) {
+std::map<std::string, size_t> counts_of(const std::string& text) {
+  const auto model = parse(text);
+  ValueFacts facts;
+  PassContext context(*model, facts);
+  infer_model(*model, facts, /*tolerant=*/false);
+  Graph* graphs[] = {&model->graph()};
+  minimize_transposes(graphs, context, *onnx_operators(context));
+  return context.counts;
+}
+
+TEST(LayoutMinimize, CountsWhatItMoves) {
+  using Counts = std::map<std::string, size_t>;
+  EXPECT_EQ(counts_of("graph(x: f32[2,61,67], w: f32[2,67,61]) { n = Neg(x)  m = Abs(Transpose<perm=[0,2,1]>(w)) "
+                      "return Transpose<perm=[0,2,1]>(Add(n, m)), Transpose<perm=[0,2,1]>(m) }"),
+            (Counts{{"nodes moved", 2}, {"transposes made", 1}}));
+  EXPECT_EQ(
+      counts_of(
+          "graph(x: f32[2,61,67]) { return Transpose<perm=[0,2,1]>(Add(Transpose<perm=[0,2,1]>(x), f32[2,67,61]{0.5...})) }"),
+      (Counts{{"constants moved", 1}, {"nodes moved", 1}}));
+  EXPECT_EQ(counts_of("graph(n: i64[], p: bool[], x: f32[61,67]) { y = Loop<body=graph(i: i64[], k: bool[], s: f32[61,67]) { "
+                      "return k, Transpose(Sin(Transpose(s))) }>(n, p, x) return Transpose(y) }"),
+            (Counts{{"borders moved", 1}, {"transposes made", 1}}));
+  EXPECT_EQ(counts_of("graph(x: f32[3,61]) { return Transpose(Add(Transpose(x), f32[61,3]{0.5...})) }"),
+            (Counts{{"nodes moved", 1}}));
+  EXPECT_EQ(counts_of("graph(x: f32[2,61,67]) { return Transpose<perm=[0,2,1]>(x) }"), Counts{});
+}
+
+// How many of 1000 graphs come out dearer than they need.
+int count_dearer(Kind kind) {
   int dearer = 0;
-  for (uint32_t seed = 1; seed <= graphs_drawn; ++seed) {
-    const Drawn drawn(seed, softmax);
+  for (uint32_t seed = 1; seed <= 1000; ++seed) {
+    const Drawn drawn(seed, kind);
     const auto model = parse(drawn.text());
     ValueFacts facts;
     PassContext context(*model, facts);
@@ -147,10 +195,15 @@ int count_dearer(uint32_t graphs_drawn, bool softmax) {
   return dearer;
 }
 
-TEST(LayoutMinimize, FindsTheBestOfAllChoices) { EXPECT_EQ(count_dearer(2000, false), 0); }
+TEST(LayoutMinimize, FindsTheBestOfAllChoices) { EXPECT_EQ(count_dearer(Kind::kPlain), 0); }
 
-// What makes transposes cancel is done at once, though one more of them could make a Softmax quicker.
-TEST(LayoutMinimize, NearlyAlwaysFindsTheBestWhereNodesGetSlower) { EXPECT_LE(count_dearer(2000, true), 7); }
+// What makes transposes cancel is done at once, though one more of them could make a Softmax quicker; and a cut cannot say what it costs
+// that two nodes move together.
+TEST(LayoutMinimize, MostlyFindsTheBestWhereChoicesDependOnEachOther) {
+  EXPECT_LE(count_dearer(Kind::kSoftmax), 4);
+  EXPECT_LE(count_dearer(Kind::kProducts), 6);
+  EXPECT_LE(count_dearer(Kind::kMixed), 67);
+}
 
 }  // namespace
 }  // namespace sardonyx::layout
