@@ -19,9 +19,10 @@ void look(Graph& g, std::vector<Function*>& called, std::set<std::string, std::l
   }
 }
 
+bool is_default(const OpsetImport& i) { return i.domain.empty() || i.domain == "ai.onnx"; }
+
 size_t prune_imports(std::vector<OpsetImport>& imports, const std::set<std::string, std::less<>>& domains) {
-  return std::erase_if(
-      imports, [&](const OpsetImport& i) { return !i.domain.empty() && i.domain != "ai.onnx" && !domains.contains(i.domain); });
+  return std::erase_if(imports, [&](const OpsetImport& i) { return !is_default(i) && !domains.contains(i.domain); });
 }
 
 }  // namespace
@@ -29,6 +30,7 @@ size_t prune_imports(std::vector<OpsetImport>& imports, const std::set<std::stri
 Pass remove_unused_functions() {
   return Pass::on_model(Numerics::kExact, [](PassContext& context) {
     Model& m = context.model;
+    if (m.functions().size() == 1 && std::ranges::all_of(m.opset_imports, is_default)) return false;  // spares the walk
     std::set<std::string, std::less<>> domains;
     std::vector<Function*> called{&m.main()};
     std::set<const Function*> seen;
