@@ -780,7 +780,7 @@ class Unique(_BuiltIn):
         return jnp.moveaxis(values, 0, axis), index, inverse, ends[1:] - ends[:-1]
 
 
-_BUILT_IN = (NonZero, Compress, Range, Unique)
+BUILT_IN = (NonZero, Compress, Range, Unique)
 
 
 class Functions(plugins.Plugin):
@@ -793,7 +793,7 @@ class Functions(plugins.Plugin):
         from sardonyx import _data_functions
 
         found = _data_functions.replacements()
-        for built_in in _BUILT_IN:
+        for built_in in BUILT_IN:
             if built_in.jaxpr_primitive not in plugins._plugins:
                 found |= built_in.replacements()
         return _aliases(found)
@@ -809,6 +809,6 @@ def _patches() -> tuple[plugins.Plugin, ...]:
 @contextlib.contextmanager
 def active(leaves):
     """Around a second trace, of a program with these inputs. Yields its Sizes."""
-    primitives = [p.primitive() for p in _BUILT_IN]
+    primitives = [p.primitive() for p in BUILT_IN]
     with Sizes(*inputs_scope(leaves), primitives).active() as found, plugins._patched(_patches(), remembered=True):
         yield found

@@ -75,7 +75,7 @@ def sized() -> dict:
     """The primitives whose size depends on data, and what computes them."""
     from sardonyx import _data_shapes
 
-    return {p.primitive(): p.evaluate for p in _data_shapes._built_in() if hasattr(p, "evaluate")}
+    return {p.primitive(): p.evaluate for p in _data_shapes.BUILT_IN}
 
 
 def _called(eqn):
