@@ -8,8 +8,7 @@
 //   Expand(Expand(x, s), t)                         =>   Expand(x, t)
 //
 // What stops it: another reader between (but where both go, and for Expand); parameters that are only known at run time; bounds that do
-// not overlap; axes that are cut twice, once of them backwards or, where their size is open, from bounds that count from the end; means of
-// integers. Sums and products of reductions are regrouped (rounds); Clip is written for numbers: what it makes of a NaN is the runtime's
+// not overlap; axes of open size that are cut twice, once of them backwards or from bounds that count from the end; means of integers. Sums and products of reductions are regrouped (rounds); Clip is written for numbers: what it makes of a NaN is the runtime's
 // business, and of -0 at a bound of 0, so that merging clips rounds, too.
 #include <algorithm>
 #include <array>
@@ -40,18 +39,19 @@ std::optional<int64_t> axis_of(const Node& n) {
 
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;  // no axis is so long; two of these can be added
 
-// One axis, cut twice from front to back: what `outer` leaves of what `inner` leaves of `size`.
+// One axis, cut twice: what `outer` leaves of what `inner` leaves of `size`.
 std::optional<std::array<int64_t, 3>> cut_twice(std::array<int64_t, 3> inner, std::array<int64_t, 3> outer, Dim size) {
   const auto [start, end, step] = inner;
   const auto [from, to, stride] = outer;
-  if (step <= 0 || stride <= 0) return std::nullopt;
   if (size.is_int()) {
     const Piece a = piece_of(start, end, step, size.value()), b = piece_of(from, to, stride, a.count);
     if (b.count == 0) return std::array<int64_t, 3>{0, 0, 1};
     const int64_t first = a.first + b.first * a.step, by = a.step * b.step;
-    return std::array<int64_t, 3>{first, first + (b.count - 1) * by + 1, by};
+    const int64_t last = first + (b.count - 1) * by;
+    // Before the first element there is no place: -1 is the last one.
+    return std::array<int64_t, 3>{first, by > 0 ? last + 1 : last > 0 ? last - 1 : -size.value() - 1, by};
   }
-  // Any size: bounds that do not count from the end add up.
+  // Any size, from front to back: bounds that do not count from the end add up.
   if (step != 1 || stride != 1 || start < 0 || from < 0 || start > kFar || from > kFar) return std::nullopt;
   const bool to_end = end > kFar, up_to_end = to > kFar;
   if (to_end || up_to_end)
