@@ -628,9 +628,7 @@ class Minimizer {
     for (const Var& v : r.vars) {
       for (size_t i = 0; v.moved && v.node != nullptr && i < v.node->num_inputs(); ++i) v.node->set_input(i, nullptr);
     }
-    for (const Root& root : roots) {
-      if (root.var != kNone && r.vars[root.var].moved) erase_views(*root.value);
-    }
+    for (const Root& root : roots) erase_views(*root.value);
     for (const Var& v : r.vars) {
       if (v.moved && v.node != nullptr) v.node->graph()->erase(*v.node);
     }
@@ -641,7 +639,7 @@ class Minimizer {
     }
   }
 
-  // Takes away the transposes of v that nobody reads any more: v is stored otherwise now, and they are typed as they were.
+  // Takes away the transposes of v that nobody reads any more: where v is stored otherwise now, they are typed as they were.
   void erase_views(Value& v) const {
     for (auto u = v.uses().begin(); u != v.uses().end();) {
       Node& view = *(u++)->owner;

@@ -177,6 +177,21 @@ TEST(LayoutMinimize, CountsWhatItMoves) {
   EXPECT_EQ(counts_of("graph(x: f32[2,61,67]) { return Transpose<perm=[0,2,1]>(x) }"), Counts{});
 }
 
+// A promise has no bytes yet.
+TEST(LayoutMinimize, TurnsPromisesWhereTheyAreRead) {
+  const auto model =
+      parse("graph(x: f32[2,61,67]) { return Transpose<perm=[0,2,1]>(Add(Transpose<perm=[0,2,1]>(x), f32[2,67,61]{0.5...})) }");
+  Graph& g = model->graph();
+  g.set_constant(*g.constants()[0], Tensor::promise(DType::kF32, {2, 67, 61}, 7));
+  ValueFacts facts;
+  PassContext context(*model, facts);
+  infer_model(*model, facts, /*tolerant=*/false);
+  Graph* graphs[] = {&g};
+  EXPECT_TRUE(minimize_transposes(graphs, context, *onnx_operators(context)));
+  EXPECT_EQ(context.counts, (std::map<std::string, size_t>{{"nodes moved", 1}, {"transposes made", 1}}));
+  EXPECT_TRUE(g.constants()[0]->constant()->is_promise());
+}
+
 // How many of 1000 graphs come out dearer than they need.
 int count_dearer(Kind kind) {
   int dearer = 0;
