@@ -55,6 +55,8 @@ CASES = {
     "length": (lambda x: jnp.linalg.norm(x, axis=-1), ["ReduceL2"]),
     "mean over a size with a name": (lambda x: x.mean(0), ["ReduceMean"]),
     "mean of all": (jnp.mean, ["ReduceMean"]),
+    "reflection padding": (lambda x: jnp.pad(x, ((0, 0), (2, 1), (0, 3)), mode="reflect"), ["Pad"]),
+    "a flip of a part": (lambda x: jnp.flip(x[:, 1:4], 1), ["Slice"]),
     "variance over a size with a name": (lambda x: x.var(0), ["ReduceMean", "Sub", "Mul", "ReduceMean"]),
 }
 
