@@ -306,7 +306,10 @@ Pass merge_consecutive() {
        .build = flatten,
        .same_type = true},
       // The same shape in the end, so the outer target alone says it.
-      {.name = "expands", .match = Expand(Expand(x, any), t), .replace = Expand(x, t)},
+      {.name = "expands",
+       .match = Expand(Expand(x, any), t),
+       .when = [](const Match& m) { return m.root().result()->ranked(); },
+       .replace = Expand(x, t)},
       {.name = "max_of_same", .match = any_of(Max(x, x), Min(x, x)), .build = the_x},
       {.name = "pieces_joined",
        .match = Concat(rest),
