@@ -641,6 +641,27 @@ TEST(OnnxWriter, InnerNamesDoNotHideWhatIsReadFromInside) {
   EXPECT_NE(written_inner.first()->result()->name().view(), "t");
 }
 
+// A branch that is known moves out, with the name that its result has, which the bodies of other nodes have as well.
+TEST(OnnxWriter, InnerNamesAreNotThoseOfOuterValuesThatAreThereBefore) {
+  const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r"), nested = if_node(body, body, "z") + port(12, "z");
+  for (const bool is_first : {true, false}) {
+    const std::string outer = node("Abs", {"x"}, {"t"}), both = if_node(body, nested, "y");
+    const auto m =
+        read(model((is_first ? outer + both : both + outer) + port(11, "x") + port(11, "c") + port(12, "y") + port(12, "t")));
+    Graph& g = m->graph();
+    (is_first ? g.first() : g.last())->result()->set_name(m->name("r"));
+    g.output_port(1).name = m->name("r");
+    const auto back = read(serialize_onnx(*m));
+    const Node& branches = is_first ? *back->graph().last() : *back->graph().first();
+    const Graph *direct = branches.body("then_branch"), *inside = branches.body("else_branch")->first()->body("then_branch");
+    for (const Graph* inner : {direct, inside}) {
+      EXPECT_EQ(inner->outputs()[0].name.view() == "r", !is_first);
+      EXPECT_EQ(inner->output(0)->name(), inner->outputs()[0].name);
+    }
+    EXPECT_EQ(back->graph().outputs()[1].name.view(), "r");
+  }
+}
+
 TEST(OnnxWriter, ClashesOfTheSignatureAreErrors) {
   Small s;
   s.g.add_output(*s.relu(s.x), "x");

@@ -16,7 +16,21 @@ WriteNames::WriteNames(const Model& model) : model_(model), names_(model.value_i
   for (const auto& f : model.functions()) name_graph(f->graph(), nullptr);
 }
 
-// Whether `name` may be defined in the graph of s: it is not taken there, and hides nothing that is read from within.
+// Whether v, of an enclosing graph, is there already when the bodies run that lead to the graph `inner`.
+bool WriteNames::is_made_before(const Value& v, const Graph& inner) {
+  const Graph* outer = v.graph();
+  if (v.def() == nullptr) return true;
+  const Node* owner = inner.parent();
+  while (owner->graph() != outer) owner = owner->graph()->parent();
+  auto& places = places_[outer];
+  if (places.empty()) {
+    for (const Node& n : outer->nodes()) places.emplace(&n, places.size());
+  }
+  return places.at(v.def()) < places.at(owner);
+}
+
+// Whether `name` may be defined in the graph of s: it is not taken there, hides nothing that is read from within, and does not stand for a
+// value of an enclosing graph that is there already. The standard's checker, and onnxruntime with it, refuses the last.
 bool WriteNames::is_free(const Scope& s, std::string_view name) {
   if (s.table.find(name) != nullptr) return false;
   for (const Scope* o = s.outer; o != nullptr; o = o->outer) {
@@ -31,7 +45,7 @@ bool WriteNames::is_free(const Scope& s, std::string_view name) {
         }
       }
     }
-    if (at->second) return false;
+    if (at->second || is_made_before(*v, *s.graph)) return false;
   }
   return true;
 }

@@ -13,7 +13,7 @@ namespace sardonyx::onnx_file {
 
 // Settled for a whole model before anything is written: signatures keep their names, a returned value takes its port's name, other
 // values keep their own where it is free, and those without get one where a reader needs it. Names are unique in a graph, and no
-// inner name hides an outer one that is read from inside.
+// inner name is that of an outer value that is read from inside, or is there before the body runs.
 class WriteNames {
  public:
   explicit WriteNames(const Model& model);
@@ -36,6 +36,7 @@ class WriteNames {
   };
 
   void name_graph(const Graph& g, const Scope* outer);
+  bool is_made_before(const Value& v, const Graph& inner);
   bool is_free(const Scope& s, std::string_view name);
   bool take(Scope& s, Name name, const Value& v);
   bool reserve(Scope& s, Name name);
@@ -47,6 +48,7 @@ class WriteNames {
   std::vector<Name> names_;
   std::unordered_map<const Graph*, std::vector<Output>> outputs_;
   std::unordered_map<const Value*, bool> captured_;
+  std::unordered_map<const Graph*, std::unordered_map<const Node*, size_t>> places_;  // of graphs in which somebody asked
   std::unordered_map<std::string_view, uint64_t> counters_;
 };
 
