@@ -161,7 +161,8 @@ Value* Generator::constant(TensorPtr payload) {
   for (Value* c : g.constants()) {
     if (chance(80) && c->constant() != nullptr && c->constant()->equals(*payload)) return c;
   }
-  if (in_function_ || (!mil() && &g == scopes_.back().graph && chance(20) && opset_ >= 9 && has_constants_of(payload->dtype()))) {
+  if (in_function_ ||
+      (!mil() && &g == scopes_.back().graph && chance(20) && opset_ >= 9 && has_constants_of(payload->dtype()))) {
     Node& n = model_->new_node(*find("Constant"), {}, 1);
     g.append(n);
     n.result()->set_type(types().tensor(payload->dtype(), payload->shape()));
