@@ -237,8 +237,8 @@ Value* Generator::exactly(DType dtype, std::span<const Dim> dims) {
   if (std::any_of(dims.begin(), dims.end(), [](Dim d) { return d.is_unknown(); })) return nullptr;
   for (int which : {0, 1}) {
     int64_t n = 1;
-    for (int64_t s : sizes(dims, which)) n = s < 0 ? kMostElements + 1 : n * s;
-    if (n > kMostElements) return fit.empty() ? nullptr : fit.front();
+    for (int64_t s : sizes(dims, which)) n = s < 0 || n < 0 ? -1 : n * s;
+    if (n < 0 || n > kMostElements) return fit.empty() ? nullptr : fit.front();
   }
   return new_input(dtype, dims);
 }
