@@ -170,6 +170,11 @@ TEST(Fold, RefusesWhatIsNotDefined) {
   EXPECT_FALSE(fold("graph() { y = Cast<to=6>(f32 nan)  return y }"));
   EXPECT_TRUE(fold("graph() { y = Cast<to=6>(f32 -2.75)  return y }"));
   EXPECT_FALSE(fold("graph() { y = Gather(i64[2]{1,2}, i64 2)  return y }"));
+  EXPECT_TRUE(fold("opset 24 graph() { y = TensorScatter<axis=1>(f32[1,3,2]{0...}, f32[1,2,2]{1...})  return y }"));
+  EXPECT_FALSE(fold("opset 24 graph() { y = TensorScatter<axis=1>(f32[1,3,2]{0...}, f32[1,2,5]{1...})  return y }"));
+  EXPECT_FALSE(fold("opset 24 graph() { y = TensorScatter<axis=1>(f32[2,3,2]{0...}, f32[1,2,2]{1...})  return y }"));
+  EXPECT_FALSE(
+      fold("opset 24 graph() { y = TensorScatter<axis=1, mode=\"circular\">(f32[1,0,2]{}, f32[1,2,2]{1...})  return y }"));
 }
 
 TEST(Fold, RefusesRandomNumbersLargeResultsAndF64Functions) {

@@ -344,6 +344,10 @@ void TensorScatter(Call& c) {
   const size_t axis = c.axis(c.int_attr("axis", -2), out.rank());
   const bool circular = c.string_attr("mode", "linear") == "circular";
   c.require(axis > 0 && updates.rank() == out.rank(), "the axis is the batch's, or the ranks differ");
+  for (size_t d = 0; d < out.rank(); ++d) {
+    c.require(d == axis ? updates.dim(d) <= out.dim(d) : updates.dim(d) == out.dim(d),
+              "the updates have other sizes than the cache, or more positions");
+  }
   std::vector<int64_t> starts(static_cast<size_t>(out.dim(0)), 0);
   if (c.has(2)) starts = c.ints(2);
   c.require(static_cast<int64_t>(starts.size()) == out.dim(0), "there is not one index for each batch");
