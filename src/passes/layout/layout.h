@@ -90,7 +90,8 @@ class Operators {
   virtual Node& rebuild(Node& n, const Move& m, std::vector<Value*>* results) = 0;
   // v stored as `l`, made in g (v's own graph or a nested one) before `before` (null: at the end).
   virtual Value* store(Value& v, const Layout& l, Graph& g, Node* before) = 0;
-  virtual Value* constant(Graph& g, TensorPtr payload, std::string_view name) = 0;
+  // In functions a constant is a node: it stands before `before` (null: at the end).
+  virtual Value* constant(Graph& g, TensorPtr payload, std::string_view name, Node* before) = 0;
   // The borders of a node with bodies whose values have ranks that agree.
   virtual std::vector<Border> borders(Node& n) = 0;
   // How often a node runs its body, as far as known; not for branches.

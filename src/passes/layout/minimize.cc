@@ -115,7 +115,7 @@ class Minimizer {
           if (l.is_identity()) {
             now = root;
           } else if (now == nullptr && is_free(*root)) {
-            now = spelled(*root, l, *g);
+            now = spelled(*root, l, *g, &n);
           } else if (now == nullptr && inner.is_as_is()) {
             now = &was;
           } else if (now == nullptr) {
@@ -607,7 +607,8 @@ class Minimizer {
       for (size_t i = 0; i < v.move.operands.size(); ++i) {
         if (v.move.operands[i].is_as_is()) continue;
         const auto [root, seen_through] = look_through(*old.input(i));
-        if (is_free(*root)) n.set_input(slot_in(v, i), spelled(*root, then(seen_through, v.move.operands[i]), *old.graph()));
+        if (is_free(*root))
+          n.set_input(slot_in(v, i), spelled(*root, then(seen_through, v.move.operands[i]), *old.graph(), &n));
       }
       for (size_t i = 0; i < results.size(); ++i) {
         Value& was = *old.result(i);
@@ -670,7 +671,8 @@ class Minimizer {
         port.declared = stored_type(types, port.declared, l);
       }
       const auto [root, seen_through] = look_through(*read_at(m));
-      if (is_free(*root)) give(*m.owner, m.slot, *spelled(*root, then(seen_through, l), *m.owner->graph()));
+      Node* before = m.owner->is_boundary() ? nullptr : m.owner;
+      if (is_free(*root)) give(*m.owner, m.slot, *spelled(*root, then(seen_through, l), *m.owner->graph(), before));
     }
   }
 
@@ -737,9 +739,9 @@ class Minimizer {
     return v;
   }
 
-  // A small constant in another layout, under its name.
-  Value* spelled(const Value& constant, const Layout& l, Graph& g) {
-    return operators_.constant(g, rearranged(constant.constant(), l), constant.name().view());
+  // A small constant in another layout, under its name, for what reads it.
+  Value* spelled(const Value& constant, const Layout& l, Graph& g, Node* before) {
+    return operators_.constant(g, rearranged(constant.constant(), l), constant.name().view(), before);
   }
 
   static TensorPtr rearranged(const TensorPtr& t, const Layout& l) {

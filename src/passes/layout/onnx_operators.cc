@@ -235,8 +235,8 @@ class OnnxOperators : public Operators {
 
   bool reads_swapped(const Node& n, size_t /*slot*/) const override { return n.is("MatMul") && is_float(n.result()->dtype()); }
 
-  Value* constant(Graph& g, TensorPtr payload, std::string_view name) override {
-    return builder(g, nullptr).constant(std::move(payload), name);
+  Value* constant(Graph& g, TensorPtr payload, std::string_view name, Node* before) override {
+    return builder(g, before).constant(std::move(payload), name);
   }
 
   std::vector<Border> borders(Node& n) override { return onnx_borders(n); }
