@@ -37,10 +37,13 @@ Value* everywhere(Rewriter& b, const Match& m, bool truth) {
   return b.full(DType::kBool, std::move(shape), static_cast<double>(truth));
 }
 
+// The constant has no more axes than x, as far as is known.
+bool adds_no_axes(const Match& m, const Value* constant) { return m[x]->ranked() || constant->type()->rank() == 0; }
+
 // Sizes are compared as floats where JAX divides by them: as integers, inference may know the answer.
 bool is_sign_of_integer(const Match& m) {
   const DType from = m[x]->dtype(), to = m[y]->dtype();
-  return (from == DType::kI32 || from == DType::kI64) && is_float(to);
+  return (from == DType::kI32 || from == DType::kI64) && is_float(to) && adds_no_axes(m, m[c]);
 }
 
 Value* sign_of_integer(Rewriter& b, const Match& m) { return b.like(m.root(), std::array{m[x], b.scalar(m[x]->dtype(), 0)}); }
@@ -50,14 +53,16 @@ bool is_truth(const Match& m, Var v, bool truth) {
   const auto s = m[v]->dtype() == DType::kBool ? m.splat(v) : std::nullopt;
   return s && (*s != 0) == truth;
 }
-bool is_number_of_truth(const Match& m, double v) { return m[x]->dtype() == DType::kBool && m.splat(c) == v; }
+bool is_number_of_truth(const Match& m, double v) {
+  return m[x]->dtype() == DType::kBool && m.splat(c) == v && adds_no_axes(m, m[c]);
+}
 bool is_true(const Match& m) { return is_truth(m, c, true); }
 bool is_false(const Match& m) { return is_truth(m, c, false); }
 
 }  // namespace
 
 Pass simplify_selections() {
-  const Pattern k = constant.as(c), cast = Cast(x).as(y), zero = splat(0);
+  const Pattern k = constant.as(c), cast = Cast(x).as(y), zero = splat(0).as(c);
   return std::vector<Rule>{
       {.name = "where_true", .match = Where(k, x, any), .when = is_true, .build = the_x},
       {.name = "where_false", .match = Where(k, any, x), .when = is_false, .build = the_x},
