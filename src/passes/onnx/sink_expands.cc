@@ -3,7 +3,7 @@
 //
 // An elementwise node computes each element once when it stands before the Expand; and an Expand that reaches a node that broadcasts
 // is dropped there (simplify_shapes), together with the computation of its target. Exact.
-// What stops it: another reader of the expanded value; another operand that is no number.
+// What stops it: another reader of the expanded value; another operand that is no number; a result of a type that Expand does not take.
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -16,6 +16,8 @@ bool others_are_numbers(const Match& m, Var ranked_as) {
   const Node& n = m.root();
   const Value* ranked = m[ranked_as];
   if (n.num_results() != 1 || n.has(Trait::kRandom) || !n.bodies().empty() || !ranked->ranked()) return false;
+  const Op& expand = m.model().op("", "Expand");
+  if ((expand.inputs[0].types.tensor >> static_cast<int>(n.result()->dtype()) & 1) == 0) return false;
   for (const Use& u : n.operands()) {
     if (u.value == nullptr || u.value == m[e]) continue;
     const TensorPtr& t = u.value->constant();
