@@ -37,7 +37,8 @@ Pass sink_expands() {
        .same_type = true},
       {.name = "constant_of_shape",
        .match = with_operand(Trait::kElementwise, sole(ConstantOfShape(s)).as(e)),
-       .when = [](const Match& m) { return others_are_numbers(m, e); },
+       // A slope has no more axes than what it is of.
+       .when = [](const Match& m) { return !m.root().is("PRelu") && others_are_numbers(m, e); },
        .build = [](Rewriter& b, const Match& m) -> Value* {
          TensorPtr number = repeated_number(m.node(e));
          return number == nullptr ? nullptr : b.Expand(b.like(m.root(), *m[e], *b.constant(std::move(number))), m[s]);
