@@ -38,7 +38,7 @@ def allclose(
     """
     import jax
 
-    from sardonyx import _inputs, _trace
+    from sardonyx import _inputs, _module_state, _trace
     from sardonyx._run import Session
 
     session = Session(model)
@@ -48,7 +48,7 @@ def allclose(
         args = _values(inputs, spec, {}, enable_double_precision)
         leaves = jax.tree_util.tree_leaves(args)
         try:
-            with jax.default_matmul_precision("float32"):
+            with jax.default_matmul_precision("float32"), _module_state.kept(fn, params):
                 expected = jax.device_get(
                     [_array(x) for x in jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))]
                 )
@@ -98,10 +98,11 @@ def _computed(fn, spec, args, params) -> list:
     """What the function returns. JAX refuses sizes that depend on data within jit and loops: there the equations that were traced run one by one."""
     import jax
 
-    from sardonyx import _interpret, plugins
+    from sardonyx import _interpret, _module_state, plugins
 
     try:
-        return jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))
+        with _module_state.kept(fn, params):
+            return jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))
     except Exception:
         if not spec.data_sizes:
             raise
@@ -114,14 +115,15 @@ def _traced(fn, spec, args, params):
     """(ClosedJaxpr, names of the sizes that depend on data), for inputs of these sizes."""
     import jax
 
-    from sardonyx import _data_shapes
+    from sardonyx import _data_shapes, _module_state
 
     with contextlib.ExitStack() as stack:
         names = []
         if spec.data_sizes:
             names = stack.enter_context(_data_shapes.active(jax.tree_util.tree_leaves(args))).origins
             fn = _data_shapes.patched(fn)
-        return jax.make_jaxpr(lambda args: fn(*spec.with_static(args), **params))(args), list(names)
+        with _module_state.kept(fn, params) as modules:
+            return modules.trace(lambda args: fn(*spec.with_static(args), **params), args)[0], list(names)
 
 
 def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> list[str]:

@@ -53,12 +53,6 @@ def module_of(function):
     return next(filter(_is_module, (function, getattr(function, "__self__", None))), None)
 
 
-def attributes(function) -> list[tuple]:
-    """(module, its attributes) of all modules in `module_of(function)`."""
-    module = module_of(function)
-    return [] if module is None else [(x, dict(vars(x))) for _, x in _inside(module) if _is_module(x)]
-
-
 def scope(function):
     """The scope of the module whose method `function` is; none for others. A module that is called has its own."""
     module = None if _is_module(function) else module_of(function)

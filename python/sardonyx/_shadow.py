@@ -11,14 +11,15 @@ from sardonyx.report import Shadow
 
 def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs_as_nchw, outputs_as_nchw) -> Shadow:
     """A failure of the other exporter is told and no error: ours has succeeded."""
-    from sardonyx import _check
+    from sardonyx import _check, _module_state
     from sardonyx._run import Session
 
     name, run = _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw, spec)
     ours = Counter(model.op_counts())
     told = Shadow(name, nodes=sum(ours.values()))
     try:
-        other = run(fn, inputs)
+        with _module_state.kept(fn, input_params):
+            other = run(fn, inputs)
     except Exception as e:
         told.text = f"it failed: {type(e).__name__}: {(str(e).splitlines() or [''])[0]}"
         return told

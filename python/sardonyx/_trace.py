@@ -102,6 +102,13 @@ def trace(fn, inputs):
     What JAX refuses because a size depends on data is traced once more, with the functions replaced that give such sizes:
     `inputs.data_sizes` then has its symbols.
     """
+    from sardonyx import _module_state
+
+    with _module_state.kept(fn, inputs.args, inputs.baked) as modules:
+        return _traced(fn, inputs, modules)
+
+
+def _traced(fn, inputs, modules):
     import jax
 
     from sardonyx import _module_paths
@@ -118,7 +125,7 @@ def trace(fn, inputs):
 
         call.__name__ = getattr(fn, "__name__", None) or type(fn).__name__
         with _module_paths.active():
-            return jax.make_jaxpr(call, return_shape=True)(leaves, inputs.kwargs)
+            return modules.trace(call, leaves, inputs.kwargs)
 
     def second(e):
         """With sizes that depend on data; the first error counts when that leads nowhere."""
@@ -146,14 +153,7 @@ def trace(fn, inputs):
         except Exception as e:
             return None, e
 
-    before = _module_paths.attributes(fn)
     traced, first = tried(fn)
-    if first is not None and _is_of_another_trace(first) and before:
-        for module, attributes in before:  # NNX has stopped in the middle of a change
-            vars(module).clear()
-            vars(module).update(attributes)
-        fn = _with_module_inside(fn)
-        traced, first = tried(fn)
     if first is None:
         return traced
     if not _needs_values(first):
@@ -187,31 +187,6 @@ def trace(fn, inputs):
     values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags if k in baked)
     warn_user(f"{callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
     return traced
-
-
-def _is_of_another_trace(e: BaseException) -> bool:
-    """Flax NNX: variables from outside of a trace may be read there, but not changed, and not handed to its own transformations."""
-    return type(e).__name__ == "TraceContextError" or "from different trace level" in str(e)
-
-
-def _with_module_inside(fn):
-    """A module of Flax NNX, or a method of one, as a function that makes the module anew within the trace."""
-    import jax
-    from flax import nnx
-
-    from sardonyx import _module_paths
-
-    module = _module_paths.module_of(fn)
-    graph, state = nnx.split(module)
-
-    def call(*args, **kwargs):
-        inside = nnx.merge(graph, jax.tree_util.tree_map(lambda x: x, state))
-        method = inside if module is fn else getattr(inside, fn.__name__)
-        with _module_paths.scope(method):
-            return method(*args, **kwargs)
-
-    call.__name__ = call.__qualname__ = callable_name(fn)
-    return call
 
 
 # In newer and in older JAX.

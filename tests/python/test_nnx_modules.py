@@ -1,10 +1,12 @@
 """Modules of Flax NNX whose own variables cannot be touched from within a trace: NNX's transformations of parts of them, and training."""
 
+import functools
 import threading
 
 import flax
 import jax
 import numpy as np
+import pytest
 import sardonyx
 from flax import nnx
 from judge import compare, outputs
@@ -146,3 +148,108 @@ def test_paths_do_not_reach_other_threads():
 
     assert paths(Waiting(), ("B", 7)) == [f"Waiting/model/{path}" for path in WHOLE]
     assert set(seen) == {""}
+
+
+def predict(model, x):
+    return model(x)
+
+
+def reached(model):
+    """Functions that reach a module otherwise than as themselves, with what they compute."""
+    jitted, held = nnx.jit(predict), {"all": [model]}
+
+    def loss(model, x):
+        return model(x).sum()
+
+    return {
+        "a closure": lambda x: model(x),
+        "a container": lambda x: held["all"][0](x),
+        "nnx.jit": lambda x: jitted(model, x),
+        "nnx.jit twice": lambda x: jitted(model, x) + jitted(model, 2 * x),
+        "partial": functools.partial(predict, model),
+        "partial of nnx.jit": functools.partial(jitted, model),
+        "cached_partial": nnx.cached_partial(jitted, model),
+        "jax.jit": jax.jit(lambda x: nnx.clone(model)(x)),
+        "gradient": lambda x: nnx.value_and_grad(loss)(model, x)[0],
+        "changes": lambda x: (model(x), setattr(model, "more", x), setattr(model, "linear", model.norm))[0],
+    }
+
+
+def stands(model) -> list:
+    """All there is to a module: its parts by identity, and their values."""
+    parts = [x for _, x in nnx.iter_graph(model) if isinstance(x, nnx.Module | nnx.Variable)]
+    leaves = jax.tree_util.tree_leaves(nnx.to_pure_dict(nnx.state(model)))
+    arrays = [jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x for x in leaves]
+    return [str(nnx.graphdef(model)), [id(x) for x in parts], [np.asarray(x).tobytes() for x in arrays]]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("way", list(reached(Trained(nnx.Rngs(0)))))
+def test_a_module_that_the_function_reaches_is_exported_and_left_as_it_was(way, training):
+    model = Trained(nnx.Rngs(0))
+    (model.train if training else model.eval)()
+    fn = reached(model)[way]
+    before = stands(model)
+    exported = sardonyx.to_onnx(fn, [("B", 7)], check=True)
+    assert stands(model) == before
+    assert outputs(exported, [X])[0].dtype == np.float32
+    assert sardonyx.allclose(fn, exported, [X])[0]
+    assert stands(model) == before
+    compare(fn(X), outputs(exported, [X]), 2e-5)
+    assert (stands(model) != before) == (training and way != "jax.jit" or way == "changes")
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_module_is_left_as_it_was_where_the_export_stops(raised, training):
+    model = Trained(nnx.Rngs(0))
+    (model.train if training else model.eval)()
+
+    def fails(x):
+        y = nnx.jit(predict)(model, x)
+        model.linear.kernel[...] = model.linear.kernel[...] * y.sum()
+        del model.norm
+        raise raised
+
+    before = stands(model)
+    with pytest.raises(KeyboardInterrupt if isinstance(raised, KeyboardInterrupt) else sardonyx.Error):
+        sardonyx.to_onnx(fails, [("B", 7)])
+    assert stands(model) == before
+    assert model(X).shape == (5, 5)
+
+
+def test_a_module_is_left_as_it_was_by_another_exporter():
+    model = Trained(nnx.Rngs(0))
+    before = stands(model)
+
+    def other(fn, inputs):
+        fn(X)
+        raise RuntimeError
+
+    sardonyx.to_onnx(lambda x: model(x), [("B", 7)], shadow=other)
+    assert stands(model) == before
+
+
+GLOBAL = Trained(nnx.Rngs(0))
+
+
+class Holder:
+    model = Trained(nnx.Rngs(0))
+
+
+@functools.cache
+def remembered():
+    return Trained(nnx.Rngs(0))
+
+
+def test_modules_in_globals_classes_and_caches_are_found():
+    model = remembered()
+    for fn, held in (
+        (lambda x: GLOBAL(x), GLOBAL),
+        (lambda x: Holder.model(x), Holder.model),
+        (lambda x: remembered()(x), model),
+        (jax.jit(lambda x: nnx.clone(GLOBAL)(x)), GLOBAL),
+    ):
+        before = stands(held)
+        sardonyx.to_onnx(fn, [("B", 7)])
+        assert stands(held) == before
