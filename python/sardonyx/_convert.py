@@ -38,8 +38,8 @@ def to_onnx(
     shadow: str | Callable[..., Any] | None = None,
     passes: str | Sequence[str] = "onnx",
     strict: bool = False,
-    provenance: Literal["off", "line", "full"] = "line",
-    stacktrace_metadata: Literal["off", "line", "full"] | None = None,
+    provenance: Literal["off", "line", "full"] | bool = "line",
+    stacktrace_metadata: Literal["off", "line", "full"] | bool | None = None,
     debug_dump: str | os.PathLike | None = None,
 ):
     """Export a JAX function as ONNX.
@@ -47,10 +47,10 @@ def to_onnx(
     Args:
         fn: Anything that `jax.make_jaxpr` traces: a function, a Flax NNX or Equinox module, a bound method.
         inputs: One entry per argument: a shape such as `("B", 224, "2*T+1")` (float32, or float64 with
-            `enable_double_precision`), a text such as `"i32[B,T]"`, a `jax.ShapeDtypeStruct`, an array, or a pytree of
-            these. Names in shapes stay dynamic; `"B >= 2"` also states what holds.
-        input_params: Keyword arguments of `fn` that become inputs of the model under their own names. Texts and other
-            values that are no numbers, and flags that the function's own Python branches on, are baked in.
+            `enable_double_precision`), a text such as `"i32[B,T]"`, a `jax.ShapeDtypeStruct`, an array, a number, or a pytree of
+            these other than shapes. Names in shapes stay dynamic; `"B >= 2"` also states what holds.
+        input_params: Keyword arguments of `fn` that become inputs of the model under their own names; of a pytree, its arrays. Texts and
+            other values that are no numbers, and flags that the function's own Python branches on, are baked in.
         model_name: The name of the graph.
         opset: Version of the ONNX operators, 17 to 25: 23 if not given, or what the target loads.
         enable_double_precision: Trace with 64-bit types. Otherwise float64 arrays become float32, with a warning.
@@ -76,7 +76,7 @@ def to_onnx(
             structure and numbers, is in `sardonyx.report.last().shadow`.
         passes: "onnx" (the default pipeline), "none", the name of another pipeline or a list of passes.
         strict: A failing pass raises instead of being skipped and reported.
-        provenance: How much of each node's origin is written: "off", "line" or "full".
+        provenance: How much of each node's origin is written: "off", "line" or "full"; True is "line", False is "off".
         stacktrace_metadata: The same under jax2onnx's name; it wins where both are given.
         debug_dump: A folder for the graph as text before lowering, after it, and after the passes.
 
@@ -92,6 +92,8 @@ def to_onnx(
     _one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
     _one_of("functions", functions, ("decorated", "auto"))
     provenance = provenance if stacktrace_metadata is None else stacktrace_metadata
+    if isinstance(provenance, bool):  # jax2onnx's spelling
+        provenance = "line" if provenance else "off"
     _one_of("provenance", provenance, ("off", "line", "full"))
     if not isinstance(model_name, str):
         raise Error(f"model_name must be a text, found {model_name!r}")
