@@ -218,7 +218,7 @@ def _values(inputs, spec, sizes, double):
     out = []
     for item, abstract in zip(given, spec.args, strict=True):
         flat, tree = jax.tree_util.tree_flatten(abstract)
-        flat_given = jax.tree_util.tree_leaves(item, is_leaf=_inputs._is_spec)
+        flat_given = jax.tree_util.tree_leaves(item, is_leaf=_inputs.is_leaf(item))
         flat_given = [g for g in flat_given if g is not None and (g is item or not _inputs.is_static(g))]
         out.append(jax.tree_util.tree_unflatten(tree, [draw(g, a) for g, a in zip(flat_given, flat, strict=True)]))
     return tuple(out)
@@ -234,6 +234,9 @@ def _size(d, sizes) -> int:
 def _feeds(session, leaves, params, nchw) -> dict[str, np.ndarray]:
     import jax
 
+    from sardonyx import _inputs
+
+    params = _inputs.named_parameters(params)
     positional = iter(enumerate(leaves))
     feeds = {}
     for meta in session.inputs:

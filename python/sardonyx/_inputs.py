@@ -1,7 +1,9 @@
 """What a person writes as `inputs`, as abstract values for tracing and as names."""
 
+import ast
 import functools
 import inspect
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +31,7 @@ class Inputs:
     """Traceable arguments and where each of their leaves came from."""
 
     args: tuple  # pytrees of ShapeDtypeStruct
-    kwargs: dict[str, Any]  # from input_params: ShapeDtypeStructs
+    kwargs: dict[str, Any]  # from input_params: pytrees of ShapeDtypeStruct
     baked: dict[str, Any]  # input_params that stay Python values
     names: list[str] = field(default_factory=list)  # of all leaves, in the order of the jaxpr's invars
     positional: int = 0  # how many leaves belong to `args`
@@ -37,9 +39,10 @@ class Inputs:
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
     constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes or stated by a scope
     data_sizes: dict[str, str] = field(default_factory=dict)  # symbols that depend on data, and where from
+    integers: str = ""  # a tuple of integers inside a pytree, which somebody may have meant as a shape
 
-    def with_static(self, args: tuple) -> tuple:
-        """`args` with the functions back that stood in them."""
+    def with_static(self, args: Any) -> Any:
+        """`args`, or `kwargs`, with the functions and other values of Python back that stood in them."""
         import jax
 
         static = _static_class()
@@ -61,7 +64,8 @@ def parse_text(text: str) -> tuple[str | None, tuple, str | None]:
     match = _TEXT_SPEC.fullmatch(text)
     if not match:
         raise Error(
-            f'input "{text}" is not understood', notes=['expected a dtype and a shape, as in "f32[B,224,224,3]"']
+            f'input "{text}" is not understood',
+            notes=['expected a dtype and a shape, as in "f32[B,224,224,3]": inside a pytree, too'],
         )
     word = match["dtype"]
     dtype = None
@@ -90,15 +94,54 @@ def _split_dims(text: str) -> list[str]:
 
 
 def _is_dim(d: Any) -> bool:
-    return isinstance(d, (int, np.integer, str)) and not isinstance(d, bool) or type(d).__name__ == "_DimExpr"
+    if isinstance(d, str):
+        return "[" not in d
+    return isinstance(d, (int, np.integer)) and not isinstance(d, bool) or type(d).__name__ == "_DimExpr"
+
+
+def _is_sequence(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) and not hasattr(x, "_fields")
 
 
 def is_shape(x: Any) -> bool:
-    return isinstance(x, (tuple, list)) and not hasattr(x, "_fields") and all(map(_is_dim, x))
+    """For an entry of `inputs`. A sequence of integers inside a pytree is that many integers."""
+    return _is_sequence(x) and all(map(_is_dim, x))
 
 
-def _is_spec(x: Any) -> bool:
-    return x is None or isinstance(x, str) or is_shape(x) or (hasattr(x, "shape") and hasattr(x, "dtype"))
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "shape") and hasattr(x, "dtype")
+
+
+def is_leaf(item: Any):
+    """Whether something inside `item`, an entry of `inputs`, stands for one input: the `is_leaf` that flattens the entry."""
+
+    def is_one(x: Any) -> bool:
+        if x is item:
+            return x is None or isinstance(x, str) or is_shape(x) or _is_array(x)
+        return isinstance(x, str) or _is_array(x)
+
+    return is_one
+
+
+def _refuse_misspelled(inputs: Any) -> None:
+    if isinstance(inputs, (str, Mapping)) or not isinstance(inputs, Sequence):
+        raise Error(
+            f"inputs must be a list with one entry per argument, found {type(inputs).__name__}",
+            notes=['help: write inputs=[("B", 224, 224, 3)], one shape, array or pytree per argument'],
+        )
+    if isinstance(inputs, tuple) and inputs and is_shape(inputs):
+        raise Error(
+            f"inputs={inputs!r} is one shape, and a list with one entry per argument was expected",
+            notes=[f"help: write inputs=[{inputs!r}]"],
+        )
+    for i, item in enumerate(inputs):
+        sizes = [d for d in item if d is not None] if _is_sequence(item) else []
+        if sizes and len(sizes) < len(item) and is_shape(sizes):
+            named = tuple("B" if d is None else d for d in item)
+            raise Error(
+                f"input {i} has the shape {item!r}, and None is no size",
+                notes=[f"help: give each dynamic size a name of your choice, as in {named!r}"],
+            )
 
 
 def is_static(x: Any) -> bool:
@@ -119,6 +162,42 @@ def _static_class():
     return Static
 
 
+_OPERATORS = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos,
+}  # fmt: skip
+
+
+def _jax_spelling(text: str) -> str:
+    """`B//2`, `B%2` and parentheses, which JAX does not read, as it writes them: `floordiv(B, 2)`. Anything else stays as it is."""
+    if not re.search(r"//|%|(?<!\w)\(", text):
+        return text
+    import jax
+    from jax import export
+
+    functions = {"floordiv": operator.floordiv, "mod": operator.mod, "max": jax.core.max_dim, "min": jax.core.min_dim}
+    scope = export.SymbolicScope()
+
+    def value(node):
+        match node:
+            case ast.BinOp() if type(node.op) in _OPERATORS:
+                return _OPERATORS[type(node.op)](value(node.left), value(node.right))
+            case ast.UnaryOp() if type(node.op) in _OPERATORS:
+                return _OPERATORS[type(node.op)](value(node.operand))
+            case ast.Call(func=ast.Name(id=name), args=[a, b], keywords=[]) if name in functions:
+                return functions[name](value(a), value(b))
+            case ast.Name(id=name):
+                return export.symbolic_shape(name, scope=scope)[0]
+            case ast.Constant(value=int(number)):
+                return number
+        raise SyntaxError
+
+    try:
+        return str(value(ast.parse(text.replace("^", "**"), mode="eval").body))
+    except (SyntaxError, ArithmeticError):
+        return text  # JAX's own message says what it does not read
+
+
 class _Symbols:
     """Turns dims in words into JAX's symbolic dimensions, all in one scope."""
 
@@ -131,7 +210,7 @@ class _Symbols:
         for d in dims:
             if isinstance(d, str):
                 if m := _CONSTRAINT.fullmatch(d):
-                    self.constraints.append(d)
+                    self.constraints.append(f"{_jax_spelling(m[1])} {m[2]} {_jax_spelling(m[3])}")
                     d = m[1]
                 self.names.append(d)
             elif type(d).__name__ == "_DimExpr":
@@ -157,11 +236,11 @@ class _Symbols:
             if isinstance(d, str):
                 text = m[1] if (m := _CONSTRAINT.fullmatch(d)) else d
                 try:
-                    (d,) = export.symbolic_shape(text, scope=self.scope)
+                    (d,) = export.symbolic_shape(_jax_spelling(text), scope=self.scope)
                 except Exception as e:
                     raise Error(
                         f"{what}: dimension '{d}' is not understood: {first_line(e)}",
-                        notes=['expected a name or an expression of names, as in "B" or "2*T+1"'],
+                        notes=['expected a name or an expression of names, as in "B", "2*T+1" or "B//2"'],
                     ) from None
             elif isinstance(d, (int, np.integer)):
                 d = int(d)
@@ -177,21 +256,14 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
     """Abstract values for every argument. `warn` is called with a text when float64 arrays are narrowed."""
     import jax
 
-    if isinstance(inputs, (str, Mapping)) or not isinstance(inputs, Sequence):
-        raise Error(
-            f"inputs must be a list with one entry per argument, found {type(inputs).__name__}",
-            notes=['help: write inputs=[("B", 224, 224, 3)], one shape, array or pytree per argument'],
-        )
+    _refuse_misspelled(inputs)
     default_float = np.float64 if double else np.float32
     symbols = _Symbols()
     items = list(inputs)
     text_names: dict[int, str] = {}
 
     def leaves(item):
-        return jax.tree_util.tree_leaves(item, is_leaf=_is_spec)
-
-    def read_text(x):
-        return parse_text(x) if isinstance(x, str) else None
+        return jax.tree_util.tree_leaves(item, is_leaf=is_leaf(item))
 
     for i, item in enumerate(items):
         if isinstance(item, str) and (name := parse_text(item)[0]):
@@ -199,14 +271,14 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
         for x in leaves(item):
             if isinstance(x, str):
                 symbols.note(parse_text(x)[1])
-            elif is_shape(x):
+            elif x is item and is_shape(x):
                 symbols.note(x)
             elif hasattr(x, "shape"):
                 symbols.note(x.shape)
 
     def abstract(x, what):
         if isinstance(x, str):
-            _, dims, dtype = read_text(x)
+            _, dims, dtype = parse_text(x)
             dtype = jax.numpy.dtype(dtype) if dtype else default_float
         elif is_shape(x):
             dims, dtype = x, default_float
@@ -239,32 +311,74 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
         return abstract(x, f"input {i}")
 
     args = tuple(
-        jax.tree_util.tree_map(lambda x, i=i, item=item: leaf(x, i, x is not item), item, is_leaf=_is_spec)
+        jax.tree_util.tree_map(lambda x, i=i, item=item: leaf(x, i, x is not item), item, is_leaf=is_leaf(item))
         for i, item in enumerate(items)
     )
-    kwargs, baked = {}, {}
-    for key, value in (input_params or {}).items():
-        if not isinstance(key, str):
-            raise Error(f"input_params must have strings as keys, found {type(key).__name__}")
-        if (
-            isinstance(value, (bool, int, float, np.generic, np.ndarray))
-            or hasattr(value, "shape")
-            and hasattr(value, "dtype")
-        ):
-            kwargs[key] = abstract(value, f"input_params['{key}']")
-        else:
-            baked[key] = value
-
-    out = Inputs(args, kwargs, baked, values=dict(input_params or {}))
+    kwargs, baked = _parameters(input_params or {}, abstract, warn)
+    out = Inputs(args, kwargs, baked, values=dict(input_params or {}), integers=_integers_inside(items))
     out.constraints = symbols.stated()
     leaf_names, out.shapes = _names(fn, args, text_names)
     out.positional = len(leaf_names)
-    # Keyword arguments follow in the order in which jax flattens a dict: by key.
-    for key in sorted(kwargs):
-        leaf_names.append(key)
-        out.shapes.append(tuple(kwargs[key].shape))
+    for path, x in jax.tree_util.tree_flatten_with_path(kwargs)[0]:
+        leaf_names.append(path_text(path))
+        out.shapes.append(tuple(x.shape))
     out.names = leaf_names
     return out
+
+
+def _parameters(params: Mapping[str, Any], abstract, warn) -> tuple[dict, dict]:
+    """(what becomes inputs, what stays Python's). Arrays in a pytree become inputs, and what stands beside them does not."""
+    import jax
+
+    kwargs, baked = {}, {}
+    for key, value in params.items():
+        if not isinstance(key, str):
+            raise Error(f"input_params must have strings as keys, found {type(key).__name__}")
+        what = f"input_params['{key}']"
+        if _is_array(value) or isinstance(value, (bool, int, float)):
+            kwargs[key] = abstract(value, what)
+        elif any(map(_is_array, jax.tree_util.tree_leaves(value, is_leaf=_is_array))):
+            numbers = []
+
+            def part(path, x, what=what, numbers=numbers):
+                if _is_array(x):
+                    return abstract(x, what)
+                if isinstance(x, (int, float)) and not isinstance(x, bool):
+                    numbers.append(f"{path_text(path)}={x!r}")
+                return _static_class()(x)
+
+            kwargs[key] = jax.tree_util.tree_map_with_path(part, value, is_leaf=_is_array)
+            if numbers:
+                warn(
+                    f"{what} has numbers beside its arrays, which are baked in ({', '.join(numbers)}): make an array of what should be an input"
+                )
+        else:
+            baked[key] = value
+    return kwargs, baked
+
+
+def named_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of keyword arguments by the names of their inputs."""
+    import jax
+
+    return {path_text(path): x for path, x in jax.tree_util.tree_flatten_with_path(dict(params), is_leaf=_is_array)[0]}
+
+
+def _integers_inside(items: Sequence) -> str:
+    """The first tuple of integers inside a pytree among `items`, or ""."""
+    todo = [x for item in items if not is_shape(item) for x in _children(item)]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, tuple) and x and is_shape(x):
+            return repr(x)
+        todo.extend(_children(x))
+    return ""
+
+
+def _children(x: Any) -> list:
+    if isinstance(x, Mapping):
+        return list(x.values())
+    return list(x) if isinstance(x, (tuple, list)) else []
 
 
 def satisfies(constraints: Sequence[str], sizes: Mapping[str, int]) -> bool:

@@ -121,14 +121,14 @@ def _traced(fn, inputs, modules):
         def call(leaves, kwargs):
             args = jax.tree_util.tree_unflatten(tree, leaves)
             with _module_paths.scope(fn):
-                return fn(*inputs.with_static(args), **bound, **kwargs)
+                return fn(*inputs.with_static(args), **bound, **inputs.with_static(kwargs))
 
         call.__name__ = getattr(fn, "__name__", None) or type(fn).__name__
         with _module_paths.active():
             return modules.trace(call, leaves, inputs.kwargs)
 
     def second(e):
-        """With sizes that depend on data; the first error counts when that leads nowhere."""
+        """With sizes that depend on data. Where that fails as well, the error is the first one: the second has names that nobody wrote."""
         from sardonyx import _data_shapes
 
         with _data_shapes.active(_leaves(inputs)) as sizes:
@@ -140,7 +140,7 @@ def _traced(fn, inputs, modules):
                 raise Error(error.message, error.code, [*([f"at {line}"] if line else []), *error.notes]) from None
             except Exception as later:
                 further = sizes.origins or not _needs_values(later)
-                raise failure(fn, inputs, later if further else e, sizes.origins) from None
+                raise failure(fn, inputs, e, later if further else None, sizes.origins) from None
         inputs.data_sizes = dict(sizes.origins)
         return traced
 
@@ -216,19 +216,31 @@ def _wants_number(e: BaseException) -> bool:
     )
 
 
-def failure(fn, inputs, e: BaseException, data_sizes=()) -> Error:
+def failure(fn, inputs, e: BaseException, later: BaseException | None = None, data_sizes=()) -> Error:
+    """For what JAX said first, and for what it said of the trace in which sizes that depend on data have names."""
     notes = []
     if line := user_line(e):
         notes.append(f"at {line}")
     shown = [f"{n}: {_spec_text(a)}" for n, a in zip(inputs.names, _leaves(inputs), strict=False)]
     if shown:
         notes.append("traced with " + ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else ""))
-    named = [f"{n} ({data_sizes[n]})" for n in data_sizes if re.search(rf"\b{n}\b", str(e))]
-    if named and "InconclusiveDimensionOperation" in type(e).__name__:
+    if inputs.integers:
         notes.append(
-            f"help: {' and '.join(named)} depends on data and may be 0: use jnp.maximum, jnp.where or jax.lax.cond"
+            f'help: {inputs.integers} inside a pytree is that many integers; a shape there is a text, as in "f32[B,3]"'
         )
-    elif advice := _advice(e):
+    last = later or e
+    if later is not None:
+        where = f" at {line}" if (line := user_line(later)) else ""
+        notes.append(
+            f"with a name for each size that depends on data, it stops{where}: {type(later).__name__}: {_short(later)}"
+        )
+    named = [f"{n} ({data_sizes[n]})" for n in data_sizes if re.search(rf"\b{n}\b", str(last))]
+    depend = f"{' and '.join(named)} {'depends' if len(named) == 1 else 'depend'} on data"
+    if named and "InconclusiveDimensionOperation" in type(last).__name__:
+        notes.append(f"help: {depend} and may be 0: use jnp.maximum, jnp.where or jax.lax.cond")
+    elif named:
+        notes.append(depend)
+    elif advice := _advice(last):
         notes.append(f"help: {advice}")
     return Error(f"{callable_name(fn)} does not trace: {type(e).__name__}: {_short(e)}", "invalid_argument", notes)
 

@@ -216,7 +216,7 @@ def test_shadow_with_jax2onnx_passes_on_shapes_and_dtypes(monkeypatch):
     def fn(p, i, *, scale):
         return {"y": jnp.take(p["w"], i, 0) * scale, "n": i + p["n"]}
 
-    inputs = [{"w": (7, "H"), "n": "i32[]"}, "i32[B,2*T]"]
+    inputs = [{"w": "f32[7,H]", "n": "i32[]"}, "i32[B,2*T]"]
     sardonyx.to_onnx(fn, inputs, {"scale": np.float32(3)}, shadow="jax2onnx")
     assert sardonyx.report.last().shadow.same_results, str(sardonyx.report.last().shadow)
     assert seen == [[((), "int32"), ((7, "H"), "float32"), (("B", "2*T"), "int32")]]

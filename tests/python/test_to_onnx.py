@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import optax
 import pytest
 import sardonyx
 from command import BUILD
@@ -75,6 +76,20 @@ def test_dims_may_be_expressions():
     assert shape_of(model.graph.input[0]) == ["T", "2*T + 1"]
 
 
+def test_dims_may_be_what_python_writes():
+    model = to_onnx(lambda x: x + 1, [("B//2", "T%3", "2*(B+T)-1", "2*B^2", "max(B//2, T)")])
+    assert shape_of(model.graph.input[0]) == [
+        "floordiv(B, 2)", "mod(T, 3)", "2*T + 2*B - 1", "2*B^2", "max(T, floordiv(B, 2))",
+    ]  # fmt: skip
+    assert shape_of(to_onnx(lambda x: x[::2], [("B",)]).graph.output[0]) == ["floordiv(B + 1, 2)"]
+
+    def fn(x, y):
+        assert y.shape[0] >= 2
+        return x[: y.shape[0]] + y
+
+    agree(fn, [("B",), ("B//2 >= 2",)], normal(6), normal(3))
+
+
 def test_a_constraint_makes_a_comparison_decidable():
     def fn(x):
         assert x.shape[0] >= 2
@@ -97,12 +112,45 @@ def test_pytrees_in_and_out():
     def fn(batch, pair):
         return {"sum": batch["x"] + batch["y"][0], "pair": Pair(pair.first * 2, pair.second)}
 
-    specs = [{"x": (2, 3), "y": [(2, 3)]}, Pair((4,), (5,))]
+    specs = [{"x": "f32[2,3]", "y": ["f32[2,3]"]}, Pair("f32[4]", jax.ShapeDtypeStruct((5,), jnp.float32))]
     model = to_onnx(fn, specs)
     assert names(model.graph.input) == ["batch.x", "batch.y.0", "pair.first", "pair.second"]
     assert names(model.graph.output) == ["pair.first_", "pair.second_", "sum"] or set(names(model.graph.output)) == {
         "output.pair.first", "output.pair.second", "sum",
     }  # fmt: skip
+
+
+def test_what_is_empty_in_a_pytree_is_no_input():
+    def fn(state, x):
+        count, (nothing, none), sizes = state
+        assert nothing == () and none is None and len(sizes) == 2
+        return x * count + sizes[0] - sizes[1]
+
+    model = to_onnx(fn, [(jnp.float32(3), ((), None), (4, 5)), (7,)], check=True)
+    assert names(model.graph.input) == ["state.0", "state.2.0", "state.2.1", "x"]
+    assert names(to_onnx(lambda state, x: x + state[1], [(None, "f32[7]"), (7,)]).graph.input) == ["state.1", "x"]
+
+
+def test_the_state_of_an_optimizer_in_steps():
+    steps = optax.MultiSteps(optax.adam(1e-2), 3)
+    state = steps.init(normal(5))
+
+    def fn(gradient, state):
+        return steps.update(gradient, state)
+
+    inputs = names(to_onnx(fn, [(5,), state], check=True).graph.input)
+    assert len(inputs) == 1 + len(jax.tree_util.tree_leaves(state)) and "state.skip_state" not in inputs
+
+
+def test_a_shape_inside_a_pytree_is_a_text():
+    def fn(layer, x):
+        return x @ layer["kernel"]
+
+    with pytest.raises(sardonyx.Error, match=r"\(3, 4\) inside a pytree is that many integers.* \"f32\[B,3\]\""):
+        to_onnx(fn, [{"kernel": (3, 4)}, (2, 3)])
+    with pytest.raises(sardonyx.Error, match=r'"N" is not understood\n.*inside a pytree'):
+        to_onnx(fn, [{"kernel": (3, "N")}, (2, 3)])
+    assert shape_of(to_onnx(fn, [{"kernel": "f32[3,N]"}, (2, 3)]).graph.output[0]) == [2, "N"]
 
 
 def test_functions_inside_a_pytree_belong_to_the_program():
@@ -176,7 +224,12 @@ def test_wrong_options_are_named(options, message):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ((2, 3), "input 0 is a int|does not trace"),
+        ((2, 3), r"inputs=\(2, 3\) is one shape.*\n.*write inputs=\[\(2, 3\)\]"),
+        (("B",), r"write inputs=\[\('B',\)\]"),
+        ([(None, 3)], r"None is no size\n.*give each dynamic size a name of your choice, as in \('B', 3\)"),
+        ([["T", None]], r"as in \('T', 'B'\)"),
+        ([("B/2", 3)], r"dimension 'B/2' is not understood.*\n.*B//2"),
+        ([("T//2.5", 3)], "dimension 'T//2.5' is not understood"),
         ("f32[2]", "inputs must be a list"),
         ([(2, -3)], "dimension -3 is negative"),
         ([("B+", 3)], r"dimension 'B\+' is not understood"),
@@ -244,6 +297,20 @@ def test_parameters_are_inputs_under_their_names():
     model = to_onnx(fn, [(3,)], input_params={"scale": np.float32(2)})
     assert names(model.graph.input) == ["x", "scale"]
     assert shape_of(model.graph.input[1]) == []
+
+
+def test_arrays_in_a_tree_of_parameters_are_inputs():
+    def fn(x, p, mode):
+        assert mode["kind"] == "plain"
+        return p["act"](x @ p["w"]["kernel"]) * p["scale"] + p["layers"][0]
+
+    p = {"w": {"kernel": normal(3, 5)}, "act": jnp.tanh, "scale": 2.0, "layers": [normal(5)]}
+    given = {"p": p, "mode": {"kind": "plain", "axes": (0, 1)}}
+    with pytest.warns(UserWarning, match=r"input_params\['p'\] has numbers .* baked in \(scale=2.0\)"):
+        model = to_onnx(fn, [("B", 3)], input_params=given, check=True)
+    assert names(model.graph.input) == ["x", "p.layers.0", "p.w.kernel"]
+    ok, text = sardonyx.allclose(fn, model, [(2, 3)], input_params=given)
+    assert ok, text
 
 
 def test_a_flag_that_python_branches_on_is_baked_in():
@@ -670,5 +737,7 @@ def test_stacktrace_metadata_is_provenance_under_another_name():
         return {p.key for n in model.graph.node for p in n.metadata_props}
 
     assert "pkg.sardonyx.callsite" in keys() and not keys(stacktrace_metadata="off")
+    assert keys(provenance=True) == keys(stacktrace_metadata=True) == keys()
+    assert not keys(provenance=False) and not keys(stacktrace_metadata=False)
     with pytest.raises(sardonyx.Error, match="provenance"):
         keys(stacktrace_metadata="some")
