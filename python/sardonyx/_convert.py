@@ -11,7 +11,7 @@ from sardonyx import report as reports
 from sardonyx._error import Error
 
 # Opsets that the lowerings are written for.
-_OLDEST_OPSET, _NEWEST_OPSET = 17, 25
+_OLDEST_OPSET, _NEWEST_OPSET = 7, 28
 _DEFAULT_OPSET = 23
 
 
@@ -52,7 +52,7 @@ def to_onnx(
         input_params: Keyword arguments of `fn` that become inputs of the model under their own names; of a pytree, its arrays. Texts and
             other values that are no numbers, and flags that the function's own Python branches on, are baked in.
         model_name: The name of the graph.
-        opset: Version of the ONNX operators, 17 to 25: 23 if not given, or what the target loads.
+        opset: Version of the ONNX operators, 7 to 28: 23 if not given, or what the target loads.
         enable_double_precision: Trace with 64-bit types. Otherwise float64 arrays become float32, with a warning.
         record_primitive_calls_file: Where to write the program's equations by primitive, as text.
         return_mode: "proto" returns an `onnx.ModelProto`, "ir" a `sardonyx.ir.Model`, "file" writes `output_path` and

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "dialects/onnx/runtimes.h"
 #include "passes/catalog.h"
@@ -35,6 +38,25 @@ void check_opset(const LowerOptions& options) {
               {"help: leave the opset out, and the target chooses it"});
 }
 
+// Lowerings write this opset and newer ones; convert_opset respells what they wrote for older ones, before any pass looks for
+// operators to fuse.
+constexpr int kOldestLowered = 17;
+
+// The IR version of the time, which runtimes of that time load. 3 would want initializers among the inputs, and functions came with 8.
+int ir_version_of(int opset, const Model& m) {
+  constexpr std::pair<int, int> kSince[] = {{15, 8}, {12, 7}, {11, 6}, {10, 5}};
+  if (m.functions().size() > 1) return 8;
+  for (const auto& [since, version] : kSince) {
+    if (opset >= since) return version;
+  }
+  return 4;
+}
+
+void make_older(Model& m, int opset) {
+  run_passes(m, {.passes = {"convert_opset"}, .options = {{"convert_opset.opset", std::to_string(opset)}}, .strict = true});
+  m.ir_version = ir_version_of(opset, m);
+}
+
 void dump(const ConvertOptions& options, std::string_view stage, const Model& m) {
   if (options.dump.empty()) return;
   std::error_code error;
@@ -54,7 +76,10 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   if (!options.lower.target.empty()) check_opset(options.lower);
   Stopwatch watch;
   dump(options, "0_program", jax);
-  lower_to_onnx(jax, onnx, options.lower, registry);
+  LowerOptions lower = options.lower;
+  lower.opset = std::max(lower.opset, kOldestLowered);
+  lower_to_onnx(jax, onnx, lower, registry);
+  if (lower.opset != options.lower.opset) make_older(onnx, options.lower.opset);
   dump(options, "1_lowered", onnx);
   verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
   const double lower_seconds = watch.lap();

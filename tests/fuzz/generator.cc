@@ -56,7 +56,7 @@ void Draft::set_slot(std::string_view name, Value* value) {
 Generator::Generator(uint64_t seed, const GeneratorOptions& options)
     : random_(seed * 0x9e3779b97f4a7c15u + 1), options_(options) {
   for (int i = 0; i < 8; ++i) random_();
-  static constexpr int kOpsets[] = {23, 23, 23, 23, 21, 21, 18, 17, 13, 13, 11, 9, 8, 7, 24, 25};
+  static constexpr int kOpsets[] = {23, 23, 23, 23, 21, 21, 18, 17, 13, 13, 11, 9, 8, 7, 24, 25, 26, 28};
   static constexpr int kSpecifications[] = {9, 9, 8, 8, 8, 7, 7, 6, 6, 5};
   opset_ = options.opset != 0 ? options.opset : mil() ? one_of(kSpecifications) : one_of(kOpsets);
   static constexpr DType kFloats[] = {DType::kF32, DType::kF32, DType::kF32, DType::kF64,

@@ -135,7 +135,7 @@ def test_other_opsets(case: table.Case, opset: int):
     export_and_compare(case, opset, all_sizes=False)
 
 
-@pytest.mark.parametrize("opset", range(17, 26))
+@pytest.mark.parametrize("opset", range(17, 29))
 def test_every_opset(opset: int):
     """A few lines of each opset, other ones in each; those between the ends are run by nothing else in `make test`."""
     if opset > NEWEST_OPSET:

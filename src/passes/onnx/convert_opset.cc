@@ -1,38 +1,27 @@
 //   opset 11: x ── Squeeze<axes=[1]> ── y     =>   opset 13: x, [1] ── Squeeze ── y
 //
 // Raises or lowers the version of the default ONNX domain that a model imports, its functions' as well: an operator keeps its meaning,
-// in the spelling of the new version. Raising works from opset 7 on and lets fusions use the operators that came since; lowering, down
-// to opset 13, serves runtimes that are older than the model.
+// in the spelling of the new version. Both work from opset 7 on. Raising lets fusions use the operators that came since; lowering serves
+// runtimes that are older than the model.
 //
-// Most versions of an operator only allow more types than those before, and a node just changes its version. The others are in kRespelled,
-// with what the schemas' texts say of them. Attributes that only one of the two versions has go where they say what both mean, and
-// defaults that changed are written out. What cannot be said in the other version is an error that lists every such node, and the
-// model stays as it is.
+// Most versions of an operator only allow more types than those before, and a node just changes its version; where the older version takes
+// fewer types, the node is computed in a wider one between Casts. The others are in kUp and steps_down(), with what the schemas' texts say
+// of them. Attributes that only one of the two versions has go where they say what both mean, and defaults that changed are written out.
+// What the other version cannot express is an error that lists every such node, and the model stays as it is.
+#include "passes/onnx/convert_opset.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "rewrite/pass.h"
+#include "dialects/onnx/runtimes.h"
 
 namespace sardonyx::onnx {
 namespace {
 
-constexpr int kOldest = 7, kOldestLowered = 13;
-
-class Converter;
-
-// Makes what stands for the results of `n`, before it; a null value stands for a result that nobody reads. Nothing, after saying why by
-// Converter::refuse(), where there is no such thing.
-using Respell = std::vector<Value*> (*)(Rewriter& b, Node& n, Converter& c);
-
-// Nodes of a version before `version` become `to` of that version or later (up), or the other way round.
-struct Step {
-  std::string_view op;
-  int version;
-  bool up;
-  Respell respell;
-};
+constexpr int kOldest = 7;
+constexpr int kCountsAxesFromBack = 11;  // the first opset in which -1 is the last axis, whatever the operator
 
 int newest() { return dialect(DialectId::kOnnx).latest_version(""); }
 
@@ -40,7 +29,8 @@ bool is_default_domain(std::string_view domain) { return domain.empty() || domai
 
 class Converter {
  public:
-  Converter(PassContext& context, int to) : context_(context), model_(context.model), to_(to) {}
+  Converter(PassContext& context, int to)
+      : context_(context), model_(context.model), to_(to), conversion_(context, to), widener_(context) {}
 
   bool run() {
     const auto from = model_.opset_version("");
@@ -49,33 +39,20 @@ class Converter {
       throw Error(ErrorCode::kUnsupported, fmt::format("models of opset {} cannot be converted", *from),
                   {fmt::format("those of opsets {} to {} can", kOldest, newest())});
     }
-    if (to_ < *from && to_ < kOldestLowered) {
-      throw Error(ErrorCode::kUnsupported, fmt::format("models cannot be lowered from opset {} to {}", *from, to_),
-                  {fmt::format("{} is the lowest", kOldestLowered)});
-    }
     Imports imports(model_);
     imports.set(to_);
     for (const auto& f : model_.functions()) {
       for (Graph* g : graphs_in(f->graph())) {
+        widener_.clear();
         for (Node& n : g->nodes()) visit(*g, n);
       }
     }
-    if (!problems_.empty()) {
+    if (const auto& problems = conversion_.problems(); !problems.empty()) {
       throw Error(ErrorCode::kUnsupported,
-                  fmt::format("opset {} cannot say what {} of the model's nodes do", to_, problems_.size()), problems_);
+                  fmt::format("opset {} cannot express what {} of the model's nodes do", to_, problems.size()), problems);
     }
     imports.keep();
     return true;
-  }
-
-  int to() const { return to_; }
-  PassContext& context() { return context_; }
-
-  std::vector<Value*> refuse(const Node& n, std::string_view why) {
-    std::string line = fmt::format("{}-{}", n.op().name, n.op().since_version);
-    if (!n.name().view().empty()) line += fmt::format(" '{}'", n.name().view());
-    problems_.push_back(fmt::format("{}: {}", line, why));
-    return {};
   }
 
  private:
@@ -110,27 +87,29 @@ class Converter {
     bool kept_ = false;
   };
 
+  const RespellingStep* step_for(const Op& op) const;
   void visit(Graph& g, Node& n);
-  void set_version(Node& n, const Op& op);
+  void set_version(Graph& g, Node& n, const Op& op);
   bool fit_attributes(Node& n, const Op& op);
 
   PassContext& context_;
   Model& model_;
   int to_;
-  std::vector<std::string> problems_;
+  OpsetConversion conversion_;
+  Widener widener_;
 };
 
 // --- what an attribute says becomes an operand
 
 // The integers of attribute `name` as a value; null, with a reason, when it is a function's attribute.
-Value* ints_operand(Rewriter& b, const Node& n, std::string_view name, Converter& c) {
+Value* ints_operand(Rewriter& b, const Node& n, std::string_view name, OpsetConversion& c) {
   if (const auto v = ints_attr(n, name)) return b.i64s(*v);
   c.refuse(n, fmt::format("its {} belong to the calls of a function", name));
   return nullptr;
 }
 
 // A scalar of the type of the first operand.
-Value* scalar_like_input(Rewriter& b, const Node& n, double v, Converter& c) {
+Value* scalar_like_input(Rewriter& b, const Node& n, double v, OpsetConversion& c) {
   if (n.input(0)->dtype() == DType::kUndefined) {
     c.refuse(n, "the type of its operand is not known");
     return nullptr;
@@ -138,7 +117,7 @@ Value* scalar_like_input(Rewriter& b, const Node& n, double v, Converter& c) {
   return b.scalar(n.input(0)->dtype(), v);
 }
 
-std::vector<Value*> axes_to_operand(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> axes_to_operand(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0)};
   if (n.attr("axes") != nullptr) {
     Value* axes = ints_operand(b, n, "axes", c);
@@ -148,7 +127,7 @@ std::vector<Value*> axes_to_operand(Rewriter& b, Node& n, Converter& c) {
   return {b.op(n.op().name, operands, attrs_of(n, {"axes"}))};
 }
 
-std::vector<Value*> split_to_operand(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> split_to_operand(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0)};
   AttrInit attrs = attrs_of(n, {"split"});
   if (n.attr("split") != nullptr) {
@@ -162,7 +141,7 @@ std::vector<Value*> split_to_operand(Rewriter& b, Node& n, Converter& c) {
   return results_of(b.node("Split", operands, n.num_results(), std::move(attrs)));
 }
 
-std::vector<Value*> slice_to_operands(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> slice_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0)};
   for (std::string_view name : {"starts", "ends", "axes"}) {
     if (n.attr(name) == nullptr) continue;  // axes: the first ones
@@ -172,7 +151,7 @@ std::vector<Value*> slice_to_operands(Rewriter& b, Node& n, Converter& c) {
   return {b.op("Slice", operands)};
 }
 
-std::vector<Value*> pad_to_operands(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> pad_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0), ints_operand(b, n, "pads", c)};
   if (operands.back() == nullptr) return {};
   const auto value = float_attr(n, "value");
@@ -184,7 +163,7 @@ std::vector<Value*> pad_to_operands(Rewriter& b, Node& n, Converter& c) {
   return {b.op("Pad", operands, attrs_of(n, {"pads", "value"}))};
 }
 
-std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0)};
   for (std::string_view name : {"min", "max"}) {
     Value* limit = nullptr;  // the lowest and the highest finite number in all versions
@@ -200,14 +179,14 @@ std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, Converter& c) {
   return {b.op("Clip", operands)};
 }
 
-std::vector<Value*> top_k_to_operands(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> top_k_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto k = int_attr(n, "k");
   if (!k) return c.refuse(n, "its k belongs to the calls of a function");
   return results_of(b.node("TopK", std::vector<Value*>{n.input(0), b.i64s({*k})}, n.num_results(), attrs_of(n, {"k"})));
 }
 
 // A model of these versions says by its operator alone that it is not being trained.
-std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   const bool reads_mask = n.num_results() > 1 && n.result(1)->has_uses();
   if (reads_mask && n.op().since_version < 10) return c.refuse(n, "its mask is no longer of the type of its operand");
   const auto ratio = float_attr(n, "ratio");
@@ -217,57 +196,16 @@ std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, Converter& c) {
   return {made.result(), reads_mask ? made.result(1) : nullptr};
 }
 
-std::vector<Value*> dft_to_operands(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> dft_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto axis = int_attr(n, "axis");
   if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
   return {b.op("DFT", {n.input(0), n.input(1), b.i64(*axis)}, attrs_of(n, {"axis"}))};
 }
 
-// --- operands become attributes
-
-std::vector<Value*> axes_to_attribute(Rewriter& b, Node& n, Converter& c) {
-  AttrInit attrs = attrs_of(n, {"axes", "noop_with_empty_axes"});
-  if (n.input(1) != nullptr) {
-    const auto axes = c.context().ints(n.input(1));
-    if (!axes) return c.refuse(n, "its axes are not constant");
-    if (axes->empty() && int_attr(n, "noop_with_empty_axes") != 0) return c.refuse(n, "it reduces no axis");
-    if (!axes->empty()) attrs.push_back({"axes", *axes, {}});
-  } else if (int_attr(n, "noop_with_empty_axes") != 0) {
-    return c.refuse(n, "it reduces no axis");
-  }
-  return {b.op(n.op().name, {n.input(0)}, std::move(attrs))};
-}
-
-std::vector<Value*> split_without_count(Rewriter& b, Node& n, Converter& c) {
-  if (n.attr("num_outputs") == nullptr) return results_of(b.node("Split", operands_of(n), n.num_results(), attrs_of(n)));
-  const auto axis = int_attr(n, "axis");
-  const Value& x = *n.input(0);
-  const auto rank = x.ranked() ? static_cast<int64_t>(x.type()->rank()) : 0;
-  if (!axis || *axis < -rank || *axis >= rank) return c.refuse(n, "the size of its pieces is not known");
-  const Dim size = x.type()->dim(static_cast<size_t>(*axis < 0 ? *axis + rank : *axis));
-  if (!size.is_int()) return c.refuse(n, "the size of its pieces is not known");
-  const auto count = static_cast<int64_t>(n.num_results()), piece = (size.value() + count - 1) / count;
-  std::vector<int64_t> sizes(n.num_results(), piece);
-  sizes.back() = size.value() - piece * (count - 1);
-  if (sizes.back() < 0) return c.refuse(n, "its last pieces are empty");
-  return results_of(
-      b.node("Split", std::vector<Value*>{n.input(0), b.i64s(sizes)}, n.num_results(), attrs_of(n, {"num_outputs"})));
-}
-
-std::vector<Value*> dft_to_attribute(Rewriter& b, Node& n, Converter& c) {
-  const auto axis = n.input(2) != nullptr ? c.context().ints(n.input(2)) : std::vector<int64_t>{-2};
-  if (!axis) return c.refuse(n, "its axis is not constant");
-  std::vector<Value*> operands{n.input(0)};
-  if (n.input(1) != nullptr) operands.push_back(n.input(1));
-  AttrInit attrs = attrs_of(n);
-  attrs.push_back({"axis", axis->front(), {}});
-  return {b.op("DFT", operands, std::move(attrs))};
-}
-
 // --- operators that mean something else
 
 // Before 13 the axes from `axis` on were one, and so were those before it.
-std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto axis = int_attr(n, "axis");
   if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
   Value* x = n.input(0);
@@ -277,7 +215,7 @@ std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, Converter& c) {
   return {b.Reshape(last(b.Flatten(x, {.axis = *axis})), b.Shape(x))};
 }
 
-std::vector<Value*> batch_normalization(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.attr("spatial") != nullptr && int_attr(n, "spatial") != 1)
     return c.refuse(n, "its statistics are not those of channels (spatial=0)");
   for (size_t i = 1; i < n.num_results(); ++i) {
@@ -289,7 +227,7 @@ std::vector<Value*> batch_normalization(Rewriter& b, Node& n, Converter& c) {
 }
 
 // Upsample, and Resize of opset 10, which has no other way to place its samples.
-std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) {
   Value* scales = n.input(1);
   if (n.attr("scales") != nullptr) {
     const Attr::Floats* v = n.attr("scales")->get<Attr::Floats>();
@@ -308,36 +246,25 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, Converter& c) {
   return {b.op("Resize", {n.input(0), no_region, scales}, std::move(attrs))};
 }
 
-std::vector<Value*> resize(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> resize(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.op().since_version == 10) return asymmetric_resize(b, n, c);
   if (string_attr(n, "coordinate_transformation_mode") == "tf_half_pixel_for_nn")
     return c.refuse(n, "tf_half_pixel_for_nn was taken away in opset 13");
   return {b.op("Resize", operands_of(n), attrs_of(n))};
 }
 
-std::vector<Value*> scatter(Rewriter& b, Node& n, Converter&) { return {b.op("ScatterElements", operands_of(n), attrs_of(n))}; }
+std::vector<Value*> scatter(Rewriter& b, Node& n, OpsetConversion&) {
+  return {b.op("ScatterElements", operands_of(n), attrs_of(n))};
+}
 
-std::vector<Value*> roi_align(Rewriter& b, Node& n, Converter&) {
+std::vector<Value*> roi_align(Rewriter& b, Node& n, OpsetConversion&) {
   AttrInit attrs = attrs_of(n);
   attrs.push_back({"coordinate_transformation_mode", std::string("output_half_pixel"), {}});
   return {b.op("RoiAlign", operands_of(n), std::move(attrs))};
 }
 
-std::vector<Value*> grid_sample(Rewriter& b, Node& n, Converter& c) {
-  constexpr std::pair<std::string_view, std::string_view> kModes[] = {{"bilinear", "linear"}, {"bicubic", "cubic"}};
-  auto mode = string_attr(n, "mode");
-  const bool raises = c.to() >= 20;
-  if (!mode) return c.refuse(n, "its mode belongs to the calls of a function");
-  for (const auto& [old_name, new_name] : kModes) {
-    if (*mode == (raises ? old_name : new_name)) mode = raises ? new_name : old_name;
-  }
-  AttrInit attrs = attrs_of(n, {"mode"});
-  attrs.push_back({"mode", *mode, {}});
-  return {b.op("GridSample", operands_of(n), std::move(attrs))};
-}
-
 // Scale and bias of a group become those of its channels.
-std::vector<Value*> group_normalization(Rewriter& b, Node& n, Converter& c) {
+std::vector<Value*> group_normalization(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto groups = int_attr(n, "num_groups");
   const Value& x = *n.input(0);
   const auto dims = x.ranked() ? x.type()->dims() : std::span<const Dim>();
@@ -350,11 +277,11 @@ std::vector<Value*> group_normalization(Rewriter& b, Node& n, Converter& c) {
   return {b.op("GroupNormalization", {n.input(0), of_channels(n.input(1)), of_channels(n.input(2))}, attrs_of(n))};
 }
 
-std::vector<Value*> no_longer(Rewriter&, Node& n, Converter& c) {
+std::vector<Value*> no_longer(Rewriter&, Node& n, OpsetConversion& c) {
   return c.refuse(n, "it meant something else, for which there is no operator");
 }
 
-constexpr Step kRespelled[] = {
+constexpr RespellingStep kUp[] = {
     {"Upsample", 9, true, asymmetric_resize},
     {"Scan", 9, true, no_longer},
     {"Upsample", 10, true, asymmetric_resize},
@@ -389,35 +316,27 @@ constexpr Step kRespelled[] = {
     {"DFT", 20, true, dft_to_operands},
     {"GridSample", 20, true, grid_sample},
     {"GroupNormalization", 21, true, group_normalization},
-
-    {"ReduceL1", 18, false, axes_to_attribute},
-    {"ReduceL2", 18, false, axes_to_attribute},
-    {"ReduceLogSum", 18, false, axes_to_attribute},
-    {"ReduceLogSumExp", 18, false, axes_to_attribute},
-    {"ReduceMax", 18, false, axes_to_attribute},
-    {"ReduceMean", 18, false, axes_to_attribute},
-    {"ReduceMin", 18, false, axes_to_attribute},
-    {"ReduceProd", 18, false, axes_to_attribute},
-    {"ReduceSumSquare", 18, false, axes_to_attribute},
-    {"Split", 18, false, split_without_count},
-    {"DFT", 20, false, dft_to_attribute},
-    {"GridSample", 20, false, grid_sample},
-    {"GroupNormalization", 21, false, no_longer},
 };
+
+const RespellingStep* Converter::step_for(const Op& op) const {
+  const std::span<const RespellingStep> steps = op.since_version < to_ ? std::span(kUp) : steps_down();
+  const auto step = std::ranges::find_if(steps, [&](const RespellingStep& s) {
+    if (s.op != op.name) return false;
+    return s.up ? op.since_version < s.version && s.version <= to_ : to_ < s.version && s.version <= op.since_version;
+  });
+  return step == steps.end() ? nullptr : &*step;
+}
 
 void Converter::visit(Graph& g, Node& n) {
   const Op& op = n.op();
   if (!op.known || !is_default_domain(op.domain)) return;
-  const Step* step = std::ranges::find_if(kRespelled, [&](const Step& s) {
-    return s.op == op.name &&
-           (s.up ? op.since_version < s.version && s.version <= to_ : to_ < s.version && s.version <= op.since_version);
-  });
-  if (step == std::end(kRespelled)) {
+  const RespellingStep* step = step_for(op);
+  if (step == nullptr) {
     const Op* now = dialect(DialectId::kOnnx).find("", op.name, to_);
     if (now == nullptr || now->deprecated) {
-      refuse(n, fmt::format("opset {} has no {}", to_, op.name));
+      conversion_.refuse(n, fmt::format("opset {} has no {}", to_, op.name));
     } else if (now != &op) {
-      set_version(n, *now);
+      set_version(g, n, *now);
     }
     return;
   }
@@ -426,9 +345,9 @@ void Converter::visit(Graph& g, Node& n) {
   b.set_provenance(n.provenance());
   std::vector<Value*> results;
   try {
-    results = step->respell(b, n, *this);
+    results = step->respell(b, n, conversion_);
   } catch (const Error& e) {
-    refuse(n, e.what());
+    conversion_.refuse(n, e.what());
   }
   if (results.empty()) return;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -444,24 +363,42 @@ void Converter::visit(Graph& g, Node& n) {
 }
 
 // The same node of another version.
-void Converter::set_version(Node& n, const Op& op) {
+void Converter::set_version(Graph& g, Node& n, const Op& op) {
   const Op& old = n.op();
   size_t given = n.num_inputs();
   while (given > 0 && n.input(given - 1) == nullptr) --given;
   if (given < static_cast<size_t>(op.min_inputs) || given > static_cast<size_t>(op.max_inputs)) {  // -1: any number
-    refuse(n, fmt::format("version {} has other operands", op.since_version));
+    conversion_.refuse(n, fmt::format("version {} has other operands", op.since_version));
     return;
   }
   if (!fit_attributes(n, op)) return;
-  const bool was_unchecked = n.unchecked();
-  n.set_op(op);
-  if (was_unchecked) return;
-  try {
-    infer_node(n, context_.facts);
-  } catch (const Error& e) {
-    refuse(n, e.what());
+  if (to_ < kCountsAxesFromBack) count_axes_from_front(n);
+  if (n.unchecked()) {
+    n.set_op(op);
+    return;
   }
-  context_.count(fmt::format("{}-{}", old.name, old.since_version));
+  const TypesByVariable types = types_by_variable(n, op);
+  // Not to u32, which the standard lists and runtimes have few kernels for.
+  constexpr uint64_t kU32 = uint64_t{1} << static_cast<unsigned>(DType::kU32);
+  const auto taken = widened(op, types, [&](std::string_view variable) {
+    const uint64_t all = types_in_standard(op, variable);
+    return types.at(variable) == DType::kU32 ? all : all & ~kU32;
+  });
+  if (!taken) {
+    conversion_.refuse(n, fmt::format("version {} takes no {}", op.since_version, to_string(types)));
+    return;
+  }
+  try {
+    if (*taken != types) {
+      widener_.replace(g, n, op, types, *taken);
+    } else {
+      n.set_op(op);
+      infer_node(n, context_.facts);
+      context_.count(fmt::format("{}-{}", old.name, old.since_version));
+    }
+  } catch (const Error& e) {
+    conversion_.refuse(n, e.what());
+  }
 }
 
 std::optional<Attr> default_of(const AttrSpec& spec) {
@@ -487,7 +424,7 @@ bool Converter::fit_attributes(Node& n, const Op& op) {
     const AttrSpec* old = spec_in(n.op(), a.name);
     const auto usual = old != nullptr ? default_of(*old) : std::nullopt;
     if (!usual || !(*usual == a.value)) {
-      refuse(n, fmt::format("version {} has no attribute {}", op.since_version, a.name));
+      conversion_.refuse(n, fmt::format("version {} has no attribute {}", op.since_version, a.name));
       return false;
     }
     attrs = model_.without_attr(*attrs, a.name);
@@ -503,6 +440,26 @@ bool Converter::fit_attributes(Node& n, const Op& op) {
 }
 
 }  // namespace
+
+std::vector<Value*> OpsetConversion::refuse(const Node& n, std::string_view why) {
+  std::string line = fmt::format("{}-{}", n.op().name, n.op().since_version);
+  if (!n.name().view().empty()) line += fmt::format(" '{}'", n.name().view());
+  problems_.push_back(fmt::format("{}: {}", line, why));
+  return {};
+}
+
+std::vector<Value*> grid_sample(Rewriter& b, Node& n, OpsetConversion& c) {
+  constexpr std::pair<std::string_view, std::string_view> kModes[] = {{"bilinear", "linear"}, {"bicubic", "cubic"}};
+  auto mode = string_attr(n, "mode");
+  const bool raises = c.to() >= 20;
+  if (!mode) return c.refuse(n, "its mode belongs to the calls of a function");
+  for (const auto& [old_name, new_name] : kModes) {
+    if (*mode == (raises ? old_name : new_name)) mode = raises ? new_name : old_name;
+  }
+  AttrInit attrs = attrs_of(n, {"mode"});
+  attrs.push_back({"mode", *mode, {}});
+  return {b.op("GridSample", operands_of(n), std::move(attrs))};
+}
 
 Pass convert_opset() {
   return Pass::on_model(Numerics::kExact,

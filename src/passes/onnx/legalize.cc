@@ -15,13 +15,11 @@
 #include <set>
 
 #include "dialects/onnx/runtimes.h"
-#include "ir/tensor_transform.h"
+#include "passes/onnx/widen.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {
 namespace {
-
-constexpr size_t kSmallBytes = 1024;  // constants up to this size are converted here and now
 
 // onnxruntime writes Swish out as the standard defines it, in models of the opset that brought it and in no later one.
 constexpr int kOpsetOfSwish = 24;
@@ -31,14 +29,9 @@ constexpr int kOldestOpset = 13;
 
 uint64_t bit(DType t) { return static_cast<unsigned>(t) < 64 ? uint64_t{1} << static_cast<unsigned>(t) : 0; }
 
-const Slot* result_slot(const Op& op, size_t i) { return &op.outputs[std::min(i, op.outputs.size() - 1)]; }
-
-// Element types by type variable.
-using Types = std::map<std::string_view, DType>;
-
 class Legalizer {
  public:
-  Legalizer(PassContext& context, const Runtime& runtime) : context_(context), runtime_(runtime) {}
+  Legalizer(PassContext& context, const Runtime& runtime) : context_(context), runtime_(runtime), widener_(context) {}
 
   bool run() {
     Model& m = context_.model;
@@ -52,7 +45,7 @@ class Legalizer {
     if (lowers_ir) m.ir_version = runtime_.ir_version;
     for (const auto& f : m.functions()) {
       for (Graph* g : graphs_in(f->graph())) {
-        converted_.clear();
+        widener_.clear();
         for (Node& n : g->nodes()) visit(*g, n);
       }
     }
@@ -69,30 +62,15 @@ class Legalizer {
   }
 
  private:
-  template <typename F>
-  static void for_tensors(const Node& n, F f) {
-    const auto look = [&](const Slot* slot, const Value* v) {
-      if (slot == nullptr || slot->type_var.empty() || v == nullptr || v->type() == nullptr || !v->type()->is_tensor()) return;
-      f(slot->type_var, v->dtype(), !slot->homogeneous);
-    };
-    for (size_t i = 0; i < n.num_inputs(); ++i) look(slot_of(n.op(), i, n.num_inputs()), n.input(i));
-    for (size_t i = 0; i < n.num_results(); ++i) look(result_slot(n.op(), i), n.result(i));
-  }
-
-  static Types types_of(const Node& n) {
-    Types types;
-    for_tensors(n, [&](std::string_view variable, DType t, bool is_own) {
-      if (!is_own) types.emplace(variable, t);
-    });
-    return types;
-  }
-
   // Of what If, Loop and Scan carry and return, where each value has a type of its own.
   static std::set<std::pair<std::string_view, DType>> own_types_of(const Node& n) {
     std::set<std::pair<std::string_view, DType>> types;
-    for_tensors(n, [&](std::string_view variable, DType t, bool is_own) {
-      if (is_own) types.emplace(variable, t);
-    });
+    const auto note = [&](const Slot* slot, const Value* v) {
+      if (slot == nullptr || slot->type_var.empty() || slot->homogeneous || v == nullptr) return;
+      if (v->type() != nullptr && v->type()->is_tensor()) types.emplace(slot->type_var, v->dtype());
+    };
+    for (size_t i = 0; i < n.num_inputs(); ++i) note(slot_of(n.op(), i, n.num_inputs()), n.input(i));
+    for (size_t i = 0; i < n.num_results(); ++i) note(result_slot(n.op(), i), n.result(i));
     return types;
   }
 
@@ -100,29 +78,12 @@ class Legalizer {
     return std::ranges::all_of(types, [&](const auto& t) { return (k.of(t.first) & bit(t.second)) != 0; });
   }
 
-  // `types` with wider ones where the kernel needs that; nothing where that does not help.
-  static std::optional<Types> widened(const Node& n, const Kernel& k, const Types& types) {
-    Types wide = types;
-    for (auto& [variable, type] : wide) {
-      const uint64_t allowed = k.of(variable) & types_in_standard(n.op(), variable);
-      if ((allowed & bit(type)) != 0) continue;
-      const auto holds = holders(type);
-      const auto better = std::ranges::find_if(holds, [&, own = type](DType t) {
-        const bool loses_order = own == DType::kU64 && !is_modular(n.op().name);
-        return (allowed & bit(t)) != 0 && !loses_order;
-      });
-      if (better == holds.end()) return std::nullopt;
-      type = *better;
-    }
-    return wide;
-  }
-
   void visit(Graph& g, Node& n) {
     const Op& op = n.op();
     // Calls of functions, and other domains, are nobody's kernels here; Constant nodes are no operators to a runtime.
     if (!op.domain.empty() || !op.known || op.has(Trait::kConstant)) return;
     const auto found = kernels(runtime_, op);
-    const Types types = types_of(n);
+    const TypesByVariable types = types_by_variable(n, n.op());
     const auto own_types = own_types_of(n);
     if (breaks_when_fused(n)) return is_old_ ? refuse(n) : as_einsum(g, n);
     if (n.is("Swish") && context_.model.opset_version("") != kOpsetOfSwish) return compose(g, n);
@@ -133,7 +94,12 @@ class Legalizer {
     if (n.input(0) != nullptr && is_composed(op.name, n.input(0)->dtype())) return compose(g, n);
     for (const Kernel* k : found) {
       if (is_fixed) break;
-      if (const auto wide = widened(n, *k, types)) return rewrite(g, n, types, *wide);
+      const auto allowed = [&](std::string_view variable) { return k->of(variable) & types_in_standard(op, variable); };
+      if (const auto wide = widened(op, types, allowed)) {
+        widener_.replace(g, n, n.op(), types, *wide);
+        changed_ = true;
+        return;
+      }
     }
     refuse(n);
   }
@@ -160,7 +126,7 @@ class Legalizer {
     }
     result->set_type(n.result()->type());
     g.replace_uses(*n.result(), *result);
-    context_.count(fmt::format("{} of {}", n.op().name, text_of(types_of(n))));
+    context_.count(fmt::format("{} of {}", n.op().name, to_string(types_by_variable(n, n.op()))));
     g.erase(n);
     changed_ = true;
   }
@@ -168,7 +134,7 @@ class Legalizer {
   Value* swish(Rewriter& b, const Node& n) {
     Value* x = n.input(0);
     const bool is_wide = x->dtype() != DType::kBF16;
-    if (!is_wide) x = converted(b, *x, DType::kF32);
+    if (!is_wide) x = widener_.converted(b, *x, DType::kF32);
     const auto alpha = float_attr(n, "alpha");
     Value* y = b.Mul(x, b.Sigmoid(alpha && *alpha != 1 ? b.Mul(x, b.scalar(x->dtype(), *alpha)) : x));
     return is_wide ? y : b.op("Cast", {y}, {attr("to", static_cast<int64_t>(DType::kBF16))});
@@ -211,56 +177,11 @@ class Legalizer {
     changed_ = true;
   }
 
-  void rewrite(Graph& g, Node& n, const Types& types, const Types& wide) {
-    Rewriter b(g, context_);
-    b.set_insertion_point(&n);
-    b.set_provenance(n.provenance());
-    struct Change {
-      DType from, to;
-    };
-    // Of a value whose type is not known as well: its neighbours say it.
-    const auto wanted = [&](const Slot* slot, const Value* v) -> std::optional<Change> {
-      if (slot == nullptr || v == nullptr) return std::nullopt;
-      const auto from = types.find(slot->type_var), to = wide.find(slot->type_var);
-      return from == types.end() || from->second == to->second ? std::nullopt : std::optional(Change{from->second, to->second});
-    };
-    std::vector<Value*> operands;
-    for (size_t i = 0; i < n.num_inputs(); ++i) {
-      const auto to = wanted(slot_of(n.op(), i, n.num_inputs()), n.input(i));
-      operands.push_back(to ? converted(b, *n.input(i), to->to) : n.input(i));
-    }
-    Node& made = b.make(n.op(), operands, n.num_results(), attrs_of(n));
-    made.set_name(n.name());
-    for (size_t i = 0; i < n.num_results(); ++i) {
-      Value* result = made.result(i);
-      if (const auto was = wanted(result_slot(n.op(), i), n.result(i)))
-        result = b.op("Cast", {result}, {attr("to", static_cast<int64_t>(was->from))});
-      result->set_type(n.result(i)->type());
-      g.replace_uses(*n.result(i), *result);
-    }
-    context_.count(fmt::format("{} of {}", n.op().name, text_of(types)));
-    g.erase(n);
-    changed_ = true;
-  }
-
-  Value* converted(Rewriter& b, Value& v, DType to) {
-    Value*& known = converted_[{&v, to}];
-    if (known != nullptr) return known;
-    const TensorPtr& payload = v.constant();
-    if (payload && payload->byte_size() <= kSmallBytes && can_cast(*payload, to))
-      return known = b.constant(casted(*payload, to));
-    return known = b.op("Cast", {&v}, {attr("to", static_cast<int64_t>(to))});
-  }
-
-  static std::string text_of(const auto& types) {
-    std::string text;
-    for (const auto& [variable, type] : types) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(type));
-    return text;
-  }
-
   void refuse(const Node& n) {
-    std::string line = fmt::format("{}-{} of {}", n.op().name, n.op().since_version, text_of(types_of(n)));
-    if (const auto own = own_types_of(n); !own.empty()) line += fmt::format(" with {}", text_of(own));
+    std::string line = fmt::format("{}-{} of {}", n.op().name, n.op().since_version, to_string(types_by_variable(n, n.op())));
+    const auto own = own_types_of(n);
+    for (auto it = own.begin(); it != own.end(); ++it)
+      line += fmt::format("{} {}", it == own.begin() ? " with" : ",", to_string(it->second));
     const Provenance& p = context_.model.provenance(n.provenance());
     if (!p.sources.empty() && !p.sources.front().file.empty())
       line += fmt::format(", at {}:{}", p.sources.front().file, p.sources.front().line);
@@ -270,8 +191,8 @@ class Legalizer {
   PassContext& context_;
   const Runtime& runtime_;
   bool changed_ = false;
-  bool is_old_ = false;                                         // nothing is written then
-  std::map<std::pair<const Value*, DType>, Value*> converted_;  // in the graph that is being walked
+  bool is_old_ = false;  // nothing is written then
+  Widener widener_;      // of the graph that is being walked
   std::vector<std::string> problems_;
 };
 
