@@ -6,7 +6,7 @@
 // run's fold budget. So a transposed copy of a weight that others read is not made, and ConstantOfShape stays, unless its reader takes
 // one element instead (broadcasting: no element is repeated in the file).
 // What stops it: random operators, bodies, operands that are defaults of inputs (a caller may give others), quantization (Q/DQ pairs are
-// what accelerators look for), functions of f64 whose last bit differs between machines, references to attributes of a function, what
+// what accelerators look for; but quantized weights are stored as integers, a quarter of their floats), functions of f64 whose last bit differs between machines, references to attributes of a function, what
 // the evaluator cannot do, more than 1 GiB for one result.
 // Rounds: sums have the evaluator's order, which need not be that of a runtime.
 #include <algorithm>
@@ -27,12 +27,19 @@ constexpr uint64_t kUnsizedCap = 16 << 20;             // where the size is not 
 constexpr int64_t kNodeBytes = 40, kTensorBytes = 16;  // in a file, names not counted
 constexpr int kMaxDeferred = 8;                        // one in another
 
+// QuantizeLinear of f32 to integers, whose quotients every runtime rounds alike. A DequantizeLinear follows, and stays.
+bool quantizes_weights(const Node& n) {
+  if (!n.is("QuantizeLinear") || n.input(0)->dtype() != DType::kF32 || n.input(1)->dtype() != DType::kF32) return false;
+  if (const Attr* precision = n.attr("precision"); precision != nullptr) return false;
+  return is_integer(n.result()->dtype());
+}
+
 // Whether the node is one that stays for what it says.
 bool is_quantization(const Node& n) {
   static const std::set<std::string_view> kOps = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
                                                   "QLinearConv",    "QLinearMatMul",    "MatMulInteger",
                                                   "ConvInteger"};
-  return kOps.contains(n.op().name);
+  return kOps.contains(n.op().name) && !quantizes_weights(n);
 }
 
 // Functions whose last bit depends on the library: folded in f32, where a double has bits to spare.
@@ -86,8 +93,9 @@ bool is_transcendental(const Node& n) {
 bool cannot_fail(const Node& n) {
   static const std::set<std::string_view> kOps = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity",
                                                   "Add",       "Sub",     "Mul",     "Neg",       "Concat",  "Expand"};
-  return kOps.contains(n.op().name) || ((n.is("Div") || n.is("Sqrt") || n.is("Reciprocal") || n.is("Cast")) &&
-                                        is_float(n.input(0)->dtype()) && is_float(n.result()->dtype()));
+  return kOps.contains(n.op().name) || quantizes_weights(n) ||
+         ((n.is("Div") || n.is("Sqrt") || n.is("Reciprocal") || n.is("Cast")) && is_float(n.input(0)->dtype()) &&
+          is_float(n.result()->dtype()));
 }
 
 bool has_odd_attrs(const Node& n) {
