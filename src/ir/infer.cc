@@ -659,11 +659,23 @@ void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
   }
 }
 
+// A rule of an operator that is in no table: what it says is welcome, what it refuses is its project's business.
+static void infer_foreign(InferContext& c) {
+  try {
+    c.op().infer(c);
+  } catch (const UnknownAttribute&) {
+  } catch (const Error&) {}
+}
+
 void infer_node(Node& n, ValueFacts& facts) {
   const Op& op = n.op();
   InferContext c(n, facts, op.since_version);
   if (!op.known) {
-    if (Function* f = called_function(n)) InferRun::call(n, *f, facts);
+    if (Function* f = called_function(n)) {
+      InferRun::call(n, *f, facts);
+    } else if (op.infer != nullptr) {
+      infer_foreign(c);
+    }
     n.set_unchecked(false);
     return;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "ir/foreign_rules.h"
 #include "ir/journal.h"
 #include "ir/model_impl.h"
 #include "ir/order_block.h"
@@ -241,6 +242,7 @@ const Op& Model::opaque_op(std::string_view domain, std::string_view name, int v
     op.since_version = version;
     op.id = known_op_count() + static_cast<uint32_t>(impl_->opaque_ops.size()) - 1;
     op.max_inputs = op.max_outputs = -1;
+    if (dialect_ == DialectId::kOnnx) op.infer = foreign_type_rule(op.domain, op.name);
     at->second = &op;
   }
   return *at->second;

@@ -6,9 +6,7 @@
 #include "dialects/onnx/rules.h"
 
 namespace sardonyx::onnx::rules {
-namespace {
 
-// NumPy's matmul of operands a and b.
 void product(InferContext& c, size_t a, size_t b, DType dtype) {
   const Type *x = c.ranked(a), *y = c.ranked(b);
   need_rank_at_least(c, a, 1);
@@ -17,7 +15,10 @@ void product(InferContext& c, size_t a, size_t b, DType dtype) {
     c.set_unranked(0, dtype);
     return;
   }
-  DimVec l = dims_of(x), r = dims_of(y);
+  product_of_dims(c, dims_of(x), dims_of(y), dtype);
+}
+
+void product_of_dims(InferContext& c, DimVec l, DimVec r, DType dtype) {
   const bool row = l.size() == 1, column = r.size() == 1;
   if (row) l.insert(l.begin(), Dim::of(1));
   if (column) r.push_back(Dim::of(1));
@@ -28,8 +29,6 @@ void product(InferContext& c, size_t a, size_t b, DType dtype) {
   if (!column) dims.push_back(r[r.size() - 1]);
   c.set(0, dtype, dims);
 }
-
-}  // namespace
 
 void matmul(InferContext& c) { product(c, 0, 1, dtype_of(c, 0)); }
 

@@ -61,6 +61,10 @@ Dim ceildiv(const InferContext& c, Dim a, int64_t b);
 // not known, operand 1 is the list of them. In infer_shape.cc.
 void reshape_to(InferContext& c, const std::optional<SymbolicValue>& target, bool zero_is_zero);
 
+// Result 0 is NumPy's matmul of operands a and b, or of operands of these shapes. In infer_matmul.cc.
+void product(InferContext& c, size_t a, size_t b, DType dtype);
+void product_of_dims(InferContext& c, DimVec l, DimVec r, DType dtype);
+
 // Whether results of this element type carry their value along: i64 and i32, of rank 0 or 1, and bool as 0 and 1.
 bool carries_value(const Type* t);
 // How many elements operand i has, when it is a list of at most 64: a shape, axes, sizes.
