@@ -317,7 +317,8 @@ std::vector<std::string> weight_names(nb::handle root, nb::handle closed_jaxpr) 
   size_t i = 0;
   for (nb::handle var : vars) {
     nb::object c = consts[i++], shape = find_attr<"shape">(get_attr<"aval">(var));
-    if (shape.is_valid() && is_true(shape)) search.want(c);  // scalars have no names
+    // Scalars have no names, but references to them do: these may become inputs.
+    if (shape.is_valid() && (is_true(shape) || class_name(c) == "Ref")) search.want(c);
   }
   try {
     search.run(root);

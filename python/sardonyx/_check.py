@@ -38,7 +38,7 @@ def allclose(
     """
     import jax
 
-    from sardonyx import _inputs, _module_state, _trace
+    from sardonyx import _inputs, _state, _trace
     from sardonyx._run import Session
 
     session = Session(model)
@@ -48,13 +48,15 @@ def allclose(
         args = _values(inputs, spec, {}, enable_double_precision)
         leaves = jax.tree_util.tree_leaves(args)
         try:
-            with jax.default_matmul_precision("float32"), _module_state.kept(fn, params):
-                expected = jax.device_get(
-                    [_array(x) for x in jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))]
-                )
+            with jax.default_matmul_precision("float32"):
+                if any(map(_state.is_reference, leaves)) or len(session.inputs) > len(spec.names):
+                    spec.state = _state.without_references(_traced(fn, spec, args, params)[0])[1]
+                feeds = _feeds(session, _state.snapshot(leaves, spec.state), params, inputs_as_nchw)
+                expected = jax.device_get([_array(x) for x in _computed(fn, spec, args, params)])
+        except Error:
+            raise
         except Exception as e:
             return False, f"JAX cannot evaluate the function: {_trace.failure(fn, spec, e)}"
-        feeds = _feeds(session, leaves, params, inputs_as_nchw)
     return _compare(expected, session.run(feeds), [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
 
 
@@ -65,7 +67,7 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
     """
     import jax
 
-    from sardonyx import _trace
+    from sardonyx import _state, _trace
     from sardonyx._run import Session
 
     session = Session(model.serialize())
@@ -74,7 +76,8 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
         with _trace.x64(double):
             args = _values(spec.args, spec, sizes, double)
             params = {**spec.baked, **{k: spec.values[k] for k in spec.kwargs}}
-            leaves = jax.tree_util.tree_leaves(args)
+            leaves = _state.snapshot(jax.tree_util.tree_leaves(args), spec.state)
+            feeds = _feeds(session, leaves, params, inputs_as_nchw)
             try:
                 with jax.default_matmul_precision("float32"):
                     expected = jax.device_get([_array(x) for x in _computed(fn, spec, args, params)])
@@ -83,7 +86,6 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
                     f"check: JAX cannot evaluate {_trace.callable_name(fn)}{where}: {_trace.first_line(e)}",
                     notes=["help: compare at sizes of your own with sardonyx.allclose"],
                 ) from None
-            feeds = _feeds(session, leaves, params, inputs_as_nchw)
         rtol, atol = (1e-9, 1e-9) if double else (1e-3, 1e-5)
         found = session.run(feeds)
         same, text = _compare(expected, found, [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
@@ -95,20 +97,25 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
 
 
 def _computed(fn, spec, args, params) -> list:
-    """What the function returns. JAX refuses sizes that depend on data within jit and loops: there the equations that were traced run one by one."""
+    """What the function returns, and what the references hold that it has changed. JAX refuses sizes that depend on data within jit and loops: there the
+    equations that were traced run one by one."""
     import jax
 
-    from sardonyx import _interpret, _module_state, plugins
+    from sardonyx import _interpret, _module_state, _state, plugins
 
+    leaves = jax.tree_util.tree_leaves(args)
     try:
-        with _module_state.kept(fn, params):
-            return jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))
+        with _module_state.kept(fn, params), _state.restored(spec.state):
+            results = jax.tree_util.tree_leaves(fn(*spec.with_static(args), **params))
+            references = [*leaves, *spec.names[len(leaves) :], *spec.state.captured]  # keyword arguments are none
+            return [*results, *(_state.array(references[i]) for i in spec.state.changed)]
     except Exception:
         if not spec.data_sizes:
             raise
         with plugins._active():
             closed, _ = _traced(fn, spec, args, params)
-        return _interpret.evaluate(closed, jax.tree_util.tree_leaves(args))
+        closed, state = _state.without_references(closed)
+        return _interpret.evaluate(closed, _state.snapshot(leaves, state))
 
 
 def _traced(fn, spec, args, params):
@@ -130,7 +137,7 @@ def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> lis
     """The first equation that differs, as a note; what runs here is only for the message, so its own failures are told and no more."""
     import jax
 
-    from sardonyx import _diverge, _trace, plugins
+    from sardonyx import _diverge, _state, _trace, plugins
     from sardonyx._run import Session
 
     def compare(expected, model, leaves):
@@ -147,6 +154,8 @@ def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> lis
             leaves = jax.tree_util.tree_leaves(args)
             with plugins._active():
                 closed, names = _traced(fn, spec, args, params)
+                closed, state = _state.without_references(closed)
+                leaves = _state.snapshot(leaves, state)
             export = functools.partial(export, data_sizes=names)
             found = _diverge.first_divergence(closed, leaves, export, compare)
     except Exception as e:
@@ -191,11 +200,14 @@ def _values(inputs, spec, sizes, double):
     """Concrete arrays: given ones as JAX sees them, the others drawn from a fixed seed."""
     import jax
 
-    from sardonyx import _inputs
+    from sardonyx import _inputs, _state
 
     rng = np.random.default_rng(0)
 
     def draw(given, abstract):
+        if _state.is_reference(abstract):
+            value = _state.array(given) if isinstance(given, jax.Ref) else given
+            return jax.new_ref(draw(value, jax.ShapeDtypeStruct(abstract.shape, abstract.dtype)))
         if hasattr(given, "__array__") and not isinstance(given, jax.ShapeDtypeStruct):
             return jax.numpy.asarray(given)
         if isinstance(given, (bool, int, float, complex)):

@@ -216,7 +216,7 @@ def _read_program(
     provenance="line",
 ):
     """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
-    from sardonyx import _functions, _inputs, _trace, plugins
+    from sardonyx import _functions, _inputs, _state, _trace, plugins
 
     with _trace.x64(enable_double_precision):
         native.prepare()
@@ -231,10 +231,12 @@ def _read_program(
                 closed, shapes = _trace.trace(fn, spec)
                 while functions.leaves_values_behind(closed):
                     closed, shapes = _trace.trace(fn, spec)
+                traced = closed
+                closed, spec.state = _state.without_references(traced, spec.references)
             if not closed.jaxpr.outvars:
                 raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
-            names_in = _input_names(spec, input_names)
-            names_out = _output_names(shapes, output_names, names_in)
+            names_in = _input_names(spec, input_names) + _captured_names(fn, traced, spec)
+            names_out = _output_names(shapes, [names_in[i] for i in spec.state.changed], output_names, names_in)
             _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
         with _Stage(report, "import"):  # which may trace what stands behind a primitive
             program = native.import_jaxpr(
@@ -380,10 +382,30 @@ def _input_names(spec, names) -> list[str]:
     return out
 
 
-def _output_names(shapes, names, taken) -> list[str]:
+def _captured_names(fn, traced, spec) -> list[str]:
+    """Of the references that the program captures and changes: what the program calls them."""
+    if not spec.state.captured:
+        return []
+    known = dict(zip(map(id, traced.consts), native.weight_names(fn, traced), strict=True))
+    names = []
+    for i, reference in enumerate(spec.state.captured):
+        name = known[id(reference)] or f"state.{i}"
+        while name in spec.names or name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _output_names(shapes, changed, names, taken) -> list[str]:
+    """Of the results, and of the references that the program changes: `changed` has their names as inputs."""
     from sardonyx import _inputs
 
     automatic = _inputs.output_names(shapes, taken)
+    for name in changed:
+        name += ".out"
+        while name in taken or name in automatic:
+            name += "_"
+        automatic.append(name)
     if names is None:
         return automatic
     if names == "positional":

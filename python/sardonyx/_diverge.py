@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sardonyx import _interpret
+from sardonyx._state import no_debug
 
 
 @dataclass
@@ -65,7 +66,7 @@ def _computable(jaxpr):
             first = first or (eqn if opaque else None)
         else:
             kept.append(eqn)
-    return (jaxpr if first is None else jaxpr.replace(eqns=kept, outvars=[], debug_info=_no_debug(jaxpr))), first
+    return (jaxpr if first is None else jaxpr.replace(eqns=kept, outvars=[], debug_info=no_debug(jaxpr))), first
 
 
 def _is_opaque(eqn) -> bool:
@@ -83,16 +84,7 @@ def _is_opaque(eqn) -> bool:
 
 def _with_outputs(jaxpr, outvars):
     """The jaxpr with other results."""
-    return jaxpr.replace(outvars=outvars, debug_info=_no_debug(jaxpr))
-
-
-def _no_debug(jaxpr):
-    debug = jaxpr.debug_info
-    if hasattr(debug, "with_unknown_names"):
-        debug = debug.with_unknown_names()
-    if hasattr(debug, "_replace"):
-        debug = debug._replace(result_paths=None)
-    return debug
+    return jaxpr.replace(outvars=outvars, debug_info=no_debug(jaxpr))
 
 
 def _types(eqn) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import _state
 from sardonyx._error import Error
 from sardonyx._trace import first_line
 
@@ -40,6 +41,8 @@ class Inputs:
     constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes or stated by a scope
     data_sizes: dict[str, str] = field(default_factory=dict)  # symbols that depend on data, and where from
     integers: str = ""  # a tuple of integers inside a pytree, which somebody may have meant as a shape
+    references: list = field(default_factory=list)  # among the inputs, as they were given
+    state: _state.State = field(default_factory=_state.State)  # the references that the program changes
 
     def with_static(self, args: Any) -> Any:
         """`args`, or `kwargs`, with the functions and other values of Python back that stood in them."""
@@ -301,7 +304,8 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
             dtype = jax.dtypes.canonicalize_dtype(dtype)
             if dtype.kind not in "biufcV":
                 raise Error(f"{what} has dtype {dtype}, which is none of JAX's")
-        return jax.ShapeDtypeStruct(symbols.shape(dims, what), dtype)
+        make = _state.abstract if _state.is_reference(x) else jax.ShapeDtypeStruct
+        return make(symbols.shape(dims, what), dtype)
 
     def leaf(x, i, inside):
         if x is None:
@@ -317,6 +321,7 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
     kwargs, baked = _parameters(input_params or {}, abstract, warn)
     out = Inputs(args, kwargs, baked, values=dict(input_params or {}), integers=_integers_inside(items))
     out.constraints = symbols.stated()
+    out.references = [x for item in items for x in leaves(item) if isinstance(x, jax.Ref)]
     leaf_names, out.shapes = _names(fn, args, text_names)
     out.positional = len(leaf_names)
     for path, x in jax.tree_util.tree_flatten_with_path(kwargs)[0]:
@@ -335,6 +340,8 @@ def _parameters(params: Mapping[str, Any], abstract, warn) -> tuple[dict, dict]:
         if not isinstance(key, str):
             raise Error(f"input_params must have strings as keys, found {type(key).__name__}")
         what = f"input_params['{key}']"
+        if any(map(_state.is_reference, jax.tree_util.tree_leaves(value))):
+            raise Error(f"{what} is a reference", notes=["help: make it an argument, in inputs"])
         if _is_array(value) or isinstance(value, (bool, int, float)):
             kwargs[key] = abstract(value, what)
         elif any(map(_is_array, jax.tree_util.tree_leaves(value, is_leaf=_is_array))):

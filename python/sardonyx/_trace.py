@@ -56,6 +56,7 @@ def _short(e: BaseException) -> str:
     text = " ".join(lines[:3])
     # Where our own wrapper of the function stands helps nobody.
     text = re.sub(r"\s*The error occurred while tracing the function .*? for \w+\.", ".", text)
+    text = re.sub(r"^function \S+ at \S+ traced for \w+ returned", "it returned", text)
     text = re.sub(r"\s*This concrete value was not available in Python because .*", "", text)
     text = text.replace("..", ".").strip() or type(e).__name__
     return text if len(text) <= 400 else text[:397] + "..."
