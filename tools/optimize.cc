@@ -10,6 +10,7 @@
 #include <set>
 
 #include "commands.h"
+#include "jobs.h"
 #include "say.h"
 #include "support/progress.h"
 
@@ -103,50 +104,6 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   }
   check_request(request, dialect);
   return request;
-}
-
-struct Job {
-  fs::path in, out;
-};
-
-// A Core ML package is a folder, and stands for one model.
-bool holds_models(const fs::path& path) {
-  std::error_code none;
-  return fs::is_directory(path, none) && path.extension() != ".mlpackage";
-}
-
-std::vector<Job> jobs_of(const OptimizeArgs& args, const std::string& output, std::span<const std::string_view> extensions) {
-  const auto is_model = [&](const fs::path& p) {
-    return std::ranges::find(extensions, p.extension().string()) != extensions.end();
-  };
-  std::vector<Job> jobs;
-  const bool one_file = args.inputs.size() == 1 && !holds_models(args.inputs.front());
-  if (one_file && !holds_models(output)) return {{args.inputs.front(), output}};
-  if (std::error_code none; fs::exists(output, none) && !fs::is_directory(output, none)) {
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is a file, and several models need a folder", output),
-                {"help: -o names the folder that they are written to, each under its own name"});
-  }
-  for (const std::string& input : args.inputs) {
-    if (!holds_models(input)) {
-      jobs.push_back({input, fs::path(output) / fs::path(input).filename()});
-      continue;
-    }
-    for (auto at = fs::recursive_directory_iterator(input); at != fs::recursive_directory_iterator(); ++at) {
-      if (at->is_directory() && at->path().extension() == ".mlpackage") at.disable_recursion_pending();
-      if (is_model(at->path())) jobs.push_back({at->path(), fs::path(output) / fs::relative(at->path(), input)});
-    }
-  }
-  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.in < b.in; });
-  std::set<fs::path> targets;
-  for (const Job& j : jobs) {
-    if (!targets.insert(j.out).second)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("two models would be written to {}", j.out.string()));
-  }
-  if (jobs.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("there are no {} files in {}", fmt::join(extensions, " or "), args.inputs.front()));
-  }
-  return jobs;
 }
 
 std::string change(double before, double after) {
@@ -248,7 +205,7 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::funct
   bool failed = false;
   for (const Job& job : jobs) {
     try {
-      if (jobs.size() > 1) fs::create_directories(job.out.parent_path());
+      prepare(job);
       const OptimizeReport r = one(job);
       for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
@@ -286,7 +243,9 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
   Progress progress;
   watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".onnx"};
-  return run(jobs_of(args, out.output, kExtensions), args, [&](const Job& job) {
+  const std::vector<Job> jobs = jobs_of(args.inputs, out.output, kExtensions);
+  if (!out.data_file.empty()) require_folders_of_their_own(jobs, out.data_file);
+  return run(jobs, args, [&](const Job& job) {
     return optimize_file(job.in, job.out, options, {.map = !args.no_mmap}, write_options(out));
   });
 }
@@ -299,7 +258,7 @@ int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
   Progress progress;
   watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};
-  return run(jobs_of(args, output, kExtensions), args,
+  return run(jobs_of(args.inputs, output, kExtensions), args,
              [&](const Job& job) { return optimize_coreml_file(job.in, job.out, options, {.map = !args.no_mmap}); });
 }
 

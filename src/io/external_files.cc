@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "io/onnx_parts.h"
+#include "support/inside.h"
 
 namespace sardonyx::onnx_file {
-namespace {
-
 namespace fs = std::filesystem;
-
-bool is_inside(const fs::path& root, const fs::path& path) {
-  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
-}
-
-}  // namespace
 
 std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& location) {
   if (auto known = by_location_.find(location); known != by_location_.end()) return known->second;
@@ -43,7 +36,7 @@ std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& locatio
   auto& file = by_path_[real];
   if (file == nullptr) {
     if (!fs::is_regular_file(real, error)) refuse("it is no regular file");
-    file = MappedFile::open(real, access_);
+    file = MappedFile::open(folder_ / relative, access_);  // known by the name that it was given
   }
   return by_location_[location] = file;
 }

@@ -97,7 +97,6 @@ AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is there already, and is no package", target_.string()),
                 {"help: write under another name"});
   }
-  if (fs::is_symlink(target_, error)) target_ = fs::canonical(target_);
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   std::string pattern = (parent / fmt::format(".{}.XXXXXX", target_.filename().string())).string();
   if (::mkdtemp(pattern.data()) == nullptr) throw os_error("create a folder for", target_, errno);
@@ -113,7 +112,7 @@ AtomicFolder::~AtomicFolder() {
 
 void AtomicFolder::commit() {
   std::error_code error;
-  if (!fs::exists(target_, error)) {
+  if (!fs::exists(fs::symlink_status(target_, error))) {
     fs::rename(temporary_, target_);
     temporary_.clear();
     return;
@@ -121,7 +120,7 @@ void AtomicFolder::commit() {
 #if defined(__linux__) && defined(SYS_renameat2)
   constexpr unsigned kExchange = 2;
   if (::syscall(SYS_renameat2, AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), kExchange) == 0) {
-    fs::remove_all(temporary_);  // the old package now
+    fs::remove_all(temporary_);  // the old package now, or a link to one, which goes alone
     temporary_.clear();
     return;
   }

@@ -99,7 +99,7 @@ Package open_package(const std::filesystem::path& folder);
 // The manifest of a package with that model file; adds the weights' item where `old` has none and `weights` says so.
 std::string make_manifest(const std::string& old, bool weights, std::string* model_path);
 
-// A folder that is written: complete under its name, or not there at all.
+// A folder that is written: complete under its name, or not there at all. A symbolic link at its name is replaced, not what it leads to.
 class AtomicFolder {
  public:
   explicit AtomicFolder(std::filesystem::path target);

@@ -15,6 +15,7 @@
 #include "io/wire_writer.h"
 #include "io/write_parts.h"
 #include "support/atomic_file.h"
+#include "support/inside.h"
 #include "support/mapped_file.h"
 
 namespace sardonyx {
@@ -82,16 +83,16 @@ class MilWriter {
     }
   }
 
-  // Once for each file: to resolve a path takes the system longer than all else that is done for a weight.
+  // By the names that the program gave, which may be links to elsewhere.
   void name_weight_files() {
     if (m_.source_files.size() < 2) return;
-    const auto folder = std::filesystem::weakly_canonical(m_.source_files[0]->path().parent_path());
+    std::filesystem::path folder = m_.source_files[0]->path().parent_path();
+    if (folder.empty()) folder = ".";
     for (size_t i = 1; i < m_.source_files.size(); ++i) {
       const MappedFile& file = *m_.source_files[i];
       const auto range = file.range_of(file.bytes().subspan(0, 0));
       if (range)
-        weight_files_.try_emplace(range->fd,
-                                  std::string(kModelPath) + file.path().lexically_proximate(folder).generic_string());
+        weight_files_.try_emplace(range->fd, std::string(kModelPath) + file.path().lexically_relative(folder).generic_string());
     }
   }
 
@@ -608,7 +609,7 @@ void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file, boo
 
 // Whether the model was read from the file that stands there.
 bool is_source(const Model& m, const std::filesystem::path& file) {
-  const auto there = FileStamp::of(file);
+  const auto there = replaced_at(file);
   return there && std::ranges::any_of(m.source_files, [&](const auto& s) { return s->stamp().same_file(*there); });
 }
 
@@ -620,6 +621,7 @@ void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path&
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (const BlobFile& blob : writer.blobs()) {
     const auto target = folder / std::string_view(blob.name).substr(kModelPath.size());
+    require_inside(folder, target);
     std::filesystem::create_directories(target.parent_path());
     const bool link = how.link_weights || is_source(m, target);
     write_blob_file(m, blob, *files.emplace_back(std::make_unique<AtomicFile>(target, options)), link);
@@ -635,9 +637,12 @@ void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path&
 // What a package holds besides the model and its weights.
 void copy_others(const Model& m, const std::filesystem::path& to) {
   namespace fs = std::filesystem;
-  const fs::path from(m.mil->package);
+  const fs::path from(m.mil->package), real_from = fs::canonical(from);
+  const fs::path cache = fs::canonical(m.source_files[0]->path()).parent_path();
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
     if (!entry.is_regular_file()) continue;
+    if (const fs::path real = fs::canonical(entry.path()); !is_inside(real_from, real) && !is_inside(cache, real))
+      invalid(fmt::format("'{}' is a symbolic link that leads out of the package", entry.path().string()));
     const auto stamp = FileStamp::of(entry.path());
     const bool read = std::ranges::any_of(m.source_files, [&](const auto& s) { return stamp && s->stamp().same_file(*stamp); });
     const fs::path relative = entry.path().lexically_relative(from);
@@ -655,7 +660,8 @@ void write_package(const Model& m, MilWriter& writer, const std::filesystem::pat
   const fs::path file = folder.temporary() / model_path;
   fs::create_directories(file.parent_path() / "weights");
   // A package that replaces itself hands its weights over: the old one goes.
-  write_parts(m, writer, file, {.sync = how.sync, .link_weights = how.link_weights || is_source(m, path / model_path)});
+  const bool goes = !fs::is_symlink(path) && is_source(m, path / model_path);
+  write_parts(m, writer, file, {.sync = how.sync, .link_weights = how.link_weights || goes});
   AtomicFile out(folder.temporary() / "Manifest.json", AtomicFile::Options{.sync = how.sync});
   out.append(manifest);
   out.commit();
@@ -681,8 +687,8 @@ void write_coreml(const Model& model, const std::filesystem::path& path, const C
                   {"help: a package ends in .mlpackage, a model file (with its weights beside it) in .mlmodel"});
     }
     for (const BlobFile& blob : writer.blobs()) {
-      const auto target = FileStamp::of(name.parent_path() / std::string_view(blob.name).substr(kModelPath.size()));
-      const auto own = FileStamp::of(name);
+      const auto target = replaced_at(name.parent_path() / std::string_view(blob.name).substr(kModelPath.size()));
+      const auto own = replaced_at(name);
       const bool same = own && !model.source_files.empty() && own->same_file(model.source_files[0]->stamp());
       if (target && !same) {
         throw Error(ErrorCode::kInvalidArgument,

@@ -615,12 +615,12 @@ void OnnxWriter::write_provenance(const Node& n) {
 
 // A data file may replace one that its own model read, and no other model's.
 void check_target(const Model& m, const std::filesystem::path& path, const std::filesystem::path& data) {
-  const auto old = FileStamp::of(data);
-  if (!old) return;
-  const auto model_stamp = FileStamp::of(path);
-  if (model_stamp && old->same_file(*model_stamp)) {
+  const auto old = replaced_at(data);
+  const auto model_stamp = replaced_at(path);
+  if (data.filename() == path.filename() || (old && model_stamp && old->same_file(*model_stamp))) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("the data file {} is the model file itself", data.string()));
   }
+  if (!old) return;
   if (m.source_files.empty()) return;
   const bool same_model = model_stamp && model_stamp->same_file(m.source_files.front()->stamp());
   for (const auto& source : m.source_files) {
@@ -695,7 +695,7 @@ uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const
     w.finish();
   }
   if (!model.source_files.empty()) {
-    const auto old = FileStamp::of(path);
+    const auto old = replaced_at(path);
     for (const auto& source : std::span(model.source_files).subspan(1)) {
       if (old && source->stamp().same_file(*old)) {
         throw Error(ErrorCode::kInvalidArgument,

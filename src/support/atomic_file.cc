@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "support/copy_range.h"
+#include "support/inside.h"
 #include "support/interrupt.h"
 #include "support/os_error.h"
 
@@ -27,10 +28,23 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
+// /dev/stdout is a link to whatever a shell opened: a file, perhaps, that is not to be exchanged under the shell's hands.
+bool is_of_the_system(const std::filesystem::path& link) {
+  std::error_code none;
+  const auto folder = std::filesystem::canonical(folder_of(link), none);
+  return is_inside("/dev", folder) || is_inside("/proc", folder);
+}
+
 // The handle through which a file without a name can be linked to one.
 std::string handle_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
 }  // namespace
+
+std::optional<FileStamp> replaced_at(const std::filesystem::path& target) {
+  std::error_code none;
+  if (std::filesystem::is_symlink(target, none)) return std::nullopt;
+  return FileStamp::of(target);
+}
 
 AtomicFile::AtomicFile(std::filesystem::path target) : AtomicFile(std::move(target), Options{}) {}
 
@@ -48,23 +62,21 @@ void AtomicFile::open() {
   if (target_.empty() || !target_.has_filename()) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a name for a file", target_.string()));
   }
-  place_ = target_;
-  std::error_code unresolved;
-  if (std::filesystem::is_symlink(target_, unresolved)) place_ = std::filesystem::weakly_canonical(target_);
-
   struct stat old;
-  const bool exists = ::stat(place_.c_str(), &old) == 0;
+  bool exists = ::stat(target_.c_str(), &old) == 0;
+  const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(target_));
   if (exists && S_ISDIR(old.st_mode)) throw os_error("write", target_, EISDIR);
-  if (exists && !S_ISREG(old.st_mode)) {
+  if (exists && (!S_ISREG(old.st_mode) || (is_link && is_of_the_system(target_)))) {
     direct_ = true;
-    fd_ = ::open(place_.c_str(), O_WRONLY | O_CLOEXEC);
+    fd_ = ::open(target_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd_ < 0) throw os_error("write", target_, errno);
     return;
   }
+  exists = exists && !is_link;
   // A file that may not be written is not to be replaced either, though the folder would let us.
-  if (exists && ::access(place_.c_str(), W_OK) != 0) throw os_error("write", target_, errno);
+  if (exists && ::access(target_.c_str(), W_OK) != 0) throw os_error("write", target_, errno);
 
-  const std::filesystem::path folder = folder_of(place_);
+  const std::filesystem::path folder = folder_of(target_);
   errno = EOPNOTSUPP;
   if (options_.unnamed) fd_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kMode);
   if (fd_ >= 0 && ::access(handle_of(fd_).c_str(), F_OK) != 0) {  // no /proc: it could never be given its name
@@ -88,7 +100,7 @@ std::filesystem::path AtomicFile::temporary_name() const {
   static std::atomic<unsigned> count{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   // Short whatever the target's name is: file systems bound the length of names.
-  return folder_of(place_) / fmt::format(".sardonyx-{:x}-{:x}-{:x}.tmp", ::getpid(), now, count++);
+  return folder_of(target_) / fmt::format(".sardonyx-{:x}-{:x}-{:x}.tmp", ::getpid(), now, count++);
 }
 
 void AtomicFile::put(std::span<const std::byte> bytes) {
@@ -162,6 +174,7 @@ bool AtomicFile::link(int source) {
 void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   SX_CHECK(fd_ >= 0, "written to after commit");
   SX_CHECK(offset <= size() && bytes.size() <= size() - offset, "write_at beyond what was appended");
+  if (direct_) throw os_error("write", target_, ESPIPE);
   flush();
   while (!bytes.empty()) {
     ssize_t done = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -191,12 +204,12 @@ void AtomicFile::commit() {
   // Network file systems report late that a write failed: ask before the old file is gone.
   if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) throw os_error("write", target_, errno);
   if (direct_) return;
-  if (::rename(temporary_.c_str(), place_.c_str()) != 0) throw os_error("write", target_, errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw os_error("write", target_, errno);
   // Two names of one file: where the target had been it already, nothing was renamed.
   if (linked_) ::unlink(temporary_.c_str());
   temporary_.clear();
   if (options_.sync) {
-    const int folder = ::open(folder_of(place_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int folder = ::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0) {
       ::fsync(folder);
       ::close(folder);

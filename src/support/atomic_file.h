@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "sardonyx/tensor.h"
+#include "support/mapped_file.h"
 
 namespace sardonyx {
 
@@ -16,8 +18,8 @@ namespace sardonyx {
 // destroyed without commit, a file that was at the target stays as it was. Where the system can hold files without a name,
 // even a killed process leaves nothing behind.
 //
-// If the target is a symbolic link, what it points to is replaced. If it is a device or a pipe (/dev/stdout), bytes go there
-// at once and write_at() fails.
+// If the target is a symbolic link, the link is replaced, and what it points to stays: nobody named that file. If it is a device or a pipe,
+// or a link of the system (/dev/stdout), bytes go there at once and write_at() fails.
 //
 // All functions throw Error (kIo) with the target's name. Not for use by several threads at a time.
 class AtomicFile {
@@ -61,7 +63,6 @@ class AtomicFile {
   std::filesystem::path temporary_name() const;
 
   std::filesystem::path target_;
-  std::filesystem::path place_;      // the target with symbolic links followed
   std::filesystem::path temporary_;  // empty while the file has no name
   Options options_;
   int fd_ = -1;
@@ -71,5 +72,8 @@ class AtomicFile {
   uint64_t expected_ = 0;
   std::vector<std::byte> buffer_;
 };
+
+// The file that an AtomicFile at `target` would replace; nullopt where there is none, or but a link.
+std::optional<FileStamp> replaced_at(const std::filesystem::path& target);
 
 }  // namespace sardonyx

@@ -332,18 +332,32 @@ TEST_F(FileTest, SaysThatASourceIsTooShort) {
   EXPECT_NE(error.find("is too short: 4 more bytes"), std::string::npos) << error;
 }
 
-TEST_F(FileTest, KeepsPermissionsAndFollowsLinks) {
+TEST_F(FileTest, KeepsPermissions) {
   write_all(folder_ / "real", "old");
   ::chmod((folder_ / "real").c_str(), 0640);
-  fs::create_symlink("real", folder_ / "link");
-  AtomicFile out(folder_ / "link");
+  AtomicFile out(folder_ / "real");
   out.append("new");
   out.commit();
-  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
   EXPECT_EQ(read_all(folder_ / "real"), "new");
   struct stat s;
   ASSERT_EQ(::stat((folder_ / "real").c_str(), &s), 0);
   EXPECT_EQ(s.st_mode & 07777, 0640u);
+}
+
+TEST_F(FileTest, ReplacesALinkAndNotWhatItLeadsTo) {
+  write_all(folder_ / "real", "old");
+  for (const char* to : {"real", "nowhere"}) {
+    fs::create_symlink(to, folder_ / "link");
+    EXPECT_FALSE(replaced_at(folder_ / "link"));
+    AtomicFile out(folder_ / "link");
+    out.append("new");
+    out.commit();
+    EXPECT_FALSE(fs::is_symlink(folder_ / "link"));
+    EXPECT_EQ(read_all(folder_ / "link"), "new");
+    EXPECT_EQ(read_all(folder_ / "real"), "old");
+    EXPECT_FALSE(fs::exists(folder_ / "nowhere"));
+    fs::remove(folder_ / "link");
+  }
 }
 
 TEST_F(FileTest, TheLongestNameIsFine) {

@@ -13,13 +13,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ir/tensor_transform.h"
 #include "passes/mil/params.h"
+#include "support/atomic_file.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -534,10 +534,13 @@ std::string drawing(const Graph& g) {
 void draw(const Graph& g, const std::string& folder, std::string_view when) {
   const std::string name = g.function() != nullptr ? g.function()->name : "block";
   const std::filesystem::path path = std::filesystem::path(folder) / fmt::format("{}_{}.dot", name, when);
-  std::ofstream file(path);
-  file << drawing(g);
-  if (!file.flush())
-    throw Error(ErrorCode::kIo, fmt::format("cannot write {}", path.string()), {"help: debug is a folder that exists"});
+  try {
+    AtomicFile file(path);
+    file.append(drawing(g));
+    file.commit();
+  } catch (const Error& e) {
+    throw e.with_note("help: debug is a folder that exists");
+  }
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+#include "support/inside.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sardonyx/error.h"
+
+namespace sardonyx {
+namespace fs = std::filesystem;
+
+bool is_inside(const fs::path& root, const fs::path& path) {
+  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+void require_inside(const fs::path& folder, const fs::path& target) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(folder.empty() ? "." : folder, error);
+  const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  if (!error && is_inside(real, fs::weakly_canonical(parent, error)) && !error) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} would be written outside of {}: a symbolic link leads there", target.string(), folder.string()),
+              {"help: remove the link, or name the folder that it leads to"});
+}
+
+}  // namespace sardonyx
