@@ -4,6 +4,7 @@
 // placeholder; if its definition follows, the graph is sorted, else the name is undefined.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -181,6 +182,16 @@ OpsetImport OnnxReader::read_import(std::string_view wire) {
   return i;
 }
 
+// Some exporters write an import twice, or as '' and as ai.onnx; the second says nothing. The verifier refuses two versions.
+void add_import(std::vector<OpsetImport>& list, OpsetImport i) {
+  const auto domain = [](const OpsetImport& o) {
+    return o.domain == "ai.onnx" ? std::string_view() : std::string_view(o.domain);
+  };
+  const bool known =
+      std::ranges::any_of(list, [&](const OpsetImport& o) { return domain(o) == domain(i) && o.version == i.version; });
+  if (!known) list.push_back(std::move(i));
+}
+
 void OnnxReader::read(std::string_view bytes) {
   std::string_view graph;
   bool has_graph = false;
@@ -201,7 +212,7 @@ void OnnxReader::read(std::string_view bytes) {
         join(graph, r.bytes(), source_);
         has_graph = true;
         break;
-      case tag(8, kBytes): m_.opset_imports.push_back(read_import(r.bytes())); break;
+      case tag(8, kBytes): add_import(m_.opset_imports, read_import(r.bytes())); break;
       case tag(14, kBytes): {
         const std::string_view entry = r.bytes();
         read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, m_.metadata,
@@ -269,7 +280,7 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
       case tag(6, kBytes): f.attributes.emplace_back(r.bytes()); break;
       case tag(7, kBytes): nodes.push_back(r.bytes()); break;
       case tag(8, kBytes): f.doc = r.bytes(); break;
-      case tag(9, kBytes): f.opset_imports.push_back(read_import(r.bytes())); break;
+      case tag(9, kBytes): add_import(f.opset_imports, read_import(r.bytes())); break;
       case tag(11, kBytes): {
         const std::string_view a = r.bytes();
         if (scan_attribute(a, source_.origin).has_graph) {

@@ -89,10 +89,12 @@ class Verifier {
       if (!by_key_.emplace(key(f->domain, f->name, f->overload), f.get()).second)
         fail(fmt::format("two functions are called '{}'", call_name(f->domain, f->name)));
     }
-    std::unordered_set<std::string_view> domains;
+    std::unordered_map<std::string_view, int64_t> versions;
     for (const OpsetImport& i : m_.opset_imports) {
-      if (!domains.insert(i.domain == "ai.onnx" ? std::string_view() : std::string_view(i.domain)).second)
-        fail(fmt::format("the opset of domain '{}' is imported twice", i.domain));
+      const auto [at, is_new] = versions.try_emplace(i.domain == "ai.onnx" ? "" : std::string_view(i.domain), i.version);
+      if (is_new) continue;
+      const std::string_view domain = at->first.empty() ? "ai.onnx" : at->first;
+      fail(fmt::format("the opset of domain '{}' is imported twice, as {} and as {}", domain, at->second, i.version));
     }
   }
 
