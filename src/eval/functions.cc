@@ -1,6 +1,8 @@
 // Elementwise functions of one operand: computed in f64 and rounded once, except where f32 is exact.
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <optional>
 
 #include "eval/elementwise.h"
 
@@ -173,17 +175,31 @@ void IsInf(Call& c) {
                           [=](double x) { return std::isinf(x) && (x < 0 ? negative : positive) ? 1 : 0; }));
 }
 
+// The largest finite number; 0 for integers, whose ends no operand is beyond.
+double largest_finite(DType t) {
+  switch (t) {
+    case DType::kF64: return std::numeric_limits<double>::max();
+    case DType::kF32: return std::numeric_limits<float>::max();
+    case DType::kBF16: return std::ldexp(255.0, 120);
+    case DType::kF16: return 65504;
+    default: return 0;
+  }
+}
+
+// A bound that is not given is the end of the finite numbers, so that infinities become finite: the standard says so, and onnxruntime does it.
 void Clip(Call& c) {
   Array x = c.in(0);
+  const double end = largest_finite(x.dtype());
   auto above = []<class T>(T a, T low) { return a < low ? low : a; };
   auto below = []<class T>(T a, T high) { return high < a ? high : a; };
-  if (c.version() < 11) {
-    if (const auto low = c.maybe_float("min")) x = map2(c, x, c.full(x.dtype(), {}, *low), above);
-    if (const auto high = c.maybe_float("max")) x = map2(c, x, c.full(x.dtype(), {}, *high), below);
-  } else {  // when they cross, the upper bound wins
-    if (c.has(1)) x = map2(c, x, c.in(1), above);
-    if (c.has(2)) x = map2(c, x, c.in(2), below);
-  }
+  const auto bound = [&](size_t slot, std::string_view name, double otherwise) -> std::optional<Array> {
+    if (c.version() >= 11 && c.has(slot)) return c.in(slot);
+    const auto given = c.version() < 11 ? c.maybe_float(name) : std::nullopt;
+    if (!given && end == 0) return std::nullopt;
+    return c.full(x.dtype(), {}, given ? *given : otherwise);
+  };
+  if (const auto low = bound(1, "min", -end)) x = map2(c, x, *low, above);
+  if (const auto high = bound(2, "max", end)) x = map2(c, x, *high, below);  // wins when they cross
   c.set(0, x);
 }
 

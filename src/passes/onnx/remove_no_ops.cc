@@ -2,7 +2,8 @@
 //   x ── ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd over axes of size 1, or over none ── y                              =>   x
 //
 // A Dropout that does not train hands its operand on; its mask must have no reader. Pads of zero are asked for one by one: a Pad may also
-// shift. A Clip without bounds is none. CastLike to a type that is known is a Cast, if anything.
+// shift. A Clip without bounds is one of integers only: bounds default to the least and the largest finite number, so that it changes
+// infinities (standard, Clip; onnxruntime does it). CastLike to a type that is known is a Cast, if anything.
 // What stops it: attributes that a function takes from its call, a mask that is read, a trained Dropout.
 #include <algorithm>
 
@@ -90,7 +91,11 @@ Pass remove_no_ops() {
        .same_type = true},
       {.name = "clip",
        .match = Clip(x, rest).since(11),
-       .when = [](const Match& m) { return m.root().input(1) == nullptr && m.root().input(2) == nullptr; },
+       .when =
+           [](const Match& m) {
+             return m.root().input(1) == nullptr && m.root().input(2) == nullptr &&
+                    (is_integer(m[x]->dtype()) || m.refuse("it takes infinities to the largest finite numbers"));
+           },
        .build = the_x,
        .same_type = true},
       {.name = "one_operand", .match = any_of(Concat(x), Sum(x), Max(x), Min(x), Mean(x)), .build = the_x, .same_type = true},
