@@ -71,6 +71,7 @@ int info(const FileArgs& files, const InfoArgs& args) {
   const ModelCounts c = count_model(m);
   uint64_t file_bytes = 0;
   for (const auto& f : m.source_files) file_bytes += f->size();
+  if (m.source_files.empty()) file_bytes = std::filesystem::file_size(files.input);  // a text
   if (args.json) {
     print_json(m, files, c, file_bytes);
     return 0;

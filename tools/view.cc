@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "driver/model_counts.h"
+#include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "support/atomic_file.h"
 
@@ -175,6 +176,8 @@ class Page {
 
 int view(const FileArgs& files, const std::string& output) {
   const auto model = read_model(files.input, {.map = !files.no_mmap});
+  ValueFacts facts;
+  infer_model(*model, facts, /*tolerant=*/true);  // what is wrong, `check` says
   if (output.empty()) {
     fmt::print("{}", print(*model, {.types = true}));
     return 0;

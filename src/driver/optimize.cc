@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "driver/half_report.h"
+#include "io/program_file.h"
 #include "ir/call.h"
 #include "rewrite/pass.h"
 #include "sardonyx/infer.h"
@@ -283,14 +284,32 @@ void keep_as_it_was(OptimizeReport& report) {
   }
 }
 
+namespace {
+
+uint64_t bytes_at(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
+    bytes += entry.is_regular_file() ? entry.file_size() : 0;
+  return bytes;
+}
+
+}  // namespace
+
 OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesystem::path& out, const OptimizeOptions& options,
                              const ReadOptions& read, const WriteOptions& write) {
   check_request(options.request, DialectId::kOnnx);
   Stopwatch watch;
-  const auto model = read_onnx(in, read);
+  const bool is_text = in.extension() == ".sx";
+  const auto model = is_text ? load_program(in, read.map) : read_onnx(in, read);
+  if (model->dialect() != DialectId::kOnnx) {
+    const bool mil = model->dialect() == DialectId::kMil;
+    throw Error(ErrorCode::kUnsupported, fmt::format("{} is a program of the {} dialect", in.string(), mil ? "mil" : "jax"),
+                {mil ? "help: `sardonyx coreml optimize` optimizes it" : "help: `sardonyx lower` makes ONNX of it"});
+  }
   verify(*model);
   const double read_seconds = watch.lap();
-  uint64_t file_before = 0;
+  uint64_t file_before = is_text ? bytes_at(in) : 0;
   for (const auto& f : model->source_files) file_before += f->size();
   OptimizeReport report = optimize_model(*model, options);
   report.read_seconds = read_seconds;
@@ -302,7 +321,12 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   WriteOptions how = write;
   how.inferred_types |= options.declare_types;
   watch.lap();
-  report.file_after = write_onnx(*model, out, how);
+  if (out.extension() == ".sx") {
+    save_program(*model, out);
+    report.file_after = bytes_at(out);
+  } else {
+    report.file_after = write_onnx(*model, out, how);
+  }
   if (model->source_files.size() == 1 && write.external == WriteOptions::External::kAuto &&
       is_only_larger(report, options, file_before, report.file_after)) {
     const MappedFile& source = *model->source_files[0];
@@ -316,23 +340,14 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   return report;
 }
 
-namespace {
-
-uint64_t bytes_at(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
-  uint64_t bytes = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
-    bytes += entry.is_regular_file() ? entry.file_size() : 0;
-  return bytes;
-}
-
-}  // namespace
-
 OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
                                     const OptimizeOptions& options, const ReadOptions& read) {
   check_request(options.request, DialectId::kMil);
   Stopwatch watch;
-  const auto model = read_coreml(in, read);
+  const auto model = in.extension() == ".sx" ? load_program(in, read.map) : read_coreml(in, read);
+  if (model->dialect() != DialectId::kMil)
+    throw Error(ErrorCode::kUnsupported, fmt::format("{} is no program of the mil dialect", in.string()),
+                {"help: `sardonyx optimize` is for ONNX"});
   verify(*model);
   const double read_seconds = watch.lap();
   const uint64_t file_before = bytes_at(in);
@@ -358,7 +373,11 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   report.read_seconds = read_seconds;
   report.file_before = file_before;
   watch.lap();
-  write_coreml(*model, out, {.link_weights = options.link_weights});
+  if (out.extension() == ".sx") {
+    save_program(*model, out);
+  } else {
+    write_coreml(*model, out, {.link_weights = options.link_weights});
+  }
   report.write_seconds = watch.lap();
   report.file_after = bytes_at(out);
   return report;

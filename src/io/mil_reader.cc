@@ -8,6 +8,7 @@
 
 #include "dialects/mil/ops.h"
 #include "io/mil_parts.h"
+#include "io/program_file.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
 
@@ -579,6 +580,7 @@ std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const Read
 std::unique_ptr<Model> read_model(const std::filesystem::path& path, const ReadOptions& options) {
   std::error_code none;
   const auto ending = (path.filename().empty() ? path.parent_path() : path).extension();
+  if (ending == ".sx") return load_program(path, options.map);
   const bool coreml = ending == ".mlmodel" || ending == ".mlpackage" || std::filesystem::is_directory(path, none);
   return coreml ? read_coreml(path, options) : read_onnx(path, options);
 }

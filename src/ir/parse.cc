@@ -296,6 +296,7 @@ class Parser : private text::AttrParser {
     std::string_view key;   // what the value is found by
     std::string_view name;  // empty: an unnamed value
     size_t at;
+    bool quoted = false;
   };
 
   bool at_value() const { return lex_.kind() == Token::kWord || lex_.kind() == Token::kValue; }
@@ -305,9 +306,10 @@ class Parser : private text::AttrParser {
     ValueWord w{lex_.raw(), lex_.raw(), lex_.start()};
     if (lex_.kind() == Token::kValue) {
       if (w.key.starts_with("%\"")) {
+        w.quoted = true;
         w.name = owned_.emplace_back(lex_.unquoted());
-        w.key = w.name.starts_with('%') || w.name.empty() ? std::string_view(owned_.emplace_back("\x02" + std::string(w.name)))
-                                                          : w.name;
+        const bool other = w.name.empty() || w.name[0] == '%' || w.name[0] == '\x01' || w.name[0] == '\x02';  // begins a key
+        w.key = other ? std::string_view(owned_.emplace_back("\x02" + std::string(w.name))) : w.name;
       } else {
         w.name = {};
       }
@@ -319,7 +321,8 @@ class Parser : private text::AttrParser {
       size_t stop = end + 1;
       while (stop < lex_.text().size() && text::is_digit(lex_.text()[stop])) ++stop;
       if (stop == end + 1) lex_.fail_at(end, "'#' behind a name takes a number: x#2");
-      w.key = owned_.emplace_back(std::string(w.name) + '\x01' + std::string(lex_.text().substr(end + 1, stop - end - 1)));
+      w.key =
+          owned_.emplace_back('\x01' + std::string(lex_.text().substr(end + 1, stop - end - 1)) + '\x01' + std::string(w.name));
       lex_.seek(stop);
     } else {
       lex_.next();
@@ -465,7 +468,7 @@ class Parser : private text::AttrParser {
           left.push_back({w, lex_.take(":") ? type() : nullptr});
         }
         for (const Left& l : left)
-          if (l.word.key == l.word.name && text::is_reserved(l.word.name))
+          if (!l.word.quoted && text::is_reserved(l.word.name))
             lex_.fail_at(l.word.at, fmt::format("'{}' is a word of the text form: write %\"{}\" for a value of that name",
                                                 l.word.name, l.word.name));
         lex_.expect("=");

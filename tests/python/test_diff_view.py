@@ -106,3 +106,11 @@ def test_packages(tmp_path):
     links = Links()
     links.feed(page.read_text())
     assert links.targets <= links.ids and "pad_type=" in page.read_text()
+
+
+def test_a_page_shows_types_that_can_be_inferred(tmp_path):
+    path = save(tmp_path / "a.onnx", ["Relu", "Neg"])
+    assert "f32[B,3]" in run("view", path).stdout.splitlines()[-4]
+    run("view", path, "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert 'class="t">?' not in page and page.count("f32[B,3]") == 4

@@ -445,3 +445,60 @@ def test_a_rule_that_says_nothing_is_explained_too(tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "in.onnx")
     told = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--explain", "DepthToSpace").stderr
     assert told.count("a condition does not hold") == 1
+
+
+@pytest.mark.parametrize("second", ["", "ai.onnx"])
+def test_an_opset_that_is_imported_twice(second, tmp_path):
+    """skl2onnx does so. Two versions of a domain mean nothing."""
+    model = casts()
+    model.opset_import.append(helper.make_opsetid(second, 21))
+    onnx.save(model, tmp_path / "in.onnx")
+    command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx")
+    out = onnx.load(tmp_path / "out.onnx")
+    assert ops(out) == ["Neg"] and [(o.domain, o.version) for o in out.opset_import] == [("", 21)]
+    model.opset_import[1].version = 22
+    with pytest.raises(sardonyx.Error, match="'ai.onnx' is imported twice, as 21 and as 22"):
+        sardonyx.optimize(model)
+
+
+def test_text_is_read_and_written(saved, tmp_path):
+    """The text form, with its weights beside it, is a model like any other."""
+    text = tmp_path / "m.sx"
+    text.write_text("graph(x: f32[B,3]) { a = Neg(Neg(x))  y = Add(a, f32[3]{2,3,5})  return y }\n")
+    command("optimize", text, "-o", tmp_path / "out.sx", "--quiet")
+    assert (
+        "Neg" not in (tmp_path / "out.sx").read_text() and "Add(x, f32[3]{2,3,5})" in (tmp_path / "out.sx").read_text()
+    )
+    command("optimize", tmp_path / "out.sx", "-o", tmp_path / "out.onnx", "--quiet")
+    assert ops(onnx.load(tmp_path / "out.onnx")) == ["Add"]
+    assert sardonyx.optimize(text, tmp_path / "other.onnx") and ops(onnx.load(tmp_path / "other.onnx")) == ["Add"]
+    assert "nodes     3" in command("info", text).stdout
+    assert "no faults" in command("check", text).stdout
+    jax = tmp_path / "jax.sx"
+    jax.write_text("graph jax(x: f32[3]) { y: f32[3] = neg(x)  return y }\n")
+    assert "`sardonyx lower`" in command("optimize", jax, "-o", tmp_path / "j.onnx", ok=False).stderr
+    mil = tmp_path / "mil.sx"
+    mil.write_text("graph mil(x: f32[3]) { y = relu(relu(x))  return y }\n")
+    assert "sardonyx coreml optimize" in command("optimize", mil, "-o", tmp_path / "j.onnx", ok=False).stderr
+    command("coreml", "optimize", mil, "-o", tmp_path / "out_mil.sx", "--quiet")
+    assert "relu" in (tmp_path / "out_mil.sx").read_text()
+
+
+def test_a_clip_without_bounds_makes_infinities_finite(tmp_path):
+    """onnxruntime says so as well."""
+    import onnxruntime
+
+    graph = helper.make_graph(
+        [helper.make_node("Clip", ["x", "", ""], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.array([np.inf, -np.inf, np.nan], np.float32)
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    sardonyx.optimize(model, tmp_path / "out.onnx")
+    assert ops(onnx.load(tmp_path / "out.onnx")) == ["Clip"]
+    np.save(tmp_path / "x.npy", x)
+    command("run", tmp_path / "out.onnx", "-i", f"x={tmp_path}/x.npy", "-o", tmp_path / "y.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), want)
