@@ -6,18 +6,24 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup build demo test test-all test-coremltools test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
+.PHONY: help setup tools build product demo test test-all test-coremltools test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 setup: build  ## install what is missing, make .venv, build
 
-build:
+tools:
 	@scripts/setup.sh packages scripts/debian-packages.txt
 	@scripts/setup.sh venv
+
+build: tools
 	@scripts/setup.sh build release
 
-demo: build  ## export seven real models, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
+# What users run, without the tests: the library, the Python module, the command.
+product: tools
+	@scripts/setup.sh build release _sardonyx sardonyx_cli
+
+demo: product  ## export seven real models, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
 	@$(PY) demo/run.py --out build/demo $(if $(RIVALS),--rivals)
 
 test: build  ## lint and all tests that run in minutes

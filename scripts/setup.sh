@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh packages LIST.txt   install the Debian packages in the list that are missing
 #   scripts/setup.sh venv                make .venv and install requirements-dev.txt into it
-#   scripts/setup.sh build [PRESET]      configure if needed, and build (default: release)
+#   scripts/setup.sh build [PRESET [TARGET...]]   configure if needed, and build (default: all of release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamps=build/stamps
@@ -71,15 +71,21 @@ venv() {
 
 build() {
   local preset=${1:-release}
+  shift || true
   if [[ ! -e build/$preset/build.ninja || CMakePresets.json -nt build/$preset/build.ninja ]]; then
     say "configuring build/$preset"
     mkdir -p "build/$preset"
     cmake --preset "$preset" >"build/$preset/configure.log" 2>&1 ||
       { tail -30 "build/$preset/configure.log" >&2; fail "cmake could not configure build/$preset"; }
   fi
-  # On a terminal ninja shows its progress in one line; elsewhere only what went wrong.
-  say "building build/$preset"
-  if [[ -t 1 ]]; then ninja -C "build/$preset"; else ninja -C "build/$preset" --quiet; fi
+  say "building build/$preset${*:+ ($*)}"
+  # On a terminal ninja shows its progress in one line; elsewhere every 25th step stands for those before it.
+  if [[ -t 1 ]]; then
+    ninja -C "build/$preset" "$@"
+  else
+    ninja -C "build/$preset" "$@" | awk '/^\[[0-9]+\/[0-9]+\]/ { if (++steps % 25 == 0) { print $1; fflush() } next }
+                                         !/^(-- |ninja: Entering|ninja: no work)/ { print; fflush() }'
+  fi
 }
 
 command=${1:?what to set up: packages, venv or build}
