@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dialects/onnx/runtimes.h"
+#include "ir/spelling.h"
 #include "passes/catalog.h"
 #include "support/atomic_file.h"
 #include "support/stopwatch.h"
@@ -81,6 +82,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   lower_to_onnx(jax, onnx, lower, registry);
   if (lower.opset != options.lower.opset) make_older(onnx, options.lower.opset);
   dump(options, "1_lowered", onnx);
+  check_spelling(onnx);
   verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
   const double lower_seconds = watch.lap();
   PassRequest request = options.passes;
@@ -89,6 +91,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   PipelineReport passes = run_passes(onnx, request);
   if (options.outline) run_passes(onnx, {.passes = {"outline_functions"}, .strict = request.strict});
   if (options.after_passes) options.after_passes(onnx);
+  check_spelling(onnx);
   dump(options, "2_optimized", onnx);
   if (!options.lower.target.empty()) {
     // Nodes get names: onnxruntime 1.20 makes two of the same name where it fuses what has none.

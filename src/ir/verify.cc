@@ -9,9 +9,9 @@
 #include <unordered_set>
 
 #include "ir/call.h"
+#include "ir/spelling.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/ir.h"
-#include "support/nearest.h"
 
 namespace sardonyx {
 namespace {
@@ -504,12 +504,10 @@ std::vector<std::string> warnings(const Model& m) {
       if (n.unchecked()) warn(fmt::format("not checked, or ill-typed: {}", print(n)));
       if (!op.known || op.dialect != DialectId::kOnnx) continue;
       for (const NamedAttr& a : n.attrs().items()) {
-        if (std::any_of(op.attrs.begin(), op.attrs.end(), [&](const AttrSpec& s) { return s.name == a.name; })) continue;
-        std::string text = fmt::format("{}-{} has no attribute '{}'", op.name, op.since_version, a.name);
-        std::vector<std::string_view> known;
-        for (const AttrSpec& s : op.attrs) known.push_back(s.name);
-        const std::string_view meant = nearest(a.name, known);
-        if (!meant.empty()) text += fmt::format(": did you mean '{}'?", meant);
+        const auto unknown = unknown_attr(op, a.name);
+        if (!unknown) continue;
+        std::string text = unknown->text;
+        if (!unknown->meant.empty()) text += fmt::format(": did you mean '{}'?", unknown->meant);
         if (said.insert(text).second) warn(text + fmt::format(" (first at {})", print(n)));
       }
       if (op.deprecated) {

@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "ir/spelling.h"
 #include "ir/use_list.h"
+#include "sardonyx/error.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/ir.h"
 
@@ -167,6 +171,36 @@ TEST(Verify, WarnsOfWhatIsLegalButUnlikely) {
   EXPECT_TRUE(has("two values are called 'x'"));
   EXPECT_TRUE(has("not checked, or ill-typed: %0 = Add(x)"));
   EXPECT_TRUE(warnings(*sample()).empty());
+}
+
+TEST(Spelling, NamesThatTheTablesDoNotHave) {
+  auto told = [](const char* text) -> std::string {
+    try {
+      check_spelling(*parse(text));
+    } catch (const Error& e) {
+      return fmt::format("{} | {}", e.message(), fmt::join(e.notes(), " | "));
+    }
+    return {};
+  };
+  EXPECT_EQ(
+      told("opset 23\ngraph(x: f32[3]) { y = Tann(x) return y }"),
+      "there is no operator Tann in opset 23 | at y = Tann(x) | help: did you mean 'Tan' or 'Tanh'? | help: an operator of a "
+      "runtime's own has a domain: pass domain=");
+  EXPECT_EQ(
+      told("opset 18\ngraph(x: f32[3]) { y = Swish(x) return y }"),
+      "there is no operator Swish in opset 18 | at y = Swish(x) | help: Swish exists since opset 24: export with that one or a "
+      "later one");
+  EXPECT_EQ(told("opset 23\ngraph(x: f32[3]) { y = Elu<alhpa=2.0>(x) return y }"),
+            "Elu-22 has no attribute 'alhpa' | at y = Elu<alhpa=2.0>(x) | help: did you mean 'alpha'?");
+  EXPECT_EQ(told("opset 23\ngraph(x: f32[3]) { y = Upsample(x) return y }"),
+            "Upsample is deprecated since opset 10 | at y = Upsample(x)");
+  // A body is looked into; other domains may have operators that nobody has told us, and functions are the model's own.
+  EXPECT_NE(told("opset 23\ngraph(c: bool[], x: f32[3]) { y = If<then_branch=graph() { a = Tann(x) return a }, "
+                 "else_branch=graph() { b = Neg(x) return b }>(c) return y }"),
+            "");
+  EXPECT_EQ(told("opset 23, \"com.microsoft\" 1, \"my\" 1\ngraph(x: f32[3]) { y = com.microsoft::Tann(x) z = "
+                 "my::Elu<alhpa=2.0>(y) return z }"),
+            "");
 }
 
 TEST(Verify, AMillionNodes) {

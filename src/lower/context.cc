@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/arrange.h"
+#include "ir/spelling.h"
 #include "lower/check_equation.h"
 #include "lower/pairs.h"
 #include "lower/threefry.h"
@@ -482,7 +483,9 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
     check_counts(eqn);
     if (primitive.has_known_axes) check_equation(eqn);
     Lowering at(*this, eqn, b, std::move(operands));
+    const Node* last = b.graph().last();
     std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*primitive.lower)(at);
+    if (primitive.origin != "builtin") check_new_nodes(eqn, b.graph(), last, primitive.origin);
     check_results(eqn, results, primitive.origin, b);
     for (size_t i = 0; i < results.size(); ++i) {
       bind(*eqn.result(i), results[i]);
@@ -495,8 +498,19 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
       for (const std::string& note : e.notes()) reason += "; " + note;
       return refuse(eqn, std::move(reason));
     }
-    throw e.with_note(fmt::format("while lowering '{}' of {}", eqn.op().name, types_text(eqn))).with_note(source_text(eqn));
+    const std::string by = primitive.origin == "builtin" ? "" : fmt::format(" ({})", primitive.origin);
+    throw e.with_note(fmt::format("while lowering '{}' of {}{}", eqn.op().name, types_text(eqn), by))
+        .with_note(source_text(eqn));
   }
+}
+
+void LoweringContext::check_new_nodes(const Node& eqn, const Graph& graph, const Node* last, std::string_view origin) {
+  auto found = misspelling(graph, last);
+  if (!found) return;
+  throw Error(
+      ErrorCode::kInvalidModel,
+      fmt::format("the lowering of '{}' ({}) made a node that ONNX does not know: {}", eqn.op().name, origin, found->text),
+      std::move(found->notes));
 }
 
 void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b) {

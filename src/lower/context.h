@@ -132,6 +132,8 @@ class LoweringContext {
  private:
   void run_function(const Node& eqn, const FunctionMark& mark);
   void lower_node(const Node& eqn, OnnxBuilder& b);
+  // Plugins' nodes: operators and attributes that are in no table stop the conversion here, where the equation is known.
+  static void check_new_nodes(const Node& eqn, const Graph& graph, const Node* last, std::string_view origin);
   void check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b);
   void add_own_sizes(Value& result);
   void begin_batch();

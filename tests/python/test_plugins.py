@@ -417,6 +417,37 @@ def test_wrong_registrations_are_refused():
         plugins.register(int)
 
 
+# --- names that ONNX does not have
+
+
+@pytest.mark.parametrize("options", [{}, {"strict": True}, {"target": "ort-1.23"}, {"passes": "none"}], ids=str)
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda b, x: b.Tann(x), ("no operator Tann in opset 23", "did you mean 'Tan' or 'Tanh'?")),
+        (lambda b, x: b.op("Tanhh", [x]), ("no operator Tanhh in opset 23", "did you mean 'Tanh'?")),
+        (lambda b, x: b.Elu(x, alhpa=2.0), ("Elu-22 has no attribute 'alhpa'", "did you mean 'alpha'?")),
+        (lambda b, x: b.op("Binarizerr", [x], domain="ai.onnx.ml"), ("no operator Binarizerr", "'Binarizer'?")),
+        (lambda b, x: b.Swish(x), ("no operator Swish in opset 23", "Swish exists since opset 24")),
+    ],
+)
+def test_a_name_that_onnx_does_not_have_stops_the_export(make, told, options):
+    use("tanh", lambda ctx, eqn: make(ctx.builder, ctx.get_value_for_var(eqn.invars[0])))
+    with pytest.raises(sardonyx.Error) as e:
+        to_onnx(lambda x: jnp.tanh(x) + 1, [("B", 3)], opset=23, **options)
+    wanted = "the lowering of 'tanh' (lowering test_a_name_that_onnx_does_not_have_stops_the_export.<locals>.<lambda>)"
+    assert e.value.message.startswith(f"{wanted} made a node that ONNX does not know: ")
+    assert told[0] in e.value.message and told[1] in str(e.value)
+    assert "while lowering 'tanh' of f32[B,3] -> f32[B,3] (lowering" in str(e.value) and "at test_plugins.py:" in str(
+        e.value
+    )
+
+
+def test_operators_of_other_domains_may_be_called_anything():
+    use("tanh", lambda ctx, eqn: ctx.builder.op("Tann", [ctx.get_value_for_var(eqn.invars[0])], domain="com.microsoft"))
+    assert ops(to_onnx(lambda x: jnp.tanh(x) + 1, [("B", 3)])) == ["Tann", "Add"]
+
+
 # --- attributes set late
 
 
@@ -494,6 +525,19 @@ def test_attributes_that_change_types_are_refused():
     use("tanh", turned)
     with pytest.raises(sardonyx.Error, match="turned had set attributes of this Transpose late"):
         to_onnx(jnp.tanh, [(2, 3, 5)], passes="none")
+
+
+def test_late_attributes_have_names_of_the_operator():
+    def leaky(ctx, eqn):
+        y = ctx.builder.LeakyRelu(ctx.get_value_for_var(eqn.invars[0]))
+        ctx.set_node_attrs(y, {"aplha": 0.5})
+        return y
+
+    use("tanh", leaky)
+    with pytest.raises(
+        sardonyx.Error, match="has no attribute 'aplha'\n(.*\n)*.*'alpha'.*\n.*leaky had set attributes"
+    ):
+        to_onnx(jnp.tanh, [(3, 5)])
 
 
 def test_only_nodes_have_attributes():
