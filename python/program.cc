@@ -181,6 +181,7 @@ void bind_program(nb::module_& m) {
           "serialize",
           [](const Converted& c) {
             std::string bytes;
+            check_nesting(*c.model);
             {
               const Unlocked others_may_run;
               try {
@@ -203,6 +204,7 @@ void bind_program(nb::module_& m) {
           [](const Converted& c, const std::string& path, bool one_file) {
             WriteOptions options = c.write;
             if (one_file) options.external = WriteOptions::External::kNever;
+            check_nesting(*c.model);
             const Unlocked others_may_run;
             const FileId old_data = file_id(path + ".data");
             write_onnx(*c.model, path, options);

@@ -79,6 +79,7 @@ int lower(const FileArgs& files, const OutputArgs& out, std::optional<int> opset
     for (const std::string& plugin : plugins) load_plugin(plugin, registry, late);
     options.after_passes = [&](Model&) { late.set(); };
     convert(*model, *lowered, options, registry);
+    check_nesting(*lowered);
     model = std::move(lowered);
   }
   if (model->dialect() != DialectId::kOnnx) {

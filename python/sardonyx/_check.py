@@ -60,7 +60,7 @@ def allclose(
     return _compare(expected, session.run(feeds), [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
 
 
-def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, export=None) -> None:
+def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, export) -> None:
     """For `to_onnx(check=True)`: at two sizes of every symbol; raises an Error that says what differs, and where.
 
     `export(closed jaxpr, data_sizes=)` exports a part of the program once more, without passes, to find the first equation that differs.
@@ -86,14 +86,20 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
                     f"check: JAX cannot evaluate {_trace.callable_name(fn)}{where}: {_trace.first_line(e)}",
                     notes=["help: compare at sizes of your own with sardonyx.allclose"],
                 ) from None
-        rtol, atol = (1e-9, 1e-9) if double else (1e-3, 1e-5)
         found = session.run(feeds)
-        same, text = _compare(expected, found, [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
-        if not same:
-            notes = (
-                _where_it_differs(fn, spec, args, params, double, export, (rtol, atol)) if export is not None else []
-            )
-            raise Error(f"the exported model differs from JAX{where}: {text}", "internal", notes)
+        names = [o.name for o in session.outputs]
+        same, text = _compare(expected, found, names, None, None, outputs_as_nchw)
+        if same:
+            continue
+        with _trace.x64(double), jax.default_matmul_precision("float32"):
+            second = _Second(fn, spec, args, params, export)
+            expected = second.with_choices()
+            if expected is not None:
+                same, text = _compare(expected, found, names, None, None, outputs_as_nchw)
+            if not same:
+                raise Error(
+                    f"the exported model differs from JAX{where}: {text}", "internal", second.where_it_differs()
+                )
 
 
 def _computed(fn, spec, args, params) -> list:
@@ -133,39 +139,74 @@ def _traced(fn, spec, args, params):
             return modules.trace(lambda args: fn(*spec.with_static(args), **params), args)[0], list(names)
 
 
-def _where_it_differs(fn, spec, args, params, double, export, tolerances) -> list[str]:
-    """The first equation that differs, as a note; what runs here is only for the message, so its own failures are told and no more."""
-    import jax
+class _Second:
+    """A closer look at a program whose results differ: its equations one by one, on the same values, exported without passes."""
 
-    from sardonyx import _diverge, _state, _trace, plugins
-    from sardonyx._run import Session
+    def __init__(self, fn, spec, args, params, export):
+        self.fn, self.spec, self.args, self.params, self._export = fn, spec, args, params, export
+        self._choices: list | None = None
 
-    def compare(expected, model, leaves):
+    @functools.cached_property
+    def program(self):
+        """(ClosedJaxpr without calls and references, names of the sizes that depend on data, values of its inputs)"""
+        import jax
+
+        from sardonyx import _interpret, _state, plugins
+
+        with plugins._active():
+            closed, names = _traced(self.fn, self.spec, self.args, self.params)
+            closed, state = _state.without_references(closed)
+        return _interpret.in_line(closed), names, _state.snapshot(jax.tree_util.tree_leaves(self.args), state)
+
+    def _run(self, model) -> list[np.ndarray]:
+        from sardonyx._run import Session
+
         session = Session(model.serialize())
-        found = session.run(_feeds(session, leaves, {}, None))
-        for i, (want, got) in enumerate(zip(_diverge.arrays(expected), found, strict=True)):
-            same, text = _compare([want], [got], [""], *tolerances, None)
-            if not same:
-                return i, re.sub(r"^result 0 \(''\) ", "", text)
-        return None
+        return session.run(_feeds(session, self.program[2], {}, None))
 
-    try:
-        with _trace.x64(double), jax.default_matmul_precision("float32"):
-            leaves = jax.tree_util.tree_leaves(args)
-            with plugins._active():
-                closed, names = _traced(fn, spec, args, params)
-                closed, state = _state.without_references(closed)
-                leaves = _state.snapshot(leaves, state)
-            export = functools.partial(export, data_sizes=names)
-            found = _diverge.first_divergence(closed, leaves, export, compare)
-    except Exception as e:
-        return [f"the equation was not found: {type(e).__name__}: {_trace.first_line(e)}"]
-    if found is not None:
-        return [str(found)]
-    return [
-        "each equation agrees as it was lowered: a pass is at fault",
-        'help: export with passes="none", and report this',
-    ]
+    def export(self, closed):
+        return self._export(closed, data_sizes=self.program[1])
+
+    def with_choices(self) -> list | None:
+        """JAX's results where it is given the model's eigenvectors and the like; None where there are none, or where they are wrong."""
+        import jax
+
+        from sardonyx import _choices, _interpret
+
+        try:
+            closed, _, leaves = self.program
+            if not _choices.has_choices(closed):
+                return None
+            chosen = _choices.of_model(closed, lambda part: self._run(self.export(part)))
+            expected = _interpret.evaluate(closed, leaves, choose=_choices.hook(chosen))
+        except Exception:
+            return None  # where_it_differs() says more
+        self._choices = chosen
+        return jax.device_get([_array(x) for x in expected])
+
+    def where_it_differs(self) -> list[str]:
+        """The first equation that differs, as a note; what runs here is only for the message, so its own failures are told and no more."""
+        from sardonyx import _choices, _diverge, _trace
+
+        def compare(expected, model, leaves):
+            for i, (want, got) in enumerate(zip(_diverge.arrays(expected), self._run(model), strict=True)):
+                same, text = _compare([want], [got], [""], None, None, None)
+                if not same:
+                    return i, re.sub(r"^result 0 \(''\) ", "", text)
+            return None
+
+        try:
+            choose = None if self._choices is None else _choices.hook(self._choices)
+            closed, _, leaves = self.program
+            found = _diverge.first_divergence(closed, leaves, self.export, compare, choose)
+        except Exception as e:
+            return [f"the equation was not found: {type(e).__name__}: {_trace.first_line(e)}"]
+        if found is not None:
+            return [str(found)]
+        return [
+            "each equation agrees as it was lowered: a pass is at fault",
+            'help: export with passes="none", and report this',
+        ]
 
 
 def _two_rounds(spec):
@@ -275,7 +316,13 @@ def _feeds(session, leaves, params, nchw) -> dict[str, np.ndarray]:
     return feeds
 
 
+def tolerances(dtype) -> tuple[float, float]:
+    """(rtol, atol) for results of `to_onnx(check=True)`."""
+    return (1e-9, 1e-9) if np.dtype(dtype) in (np.float64, np.complex128) else (1e-3, 1e-5)
+
+
 def _compare(expected, found, names, rtol, atol, nchw) -> tuple[bool, str]:
+    """Where `rtol` is None, the tolerances are those of each result's type."""
     import jax
 
     if len(expected) != len(found):
@@ -296,10 +343,11 @@ def _compare(expected, found, names, rtol, atol, nchw) -> tuple[bool, str]:
         if jax.numpy.issubdtype(want.dtype, np.inexact):
             wide = np.complex128 if want.dtype.kind == "c" else np.float64
             a, b = got.astype(wide), want.astype(wide)
-            if not np.allclose(b, a, rtol=rtol, atol=atol, equal_nan=True):
+            r, t = tolerances(want.dtype) if rtol is None else (rtol, atol)
+            if not np.allclose(b, a, rtol=r, atol=t, equal_nan=True):
                 with np.errstate(invalid="ignore"):
                     off = np.nanmax(np.abs(a - b)) if a.size else 0.0
-                return False, f"result {i} ('{name}') differs by up to {off:.6g} (rtol={rtol:g}, atol={atol:g})"
+                return False, f"result {i} ('{name}') differs by up to {off:.6g} (rtol={r:g}, atol={t:g})"
             with np.errstate(invalid="ignore"):
                 difference = np.abs(a - b)
             if a.size and np.isfinite(difference).any():

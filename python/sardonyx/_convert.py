@@ -1,5 +1,6 @@
 """`sardonyx.to_onnx`: a thin front. Equations are read, lowered and written by native code."""
 
+import contextlib
 import os
 import time
 import warnings
@@ -116,7 +117,7 @@ def to_onnx(
     )
     if record_primitive_calls_file is not None:
         _record(program, record_primitive_calls_file)
-    try:
+    with _one_error(f"converting {model_name}"):
         model = native.convert(
             program,
             name=model_name,
@@ -131,8 +132,6 @@ def to_onnx(
             outline=functions == "auto",
             libraries=plugins._paths(),
         )
-    except Error as e:
-        raise e from None
     del program  # its memory serves what follows
     report.stages["lower"] = model.lower_seconds
     report.stages["optimize"] = model.optimize_seconds
@@ -238,7 +237,10 @@ def _read_program(
             names_in = _input_names(spec, input_names) + _captured_names(fn, traced, spec)
             names_out = _output_names(shapes, [names_in[i] for i in spec.state.changed], output_names, names_in)
             _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
-        with _Stage(report, "import"):  # which may trace what stands behind a primitive
+        with (
+            _Stage(report, "import"),
+            _one_error(f"reading the program of {_trace.callable_name(fn)}"),
+        ):  # which may trace what stands behind a primitive
             program = native.import_jaxpr(
                 closed,
                 name=report.model_name,
@@ -255,6 +257,22 @@ def _read_program(
     report.equations = program.num_nodes()
     report.data_sizes = spec.data_sizes
     return program, spec, lowerings
+
+
+@contextlib.contextmanager
+def _one_error(doing: str):
+    """Whatever is no Error within is our own fault, and becomes one; its traceback stays with it."""
+    from sardonyx import _trace
+
+    try:
+        yield
+    except Error as e:
+        raise e from e.__cause__
+    except MemoryError:
+        raise
+    except Exception as e:
+        text = f"{doing} failed: {type(e).__name__}: {_trace.first_line(e)}"
+        raise Error(text, "internal", ["help: this is a fault of Sardonyx; report it with the function"]) from e
 
 
 class _Stage:

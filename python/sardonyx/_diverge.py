@@ -24,11 +24,11 @@ class Divergence:
         return f"the first equation that differs is {self.primitive} of {self.types}{at}: {self.text}"
 
 
-def first_divergence(closed, leaves: list, export: Callable, compare: Callable) -> Divergence | None:
+def first_divergence(closed, leaves: list, export: Callable, compare: Callable, choose=None) -> Divergence | None:
     """The first equation of `closed` whose results differ when each one is a result of the exported program. Calls are looked into.
 
     `leaves` are the values of its inputs, `export(closed)` gives a model without passes, and `compare(expected, model, leaves)` says None or
-    what differs, and where: (position, text). None when all equations agree.
+    what differs, and where: (position, text). None when all equations agree. `choose` is that of `_interpret.evaluate`.
     """
     from jax.extend import core
 
@@ -44,14 +44,14 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable) 
     ]
     found = None
     if places:
-        every = core.ClosedJaxpr(_with_outputs(jaxpr, [v for _, v in places]), closed.consts)
-        expected = _interpret.evaluate(every, leaves)
+        every = core.ClosedJaxpr(with_outputs(jaxpr, [v for _, v in places]), closed.consts)
+        expected = _interpret.evaluate(every, leaves, choose=choose)
         found = compare(expected, export(every), leaves)
     if found is None and hidden is None:
         return None
     position, text = found or (None, "")
     eqn = hidden if found is None else places[position][0]
-    return Divergence(eqn.primitive.name, _types(eqn), _source(eqn), text)
+    return Divergence(eqn.primitive.name, types_text(eqn), source_text(eqn), text)
 
 
 def _computable(jaxpr):
@@ -82,17 +82,17 @@ def _is_opaque(eqn) -> bool:
     return any(_is_opaque(e) for x in bodies if isinstance(x, core.Jaxpr) for e in x.eqns)
 
 
-def _with_outputs(jaxpr, outvars):
+def with_outputs(jaxpr, outvars):
     """The jaxpr with other results."""
     return jaxpr.replace(outvars=outvars, debug_info=no_debug(jaxpr))
 
 
-def _types(eqn) -> str:
+def types_text(eqn) -> str:
     operands = ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.invars)
     return operands + " -> " + ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.outvars)
 
 
-def _source(eqn) -> str:
+def source_text(eqn) -> str:
     frame = _interpret.source_frame(eqn)
     if frame is None:
         return ""

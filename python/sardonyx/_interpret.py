@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 
 from sardonyx._data_sizes import _bodies
 
@@ -42,8 +43,11 @@ def in_line(closed):
     return core.ClosedJaxpr(closed.jaxpr.replace(constvars=constvars, eqns=eqns, outvars=outvars), consts)
 
 
-def evaluate(closed, operands, sizes: dict[str, int] | None = None) -> list:
-    """The results. `sizes` has the symbols that are known; those that depend on data are added as they are found."""
+def evaluate(closed, operands, sizes: dict[str, int] | None = None, choose=None) -> list:
+    """The results. `sizes` has the symbols that are known; those that depend on data are added as they are found.
+
+    `choose(eqn, operands, results)`, where given, says what stands for the results of an equation.
+    """
     from jax.extend import core
 
     sizes = {} if sizes is None else sizes
@@ -55,7 +59,9 @@ def evaluate(closed, operands, sizes: dict[str, int] | None = None) -> list:
 
     for eqn in closed.jaxpr.eqns:
         with eqn.ctx.manager:
-            results = _results(eqn, list(map(value, eqn.invars)), sizes)
+            given = list(map(value, eqn.invars))
+            results = _results(eqn, given, sizes)
+            results = results if choose is None else choose(eqn, given, results)
         values.update(zip(eqn.outvars, results, strict=True))
     return list(map(value, closed.jaxpr.outvars))
 
@@ -65,7 +71,8 @@ def source_frame(eqn):
     try:
         from jax._src import source_info_util
 
-        return source_info_util.user_frame(eqn.source_info.traceback)
+        frame = source_info_util.user_frame(eqn.source_info.traceback)
+        return None if frame is None or os.path.dirname(frame.file_name) == os.path.dirname(__file__) else frame
     except Exception:  # a private part of JAX: without it the line is not named
         return None
 

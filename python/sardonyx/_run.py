@@ -1,11 +1,14 @@
 """Running a model in onnxruntime, in every dtype that it takes."""
 
+import contextlib
 import os
+import re
 from typing import Any
 
 import numpy as np
 
 from sardonyx._convert import require
+from sardonyx._error import Error
 
 # onnxruntime passes these to and from NumPy as plain bytes of the same width.
 _BY_BYTES = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}
@@ -42,7 +45,8 @@ class Session:
             source = bytes(model)
         else:
             source = _serialize(model)
-        self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        with _told("load"):
+            self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self.inputs = self.session.get_inputs()
         self.outputs = self.session.get_outputs()
 
@@ -55,7 +59,8 @@ class Session:
             results = evaluate(self.model, feeds)
             return [results[o.name] for o in self.outputs]
         if not any(i.type in _BY_TYPE for i in (*self.inputs, *self.outputs)):
-            return self.session.run(None, feeds)
+            with _told("run"):
+                return self.session.run(None, feeds)
         values = {}
         for name, x in feeds.items():
             if (number := _BY_BYTES.get(x.dtype.name)) is not None:
@@ -63,7 +68,8 @@ class Session:
                 values[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, number)
             else:
                 values[name] = ort.OrtValue.ortvalue_from_numpy(np.asarray(x, order="C"))
-        results = self.session.run_with_ort_values(None, values)
+        with _told("run"):
+            results = self.session.run_with_ort_values(None, values)
         return [self._array(o, r) for o, r in zip(self.outputs, results, strict=True)]
 
     @staticmethod
@@ -82,11 +88,34 @@ class Session:
         return np.frombuffer(raw, dtype).reshape(shape)
 
 
+@contextlib.contextmanager
+def _told(what: str):
+    """One Error for whatever onnxruntime raises."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as e:
+        import onnxruntime as ort
+
+        text = re.sub(
+            r"^(\[ONNXRuntimeError\] : \d+ : )?",
+            "",
+            str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__,
+        )
+        release = ".".join(ort.__version__.split(".")[:2])
+        if re.search(
+            r"NOT_IMPLEMENTED|opset|not a registered function|Could not find an implementation", text, re.IGNORECASE
+        ):
+            help_ = f'help: to_onnx(target="ort-{release}") writes what this release has kernels for; operators of a plugin need a runtime that knows them'
+        else:
+            help_ = 'help: to_onnx(passes="none") tells whether a pass is at fault; sardonyx.evaluate computes without onnxruntime'
+        raise Error(f"onnxruntime {ort.__version__} does not {what} the model: {text}", "unsupported", [help_]) from e
+
+
 def _serialize(model: Any) -> bytes:
     if hasattr(model, "serialize"):
         return model.serialize()
-    from sardonyx._error import Error
-
     raise Error(f"a model was expected: a path, an onnx.ModelProto or bytes, found {type(model).__name__}")
 
 

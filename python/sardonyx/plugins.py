@@ -503,8 +503,21 @@ def _run(fn, native, eqn, origin: str) -> list:
         note = f"while {origin} lowered '{eqn.primitive.name}'"
         raise Error(e.message, e.code, (*e.notes, note)) from e
     except Exception as e:
-        e.add_note(f"while {origin} lowered '{eqn.primitive.name}'")
-        raise
+        raise _mistake(e, eqn, origin) from e
+
+
+def _mistake(e: Exception, eqn, origin: str) -> Error:
+    """For what a lowering did not mean to raise; the cause keeps its traceback."""
+    from sardonyx import _diverge, _trace
+
+    where = [f"at {line}" for line in [_trace.user_line(e)] if line]
+    text = f"{type(e).__name__}: {_trace.first_line(e)}"
+    source = _diverge.source_text(eqn)
+    return Error(
+        f"{origin} failed to lower '{eqn.primitive.name}': {text}",
+        "invalid_argument",
+        [*where, f"while lowering '{eqn.primitive.name}' of {_diverge.types_text(eqn)}{source and ', at ' + source}"],
+    )
 
 
 def _set_attributes(node, attrs) -> None:

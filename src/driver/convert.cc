@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "dialects/onnx/runtimes.h"
 #include "ir/spelling.h"
@@ -105,6 +106,27 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
     report->optimize_seconds = watch.lap();
     report->passes = std::move(passes);
   }
+}
+
+void check_nesting(const Model& onnx) {
+  constexpr int kMost = 31;
+  std::vector<std::pair<const Graph*, int>> todo;
+  for (const auto& f : onnx.functions()) todo.emplace_back(&f->graph(), 0);
+  int deepest = 0;
+  while (!todo.empty()) {
+    const auto [g, depth] = todo.back();
+    todo.pop_back();
+    deepest = std::max(deepest, depth);
+    for (const Node& n : g->nodes()) {
+      for (const Body& b : n.bodies()) todo.emplace_back(b.graph, depth + 1);
+    }
+  }
+  if (deepest <= kMost) return;
+  throw Error(
+      ErrorCode::kLimit,
+      fmt::format("{} branches or loops stand inside each other, and readers of ONNX files follow {} at most", deepest, kMost),
+      {"help: nested conds that choose one of many are one jax.lax.switch; the body of a function that @sardonyx.onnx_function "
+       "marks counts from its own beginning"});
 }
 
 void prepare_conversion() {

@@ -43,6 +43,9 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
 std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options, const LoweringRegistry& registry,
                                ConvertReport* report = nullptr);
 
+// Throws Error(kLimit) for graphs nested deeper than protobuf's readers follow (100 messages, three for each graph): no runtime loads such a file.
+void check_nesting(const Model& onnx);
+
 // Makes what conversions keep for the whole process (lowerings, what runtimes can run, patterns and their matchers), which the first of
 // them would make otherwise.
 void prepare_conversion();

@@ -244,3 +244,94 @@ def test_shadow_in_other_shapes():
     sardonyx.to_onnx(jnp.sin, [(2, 3)], shadow=flat)
     assert "'output' is float32[6] there, float32[2, 3] here" in sardonyx.report.last().shadow.text
     assert np.isfinite(sardonyx.report.last().stages["shadow"])
+
+
+# --- results that JAX leaves open
+
+
+def normal(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def symmetric(x):
+    return x + x.swapaxes(-1, -2)
+
+
+CHOICES = {
+    "eigh": (jnp.linalg.eigh, [symmetric(normal(5, 5))]),
+    "eigh of the upper triangle": (
+        lambda x: jax.lax.linalg.eigh(x, lower=False, symmetrize_input=False),
+        [normal(5, 5)],
+    ),
+    "eigh of batches": (lambda x: jnp.linalg.eigh(symmetric(x)), [("B", 5, 5)]),
+    "svd": (jnp.linalg.svd, [normal(2, 7, 4)]),
+    "thin svd": (lambda x: jnp.linalg.svd(x, full_matrices=False), [normal(5, 7)]),
+    "complex svd": (jnp.linalg.svd, [(normal(5, 4) + 1j * normal(5, 4)).astype(np.complex64)]),
+    "eig": (jnp.linalg.eig, [normal(5, 5)]),
+    "schur": (jax.scipy.linalg.schur, [normal(5, 5)]),
+    "principal components": (
+        lambda x: x @ jnp.linalg.svd(x - x.mean(0), full_matrices=False)[2][:2].T,
+        [normal(11, 5)],
+    ),
+    "one vector": (lambda x: jnp.linalg.eigh(symmetric(x))[1][:, 1] + jnp.sin(x[0]), [normal(5, 5)]),
+    "a gradient": (jax.grad(lambda x: jnp.linalg.eigh(symmetric(x))[1][0].sum()), [normal(5, 5)]),
+}
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("case", list(CHOICES))
+def test_signs_and_phases_of_vectors_are_the_model_s_choice(case, double):
+    fn, inputs = CHOICES[case]
+    if double:
+        inputs = [x.astype(np.result_type(x, np.float64)) if hasattr(x, "astype") else x for x in inputs]
+    sardonyx.to_onnx(fn, inputs, check=True, enable_double_precision=double)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            lambda b, v, w: [b.Mul(v, b.add_initializer_from_scalar("two", np.float32(2))), w],
+            "first equation that differs is eigh",
+        ),
+        (lambda b, v, w: [v, b.Neg(w)], "first equation that differs is eigh"),
+        (lambda b, v, w: [v, w], None),
+    ],
+)
+def test_other_vectors_than_those_of_the_matrix_are_found(wrong, told):
+    def lower(ctx, eqn):
+        b = ctx.builder
+        v = b.add_initializer_from_array("v", np.array([[-1, 1], [1, 1]], np.float32) / np.sqrt(np.float32(2)))
+        w = b.add_initializer_from_array("w", np.array([1, 3], np.float32))
+        return wrong(b, v, w)
+
+    a = np.array([[2, 1], [1, 2]], np.float32)
+    sardonyx.lowering("eigh")(lower)
+    try:
+        if told is None:
+            sardonyx.to_onnx(lambda x: jnp.linalg.eigh(a + 0 * x)[1], [(2, 2)], check=True)
+            return
+        with pytest.raises(sardonyx.Error, match=told):
+            sardonyx.to_onnx(lambda x: jnp.linalg.eigh(a + 0 * x), [(2, 2)], check=True)
+    finally:
+        sardonyx.plugins.unregister("eigh")
+
+
+def test_a_fault_behind_an_open_result_is_named(wrong_sine):
+    with pytest.raises(sardonyx.Error, match="first equation that differs is sin of"):
+        sardonyx.to_onnx(lambda x: jnp.sin(jnp.linalg.eigh(x)[1]), [symmetric(normal(5, 5))], check=True)
+
+
+def test_more_branches_in_each_other_than_a_file_can_hold():
+    def nested(n):
+        def level(k, x, i):
+            return jnp.sin(x) if k == 0 else jax.lax.cond(i == k, lambda: x * k, lambda: level(k - 1, x, i))
+
+        return lambda x, i: level(n, x, i)
+
+    sardonyx.to_onnx(nested(31), [(3,), "i32[]"], check=True)
+    with pytest.raises(sardonyx.Error, match="32 branches or loops stand inside each other.* 31 at most") as e:
+        sardonyx.to_onnx(nested(32), [(3,), "i32[]"])
+    assert e.value.code == "limit" and "help: nested conds" in str(e.value) and "return_mode" not in str(e.value)
+    model = sardonyx.to_onnx(nested(40), [(3,), "i32[]"], return_mode="ir")
+    assert sardonyx.evaluate(model, {"x": np.ones(3, np.float32), "i": np.int32(7)})["output"].tolist() == [7, 7, 7]

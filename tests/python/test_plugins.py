@@ -1,5 +1,6 @@
 """Lowerings and plugins in Python: binding of results, the context, patches and their removal."""
 
+import re
 import threading
 import types
 
@@ -180,14 +181,27 @@ def test_a_context_does_not_outlive_its_lowering():
         kept[0].fresh_name("x")
 
 
-def test_the_lowering_s_own_mistake_keeps_its_traceback():
+def test_the_lowering_s_own_mistake_is_one_error_and_keeps_its_traceback():
     def broken(ctx, eqn):
-        raise KeyError("mistake of the author")
+        return {}["mistake of the author"]
 
     use("neg", broken)
-    with pytest.raises(KeyError, match="mistake of the author") as caught:
+    with pytest.raises(
+        sardonyx.Error, match="broken failed to lower 'neg': KeyError: 'mistake of the author'"
+    ) as caught:
         to_onnx(lambda x: -x, [(3, 5)])
-    assert any("lowered 'neg'" in note for note in caught.value.__notes__)
+    assert caught.value.notes[0].startswith("at test_plugins.py:") and "broken)" in caught.value.notes[0]
+    assert re.fullmatch(
+        r"while lowering 'neg' of f32\[3,5\] -> f32\[3,5\], at test_plugins.py:\d+ .*", caught.value.notes[1]
+    )
+    assert type(caught.value.__cause__) is KeyError and caught.value.__cause__.__traceback__ is not None
+
+
+def test_a_model_that_onnxruntime_does_not_load_is_one_error():
+    use("neg", lambda ctx, eqn: ctx.builder.op("Minus", [ctx.get_value_for_var(eqn.invars[0])], domain="my.own"))
+    with pytest.raises(sardonyx.Error, match="onnxruntime .* does not load the model: .*Minus") as caught:
+        to_onnx(lambda x: -x, [(3, 5)], check=True)
+    assert "operators of a plugin need a runtime that knows them" in str(caught.value)
 
 
 def test_what_a_lowering_gives_up_on_is_listed_with_the_rest():
