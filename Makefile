@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product demo test test-all test-coremltools test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
+.PHONY: help setup tools build product demo test test-all test-coremltools test-exporters test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -34,6 +34,9 @@ test-all: build  ## every test there is
 
 test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's passes
 	@$(PY) scripts/check.py test-coremltools
+
+test-exporters: build  ## models of PyTorch's, scikit-learn's and onnxruntime's exporters, beside the rivals (ONLY="TEXT ..."; its own environment)
+	@scripts/test_exporters.sh $(if $(ONLY),--only $(ONLY))
 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
 	@scripts/test_matrix.sh

@@ -1,0 +1,376 @@
+"""Optimize kept models with Sardonyx and with its rivals, hold the results to onnxruntime, and print how small they are.
+
+    compare.py FOLDER [--only TEXT ...] [--page FILE]
+
+FOLDER has a folder for each family of models (see kept.py). Asked of each model: what Sardonyx makes of it loads and runs in onnxruntime,
+with its optimizations off and on, with the same results, for all kept sizes; a second run changes no byte; no rival that keeps the results
+leaves fewer nodes, but for the models that exceptions.txt lists; what exporters refuse is what refused.txt lists. Both lists must be exact.
+What rivals leave is kept in results.json until the model changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import selectors
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "bench")]
+from kept import Feeds, load_feeds  # noqa: E402
+
+RIVALS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "onnxruntime")
+TOLERANCE = {np.dtype(np.float16): 4e-3}  # others: 1e-5, as a result of f64 may come from f32
+# A result behind a rounding to 8 bits: where a float lies between two steps, the last bit decides which it is.
+QUANTIZED = 0.04
+SECONDS = 120  # for one model and one tool
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+def run(model: Path | bytes, feeds: list[Feeds], optimize: bool) -> list[list | None]:
+    """Results for each size; None where the model cannot run with it. Raises where it cannot be loaded."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
+    source = model if isinstance(model, bytes) else str(model)
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    names = {i.name for i in session.get_inputs()}
+    found = []
+    for one in feeds:
+        try:
+            found.append(session.run(None, {k: v for k, v in one.items() if k in names}))
+        except Exception:
+            found.append(None)
+    return found
+
+
+def difference(want: object, got: object, bound: float | None) -> str | None:
+    """Why two results are not the same; `bound` is a share of the largest magnitude, None: as the dtype rounds."""
+    if isinstance(want, list | tuple):
+        if not isinstance(got, list | tuple) or len(want) != len(got):
+            return "another number of values"
+        return next((why for a, b in zip(want, got) if (why := difference(a, b, bound))), None)
+    if isinstance(want, dict):
+        if not isinstance(got, dict) or want.keys() != got.keys():
+            return "other keys"
+        return difference(list(want.values()), [got[k] for k in want], bound)
+    want, got = np.asarray(want), np.asarray(got)
+    if (want.dtype, want.shape) != (got.dtype, got.shape):
+        return f"{want.dtype}{list(want.shape)} became {got.dtype}{list(got.shape)}"
+    if want.dtype.kind != "f":
+        return None if np.array_equal(want, got) else "other elements"
+    a, b = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return "other infinities or NaNs"
+    largest, far = np.abs(a[finite]).max(initial=0), np.abs(a[finite] - b[finite]).max(initial=0)
+    allowed = TOLERANCE.get(want.dtype, 1e-5) if bound is None else bound
+    return None if far <= allowed * largest else f"off by {far / largest if largest else math.inf:.1e}"
+
+
+def judged(
+    want: list[list | None], model: Path | bytes, feeds: list[Feeds], optimize: bool, bound: float | None
+) -> str | None:
+    """What onnxruntime holds against a model: why it does not load, run, or agree."""
+    try:
+        got = run(model, feeds, optimize)
+    except Exception as error:
+        return f"does not load: {str(error).splitlines()[0][:200]}"
+    for i, (a, b) in enumerate(zip(want, got)):
+        if a is None:
+            continue
+        if b is None:
+            return f"does not run with size {i}"
+        if why := difference(a, b, bound):
+            return f"size {i}: {why}"
+    return None
+
+
+# ---- the tools -------------------------------------------------------------------------------------------------------
+
+
+class Tool:
+    """A process of its own for one rival, fed with one model after another; it is started again when a model ends it."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.process = name, None
+
+    def work(self, source: Path, target: Path) -> dict:
+        if self.process is None:
+            command = [sys.executable, __file__, "--worker", self.name]
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1
+            )
+        self.process.stdin.write(f"{source}\t{target}\n")
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.process.stdout, selectors.EVENT_READ)
+            line = self.process.stdout.readline() if ready.select(SECONDS) else ""
+        if not line:
+            self.stop()
+            return {"error": "it ended, or took too long"}
+        return json.loads(line)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+def be_worker(name: str) -> None:
+    from optimize import run_tool
+
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # rivals print
+    for line in sys.stdin:
+        source, target = line.rstrip("\n").split("\t")
+        try:
+            answer = run_tool(name, source, target)
+        except BaseException as error:  # onnxslim exits
+            answer = {"error": f"{type(error).__name__}: {str(error)[:120]}"}
+        answers.write(json.dumps(answer) + "\n")
+
+
+def count_nodes(path: Path) -> int:
+    from optimize import count_nodes
+
+    return count_nodes(path)
+
+
+# ---- one model -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Row:
+    name: str
+    before: dict
+    ours: dict = field(default_factory=dict)
+    rivals: dict[str, dict] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def best(self) -> tuple[int, str] | None:
+        return min(((r["nodes"], t) for t, r in self.rivals.items() if "nodes" in r and "error" not in r), default=None)
+
+
+def is_quantized(model: onnx.ModelProto) -> bool:
+    return any("Quantize" in n.op_type or "QLinear" in n.op_type or "Integer" in n.op_type for n in model.graph.node)
+
+
+def ask_rivals(
+    row: Row, source: Path, tools: dict[str, Tool], want: list, feeds: list[Feeds], bound: float, kept: dict
+) -> None:
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    if kept.get("digest") != digest:
+        kept.clear()
+        kept |= {"digest": digest, "rivals": {}}
+    for name, tool in tools.items():
+        if name not in kept["rivals"]:
+            target = source.with_suffix(f".{name}.out")
+            answer = tool.work(source, target)
+            if "error" not in answer and target.exists():
+                answer = {"seconds": answer["seconds"], "nodes": count_nodes(target), "bytes": target.stat().st_size}
+                if why := judged(want, target, feeds, False, bound):
+                    answer["error"] = why
+            elif "error" not in answer:
+                answer["error"] = "it wrote nothing"
+            target.unlink(missing_ok=True)
+            kept["rivals"][name] = answer
+    row.rivals = kept["rivals"]
+
+
+def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
+    import sardonyx
+
+    feeds = load_feeds(source.with_suffix(".npz"))
+    row = Row(name, {"nodes": count_nodes(source), "bytes": source.stat().st_size})
+    try:
+        want = run(source, feeds, False)
+    except Exception as error:
+        row.before["error"] = f"does not load as it is: {str(error).splitlines()[0][:120]}"
+        return row
+    if want[0] is None:
+        row.before["error"] = "does not run as it is"
+        return row
+    quantized = is_quantized(onnx.load(source))
+    target, again = source.with_suffix(".ours.out"), source.with_suffix(".again.out")
+    start = time.process_time()
+    try:
+        sardonyx.optimize(str(source), str(target))
+    except Exception as error:
+        row.faults.append(f"optimize: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+        return row
+    row.ours = {"seconds": time.process_time() - start, "nodes": count_nodes(target), "bytes": target.stat().st_size}
+    sardonyx.optimize(str(target), str(again))
+    if again.read_bytes() != target.read_bytes():
+        row.faults.append(f"a second run changes it: {row.ours['nodes']} nodes become {count_nodes(again)}")
+    for level in (False, True):
+        # With its optimizations onnxruntime rounds otherwise: it is held to what it makes of the model as it was.
+        bound = QUANTIZED if quantized else None
+        wanted = want
+        if level:
+            with contextlib.suppress(Exception):
+                wanted = run(source, feeds, True)
+        if why := judged(wanted, target, feeds, level, bound):
+            row.faults.append(f"onnxruntime, optimizations {'on' if level else 'off'}: {why}")
+    ask_rivals(row, source, tools, want, feeds, QUANTIZED if quantized else 1e-3, kept)
+    target.unlink()
+    again.unlink()
+    return row
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+def listed(path: Path) -> dict[str, str]:
+    """`name: reason` a line; # begins a comment."""
+    lines = [line.strip() for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    return {name.strip(): reason.strip() for name, _, reason in (line.partition(":") for line in lines)}
+
+
+def verdict(rows: list[Row], families: set[str], refused: dict[str, str], whole: bool) -> list[str]:
+    missed = [f"{r.name}: {fault}" for r in rows for fault in r.faults]
+    exceptions = {k: v for k, v in listed(HERE / "exceptions.txt").items() if k.split("/")[0] in families}
+    more = {r.name: r.best() for r in rows if r.ours and r.best() and r.best()[0] < r.ours["nodes"]}
+    by_name = {r.name: r for r in rows}
+    for name, (nodes, tool) in more.items():
+        if name not in exceptions:
+            missed.append(f"{name}: {by_name[name].ours['nodes']} nodes, {tool} leaves {nodes}")
+    expected = {k: v for k, v in listed(HERE / "refused.txt").items() if k.split("/")[0] in families}
+    refused = refused | {r.name: r.before["error"] for r in rows if "error" in r.before}
+    missed += [f"{name}: not exported, {why}" for name, why in refused.items() if name not in expected]
+    if whole:
+        missed += [
+            f"{name}: listed in exceptions.txt, but no rival leaves fewer nodes"
+            for name in exceptions
+            if name not in more
+        ]
+        missed += [f"{name}: listed in refused.txt, but it is exported" for name in expected if name not in refused]
+    return missed
+
+
+def show(rows: list[Row]) -> None:
+    print(f"{'model':42}{'nodes':>6}{'ours':>6}{'best':>6}  {'of':14}{'bytes':>9}{'ours':>9}{'ms':>7}")
+    for r in rows:
+        best = r.best()
+        line = f"{r.name:42}{r.before['nodes']:>6}"
+        if r.ours:
+            line += f"{r.ours['nodes']:>6}{best[0] if best else '-':>6}  {best[1] if best else '':14}"
+            line += f"{r.before['bytes']:>9}{r.ours['bytes']:>9}{1e3 * r.ours['seconds']:>7.1f}"
+        else:
+            line += f"  {r.before.get('error', '')}"
+        print(line)
+
+
+def page(rows: list[Row]) -> str:
+    """The table for the documentation: nodes, bytes and processor time of each tool."""
+    done = [r for r in rows if r.ours]
+    versions = {t: importlib.metadata.version(t) for t in RIVALS}
+    for package in ("torch", "skl2onnx", "onnxmltools", "lightgbm", "xgboost", "catboost"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    lines = [
+        "# Models of real exporters",
+        "",
+        "Written by `make test-exporters`: models made on the spot with fixed seeds by PyTorch's two exporters, by onnxruntime's quantizer and",
+        "optimizer, by skl2onnx, onnxmltools, CatBoost and tf2onnx. Each was optimized by every tool in one run; a rival counts where onnxruntime loads its",
+        "file and gets the same results. Times are processor time, read and write included; `-`: no file, or other results. Sardonyx keeps the",
+        "metadata of nodes, which PyTorch's newer exporter writes a lot of; onnxsim, onnxoptimizer and onnxruntime drop it, hence their bytes.",
+        "",
+        ", ".join(f"{k} {v}" for k, v in versions.items()) + ".",
+        "",
+        "| | of all | fewest nodes | nodes left, mean | bytes left, mean | time, as a share of ours |",
+        "|---|---|---|---|---|---|",
+    ]
+
+    def mean(values: list[float]) -> float:
+        return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+    for tool in ("sardonyx", *RIVALS):
+        found = [(r, r.ours if tool == "sardonyx" else r.rivals.get(tool, {})) for r in done]
+        sound = [(r, x) for r, x in found if "nodes" in x and "error" not in x]
+        fewest = sum(x["nodes"] <= min(r.ours["nodes"], (r.best() or (math.inf, ""))[0]) for r, x in sound)
+        nodes = mean([max(x["nodes"], 1) / max(r.before["nodes"], 1) for r, x in sound])
+        size = mean([x["bytes"] / r.before["bytes"] for r, x in sound])
+        share = mean([x["seconds"] / r.ours["seconds"] for r, x in sound])
+        lines.append(f"| {tool} | {len(sound)} of {len(done)} | {fewest} | {nodes:.3f} | {size:.3f} | {share:.1f} |")
+    exceptions = listed(HERE / "exceptions.txt")
+    if exceptions:
+        lines += ["", "More nodes than the best rival, and why:", ""]
+        lines += [f"- `{name}`: {why}" for name, why in exceptions.items()]
+    lines += [
+        "",
+        "Nodes:",
+        "",
+        "| model | before | sardonyx | " + " | ".join(RIVALS) + " |",
+        "|---" * (3 + len(RIVALS)) + "|",
+    ]
+    for r in done:
+        cells = [
+            str(x["nodes"]) if "nodes" in x and "error" not in x else "-" for x in (r.rivals.get(t, {}) for t in RIVALS)
+        ]
+        lines.append(f"| {r.name} | {r.before['nodes']} | {r.ours['nodes']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--worker"]:
+        be_worker(sys.argv[2])
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", nargs="+", metavar="TEXT")
+    parser.add_argument("--page", type=Path, help="write the table there, in Markdown")
+    arguments = parser.parse_args()
+    store = arguments.folder / "results.json"
+    kept: dict[str, dict] = json.loads(store.read_text()) if store.exists() else {}
+    versions = {t: importlib.metadata.version(t) for t in RIVALS}
+    if kept.get("versions") != versions:
+        kept = {"versions": versions}
+    tools = {t: Tool(t) for t in RIVALS}
+    rows, families, refused = [], set(), {}
+    for path in sorted(arguments.folder.glob("*/*.onnx")):
+        name = f"{path.parent.name}/{path.stem}"
+        if arguments.only and not any(text in name for text in arguments.only):
+            continue
+        families.add(path.parent.name)
+        rows.append(examine(name, path, tools, kept.setdefault(name, {})))
+        print(
+            f"{len(rows):>4} {name}" + "".join(f"\n     {fault}" for fault in rows[-1].faults),
+            file=sys.stderr,
+            flush=True,
+        )
+        store.write_text(json.dumps(kept))
+    for tool in tools.values():
+        tool.stop()
+    for notes in arguments.folder.glob("*/refused.json"):
+        found = {f"{notes.parent.name}/{name}": why for name, why in json.loads(notes.read_text()).items()}
+        refused |= {n: w for n, w in found.items() if not arguments.only or any(text in n for text in arguments.only)}
+    show(rows)
+    missed = verdict(rows, families, refused, whole=not arguments.only)
+    if arguments.page and not arguments.only:
+        arguments.page.write_text(page(rows))
+    print(*missed, sep="\n")
+    bad = {line.split(":")[0] for line in missed}
+    print(f"{len(rows) - len(bad & {r.name for r in rows})} passed, {len(bad)} failed")
+    return 1 if missed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
