@@ -54,7 +54,7 @@ std::vector<Value*> cumulative(Lowering& at, std::initializer_list<std::string_v
 
 std::vector<Value*> cumulative(Lowering& at, std::string_view primitive) {
   const Reduction& r = *find_reduction(primitive);
-  return cumulative(at, {"Pad", r.op}, r, [&](Lowering& inside, Value* x, Value* y) { return inside.b.op(r.op, {x, y}); });
+  return cumulative(at, {"Pad", r.op}, r, [&](Lowering& inside, Value* x, Value* y) { return via(inside, r.op, {x, y}); });
 }
 
 // max + log1p(exp(-|x - y|)); equal infinities have no difference.

@@ -8,6 +8,7 @@
 
 #include "lower/indexing.h"
 #include "lower/kernels.h"
+#include "lower/wide_integers.h"
 
 namespace sardonyx {
 namespace {
@@ -45,7 +46,7 @@ Window window(Lowering& at, std::span<const Dim> sizes, size_t first) {
     return w;
   }
   for (Value*& p : parts) p = at.unsqueeze(at.cast(p, DType::kI64), Ints{0});
-  w.starts = at.b.op("Max", {at.b.op("Min", {at.concat(parts, 0), at.shape(limits)}), at.b.i64s({0})});
+  w.starts = clamped_index(at, at.concat(parts, 0), at.b.i64s({0}), at.shape(limits));
   return w;
 }
 
@@ -77,7 +78,7 @@ Value* one_row(Lowering& at, std::span<const Dim> sizes) {
     start = own;
     first = at.dim(at.b.dims().sub(Dim::of(0), size));
   }
-  Value* row = at.b.op("Max", {at.b.op("Min", {at.cast(start, DType::kI64), last}), first});
+  Value* row = clamped_index(at, at.cast(start, DType::kI64), first, last);
   return at.b.op("Gather", {at.in(0), at.unsqueeze(row, Ints{0})}, {attr("axis", static_cast<int64_t>(*axis))});
 }
 

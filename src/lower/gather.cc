@@ -10,6 +10,7 @@
 #include "lower/complex.h"
 #include "lower/indexing.h"
 #include "lower/kernels.h"
+#include "lower/wide_integers.h"
 
 namespace sardonyx {
 namespace {
@@ -89,7 +90,7 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
       Value* first = at.cast(at.dim(at.b.dims().sub(Dim::of(0), size)), index->dtype());
       Value* last = at.cast(at.dim(at.b.dims().sub(size, Dim::of(1))), index->dtype());
       if (fill) mask = at.b.And(at.b.GreaterOrEqual(index, first), at.b.LessOrEqual(index, last));
-      index = at.b.op("Max", {at.b.op("Min", {index, last}), first});
+      index = clamped_index(at, index, first, last);
     }
   } else {
     Value* vectors = ix.vectors(at, clip || fill ? at.in(1) : ix.unwrapped(at, at.in(1)));

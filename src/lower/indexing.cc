@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "lower/kernels.h"
+#include "lower/wide_integers.h"
 
 namespace sardonyx {
 namespace {
@@ -185,7 +186,7 @@ Value* Indexing::clamped(Lowering& at, Value* starts) const {
   std::vector<Dim> limits;
   for (size_t i = 0; i < indexed.size(); ++i)
     limits.push_back(at.b.dims().sub(operand_dims[static_cast<size_t>(indexed[i])], window[i]));
-  return at.b.op("Max", {at.b.op("Min", {starts, at.shape(limits)}), at.b.i64(0)});
+  return clamped_index(at, starts, at.b.i64(0), at.shape(limits));
 }
 
 Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {

@@ -6,12 +6,18 @@
 #include "lower/bitwise.h"
 #include "lower/context.h"
 #include "lower/reduction.h"
+#include "lower/wide_integers.h"
 
 namespace sardonyx {
 namespace {
 
 [[noreturn]] void no_kernel(Lowering& at, std::string_view op, DType t) {
   at.unsupported("ONNX has no way to compute " + std::string(op) + " in " + std::string(to_string(t)));
+}
+
+// Whether exact_op() has another way to compute it.
+bool is_watched(std::string_view op, DType t) {
+  return is_integer(t) && (op == "Max" || op == "Min" || op == "Clip" || op == "Sign");
 }
 
 }  // namespace
@@ -48,6 +54,7 @@ Value* via(Lowering& at, std::string_view op, std::span<Value* const> xs, AttrIn
   std::vector<Value*> widened(xs.begin(), xs.end());
   for (Value*& x : widened) x = at.cast(x, wide);
   Value* result = op.starts_with("Bitwise") ? bitwise(at.b, op, widened[0], widened.size() > 1 ? widened[1] : nullptr)
+                  : is_watched(op, wide)    ? exact_op(at, op, widened)
                                             : at.b.op(op, widened, std::move(attrs));
   return result->dtype() == wide ? at.cast(result, own) : result;
 }
@@ -98,6 +105,7 @@ Value* reduce(Lowering& at, std::string_view op, Value* x, std::span<const int64
     found = at.cast(at.b.reduce("ReduceSum", at.cast(found, DType::kI32), reduced, keepdims), DType::kBool);
     return is_max ? found : at.b.Not(found);
   }
+  if (Value* exact = exact_reduce(at, op, x, axes, keepdims)) return exact;
   DType wide = kernel_dtype(at, {op}, own);
   if (wide == DType::kUndefined) no_kernel(at, op, own);
   Value* result = at.b.reduce(op, at.cast(x, wide), reduced, keepdims);

@@ -80,6 +80,8 @@ Num reduce(std::string_view op, const Num& x, std::initializer_list<int64_t> axe
   std::vector<int64_t> positive;
   for (int64_t axis : axes) positive.push_back(from_start(x, axis));
   std::ranges::sort(positive);
+  // The integers here are indices: no sum of them needs care.
+  if (is_integer(x.value()->dtype())) return x.with(x.at().b.reduce(op, x.value(), positive, keepdims));
   return x.with(reduce(x.at(), op, x.value(), positive, keepdims));
 }
 

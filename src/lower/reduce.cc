@@ -1,4 +1,5 @@
 // reduce_sum, reduce_prod, reduce_max, reduce_min [axes] x   =>   ReduceSum, ... <keepdims = 0>(x, axes)
+//     integers where onnxruntime's kernels are wrong: lower/wide_integers.h; products of them: halves folded on each other
 // reduce_and, reduce_or [axes] x    bools: ReduceMin, ReduceMax;  integers: halves folded on each other
 // reduce_xor [axes] x               halves folded on each other; bools: the sum is odd
 //
@@ -8,6 +9,7 @@
 
 #include "lower/bitwise.h"
 #include "lower/reduction.h"
+#include "lower/wide_integers.h"
 
 namespace sardonyx {
 
@@ -80,8 +82,10 @@ Value* reduce_with(Lowering& at, const Reduction& r, Value* x, std::span<const i
   if (x->dtype() == DType::kU64 && (r.op == "Max" || r.op == "Min")) {
     return from_ordered_i64(at, reduce(at, r.reduce_op, to_ordered_i64(at, x), axes));
   }
-  if (!r.reduce_op.empty() && kernel_dtype(at, {r.reduce_op}, x->dtype()) != DType::kUndefined)
-    return reduce(at, r.reduce_op, x, axes);
+  const DType wide = r.reduce_op.empty() ? DType::kUndefined : kernel_dtype(at, {r.reduce_op}, x->dtype());
+  // Products of integers wrap only when they are taken one by one.
+  const bool is_lost = r.op == "Mul" && is_wrong(at, r.reduce_op, wide);
+  if (wide != DType::kUndefined && !is_lost) return reduce(at, r.reduce_op, x, axes);
   for (int64_t axis : axes) x = fold_axis(at, r, x, axis);
   return at.squeeze(x, axes);
 }

@@ -165,7 +165,7 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
     if (lead_rank != 0 || f != nullptr) at.unsupported("several updates of the whole operand");
     const std::string_view op = reduction == "add" ? "Add" : reduction == "mul" ? "Mul" : reduction == "max" ? "Max" : "Min";
     if (in_pairs && reduction != "none") return combined_pairs(at, reduction, x, updates);
-    return at.cast(reduction == "none" ? updates : at.b.op(op, {x, updates}), own);
+    return at.cast(reduction == "none" ? updates : via(at, op, {x, updates}), own);
   }
 
   Value* vectors = ix.vectors(at, at.in(1));
