@@ -7,7 +7,7 @@
 //
 // Runtimes have their best kernels for the operators that the equation means. Only where one of them says it: an einsum that would take
 // several nodes stays, but for attention.
-// What stops it: an ellipsis, a label twice in one operand, no arrow, labels that have another size in each operand, sums of small integers, batch axes that are not the first ones of all three in one order.
+// What stops it: an ellipsis, a label twice in one operand, no arrow, labels that have another size in each operand, sums of integers below 64 bits, batch axes that are not the first ones of all three in one order.
 // Rounds: the sum may run in another order.
 #include "passes/onnx/attention.h"
 #include "passes/onnx/fusion.h"
@@ -63,7 +63,8 @@ Value* one_operand(Rewriter& b, const Match& m) {
       gone.push_back(static_cast<int64_t>(i));
   }
   const DType t = m[x]->dtype();
-  const bool sums = is_float(t) || t == DType::kI32 || t == DType::kI64 || t == DType::kU32 || t == DType::kU64;
+  // onnxruntime's ReduceSum of i32 saturates (since 1.27), its Einsum wraps.
+  const bool sums = is_float(t) || t == DType::kI64 || t == DType::kU32 || t == DType::kU64;
   if (!gone.empty()) return sums && left == e->result ? b.reduce("ReduceSum", m[x], gone, false) : nullptr;
   for (char c : e->result) perm.push_back(static_cast<int64_t>(in.find(c)));
   return b.Transpose(m[x], {.perm = perm});

@@ -17,6 +17,7 @@
 // Rounds: the parts are computed at once.
 #include <cmath>
 
+#include "dialects/onnx/wrong_kernels.h"
 #include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
 
@@ -44,6 +45,9 @@ bool fits_attribute(const Match& m, Var v) {
 bool bounds(const Match& m) {
   const DType t = m[x]->dtype();
   if (bit_width(t) < 8 || t == DType::kBF16 || t == DType::kI16 || t == DType::kU16) return false;
+  // Comparisons of wide integers are right where Clip is not.
+  if (m.root().is("Where") && is_wrong("Clip", t))
+    return m.refuse("Clip of this type is wrong in some releases of onnxruntime");
   const double low = m[lo] != nullptr ? m.splat(lo).value_or(NAN) : 0.0, high = m.splat(hi).value_or(NAN);
   if (!(low <= high)) return false;
   // Integers of 64 bits that are one number as a double need not be in order.

@@ -14,7 +14,7 @@
 #include <optional>
 #include <set>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/wrong_kernels.h"
 #include "passes/onnx/widen.h"
 #include "rewrite/pass.h"
 
@@ -92,9 +92,15 @@ class Legalizer {
     // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
     const bool is_fixed = !n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr || n.attr("value") != nullptr;
     if (n.input(0) != nullptr && is_composed(op.name, n.input(0)->dtype())) return compose(g, n);
+    if (is_ordered_by_low_words(n)) return reduce_low_words(g, n);
+    // Narrow integers are added in i64 where the kernel of i32 saturates.
+    const uint64_t avoided = is_wrong(op.name, DType::kI32, &runtime_) ? bit(DType::kI32) : 0;
     for (const Kernel* k : found) {
       if (is_fixed) break;
-      const auto allowed = [&](std::string_view variable) { return k->of(variable) & types_in_standard(op, variable); };
+      const auto allowed = [&](std::string_view variable) {
+        const uint64_t all = k->of(variable) & types_in_standard(op, variable);
+        return (all & bit(DType::kI64)) != 0 ? all & ~avoided : all;
+      };
       if (const auto wide = widened(op, types, allowed)) {
         widener_.replace(g, n, n.op(), types, *wide);
         changed_ = true;
@@ -154,6 +160,28 @@ class Legalizer {
     Value* least = b.i64(std::numeric_limits<int64_t>::min());
     Value* once_more = as_i64(b, b.Not(b.Less(b.Add(rest, least), b.Add(divisor, least))));
     return b.op("Cast", {b.Add(guess, once_more)}, {attr("to", static_cast<int64_t>(DType::kU64))});
+  }
+
+  // The largest of u32, computed in i64 by a kernel that looks at the low words only: 2^31 less, they are right.
+  bool is_ordered_by_low_words(const Node& n) const {
+    return (n.is("ReduceMax") || n.is("ReduceMin")) && n.input(0) != nullptr && n.input(0)->dtype() == DType::kU32 &&
+           is_wrong(n.op().name, DType::kI64, &runtime_);
+  }
+
+  void reduce_low_words(Graph& g, Node& n) {
+    Rewriter b(g, context_);
+    b.set_insertion_point(&n);
+    b.set_provenance(n.provenance());
+    Value* half = b.i64(int64_t{1} << 31);
+    std::vector<Value*> operands = operands_of(n);
+    operands[0] = b.Sub(as_i64(b, operands[0]), half);
+    Value* result = b.Add(b.op(n.op().name, operands, attrs_of(n)), half);
+    result = b.op("Cast", {result}, {attr("to", static_cast<int64_t>(DType::kU32))});
+    result->set_type(n.result()->type());
+    g.replace_uses(*n.result(), *result);
+    context_.count(fmt::format("{} of u32", n.op().name));
+    g.erase(n);
+    changed_ = true;
   }
 
   // Before 1.26 onnxruntime fuses a Transpose into the MatMul that reads it, in f64 too, and has no kernel for what comes out.
