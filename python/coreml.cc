@@ -216,6 +216,13 @@ void bind_coreml(nb::module_& m) {
   m.def(
       "load", [](const std::string& path, bool map) { return made(read_coreml(path, {.map = map})); },
       nb::call_guard<Unlocked>());
+  m.def(
+      "check_bytes",
+      [](const nb::bytes& model) {
+        const std::span<const std::byte> view(static_cast<const std::byte*>(model.data()), model.size());
+        (void)read_coreml_bytes(view, nullptr);
+      },
+      nb::arg("model"), "Throws where the bytes of a model file are no model without other files.");
 }
 
 }  // namespace sardonyx::python

@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "driver/pipeline_text.h"
 #include "optimize.h"
 #include "unlocked.h"
 
@@ -135,6 +136,14 @@ void bind_optimize(nb::module_& m) {
     for (const PassInfo& p : list_passes()) all.append(dict_of(p));
     return all;
   });
+  m.def(
+      "read_pipeline",
+      [](const std::string& text) {
+        PassRequest request{.passes = {}};
+        add_pipeline(text, request);
+        return std::pair(request.passes, request.options);
+      },
+      nb::arg("text"), "The passes and options of a list, or of the file that is named.");
   m.def("list_presets", [] {
     nb::dict all;
     for (const PresetInfo& p : list_presets()) {

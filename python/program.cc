@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <fmt/format.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/unordered_set.h>
@@ -218,13 +219,14 @@ void bind_program(nb::module_& m) {
       "convert",
       [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
          const std::string& provenance, const std::string& normalization, const std::string& dump, std::string target,
-         nb::dict lowerings, bool outline, const std::vector<std::string>& libraries) {
+         nb::dict lowerings, bool outline, const std::vector<std::string>& libraries,
+         std::vector<std::pair<std::string, std::string>> pass_options) {
         const SourceDetail detail = source_detail(provenance);
         ConvertOptions options{.lower = {.opset = opset,
                                          .target = std::move(target),
                                          .model_name = std::move(name),
                                          .provenance = lower_provenance(detail)},
-                               .passes = {.passes = std::move(passes), .strict = strict},
+                               .passes = {.passes = std::move(passes), .options = std::move(pass_options), .strict = strict},
                                .normalization = normalization_of(normalization),
                                .outline = outline,
                                .dump = dump};
@@ -249,7 +251,8 @@ void bind_program(nb::module_& m) {
       nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
       nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("normalization") = "auto", nb::arg("dump") = "",
       nb::arg("target") = "", nb::arg("lowerings") = nb::dict(), nb::arg("outline") = false,
-      nb::arg("libraries") = std::vector<std::string>{}, "Lowers and optimizes a program.");
+      nb::arg("libraries") = std::vector<std::string>{},
+      nb::arg("pass_options") = std::vector<std::pair<std::string, std::string>>{}, "Lowers and optimizes a program.");
   bind_lowering_context(m);
   m.def(
       "load_plugin",

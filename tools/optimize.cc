@@ -1,10 +1,10 @@
 // sardonyx optimize, sardonyx passes.
 #include "driver/optimize.h"
+#include "driver/pipeline_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -24,32 +24,6 @@ std::string_view trimmed(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
   while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) s.remove_suffix(1);
   return s;
-}
-
-// Passes and options of a pipeline: "a, b" or a file with one entry per line, where "pass.option=value" sets an option and # begins
-// a comment.
-void read_pipeline(const std::string& text, PassRequest& request) {
-  std::string entries = text;
-  char separator = ',';
-  std::error_code none;
-  if (fs::is_regular_file(text, none)) {
-    std::ifstream in(text);
-    entries.assign(std::istreambuf_iterator<char>(in), {});
-    if (in.bad()) throw Error(ErrorCode::kIo, fmt::format("cannot read {}", text));
-    separator = '\n';
-  }
-  for (size_t at = 0; at <= entries.size();) {
-    const size_t end = std::min(entries.find(separator, at), entries.size());
-    std::string_view entry = std::string_view(entries).substr(at, end - at);
-    at = end + 1;
-    entry = trimmed(entry.substr(0, entry.find('#')));
-    if (entry.empty()) continue;
-    if (const size_t equals = entry.find('='); equals != std::string_view::npos) {
-      request.options.emplace_back(trimmed(entry.substr(0, equals)), trimmed(entry.substr(equals + 1)));
-    } else {
-      request.passes.emplace_back(entry);
-    }
-  }
 }
 
 // "10M" and the like.
@@ -73,7 +47,7 @@ int64_t bytes_of(const std::string& text) {
 
 PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   PassRequest request{.passes = {}, .skip = args.skip};
-  read_pipeline(args.passes, request);
+  add_pipeline(args.passes, request);
   for (const std::string& o : args.options) {
     const size_t equals = o.find('=');
     if (equals == std::string::npos)

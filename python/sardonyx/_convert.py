@@ -75,7 +75,7 @@ def to_onnx(
             that differs, with its line.
         shadow: Another exporter to compare with: "jax2onnx", or a function of (fn, inputs) that returns an `onnx.ModelProto`. What differs, in
             structure and numbers, is in `sardonyx.report.last().shadow`.
-        passes: "onnx" (the default pipeline), "none", the name of another pipeline or a list of passes.
+        passes: "onnx" (the default pipeline), "none", the name of another pipeline, a list of passes, or a file of them.
         strict: A failing pass raises instead of being skipped and reported.
         provenance: How much of each node's origin is written: "off", "line" or "full"; True is "line", False is "off".
         stacktrace_metadata: The same under jax2onnx's name; it wins where both are given.
@@ -100,7 +100,7 @@ def to_onnx(
         raise Error(f"model_name must be a text, found {model_name!r}")
     target, opset = _target(target, opset)
     path = _output_path(output_path, return_mode)
-    wanted_passes = _passes(passes)
+    wanted_passes, pass_options = _passes(passes)
 
     report = reports.Report(model_name)
     program, spec, lowerings = _read_program(
@@ -123,6 +123,7 @@ def to_onnx(
             name=model_name,
             opset=opset,
             passes=wanted_passes,
+            pass_options=pass_options,
             strict=strict,
             provenance=provenance,
             normalization=normalization_mode,
@@ -346,14 +347,15 @@ def _output_path(output_path, return_mode) -> str | None:
     return path
 
 
-def _passes(passes) -> list[str]:
+def _passes(passes) -> tuple[list[str], list[tuple[str, str]]]:
+    """Names, and options in the file that has them."""
     if passes is None or passes == "none":
-        return []
+        return [], []
     if isinstance(passes, str):
-        return [passes]
+        return native.read_pipeline(passes)
     if not isinstance(passes, Sequence) or not all(isinstance(p, str) for p in passes):
-        raise Error('passes must be a name such as "onnx" or "none", or a list of names')
-    return list(passes)
+        raise Error('passes must be a name such as "onnx" or "none", a list of names, or a file of them')
+    return list(passes), []
 
 
 def _check_positions(option: str, positions, count: int) -> None:

@@ -33,7 +33,8 @@ def optimize(
     Args:
         model: A path, an `onnx.ModelProto`, its bytes, or a `sardonyx.ir.Model`. It is not changed.
         output_path: Where to write the result; needs a path as `model`. Weights stream from file to file.
-        passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, or a list of these.
+        passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or a file with one a
+            line ("pass.option=value" sets an option).
         skip: Passes, or "pass/rule", to leave out.
         options: Options of single passes: `{"fold_constants.limit": 1000}`.
         input_shapes: Shapes to give to inputs: `{"x": (1, 3, 224, 224)}`. Texts are named sizes.
@@ -57,10 +58,11 @@ def optimize(
         sardonyx.Error: damaged models, unknown passes and options. Nothing half-written is left.
     """
     _one_of("verify", verify, ("off", "model", "pass"))
+    names, of_file = _pipeline("passes", passes)
     request = _request(
-        passes=_names("passes", passes),
+        passes=names,
         skip=_names("skip", skip),
-        options=[(str(k), _text(v)) for k, v in (options or {}).items()],
+        options=[*of_file, *((str(k), _text(v)) for k, v in (options or {}).items())],
         input_shapes=[f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
         opset=0 if opset is None else int(opset) or -1,
         fold_budget=int(fold_budget),
@@ -149,6 +151,11 @@ def _remember(name, numbers, path):
             warnings=numbers["warnings"],
         )
     )
+
+
+def _pipeline(option: str, passes) -> tuple[list[str], list[tuple[str, str]]]:
+    """Names of passes and their options, from a list or a file."""
+    return native.read_pipeline(passes) if isinstance(passes, str) else (_names(option, passes), [])
 
 
 def _names(option: str, names) -> list[str]:

@@ -21,6 +21,7 @@ from sardonyx._convert import _one_of
 from sardonyx._error import Error, WrongType
 from sardonyx._evaluate import _from_native, _to_native
 from sardonyx._optimize import _names, _option, _request
+from sardonyx._optimize import _pipeline as _pipeline_of
 from sardonyx._sardonyx import coreml as _native
 
 __all__ = ["Program", "apply_pass", "fp16_report", "load", "native_passes", "optimize", "save"]
@@ -204,10 +205,11 @@ def optimize(
     if calibration is not None:
         options["add_fp16_cast.skip_ops"] = "auto"
         options["add_fp16_cast.ranges"] = fp16_report(model, calibration, runs=0)["ranges"]
+    names, of_file = _pipeline_of("passes", passes)
     request = _request(
-        passes=_names("passes", passes),
+        passes=names,
         skip=skip,
-        options=[_option(k, v) for k, v in _flat(options)],
+        options=[*of_file, *(_option(k, v) for k, v in _flat(options))],
         strict=bool(strict),
         verify=verify,
         link_weights=bool(link_weights),
@@ -258,6 +260,7 @@ def _optimize_there(model, output_path, **what) -> dict[str, Any] | Program:
     with tempfile.TemporaryDirectory() as folder:
         source: str | os.PathLike
         if isinstance(model, (bytes, bytearray, memoryview)):
+            _native.check_bytes(bytes(model))  # weights are in other files
             source = os.path.join(folder, "in.mlmodel")
             with open(source, "wb") as f:
                 f.write(model)
