@@ -14,7 +14,10 @@ std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& locatio
     throw Error(ErrorCode::kInvalidModel, fmt::format("external data in '{}' is refused: {}", location, why),
                 {"help: keep the data files beside the model file, and name them relative to it"});
   };
-  if (folder_.empty()) refuse("the model was not read from a file, so there is no folder to look in");
+  if (folder_.empty()) {
+    throw Error(ErrorCode::kInvalidModel, fmt::format("the model came as bytes, which do not carry its data in '{}'", location),
+                {"help: read the model from its path, with the data beside it"});
+  }
   const fs::path relative(location);
   if (location.empty() || location.find('\0') != std::string::npos) refuse("this is no file name");
   if (relative.is_absolute()) refuse("the path is absolute");

@@ -177,6 +177,47 @@ graph mil(x: f32[2], z: f32[2]) {
   std::filesystem::remove_all(at);
 }
 
+TEST(MilFile, EqualWeightsOfFunctionsAreWrittenOnce) {
+  char folder[] = "/tmp/sardonyx-mil-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::filesystem::path at(folder);
+  const auto m = parse(R"(
+graph mil(x: f32[101]) {
+  y: f32[101] = relu(x)
+  return y
+}
+function other(x: f32[101]) {
+  y: f32[101] = relu(x)
+  return y
+})");
+  std::vector<float> elements(101);
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i * i);
+  std::vector<float> almost = elements;
+  almost[29] = 18;  // not where a first look falls
+  for (const auto& f : m->functions()) {
+    Graph& g = f->graph();
+    for (const auto& values : {elements, almost}) {
+      Value* operands[] = {g.output(0), g.add_constant(Tensor::of<float>(DType::kF32, {101}, values))};
+      Node& add = m->new_node(m->op("", "add"), operands, 1);
+      g.append(add);
+      add.result()->set_type(operands[0]->type());
+      g.set_output(0, *add.result());
+    }
+  }
+  write_coreml(*m, at / "m.mlpackage");
+  // A header, and for each weight 64 bytes about it and itself, padded to 64.
+  EXPECT_EQ(std::filesystem::file_size(at / "m.mlpackage/Data/com.apple.CoreML/weights/weight.bin"), 64u + 64 + 448 + 64 + 404);
+  const auto back = read_coreml(at / "m.mlpackage");
+  for (const auto& f : back->functions()) {
+    std::vector<double> sum;
+    for (const Node& n : f->graph().nodes()) {
+      if (n.op().name == "const" && n.result()->constant()->size() == 101) sum.push_back(n.result()->constant()->as_double(29));
+    }
+    EXPECT_EQ(sum, (std::vector<double>{841, 18})) << print(*back);
+  }
+  std::filesystem::remove_all(at);
+}
+
 TEST(MilFile, WhatCannotBeWritten) {
   const auto fault = [](const char* text) {
     try {

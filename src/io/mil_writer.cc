@@ -11,10 +11,12 @@
 #include "dialects/mil/ops.h"
 #include "io/mil_names.h"
 #include "io/mil_parts.h"
+#include "io/same_tensors.h"
 #include "io/sinks.h"
 #include "io/wire_writer.h"
 #include "io/write_parts.h"
 #include "support/atomic_file.h"
+#include "support/copy_range.h"
 #include "support/inside.h"
 #include "support/mapped_file.h"
 
@@ -103,12 +105,25 @@ class MilWriter {
     return at == weight_files_.end() ? std::string_view() : at->second;
   }
 
+  struct Wanted {
+    std::string_view file;
+    uint64_t old;  // where it was
+    const Tensor* tensor;
+  };
+
+  // Equal weights of one file have one place: functions that share weights may have folded the same into each.
+  void tie_same(const std::vector<Wanted>& wanted) {
+    for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
+      std::vector<const Tensor*> tensors;
+      for (; end < wanted.size() && wanted[end].file == wanted[begin].file; ++end) tensors.push_back(wanted[end].tensor);
+      for (const auto& [later, first] : find_same(tensors, m_.source_files)) {
+        place_of_.erase(later);
+        tied_[later] = first;
+      }
+    }
+  }
+
   void place_all() {
-    struct Wanted {
-      std::string_view file;
-      uint64_t old;  // where it was
-      const Tensor* tensor;
-    };
     std::vector<Wanted> wanted;
     std::unordered_map<const std::byte*, const Tensor*> by_bytes;  // tied weights stay tied
     for (const auto& f : m_.functions()) {
@@ -134,7 +149,9 @@ class MilWriter {
     // Those that were read, in their old order; then the others in the order of the program.
     std::ranges::stable_sort(
         wanted, [](const Wanted& a, const Wanted& b) { return std::tie(a.file, a.old) < std::tie(b.file, b.old); });
+    tie_same(wanted);
     for (const Wanted& one : wanted) {
+      if (place_of_.find(one.tensor) == place_of_.end()) continue;
       if (blobs_.empty() || blobs_.back().name != one.file) blobs_.push_back({std::string(one.file), {}, kBlobAlignment});
       BlobFile& file = blobs_.back();
       const uint64_t offset = aligned(file.size);
@@ -148,8 +165,9 @@ class MilWriter {
   }
 
   const BlobPlace* find_place(const Tensor& t) const {
-    const auto tied = tied_.find(&t);
-    const auto at = place_of_.find(tied == tied_.end() ? &t : tied->second);
+    const Tensor* first = &t;
+    for (auto tied = tied_.find(first); tied != tied_.end(); tied = tied_.find(first)) first = tied->second;
+    const auto at = place_of_.find(first);
     return at == place_of_.end() ? nullptr : &at->second;
   }
 
@@ -544,7 +562,8 @@ class BlobPieces {
   // The system copies page by page, and takes a fifth longer where each becomes parts of two. Then the mapped bytes are written.
   void copy(uint64_t from, std::span<const std::byte> bytes) {
     constexpr uint64_t kPage = 4096, kPiece = 1 << 18;
-    while (!w_.measuring() && bytes.size() > kPiece && (from - w_.size()) % kPage != 0) {
+    const bool holes = !w_.measuring() && has_holes(fd_);  // which only the system's copy keeps
+    while (!w_.measuring() && !holes && bytes.size() > kPiece && (from - w_.size()) % kPage != 0) {
       const auto piece = bytes.first(kPiece - w_.size() % kPiece);
       if (!file_->fetch(piece)) break;
       w_.raw({reinterpret_cast<const char*>(piece.data()), piece.size()});
@@ -596,7 +615,11 @@ void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file, boo
   };
   const MappedFile* unchanged = all();
   if (link && unchanged != nullptr && file.link(unchanged->range_of({})->fd)) return;
-  file.expect(w.size());
+  const bool holes = std::ranges::any_of(m.source_files, [](const auto& s) {
+    const auto range = s->range_of({});
+    return range && has_holes(range->fd);
+  });
+  if (!holes) file.expect(w.size());
   w.start(sink);
   all();
   w.finish();

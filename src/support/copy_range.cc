@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #ifdef __linux__
+#include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #endif
 
@@ -28,9 +30,7 @@ constexpr uint64_t kCallLimit = uint64_t{1} << 26;
               fmt::format("'{}' is too short: {} more bytes were expected at its end", path_of(from.fd).string(), missing));
 }
 
-}  // namespace
-
-void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset) {
+void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset) {
   auto in = static_cast<off_t>(from.offset);
   auto out = static_cast<off_t>(to_offset.value_or(0));
 
@@ -69,6 +69,56 @@ void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
     size -= static_cast<uint64_t>(got);
   }
 }
+
+}  // namespace
+
+#if defined(__linux__) && defined(SEEK_DATA)
+namespace {
+
+// `size` bytes at `offset` read as zeros, and take no blocks where the system can do that.
+void make_hole(int to, uint64_t offset, uint64_t size) {
+  struct stat s;
+  if (::fstat(to, &s) != 0) throw os_error("look at", path_of(to), errno);
+  const auto end = static_cast<off_t>(offset + size);
+  if (s.st_size < end && ::ftruncate(to, end) != 0) throw os_error("write", path_of(to), errno);
+  (void)::fallocate(to, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+}
+
+}  // namespace
+
+void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset) {
+  if (!to_offset || !has_holes(from.fd)) return copy_bytes(from, size, to, to_offset);
+  const uint64_t end = from.offset + size;
+  for (uint64_t at = from.offset; at < end;) {
+    check_interrupt();
+    const auto place = [&](uint64_t position) { return *to_offset + (position - from.offset); };
+    const off_t data = ::lseek(from.fd, static_cast<off_t>(at), SEEK_DATA);
+    struct stat s;
+    // ENXIO: a hole up to the end of the file. What cannot tell is copied.
+    if (data < 0 && errno == ENXIO && ::fstat(from.fd, &s) == 0 && static_cast<uint64_t>(s.st_size) >= end)
+      return make_hole(to, place(at), end - at);
+    if (data < 0) return copy_bytes({from.fd, at}, end - at, to, place(at));
+    const uint64_t begin = std::min(static_cast<uint64_t>(data), end);
+    if (begin > at) make_hole(to, place(at), begin - at);
+    if (begin == end) return;
+    const off_t hole = ::lseek(from.fd, data, SEEK_HOLE);
+    at = hole < 0 ? end : std::min(static_cast<uint64_t>(hole), end);
+    copy_bytes({from.fd, begin}, at - begin, to, place(begin));
+  }
+}
+
+bool has_holes(int fd) {
+  constexpr off_t kBlock = 512;
+  struct stat s;
+  return ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_blocks < s.st_size / kBlock;
+}
+#else
+void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset) {
+  copy_bytes(from, size, to, to_offset);
+}
+
+bool has_holes(int) { return false; }
+#endif
 
 bool is_on_ext4([[maybe_unused]] int fd) {
 #ifdef __linux__

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -304,6 +305,42 @@ TEST_F(FileTest, CopiesWhereTheSystemHasAWayOfItsOwn) {
   EXPECT_TRUE(got == std::string(70, '\0') + source.substr(1009, 1'000'003));
   ::close(from);
   ::close(to);
+}
+
+TEST_F(FileTest, HolesStayHoles) {
+  constexpr uint64_t kSize = 97 << 20;
+  const auto blocks = [&](const char* name) {
+    struct stat s;
+    EXPECT_EQ(::stat((folder_ / name).c_str(), &s), 0);
+    return static_cast<uint64_t>(s.st_blocks) * 512;
+  };
+  write_all(folder_ / "in", "begin");
+  fs::resize_file(folder_ / "in", kSize);
+  const int fd = ::open((folder_ / "in").c_str(), O_WRONLY);
+  ASSERT_EQ(::pwrite(fd, "middle", 6, 51 << 20), 6);
+  ::close(fd);
+  if (blocks("in") > kSize / 2) GTEST_SKIP() << "this file system has no holes";
+  auto in = MappedFile::open(folder_ / "in");
+  for (const uint64_t first :
+       {uint64_t{0}, uint64_t{4096}, uint64_t{4099}}) {  // where the copy begins, of the source's pages and of the result's
+    for (const uint64_t before : {uint64_t{0}, uint64_t{1}, uint64_t{4096}}) {
+      AtomicFile out(folder_ / "out");
+      out.expect(kSize);
+      out.append(std::string(before, 'x'));
+      out.append(FileRange{in->range_of({})->fd, first}, kSize - first);
+      out.append("end");
+      out.commit();
+      EXPECT_LT(blocks("out"), uint64_t{1} << 20);
+      const auto back = MappedFile::open(folder_ / "out");
+      ASSERT_EQ(back->size(), before + kSize - first + 3);
+      EXPECT_EQ(std::memcmp(back->bytes().data() + before, in->bytes().data() + first, kSize - first), 0);
+      AtomicFile bare(folder_ / "bare");  // ends in a hole
+      bare.append(FileRange{in->range_of({})->fd, first}, kSize - first);
+      bare.commit();
+      EXPECT_EQ(fs::file_size(folder_ / "bare"), kSize - first);
+      EXPECT_LT(blocks("bare"), uint64_t{1} << 20);
+    }
+  }
 }
 
 TEST_F(FileTest, CopiesToAPipeInPieces) {

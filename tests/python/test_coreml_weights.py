@@ -12,6 +12,7 @@ pytest.importorskip("resource", reason="there are no limits of memory here")
 
 import coremltools as ct  # noqa: E402
 import mil_programs as programs  # noqa: E402
+import sardonyx  # noqa: E402
 from mil_programs import mb  # noqa: E402
 from sardonyx import coreml  # noqa: E402
 
@@ -203,3 +204,48 @@ def test_a_file_of_weights_is_copied_in_as_few_pieces_as_it_can_be(tmp_path, dea
     results = list(results.values()) if isinstance(results, dict) else list(results)
     for result, w in zip(results, weights, strict=True):
         np.testing.assert_array_equal(np.asarray(result), np.maximum(x, 0) * np.maximum(w, 0))
+
+
+def test_bytes_that_name_weights_say_what_they_lack(tmp_path):
+    source, weights = made(tmp_path)
+    (model,) = source.rglob("*.mlmodel")
+    for place in (None, tmp_path / "out.mlpackage"):
+        with pytest.raises(
+            sardonyx.Error, match="came as bytes, which do not carry its data in 'weights/weight.bin'"
+        ) as error:
+            coreml.optimize(model.read_bytes(), place)
+        assert "/tmp" not in str(error.value)
+
+
+def test_a_layout_that_is_unknown_is_said(tmp_path):
+    source, _ = made(tmp_path)
+    with pytest.raises(sardonyx.Error, match="'foo' is no layout of an image"):
+        options = {"image_input_preprocess.inputs": "x:foo"}
+        coreml.optimize(
+            source, tmp_path / "out.mlpackage", passes=["image_input_preprocess"], options=options, strict=True
+        )
+
+
+def test_sparse_weights_stay_sparse(tmp_path):
+    """Also where they move to another place in the file."""
+    zeros = 64 << 20
+    source, weights = made(tmp_path)
+    big = tmp_path / "big.mlpackage"
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, 4096))], opset_version=ct.target.iOS17)
+    def prog(x):
+        x = mb.linear(
+            x=mb.relu(x=mb.relu(x=x)), weight=np.zeros((4096, 4096), np.float32), bias=np.ones(4096, np.float32)
+        )
+        return mb.add(
+            x=x, y=mb.add(x=mb.const(val=np.ones(4096, np.float32)), y=np.full(4096, 2, np.float32)), name="y"
+        )
+
+    programs.save(prog, str(big), ct.target.iOS17)
+    subprocess.run(["fallocate", "--dig-holes", weights_of(big)], check=True)
+    if weights_of(big).stat().st_blocks * 512 > zeros // 2:
+        pytest.skip("this file system has no holes")
+    for passes in (["merge_consecutive_relus"], "default"):
+        out = tmp_path / "out.mlpackage"
+        coreml.optimize(big, out, passes=passes)
+        assert weights_of(out).stat().st_size > zeros and weights_of(out).stat().st_blocks * 512 < 2 << 20

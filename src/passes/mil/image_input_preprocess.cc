@@ -74,6 +74,10 @@ Pass image_input_preprocess() {
                  const std::string_view name =
                      layout == "nhwc" || layout == "nchw" ? std::string_view(entry).substr(0, colon) : std::string_view(entry);
                  const size_t i = main != nullptr ? find_port(main->graph().inputs(), name) : SIZE_MAX;
+                 if (i == SIZE_MAX && !layout.empty() && main != nullptr &&
+                     find_port(main->graph().inputs(), std::string_view(entry).substr(0, colon)) != SIZE_MAX)
+                   throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no layout of an image", layout),
+                               {fmt::format("expected nhwc or nchw, in '{}'", entry)});
                  if (i == SIZE_MAX)
                    throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no input '{}' to take as an image", name));
                  if (layout == "nhwc") changed |= turn(main->graph(), i, context);
