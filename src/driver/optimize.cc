@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "driver/half_report.h"
+#include "driver/outside_names.h"
 #include "io/program_file.h"
 #include "ir/call.h"
 #include "rewrite/pass.h"
@@ -246,6 +247,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   Stopwatch watch;
   Names names;
   if (options.keep_names) names = names_of(m);
+  OutsideNames outside(m);
   if (options.opset != 0) {
     PassRequest conversion{.passes = {"convert_opset"},
                            .options = {{"convert_opset.opset", std::to_string(options.opset)}},
@@ -254,6 +256,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     report.passes = run_passes(m, conversion);
   }
   append(report.passes, run_passes(m, options.request));
+  outside.restore();
   if (options.keep_names) drop_other_meanings(m, names);
   report.warnings = report.passes.ill_typed;
   report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
@@ -331,7 +334,11 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
       is_only_larger(report, options, file_before, report.file_after)) {
     const MappedFile& source = *model->source_files[0];
     AtomicFile file(out, AtomicFile::Options{.sync = write.sync});
-    file.append(source.bytes());
+    if (const auto range = source.range_of(source.bytes())) {
+      file.append(*range, source.size());
+    } else {
+      file.append(source.bytes());
+    }
     source.check_unchanged();
     file.commit();
     keep_as_it_was(report);

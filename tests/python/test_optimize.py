@@ -503,3 +503,88 @@ def test_a_clip_without_bounds_makes_infinities_finite(tmp_path):
     np.save(tmp_path / "x.npy", x)
     command("run", tmp_path / "out.onnx", "-i", f"x={tmp_path}/x.npy", "-o", tmp_path / "y.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), want)
+
+
+def test_a_file_of_passes_from_python(saved, tmp_path):
+    file = tmp_path / "passes.txt"
+    file.write_text("remove_redundant_casts  # nothing else\n\n")
+    model = sardonyx.optimize(saved, passes=str(file))
+    assert ops(model) == ["Neg"] and [i.name for i in model.graph.initializer] == ["unread"]
+    assert ops(sardonyx.to_onnx(lambda x: x + x, [("B", 3)], passes=str(file))) == ["Add"]
+    file.write_text("remove_redundant_casts\nremove_redundant_casts.unheard_of=1\n")
+    for run in (
+        lambda: sardonyx.optimize(saved, passes=str(file)),
+        lambda: sardonyx.to_onnx(abs, [(3,)], passes=str(file)),
+    ):
+        with pytest.raises(sardonyx.Error, match="unheard_of"):
+            run()
+
+
+def trained(weight: np.ndarray) -> onnx.ModelProto:
+    """y = x @ transpose(w) * 2, where training updates w by the hidden value h."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"]),
+        helper.make_node("MatMul", ["x", "t"], ["m"]),
+        helper.make_node("Identity", ["m"], ["h"]),
+        helper.make_node("Mul", ["h", "two"], ["y"]),
+    ]
+    n, k = weight.shape
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, ["B", k])], [value("y", 1, ["B", n])],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(np.float32(2), "two")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    step = [helper.make_node("ReduceMean", ["h"], ["mean"]), helper.make_node("Sub", ["w", "mean"], ["new_w"])]
+    training = model.training_info.add()
+    training.algorithm.CopyFrom(helper.make_graph(step, "step", [], [value("new_w", 1, [n, k])]))
+    training.update_binding.add(key="w", value="new_w")
+    return model
+
+
+@pytest.mark.parametrize("ir_version", [3, 10])
+def test_what_training_updates_stays_a_variable(ir_version):
+    weight = np.arange(35, dtype=np.float32).reshape(5, 7)
+    model = trained(weight)
+    model.ir_version = ir_version
+    if ir_version == 3:  # initializers are listed as inputs
+        model.graph.input.append(helper.make_tensor_value_info("w", 1, [5, 7]))
+        model.graph.input.append(helper.make_tensor_value_info("two", 1, []))
+    out = sardonyx.optimize(model)
+    assert out.training_info == model.training_info
+    kept = {i.name: numpy_helper.to_array(i) for i in out.graph.initializer}
+    np.testing.assert_array_equal(kept["w"], weight)  # not folded into another
+    made = {o for n in out.graph.node for o in n.output}
+    assert "h" in made and any("w" in n.input for n in out.graph.node)
+    assert [i.name for i in out.graph.input] == [i.name for i in model.graph.input]
+    assert [o.name for o in out.graph.output] == ["y"]
+    assert sardonyx.optimize(out) == out
+    onnx.checker.check_model(out)
+
+
+def test_quantization_annotations_stay_with_their_tensors():
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"]),
+        helper.make_node("MatMul", ["x", "t"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["a"]),
+        helper.make_node("Identity", ["a"], ["y"]),
+    ]
+    weights = {"w": np.arange(35, dtype=np.float32).reshape(5, 7), "b": np.ones(5, np.float32)}
+    scales = {f"scale_{n}": np.float32(k) for k, n in enumerate("wbx")}
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, ["B", 7])], [value("y", 1, ["B", 5])],
+        [numpy_helper.from_array(v, k) for k, v in (weights | scales).items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    for n in "wbx":
+        annotation = model.graph.quantization_annotation.add(tensor_name=n)
+        annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=f"scale_{n}")
+    out = sardonyx.optimize(model)
+    there = {i.name: numpy_helper.to_array(i) for i in out.graph.initializer}
+    stay = [a.tensor_name for a in out.graph.quantization_annotation]
+    assert "x" in stay and "b" in stay and ("w" in stay) == (there.get("w", np.empty(0)).shape == (5, 7))
+    for n in stay:
+        assert there[f"scale_{n}"] == scales[f"scale_{n}"]
+    assert not {f"scale_{n}" for n in "wbx" if n not in stay} & there.keys()
+    assert sardonyx.optimize(out) == out
