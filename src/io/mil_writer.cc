@@ -111,11 +111,13 @@ class MilWriter {
     const Tensor* tensor;
   };
 
-  // Equal weights of one file have one place: functions that share weights may have folded the same into each.
+  // Equal weights of one file have one place: functions that share weights may have folded the same into each. Weights that are all merely
+  // copied stay as they stand, twins included: nobody has to read them, and the file is copied in few pieces.
   void tie_same(const std::vector<Wanted>& wanted) {
     for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
       std::vector<const Tensor*> tensors;
       for (; end < wanted.size() && wanted[end].file == wanted[begin].file; ++end) tensors.push_back(wanted[end].tensor);
+      if (wanted[end - 1].old != UINT64_MAX) continue;  // new ones stand last
       for (const auto& [later, first] : find_same(tensors, m_.source_files)) {
         place_of_.erase(later);
         tied_[later] = first;
