@@ -37,7 +37,7 @@ _SIZE = re.compile(r"[A-Za-z0-9_+\-* ()]+")
 # Ops of control flow, and how their blocks are given to coremltools' builder.
 _BLOCKS = {"cond": ("_true_fn", "_false_fn"), "while_loop": ("_cond", "_body")}
 # Passes that take a predicate on ops, and the attribute that marks what it refuses.
-_SELECTING = {"add_fp16_cast": "keep_fp32", "add_int16_cast": "keep_int32"}
+SELECTING = {"add_fp16_cast": "keep_fp32", "add_int16_cast": "keep_int32"}
 # What they leave alone whoever asks.
 _NEVER_CAST = frozenset(
     "const cast while_loop cond make_list list_gather list_scatter list_read list_write list_length read_state coreml_update_state".split()
@@ -55,6 +55,11 @@ def _mil():
             "coremltools is not installed, and its programs are its objects", notes=["help: pip install coremltools"]
         ) from None
     return mil, _OPSET, CacheDoublyLinkedList
+
+
+def require_coremltools() -> None:
+    """An error that says what to install where it is missing."""
+    _mil()
 
 
 def require_program(prog) -> None:
@@ -95,7 +100,7 @@ class _Teller:
         """add_fp16_cast, or add_int16_cast, is to change only ops that the predicate accepts."""
         for number, op in enumerate(self.bridge.ops()):
             if op.op_type not in _NEVER_CAST and not op_selector(op):
-                self.bridge.keep(number, _SELECTING[pass_name])
+                self.bridge.keep(number, SELECTING[pass_name])
 
     def _opset(self, function) -> str:
         version = int(function.opset_version) if function.opset_version is not None else self.version
@@ -476,8 +481,8 @@ def run(
 
 
 def _check_selector(name: str, op_selector, passes: Sequence[str], options: Sequence[str]) -> None:
-    if name not in _SELECTING or not any(p.split("::")[-1] == name for p in passes):
-        raise Error(f"{', '.join(passes)}: only {' and '.join(_SELECTING)} have the option 'op_selector'")
+    if name not in SELECTING or not any(p.split("::")[-1] == name for p in passes):
+        raise Error(f"{', '.join(passes)}: only {' and '.join(SELECTING)} have the option 'op_selector'")
     if not callable(op_selector):
         raise WrongType(f"op_selector is a function of an op, not {type(op_selector).__name__}")
     if any(k.rsplit(".", 1)[-1] == "skip_ops_by_type" for k in options):
@@ -485,104 +490,3 @@ def _check_selector(name: str, op_selector, passes: Sequence[str], options: Sequ
             "add_fp16_cast takes skip_ops_by_type or op_selector, not both",
             notes=("help: let op_selector look at op.op_type",),
         )
-
-
-@contextlib.contextmanager
-def native_passes():
-    """Inside, coremltools runs Sardonyx's passes in place of its own, wherever there is one of that name."""
-    _mil()
-    from coremltools.converters.mil.mil.passes.graph_pass import AbstractGraphPass
-    from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
-    from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
-
-    class NativeBase(AbstractGraphPass):
-        name = ""
-
-    ours = {p["name"]: p for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
-
-    def has_option(name, option):
-        return option in ours[name]["options"] or (option == "op_selector" and name in _SELECTING)
-
-    def swapped(name, original):
-        class Native(NativeBase):
-            def __init__(self):
-                self.chosen = {}
-
-            def __str__(self):
-                return name
-
-            def __getattr__(self, key):
-                # What else callers use of coremltools' pass: it works, with this one's `apply`.
-                if key.startswith("__"):
-                    raise AttributeError(key)
-                if key in self.chosen:
-                    return self.chosen[key]
-                theirs = original() if isinstance(original, type) else original
-                theirs.apply = self.apply
-                return getattr(theirs, key)
-
-            def __setattr__(self, key, value):
-                # coremltools' options are attributes of the pass, too.
-                if has_option(name, key):
-                    self.chosen[key] = value
-                else:
-                    super().__setattr__(key, value)
-
-            def set_options(self, pass_options=None):
-                for option in pass_options or ():
-                    if not has_option(name, option.option_name):
-                        raise NotImplementedError(
-                            f"The graph pass `{name}` doesn't support option `{option.option_name}`."
-                        )
-                    self.chosen[option.option_name] = option.option_val
-
-            def apply(self, prog):
-                run(prog, [name], [(f"{name}.{k}", v) for k, v in self.chosen.items()])
-
-        Native.__name__ = Native.name = name
-        Native.original = original
-        return Native
-
-    before = dict(PASS_REGISTRY.passes)
-    for key, original in before.items():
-        namespace, _, name = key.partition("::")
-        if namespace == "common" and name in ours:
-            PASS_REGISTRY.passes[key] = swapped(name, original)
-    original_apply = PassPipelineManager.__dict__["apply_pipeline"]
-
-    def apply_pipeline(prog, pass_pipeline):
-        """As coremltools', but neighbours that are ours share one crossing."""
-        if pass_pipeline is None:
-            raise ValueError("The pass_pipeline cannot be None.")
-        pass_pipeline.validate()
-        prog.validate()
-        waiting, options = [], []
-
-        def flush():
-            if waiting and not prog.skip_all_passes:
-                run(prog, waiting, options)
-                prog.validate(check_essential_scope="dead_code_elimination" in waiting)
-            waiting.clear()
-            options.clear()
-
-        for key in pass_pipeline.passes:
-            graph_pass = PASS_REGISTRY[key]
-            graph_pass.set_options(pass_pipeline.get_options(key))
-            if isinstance(graph_pass, NativeBase):
-                if graph_pass.name in waiting and graph_pass.chosen or "op_selector" in graph_pass.chosen:
-                    flush()  # options belong to one run of a pass, and predicates see the ops that are there
-                waiting.append(graph_pass.name)
-                options.extend((f"{graph_pass.name}.{k}", v) for k, v in graph_pass.chosen.items())
-                continue
-            flush()
-            graph_pass(prog)
-            prog.validate(check_essential_scope=key == "common::dead_code_elimination")
-        flush()
-
-    PassPipelineManager.apply_pipeline = staticmethod(apply_pipeline)
-    try:
-        yield
-    finally:
-        PassPipelineManager.apply_pipeline = original_apply
-        PASS_REGISTRY.passes.clear()
-        PASS_REGISTRY.passes.update(before)

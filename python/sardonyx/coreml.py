@@ -293,7 +293,10 @@ def apply_pass(prog: Any, name: str, **options: Any) -> None:
 
 
 def native_passes():
-    """`with sardonyx.coreml.native_passes():` lets coremltools run Sardonyx's passes, also inside `coremltools.convert`."""
-    from sardonyx import _coreml_program
+    """`with sardonyx.coreml.native_passes():` lets coremltools run Sardonyx's passes, also inside `coremltools.convert`.
 
-    return _coreml_program.native_passes()
+    In all threads: the registry of passes is coremltools' own. Blocks may nest and overlap.
+    """
+    from sardonyx import _coreml_registry
+
+    return _coreml_registry.native_passes()
