@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
 
 import coremltools as ct  # noqa: E402
+import coremltools_main  # noqa: E402, F401
 import mil_programs as programs  # noqa: E402
 from coremltools import proto  # noqa: E402
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402

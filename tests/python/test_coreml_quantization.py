@@ -265,7 +265,7 @@ def scales_that_stay(x):
 def arithmetic(x, y):
     a = mb.add(x=x, y=y)
     b = mb.mul(x=a, y=np.float32([1, 1e-9, -1e-9, 0, 65504]))
-    c = mb.maximum(x=b, y=np.float32([1, -1e38, 2, 3, 4]))
+    c = mb.maximum(x=b, y=np.float32([1, -np.inf, 2, 3, 4]))
     return mb.concat(values=(a, b, a, c), axis=0), mb.add(x=x, y=np.float32(70000)), mb.shape(x=a)
 
 
@@ -302,6 +302,53 @@ def loops(x):
     return i, mb.relu(x=a)
 
 
+@pytest.mark.parametrize("mask", [-3.4028235e38, -1e38, -1e9, -7e4])
+@pytest.mark.parametrize("scores", [0.0, -20.0])
+@pytest.mark.parametrize("where", ["added", "selected", "multiplied", "stepwise", "kept"])
+def test_a_row_that_is_masked_as_a_whole_is_a_mean(where, scores, mask, tmp_path):
+    """NaN in half precision, where scores and mask add up to -inf."""
+    rows = np.float32([[0] * 5, [1] * 5, [0, 1, 1, 0, 1]])
+
+    def body(x):
+        if where == "selected":
+            y = mb.select(cond=rows > 0, a=np.float32(mask), b=x)
+        elif where == "multiplied":
+            y = mb.add(x=x, y=mb.mul(x=mb.sub(x=1.0, y=mb.sub(x=1.0, y=mb.mul(x=mb.sigmoid(x=x), y=rows))), y=mask))
+        else:
+            y = mb.add(x=x, y=rows * np.float32(mask), name="masked")
+        if where != "stepwise":
+            return mb.softmax(x=y, axis=-1)
+        e = mb.exp(x=mb.sub(x=y, y=mb.reduce_max(x=y, axes=[-1], keep_dims=True)))
+        return mb.real_div(x=e, y=mb.reduce_sum(x=e, axes=[-1], keep_dims=True))
+
+    prog = passes.build(body, [(3, 5)], ct.target.iOS17)
+    options = {"skip_ops_by_type": "add"} if where == "kept" else {}
+    x = np.full((3, 5), scores, np.float32)
+    before, after = tmp_path / "before.mlpackage", tmp_path / "after.mlpackage"
+    programs.save(prog, before, ct.target.iOS17)
+    for how in ({}, {"calibration": [{"x": x}]}):
+        coreml.optimize(before, after, passes=["add_fp16_cast"], options={"add_fp16_cast": options}, **how)
+        (single,) = coreml.load(before).run({"x": x}).values()
+        (half,) = coreml.load(after).run({"x": x}).values()
+        assert np.isfinite(single).all()
+        np.testing.assert_allclose(half, single, atol=2e-3)
+        assert how or coreml.load(after).op_counts()["cast"] >= 2
+
+
+def test_a_mask_from_outside_keeps_single_precision_where_runs_show_it(tmp_path):
+    def body(x, mask):
+        return mb.softmax(x=mb.add(x=x, y=mask, name="masked"), axis=-1, name="shares")
+
+    before, after = tmp_path / "before.mlpackage", tmp_path / "after.mlpackage"
+    programs.save(passes.build(body, [(2, 5), (2, 5)], ct.target.iOS17), before, ct.target.iOS17)
+    inputs = {"x": np.zeros((2, 5), np.float32), "mask": np.full((2, 5), np.finfo(np.float32).min)}
+    report = coreml.fp16_report(before, [inputs])
+    assert {op["name"]: op["verdict"] for op in report["ops"]} == {"masked": "overflows", "shares": "overflows"}
+    coreml.optimize(before, after, passes=["add_fp16_cast"], calibration=[inputs])
+    (half,) = coreml.load(after).run(inputs).values()
+    np.testing.assert_allclose(half, 0.2)
+
+
 @case("add_int16_cast", (3, 5), ((2,), types.int32))
 def gathers(x, i):
     a = mb.gather(x=x, indices=np.int32([1, 2]), axis=0)
@@ -331,9 +378,12 @@ def computed_indices(x, i):
 def test_casts_around_every_op(pass_name, target):
     """The same ops, the same names."""
 
+    def named(one):
+        return one.name.replace("_cast_uint16", "_cast_int16")  # release 9.0: by the operand that was looked at last
+
     def told(prog):
         ops = prog.functions["main"].operations
-        return [(op.op_type, op.name, [v.name for v in op.outputs]) for op in ops if op.op_type != "const"]
+        return [(op.op_type, named(op), [named(v) for v in op.outputs]) for op in ops if op.op_type != "const"]
 
     for one in programs.CASES:
         if (
@@ -407,7 +457,7 @@ def test_names_that_stay(tmp_path):
 
 
 def test_integers_that_a_predicate_keeps():
-    """add_int16_cast takes coremltools' options: a predicate on ops, and the type that comes first."""
+    """add_int16_cast takes coremltools' options: a predicate on ops, and the type of what is computed."""
 
     def build():
         specs = [mb.TensorSpec((5, 3)), mb.TensorSpec((2,), types.int32)]
@@ -421,19 +471,19 @@ def test_integers_that_a_predicate_keeps():
     def selector(op):
         return op.name != "a"
 
-    for target, keep in (("int16", selector), ("uint16", selector), ("uint16", None)):
+    for keep in (selector, None):
         first, second = memory.twice(RNG, build)
         theirs = PASS_REGISTRY["common::add_int16_cast"]
-        theirs.set_options([PassOption("op_selector", keep), PassOption("target_dtype", target)])
+        theirs.set_options([PassOption("op_selector", keep)])
         theirs(first)
-        coreml.apply_pass(second, "common::add_int16_cast", op_selector=keep, target_dtype=target)
+        coreml.apply_pass(second, "common::add_int16_cast", op_selector=keep)
         assert passes.same(passes.canonical(second), passes.canonical(first)), f"{second}\n{first}"
     with coreml.native_passes():
         third = build()
         ours = PASS_REGISTRY["common::add_int16_cast"]
         ours.set_options([PassOption("op_selector", selector), PassOption("target_dtype", "uint16")])
         ours(third)
-    assert [op.op_type for op in third.functions["main"].operations].count("cast") == 1
+    assert [op.dtype.val for op in third.functions["main"].find_ops(op_type="cast")] == ["uint16"]
     with pytest.raises(ValueError, match="target_dtype is int16 or uint16"):
         coreml.apply_pass(build(), "add_int16_cast", target_dtype="int8")
     with pytest.raises(ValueError, match="only add_fp16_cast and add_int16_cast"):

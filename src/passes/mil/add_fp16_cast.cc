@@ -1,10 +1,11 @@
 //   x: f32 ── op ── y: f32    =>    x ── cast<fp16> ── op ── cast<fp32> ── y
 //
 // Each op that exists in half precision computes in it; cast_optimization then drops the casts between neighbours. An op stays in single
-// precision when a constant that it reads does not fit (finite, above 65504; what stands for infinity, from 1e38 on, may become infinite), when
-// it is a loop, a condition or works on lists or states, when options say so, or when it has the attribute keep_fp32. From iOS 17 on, slopes
-// of activations and epsilons keep single precision, as their ops allow. Small constants that would become zero become the least
-// number of their sign. Options: skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that half_ranges.h finds to overflow or
+// precision when a constant that it reads does not fit (above 65504, below 1e38), when it is a loop, a condition or works on lists or
+// states, when options say so, or when it has the attribute keep_fp32. From iOS 17 on, slopes of activations and epsilons keep single
+// precision, as their ops allow. Small constants that would become zero become the least number of their sign; masks, finite constants from
+// 1e38 on, become 65504 or -65504. Softmax, and its steps, read what constants above 65504 mask through a clip to that range: without it,
+// a row that is masked as a whole may be -inf, and NaN. Options: skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that half_ranges.h finds to overflow or
 // to lose everything. Relaxed: half precision has 11 binary digits. After coremltools' pass of this name.
 #include <fmt/format.h>
 
@@ -14,14 +15,13 @@
 #include <set>
 
 #include "passes/mil/casts.h"
+#include "passes/mil/half_masks.h"
 #include "passes/mil/half_ranges.h"
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
 
-constexpr double kLargest = 65504;
-constexpr double kAsGoodAsInfinite = 1e38;
 constexpr int kIos17 = 8;
 
 constexpr std::array<std::string_view, 12> kNever = {
@@ -40,29 +40,12 @@ bool keeps_precision(const Node& n, std::string_view slot) {
   return slot == "epsilon" && in(kWithEpsilon);
 }
 
-// A finite element that half precision does not hold.
-bool overflows(const Tensor& t) {
-  if (t.dtype() != DType::kF32 || t.is_promise() || t.size() == 0) return false;
-  const auto too_large = [](float v) {
-    const float a = std::abs(v);
-    return a > static_cast<float>(kLargest) && a < static_cast<float>(kAsGoodAsInfinite);
-  };
-  if (t.is_splat()) return too_large(static_cast<float>(t.as_double(0)));
-  std::vector<float> piece(static_cast<size_t>(std::min<int64_t>(t.size(), 16384)));
-  for (int64_t first = 0; first < t.size(); first += static_cast<int64_t>(piece.size())) {
-    const auto n = static_cast<size_t>(std::min<int64_t>(t.size() - first, static_cast<int64_t>(piece.size())));
-    t.read(first, std::as_writable_bytes(std::span(piece).first(n)));
-    if (std::any_of(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(n), too_large)) return true;
-  }
-  return false;
-}
-
-// Constants that would vanish, as the least numbers of half precision; null where nothing does.
-Value* saved_from_zero(Rewriter& b, Value& v) {
+// A small constant with the least numbers of half precision for elements that would vanish; null where none does.
+TensorPtr saved_from_zero(const Tensor& t) {
   constexpr int64_t kSmall = 400;  // beyond, zeros are taken for a sparse matrix
-  if (!v.is_constant() || v.constant()->is_promise() || v.constant()->size() >= kSmall) return nullptr;
+  if (t.is_promise() || t.size() >= kSmall) return nullptr;
   const double least = std::ldexp(1.0, -24);
-  std::vector<double> all = doubles(*v.constant());
+  std::vector<double> all = doubles(t);
   bool any = false;
   for (double& e : all) {
     std::byte half[2];
@@ -71,19 +54,34 @@ Value* saved_from_zero(Rewriter& b, Value& v) {
     e = std::copysign(least, e);
     any = true;
   }
-  if (!any) return nullptr;
-  const auto shape = v.constant()->shape();
-  return b.constant(tensor_of(DType::kF32, {shape.begin(), shape.end()}, all));
+  return any ? tensor_of(DType::kF32, {t.shape().begin(), t.shape().end()}, all) : nullptr;
 }
 
-std::set<std::string, std::less<>> split(std::string_view list) {
-  std::set<std::string, std::less<>> parts;
-  while (!list.empty()) {
-    const size_t comma = list.find(',');
-    if (comma != 0) parts.emplace(list.substr(0, comma));
-    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+// The constant that is cast in place of one with elements that half precision does not hold; null where there is none.
+Value* fitted(Rewriter& b, const Value& v) {
+  if (!v.is_constant()) return nullptr;
+  const TensorPtr finite = half_fit(*v.constant()).saturates ? saturated(v.constant()) : nullptr;
+  const TensorPtr large = saved_from_zero(finite != nullptr ? *finite : *v.constant());
+  if (large != nullptr) return b.constant(large);
+  return finite != nullptr ? b.constant(finite) : nullptr;
+}
+
+// Ops that make NaN of -inf, and that read what may be masked: softmax, and the difference from which it is computed step by step.
+std::set<const Node*> masked_sums(Graph& top) {
+  const auto masked = masked_values(top);
+  std::set<const Node*> found;
+  for (Graph* g : graphs_in(top)) {
+    for (const Node& n : g->nodes()) {
+      const bool sums = n.is("softmax") || n.is("reduce_log_sum_exp") || (n.is("sub") && masked.contains(n.input(1)));
+      if (sums && masked.contains(n.input(0))) found.insert(&n);
+    }
   }
-  return parts;
+  return found;
+}
+
+Value* clipped(Rewriter& b, Value* x) {
+  return b.mil("clip",
+               {{"x", x}, {"alpha", b.scalar(DType::kF16, -kLargestHalf)}, {"beta", b.scalar(DType::kF16, kLargestHalf)}});
 }
 
 // Ops that would overflow or lose everything, as far as bounds, ranges that were told and runs say.
@@ -107,8 +105,8 @@ std::set<const Node*> unfit(Graph& top, PassContext& context) {
 }
 
 size_t to_half(Graph& top, PassContext& context) {
-  const auto types = split(context.text("skip_ops_by_type", {}));
-  auto names = split(context.text("skip_ops", {}));
+  const auto types = split_names(context.text("skip_ops_by_type", {}));
+  auto names = split_names(context.text("skip_ops", {}));
   std::set<const Node*> kept;
   if (names.erase("auto") > 0) kept = unfit(top, context);
   const bool mixed = Rewriter(top, context).mil_version() >= kIos17;
@@ -117,9 +115,10 @@ size_t to_half(Graph& top, PassContext& context) {
     if (v == nullptr || !v->is_constant() || v->dtype() != DType::kF32) return true;
     const Tensor* t = v->constant().get();
     const auto [at, is_new] = known.try_emplace(t, false);
-    if (is_new) at->second = overflows(*t);
+    if (is_new) at->second = half_fit(*t).overflows;
     return !at->second;
   };
+  const std::set<const Node*> masked = masked_sums(top);
   return insert_casts(top, context,
                       {.from = DType::kF32,
                        .changes =
@@ -139,7 +138,9 @@ size_t to_half(Graph& top, PassContext& context) {
                              const bool stays = !takes(n, i, DType::kF16) || (mixed && keeps_precision(n, slot->name));
                              return stays ? DType::kUndefined : DType::kF16;
                            },
-                       .prepare = [](Rewriter& b, Value& v, DType) { return saved_from_zero(b, v); },
+                       .prepare = [](Rewriter& b, Value& v, DType) { return fitted(b, v); },
+                       .guard = [&](Rewriter& b, Node& n, size_t i,
+                                    Value* x) { return masked.contains(&n) && (i == 0 || n.is("sub")) ? clipped(b, x) : x; },
                        .named = [] { return DType::kF16; }});
 }
 

@@ -1,13 +1,13 @@
 //   x: i32 ── gather ── y: i32    =>    x ── cast<int16> ── gather ── cast<int32> ── y
 //
-// gather, gather_along_axis, gather_nd, squeeze and topk on 16-bit integers, where the op set has them (from iOS 17 on). Constants that fit
-// become uint16, or int16 if they are negative; others stay, and so do computed indices into more than 32767 elements. A computed value is not
-// known to fit: as with coremltools' pass of this name, it is taken to, and gets the 16-bit type that was looked at last (target_dtype before the
-// first one), or the one that it was cast from. An op with the attribute keep_int32 stays as it is. Relaxed: equal where all numbers fit.
+// gather, gather_along_axis, gather_nd, squeeze and topk on 16-bit integers, where the op set has them (from iOS 17 on), or the ops that
+// prefer_int16_ops names. Constants that fit become uint16, or int16 if they are negative; others stay, and so do computed indices into more than
+// 32767 elements. A computed value is not known to fit: as with coremltools' pass of this name, it is taken to, and becomes int16 (or
+// target_dtype), or uint16 again where it was cast from that. An op with the attribute keep_int32 stays as it is. Relaxed: equal where all
+// numbers fit.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "passes/mil/casts.h"
@@ -15,7 +15,7 @@
 namespace sardonyx::mil {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOps = {"gather", "gather_along_axis", "gather_nd", "squeeze", "topk"};
+constexpr std::string_view kOps = "gather,gather_along_axis,gather_nd,squeeze,topk";
 
 // The 16-bit type of a constant; kUndefined when there is none.
 DType narrow(const Tensor& t) {
@@ -55,7 +55,8 @@ size_t to_16_bits(Graph& top, PassContext& context) {
   const std::string wanted = context.text("target_dtype", "int16");
   if (wanted != "int16" && wanted != "uint16")
     throw Error(ErrorCode::kInvalidArgument, fmt::format("target_dtype is int16 or uint16, not '{}'", wanted));
-  DType last = wanted == "int16" ? DType::kI16 : DType::kU16;
+  const DType computed = wanted == "int16" ? DType::kI16 : DType::kU16;
+  const auto ops = split_names(context.text("prefer_int16_ops", std::string(kOps)));
   const auto is_kept = [](const Node& n) {
     const Attr* keep = n.attr("keep_int32");
     return keep != nullptr && keep->get<bool>() && *keep->get<bool>();
@@ -65,20 +66,20 @@ size_t to_16_bits(Graph& top, PassContext& context) {
   return insert_casts(
       top, context,
       {.from = DType::kI32,
-       .changes = [&](Node& n) { return has_16_bits && std::ranges::find(kOps, n.op().name) != kOps.end() && !is_kept(n); },
+       .changes = [&](Node& n) { return has_16_bits && ops.contains(n.op().name) && !is_kept(n); },
        .target =
            [&](Node& n, size_t i) {
              const Value& v = *n.input(i);
+             DType fits = computed;
              if (v.is_constant()) {
-               const DType fits = v.constant()->is_promise() ? DType::kUndefined : narrow(*v.constant());
+               fits = v.constant()->is_promise() ? DType::kUndefined : narrow(*v.constant());
                if (fits == DType::kUndefined) return fits;
-               last = fits;
              } else if (const Node* def = v.def(); def != nullptr && def->is("cast")) {
-               last = def->input(0)->dtype() == DType::kU16 ? DType::kU16 : DType::kI16;
+               fits = def->input(0)->dtype() == DType::kU16 ? DType::kU16 : DType::kI16;
              }
              const std::string_view slot = slot_of(n.op(), i, n.num_inputs())->name;
              if (slot == "indices" && counts_too_far(n, context)) return DType::kUndefined;
-             return takes(n, i, last) ? last : DType::kUndefined;
+             return takes(n, i, fits) ? fits : DType::kUndefined;
            },
        .parameter = [&](Rewriter& b, Node& n, size_t i) -> Value* {
          const Value& v = *n.input(i);
@@ -86,7 +87,7 @@ size_t to_16_bits(Graph& top, PassContext& context) {
            return nullptr;
          return b.text(n.is("topk") ? "uint16" : "int16");
        },
-       .named = [&] { return last; }});
+       .named = [&] { return computed; }});
 }
 
 }  // namespace
@@ -98,7 +99,9 @@ Pass add_int16_cast() {
                           context.count("ops on 16-bit integers", changed);
                           return changed > 0;
                         })
-      .option("target_dtype", "what computed values become before a constant was looked at: int16 (the default) or uint16");
+      .option("target_dtype", "what computed values become: int16 (the default) or uint16")
+      .option("prefer_int16_ops",
+              "which ops: gather,gather_along_axis,gather_nd,squeeze,topk by default; an empty list is none");
 }
 
 }  // namespace sardonyx::mil

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string>
 
 #include "passes/mil/params.h"
 
@@ -16,11 +18,16 @@ struct Casting {
   std::function<DType(Node&, size_t i)> target;
   // Another value in place of a constant before it is cast, or null.
   std::function<Value*(Rewriter&, Value&, DType to)> prepare = {};
+  // What the op reads in place of its operand i, when that is cast.
+  std::function<Value*(Rewriter&, Node&, size_t i, Value* cast)> guard = {};
   // A parameter that changes beside the casts, or null.
   std::function<Value*(Rewriter&, Node&, size_t i)> parameter = {};
   // The type in the op's new name.
   std::function<DType()> named;
 };
+
+// The names in a list with commas, as options have them.
+std::set<std::string, std::less<>> split_names(std::string_view list);
 
 // Whether the op takes such values in operand i.
 bool takes(const Node& n, size_t i, DType dtype);

@@ -9,14 +9,13 @@
 #include <unordered_map>
 
 #include "eval/watch.h"
+#include "passes/mil/half_masks.h"
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLargest = 65504;
-constexpr double kAsGoodAsInfinite = 1e38;
 constexpr double kLogOfLeast = -104;             // of the least number in single precision; that of zero is infinite
 const double kVanishing = std::ldexp(1.0, -25);  // rounds to zero
 constexpr int64_t kRescued = 400;                // add_fp16_cast keeps smaller constants from vanishing
@@ -25,7 +24,8 @@ Extent extent_of(const Tensor& t) {
   if (!is_float(t.dtype()) || t.is_promise()) return {};
   Extent e{kInf, -kInf};
   const auto look = [&](double v) {
-    if (!(std::abs(v) < kAsGoodAsInfinite)) return;
+    if (!std::isfinite(v)) return;
+    if (std::abs(v) >= kAsGoodAsInfinite) v = std::copysign(kLargestHalf, v);  // what add_fp16_cast makes of it
     e.low = std::min(e.low, v);
     e.high = std::max(e.high, v);
   };
@@ -314,7 +314,10 @@ std::string_view to_string(HalfVerdict v) {
   return "?";
 }
 
-HalfRanges::HalfRanges(Graph& function, PassContext& context) : function_(function), context_(context) { bound(function); }
+HalfRanges::HalfRanges(Graph& function, PassContext& context)
+    : function_(function), context_(context), masked_(masked_values(function)) {
+  bound(function);
+}
 
 Extent HalfRanges::bounds(const Value& v) const {
   const auto at = bounds_.find(&v);
@@ -365,10 +368,11 @@ void HalfRanges::tell(const std::map<std::string, Extent, std::less<>>& seen) {
 void HalfRanges::see(const Value& v, const EvalValue& what) {
   const Array* a = what.array();
   if (a == nullptr || a->dtype() != DType::kF32) return;
+  const double end = masked_.contains(&v) ? kAsGoodAsInfinite : kInf;  // a mask from outside is cast as it is
   Extent e{kInf, -kInf};
   for (int64_t i = 0; i < std::min<int64_t>(a->size(), a->is_splat() ? 1 : a->size()); ++i) {
     const double x = a->is_dense() ? static_cast<double>(a->as<float>()[i]) : a->double_at(i);
-    if (!(std::abs(x) < kAsGoodAsInfinite)) continue;
+    if (!(std::abs(x) < end)) continue;
     e.low = std::min(e.low, x);
     e.high = std::max(e.high, x);
   }
@@ -406,14 +410,14 @@ HalfFinding HalfRanges::judge(const Node& n) const {
     f.extent = f.seen ? seen->second : bounds(*v);
     const double m = squares ? product(f.extent.magnitude(), f.extent.magnitude()) : f.extent.magnitude();
     const bool exact = f.seen || v->is_constant();
-    if (exact ? m > kLargest : f.extent.low > kLargest || f.extent.high < -kLargest) {
+    if (exact ? m > kLargestHalf : f.extent.low > kLargestHalf || f.extent.high < -kLargestHalf) {
       f.verdict = HalfVerdict::kOverflows;
     } else if (m > 0 && m <= kVanishing && !(v->is_constant() && v->constant()->size() < kRescued)) {
       f.verdict = HalfVerdict::kVanishes;
     } else if (!f.extent.known()) {
       f.verdict = HalfVerdict::kUnknown;
     } else {
-      f.verdict = m > kLargest ? HalfVerdict::kMayOverflow : HalfVerdict::kSafe;
+      f.verdict = m > kLargestHalf ? HalfVerdict::kMayOverflow : HalfVerdict::kSafe;
     }
     if (f.verdict > worst.verdict) worst = f;
   };

@@ -7,13 +7,14 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <unordered_set>
 
 #include "passes/mil/params.h"
 #include "sardonyx/eval.h"
 
 namespace sardonyx::mil {
 
-// Of the finite elements of a value. What stands for infinity, from 1e38 on, is none of them.
+// Of the finite elements of a value. Constants from 1e38 on count as 65504, and what they mask does not count.
 struct Extent {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -64,6 +65,7 @@ class HalfRanges {
 
   Graph& function_;
   PassContext& context_;
+  std::unordered_set<const Value*> masked_;
   std::map<const Value*, Extent> bounds_, seen_;
 };
 

@@ -223,7 +223,7 @@ const Row kRows[] = {
     {"y = matmul(minimum(relu(x), f32 0), f)", "-0 0"},
     {"y = linear(u, weight=f32[2,5]{0...})", "0 0"},
     {"y = linear(u, weight=f32[0,5]{})", "0 0"},
-    {"y = add(a, f32[2,3,5]{2e38...})", "-3 5"},
+    {"y = add(a, f32[2,3,5]{2e38...})", "6.55e+04 6.551e+04"},
     {"y = add(a, f32[3,1]{-1e39,7,2})", "-1 12"},
     {"y = concat(axis=i32 0, values=(a, f32[0,3,5]{}))", "-3 5"},
     {"y = add(a, f32 9e37)", "9e+37 9e+37"},
@@ -288,7 +288,7 @@ TEST(HalfRanges, ConstantsOfAnyStorage) {
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
   EXPECT_EQ(bounds(Tensor::defer(DType::kF32, {n}, whole)), "-5 7");
-  EXPECT_EQ(computed, 1);
+  EXPECT_EQ(computed, 2);  // for masks, and for bounds
   EXPECT_EQ(bounds(Tensor::promise(DType::kF32, {n}, 17)), "-inf inf");
   EXPECT_EQ(bounds(Tensor::of<int32_t>(DType::kI32, {1}, std::vector<int32_t>{3})), "-inf inf");
   EXPECT_EQ(bounds(Tensor::of<float>(DType::kF32, {0}, {})), "0 0");
@@ -395,6 +395,21 @@ TEST(HalfRanges, Runs) {
   EXPECT_EQ(text(two.ranges->seen().at(&two.y())), "-5 12");
   EXPECT_EQ(text(two.ranges->seen().at(two.graph().input(0))), "-1 3");
   EXPECT_FALSE(two.ranges->seen().contains(two.graph().input(5)));  // not of floats
+}
+
+// What a constant masks is softmax's business; a mask that comes from outside is cast as it is.
+TEST(HalfRanges, MasksFromOutsideOverflow) {
+  Ranged inside("y = softmax(add(relu(x), f32[2,3,5]{-3.4e38...}))");
+  EXPECT_TRUE(inside.ranges->observe_random(1, 0));
+  EXPECT_EQ(judged(inside), "unknown: , -6.55e+04 inf");
+  EXPECT_EQ(text(inside.ranges->bounds(*inside.y().def()->input(0)->def()->input(1))), "-6.55e+04 -6.55e+04");
+
+  Ranged outside("y = softmax(x)");
+  std::vector<EvalValue> inputs(6);
+  fill_inputs(outside.graph(), inputs, 0);
+  inputs[0] = EvalValue(Tensor::full(DType::kF32, {2, 3, 5}, -3.4e38));
+  outside.ranges->observe(inputs);
+  EXPECT_EQ(judged(outside), "overflows: x, -3.4e+38 -3.4e+38, seen");
 }
 
 TEST(HalfRanges, Text) {

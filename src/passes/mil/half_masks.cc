@@ -1,0 +1,94 @@
+#include "passes/mil/half_masks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <unordered_map>
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr std::array<std::string_view, 25> kCarry = {
+    "add",     "band_part", "cast", "concat",   "expand_dims", "fill",      "gather",         "identity",      "maximum",
+    "minimum", "mul",       "pad",  "real_div", "reshape",     "select",    "slice_by_index", "slice_by_size", "split",
+    "squeeze", "stack",     "sub",  "tile",     "transpose",   "gather_nd", "reduce_max"};
+
+// Calls f with all elements of a tensor of single precision, in pieces.
+template <class F>
+void each_float(const Tensor& t, const F& f) {
+  if (t.is_splat()) return f(static_cast<float>(t.as_double(0)));
+  const int64_t most = t.reads_in_pieces() ? 16384 : t.size();
+  std::vector<float> piece(static_cast<size_t>(std::min(t.size(), most)));
+  for (int64_t first = 0; first < t.size(); first += static_cast<int64_t>(piece.size())) {
+    const auto n = static_cast<size_t>(std::min<int64_t>(t.size() - first, static_cast<int64_t>(piece.size())));
+    t.read(first, std::as_writable_bytes(std::span(piece).first(n)));
+    std::for_each(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(n), f);
+  }
+}
+
+float clamped(float v) {
+  constexpr auto kLargest = static_cast<float>(kLargestHalf);
+  return std::isfinite(v) ? std::clamp(v, -kLargest, kLargest) : v;
+}
+
+class Masked {
+ public:
+  std::unordered_set<const Value*> values;
+
+  void look(Graph& g) {
+    for (Node& n : g.nodes()) {
+      bool any = std::ranges::find(kCarry, n.op().name) != kCarry.end() &&
+                 std::ranges::any_of(n.operands(), [&](const Use& u) { return is_masked(u.value); });
+      for (const Body& body : n.bodies()) {
+        look(*body.graph);
+        for (const Port& p : body.graph->outputs()) any |= is_masked(p.use->value);
+      }
+      if (!any) continue;
+      for (Value& v : n.results()) values.insert(&v);
+    }
+  }
+
+ private:
+  bool is_masked(const Value* v) {
+    if (v == nullptr) return false;
+    if (!v->is_constant()) return values.contains(v);
+    const auto [at, is_new] = constants_.try_emplace(v->constant().get(), false);
+    if (is_new) {
+      const HalfFit fit = half_fit(*v->constant());
+      at->second = fit.overflows || fit.saturates;
+    }
+    return at->second;
+  }
+
+  std::unordered_map<const Tensor*, bool> constants_;
+};
+
+}  // namespace
+
+HalfFit half_fit(const Tensor& t) {
+  HalfFit fit;
+  if (t.dtype() != DType::kF32 || t.is_promise() || t.size() == 0) return fit;
+  each_float(t, [&](float v) {
+    const float a = std::abs(v);
+    fit.overflows |= a > static_cast<float>(kLargestHalf) && a < static_cast<float>(kAsGoodAsInfinite);
+    fit.saturates |= a >= static_cast<float>(kAsGoodAsInfinite) && std::isfinite(a);
+  });
+  return fit;
+}
+
+TensorPtr saturated(const TensorPtr& t) {
+  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  if (t->is_splat()) return Tensor::full(DType::kF32, std::move(shape), clamped(static_cast<float>(t->as_double(0))));
+  std::vector<float> out;
+  out.reserve(static_cast<size_t>(t->size()));
+  each_float(*t, [&](float v) { out.push_back(clamped(v)); });
+  return Tensor::of<float>(DType::kF32, std::move(shape), out);
+}
+
+std::unordered_set<const Value*> masked_values(Graph& function) {
+  Masked masked;
+  masked.look(function);
+  return std::move(masked.values);
+}
+
+}  // namespace sardonyx::mil
