@@ -248,7 +248,7 @@ std::optional<std::string> differ(const Array& a, const Array& b, const Array* t
     } else if (numerics == Numerics::kRounds) {
       fine = x == y || std::abs(x - y) <= slack;
     } else if (numerics == Numerics::kRelaxed) {
-      fine = x == y || std::abs(x - y) <= 1e-3 * largest;
+      fine = x == y || std::abs(x - y) <= 1e-3 * largest || (!std::isfinite(x) && !std::isfinite(y));
     }
     if (!fine) {
       return fmt::format("element {} of [{}]: {} became {}{}", i, fmt::join(a.shape(), ","), x, y,

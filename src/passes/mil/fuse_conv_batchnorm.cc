@@ -32,6 +32,7 @@ Pass fuse_conv_batchnorm() {
         for (size_t i = 0; i < channels; ++i) {
           scale[i] = (*gamma)[i] / std::sqrt((*variance)[i] + *epsilon);
           shift[i] = (*beta)[i] - (*mean)[i] * scale[i];
+          if (!std::isfinite(scale[i])) return nullptr;  // sums of infinities would be NaN
         }
         return scaled(b, *layer, scale, shift);
       },

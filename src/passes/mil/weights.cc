@@ -127,8 +127,6 @@ void multiply(DType dtype, const std::byte* from, std::byte* to, int64_t n, doub
 }  // namespace
 
 Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift) {
-  // What was an infinite result would be sums of infinities: x / 0.
-  if (!std::ranges::all_of(scale, [](double s) { return std::isfinite(s); })) return nullptr;
   const auto channels = static_cast<size_t>(conv.channels);
   const auto at = [](const std::vector<double>& v, size_t c) { return v.size() == 1 ? v[0] : v[c]; };
   Value* weight = operand(*conv.node, b.context(), "weight");
@@ -167,7 +165,10 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
   }
   std::vector<double> bias(channels, 0.0);
   if (conv.bias != nullptr) bias = doubles(*conv.bias);
-  for (size_t c = 0; c < channels; ++c) bias[c] = bias[c] * at(scale, c) + at(shift, c);
+  for (size_t c = 0; c < channels; ++c) {
+    const double s = at(scale, c);
+    bias[c] = (bias[c] == 0 && !std::isfinite(s) ? 0 : bias[c] * s) + at(shift, c);  // infinite weights say enough
+  }
   Value* new_bias = b.constant(tensor_of(dtype, {conv.channels}, bias));
   return with_operands(b, *conv.node, {{"weight", weight}, {"bias", new_bias}});
 }

@@ -32,7 +32,7 @@ struct Convolution {
 std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_weight = false);
 
 // scale * conv(x) + shift, each one element or one per channel of the result: the conv with other weights. Null where a weight that
-// is no constant would be another (it is left alone), or a factor is infinite.
+// is no constant would be another (it is left alone).
 Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift);
 
 // The elements of a constant that varies along channels only: of shape (1, C, 1, ...) or (C, 1, ...) with `spatial` ones, or a single element.
