@@ -1,4 +1,4 @@
-// Removes ops without effect: identities, x + 0, x * 1, x / 1, x ^ 1, and reshapes, slices, pads, tiles, resizes, transposes that return what
+// Removes ops without effect: identities, x + 0, x * 1, x / 1, x ^ 1, x // 1 of integers, and reshapes, slices, pads, tiles, resizes, transposes that return what
 // they are given.
 //
 // A result of the block keeps its op, for its name. Operators that broadcast stay: the type decides. After coremltools' pass of this name.
@@ -60,8 +60,8 @@ Pass noop_elimination() {
       drop("add", m::add(x, zero), Numerics::kRounds),  // -0 + 0 is 0
       drop("mul", m::mul(x, one)),
       drop("sub", m::sub(x, zero), Numerics::kRounds),  // and so is -0 - -0
-      drop("floor_div", m::floor_div(x, one), Numerics::kRelaxed,
-           [](const Match& found) { return is_inner(found); }),  // floats lose their fraction, as with coremltools
+      drop("floor_div", m::floor_div(x, one), Numerics::kExact,
+           [](const Match& found) { return is_inner(found) && is_integer(found[x]->dtype()); }),  // floats lose their fraction
       drop("pow", m::pow(x, one)),
       drop("real_div", m::real_div(x, one)),
       drop("split", m::split(x)),  // into one, or into pieces of which only one is read, and not empty
