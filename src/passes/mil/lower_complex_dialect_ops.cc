@@ -1,6 +1,6 @@
 //   complex(a, b)                =>    two values, a and b
 //   complex_real(c)              =>    identity of the real part                      complex_imag, complex_shape, complex_abs likewise
-//   complex_fft(c), ..., ifft    =>    products with cos and sin of 2 pi j k / N      ifft divides by N; rfft, irfft keep or restore half
+//   complex_fft(c), ..., ifft    =>    products with cos and sin of 2 pi (j k mod N) / N      ifft divides by N; rfft, irfft keep or restore half
 //   complex_stft(x)              =>    convolutions with those matrices, row by row
 //
 // Core ML has no complex numbers: frontends write such ops, and none may be left. A complex value becomes its real and its imaginary part. The
@@ -207,6 +207,7 @@ class Lowering {
     j = reshape(j, {-1, 1});
     k = reshape(k, {1, -1});
     Value* angle = make("matmul", {{"x", j}, {"y", k}});
+    angle = make("mod", {{"x", angle}, {"y", n}});  // or products of many points lose their angle
     angle = make("mul", {{"x", angle}, {"y", f32(2 * std::numbers::pi)}});
     angle = make("real_div", {{"x", angle}, {"y", n}});
     Value* cos = make("cos", {{"x", angle}});
