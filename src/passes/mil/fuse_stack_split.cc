@@ -1,6 +1,6 @@
 //   x0, ..., xn-1 ── stack<a> ── split<a> into ones ── n × squeeze<a>    =>    n × identity
 //
-// Each piece must go to one squeeze and nowhere else. The identities keep names of results; noop_elimination removes the others. The stack
+// Each piece must go to one squeeze and nowhere else; one that nobody reads is passed over. The identities keep names of results; noop_elimination removes the others. The stack
 // stays for its other readers. After coremltools' pass of this name.
 #include "passes/mil/params.h"
 
@@ -27,13 +27,14 @@ bool fuse(Node& stack, Node& split, PassContext& context) {
   if ((*along < 0 ? *along + rank : *along) != *axis) return false;
   std::vector<Node*> squeezes;
   for (const Value& piece : split.results()) {
-    Node* n = squeeze_of(piece, *axis, rank, context);
-    if (n == nullptr) return false;
+    Node* n = piece.has_uses() ? squeeze_of(piece, *axis, rank, context) : nullptr;
+    if (n == nullptr && piece.has_uses()) return false;
     squeezes.push_back(n);
   }
   SX_CHECK(squeezes.size() == values.size(), "pieces of one, and another number of them");
   Graph& g = *split.graph();
   for (size_t i = 0; i < values.size(); ++i) {
+    if (squeezes[i] == nullptr) continue;
     Node& squeeze = *squeezes[i];
     Rewriter b(g, context);
     b.set_insertion_point(&squeeze);
