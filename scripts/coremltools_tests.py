@@ -1,14 +1,16 @@
 """coremltools' own tests of its passes, run on Sardonyx's passes.
 
-    scripts/coremltools_tests.py [--sample] [--own] [pytest's arguments]
+    scripts/coremltools_tests.py [--checkout FOLDER] [--sample] [--own] [pytest's arguments]
 
-The tests are those that the installed coremltools ships. Which of them fail, and why, is in tests/coremltools_own; the run fails when
-another one does, and when one of these passes. --own runs the tests on coremltools' passes, where only the second list counts;
---sample runs a few hundred that need seconds. Names of files or tests (test_passes.py::TestPadConvFusion) and pytest's options may
-follow, each in one piece: -n2, --tb=short.
+The tests are those that the installed coremltools ships; with --checkout, or the environment variable COREMLTOOLS_CHECKOUT, those of a
+checkout of its repository, which runs with the wheel's shared libraries. Which of them fail, and why, is in tests/coremltools_own; the run
+fails when another one does, and when one of these passes. --own runs the tests on coremltools' passes, where only the second list counts;
+--sample runs one case of each class. Names of files or tests (test_passes.py::TestPadConvFusion) and pytest's options may follow, each in
+one piece: -n2, --tb=short.
 """
 
 import argparse
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -17,49 +19,63 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VERSION = "9.0"  # what the lists were written for
-
-# Classes that are done in seconds, of every file.
-SAMPLE = (
-    "test_optimize_linear_passes.py",
-    "test_pass_pipeline.py",
-    "test_symbol_transform.py",
-    "test_cleanup_passes.py::TestNoopElimination",
-)
+VERSION = "9.0"  # of the wheel that the lists were written for
+MAIN = "e0e2f42b"  # and the commit of coremltools' main branch
+PASSES = Path("converters", "mil", "mil", "passes")
 
 
-def folder() -> Path | None:
-    """Where the installed coremltools has its tests; None where it has none."""
+def installed() -> Path | None:
+    """Where the installed coremltools is; None where it has no tests."""
     spec = importlib.util.find_spec("coremltools")
     if spec is None or spec.origin is None:
         return None
-    tests = Path(spec.origin).parent / "converters" / "mil" / "mil" / "passes" / "tests"
-    return tests if (tests / "test_passes.py").exists() else None
+    package = Path(spec.origin).parent
+    return package if (package / PASSES / "tests" / "test_passes.py").exists() else None
 
 
 def why_not() -> str | None:
-    if folder() is None:
+    if installed() is None:
         return "the installed coremltools has no tests, or there is none: pip install -r requirements-dev.txt"
     if (found := importlib.metadata.version("coremltools")) != VERSION:
         return f"coremltools {found} is installed, the lists of tests that fail are for {VERSION}"
     return None
 
 
-def command(tests: list[str], options: list[str]) -> list[str]:
-    where = folder()
+def staged(checkout: Path) -> Path:
+    """A folder with the package `coremltools` of the checkout and the wheel's shared libraries, as links. The checkout stays as it is."""
+    source, wheel = checkout.resolve() / "coremltools", installed()
+    if wheel is None or not (source / PASSES / "tests" / "test_passes.py").exists():
+        raise SystemExit(f"{checkout} is no checkout of coremltools' repository: {source} has no tests of passes")
+    # A folder for each checkout, so that runs of several do not meet.
+    root = ROOT / "build" / "coremltools" / hashlib.sha256(str(source).encode()).hexdigest()[:12]
+    package = root / "coremltools"
+    package.mkdir(parents=True, exist_ok=True)
+    for entry in [*wheel.glob("*.so"), *source.iterdir()]:
+        link = package / entry.name
+        if link.is_symlink() and os.readlink(link) == str(entry):
+            continue
+        link.unlink(missing_ok=True)
+        link.symlink_to(entry)
+    return root
+
+
+def command(where: Path, tests: list[str], options: list[str]) -> list[str]:
     # A temporary folder and no settings: the tests are not part of this project, and leave nothing beside themselves.
     fixed = ["-q", "-p", "native_plugin", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={where}"]
     return [sys.executable, "-m", "pytest", *fixed, *options, *[str(where / t) for t in tests or ["."]]]
 
 
-def environment(own: bool, whole: bool) -> dict[str, str]:
-    path = [str(ROOT / "build" / "release" / "python"), str(ROOT / "tests" / "coremltools_own")]
+def environment(root: Path | None, own: bool, whole: bool, sample: bool) -> dict[str, str]:
+    path = [str(root)] if root is not None else []
+    path += [str(ROOT / "build" / "release" / "python"), str(ROOT / "tests" / "coremltools_own")]
     path += [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
+        "COREMLTOOLS_TESTS_OF": "main" if root is not None else VERSION,
         "COREMLTOOLS_TESTS_OWN_PASSES": "1" if own else "0",
+        "COREMLTOOLS_TESTS_SAMPLE": "1" if sample else "0",
         "COREMLTOOLS_TESTS_WHOLE": "1" if whole else "0",
     }
 
@@ -67,15 +83,25 @@ def environment(own: bool, whole: bool) -> dict[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--own", action="store_true", help="on coremltools' own passes, to see which fail with these")
-    parser.add_argument("--sample", action="store_true", help="those that take seconds")
+    parser.add_argument("--sample", action="store_true", help="one case of each class")
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        default=os.environ.get("COREMLTOOLS_CHECKOUT") or None,
+        help="a checkout of coremltools' repository instead of what is installed",
+    )
     parser.add_argument("tests", nargs="*", help="files, or tests by pytest's names; all by default")
     arguments, options = parser.parse_known_args()
     if reason := why_not():
         print(reason)
         return 1
-    tests = list(SAMPLE) if arguments.sample else arguments.tests
+    root = staged(arguments.checkout) if arguments.checkout is not None else None
+    where = (root / "coremltools" if root is not None else installed()) / PASSES / "tests"
     return subprocess.run(
-        command(tests, options), env=environment(arguments.own, not tests), cwd=ROOT / "build", check=False
+        command(where, arguments.tests, options),
+        env=environment(root, arguments.own, not arguments.tests and not arguments.sample, arguments.sample),
+        cwd=ROOT / "build",
+        check=False,
     ).returncode
 
 

@@ -54,8 +54,9 @@ def _output_types(prog: Any) -> str:
                 continue
             if any(var is v for v in function.inputs.values()):
                 if one.dtype != var.dtype:
-                    _logger.warning(
-                        f"result '{var.name}' is an input as well, and keeps its type {types.builtin_to_string(var.dtype)}"
+                    _logger.warning(  # coremltools' text, which programs look for
+                        f"Output var '{var.name}' is also an input var, hence the dtype cannot be changed: "
+                        f"output var '{var.name}' remains dtype {types.builtin_to_string(var.dtype)}"
                     )
                 continue
             lines.append(f"{name}\t#{i}={types.builtin_to_string(one.dtype)}\n")

@@ -89,8 +89,10 @@ Sizes sizes_of(const Function& source, const std::string& name, const nlohmann::
       if (symbol.empty()) continue;
       const auto at = sizes.emplace(symbol, wanted).first;
       if (at->second != wanted)
-        refuse(fmt::format("in function '{}', size {} of input '{}' is {}, and {} elsewhere", name, symbol, p.name.view(),
-                           wanted, at->second));
+        throw Error(ErrorCode::kInvalidArgument,  // coremltools' text, which programs look for
+                    fmt::format("Inconsistent symbol materialization in new function {}: symbol {} is to be materialized into "
+                                "{} and {}. Please make sure input {} has compatible shape with others",
+                                name, symbol, at->second, wanted, p.name.view()));
     }
   }
   for (const auto& [input, sizes_given] : inputs.items()) {

@@ -431,7 +431,7 @@ TEST(MilPassOptions, AreRefusedWithTheReason) {
   has(made(R"({"f": {"x": [2, 3, "5"]}})"), "size 2 of input 'x' is no integer");
   has(made(R"({"f": {"x": [2, 3, 5.5]}})"), "size 2 of input 'x' is no integer");
   has(made(R"({"f": {"x": [2, 4, 5]}})"), "is 3 already");
-  has(made(R"({"f": {"x": [2, 3, 5], "y": [7]}})"), "elsewhere");
+  has(made(R"({"f": {"x": [2, 3, 5], "y": [7]}})"), "materialized into 2 and 7");
   has(made(R"({"f": {"w": [2]}})"), "has no input 'w'");
   EXPECT_EQ(made(R"({"f": {"x": [2, 3, 5], "y": [2]}})"), "no error");
 
