@@ -32,7 +32,7 @@ test: build  ## lint and all tests that run in minutes
 test-all: build  ## every test there is
 	@$(PY) scripts/check.py test-all
 
-test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's passes
+test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's passes (COREMLTOOLS_CHECKOUT=folder: its main branch, too)
 	@$(PY) scripts/check.py test-coremltools
 
 test-exporters: build  ## models of PyTorch's, scikit-learn's and onnxruntime's exporters, beside the rivals (ONLY="TEXT ..."; its own environment)

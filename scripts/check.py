@@ -137,8 +137,12 @@ def python_all() -> Result:
 
 
 def coremltools() -> Result:
-    """coremltools' own tests of its passes; those that are expected to fail count as skipped."""
-    return pytest("coremltools", "-n2", program=("scripts/coremltools_tests.py",))
+    """coremltools' own tests of its passes, of the wheel and of a checkout; those that are expected to fail count as skipped."""
+    script = ("scripts/coremltools_tests.py",)
+    parts = [pytest("coremltools", "-n2", program=script)]
+    if checkout := os.environ.get("COREMLTOOLS_CHECKOUT"):
+        parts.append(pytest("coremltools_checkout", "-n2", program=(*script, f"--checkout={checkout}")))
+    return Result(sum(p.passed for p in parts), sum(p.failed for p in parts))
 
 
 def wheel() -> Result:

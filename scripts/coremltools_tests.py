@@ -2,10 +2,10 @@
 
     scripts/coremltools_tests.py [--checkout FOLDER] [--sample] [--own] [pytest's arguments]
 
-The tests are those that the installed coremltools ships; with --checkout, or the environment variable COREMLTOOLS_CHECKOUT, those of a
-checkout of its repository, which runs with the wheel's shared libraries. Which of them fail, and why, is in tests/coremltools_own; the run
+The tests are those that the installed coremltools ships; with --checkout those of a checkout of its
+repository, which runs with the wheel's shared libraries. Which of them fail, and why, is in tests/coremltools_own; the run
 fails when another one does, and when one of these passes. --own runs the tests on coremltools' passes, where only the second list counts;
---sample runs one case of each class. Names of files or tests (test_passes.py::TestPadConvFusion) and pytest's options may follow, each in
+--sample runs one case of each test. Names of files or tests (test_passes.py::TestPadConvFusion) and pytest's options may follow, each in
 one piece: -n2, --tb=short.
 """
 
@@ -83,12 +83,9 @@ def environment(root: Path | None, own: bool, whole: bool, sample: bool) -> dict
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--own", action="store_true", help="on coremltools' own passes, to see which fail with these")
-    parser.add_argument("--sample", action="store_true", help="one case of each class")
+    parser.add_argument("--sample", action="store_true", help="one case of each test")
     parser.add_argument(
-        "--checkout",
-        type=Path,
-        default=os.environ.get("COREMLTOOLS_CHECKOUT") or None,
-        help="a checkout of coremltools' repository instead of what is installed",
+        "--checkout", type=Path, help="a checkout of coremltools' repository instead of what is installed"
     )
     parser.add_argument("tests", nargs="*", help="files, or tests by pytest's names; all by default")
     arguments, options = parser.parse_known_args()

@@ -20,7 +20,7 @@ def run(*arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1200,
     )
     return done.returncode, done.stdout
 
@@ -28,7 +28,7 @@ def run(*arguments):
 def test_coremltools_tests_hold():
     status, said = run("--sample")
     assert status == 0, said[-5000:]
-    assert int(re.findall(r"(\d+) passed", said)[-1]) > 100, said[-500:]
+    assert int(re.findall(r"(\d+) passed", said)[-1]) > 300, said[-500:]
 
 
 def test_the_tests_run_on_native_passes():

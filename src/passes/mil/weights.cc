@@ -166,8 +166,9 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
   std::vector<double> bias(channels, 0.0);
   if (conv.bias != nullptr) bias = doubles(*conv.bias);
   for (size_t c = 0; c < channels; ++c) {
-    const double s = at(scale, c);
-    bias[c] = (bias[c] == 0 && !std::isfinite(s) ? 0 : bias[c] * s) + at(shift, c);  // infinite weights say enough
+    const double product = conv.bias != nullptr ? bias[c] * at(scale, c) : 0;
+    // Processors differ in the sign of the NaN that 0 times infinity is.
+    bias[c] = std::isnan(product) ? std::numeric_limits<double>::quiet_NaN() : product + at(shift, c);
   }
   Value* new_bias = b.constant(tensor_of(dtype, {conv.channels}, bias));
   return with_operands(b, *conv.node, {{"weight", weight}, {"bias", new_bias}});
