@@ -118,11 +118,23 @@ class Shapes {
     Value* kept = &v;
     if (n.is("Shape")) {
       add_source(*n.input(0));
-    } else if (Value* read = known->scalar || v.dtype() != DType::kI64 ? nullptr : read_shape(known->elements, b)) {
+    } else if (Value* read = known->scalar || v.dtype() != DType::kI64 || joins_what_stays(n)
+                                 ? nullptr
+                                 : read_shape(known->elements, b)) {
       replace(v, *read, "shape");
       kept = read;
     }
     known_.emplace(std::move(key), kept);
+  }
+
+  // A Concat that another Concat will take in, of pieces that others read as well: a Shape in its place would be one node more.
+  static bool joins_what_stays(const Node& n) {
+    const Value& v = *n.result();
+    if (!n.is("Concat") || !v.has_one_use() || !(*v.uses().begin()).owner->is("Concat")) return false;
+    return std::ranges::all_of(n.operands(), [&](const Use& piece) {
+      const auto stays = [&](const Use& u) { return u.owner != &n; };
+      return piece.value->is_constant() || std::ranges::any_of(piece.value->uses(), stays);
+    });
   }
 
   void add_source(Value& x) {
