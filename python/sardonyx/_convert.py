@@ -233,6 +233,8 @@ def _read_program(
                     closed, shapes = _trace.trace(fn, spec)
                 traced = closed
                 closed, spec.state = _state.without_references(traced, spec.references)
+            if prints := _trace.prints(traced):
+                warnings.warn(f"{prints}: a model does not print, so this is left out", UserWarning, stacklevel=3)
             if not closed.jaxpr.outvars:
                 raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
             names_in = _input_names(spec, input_names) + _captured_names(fn, traced, spec)

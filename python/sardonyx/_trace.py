@@ -246,6 +246,22 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
     return Error(f"{callable_name(fn)} does not trace: {type(e).__name__}: {_short(e)}", "invalid_argument", notes)
 
 
+def prints(closed) -> str:
+    """Where the program prints or calls back for debugging: "jax.debug.print at model.py:12 (loss) and 2 more"; "" for most."""
+    if not any("DebugEffect" in type(e).__name__ for e in closed.effects):
+        return ""
+    from sardonyx import _data_sizes, _diverge
+
+    found, todo = [], [closed.jaxpr]
+    while todo:
+        for eqn in todo.pop().eqns:
+            if eqn.primitive.name in ("debug_print", "debug_callback"):
+                where = _diverge.source_text(eqn)
+                found.append(f"jax.debug.{eqn.primitive.name[6:]}{where and ' at ' + where}")
+            todo.extend(_data_sizes._bodies(eqn))
+    return found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else "") if found else ""
+
+
 def _leaves(inputs):
     import jax
 

@@ -390,6 +390,24 @@ def test_the_same_input_gives_the_same_bytes():
     assert to_onnx(fn, [("B", 7)]).SerializeToString() == to_onnx(fn, [("B", 7)]).SerializeToString()
 
 
+def test_what_is_printed_is_left_out_with_a_warning():
+    def fn(x):
+        jax.debug.print("x is {}", x)
+
+        def body(i, y):
+            jax.debug.callback(lambda v: None, y)
+            return y + 1
+
+        return jax.lax.fori_loop(0, 3, body, x)
+
+    line = fn.__code__.co_firstlineno + 1
+    with pytest.warns(UserWarning, match=rf"^jax.debug.print at test_to_onnx.py:{line} \(.*fn\) and 1 more: ") as told:
+        to_onnx(fn, [("B",)])
+    assert len(told) == 1 and told[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"^jax.debug.callback at test_to_onnx.py:"):
+        to_onnx(jax.jit(lambda x: (jax.debug.callback(lambda v: None, x), x + 1)[1]), [(3,)])
+
+
 def test_threads_do_not_disturb_each_other():
     weight = normal(7, 5)
 
