@@ -144,7 +144,6 @@ class _Second:
 
     def __init__(self, fn, spec, args, params, export):
         self.fn, self.spec, self.args, self.params, self._export = fn, spec, args, params, export
-        self._choices: list | None = None
 
     @functools.cached_property
     def program(self):
@@ -158,14 +157,26 @@ class _Second:
             closed, state = _state.without_references(closed)
         return _interpret.in_line(closed), names, _state.snapshot(jax.tree_util.tree_leaves(self.args), state)
 
-    def _run(self, model) -> list[np.ndarray]:
-        from sardonyx._run import Session
-
-        session = Session(model.serialize())
-        return session.run(_feeds(session, self.program[2], {}, None))
-
     def export(self, closed):
         return self._export(closed, data_sizes=self.program[1])
+
+    def _symbolic(self):
+        """(the ClosedJaxpr with names for sizes, as the model has them, a function that runs one like it): for known sizes a lowering may choose otherwise."""
+        import jax
+
+        from sardonyx import _inputs, _interpret, _run, _state, _trace, plugins
+
+        with plugins._active():
+            closed, state = _state.without_references(_trace.trace(self.fn, self.spec)[0], self.spec.references)
+        named = _inputs.named_parameters(self.params)
+        leaves = jax.tree_util.tree_leaves(self.args) + [named[n] for n in self.spec.names[self.spec.positional :]]
+        leaves = _state.snapshot(leaves, state)
+
+        def run(part):
+            session = _run.Session(self._export(part, data_sizes=list(self.spec.data_sizes)).serialize())
+            return session.run(_feeds(session, leaves, {}, None))
+
+        return _interpret.in_line(closed), run
 
     def with_choices(self) -> list | None:
         """JAX's results where it is given the model's eigenvectors and the like; None where there are none, or where they are wrong."""
@@ -177,27 +188,30 @@ class _Second:
             closed, _, leaves = self.program
             if not _choices.has_choices(closed):
                 return None
-            chosen = _choices.of_model(closed, lambda part: self._run(self.export(part)))
+            chosen = _choices.of_model(*self._symbolic())
             expected = _interpret.evaluate(closed, leaves, choose=_choices.hook(chosen))
         except Exception:
             return None  # where_it_differs() says more
-        self._choices = chosen
         return jax.device_get([_array(x) for x in expected])
 
     def where_it_differs(self) -> list[str]:
         """The first equation that differs, as a note; what runs here is only for the message, so its own failures are told and no more."""
-        from sardonyx import _choices, _diverge, _trace
+        from sardonyx import _choices, _diverge, _run, _trace
+
+        def results(model):
+            session = _run.Session(model.serialize())
+            return session.run(_feeds(session, self.program[2], {}, None))
 
         def compare(expected, model, leaves):
-            for i, (want, got) in enumerate(zip(_diverge.arrays(expected), self._run(model), strict=True)):
+            for i, (want, got) in enumerate(zip(_diverge.arrays(expected), results(model), strict=True)):
                 same, text = _compare([want], [got], [""], None, None, None)
                 if not same:
                     return i, re.sub(r"^result 0 \(''\) ", "", text)
             return None
 
         try:
-            choose = None if self._choices is None else _choices.hook(self._choices)
             closed, _, leaves = self.program
+            choose = _choices.right_ones(closed, leaves, lambda part: results(self.export(part)))
             found = _diverge.first_divergence(closed, leaves, self.export, compare, choose)
         except Exception as e:
             return [f"the equation was not found: {type(e).__name__}: {_trace.first_line(e)}"]

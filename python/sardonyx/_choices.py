@@ -105,6 +105,20 @@ def hook(chosen: list[list]) -> Callable:
     return choose
 
 
+def right_ones(closed, leaves: list, run: Callable) -> Callable | None:
+    """The hook for what the exported model chose; None where it chose nothing, or wrongly."""
+    from sardonyx import _interpret
+
+    if not has_choices(closed):
+        return None
+    chosen = of_model(closed, run)
+    try:
+        _interpret.evaluate(closed, leaves, choose=hook(chosen))
+    except Wrong:
+        return None
+    return hook(chosen)
+
+
 def _as(found, like):
     """The model's result in JAX's type: complex numbers have a last axis of 2 there."""
     like = np.asarray(like)

@@ -790,9 +790,9 @@ class Functions(plugins.Plugin):
 
     @classmethod
     def binding_specs(cls):
-        from sardonyx import _data_functions
+        from sardonyx import _data_functions, _data_loops
 
-        found = _data_functions.replacements()
+        found = _data_functions.replacements() | _data_loops.replacements()
         for built_in in BUILT_IN:
             if built_in.jaxpr_primitive not in plugins._plugins:
                 found |= built_in.replacements()

@@ -93,8 +93,21 @@ def _advice(e: BaseException) -> str | None:
                 f"give plugin {name} an impl(*arrays, **params) that computes the same in JAX: the rule follows from it"
             )
     if "InconclusiveDimensionOperation" in kind:
-        return 'state what holds of the dimension, as in "B >= 2", or give it a number'
+        return _advice_on_sizes(str(e))
     return None
+
+
+def _advice_on_sizes(text: str) -> str:
+    """What decides the question that JAX could not."""
+    if m := re.search(r"comparison '(.+?)' (<=?|>=?) '(.+?)' is inconclusive", text):
+        left, relation, right = m.groups()
+        least, step = ("<=", 1) if relation in (">", "<=") else (">=", -1)
+        beyond = str(int(right) + step) if re.fullmatch(r"-?\d+", right) else f"{right} {'+' if step > 0 else '-'} 1"
+        other = f"{left} {'>=' if step > 0 else '<='} {beyond}"
+        return f'state what holds, "{left} {least} {right}" or "{other}", in place of {left} in a shape, or give the dimension a number'
+    if m := re.search(r"Symbolic dimension '(.+?)' used in a context that requires a constant", text):
+        return f"JAX wants a number here: give {m[1]} one in the inputs"
+    return 'state what holds of the dimension, as in "B >= 2", or give it a number'
 
 
 def trace(fn, inputs):
@@ -202,6 +215,8 @@ def _needs_values(e: BaseException) -> bool:
         return True
     if isinstance(e, IndexError) and text.startswith(_STATIC_SLICES):  # x[:n]
         return True
+    if isinstance(e, NotImplementedError) and text.startswith("associative scan over axis of non-constant size"):
+        return True
     if _wants_number(e):
         return True
     return _asks_for_values(e) or any(c.__name__ == "NonConcreteBooleanIndexError" for c in type(e).__mro__)
@@ -233,7 +248,7 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
     if later is not None:
         where = f" at {line}" if (line := user_line(later)) else ""
         notes.append(
-            f"with a name for each size that depends on data, it stops{where}: {type(later).__name__}: {_short(later)}"
+            f"traced again with names for such sizes, it stops{where}: {type(later).__name__}: {_short(later)}"
         )
     named = [f"{n} ({data_sizes[n]})" for n in data_sizes if re.search(rf"\b{n}\b", str(last))]
     depend = f"{' and '.join(named)} {'depends' if len(named) == 1 else 'depend'} on data"

@@ -2,7 +2,7 @@
 //
 // One-sided Jacobi (Hestenes 1958): rotations from the right make the columns of a orthogonal, pair by pair, all pairs of one round at once (matrix.h).
 // Then a V = U S: its QR factorization gives U, orthogonal even where singular values vanish, and a diagonal that is S up to signs. A matrix with
-// more columns than rows is treated as its adjoint.
+// more columns than rows is treated as its adjoint. Where nobody knows which there are more of, the columns that vanish at run time come last.
 #include "lower/matrix.h"
 #include "lower/special.h"
 
@@ -56,10 +56,9 @@ Orthogonalized orthogonalize(const Complex& a) {
 std::vector<Value*> lower_svd(Lowering& at) {
   Dims& dims = at.b.dims();
   Complex a = operand(at, 0);
-  bool is_wide = !dims.less_equal(a.dim(-1), a.dim(-2));
-  if (is_wide && !dims.less_equal(a.dim(-2), a.dim(-1))) at.unsupported("which of the two sizes is larger must be known");
+  bool is_tall = dims.less_equal(a.dim(-1), a.dim(-2)), is_wide = !is_tall && dims.less_equal(a.dim(-2), a.dim(-1));
   if (is_wide) a = adjoint(a);
-  Dim m = a.dim(-2), n = a.dim(-1);
+  Dim m = a.dim(-2), n = a.dim(-1), k = is_tall || is_wide ? n : smaller(a);
 
   Dim even = dims.mul(dims.ceildiv(n, Dim::of(2)), Dim::of(2));
   bool is_padded = !(even == n);
@@ -71,27 +70,31 @@ std::vector<Value*> lower_svd(Lowering& at) {
   Num lengths = sqrt(sum(square_of_abs(o.columns), -2));
   auto axis = static_cast<int64_t>(lengths.rank()) - 1;
   Node& sorted = at.b.TopK(lengths.value(), at.shape({&n, 1}), {.axis = axis});
-  Dim first = Dim::of(0), stop = n;  // of the singular values that are asked for
+  Dim first = Dim::of(0), stop = k;  // of the singular values that are asked for
   if (at.find_param("subset_by_index") != nullptr) {
     auto range = at.dims_param("subset_by_index");
     first = range.at(0);
     stop = range.at(1);
   }
-  bool is_subset = !first.is(0) || !(stop == n);
+  bool is_subset = !first.is(0) || !(stop == k);
   auto chosen = [&](const auto& x, int64_t along) { return is_subset ? slice(x, along, first, stop) : x; };
-  if (!at.bool_param("compute_uv", true)) return {chosen(Num(at, sorted.result(0)), -1).value()};
+  if (!at.bool_param("compute_uv", true)) {
+    Num values(at, sorted.result(0));
+    return {chosen(k == n ? values : slice(values, -1, Dim::of(0), k), -1).value()};
+  }
 
   Num order(at, sorted.result(1));
   Complex v = columns_by_number(o.v, order);
   Factored f = qr_factorize(columns_by_number(o.columns, order));
   bool is_full = at.bool_param("full_matrices", true);
-  Complex u = qr_orthogonal(f, is_full ? m : n);
+  Complex u = qr_orthogonal(f, is_full ? m : k);
+  if (!is_full && !(k == n)) v = slice(v, -1, Dim::of(0), k);
   // R's diagonal is the singular values but for signs, which go to U's columns.
   Num main = diagonal(f.packed).re;
   Num signs = where(main < 0, -1, main.of(1));
-  if (is_full && !(m == n)) {
+  if (is_full && !(m == k)) {
     std::vector<Dim> rest(signs.dims().begin(), signs.dims().end());
-    rest.back() = dims.sub(m, n);
+    rest.back() = dims.sub(m, k);
     signs = concat({signs, Num(at, at.full(signs.dtype(), rest, 1))}, -1);
   }
   u = u * Complex(unsqueeze(signs, -2));

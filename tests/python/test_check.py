@@ -267,6 +267,8 @@ CHOICES = {
     "svd": (jnp.linalg.svd, [normal(2, 7, 4)]),
     "thin svd": (lambda x: jnp.linalg.svd(x, full_matrices=False), [normal(5, 7)]),
     "complex svd": (jnp.linalg.svd, [(normal(5, 4) + 1j * normal(5, 4)).astype(np.complex64)]),
+    "svd of named sizes": (lambda x: jnp.linalg.svd(x, full_matrices=False), [("N", 4)]),
+    "full svd of named sizes": (jnp.linalg.svd, [("B", "M", "N")]),
     "eig": (jnp.linalg.eig, [normal(5, 5)]),
     "schur": (jax.scipy.linalg.schur, [normal(5, 5)]),
     "principal components": (
