@@ -1,8 +1,9 @@
 // gather operand, indices   =>   Gather, Slice, GatherElements or GatherND, whichever says it
 //
 // All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in mode `clip` they are
-// moved inside; `promise_in_bounds` is believed, except where what was gathered is one of two choices, or by the indices of a scatter that
-// drops some: JAX itself breaks the promise there (map_coordinates, gradients of scatters), and a runtime would refuse the index.
+// moved inside; `promise_in_bounds` is believed, except where what was gathered is one of two choices, by the indices of a scatter that
+// drops some, or where the program itself puts indices outside: the promise is broken there (map_coordinates, gradients of scatters, lists
+// of neighbours with empty places), and a runtime would refuse the index.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "lower/complex.h"
 #include "lower/indexing.h"
 #include "lower/kernels.h"
+#include "lower/sentinels.h"
 #include "lower/wide_integers.h"
 
 namespace sardonyx {
@@ -61,6 +63,19 @@ bool is_scattered_to(const Value& indices) {
   });
 }
 
+// Whether an index outside is written down in the program. Indices of several axes are put together from one column for each.
+bool holds_sentinels(Lowering& at, const Indexing& ix) {
+  const Value& indices = *at.eqn.input(1);
+  const Node* n = indices.def();
+  const auto size = [&](size_t k) { return ix.operand_dims[static_cast<size_t>(ix.index_map[k])]; };
+  if (ix.index_map.size() == 1) return may_hold_sentinels(indices, size(0));
+  if (n == nullptr || !n->is("concatenate") || n->num_inputs() != ix.index_map.size()) return false;
+  for (size_t k = 0; k < ix.index_map.size(); ++k) {
+    if (may_hold_sentinels(*n->input(k), size(k))) return true;
+  }
+  return false;
+}
+
 // The indices as the program has them before negative ones count from the end, in the shape of the lead axes; null where they do not.
 Value* counted_from_the_end(Lowering& at, const Indexing& ix) {
   Value* own = before_wrapping(at, at.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
@@ -78,7 +93,7 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
   const bool fill = mode.find("FILL") != std::string::npos;
 
   const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
-  const bool is_doubtful = is_chosen(*at.eqn.result()) || is_scattered_to(*at.eqn.input(1));
+  const bool is_doubtful = is_chosen(*at.eqn.result()) || is_scattered_to(*at.eqn.input(1)) || holds_sentinels(at, ix);
   const bool clip = mode.find("CLIP") != std::string::npos || is_doubtful;
 
   Value* x = at.in(0);
