@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product demo test test-all test-coremltools test-exporters test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
+.PHONY: help setup tools build product demo test test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -37,6 +37,9 @@ test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's 
 
 test-exporters: build  ## models of PyTorch's, scikit-learn's and onnxruntime's exporters, beside the rivals (ONLY="TEXT ..."; its own environment)
 	@scripts/test_exporters.sh $(if $(ONLY),--only $(ONLY))
+
+test-libraries: build  ## programs of 26 libraries on JAX, held to the jitted function (ONLY="PROGRAM ..."; its own environment)
+	@$(PY) scripts/library_tests.py $(ONLY)
 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
 	@scripts/test_matrix.sh
