@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sardonyx/ir.h"
 #include "sardonyx/op.h"
 
 namespace sardonyx::onnx {
@@ -38,6 +39,19 @@ struct Kernel {
 
 // The kernels that a runtime has for this version of an operator of the default domain; empty: it cannot run it.
 std::vector<const Kernel*> kernels(const Runtime& runtime, const Op& op);
+
+// What kernels ask beyond operator and element types: ranks, sizes, attributes (runtimes_conditions.cc).
+enum class Fit { kYes, kUnknown, kNo };  // kUnknown: sizes that are not known decide
+struct KernelFit {
+  Fit fit = Fit::kYes;
+  std::string_view asks;  // unless kYes: what the kernel asks for
+};
+KernelFit kernel_fit(const Runtime& runtime, const Node& n);
+// Whether every release from 1.23 on takes the node, for certain, and by a kernel of its own: the standard's expansion into many
+// operators, or a conversion of f16, is slower than what a fusion finds. What a fusion may write.
+bool pays_when_fused(const Node& n);
+// The part of it that needs no node: an operator of this version, computing in t.
+bool has_own_kernel(const Op& op, DType t);
 
 // The element types that the version of the operator takes for the variable, as bits 1 << DType; all bits for those it does not list.
 uint64_t types_in_standard(const Op& op, std::string_view variable);

@@ -1,6 +1,8 @@
 // What the rules of fuse_attention share.
 #pragma once
 
+#include <functional>
+
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {
@@ -30,6 +32,26 @@ bool is_causal(Value* condition, PassContext& c);
 // Of a mask that is added: the value whose last two axes tell queries and keys apart, if it adds 0 where a query may see a key and
 // -1e4 or less to what comes later; else null.
 const Value* causes_of(Value* mask, PassContext& c);
+
+// What masks the scores: numbers that are added, or the condition where Where keeps them, and what it puts instead.
+struct AttentionMask {
+  Value* value = nullptr;
+  std::optional<double> fill;
+
+  // The numbers that Attention adds; `placed` puts the axes of the mask in place.
+  Value* added(Rewriter& b, const std::function<Value*(Value*)>& placed) const;
+};
+// A row that sees nothing stays the mean over all keys, or NaN, in every release; else says why not (fuse_attention_masks.cc).
+bool keeps_blind_rows(const Match& m, const AttentionMask& mask);
+// Each axis of the mask provably is one, or the axis of the scores that it meets.
+bool meets_axes(const Match& m, const Value* mask, const Value* scores);
+// The mask with an axis of all queries of q, [.., queries, size].
+Value* with_queries(Rewriter& b, Value* mask, Value* q);
+// Attention of f32 is computed by a kernel, in the model's opset; others are slower than single operators.
+bool has_kernel(const Match& m);
+
+// Where(constant condition, ...)  =>  the same with a condition that is not repeated.
+Rule mask_that_repeats();
 
 // Queries in groups that share keys, with an axis of their own: five axes between the products (fuse_attention_groups.cc).
 Rule attention_of_groups();

@@ -6,21 +6,22 @@
 // and the passes that merge transposes do the rest.
 // Three axes are one head. Keys and values that are repeated for groups of queries (Unsqueeze, Expand, Reshape) are read as they are,
 // and so are those of queries that have an axis for their groups (fuse_attention_groups.cc).
-// A mask that selects by Where becomes one that is added: 0 or what Where put there, so a row that sees nothing stays as it was. Where(query
-// position >= key position, ...) is is_causal, and so are the other spellings in fuse_attention_causal.cc.
+// A mask that selects by Where becomes one that is added, with an axis of queries (fuse_attention_masks.cc). Where(query position >= key
+// position, ...) is is_causal, and so are the other spellings in fuse_attention_causal.cc.
 // Probabilities may be guarded against rows that see nothing: Where(IsNaN(p), 0, p), as PyTorch writes it. Attention gives zeros there (ONNX 1.23
 // says so of every version of it, as runtimes always did).
 //
 // What stops it: an inner value with another reader, products that broadcast or that have neither four axes nor three, a mask that scales with the scores or
-// whose axes stand in another order; fills above -1e4; scales below zero.
-// Rounds: scores, softmax and sum are computed by one kernel. In f16 a runtime's kernel rounds in other places than its single operators do:
-// onnxruntime's results differ by one unit in the last place (4.9e-4 below 1), both being as far from ONNX's reference. A masked score that is infinite or NaN is added to, not replaced;
+// whose axes stand in another order, or of which a row may see nothing; fills above -1e4; scales below zero; element types other than f32 and
+// opsets from 25 on, which onnxruntime computes slower than the single operators (docs/optimizing.md).
+// Rounds: scores, softmax and sum are computed by one kernel. A masked score that is infinite or NaN is added to, not replaced;
 // rows of which a score is NaN stay NaN where a guard makes them zeros.
 // After jax.nn.dot_product_attention, flax.nnx.dot_product_attention, torch.nn.functional.scaled_dot_product_attention.
 #include <cmath>
 #include <cstring>
 #include <iterator>
 
+#include "dialects/onnx/runtimes.h"
 #include "passes/onnx/attention.h"
 #include "passes/onnx/fusion.h"
 
@@ -113,13 +114,33 @@ struct Found {
   bool q_turned, k_turned, v_turned, v_swapped,
       y_turned;  // whether their last two axes, or batch and head, are the other way round
   double scale = 1;
-  Value* mask = nullptr;       // what Where selects by or Add adds
-  std::optional<double> fill;  // what Where puts instead
+  AttentionMask mask;
   Labels mask_labels, target;  // labels of the mask's axes; of [batch, head, query, key]
   bool causal = false;
 };
 
 bool has_axes(const Value* v, size_t rank) { return v->ranked() && v->type()->rank() == rank; }
+
+// The mask's axes are the last ones of the scores where it was applied, and stand in the order of the result's.
+bool place_mask(const Match& m, Found& f) {
+  const Type* type = f.mask.value->type();
+  f.mask_labels.erase(f.mask_labels.begin(), f.mask_labels.end() - static_cast<std::ptrdiff_t>(type->rank()));
+  size_t at = 0;
+  std::vector<int> told;
+  for (size_t i = 0; i < f.mask_labels.size(); ++i) {
+    int& label = f.mask_labels[i];
+    if (type->dim(i).is(1)) label = kOne;
+    if (label == kOne) continue;
+    told.push_back(label);
+    while (at < 4 && f.target[at] != label) ++at;
+  }
+  if (at != 3) return m.refuse("the mask does not tell keys apart, or its axes stand in another order");
+  const auto hides_later = [&](Value* v) {
+    return f.mask.fill ? is_causal(v, m.context()) : causes_of(v, m.context()) != nullptr;
+  };
+  f.causal = told == std::vector<int>{f.target[2], f.target[3]} && hides_later(f.mask.value);
+  return true;
+}
 
 // What the root, a product of probabilities and values, belongs to.
 std::optional<Found> find(const Match& m) {
@@ -152,7 +173,7 @@ std::optional<Found> find(const Match& m) {
     p = own;
     break;
   }
-  if (softmax == nullptr) return std::nullopt;
+  if (softmax == nullptr || !has_kernel(m)) return std::nullopt;
   // p: labels of Softmax's axes, which are the numbers of the operand's axes.
   const auto rank = static_cast<int64_t>(p.size());
   auto axis = int_attr(*softmax, "axis");
@@ -183,21 +204,24 @@ std::optional<Found> find(const Match& m) {
     if (n != nullptr) {
       const size_t side = comes_from_product(n->input(0), graph) ? 0 : 1;
       if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
-      if (f.mask != nullptr || !same_shape(n->input(side), scores))
+      if (f.mask.value != nullptr || !same_shape(n->input(side), scores))
         return m.refuse("there is more than one mask"), std::nullopt;
-      f.mask = n->input(1 - side);
+      f.mask.value = n->input(1 - side);
       f.mask_labels = labels;
+      if (!meets_axes(m, f.mask.value, scores)) return std::nullopt;
       scores = n->input(side);
       continue;
     }
     n = made_by(scores, graph, "Where");
     if (n != nullptr) {
-      if (f.mask != nullptr || !same_shape(n->input(1), scores)) return m.refuse("there is more than one mask"), std::nullopt;
+      if (f.mask.value != nullptr || !same_shape(n->input(1), scores))
+        return m.refuse("there is more than one mask"), std::nullopt;
       if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
-      f.fill = vanishing_fill(*n, c);
-      if (!f.fill) return m.refuse("what is masked does not vanish"), std::nullopt;
-      f.mask = bare_mask(n->input(0), c);
+      f.mask.fill = vanishing_fill(*n, c);
+      if (!f.mask.fill) return m.refuse("what is masked does not vanish"), std::nullopt;
+      f.mask.value = bare_mask(n->input(0), c);
       f.mask_labels = labels;
+      if (!meets_axes(m, f.mask.value, scores)) return std::nullopt;
       scores = n->input(1);
       continue;
     }
@@ -230,28 +254,7 @@ std::optional<Found> find(const Match& m) {
   f.v_turned = !on_left;
   f.y_turned = !on_left;
   f.target = {labels[0], r == 4 ? labels[1] : kOne, query, key};
-  if (f.mask == nullptr) return f;
-
-  // The mask's axes are the last ones of the scores where it was applied.
-  if (!f.mask->ranked()) return m.refuse("the shape of the mask is not known"), std::nullopt;
-  f.mask_labels.erase(f.mask_labels.begin(), f.mask_labels.end() - static_cast<std::ptrdiff_t>(f.mask->type()->rank()));
-  for (size_t i = 0; i < f.mask_labels.size(); ++i) {
-    if (f.mask->type()->dim(i).is(1)) f.mask_labels[i] = kOne;
-  }
-  size_t at = 0;
-  for (int label : f.mask_labels) {
-    if (label == kOne) continue;
-    while (at < 4 && f.target[at] != label) ++at;
-  }
-  if (at != 3) return m.refuse("the mask does not tell keys apart, or its axes stand in another order"), std::nullopt;
-  if (f.fill && is_causal(f.mask, c)) {
-    // Both of its axes are those of the scores.
-    std::vector<int> told;
-    for (int label : f.mask_labels) {
-      if (label != kOne) told.push_back(label);
-    }
-    f.causal = told == std::vector<int>{query, key};
-  }
+  if (f.mask.value != nullptr && (!place_mask(m, f) || !(f.causal || keeps_blind_rows(m, f.mask)))) return std::nullopt;
   return f;
 }
 
@@ -265,50 +268,45 @@ Value* turned(Rewriter& b, Value* v, bool last, bool first) {
 }
 
 // The mask with its axes at [batch, head, query, key] and broadcasting over the others.
-Value* mask_of(Rewriter& b, const Found& f) {
-  Value* mask = f.mask;
+Value* placed(Rewriter& b, Value* mask, const Found& f) {
   std::vector<int64_t> drop, add;
   std::vector<int> left;
   const size_t rank = f.mask_labels.size();
   // Leading ones beyond four go, and all ones when the rest does not stand in its place.
-  bool placed = rank <= 4;
-  for (size_t i = 0; placed && i < rank; ++i) {
-    placed = f.mask_labels[i] == kOne || f.mask_labels[i] == f.target[4 - rank + i];
+  bool fits = rank <= 4;
+  for (size_t i = 0; fits && i < rank; ++i) fits = f.mask_labels[i] == kOne || f.mask_labels[i] == f.target[4 - rank + i];
+  if (fits) return mask;
+  for (size_t i = 0; i < rank; ++i) {
+    if (f.mask_labels[i] == kOne)
+      drop.push_back(static_cast<int64_t>(i));
+    else
+      left.push_back(f.mask_labels[i]);
   }
-  if (!placed) {
-    for (size_t i = 0; i < rank; ++i) {
-      if (f.mask_labels[i] == kOne)
-        drop.push_back(static_cast<int64_t>(i));
-      else
-        left.push_back(f.mask_labels[i]);
-    }
-    size_t next = 0;
-    for (size_t i = 0; i < 4; ++i) {
-      if (left[next] == f.target[i])  // the last of either are the keys
-        ++next;
-      else
-        add.push_back(static_cast<int64_t>(i));
-    }
-    if (!drop.empty()) mask = b.squeeze(mask, drop);
-    if (!add.empty()) mask = b.unsqueeze(mask, add);
+  size_t next = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    if (left[next] == f.target[i])  // the last of either are the keys
+      ++next;
+    else
+      add.push_back(static_cast<int64_t>(i));
   }
-  if (!f.fill) return mask;
-  const DType t = f.q->dtype();
-  return b.Where(mask, b.scalar(t, 0), b.scalar(t, *f.fill));
+  if (!drop.empty()) mask = b.squeeze(mask, drop);
+  return add.empty() ? mask : b.unsqueeze(mask, add);
 }
 
 Value* build(Rewriter& b, const Match& m) {
   const auto found = find(m);
   if (!found) return nullptr;
   const Found& f = *found;
-  Value* mask = f.mask == nullptr || f.causal ? nullptr : mask_of(b, f);
+  Value *q = turned(b, f.q, f.q_turned, false), *mask = nullptr;
+  if (f.mask.value != nullptr && !f.causal)
+    mask = with_queries(b, f.mask.added(b, [&](Value* v) { return placed(b, v, f); }), q);
   onnx_attrs::Attention attrs;
   attrs.is_causal = f.causal;
   attrs.scale = f.scale;
   if (!f.heads) attrs.q_num_heads = attrs.kv_num_heads = 1;
-  Value* y = b.Attention(turned(b, f.q, f.q_turned, false), turned(b, f.k, f.k_turned, false),
-                         turned(b, f.v, f.v_turned, f.v_swapped), mask, nullptr, nullptr, nullptr, attrs);
-  return turned(b, y, f.y_turned, f.v_swapped);
+  Value* y = b.Attention(q, turned(b, f.k, f.k_turned, false), turned(b, f.v, f.v_turned, f.v_swapped), mask, nullptr, nullptr,
+                         nullptr, attrs);
+  return pays_when_fused(*y->def()) ? turned(b, y, f.y_turned, f.v_swapped) : nullptr;
 }
 
 bool is_attention(const Match& m) { return find(m).has_value(); }
@@ -430,7 +428,8 @@ Value* grouped(Rewriter& b, const Match& m) {
   const Graph* graph = n.graph();
   std::vector<Value*> operands{m[q], shared_heads(m[k], graph), shared_heads(m[v], graph)};
   for (size_t i = 3; i < n.num_inputs(); ++i) operands.push_back(n.input(i));
-  return b.like(n, operands);
+  Value* y = b.like(n, operands);
+  return pays_when_fused(*y->def()) ? y : nullptr;
 }
 
 // Add(Reshape(x: [B,T,H*D]), bias: [H,D])  =>  Reshape(Add(x, bias: [H*D])): what the product's own bias is before the heads are split.
@@ -458,6 +457,7 @@ Pass fuse_attention() {
     return Transpose(Reshape(joined, any).as(split)).attr("perm", Attr::Ints{0, 2, 1, 3});
   };
   std::vector<Rule> rules;
+  rules.push_back(mask_that_repeats());
   rules.push_back({.name = "four_axes",
                    .numerics = Numerics::kRounds,
                    .match = MatMul(any, any),

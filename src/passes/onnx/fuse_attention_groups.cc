@@ -6,6 +6,7 @@
 // [B,K*G,T,D], where Attention reads keys of K heads as they are. A rule of fuse_attention; what stops it is said there.
 #include <algorithm>
 
+#include "dialects/onnx/runtimes.h"
 #include "passes/onnx/attention.h"
 #include "passes/onnx/elementwise_region.h"
 #include "passes/onnx/fusion.h"
@@ -28,8 +29,7 @@ struct Groups {
   bool y_group_first, y_turned;       // among the rows of the root; whether these are its last axis
   Dim batch, heads, group, queries, keys;
   double scale = 1;
-  Value* mask = nullptr;
-  std::optional<double> fill;    // what Where puts instead
+  AttentionMask mask;
   std::vector<int> mask_labels;  // one per axis of the mask: kBatch, kQueries, kKeys, or kOne
 };
 
@@ -96,7 +96,7 @@ class Finder {
       at = n->input(0);
     }
     Node* softmax = softmax_of(at, graph_, c_);
-    if (softmax == nullptr || !at->ranked()) return std::nullopt;
+    if (softmax == nullptr || !at->ranked() || !has_kernel(m_)) return std::nullopt;
     const Type* t = at->type();
     sizes_.assign(t->dims().begin(), t->dims().end());
     Axes labels(t->rank());
@@ -150,7 +150,8 @@ class Finder {
     g.group = sizes_[static_cast<size_t>(group)];
     g.queries = sizes_[static_cast<size_t>(query)];
     g.keys = sizes_[static_cast<size_t>(keys[0])];
-    if (g.mask != nullptr && !place_mask(g, {labels[0], {query}, keys})) return std::nullopt;
+    if (g.mask.value != nullptr && (!place_mask(g, {labels[0], {query}, keys}) || !keeps_blind_rows(m_, g.mask)))
+      return std::nullopt;
     return g;
   }
 
@@ -178,14 +179,13 @@ class Finder {
       }
       Node* where = made_by(scores, graph_, "Where");
       n = where != nullptr ? where : made_by(scores, graph_, "Add");
-      if (n == nullptr || g.mask != nullptr || g.scale != 1) return nullptr;
+      if (n == nullptr || g.mask.value != nullptr || g.scale != 1) return nullptr;
       const size_t side = comes_from_product(n->input(1), graph_) ? 1 : 0;
       if (!same_shape(n->input(side), scores)) return nullptr;
-      if (where != nullptr) g.fill = vanishing_fill(*where, c_);
-      if (where != nullptr && !g.fill) return nullptr;
-      g.mask = where != nullptr ? bare_mask(where->input(0), c_) : n->input(1 - side);
-      const Value* mask = g.mask;
-      if (!mask->ranked()) return nullptr;
+      if (where != nullptr) g.mask.fill = vanishing_fill(*where, c_);
+      if (where != nullptr && !g.mask.fill) return nullptr;
+      const Value* mask = g.mask.value = where != nullptr ? bare_mask(where->input(0), c_) : n->input(1 - side);
+      if (!meets_axes(m_, mask, scores)) return nullptr;
       mask_axes_.assign(labels.end() - static_cast<ptrdiff_t>(mask->type()->rank()), labels.end());
       for (size_t k = 0; k < mask_axes_.size(); ++k) {
         if (mask->type()->dim(k).is(1)) mask_axes_[k].clear();
@@ -230,7 +230,7 @@ Value* reshaped_to(Rewriter& b, Value* v, const std::vector<Dim>& dims) {
   return Types::equal(made->type(), t) ? made : nullptr;
 }
 
-Value* mask_of(Rewriter& b, const Groups& g) {
+Value* placed(Rewriter& b, Value* mask, const Groups& g) {
   std::vector<int64_t> drop, add;
   bool has_batch = false, has_queries = false;
   for (size_t i = 0; i < g.mask_labels.size(); ++i) {
@@ -238,14 +238,11 @@ Value* mask_of(Rewriter& b, const Groups& g) {
     has_batch |= g.mask_labels[i] == kBatch;
     has_queries |= g.mask_labels[i] == kQueries;
   }
-  Value* mask = drop.empty() ? g.mask : b.squeeze(g.mask, drop);
+  if (!drop.empty()) mask = b.squeeze(mask, drop);
   if (!has_batch) add.push_back(0);
   add.push_back(1);
   if (!has_queries) add.push_back(2);
-  mask = b.unsqueeze(mask, add);
-  if (!g.fill) return mask;
-  const DType t = g.q->dtype();
-  return b.Where(mask, b.scalar(t, 0), b.scalar(t, *g.fill));
+  return b.unsqueeze(mask, add);
 }
 
 Value* build(Rewriter& b, const Match& m) {
@@ -262,8 +259,10 @@ Value* build(Rewriter& b, const Match& m) {
   if (q == nullptr) return nullptr;
   onnx_attrs::Attention attrs;
   attrs.scale = g.scale;
-  Value* y = b.Attention(q, turned(b, g.k, g.k_turned), turned(b, g.v, g.v_turned), g.mask == nullptr ? nullptr : mask_of(b, g),
-                         nullptr, nullptr, nullptr, attrs);
+  Value* mask = nullptr;
+  if (g.mask.value != nullptr) mask = with_queries(b, g.mask.added(b, [&](Value* v) { return placed(b, v, g); }), q);
+  Value* y = b.Attention(q, turned(b, g.k, g.k_turned), turned(b, g.v, g.v_turned), mask, nullptr, nullptr, nullptr, attrs);
+  if (!pays_when_fused(*y->def())) return nullptr;
   y = reshaped_to(b, y, {g.batch, g.heads, g.group, g.queries, y->type()->dim(3)});
   if (y == nullptr) return nullptr;
   std::vector<int64_t> perm = g.y_group_first ? std::vector<int64_t>{0, 1, 2, 3, 4} : std::vector<int64_t>{0, 1, 3, 2, 4};
