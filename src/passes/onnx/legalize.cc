@@ -4,7 +4,9 @@
 // that holds every value of it, and the result is converted back: floats are rounded once, as before, integers keep their low bits. The
 // model's IR version becomes one that the runtime loads.
 //
-// What no wider type helps is an error that lists every such node: a file that the target cannot load is never written. Before opset 13 nothing
+// Kernels that ask for more than types get it where an axis is expanded or an attribute said (runtimes_conditions.cc).
+//
+// What neither helps is an error that lists every such node: a file that the target cannot load is never written. Before opset 13 nothing
 // is written at all: either the target has all kernels, or the model is to be raised first.
 #include <fmt/format.h>
 
@@ -15,6 +17,7 @@
 #include <set>
 
 #include "dialects/onnx/wrong_kernels.h"
+#include "passes/onnx/attention.h"
 #include "passes/onnx/widen.h"
 #include "rewrite/pass.h"
 
@@ -87,6 +90,7 @@ class Legalizer {
     const auto own_types = own_types_of(n);
     if (breaks_when_fused(n)) return is_old_ ? refuse(n) : as_einsum(g, n);
     if (n.is("Swish") && context_.model.opset_version("") != kOpsetOfSwish) return compose(g, n);
+    if (const KernelFit fit = fitted(g, n); fit.fit == Fit::kNo) return refuse(n, fit.asks);
     if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types) && takes(*k, own_types); })) return;
     if (is_old_) return refuse(n);
     // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
@@ -108,6 +112,48 @@ class Legalizer {
       }
     }
     refuse(n);
+  }
+
+  // What the kernel asks for beyond types, after what helps: axes that the standard broadcasts are there, an attribute says what axes say.
+  KernelFit fitted(Graph& g, Node& n) {
+    const KernelFit fit = kernel_fit(runtime_, n);
+    if (fit.fit == Fit::kYes || is_old_) return fit;
+    Rewriter b(g, context_);
+    b.set_insertion_point(&n);
+    b.set_provenance(n.provenance());
+    const Value* x = n.input(0);
+    if (x == nullptr || !x->ranked() || n.unchecked()) return fit;
+    const size_t rank = x->type()->rank();
+    if (n.is("Attention") && (rank == 3 || rank == 4) && n.input(3)->ranked()) {
+      Value* mask = n.input(3);
+      const size_t axes = mask->type()->rank();
+      if (axes < 2 || mask->type()->dim(axes - 2).is(1)) replace(n, 3, with_queries(b, mask, n.input(0)));
+    } else if (n.is("RotaryEmbedding") && rank == 4 && x->type()->dim(1).is_int() && !int_attr(n, "num_heads").value_or(0)) {
+      n.set_attrs(context_.model.with_attr(n.attrs(), "num_heads", x->type()->dim(1).value()));
+      note_change(n);
+    } else if ((n.is("LayerNormalization") || n.is("RMSNormalization")) && x->type()->is_static()) {
+      const int64_t axis = int_attr(n, "axis").value_or(-1);
+      const auto dims = x->type()->dims().subspan(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+      std::vector<int64_t> shape;
+      for (Dim d : dims) shape.push_back(d.value());
+      for (size_t i = 1; i < n.num_inputs(); ++i) {
+        if (n.input(i) != nullptr && n.input(i)->ranked() && n.input(i)->type()->rank() <= shape.size())
+          replace(n, i, b.Expand(n.input(i), b.i64s(shape)));
+      }
+    } else {
+      return fit;
+    }
+    return kernel_fit(runtime_, n);
+  }
+
+  void replace(Node& n, size_t i, Value* v) {
+    if (v == n.input(i)) return;
+    n.set_input(i, v);
+    note_change(n);
+  }
+  void note_change(const Node& n) {
+    context_.count(fmt::format("{} for its kernel", n.op().name));
+    changed_ = true;
   }
 
   // Comparisons of u64: signed ones, the highest bit flipped. Their quotients: of halves, which are not negative, and then one more where
@@ -205,11 +251,12 @@ class Legalizer {
     changed_ = true;
   }
 
-  void refuse(const Node& n) {
+  void refuse(const Node& n, std::string_view asks = {}) {
     std::string line = fmt::format("{}-{} of {}", n.op().name, n.op().since_version, to_string(types_by_variable(n, n.op())));
     const auto own = own_types_of(n);
     for (auto it = own.begin(); it != own.end(); ++it)
       line += fmt::format("{} {}", it == own.begin() ? " with" : ",", to_string(it->second));
+    if (!asks.empty()) line += fmt::format(", whose kernel asks for {}", asks);
     const Provenance& p = context_.model.provenance(n.provenance());
     if (!p.sources.empty() && !p.sources.front().file.empty())
       line += fmt::format(", at {}:{}", p.sources.front().file, p.sources.front().line);
