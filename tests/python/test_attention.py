@@ -180,7 +180,13 @@ def test_sizes_that_are_not_known():
         return attend(q, k, v, pad, -1e9), attend(q + 1, k, v, rows, -1e9), attend(q + 2, k, v, pad[0, 0, 0], -1e9)
 
     b, t, s = jax.export.symbolic_shape("b, t, s")
-    shapes = [((b, t, H, D), "f4"), ((b, s, 2, D), "f4"), ((b, s, 2, D), "f4"), ((b, 1, 1, s), bool), ((b, 1, t, s), bool)]
+    shapes = [
+        ((b, t, H, D), "f4"),
+        ((b, s, 2, D), "f4"),
+        ((b, s, 2, D), "f4"),
+        ((b, 1, 1, s), bool),
+        ((b, 1, t, s), bool),
+    ]
     model = sardonyx.to_onnx(f, [jax.ShapeDtypeStruct(x, d) for x, d in shapes], return_mode="proto")
     assert _count(model, "Attention") == 3
     rng = np.random.default_rng(1)

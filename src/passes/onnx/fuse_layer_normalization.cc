@@ -9,10 +9,11 @@
 //
 // What stops it: axes that are not the last ones; means, variance or eps that do not line up with x; an inner value with another
 // reader; f64, for which the operator states a mean and deviation of f32; scale or bias of another shape than the axes; a scale of ones
-// whose size is not known.
+// whose size is not known; one element alone, which onnxruntime 1.23 refuses.
 // Rounds: for a mean that is large beside the deviation, Flax's difference of squares loses all digits where the operator does not, so
 // the result comes nearer to the exact value.
 // After onnxruntime's fusion of this name and Flax's _compute_stats.
+#include "dialects/onnx/runtimes.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -60,9 +61,10 @@ Value* normalization(Rewriter& b, const Match& m, Value* s) {
   const auto dims = normalized_dims(m);
   if (s == nullptr) s = ones(b, m[x]->dtype(), dims);
   if (s == nullptr) return nullptr;
-  return b.LayerNormalization(
+  Value* y = b.LayerNormalization(
       m[x], trimmed(b, s, dims.size()), nullptr,
       {.axis = static_cast<int64_t>(m[x]->type()->rank() - dims.size()), .epsilon = *m.splat(eps), .stash_type = DType::kF32});
+  return pays_when_fused(*y->def()) ? y : nullptr;
 }
 
 bool operand_fits(const Match& m, Var operand) {

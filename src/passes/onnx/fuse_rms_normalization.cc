@@ -7,8 +7,9 @@
 // constant one.
 //
 // What stops it: axes that are not the last ones, an inner value with another reader, f64 (the operator states a deviation of f32), a scale
-// of another shape than the axes, a scale of ones whose size is not known.
+// of another shape than the axes, a scale of ones whose size is not known; one element alone, which onnxruntime 1.23 refuses.
 // Rounds: f16 is computed in f32.
+#include "dialects/onnx/runtimes.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -49,10 +50,11 @@ Pass fuse_rms_normalization() {
     const auto dims = normalized_dims(m);
     if (s == nullptr) s = ones(b, m[x]->dtype(), dims);
     if (s == nullptr) return nullptr;
-    return b.RMSNormalization(m[x], trimmed(b, s, dims.size()),
-                              {.axis = static_cast<int64_t>(m[x]->type()->rank() - dims.size()),
-                               .epsilon = *m.splat(eps),
-                               .stash_type = DType::kF32});
+    Value* y = b.RMSNormalization(m[x], trimmed(b, s, dims.size()),
+                                  {.axis = static_cast<int64_t>(m[x]->type()->rank() - dims.size()),
+                                   .epsilon = *m.splat(eps),
+                                   .stash_type = DType::kF32});
+    return pays_when_fused(*y->def()) ? y : nullptr;
   };
   std::vector<Rule> rules;
   rules.push_back({

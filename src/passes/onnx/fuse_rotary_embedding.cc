@@ -183,7 +183,8 @@ bool is_partial(const Match& m) {
   if (!whole.ranked() || whole.type()->rank() != 4 || !head.ranked() || !is_on_last_axis(m.root(), 4)) return false;
   if (rotary.attr("rotary_embedding_dim") != nullptr && int_attr(rotary, "rotary_embedding_dim") != 0) return false;
   const Dim size = whole.type()->dim(3), part = head.type()->dim(3);
-  return size.is_int() && part.is_int() && is_cut(m, head, true, 0, part.value(), size.value()) &&
+  return whole.type()->dim(1).is_int() && size.is_int() && part.is_int() &&
+         is_cut(m, head, true, 0, part.value(), size.value()) &&
          is_cut(m, *m[second], false, part.value(), size.value(), size.value());
 }
 
@@ -191,7 +192,10 @@ Value* partial(Rewriter& b, const Match& m) {
   const Node& n = m.node(turned);
   std::vector<Value*> operands = operands_of(n);
   operands[0] = m[x];
-  return b.op("RotaryEmbedding", operands, attrs_with(n, {attr("rotary_embedding_dim", m[first]->type()->dim(3).value())}));
+  // onnxruntime 1.23 asks for the number of heads besides.
+  return b.op("RotaryEmbedding", operands,
+              attrs_with(n, {attr("num_heads", m[x]->type()->dim(1).value()),
+                             attr("rotary_embedding_dim", m[first]->type()->dim(3).value())}));
 }
 
 }  // namespace
