@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from typing import Any
 
@@ -16,6 +17,9 @@ _PREFER_INT16 = {"gather", "gather_along_axis", "gather_nd", "squeeze", "topk"}
 
 _lock = threading.Lock()
 _entered = 0  # how many blocks are open, in all threads
+_made: dict[
+    str, tuple[type, Any]
+] = {}  # by key: the native pass, and which pass it stands for; kept, since making 60 classes takes time
 _replaced: dict[str, tuple[type, Any]] = {}  # by key: what stands in the registry, and what stood there
 _pipeline: tuple[Any, Any] | None = None  # coremltools' apply_pipeline: ours, and its own
 
@@ -45,13 +49,14 @@ def _replace() -> None:
     from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
     from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
 
-    ours = {p["name"]: frozenset(p["options"]) for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
+    ours = _options_of_passes()
     for key, original in list(PASS_REGISTRY.passes.items()):
         namespace, _, name = key.partition("::")
         if namespace == "common" and name in ours and not hasattr(original, _NAME):
-            native = _native_pass(name, ours[name], original)
-            _replaced[key] = native, original
-            PASS_REGISTRY.passes[key] = native
+            if key not in _made or _made[key][1] is not original:
+                _made[key] = _native_pass(name, ours[name], original), original
+            _replaced[key] = _made[key]
+            PASS_REGISTRY.passes[key] = _made[key][0]
     if _pipeline is None:
         _pipeline = staticmethod(_apply_pipeline), PassPipelineManager.__dict__["apply_pipeline"]
         PassPipelineManager.apply_pipeline = _pipeline[0]
@@ -70,6 +75,11 @@ def _restore() -> None:
     if _pipeline is not None and PassPipelineManager.__dict__["apply_pipeline"] is _pipeline[0]:
         PassPipelineManager.apply_pipeline = _pipeline[1]
     _pipeline = None
+
+
+@functools.cache
+def _options_of_passes() -> dict[str, frozenset[str]]:
+    return {p["name"]: frozenset(p["options"]) for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
 
 
 def _native_pass(name: str, options: frozenset[str], original: Any) -> type:

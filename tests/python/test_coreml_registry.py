@@ -55,6 +55,13 @@ def test_blocks_of_two_threads_overlap():
     assert seen == {"after the first": True, "inside the second": True, "after both": False}
 
 
+def test_a_pass_is_made_once():
+    with coreml.native_passes():
+        first = PASS_REGISTRY.passes[KEY]
+    with coreml.native_passes():
+        assert PASS_REGISTRY.passes[KEY] is first
+
+
 def test_blocks_nest():
     with coreml.native_passes():
         with coreml.native_passes():
