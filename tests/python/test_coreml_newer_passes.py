@@ -264,6 +264,19 @@ def test_a_complex_result_is_refused():
         coreml.apply_pass(prog, "common::lower_complex_dialect_ops")
 
 
+def test_angles_of_a_long_transform(tmp_path):
+    """2 pi j k / N of 1,024 points, j k not reduced, was 1.5e-4 off."""
+    prog = build(lambda a: mb.complex_real(data=mb.complex_fft(data=a, dim=0)), [(1024, 1)], ct.target.iOS17)
+    coreml.apply_pass(prog, "common::lower_complex_dialect_ops")
+    coreml.apply_pass(prog, "common::dedup_op_and_var_names")
+    programs.save(prog, tmp_path / "long.mlpackage", ct.target.iOS17)
+    x = np.zeros((1024, 1), np.float32)
+    x[1021] = 1
+    (found,) = coreml.load(tmp_path / "long.mlpackage").run([x]).values()
+    wanted = np.cos(2 * np.pi * 1021 * np.arange(1024) / 1024)
+    np.testing.assert_allclose(found[:, 0], wanted, atol=1e-6)
+
+
 def test_gelu_as_its_sigmoid():
     """coremltools has this pass in its sources, and not yet in a release."""
 
