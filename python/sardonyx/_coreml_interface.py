@@ -7,8 +7,11 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 _TYPES = "update_output_dtypes"
 _IMAGES = "image_input_preprocess"
+_RANDOM = "WeightRandomizer"
 # Passes that do what options say, and nothing without.
 BY_OPTION = (_TYPES, _IMAGES)
 
@@ -25,6 +28,8 @@ def options(prog: Any, passes: Sequence[str], given: Sequence[tuple[str, str]]) 
         found.append((f"{_TYPES}.types", types))
     if _IMAGES in bare and _IMAGES not in asked and (images := _image_inputs(prog)):
         found.append((f"{_IMAGES}.inputs", images))
+    if _RANDOM in bare and _RANDOM not in asked:
+        found.append((f"{_RANDOM}.seed", int(np.random.randint(2**31))))  # NumPy's generator, as coremltools takes it
     return found
 
 

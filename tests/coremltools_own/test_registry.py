@@ -1,0 +1,29 @@
+"""What coremltools registers, and what its pipelines run: passes that are new there show here."""
+
+import os
+
+import pytest
+
+pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
+
+from coremltools import PassPipeline  # noqa: E402
+from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
+from sardonyx import _sardonyx  # noqa: E402
+
+# What release 9.0 does not have yet.
+LATER = {"fuse_gelu_sigmoid_approximation"} if os.environ.get("COREMLTOOLS_TESTS_OF", "9.0") == "9.0" else set()
+# They belong to a conversion, and presets leave them out on files.
+HALF = {"common::add_fp16_cast", "common::add_int16_cast"}
+
+
+def test_common_passes_are_those_of_coremltools():
+    theirs = {name.removeprefix("common::") for name in PASS_REGISTRY.passes if name.startswith("common::")}
+    ours = {p["name"] for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
+    assert ours - LATER == theirs
+
+
+@pytest.mark.parametrize("name", ["default", "cleanup", "default_palettization", "default_sparsification", "empty"])
+def test_pipelines_are_those_of_coremltools(name):
+    ours = [p.removeprefix("common::") for p in _sardonyx.list_presets()[name]]
+    theirs = [p.removeprefix("common::") for p in PassPipeline._PIPELINE_NAME_TO_PASSES[name] if p not in HALF]
+    assert [p for p in ours if p not in LATER] == theirs
