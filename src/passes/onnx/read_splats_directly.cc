@@ -1,11 +1,13 @@
 //   one number ── Expand ── Unsqueeze ── Sub(x, ·)      =>   Sub(x, number)
 //   zeros ── Tile, Slice ... ── LSTM, GRU, RNN as initial state   =>   LSTM, GRU, RNN without it
+//   zeros ── Expand ... ── Conv, ConvTranspose as bias            =>   Conv, ConvTranspose without it
 //
 // A constant of one number stays that number however it is expanded or reshaped; an elementwise reader that has its shape from the other
 // operand can read it as a scalar. Flax's RMSNorm subtracts a mean that was made of zeros this way.
-// A state that is not given is zero, and needs no size of the batch to be made.
+// A state that is not given is zero, and needs no size of the batch to be made. PyTorch's newer exporter gives each convolution a bias, which
+// keeps a batch normalization behind it from going into the weights.
 // What stops it: a reader whose shape comes from the expanded value, or is not known.
-// Exact: the same numbers are read.
+// Exact: the same numbers are read. Without a bias, a sum that is -0 stays -0 (rounds).
 #include <algorithm>
 #include <cmath>
 
@@ -63,6 +65,8 @@ std::vector<Value*> without_states(Rewriter& b, const Match& m) {
   return results_of(b.node(n.op().name, operands, n.num_results(), attrs_of(n)));
 }
 
+constexpr size_t kBias = 2;
+
 }  // namespace
 
 Pass read_splats_directly() {
@@ -97,7 +101,14 @@ Pass read_splats_directly() {
           },
       .build_all = without_states,
   };
-  return std::vector<Rule>{numbers, states};
+  Rule biases{
+      .name = "biases",
+      .numerics = Numerics::kRounds,
+      .match = any_of(Conv(x, v, rest), ConvTranspose(x, v, rest)),
+      .when = [](const Match& m) { return is_needless(m.root(), kBias, m.context()); },
+      .build = [](Rewriter& b, const Match& m) { return b.op(m.root().op().name, {m[x], m[v]}, attrs_of(m.root())); },
+  };
+  return std::vector<Rule>{numbers, states, biases};
 }
 
 }  // namespace sardonyx::onnx
