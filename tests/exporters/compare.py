@@ -4,7 +4,8 @@
 
 FOLDER has a folder for each family of models (see kept.py). Asked of each model: what Sardonyx makes of it loads and runs in onnxruntime,
 with its optimizations off and on, with the same results, for all kept sizes; a second run changes no byte; no rival that keeps the results
-leaves fewer nodes, but for the models that exceptions.txt lists; what exporters refuse is what refused.txt lists. Both lists must be exact.
+leaves fewer nodes, but for the models that exceptions.txt lists; what exporters refuse is what refused.txt lists. The same, without rivals, is
+asked of each model raised to opset 23, where attention and normalizations are operators; newer.txt lists what cannot be. All lists must be exact.
 What rivals leave is kept in results.json until the model changes.
 """
 
@@ -37,6 +38,7 @@ TOLERANCE = {np.dtype(np.float16): 4e-3}  # others: 1e-5, as a result of f64 may
 # A result behind a rounding to 8 bits: where a float lies between two steps, the last bit decides which it is.
 QUANTIZED = 0.04
 SECONDS = 120  # for one model and one tool
+NEWER = 23  # opset of Attention, RMSNormalization, RotaryEmbedding
 
 
 # ---- running ---------------------------------------------------------------------------------------------------------
@@ -164,6 +166,7 @@ class Row:
     ours: dict = field(default_factory=dict)
     rivals: dict[str, dict] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    newer: list[str] = field(default_factory=list)  # faults at opset NEWER
 
     def best(self) -> tuple[int, str] | None:
         return min(((r["nodes"], t) for t, r in self.rivals.items() if "nodes" in r and "error" not in r), default=None)
@@ -195,9 +198,32 @@ def ask_rivals(
     row.rivals = kept["rivals"]
 
 
-def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
+def optimized(
+    source: Path, target: Path, want: list[list], feeds: list[Feeds], bound: float | None, **options: int
+) -> tuple[dict, list[str]]:
+    """What Sardonyx leaves, and what is wrong with it; `want`: results with onnxruntime's optimizations off and on."""
     import sardonyx
 
+    again = target.with_suffix(".again")
+    start = time.process_time()
+    try:
+        sardonyx.optimize(str(source), str(target), **options)
+    except Exception as error:
+        return {}, [f"optimize: {type(error).__name__}: {str(error).splitlines()[0][:200]}"]
+    found = {"seconds": time.process_time() - start, "nodes": count_nodes(target), "bytes": target.stat().st_size}
+    faults = []
+    sardonyx.optimize(str(target), str(again), **options)
+    if again.read_bytes() != target.read_bytes():
+        faults.append(f"a second run changes it: {found['nodes']} nodes become {count_nodes(again)}")
+    for level in (False, True):
+        if why := judged(want[level], target, feeds, level, bound):
+            faults.append(f"onnxruntime, optimizations {'on' if level else 'off'}: {why}")
+    target.unlink()
+    again.unlink()
+    return found, faults
+
+
+def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
     feeds = load_feeds(source.with_suffix(".npz"))
     row = Row(name, {"nodes": count_nodes(source), "bytes": source.stat().st_size})
     try:
@@ -208,30 +234,18 @@ def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
     if want[0] is None:
         row.before["error"] = "does not run as it is"
         return row
-    quantized = is_quantized(onnx.load(source))
-    target, again = source.with_suffix(".ours.out"), source.with_suffix(".again.out")
-    start = time.process_time()
-    try:
-        sardonyx.optimize(str(source), str(target))
-    except Exception as error:
-        row.faults.append(f"optimize: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
-        return row
-    row.ours = {"seconds": time.process_time() - start, "nodes": count_nodes(target), "bytes": target.stat().st_size}
-    sardonyx.optimize(str(target), str(again))
-    if again.read_bytes() != target.read_bytes():
-        row.faults.append(f"a second run changes it: {row.ours['nodes']} nodes become {count_nodes(again)}")
-    for level in (False, True):
-        # With its optimizations onnxruntime rounds otherwise: it is held to what it makes of the model as it was.
-        bound = QUANTIZED if quantized else None
-        wanted = want
-        if level:
-            with contextlib.suppress(Exception):
-                wanted = run(source, feeds, True)
-        if why := judged(wanted, target, feeds, level, bound):
-            row.faults.append(f"onnxruntime, optimizations {'on' if level else 'off'}: {why}")
-    ask_rivals(row, source, tools, want, feeds, QUANTIZED if quantized else 1e-3, kept)
-    target.unlink()
-    again.unlink()
+    proto = onnx.load(source)
+    bound = QUANTIZED if is_quantized(proto) else None
+    wanted = [want, want]
+    # Its optimizations round otherwise: they are held to what they make of the model as it was.
+    with contextlib.suppress(Exception):
+        wanted[1] = run(source, feeds, True)
+    target = source.with_suffix(".ours.out")
+    row.ours, row.faults = optimized(source, target, wanted, feeds, bound)
+    if all(i.version < NEWER for i in proto.opset_import if i.domain in ("", "ai.onnx")):
+        _, row.newer = optimized(source, target, wanted, feeds, bound, opset=NEWER)
+    if row.ours:
+        ask_rivals(row, source, tools, want, feeds, bound or 1e-3, kept)
     return row
 
 
@@ -245,14 +259,17 @@ def listed(path: Path) -> dict[str, str]:
 
 
 def verdict(rows: list[Row], families: set[str], refused: dict[str, str], whole: bool) -> list[str]:
+    def of_families(name: str) -> dict[str, str]:
+        return {k: v for k, v in listed(HERE / name).items() if k.split("/")[0] in families}
+
     missed = [f"{r.name}: {fault}" for r in rows for fault in r.faults]
-    exceptions = {k: v for k, v in listed(HERE / "exceptions.txt").items() if k.split("/")[0] in families}
+    exceptions, expected, newer = (of_families(f"{name}.txt") for name in ("exceptions", "refused", "newer"))
+    missed += [f"{r.name}: at opset {NEWER}: {fault}" for r in rows if r.name not in newer for fault in r.newer]
     more = {r.name: r.best() for r in rows if r.ours and r.best() and r.best()[0] < r.ours["nodes"]}
     by_name = {r.name: r for r in rows}
     for name, (nodes, tool) in more.items():
         if name not in exceptions:
             missed.append(f"{name}: {by_name[name].ours['nodes']} nodes, {tool} leaves {nodes}")
-    expected = {k: v for k, v in listed(HERE / "refused.txt").items() if k.split("/")[0] in families}
     refused = refused | {r.name: r.before["error"] for r in rows if "error" in r.before}
     missed += [f"{name}: not exported, {why}" for name, why in refused.items() if name not in expected]
     if whole:
@@ -261,6 +278,7 @@ def verdict(rows: list[Row], families: set[str], refused: dict[str, str], whole:
             for name in exceptions
             if name not in more
         ]
+        missed += [f"{r.name}: listed in newer.txt, but it is right" for r in rows if r.name in newer and not r.newer]
         missed += [f"{name}: listed in refused.txt, but it is exported" for name in expected if name not in refused]
     return missed
 
@@ -352,7 +370,7 @@ def main() -> int:
         families.add(path.parent.name)
         rows.append(examine(name, path, tools, kept.setdefault(name, {})))
         print(
-            f"{len(rows):>4} {name}" + "".join(f"\n     {fault}" for fault in rows[-1].faults),
+            f"{len(rows):>4} {name}" + "".join(f"\n     {fault}" for fault in rows[-1].faults + rows[-1].newer),
             file=sys.stderr,
             flush=True,
         )
