@@ -23,7 +23,7 @@ std::span<const ReadyRule> ready_rules(const CatalogPass& pass);
 // Makes what the passes on a dialect keep for the whole process (patterns and their matchers), which the first model would make otherwise.
 void prepare_passes(DialectId dialect);
 
-// A preset: passes in order. In `rounds` > 1 its rules share sweeps, and it runs again while it changes something.
+// A preset: passes in order. One that repeats runs until nothing changes, and its rules share sweeps.
 struct Preset {
   struct Item {
     std::string_view pass;
@@ -33,7 +33,7 @@ struct Preset {
   std::string_view name;
   std::string_view about;
   std::vector<Item> items;
-  int rounds = 1;
+  bool repeat = false;
   std::optional<DialectId> dialect = {};  // only for models of this dialect
 };
 std::span<const Preset> presets();

@@ -292,36 +292,35 @@ std::span<const std::string_view> ops_of_walk(std::string_view pass) {
 
 Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   Pipeline pipeline;
-  const auto add = [&](std::string_view name, bool bodies, bool shared) {
+  const auto add = [&](std::string_view name, bool bodies, bool repeats) {
     if (is_compression(name)) return refuse_compression(name, request);
     const CatalogPass& p = require_pass(name);
     require_dialect(name, p.catalog == "onnx" ? DialectId::kOnnx : DialectId::kMil, dialect);
     pipeline.entries.push_back({.name = p.name,
                                 .pass = &p.pass,
                                 .bodies = bodies && request.function_bodies,
-                                .shared = shared,
+                                .repeats = repeats,
                                 .ready = ready_rules(p)});
   };
-  if (request.inline_functions && dialect == DialectId::kOnnx) add("inline_functions", /*bodies=*/true, /*shared=*/false);
+  if (request.inline_functions && dialect == DialectId::kOnnx) add("inline_functions", /*bodies=*/true, /*repeats=*/false);
   const bool half = wants_half(request, dialect);
   for (const std::string& name : request.passes) {
     const auto all = presets();
     const auto preset = std::find_if(all.begin(), all.end(), [&](const Preset& p) { return p.name == name; });
     if (preset == all.end()) {
-      add(name, /*bodies=*/true, /*shared=*/false);
+      add(name, /*bodies=*/true, /*repeats=*/false);
       continue;
     }
     if (preset->dialect) require_dialect(name, *preset->dialect, dialect);
-    if (preset->rounds > 1 && request.passes.size() == 1) pipeline.rounds = preset->rounds;
     pipeline.entries.reserve(pipeline.entries.size() + preset->items.size() + 1);
     for (const Preset::Item& item : preset->items) {
-      if (!item.half || half) add(item.pass, item.bodies, preset->rounds > 1);
+      if (!item.half || half) add(item.pass, item.bodies, preset->repeat);
     }
   }
   const auto prunes = [](const PipelineEntry& e) { return e.name == "prune_unused_graph_inputs"; };
   if (request.prune_inputs && dialect == DialectId::kOnnx &&
       std::none_of(pipeline.entries.begin(), pipeline.entries.end(), prunes))
-    add("prune_unused_graph_inputs", /*bodies=*/false, /*shared=*/false);
+    add("prune_unused_graph_inputs", /*bodies=*/false, /*repeats=*/false);
   for (const std::string& what : request.skip) skip(pipeline, what);
   for (const std::string& name : request.explain) require_explained(name);
   for (const auto& [option, value] : request.options) {

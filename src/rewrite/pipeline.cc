@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "ir/arrange.h"
+#include "ir/infer_anew.h"
 #include "ir/journal.h"
 #include "rewrite/change_log.h"
 #include "rewrite/values.h"
@@ -27,7 +28,7 @@ struct Step {
 std::vector<Step> steps_of(const Pipeline& p, DialectId dialect, std::deque<std::vector<ReadyRule>>& made) {
   std::vector<Step> steps;
   for (size_t i = 0; i < p.entries.size(); ++i) {
-    const auto shares = [&](size_t k) { return p.entries[k].shared && !p.entries[k].pass->rules.empty(); };
+    const auto shares = [&](size_t k) { return p.entries[k].repeats && !p.entries[k].pass->rules.empty(); };
     if (i > 0 && shares(i) && shares(i - 1) && p.entries[i].bodies == p.entries[i - 1].bodies) {
       steps.back().last = i + 1;
     } else {
@@ -61,16 +62,15 @@ class Run {
     Stopwatch watch;
     if (log_ != nullptr) log_->begin(model_, pipeline_.entries.size());
     std::vector<Step> steps = steps_of(pipeline_, model_.dialect(), made_ready_);
-    for (int round = 0; round < pipeline_.rounds; ++round) {
-      const size_t before = changes_;
-      for (size_t i = 0; i < steps.size(); ++i) {
-        Step& step = steps[i];
-        if (settings_.progress) settings_.progress(pipeline_.entries[step.first].name, i, steps.size());
-        if (step.changes_seen == changes_) continue;
-        if (run_step(step)) ++changes_;
-        step.changes_seen = changes_;
+    for (size_t first = 0, last; first < steps.size(); first = last) {
+      const auto repeats = [&](size_t i) { return pipeline_.entries[steps[i].first].repeats; };
+      last = first + 1;
+      while (last < steps.size() && repeats(first) && repeats(last)) ++last;
+      if (repeats(first)) {
+        run_until_stable(steps, first, last);
+      } else {
+        run_once(steps, first, last);
       }
-      if (changes_ == before) break;
     }
     if (settings_.progress) settings_.progress({}, steps.size(), steps.size());
     arrange_constants(model_, first_new_value_);
@@ -79,6 +79,45 @@ class Run {
   }
 
  private:
+  // Returns whether one of the steps changed something. A step does not run when nothing changed since it ran.
+  bool run_once(std::vector<Step>& steps, size_t first, size_t last) {
+    const size_t before = changes_;
+    for (size_t i = first; i < last; ++i) {
+      Step& step = steps[i];
+      if (settings_.progress) settings_.progress(pipeline_.entries[step.first].name, i, steps.size());
+      if (step.changes_seen == changes_) continue;
+      if (run_step(step)) {
+        ++changes_;
+        last_changed_ = pipeline_.entries[step.first].name;
+      }
+      step.changes_seen = changes_;
+    }
+    return changes_ != before;
+  }
+
+  // Passes that undo each other would go on forever: without fewer nodes than ever before, only so many rounds follow.
+  void run_until_stable(std::vector<Step>& steps, size_t first, size_t last) {
+    constexpr int kMostIdleRounds = 16;
+    size_t fewest = model_.num_nodes(), typed = changes_;
+    for (int idle = 0;;) {
+      if (!run_once(steps, first, last)) {
+        // What a file would tell that is written now and read again.
+        if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !has_unknown_sizes(model_)) return;
+        infer_anew(model_, context_.facts);
+        typed = ++changes_;
+        continue;
+      }
+      if (model_.num_nodes() < fewest) {
+        fewest = model_.num_nodes();
+        idle = 0;
+      } else if (++idle == kMostIdleRounds) {
+        if (!settings_.strict) return;
+        throw Error(ErrorCode::kInternal, "the passes did not converge",
+                    {fmt::format("the last change is by '{}'", last_changed_)});
+      }
+    }
+  }
+
   std::vector<Graph*> tops(const PipelineEntry& e) const {
     std::vector<Graph*> graphs;
     for (const auto& f : model_.functions()) {
@@ -207,6 +246,7 @@ class Run {
   PipelineReport report_;
   std::vector<size_t> fired_;  // by rule of the step that runs
   size_t changes_ = 0;
+  std::string_view last_changed_;                       // the first entry of the step that changed something last
   uint32_t first_new_value_ = model_.value_id_limit();  // values with lesser ids were there before, or are arranged
 };
 

@@ -15,17 +15,15 @@ struct PipelineEntry {
   std::string_view name;  // the catalogue's
   const Pass* pass = nullptr;
   PassOptions options;
-  bool bodies = true;   // model-local functions too, not only the main one. MIL: every function always
-  bool shared = false;  // its rules share one sweep with the entries beside it that say so too
+  bool bodies = true;  // model-local functions too, not only the main one. MIL: every function always
+  // It runs with the entries beside it that say so too: again and again, until none of them changes anything, and their rules share sweeps.
+  bool repeats = false;
   std::vector<std::string> skipped_rules;
   std::span<const ReadyRule> ready = {};  // the pass's rules, where somebody keeps them; else each run makes them ready
 };
 
 struct Pipeline {
   std::vector<PipelineEntry> entries;
-  // How often the whole list may run: again as long as the last run changed something. An entry is not run again when nothing
-  // changed since it ran. What a specification orders runs once.
-  int rounds = 1;
 };
 
 struct PipelineSettings {

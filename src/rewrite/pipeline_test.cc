@@ -105,5 +105,54 @@ TEST(Pipeline, a_rule_that_reads_beyond_its_pattern_is_judged_from_where_its_new
   EXPECT_FALSE(wrong.passes[0].changed);
 }
 
+// Drops the last node: one each time.
+Pass one_fewer() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& g, PassContext&) {
+    if (g.num_nodes() == 1) return false;
+    Node& last = *g.last();
+    g.replace_uses(*last.result(), *last.input(0));
+    g.erase(last);
+    return true;
+  });
+}
+
+// Never has enough.
+Pass restless() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& g, PassContext& context) {
+    context.count("things");
+    g.first()->set_name(g.model().name(g.first()->name().view() == "a" ? "b" : "a"));
+    return true;
+  });
+}
+
+PipelineReport repeat(Model& m, const Pass& pass, bool strict) {
+  ValueFacts facts;
+  infer_model(m, facts, /*tolerant=*/true);
+  PassContext context(m, facts);
+  Pipeline pipeline;
+  for (std::string_view name : {"one", "other"}) pipeline.entries.push_back({.name = name, .pass = &pass, .repeats = true});
+  return run_pipeline(context, pipeline, {.strict = strict});
+}
+
+TEST(Pipeline, rounds_go_on_while_there_is_something_to_do) {
+  std::string text = "graph(x: f32[2,3]) { a0 = Exp(x)";
+  for (int i = 1; i < 50; ++i) text += "  a" + std::to_string(i) + " = Neg(a" + std::to_string(i - 1) + ")";
+  const auto m = parse(text + "  return a49 }");
+  repeat(*m, one_fewer(), /*strict=*/true);
+  EXPECT_EQ(m->graph().num_nodes(), 1u);
+}
+
+TEST(Pipeline, passes_that_never_end_are_stopped) {
+  const auto m = parse(kText);
+  const PipelineReport report = repeat(*m, restless(), /*strict=*/false);
+  EXPECT_EQ(report.passes[0].counts[0].second, 16u);
+  EXPECT_THROW(
+      try { repeat(*m, restless(), /*strict=*/true); } catch (const Error& e) {
+        EXPECT_NE(std::string_view(e.what()).find("did not converge"), std::string_view::npos);
+        throw;
+      },
+      Error);
+}
+
 }  // namespace
 }  // namespace sardonyx

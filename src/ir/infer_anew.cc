@@ -1,0 +1,76 @@
+#include "ir/infer_anew.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace sardonyx {
+namespace {
+
+template <class F>
+void for_each_node(Model& m, const F& f) {
+  for (const auto& function : m.functions()) {
+    std::vector<Graph*> stack{&function->graph()};
+    while (!stack.empty()) {
+      Graph& g = *stack.back();
+      stack.pop_back();
+      for (Node& n : g.nodes()) {
+        for (const Body& b : n.bodies()) stack.push_back(b.graph);
+        if (!f(n)) return;
+      }
+    }
+  }
+}
+
+bool is_unknown(const Type* t) {
+  return t == nullptr || (t->is_tensor() && (!t->ranked() || std::ranges::any_of(t->dims(), &Dim::is_unknown)));
+}
+
+// `found` with what only `old` knows: a rank, or a number where the size is open. The name of a size is not kept: other values of that size
+// lost it.
+const Type* with_ranks_and_numbers(Types& types, const Type* found, const Type* old) {
+  if (found == nullptr) return old;
+  if (!found->is_tensor() || !old->is_tensor() || !old->ranked() || types.meet(found, old) == nullptr) return found;
+  if (!found->ranked()) return old;
+  std::vector<Dim> dims(found->dims().begin(), found->dims().end());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!dims[i].is_int() && old->dim(i).is_int()) dims[i] = old->dim(i);
+  }
+  return types.with_dims(found, dims);
+}
+
+}  // namespace
+
+bool has_unknown_sizes(Model& m) {
+  bool found = false;
+  for_each_node(m, [&](Node& n) {
+    found |= std::ranges::any_of(n.results(), [](const Value& v) { return is_unknown(v.type()); });
+    return !found;
+  });
+  return found;
+}
+
+void infer_anew(Model& m, ValueFacts& facts) {
+  std::vector<std::pair<Value*, const Type*>> before;
+  for_each_node(m, [&](Node& n) {
+    const bool derived = n.op().infer != nullptr && !n.has(Trait::kConstant) && !n.unchecked();
+    for (Value& v : n.results()) {
+      if (!derived || v.type() == nullptr) continue;
+      before.emplace_back(&v, v.type());
+      v.set_type(nullptr);
+    }
+    return true;
+  });
+  facts = ValueFacts();
+  infer_model(m, facts, /*tolerant=*/true);
+  bool kept = false;
+  for (const auto& [v, old] : before) {
+    const Type* both = with_ranks_and_numbers(m.types(), v->type(), old);
+    if (both == v->type()) continue;
+    kept = true;
+    v->set_type(both);
+  }
+  if (kept) infer_model(m, facts, /*tolerant=*/true);
+}
+
+}  // namespace sardonyx
