@@ -1,10 +1,11 @@
 //   constants ── any operators ── v        =>   v, a constant
 //
-// In two walks. Forwards, each node whose operands are constants (given or found on the way) gets its results; large ones are deferred:
-// they keep kernel and operands, and are computed when the file is written. Backwards, a result that somebody else reads becomes a
-// constant if the file does not grow by that: what disappears (nodes, and constants that only they read) must make up for it, beyond the
-// run's fold budget. So a transposed copy of a weight that others read is not made, and ConstantOfShape stays, unless its reader takes
-// one element instead (broadcasting: no element is repeated in the file).
+// In one walk, in order: a node that reads what is better known than before is typed again, integers of which inference knows every element
+// become constants, and each node whose operands are constants (given or found on the way) gets its results. Large ones are deferred: they keep
+// kernel and operands, and are computed when the file is written. Few elements are stored at once, and tell the nodes after them their sizes.
+// Of the rest, stored_folds.h says which: those that make up for it by what disappears (nodes, and constants that only they read), and a little
+// more. So a transposed copy of a weight that others read is not made, and ConstantOfShape stays, unless its reader takes one element instead
+// (broadcasting: no element is repeated in the file).
 // What stops it: random operators, bodies, operands that are defaults of inputs (a caller may give others), quantization (Q/DQ pairs are
 // what accelerators look for; but quantized weights are stored as integers, a quarter of their floats), functions of f64 whose last bit differs between machines, references to attributes of a function, what
 // the evaluator cannot do, more than 1 GiB for one result.
@@ -16,6 +17,8 @@
 
 #include "passes/deferred_node.h"
 #include "passes/onnx/retype.h"
+#include "passes/onnx/shape_target.h"
+#include "passes/onnx/stored_folds.h"
 #include "rewrite/pass.h"
 #include "sardonyx/eval.h"
 
@@ -23,9 +26,9 @@ namespace sardonyx::onnx {
 namespace {
 
 constexpr uint64_t kMemoryCap = 1ull << 30;
-constexpr uint64_t kUnsizedCap = 16 << 20;             // where the size is not known before
-constexpr int64_t kNodeBytes = 40, kTensorBytes = 16;  // in a file, names not counted
-constexpr int kMaxDeferred = 8;                        // one in another
+constexpr uint64_t kUnsizedCap = 16 << 20;  // where the size is not known before
+constexpr int64_t kFewElements = 64;
+constexpr int kMaxDeferred = 8;  // one in another
 
 // QuantizeLinear of f32 to integers, whose quotients every runtime rounds alike. A DequantizeLinear follows, and stays.
 bool quantizes_weights(const Node& n) {
@@ -108,18 +111,15 @@ bool has_odd_attrs(const Node& n) {
 
 class Fold {
  public:
-  Fold(Graph& top, PassContext& context, int64_t& budget) : top_(top), context_(context), budget_(budget) {}
+  Fold(Graph& top, PassContext& context, int64_t* budget) : top_(top), context_(context), budget_(budget) {}
 
   bool run() {
-    for (Graph* g : graphs_in(top_)) {
-      for (Node& n : g->nodes()) {
-        if (can_fold(n)) compute(n);
-      }
-    }
-    const auto graphs = found_.empty() ? std::vector<Graph*>() : graphs_in(top_);
-    for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {
-      for (Node* n = (*g)->last(); n != nullptr; n = n->prev()) decide(*n);
-    }
+    walk(top_);
+    const auto found = [&](const Value& v) {
+      const auto at = found_.find(&v);
+      return at != found_.end() ? at->second.get() : nullptr;
+    };
+    for (Value* v : values_to_store(computed_, found, &top_ == &context_.model.graph(), budget_)) store(*v, found_.at(v));
     for (Graph* g : graphs_in(top_)) shrink_splats(*g);
     if (changes_ == 0) return false;
     erase_dead_nodes(top_);
@@ -128,6 +128,32 @@ class Fold {
   }
 
  private:
+  // In order, bodies with what holds them.
+  void walk(Graph& g) {
+    for (Node& n : g.nodes()) {
+      if (!n.any_result_used()) continue;
+      retyper_.refresh(n);
+      if (!n.bodies().empty()) {
+        for (const Body& b : n.bodies()) walk(*b.graph);
+        retyper_.refresh(n);
+      }
+      if (n.unchecked()) continue;
+      for (Value& v : n.results()) {
+        if (TensorPtr t = v.has_uses() && !v.is_constant() ? known_integers(v, context_.facts) : nullptr) store(v, t);
+      }
+      if (!n.any_result_used() || !can_fold(n)) continue;
+      compute(n);
+      if (std::ranges::any_of(n.results(), [&](const Value& v) { return v.has_uses() && !found_.contains(&v); })) {
+        for (const Value& v : n.results()) found_.erase(&v);  // the node stays
+        continue;
+      }
+      for (Value& v : n.results()) {
+        if (const auto at = found_.find(&v); v.has_uses() && is_small(v, *at->second)) store(v, at->second);
+      }
+      if (n.any_result_used()) computed_.push_back(&n);
+    }
+  }
+
   TensorPtr known(const Value* v) const {
     if (v->is_constant()) return v->constant();
     const auto at = found_.find(v);
@@ -138,9 +164,9 @@ class Fold {
     if (n.unchecked()) return false;
     for (const Use& u : n.operands()) {
       if (u.value == nullptr) continue;
-      const TensorPtr t = known(u.value);
-      if (t == nullptr || t->is_promise()) return false;
+      if (u.value->is_constant() ? u.value->constant()->is_promise() : !found_.contains(u.value)) return false;
     }
+    if (renames_result(n)) return false;
     if (!can_evaluate(n.op()) || is_quantization(n) || has_odd_attrs(n)) return false;
     for (const Value& v : n.results()) {
       if (v.dtype() == DType::kF64 && is_transcendental(n)) return false;
@@ -224,115 +250,25 @@ class Fold {
     keep(*n.result(), std::move(made));
   }
 
-  // --- what it costs
+  // --- what is stored
 
-  static int64_t wire_bytes(const Tensor& t) {
-    if (t.dtype() == DType::kString) {
-      int64_t sum = kTensorBytes;
-      for (const std::string& s : t.string_values()) sum += static_cast<int64_t>(s.size()) + 2;
-      return sum;
-    }
-    return static_cast<int64_t>(t.byte_size()) + kTensorBytes;
+  // An element or so, or integers that inference would know: at once, so that the nodes after it are typed with it in place.
+  bool is_small(const Value& v, const Tensor& t) const {
+    if (t.dtype() == DType::kString || t.is_deferred()) return false;
+    if ((is_integer(v.dtype()) || v.dtype() == DType::kBool) && t.rank() <= 1 && t.size() <= kFewElements) return true;
+    return t.byte_size() <= static_cast<size_t>(kNodeBytes - kTensorBytes) && &top_ == &context_.model.graph();
   }
 
-  static bool only_read_by(const Value& v, const Node& n) {
-    for (const Use& u : v.uses()) {
-      if (u.owner != &n) return false;
-    }
-    return true;
-  }
-
-  // Bytes that disappear from the file with the node and what only it needs.
-  int64_t gain(const Node& n) const {
-    int64_t sum = kNodeBytes + static_cast<int64_t>(n.name().view().size());
-    std::vector<const Value*> counted;
-    for (const Use& u : n.operands()) {
-      if (u.value == nullptr || !only_read_by(*u.value, n)) continue;
-      if (std::find(counted.begin(), counted.end(), u.value) != counted.end()) continue;
-      counted.push_back(u.value);
-      if (u.value->is_constant()) {
-        sum += wire_bytes(*u.value->constant());
-      } else if (u.value->def()->num_results() == 1) {
-        sum += gains_.at(u.value->def());
-      }
-    }
-    return sum;
-  }
-
-  // Whether n reads v for its elements only: without v the result's shape would be the same.
-  static bool broadcasts_without(const Node& n, const Value& v) {
-    if (!n.has(Trait::kBroadcasts) || n.is("PRelu") || !n.result()->ranked()) return false;
-    const auto to = n.result()->type()->dims();
-    bool deep = to.empty();
-    for (size_t back = 1; back <= to.size(); ++back) {
-      const Dim d = to[to.size() - back];
-      bool covered = false;
-      for (const Use& u : n.operands()) {
-        if (u.value == nullptr || u.value == &v || !u.value->ranked() || u.value->type()->rank() < back) continue;
-        covered |= u.value->type()->dim(u.value->type()->rank() - back) == d;
-        deep |= u.value->type()->rank() == to.size();
-      }
-      if (!covered) return false;
-    }
-    return deep;
-  }
-
-  bool is_gone(const Node& n) const { return gone_.contains(&n); }
-
-  // Nodes come against the order: what reads this one is decided.
-  void decide(Node& n) {
-    if (!found_.contains(n.result(0))) return;
-    int64_t cost = 0;
-    std::vector<Value*> needed;
-    for (Value& v : n.results()) {
-      bool outside = false, elements_only = true;
-      for (const Use& u : v.uses()) {
-        if (is_gone(*u.owner)) continue;
-        outside = true;
-        elements_only &= broadcasts_without(*u.owner, v);
-      }
-      if (!outside) continue;
-      const auto at = found_.find(&v);
-      if (at == found_.end()) return;
-      needed.push_back(&v);
-      cost += elements_only && at->second->is_splat() ? static_cast<int64_t>(element_bytes(v.dtype())) + kTensorBytes
-                                                      : wire_bytes(*at->second);
-    }
-    if (!needed.empty()) {
-      compute_gains(n);
-      if (&top_ != &context_.model.graph()) cost += kNodeBytes * static_cast<int64_t>(needed.size());  // a Constant node each
-      const int64_t over = std::max<int64_t>(cost - gains_[&n], 0);
-      if (over > budget_) return;
-      budget_ -= over;
-    }
-    gone_.insert(&n);
+  void store(Value& v, const TensorPtr& t) {
+    Node& n = *v.def();
     Rewriter& b = builders_.try_emplace(n.graph(), *n.graph(), context_).first->second;
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
-    for (Value* v : needed) {
-      const TensorPtr& t = found_.at(v);
-      Value* made = b.constant(t, t->byte_size() > 1024 ? std::string_view(v->name().view()) : std::string_view());
-      retyper_.note_readers(*v);
-      n.graph()->replace_uses(*v, *made);
-      ++changes_;
-      context_.count(n.op().name);
-    }
-  }
-
-  // Of n and of all it reads; without recursion, for chains may be long.
-  void compute_gains(Node& n) {
-    std::vector<Node*> stack{&n};
-    while (!stack.empty()) {
-      Node* at = stack.back();
-      const size_t before = stack.size();
-      for (const Use& u : at->operands()) {
-        Node* def = u.value != nullptr ? u.value->def() : nullptr;
-        if (def != nullptr && !gains_.contains(def)) stack.push_back(def);
-      }
-      if (stack.size() != before) continue;
-      gains_.emplace(at, gain(*at));
-      stack.pop_back();
-    }
+    Value* made = b.constant(t, t->byte_size() > 1024 ? std::string_view(v.name().view()) : std::string_view());
+    retyper_.note_readers(v);
+    n.graph()->replace_uses(v, *made);
+    ++changes_;
+    context_.count(n.op().name);
   }
 
   // x + {1, 1, 1} reads as x + 1, where x has the result's shape.
@@ -365,12 +301,11 @@ class Fold {
 
   Graph& top_;
   PassContext& context_;
-  int64_t& budget_;
+  int64_t* const budget_;  // null: small growth only
   size_t changes_ = 0;
   std::unordered_map<const Value*, TensorPtr> found_;
   std::unordered_map<const Tensor*, int> deferred_;  // how many deferred ones stand in each other; found_ keeps them alive
-  std::unordered_map<const Node*, int64_t> gains_;
-  std::set<const Node*> gone_;
+  std::vector<Node*> computed_;                      // of which a result was found and is not stored yet
   Retyper retyper_{context_};
   std::unordered_map<const Graph*, Rewriter> builders_;  // each knows its graph's constants
 };
@@ -379,12 +314,11 @@ class Fold {
 
 Pass fold_constants() {
   return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) {
-    // What went may have been the reader for whose sake a constant was not made: again, then.
-    constexpr int kMostRounds = 6;
-    int64_t budget = std::max<int64_t>(context.fold_budget, 0);
-    int rounds = 0;
-    while (rounds < kMostRounds && Fold(top, context, budget).run()) ++rounds;
-    return rounds > 0;
+    // What went may have been the reader for whose sake a constant was not made: again, then. Each time, an operand less is computed.
+    int64_t budget = context.fold_budget;
+    bool changed = false;
+    while (Fold(top, context, budget != 0 ? &budget : nullptr).run()) changed = true;
+    return changed;
   });
 }
 

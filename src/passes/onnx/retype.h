@@ -16,6 +16,9 @@ class Retyper {
   // What reads `v` may have a type that was not known before: how many elements a ConstantOfShape or a Range has.
   void note_readers(const Value& v);
 
+  // For a walk in order: infers n now if it was noted, and notes the readers of what became more precise.
+  void refresh(Node& n);
+
   // In order, bodies after what holds them. A body's result that became more precise is news for its node, which stands before it: a few
   // walks follow such news.
   void run(Graph& top);

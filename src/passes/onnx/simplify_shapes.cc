@@ -27,15 +27,6 @@ namespace {
 using Key = std::vector<uint64_t>;
 constexpr size_t kTries = 4;  // tensors that are tried as the source of a run of dims
 
-TensorPtr int_tensor(DType dtype, bool scalar, std::span<const int64_t> values) {
-  std::vector<std::byte> bytes(byte_size(dtype, values.size()));
-  const size_t width = static_cast<size_t>(bit_width(dtype)) / 8;
-  for (size_t i = 0; i < values.size(); ++i) std::memcpy(bytes.data() + i * width, &values[i], width);
-  std::vector<int64_t> shape;
-  if (!scalar) shape.push_back(static_cast<int64_t>(values.size()));
-  return Tensor::own(dtype, std::move(shape), std::move(bytes));
-}
-
 class Shapes {
  public:
   Shapes(Graph& top, PassContext& context)
@@ -96,16 +87,11 @@ class Shapes {
   // --- values
 
   void value(Value& v, Node& n, Rewriter& b) {
+    if (renames_result(n)) return;
     const SymbolicValue* known = context_.facts.find(v);
-    const Type* t = v.type();
-    if (known == nullptr || t == nullptr || !t->is_static() || bit_width(v.dtype()) < 8) return;
+    if (const TensorPtr t = known_integers(v, context_.facts)) return replace(v, *b.constant(t), "constant");
+    if (known == nullptr || v.type() == nullptr || !v.type()->is_static() || bit_width(v.dtype()) < 8) return;
     if (!is_integer(v.dtype()) && v.dtype() != DType::kBool) return;
-    if (std::ranges::all_of(known->elements, &Dim::is_int)) {  // inference knows none that would not fit the type
-      std::vector<int64_t> elements;
-      for (Dim d : known->elements) elements.push_back(d.value());
-      replace(v, *b.constant(int_tensor(v.dtype(), known->scalar, elements)), "constant");
-      return;
-    }
     Key key{static_cast<uint64_t>(v.dtype()), static_cast<uint64_t>(known->scalar)};
     for (Dim d : known->elements) {
       if (d.is_anonymous()) return;
@@ -355,11 +341,10 @@ class Shapes {
 
 Pass simplify_shapes() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    // What was behind something that went is seen in another walk.
-    constexpr int kMostRounds = 6;
-    int rounds = 0;
-    while (rounds < kMostRounds && Shapes(top, context).run()) ++rounds;
-    return rounds > 0;
+    // What was behind something that went is seen in another walk. Each change takes a node, or an operand that was computed.
+    bool changed = false;
+    while (Shapes(top, context).run()) changed = true;
+    return changed;
   });
 }
 

@@ -1,0 +1,82 @@
+#include "support/min_cut.h"
+
+#include <algorithm>
+
+namespace sardonyx {
+
+uint32_t MinCut::add_vertex() {
+  first_.push_back(kNone);
+  return static_cast<uint32_t>(first_.size() - 1);
+}
+
+void MinCut::add_edge(uint32_t from, uint32_t to, int64_t capacity) {
+  const auto id = static_cast<uint32_t>(edges_.size());
+  edges_.push_back({to, first_[from], capacity});
+  edges_.push_back({from, first_[to], 0});
+  first_[from] = id;
+  first_[to] = id + 1;
+}
+
+bool MinCut::solve(size_t steps) {
+  while (find_levels(steps)) {
+    if (!push_flow(steps)) return false;
+  }
+  return steps > 0;
+}
+
+// Distances from the source over edges with capacity left. Returns whether the sink is reached.
+bool MinCut::find_levels(size_t& steps) {
+  level_.assign(first_.size(), kUnreached);
+  level_[0] = 0;
+  std::vector<uint32_t> queue{0};
+  for (size_t i = 0; i < queue.size(); ++i) {
+    const uint32_t v = queue[i];
+    for (uint32_t e = first_[v]; e != kNone; e = edges_[e].next) {
+      if (steps == 0) return false;
+      --steps;
+      const uint32_t to = edges_[e].to;
+      if (edges_[e].capacity == 0 || level_[to] != kUnreached) continue;
+      level_[to] = level_[v] + 1;
+      queue.push_back(to);
+    }
+  }
+  return level_[1] != kUnreached;
+}
+
+// Pushes flow along paths that go up one level with each edge, until there is none. Paths may be long: no recursion.
+bool MinCut::push_flow(size_t& steps) {
+  current_ = first_;
+  std::vector<uint32_t> path;  // edges
+  for (uint32_t v = 0;;) {
+    if (steps == 0) return false;
+    --steps;
+    if (v == 1) {
+      int64_t flow = kUncuttable;
+      for (uint32_t e : path) flow = std::min(flow, edges_[e].capacity);
+      size_t full = path.size();
+      for (size_t i = path.size(); i-- > 0;) {
+        edges_[path[i]].capacity -= flow;
+        edges_[path[i] ^ 1].capacity += flow;
+        if (edges_[path[i]].capacity == 0) full = i;
+      }
+      steps -= std::min(steps, path.size());
+      v = edges_[path[full] ^ 1].to;
+      path.resize(full);
+      continue;
+    }
+    uint32_t& e = current_[v];
+    while (e != kNone && (edges_[e].capacity == 0 || level_[edges_[e].to] != level_[v] + 1)) e = edges_[e].next;
+    if (e != kNone) {
+      path.push_back(e);
+      v = edges_[e].to;
+    } else if (v == 0) {
+      return true;
+    } else {  // a dead end
+      v = edges_[path.back() ^ 1].to;
+      path.pop_back();
+      current_[v] = edges_[current_[v]].next;
+    }
+  }
+}
+
+}  // namespace sardonyx
