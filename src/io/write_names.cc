@@ -102,7 +102,7 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
     }
     // Returned as it is: an input, an initializer or an outer value under its own name, or twice under one.
     if (!port.name.empty() && of(v) == port.name) continue;
-    const bool may_be_called_so = v.name() == port.name || (fixed && v.name().empty());
+    const bool may_be_called_so = v.name() == port.name || v.name().empty();
     if (is_constant && v.graph() == &g && of(v).empty() && may_be_called_so && !port.name.empty() && take(s, port.name, v))
       continue;
     out.identity = true;
