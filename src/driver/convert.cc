@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dialects/onnx/runtimes.h"
+#include "driver/fixed_point.h"
 #include "ir/spelling.h"
 #include "passes/catalog.h"
 #include "support/atomic_file.h"
@@ -90,6 +91,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   request.skip.push_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
   choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
+  check_fixed_point(onnx, request);
   if (options.outline) run_passes(onnx, {.passes = {"outline_functions"}, .strict = request.strict});
   if (options.after_passes) options.after_passes(onnx);
   check_spelling(onnx);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "driver/fixed_point.h"
 #include "driver/half_report.h"
 #include "driver/outside_names.h"
 #include "io/program_file.h"
@@ -258,6 +259,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   append(report.passes, run_passes(m, options.request));
   outside.restore();
   if (options.keep_names) drop_other_meanings(m, names);
+  check_fixed_point(m, options.request);
   report.warnings = report.passes.ill_typed;
   report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
   if (options.request.verify == Verify::kModel && report.passes.evaluations == 0 && !report.passes.passes.empty())

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 
+#include "driver/fixed_point.h"
 #include "passes/catalog.h"
 #include "rewrite/order.h"
 #include "rewrite/values.h"
@@ -296,6 +297,8 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     }
     if (statistics != nullptr) ++(exact || smooth ? statistics->compared : statistics->compared_loosely);
   }
+  if (const auto change = s.order == 0 ? change_by_second_run(*after, request) : std::nullopt)
+    return Failure{"does more when it is read and runs again", *change};
   // Core ML's passes count readers that nobody reads, as coremltools' do; and of a function's body only that is known which holds for all calls,
   // those that nobody reads included.
   const bool settled =
