@@ -158,6 +158,7 @@ def _marked(fn: Callable, mark: dict, attributes: Sequence[str], given: dict) ->
         values = {a: bound.arguments[a] for a in attributes if _is_number(bound.arguments[a])}
         for a in values:
             bound.arguments[a] = _Number(a)
+        values = _as_floats(fn, bound, values)
         return _call(fn, mark, bound.args, bound.kwargs, values)
 
     wrapper.__onnx_function__ = mark
@@ -174,6 +175,41 @@ class _Number:
 def _is_number(x) -> bool:
     """Numbers of Python, and arrays of one element: that of the function around a call may be one's own attribute."""
     return (isinstance(x, int | float) and not isinstance(x, bool)) or (_is_array(x) and x.ndim == 0)
+
+
+def _as_floats(fn, bound, numbers: dict) -> dict:
+    """`numbers` with floats for integers that the function only converts to floats, so that 3 and 3.0 call the same body."""
+    import jax
+
+    integers = {a: n for a, n in numbers.items() if isinstance(n, int)}
+    if not integers:
+        return numbers
+    leaves, tree = jax.tree_util.tree_flatten((bound.args, bound.kwargs), is_leaf=lambda x: isinstance(x, _Number))
+    places = [i for i, x in enumerate(leaves) if isinstance(x, _Number) and x.name in integers]
+
+    def body(*values):
+        full = [numbers[x.name] if isinstance(x, _Number) else x for x in leaves]
+        for i, v in zip(places, values, strict=True):
+            full[i] = v
+        args, kwargs = jax.tree_util.tree_unflatten(tree, full)
+        results = jax.tree_util.tree_leaves(fn(*args, **kwargs))
+        return [r for r in results if _is_array(r)]
+
+    try:
+        jaxpr = jax.make_jaxpr(body)(*(integers[leaves[i].name] for i in places)).jaxpr
+    except Exception:  # the call itself says it better
+        return numbers
+    floats = {}
+    for place, var in zip(places, jaxpr.invars, strict=True):
+        users = [e for e in jaxpr.eqns if any(v is var for v in e.invars)]
+        converted = all(
+            e.primitive.name == "convert_element_type"
+            and jax.numpy.issubdtype(e.params["new_dtype"], jax.numpy.floating)
+            for e in users
+        )
+        if users and converted and not any(v is var for v in jaxpr.outvars):
+            floats[leaves[place].name] = float(integers[leaves[place].name])
+    return numbers | floats
 
 
 def _call(fn, mark, args, kwargs, numbers):

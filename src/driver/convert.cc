@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +16,7 @@
 #include "driver/fixed_point.h"
 #include "ir/spelling.h"
 #include "passes/catalog.h"
+#include "rewrite/pass.h"
 #include "support/atomic_file.h"
 #include "support/stopwatch.h"
 
@@ -60,6 +63,50 @@ void make_older(Model& m, int opset) {
   m.ir_version = ir_version_of(opset, m);
 }
 
+// Functions of one name are numbered by their domains: net.block.1, net.block.2. Where passes removed some, the rest move up.
+void close_gaps_in_functions(Model& m) {
+  std::map<std::pair<std::string, std::string>, std::map<int, Function*>> groups;  // by name and what stands before the number
+  for (const auto& f : m.functions().subspan(1)) {
+    const size_t dot = f->domain.rfind('.');
+    int number = 0;
+    if (dot == std::string::npos) continue;
+    const char *begin = f->domain.data() + dot + 1, *end = f->domain.data() + f->domain.size();
+    const auto [stop, code] = std::from_chars(begin, end, number);
+    std::string group = f->domain.substr(0, dot);
+    const bool named = group.ends_with("." + f->name) || group.ends_with("." + f->name + ".unique");
+    if (stop == end && code == std::errc() && named) groups[{f->name, std::move(group)}].emplace(number, f.get());
+  }
+  std::map<std::string, std::string, std::less<>> renamed;  // domains
+  for (auto& [key, functions] : groups) {
+    const bool unique = key.second.ends_with(".unique");  // of these, the first has no number
+    const auto is_first = [&](const auto& f) { return f->name == key.first && f->domain == key.second; };
+    int next = std::ranges::any_of(m.functions(), is_first) ? 2 : 1;
+    for (auto& [number, f] : functions) {
+      std::string domain = unique && next == 1 ? key.second : fmt::format("{}.{}", key.second, next);
+      ++next;
+      if (domain == f->domain) continue;
+      renamed.emplace(f->domain, domain);
+      f->domain = std::move(domain);
+    }
+  }
+  if (renamed.empty()) return;
+  const auto rename = [&](std::vector<OpsetImport>& imports) {
+    for (OpsetImport& i : imports) {
+      if (const auto now = renamed.find(i.domain); now != renamed.end()) i.domain = now->second;
+    }
+  };
+  rename(m.opset_imports);
+  for (const auto& f : m.functions()) {
+    rename(f->opset_imports);
+    for (Graph* g : graphs_in(f->graph())) {
+      for (Node& n : g->nodes()) {
+        if (const auto now = renamed.find(n.op().domain); now != renamed.end())
+          n.set_op(m.opaque_op(now->second, n.op().name, n.op().since_version));
+      }
+    }
+  }
+}
+
 void dump(const ConvertOptions& options, std::string_view stage, const Model& m) {
   if (options.dump.empty()) return;
   std::error_code error;
@@ -94,6 +141,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   check_fixed_point(onnx, request);
   if (options.outline) run_passes(onnx, {.passes = {"outline_functions"}, .strict = request.strict});
   if (options.after_passes) options.after_passes(onnx);
+  close_gaps_in_functions(onnx);
   check_spelling(onnx);
   dump(options, "2_optimized", onnx);
   if (!options.lower.target.empty()) {

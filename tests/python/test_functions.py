@@ -418,6 +418,51 @@ def test_modules_that_change_state_are_written_out():
     assert len(functions(to_onnx(fn, [state, ("B", 3)]))) == 2
 
 
+def test_numbers_of_functions_have_no_gaps():
+    """Bodies that only a first, unused pass of jax.checkpoint calls go."""
+
+    @onnx_function
+    def inner(x):
+        return jnp.sin(x) + 1
+
+    @onnx_function(unique=True)
+    def outer(x):
+        return jnp.cos(inner(x))
+
+    def loss(x):
+        return jnp.sum(jax.checkpoint(lambda v: outer(outer(v)))(x))
+
+    for fn in (jax.grad(loss), lambda x: jax.checkpoint(lambda v: outer(v) * 2)(x) + jax.grad(loss)(x)):
+        model = to_onnx(fn, [(5,)])
+        for name, first in (("inner", "custom.inner.1"), ("outer", "custom.outer.unique")):
+            domains = {f.domain for f in model.functions if f.name == name}
+            group = first.removesuffix(".1")
+            assert domains == {first, *(f"{group}.{k}" for k in range(2, len(domains) + 1))}
+        assert {o.domain for o in model.opset_import} == {"", *(f.domain for f in model.functions)}
+        agree(model, fn, normal(5))
+
+
+def test_an_integer_calls_the_body_that_a_float_calls():
+    """Where the function only converts it: 3 and 3.0 are one attribute, of type float."""
+
+    @onnx_function(attributes=["k"])
+    def scale(x, k=2.0):
+        return x * k + jnp.sin(k * x)
+
+    @onnx_function(attributes=["k"])
+    def power(x, k=2):
+        return jnp.full(3, k) + x * k  # an integer matters here
+
+    model = to_onnx(lambda x: scale(x) + scale(x, k=3) + scale(x, k=4.0), [("B", 3)])
+    assert functions(model) == [("custom.scale.1", "scale")]
+    values = [a.f for n in model.graph.node for a in n.attribute if n.op_type == "scale"]
+    assert sorted(values) == [2, 3, 4]
+    agree(model, lambda x: sum(x * k + jnp.sin(k * x) for k in (2, 3, 4)), normal(4, 3))
+    model = to_onnx(lambda x: power(x) + power(x, k=3), [("B", 3)])
+    assert functions(model) == [("custom.power.1", "power")]
+    assert sorted(a.i for n in model.graph.node for a in n.attribute if n.op_type == "power") == [2, 3]
+
+
 def test_values_that_a_function_leaves_behind():
     kept = []
 
