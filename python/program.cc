@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/unordered_set.h>
 #include <nanobind/stl/vector.h>
 #include <sys/stat.h>
+
+#include <set>
+#include <tuple>
+#include <unordered_map>
 
 #include "dialects/onnx/runtimes.h"
 #include "driver/convert.h"
@@ -43,6 +48,33 @@ struct Program {
   ImportedJaxpr imported;
   Model& model() const { return *imported.model; }
 };
+
+// One primitive: its equations, whose lowering it has ("": nobody's), and where they stand in the user's code, each line once.
+using PrimitiveUse = std::tuple<std::string, size_t, std::string, std::vector<std::string>>;
+
+std::vector<PrimitiveUse> primitives(const Model& m, const LoweringRegistry& registry) {
+  std::vector<PrimitiveUse> all;
+  std::unordered_map<std::string_view, size_t> place;
+  std::set<std::pair<size_t, std::string>> seen;
+  std::vector<const Graph*> graphs{&m.graph()};
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    for (const Node& n : graphs[i]->nodes()) {
+      const std::string_view name = n.op().name;
+      const auto [at, is_new] = place.try_emplace(name, all.size());
+      if (is_new)
+        all.emplace_back(name, 0, registry.find(name) != nullptr ? registry.origin(name) : "", std::vector<std::string>());
+      auto& [primitive, count, origin, lines] = all[at->second];
+      ++count;
+      for (const Body& b : n.bodies()) graphs.push_back(b.graph);
+      const Provenance& p = m.provenance(n.provenance());
+      if (p.sources.empty() || p.sources[0].file.empty()) continue;
+      const Source& s = p.sources[0];
+      std::string line = fmt::format("{}:{}{}", s.file, s.line, s.function.empty() ? "" : fmt::format(" ({})", s.function));
+      if (seen.emplace(at->second, line).second) lines.push_back(std::move(line));
+    }
+  }
+  return all;
+}
 
 // Equations in text, one per line: primitive, types, parameters, source line.
 std::string record(const Model& m) {
@@ -164,6 +196,16 @@ void bind_program(nb::module_& m) {
       .def("outputs", [](const Program& p) { return ports(p.model(), p.model().graph().outputs()); })
       .def(
           "record", [](const Program& p) { return record(p.model()); }, "Its equations in text, one per line.")
+      .def(
+          "primitives",
+          [](const Program& p, const std::vector<std::string>& libraries) {
+            LoweringRegistry registry(&LoweringRegistry::builtin());
+            LateAttributes late;
+            for (const std::string& path : libraries) load_plugin(path, registry, late);
+            return primitives(p.model(), registry);
+          },
+          nb::arg("libraries") = std::vector<std::string>{},
+          "Per primitive: its name, how many equations it has, whose lowering (\"\": none), and the lines where they stand.")
       .def("constants", [](const Program& p) {
         // (type, address of the bytes) of the main graph's constants: who owns weights can be seen.
         nb::list out;

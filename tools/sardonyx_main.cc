@@ -261,6 +261,7 @@ int main(int argc, char** argv) {
 
   // These are Python's: listed here, parsed there.
   app.add_subcommand("export", "Export a JAX function, given as module:function, as ONNX");
+  app.add_subcommand("explain", "Say what a JAX function consists of, and whether it can be exported");
   app.add_subcommand("lint-plugin", "Check how plugins use the builder");
 
   try {
@@ -268,7 +269,7 @@ int main(int argc, char** argv) {
     while (first < argc && std::string_view(argv[first]).starts_with("--plugin"))
       first += std::string_view(argv[first]) == "--plugin" ? 2 : 1;
     const std::string_view command = first < argc ? argv[first] : "";
-    if (command == "export" || command == "lint-plugin") tools::run_python(argc, argv);
+    if (command == "export" || command == "explain" || command == "lint-plugin") tools::run_python(argc, argv);
     require_known(app, command);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -11,22 +11,39 @@ from pathlib import Path
 from sardonyx._error import Error
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sardonyx", description="Export JAX functions as ONNX.")
-    parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as below, before the command")
-    commands = parser.add_subparsers(dest="command", required=True)
-    export = commands.add_parser("export", help="export a function, given as module:function")
-    export.add_argument(
+def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:
+    """A command that traces a function."""
+    command = commands.add_parser(name, help=what)
+    command.add_argument(
         "function", help="module:function, module:object.method, or module:make() to call a factory first"
     )
-    export.add_argument(
+    command.add_argument(
         "-i",
         "--input",
         action="append",
         default=[],
         metavar="SPEC",
-        help='one per argument, in order: "f32[B,224,224,3]", "x=i32[B,T]", "[B,3]"',
+        help='one per argument, in order: "f32[B,224,224,3]", "x=i32[B,T]", "x:B,3", "key[]"',
     )
+    command.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        dest="more_plugins",
+        metavar="LIB.so",
+        help="a shared object with lowerings of its own (sardonyx/plugin.h); may be given several times",
+    )
+    return command
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sardonyx", description="Export JAX functions as ONNX.")
+    parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as below, before the command")
+    commands = parser.add_subparsers(dest="command", required=True)
+    export = _add_traced(commands, "export", "export a function, given as module:function")
+    explain = _add_traced(commands, "explain", "say what a function consists of, and whether it can be exported")
+    explain.add_argument("--double", action="store_true", help="64-bit types")
+    explain.add_argument("--json", action="store_true", help="for programs")
     export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file to write")
     export.add_argument("--opset", type=int, default=None, help="default: 23, or what the target loads")
     export.add_argument("--target", default=None, help="a runtime that must run the model, such as ort-1.17")
@@ -35,14 +52,6 @@ def _parser() -> argparse.ArgumentParser:
         choices=("decorated", "auto"),
         default="decorated",
         help="auto: parts that repeat become functions",
-    )
-    export.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        dest="more_plugins",
-        metavar="LIB.so",
-        help="a shared object with lowerings of its own (sardonyx/plugin.h); may be given several times",
     )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
     export.add_argument("--double", action="store_true", help="64-bit types")
@@ -137,12 +146,27 @@ def _export(options) -> int:
     return 0
 
 
+def _explain(options) -> int:
+    import sardonyx
+
+    for library in options.plugin + options.more_plugins:
+        sardonyx.load_plugin(library)
+    found = sardonyx.explain(find_function(options.function), options.input, enable_double_precision=options.double)
+    if options.json:
+        print(json.dumps({"name": found.name, "primitives": {k: vars(v) for k, v in found.primitives.items()}}))
+    else:
+        print(found)
+    return 1 if found.missing else 0
+
+
 def _native(arguments) -> int:
     """Becomes the command, which needs no Python for the rest: the one beside the interpreter, else the first on PATH."""
     beside = Path(sys.executable).with_name("sardonyx")
     command = str(beside) if os.access(beside, os.X_OK) else shutil.which("sardonyx")
     if command is None:
-        help = "help: `pip install` puts it beside the interpreter; `export` and `lint-plugin` work without it"
+        help = (
+            "help: `pip install` puts it beside the interpreter; `export`, `explain` and `lint-plugin` work without it"
+        )
         print(f"error: there is no command 'sardonyx' beside {sys.executable} or on PATH\n{help}", file=sys.stderr)
         return 1
     os.execv(command, [command, *arguments])
@@ -154,11 +178,11 @@ def main(arguments=None) -> int:
         from sardonyx import lint
 
         return lint.main(arguments[1:])
-    if not {"export", "--plugin"} & set(arguments[:1]):
+    if not {"export", "explain", "--plugin"} & set(arguments[:1]):
         return _native(arguments)
     options = _parser().parse_args(arguments)
     try:
-        return _export(options)
+        return _explain(options) if options.command == "explain" else _export(options)
     except Error as e:
         print(f"error: {e}", file=sys.stderr)
         return 1

@@ -22,8 +22,10 @@ _DTYPE_WORDS = {
     "bool": "bool", "c64": "complex64", "c128": "complex128",
     "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
     "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
+    "key": "key",
 }  # fmt: skip
 _TEXT_SPEC = re.compile(r"\s*(?:(?P<name>[A-Za-z_][\w.]*)\s*[=:]\s*)?(?P<dtype>[a-z]\w*)?\s*\[(?P<dims>[^\]]*)\]\s*")
+_BARE_SPEC = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*:(?P<dims>[^\[\]:]+)")  # x:1,3
 _CONSTRAINT = re.compile(r"(.+?)\s*(>=|<=|==)\s*(.+)")
 
 
@@ -65,10 +67,13 @@ class Inputs:
 def parse_text(text: str) -> tuple[str | None, tuple, str | None]:
     """`"x=f32[B,3]"` as (name, shape, dtype); name and dtype may be None."""
     match = _TEXT_SPEC.fullmatch(text)
+    bare = _BARE_SPEC.fullmatch(text)
+    if bare and bare["dims"].strip() not in _DTYPE_WORDS:
+        return bare["name"], _dims(bare["dims"]), None
     if not match:
         raise Error(
             f'input "{text}" is not understood',
-            notes=['expected a dtype and a shape, as in "f32[B,224,224,3]": inside a pytree, too'],
+            notes=['expected a dtype and a shape, as in "f32[B,224,224,3]" or "x:B,3": inside a pytree, too'],
         )
     word = match["dtype"]
     dtype = None
@@ -78,10 +83,11 @@ def parse_text(text: str) -> tuple[str | None, tuple, str | None]:
             raise Error(
                 f"dtype '{word}' of input \"{text}\" is not known", notes=[f"known dtypes: {', '.join(_DTYPE_WORDS)}"]
             )
-    dims = []
-    for part in _split_dims(match["dims"]):
-        dims.append(int(part) if re.fullmatch(r"\d+", part) else part)
-    return match["name"], tuple(dims), dtype
+    return match["name"], _dims(match["dims"]), dtype
+
+
+def _dims(text: str) -> tuple:
+    return tuple(int(part) if re.fullmatch(r"\d+", part) else part for part in _split_dims(text))
 
 
 def _split_dims(text: str) -> list[str]:
@@ -282,7 +288,10 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
     def abstract(x, what):
         if isinstance(x, str):
             _, dims, dtype = parse_text(x)
-            dtype = jax.numpy.dtype(dtype) if dtype else default_float
+            if dtype == "key":  # of the implementation that jax.random.key() takes now
+                dtype = jax.eval_shape(jax.random.key, 0).dtype
+            else:
+                dtype = jax.numpy.dtype(dtype) if dtype else default_float
         elif is_shape(x):
             dims, dtype = x, default_float
         elif hasattr(x, "shape") and hasattr(x, "dtype"):

@@ -14,7 +14,7 @@ from sardonyx import plugins
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["exporting.md", "optimizing.md", "plugins.md"])
+@pytest.mark.parametrize("page", ["dynamic_shapes.md", "exporting.md", "optimizing.md", "plugins.md"])
 def test_the_page_says_what_happens(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plugins, "_lowerings", {})

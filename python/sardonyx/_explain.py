@@ -1,0 +1,72 @@
+"""`sardonyx.explain`: what a function consists of and whether it can be exported, before it is."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sardonyx import report as reports
+
+
+@dataclass
+class Primitive:
+    """The equations of one primitive, bodies of loops and calls included."""
+
+    count: int
+    lowering: str | None  # the function or row that lowers it, "python", or a plugin's path; None: there is none
+    lines: list[str] = field(default_factory=list)  # "model.py:41 (attention)", each once, in order
+
+
+@dataclass
+class Explanation:
+    """What `explain` found. Printed, it is the table that the command shows."""
+
+    name: str
+    primitives: dict[str, Primitive]  # by name, the most frequent first
+
+    @property
+    def missing(self) -> list[str]:
+        """Primitives without a lowering."""
+        return [name for name, p in self.primitives.items() if p.lowering is None]
+
+    def __str__(self) -> str:
+        total = sum(p.count for p in self.primitives.values())
+        width = max([len("primitive"), *map(len, self.primitives)])
+        wide = max([len("lowering"), *(len(p.lowering or "MISSING") for p in self.primitives.values())])
+        said = [f"{self.name}: {total} equations of {len(self.primitives)} primitives"]
+        said.append(f"  {'primitive':<{width}}  {'count':>6}  {'lowering':<{wide}}  lines")
+        for name, p in self.primitives.items():
+            more = f" and {len(p.lines) - 1} more" if len(p.lines) > 1 else ""
+            line = f"{p.lines[0]}{more}" if p.lines else ""
+            said.append(f"  {name:<{width}}  {p.count:>6}  {p.lowering or 'MISSING':<{wide}}  {line}".rstrip())
+        if self.missing:
+            said.append('help: a plugin can add a lowering: @sardonyx.lowering("primitive"), see docs/plugins.md')
+        return "\n".join(said)
+
+
+def explain(
+    fn: Any,
+    inputs: Sequence[Any] = (),
+    *,
+    input_params: Mapping[str, Any] | None = None,
+    enable_double_precision: bool = False,
+) -> Explanation:
+    """All primitives of a function: how many equations each has, where they stand, and whether there is a lowering.
+
+    Takes what `to_onnx` takes; the function is traced and nothing is written. A primitive with a lowering can still be refused for
+    the types of an equation, which `to_onnx` says.
+
+        >>> print(sardonyx.explain(model, ["f32[B,3]"]))
+    """
+    from sardonyx import _trace, plugins
+    from sardonyx._convert import _read_program
+
+    name = _trace.callable_name(fn)
+    program, _, lowerings = _read_program(
+        reports.Report(name), fn, inputs, input_params, enable_double_precision=enable_double_precision
+    )
+    found = {}
+    for primitive, count, origin, lines in program.primitives(plugins._paths()):
+        python = primitive in lowerings
+        found[primitive] = Primitive(count, "python" if python else (os.fspath(origin) or None), lines)
+    return Explanation(name, dict(sorted(found.items(), key=lambda item: (-item[1].count, item[0]))))
