@@ -37,6 +37,7 @@ def to_onnx(
     target: str | None = None,
     check: bool = False,
     shadow: str | Callable[..., Any] | None = None,
+    custom_ops: Mapping[str, str] | None = None,
     passes: str | Sequence[str] = "onnx",
     strict: bool = False,
     provenance: Literal["off", "line", "full"] | bool = "line",
@@ -75,6 +76,8 @@ def to_onnx(
             that differs, with its line.
         shadow: Another exporter to compare with: "jax2onnx", or a function of (fn, inputs) that returns an `onnx.ModelProto`. What differs, in
             structure and numbers, is in `sardonyx.report.last().shadow`.
+        custom_ops: What becomes a node of a domain of your own, as in {"pure_callback": "my.domain::MyOp"}: a primitive, or the name of the
+            function that a callback, foreign call or Pallas kernel runs. No runtime knows the operator before you have registered it.
         passes: "onnx" (the default pipeline), "none", the name of another pipeline, a list of passes, or a file of them.
         strict: A failing pass raises instead of being skipped and reported.
         provenance: How much of each node's origin is written: "off", "line" or "full"; True is "line", False is "off".
@@ -100,6 +103,8 @@ def to_onnx(
         raise Error(f"model_name must be a text, found {model_name!r}")
     target, opset = _target(target, opset)
     path = _output_path(output_path, return_mode)
+    if custom_ops and check:
+        raise Error("check=True cannot run custom_ops", notes=["help: register the operators in a session of your own"])
     wanted_passes, pass_options = _passes(passes)
 
     report = reports.Report(model_name)
@@ -114,6 +119,7 @@ def to_onnx(
         input_names=input_names,
         output_names=output_names,
         provenance=provenance,
+        custom_ops=custom_ops,
     )
     if record_primitive_calls_file is not None:
         _record(program, record_primitive_calls_file)
@@ -214,6 +220,7 @@ def _read_program(
     input_names=None,
     output_names=None,
     provenance="line",
+    custom_ops=None,
 ):
     """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
     from sardonyx import _functions, _inputs, _state, _trace, plugins
@@ -235,6 +242,10 @@ def _read_program(
                 closed, spec.state = _state.without_references(traced, spec.references)
             if prints := _trace.prints(traced):
                 warnings.warn(f"{prints}: a model does not print, so this is left out", UserWarning, stacklevel=3)
+            if custom_ops:
+                from sardonyx import _custom_ops
+
+                lowerings = {**lowerings, **_custom_ops.lowerings(custom_ops, closed)}
             if not closed.jaxpr.outvars:
                 raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
             names_in = _input_names(spec, input_names) + _captured_names(fn, traced, spec)

@@ -7,7 +7,7 @@ def expansion(equation):
     """A ClosedJaxpr of the equation's operands, or None where JAX has a kernel and no program."""
     import jax
 
-    fn = _of_keys(equation) or _of_equinox_errors(equation) or _program(equation.primitive)
+    fn = _of_keys(equation) or _of_equinox_errors(equation) or _of_pallas(equation) or _program(equation.primitive)
     if fn is None:
         return None
     literals = {i: v.val for i, v in enumerate(equation.invars) if hasattr(v, "val")}
@@ -74,6 +74,19 @@ def _of_equinox_errors(equation):
         return True if dtype == jnp.bool_ else jnp.nan
 
     return run
+
+
+_MOST_EQUATIONS = 1000  # of a Pallas kernel that is written out
+
+
+def _of_pallas(equation):
+    """A Pallas kernel as JAX interprets it: a loop over the grid that reads and writes blocks."""
+    if equation.primitive.name != "pallas_call" or len(equation.params["jaxpr"].eqns) > _MOST_EQUATIONS:
+        return None
+    from jax._src.pallas.hlo_interpreter import pallas_call_hlo_interpret
+
+    params = {k: v for k, v in equation.params.items() if k != "interpret"}
+    return lambda *operands, **_: pallas_call_hlo_interpret(*operands, **params)
 
 
 def _program(primitive):

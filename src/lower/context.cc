@@ -594,7 +594,10 @@ void LoweringContext::report_unsupported() const {
     if (!u.reason.empty()) line += ": " + u.reason;
     notes.push_back(std::move(line));
   }
-  if (missing) notes.emplace_back("help: add a lowering with @sardonyx.lowering(\"primitive\"), see docs/plugins.md");
+  if (missing)
+    notes.emplace_back(
+        "help: add a lowering with @sardonyx.lowering(\"primitive\"), or make a node of your own domain of it with "
+        "custom_ops={\"primitive\": \"my.domain::MyOp\"}; see docs/plugins.md");
   throw Error(ErrorCode::kUnsupported,
               fmt::format("cannot convert {} equation{} of this program", count, count == 1 ? "" : "s"), std::move(notes));
 }
