@@ -12,8 +12,11 @@ from sardonyx._coreml_program import SELECTING, require_coremltools, run
 
 # Native passes have this attribute; it is what tells them from coremltools' own.
 _NAME = "sardonyx_name"
-# What add_int16_cast changes unless its class says otherwise.
-_PREFER_INT16 = {"gather", "gather_along_axis", "gather_nd", "squeeze", "topk"}
+# What coremltools keeps in its classes, where people set it: the attribute, and what it is by default. Options here.
+_OF_CLASSES = {
+    "prefer_int16_ops": ("_PREFER_INT16_OPS", {"gather", "gather_along_axis", "gather_nd", "squeeze", "topk"}),
+    "dequant_first": ("_DEQUANT_FIRST", True),
+}
 
 _lock = threading.Lock()
 _entered = 0  # how many blocks are open, in all threads
@@ -131,9 +134,10 @@ def _spelled(graph_pass) -> list[tuple[str, Any]]:
     """The options of a native pass, under its name; what is set on coremltools' class counts as well."""
     name = getattr(type(graph_pass), _NAME)
     chosen = dict(graph_pass.chosen)
-    preferred = getattr(type(graph_pass).original, "_PREFER_INT16_OPS", None)
-    if preferred is not None and preferred != _PREFER_INT16:
-        chosen.setdefault("prefer_int16_ops", ",".join(sorted(preferred)))
+    for option, (attribute, usual) in _OF_CLASSES.items():
+        value = getattr(type(graph_pass).original, attribute, usual)
+        if value != usual:
+            chosen.setdefault(option, ",".join(sorted(value)) if isinstance(value, set) else value)
     return [(f"{name}.{k}", v) for k, v in chosen.items()]
 
 

@@ -2,13 +2,16 @@
 
 import threading
 
+import numpy as np
 import pytest
 
-pytest.importorskip("coremltools")
-from coremltools.converters.mil.mil.passes.graph_pass import AbstractGraphPass
-from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
-from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
-from sardonyx import coreml
+ct = pytest.importorskip("coremltools")
+from coremltools.converters.mil.mil import Builder as mb  # noqa: E402
+from coremltools.converters.mil.mil import types  # noqa: E402
+from coremltools.converters.mil.mil.passes.graph_pass import AbstractGraphPass  # noqa: E402
+from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager  # noqa: E402
+from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
+from sardonyx import coreml  # noqa: E402
 
 KEY = "common::fuse_conv_bias"
 
@@ -60,6 +63,27 @@ def test_a_pass_is_made_once():
         first = PASS_REGISTRY.passes[KEY]
     with coreml.native_passes():
         assert PASS_REGISTRY.passes[KEY] is first
+
+
+def test_what_is_set_on_coremltools_classes_counts(monkeypatch):
+    ops, order = PASS_REGISTRY.passes["common::add_int16_cast"], "common::canonicalize_quantized_lut_pattern"
+    monkeypatch.setattr(ops, "_PREFER_INT16_OPS", set())
+    monkeypatch.setattr(PASS_REGISTRY.passes[order], "_DEQUANT_FIRST", False)
+
+    @mb.program(input_specs=[mb.TensorSpec((3, 2)), mb.TensorSpec((2,), types.int32)], opset_version=ct.target.iOS18)
+    def prog(x, i):
+        small = types.nptype_from_builtin(types.string_to_builtin("uint2"))
+        table = mb.constexpr_blockwise_shift_scale(
+            data=np.arange(4, dtype=np.int8).reshape(1, 1, 4, 1), scale=np.full((1, 1, 1, 1), 0.5, np.float32)
+        )
+        weight = mb.constexpr_lut_to_dense(indices=np.array([[0, 3], [2, 1]], np.uint8).astype(small), lut=table)
+        return mb.linear(x=mb.gather(x=x, indices=i, axis=0), weight=weight)
+
+    with coreml.native_passes():
+        PASS_REGISTRY["common::add_int16_cast"](prog)
+        PASS_REGISTRY[order](prog)
+    ops = [op.op_type for op in prog.functions["main"].operations if op.op_type != "const"]
+    assert ops == ["constexpr_lut_to_dense", "constexpr_blockwise_shift_scale", "gather", "linear"]
 
 
 def test_blocks_nest():

@@ -2,7 +2,7 @@
 //     =>    lut: int8 ── constexpr_blockwise_shift_scale ── constexpr_lut_to_dense (with the indices) ── y
 //
 // A table of integers is scaled before the look-up and not behind it: fewer numbers, and the order that Core ML knows up to iOS 18. From iOS 26
-// on, whose Core ML knows both, it is the other way round where the table has one scale: the weights stay integers. Where scales differ along
+// on, whose Core ML knows both, and where dequant_first is false, it is the other way round if the table has one scale: the weights stay integers. Where scales differ along
 // an axis and the table has fewer blocks there, it is repeated until each scale has its own. Left alone: integers that another reader or a
 // result of the block needs, tables of vectors with several scales, and sizes that do not divide each other. After coremltools' pass of this
 // name, which forgets the vector axis.
@@ -113,19 +113,23 @@ bool scale_last(Node& shift, Rewriter& b, PassContext& context) {
 }  // namespace
 
 Pass canonicalize_quantized_lut_pattern() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    size_t changed = 0;
-    for (Graph* g : graphs_in(top)) {
-      Rewriter b(*g, context);
-      const bool last = b.mil_version() >= kIos26;
-      for (Node& n : g->nodes()) {
-        if (!n.is(last ? "constexpr_blockwise_shift_scale" : "constexpr_lut_to_dense") || n.unchecked()) continue;
-        if (last ? scale_last(n, b, context) : scale_first(n, b, context)) ++changed;
-      }
-    }
-    context.count("reordered", changed);
-    return changed > 0;
-  });
+  return Pass::on_graph(Numerics::kExact,
+                        [](Graph& top, PassContext& context) {
+                          size_t changed = 0;
+                          const bool first = context.flag("dequant_first", true);
+                          for (Graph* g : graphs_in(top)) {
+                            Rewriter b(*g, context);
+                            const bool last = b.mil_version() >= kIos26 || !first;
+                            for (Node& n : g->nodes()) {
+                              if (!n.is(last ? "constexpr_blockwise_shift_scale" : "constexpr_lut_to_dense") || n.unchecked())
+                                continue;
+                              if (last ? scale_last(n, b, context) : scale_first(n, b, context)) ++changed;
+                            }
+                          }
+                          context.count("reordered", changed);
+                          return changed > 0;
+                        })
+      .option("dequant_first", "whether tables are scaled before the look-up, up to iOS 18 (true)");
 }
 
 }  // namespace sardonyx::mil
