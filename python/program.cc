@@ -17,6 +17,7 @@
 #include "driver/convert.h"
 #include "driver/plugin.h"
 #include "errors.h"
+#include "io/apart.h"
 #include "io/program_file.h"
 #include "ir_store.h"
 #include "jax_values.h"
@@ -113,6 +114,11 @@ std::string record(const Model& m) {
 }
 
 // What a conversion made, until it is written.
+struct ApartModel {
+  std::shared_ptr<const Model> model;
+  Apart parts;
+};
+
 struct Converted {
   std::shared_ptr<Model> model;
   ConvertReport report;
@@ -215,28 +221,36 @@ void bind_program(nb::module_& m) {
         }
         return out;
       });
+  nb::class_<ApartModel>(m, "ApartModel", "A model's message, and the bytes of its large tensors apart from it.")
+      .def("message", [](const ApartModel& a) { return nb::bytes(a.parts.message.data(), a.parts.message.size()); })
+      .def_prop_ro("file_bytes", [](const ApartModel& a) { return a.parts.bytes; })
+      .def("__len__", [](const ApartModel& a) { return a.parts.tensors.size(); })
+      .def(
+          "bytes_at",
+          [](const ApartModel& a, uint64_t offset) {
+            std::vector<std::byte> scratch;
+            const auto bytes = a.parts.tensors.at(offset)->bytes(scratch);
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "Of the tensor whose external data has that offset.");
   nb::class_<Converted>(m, "Converted", "An ONNX model that was made and not yet written.")
       .def_prop_ro("lower_seconds", [](const Converted& c) { return c.report.lower_seconds; })
       .def_prop_ro("optimize_seconds", [](const Converted& c) { return c.report.optimize_seconds; })
       .def("num_nodes", [](const Converted& c) { return c.model->num_nodes(); })
       .def("op_counts", [](const Converted& c) { return op_counts(*c.model); })
       .def(
-          "serialize",
-          [](const Converted& c) {
-            std::string bytes;
+          "serialize_apart",
+          [](const Converted& c, uint64_t threshold) {
             check_nesting(*c.model);
-            {
-              const Unlocked others_may_run;
-              try {
-                bytes = serialize_onnx(*c.model, c.write);
-              } catch (const Error& e) {
-                if (e.code() != ErrorCode::kLimit) throw;
-                throw e.with_note("help: use return_mode=\"file\"");
-              }
+            const Unlocked others_may_run;
+            try {
+              return ApartModel{c.model, serialize_apart(*c.model, threshold, c.write)};
+            } catch (const Error& e) {
+              if (e.code() != ErrorCode::kLimit) throw;
+              throw e.with_note("help: use return_mode=\"file\"");
             }
-            return nb::bytes(bytes.data(), bytes.size());
           },
-          "The bytes of an .onnx file.")
+          "The message, with tensors of `threshold` bytes and more left out.")
       .def("to_ir",
            [](const Converted& c) {
              nb::module_::import_("sardonyx.ir");

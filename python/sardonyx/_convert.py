@@ -304,10 +304,39 @@ class _Stage:
 
 
 def _to_proto(model, report):
+    """The message, filled tensor by tensor: only one of them is ever held twice."""
     onnx = require("onnx", "onnx")
-    data = model.serialize()
-    report.bytes = len(data)
-    return onnx.ModelProto.FromString(data)
+    parts = model.serialize_apart(64 << 10)
+    report.bytes = parts.file_bytes
+    proto = onnx.ModelProto.FromString(parts.message())
+    for tensor in _tensors(proto) if len(parts) else ():
+        if tensor.external_data:
+            offset = next(int(entry.value) for entry in tensor.external_data if entry.key == "offset")
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = parts.bytes_at(offset)
+    return proto
+
+
+def _tensors(proto):
+    graphs = [proto.graph]
+    nodes = [node for function in proto.functions for node in function.node]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            yield from graph.initializer
+            yield from (part for x in graph.sparse_initializer for part in (x.values, x.indices))
+            nodes += graph.node
+            continue
+        for a in nodes.pop().attribute:
+            if a.HasField("t"):
+                yield a.t
+            elif a.HasField("sparse_tensor"):
+                yield from (a.sparse_tensor.values, a.sparse_tensor.indices)
+            elif a.HasField("g"):
+                graphs.append(a.g)
+            yield from a.tensors
+            graphs += a.graphs
 
 
 def require(module: str, extra: str):

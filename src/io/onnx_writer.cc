@@ -8,6 +8,7 @@
 #include <iterator>
 #include <ranges>
 
+#include "io/apart.h"
 #include "io/kept_message.h"
 #include "io/sinks.h"
 #include "io/write_names.h"
@@ -716,16 +717,45 @@ uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const
   return bytes;
 }
 
-std::string serialize_onnx(const Model& model, const WriteOptions& options) {
-  OnnxWriter writer(model, options);
+namespace {
+
+uint64_t message_size(OnnxWriter& writer) {
   const uint64_t size = writer.measure();
   if (size > kMaxMessage) too_large(size, "help: write a file, with external data (return_mode=\"file\" in Python)");
+  return size;
+}
+
+std::string message_of(const Model& model, OnnxWriter& writer, uint64_t size) {
   std::string out;
   out.reserve(size);
   wire::StringSink sink(out);
   writer.write(sink);
   for (const auto& source : model.source_files) source->check_unchanged();
   return out;
+}
+
+}  // namespace
+
+std::string serialize_onnx(const Model& model, const WriteOptions& options) {
+  OnnxWriter writer(model, options);
+  const uint64_t size = message_size(writer);
+  return message_of(model, writer, size);
+}
+
+Apart serialize_apart(const Model& model, uint64_t threshold, const WriteOptions& options) {
+  WriteOptions own = options;
+  own.external_threshold = threshold;
+  own.max_data_file_bytes = 0;
+  OnnxWriter writer(model, own);
+  Apart apart;
+  apart.bytes = message_size(writer);
+  writer.place_tensors("apart");
+  const Places& places = writer.places();
+  if (!places.files.empty()) {
+    for (const Tensor* t : writer.tensors_of(0)) apart.tensors[places.find(*t)->offset] = t;
+  }
+  apart.message = message_of(model, writer, writer.measure());
+  return apart;
 }
 
 std::string serialize_tensor(const Tensor& tensor, std::string_view name) {
