@@ -188,19 +188,6 @@ Value* shifted_products(Lowering& at, Value* x, Value* w, const Conv& c, std::sp
   return at.reshape(sum, result);
 }
 
-// Whether padding p of an axis of n elements is what SAME_UPPER adds.
-bool is_same_upper(Dims& dims, const Padding& p, Dim n, int64_t kernel, int64_t stride) {
-  const Dim last = dims.mul(dims.sub(dims.ceildiv(n, Dim::of(stride)), Dim::of(1)), Dim::of(stride));
-  const Dim missing = dims.sub(dims.add(last, Dim::of(kernel)), n);
-  for (const Dim total : {missing, dims.max(missing, Dim::of(0))}) {
-    const Dim low = dims.floordiv(total, Dim::of(2));
-    // Without the maximum only where it cannot be less than 0: the last window starts less than a stride before the end.
-    if (total == missing && kernel < stride) continue;
-    if (p.low == low && p.high == dims.sub(total, low)) return true;
-  }
-  return false;
-}
-
 // Padding of symbolic size: named, where it is that of SAME (onnxruntime takes the name without dilation only), else put around x, in NC.. order.
 Value* pad_symbolic(Lowering& at, Value* x, Conv& c, std::vector<Padding> config, bool can_be_named) {
   c.low.assign(c.rank, 0);

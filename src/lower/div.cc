@@ -50,6 +50,43 @@ Value* as_average(Lowering& at, Value* sum, double size) {
   return factor && *factor == size ? sum->def()->input(0) : nullptr;
 }
 
+// The equation behind v, seen through broadcasts that only repeat axes of size 1.
+const Node* before_broadcasts(const Value* v) {
+  const Node* eqn = v->def();
+  while (eqn != nullptr && eqn->is("broadcast_in_dim") && eqn->input(0) != nullptr &&
+         eqn->input(0)->type()->rank() == eqn->result()->type()->rank() && eqn->input(0)->def() != nullptr)
+    eqn = eqn->input(0)->def();
+  return eqn;
+}
+
+// The AveragePool that a sum over windows is made of (reduce_window.cc).
+Node* average_below(Value* sum) {
+  Node* n = sum->def();
+  if (n == nullptr || !n->is("Mul")) return nullptr;
+  for (n = n->input(0)->def(); n != nullptr && !n->is("AveragePool"); n = n->input(0)->def()) {
+    if (!n->is("Transpose") && !n->is("Reshape") && !n->is("Squeeze") && !n->is("Unsqueeze") && !n->is("Cast")) return nullptr;
+  }
+  return n;
+}
+
+// A sum over windows, divided by the same of ones: their average, without what was padded.
+Value* as_average_of_present(Lowering& at, Value* sum) {
+  const Value* dividend = at.eqn.input(0);
+  const Node *over = dividend->def(), *by = before_broadcasts(at.eqn.input(1));
+  if (over == nullptr || by == nullptr || over == by || !over->is("reduce_window_sum") || !by->is("reduce_window_sum"))
+    return nullptr;
+  const Node* ones = by->input(0)->def();
+  if (ones == nullptr || !ones->is("broadcast_in_dim") || splat_value(ones->input(0)) != 1.0) return nullptr;
+  for (std::string_view name : {"window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation"}) {
+    const Attr *a = over->attr(name), *b = by->attr(name);
+    if (a == nullptr || b == nullptr || !(*a == *b)) return nullptr;
+  }
+  Node* average = average_below(sum);
+  if (average == nullptr || !dividend->has_one_use()) return nullptr;
+  average->set_attrs(at.b.graph().model().without_attr(average->attrs(), "count_include_pad"));
+  return sum->def()->input(0);
+}
+
 }  // namespace
 
 std::vector<Value*> lower_div(Lowering& at) {
@@ -59,6 +96,7 @@ std::vector<Value*> lower_div(Lowering& at) {
       if (Value* mean = as_mean(at, xs[0], *divisor)) return {mean};
       if (Value* average = as_average(at, xs[0], *divisor)) return {average};
     }
+    if (Value* average = xs[0]->type() == at.out_type() ? as_average_of_present(at, xs[0]) : nullptr) return {average};
     return {via(at, "Div", xs)};
   }
   return {integer_div(at, xs[0], xs[1])};

@@ -93,4 +93,16 @@ std::vector<Value*> lower_pad(Lowering& at) {
   return {pad(at, at.in(0), padding_param(at, "padding_config"), at.in(1))};
 }
 
+bool is_same_upper(Dims& dims, const Padding& p, Dim n, int64_t kernel, int64_t stride) {
+  const Dim last = dims.mul(dims.sub(dims.ceildiv(n, Dim::of(stride)), Dim::of(1)), Dim::of(stride));
+  const Dim missing = dims.sub(dims.add(last, Dim::of(kernel)), n);
+  for (const Dim total : {missing, dims.max(missing, Dim::of(0))}) {
+    const Dim low = dims.floordiv(total, Dim::of(2));
+    // Without the maximum only where it cannot be less than 0: the last window starts less than a stride before the end.
+    if (total == missing && kernel < stride) continue;
+    if (p.low == low && p.high == dims.sub(total, low)) return true;
+  }
+  return false;
+}
+
 }  // namespace sardonyx

@@ -14,6 +14,8 @@ struct Padding {
 
 // One Padding per axis of x; `fill` is a scalar of its type.
 Value* pad(Lowering& at, Value* x, std::span<const Padding> config, Value* fill);
+// Whether padding p of an axis of n elements is what SAME_UPPER adds.
+bool is_same_upper(Dims& dims, const Padding& p, Dim n, int64_t kernel, int64_t stride);
 // A parameter that is a tuple of (low, high) or (low, high, interior).
 std::vector<Padding> padding_param(Lowering& at, std::string_view name);
 

@@ -1,6 +1,6 @@
 // reduce_window_max, reduce_window_min, reduce_window_sum, reduce_window [window_dimensions, window_strides, padding, base_dilation,
 // window_dilation] x
-//   max of floats   =>   MaxPool over at most three axes, channels first;  min: -MaxPool(-x)
+//   max of floats   =>   MaxPool over at most three axes, channels first;  min: -MaxPool(-x); the padding of SAME by its name where sizes are open
 //   sum of floats   =>   AveragePool, padding counted, times the size of the window
 //   else            =>   axis by axis: windows of 1, 2, 4, ... elements by combining x with itself shifted, then the strides
 //   any body        =>   the windows written out, folded by Scan
@@ -71,8 +71,17 @@ Value* by_axis(Lowering& at, const Reduction& r, Value* x, const Window& w, Valu
 // The pooling operators of ONNX: batch and channel axes first, then one to three spatial ones.
 class Pool {
  public:
+  // Of the first operand.
   Pool(Lowering& at, const Window& w) : at_(at), w_(w) {
     for (size_t i = 0; i < w.rank(); ++i) (w.is_trivial(i) ? plain_ : spatial_).push_back(static_cast<int64_t>(i));
+    const auto axes = [&](auto&& holds) { return [this, holds](int64_t axis) { return holds(static_cast<size_t>(axis)); }; };
+    const bool is_open = std::ranges::any_of(
+        spatial_, axes([&](size_t i) { return !w_.padding[i].low.is_int() || !w_.padding[i].high.is_int(); }));
+    is_same_ = is_open && std::ranges::all_of(spatial_, axes([&](size_t i) {
+                                                return w_.dilation[i] == 1 && w_.padding[i].interior == 0 &&
+                                                       is_same_upper(at.b.dims(), w_.padding[i], at.in_dims(0)[i], w_.size[i],
+                                                                     w_.stride[i]);
+                                              }));
   }
 
   bool fits(std::string_view op, DType t) const {
@@ -81,12 +90,12 @@ class Pool {
     if (op == "AveragePool" && at_.b.opset() < 19 &&
         std::ranges::any_of(spatial_, [&](int64_t axis) { return w_.dilation[static_cast<size_t>(axis)] != 1; }))
       return false;
-    return std::ranges::all_of(spatial_, [&](int64_t axis) {
-      const Padding& p = w_.padding[static_cast<size_t>(axis)];
-      int64_t size = w_.size[static_cast<size_t>(axis)];
-      auto is_edge = [&](Dim d) { return d.is_int() && d.value() >= 0 && d.value() < size; };
-      return is_edge(p.low) && is_edge(p.high) && p.interior == 0;
-    });
+    return is_same_ || std::ranges::all_of(spatial_, [&](int64_t axis) {
+             const Padding& p = w_.padding[static_cast<size_t>(axis)];
+             int64_t size = w_.size[static_cast<size_t>(axis)];
+             auto is_edge = [&](Dim d) { return d.is_int() && d.value() >= 0 && d.value() < size; };
+             return is_edge(p.low) && is_edge(p.high) && p.interior == 0;
+           });
   }
 
   Value* run(std::string_view op, Value* x, bool count_padding) {
@@ -125,8 +134,8 @@ class Pool {
       size.push_back(w_.size[i]);
       stride.push_back(w_.stride[i]);
       dilation.push_back(w_.dilation[i]);
-      low.push_back(w_.padding[i].low.value());
-      high.push_back(w_.padding[i].high.value());
+      low.push_back(is_same_ ? 0 : w_.padding[i].low.value());
+      high.push_back(is_same_ ? 0 : w_.padding[i].high.value());
     }
     low.insert(low.end(), high.begin(), high.end());
     auto all_are = [](const std::vector<int64_t>& v, int64_t n) {
@@ -135,14 +144,16 @@ class Pool {
     AttrInit attrs{attr("kernel_shape", size)};
     if (!all_are(stride, 1)) attrs.push_back(attr("strides", stride));
     if (!all_are(dilation, 1)) attrs.push_back(attr("dilations", dilation));
+    if (is_same_) attrs.push_back(attr("auto_pad", "SAME_UPPER"));
     if (!all_are(low, 0)) attrs.push_back(attr("pads", low));
-    if (count_padding && !all_are(low, 0)) attrs.push_back(attr("count_include_pad", 1));
+    if (count_padding && (is_same_ || !all_are(low, 0))) attrs.push_back(attr("count_include_pad", 1));
     return attrs;
   }
 
   Lowering& at_;
   const Window& w_;
   std::vector<int64_t> plain_, spatial_;
+  bool is_same_ = false;  // the padding is that of SAME, for sizes known at run time only
 };
 
 // Windows as long as their axis, of a size known at run time only, are that axis, reduced. True when all others are of size 1.
