@@ -47,8 +47,9 @@ void BatchNormalization(Call& c) {
   const double epsilon = c.float_attr("epsilon", 1e-5), momentum = c.float_attr("momentum", 0.9);
   const std::vector<double> scale = per_channel(c, 1, channels), bias = per_channel(c, 2, channels);
   std::vector<double> mean = per_channel(c, 3, channels), variance = per_channel(c, 4, channels);
-  const bool training =
-      c.version() >= 14 ? c.int_attr("training_mode", 0) != 0 : c.version() < 7 && c.int_attr("is_test", 0) == 0;
+  const bool training = c.version() >= 14 ? c.int_attr("training_mode", 0) != 0
+                        : c.version() < 7 ? c.int_attr("is_test", 0) == 0
+                                          : c.wants(1);
   std::vector<double> all = c.doubles(0);
   if (training) {
     std::vector<double> running_mean(mean), running_variance(variance);

@@ -222,7 +222,11 @@ std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c
     if (n.result(i)->has_uses()) return c.refuse(n, "its running statistics are read, which training makes");
   }
   std::vector<Value*> results(n.num_results(), nullptr);
-  results[0] = b.op("BatchNormalization", operands_of(n), attrs_of(n, {"spatial"}));
+  // Before 14 one that has several results trains.
+  const bool trains = n.num_results() > 1, says_so = trains && c.to() >= 14;
+  AttrInit attrs = attrs_of(n, {"spatial"});
+  if (says_so) attrs.push_back({"training_mode", int64_t{1}, {}});
+  results[0] = b.node("BatchNormalization", operands_of(n), says_so ? 3 : n.num_results(), std::move(attrs)).result(0);
   return results;
 }
 

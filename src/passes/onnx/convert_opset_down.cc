@@ -197,8 +197,11 @@ std::vector<Value*> dropout_to_attribute(Rewriter& b, Node& n, OpsetConversion& 
     if (!ratio) return c.refuse(n, "its ratio is not constant");
     attrs.push_back({"ratio", static_cast<float>(*ratio), {}});
   }
-  Node& made = b.node("Dropout", std::vector<Value*>{n.input(0)}, reads_mask ? 2 : 1, std::move(attrs));
-  return {made.result(), reads_mask ? made.result(1) : nullptr};
+  // onnxruntime's older Dropout makes a mask of zeros.
+  const auto is_kept = [&] {
+    return b.op("ConstantOfShape", {b.Shape(n.input(0))}, {attr("value", Tensor::full(DType::kBool, {1}, 1))});
+  };
+  return {b.op("Dropout", {n.input(0)}, std::move(attrs)), reads_mask ? is_kept() : nullptr};
 }
 
 std::vector<Value*> dft_to_attribute(Rewriter& b, Node& n, OpsetConversion& c) {

@@ -151,7 +151,7 @@ Value* mirror(Rewriter& b, const Match& m) {
 bool normalizes(const Match& m) {
   const Node& n = m.node(conv);
   const Node& root = m.root();
-  if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1)
+  if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1 || root.num_results() > 1)
     return m.refuse("it trains");
   if (m[y] != n.result()) return false;
   const int64_t count = channels(n);

@@ -81,7 +81,7 @@ Value* scale(Rewriter& b, const Match& m) {
 bool normalizes(const Match& m) {
   const Node& root = m.root();
   if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1 ||
-      !float_attr(root, "epsilon"))
+      root.num_results() > 1 || !float_attr(root, "epsilon"))
     return m.refuse("it trains");
   if (columns(m) <= 0) return m.refuse("the weights are no constant, or are read elsewhere too");
   if (m[y]->type()->rank() != 2) return m.refuse("its channels are not the columns");
