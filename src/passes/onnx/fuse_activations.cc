@@ -98,7 +98,8 @@ void bounds_rules(std::vector<Rule>& rules) {
   const Pattern times = Mul(x, any.as(a));
   const Pattern leaky = any_of(Where(any_of(GreaterOrEqual(x, splat(0)), Greater(x, splat(0))), x, times),
                                Where(any_of(Less(x, splat(0)), LessOrEqual(x, splat(0))), times, x));
-  const auto leaks = [](const Match& m) { return m[a]->is_constant() && in_floats(m); };
+  // Of f64 onnxruntime has no kernel, and it expands the functions that they are in opset 16 only.
+  const auto leaks = [](const Match& m) { return m[a]->is_constant() && in_f32_f16(m); };
   rules.push_back(
       {.name = "leaky_relu",
        .numerics = Numerics::kRounds,
@@ -109,7 +110,7 @@ void bounds_rules(std::vector<Rule>& rules) {
       {.name = "leaky_relu_as_maximum",
        .numerics = Numerics::kRounds,
        .match = Max(x, Mul(x, constant.as(a))),
-       .when = [](const Match& m) { return in_floats(m) && fits_attribute(m, a) && *m.splat(a) > 0 && *m.splat(a) < 1; },
+       .when = [](const Match& m) { return in_f32_f16(m) && fits_attribute(m, a) && *m.splat(a) > 0 && *m.splat(a) < 1; },
        .build = [](Rewriter& b, const Match& m) { return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(m, a))}); }});
   const auto slopes = [leaks](const Match& m) {
     if (!leaks(m) || !m[x]->ranked()) return false;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -243,7 +244,15 @@ class Legalizer {
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
-    Value* product = b.op("Einsum", {n.input(0), n.input(1)}, {attr("equation", std::string("...ij,...jk->...ik"))});
+    // Both with as many axes: onnxruntime refuses points that stand for different numbers of them.
+    std::vector<Value*> operands{n.input(0), n.input(1)};
+    const size_t rank = std::max(operands[0]->type()->rank(), operands[1]->type()->rank());
+    for (Value*& v : operands) {
+      std::vector<int64_t> axes(rank - v->type()->rank());
+      std::iota(axes.begin(), axes.end(), 0);
+      if (!axes.empty()) v = b.Unsqueeze(v, b.i64s(axes));
+    }
+    Value* product = b.op("Einsum", operands, {attr("equation", std::string("...ij,...jk->...ik"))});
     product->set_type(n.result()->type());
     g.replace_uses(*n.result(), *product);
     context_.count("MatMul of f64 beside Transpose");
