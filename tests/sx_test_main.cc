@@ -1,4 +1,5 @@
-// Runs the .sx cases that lie beside the sources: sx_test [--bless] [--filter=TEXT] PATH...
+// Runs the .sx cases that lie beside the sources: sx_test [--bless] [--filter=TEXT] [--write-models=FOLDER] PATH...
+// With --write-models=FOLDER, it also writes the cases as ONNX models (sx_test_models.h).
 // With --fuzz, rules on random graphs instead (sx_test_fuzz.h): sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...
 //
 //   lower cumsum                      what the cases are about: a kind and a name (pass NAME option=value)
@@ -29,6 +30,7 @@
 #include "sardonyx/ir.h"
 #include "sx_test_cases.h"
 #include "sx_test_fuzz.h"
+#include "sx_test_models.h"
 
 namespace sardonyx {
 namespace {
@@ -38,7 +40,7 @@ struct Totals {
   Values values;
 };
 
-void run_file(const std::filesystem::path& path, const std::string& filter, bool bless, Totals& totals) {
+void run_file(const std::filesystem::path& path, const std::string& filter, bool bless, ModelWriter* writer, Totals& totals) {
   CaseFile f;
   Transform transform;
   try {
@@ -56,6 +58,7 @@ void run_file(const std::filesystem::path& path, const std::string& filter, bool
     std::optional<std::string> wrong;
     try {
       wrong = run_case(f, c, transform, &better, totals.values);
+      if (!wrong && writer != nullptr) writer->add(f, c, transform);
     } catch (const std::exception& e) {
       wrong = e.what();
     }
@@ -98,12 +101,15 @@ int run(const std::vector<std::string>& arguments) {
   bool bless = false, fuzz = false;
   FuzzOptions fuzzing;
   std::string filter;
+  std::optional<ModelWriter> writer;
   std::vector<std::filesystem::path> paths;
   for (const std::string& a : arguments) {
     if (a == "--bless") {
       bless = true;
     } else if (a.starts_with("--filter=")) {
       filter = a.substr(9);
+    } else if (a.starts_with("--write-models=")) {
+      writer.emplace(a.substr(15));
     } else if (a == "--fuzz" || a.starts_with("--fuzz=")) {
       fuzz = true;
       if (a.size() > 7) fuzzing.effort = std::stoul(a.substr(7));
@@ -114,7 +120,7 @@ int run(const std::vector<std::string>& arguments) {
     } else if (std::filesystem::exists(a)) {
       paths.emplace_back(a);
     } else {
-      std::cerr << "usage: sx_test [--bless] [--filter=TEXT] PATH...\n"
+      std::cerr << "usage: sx_test [--bless] [--filter=TEXT] [--write-models=FOLDER] PATH...\n"
                    "       sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...\nthere is no '"
                 << a << "'\n";
       return 2;
@@ -126,7 +132,8 @@ int run(const std::vector<std::string>& arguments) {
     return fuzz_rules(graphs_of_cases(files), fuzzing) > 0 ? 1 : 0;
   }
   Totals totals;
-  for (const auto& path : files) run_file(path, filter, bless, totals);
+  for (const auto& path : files) run_file(path, filter, bless, writer ? &*writer : nullptr, totals);
+  if (writer) writer->finish();
   std::cout << fmt::format("{} cases in {} files: {} hold, {} fail", totals.passed + totals.failed + totals.blessed,
                            files.size(), totals.passed, totals.failed);
   if (totals.blessed > 0) std::cout << fmt::format(", {} blessed", totals.blessed);

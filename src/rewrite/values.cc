@@ -290,39 +290,24 @@ bool may_drop(const Node& n) {
 // Evaluates `before`, and by `after(inputs)` what it became, on inputs of all kinds.
 using After = std::function<std::vector<EvalValue>(std::span<const EvalValue> inputs)>;
 
+// The results with wide numbers in place of narrow ones; none where an operator has no double precision.
+std::vector<EvalValue> evaluate_widened(const Model& m, std::span<const EvalValue> inputs, Nudge nudge, uint64_t seed) {
+  try {
+    std::vector<EvalValue> wide;
+    for (const EvalValue& v : inputs) wide.push_back(widened(v, nudge, seed));
+    return evaluate(widened(m, nudge)->graph(), wide, kBounded);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 ValueCheck compare(const Model& before, Numerics numerics, const After& after, bool backwards = false) {
   ValueCheck check;
-  if (is_random(before)) {
-    check.skipped = "it is random";
-    return check;
-  }
-  const bool exact = numerics == Numerics::kExact;
-  const Recipe recipes[] = {
-      {1, 0, exact, -3, 3}, {2, 1, false, 0, 2}, {3, 2, exact, 1, 4}, {4, 0, false, 0, 0}, {5, 1, exact, -1, 1}};
-  for (const Recipe& recipe : recipes) {
-    std::vector<EvalValue> inputs, a;
+  for (const SeededRun& run : seeded_runs(before, numerics, check.skipped)) {
+    const std::vector<EvalValue>&a = run.results, &truth = run.truth;
+    std::vector<EvalValue> b, moved;
     try {
-      inputs = InputMaker(before, recipe).make();
-      a = evaluate(before.graph(), inputs, kBounded);
-    } catch (const Error& e) {
-      check.skipped = e.message();  // these inputs are none for this graph: indices out of range, sizes that do not fit
-      continue;
-    }
-    const auto evaluate_widened = [&](Nudge nudge) -> std::vector<EvalValue> {
-      try {
-        std::vector<EvalValue> wide;
-        uint64_t place = recipe.seed;
-        for (const EvalValue& v : inputs) wide.push_back(widened(v, nudge, place));
-        return evaluate(widened(before, nudge)->graph(), wide, kBounded);
-      } catch (const Error&) {  // an operator without double precision
-        return {};
-      }
-    };
-    std::vector<EvalValue> truth, moved;
-    if (numerics == Numerics::kRounds) truth = evaluate_widened(Nudge::kDoubles);
-    std::vector<EvalValue> b;
-    try {
-      b = after(inputs);
+      b = after(run.inputs);
     } catch (const Error& e) {
       if (numerics == Numerics::kRelaxed) continue;  // inputs outside of the domain that its page states
       check.difference = fmt::format("the result cannot be evaluated: {}", e.what());
@@ -333,13 +318,13 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
     for (size_t i = 0; i < a.size() && !check.difference; ++i) {
       auto d = differ(a[i], b[i], i < truth.size() ? &truth[i] : nullptr, numerics);
       if (d && backwards && i < truth.size()) {
-        if (moved.empty()) moved = evaluate_widened(Nudge::kAll);
+        if (moved.empty()) moved = evaluate_widened(before, run.inputs, Nudge::kAll, run.seed);
         if (i < moved.size()) d = differ(a[i], b[i], &truth[i], numerics, &moved[i]);
       }
       if (!d) continue;
       std::string shown;
-      for (const EvalValue& v : inputs) shown += (shown.empty() ? "" : ", ") + describe(v);
-      check.difference = fmt::format("result {} differs: {} (inputs {}, seed {})", i, *d, shown, recipe.seed);
+      for (const EvalValue& v : run.inputs) shown += (shown.empty() ? "" : ", ") + describe(v);
+      check.difference = fmt::format("result {} differs: {} (inputs {}, seed {})", i, *d, shown, run.seed);
     }
     if (check.difference) return check;
   }
@@ -418,6 +403,30 @@ bool is_random(const Model& m) {
     }
   }
   return false;
+}
+
+std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::string& skipped) {
+  std::vector<SeededRun> runs;
+  if (is_random(m)) {
+    skipped = "it is random";
+    return runs;
+  }
+  const bool exact = numerics == Numerics::kExact;
+  const Recipe recipes[] = {
+      {1, 0, exact, -3, 3}, {2, 1, false, 0, 2}, {3, 2, exact, 1, 4}, {4, 0, false, 0, 0}, {5, 1, exact, -1, 1}};
+  for (const Recipe& recipe : recipes) {
+    SeededRun run{.seed = recipe.seed};
+    try {
+      run.inputs = InputMaker(m, recipe).make();
+      run.results = evaluate(m.graph(), run.inputs, kBounded);
+    } catch (const Error& e) {
+      skipped = e.message();  // these inputs are none for this graph: indices out of range, sizes that do not fit
+      continue;
+    }
+    if (numerics == Numerics::kRounds) run.truth = evaluate_widened(m, run.inputs, Nudge::kDoubles, recipe.seed);
+    runs.push_back(std::move(run));
+  }
+  return runs;
 }
 
 ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards) {

@@ -4,8 +4,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "rewrite/pass.h"
+#include "sardonyx/eval.h"
 
 namespace sardonyx {
 
@@ -17,6 +19,16 @@ struct ValueCheck {
 
 // Whether two evaluations may differ, in what they draw: operators that are random by trait, and a Dropout that trains or may be told to.
 bool is_random(const Model& m);
+
+// One evaluation by which compare_values() judges.
+struct SeededRun {
+  uint64_t seed = 0;
+  std::vector<EvalValue> inputs, results;
+  std::vector<EvalValue> truth;  // for kRounds: results in double precision; empty where an operator has none
+};
+
+// The evaluations of `m` that compare_values() makes for that class. Inputs that do not suit the graph are left out, and `skipped` says why.
+std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::string& skipped);
 
 // Symbolic sizes take two values and 1. Inputs are random; where the pass claims kExact, NaN, infinities, -0 and denormals are among them.
 //  - kExact: same bits, any NaN is a NaN.
