@@ -2,8 +2,8 @@
 
     make_torch.py FOLDER [--only TEXT ...]
 
-Seven exports of each: by TorchScript with and without constant folding, of fixed and of open sizes; by torch.export of fixed and of open
-sizes, and of open sizes without the exporter's own optimizer. What is there already is kept.
+Eight exports of each: by TorchScript with and without constant folding, of fixed and of open sizes; by torch.export of fixed and of open
+sizes, and of open sizes without the exporter's own optimizer, and at opset 23, where attention is an operator. What is there already is kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ import torch_vision
 from kept import Feeds, Folder, seed_of
 from torch_case import Case
 
-FLAVOURS = ("ts", "ts_raw", "ts_dynamic", "ts_dynamic_raw", "dynamo", "dynamo_dynamic", "dynamo_dynamic_raw")
+FLAVOURS = (
+    "ts",
+    "ts_raw",
+    "ts_dynamic",
+    "ts_dynamic_raw",
+    "dynamo",
+    "dynamo_dynamic",
+    "dynamo_dynamic_raw",
+    "dynamo_dynamic_23",
+)
 OPSET = 17  # of TorchScript's; the other writes the opset that it prefers
 
 
@@ -60,6 +69,8 @@ def export(case: Case, flavour: str, target: Path) -> list[Feeds]:
                 )
                 if "past" in case.names[-1]:  # one *argument
                     shapes = (*shapes[:3], tuple(shapes[3:]))
+            if flavour.endswith("_23"):
+                common["opset_version"] = 23
             program = torch.onnx.export(
                 module, example, dynamo=True, dynamic_shapes=shapes, optimize="raw" not in flavour, **common
             )
