@@ -37,9 +37,12 @@ const Value* causes_of(Value* mask, PassContext& c);
 struct AttentionMask {
   Value* value = nullptr;
   std::optional<double> fill;
+  bool guarded = false;  // zeros stand where probabilities are NaN
 
   // The numbers that Attention adds; `placed` puts the axes of the mask in place.
   Value* added(Rewriter& b, const std::function<Value*(Value*)>& placed) const;
+  // What Attention gave, with the guard behind it where rows may see nothing: kernels give zeros or NaN there.
+  Value* guard(Rewriter& b, Value* y) const;
 };
 // A row that sees nothing stays the mean over all keys, or NaN, in every release; else says why not (fuse_attention_masks.cc).
 bool keeps_blind_rows(const Match& m, const AttentionMask& mask);

@@ -15,7 +15,8 @@
 // whose axes stand in another order, or of which a row may see nothing; fills above -1e4; scales below zero; element types other than f32 and
 // opsets from 25 on, which onnxruntime computes slower than the single operators (docs/optimizing.md).
 // Rounds: scores, softmax and sum are computed by one kernel. A masked score that is infinite or NaN is added to, not replaced;
-// rows of which a score is NaN stay NaN where a guard makes them zeros.
+// rows of which a score is NaN stay NaN where a guard makes them zeros, or NaN
+// among the values becomes zero where the guard stands behind.
 // After jax.nn.dot_product_attention, flax.nnx.dot_product_attention, torch.nn.functional.scaled_dot_product_attention.
 #include <cmath>
 #include <cstring>
@@ -170,6 +171,7 @@ std::optional<Found> find(const Match& m) {
     Node* n = softmax_of(at, graph, c);
     if (n == nullptr) continue;
     softmax = n, on_left = side;
+    f.mask.guarded = at != n->result();
     p = own;
     break;
   }
@@ -306,7 +308,9 @@ Value* build(Rewriter& b, const Match& m) {
   if (!f.heads) attrs.q_num_heads = attrs.kv_num_heads = 1;
   Value* y = b.Attention(q, turned(b, f.k, f.k_turned, false), turned(b, f.v, f.v_turned, f.v_swapped), mask, nullptr, nullptr,
                          nullptr, attrs);
-  return pays_when_fused(*y->def()) ? turned(b, y, f.y_turned, f.v_swapped) : nullptr;
+  if (!pays_when_fused(*y->def())) return nullptr;
+  if (!f.causal) y = f.mask.guard(b, y);
+  return turned(b, y, f.y_turned, f.v_swapped);
 }
 
 bool is_attention(const Match& m) { return find(m).has_value(); }

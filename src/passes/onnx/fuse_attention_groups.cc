@@ -116,6 +116,7 @@ class Finder {
       end = *next;
     }
     Groups g{};
+    g.mask.guarded = at != softmax->result();
     Value* scores = softmax->input(0);
     Node* product = climb_to_product(g, scores, labels);
     if (product == nullptr || !has_four(product->input(0)) || !has_four(product->input(1))) return std::nullopt;
@@ -263,6 +264,7 @@ Value* build(Rewriter& b, const Match& m) {
   if (g.mask.value != nullptr) mask = with_queries(b, g.mask.added(b, [&](Value* v) { return placed(b, v, g); }), q);
   Value* y = b.Attention(q, turned(b, g.k, g.k_turned), turned(b, g.v, g.v_turned), mask, nullptr, nullptr, nullptr, attrs);
   if (!pays_when_fused(*y->def())) return nullptr;
+  y = g.mask.guard(b, y);
   y = reshaped_to(b, y, {g.batch, g.heads, g.group, g.queries, y->type()->dim(3)});
   if (y == nullptr) return nullptr;
   std::vector<int64_t> perm = g.y_group_first ? std::vector<int64_t>{0, 1, 2, 3, 4} : std::vector<int64_t>{0, 1, 3, 2, 4};

@@ -6,7 +6,7 @@
 // A row that sees nothing keeps its meaning. Where gives each of its scores the same number, and the softmax is the mean over all keys. So is
 // that of scores to which -1e30 was added: f32 drops what they were. A kernel that meets the lowest number instead, or a mask of bools, gives 0 or
 // NaN there, by its release. Where -inf was put, JAX has NaN: such masks are taken when each of their rows provably sees a key. So are
-// masks of numbers that may be infinite, or of which nothing is known.
+// masks of numbers that may be infinite, or of which nothing is known. A guard against NaN, Where(IsNaN(p), 0, p), goes behind the operator.
 //
 // A constant condition that says the same for all heads or groups says it once (JAX broadcasts masks before they are folded); Where broadcasts.
 #include <algorithm>
@@ -102,6 +102,22 @@ bool every_row_sees(const AttentionMask& mask, PassContext& c) {
   return mask.fill ? is_causal(mask.value, c) : causes_of(mask.value, c) != nullptr;
 }
 
+bool is_finite(const AttentionMask& mask, PassContext& c) {
+  return mask.fill ? std::isfinite(*mask.fill) : bounds_of(mask.value, c).has_value();
+}
+
+// What is hidden gets -inf, and no other number that kernels take as unseen.
+bool hides_by_infinity(const AttentionMask& mask, PassContext& c) {
+  if (mask.fill) return std::isinf(*mask.fill);
+  const Node* n = mask.value->def();
+  if (n == nullptr || n->unchecked() || !n->is("Where")) return false;
+  const auto is_plain = [&](const Value* v) {
+    const auto number = c.splat(v);
+    return number && (*number == -std::numeric_limits<double>::infinity() || std::abs(*number) < -kTooLow);
+  };
+  return is_plain(n->input(1)) && is_plain(n->input(2));
+}
+
 // A mask of numbers without those that kernels take as unseen.
 Value* without_lowest(Rewriter& b, Value* mask) {
   const auto bounds = bounds_of(mask, b.context());
@@ -189,14 +205,20 @@ bool has_kernel(const Match& m) {
 bool keeps_blind_rows(const Match& m, const AttentionMask& mask) {
   if (mask.value == nullptr) return true;
   PassContext& c = m.context();
-  const bool is_finite = mask.fill ? std::isfinite(*mask.fill) : bounds_of(mask.value, c).has_value();
-  return is_finite || every_row_sees(mask, c) || m.refuse("a row may see nothing, of which kernels make something else");
+  return is_finite(mask, c) || every_row_sees(mask, c) || (mask.guarded && hides_by_infinity(mask, c)) ||
+         m.refuse("a row may see nothing, of which kernels make something else");
 }
 
 Value* AttentionMask::added(Rewriter& b, const std::function<Value*(Value*)>& placed) const {
   if (!fill) return placed(without_lowest(b, value));
   const bool fits = !std::isfinite(*fill) || (kTooLow <= *fill && *fill <= kUnseen);
   return b.Where(placed(value), b.scalar(DType::kF32, 0), b.scalar(DType::kF32, fits ? *fill : kUnseen));
+}
+
+Value* AttentionMask::guard(Rewriter& b, Value* y) const {
+  PassContext& c = b.context();
+  if (!guarded || value == nullptr || is_finite(*this, c) || every_row_sees(*this, c)) return y;
+  return b.Where(b.IsNaN(y), b.scalar(y->dtype(), 0), y);
 }
 
 Value* with_queries(Rewriter& b, Value* mask, Value* q) {
