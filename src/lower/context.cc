@@ -16,7 +16,7 @@ namespace sardonyx {
 namespace {
 
 // Constants above this many bytes live in the main graph, once, however often the program mentions them.
-constexpr size_t kSharedConstantBytes = 1024;
+constexpr size_t kSharedConstantBytes = 64;
 
 // No result has an element: nothing is to be computed, and runtimes refuse some windows over nothing.
 bool has_only_empty_results(const Node& eqn) {
@@ -336,14 +336,27 @@ Value* LoweringContext::derived_constant(Value& source, std::string_view op, con
 }
 
 void LoweringContext::settle_constants() {
+  // How many forms of a constant are used, those that derive from forms of it included. Later ones first: they may derive from earlier ones.
   std::unordered_map<const Value*, size_t> forms;
-  for (const Derived& d : derived_) forms[d.source] += d.value->has_uses() ? 1 : 0;
-  // Later ones first: they may derive from earlier ones.
+  std::unordered_map<const Value*, const Value*> source_of_form;
+  for (size_t i = derived_.size(); i-- > 0;) {
+    const Derived& d = derived_[i];
+    source_of_form[d.value] = d.source;
+    if (d.value->has_uses() || forms[d.value] > 0) ++forms[d.source];
+  }
+  const auto would_be_twice = [&](const Derived& d) {
+    for (const Value* from = d.source; from != nullptr;) {
+      if ((from->has_uses() || forms[from] > 1) && from->constant()->byte_size() > kSharedConstantBytes) return true;
+      const auto next = source_of_form.find(from);
+      from = next == source_of_form.end() ? nullptr : next->second;
+    }
+    return false;
+  };
   for (size_t i = derived_.size(); i-- > 0;) {
     const Derived& d = derived_[i];
     if (!d.value->has_uses()) continue;
     const bool shared = d.source->has_uses() || forms[d.source] > 1;
-    if (shared && d.source->constant()->byte_size() > kSharedConstantBytes) {
+    if (would_be_twice(d)) {
       Graph& g = *d.value->graph();
       OnnxBuilder b(g, facts_);
       b.set_insertion_point(g.first());

@@ -180,3 +180,19 @@ def test_empty_sizes_are_allowed_on_request():
     )
     assert ops(sardonyx.optimize(proto, strict=True)) == ["Reshape"]
     assert len(ops(sardonyx.optimize(proto, allow_empty=True, strict=True))) > 1
+
+
+@pytest.mark.parametrize("rows, columns", [(30, 16), (7, 11), (300, 160)])
+def test_tied_weights_of_a_program_are_written_once(rows, columns):
+    """A weight that the program reads in several forms, and in forms of forms."""
+    import jax.numpy as jnp
+
+    e = jnp.asarray(np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32))
+    programs = [
+        lambda i: e[i] @ e.T,
+        lambda i: e[i] @ e.T.astype(jnp.float16).astype(jnp.float32),
+        lambda i: e[i].sum() + e.T.astype(jnp.float16).sum() + e.T.reshape(-1)[i].sum(),
+    ]
+    for program in programs:
+        model = sardonyx.to_onnx(program, ["i32[B]"], passes="none")
+        assert [tuple(t.dims) for t in model.graph.initializer if np.prod(t.dims) >= rows] == [(rows, columns)]

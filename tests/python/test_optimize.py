@@ -588,3 +588,26 @@ def test_quantization_annotations_stay_with_their_tensors():
         assert there[f"scale_{n}"] == scales[f"scale_{n}"]
     assert not {f"scale_{n}" for n in "wbx" if n not in stay} & there.keys()
     assert sardonyx.optimize(out) == out
+
+
+@pytest.mark.parametrize("rows, columns", [(30, 16), (7, 11), (300, 160)])
+@pytest.mark.parametrize("op", ["Transpose", "Mul", "Cast"])
+def test_tied_weights_are_never_duplicated(rows, columns, op):
+    """An embedding that is also the last product's matrix, in another form: the file keeps one."""
+    value, f16 = helper.make_tensor_value_info, TensorProto.FLOAT16
+    form = {
+        "Transpose": helper.make_node("Transpose", ["e"], ["form"]),
+        "Mul": helper.make_node("Mul", ["e", "three"], ["form"]),
+        "Cast": helper.make_node("Cast", ["e"], ["form"], to=f16),
+    }[op]
+    element = f16 if op == "Cast" else TensorProto.FLOAT
+    k, n = (columns, rows) if op == "Transpose" else (rows, columns)
+    nodes = [helper.make_node("Gather", ["e", "i"], ["z"]), form, helper.make_node("MatMul", ["x", "form"], ["y"])]
+    weights = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    inputs = [value("i", TensorProto.INT64, ["B"]), value("x", element, ["B", k])]
+    outputs = [value("y", element, ["B", n]), value("z", TensorProto.FLOAT, ["B", columns])]
+    initializers = [numpy_helper.from_array(weights, "e"), numpy_helper.from_array(np.float32(3), "three")]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    kept = [tuple(i.dims) for i in sardonyx.optimize(model).graph.initializer if i.dims]
+    assert kept == [(rows, columns)]
