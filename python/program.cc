@@ -239,6 +239,18 @@ void bind_program(nb::module_& m) {
       .def("num_nodes", [](const Converted& c) { return c.model->num_nodes(); })
       .def("op_counts", [](const Converted& c) { return op_counts(*c.model); })
       .def(
+          "serialize",
+          [](const Converted& c) {
+            std::string bytes;
+            check_nesting(*c.model);
+            {
+              const Unlocked others_may_run;
+              bytes = serialize_onnx(*c.model, c.write);
+            }
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "The bytes of an .onnx file, for sessions that run it.")
+      .def(
           "serialize_apart",
           [](const Converted& c, uint64_t threshold) {
             check_nesting(*c.model);
