@@ -8,6 +8,7 @@
 //
 // What stops it: more than two axes (a Gemm between reshapes costs more than it saves), a bias that broadcasts the product, element types
 // without a kernel, an inner value with another reader, weights that are read elsewhere too.
+// Before opset 11 a Gemm needs a bias, and half precision has no kernel.
 // Rounds: the sum of products starts at the bias, or runs in another order.
 // After onnxruntime's MatMulAddFusion and GemmTransposeFusion.
 #include "passes/onnx/fusion.h"
@@ -55,6 +56,12 @@ Value* gemm(Rewriter& b, Value* x, Value* y, Value* bias, const Flags& f) {
   return b.op("Gemm", {x, y, bias}, attrs);
 }
 
+// Whether the model's opset has a Gemm for these results, with or without a bias.
+bool has_gemm(const Match& m, const Value* product, bool biased) {
+  if (m.model().opset_version("") >= 11) return true;
+  return biased && product->dtype() != DType::kF16;
+}
+
 bool is_product(const Match& m, Var product) {
   const Node& n = m.node(product);
   return is_matrix(n.input(0)) && is_matrix(n.input(1)) && has_kernel(n.result()) && flags(n).has_value();
@@ -71,7 +78,7 @@ Value* untransposed(Value* v, const Node& reader) {
 }
 
 bool takes_transpose(const Match& m) {
-  return is_product(m, g) &&
+  return is_product(m, g) && has_gemm(m, m[g], m.root().input(2) != nullptr) &&
          (untransposed(m.root().input(0), m.root()) != nullptr || untransposed(m.root().input(1), m.root()) != nullptr);
 }
 Value* take_transpose(Rewriter& b, const Match& m) {
@@ -161,7 +168,7 @@ Pass fuse_gemm() {
                    .match = any_of(MatMul(any, any).as(g), Gemm(any, any, rest).as(g)),
                    .when = takes_transpose,
                    .build = take_transpose,
-                   .opset = 11});
+                   .opset = 7});
   rules.push_back({.name = "transposed_result",
                    .numerics = Numerics::kRounds,
                    .match = Transpose(sole(any_of(MatMul(a, b_).as(g), Gemm(a, b_).as(g)))),
@@ -178,17 +185,18 @@ Pass fuse_gemm() {
                          return gemm(b, m[b_], m[a], nullptr, f);
                        },
                    .opset = 11});
-  rules.push_back({.name = "bias",
-                   .numerics = Numerics::kRounds,
-                   .match = Add(sole(any_of(MatMul(a, b_).as(g), Gemm(a, b_).as(g))), c),
-                   .when = [](const Match& m) { return is_product(m, g) && is_bias(m[c], m[g]); },
-                   .build =
-                       [](Rewriter& b, const Match& m) {
-                         Flags f = *flags(m.node(g));
-                         f.beta = 1;
-                         return gemm(b, m[a], m[b_], m[c], f);
-                       },
-                   .opset = 11});
+  rules.push_back(
+      {.name = "bias",
+       .numerics = Numerics::kRounds,
+       .match = Add(sole(any_of(MatMul(a, b_).as(g), Gemm(a, b_).as(g))), c),
+       .when = [](const Match& m) { return is_product(m, g) && is_bias(m[c], m[g]) && has_gemm(m, m[g], /*biased=*/true); },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             Flags f = *flags(m.node(g));
+             f.beta = 1;
+             return gemm(b, m[a], m[b_], m[c], f);
+           },
+       .opset = 7});
   return rules;
 }
 
