@@ -223,7 +223,7 @@ def _read_program(
     custom_ops=None,
 ):
     """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
-    from sardonyx import _functions, _inputs, _state, _trace, plugins
+    from sardonyx import _expand, _functions, _inputs, _state, _trace, plugins
 
     with _trace.x64(enable_double_precision):
         native.prepare()
@@ -238,7 +238,7 @@ def _read_program(
                 closed, shapes = _trace.trace(fn, spec)
                 while functions.leaves_values_behind(closed):
                     closed, shapes = _trace.trace(fn, spec)
-                traced = closed
+                traced = _expand.without_high_values(closed)
                 closed, spec.state = _state.without_references(traced, spec.references)
             if prints := _trace.prints(traced):
                 warnings.warn(f"{prints}: a model does not print, so this is left out", UserWarning, stacklevel=3)

@@ -6,7 +6,7 @@ import re
 from sardonyx._error import Error
 
 # What JAX hands to code that it does not know itself.
-_OPAQUE = ("ffi_call", "io_callback", "pallas_call", "pure_callback", "custom_partitioning")
+_OPAQUE = ("call_hi_primitive", "ffi_call", "io_callback", "pallas_call", "pure_callback", "custom_partitioning")
 
 
 def lowerings(custom_ops, closed) -> dict:
@@ -34,9 +34,11 @@ def names_of(eqn) -> list[str]:
     names = [params.get("target_name"), params.get("name")]
     callback = getattr(params.get("callback"), "callback_func", None)
     names.append(getattr(callback, "__name__", None))
+    if eqn.primitive.name == "call_hi_primitive":
+        names.append(type(params.get("_prim", params.get("prim"))).__name__)
     kernel = params.get("jaxpr") if eqn.primitive.name == "pallas_call" else None
     names.append(getattr(getattr(kernel, "debug_info", None), "func_name", None))
-    return [*(n for n in names if isinstance(n, str) and n.isidentifier()), eqn.primitive.name]
+    return [*(n for n in names if isinstance(n, str) and n and "<" not in n), eqn.primitive.name]
 
 
 def _operator(key, value) -> tuple[str, str]:

@@ -7,7 +7,8 @@ def expansion(equation):
     """A ClosedJaxpr of the equation's operands, or None where JAX has a kernel and no program."""
     import jax
 
-    fn = _of_keys(equation) or _of_equinox_errors(equation) or _of_pallas(equation) or _program(equation.primitive)
+    ways = (_of_keys, _of_equinox_errors, _of_pallas, _of_hijax, lambda equation: _program(equation.primitive))
+    fn = next(filter(None, (way(equation) for way in ways)), None)
     if fn is None:
         return None
     literals = {i: v.val for i, v in enumerate(equation.invars) if hasattr(v, "val")}
@@ -87,6 +88,29 @@ def _of_pallas(equation):
 
     params = {k: v for k, v in equation.params.items() if k != "interpret"}
     return lambda *operands, **_: pallas_call_hlo_interpret(*operands, **params)
+
+
+def _of_hijax(equation):
+    """What a primitive of hijax expands to, as JAX does it before it compiles."""
+    return equation.primitive.to_lojax if equation.primitive.name == "call_hi_primitive" else None
+
+
+def without_high_values(closed):
+    """The ClosedJaxpr with arrays in place of values of hijax types, which `jax.jit` replaces as well before it compiles."""
+    from sardonyx._data_sizes import _bodies
+
+    if not getattr(closed.jaxpr, "is_high", False):
+        return closed
+    todo, variables = [closed.jaxpr], []
+    for jaxpr in todo:
+        todo.extend(inner for eqn in jaxpr.eqns for inner in _bodies(eqn))
+        variables += [v for eqn in jaxpr.eqns for v in (*eqn.invars, *eqn.outvars)]
+    if not any(getattr(v.aval, "is_high", False) for v in variables):
+        return closed
+    from jax._src.interpreters import partial_eval
+
+    lower = getattr(partial_eval, "lower_jaxpr2", None) or partial_eval.lower_jaxpr  # older JAX has the second only
+    return lower(closed)
 
 
 def _program(primitive):

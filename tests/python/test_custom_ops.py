@@ -207,3 +207,59 @@ def test_a_kernel_is_a_node_on_request():
     for name in ("add_rows", "pallas_call"):
         model = to_onnx(fn, [a, b], custom_ops={name: "my.domain::AddRows"})
         assert [(n.op_type, len(n.input)) for n in model.graph.node] == [("AddRows", 2)]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# hijax
+
+
+@pytest.fixture
+def square():
+    hijax = pytest.importorskip("jax.experimental.hijax")
+
+    class Square(hijax.VJPHiPrimitive):
+        def __init__(self, aval):
+            self.in_avals, self.out_aval, self.params = (aval,), aval, {}
+            super().__init__()
+
+        def expand(self, x):
+            return x * x
+
+        def vjp_fwd(self, nonzero, x):
+            return self(x), x
+
+        def vjp_bwd_retval(self, x, g):
+            return (2 * x * g,)
+
+    return lambda x: Square(jax.typeof(x))(x) + 1
+
+
+def test_primitives_of_hijax_are_expanded_or_nodes(square):
+    def fn(x):
+        return jax.lax.fori_loop(0, 3, lambda i, x: square(x), x)
+
+    for f in (square, fn, lambda x: jax.vjp(square, x)[1](x)[0]):
+        model = to_onnx(f, [(3,)])
+        np.testing.assert_allclose(outputs(model, [normal(3)])[0], jax.jit(f)(normal(3)), rtol=2e-6)
+    model = to_onnx(square, [(3,)], custom_ops={"Square": "my.domain::Square"})
+    assert [n.op_type for n in model.graph.node] == ["Square", "Add"]
+
+
+def test_values_of_hijax_types_become_arrays():
+    hijax = pytest.importorskip("jax._src.hijax")
+    if not hasattr(hijax, "Box"):
+        pytest.skip("this JAX has no boxes")
+
+    def fn(x):
+        box = hijax.Box(x)
+
+        def body(i, total):
+            box.set(box.get() * 2)
+            return total + i
+
+        total = jax.lax.fori_loop(0, 3, body, 0)
+        return box.get(), total
+
+    want = jax.jit(fn)(normal(3))
+    for got, expected in zip(outputs(to_onnx(fn, [(3,)]), [normal(3)]), want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=2e-6)
