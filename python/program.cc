@@ -263,6 +263,18 @@ void bind_program(nb::module_& m) {
             }
           },
           "The message, with tensors of `threshold` bytes and more left out.")
+      .def(
+          "serialize",
+          [](const Converted& c) {
+            check_nesting(*c.model);
+            std::string bytes;
+            {
+              const Unlocked others_may_run;
+              bytes = serialize_onnx(*c.model, c.write);
+            }
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "The bytes of an .onnx file, for a runtime in this process.")
       .def("to_ir",
            [](const Converted& c) {
              nb::module_::import_("sardonyx.ir");
