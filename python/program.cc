@@ -125,6 +125,18 @@ struct Converted {
   WriteOptions write;
 };
 
+// What `make` writes while other threads may run; what protobuf cannot hold is an error that names the way out.
+auto within_limit(const Converted& c, auto make) {
+  check_nesting(*c.model);
+  const Unlocked others_may_run;
+  try {
+    return make();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kLimit) throw;
+    throw e.with_note("help: use return_mode=\"file\"");
+  }
+}
+
 WriteOptions::Provenance write_provenance(SourceDetail detail) {
   switch (detail) {
     case SourceDetail::kOff: return WriteOptions::Provenance::kOff;
@@ -241,40 +253,16 @@ void bind_program(nb::module_& m) {
       .def(
           "serialize",
           [](const Converted& c) {
-            std::string bytes;
-            check_nesting(*c.model);
-            {
-              const Unlocked others_may_run;
-              bytes = serialize_onnx(*c.model, c.write);
-            }
+            const std::string bytes = within_limit(c, [&] { return serialize_onnx(*c.model, c.write); });
             return nb::bytes(bytes.data(), bytes.size());
           },
-          "The bytes of an .onnx file, for sessions that run it.")
+          "The bytes of an .onnx file.")
       .def(
           "serialize_apart",
           [](const Converted& c, uint64_t threshold) {
-            check_nesting(*c.model);
-            const Unlocked others_may_run;
-            try {
-              return ApartModel{c.model, serialize_apart(*c.model, threshold, c.write)};
-            } catch (const Error& e) {
-              if (e.code() != ErrorCode::kLimit) throw;
-              throw e.with_note("help: use return_mode=\"file\"");
-            }
+            return within_limit(c, [&] { return ApartModel{c.model, serialize_apart(*c.model, threshold, c.write)}; });
           },
           "The message, with tensors of `threshold` bytes and more left out.")
-      .def(
-          "serialize",
-          [](const Converted& c) {
-            check_nesting(*c.model);
-            std::string bytes;
-            {
-              const Unlocked others_may_run;
-              bytes = serialize_onnx(*c.model, c.write);
-            }
-            return nb::bytes(bytes.data(), bytes.size());
-          },
-          "The bytes of an .onnx file, for a runtime in this process.")
       .def("to_ir",
            [](const Converted& c) {
              nb::module_::import_("sardonyx.ir");
