@@ -68,7 +68,7 @@ Pass remove_no_ops() {
              const Attr* given = m.root().attr("perm");
              if (given == nullptr) return m[x]->ranked() && m[x]->type()->rank() <= 1;
              const auto* perm = given->get<Attr::Ints>();
-             if (perm == nullptr) return false;
+             if (perm == nullptr || !m[x]->ranked()) return false;  // the perm tells the rank: a file would lose it
              for (size_t i = 0; i < perm->size(); ++i) {
                if ((*perm)[i] != static_cast<int64_t>(i)) return false;
              }
