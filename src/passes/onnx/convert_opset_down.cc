@@ -324,6 +324,12 @@ std::vector<Value*> pool_of_neighbours(Rewriter& b, Node& n, OpsetConversion& c)
   return results_of(b.node(n.op().name, operands_of(n), n.num_results(), std::move(attrs)));
 }
 
+// Before opset 11 the bias was required.
+std::vector<Value*> gemm_with_bias(Rewriter& b, Node& n, OpsetConversion& c) {
+  if (n.num_inputs() > 2 && n.input(2) != nullptr) return same(b, n, c);
+  return {b.op("Gemm", {n.input(0), n.input(1), b.scalar(n.result()->dtype(), 0)}, attrs_of(n))};
+}
+
 std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.attr("training_mode") != nullptr && int_attr(n, "training_mode") != 0) return c.refuse(n, "it is in training mode");
   std::vector<Value*> results(n.num_results(), nullptr);
@@ -419,6 +425,7 @@ constexpr RespellingStep kDown[] = {
     {"Slice", 10, false, slice_to_attributes},
     {"TopK", 10, false, top_k_to_attribute},
     {"Equal", 11, false, equality},
+    {"Gemm", 11, false, gemm_with_bias},
     {"Pad", 11, false, pad_to_attributes},
     {"Resize", 11, false, asymmetric_resize},
     {"ScatterElements", 11, false, scatter},
