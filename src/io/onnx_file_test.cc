@@ -641,6 +641,23 @@ TEST(OnnxWriter, InnerNamesDoNotHideWhatIsReadFromInside) {
   EXPECT_NE(written_inner.first()->result()->name().view(), "t");
 }
 
+// onnxruntime refuses a body that returns an outer value directly, be it called like the result or not.
+TEST(OnnxWriter, BodiesReturnOuterValuesThroughIdentity) {
+  const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r");
+  const auto m =
+      read(model(node("Abs", {"x"}, {"t"}) + if_node(body, body, "y") + port(11, "x") + port(11, "c") + port(12, "y")));
+  Graph& inner = *m->graph().last()->body("then_branch");
+  Value* outer = m->graph().first()->result();
+  outer->set_name(m->name("r"));
+  inner.replace_uses(*inner.first()->result(), *outer);
+  inner.erase(*inner.first());
+  const auto back = read(serialize_onnx(*m));
+  const Graph& written_inner = *back->graph().last()->body("then_branch");
+  ASSERT_NE(written_inner.first(), nullptr);
+  EXPECT_TRUE(written_inner.first()->is("Identity"));
+  EXPECT_EQ(written_inner.first()->input(0), back->graph().first()->result());
+}
+
 // A branch that is known moves out, with the name that its result has, which the bodies of other nodes have as well.
 TEST(OnnxWriter, InnerNamesAreNotThoseOfOuterValuesThatAreThereBefore) {
   const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r"), nested = if_node(body, body, "z") + port(12, "z");

@@ -100,8 +100,9 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
       out.name = of(v);
       continue;
     }
-    // Returned as it is: an input, an initializer or an outer value under its own name, or twice under one.
-    if (!port.name.empty() && of(v) == port.name) continue;
+    // Returned as it is: an input or an initializer under its own name, or twice under one. Not an outer value, even where a body's result
+    // happens to be called like it: onnxruntime refuses that.
+    if (v.graph() == &g && !port.name.empty() && of(v) == port.name) continue;
     const bool may_be_called_so = v.name() == port.name || v.name().empty();
     if (is_constant && v.graph() == &g && of(v).empty() && may_be_called_so && !port.name.empty() && take(s, port.name, v))
       continue;
