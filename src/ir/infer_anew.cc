@@ -22,8 +22,8 @@ void for_each_node(Model& m, const F& f) {
   }
 }
 
-bool is_unknown(const Type* t) {
-  return t == nullptr || (t->is_tensor() && (!t->ranked() || std::ranges::any_of(t->dims(), &Dim::is_unknown)));
+bool is_open(const Type* t) {
+  return t == nullptr || (t->is_tensor() && (!t->ranked() || !std::ranges::all_of(t->dims(), &Dim::is_int)));
 }
 
 // `found` with what only `old` knows: a rank, or a number where the size is open. The name of a size is not kept: other values of that size
@@ -41,16 +41,16 @@ const Type* with_ranks_and_numbers(Types& types, const Type* found, const Type* 
 
 }  // namespace
 
-bool has_unknown_sizes(Model& m) {
+bool has_open_sizes(Model& m) {
   bool found = false;
   for_each_node(m, [&](Node& n) {
-    found |= std::ranges::any_of(n.results(), [](const Value& v) { return is_unknown(v.type()); });
+    found |= std::ranges::any_of(n.results(), [](const Value& v) { return is_open(v.type()); });
     return !found;
   });
   return found;
 }
 
-void infer_anew(Model& m, ValueFacts& facts) {
+bool infer_anew(Model& m, ValueFacts& facts) {
   std::vector<std::pair<Value*, const Type*>> before;
   for_each_node(m, [&](Node& n) {
     const bool derived = n.op().infer != nullptr && !n.has(Trait::kConstant) && !n.unchecked();
@@ -63,14 +63,16 @@ void infer_anew(Model& m, ValueFacts& facts) {
   });
   facts = ValueFacts();
   infer_model(m, facts, /*tolerant=*/true);
-  bool kept = false;
+  bool kept = false, changed = false;
   for (const auto& [v, old] : before) {
     const Type* both = with_ranks_and_numbers(m.types(), v->type(), old);
+    changed |= both != old;
     if (both == v->type()) continue;
     kept = true;
     v->set_type(both);
   }
   if (kept) infer_model(m, facts, /*tolerant=*/true);
+  return changed;
 }
 
 }  // namespace sardonyx

@@ -5,11 +5,12 @@
 
 namespace sardonyx {
 
-// Whether a size or a rank in the model is known by no number and no expression.
-bool has_unknown_sizes(Model& m);
+// Whether a rank in the model is not known, or a size is no number.
+bool has_open_sizes(Model& m);
 
 // Infers all types from the inputs on. Unknown sizes get new identities: two results that one node computes now have one size, which two
-// nodes gave two. Ranks and numbers that are not found again are kept: the node that told them may be gone.
-void infer_anew(Model& m, ValueFacts& facts);
+// nodes gave two; a size that a file named in two ways gets one name. Ranks and numbers that are not found again are kept: the node that told
+// them may be gone. Returns whether a type is another one now, which it is wherever a size is unknown.
+bool infer_anew(Model& m, ValueFacts& facts);
 
 }  // namespace sardonyx

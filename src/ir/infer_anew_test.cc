@@ -12,7 +12,7 @@ TEST(InferAnew, what_one_node_computes_now_has_one_size) {
   Graph& g = m->graph();
   Node &a = *g.first(), &b = *a.next(), &c = *b.next(), &d = *c.next();
   g.replace_uses(*b.result(), *a.result());
-  EXPECT_TRUE(has_unknown_sizes(*m));
+  EXPECT_TRUE(has_open_sizes(*m));
   EXPECT_NE(c.result()->type(), d.result()->type());
   infer_anew(*m, facts);
   EXPECT_EQ(c.result()->type(), d.result()->type());
@@ -30,11 +30,22 @@ TEST(InferAnew, a_rank_and_a_number_stay_where_the_node_that_told_them_is_gone) 
   EXPECT_TRUE(c->dim(1).is(7));
 }
 
-TEST(InferAnew, numbers_and_names_are_no_unknown_sizes) {
+TEST(InferAnew, numbers_are_no_open_sizes) {
+  const auto m = parse("graph(x: f32[2,3]) { a = Neg(x)  return a }");
+  ValueFacts facts;
+  infer_model(*m, facts, /*tolerant=*/false);
+  EXPECT_FALSE(has_open_sizes(*m));
+}
+
+TEST(InferAnew, a_size_with_two_names_gets_one) {
   const auto m = parse("graph(x: f32[B,3]) { a = Neg(x)  return a }");
   ValueFacts facts;
   infer_model(*m, facts, /*tolerant=*/false);
-  EXPECT_FALSE(has_unknown_sizes(*m));
+  EXPECT_TRUE(has_open_sizes(*m));
+  EXPECT_FALSE(infer_anew(*m, facts));
+  m->graph().first()->result()->set_type(m->types().parse("f32[N,3]"));
+  EXPECT_TRUE(infer_anew(*m, facts));
+  EXPECT_EQ(m->graph().first()->result()->type(), m->graph().input(0)->type());
 }
 
 }  // namespace

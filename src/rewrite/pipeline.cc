@@ -102,8 +102,8 @@ class Run {
     for (int idle = 0;;) {
       if (!run_once(steps, first, last)) {
         // What a file would tell that is written now and read again.
-        if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !has_unknown_sizes(model_)) return;
-        infer_anew(model_, context_.facts);
+        if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !has_open_sizes(model_)) return;
+        if (!infer_anew(model_, context_.facts)) return;
         typed = ++changes_;
         continue;
       }

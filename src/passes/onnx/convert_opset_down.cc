@@ -140,7 +140,7 @@ std::vector<Value*> slice_to_attributes(Rewriter& b, Node& n, OpsetConversion& c
 
 // The amounts before and after every axis, whichever axes the node names; nothing where they are not constant.
 std::optional<std::vector<int64_t>> pads_of_all_axes(const Node& n, OpsetConversion& c) {
-  const auto pads = c.context().ints(n.input(1));
+  auto pads = c.context().ints(n.input(1));
   if (n.input(3) == nullptr || !pads) return pads;
   const auto rank = rank_of(n.input(0));
   const auto axes = axes_of(n, 3, rank, c);
