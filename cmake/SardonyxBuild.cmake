@@ -8,7 +8,8 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   find_program(CCACHE_PROGRAM ccache)
   if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+    # A precompiled header is a part of the key by what it was made of, not by the time it was made.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   endif()
 endif()
 
@@ -34,6 +35,8 @@ function(sardonyx_compile_options target)
   target_compile_options(
     ${target}
     PRIVATE -ffp-contract=off
+            # So that ccache sees that a precompiled header is used.
+            $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
             -Wall
             -Wextra
             -Wpedantic

@@ -135,7 +135,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
   const double lower_seconds = watch.lap();
   PassRequest request = options.passes;
-  request.skip.push_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
+  request.skip.emplace_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
   choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
   check_fixed_point(onnx, request);
