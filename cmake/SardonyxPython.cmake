@@ -6,7 +6,7 @@ if(NOT SKBUILD AND NOT DEFINED Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DI
 endif()
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 
-sardonyx_glob(python_sources python)
+sardonyx_glob(python_sources python/native)
 list(FILTER python_sources EXCLUDE REGEX "_test\\.cc$")
 set(package_dir "${PROJECT_BINARY_DIR}/python/sardonyx")
 
@@ -21,6 +21,7 @@ if(python_sources)
   sardonyx_compile_options(_sardonyx)
   # Our warnings are not for nanobind's and Python's headers.
   target_include_directories(_sardonyx SYSTEM PRIVATE ${NB_DIR}/include ${Python_INCLUDE_DIRS})
+  target_include_directories(_sardonyx PRIVATE "${PROJECT_SOURCE_DIR}/python")
   target_link_libraries(_sardonyx PRIVATE sardonyx_inside)
   set_target_properties(_sardonyx PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${package_dir}")
   install(TARGETS _sardonyx LIBRARY DESTINATION sardonyx COMPONENT python EXCLUDE_FROM_ALL)

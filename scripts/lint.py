@@ -118,7 +118,7 @@ def includes(path: Path, seen: dict[Path, bytes]) -> None:
             continue
         seen[file] = file.read_bytes()
         for name in re.findall(rb'^\s*#\s*include\s+"([^"]+)"', seen[file], re.MULTILINE):
-            for folder in (file.parent, ROOT / "src", ROOT / "include", ROOT):
+            for folder in (file.parent, ROOT / "src", ROOT / "include", ROOT / "python", ROOT):
                 candidate = folder / name.decode()
                 if candidate.exists():
                     todo.append(candidate.resolve())

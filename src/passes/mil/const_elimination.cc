@@ -172,7 +172,7 @@ class Fold {
       if (n.is("cond")) {
         choose(n);
       } else if (has_value(n)) {
-        // In memory, coremltools has computed large ones already (python/coreml_bridge.cc).
+        // In memory, coremltools has computed large ones already (python/native/coreml/session.cc).
         if (n.extra() != nullptr) keep(*n.result(), n.extra()->payload);
         if (!found_.contains(n.result())) from_facts(n);
         if (!found_.contains(n.result())) compute(n);

@@ -1,0 +1,228 @@
+#include "native/coreml/program.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+
+#include "driver/half_report.h"
+#include "native/coreml/session.h"
+#include "native/evaluate.h"
+#include "native/optimize.h"
+#include "native/unlocked.h"
+#include "sardonyx/infer.h"
+#include "sardonyx/io.h"
+
+namespace sardonyx::python {
+namespace {
+
+namespace nb = nanobind;
+
+// A program by itself: Python looks at it as a whole, and never at its graph's objects.
+struct CoremlProgram {
+  std::unique_ptr<Model> model;
+};
+
+std::unique_ptr<CoremlProgram> made(std::unique_ptr<Model> m) {
+  return std::make_unique<CoremlProgram>(CoremlProgram{std::move(m)});
+}
+
+void count(const Graph& g, std::map<std::string, size_t>& ops) {
+  for (const Node& n : g.nodes()) {
+    ++ops[std::string(n.op().name)];
+    for (const Body& b : n.bodies()) count(*b.graph, ops);
+  }
+}
+
+std::map<std::string, size_t> op_counts(const CoremlProgram& p) {
+  std::map<std::string, size_t> ops;
+  for (const auto& f : p.model->functions()) count(f->graph(), ops);
+  return ops;
+}
+
+std::vector<std::string> function_names(const CoremlProgram& p) {
+  std::vector<std::string> names;
+  for (const auto& f : p.model->functions()) names.push_back(f->name);
+  return names;
+}
+
+std::vector<std::string> infer(CoremlProgram& p) {
+  ValueFacts facts;
+  return infer_model(*p.model, facts, /*tolerant=*/true);
+}
+
+// Whether `inferred` says at least what the file says.
+bool covers(const Type* inferred, const Type* declared) {
+  if (declared == nullptr || inferred == declared) return true;
+  if (inferred == nullptr || inferred->kind() != declared->kind()) return false;
+  if (!declared->is_tensor()) return inferred->elements().size() == declared->elements().size();
+  if (inferred->dtype() != declared->dtype()) return false;
+  if (!declared->ranked()) return true;
+  if (!inferred->ranked() || inferred->rank() != declared->rank()) return false;
+  for (size_t i = 0; i < declared->rank(); ++i) {
+    if (declared->dim(i).is_int() && !inferred->dim(i).is(declared->dim(i).value())) return false;
+  }
+  return true;
+}
+
+void compare(const Graph& a, const Graph& b, std::vector<std::string>& out) {
+  Node* m = b.first();
+  for (const Node& n : a.nodes()) {
+    for (size_t i = 0; i < n.num_results(); ++i) {
+      const Value &declared = *n.result(i), &inferred = *m->result(i);
+      if (covers(inferred.type(), declared.type())) continue;
+      out.push_back(fmt::format("{}: the file says {}, inference {}\n{}", n.op().name,
+                                a.model().types().to_string(declared.type()), b.model().types().to_string(inferred.type()),
+                                print(n)));
+    }
+    for (size_t i = 0; i < n.bodies().size(); ++i) compare(*n.bodies()[i].graph, *m->bodies()[i].graph, out);
+    m = m->next();
+  }
+}
+
+void forget(const Graph& g) {
+  for (Node& n : g.nodes()) {
+    for (const Body& b : n.bodies()) forget(*b.graph);
+    if (n.has(Trait::kConstant)) continue;
+    for (Value& v : n.results()) v.set_type(nullptr);
+    n.set_unchecked(true);
+  }
+}
+
+// What inference from the inputs alone does not find of the types in the file, and what it finds wrong.
+std::vector<std::string> compare_types(const CoremlProgram& p) {
+  const auto copy = clone_model(*p.model);
+  for (const auto& f : copy->functions()) forget(f->graph());
+  ValueFacts facts;
+  std::vector<std::string> out = infer_model(*copy, facts, /*tolerant=*/true);
+  for (size_t i = 0; i < p.model->functions().size(); ++i)
+    compare(p.model->functions()[i]->graph(), copy->functions()[i]->graph(), out);
+  return out;
+}
+
+// Runs a function on the evaluator: its results, then what its states hold at the end.
+nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& function) {
+  const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
+  if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
+  std::vector<EvalValue> values;
+  for (nb::handle h : inputs) values.push_back(eval_value(h));
+  std::vector<EvalValue> results;
+  {
+    const Unlocked others_may_run;
+    results = evaluate(*f, values, {.states_too = true});
+    values.clear();
+  }
+  nb::list out;
+  for (const EvalValue& v : results) out.append(eval_object(v));
+  return out;
+}
+
+// What half precision would do, after runs on these inputs, or on random ones.
+nb::dict half_report_dict(const CoremlProgram& p, nb::list runs, size_t random_runs, uint64_t seed) {
+  HalfReportRequest request{.runs = {}, .random_runs = random_runs, .seed = seed};
+  for (nb::handle run : runs) {
+    std::vector<EvalValue>& inputs = request.runs.emplace_back();
+    for (nb::handle h : nb::cast<nb::list>(run)) inputs.push_back(eval_value(h));
+  }
+  HalfReport report;
+  {
+    const Unlocked others_may_run;
+    const auto copy = clone_model(*p.model);  // types are inferred on the way
+    report = half_report(*copy, request);
+    request.runs.clear();
+  }
+  nb::list ops;
+  for (const HalfReport::Op& op : report.ops) {
+    nb::dict one;
+    one["function"] = op.function;
+    one["op"] = op.op;
+    one["name"] = op.name;
+    one["verdict"] = op.verdict;
+    one["value"] = op.value;
+    one["low"] = op.low;
+    one["high"] = op.high;
+    one["seen"] = op.seen;
+    ops.append(one);
+  }
+  nb::dict d;
+  d["ops"] = ops;
+  d["safe"] = report.safe;
+  d["runs"] = report.runs;
+  d["not_run"] = report.not_run;
+  d["ranges"] = report.ranges;
+  return d;
+}
+
+std::vector<std::string> port_names(const CoremlProgram& p, const std::string& function, bool outputs) {
+  const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
+  if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
+  std::vector<std::string> names;
+  for (const Port& port : outputs ? f->graph().outputs() : f->graph().inputs()) names.emplace_back(port.name.view());
+  return names;
+}
+
+// Inputs that are states: name, element type as in the text form, shape (-1: open).
+nb::list states(const CoremlProgram& p, const std::string& function) {
+  const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
+  if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
+  nb::list out;
+  for (const Port& port : f->graph().inputs()) {
+    const Type* t = port.declared != nullptr ? port.declared : port.value->type();
+    if (t == nullptr || t->kind() != TypeKind::kState || t->element() == nullptr) continue;
+    std::vector<int64_t> shape;
+    if (t->element()->is_tensor() && t->element()->ranked()) {
+      for (Dim d : t->element()->dims()) shape.push_back(d.is_int() ? d.value() : -1);
+    }
+    out.append(nb::make_tuple(std::string(port.name.view()), static_cast<int>(t->element()->dtype()), shape));
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_coreml(nb::module_& m) {
+  bind_coreml_bridge(m);
+  bind_coreml_look(m);
+  bind_coreml_names(m);
+  m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
+    OptimizeOptions o = optimize_options(options);
+    o.log_changes = true;
+    OptimizeReport report;
+    {
+      const Unlocked others_may_run;
+      report = optimize_coreml_file(in, out, o);
+    }
+    return report_dict(report);
+  });
+  nb::class_<CoremlProgram>(m, "Program")
+      .def(
+          "save", [](const CoremlProgram& p, const std::string& path) { write_coreml(*p.model, path); },
+          nb::call_guard<Unlocked>())
+      .def("text", [](const CoremlProgram& p, bool full) { return print(*p.model, {.full_constants = full}); })
+      .def("op_counts", &op_counts)
+      .def("function_names", &function_names)
+      .def("infer", &infer)
+      .def("run", &run)
+      .def("half_report", &half_report_dict)
+      .def("port_names", &port_names)
+      .def("states", &states)
+      .def("compare_types", &compare_types)
+      .def("specification_version",
+           [](const CoremlProgram& p) { return p.model->mil ? p.model->mil->specification_version : 0; });
+  m.def(
+      "load", [](const std::string& path, bool map) { return made(read_coreml(path, {.map = map})); },
+      nb::call_guard<Unlocked>());
+  m.def(
+      "check_bytes",
+      [](const nb::bytes& model) {
+        const std::span<const std::byte> view(static_cast<const std::byte*>(model.data()), model.size());
+        (void)read_coreml_bytes(view, nullptr);
+      },
+      nb::arg("model"), "Throws where the bytes of a model file are no model without other files.");
+}
+
+}  // namespace sardonyx::python

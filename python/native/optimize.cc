@@ -1,0 +1,157 @@
+// sardonyx.optimize and sardonyx.passes: thin bindings of the driver.
+#include "driver/optimize.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "driver/pipeline_text.h"
+#include "native/optimize.h"
+#include "native/unlocked.h"
+
+namespace nb = nanobind;
+
+namespace sardonyx::python {
+namespace {
+
+OptimizeOptions options_of(const nb::dict& d) {
+  OptimizeOptions o;
+  o.request.passes = nb::cast<std::vector<std::string>>(d["passes"]);
+  o.request.skip = nb::cast<std::vector<std::string>>(d["skip"]);
+  o.request.options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
+  o.request.strict = nb::cast<bool>(d["strict"]);
+  const std::string verify = nb::cast<std::string>(d["verify"]);
+  o.request.verify = verify == "model" ? Verify::kModel : verify == "pass" ? Verify::kPass : Verify::kOff;
+  o.request.prune_inputs = nb::cast<bool>(d["prune_inputs"]);
+  o.request.allow_empty = nb::cast<bool>(d["allow_empty"]);
+  o.request.inline_functions = nb::cast<bool>(d["inline"]);
+  o.request.fold_budget = nb::cast<int64_t>(d["fold_budget"]);
+  o.opset = nb::cast<int>(d["opset"]);
+  o.keep_names = nb::cast<bool>(d["keep_names"]);
+  o.link_weights = nb::cast<bool>(d["link_weights"]);
+  o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
+  return o;
+}
+
+nb::dict dict_of(const ModelCounts& c, uint64_t file_bytes) {
+  nb::dict d;
+  d["nodes"] = c.nodes;
+  d["ops"] = c.ops;
+  d["parameters"] = c.parameters;
+  d["tensor_bytes"] = c.bytes;
+  d["file_bytes"] = file_bytes;
+  return d;
+}
+
+nb::dict dict_of(const OptimizeReport& r) {
+  nb::dict d;
+  d["before"] = dict_of(r.before, r.file_before);
+  d["after"] = dict_of(r.after, r.file_after);
+  nb::list passes;
+  for (size_t i = 0; i < r.passes.passes.size(); ++i) {
+    const PassReport& p = r.passes.passes[i];
+    nb::dict one;
+    one["name"] = p.name;
+    one["changed"] = p.changed;
+    one["seconds"] = p.seconds;
+    one["counts"] = std::map<std::string, size_t>(p.counts.begin(), p.counts.end());
+    one["error"] = p.error;
+    if (i < r.changes.size()) {
+      one["ops"] = r.changes[i].ops;
+      nb::list at;
+      for (const ChangeLog::Firing& f : r.changes[i].firings)
+        at.append(nb::make_tuple(f.rule.empty() ? p.name : f.rule, f.op, f.name));
+      one["at"] = at;
+    }
+    passes.append(one);
+  }
+  d["passes"] = passes;
+  nb::dict stages;
+  stages["read"] = r.read_seconds;
+  stages["optimize"] = r.optimize_seconds;
+  stages["write"] = r.write_seconds;
+  d["stages"] = stages;
+  d["faults"] = r.passes.faults;
+  d["evaluations"] = r.passes.evaluations;
+  d["warnings"] = r.warnings;
+  return d;
+}
+
+nb::dict optimize_path(const std::string& in, const std::string& out, const nb::dict& options) {
+  const OptimizeOptions o = options_of(options);
+  OptimizeReport report;
+  {
+    const Unlocked others_may_run;
+    report = optimize_file(in, out, o);
+  }
+  return dict_of(report);
+}
+
+nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, const nb::dict& options) {
+  const OptimizeOptions o = options_of(options);
+  OptimizeReport report;
+  std::string out;
+  {
+    std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
+    const Unlocked others_may_run;
+    // The caller's bytes outlive this call, and the model does not.
+    const auto model = read_onnx_bytes(view, nullptr, folder);
+    verify(*model);
+    report = optimize_model(*model, o);
+    out = serialize_onnx(*model);
+    if (is_only_larger(report, o, view.size(), out.size())) {
+      out.assign(reinterpret_cast<const char*>(view.data()), view.size());
+      keep_as_it_was(report);
+    }
+  }
+  return nb::make_tuple(nb::bytes(out.data(), out.size()), dict_of(report));
+}
+
+nb::dict dict_of(const PassInfo& p) {
+  nb::dict d;
+  d["name"] = std::string(p.name);
+  d["catalog"] = std::string(p.catalog);
+  d["about"] = std::string(p.about);
+  d["numerics"] = std::string(to_string(p.numerics));
+  nb::dict options;
+  for (const auto& [name, meaning] : p.options) options[nb::str(name.data(), name.size())] = std::string(meaning);
+  d["options"] = options;
+  d["rules"] = p.rules;
+  return d;
+}
+
+}  // namespace
+
+OptimizeOptions optimize_options(const nb::dict& d) { return options_of(d); }
+
+nb::dict report_dict(const OptimizeReport& r) { return dict_of(r); }
+
+void bind_optimize(nb::module_& m) {
+  m.def("optimize_path", &optimize_path, nb::arg("input"), nb::arg("output"), nb::arg("options"));
+  m.def("optimize_bytes", &optimize_bytes, nb::arg("model"), nb::arg("folder"), nb::arg("options"));
+  m.def("list_passes", [] {
+    nb::list all;
+    for (const PassInfo& p : list_passes()) all.append(dict_of(p));
+    return all;
+  });
+  m.def(
+      "read_pipeline",
+      [](const std::string& text) {
+        PassRequest request{.passes = {}};
+        add_pipeline(text, request);
+        return std::pair(request.passes, request.options);
+      },
+      nb::arg("text"), "The passes and options of a list, or of the file that is named.");
+  m.def("list_presets", [] {
+    nb::dict all;
+    for (const PresetInfo& p : list_presets()) {
+      std::vector<std::string> passes(p.passes.begin(), p.passes.end());
+      all[nb::str(p.name.data(), p.name.size())] = passes;
+    }
+    return all;
+  });
+}
+
+}  // namespace sardonyx::python
