@@ -52,7 +52,7 @@ def clang_format(fix: bool) -> bool:
     return run("clang-format-19", *mode, *files).returncode == 0
 
 
-# What each layer below src/ may include, besides itself and the public headers.
+# What each layer may include, besides itself and the public headers. A lowering in Python is a lowering; passes run through `driver`.
 LAYERS = {
     "support": [],
     "ir": ["support"],
@@ -63,6 +63,14 @@ LAYERS = {
     "lower": ["support", "ir", "dialects"],
     "io": ["support", "ir", "dialects"],
     "driver": ["support", "ir", "dialects", "eval", "rewrite", "passes", "lower", "io"],
+    "python": ["support", "ir", "dialects", "lower", "io", "driver"],
+    "tools": ["support", "ir", "dialects", "io", "driver"],
+}
+# The same inside python/native.
+NATIVE_LAYERS = {
+    "ir": [],
+    "jax": ["ir"],
+    "coreml": ["ir"],
 }
 
 
@@ -71,17 +79,21 @@ def layers() -> bool:
     good = True
     for file in cxx_files():
         parts = Path(file).parts
-        if parts[0] != "src" or file.endswith("_test.cc"):
+        if parts[0] not in ("src", "python", "tools") or file.endswith("_test.cc"):
             continue
-        layer = parts[1]
+        layer = parts[1] if parts[0] == "src" else parts[0]
         if layer not in LAYERS:
             print(f"{file}: '{layer}' is no layer: see LAYERS in scripts/lint.py")
             good = False
             continue
+        subject = parts[2] if parts[:2] == ("python", "native") and len(parts) > 3 else None
         for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1):
-            found = re.match(r'\s*#\s*include\s+"(\w+)/', line)
-            if found and found[1] in LAYERS and found[1] not in [layer, *LAYERS[layer]]:
-                print(f"{file}:{number}: {layer} may not use {found[1]}")
+            found = re.match(r'\s*#\s*include\s+"(native/)?(\w+)/', line)
+            if not found:
+                continue
+            table, place = (NATIVE_LAYERS, subject) if found[1] else (LAYERS, layer)
+            if place and found[2] in table and found[2] not in [place, *table[place]]:
+                print(f"{file}:{number}: {place} may not use {found[2]}")
                 good = False
     return good
 

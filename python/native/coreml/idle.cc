@@ -9,13 +9,13 @@
 #include <optional>
 #include <unordered_map>
 
+#include "dialects/mil/interface_names.h"
+#include "dialects/mil/sample.h"
+#include "driver/program_passes.h"
 #include "native/coreml/objects.h"
 #include "native/coreml/samples.h"
 #include "native/coreml/session.h"
 #include "native/optimize.h"
-#include "passes/catalog.h"
-#include "passes/mil/interface_names.h"
-#include "passes/mil/sample.h"
 
 namespace sardonyx::python {
 namespace {
@@ -224,7 +224,7 @@ nb::object run_nothing(const nb::dict& functions, const nb::dict& options) {
   const OptimizeOptions o = optimize_options(options);
   const Look look(functions, o.request);
   const auto report =
-      report_if_idle(o.request, [&] { return look.samples(); }, [&](std::string_view pass) { return look.is_idle(pass); });
+      idle_report(o.request, [&] { return look.samples(); }, [&](std::string_view pass) { return look.is_idle(pass); });
   return report ? nb::object(report_of(*report)) : nb::object(nb::none());
 }
 

@@ -1,9 +1,9 @@
 // Names of ops and variables of a coremltools program, made unique where they stand: it need not be read for that.
 #include <unordered_set>
 
+#include "dialects/mil/unique_names.h"
 #include "native/coreml/objects.h"
 #include "native/coreml/session.h"
-#include "passes/mil/unique_names.h"
 
 namespace sardonyx::python {
 namespace {

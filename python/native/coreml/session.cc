@@ -11,14 +11,14 @@
 #include <map>
 #include <unordered_map>
 
+#include "dialects/mil/interface_names.h"
+#include "dialects/mil/sample.h"
+#include "driver/program_passes.h"
 #include "ir/tensor_view.h"
 #include "native/coreml/objects.h"
 #include "native/ir/store.h"
 #include "native/optimize.h"
 #include "native/unlocked.h"
-#include "passes/catalog.h"
-#include "passes/mil/interface_names.h"
-#include "passes/mil/sample.h"
 #include "sardonyx/eval.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/passes.h"
@@ -71,7 +71,7 @@ class Bridge {
       const Unlocked others_may_run;
       types_before_.clear();
       for (const Value* v : values_) types_before_.push_back(v->type());
-      report = run_typed_passes(*model_, o.request, facts_);
+      report = run_program_passes(*model_, o.request, facts_);
     }
     return report_of(report);
   }

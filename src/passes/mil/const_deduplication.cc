@@ -8,9 +8,9 @@
 #include <map>
 #include <tuple>
 
+#include "dialects/mil/sample.h"
 #include "ir/tensor_view.h"
 #include "passes/mil/params.h"
-#include "passes/mil/sample.h"
 
 namespace sardonyx::mil {
 namespace {

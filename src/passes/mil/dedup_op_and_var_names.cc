@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "passes/mil/unique_names.h"
+#include "dialects/mil/unique_names.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::mil {

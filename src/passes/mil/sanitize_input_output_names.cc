@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "passes/mil/interface_names.h"
+#include "dialects/mil/interface_names.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::mil {
