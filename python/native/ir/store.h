@@ -174,7 +174,7 @@ std::string describe(const Node& n);
 std::string describe(const Graph& g);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Moving between stores
+// Moving between stores (moving.cc)
 
 // One store for all: nothing is done if they are one already. Refuses when two of them are owned. Lobbies and nulls are
 // skipped (values of a lobby come one by one, with bring()); with none left, a new store is made.
@@ -187,8 +187,13 @@ void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>
 // A copy of g as a graph without owner in `to`, another store or the same one. What g reads from outside is shared.
 Graph& copy_graph(Graph& g, const StorePtr& to);
 
+// A placeholder takes the place of v (an input or initializer that is about to go) for all readers; the handle follows.
+Value& uproot(const StorePtr& s, Value& v);
+// The other way: v, newly made, takes the place of a placeholder.
+void plant(const StorePtr& s, Value& placeholder, Value& v);
+
 // ---------------------------------------------------------------------------------------------------------------------
-// Names, types and facts of values
+// Names, types and facts of values (names.cc)
 
 std::string value_name(const Value& v);  // the port's name of inputs and results
 void rename(Store& s, Value& v, std::string_view name);
@@ -215,10 +220,6 @@ void note_name(Store& s, Graph& g, const std::string& name);  // one that will n
 std::string fresh_value_name(Store& s, Graph& g, std::string_view base = {});
 // The node leaves its graph; what is known of its results stays known.
 void unlink(Store& s, Node& n);
-// A placeholder takes the place of v (an input or initializer that is about to go) for all readers; the handle follows.
-Value& uproot(const StorePtr& s, Value& v);
-// The other way: v, newly made, takes the place of a placeholder.
-void plant(const StorePtr& s, Value& placeholder, Value& v);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Types and attributes as Python sees them (types.cc, attrs.cc)
