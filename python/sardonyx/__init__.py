@@ -24,6 +24,8 @@ __all__ = [
     "optimize",
     "report",
     "save_program",
+    "simplify",
+    "slim",
     "to_onnx",
 ]
 __version__ = _version()
@@ -42,6 +44,9 @@ _LAZY = {
     "lowering": ("sardonyx.plugins", "lowering"),
     "plugins": ("sardonyx.plugins", None),
     "report": ("sardonyx.report", None),
+    "simplify": ("sardonyx._drop_in", "simplify"),
+    "slim": ("sardonyx._drop_in", "slim"),
+    "testing": ("sardonyx.testing", None),
 }
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
@@ -31,12 +31,13 @@ def optimize(
     """Make an ONNX model smaller and faster, with the same results.
 
     Args:
-        model: A path, an `onnx.ModelProto`, its bytes, or a `sardonyx.ir.Model`. It is not changed.
+        model: A path, an `onnx.ModelProto`, its bytes, a file that is open for bytes, a `sardonyx.ir.Model`, an `onnx_ir.Model`, or
+            the `ONNXProgram` that `torch.onnx.export` returns. It is not changed.
         output_path: Where to write the result; needs a path as `model`. Weights stream from file to file.
         passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or a file with one a
             line ("pass.option=value" sets an option).
         skip: Passes, or "pass/rule", to leave out.
-        options: Options of single passes: `{"fold_constants.limit": 1000}`.
+        options: Options of single passes: `{"legalize.target": "ort-1.23"}`.
         input_shapes: Shapes to give to inputs: `{"x": (1, 3, 224, 224)}`. Texts are named sizes.
         opset: The ONNX version to spell the model in first, newer (fusions may use what came since: Gelu in 20,
             Attention in 23) or older; `None` keeps the model's. Raises when a node cannot be said in it.
@@ -51,15 +52,97 @@ def optimize(
             one that would change results is not made, its rule is switched off, and the report's `faults` says so.
 
     Returns:
-        `output_path` when given; else what was given (an `onnx.ModelProto` for a path). `sardonyx.report.last()` has the
+        `output_path` when given; else what was given (an `onnx.ModelProto` for a path, a file or an `ONNXProgram`). `sardonyx.report.last()` has the
         numbers.
 
     Raises:
         sardonyx.Error: damaged models, unknown passes and options. Nothing half-written is left.
     """
+    wanted = request(
+        passes=passes,
+        skip=skip,
+        options=options,
+        input_shapes=input_shapes,
+        opset=opset,
+        fold_budget=fold_budget,
+        prune_inputs=prune_inputs,
+        keep_names=keep_names,
+        allow_empty=allow_empty,
+        inline=inline,
+        strict=strict,
+        verify=verify,
+    )
+    if isinstance(model, str | os.PathLike):
+        return _optimize_path(os.fspath(model), output_path, wanted)
+    if output_path is not None:
+        raise Error(
+            "output_path needs a path as the model", notes=["help: save the result yourself, or pass the model's path"]
+        )
+    data, back = _bytes_of(model)
+    return back(optimize_bytes(data, "", wanted))
+
+
+def _bytes_of(model: Any) -> tuple[bytes, Callable[[bytes], Any]]:
+    """The model as a file's bytes, and what makes of the result's bytes what the caller gave."""
+    if isinstance(model, bytes | bytearray | memoryview):
+        return bytes(model), type(model) if isinstance(model, bytearray) else bytes
+    kind = f"{type(model).__module__.partition('.')[0]}.{type(model).__name__}"
+    if type(model).__name__ == "ModelProto":
+        return model.SerializeToString(), type(model).FromString
+    if kind == "sardonyx.Model":
+        import onnx
+
+        from sardonyx import ir
+
+        return ir.to_proto(model).SerializeToString(), lambda data: ir.from_proto(onnx.ModelProto.FromString(data))
+    if kind == "onnx_ir.Model":
+        import onnx
+        import onnx_ir
+
+        return onnx_ir.to_proto(model).SerializeToString(), lambda data: onnx_ir.from_proto(
+            onnx.ModelProto.FromString(data)
+        )
+    if kind == "torch.ONNXProgram":
+        proto = model.model_proto
+        return proto.SerializeToString(), type(proto).FromString
+    if hasattr(model, "read"):
+        data = model.read()
+        if isinstance(data, bytes):
+            import onnx
+
+            return data, onnx.ModelProto.FromString
+        raise Error(
+            f"the model's file is open for text, not for bytes ({type(model).__name__})",
+            notes=['help: open it with "rb"'],
+        )
+    raise Error(
+        f"cannot optimize a {type(model).__name__}",
+        notes=[
+            "expected a path, an onnx.ModelProto, bytes, a file that is open, a sardonyx.ir.Model, an onnx_ir.Model, or what "
+            "torch.onnx.export(dynamo=True) returns"
+        ],
+    )
+
+
+def request(
+    *,
+    passes: str | Sequence[str] = "onnx",
+    skip: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
+    opset: int | None = None,
+    fold_budget: int = 0,
+    prune_inputs: bool = False,
+    keep_names: bool = False,
+    allow_empty: bool = False,
+    inline: bool = False,
+    strict: bool = False,
+    verify: Literal["off", "model", "pass"] = "off",
+) -> dict[str, Any]:
+    """The keywords of `optimize` as native code reads them."""
     _one_of("verify", verify, ("off", "model", "pass"))
     names, of_file = _pipeline("passes", passes)
-    request = _request(
+    return _request(
         passes=names,
         skip=_names("skip", skip),
         options=[*of_file, *((str(k), _text(v)) for k, v in (options or {}).items())],
@@ -72,27 +155,6 @@ def optimize(
         inline=bool(inline),
         strict=bool(strict),
         verify=verify,
-    )
-    if isinstance(model, str | os.PathLike):
-        return _optimize_path(os.fspath(model), output_path, request)
-    if output_path is not None:
-        raise Error(
-            "output_path needs a path as the model", notes=["help: save the result yourself, or pass the model's path"]
-        )
-    if isinstance(model, bytes):
-        return _optimize_bytes(model, "", request)
-    from sardonyx import ir
-
-    if isinstance(model, ir.Model):
-        import onnx
-
-        data = _optimize_bytes(ir.to_proto(model).SerializeToString(), "", request)
-        return ir.from_proto(onnx.ModelProto.FromString(data))
-    if type(model).__name__ == "ModelProto":
-        return type(model).FromString(_optimize_bytes(model.SerializeToString(), "", request))
-    raise Error(
-        f"cannot optimize a {type(model).__name__}",
-        notes=["expected a path, an onnx.ModelProto, bytes, or a sardonyx.ir.Model"],
     )
 
 
@@ -125,10 +187,11 @@ def _optimize_path(path, output_path, request):
             data = file.read()
     except OSError as e:
         raise Error(f"cannot read {path}: {e.strerror or e}", "io") from None
-    return onnx.ModelProto.FromString(_optimize_bytes(data, os.path.dirname(path) or ".", request))
+    return onnx.ModelProto.FromString(optimize_bytes(data, os.path.dirname(path) or ".", request))
 
 
-def _optimize_bytes(data: bytes, folder: str, request) -> bytes:
+def optimize_bytes(data: bytes, folder: str, request) -> bytes:
+    """A model's bytes in, the optimized model's out. Weights in other files lie in `folder`; they come into the result."""
     data, numbers = native.optimize_bytes(data, folder, request)
     _remember("model", numbers, None)
     return data
