@@ -17,18 +17,19 @@ void MinCut::add_edge(uint32_t from, uint32_t to, int64_t capacity) {
   first_[to] = id + 1;
 }
 
-bool MinCut::solve(size_t steps) {
-  while (find_levels(steps)) {
-    if (!push_flow(steps)) return false;
-  }
-  return steps > 0;
+bool MinCut::solve(uint64_t steps, uint64_t* taken) {
+  uint64_t left = steps;
+  bool pushed = true;
+  while (pushed && find_levels(left)) pushed = push_flow(left);
+  if (taken != nullptr) *taken += steps - left;
+  return pushed && left > 0;
 }
 
 // Distances from the source over edges with capacity left. Returns whether the sink is reached.
-bool MinCut::find_levels(size_t& steps) {
+bool MinCut::find_levels(uint64_t& steps) {
   level_.assign(first_.size(), kUnreached);
-  level_[0] = 0;
-  std::vector<uint32_t> queue{0};
+  level_[kSource] = 0;
+  std::vector<uint32_t> queue{kSource};
   for (size_t i = 0; i < queue.size(); ++i) {
     const uint32_t v = queue[i];
     for (uint32_t e = first_[v]; e != kNone; e = edges_[e].next) {
@@ -40,26 +41,28 @@ bool MinCut::find_levels(size_t& steps) {
       queue.push_back(to);
     }
   }
-  return level_[1] != kUnreached;
+  return level_[kSink] != kUnreached;
 }
 
-// Pushes flow along paths that go up one level with each edge, until there is none. Paths may be long: no recursion.
-bool MinCut::push_flow(size_t& steps) {
+// Pushes flow along paths that go up one level with each edge, until there is none. False without steps left,
+// or if a path has no limit. Paths may be long: no recursion.
+bool MinCut::push_flow(uint64_t& steps) {
   current_ = first_;
   std::vector<uint32_t> path;  // edges
-  for (uint32_t v = 0;;) {
+  for (uint32_t v = kSource;;) {
     if (steps == 0) return false;
     --steps;
-    if (v == 1) {
+    if (v == kSink) {
       int64_t flow = kUncuttable;
       for (uint32_t e : path) flow = std::min(flow, edges_[e].capacity);
       size_t full = path.size();
       for (size_t i = path.size(); i-- > 0;) {
-        edges_[path[i]].capacity -= flow;
+        if (edges_[path[i]].capacity < kUncuttable) edges_[path[i]].capacity -= flow;
         edges_[path[i] ^ 1].capacity += flow;
         if (edges_[path[i]].capacity == 0) full = i;
       }
-      steps -= std::min(steps, path.size());
+      if (full == path.size()) return false;
+      steps -= std::min<uint64_t>(steps, path.size());
       v = edges_[path[full] ^ 1].to;
       path.resize(full);
       continue;
@@ -69,7 +72,7 @@ bool MinCut::push_flow(size_t& steps) {
     if (e != kNone) {
       path.push_back(e);
       v = edges_[e].to;
-    } else if (v == 0) {
+    } else if (v == kSource) {
       return true;
     } else {  // a dead end
       v = edges_[path.back() ^ 1].to;

@@ -1,11 +1,12 @@
-// Whether the layouts that are found are the best there are: on random graphs small enough to try all choices.
+// Whether the layouts that are found are the best there are: on random graphs small enough to try all
+// choices.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "passes/layout/onnx_operators.h"
+#include "passes/layout/minimize.h"
 #include "sardonyx/infer.h"
 
 namespace sardonyx::layout {
@@ -34,10 +35,12 @@ double cost_of(Graph& g) {
   return sum;
 }
 
-// What stands in a graph beside nodes that cost the same either way and read all as they are spelled themselves.
+// What stands in a graph beside nodes that cost the same either way and read all as they are spelled
+// themselves.
 enum class Kind : uint8_t { kPlain, kSoftmax, kProducts, kMixed };
 
-// Square images, each spelled upright or turned; nodes can follow either way. In mixed graphs a node reads some turned and some not.
+// Square images, each spelled upright or turned; nodes can follow either way. In mixed graphs a node reads
+// some turned and some not.
 struct Drawn {
   struct Read {
     size_t part = 0;
@@ -156,7 +159,7 @@ std::map<std::string, size_t> counts_of(const std::string& text) {
   PassContext context(*model, facts);
   infer_model(*model, facts, /*tolerant=*/false);
   Graph* graphs[] = {&model->graph()};
-  minimize_transposes(graphs, context, *onnx_operators(context));
+  minimize_transposes(graphs, context);
   return context.counts;
 }
 
@@ -187,7 +190,7 @@ TEST(LayoutMinimize, TurnsPromisesWhereTheyAreRead) {
   PassContext context(*model, facts);
   infer_model(*model, facts, /*tolerant=*/false);
   Graph* graphs[] = {&g};
-  EXPECT_TRUE(minimize_transposes(graphs, context, *onnx_operators(context)));
+  EXPECT_TRUE(minimize_transposes(graphs, context));
   EXPECT_EQ(context.counts, (std::map<std::string, size_t>{{"nodes moved", 1}, {"transposes made", 1}}));
   EXPECT_TRUE(g.constants()[0]->constant()->is_promise());
 }
@@ -202,7 +205,7 @@ int count_dearer(Kind kind) {
     PassContext context(*model, facts);
     infer_model(*model, facts, /*tolerant=*/false);
     Graph* graphs[] = {&model->graph()};
-    minimize_transposes(graphs, context, *onnx_operators(context));
+    minimize_transposes(graphs, context);
     verify(*model, {.types = true});
     EXPECT_GE(cost_of(model->graph()), drawn.best()) << drawn.text();
     dearer += cost_of(model->graph()) > drawn.best() ? 1 : 0;
@@ -212,8 +215,8 @@ int count_dearer(Kind kind) {
 
 TEST(LayoutMinimize, FindsTheBestOfAllChoices) { EXPECT_EQ(count_dearer(Kind::kPlain), 0); }
 
-// What makes transposes cancel is done at once, though one more of them could make a Softmax quicker; and a cut cannot say what it costs
-// that two nodes move together.
+// What makes transposes cancel is done at once, though one more of them could make a Softmax quicker; and a
+// cut cannot say what it costs that two nodes move together.
 TEST(LayoutMinimize, MostlyFindsTheBestWhereChoicesDependOnEachOther) {
   EXPECT_LE(count_dearer(Kind::kSoftmax), 4);
   EXPECT_LE(count_dearer(Kind::kProducts), 6);

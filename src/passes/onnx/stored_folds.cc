@@ -124,7 +124,7 @@ class Chooser {
     for (const Node* n : cone.nodes) {
       const uint32_t v = net.add_vertex();
       vertex_of.emplace(n, v);
-      net.add_edge(v, 1, cost_of_node(*n) + (copies_.contains(n) ? 0 : worth));
+      net.add_edge(v, MinCut::kSink, cost_of_node(*n) + (copies_.contains(n) ? 0 : worth));
     }
     // From what needs a value over the value to its node.
     std::unordered_map<const Value*, uint32_t> values;
@@ -139,7 +139,7 @@ class Chooser {
     for (Node* n : cone.nodes) {
       const uint32_t to = vertex_of.at(n);
       for (const Value& v : n->results()) {
-        if (is_read_outside(v)) net.add_edge(0, value(v), MinCut::kUncuttable);
+        if (is_read_outside(v)) net.add_edge(MinCut::kSource, value(v), MinCut::kUncuttable);
       }
       for (const Use& u : n->operands()) {
         if (u.value == nullptr) continue;
@@ -149,7 +149,7 @@ class Chooser {
           const auto [at, is_new] = constants.emplace(u.value, 0);
           if (is_new) {
             at->second = net.add_vertex();
-            net.add_edge(at->second, 1, bytes);
+            net.add_edge(at->second, MinCut::kSink, bytes);
           }
           net.add_edge(to, at->second, MinCut::kUncuttable);
         }

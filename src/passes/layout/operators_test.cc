@@ -1,5 +1,6 @@
-// Every answer of the ONNX operators about layouts: which they follow, and that what they become computes the same.
-#include "passes/layout/onnx_operators.h"
+// Every answer of the ONNX operators about layouts: which they follow, and that what they become computes the
+// same.
+#include "passes/layout/operators.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,9 +20,10 @@ constexpr const char* kInputs =
     "e: f32[2,6,5], i: i64[2,3,5], j: i64[3], h: i64[3,2], c: i8[2,3,5], b: bool[2,3,5], u: f32[...], r: f32[2,3,5,4], s: "
     "i64[3], a: i64[1], d: f32[0,3,5], l: f32[C,3,5], f: f32[2,3,1], g: i64[G], n: f32[20*H]";
 
-// In which layouts a node follows: `0: 021 102>=,-,=` says that it follows operand 0 stored as 0,2,1 or as 1,0,2; that operand 0 and the result then
-// are stored like this (=) and operand 1 as it is (-). `r` and `s` are results 0 and 1; +2 and -2 are what gets slower, n1 is one node more,
-// x is when operands 0 and 1 change places; n is an axis of size one.
+// In which layouts a node follows: `0: 021 102>=,-,=` says that it follows operand 0 stored as 0,2,1 or as
+// 1,0,2; that operand 0 and the result then are stored like this (=) and operand 1 as it is (-). `r` and `s`
+// are results 0 and 1; +2 and -2 are what gets slower, n1 is one node more, x is when operands 0 and 1 change
+// places; n is an axis of size one.
 struct Row {
   const char* node;
   const char* follows;
@@ -366,9 +368,9 @@ std::string text(const Move& m, const Layout& given) {
 struct Case {
   explicit Case(const Row& row)
       : model(parse(fmt::format("opset {} graph({}) {{ {} return y }}", row.opset, kInputs, row.node))),
-        context(*model, facts) {
+        context(*model, facts),
+        operators(context) {
     infer_model(*model, facts, /*tolerant=*/false);
-    operators = onnx_operators(context);
   }
   Graph& graph() { return model->graph(); }
   Node& node() { return *graph().output(0)->def(); }
@@ -376,7 +378,7 @@ struct Case {
   std::unique_ptr<Model> model;
   ValueFacts facts;
   PassContext context;
-  std::unique_ptr<Operators> operators;
+  Operators operators;
 };
 
 std::vector<TensorPtr> values(Graph& g, uint64_t seed) {
@@ -399,15 +401,15 @@ std::vector<TensorPtr> values(Graph& g, uint64_t seed) {
 void check(const Row& row, bool of_result, size_t which, const Layout& l, const std::string& told) {
   Case plain(row), moved(row);
   Node& n = moved.node();
-  const auto m = of_result ? moved.operators->from_result(n, which, l) : moved.operators->from_operand(n, which, l);
+  const auto m = of_result ? moved.operators.from_result(n, which, l) : moved.operators.from_operand(n, which, l);
   ASSERT_TRUE(m);
   Graph& g = moved.graph();
   std::vector<Value*> results;
-  Node& made = moved.operators->rebuild(n, *m, &results);
+  Node& made = moved.operators.rebuild(n, *m, &results);
   for (size_t i = 0; i < m->operands.size(); ++i) {
     if (m->operands[i].is_as_is()) continue;
     const size_t slot = m->swaps_operands && i < 2 ? 1 - i : i;
-    if (made.input(slot) == nullptr) made.set_input(slot, moved.operators->store(*n.input(i), m->operands[i], g, &made));
+    if (made.input(slot) == nullptr) made.set_input(slot, moved.operators.store(*n.input(i), m->operands[i], g, &made));
   }
   infer_node(made, moved.facts);
   for (size_t i = 0; i < results.size(); ++i) {
@@ -416,7 +418,7 @@ void check(const Row& row, bool of_result, size_t which, const Layout& l, const 
     if (results[i]->def() == &made && type->is_static() && n.result(i)->has_uses()) {
       EXPECT_EQ(results[i]->type(), type) << row.node << told << " of result " << i;
     }
-    if (!stored.is_as_is()) results[i] = moved.operators->store(*results[i], inverse(stored), g, nullptr);
+    if (!stored.is_as_is()) results[i] = moved.operators.store(*results[i], inverse(stored), g, nullptr);
     g.replace_uses(*n.result(i), *results[i]);
   }
   g.erase(n);
@@ -443,7 +445,7 @@ std::string answers(const Row& row, bool of_result, size_t which) {
   std::vector<std::pair<std::string, std::string>> alike;  // what goes along -> the layouts
   while (std::next_permutation(perm.begin(), perm.end())) {
     const Layout l = *Layout::permutation(perm);
-    const auto m = of_result ? c.operators->from_result(c.node(), which, l) : c.operators->from_operand(c.node(), which, l);
+    const auto m = of_result ? c.operators.from_result(c.node(), which, l) : c.operators.from_operand(c.node(), which, l);
     if (!m) continue;
     const std::string told = text(*m, l);
     if (alike.empty() || alike.back().first != told) alike.emplace_back(told, "");
@@ -469,7 +471,7 @@ std::string answers(const Row& row) {
 }
 
 // Layouts have at most fifteen.
-TEST(LayoutOnnxOperators, LeaveMoreAxesAlone) {
+TEST(LayoutOperators, LeaveMoreAxesAlone) {
   std::vector<int64_t> perm(Layout::kMaxRank);
   std::iota(perm.rbegin(), perm.rend(), 0);
   const Layout l = *Layout::permutation(perm);
@@ -477,23 +479,23 @@ TEST(LayoutOnnxOperators, LeaveMoreAxesAlone) {
   const auto follows = [&](std::string_view node) {
     const std::string all = fmt::format("z = Reshape(x, {})  y = {}", shape, node);
     Case c({all.c_str(), ""});
-    return c.operators->from_operand(c.node(), 0, l).has_value();
+    return c.operators.from_operand(c.node(), 0, l).has_value();
   };
   EXPECT_TRUE(follows("Neg(z)"));
   EXPECT_FALSE(follows("Unsqueeze(z, i64[1]{0})"));
   EXPECT_FALSE(follows("Reshape(z, i64[16]{1,1,1,1,1,1,1,1,1,1,1,1,1,2,3,5})"));
   EXPECT_FALSE(follows("Gather(z, i64[2,1]{0,0})"));
   Case c({"y = Transpose(Reshape(x, i64[16]{1,1,1,1,1,1,1,1,1,1,1,1,1,2,3,5}))", ""});
-  EXPECT_FALSE(c.operators->transposition(c.node()));
+  EXPECT_FALSE(c.operators.transposition(c.node()));
 }
 
-TEST(LayoutOnnxOperators, TranspositionsAreONNXsOwnWithAPermutation) {
+TEST(LayoutOperators, TranspositionsAreONNXsOwnWithAPermutation) {
   const auto of = [](std::string_view node) {
     const auto model = parse(fmt::format("opset 21 graph(x: f32[2,3,5]) {{ y = {}  return y }}", node));
     ValueFacts facts;
     PassContext context(*model, facts);
     infer_model(*model, facts, /*tolerant=*/true);
-    return onnx_operators(context)->transposition(*model->graph().output(0)->def());
+    return Operators::transposition(*model->graph().output(0)->def());
   };
   const auto reverse = of("Transpose(x)"), turn = of("Transpose<perm=[1,2,0]>(x)");
   ASSERT_TRUE(reverse && turn);
@@ -506,17 +508,17 @@ TEST(LayoutOnnxOperators, TranspositionsAreONNXsOwnWithAPermutation) {
 }
 
 // Runtimes multiply integers without a library that takes either order.
-TEST(LayoutOnnxOperators, OnlyProductsOfFloatsReadEitherWay) {
+TEST(LayoutOperators, OnlyProductsOfFloatsReadEitherWay) {
   const auto swapped = [](const char* node) {
     Case c({node, ""});
-    return c.operators->reads_swapped(c.node(), 0);
+    return c.operators.reads_swapped(c.node());
   };
   EXPECT_TRUE(swapped("y = MatMul(x, t)"));
   EXPECT_FALSE(swapped("y = MatMul(i, Transpose<perm=[0,2,1]>(i))"));
   EXPECT_FALSE(swapped("y = Add(x, w)"));
 }
 
-TEST(LayoutOnnxOperators, Follow) {
+TEST(LayoutOperators, Follow) {
   for (const Row& row : kRows) {
     try {
       EXPECT_EQ(answers(row), row.follows) << row.node << "|" << row.opset;
