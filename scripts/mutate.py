@@ -1,8 +1,6 @@
 """Break passes on purpose and see whether some test notices.
 
     scripts/mutate.py [PASS...] [--sample N] [--seed N] [--tests REGEX] [--report FILE] [--list]
-    scripts/mutate.py [PASS...] --cases [--report FILE]
-    scripts/mutate.py [PASS...] --suggest FOLDER [--seconds N] [--seed N]
 
 PASS is the name of a file or of a folder (`onnx`, `mil`).
 
@@ -13,24 +11,19 @@ A mutant is one change of one source below src/passes:
 - operands swapped: of operators that do not commute, in patterns, in what is built, in arithmetic
 - number changed: the next one; `true` and `false`
 - return negated: of a function or a condition that says yes or no
-- guard dropped: a condition that only asks whether there is something to look at: `v == nullptr`, `!v->ranked()`, `n.unchecked()`, and `!axis`
-  before `*axis`.
-  Most of them stand before what would say no anyway, or against what the verifier lets nobody build: they are tried and counted, but apart
+- guard dropped: a condition that only asks whether there is something to look at: `v == nullptr`, `!v->ranked()`,
+  `n.unchecked()`, and `!axis` before `*axis`. Most of them stand before what would say no anyway, or against what the
+  verifier lets nobody build: they are tried and counted, but apart
 
-The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which asks at run time which of them is awake
-(tests/mutants/mutant.h), so that each file is compiled once and a mutant costs one run of the tests that reach it: the cases of its own
-file, those of all passes, the rules on random graphs, the C++ tests, the random graphs of `make test`. It dies when one of them fails, crashes
-or takes ten times as long as it should. A mutant whose copy does not compile is none. The copies are compiled with the
-standard library's own checks: a mutant that reads an optional without a value or behind a vector crashes, which would go unseen without.
-First all cases run in one process that wakes one mutant after the other (tests/mutants/suggest_main.cc); only what they do not tell costs
-runs of its own. --cases ends there, with a table of the files: what the text cases alone kill.
+The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which asks at run time which
+of them is awake (tests/mutants/mutant.h), so that each file is compiled once and a mutant costs one run of the tests that
+reach it: the cases of its own file, those of all passes, the rules on random graphs, the C++ tests, the random graphs of
+`make test`. It is killed when one of them fails, crashes or takes ten times as long as it should. A mutant whose copy does
+not compile is none. The copies are compiled with the standard library's own checks: a mutant that reads an optional without
+a value or behind a vector crashes, which would go unseen without.
 
-Survivors are what to look at: either a case is missing, or the mutant means the same. The latter stand in tests/mutants/equivalent.txt
-with the reason, and are not counted; one that stands there and dies is an error.
-
---suggest looks for the cases that are missing, file by file: the cases there are, with small changes, on which the pass makes something
-else with the mutant than without it (tests/mutants/suggest_main.cc). FOLDER gets a text for each file, with the fewest cases that kill what
-it can; whether what the pass makes of them is right, and what they are called, is for people to say.
+Survivors are what to look at: either a case is missing, or the mutant means the same, as some always do. So the share of
+those that are killed is compared with that of the last run, and never reaches 100 %.
 """
 
 import argparse
@@ -43,7 +36,6 @@ import shlex
 import subprocess
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +46,6 @@ from tree_sitter import Language, Node, Parser
 ROOT = Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "build" / "release"
 WORK = ROOT / "build" / "mutants"
-EQUIVALENT = ROOT / "tests" / "mutants" / "equivalent.txt"
 FOLDER = ROOT / "src" / "passes"
 # The tables of passes are no passes.
 NO_PASSES = {"catalog.cc", "run_passes.cc"}
@@ -66,20 +57,10 @@ ORDERED_OPS = set(
     sub real_div floor_div pow mod less less_equal greater greater_equal matmul gather""".split()
 )
 # Literals there are part of a type or of a table, or have to be constants.
-FIXED = {
-    "template_argument_list",
-    "template_parameter_list",
-    "static_assert_declaration",
-    "array_declarator",
-    "enumerator",
-    "preproc_def",
-    "preproc_function_def",
-    "preproc_include",
-    "preproc_call",
-    "preproc_if",
-    "alignas_qualifier",
-    "bitfield_clause",
-}
+FIXED = set(
+    """template_argument_list template_parameter_list static_assert_declaration array_declarator enumerator preproc_def
+    preproc_function_def preproc_include preproc_call preproc_if alignas_qualifier bitfield_clause""".split()
+)
 
 
 @dataclass
@@ -95,10 +76,6 @@ class Mutant:
     @property
     def is_pass(self) -> bool:
         return self.path.with_suffix(".sx").exists() and self.path.parent.name == "onnx"
-
-    @property
-    def key(self) -> str:
-        return f"{self.path.relative_to(FOLDER)} | {self.kind} | {self.text}"
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT)}:{self.line}: {self.kind}: {self.text}"
@@ -127,13 +104,11 @@ class Writer:
         self.mutants.append(Mutant(number, self.path, n.start_point[0] + 1, kind, text[:120]))
         return number
 
-    def inside(self, n: Node) -> str:
-        """The node's text with its children's mutants."""
-        if not n.children:
-            return self.raw(n)
+    def inside(self, n: Node, special: Node | None = None, text: str = "") -> str:
+        """The node's text with its children's mutants; `text` in place of the child `special`."""
         out, at = [], n.start_byte
         for c in n.children:
-            out += [self.source[at : c.start_byte].decode(), self.render(c)]
+            out += [self.source[at : c.start_byte].decode(), text if c == special else self.render(c)]
             at = c.end_byte
         return "".join(out) + self.source[at : n.end_byte].decode()
 
@@ -163,8 +138,7 @@ class Writer:
         op = self.operator(n)
         left, right = n.child_by_field_name("left"), n.child_by_field_name("right")
         if op in ("&&", "||"):
-            between = self.source[left.end_byte : right.start_byte].decode()
-            return self.leaf(left, op) + between + self.leaf(right, op)
+            return self.leaf(left, op) + self.between(left, right) + self.leaf(right, op)
         if op in COMPARISONS:
             inside = self.inside(n)
             id_ = self.add(n, "comparison turned")
@@ -173,13 +147,13 @@ class Writer:
             a, b = self.render(left), self.render(right)
             id_ = self.add(n, "operands swapped")
             if id_ is None:
-                return self.inside_of_parts(n, left, a, right, b)
+                return a + self.between(left, right) + b
             gap = "\n" * self.raw(n).count("\n") if "\n" not in a + b else ""
             return f"sx_mutant::swapped({id_}, [](const auto& p, const auto& q) {{ return p {op} q; }}, {a}, {gap}{b})"
         return self.inside(n)
 
-    def inside_of_parts(self, n: Node, left: Node, a: str, right: Node, b: str) -> str:
-        return a + self.source[left.end_byte : right.start_byte].decode() + b
+    def between(self, left: Node, right: Node) -> str:
+        return self.source[left.end_byte : right.start_byte].decode()
 
     def drop_kind(self, n: Node) -> str:
         text = self.raw(n)
@@ -209,7 +183,7 @@ class Writer:
     def render_if_statement(self, n: Node) -> str:
         clause = n.child_by_field_name("condition")
         if any(c.type == "constexpr" or self.raw(c) == "constexpr" for c in n.children if c is not clause):
-            return self.inside_except(n, clause, self.raw(clause))
+            return self.inside(n, clause, self.raw(clause))
         value = clause.child_by_field_name("value") if clause.type == "condition_clause" else None
         if value is None or value.type == "declaration":
             return self.inside(n)
@@ -218,19 +192,9 @@ class Writer:
             id_ = self.add(value, self.drop_kind(value))
             if id_ is not None:
                 inside = f"!sx_mutant::awake({id_}) && ({inside})"
-        before = "".join(self.source[a:b].decode() for a, b in self.gaps_before(clause, value))
+        before = self.source[clause.start_byte : value.start_byte].decode()
         after = self.source[value.end_byte : clause.end_byte].decode()
-        return self.inside_except(n, clause, before + inside + after)
-
-    def gaps_before(self, clause: Node, value: Node):
-        yield clause.start_byte, value.start_byte
-
-    def inside_except(self, n: Node, special: Node, text: str) -> str:
-        out, at = [], n.start_byte
-        for c in n.children:
-            out += [self.source[at : c.start_byte].decode(), text if c == special else self.render(c)]
-            at = c.end_byte
-        return "".join(out) + self.source[at : n.end_byte].decode()
+        return self.inside(n, clause, before + inside + after)
 
     def render_for_statement(self, n: Node) -> str:
         """Loops over counters: their bounds are no conditions of a rule, and every test would notice."""
@@ -239,7 +203,7 @@ class Writer:
 
     def render_case_statement(self, n: Node) -> str:
         value = n.child_by_field_name("value")
-        return self.inside(n) if value is None else self.inside_except(n, value, self.raw(value))
+        return self.inside(n) if value is None else self.inside(n, value, self.raw(value))
 
     # --- what is returned
 
@@ -273,11 +237,7 @@ class Writer:
             id_ = self.add(value, "return negated")
             if id_ is not None:
                 inside = f"sx_mutant::no({id_}, static_cast<bool>({inside}))"
-        return (
-            self.source[n.start_byte : value.start_byte].decode()
-            + inside
-            + self.source[value.end_byte : n.end_byte].decode()
-        )
+        return self.inside(n, value, inside)
 
     # --- literals
 
@@ -370,20 +330,9 @@ class Suite:
 
 
 # What nearly all passes include; the compiler reads it once.
-COMMON = """#include "mutant.h"
-#include <algorithm>
-#include <map>
-#include <numeric>
-#include <optional>
-#include <set>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
-#include <fmt/format.h>
-#include "passes/catalog.h"
-#include "rewrite/pass.h"
-"""
+COMMON = '#include "mutant.h"\n#include "passes/catalog.h"\n#include "rewrite/pass.h"\n' + "".join(
+    f"#include <{name}>\n" for name in "algorithm map optional set string unordered_map vector fmt/format.h".split()
+)
 
 
 def compile_flags() -> list[str]:
@@ -450,120 +399,21 @@ def compile_copy(path: Path, flags: list[str], wanted: set[int] | None) -> tuple
     sys.exit(f"{copy} does not compile after eight attempts")
 
 
-def link(
-    objects: list[Path],
-    flags: list[str],
-    programs: tuple[str, ...] = ("sx_test", "sx_unit", "sx_fuzz"),
-    suggesting: list[Path] | None = None,
-) -> None:
-    """sx_test, sx_unit and sx_fuzz with the copies in place of the library's own; of `suggesting`, sx_suggest in place of sx_test."""
-    switch = compile_own("mutant", flags)
-    for program in programs:
+def link(objects: list[Path], flags: list[str]) -> None:
+    """sx_test, sx_unit and sx_fuzz with the copies in place of the library's own."""
+    switch, source = WORK / "mutant.o", ROOT / "tests" / "mutants" / "mutant.cc"
+    subprocess.run([*flags, "-o", switch, "-c", source], check=True)
+    for program in ("sx_test", "sx_unit", "sx_fuzz"):
         subprocess.run(["ninja", "-C", RELEASE, "--quiet", program], check=True)
         commands = subprocess.run(
             ["ninja", "-C", RELEASE, "-t", "commands", "-s", program], capture_output=True, text=True, check=True
         ).stdout
         line = next(x for x in reversed(commands.splitlines()) if f"-o {program}" in x).split("&&")
         words = shlex.split(next(x for x in line if f"-o {program}" in x))
-        words[words.index("-o") + 1] = str(WORK / ("sx_suggest" if suggesting else program))
+        words[words.index("-o") + 1] = str(WORK / program)
         at = words.index("libsardonyx.a")
         words[at:at] = [str(switch), *map(str, objects)]
-        if suggesting:
-            words = [w for w in words if not w.endswith("sx_test_main.cc.o")]
-            check = "CMakeFiles/sx_fuzz.dir/tests/fuzz/check.cc.o"
-            subprocess.run(["ninja", "-C", RELEASE, "--quiet", check], check=True)
-            words[at - 1 : at - 1] = [*map(str, suggesting), check]
         subprocess.run(words, cwd=RELEASE, check=True)
-
-
-def compile_own(name: str, flags: list[str]) -> Path:
-    """An object of a source in tests/mutants."""
-    target, source = WORK / f"{name}.o", ROOT / "tests" / "mutants" / f"{name}.cc"
-    if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, newest_header()):
-        subprocess.run([*flags, "-o", target, "-c", source], check=True)
-    return target
-
-
-Compiled = list[tuple[Path, list[Mutant]]]  # the copies' objects, each with its mutants
-
-
-def link_suggest(compiled: Compiled, flags: list[str]) -> None:
-    fast = [*(f for f in flags if f != "-O0"), "-O1"]
-    own = [compile_own(name, fast) for name in ("suggest_main", "alter")]
-    link([o for o, _ in compiled], flags, ("sx_test",), own)
-
-
-def run_suggest(path: Path, mutants: list[Mutant], skip: set[str], seconds: float, seed: int) -> tuple[str, str]:
-    """What sx_suggest says of a file's mutants, and its complaints; those with a key in `skip` are left out."""
-    named = {m.id: m for m in mutants}
-    first = first_id(path)
-    left_out = [i for i in range(first, max(named, default=first) + 1) if i not in named or named[i].key in skip]
-    command = [
-        f"{WORK}/sx_suggest", f"--first={first}", f"--last={max(named, default=first) + 1}", f"--own={path.stem}",
-        f"--seed={seed}",
-        f"--seconds={seconds}", f"--skip={','.join(map(str, left_out))}", str(FOLDER.relative_to(ROOT)),
-    ]  # fmt: skip
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout, done.stderr
-
-
-def killed_by_cases(paths: list[Path], compiled: Compiled, flags: list[str], jobs: int) -> set[int]:
-    """The mutants with which some case of some pass comes out otherwise: all cases in one process, which is quick."""
-    link_suggest(compiled, flags)
-    with ThreadPoolExecutor(jobs) as pool:
-        answers = pool.map(lambda p, c: run_suggest(p, c[1], set(), 0, 1)[0], paths, compiled)
-    return {int(i) for a in answers for line in re.findall(r"(?m)^dead (.*)$", a) for i in line.split()}
-
-
-def suggest(paths: list[Path], folder: Path, seconds: float, seed: int, jobs: int) -> None:
-    """Cases for the mutants of each file that no case kills."""
-    flags = compile_flags()
-    with ThreadPoolExecutor(jobs) as pool:
-        compiled = list(pool.map(lambda p: compile_copy(p, flags, None), paths))
-    link_suggest(compiled, flags)
-    folder.mkdir(parents=True, exist_ok=True)
-    equivalent = read_equivalent()
-
-    def one(path: Path, mutants: list[Mutant]) -> None:
-        named = {m.id: m for m in mutants}
-        stdout, stderr = run_suggest(path, mutants, set(equivalent), seconds, seed)
-        out, counts = [], Counter()
-        for block in stdout.split("----\n")[1:]:
-            head, _, rest = block.partition("\n")
-            kind, *ids = head.split()
-            counts[kind] += len(ids) if kind != "bug" else 1
-            if kind == "dead":
-                continue
-            out.append(f"==== {kind}\n" + "".join(f"// {named[int(i)]}\n" for i in ids) + rest)
-        summary = f"{path.relative_to(ROOT)}: {len(named)} mutants, " + ", ".join(f"{k} {n}" for k, n in counts.items())
-        (folder / f"{path.stem}.txt").write_text(
-            summary + "\n" + "".join(out) + re.sub(r"(?m)^.*(Assertion|pointer|free|corrupt|memory).*\n", "", stderr)
-        )
-        print(summary, flush=True)
-
-    with ThreadPoolExecutor(jobs) as pool:
-        pairs = sorted(zip(paths, compiled, strict=True), key=lambda pair: -len(pair[1][1]))
-        list(pool.map(lambda pair: one(pair[0], pair[1][1]), pairs))
-
-
-def print_table(paths: list[Path], mutants: list[Mutant]) -> None:
-    """Of each file, the worst first: the mutants, guards and those that mean the same apart, and how many of them cases kill."""
-    equivalent = read_equivalent()
-    rows = []
-    for p in paths:
-        own = [m for m in mutants if m.path == p]
-        guards = [m for m in own if m.kind == "guard dropped"]
-        rest = [m for m in own if m.kind != "guard dropped"]
-        same = sum(m.alive is None and m.key in equivalent for m in rest)
-        killed = sum(m.alive is False for m in rest)
-        dead_guards = sum(m.alive is False for m in guards)
-        rows.append((str(p.relative_to(FOLDER)), killed, len(rest) - same, same, dead_guards, len(guards)))
-    rows.sort(key=lambda r: (r[1] - r[2], r[0]))
-    rows.append(("all", *(sum(r[i] for r in rows) for i in range(1, 6))))
-    print(f"{'file':45} killed counted    %  left  same  guards")
-    for name, killed, counted, same, dead_guards, guards in rows:
-        share = 100 * killed / counted if counted else 100
-        print(f"{name:45} {killed:6} {counted:7} {share:4.0f} {counted - killed:5} {same:5}  {dead_guards} of {guards}")
 
 
 def suites(named: str) -> list[Suite]:
@@ -594,19 +444,23 @@ def try_mutant(mutant: Mutant, tests: list[Suite]) -> Mutant:
     return mutant
 
 
-def read_equivalent() -> dict[str, str]:
-    """What means the same: `FILE | KIND | TEXT` on one line, the reason on the next, indented."""
-    found: dict[str, str] = {}
-    key = ""
-    for line in EQUIVALENT.read_text().splitlines() if EQUIVALENT.exists() else []:
-        if line.startswith("#") or not line.strip():
-            continue
-        if line.startswith(" "):
-            found[key] = (found[key] + " " + line.strip()).strip()
-        else:
-            key = line.strip()
-            found[key] = ""
-    return found
+def print_shares(mutants: list[Mutant]) -> None:
+    """How many are killed: of each file, the worst first, of each kind, and of all."""
+
+    def row(name: str, some: list[Mutant]) -> None:
+        killed = sum(not m.alive for m in some)
+        print(f"{name:45} {killed:6} of {len(some):6} killed  {100 * killed / max(len(some), 1):5.1f} %")
+
+    guards = [m for m in mutants if m.kind == "guard dropped"]
+    counted = [m for m in mutants if m.kind != "guard dropped"]
+    files = sorted({m.path for m in counted}, key=lambda p: -sum(bool(m.alive) for m in counted if m.path == p))
+    for path in files:
+        row(str(path.relative_to(FOLDER)), [m for m in counted if m.path == path])
+    print()
+    for kind in sorted({m.kind for m in counted}):
+        row(kind, [m for m in counted if m.kind == kind])
+    row("guard dropped (not counted)", guards)
+    row("all", counted)
 
 
 def main() -> int:
@@ -615,14 +469,8 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="how many mutants; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument(
-        "--tests", default="", metavar="REGEX", help="of the tests after the cases, only those so named"
-    )
+    parser.add_argument("--tests", default="", metavar="REGEX", help="only tests so named")
     parser.add_argument("--report", type=Path, help="where to write the survivors")
-    parser.add_argument("--again", type=Path, help="of these mutants only those that this report names")
-    parser.add_argument("--suggest", type=Path, metavar="FOLDER", help="look for cases that kill those that survive")
-    parser.add_argument("--seconds", type=float, default=60, help="how long --suggest looks, for each file")
-    parser.add_argument("--cases", action="store_true", help="only what text cases kill, with a table of the files")
     parser.add_argument("--list", action="store_true", help="print the mutants and end")
     arguments = parser.parse_args()
     paths = [
@@ -638,10 +486,6 @@ def main() -> int:
                 print(m)
         return 0
 
-    if arguments.suggest:
-        suggest(paths, arguments.suggest, arguments.seconds, arguments.seed, arguments.jobs)
-        return 0
-
     listed = [m for p in paths for m in Writer(p, first_id(p), set()).mutants]
     random.Random(arguments.seed).shuffle(listed)
     chosen = {m.id for m in (listed[: arguments.sample] if arguments.sample else listed)}
@@ -653,66 +497,21 @@ def main() -> int:
         compiled = list(pool.map(lambda p: compile_copy(p, flags, chosen), paths))
     mutants = [m for _, found in compiled for m in found]
     print(f"{len(mutants)} of them compile", flush=True)
-    by_cases = killed_by_cases(paths, compiled, flags, arguments.jobs)
-    for m in mutants:
-        if m.id in by_cases:
-            m.alive, m.killer = False, "cases"
-    print(f"{len(by_cases)} of them die of cases", flush=True)
-    if arguments.cases:
-        print_table(paths, mutants)
-        if arguments.report:
-            equivalent = read_equivalent()
-            left = [m for m in mutants if m.alive is None and m.key not in equivalent]
-            arguments.report.write_text("\n".join(f"{m.key}\n    line {m.line}\n" for m in left))
-        return 0
     random.Random(arguments.seed).shuffle(mutants)
     link([o for o, _ in compiled], flags)
     tests = suites(arguments.tests)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         list(pool.map(Suite.measure, tests))
-    print(f"the tests take {sum(t.seconds for t in tests):.0f} s without mutants", flush=True)
-
-    if arguments.again:
-        keys = set(arguments.again.read_text().splitlines())
-        mutants = [m for m in mutants if m.key in keys]
-        print(f"again: {len(mutants)}", flush=True)
-    equivalent = read_equivalent()
-    done: list[Mutant] = []
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        for m in pool.map(lambda m: m if m.alive is False else try_mutant(m, tests), mutants):
-            done.append(m)
-            if m.alive and m.key not in equivalent:
+        print(f"the tests take {sum(t.seconds for t in tests):.0f} s without mutants", flush=True)
+        for m in pool.map(lambda m: try_mutant(m, tests), mutants):
+            if m.alive:
                 print(f"survives: {m}{f' ({m.killer})' if m.killer else ''}", flush=True)
-    wrong = [m for m in done if not m.alive and m.key in equivalent and sum(o.key == m.key for o in done) == 1]
-    guards = [m for m in done if m.kind == "guard dropped"]
-    counted = [m for m in done if not (m.alive and m.key in equivalent) and m.kind != "guard dropped"]
-    killed = [m for m in counted if not m.alive]
-    survivors = sorted((m for m in done if m.alive and m.key not in equivalent), key=lambda m: m.id)
     print()
-    kinds = Counter(m.kind for m in counted)
-    dead = Counter(m.kind for m in killed)
-    for kind, number in sorted(kinds.items()):
-        print(f"{kind:20} {dead[kind]:5} of {number:5} killed")
-    by = Counter(
-        "sx_unit"
-        if m.killer.startswith("sx_unit")
-        else re.sub(" (fails|crashes|takes too long)$", "", m.killer)
-        if m.killer == "cases" or "random" in m.killer
-        else "checks of cases"
-        for m in killed
-    )
-    print("killed by " + ", ".join(f"{k}: {n}" for k, n in by.most_common()))
-    print(f"guards: {sum(not m.alive for m in guards)} of {len(guards)} killed")
-    share = 100 * len(killed) / len(counted) if counted else 0
-    print(
-        f"{len(killed)} of {len(counted)} mutants killed ({share:.1f} %); {len(done) - len(counted)} more mean the same"
-    )
-    for m in wrong:
-        print(f"dies, though tests/mutants/equivalent.txt says that it means the same: {m} ({m.killer})")
+    print_shares(mutants)
     if arguments.report:
-        lines = [f"{m.key}\n    line {m.line} {m.killer}\n" for m in survivors]
-        arguments.report.write_text("\n".join(lines))
-    return 1 if wrong else 0
+        survivors = sorted((m for m in mutants if m.alive), key=lambda m: m.id)
+        arguments.report.write_text("".join(f"{m}\n" for m in survivors))
+    return 0
 
 
 if __name__ == "__main__":

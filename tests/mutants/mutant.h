@@ -1,19 +1,15 @@
-// What scripts/mutate.py writes into copies of the passes: every mutant of a file is compiled at once, and the environment says which
-// one is awake. Only the copies include this.
+// What scripts/mutate.py writes into copies of the passes: every mutant of a file is compiled at once, and
+// the environment says which one is awake. Only the copies include this.
 #pragma once
 
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace sx_mutant {
 
-// Whether this mutant is the one that SX_MUTANT names; remembers that somebody asked (SX_MUTANT_REACHED=FILE, one number per line).
+// Whether this mutant is the one that SX_MUTANT names; remembers that somebody asked (SX_MUTANT_REACHED=FILE,
+// one number per line).
 bool awake(int id);
-// Another one, or with -1 none, from now on; and those of [first, last) about which somebody asked since they were last taken.
-void wake(int id);
-void watch(int first, int last);
-std::vector<int> take_reached();
 
 inline bool no(int id, bool v) { return awake(id) != v; }
 
