@@ -23,6 +23,16 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/passes.md"])
+def test_files_that_pages_name_are_there(page):
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    files = re.findall(r"`([\w./]+/[\w.]+\.(?:cc|h|def|py|sx|txt))`", text)
+    assert files
+    folders = [ROOT, ROOT / "src", *(ROOT / "src").iterdir()]
+    missing = [f for f in files if not any((folder / f).exists() for folder in folders)]
+    assert not missing
+
+
 def test_every_page_is_listed():
     index = (ROOT / "docs" / "README.md").read_text()
     unlisted = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f"({p.name})" not in index]

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 
 import command
+import jax
+import onnx
 import pytest
 from sardonyx import plugins
 
@@ -39,3 +41,16 @@ def test_the_catalogue_of_passes_is_fresh():
     for p in told["passes"]:
         assert (DOCS.parent / "src" / "passes" / p["catalog"] / f"{p['name']}.cc").exists(), p["name"]
     assert script.PAGE.read_text() == script.page(told), "run scripts/passes_page.py"
+
+
+def test_the_example_of_the_architecture_is_what_happens():
+    pinned = dict(re.findall(r"^(\w+)==(.*)$", (DOCS.parent / "requirements-dev.txt").read_text(), re.MULTILINE))
+    if (jax.__version__, onnx.__version__) != (pinned["jax"], pinned["onnx"]):
+        pytest.skip("other versions trace and print otherwise")
+    spec = importlib.util.spec_from_file_location(
+        "architecture_example", DOCS.parent / "scripts" / "architecture_example.py"
+    )
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    now = script.PAGE.read_text()
+    assert now == script.page(now), "run scripts/architecture_example.py"
