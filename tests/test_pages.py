@@ -37,3 +37,20 @@ def test_every_page_is_listed():
     index = (ROOT / "docs" / "README.md").read_text()
     unlisted = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f"({p.name})" not in index]
     assert not unlisted
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda p: p.name)
+def test_issue_forms_are_valid(form):
+    yaml = pytest.importorskip("yaml")
+    told = yaml.safe_load(form.read_text())
+    if form.name == "config.yml":
+        return
+    assert {"name", "description", "body"} <= told.keys()
+    ids = [part["id"] for part in told["body"] if part["type"] != "markdown"]
+    assert len(set(ids)) == len(ids) and all("label" in p["attributes"] for p in told["body"] if "id" in p)
+
+
+def test_the_citation_has_the_version_of_the_build():
+    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    built = re.search(r"project\(sardonyx VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    assert cited[1] == built[1]

@@ -8,12 +8,26 @@ import re
 from pathlib import Path
 
 import command
+import flax
 import jax
 import onnx
 import pytest
 from sardonyx import plugins
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS.parent / "scripts" / f"{name}.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def skip_unless_pinned():
+    pinned = dict(re.findall(r"^(\w+)==(.*)$", (DOCS.parent / "requirements-dev.txt").read_text(), re.MULTILINE))
+    if any(module.__version__ != pinned[module.__name__] for module in (flax, jax, onnx)):
+        pytest.skip("other versions trace and print otherwise")
 
 
 @pytest.mark.parametrize("page", ["coming_from.md", "dynamic_shapes.md", "exporting.md", "optimizing.md", "plugins.md"])
@@ -34,9 +48,7 @@ def test_the_page_says_what_happens(page, tmp_path, monkeypatch):
 
 
 def test_the_catalogue_of_passes_is_fresh():
-    spec = importlib.util.spec_from_file_location("passes_page", DOCS.parent / "scripts" / "passes_page.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_script("passes_page")
     told = json.loads(command.sardonyx("passes", "--json").stdout)
     for p in told["passes"]:
         assert (DOCS.parent / "src" / "passes" / p["catalog"] / f"{p['name']}.cc").exists(), p["name"]
@@ -44,13 +56,19 @@ def test_the_catalogue_of_passes_is_fresh():
 
 
 def test_the_example_of_the_architecture_is_what_happens():
-    pinned = dict(re.findall(r"^(\w+)==(.*)$", (DOCS.parent / "requirements-dev.txt").read_text(), re.MULTILINE))
-    if (jax.__version__, onnx.__version__) != (pinned["jax"], pinned["onnx"]):
-        pytest.skip("other versions trace and print otherwise")
-    spec = importlib.util.spec_from_file_location(
-        "architecture_example", DOCS.parent / "scripts" / "architecture_example.py"
-    )
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    skip_unless_pinned()
+    script = load_script("architecture_example")
     now = script.PAGE.read_text()
     assert now == script.page(now), "run scripts/architecture_example.py"
+
+
+def test_the_figures_of_readme_are_those_of_the_pages():
+    script = load_script("readme_page")
+    now = script.README.read_text()
+    assert now == script.readme(now), "run scripts/readme_page.py"
+
+
+def test_the_picture_of_readme_is_fresh():
+    skip_unless_pinned()
+    script = load_script("readme_page")
+    assert script.PICTURE.read_text() == script.picture(), "run scripts/readme_page.py"
