@@ -8,9 +8,9 @@
 #include <set>
 
 #include "passes/catalog.h"
+#include "random/grow.h"
 #include "rewrite/ready_rule.h"
 #include "rewrite/values.h"
-#include "sx_test_grow.h"
 
 namespace sardonyx {
 namespace {

@@ -1,4 +1,4 @@
-// Rules on random graphs (sx_test_grow.h): what they make of them must compute the same, within what they state.
+// Rules on random graphs (random/grow.h): what they make of them must compute the same, within what they state.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 #include <sstream>
 
 #include "check.h"
-#include "generator.h"
 #include "passes/catalog.h"
+#include "random/generator.h"
 #include "sardonyx/io.h"
 #include "sx_test_files.h"
 

@@ -2,7 +2,7 @@
 // of which the last gives a tensor again.
 #include <fmt/format.h>
 
-#include "generator.h"
+#include "random/generator.h"
 
 namespace sardonyx::fuzz {
 

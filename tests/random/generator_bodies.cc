@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "generator.h"
+#include "random/generator.h"
 
 namespace sardonyx::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "sx_test_grow.h"
+#include "random/grow.h"
 
 namespace sardonyx {
 namespace {

@@ -2,7 +2,7 @@
 // versions of an op.
 #include <algorithm>
 
-#include "generator.h"
+#include "random/generator.h"
 
 namespace sardonyx::fuzz {
 namespace {

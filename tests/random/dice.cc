@@ -1,4 +1,4 @@
-#include "sx_test_dice.h"
+#include "random/dice.h"
 
 #include <cmath>
 #include <limits>

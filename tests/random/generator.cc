@@ -1,4 +1,4 @@
-#include "generator.h"
+#include "random/generator.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // grow(): from a pattern.
-#include "sx_test_grow.h"
+#include "random/grow.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "random/dice.h"
 #include "rewrite/pass.h"
-#include "sx_test_dice.h"
 
 namespace sardonyx {
 

@@ -2,7 +2,7 @@
 // serves all versions of an operator.
 #include <algorithm>
 
-#include "generator.h"
+#include "random/generator.h"
 
 namespace sardonyx::fuzz {
 namespace {
