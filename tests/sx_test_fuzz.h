@@ -1,4 +1,4 @@
-// Rules on random graphs (random/grow.h): what they make of them must compute the same, within what they state.
+// Rules on random graphs (random/grow.h): both sides must compute the same, within what the rule states.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct FuzzOptions {
   std::string filter;   // of "pass/rule"
 };
 
-// All rules of ONNX's passes. `cases` are the input graphs of the passes' cases, by pass. Prints what is wrong and a last line with the
-// counts; returns how many rules failed: results that differ, graphs that the verifier refuses, a rule that never fired and is not
-// listed as one that cannot, or is and did.
+// Tries all rules of ONNX's passes. `cases` are the input graphs of the passes' cases, by pass. Prints what is wrong, and
+// last a line with the counts. Returns how many rules failed: results that differ, graphs that the verifier refuses, a
+// rule that never fired.
 size_t fuzz_rules(const std::map<std::string, std::vector<std::unique_ptr<Model>>>& cases, const FuzzOptions& options);
 
 }  // namespace sardonyx

@@ -3,14 +3,20 @@
 #include <cmath>
 #include <limits>
 
-namespace sardonyx {
+namespace sardonyx::fuzz {
 
-double number(Dice& dice) {
+Dice::Dice(uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15u + 1) {
+  for (int i = 0; i < 8; ++i) random_();
+}
+
+double Dice::normal() { return std::normal_distribution<double>()(random_); }
+
+double Dice::number() {
   static constexpr double kPlain[] = {0, 1, -1, 0.5, 2, 3, 6, -2, 0.125, 1e-5, 0.2, -0.0, 4};
   static constexpr double kOdd[] = {
       1e-40, 3e38, 1e30, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), NAN, 70000};
-  if (dice.odd_numbers && dice.one_in(25)) return dice.of(kOdd);
-  return dice.one_in(2) ? dice.of(kPlain) : dice.normal();
+  if (odd_numbers && one_in(25)) return one_of(kOdd);
+  return one_in(2) ? one_of(kPlain) : normal();
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::fuzz

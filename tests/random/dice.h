@@ -1,45 +1,43 @@
-// Chance for random graphs: what both ways of making them draw from.
+// Chance for random graphs. The same seed gives the same numbers on every system.
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <random>
 
 #include "sardonyx/ir.h"
 
-namespace sardonyx {
-
-inline constexpr int64_t kSizes[] = {2, 3, 4, 5, 6, 7, 8};
-inline constexpr DType kFloats[] = {DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kF16, DType::kF64, DType::kBF16};
+namespace sardonyx::fuzz {
 
 class Dice {
  public:
-  explicit Dice(uint64_t seed) : random_(seed) {}
-  size_t below(size_t n) { return static_cast<size_t>(random_() % n); }
-  bool one_in(size_t n) { return below(n) == 0; }
-  double normal() { return normal_(random_); }
-  bool odd_numbers = true;  // constants may be NaN, infinite, or near it
-  template <class T, size_t N>
-  T of(const T (&list)[N]) {
-    return list[below(N)];
+  explicit Dice(uint64_t seed);
+  int64_t below(int64_t n) { return n <= 1 ? 0 : static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+  bool chance(int percent) { return below(100) < percent; }
+  bool one_in(int64_t n) { return below(n) == 0; }
+  int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
+  template <class C>
+  const auto& one_of(const C& c) {
+    return c[static_cast<size_t>(below(std::ssize(c)))];
   }
-  template <class List>
-  auto of(const List& list) {
-    return list[below(list.size())];
-  }
+  double normal();
+  // For a constant: a usual number, any, or now and then one that is NaN, infinite or near it.
+  double number();
+  bool odd_numbers = false;  // whether number() gives the latter
 
  private:
   std::mt19937_64 random_;
-  std::normal_distribution<double> normal_;
 };
 
-// What is thrown where a graph cannot be made further.
+inline constexpr int64_t kSizes[] = {2, 3, 4, 5, 6, 7, 8};
+inline constexpr DType kUsualFloats[] = {DType::kF32, DType::kF32, DType::kF32, DType::kF32,
+                                         DType::kF16, DType::kF64, DType::kBF16};
+
+// What is thrown if a graph cannot be completed.
 struct DeadEnd {};
 
-// A number for a constant: a usual one, any, or now and then an odd one.
-double number(Dice& dice);
-
-// What `make` gives, or null where this try came to nothing: a dead end, or types that do not fit.
+// What `make` returns, or null if it came to a dead end or to types that do not fit.
 template <class Make>
 std::unique_ptr<Model> model_or_null(const Make& make) {
   try {
@@ -51,4 +49,4 @@ std::unique_ptr<Model> model_or_null(const Make& make) {
   return nullptr;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::fuzz

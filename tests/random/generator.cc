@@ -28,8 +28,15 @@ bool Draft::has_attr(std::string_view name) const {
   return std::any_of(op->attrs.begin(), op->attrs.end(), [&](const AttrSpec& s) { return s.name == name; });
 }
 
-bool Draft::given(std::string_view name) const {
-  return std::any_of(attrs.begin(), attrs.end(), [&](const NamedAttr& a) { return a.name == name; });
+const Attr* Draft::given(std::string_view name) const {
+  const auto at = std::ranges::find_if(attrs, [&](const NamedAttr& a) { return a.name == name; });
+  return at == attrs.end() ? nullptr : &at->value;
+}
+
+std::optional<int64_t> Draft::given_int(std::string_view name) const {
+  const Attr* a = given(name);
+  const int64_t* v = a != nullptr ? a->get<int64_t>() : nullptr;
+  return v != nullptr ? std::optional(*v) : std::nullopt;
 }
 
 std::optional<size_t> Draft::slot(std::string_view name) const {
@@ -40,28 +47,38 @@ std::optional<size_t> Draft::slot(std::string_view name) const {
 }
 
 void Draft::set(std::string_view name, Attr value) {
-  if (has_attr(name) && !given(name)) attrs.push_back(attr(name, std::move(value)));
+  if (has_attr(name) && given(name) == nullptr) attrs.push_back(attr(name, std::move(value)));
+}
+
+void Draft::settle(size_t i, Value* v) {
+  put(i, v);
+  if (settled.size() <= i) settled.resize(i + 1);
+  settled[i] = true;
+}
+
+Value* Draft::settled_tensor(size_t i) const { return is_settled(i) && in[i] != nullptr && in[i]->ranked() ? in[i] : nullptr; }
+
+bool Draft::put(size_t i, Value* v) {
+  if (is_settled(i)) return true;
+  if (in.size() <= i) in.resize(i + 1, nullptr);
+  in[i] = v;
+  return v != nullptr;
 }
 
 void Draft::set_slot(std::string_view name, Value* value) {
-  const auto at = slot(name);
-  if (!at) return;
-  if (in.size() <= *at) in.resize(*at + 1, nullptr);
-  in[*at] = value;
+  if (const auto at = slot(name)) put(*at, value);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Values
 
-Generator::Generator(uint64_t seed, const GeneratorOptions& options)
-    : random_(seed * 0x9e3779b97f4a7c15u + 1), options_(options) {
-  for (int i = 0; i < 8; ++i) random_();
+Generator::Generator(uint64_t seed, const GeneratorOptions& options) : Dice(seed), options_(options) {
   static constexpr int kOpsets[] = {23, 23, 23, 23, 21, 21, 18, 17, 13, 13, 11, 9, 8, 7, 24, 25, 26, 28};
   static constexpr int kSpecifications[] = {9, 9, 8, 8, 8, 7, 7, 6, 6, 5};
   opset_ = options.opset != 0 ? options.opset : mil() ? one_of(kSpecifications) : one_of(kOpsets);
   static constexpr DType kFloats[] = {DType::kF32, DType::kF32, DType::kF32, DType::kF64,
                                       DType::kF64, DType::kF64, DType::kF16};
-  main_float_ = mil() ? (chance(75) ? DType::kF32 : DType::kF16) : one_of(kFloats);
+  main_dtype_ = options.dtype ? *options.dtype : mil() ? (chance(75) ? DType::kF32 : DType::kF16) : one_of(kFloats);
 }
 
 const Op* Generator::find(std::string_view name) const { return dialect(options_.dialect).find("", name, opset_); }
@@ -76,7 +93,7 @@ Value* Generator::pick(uint64_t dtypes, size_t min_rank, size_t max_rank) {
   std::vector<Value*> fit;
   for (Value* v : visible()) {
     if (!v->ranked() || v->type()->rank() < min_rank || v->type()->rank() > max_rank) continue;
-    if (((dtypes >> static_cast<int>(v->dtype())) & 1) == 0 || !samples_.contains(v)) continue;
+    if (((dtypes >> static_cast<int>(v->dtype())) & 1) == 0 || !is_usable(*v)) continue;
     fit.push_back(v);
   }
   if (fit.empty()) return nullptr;
@@ -86,7 +103,7 @@ Value* Generator::pick(uint64_t dtypes, size_t min_rank, size_t max_rank) {
 }
 
 DType Generator::random_dtype(uint64_t allowed) {
-  if ((allowed & bit(main_float_)) != 0 && chance(60)) return main_float_;
+  if ((allowed & bit(main_dtype_)) != 0 && chance(options_.growing ? 97 : 60)) return main_dtype_;
   static constexpr DType kCommon[] = {DType::kF32, DType::kF64,  DType::kI64, DType::kI32,
                                       DType::kF16, DType::kBool, DType::kU8};
   if (chance(70)) {
@@ -107,7 +124,7 @@ std::vector<Dim> Generator::random_dims(size_t rank) {
 }
 
 Value* Generator::pick_or_make(uint64_t dtypes, size_t min_rank, size_t max_rank) {
-  if (!chance(10)) {
+  if (reuses(90)) {
     if (Value* v = pick(dtypes, min_rank, max_rank)) return v;
   }
   const DType d = random_dtype(dtypes);
@@ -136,10 +153,10 @@ TensorPtr Generator::random_tensor(DType dtype, std::vector<int64_t> shape) {
     return Tensor::strings(std::move(shape), std::move(texts));
   }
   std::vector<std::byte> bytes(byte_size(dtype, static_cast<uint64_t>(size)));
-  std::normal_distribution<double> normal{0.0, 1.5};
   for (int64_t i = 0; i < size; ++i) {
     if (is_float(dtype)) {
-      encode_element(dtype, bytes.data(), i, chance(10) ? static_cast<double>(between(-2, 2)) : normal(random_));
+      const double v = odd_numbers && one_in(12) ? number() : chance(10) ? static_cast<double>(between(-2, 2)) : 1.5 * normal();
+      encode_element(dtype, bytes.data(), i, v);
       continue;
     }
     int64_t v = dtype == DType::kBool ? below(2) : is_unsigned(dtype) ? below(4) : between(-3, 3);
@@ -161,8 +178,8 @@ Value* Generator::constant(TensorPtr payload) {
   for (Value* c : g.constants()) {
     if (chance(80) && c->constant() != nullptr && c->constant()->equals(*payload)) return c;
   }
-  if (in_function_ ||
-      (!mil() && &g == scopes_.back().graph && chance(20) && opset_ >= 9 && has_constants_of(payload->dtype()))) {
+  if (in_function_ || (!mil() && &g == scopes_.back().graph && chance(20) && opset_ >= 9 && !options_.growing &&
+                       has_constants_of(payload->dtype()))) {
     Node& n = model_->new_node(*find("Constant"), {}, 1);
     g.append(n);
     n.result()->set_type(types().tensor(payload->dtype(), payload->shape()));
@@ -215,7 +232,7 @@ Value* Generator::new_input(DType dtype, std::span<const Dim> dims) {
   Graph& g = *scopes_.front().graph;
   const Type* t = types().tensor(dtype, dims);
   Value* v = g.add_input(fmt::format("x{}", g.inputs().size()), t);
-  samples_[v] = {random_tensor(dtype, sizes(dims, 0)), random_tensor(dtype, sizes(dims, 1))};
+  if (!options_.growing) samples_[v] = {random_tensor(dtype, sizes(dims, 0)), random_tensor(dtype, sizes(dims, 1))};
   scopes_.front().values.push_back(v);
   return v;
 }
@@ -224,12 +241,12 @@ Value* Generator::exactly(DType dtype, std::span<const Dim> dims) {
   const Type* t = types().tensor(dtype, dims);
   std::vector<Value*> fit;
   for (Value* v : visible()) {
-    if (Types::equal(v->type(), t) && samples_.contains(v)) fit.push_back(v);
+    if (Types::equal(v->type(), t) && is_usable(*v)) fit.push_back(v);
   }
-  if (!fit.empty() && chance(70)) return one_of(fit);
+  if (!fit.empty() && reuses(70)) return one_of(fit);
   int64_t elements = 1;
   for (Dim d : dims) elements = d.is_int() && elements >= 0 ? elements * d.value() : -1;
-  if (elements >= 0 && elements <= kMostElements && (in_function_ || chance(60))) {
+  if (elements >= 0 && elements <= kMostElements && (in_function_ || chance(options_.growing ? 35 : 60))) {
     std::vector<int64_t> shape;
     for (Dim d : dims) shape.push_back(d.value());
     return constant(dtype, std::move(shape));
@@ -243,7 +260,7 @@ Value* Generator::exactly(DType dtype, std::span<const Dim> dims) {
   return new_input(dtype, dims);
 }
 
-Value* Generator::partner(Value& a, bool widen) {
+Value* Generator::partner(const Value& a, bool widen) {
   const DType d = a.dtype();
   const auto dims = a.type()->dims();
   const auto fits = [&](const Value& v) {
@@ -255,14 +272,20 @@ Value* Generator::partner(Value& a, bool widen) {
     }
     return true;
   };
-  if (chance(60)) {
+  if (reuses(60)) {
     std::vector<Value*> fit;
     for (Value* v : visible()) {
-      if (fits(*v) && samples_.contains(v)) fit.push_back(v);
+      if (fits(*v) && is_usable(*v)) fit.push_back(v);
     }
     if (!fit.empty()) return one_of(fit);
   }
   std::vector<Dim> want(dims.begin(), dims.end());
+  if (options_.growing && want.size() >= 2 && one_in(8)) {  // a number per channel
+    std::vector<Dim> channels(want.size() - 1, Dim::of(1));
+    channels[0] = want[1];
+    return exactly(d, channels);
+  }
+  if (options_.growing && chance(50)) return exactly(d, want);
   const size_t drop = static_cast<size_t>(below(static_cast<int64_t>(want.size()) + 1));
   want.erase(want.begin(), want.begin() + static_cast<std::ptrdiff_t>(chance(40) ? want.size() : drop));
   for (Dim& x : want) {
@@ -279,9 +302,9 @@ void Generator::put_ints(Draft& d, std::string_view name, const std::vector<int6
 // ---------------------------------------------------------------------------------------------------------------------
 // Nodes
 
-bool Generator::add(Draft& d) {
+Node* Generator::add(Draft& d) {
   for (const Value* v : d.in) {
-    if (v != nullptr && !samples_.contains(v)) return false;
+    if (v != nullptr && !is_usable(*v)) return nullptr;
   }
   while (!d.in.empty() && d.in.back() == nullptr) d.in.pop_back();
   Node* n = nullptr;
@@ -289,8 +312,9 @@ bool Generator::add(Draft& d) {
     n = &scopes_.back().builder->make(*d.op, d.in, d.results, d.attrs);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kInternal) throw;
-    return false;
+    return nullptr;
   }
+  if (options_.growing) return n;
   std::vector<Sample> results(n->num_results());
   for (int which : {0, 1}) {
     std::vector<TensorPtr> operands;
@@ -307,14 +331,14 @@ bool Generator::add(Draft& d) {
     fine = fine && (!mil() || may_be_known(*n, operands));
     if (!fine) {
       scopes_.back().graph->erase(*n);
-      return false;
+      return nullptr;
     }
     for (size_t i = 0; i < n->num_results(); ++i) check_types(*n, i, (*out)[i], which);
   }
   for (size_t i = 0; i < n->num_results(); ++i) show(*n->result(i), results[i]);
   if (chance(5)) n->set_name(model_->name(fmt::format("node_{}", n->id())));
   if (chance(15)) n->result()->set_name(model_->name(fmt::format("v{}", n->id())));
-  return true;
+  return n;
 }
 
 // Whether there is less than the type says: Core ML's types take it that a symbolic size reaches as far as a slice does.
@@ -366,17 +390,21 @@ void Generator::check_types(const Node& n, size_t result, const TensorPtr& got, 
   }
 }
 
+Value* Generator::add_draft(Draft& d) {
+  Node* n = d.op != nullptr ? add(d) : nullptr;
+  return n != nullptr ? n->result(n->num_results() - 1) : nullptr;
+}
+
 Value* Generator::add_one(std::string_view name, std::vector<Value*> in, AttrInit attrs) {
   Draft d{.op = find(name), .in = std::move(in), .attrs = std::move(attrs)};
-  if (d.op == nullptr || !add(d)) return nullptr;
-  return scopes_.back().values.back();
+  return add_draft(d);
 }
 
 void Generator::fill_attrs(Draft& d) {
   const Value* first = d.in.empty() ? nullptr : d.in.front();
   const auto rank = first != nullptr && first->ranked() ? static_cast<int64_t>(first->type()->rank()) : 0;
   for (const AttrSpec& s : d.op->attrs) {
-    if (d.given(s.name) || (!s.required && chance(50))) continue;
+    if (d.given(s.name) != nullptr || (!s.required && chance(50))) continue;
     switch (s.kind) {
       case AttrKind::kInt:
         if (s.name == "axis" || s.name == "axis_w") {
@@ -395,7 +423,9 @@ void Generator::fill_attrs(Draft& d) {
         break;
       case AttrKind::kFloat: {
         static constexpr double kNice[] = {0.5, 1, 2, 0, -1, 0.25};
-        d.set(s.name, Attr(one_of(kNice)));
+        static constexpr double kEpsilons[] = {1e-5, 1e-3, 0.01, 0.1, 1};
+        const double v = s.name == "epsilon" ? one_of(kEpsilons) : one_in(4) ? number() : one_of(kNice);
+        d.set(s.name, Attr(static_cast<double>(static_cast<float>(v))));
         break;
       }
       case AttrKind::kInts:
@@ -415,48 +445,59 @@ void Generator::fill_attrs(Draft& d) {
 
 bool Generator::fill_generic(Draft& d) {
   std::unordered_map<std::string_view, DType> bound;
+  const Value* like = nullptr;  // a tensor that the others broadcast with
+  const auto note = [&](const Slot& s, const Value* v) {
+    if (v == nullptr || v->type() == nullptr) return;
+    if (!s.type_var.empty()) bound.try_emplace(s.type_var, v->dtype());
+    if (like == nullptr && v->ranked()) like = v;
+  };
+  for (size_t i = 0; i < d.settled.size(); ++i) {
+    const Slot* s = slot_of(*d.op, i, d.settled.size());
+    if (s != nullptr && d.is_settled(i)) note(*s, d.in[i]);
+  }
   const bool broadcasts = d.op->has(Trait::kBroadcasts) || d.op->has(Trait::kElementwise) ||
                           (d.op->max_inputs < 0 && d.op->since_version < 8 &&
                            d.op->outputs.size() == 1);  // Sum and the like, before they broadcast
+  size_t i = 0;
   for (const Slot& s : d.op->inputs) {
     if (mil() && s.parameter) break;  // they come last, and by their names
-    if (s.arity == Arity::kOptional && chance(60)) {
-      d.in.push_back(nullptr);
+    if (s.arity == Arity::kOptional && !d.is_settled(i) && chance(60)) {
+      d.put(i++, nullptr);
       continue;
     }
-    for (int64_t k = s.arity == Arity::kVariadic ? between(1, 3) : 1; k > 0; --k) {
+    int64_t count = 1;
+    if (s.arity == Arity::kVariadic) count = std::max(between(1, 3), std::ssize(d.settled) - static_cast<int64_t>(i));
+    for (; count > 0; --count, ++i) {
+      if (d.is_settled(i)) continue;
       uint64_t allowed = s.types.tensor;
       if (allowed == 0) return false;
       if (auto at = bound.find(s.type_var); !s.type_var.empty() && at != bound.end()) allowed &= bit(at->second);
       Value* v = nullptr;
-      if (broadcasts && !d.in.empty() && d.in.front() != nullptr &&
-          ((allowed >> static_cast<int>(d.in.front()->dtype())) & 1) != 0) {
-        const Value& x = *d.in.front();
-        v = d.op->has(Trait::kBroadcasts) ? partner(*d.in.front()) : exactly(x.dtype(), x.type()->dims());
+      if (broadcasts && like != nullptr && (allowed & bit(like->dtype())) != 0) {
+        v = d.op->has(Trait::kBroadcasts) ? partner(*like) : exactly(like->dtype(), like->type()->dims());
       } else {
         v = pick_or_make(allowed);
       }
-      if (v == nullptr) return false;
-      if (!s.type_var.empty()) bound[s.type_var] = v->dtype();
-      d.in.push_back(v);
+      if (!d.put(i, v)) return false;
+      note(s, v);
     }
   }
   return !mil() || fill_mil_parameters(*this, d);
 }
 
+bool Generator::complete(Draft& d) {
+  const Recipe* recipe = mil() ? find_mil_recipe(d.op->name) : find_recipe(d.op->name);
+  const bool done = recipe != nullptr && recipe->complete != nullptr ? recipe->complete(*this, d) : fill_generic(d);
+  if (done && !mil()) fill_attrs(d);
+  return done;
+}
+
 bool Generator::random_node() {
   Draft d{.op = one_of(ops_)};
-  if (Recipe recipe = mil() ? find_mil_recipe(d.op->name) : find_recipe(d.op->name)) {
-    if (!recipe(*this, d)) return false;
-  } else if (!fill_generic(d)) {
-    return false;
-  }
-  if (!mil()) fill_attrs(d);
-  const int most = d.op->max_outputs < 0 ? 1 : d.op->max_outputs;
-  d.results =
-      std::max<size_t>(d.results, static_cast<size_t>(chance(70) ? std::max(d.op->min_outputs, 1)
-                                                                 : between(std::max(d.op->min_outputs, 1), std::max(most, 1))));
-  return add(d);
+  if (!complete(d)) return false;
+  const int64_t least = std::max(d.op->min_outputs, 1), most = d.op->max_outputs < 0 ? 1 : d.op->max_outputs;
+  d.results = std::max(d.results, static_cast<size_t>(chance(70) ? least : between(least, std::max(most, least))));
+  return add(d) != nullptr;
 }
 
 // The same again: for passes that look for equal nodes.
@@ -474,7 +515,7 @@ bool Generator::repeat_node() {
   if (chance(30) && !d.in.empty() && d.in[0] != nullptr && d.in[0]->ranked()) {  // or with another operand
     if (Value* v = exactly(d.in[0]->dtype(), d.in[0]->type()->dims())) d.in[0] = v;
   }
-  return add(d);
+  return add(d) != nullptr;
 }
 
 void Generator::step() {
@@ -512,11 +553,7 @@ std::vector<EvalValue> Generator::input_samples(const Graph& g, int which) {
   return inputs;
 }
 
-std::optional<Generated> Generator::run() {
-  if (mil() && options_.opset == 0 && options_.snippet_first && options_.only_snippet < options_.snippets.size()) {
-    const int said = mil::opset_version(parse(options_.snippets[options_.only_snippet], "snippet")->main().mil_opset);
-    if (said != 0) opset_ = said;
-  }
+void Generator::begin() {
   model_ = std::make_unique<Model>(options_.dialect);
   Function& main = model_->add_function("main");
   model_->set_opset_version("", opset_);
@@ -527,15 +564,29 @@ std::optional<Generated> Generator::run() {
   }
   palette_ = {model_->dims().symbol("B"), model_->dims().symbol("T"), Dim::of(3), Dim::of(5), Dim::of(1), Dim::of(4)};
   if (chance(40)) palette_ = {Dim::of(2), Dim::of(3), Dim::of(5), Dim::of(1)};
+  if (options_.growing) {
+    palette_.push_back(Dim::of(one_of(kSizes)));
+    palette_.push_back(Dim::of(one_of(kSizes)));
+    if (one_in(40)) palette_.push_back(Dim::of(0));
+  }
   for (const Op& op : dialect(options_.dialect).ops()) {
     if (!op.domain.empty() || find(op.name) != &op || op.deprecated) continue;
     if (!can_evaluate(op) || op.has(Trait::kRandom) || op.has(Trait::kSubgraphs) || op.has(Trait::kConstant)) continue;
     if (mil() && op.name.starts_with("complex")) continue;  // of coremltools' memory only: no package holds them
-    for (int k = mil() ? mil_weight_of(op) : weight_of(op); k > 0; --k) ops_.push_back(&op);
+    const Recipe* recipe = mil() ? find_mil_recipe(op.name) : find_recipe(op.name);
+    ops_.insert(ops_.end(), static_cast<size_t>(recipe != nullptr ? recipe->weight : 1), &op);
   }
   scopes_.push_back({&main.graph(), std::make_unique<Builder>(main.graph(), facts_), {}});
+}
+
+std::optional<Generated> Generator::run() {
+  if (mil() && options_.opset == 0 && options_.snippet_first && options_.only_snippet < options_.snippets.size()) {
+    const int said = mil::opset_version(parse(options_.snippets[options_.only_snippet], "snippet")->main().mil_opset);
+    if (said != 0) opset_ = said;
+  }
+  begin();
   for (int64_t k = between(1, 3); k > 0; --k) {
-    const DType d = k == 1 ? main_float_ : random_dtype(mil() ? kMilInputs : find("Identity")->inputs[0].types.tensor);
+    const DType d = k == 1 ? main_dtype_ : random_dtype(mil() ? kMilInputs : find("Identity")->inputs[0].types.tensor);
     const auto dims = random_dims(static_cast<size_t>(below(5)));
     new_input(d, dims);
   }

@@ -1,21 +1,24 @@
 // Random valid models, of ONNX or of Core ML: the same seed gives the same model.
 //
-// Operators come from the op tables; a node is kept if its type rule accepts it and the evaluator runs it at two sizes. What a rule says
-// of a result is compared with what came out. Bodies of If, Loop and Scan, blocks of cond and while_loop, local functions, shared
-// constants, several readers and unused parts occur; so do pieces of the .sx cases, wired into the rest, for passes look for shapes that chance does not draw.
+// Operators come from the op tables. A node is kept if its type rule accepts it and the evaluator runs it at two sizes;
+// the types that a rule infers are compared with the results. Bodies of If, Loop and Scan, blocks of cond and while_loop,
+// local functions, shared constants, values with several users and dead nodes occur; so do pieces of the .sx cases, wired
+// into the rest, for passes look for shapes that chance does not draw.
+//
+// grow.h uses the same generator to complete graphs from patterns.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "random/dice.h"
 #include "sardonyx/builder.h"
 #include "sardonyx/eval.h"
 #include "sardonyx/ir.h"
@@ -34,6 +37,9 @@ struct GeneratorOptions {
   std::span<const std::string> snippets = {};  // models as text, to be wired in
   bool snippet_first = false;                  // the model begins with one
   size_t only_snippet = SIZE_MAX;              // which, else drawn
+  // For grow(): nodes are not run, and operands are drawn among inputs and constants, seldom the same twice.
+  bool growing = false;
+  std::optional<DType> dtype = {};  // of most values, else drawn
 };
 
 struct Generated {
@@ -41,44 +47,51 @@ struct Generated {
   std::array<std::vector<EvalValue>, 2> inputs;  // at two sizes; the model runs on both
 };
 
-// What a type rule says and the evaluator denies: our own fault, and so an Error with code kInternal.
-// nullopt: what was drawn does not run.
+// nullopt if what was drawn does not run. Throws an Error with code kInternal, for it is our own fault, if the evaluator
+// contradicts a type rule.
 std::optional<Generated> generate(uint64_t seed, const GeneratorOptions& options);
 
-// A node to be.
+// A node to be. Some operands and attributes may be there already: a recipe draws the others so that they fit.
 struct Draft {
   const Op* op = nullptr;
   std::vector<Value*> in;
   AttrInit attrs;
   size_t results = 1;
+  std::vector<bool> settled = {};  // operands that are not to be drawn; those among them that are null stay absent
 
-  bool has_attr(std::string_view name) const;
-  bool given(std::string_view name) const;
+  bool is_settled(size_t i) const { return i < settled.size() && settled[i]; }
+  void settle(size_t i, Value* v);
+  // The operand, if it is settled and a tensor of known rank.
+  Value* settled_tensor(size_t i) const;
+  // Draws operand i unless it is settled. False if `make` returns null.
+  template <class Make>
+  bool fill(size_t i, const Make& make) {
+    return is_settled(i) || put(i, make());
+  }
+  bool put(size_t i, Value* v);  // ignored if the operand is settled
+
+  bool has_attr(std::string_view name) const;  // whether the operator has it
+  const Attr* given(std::string_view name) const;
+  std::optional<int64_t> given_int(std::string_view name) const;
   std::optional<size_t> slot(std::string_view name) const;
-  void set(std::string_view name, Attr value);         // ignored when the operator has no such attribute
-  void set_slot(std::string_view name, Value* value);  // ignored when the operator has no such slot
+  void set(std::string_view name, Attr value);         // ignored if it is given, or the operator has none
+  void set_slot(std::string_view name, Value* value);  // ignored if it is settled, or the operator has none
 };
 
-class Generator {
+class Generator : public Dice {
  public:
   Generator(uint64_t seed, const GeneratorOptions& options);
   std::optional<Generated> run();
 
-  // --- chance
-  int64_t below(int64_t n) { return n <= 1 ? 0 : static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
-  bool chance(int percent) { return below(100) < percent; }
-  int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
-  template <class C>
-  const auto& one_of(const C& c) {
-    return c[static_cast<size_t>(below(std::ssize(c)))];
-  }
+  // An empty model, and the operators and sizes to draw from.
+  void begin();
 
   // --- values
   // A visible tensor of known rank that has one of the element types; null when there is none.
   Value* pick(uint64_t dtypes, size_t min_rank = 0, size_t max_rank = 8);
   Value* pick_or_make(uint64_t dtypes, size_t min_rank = 0, size_t max_rank = 8);
   Value* exactly(DType dtype, std::span<const Dim> dims);  // of that type: there already, a constant or a new input
-  Value* partner(Value& a, bool widen = true);             // something that broadcasts with a
+  Value* partner(const Value& a, bool widen = true);       // something that broadcasts with a
   Value* constant(DType dtype, std::vector<int64_t> shape);
   Value* constant(TensorPtr payload);
   bool has_constants_of(DType dtype) const;  // in this opset
@@ -93,14 +106,19 @@ class Generator {
   std::optional<int64_t> known(Dim d) const { return d.is_int() ? std::optional(d.value()) : std::nullopt; }
 
   Model& model() { return *model_; }
+  std::unique_ptr<Model> take_model() { return std::move(model_); }
   Types& types() { return model_->types(); }
   int opset() const { return opset_; }
   bool mil() const { return options_.dialect == DialectId::kMil; }
   const Op* find(std::string_view name) const;
-  // Makes the node, runs it, makes its results visible. False when it is ill-typed or does not run.
-  bool add(Draft& d);
-  Value* add_one(std::string_view name, std::vector<Value*> in, AttrInit attrs = {});  // null when it does not work
-  Value* add_draft(Draft& d) { return d.op != nullptr && add(d) ? scopes_.back().values.back() : nullptr; }
+  // Draws the operands and attributes that are missing. False: no way just now.
+  bool complete(Draft& d);
+  // Makes the node, runs it, makes its results visible. Null if it is ill-typed or does not run.
+  Node* add(Draft& d);
+  Value* add_draft(Draft& d);  // the last result, or null
+  Value* add_one(std::string_view name, std::vector<Value*> in, AttrInit attrs = {});
+  // Whether a list that passes look for as a constant may be computed at run time.
+  bool computes(int percent) { return chance(options_.growing ? percent / 3 : percent); }
 
  private:
   struct Scope {
@@ -127,6 +145,9 @@ class Generator {
   void fill_attrs(Draft& d);
   Graph& open_body(std::string_view name, std::vector<std::pair<const Type*, Sample>> inputs);
   void close_body() { scopes_.pop_back(); }
+  // Whether to take a value that is there.
+  bool reuses(int percent) { return chance(options_.growing ? percent / 4 : percent); }
+  bool is_usable(const Value& v) const { return options_.growing || samples_.contains(&v); }
   void show(Value& v, Sample sample) {
     scopes_.back().values.push_back(&v);
     samples_[&v] = std::move(sample);
@@ -141,7 +162,6 @@ class Generator {
   std::vector<Value*> visible();
   bool finish(Generated& g);
 
-  std::mt19937_64 random_;
   GeneratorOptions options_;
   int opset_ = 23;
   std::unique_ptr<Model> model_;
@@ -149,20 +169,23 @@ class Generator {
   std::vector<Scope> scopes_;
   std::unordered_map<const Value*, Sample> samples_;
   std::vector<Dim> palette_;
-  DType main_float_ = DType::kF32;
+  DType main_dtype_ = DType::kF32;
   std::vector<const Op*> ops_;
   size_t functions_ = 0;
   bool in_function_ = false;
 };
 
-// Operands and attributes of one operator, where chance alone would rarely hit a valid choice (recipes.cc). False: no way just now.
-using Recipe = bool (*)(Generator&, Draft&);
-Recipe find_recipe(std::string_view op);
-// How much oftener than others an operator is drawn.
-int weight_of(const Op& op);
+// How one operator gets operands and attributes that fit together, where chance alone would rarely hit a valid choice
+// (recipes.cc). False: no way just now.
+struct Recipe {
+  std::string_view op;
+  bool (*complete)(Generator&, Draft&);  // null: any operands of its types will do
+  int weight;                            // how much more often than others the operator is drawn
+};
+// Null if there is none.
+const Recipe* find_recipe(std::string_view op);
 // The same for ops of Core ML (mil_recipes.cc), and the parameters of those that need no recipe.
-Recipe find_mil_recipe(std::string_view op);
-int mil_weight_of(const Op& op);
+const Recipe* find_mil_recipe(std::string_view op);
 bool fill_mil_parameters(Generator& g, Draft& d);
 
 }  // namespace sardonyx::fuzz

@@ -121,7 +121,7 @@ bool Generator::add_if() {
 }
 
 bool Generator::add_loop() {
-  const DType kinds[] = {main_float_, DType::kI64, DType::kF32};
+  const DType kinds[] = {main_dtype_, DType::kI64, DType::kF32};
   Value* carried = pick(bit(one_of(kinds)));
   if (carried == nullptr) return false;
   const Sample none = {Tensor::scalar(0), Tensor::scalar(0)};
@@ -163,7 +163,7 @@ bool Generator::add_loop() {
 
 // Counts to a number, and changes a value on the way. One more variable may stay as it is.
 bool Generator::add_while() {
-  Value* carried = pick(bit(main_float_), 0, 3);
+  Value* carried = pick(bit(main_dtype_), 0, 3);
   Value* kept = chance(40) ? pick(kMilInputs, 0, 3) : nullptr;
   if (carried == nullptr) return false;
   const TensorPtr zero = Tensor::full(DType::kI32, {}, 0);
@@ -211,8 +211,8 @@ bool Generator::add_while() {
 }
 
 bool Generator::add_scan() {
-  Value* rows = pick(bit(main_float_), 1, 3);
-  Value* state = pick(bit(main_float_), 0, 2);
+  Value* rows = pick(bit(main_dtype_), 1, 3);
+  Value* state = pick(bit(main_dtype_), 0, 2);
   if (rows == nullptr || state == nullptr) return false;
   const auto dims = rows->type()->dims();
   std::vector<Dim> rest(dims.begin() + 1, dims.end());
@@ -223,7 +223,7 @@ bool Generator::add_scan() {
     std::vector<int64_t> shape(t.shape().begin() + 1, t.shape().end());
     row[which] = random_tensor(t.dtype(), shape);
   }
-  Graph& body = open_body("body", {{state->type(), samples_[state]}, {types().tensor(main_float_, rest), row}});
+  Graph& body = open_body("body", {{state->type(), samples_[state]}, {types().tensor(main_dtype_, rest), row}});
   Value *in_state = body.input(0), *in_row = body.input(1);
   for (int64_t k = between(1, 3); k > 0; --k) step();
   std::vector<Value*> fit;
@@ -251,7 +251,7 @@ bool Generator::add_scan() {
 // A local function, typed while it is built by the operands of its first call.
 bool Generator::add_call() {
   std::vector<Value*> operands;
-  for (int64_t k = between(1, 2); k > 0; --k) operands.push_back(pick(bit(main_float_) | bit(DType::kI64)));
+  for (int64_t k = between(1, 2); k > 0; --k) operands.push_back(pick(bit(main_dtype_) | bit(DType::kI64)));
   for (Value* v : operands) {
     if (v == nullptr) return false;
   }

@@ -47,7 +47,7 @@ bool Generator::add_state() {
 // A list of tensors of one type: made, written in one or two places, and read.
 bool Generator::add_list() {
   Value* v = nullptr;
-  for (int k = 0; k < 6 && (v == nullptr || !v->type()->is_static()); ++k) v = pick(bit(main_float_) | bit(DType::kI32), 1, 3);
+  for (int k = 0; k < 6 && (v == nullptr || !v->type()->is_static()); ++k) v = pick(bit(main_dtype_) | bit(DType::kI32), 1, 3);
   const Op *write = find("list_write"), *scatter = find("list_scatter");
   if (v == nullptr || !v->type()->is_static() || v->dtype() == DType::kF64 || v->type()->dim(0).is(0)) return false;
   const bool rows = chance(40) && v->type()->rank() > 1;  // each row of v in a place of its own

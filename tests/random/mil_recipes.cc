@@ -1,19 +1,12 @@
 // How ops of Core ML get operands and parameters that fit together. Names of slots are those of the op table, so one recipe serves all
 // versions of an op.
-#include <algorithm>
-
-#include "random/generator.h"
+#include "random/recipes.h"
 
 namespace sardonyx::fuzz {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr uint64_t bits(std::initializer_list<DType> types) {
-  uint64_t set = 0;
-  for (DType t : types) set |= uint64_t{1} << static_cast<int>(t);
-  return set;
-}
 constexpr uint64_t kFloats = bits({DType::kF16, DType::kF32});
 constexpr uint64_t kNumbers = bits({DType::kF16, DType::kF32, DType::kI32});
 
@@ -24,9 +17,6 @@ Value* flags(Generator& g, const std::vector<uint8_t>& v) {
   return g.constant(Tensor::of<uint8_t>(DType::kBool, {static_cast<int64_t>(v.size())}, v));
 }
 
-int64_t rank_of(const Value& v) { return static_cast<int64_t>(v.type()->rank()); }
-Dim dim(const Value& v, int64_t axis) { return v.type()->dim(static_cast<size_t>(axis)); }
-std::vector<Dim> dims_of(const Value& v) { return {v.type()->dims().begin(), v.type()->dims().end()}; }
 int64_t spelled(Generator& g, int64_t axis, int64_t rank) { return g.chance(40) ? axis - rank : axis; }
 
 // The first operand: a tensor that the op takes.
@@ -727,12 +717,7 @@ bool divide(Generator& g, Draft& d) {
   return y != nullptr;
 }
 
-struct Row {
-  std::string_view name;
-  Recipe recipe;
-  int weight;
-};
-constexpr Row kRows[] = {
+constexpr Recipe kRecipes[] = {
     {"transpose", transpose, 10},
     {"reshape", reshape, 10},
     {"squeeze", squeeze, 5},
@@ -828,22 +813,9 @@ constexpr Row kRows[] = {
     {"logical_not", nullptr, 2},
 };
 
-const Row* row_of(std::string_view op) {
-  const auto* at = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.name == op; });
-  return at == std::end(kRows) ? nullptr : at;
-}
-
 }  // namespace
 
-Recipe find_mil_recipe(std::string_view op) {
-  const Row* r = row_of(op);
-  return r == nullptr ? nullptr : r->recipe;
-}
-
-int mil_weight_of(const Op& op) {
-  const Row* r = row_of(op.name);
-  return r == nullptr ? 1 : r->weight;
-}
+const Recipe* find_mil_recipe(std::string_view op) { return find_in(kRecipes, op); }
 
 // Parameters that chance may draw: numbers, flags, axes. False: one that is required is of another kind.
 bool fill_mil_parameters(Generator& g, Draft& d) {

@@ -1,30 +1,32 @@
-// How operators get operands and attributes that fit together. Names of slots and attributes are those of the op tables, so one recipe
-// serves all versions of an operator.
-#include <algorithm>
-
-#include "random/generator.h"
+// How operators get operands and attributes that fit together. Names of slots and attributes are those of the op tables,
+// so one recipe serves all versions of an operator. Operands that are settled already decide what fits.
+#include "random/recipes.h"
 
 namespace sardonyx::fuzz {
 namespace {
 
-constexpr uint64_t bits(std::initializer_list<DType> types) {
-  uint64_t set = 0;
-  for (DType t : types) set |= uint64_t{1} << static_cast<int>(t);
-  return set;
-}
 constexpr uint64_t kInts = bits({DType::kI32, DType::kI64});
 
-// The first operand: a tensor that the operator takes.
-Value* first(Generator& g, Draft& d, size_t min_rank, size_t max_rank = 6) {
-  Value* v = g.pick_or_make(d.op->inputs[0].types.tensor, min_rank, max_rank);
-  if (v != nullptr) d.in = {v};
-  return v;
+// Operand `slot`: a tensor that the operator takes. Null if there is none, or if a settled one has another rank.
+Value* tensor(Generator& g, Draft& d, size_t slot, size_t min_rank, size_t max_rank = 6) {
+  if (d.is_settled(slot)) {
+    Value* v = d.settled_tensor(slot);
+    return v != nullptr && v->type()->rank() >= min_rank && v->type()->rank() <= max_rank ? v : nullptr;
+  }
+  Value* v = g.pick_or_make(d.op->inputs[std::min(slot, d.op->inputs.size() - 1)].types.tensor, min_rank, max_rank);
+  return d.put(slot, v) ? v : nullptr;
 }
-int64_t rank_of(const Value& v) { return static_cast<int64_t>(v.type()->rank()); }
-Dim dim(const Value& v, int64_t axis) { return v.type()->dim(static_cast<size_t>(axis)); }
-std::vector<Dim> dims_of(const Value& v) { return {v.type()->dims().begin(), v.type()->dims().end()}; }
-// A random axis; sometimes counted from the end, where the version allows that.
+Value* first(Generator& g, Draft& d, size_t min_rank, size_t max_rank = 6) { return tensor(g, d, 0, min_rank, max_rank); }
+
+// An axis as an attribute has it; sometimes counted from the end, where the version allows that.
 int64_t spelled(Generator& g, int64_t axis, int64_t rank) { return g.opset() >= 11 && g.chance(40) ? axis - rank : axis; }
+// The attribute `axis` if it is given, else a random axis, which it becomes.
+int64_t axis_of(Generator& g, Draft& d, int64_t rank) {
+  if (const auto given = d.given_int("axis")) return (*given % rank + rank) % rank;
+  const int64_t axis = g.below(rank);
+  d.set("axis", Attr(spelled(g, axis, rank)));
+  return axis;
+}
 
 bool transpose(Generator& g, Draft& d) {
   Value* x = first(g, d, 1);
@@ -50,10 +52,11 @@ Value* size_of(Generator& g, Value& x, int64_t axis) {
 bool reshape(Generator& g, Draft& d) {
   Value* x = first(g, d, 0);
   if (x == nullptr || g.opset() < 5) return false;
+  if (d.is_settled(1)) return true;
   std::vector<int64_t> target;
   const auto dims = x->type()->dims();
   const int64_t r = rank_of(*x);
-  if (g.chance(15) && r > 0) {  // computed at run time
+  if (r > 0 && g.computes(15)) {  // computed at run time
     std::vector<Value*> parts;
     const int64_t flat = g.below(r);
     for (int64_t i = 0; i < r; ++i) {
@@ -61,15 +64,11 @@ bool reshape(Generator& g, Draft& d) {
       if (p == nullptr) return false;
       parts.push_back(p);
     }
-    Value* shape = g.add_one("Concat", parts, {attr("axis", Attr(0))});
-    d.in = {x, shape};
-    return shape != nullptr;
+    return d.put(1, g.add_one("Concat", parts, {attr("axis", Attr(0))}));
   }
-  if (g.chance(10)) {  // the shape of something else
+  if (g.computes(10)) {  // the shape of something else
     Value* like = g.pick(~uint64_t{0});
-    Value* shape = like == nullptr ? nullptr : g.add_one("Shape", {like});
-    d.in = {x, shape};
-    return shape != nullptr;
+    return d.put(1, like == nullptr ? nullptr : g.add_one("Shape", {like}));
   }
   const bool all_known = x->type()->is_static();
   if (g.chance(40) && all_known) {
@@ -110,27 +109,24 @@ bool reshape(Generator& g, Draft& d) {
   if (g.chance(20) && !target.empty() && std::find(target.begin(), target.end(), -1) == target.end() &&
       std::find(target.begin(), target.end(), 0) == target.end())
     target[static_cast<size_t>(g.below(static_cast<int64_t>(target.size())))] = -1;
-  d.in = {x, g.ints(target)};
+  d.put(1, g.ints(target));
   if (g.chance(5)) d.set("allowzero", Attr(1));
   return true;
 }
 
 bool expand(Generator& g, Draft& d) {
   Value* x = first(g, d, 0, 3);
-  if (x == nullptr) return false;
-  if (g.chance(30)) {
+  if (x == nullptr || d.is_settled(1)) return x != nullptr;
+  if (g.computes(30)) {
     Value* like = g.partner(*x);
-    Value* shape = like == nullptr ? nullptr : g.add_one("Shape", {like});
-    d.in = {x, shape};
-    return shape != nullptr;
+    return d.put(1, like == nullptr ? nullptr : g.add_one("Shape", {like}));
   }
   std::vector<int64_t> target;
   for (Dim s : x->type()->dims())
     target.push_back(s.is(1) && g.chance(50) ? g.between(1, 4) : s.is_int() && g.chance(60) ? s.value() : 1);
   while (target.size() < 4 && g.chance(40)) target.insert(target.begin(), g.between(1, 3));
   if (!target.empty() && g.chance(15)) target.erase(target.begin());
-  d.in = {x, g.ints(target)};
-  return true;
+  return d.put(1, g.ints(target));
 }
 
 bool squeeze(Generator& g, Draft& d) {
@@ -170,68 +166,60 @@ bool reduce(Generator& g, Draft& d) {
 }
 
 bool matmul(Generator& g, Draft& d) {
+  if (const Value* b = d.settled_tensor(1); b != nullptr && !d.is_settled(0) && rank_of(*b) >= 2) {
+    auto dims = dims_of(*b);
+    if (dims.size() > 2 && g.chance(50)) dims.erase(dims.begin(), dims.end() - 2);
+    dims.back() = dims[dims.size() - 2];
+    dims[dims.size() - 2] = g.random_dims(1).front();
+    return d.put(0, g.exactly(b->dtype(), dims));
+  }
   Value* a = first(g, d, 1, 4);
   if (a == nullptr) return false;
-  const Dim k = dim(*a, rank_of(*a) - 1);
-  std::vector<Dim> b{k};
-  if (g.chance(85)) b.push_back(Dim::of(g.between(1, 5)));
-  if (b.size() == 2 && g.chance(25)) {
-    auto batch = dims_of(*a);
-    if (batch.size() > 2) b.insert(b.begin(), batch.begin(), batch.end() - 2);
-  }
-  Value* w = g.exactly(a->dtype(), b);
-  d.in = {a, w};
-  return w != nullptr;
+  return d.fill(1, [&] {
+    const Dim k = dim(*a, rank_of(*a) - 1);
+    std::vector<Dim> b{k};
+    if (g.chance(85)) b.push_back(Dim::of(g.between(1, 5)));
+    if (b.size() == 2 && g.chance(25)) {
+      auto batch = dims_of(*a);
+      if (batch.size() > 2) b.insert(b.begin(), batch.begin(), batch.end() - 2);
+    }
+    return g.exactly(a->dtype(), b);
+  });
 }
 
 bool gemm(Generator& g, Draft& d) {
-  Value* a = first(g, d, 2, 2);
-  if (a == nullptr) return false;
-  const int64_t ta = g.below(2), tb = g.below(2);
-  const Dim k = dim(*a, ta != 0 ? 0 : 1), m = dim(*a, ta != 0 ? 1 : 0), n = Dim::of(g.between(1, 5));
-  const std::vector<Dim> b = tb != 0 ? std::vector<Dim>{n, k} : std::vector<Dim>{k, n};
-  Value* w = g.exactly(a->dtype(), b);
-  if (w == nullptr) return false;
-  d.in = {a, w};
-  if (g.opset() < 11 || g.chance(60)) {
-    const std::vector<Dim> full{m, n}, row{n}, none;
-    Value* c = g.exactly(a->dtype(), g.chance(50) ? row : g.chance(50) ? full : none);
-    if (c == nullptr) return false;
-    d.in.push_back(c);
-  }
+  const int64_t ta = d.given_int("transA").value_or(g.below(2)), tb = d.given_int("transB").value_or(g.below(2));
   if (ta != 0) d.set("transA", Attr(1));
   if (tb != 0) d.set("transB", Attr(1));
-  return true;
+  if (const Value* b = d.settled_tensor(1); b != nullptr && !d.is_settled(0) && rank_of(*b) == 2) {
+    const Dim k = dim(*b, tb != 0 ? 1 : 0), m = g.random_dims(1).front();
+    d.settle(0, g.exactly(b->dtype(), ta != 0 ? std::vector{k, m} : std::vector{m, k}));
+  }
+  Value* a = first(g, d, 2, 2);
+  if (a == nullptr) return false;
+  const Dim k = dim(*a, ta != 0 ? 0 : 1), m = dim(*a, ta != 0 ? 1 : 0);
+  const auto weight = [&] {
+    const Dim n = Dim::of(g.between(1, 5));
+    return g.exactly(a->dtype(), tb != 0 ? std::vector{n, k} : std::vector{k, n});
+  };
+  if (!d.fill(1, weight)) return false;
+  const Value* b = d.in[1];
+  if (b == nullptr || !b->ranked() || rank_of(*b) != 2) return false;
+  if (d.is_settled(2) || (g.opset() >= 11 && g.chance(40))) return true;
+  const Dim n = dim(*b, tb != 0 ? 0 : 1);
+  const std::vector<Dim> full{m, n}, row{n}, none;
+  return d.put(2, g.exactly(a->dtype(), g.chance(50) ? row : g.chance(50) ? full : none));
 }
 
-bool conv(Generator& g, Draft& d) {
-  Value* x = first(g, d, 3, 4);
-  if (x == nullptr) return false;
-  const bool transposed = d.op->name == "ConvTranspose";
-  const auto c = g.known(dim(*x, 1));
-  if (!c || *c < 1) return false;
-  const int64_t spatial = rank_of(*x) - 2;
-  const int64_t group = g.chance(25) ? *c : 1, out = group * g.between(1, 3);
-  std::vector<Dim> w =
-      transposed ? std::vector<Dim>{Dim::of(*c), Dim::of(out / group)} : std::vector<Dim>{Dim::of(out), Dim::of(*c / group)};
+// Numbers per axis of a convolution.
+void conv_attrs(Generator& g, Draft& d, std::span<const Dim> weight) {
   std::vector<int64_t> kernel, strides, pads, dilations;
-  for (int64_t i = 0; i < spatial; ++i) {
-    kernel.push_back(g.between(1, 3));
-    w.push_back(Dim::of(kernel.back()));
+  for (const Dim k : weight.subspan(2)) {
+    kernel.push_back(k.is_int() ? k.value() : 1);
     strides.push_back(g.between(1, 2));
     dilations.push_back(g.chance(20) ? 2 : 1);
   }
-  for (int64_t i = 0; i < 2 * spatial; ++i) pads.push_back(g.below(3));
-  Value* weight = g.exactly(x->dtype(), w);
-  if (weight == nullptr) return false;
-  d.in = {x, weight};
-  if (g.chance(50)) {
-    const std::vector<Dim> bias{Dim::of(out)};
-    Value* b = g.exactly(x->dtype(), bias);
-    if (b == nullptr) return false;
-    d.in.push_back(b);
-  }
-  if (group != 1) d.set("group", Attr(group));
+  for (size_t i = 0; i < 2 * kernel.size(); ++i) pads.push_back(g.below(3));
   if (g.chance(50)) d.set("kernel_shape", Attr(kernel));
   if (g.chance(40)) d.set("strides", Attr(strides));
   if (g.chance(15)) d.set("dilations", Attr(dilations));
@@ -240,6 +228,38 @@ bool conv(Generator& g, Draft& d) {
   } else if (g.chance(20)) {
     d.set("auto_pad", Attr(g.chance(50) ? "SAME_UPPER" : "VALID"));
   }
+}
+
+bool conv(Generator& g, Draft& d) {
+  const bool transposed = d.op->name == "ConvTranspose";
+  int64_t group = d.given_int("group").value_or(1);
+  if (const Value* w = d.settled_tensor(1); w != nullptr && !d.is_settled(0) && rank_of(*w) >= 3) {
+    const auto c = g.known(dim(*w, transposed ? 0 : 1));
+    if (!c) return false;
+    std::vector<Dim> dims{Dim::of(g.between(1, 3)), Dim::of(transposed ? *c : *c * group)};
+    for (int64_t i = 2; i < rank_of(*w); ++i) dims.push_back(Dim::of(g.between(4, 7)));
+    d.settle(0, g.exactly(w->dtype(), dims));
+  }
+  Value* x = first(g, d, 3, 4);
+  const auto c = x != nullptr ? g.known(dim(*x, 1)) : std::nullopt;
+  if (!c || *c < 1) return false;
+  if (!d.is_settled(1)) {
+    if (g.chance(25)) group = d.given_int("group").value_or(*c);
+    const int64_t each = g.between(1, 3);
+    std::vector<Dim> w{Dim::of(transposed ? *c : group * each), Dim::of(transposed ? each : *c / group)};
+    for (int64_t i = 2; i < rank_of(*x); ++i) w.push_back(Dim::of(g.between(1, 3)));
+    if (!d.put(1, g.exactly(x->dtype(), w))) return false;
+    if (group != 1) d.set("group", Attr(group));
+  }
+  const Value* w = d.in[1];
+  if (w == nullptr || !w->ranked() || rank_of(*w) != rank_of(*x)) return false;
+  const auto out = g.known(dim(*w, transposed ? 1 : 0));
+  if (!out) return false;
+  if (!d.is_settled(2) && g.chance(50)) {
+    const std::vector<Dim> bias{Dim::of(transposed ? *out * group : *out)};
+    if (!d.put(2, g.exactly(x->dtype(), bias))) return false;
+  }
+  conv_attrs(g, d, dims_of(*w));
   return true;
 }
 
@@ -258,64 +278,68 @@ bool pool(Generator& g, Draft& d) {
   return true;
 }
 
+// An image without parameters: global pools and the like.
+bool image(Generator& g, Draft& d) { return first(g, d, 3, 4) != nullptr; }
+
 // Scale, bias and the like along axis 1 or the last axes.
 bool normalization(Generator& g, Draft& d) {
   const bool by_channel =
       d.op->name == "BatchNormalization" || d.op->name == "InstanceNormalization" || d.op->name == "GroupNormalization";
-  Value* x = first(g, d, by_channel ? 3 : 1, 4);
+  if (const Value* w = d.settled_tensor(1); w != nullptr && !d.is_settled(0)) {
+    auto dims = dims_of(*w);
+    const auto before = g.random_dims(static_cast<size_t>(g.between(1, 2)));
+    dims.insert(dims.begin(), before.begin(), by_channel ? before.begin() + 1 : before.end());
+    if (by_channel) dims.push_back(Dim::of(g.between(2, 5)));
+    d.settle(0, g.exactly(w->dtype(), dims));
+  }
+  Value* x = first(g, d, d.op->name == "BatchNormalization" ? 2 : by_channel ? 3 : 1, 4);
   if (x == nullptr) return false;
   std::vector<Dim> shape;
   if (by_channel) {
     const auto c = g.known(dim(*x, 1));
     if (!c) return false;
     shape = {dim(*x, 1)};
-    if (d.op->name == "GroupNormalization") {
-      d.set("num_groups", Attr(*c));
-    }
+    if (d.op->name == "GroupNormalization") d.set("num_groups", Attr(*c));
   } else {
-    const int64_t axis = g.below(rank_of(*x));
-    for (int64_t i = axis; i < rank_of(*x); ++i) shape.push_back(dim(*x, i));
-    d.set("axis", Attr(spelled(g, axis, rank_of(*x))));
+    const Value* w = d.settled_tensor(1);
+    if (w != nullptr && rank_of(*w) > 0 && rank_of(*w) <= rank_of(*x)) d.set("axis", Attr(-rank_of(*w)));
+    for (int64_t i = axis_of(g, d, rank_of(*x)); i < rank_of(*x); ++i) shape.push_back(dim(*x, i));
   }
   for (size_t i = 1; i < d.op->inputs.size(); ++i) {
+    if (d.is_settled(i)) continue;
     if (d.op->inputs[i].arity == Arity::kOptional && g.chance(40)) break;
-    Value* v = nullptr;
-    if (d.op->inputs[i].name.find("var") != std::string_view::npos) {  // positive
-      std::vector<int64_t> sizes;
-      for (Dim s : shape) sizes.push_back(s.value());
-      v = g.constant(Tensor::full(x->dtype(), sizes, g.chance(50) ? 1 : 0.5));
-    } else {
-      v = g.exactly(x->dtype(), shape);
-    }
-    if (v == nullptr) return false;
-    d.in.push_back(v);
+    const bool positive = d.op->inputs[i].name.find("var") != std::string_view::npos;
+    if (positive && !std::ranges::all_of(shape, [](Dim s) { return s.is_int(); })) return false;
+    std::vector<int64_t> sizes;
+    for (Dim s : shape) sizes.push_back(s.is_int() ? s.value() : 1);
+    Value* v = positive ? g.constant(Tensor::full(x->dtype(), sizes, g.chance(50) ? 1 : 0.5)) : g.exactly(x->dtype(), shape);
+    if (!d.put(i, v)) return false;
   }
   return true;
 }
 
 bool concat(Generator& g, Draft& d) {
-  Value* x = first(g, d, 1, 5);
-  if (x == nullptr) return false;
-  const int64_t axis = g.below(rank_of(*x));
-  for (int64_t k = g.below(3); k > 0; --k) {
+  Value* x = nullptr;
+  for (size_t i = 0; i < d.settled.size() && x == nullptr; ++i) x = d.settled_tensor(i);
+  if (x == nullptr) x = first(g, d, 1, 5);
+  if (x == nullptr || rank_of(*x) == 0) return false;
+  const int64_t axis = axis_of(g, d, rank_of(*x));
+  const size_t count = std::max(d.settled.size(), static_cast<size_t>(g.between(1, 3)));
+  for (size_t i = 0; i < count; ++i) {
+    if (d.is_settled(i) || (i < d.in.size() && d.in[i] != nullptr)) continue;
     auto dims = dims_of(*x);
     if (g.chance(30)) dims[static_cast<size_t>(axis)] = Dim::of(g.between(1, 3));
-    Value* v = g.exactly(x->dtype(), dims);
-    if (v == nullptr) return false;
-    d.in.push_back(v);
+    if (!d.put(i, g.exactly(x->dtype(), dims))) return false;
   }
-  d.set("axis", Attr(spelled(g, axis, rank_of(*x))));
   return true;
 }
 
 bool split(Generator& g, Draft& d) {
   Value* x = first(g, d, 1, 5);
   if (x == nullptr) return false;
-  const int64_t axis = g.below(rank_of(*x));
-  const auto n = g.known(dim(*x, axis));
+  const auto n = g.known(dim(*x, axis_of(g, d, rank_of(*x))));
   if (!n || *n < 1) return false;
-  d.set("axis", Attr(spelled(g, axis, rank_of(*x))));
-  const int64_t parts = std::min<int64_t>(g.between(1, 3), *n);
+  const int64_t parts = std::min(std::max(g.between(1, 3), static_cast<int64_t>(d.results)), *n);
   d.results = static_cast<size_t>(parts);
   if (d.op->since_version >= 18 && g.chance(40)) {
     d.set("num_outputs", Attr(parts));
@@ -356,10 +380,11 @@ bool pad(Generator& g, Draft& d) {
   if (x == nullptr) return false;
   static constexpr const char* kModes[] = {"constant", "constant", "reflect", "edge"};
   const std::string mode = g.one_of(kModes);
+  const bool image_only = mode != "constant" || g.chance(40);
   std::vector<int64_t> pads;
   for (int64_t i = 0; i < 2 * rank_of(*x); ++i) {
-    const bool spatial = i % rank_of(*x) >= 2;
-    pads.push_back(mode == "constant" ? g.between(g.chance(10) ? -1 : 0, 2) : spatial ? g.below(2) : 0);
+    const bool padded = i % rank_of(*x) >= 2 || !image_only;
+    pads.push_back(!padded ? 0 : mode == "constant" ? g.between(g.chance(10) ? -1 : 0, 2) : g.below(2));
   }
   g.put_ints(d, "pads", pads);
   if (mode != "constant" || g.chance(50)) d.set("mode", Attr(mode));
@@ -373,15 +398,13 @@ bool tile(Generator& g, Draft& d) {
   if (x == nullptr || d.op->since_version < 6) return false;
   std::vector<int64_t> repeats;
   for (int64_t i = 0; i < rank_of(*x); ++i) repeats.push_back(g.chance(60) ? 1 : g.between(1, 3));
-  d.in.push_back(g.ints(repeats));
-  return true;
+  return d.put(1, g.ints(repeats));
 }
 
 bool gather(Generator& g, Draft& d) {
   Value* x = first(g, d, 1, 4);
   if (x == nullptr) return false;
-  const int64_t axis = g.below(rank_of(*x));
-  const int64_t limit = g.known(dim(*x, axis)).value_or(1);
+  const int64_t limit = g.known(dim(*x, axis_of(g, d, rank_of(*x)))).value_or(1);
   if (limit < 1) return false;
   std::vector<int64_t> shape;
   if (d.op->name == "GatherElements") {
@@ -389,32 +412,27 @@ bool gather(Generator& g, Draft& d) {
   } else {
     for (int64_t k = g.below(3); k > 0; --k) shape.push_back(g.between(1, 3));
   }
-  d.in.push_back(g.indices(shape, limit));
-  d.set("axis", Attr(spelled(g, axis, rank_of(*x))));
-  return true;
+  return d.fill(1, [&] { return g.indices(shape, limit); });
 }
 
 bool gather_nd(Generator& g, Draft& d) {
   Value* x = first(g, d, 1, 3);
   if (x == nullptr) return false;
   const int64_t n = g.between(1, 2);
-  d.in.push_back(g.constant(Tensor::of<int64_t>(DType::kI64, {n, 1}, std::vector<int64_t>(static_cast<size_t>(n), 0))));
-  return true;
+  const std::vector<int64_t> zeros(static_cast<size_t>(n), 0);
+  return d.put(1, g.constant(Tensor::of<int64_t>(DType::kI64, {n, 1}, zeros)));
 }
 
 bool scatter_elements(Generator& g, Draft& d) {
   Value* x = first(g, d, 1, 3);
   if (x == nullptr || !x->type()->is_static()) return false;
-  const int64_t axis = g.below(rank_of(*x));
+  const int64_t axis = axis_of(g, d, rank_of(*x));
   std::vector<int64_t> shape;
   for (Dim s : x->type()->dims()) shape.push_back(s.value());
   shape[static_cast<size_t>(axis)] = 1;
   const int64_t limit = dim(*x, axis).value();
   if (limit < 1) return false;
-  d.in.push_back(g.indices(shape, limit));
-  d.in.push_back(g.constant(x->dtype(), shape));
-  d.set("axis", Attr(axis));
-  return true;
+  return d.put(1, g.indices(shape, limit)) && d.put(2, g.constant(x->dtype(), shape));
 }
 
 bool scatter_nd(Generator& g, Draft& d) {
@@ -422,29 +440,24 @@ bool scatter_nd(Generator& g, Draft& d) {
   if (x == nullptr || !x->type()->is_static() || dim(*x, 0).value() < 1) return false;
   std::vector<Dim> updates = dims_of(*x);
   updates[0] = Dim::of(1);
-  d.in.push_back(g.constant(Tensor::of<int64_t>(DType::kI64, {1, 1}, std::vector<int64_t>{g.below(dim(*x, 0).value())})));
-  Value* u = g.exactly(x->dtype(), updates);
-  d.in.push_back(u);
-  return u != nullptr;
+  const std::vector<int64_t> at{g.below(dim(*x, 0).value())};
+  d.put(1, g.constant(Tensor::of<int64_t>(DType::kI64, {1, 1}, at)));
+  return d.put(2, g.exactly(x->dtype(), updates));
 }
 
 bool where(Generator& g, Draft& d) {
-  Value* x = g.pick_or_make(d.op->inputs[1].types.tensor);
-  if (x == nullptr) return false;
-  Value* y = g.partner(*x);
-  std::vector<Dim> c = dims_of(*x);
-  if (g.chance(40)) c.clear();
-  Value* cond = g.exactly(DType::kBool, c);
-  d.in = {cond, x, y};
-  return y != nullptr && cond != nullptr;
+  const size_t like = d.settled_tensor(1) == nullptr && d.settled_tensor(2) != nullptr ? 2 : 1;
+  Value* x = tensor(g, d, like, 0);
+  if (x == nullptr || !d.fill(3 - like, [&] { return g.partner(*x); })) return false;
+  return d.fill(0, [&] { return g.exactly(DType::kBool, g.chance(40) ? std::vector<Dim>() : dims_of(*x)); });
 }
 
 bool clip(Generator& g, Draft& d) {
   Value* x = first(g, d, 0);
   if (x == nullptr) return false;
   if (d.has_attr("min")) return true;
-  d.in.push_back(g.chance(70) ? g.scalar(x->dtype(), static_cast<double>(g.between(0, 1))) : nullptr);
-  d.in.push_back(g.chance(70) ? g.scalar(x->dtype(), static_cast<double>(g.between(2, 6))) : nullptr);
+  d.put(1, g.chance(70) ? g.scalar(x->dtype(), static_cast<double>(g.between(0, 1))) : nullptr);
+  d.put(2, g.chance(70) ? g.scalar(x->dtype(), static_cast<double>(g.between(2, 6))) : nullptr);
   return true;
 }
 
@@ -459,43 +472,39 @@ bool cast(Generator& g, Draft& d) {
 bool top_k(Generator& g, Draft& d) {
   Value* x = first(g, d, 1, 4);
   if (x == nullptr) return false;
-  const int64_t axis = g.below(rank_of(*x));
+  const int64_t axis = axis_of(g, d, rank_of(*x));
   const int64_t k = g.between(1, std::max<int64_t>(1, g.known(dim(*x, axis)).value_or(1)));
   if (d.has_attr("k")) {
     d.set("k", Attr(k));
   } else {
-    d.in.push_back(g.ints({k}));
+    d.put(1, g.ints({k}));
   }
-  d.set("axis", Attr(axis));
   d.results = 2;
   return true;
 }
 
 bool one_hot(Generator& g, Draft& d) {
-  Value* x = g.pick_or_make(kInts, 0, 3);
-  if (x == nullptr) return false;
+  if (!d.fill(0, [&] { return g.pick_or_make(kInts, 0, 3); })) return false;
   const DType t = g.random_dtype(d.op->inputs[2].types.tensor & ~bits({DType::kString}));
   if (bit_width(t) < 8) return false;
-  d.in = {x, g.chance(50) ? g.scalar(DType::kI64, 4) : g.ints({3}), g.constant(t, {2})};
-  return true;
+  d.put(1, g.chance(50) ? g.scalar(DType::kI64, 4) : g.ints({3}));
+  return d.put(2, g.constant(t, {2}));
 }
 
 bool range(Generator& g, Draft& d) {
   const DType t = g.random_dtype(d.op->inputs[0].types.tensor);
-  d.in = {g.scalar(t, static_cast<double>(g.below(3))), g.scalar(t, static_cast<double>(g.between(3, 8))),
-          g.scalar(t, static_cast<double>(g.between(1, 2)))};
-  return true;
+  d.put(0, g.scalar(t, static_cast<double>(g.below(3))));
+  d.put(1, g.scalar(t, static_cast<double>(g.between(3, 8))));
+  return d.put(2, g.scalar(t, static_cast<double>(g.between(1, 2))));
 }
 
 bool constant_of_shape(Generator& g, Draft& d) {
-  if (g.chance(50)) {
+  const auto shape = [&] {
+    if (!g.computes(50)) return g.ints({g.between(1, 4), g.between(1, 3)});
     Value* like = g.pick(~uint64_t{0}, 0, 4);
-    Value* shape = like == nullptr ? nullptr : g.add_one("Shape", {like});
-    if (shape == nullptr) return false;
-    d.in = {shape};
-  } else {
-    d.in = {g.ints({g.between(1, 4), g.between(1, 3)})};
-  }
+    return like == nullptr ? nullptr : g.add_one("Shape", {like});
+  };
+  if (!d.fill(0, shape)) return false;
   if (g.chance(70)) {
     const DType t = g.random_dtype(bits({DType::kF32, DType::kF64, DType::kI64, DType::kI32, DType::kBool}));
     d.set("value", Attr(Tensor::full(t, {1}, static_cast<double>(g.below(2)))));
@@ -507,22 +516,19 @@ bool cum_sum(Generator& g, Draft& d) {
   Value* x = first(g, d, 1);
   if (x == nullptr) return false;
   const DType t = g.chance(50) ? DType::kI64 : DType::kI32;  // drawn first: compilers evaluate operands in different orders
-  d.in.push_back(g.scalar(t, static_cast<double>(g.below(rank_of(*x)))));
-  return true;
+  return d.put(1, g.scalar(t, static_cast<double>(g.below(rank_of(*x)))));
 }
 
 bool trilu(Generator& g, Draft& d) {
   Value* x = first(g, d, 2);
   if (x == nullptr) return false;
-  if (g.chance(50)) d.in.push_back(g.scalar(DType::kI64, static_cast<double>(g.between(-2, 2))));
+  if (g.chance(50)) d.put(1, g.scalar(DType::kI64, static_cast<double>(g.between(-2, 2))));
   return true;
 }
 
 bool depth_to_space(Generator& g, Draft& d) {
   const std::vector<Dim> shape{Dim::of(g.between(1, 2)), Dim::of(8), Dim::of(4), Dim::of(2)};
-  Value* x = g.exactly(g.random_dtype(bits({DType::kF32, DType::kF64})), shape);
-  if (x == nullptr) return false;
-  d.in = {x};
+  if (!d.fill(0, [&] { return g.exactly(g.random_dtype(bits({DType::kF32, DType::kF64})), shape); })) return false;
   d.set("blocksize", Attr(2));
   if (g.chance(50)) d.set("mode", Attr(g.chance(50) ? "CRD" : "DCR"));
   return true;
@@ -546,14 +552,8 @@ bool einsum(Generator& g, Draft& d) {
     return dims;
   };
   const DType t = g.random_dtype(bits({DType::kF32, DType::kF64}));
-  Value* a = g.exactly(t, shape(e.a));
-  if (a == nullptr) return false;
-  d.in = {a};
-  if (*e.b != 0) {
-    Value* b = g.exactly(t, shape(e.b));
-    if (b == nullptr) return false;
-    d.in.push_back(b);
-  }
+  if (!d.fill(0, [&] { return g.exactly(t, shape(e.a)); })) return false;
+  if (*e.b != 0 && !d.fill(1, [&] { return g.exactly(t, shape(e.b)); })) return false;
   d.set("equation", Attr(e.text));
   return true;
 }
@@ -562,8 +562,8 @@ bool dropout(Generator& g, Draft& d) {
   Value* x = first(g, d, 0);
   if (x == nullptr) return false;
   if (d.slot("training_mode") && g.chance(50)) {
-    d.in.push_back(g.chance(50) ? g.scalar(x->dtype(), 0.5) : nullptr);
-    d.in.push_back(g.chance(70) ? g.scalar(DType::kBool, 0) : nullptr);
+    d.put(1, g.chance(50) ? g.scalar(x->dtype(), 0.5) : nullptr);
+    d.put(2, g.chance(70) ? g.scalar(DType::kBool, 0) : nullptr);
   }
   return true;
 }
@@ -572,8 +572,7 @@ bool mod(Generator& g, Draft& d) {
   Value* x = first(g, d, 0);
   if (x == nullptr) return false;
   if (is_float(x->dtype())) d.set("fmod", Attr(1));
-  d.in.push_back(g.scalar(x->dtype(), static_cast<double>(g.between(1, 3))));
-  return true;
+  return d.put(1, g.scalar(x->dtype(), static_cast<double>(g.between(1, 3))));
 }
 
 bool pow(Generator& g, Draft& d) {
@@ -582,16 +581,15 @@ bool pow(Generator& g, Draft& d) {
   static constexpr double kPowers[] = {2, 3, 1, 0, 0.5, -1};
   const DType t = d.op->since_version >= 12 && g.chance(40) ? DType::kF32 : x->dtype();
   const double p = g.one_of(kPowers);
-  d.in.push_back(g.scalar(t, is_float(t) ? p : std::max(0.0, static_cast<double>(static_cast<int64_t>(p)))));
-  return true;
+  return d.put(1, g.scalar(t, is_float(t) ? p : std::max(0.0, static_cast<double>(static_cast<int64_t>(p)))));
 }
 
 bool div(Generator& g, Draft& d) {
+  if (const Value* y = d.settled_tensor(1)) return d.fill(0, [&] { return g.partner(*y); });
   Value* x = first(g, d, 0);
   if (x == nullptr) return false;
-  Value* y = is_float(x->dtype()) ? g.partner(*x) : g.scalar(x->dtype(), static_cast<double>(g.between(1, 3)));
-  d.in.push_back(y);
-  return y != nullptr;
+  return d.fill(
+      1, [&] { return is_float(x->dtype()) ? g.partner(*x) : g.scalar(x->dtype(), static_cast<double>(g.between(1, 3))); });
 }
 
 bool attention(Generator& g, Draft& d) {
@@ -599,21 +597,21 @@ bool attention(Generator& g, Draft& d) {
   const DType t = g.random_dtype(bits({DType::kF32, DType::kF64}));
   const std::vector<Dim> q{Dim::of(2), Dim::of(heads), Dim::of(3), Dim::of(size)},
       kv{Dim::of(2), Dim::of(heads), Dim::of(5), Dim::of(size)};
-  d.in = {g.exactly(t, q), g.exactly(t, kv), g.exactly(t, kv)};
-  if (g.chance(40)) {
-    const std::vector<Dim> mask{Dim::of(3), Dim::of(5)};
-    d.in.push_back(g.exactly(g.chance(50) ? DType::kBool : t, mask));
+  for (size_t i = 0; i < 3; ++i) {
+    if (!d.fill(i, [&] { return g.exactly(t, i == 0 ? q : kv); })) return false;
   }
+  const std::vector<Dim> mask{Dim::of(3), Dim::of(5)};
+  if (g.chance(40) && !d.fill(3, [&] { return g.exactly(g.chance(50) ? DType::kBool : t, mask); })) return false;
   if (g.chance(30)) d.set("is_causal", Attr(1));
   d.set("scale", Attr(0.5));  // never the others by chance: softcap 0 is off, -1 makes no sense
-  return std::none_of(d.in.begin(), d.in.end(), [](Value* v) { return v == nullptr; });
+  return true;
 }
 
 bool resize(Generator& g, Draft& d) {
   Value* x = first(g, d, 4, 4);
   if (x == nullptr || d.op->since_version < 11) return false;
-  d.in = {x, nullptr, g.constant(Tensor::of<float>(DType::kF32, {4}, std::vector<float>{1, 1, 2, 2}))};
-  if (d.op->since_version == 11) d.in[1] = g.constant(Tensor::full(DType::kF32, {0}, 0));
+  d.put(1, d.op->since_version == 11 ? g.constant(Tensor::full(DType::kF32, {0}, 0)) : nullptr);
+  d.put(2, g.constant(Tensor::of<float>(DType::kF32, {4}, std::vector<float>{1, 1, 2, 2})));
   d.set("mode", Attr(g.chance(70) ? "nearest" : "linear"));
   d.set("cubic_coeff_a", Attr(-0.75));
   return true;
@@ -621,20 +619,14 @@ bool resize(Generator& g, Draft& d) {
 
 bool quantize(Generator& g, Draft& d) {
   const bool back = d.op->name == "DequantizeLinear";
-  Value* x = g.pick_or_make(back ? bits({DType::kU8, DType::kI8}) : bits({DType::kF32}));
-  if (x == nullptr) return false;
-  const DType zero = back ? x->dtype() : g.chance(50) ? DType::kU8 : DType::kI8;
-  d.in = {x, g.scalar(DType::kF32, 0.5)};
-  if (g.chance(70)) d.in.push_back(g.scalar(zero, 3));
+  if (!d.fill(0, [&] { return g.pick_or_make(back ? bits({DType::kU8, DType::kI8}) : bits({DType::kF32})); })) return false;
+  const DType zero = back && d.in[0] != nullptr ? d.in[0]->dtype() : g.chance(50) ? DType::kU8 : DType::kI8;
+  d.put(1, g.scalar(DType::kF32, 0.5));
+  if (g.chance(70)) d.put(2, g.scalar(zero, 3));
   return true;
 }
 
-struct Row {
-  std::string_view name;
-  Recipe recipe;
-  int weight;
-};
-constexpr Row kRows[] = {
+constexpr Recipe kRecipes[] = {
     {"Transpose", transpose, 10},
     {"Reshape", reshape, 10},
     {"Expand", expand, 5},
@@ -657,6 +649,9 @@ constexpr Row kRows[] = {
     {"MaxPool", pool, 3},
     {"AveragePool", pool, 3},
     {"LpPool", pool, 1},
+    {"GlobalAveragePool", image, 1},
+    {"GlobalMaxPool", image, 1},
+    {"LRN", image, 1},
     {"BatchNormalization", normalization, 4},
     {"InstanceNormalization", normalization, 2},
     {"GroupNormalization", normalization, 1},
@@ -718,21 +713,8 @@ constexpr Row kRows[] = {
     {"Size", nullptr, 2},
 };
 
-const Row* row_of(std::string_view op) {
-  const auto* at = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.name == op; });
-  return at == std::end(kRows) ? nullptr : at;
-}
-
 }  // namespace
 
-Recipe find_recipe(std::string_view op) {
-  const Row* r = row_of(op);
-  return r == nullptr ? nullptr : r->recipe;
-}
-
-int weight_of(const Op& op) {
-  const Row* r = row_of(op.name);
-  return r == nullptr ? 1 : r->weight;
-}
+const Recipe* find_recipe(std::string_view op) { return find_in(kRecipes, op); }
 
 }  // namespace sardonyx::fuzz

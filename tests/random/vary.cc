@@ -6,7 +6,7 @@
 
 #include "random/grow.h"
 
-namespace sardonyx {
+namespace sardonyx::fuzz {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -18,7 +18,7 @@ class Varied {
     for (const OpsetImport& o : from.opset_imports) model_->set_opset_version(o.domain, o.version);
     model_->add_function("main");
     builder_.emplace(model_->graph(), facts_);
-    if (dice.one_in(3)) dtype_ = dice.of(kFloats);
+    if (dice.one_in(3)) dtype_ = dice.one_of(kUsualFloats);
     oddness_ = dice.below(4);  // 0: only sizes and types change
   }
 
@@ -61,7 +61,7 @@ class Varied {
     const auto known = sizes_.find(s);
     if (known != sizes_.end()) return known->second;
     int64_t to = s;
-    if (dice_.one_in(s == 2 ? 6 : 3)) to = dice_.one_in(4) ? 1 : dice_.of(kSizes);
+    if (dice_.one_in(s == 2 ? 6 : 3)) to = dice_.one_in(4) ? 1 : dice_.one_of(kSizes);
     return sizes_[s] = to;
   }
 
@@ -106,7 +106,7 @@ class Varied {
     const bool other = oddness_ > 0 && dice_.one_in(t->size() > 1 ? 2 : 6);
     for (int64_t i = 0; i < count; ++i) {
       double v = t->as_double(t->size() == 0 ? 0 : i % t->size());
-      if (other) v = dice_.one_in(8) ? number(dice_) : t->size() > 1 ? dice_.normal() : v * (1 + 0.25 * dice_.normal());
+      if (other) v = dice_.one_in(8) ? dice_.number() : t->size() > 1 ? dice_.normal() : v * (1 + 0.25 * dice_.normal());
       encode_element(to, bytes.data(), i, v);
     }
     if (oddness_ > 1 && count == 1 && dice_.one_in(6)) shape.assign(dice_.below(3), 1);
@@ -136,7 +136,7 @@ class Varied {
   ValueFacts facts_;
   std::optional<OnnxBuilder> builder_;
   std::optional<DType> dtype_;
-  size_t oddness_ = 0;
+  int64_t oddness_ = 0;
   std::map<int64_t, int64_t> sizes_;
   std::map<const Value*, Value*> map_;
 };
@@ -147,4 +147,4 @@ std::unique_ptr<Model> vary(const Model& seed, Dice& dice) {
   return model_or_null([&] { return Varied(seed, dice).model(); });
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::fuzz
