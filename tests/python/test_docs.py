@@ -72,3 +72,12 @@ def test_the_picture_of_readme_is_fresh():
     skip_unless_pinned()
     script = load_script("readme_page")
     assert script.PICTURE.read_text() == script.picture(), "run scripts/readme_page.py"
+
+
+def test_the_counts_of_validation_are_about_right():
+    script = load_script("validation_page")
+    written = script.written(script.PAGE.read_text())
+    off = {
+        what: (written.get(what), n) for what, n in script.counts().items() if abs(written.get(what, 0) - n) > n / 10
+    }
+    assert not off, "run scripts/validation_page.py"
