@@ -95,12 +95,7 @@ void RegionFinder::label(Value& v, const Layout& l) {
 
 void RegionFinder::label_operand(Value& v, const Layout& l) {
   const auto [root, seen_through] = Operators::look_through(v);
-  if (Operators::is_free(*root)) return;
-  if (root->is_constant()) {
-    label(*root, then(seen_through, l));
-  } else if (root == &v) {
-    label(v, l);
-  }
+  if (!Operators::is_free(*root)) label(*root, then(seen_through, l));
 }
 
 bool RegionFinder::clashes(const Value& v, const Layout& l) {
