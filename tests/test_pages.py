@@ -18,9 +18,22 @@ def test_the_example_in_readme_agrees_with_jax(capsys):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
-    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
-    missing = [link for link in links if not (page.parent / link).exists()]
+    missing = []
+    for link in re.findall(r"\]\(([^)]+)", text):
+        if "://" in link:
+            continue
+        path, _, heading = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (heading and heading not in anchors(target)):
+            missing.append(link)
     assert not missing
+
+
+def anchors(page):
+    """What links call the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/passes.md"])
