@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import Any
 
 from sardonyx import _sardonyx
 from sardonyx._error import Error, WrongType
 from sardonyx.ir._enums import AttributeType
+from sardonyx.ir._messages import read_graph
 from sardonyx.ir._shape import Shape, TypeAndShape, dims_to_native, type_from_native, type_to_native
 from sardonyx.ir._tensor import SparseTensor, Tensor, tensor
 
@@ -65,9 +66,7 @@ def _sparse(name: str, v) -> SparseTensor:
 
 def _graph(name: str, v):
     if type(v).__name__ == "GraphProto":
-        from sardonyx.ir import _serde
-
-        v = _serde.from_proto(v)
+        v = read_graph(v)
     if not isinstance(v, _native.GraphBase):
         raise WrongType(f"attribute '{name}' holds graphs, not {type(v).__name__}")
     return v
@@ -309,3 +308,98 @@ def attr_from_native(item: tuple) -> Attr:
     elif type == _T.TYPE_PROTOS and ref is None:
         value = [TypeAndShape(type_from_native(v[0]), None if v[1] is None else Shape(v[1])) for v in value]
     return Attr(name, AttributeType(type), value, ref, doc_string=doc)
+
+
+class Attributes(MutableMapping):
+    """The attributes of a node (or function) by name."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner):
+        self._owner = owner
+
+    def _all(self) -> dict:
+        return {item[0]: attr_from_native(item) for item in self._owner._attributes()}
+
+    def _store(self, attrs: Iterable) -> None:
+        self._owner._set_attributes([attr_to_native(a) for a in attrs])
+
+    def __getitem__(self, name: str):
+        return self._all()[name]
+
+    def __setitem__(self, name: str, attr) -> None:
+        if not isinstance(name, str):
+            raise WrongType(f"attributes are named by strings, not {type(name).__name__}")
+        if not isinstance(attr, Attr):
+            raise WrongType(
+                f"an attribute is an ir.Attr, not {type(attr).__name__}",
+                notes=(
+                    f'ir.AttrInt64("{name}", 1) makes one; ir.convenience.convert_attribute("{name}", value) finds the type',
+                ),
+            )
+        if attr.name != name:
+            raise Error(
+                f"the key '{name}' is not the attribute's name, '{attr.name}'", notes=("use attributes.add(attr)",)
+            )
+        attrs = self._all()
+        attrs[name] = attr
+        self._store(attrs.values())
+
+    def __delitem__(self, name: str) -> None:
+        attrs = self._all()
+        del attrs[name]
+        self._store(attrs.values())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([item[0] for item in self._owner._attributes()])
+
+    def __len__(self) -> int:
+        return len(self._owner._attributes())
+
+    def __contains__(self, name) -> bool:
+        return any(item[0] == name for item in self._owner._attributes())
+
+    def add(self, attr) -> None:
+        """Set an attribute by its own name."""
+        self[attr.name] = attr
+
+    def update(self, other=(), /, **more) -> None:
+        attrs = self._all()
+        attrs.update(dict(other, **more))
+        self._store(attrs.values())
+
+    def clear(self) -> None:
+        self._store([])
+
+    def get_int(self, name: str, default=None):
+        return self[name].as_int() if name in self else default
+
+    def get_float(self, name: str, default=None):
+        return self[name].as_float() if name in self else default
+
+    def get_string(self, name: str, default=None):
+        return self[name].as_string() if name in self else default
+
+    def get_tensor(self, name: str, default=None):
+        return self[name].as_tensor() if name in self else default
+
+    def get_graph(self, name: str, default=None):
+        return self[name].as_graph() if name in self else default
+
+    def get_ints(self, name: str, default=None):
+        return self[name].as_ints() if name in self else default
+
+    def get_floats(self, name: str, default=None):
+        return self[name].as_floats() if name in self else default
+
+    def get_strings(self, name: str, default=None):
+        return self[name].as_strings() if name in self else default
+
+    def get_tensors(self, name: str, default=None):
+        return self[name].as_tensors() if name in self else default
+
+    def get_graphs(self, name: str, default=None):
+        return self[name].as_graphs() if name in self else default
+
+    def __repr__(self) -> str:
+        return repr(self._all())

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from sardonyx import _sardonyx
 from sardonyx._error import Error, WrongType
-from sardonyx.ir._attr import Attr, attr_to_native
+from sardonyx.ir._attr import Attr, Attributes, attr_to_native
 from sardonyx.ir._containers import (
-    Attributes,
     Functions,
     GraphInitializers,
     GraphInputs,
@@ -20,6 +19,7 @@ from sardonyx.ir._containers import (
     MetadataProps,
     OpsetImports,
 )
+from sardonyx.ir._convert import convert_attributes
 from sardonyx.ir._enums import DataType
 from sardonyx.ir._shape import Shape, SymbolicDim, TensorType, dims_to_native, type_from_native, type_to_native
 from sardonyx.ir._tensor import Tensor
@@ -274,8 +274,6 @@ class Node(_native.NodeBase):
         if num_outputs is not None and (isinstance(num_outputs, bool) or not isinstance(num_outputs, int)):
             raise WrongType(f"num_outputs is an integer, not {type(num_outputs).__name__}")
         if isinstance(attributes, Mapping):
-            from sardonyx.ir._convert import convert_attributes
-
             attributes = convert_attributes(attributes)
         super().__init__(
             domain,

@@ -10,6 +10,7 @@ from sardonyx._error import Error, WrongType
 from sardonyx.ir._attr import Attr
 from sardonyx.ir._core import Function, Graph, Model, Node, Value
 from sardonyx.ir._enums import AttributeType, DataType
+from sardonyx.ir._messages import onnx_package, read_function, read_graph, read_input, read_node
 from sardonyx.ir._shape import (
     OptionalType,
     SequenceType,
@@ -19,19 +20,11 @@ from sardonyx.ir._shape import (
     TensorType,
     TypeAndShape,
 )
-from sardonyx.ir._tensor import SparseTensor, Tensor
+from sardonyx.ir._tensor import SparseTensor, Tensor, tensor
 
 _native = _sardonyx.ir
 
 __all__ = ["from_onnx_text", "from_proto", "load", "save", "to_onnx_text", "to_proto", "verify", "warnings"]
-
-
-def _onnx():
-    try:
-        import onnx
-    except ImportError as e:
-        raise Error("the onnx package is needed for its protobuf messages", "unsupported", ("pip install onnx",)) from e
-    return onnx
 
 
 def load(path: str | os.PathLike, format: str | None = None, *, mmap: bool = True) -> Model:
@@ -41,7 +34,7 @@ def load(path: str | os.PathLike, format: str | None = None, *, mmap: bool = Tru
     """
     path = os.fspath(path)
     if format not in (None, "protobuf"):
-        return from_proto(_onnx().load(path, format=format))
+        return from_proto(onnx_package().load(path, format=format))
     return _native.read_path(path, mmap)
 
 
@@ -61,7 +54,7 @@ def save(
     _model(model, "save")
     path = os.fspath(path)
     if format not in (None, "protobuf"):
-        _onnx().save(to_proto(model), path, format=format)
+        onnx_package().save(to_proto(model), path, format=format)
         return
     data_file = "" if external_data is None else os.fspath(external_data)
     _native.write_path(
@@ -93,106 +86,14 @@ def _model(model, caller: str) -> Model:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# From messages. Pieces are read as part of a model that is made around them.
-
-
-def _field(number: int, payload: bytes | int) -> bytes:
-    def varint(n: int) -> bytes:
-        out = bytearray()
-        while n > 0x7F:
-            out.append(n & 0x7F | 0x80)
-            n >>= 7
-        out.append(n)
-        return bytes(out)
-
-    if isinstance(payload, int):
-        return varint(number << 3) + varint(payload)
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
-
-def _model_around(graph: bytes, *, functions: bytes = b"", opsets: dict[str, int] | None = None) -> Model:
-    imports = b""
-    for domain, version in (opsets or {"": _newest()}).items():
-        imports += _field(8, _field(1, domain.encode()) + _field(2, version))
-    return _native.read_bytes(_field(1, 10) + imports + _field(7, graph) + functions, "")
-
-
-def _newest() -> int:
-    return _native.newest_opset("")
-
-
-def _outer_names(graph, known: frozenset[str] = frozenset()) -> list[str]:
-    """What a GraphProto reads without defining it."""
-    known = known | {i.name for i in graph.input} | {t.name for t in graph.initializer}
-    known |= {t.values.name for t in graph.sparse_initializer} | {name for n in graph.node for name in n.output}
-    found = [
-        name for n in graph.node for name in (*n.input, *_outer_names_of_node(n, known)) if name and name not in known
-    ]
-    found += [o.name for o in graph.output if o.name not in known]
-    return list(dict.fromkeys(found))
-
-
-def _outer_names_of_node(node, known: frozenset[str] = frozenset()) -> list[str]:
-    graphs = [g for a in node.attribute for g in ([a.g] if a.type == AttributeType.GRAPH else a.graphs)]
-    return list(dict.fromkeys(name for g in graphs for name in _outer_names(g, known)))
-
-
-def _node_from(proto) -> Node:
-    names = [n for n in dict.fromkeys([*proto.input, *_outer_names_of_node(proto)]) if n and n not in proto.output]
-    graph = b"".join(_field(11, _field(1, name.encode())) for name in names)
-    graph += _field(1, proto.SerializeToString())
-    opsets = {"": _newest()} | ({} if proto.domain in ("", "ai.onnx") else {proto.domain: 1})
-    model = _model_around(graph, opsets=opsets)
-    node = model.graph[0]
-    inputs = list(model.graph.inputs)  # held, so that they follow the node
-    model.graph.inputs.clear()
-    node = _native.free_node(node)
-    del inputs
-    return node
-
-
-def _graph_from(proto) -> Graph:
-    outer = _outer_names(proto)
-    body = _field(1, b"body") + _field(20, AttributeType.GRAPH) + _field(6, proto.SerializeToString())
-    node = _field(4, b"Wrapper") + _field(7, b"pkg.sardonyx") + _field(5, body)
-    graph = b"".join(_field(11, _field(1, name.encode())) for name in outer) + _field(1, node)
-    model = _model_around(graph, opsets={"": _newest(), "pkg.sardonyx": 1})
-    holder = model.graph[0]
-    found = holder.attributes["body"].as_graph()
-    inputs = list(model.graph.inputs)
-    model.graph.inputs.clear()
-    holder.attributes.clear()
-    _native.free_graph(found)
-    del inputs
-    return found
-
-
-def _tensor_from(proto) -> Tensor:
-    named = proto
-    if not proto.name:
-        named = type(proto)()
-        named.CopyFrom(proto)
-        named.name = "_"
-    model = _model_around(_field(5, named.SerializeToString()))
-    tensor = next(iter(model.graph.initializers.values())).const_value
-    made = Tensor(tensor, name=proto.name or None, doc_string=proto.doc_string or None)
-    made.metadata_props.update({p.key: p.value for p in proto.metadata_props})
-    return made
+# From messages
 
 
 def _value_from(proto) -> Value:
-    model = _model_around(_field(11, proto.SerializeToString()))
-    value = model.graph.inputs[0]
+    value = read_input(proto)
     found = Value(name=value.name, type=value.type, shape=value.shape, doc_string=value.doc_string)
     found.metadata_props.update(value.metadata_props)
     return found
-
-
-def _function_from(proto) -> Function:
-    opsets = {o.domain: o.version for o in proto.opset_import}
-    opsets.setdefault("", _newest())
-    model = _model_around(b"", functions=_field(25, proto.SerializeToString()), opsets=opsets | {proto.domain: 1})
-    return next(iter(model.functions.values())).clone()
 
 
 def _attribute_from(proto) -> Attr:
@@ -202,15 +103,15 @@ def _attribute_from(proto) -> Attr:
         )
     doc = proto.doc_string or None
     if proto.type == AttributeType.GRAPH:
-        return Attr(proto.name, AttributeType.GRAPH, _graph_from(proto.g), doc_string=doc)
+        return Attr(proto.name, AttributeType.GRAPH, read_graph(proto.g), doc_string=doc)
     if proto.type == AttributeType.GRAPHS:
-        return Attr(proto.name, AttributeType.GRAPHS, [_graph_from(g) for g in proto.graphs], doc_string=doc)
-    node = _onnx().NodeProto(op_type="Attributes", domain="pkg.sardonyx", attribute=[proto])
-    return _node_from(node).attributes[proto.name]
+        return Attr(proto.name, AttributeType.GRAPHS, [read_graph(g) for g in proto.graphs], doc_string=doc)
+    node = onnx_package().NodeProto(op_type="Attributes", domain="pkg.sardonyx", attribute=[proto])
+    return read_node(node).attributes[proto.name]
 
 
 def _type_from(proto) -> Any:
-    value = _onnx().ValueInfoProto(name="_", type=proto)
+    value = onnx_package().ValueInfoProto(name="_", type=proto)
     return _value_from(value).type
 
 
@@ -222,13 +123,13 @@ def from_proto(proto) -> Any:
     if kind == "ModelProto":
         return _native.read_bytes(proto.SerializeToString(), "")
     readers = {
-        "GraphProto": _graph_from,
-        "NodeProto": _node_from,
-        "TensorProto": _tensor_from,
+        "GraphProto": read_graph,
+        "NodeProto": read_node,
+        "TensorProto": tensor,
         "AttributeProto": _attribute_from,
         "ValueInfoProto": _value_from,
         "TypeProto": _type_from,
-        "FunctionProto": _function_from,
+        "FunctionProto": read_function,
     }
     if kind not in readers:
         raise WrongType(f"from_proto takes an onnx message such as onnx.ModelProto, not {kind}")
@@ -271,7 +172,7 @@ def _type_to(type, shape: Shape | None, proto) -> None:
 
 
 def _tensor_to(tensor: Tensor, name: str | None = None):
-    proto = _onnx().TensorProto(dims=list(tensor.shape), data_type=int(tensor.dtype))
+    proto = onnx_package().TensorProto(dims=list(tensor.shape), data_type=int(tensor.dtype))
     name = name or tensor.name
     if name:
         proto.name = name
@@ -286,7 +187,7 @@ def _tensor_to(tensor: Tensor, name: str | None = None):
 
 
 def _value_to(value: Value):
-    proto = _onnx().ValueInfoProto(name=value.name or "")
+    proto = onnx_package().ValueInfoProto(name=value.name or "")
     if value.type is not None or value.shape is not None:
         _type_to(value.type, value.shape, proto.type)
     if value.doc_string:
@@ -302,7 +203,7 @@ def _sparse_to(sparse: SparseTensor, proto) -> None:
 
 
 def _attribute_to(attr: Attr):
-    proto = _onnx().AttributeProto(name=attr.name, type=int(attr.type))
+    proto = onnx_package().AttributeProto(name=attr.name, type=int(attr.type))
     if attr.doc_string:
         proto.doc_string = attr.doc_string
     value, kind = attr.value, attr.type
@@ -348,7 +249,7 @@ def _attribute_to(attr: Attr):
 
 
 def _node_to(node: Node):
-    proto = _onnx().NodeProto(op_type=node.op_type, domain=node.domain)
+    proto = onnx_package().NodeProto(op_type=node.op_type, domain=node.domain)
     for field, text in (("name", node.name), ("overload", node.overload), ("doc_string", node.doc_string)):
         if text:
             setattr(proto, field, text)
@@ -360,7 +261,7 @@ def _node_to(node: Node):
 
 
 def _graph_to(graph: Graph):
-    proto = _onnx().GraphProto(name=graph.name or "")
+    proto = onnx_package().GraphProto(name=graph.name or "")
     if graph.doc_string:
         proto.doc_string = graph.doc_string
     proto.input.extend(_value_to(v) for v in graph.inputs)
@@ -375,7 +276,7 @@ def _graph_to(graph: Graph):
 
 
 def _function_to(function: Function):
-    proto = _onnx().FunctionProto(name=function.name, domain=function.domain)
+    proto = onnx_package().FunctionProto(name=function.name, domain=function.domain)
     if function.overload:
         proto.overload = function.overload
     if function.doc_string:
@@ -399,7 +300,7 @@ def _function_to(function: Function):
 def to_proto(ir_object) -> Any:
     """As an onnx message: the inverse of from_proto()."""
     if isinstance(ir_object, Model):
-        return _onnx().ModelProto.FromString(_native.serialize(ir_object))
+        return onnx_package().ModelProto.FromString(_native.serialize(ir_object))
     for kind, write in (
         (Graph, _graph_to),
         (Node, _node_to),
@@ -411,11 +312,11 @@ def to_proto(ir_object) -> Any:
         if isinstance(ir_object, kind):
             return write(ir_object)
     if isinstance(ir_object, TypeAndShape):
-        proto = _onnx().TypeProto()
+        proto = onnx_package().TypeProto()
         _type_to(ir_object.type, ir_object.shape, proto)
         return proto
     if hasattr(ir_object, "_native"):
-        proto = _onnx().TypeProto()
+        proto = onnx_package().TypeProto()
         _type_to(ir_object, None, proto)
         return proto
     raise WrongType(f"to_proto takes an object of sardonyx.ir, not {type(ir_object).__name__}")
@@ -423,13 +324,13 @@ def to_proto(ir_object) -> Any:
 
 def from_onnx_text(model_text: str, /) -> Model:
     """From the text form of the onnx package."""
-    onnx = _onnx()
+    onnx = onnx_package()
     return from_proto(onnx.parser.parse_model(model_text))
 
 
 def to_onnx_text(model: Model, /, exclude_initializers: bool = False) -> str:
     """As the text form of the onnx package."""
-    onnx = _onnx()
+    onnx = onnx_package()
     proto = to_proto(model)
     if exclude_initializers:
         del proto.graph.initializer[:]

@@ -10,6 +10,7 @@ from sardonyx import _sardonyx
 from sardonyx._error import Error, WrongType
 from sardonyx.ir._containers import MetadataProps
 from sardonyx.ir._enums import DataType
+from sardonyx.ir._messages import read_initializer
 from sardonyx.ir._shape import Shape
 
 _native = _sardonyx.ir
@@ -239,9 +240,8 @@ def tensor(value, dtype: DataType | None = None, name: str | None = None, doc_st
             )
         return value
     if type(value).__name__ == "TensorProto":
-        from sardonyx.ir import _serde
-
-        made = _serde.from_proto(value)
+        made = Tensor(read_initializer(value), name=value.name or None, doc_string=value.doc_string or None)
+        made.metadata_props.update({p.key: p.value for p in value.metadata_props})
         if dtype is not None and DataType(dtype) != made.dtype:
             raise Error(
                 f"dtype={DataType(dtype)} does not match the TensorProto's own, {made.dtype}",
