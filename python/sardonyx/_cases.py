@@ -236,13 +236,13 @@ def _numbers(shapes: Sequence[Sequence[int | str]]) -> list[tuple[int, ...]]:
     """The shapes with another number for each symbol, from 3."""
     import jax
 
-    from sardonyx import _check
+    from sardonyx import _compare
 
     scope = jax.export.SymbolicScope()
     dims = [jax.export.symbolic_shape(",".join(map(str, s)), scope=scope) if s else () for s in shapes]
-    symbols = sorted({name for shape in dims for d in shape for name in _check._symbols(d)})
+    symbols = sorted({name for shape in dims for d in shape for name in _compare.symbols_of(d)})
     sizes = {name: 3 + 2 * i for i, name in enumerate(symbols)}
-    return [tuple(_check._size(d, sizes) for d in shape) for shape in dims]
+    return [tuple(_compare.size_at(d, sizes) for d in shape) for shape in dims]
 
 
 def _made(value: Any, dtype: Any) -> Any:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sardonyx import _diverge, _interpret, _state
+from sardonyx._compare import tolerances
+
 
 class Wrong(Exception):
     """The model's results of such an equation are none that it may have: what is wrong with them."""
@@ -64,8 +67,6 @@ def of_model(closed, run: Callable) -> list[list]:
     """What the exported model chose, by equation of `closed` that has a choice. `run(closed)` gives the results of a program as the model computes them."""
     from jax.extend import core
 
-    from sardonyx import _diverge, _state
-
     eqns, outvars = [], []
     for eqn in closed.jaxpr.eqns:
         if eqn.primitive.name in _LAWS:
@@ -84,8 +85,6 @@ def hook(chosen: list[list]) -> Callable:
 
     def choose(eqn, operands, results):
         import jax.numpy as jnp
-
-        from sardonyx._check import tolerances
 
         if eqn.primitive.name not in _LAWS:
             return results
@@ -107,8 +106,6 @@ def hook(chosen: list[list]) -> Callable:
 
 def right_ones(closed, leaves: list, run: Callable) -> Callable | None:
     """The hook for what the exported model chose; None where it chose nothing, or wrongly."""
-    from sardonyx import _interpret
-
     if not has_choices(closed):
         return None
     chosen = of_model(closed, run)

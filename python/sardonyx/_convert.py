@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from sardonyx import _expand, _functions, _inputs, _source, _state, _trace, plugins
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
+from sardonyx._require import one_of, require
 
 # Opsets that the lowerings are written for.
 _OLDEST_OPSET, _NEWEST_OPSET = 7, 28
@@ -87,18 +89,16 @@ def to_onnx(
     Raises:
         sardonyx.Error: with what was found, what was expected and what to do. Nothing half-written is left.
     """
-    from sardonyx import plugins
-
     if not callable(fn):
         raise Error(f"fn must be callable, found {type(fn).__name__}")
-    _one_of("return_mode", return_mode, ("proto", "ir", "file"))
-    _one_of("export_mode", export_mode, ("standard", "web"))
-    _one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
-    _one_of("functions", functions, ("decorated", "auto"))
+    one_of("return_mode", return_mode, ("proto", "ir", "file"))
+    one_of("export_mode", export_mode, ("standard", "web"))
+    one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
+    one_of("functions", functions, ("decorated", "auto"))
     provenance = provenance if stacktrace_metadata is None else stacktrace_metadata
     if isinstance(provenance, bool):  # jax2onnx's spelling
         provenance = "line" if provenance else "off"
-    _one_of("provenance", provenance, ("off", "line", "full"))
+    one_of("provenance", provenance, ("off", "line", "full"))
     if not isinstance(model_name, str):
         raise Error(f"model_name must be a text, found {model_name!r}")
     target, opset = _target(target, opset)
@@ -123,70 +123,73 @@ def to_onnx(
     )
     if record_primitive_calls_file is not None:
         _record(program, record_primitive_calls_file)
-    with _one_error(f"converting {model_name}"):
-        model = native.convert(
-            program,
-            name=model_name,
-            opset=opset,
-            passes=wanted_passes,
-            pass_options=pass_options,
-            strict=strict,
-            provenance=provenance,
-            normalization=normalization_mode,
-            dump="" if debug_dump is None else os.fspath(debug_dump),
-            target=target,
-            lowerings=lowerings,
-            outline=functions == "auto",
-            libraries=plugins._paths(),
-        )
+    model = _lowered(
+        report,
+        program,
+        opset=opset,
+        passes=wanted_passes,
+        pass_options=pass_options,
+        strict=strict,
+        provenance=provenance,
+        normalization=normalization_mode,
+        dump="" if debug_dump is None else os.fspath(debug_dump),
+        target=target,
+        lowerings=lowerings,
+        outline=functions == "auto",
+    )
     del program  # its memory serves what follows
-    report.stages["lower"] = model.lower_seconds
-    report.stages["optimize"] = model.optimize_seconds
-    report.nodes = model.num_nodes()
-    report.ops = model.op_counts()
-
+    layouts = inputs_as_nchw, outputs_as_nchw
     if check:
         with _Stage(report, "check"):
             from sardonyx import _check
 
-            def export(closed, data_sizes):
-                part = native.import_jaxpr(
-                    closed,
-                    const_names=[""] * len(closed.consts),
-                    data_sizes=data_sizes,
-                    keep_equations=plugins._lowered(lowerings),
-                )
-                return native.convert(part, opset=opset, target=target, lowerings=lowerings, libraries=plugins._paths())
-
-            _check.check_export(
-                fn, model, spec, inputs_as_nchw, outputs_as_nchw, enable_double_precision, export=export
-            )
+            export = _part_exporter(opset, target, lowerings)
+            _check.check_export(fn, model, spec, *layouts, enable_double_precision, export=export)
     if shadow is not None:
         with _Stage(report, "shadow"):
             from sardonyx import _shadow
 
-            report.shadow = _shadow.compare(
-                shadow,
-                fn,
-                inputs,
-                input_params,
-                model,
-                spec,
-                opset,
-                enable_double_precision,
-                inputs_as_nchw,
-                outputs_as_nchw,
-            )
+            double = enable_double_precision
+            report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
     with _Stage(report, "write"):
-        if return_mode == "file":
-            report.bytes = model.save(path, one_file=export_mode == "web")
-            report.path, result = path, path
-        elif return_mode == "ir":
-            result = model.to_ir()
-        else:
-            result = _to_proto(model, report)
+        result = _written(report, model, return_mode, path, one_file=export_mode == "web")
     reports._set_last(report)
     return result
+
+
+def _lowered(report, program, **options):
+    """The native model of a program, lowered and optimized."""
+    with _one_error(f"converting {report.model_name}"):
+        model = native.convert(program, name=report.model_name, libraries=plugins._paths(), **options)
+    report.stages["lower"] = model.lower_seconds
+    report.stages["optimize"] = model.optimize_seconds
+    report.nodes = model.num_nodes()
+    report.ops = model.op_counts()
+    return model
+
+
+def _part_exporter(opset, target, lowerings):
+    """export(closed jaxpr, data_sizes): a part of the program, converted without passes."""
+
+    def export(closed, data_sizes):
+        part = native.import_jaxpr(
+            closed,
+            const_names=[""] * len(closed.consts),
+            data_sizes=data_sizes,
+            keep_equations=plugins._lowered(lowerings),
+        )
+        return native.convert(part, opset=opset, target=target, lowerings=lowerings, libraries=plugins._paths())
+
+    return export
+
+
+def _written(report, model, return_mode, path, one_file):
+    """The model as the caller wants it: its path, an ir.Model or an onnx.ModelProto."""
+    if return_mode == "file":
+        report.bytes = model.save(path, one_file=one_file)
+        report.path = path
+        return path
+    return model.to_ir() if return_mode == "ir" else _to_proto(model, report)
 
 
 def save_program(
@@ -223,8 +226,6 @@ def _read_program(
     custom_ops=None,
 ):
     """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
-    from sardonyx import _expand, _functions, _inputs, _state, _trace, plugins
-
     with _trace.x64(enable_double_precision):
         native.prepare()
         with _Stage(report, "trace"):
@@ -247,13 +248,13 @@ def _read_program(
 
                 lowerings = {**lowerings, **_custom_ops.lowerings(custom_ops, closed)}
             if not closed.jaxpr.outvars:
-                raise Error(f"{_trace.callable_name(fn)} returns no arrays: there is nothing to export")
+                raise Error(f"{_source.callable_name(fn)} returns no arrays: there is nothing to export")
             names_in = _input_names(spec, input_names) + _captured_names(fn, traced, spec)
             names_out = _output_names(shapes, [names_in[i] for i in spec.state.changed], output_names, names_in)
             _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
         with (
             _Stage(report, "import"),
-            _one_error(f"reading the program of {_trace.callable_name(fn)}"),
+            _one_error(f"reading the program of {_source.callable_name(fn)}"),
         ):  # which may trace what stands behind a primitive
             program = native.import_jaxpr(
                 closed,
@@ -276,8 +277,6 @@ def _read_program(
 @contextlib.contextmanager
 def _one_error(doing: str):
     """Whatever is no Error within is our own fault, and becomes one; its traceback stays with it."""
-    from sardonyx import _trace
-
     try:
         yield
     except Error as e:
@@ -285,7 +284,7 @@ def _one_error(doing: str):
     except MemoryError:
         raise
     except Exception as e:
-        text = f"{doing} failed: {type(e).__name__}: {_trace.first_line(e)}"
+        text = f"{doing} failed: {type(e).__name__}: {_source.first_line(e)}"
         raise Error(text, "internal", ["help: this is a fault of Sardonyx; report it with the function"]) from e
 
 
@@ -337,21 +336,6 @@ def _tensors(proto):
                 graphs.append(a.g)
             yield from a.tensors
             graphs += a.graphs
-
-
-def require(module: str, extra: str):
-    """The module, imported now; an Error that says what to install when it is missing."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise Error(f"{module} is not installed", notes=[f'help: pip install "sardonyx[{extra}]"']) from None
-
-
-def _one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise Error(f"{name}={value!r} is not known", notes=["expected " + ", ".join(f'"{a}"' for a in allowed)])
 
 
 def _target(target, opset) -> tuple[str, int]:
@@ -460,8 +444,6 @@ def _captured_names(fn, traced, spec) -> list[str]:
 
 def _output_names(shapes, changed, names, taken) -> list[str]:
     """Of the results, and of the references that the program changes: `changed` has their names as inputs."""
-    from sardonyx import _inputs
-
     automatic = _inputs.output_names(shapes, taken)
     for name in changed:
         name += ".out"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx._data_shapes import _LAX_NUMPY, _at_most, _bound, _is_traced, _number
+from sardonyx._data_calls import LAX_NUMPY, as_number, at_most, bind_arguments, is_traced
 
 # Functions whose sizes may be values: the parameters that hold them.
 _COUNTS = {
@@ -26,10 +26,10 @@ def replacements() -> dict[str, Any]:
     """By full name, what makes the replacement of the original."""
     jnp = "jax.numpy"
     found = {
-        f"{_LAX_NUMPY}.bincount": bincount,
-        f"{_LAX_NUMPY}.delete": delete,
-        f"{_LAX_NUMPY}.trim_zeros": trim_zeros,
-        f"{_LAX_NUMPY}._conv": convolution,
+        f"{LAX_NUMPY}.bincount": bincount,
+        f"{LAX_NUMPY}.delete": delete,
+        f"{LAX_NUMPY}.trim_zeros": trim_zeros,
+        f"{LAX_NUMPY}._conv": convolution,
         f"{jnp}.indices": indices,
         f"{jnp}.diag_indices": diag_indices,
         f"{jnp}.vander": vander,
@@ -47,7 +47,7 @@ def replacements() -> dict[str, Any]:
     return found
 
 
-def _replacing(compute):
+def replacing(compute):
     """A maker of replacements. What `compute(original, bound, **options)` answers NotImplemented to, the original does.
 
     `bound.arguments` has the arguments by name with their defaults.
@@ -55,7 +55,7 @@ def _replacing(compute):
 
     def make(original, **options):
         def call(*args, **kwargs):
-            bound = _bound(original, args, kwargs)
+            bound = bind_arguments(original, args, kwargs)
             out = NotImplemented if bound is None else compute(original, bound, **options)
             return original(*args, **kwargs) if out is NotImplemented else out
 
@@ -74,15 +74,15 @@ def size_of(count):
 def _is_count(d) -> bool:
     import jax.numpy as jnp
 
-    return _is_traced(d) and d.ndim == 0 and jnp.issubdtype(d.dtype, jnp.integer)
+    return is_traced(d) and d.ndim == 0 and jnp.issubdtype(d.dtype, jnp.integer)
 
 
-def _is_open(d) -> bool:
+def is_open(d) -> bool:
     """A count that is a value, or a size that has only a name: JAX wants numbers."""
     return _is_count(d) or hasattr(d, "_get_vars")
 
 
-@_replacing
+@replacing
 def counted(original, bound, names):
     """The original with a symbol for each size among its arguments `names` that is a value."""
     given = bound.arguments
@@ -99,18 +99,18 @@ def counted(original, bound, names):
     return original(*bound.args, **bound.kwargs)
 
 
-@_replacing
+@replacing
 def linspace(original, bound):
     import jax
     import jax.numpy as jnp
 
     given = bound.arguments
-    if not _is_open(given.get("num")):
+    if not is_open(given.get("num")):
         return NotImplemented
     start, stop, count = (
         jnp.asarray(given["start"]),
         jnp.asarray(given["stop"]),
-        jnp.maximum(_number(given["num"]), 0),
+        jnp.maximum(as_number(given["num"]), 0),
     )
     endpoint, device = bool(given.get("endpoint", True)), given.get("device")
     dtype, working = _types(original, given)
@@ -145,12 +145,12 @@ def _types(original, given):
     return dtype, dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.linspace(jnp.zeros((), dtype), 1, 2).dtype
 
 
-@_replacing
+@replacing
 def logspace(original, bound):
     import jax.numpy as jnp
 
     given = bound.arguments
-    if not _is_open(given.get("num")):
+    if not is_open(given.get("num")):
         return NotImplemented
     dtype, working = _types(original, given)
     start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
@@ -158,12 +158,12 @@ def logspace(original, bound):
     return jnp.power(given.get("base", 10.0), places).astype(dtype)
 
 
-@_replacing
+@replacing
 def geomspace(original, bound):
     import jax.numpy as jnp
 
     given = bound.arguments
-    if not _is_open(given.get("num")):
+    if not is_open(given.get("num")):
         return NotImplemented
     dtype, working = _types(original, given)
     start, stop = (jnp.asarray(given[end]).astype(working) for end in ("start", "stop"))
@@ -173,16 +173,16 @@ def geomspace(original, bound):
     return jnp.moveaxis(out, 0, given.get("axis", 0)).astype(dtype)
 
 
-@_replacing
+@replacing
 def indices(original, bound):
     import jax.numpy as jnp
     from jax import dtypes, lax
 
     given = bound.arguments
     shape, dtype = given.get("dimensions"), given.get("dtype")
-    if not isinstance(shape, (tuple, list)) or not any(map(_is_open, shape)):
+    if not isinstance(shape, (tuple, list)) or not any(map(is_open, shape)):
         return NotImplemented
-    if not all(_is_open(d) or isinstance(d, (int, np.integer)) for d in shape):
+    if not all(is_open(d) or isinstance(d, (int, np.integer)) for d in shape):
         return NotImplemented  # and its error
     shape = tuple(map(size_of, shape))
     dtype = dtypes.canonicalize_dtype(int if dtype is None else dtype)
@@ -192,18 +192,18 @@ def indices(original, bound):
     return jnp.stack([lax.broadcasted_iota(dtype, shape, axis) for axis in range(len(shape))])
 
 
-@_replacing
+@replacing
 def diag_indices(original, bound):
     import jax.numpy as jnp
 
     given = bound.arguments
     n, rank = given.get("n"), given.get("ndim")
-    if not _is_open(n) or not isinstance(rank, int) or rank < 0:
+    if not is_open(n) or not isinstance(rank, int) or rank < 0:
         return NotImplemented
     return (jnp.arange(size_of(n)),) * rank
 
 
-@_replacing
+@replacing
 def vander(original, bound):
     import jax.numpy as jnp
     from jax import lax
@@ -212,12 +212,12 @@ def vander(original, bound):
     x, count = given.get("x"), given.get("N")
     if np.ndim(x) == 1 and count is None:
         count = np.shape(x)[0]
-    if np.ndim(x) != 1 or not _is_open(count):
+    if np.ndim(x) != 1 or not is_open(count):
         return NotImplemented
     x, count = jnp.asarray(x), size_of(count)
     power = lax.iota(x.dtype, count)
     if not given.get("increasing"):
-        power = jnp.asarray(_number(count) - 1).astype(x.dtype) - power
+        power = jnp.asarray(as_number(count) - 1).astype(x.dtype) - power
     return jnp.power(x[:, None], power[None])
 
 
@@ -244,28 +244,28 @@ _WINDOWS = {
 }
 
 
-@_replacing
+@replacing
 def window(original, bound, shape):
     import jax.numpy as jnp
     from jax import lax
 
     given = bound.arguments
     count = given.pop("M", None)
-    if not _is_open(count):
+    if not is_open(count):
         return NotImplemented
     dtype = jnp.result_type(float)
-    last = jnp.asarray(_number(count) - 1)
+    last = jnp.asarray(as_number(count) - 1)
     out = shape(lax.iota(dtype, size_of(count)), jnp.maximum(last, 1).astype(dtype), **given)
     return jnp.where(last > 0, out, jnp.ones((), dtype))
 
 
-@_replacing
+@replacing
 def searchsorted(original, bound):
     import jax.numpy as jnp
 
     given = bound.arguments
     a, side = given.get("a"), given.get("side")
-    if np.ndim(a) != 1 or not _is_open(np.shape(a)[0]) or side not in ("left", "right"):
+    if np.ndim(a) != 1 or not is_open(np.shape(a)[0]) or side not in ("left", "right"):
         return NotImplemented
     a = a if given.get("sorter") is None else a[given["sorter"]]
     a, v = jnp.broadcast_arrays(a, jnp.expand_dims(given["v"], -1))
@@ -276,7 +276,7 @@ def searchsorted(original, bound):
     return jnp.sum(before, axis=-1, dtype=jnp.int32)
 
 
-@_replacing
+@replacing
 def convolution(original, bound):
     """`jnp.convolve` and `jnp.correlate`. The shorter array is moved over the other one; in mode "full" it may as well be the longer one."""
     import jax.numpy as jnp
@@ -285,13 +285,13 @@ def convolution(original, bound):
     given = bound.arguments
     x, y, op = given.get("x"), given.get("y"), given.get("op")
     sizes = (*np.shape(x), *np.shape(y))
-    if np.ndim(x) != 1 or np.ndim(y) != 1 or not any(map(_is_open, sizes)) or op not in ("convolve", "correlate"):
+    if np.ndim(x) != 1 or np.ndim(y) != 1 or not any(map(is_open, sizes)) or op not in ("convolve", "correlate"):
         return NotImplemented
     m, n = sizes
     pads = {"full": lambda k: (k - 1, k - 1), "same": lambda k: (k // 2, k - k // 2 - 1), "valid": lambda k: (0, 0)}
     pad, kind = pads.get(given.get("mode")), given.get("preferred_element_type")
-    swapped = not _at_most(n, m) and (_at_most(m, n) or _is_open(n))
-    if pad is None or (given["mode"] != "full" and not _at_most(n, m) and not _at_most(m, n)):
+    swapped = not at_most(n, m) and (at_most(m, n) or is_open(n))
+    if pad is None or (given["mode"] != "full" and not at_most(n, m) and not at_most(m, n)):
         return NotImplemented
     dtype = jnp.result_type(x, y)
     if kind is None and not jnp.issubdtype(dtype, jnp.inexact):
@@ -306,14 +306,14 @@ def convolution(original, bound):
     return jnp.flip(out) if swapped and op == "correlate" else out
 
 
-@_replacing
+@replacing
 def of_sets(original, bound, operation):
     """`operation` on two flat arrays, and whether each is known to hold nothing twice."""
     import jax.numpy as jnp
 
     given = bound.arguments
     a, b = given.get("ar1"), given.get("ar2")
-    if given.get("size") is not None or not (_is_traced(a) or _is_traced(b)):
+    if given.get("size") is not None or not (is_traced(a) or is_traced(b)):
         return NotImplemented
     return operation(jnp.ravel(jnp.asarray(a)), jnp.ravel(jnp.asarray(b)), bool(given.get("assume_unique")))
 
@@ -337,30 +337,30 @@ def in_one(a, b, unique):
     return jnp.sort(jnp.concatenate([difference(a, b, unique), difference(b, a, unique)]))
 
 
-@_replacing
+@replacing
 def bincount(original, bound):
     import jax.numpy as jnp
 
     given = bound.arguments
     x = given.get("x")
-    if not _is_traced(x) or given.get("length") is not None or x.ndim != 1:
+    if not is_traced(x) or given.get("length") is not None or x.ndim != 1:
         return NotImplemented
     if not jnp.issubdtype(x.dtype, jnp.integer):
         return NotImplemented  # and its error
     # Of nothing the maximum is what it starts from; negative numbers count as 0.
     largest = jnp.max(x, initial=0)
-    count = jnp.where(_number(x.shape[0]) > 0, largest.astype("int32") + 1, 0)
+    count = jnp.where(as_number(x.shape[0]) > 0, largest.astype("int32") + 1, 0)
     given["length"] = size_of(jnp.maximum(count, given.get("minlength", 0)))
     return original(*bound.args, **bound.kwargs)
 
 
-@_replacing
+@replacing
 def delete(original, bound):
     import jax.numpy as jnp
 
     given = bound.arguments
     obj = given.get("obj")
-    if not _is_traced(obj) or (given.get("assume_unique_indices") and obj.dtype != bool):
+    if not is_traced(obj) or (given.get("assume_unique_indices") and obj.dtype != bool):
         return NotImplemented
     a, axis = jnp.asarray(given["arr"]), given.get("axis")
     a, axis = (jnp.ravel(a), 0) if axis is None else (a, axis % a.ndim)
@@ -376,14 +376,14 @@ def delete(original, bound):
     return a[(*(slice(None),) * axis, kept)]
 
 
-@_replacing
+@replacing
 def trim_zeros(original, bound):
     import jax.numpy as jnp
     from jax import lax
 
     given = bound.arguments
     x, trim, axes = given.get("filt"), given.get("trim"), given.get("axis")
-    if not _is_traced(x) or not isinstance(trim, str) or not set(trim.lower()) & {"f", "b"}:
+    if not is_traced(x) or not isinstance(trim, str) or not set(trim.lower()) & {"f", "b"}:
         return NotImplemented
     axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
     if any(not isinstance(a, int) or not -x.ndim <= a < x.ndim for a in axes):

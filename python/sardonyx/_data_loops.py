@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sardonyx._data_functions import _is_open, _replacing, size_of
-from sardonyx._data_shapes import _is_traced, _number
+from sardonyx._data_calls import as_number, is_traced
+from sardonyx._data_functions import is_open, replacing, size_of
 
 # More doublings than any axis has.
 _MOST_DOUBLINGS = 31
@@ -20,14 +20,14 @@ def replacements() -> dict[str, Any]:
     }
 
 
-@_replacing
+@replacing
 def scan(original, bound):
     """Without arrays to go through, the loop goes through the numbers of its steps."""
     import jax
     import jax.numpy as jnp
 
     given = bound.arguments
-    if not _is_open(given.get("length")):
+    if not is_open(given.get("length")):
         return NotImplemented
     length, given["length"] = size_of(given["length"]), None
     rows = jax.tree_util.tree_leaves(given["xs"])
@@ -43,7 +43,7 @@ def scan(original, bound):
     return original(*bound.args, **bound.kwargs)
 
 
-@_replacing
+@replacing
 def associative_scan(original, bound):
     """By doubling: after k steps each element stands for the 2^k before it. JAX halves the axis instead, which needs its size."""
     import jax
@@ -73,14 +73,14 @@ def associative_scan(original, bound):
 
     def step(state, _):
         # A while loop would have no gradient.
-        return lax.cond(state[0] < _number(size), doubled, lambda state: state, state), None
+        return lax.cond(state[0] < as_number(size), doubled, lambda state: state, state), None
 
     state = (jnp.int32(1), [flip(jnp.asarray(x)) for x in elements])
     (_, found), _ = lax.scan(step, state, None, length=_MOST_DOUBLINGS)
     return tree.unflatten([flip(x) for x in found])
 
 
-@_replacing
+@replacing
 def psum(original, bound):
     """The sum of a constant: the axis's size, which has a name."""
     import math
@@ -93,7 +93,7 @@ def psum(original, bound):
     leaves = jax.tree_util.tree_leaves(given["x"])
     if (
         given.get("axis_index_groups") is not None
-        or any(map(_is_traced, leaves))
+        or any(map(is_traced, leaves))
         or any(isinstance(n, int) for n in names)
     ):
         return NotImplemented
@@ -103,7 +103,9 @@ def psum(original, bound):
 
     def one(x):
         return (
-            size * x if isinstance(x, int) else jax.numpy.asarray(x) * _number(size).astype(jax.numpy.asarray(x).dtype)
+            size * x
+            if isinstance(x, int)
+            else jax.numpy.asarray(x) * as_number(size).astype(jax.numpy.asarray(x).dtype)
         )
 
     return jax.tree_util.tree_map(one, given["x"])

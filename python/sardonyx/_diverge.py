@@ -1,12 +1,11 @@
 """Where an export leaves JAX: every equation of the program becomes a result, and the first one that differs is named."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from sardonyx import _interpret
+from sardonyx import _interpret, _source
 from sardonyx._state import no_debug
 
 
@@ -51,7 +50,7 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable, 
         return None
     position, text = found or (None, "")
     eqn = hidden if found is None else places[position][0]
-    return Divergence(eqn.primitive.name, types_text(eqn), source_text(eqn), text)
+    return Divergence(eqn.primitive.name, _source.types_text(eqn), _source.source_text(eqn), text)
 
 
 def _computable(jaxpr):
@@ -85,18 +84,6 @@ def _is_opaque(eqn) -> bool:
 def with_outputs(jaxpr, outvars):
     """The jaxpr with other results."""
     return jaxpr.replace(outvars=outvars, debug_info=no_debug(jaxpr))
-
-
-def types_text(eqn) -> str:
-    operands = ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.invars)
-    return operands + " -> " + ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.outvars)
-
-
-def source_text(eqn) -> str:
-    frame = _interpret.source_frame(eqn)
-    if frame is None:
-        return ""
-    return f"{os.path.basename(frame.file_name)}:{frame.start_line} ({frame.function_name})"
 
 
 def arrays(values) -> list[np.ndarray]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx._convert import require
 from sardonyx._error import Error
 from sardonyx._optimize import optimize_bytes, request
+from sardonyx._require import require
 
 # Keywords of onnxsim.simplify without a counterpart, with their defaults.
 _ONLY_ONNXSIM = {

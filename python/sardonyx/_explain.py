@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sardonyx import _source, plugins
 from sardonyx import report as reports
+from sardonyx._convert import _read_program
 
 
 @dataclass
@@ -58,10 +60,7 @@ def explain(
 
         >>> print(sardonyx.explain(model, ["f32[B,3]"]))
     """
-    from sardonyx import _trace, plugins
-    from sardonyx._convert import _read_program
-
-    name = _trace.callable_name(fn)
+    name = _source.callable_name(fn)
     program, _, lowerings = _read_program(
         reports.Report(name), fn, inputs, input_params, enable_double_precision=enable_double_precision
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from sardonyx import _state
 from sardonyx._error import Error
-from sardonyx._trace import first_line
+from sardonyx._source import first_line
 
 _DTYPE_WORDS = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",

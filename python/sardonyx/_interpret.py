@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import os
 
+from sardonyx import _data_primitives, _source
 from sardonyx._data_sizes import _bodies
 
 # Calls that only name a part of the program.
@@ -28,7 +28,7 @@ def in_line(closed):
             constvars.append(names[v])
             consts.append(x)
         for eqn in body.jaxpr.eqns:
-            if caller is not None and source_frame(eqn) is None:
+            if caller is not None and _source.source_frame(eqn) is None:
                 eqn = eqn.replace(source_info=caller.source_info)
             operands = list(map(name, eqn.invars))
             if (inner := _called(eqn)) is not None:
@@ -66,23 +66,10 @@ def evaluate(closed, operands, sizes: dict[str, int] | None = None, choose=None)
     return list(map(value, closed.jaxpr.outvars))
 
 
-def source_frame(eqn):
-    """The frame of the user's own code that an equation comes from, or None."""
-    try:
-        from jax._src import source_info_util
-
-        frame = source_info_util.user_frame(eqn.source_info.traceback)
-        return None if frame is None or os.path.dirname(frame.file_name) == os.path.dirname(__file__) else frame
-    except Exception:  # a private part of JAX: without it the line is not named
-        return None
-
-
 @functools.cache
 def sized() -> dict:
     """The primitives whose size depends on data, and what computes them."""
-    from sardonyx import _data_shapes
-
-    return {p.primitive(): p.evaluate for p in _data_shapes.BUILT_IN}
+    return {p.primitive(): p.evaluate for p in _data_primitives.BUILT_IN}
 
 
 def _called(eqn):

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
-from sardonyx._convert import _one_of
 from sardonyx._error import Error
+from sardonyx._require import one_of, require
 
 
 def optimize(
@@ -140,7 +140,7 @@ def request(
     verify: Literal["off", "model", "pass"] = "off",
 ) -> dict[str, Any]:
     """The keywords of `optimize` as native code reads them."""
-    _one_of("verify", verify, ("off", "model", "pass"))
+    one_of("verify", verify, ("off", "model", "pass"))
     names, of_file = _pipeline("passes", passes)
     return _request(
         passes=names,
@@ -179,8 +179,6 @@ def _optimize_path(path, output_path, request):
         output_path = os.fspath(output_path)
         _remember(path, native.optimize_path(path, output_path, request), output_path)
         return output_path
-    from sardonyx._convert import require
-
     onnx = require("onnx", "onnx")
     try:
         with open(path, "rb") as file:

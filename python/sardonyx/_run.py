@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx._convert import require
 from sardonyx._error import Error
+from sardonyx._require import require
 
 # onnxruntime passes these to and from NumPy as plain bytes of the same width.
 _BY_BYTES = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}

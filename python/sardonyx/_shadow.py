@@ -4,16 +4,15 @@ from collections import Counter
 
 import numpy as np
 
-from sardonyx._convert import require
+from sardonyx import _compare, _module_state, _trace
 from sardonyx._error import Error
+from sardonyx._require import require
+from sardonyx._run import Session
 from sardonyx.report import Shadow
 
 
 def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs_as_nchw, outputs_as_nchw) -> Shadow:
     """A failure of the other exporter is told and no error: ours has succeeded."""
-    from sardonyx import _check, _module_state
-    from sardonyx._run import Session
-
     name, run = _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw, spec)
     ours = Counter(model.op_counts())
     told = Shadow(name, nodes=sum(ours.values()))
@@ -28,17 +27,15 @@ def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs
     theirs = _counts(other)
     told.other_nodes = sum(theirs.values())
     told.more, told.fewer = dict(sorted((ours - theirs).items())), dict(sorted((theirs - ours).items()))
-    sizes = _check._two_rounds(spec)[0]
-    from sardonyx import _trace
-
+    sizes = _compare.two_rounds(spec)[0]
     with _trace.x64(double):
         import jax
 
-        leaves = jax.tree_util.tree_leaves(_check._values(spec.args, spec, sizes, double))
+        leaves = jax.tree_util.tree_leaves(_compare.draw_values(spec.args, spec, sizes, double))
     params = {k: spec.values[k] for k in spec.kwargs}
     try:
         session, second = Session(model.serialize()), Session(other)
-        feeds = _check._feeds(session, leaves, params, inputs_as_nchw)
+        feeds = _compare.feeds_of(session, leaves, params, inputs_as_nchw)
         mine = session.run(feeds)
         if len(second.inputs) != len(session.inputs):
             told.text = f"it has {len(second.inputs)} inputs, {len(session.inputs)} are here"

@@ -8,7 +8,7 @@ import contextlib
 import inspect
 from dataclasses import dataclass, field
 
-from sardonyx import _trace
+from sardonyx import _source
 from sardonyx._error import Error
 
 
@@ -128,9 +128,9 @@ def _discharged(closed):
             return core.ClosedJaxpr(*discharge_state(closed.jaxpr, closed.consts))
         return discharge_state(closed)
     except Exception as e:  # some ways to index, for which it has no rule
-        lines = [_trace.user_line(x) for x in (e, e.__cause__) if x is not None]
+        lines = [_source.user_line(x) for x in (e, e.__cause__) if x is not None]
         raise Error(
-            f"JAX cannot turn a reference into values: {type(e).__name__}: {_trace.first_line(e)}",
+            f"JAX cannot turn a reference into values: {type(e).__name__}: {_source.first_line(e)}",
             notes=[*(f"at {line}" for line in lines if line), "jax.jit refuses it, too"],
         ) from None
 

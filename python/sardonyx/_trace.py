@@ -1,13 +1,12 @@
 """Tracing with `jax.make_jaxpr`, and what is said when a function does not trace."""
 
 import contextlib
-import os
 import re
-import sysconfig
 import warnings
 
 import numpy as np
 
+from sardonyx import _data_sizes, _module_paths, _module_state, _source, plugins
 from sardonyx._error import Error
 
 
@@ -16,34 +15,6 @@ def x64(enabled: bool):
     import jax
 
     return jax.enable_x64(enabled) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(enabled)
-
-
-def callable_name(fn) -> str:
-    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None)
-    return name or type(fn).__name__
-
-
-def _is_inside(path: str) -> bool:
-    import jax
-
-    folders = (os.path.dirname(jax.__file__), os.path.dirname(__file__))
-    return path.startswith(folders) or path.startswith("<")
-
-
-def user_line(e: BaseException) -> str | None:
-    """ "file.py:12 (function)" of the innermost frame of the user's own code, or of any code outside JAX."""
-    stdlib = sysconfig.get_path("stdlib")
-    best, best_rank = None, 0
-    tb = e.__traceback__
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        path = code.co_filename
-        installed = "/site-packages/" in path or "/dist-packages/" in path or path.startswith(stdlib)
-        rank = 0 if _is_inside(path) else 1 if installed else 2
-        if rank and rank >= best_rank:
-            best, best_rank = f"{os.path.basename(path)}:{tb.tb_lineno} ({code.co_qualname})", rank
-        tb = tb.tb_next
-    return best
 
 
 def _short(e: BaseException) -> str:
@@ -60,10 +31,6 @@ def _short(e: BaseException) -> str:
     text = re.sub(r"\s*This concrete value was not available in Python because .*", "", text)
     text = text.replace("..", ".").strip() or type(e).__name__
     return text if len(text) <= 400 else text[:397] + "..."
-
-
-def first_line(e: BaseException) -> str:
-    return (str(e).strip().splitlines() or [type(e).__name__])[0]
 
 
 _CONCRETE = (
@@ -85,8 +52,6 @@ def _advice(e: BaseException) -> str | None:
     if _asks_for_values(e):
         return "a shape or a Python number cannot depend on the values of an input"
     if kind == "NotImplementedError" and (m := re.match(r"\w+ rule for '([^']+)' not implemented", str(e))):
-        from sardonyx import plugins
-
         if (plugin := plugins._plugins.get(m[1])) is not None:
             name = type(plugin).__name__
             return (
@@ -116,16 +81,12 @@ def trace(fn, inputs):
     What JAX refuses because a size depends on data is traced once more, with the functions replaced that give such sizes:
     `inputs.data_sizes` then has its symbols.
     """
-    from sardonyx import _module_state
-
     with _module_state.kept(fn, inputs.args, inputs.baked) as modules:
         return _traced(fn, inputs, modules)
 
 
 def _traced(fn, inputs, modules):
     import jax
-
-    from sardonyx import _module_paths
 
     leaves, tree = jax.tree_util.tree_flatten(inputs.args)
 
@@ -150,7 +111,7 @@ def _traced(fn, inputs, modules):
                 traced = attempt(_data_shapes.patched(fn))
                 sizes.check(traced[0])
             except Error as error:
-                line = user_line(error)
+                line = _source.user_line(error)
                 raise Error(error.message, error.code, [*([f"at {line}"] if line else []), *error.notes]) from None
             except Exception as later:
                 further = sizes.origins or not _needs_values(later)
@@ -199,7 +160,7 @@ def _traced(fn, inputs, modules):
     else:
         traced = second(error)
     values = ", ".join(f"{k}={inputs.values[k]!r}" for k in flags if k in baked)
-    warn_user(f"{callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
+    warn_user(f"{_source.callable_name(fn)} branches on its parameters in Python: {values} is baked into the model")
     return traced
 
 
@@ -235,7 +196,7 @@ def _wants_number(e: BaseException) -> bool:
 def failure(fn, inputs, e: BaseException, later: BaseException | None = None, data_sizes=()) -> Error:
     """For what JAX said first, and for what it said of the trace in which sizes that depend on data have names."""
     notes = []
-    if line := user_line(e):
+    if line := _source.user_line(e):
         notes.append(f"at {line}")
     shown = [f"{n}: {_spec_text(a)}" for n, a in zip(inputs.names, _leaves(inputs), strict=False)]
     if shown:
@@ -246,7 +207,7 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
         )
     last = later or e
     if later is not None:
-        where = f" at {line}" if (line := user_line(later)) else ""
+        where = f" at {line}" if (line := _source.user_line(later)) else ""
         notes.append(
             f"traced again with names for such sizes, it stops{where}: {type(later).__name__}: {_short(later)}"
         )
@@ -258,20 +219,20 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
         notes.append(depend)
     elif advice := _advice(last):
         notes.append(f"help: {advice}")
-    return Error(f"{callable_name(fn)} does not trace: {type(e).__name__}: {_short(e)}", "invalid_argument", notes)
+    return Error(
+        f"{_source.callable_name(fn)} does not trace: {type(e).__name__}: {_short(e)}", "invalid_argument", notes
+    )
 
 
 def prints(closed) -> str:
     """Where the program prints or calls back for debugging: "jax.debug.print at model.py:12 (loss) and 2 more"; "" for most."""
     if not any("DebugEffect" in type(e).__name__ for e in closed.effects):
         return ""
-    from sardonyx import _data_sizes, _diverge
-
     found, todo = [], [closed.jaxpr]
     while todo:
         for eqn in todo.pop().eqns:
             if eqn.primitive.name in ("debug_print", "debug_callback"):
-                where = _diverge.source_text(eqn)
+                where = _source.source_text(eqn)
                 found.append(f"jax.debug.{eqn.primitive.name[6:]}{where and ' at ' + where}")
             todo.extend(_data_sizes._bodies(eqn))
     return found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else "") if found else ""

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from sardonyx import ir
-from sardonyx._convert import _one_of
 from sardonyx._error import Error, WrongType
 from sardonyx._evaluate import _from_native, _to_native
 from sardonyx._optimize import _names, _option, _request
 from sardonyx._optimize import _pipeline as _pipeline_of
+from sardonyx._require import one_of
 from sardonyx._sardonyx import coreml as _native
 
 __all__ = ["Program", "apply_pass", "fp16_report", "load", "native_passes", "optimize", "save"]
@@ -190,11 +190,11 @@ def optimize(
             verify=verify,
             link_weights=link_weights,
         )
-    _one_of("verify", verify, ("off", "model", "pass"))
+    one_of("verify", verify, ("off", "model", "pass"))
     if options is not None and not isinstance(options, Mapping):
         raise WrongType(f"options are a mapping of names to values, not {options!r}")
     if compute_precision is not None:
-        _one_of("compute_precision", compute_precision, ("fp16", "fp32"))
+        one_of("compute_precision", compute_precision, ("fp16", "fp32"))
     skip = _names("skip", skip)
     if not isinstance(passes, str) and hasattr(passes, "get_all_options"):
         passes, own = _pipeline(passes, skip, compute_precision == "fp16")

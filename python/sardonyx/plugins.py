@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sardonyx import _sardonyx as native
+from sardonyx import _source
 from sardonyx._error import Error
 
 __all__ = [
@@ -508,15 +509,13 @@ def _run(fn, native, eqn, origin: str) -> list:
 
 def _mistake(e: Exception, eqn, origin: str) -> Error:
     """For what a lowering did not mean to raise; the cause keeps its traceback."""
-    from sardonyx import _diverge, _trace
-
-    where = [f"at {line}" for line in [_trace.user_line(e)] if line]
-    text = f"{type(e).__name__}: {_trace.first_line(e)}"
-    source = _diverge.source_text(eqn)
+    where = [f"at {line}" for line in [_source.user_line(e)] if line]
+    text = f"{type(e).__name__}: {_source.first_line(e)}"
+    source = _source.source_text(eqn)
     return Error(
         f"{origin} failed to lower '{eqn.primitive.name}': {text}",
         "invalid_argument",
-        [*where, f"while lowering '{eqn.primitive.name}' of {_diverge.types_text(eqn)}{source and ', at ' + source}"],
+        [*where, f"while lowering '{eqn.primitive.name}' of {_source.types_text(eqn)}{source and ', at ' + source}"],
     )
 
 

@@ -1,0 +1,59 @@
+"""What messages call a function, an equation and the line that it comes from."""
+
+import os
+import sysconfig
+
+
+def callable_name(fn) -> str:
+    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None)
+    return name or type(fn).__name__
+
+
+def _is_inside(path: str) -> bool:
+    import jax
+
+    folders = (os.path.dirname(jax.__file__), os.path.dirname(__file__))
+    return path.startswith(folders) or path.startswith("<")
+
+
+def user_line(e: BaseException) -> str | None:
+    """ "file.py:12 (function)" of the innermost frame of the user's own code, or of any code outside JAX."""
+    stdlib = sysconfig.get_path("stdlib")
+    best, best_rank = None, 0
+    tb = e.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        path = code.co_filename
+        installed = "/site-packages/" in path or "/dist-packages/" in path or path.startswith(stdlib)
+        rank = 0 if _is_inside(path) else 1 if installed else 2
+        if rank and rank >= best_rank:
+            best, best_rank = f"{os.path.basename(path)}:{tb.tb_lineno} ({code.co_qualname})", rank
+        tb = tb.tb_next
+    return best
+
+
+def first_line(e: BaseException) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0]
+
+
+def source_frame(eqn):
+    """The frame of the user's own code that an equation comes from, or None."""
+    try:
+        from jax._src import source_info_util
+
+        frame = source_info_util.user_frame(eqn.source_info.traceback)
+        return None if frame is None or os.path.dirname(frame.file_name) == os.path.dirname(__file__) else frame
+    except Exception:  # a private part of JAX: without it the line is not named
+        return None
+
+
+def types_text(eqn) -> str:
+    operands = ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.invars)
+    return operands + " -> " + ", ".join(v.aval.str_short(short_dtypes=True) for v in eqn.outvars)
+
+
+def source_text(eqn) -> str:
+    frame = source_frame(eqn)
+    if frame is None:
+        return ""
+    return f"{os.path.basename(frame.file_name)}:{frame.start_line} ({frame.function_name})"
