@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "sardonyx/version.h"
 #include "support/nearest.h"
 
+namespace sardonyx::tools {
 namespace {
 
 constexpr int kRefused = 1;
@@ -32,258 +34,292 @@ void require_known(const CLI::App& app, std::string_view name) {
   for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; })) commands.push_back(c->get_name());
   const std::vector<std::string_view> names(commands.begin(), commands.end());
   if (name.empty() || name.starts_with('-') || std::find(names.begin(), names.end(), name) != names.end()) return;
-  const std::string_view meant = sardonyx::nearest(name, names);
-  throw sardonyx::Error(
-      sardonyx::ErrorCode::kInvalidArgument, fmt::format("there is no command named '{}'", name),
+  const std::string_view meant = nearest(name, names);
+  throw Error(
+      ErrorCode::kInvalidArgument, fmt::format("there is no command named '{}'", name),
       {meant.empty() ? fmt::format("there are: {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant)});
 }
 
-}  // namespace
+// Behind an option stands one text, and models may follow: further texts take the option again. Runs are files, and come in lists.
+void take_one_text_each(CLI::App* command) {
+  for (CLI::Option* o : command->get_options()) {
+    if (!o->get_positional() && o->get_items_expected_max() > 1 && o->get_name() != "--calibrate") o->allow_extra_args(false);
+  }
+}
 
-int main(int argc, char** argv) {
-  using namespace sardonyx;
-  CLI::App app("Sardonyx: a native graph compiler for machine-learning models");
-  app.set_version_flag("--version", version());
-  app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& e) {
-    return fmt::format("error: {}\n  help: `sardonyx --help`, `sardonyx COMMAND --help`\n", e.what());
-  });
-  int status = 0;
+// One member function for each command: it adds the command to `to` and says what runs it.
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.set_version_flag("--version", version());
+    app_.require_subcommand(1);
+    app_.failure_message([](const CLI::App*, const CLI::Error& e) {
+      return fmt::format("error: {}\n  help: `sardonyx --help`, `sardonyx COMMAND --help`\n", e.what());
+    });
+    add_info(app_);
+    add_check(app_);
+    add_diff(app_);
+    add_verify(app_);
+    add_view(app_);
+    add_optimize(app_);
+    add_convert_opset(app_);
+    auto* coreml = app_.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
+    add_info(*coreml);
+    add_diff(*coreml);
+    add_view(*coreml);
+    add_coreml_optimize(*coreml);
+    add_half_report(*coreml);
+    add_passes(app_);
+    add_run(app_);
+    add_run(*coreml);
+    add_lower(app_);
+    // These are Python's: listed here, parsed there.
+    app_.add_subcommand("export", "Export a JAX function, given as module:function, as ONNX");
+    app_.add_subcommand("explain", "Say what a JAX function consists of, and whether it can be exported");
+    app_.add_subcommand("lint-plugin", "Check how plugins use the builder");
+  }
 
-  tools::FileArgs files;
-  const auto add_input = [&files](CLI::App* command) {
-    command->add_option("model", files.input, "ONNX model, or Core ML package")->required();
-    command->add_flag("--no-mmap", files.no_mmap, "Read files instead of mapping them, for storage that is not to be trusted");
-  };
-
-  tools::InfoArgs info;
-  const auto add_info = [&](CLI::App& to) {
-    auto* command = to.add_subcommand("info", "Show what a model consists of");
-    add_input(command);
-    command->add_flag("--json", info.json, "For programs");
-    command->add_flag("--text", info.text, "The whole graph in Sardonyx's text form");
-    command->add_flag("--infer", info.infer, "Infer types first");
-    command->callback([&] { status = tools::info(files, info); });
-  };
-  add_info(app);
-
-  auto* check_command = app.add_subcommand("check", "Verify a model and its types");
-  add_input(check_command);
-  check_command->callback([&] { status = tools::check(files); });
-
-  tools::DiffArgs diff;
-  const auto add_diff = [&](CLI::App& to) {
-    auto* command = to.add_subcommand("diff", "Say what tells two models apart; exit code 1 if something does");
-    command->add_option("before", diff.before, "ONNX model, or Core ML package")->required();
-    command->add_option("after", diff.after, "The other one")->required();
-    command->add_option("--lines", diff.lines, "How many lines that differ are shown")->check(kNoSign)->capture_default_str();
-    command->add_flag("--json", diff.json, "For programs");
-    command->callback([&] { status = tools::diff(diff); });
-  };
-  add_diff(app);
-
-  tools::VerifyArgs to_verify;
-  auto* verify_command = app.add_subcommand("verify", "Evaluate two models on the same inputs; exit code 1 if they differ");
-  verify_command->add_option("before", to_verify.before, "ONNX model, or Core ML package")->required();
-  verify_command->add_option("after", to_verify.after, "The other one")->required();
-  verify_command
-      ->add_option("--numerics", to_verify.numerics, "What is the same: all bits, up to rounding, or up to a thousandth")
-      ->check(CLI::IsMember({"exact", "rounds", "relaxed"}))
-      ->capture_default_str();
-  verify_command->callback([&] { status = tools::verify(to_verify); });
-
-  std::string view_output;
-  const auto add_view = [&](CLI::App& to) {
-    auto* command = to.add_subcommand("view", "Show a model as text with types, or as an HTML page");
-    add_input(command);
-    command->add_option("-o,--output", view_output, "The HTML page to write");
-    command->callback([&] { status = tools::view(files, view_output); });
-  };
-  add_view(app);
-
-  tools::OutputArgs output;
-  const auto add_output = [&output](CLI::App* command) {
-    command->add_option("-o,--output", output.output, "Where the result goes")->required();
-    command->add_flag("--external-data", output.external, "Put weights in a file of their own");
-    command->add_option("--data-file", output.data_file, "Name of that file, beside the model");
-    command->add_option("--data-threshold", output.threshold, "Smaller tensors stay in the model, in bytes")
-        ->check(kNoSign)
-        ->capture_default_str();
-    command->add_option("--max-data-file", output.max_data_file, "Start another data file beyond this size, in bytes")
-        ->check(kNoSign);
-  };
-
-  tools::OptimizeArgs optimize;
-  auto* optimize_command = app.add_subcommand("optimize", "Make models smaller and faster, with the same results");
-  optimize_command->add_option("models", optimize.inputs, "ONNX models, or folders of them")->required();
-  optimize_command->add_flag("--no-mmap", optimize.no_mmap, "Read files instead of mapping them");
-  add_output(optimize_command);
-  optimize_command
-      ->add_option("--passes,--preset", optimize.passes, "Preset, list of passes separated by commas, or a file of them")
-      ->capture_default_str();
-  optimize_command->add_option("--skip", optimize.skip, "Passes (or pass/rule) to leave out, separated by commas")
-      ->delimiter(',');
-  optimize_command->add_option("--option", optimize.options, "pass.option=value, for one pass");
-  optimize_command->add_option("--input-shape", optimize.input_shapes,
-                               "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
-  const auto opset_option = [&](CLI::App* command) {
-    return command->add_option("--opset", optimize.opset, "The opset to spell the model in, newer or older")
-        ->check(CLI::Range(1, 9999));
-  };
-  opset_option(optimize_command);
-  optimize_command->add_option("--fold-budget", optimize.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
-      ->capture_default_str();
-  optimize_command
-      ->add_option("--explain", optimize.explain,
-                   "Say why these passes (or those that make an operator: Attention) left near matches alone")
-      ->delimiter(',');
-  const auto verify_option = [](CLI::App* command, tools::OptimizeArgs& args) {
-    command->add_option("--verify", args.verify, "Evaluate before and after on random inputs: the model, or each pass")
-        ->check(CLI::IsMember({"off", "model", "pass"}))
-        ->capture_default_str();
-  };
-  verify_option(optimize_command, optimize);
-  optimize_command->add_flag("--prune-inputs", optimize.prune_inputs, "Drop inputs that nobody reads");
-  optimize_command->add_flag("--keep-names", optimize.keep_names,
-                             "A name stands for the same elements as before, or is gone: changed weights get new ones");
-  optimize_command->add_flag("--inline", optimize.inline_functions, "Calls of functions become the nodes of the functions");
-  optimize_command->add_flag("--allow-empty", optimize.allow_empty, "Named sizes of inputs may be zero");
-  optimize_command->add_flag("--strict", optimize.strict, "Stop when a pass fails, instead of going on without it");
-  optimize_command->add_flag("--declare-types", optimize.declare_types, "Write inferred types as value_info");
-  optimize_command->add_flag("--json", optimize.json, "For programs");
-  optimize_command->add_flag("--quiet", optimize.quiet, "Only errors; no progress bar at a terminal");
-  // Behind an option stands one text, and models may follow: further texts take the option again. Runs are files, and come in lists.
-  const auto one_text_each = [](CLI::App* command) {
-    for (CLI::Option* o : command->get_options()) {
-      if (!o->get_positional() && o->get_items_expected_max() > 1 && o->get_name() != "--calibrate") o->allow_extra_args(false);
-    }
-  };
-  one_text_each(optimize_command);
-  optimize_command->callback([&] { status = tools::optimize(output, optimize); });
-
-  auto* convert_command = app.add_subcommand("convert-opset", "Spell models in another opset, without optimizing them");
-  convert_command->add_option("models", optimize.inputs, "ONNX models, or folders of them")->required();
-  add_output(convert_command);
-  opset_option(convert_command)->required();
-  verify_option(convert_command, optimize);
-  convert_command->add_flag("--json", optimize.json, "For programs");
-  convert_command->add_flag("--quiet", optimize.quiet, "Only errors");
-  convert_command->callback([&] {
-    optimize.passes = "none";
-    status = tools::optimize(output, optimize);
-  });
-
-  auto* coreml_command = app.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
-  add_info(*coreml_command);
-  add_diff(*coreml_command);
-  add_view(*coreml_command);
-  tools::OptimizeArgs coreml{.passes = "default"};
-  std::string coreml_output;
-  auto* coreml_optimize = coreml_command->add_subcommand("optimize", "Run Core ML's graph passes");
-  coreml_optimize->add_option("models", coreml.inputs, "Packages, model files, or folders of them")->required();
-  coreml_optimize->add_flag("--no-mmap", coreml.no_mmap, "Read files instead of mapping them");
-  coreml_optimize->add_option("-o,--output", coreml_output, "Where the result goes")->required();
-  coreml_optimize
-      ->add_option("--passes,--preset", coreml.passes, "Preset, list of passes separated by commas, or a file of them")
-      ->capture_default_str();
-  coreml_optimize->add_option("--skip", coreml.skip, "Passes (or pass/rule) to leave out, separated by commas")->delimiter(',');
-  coreml_optimize->add_option("--option", coreml.options, "pass.option=value, for one pass");
-  coreml_optimize->add_option("--image-input", coreml.image_inputs,
-                              "NAME:nhwc: an image with its channels last, which are to come first (image_input_preprocess)");
-  coreml_optimize->add_option("--output-dtype", coreml.output_dtypes,
-                              "NAME=fp16: the element type that a result is to have (update_output_dtypes)");
-  coreml_optimize->add_option("--compute-precision", coreml.compute_precision,
-                              "fp16: presets end in half precision (add_fp16_cast, add_int16_cast)");
-  coreml_optimize->add_option(
-      "--calibrate", coreml.calibrate,
-      "Inputs of runs (.npz, NAME=FILE.npy, NAME=VALUE): add_fp16_cast leaves what they show to be unfit");
-  verify_option(coreml_optimize, coreml);
-  coreml_optimize->add_option("--explain", coreml.explain, "Say why these passes left near matches alone")->delimiter(',');
-  coreml_optimize->add_flag("--changes", coreml.changes,
-                            "Say what each pass changed: ops before and after, and which rule at which op");
-  coreml_optimize->add_flag(
-      "--link-weights", coreml.link_weights,
-      "Share weights that do not change with the model that was read (hard links), instead of copying them");
-  coreml_optimize->add_flag("--strict", coreml.strict, "Stop when a pass fails, instead of going on without it");
-  coreml_optimize->add_flag("--json", coreml.json, "For programs");
-  coreml_optimize->add_flag("--quiet", coreml.quiet, "Only errors");
-  one_text_each(coreml_optimize);
-  coreml_optimize->callback([&] { status = tools::optimize_coreml(coreml_output, coreml); });
-
-  tools::HalfReportArgs half;
-  auto* half_command = coreml_command->add_subcommand("fp16-report", "Say which ops half precision does not serve");
-  half_command->add_option("model", half.input, "Package or model file")->required();
-  half_command->add_option("--calibrate", half.runs, "Inputs of runs: .npz (one run each), NAME=FILE.npy, NAME=VALUE");
-  half_command->add_option("--runs", half.random_runs, "Runs on random inputs where none are given")->capture_default_str();
-  half_command->add_option("--seed", half.seed, "Of the random inputs")->check(kNoSign)->capture_default_str();
-  half_command->add_flag("--no-mmap", half.no_mmap, "Read files instead of mapping them");
-  half_command->add_flag("--json", half.json, "For programs");
-  half_command->callback([&] { status = tools::half_report(half); });
-
-  std::string pass_name;
-  bool passes_json = false;
-  auto* passes_command = app.add_subcommand("passes", "List passes and presets, or show one");
-  passes_command->add_option("name", pass_name, "A pass or a preset");
-  passes_command->add_flag("--json", passes_json, "For programs");
-  passes_command->callback([&] { status = tools::passes(pass_name, passes_json); });
-
-  tools::RunArgs run;
-  const auto add_run = [&](CLI::App& to) {
-    auto* run_command = to.add_subcommand("run", "Evaluate a model, exactly");
-    add_input(run_command);
-    run_command->add_option("-i,--input", run.inputs, "NAME=FILE.npy, NAME=VALUE, or FILE.npz with arrays by name");
-    run_command->add_option("-o,--output", run.output,
-                            "Where the results go: an .npz file, or .npy for one (default: print them)");
-    run_command->add_flag("--random", run.random, "Make up inputs that are not given");
-    run_command->add_option("--seed", run.seed, "Of made-up inputs and of random operators")
-        ->check(kNoSign)
-        ->capture_default_str();
-    run_command->add_option("--input-shape", run.input_shapes, "Shape of an input that is made up: x=f32[2,3] or x:2,3");
-    run_command->add_option("--memory", run.memory, "Bytes of tensors at once (64M, 8G)")->transform(CLI::AsSizeValue(false));
-    run_command->add_flag("--fast", run.fast, "Faster products, whose last bits depend on the machine");
-    run_command->callback([&] { status = tools::run(files, run); });
-  };
-  add_run(app);
-  add_run(*coreml_command);
-
-  std::vector<std::string> plugins;
-  app.add_option("--plugin", plugins,
-                 "A shared object with lowerings of its own (sardonyx/plugin.h), for `lower` and `export`");
-  std::optional<int> opset;
-  std::string target;
-  auto* lower_command = app.add_subcommand("lower", "Turn a program in text form (.sx) into ONNX");
-  lower_command->add_option("program", files.input, "Program of the jax or onnx dialect")->required();
-  lower_command->add_flag("--no-mmap", files.no_mmap, "Read files instead of mapping them");
-  add_output(lower_command);
-  lower_command->add_option("--opset", opset, "Version of ai.onnx to lower to (default: 23, or what the target loads)");
-  lower_command->add_option("--target", target, "A runtime that must run the model, such as ort-1.17");
-  lower_command->callback([&] { status = tools::lower(files, output, opset, target, plugins); });
-
-  // These are Python's: listed here, parsed there.
-  app.add_subcommand("export", "Export a JAX function, given as module:function, as ONNX");
-  app.add_subcommand("explain", "Say what a JAX function consists of, and whether it can be exported");
-  app.add_subcommand("lint-plugin", "Check how plugins use the builder");
-
-  try {
+  // The exit code.
+  int execute(int argc, char** argv) {
     int first = 1;  // argument that is no --plugin
     while (first < argc && std::string_view(argv[first]).starts_with("--plugin"))
       first += std::string_view(argv[first]) == "--plugin" ? 2 : 1;
     const std::string_view command = first < argc ? argv[first] : "";
-    if (command == "export" || command == "explain" || command == "lint-plugin") tools::run_python(argc, argv);
-    require_known(app, command);
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e);
-    return code == 0 ? 0 : kUsage;
+    if (command == "export" || command == "explain" || command == "lint-plugin") run_python(argc, argv);
+    require_known(app_, command);
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      const int code = app_.exit(e);
+      return code == 0 ? 0 : kUsage;
+    }
+    return status_;
+  }
+
+ private:
+  void add_input(CLI::App* command) {
+    command->add_option("model", files_.input, "ONNX model, or Core ML package")->required();
+    command->add_flag("--no-mmap", files_.no_mmap, "Read files instead of mapping them, for storage that is not to be trusted");
+  }
+
+  void add_output(CLI::App* command) {
+    command->add_option("-o,--output", output_.output, "Where the result goes")->required();
+    command->add_flag("--external-data", output_.external, "Put weights in a file of their own");
+    command->add_option("--data-file", output_.data_file, "Name of that file, beside the model");
+    command->add_option("--data-threshold", output_.threshold, "Smaller tensors stay in the model, in bytes")
+        ->check(kNoSign)
+        ->capture_default_str();
+    command->add_option("--max-data-file", output_.max_data_file, "Start another data file beyond this size, in bytes")
+        ->check(kNoSign);
+  }
+
+  CLI::Option* add_opset(CLI::App* command) {
+    return command->add_option("--opset", optimize_.opset, "The opset to spell the model in, newer or older")
+        ->check(CLI::Range(1, 9999));
+  }
+
+  static void add_verify_option(CLI::App* command, OptimizeArgs& args) {
+    command->add_option("--verify", args.verify, "Evaluate before and after on random inputs: the model, or each pass")
+        ->check(CLI::IsMember({"off", "model", "pass"}))
+        ->capture_default_str();
+  }
+
+  void add_info(CLI::App& to) {
+    auto* command = to.add_subcommand("info", "Show what a model consists of");
+    add_input(command);
+    command->add_flag("--json", info_.json, "For programs");
+    command->add_flag("--text", info_.text, "The whole graph in Sardonyx's text form");
+    command->add_flag("--infer", info_.infer, "Infer types first");
+    command->callback([this] { status_ = info(files_, info_); });
+  }
+
+  void add_check(CLI::App& to) {
+    auto* command = to.add_subcommand("check", "Verify a model and its types");
+    add_input(command);
+    command->callback([this] { status_ = check(files_); });
+  }
+
+  void add_diff(CLI::App& to) {
+    auto* command = to.add_subcommand("diff", "Say what tells two models apart; exit code 1 if something does");
+    command->add_option("before", diff_.before, "ONNX model, or Core ML package")->required();
+    command->add_option("after", diff_.after, "The other one")->required();
+    command->add_option("--lines", diff_.lines, "How many lines that differ are shown")->check(kNoSign)->capture_default_str();
+    command->add_flag("--json", diff_.json, "For programs");
+    command->callback([this] { status_ = diff(diff_); });
+  }
+
+  void add_verify(CLI::App& to) {
+    auto* command = to.add_subcommand("verify", "Evaluate two models on the same inputs; exit code 1 if they differ");
+    command->add_option("before", verify_.before, "ONNX model, or Core ML package")->required();
+    command->add_option("after", verify_.after, "The other one")->required();
+    command->add_option("--numerics", verify_.numerics, "What is the same: all bits, up to rounding, or up to a thousandth")
+        ->check(CLI::IsMember({"exact", "rounds", "relaxed"}))
+        ->capture_default_str();
+    command->callback([this] { status_ = verify(verify_); });
+  }
+
+  void add_view(CLI::App& to) {
+    auto* command = to.add_subcommand("view", "Show a model as text with types, or as an HTML page");
+    add_input(command);
+    command->add_option("-o,--output", view_output_, "The HTML page to write");
+    command->callback([this] { status_ = view(files_, view_output_); });
+  }
+
+  void add_optimize(CLI::App& to) {
+    auto* command = to.add_subcommand("optimize", "Make models smaller and faster, with the same results");
+    command->add_option("models", optimize_.inputs, "ONNX models, or folders of them")->required();
+    command->add_flag("--no-mmap", optimize_.no_mmap, "Read files instead of mapping them");
+    add_output(command);
+    command->add_option("--passes,--preset", optimize_.passes, "Preset, list of passes separated by commas, or a file of them")
+        ->capture_default_str();
+    command->add_option("--skip", optimize_.skip, "Passes (or pass/rule) to leave out, separated by commas")->delimiter(',');
+    command->add_option("--option", optimize_.options, "pass.option=value, for one pass");
+    command->add_option("--input-shape", optimize_.input_shapes, "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
+    add_opset(command);
+    command->add_option("--fold-budget", optimize_.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
+        ->capture_default_str();
+    command
+        ->add_option("--explain", optimize_.explain,
+                     "Say why these passes (or those that make an operator: Attention) left near matches alone")
+        ->delimiter(',');
+    add_verify_option(command, optimize_);
+    command->add_flag("--prune-inputs", optimize_.prune_inputs, "Drop inputs that nobody reads");
+    command->add_flag("--keep-names", optimize_.keep_names,
+                      "A name stands for the same elements as before, or is gone: changed weights get new ones");
+    command->add_flag("--inline", optimize_.inline_functions, "Calls of functions become the nodes of the functions");
+    command->add_flag("--allow-empty", optimize_.allow_empty, "Named sizes of inputs may be zero");
+    command->add_flag("--strict", optimize_.strict, "Stop when a pass fails, instead of going on without it");
+    command->add_flag("--declare-types", optimize_.declare_types, "Write inferred types as value_info");
+    command->add_flag("--json", optimize_.json, "For programs");
+    command->add_flag("--quiet", optimize_.quiet, "Only errors; no progress bar at a terminal");
+    take_one_text_each(command);
+    command->callback([this] { status_ = optimize(output_, optimize_); });
+  }
+
+  void add_convert_opset(CLI::App& to) {
+    auto* command = to.add_subcommand("convert-opset", "Spell models in another opset, without optimizing them");
+    command->add_option("models", optimize_.inputs, "ONNX models, or folders of them")->required();
+    add_output(command);
+    add_opset(command)->required();
+    add_verify_option(command, optimize_);
+    command->add_flag("--json", optimize_.json, "For programs");
+    command->add_flag("--quiet", optimize_.quiet, "Only errors");
+    command->callback([this] {
+      optimize_.passes = "none";
+      status_ = optimize(output_, optimize_);
+    });
+  }
+
+  void add_coreml_optimize(CLI::App& to) {
+    auto* command = to.add_subcommand("optimize", "Run Core ML's graph passes");
+    command->add_option("models", coreml_.inputs, "Packages, model files, or folders of them")->required();
+    command->add_flag("--no-mmap", coreml_.no_mmap, "Read files instead of mapping them");
+    command->add_option("-o,--output", coreml_output_, "Where the result goes")->required();
+    command->add_option("--passes,--preset", coreml_.passes, "Preset, list of passes separated by commas, or a file of them")
+        ->capture_default_str();
+    command->add_option("--skip", coreml_.skip, "Passes (or pass/rule) to leave out, separated by commas")->delimiter(',');
+    command->add_option("--option", coreml_.options, "pass.option=value, for one pass");
+    command->add_option("--image-input", coreml_.image_inputs,
+                        "NAME:nhwc: an image with its channels last, which are to come first (image_input_preprocess)");
+    command->add_option("--output-dtype", coreml_.output_dtypes,
+                        "NAME=fp16: the element type that a result is to have (update_output_dtypes)");
+    command->add_option("--compute-precision", coreml_.compute_precision,
+                        "fp16: presets end in half precision (add_fp16_cast, add_int16_cast)");
+    command->add_option("--calibrate", coreml_.calibrate,
+                        "Inputs of runs (.npz, NAME=FILE.npy, NAME=VALUE): add_fp16_cast leaves what they show to be unfit");
+    add_verify_option(command, coreml_);
+    command->add_option("--explain", coreml_.explain, "Say why these passes left near matches alone")->delimiter(',');
+    command->add_flag("--changes", coreml_.changes,
+                      "Say what each pass changed: ops before and after, and which rule at which op");
+    command->add_flag("--link-weights", coreml_.link_weights,
+                      "Share weights that do not change with the model that was read (hard links), instead of copying them");
+    command->add_flag("--strict", coreml_.strict, "Stop when a pass fails, instead of going on without it");
+    command->add_flag("--json", coreml_.json, "For programs");
+    command->add_flag("--quiet", coreml_.quiet, "Only errors");
+    take_one_text_each(command);
+    command->callback([this] { status_ = optimize_coreml(coreml_output_, coreml_); });
+  }
+
+  void add_half_report(CLI::App& to) {
+    auto* command = to.add_subcommand("fp16-report", "Say which ops half precision does not serve");
+    command->add_option("model", half_.input, "Package or model file")->required();
+    command->add_option("--calibrate", half_.runs, "Inputs of runs: .npz (one run each), NAME=FILE.npy, NAME=VALUE");
+    command->add_option("--runs", half_.random_runs, "Runs on random inputs where none are given")->capture_default_str();
+    command->add_option("--seed", half_.seed, "Of the random inputs")->check(kNoSign)->capture_default_str();
+    command->add_flag("--no-mmap", half_.no_mmap, "Read files instead of mapping them");
+    command->add_flag("--json", half_.json, "For programs");
+    command->callback([this] { status_ = half_report(half_); });
+  }
+
+  void add_passes(CLI::App& to) {
+    auto* command = to.add_subcommand("passes", "List passes and presets, or show one");
+    command->add_option("name", pass_name_, "A pass or a preset");
+    command->add_flag("--json", passes_json_, "For programs");
+    command->callback([this] { status_ = passes(pass_name_, passes_json_); });
+  }
+
+  void add_run(CLI::App& to) {
+    auto* command = to.add_subcommand("run", "Evaluate a model, exactly");
+    add_input(command);
+    command->add_option("-i,--input", run_.inputs, "NAME=FILE.npy, NAME=VALUE, or FILE.npz with arrays by name");
+    command->add_option("-o,--output", run_.output,
+                        "Where the results go: an .npz file, or .npy for one (default: print them)");
+    command->add_flag("--random", run_.random, "Make up inputs that are not given");
+    command->add_option("--seed", run_.seed, "Of made-up inputs and of random operators")
+        ->check(kNoSign)
+        ->capture_default_str();
+    command->add_option("--input-shape", run_.input_shapes, "Shape of an input that is made up: x=f32[2,3] or x:2,3");
+    command->add_option("--memory", run_.memory, "Bytes of tensors at once (64M, 8G)")->transform(CLI::AsSizeValue(false));
+    command->add_flag("--fast", run_.fast, "Faster products, whose last bits depend on the machine");
+    command->callback([this] { status_ = tools::run(files_, run_); });
+  }
+
+  void add_lower(CLI::App& to) {
+    to.add_option("--plugin", plugins_,
+                  "A shared object with lowerings of its own (sardonyx/plugin.h), for `lower` and `export`");
+    auto* command = to.add_subcommand("lower", "Turn a program in text form (.sx) into ONNX");
+    command->add_option("program", files_.input, "Program of the jax or onnx dialect")->required();
+    command->add_flag("--no-mmap", files_.no_mmap, "Read files instead of mapping them");
+    add_output(command);
+    command->add_option("--opset", opset_, "Version of ai.onnx to lower to (default: 23, or what the target loads)");
+    command->add_option("--target", target_, "A runtime that must run the model, such as ort-1.17");
+    command->callback([this] { status_ = lower(files_, output_, opset_, target_, plugins_); });
+  }
+
+  CLI::App app_{"Sardonyx: a native graph compiler for machine-learning models"};
+  int status_ = 0;
+  // What the options fill.
+  FileArgs files_;
+  InfoArgs info_;
+  DiffArgs diff_;
+  VerifyArgs verify_;
+  std::string view_output_;
+  OutputArgs output_;
+  OptimizeArgs optimize_, coreml_{.passes = "default"};
+  std::string coreml_output_;
+  HalfReportArgs half_;
+  std::string pass_name_;
+  bool passes_json_ = false;
+  RunArgs run_;
+  std::vector<std::string> plugins_;
+  std::optional<int> opset_;
+  std::string target_;
+};
+
+}  // namespace
+}  // namespace sardonyx::tools
+
+int main(int argc, char** argv) {
+  using namespace sardonyx;
+  try {
+    return tools::CommandLine().execute(argc, argv);
   } catch (const Error& e) {
     tools::show_error(e);
-    return e.code() == ErrorCode::kInvalidArgument ? kUsage : kRefused;
+    return e.code() == ErrorCode::kInvalidArgument ? tools::kUsage : tools::kRefused;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "error: out of memory\n");
-    return kRefused;
   } catch (const std::exception& e) {
     tools::show_error(e);
-    return kRefused;
   }
-  return status;
+  return tools::kRefused;
 }
