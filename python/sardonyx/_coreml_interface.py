@@ -82,7 +82,7 @@ def _image_inputs(prog: Any) -> str:
     )
 
 
-def tell_renamed(what: str, before: Sequence[str], after: Sequence[str]) -> None:
+def warn_of_renamed(what: str, before: Sequence[str], after: Sequence[str]) -> None:
     """Warns of names of the interface that are others now."""
     if len(before) != len(after):
         return
@@ -91,17 +91,17 @@ def tell_renamed(what: str, before: Sequence[str], after: Sequence[str]) -> None
             warnings.warn(f"the {what} '{old}' is called '{new}' in the Core ML model", stacklevel=2)
 
 
-def change_inputs(function: Any, now: Sequence[tuple[int, str, bool]]) -> Iterator[tuple[int, Any]]:
-    """Renames inputs of a function, and turns images around. Yields the numbers of inputs that are other variables now."""
+def change_inputs(function: Any, now: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Renames inputs of a function and moves the channels of images to the front, as InputEdits say. Yields (number, variable) of new variables."""
     before = list(function.inputs.items())
     if len(before) != len(now):
         return
-    after = [new for _, new, _ in now]
+    after = [edit.name for edit in now]
     if after != [old for old, _ in before]:
         _rename(function, before, after)
-    for (number, name, turned), (_, var) in zip(now, before, strict=True):
-        if turned:
-            yield number, _turn(function, name, var)
+    for edit in now:
+        if edit.has_new_type:
+            yield edit.value, _with_channels_first(function, edit.name)
 
 
 def _rename(function: Any, before: Sequence[tuple[str, Any]], after: Sequence[str]) -> None:
@@ -120,23 +120,25 @@ def _rename(function: Any, before: Sequence[tuple[str, Any]], after: Sequence[st
                 t.name = new
                 break
     function._input_dict = OrderedDict(zip(after, (v for _, v in before), strict=True))
-    tell_renamed("input", [old for old, _ in before], after)
+    warn_of_renamed("input", [old for old, _ in before], after)
 
 
 def _channels_first(axes: Any) -> Any:
     return axes[:-3] + axes[-1:] + axes[-3:-1] if axes is not None else None
 
 
-def _turn(function: Any, name: str, old_var: Any) -> Any:
+def _with_channels_first(function: Any, name: str) -> Any:
     placeholder = function.placeholder_inputs[name]
     placeholder.__init__(_channels_first(list(placeholder.sym_shape)), dtype=placeholder.dtype, name=placeholder.name)
     var = placeholder.outputs[0]
     function._input_dict[name] = var
-    function.input_types = tuple(_turned_type(t) if t.name == name else t for t in function.input_types or ())
+    function.input_types = tuple(
+        _type_with_channels_first(t) if t.name == name else t for t in function.input_types or ()
+    )
     return var
 
 
-def _turned_type(t: Any) -> Any:
+def _type_with_channels_first(t: Any) -> Any:
     from coremltools.converters.mil import input_types
 
     def shape_of(shape):

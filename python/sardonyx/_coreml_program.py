@@ -1,4 +1,4 @@
-"""Passes on programs of coremltools in memory: told to native code op by op, and changed in place as it says.
+"""Passes on programs of coremltools in memory: imported op by op, optimized natively, and changed in place by the edits that come back.
 
 Ops and variables that a pass leaves alone stay the objects that they were. New ops are made by coremltools' own builder, so that types,
 symbols and values are its own.
@@ -77,8 +77,8 @@ def require_program(prog) -> None:
     raise WrongType(f"passes run on a Program of coremltools, not on {type(prog).__name__}", notes=(help_,))
 
 
-class _Teller:
-    """Lets native code read a program, and changes it to what comes back."""
+class ProgramSession:
+    """One run of passes on a program: `import_program`, `run`, `apply_edits`."""
 
     def __init__(self, prog):
         mil, self.opsets, self.op_list = _mil()
@@ -86,21 +86,28 @@ class _Teller:
         self.prog = prog
         versions = [int(f.opset_version) for f in prog.functions.values() if f.opset_version is not None]
         self.version = max(versions, default=4)
-        self.bridge = _sardonyx.coreml.Bridge(self.version)
         self.narrow, self.narrow_count = {}, 0
 
-    # --- there
+    # --- import
 
-    def tell(self) -> None:
-        self.bridge.tell(
-            _coreml_interface.functions(self.prog), self._spell_type, self._version, self._payload, self._opset
+    def import_program(self) -> None:
+        self.native = _sardonyx.coreml.Session(
+            _coreml_interface.functions(self.prog),
+            self.version,
+            type_text=self._type_text,
+            version=self._version,
+            payload=self._payload,
+            opset=self._opset,
         )
+
+    def run(self, request) -> dict[str, Any]:
+        return self.native.run(request)
 
     def select(self, pass_name: str, op_selector) -> None:
         """add_fp16_cast, or add_int16_cast, is to change only ops that the predicate accepts."""
-        for number, op in enumerate(self.bridge.ops()):
+        for number, op in enumerate(self.native.ops()):
             if op.op_type not in _NEVER_CAST and not op_selector(op):
-                self.bridge.keep(number, SELECTING[pass_name])
+                self.native.keep(number, SELECTING[pass_name])
 
     def _opset(self, function) -> str:
         version = int(function.opset_version) if function.opset_version is not None else self.version
@@ -113,7 +120,7 @@ class _Teller:
             version = None
         return int(version) if version is not None else self.version
 
-    def _spell_type(self, t) -> str:
+    def _type_text(self, t) -> str:
         types = self.types
         if types.is_tensor(t):
             dims = [self._size(d) for d in t.get_shape()]
@@ -121,9 +128,9 @@ class _Teller:
             return f"{element}[...]" if None in dims else f"{element}[{','.join(dims)}]"
         if types.is_list(t):
             length = t.T[1] if isinstance(t.T[1], int) else "?"
-            return f"list({self._spell_type(t.T[0]) or '?'}, {length})"
+            return f"list({self._type_text(t.T[0]) or '?'}, {length})"
         if types.is_state(t):
-            return f"state({self._spell_type(t.wrapped_type())})"
+            return f"state({self._type_text(t.wrapped_type())})"
         try:
             return f"{_DTYPES[types.builtin_to_string(t)]}[]"
         except (KeyError, AttributeError, TypeError):
@@ -174,21 +181,21 @@ class _Teller:
         alike.append((value, self.narrow_count))
         return self.narrow_count
 
-    # --- and back
+    # --- edits (native/coreml/edits.h)
 
-    def change(self, pass_names: str) -> None:
+    def apply_edits(self, pass_names: str) -> None:
         self.pass_names = pass_names
         for name, function in _coreml_interface.functions(self.prog).items():
-            changes = self.bridge.changes(name)
-            if changes is None:
+            edit = self.native.function_edit(name)
+            if edit is None:
                 continue
             names_before = [v.name for v in function.outputs]
-            for number, var in _coreml_interface.change_inputs(function, changes[4]):
-                self.bridge.remember(number, var)
-            self._change_block(function, changes)
-            _coreml_interface.tell_renamed("output", names_before, [v.name for v in function.outputs])
+            for number, var in _coreml_interface.change_inputs(function, edit.inputs):
+                self.native.set_variable(number, var)
+            self._edit_block(function, edit)
+            _coreml_interface.warn_of_renamed("output", names_before, [v.name for v in function.outputs])
         old = list(self.prog.functions.values())
-        for name in self.bridge.new_functions():
+        for name in self.native.new_functions():
             self._make_function(name, old)
 
     @contextlib.contextmanager
@@ -196,7 +203,7 @@ class _Teller:
         """As `with block`, which looks at all its ops in the end, for values that must not be lost: those made of constexpr ops."""
         from coremltools.converters.mil.mil import block as blocks
 
-        if self.bridge.has_constexpr():
+        if self.native.has_constexpr():
             with block:
                 yield
             return
@@ -206,20 +213,20 @@ class _Teller:
         finally:
             blocks.BLOCK_STACK = blocks.BLOCK_STACK[:-1]
 
-    def _change_block(self, block, changes) -> None:
-        if changes is None:
+    def _edit_block(self, block, edit) -> None:
+        if edit is None:
             return
-        edits, gone, results, order, _ = changes
         made = {}
-        if all(edit[0] is not None for edit in edits) and results is None:
-            self._edit(block, edits)
+        edits, results, order = edit.ops, edit.results, edit.order
+        if all(e.op is not None for e in edits) and results is None:
+            self._edit_ops(block, edits)
         else:
             with self._inside(block):
-                made = self._edit(block, edits)
+                made = self._edit_ops(block, edits)
                 if results is not None:
                     self._return(block, results)
-        if gone:
-            ops = [self.bridge.op(number) for number in gone]
+        if edit.removed:
+            ops = [self.native.op(number) for number in edit.removed]
             for op in ops:
                 for inner in op.blocks:
                     self._empty(inner)
@@ -227,16 +234,17 @@ class _Teller:
         if order is not None:
             ops = []
             for number in order:
-                ops.extend([self.bridge.op(number)] if number >= 0 else made[-1 - number])
+                ops.extend([self.native.op(number)] if number >= 0 else made[-1 - number])
             seen = set(map(id, ops))
             ops.extend(op for op in block.operations if id(op) not in seen)  # identities that keep names of results
             block.operations = self.op_list(ops)
 
-    def _edit(self, block, edits) -> dict[int, list]:
+    def _edit_ops(self, block, edits) -> dict[int, list]:
+        """Changes ops and makes new ones: those that edit i made, by i."""
         made = {}
         for i, edit in enumerate(edits):
-            if edit[0] is not None:
-                self._change_op(self.bridge.op(edit[0]), edit)
+            if edit.op is not None:
+                self._edit_op(self.native.op(edit.op), edit)
             else:
                 made[i] = self._make_op(block, edit)
         return made
@@ -244,8 +252,8 @@ class _Teller:
     def _return(self, block, wanted) -> None:
         is_function = block.outer_op is None
         results = []
-        for name, number in wanted:
-            var = self.bridge.var(number)
+        for result in wanted:
+            name, var = result.name, self.native.variable(result.value)
             if is_function and name and var.name != name:
                 taken = any(v is var for v in results) or var.op is None or any(v.name == name for v in results)
                 if taken or any(var is v for v in block.inputs.values()):
@@ -259,7 +267,7 @@ class _Teller:
             block.set_outputs(results)
 
     def _empty(self, block) -> None:
-        """What a block that goes reads from outside is not read any more."""
+        """Its ops, and their uses of outer values, go: the block is about to be removed."""
         block.set_outputs([])
         ops = list(block.operations)
         for op in ops:
@@ -267,38 +275,38 @@ class _Teller:
                 self._empty(inner)
         block.remove_ops(ops)
 
-    def _change_op(self, op, edit) -> None:
-        _, _, name, operands, results, names, blocks, _, _, other_types = edit
-        if len(results) != len(op.outputs):
-            self._narrow_loop(op, results, blocks)
+    def _edit_op(self, op, edit) -> None:
+        blocks = edit.blocks
+        if len(edit.results) != len(op.outputs):
+            self._narrow_loop(op, edit.results, blocks)
             blocks = [None] * len(blocks)
         changed = {}
-        for slot, _, numbers in operands:
-            values = [self.bridge.var(n) for n in numbers]
-            old = op.inputs.get(slot)
+        for operand in edit.operands:
+            values = [self.native.variable(n) for n in operand.values]
+            old = op.inputs.get(operand.slot)
             old_list = list(old) if isinstance(old, (list, tuple)) else [old]
             if len(old_list) != len(values) or any(a is not b for a, b in zip(old_list, values, strict=True)):
-                changed[slot] = tuple(values) if isinstance(old, (list, tuple)) else values[0]
+                changed[operand.slot] = tuple(values) if isinstance(old, (list, tuple)) else values[0]
         if changed:
             op.set_inputs(no_check_var_types=True, **changed)
-        if other_types:
+        if edit.has_new_types:
             op.type_value_inference(overwrite_output=True)
-        if name and op.name != name:
-            op.name = name
-        for var, var_name in zip(op.outputs, names, strict=True):
+        if edit.name and op.name != edit.name:
+            op.name = edit.name
+        for var, var_name in zip(op.outputs, edit.result_names, strict=True):
             if var_name and var.name != var_name:
                 var.name = var_name
-        for block, changes in zip(op.blocks, blocks, strict=True):
-            self._change_block(block, changes)
+        for block, block_edit in zip(op.blocks, blocks, strict=True):
+            self._edit_block(block, block_edit)
 
     def _narrow_loop(self, op, results, blocks) -> None:
         """A while_loop has lost variables: those that its blocks no longer take."""
-        still = [{id(self.bridge.var(number)) for number, _, _ in changes[4]} for changes in blocks]
+        still = [{id(self.native.variable(i.value)) for i in edit.inputs} for edit in blocks]
         keep = [i for i, v in enumerate(op.blocks[1].inputs) if id(v) in still[1]]
         for number, i in zip(results, keep, strict=True):
-            self.bridge.remember(number, op.outputs[i])
-        for block, changes, inputs in zip(op.blocks, blocks, still, strict=True):
-            self._change_block(block, changes)
+            self.native.set_variable(number, op.outputs[i])
+        for block, edit, inputs in zip(op.blocks, blocks, still, strict=True):
+            self._edit_block(block, edit)
             block.remove_inputs([v for v in block.inputs if id(v) not in inputs])
         for i, v in enumerate(op.loop_vars):
             if i not in keep:
@@ -312,23 +320,23 @@ class _Teller:
         from coremltools import target as AvailableTarget
         from coremltools.converters.mil.mil import Function
 
-        opset, inputs, (_, edits, results) = self.bridge.whole_function(name)
-        target = next((t for t in AvailableTarget if self.opsets.get(int(t)) == opset), None)
+        new = self.native.new_function(name)
+        target = next((t for t in AvailableTarget if self.opsets.get(int(t)) == new.opset), None)
         symbols = {
             str(d): d for f in old for v in f.inputs.values() if not self.types.is_list(v.sym_type) for d in v.shape
         }
         builtin = {v: k for k, v in _DTYPES.items()}
         placeholders = {}
-        for input_name, text, _ in inputs:
-            element, _, sizes = text.removeprefix("state(").rstrip("])").partition("[")
+        for given in new.block.inputs:
+            element, _, sizes = given.type.removeprefix("state(").rstrip("])").partition("[")
             shape = tuple(self._open_size(d, symbols) for d in sizes.split(",") if d)
-            make = self.mb.state_tensor_placeholder if text.startswith("state(") else self.mb.placeholder
-            placeholders[input_name] = make(shape, self.types.string_to_builtin(builtin[element]))
+            make = self.mb.state_tensor_placeholder if given.type.startswith("state(") else self.mb.placeholder
+            placeholders[given.name] = make(shape, self.types.string_to_builtin(builtin[element]))
         weights = {op.name: op for f in old for op in f.operations if op.op_type == "const"}
         with Function(inputs=placeholders, opset_version=target) as function:
-            for input_name, _, number in inputs:
-                self.bridge.remember(number, function.inputs[input_name])
-            for edit in edits:
+            for given in new.block.inputs:
+                self.native.set_variable(given.value, function.inputs[given.name])
+            for edit in new.block.ops:
                 for op in self._make_op(function, edit):
                     source = weights.get(op.name) if op.op_type == "const" else None
                     if source is not None:  # functions share weights by these names
@@ -337,7 +345,7 @@ class _Teller:
                         op.weight_id = source.weight_id
                         if getattr(source, "weight_key", None) is not None:
                             op.weight_key = source.weight_key
-            function.set_outputs([self.bridge.var(number) for _, number in results])
+            function.set_outputs([self.native.variable(r.value) for r in new.block.results])
         self.prog.add_function(name, function)
 
     @staticmethod
@@ -352,62 +360,63 @@ class _Teller:
         return sympy.sympify(text, locals={s.name: s for d in symbols.values() for s in getattr(d, "free_symbols", ())})
 
     def _make_op(self, block, edit) -> list:
-        _, kind, name, operands, results, names, blocks, sources, before, _ = edit
-        where = {} if before is None else {"before_op": self.bridge.op(before)}
-        if name:
-            where["name"] = name
+        """What an edit makes: the op, and the constants that coremltools' builder adds for its defaults."""
+        before = edit.before
+        where = {} if before is None else {"before_op": self.native.op(before)}
+        if edit.name:
+            where["name"] = edit.name
         there = block.operations
         last = there.end if before is None else there._get_node_from_op(where["before_op"]).prev
-        if not isinstance(kind, str):
-            value = self.bridge.var(kind).val if isinstance(kind, int) else self._value(kind)
-            out = self.mb.const(val=value, **where)
+        if not edit.type:
+            out = self.mb.const(val=self._value(edit.constant), **where)
         else:
-            given = {
-                slot: tuple(map(self.bridge.var, numbers)) if is_list else self.bridge.var(numbers[0])
-                for slot, is_list, numbers in operands
-            }
-            given |= dict(zip(_BLOCKS.get(kind, ()), map(self._builder, blocks), strict=True))
-            out = getattr(self.mb, kind)(**given, **where)
+            given = {}
+            for operand in edit.operands:
+                values = tuple(map(self.native.variable, operand.values))
+                given[operand.slot] = values if operand.is_list else values[0]
+            given |= dict(zip(_BLOCKS.get(edit.type, ()), map(self._builder, edit.blocks), strict=True))
+            out = getattr(self.mb, edit.type)(**given, **where)
         out = list(out) if isinstance(out, (list, tuple)) else [out]
-        for var, number, var_name in zip(out, results, names, strict=True):
+        for var, number, var_name in zip(out, edit.results, edit.result_names, strict=True):
             if var_name:
                 var.name = var_name
-            self.bridge.remember(number, var)
+            self.native.set_variable(number, var)
         # With it come constants for what has a default.
         made, at = [], there.start if last is None else last.next
         while at is not None and (before is None or at.op is not where["before_op"]):
             made.append(at.op)
             at = at.next
         # Constants that become results of a block stand for no op: they are where the result was, or the op that holds the block.
-        stands_for = [self.bridge.op(number) for number in sources]
+        stands_for = [self.native.op(number) for number in edit.sources]
         if not stands_for:
-            was = sorted(block.outputs, key=lambda v: v.name not in names)
+            was = sorted(block.outputs, key=lambda v: v.name not in edit.result_names)
             stands_for = [op for op in [*(v.op for v in was), block.outer_op] if op is not None]
         for one in made:
             self._scope_as(one, stands_for)
         return made
 
-    def _builder(self, told):
+    def _builder(self, new):
         """What coremltools calls to fill a block of a new op. It may call it several times: the last one counts."""
         from coremltools.converters.mil.mil.block import curr_block
 
-        inputs, edits, results = told
-
         def build(*variables):
-            for (name, number), var in zip(inputs, variables, strict=True):
-                var.name = name
-                self.bridge.remember(number, var)
-            for edit in edits:
+            for given, var in zip(new.inputs, variables, strict=True):
+                var.name = given.name
+                self.native.set_variable(given.value, var)
+            for edit in new.ops:
                 self._make_op(curr_block(), edit)
-            values = tuple(self.bridge.var(number) for _, number in results)
+            values = tuple(self.native.variable(r.value) for r in new.results)
             return values[0] if len(values) == 1 else values
 
         return build
 
-    def _value(self, tensor):
-        if isinstance(tensor, tuple):
-            return self._seen_as(*tensor)
-        value = self._as_coremltools_has_it(tensor.numpy())
+    def _value(self, constant):
+        """An OpEdit's constant as coremltools has it."""
+        if isinstance(constant, int):
+            return self.native.variable(constant).val
+        if isinstance(constant, _sardonyx.coreml.ArrayView):
+            return self._viewed(constant)
+        value = self._as_coremltools_has_it(constant.numpy())
         if value.dtype == object:
             value = value[()] if value.shape == () else value
             return value.decode() if isinstance(value, bytes) else value
@@ -416,11 +425,12 @@ class _Teller:
         return value
 
     @staticmethod
-    def _seen_as(array, shape, strides):
-        """An array that is there already: itself, or a view of it."""
+    def _viewed(view):
+        """An array of the program: itself, or a view of it."""
+        array, shape = view.array, view.shape
         if array.shape == shape and array.flags.c_contiguous:
             return array
-        return np.lib.stride_tricks.as_strided(array, shape, [s * array.itemsize for s in strides])
+        return np.lib.stride_tricks.as_strided(array, shape, [s * array.itemsize for s in view.strides])
 
     def _as_coremltools_has_it(self, value):
         """Fewer bits than a byte are bytes there, whose dtype says how many they are."""
@@ -470,13 +480,13 @@ def run(
         report = _sardonyx.coreml.rename_repeated(_coreml_interface.functions(prog))
     if report is not None:
         return report
-    teller = _Teller(prog)
-    teller.tell()
+    session = ProgramSession(prog)
+    session.import_program()
     for name, selector in selectors.items():
-        teller.select(name, selector)
-    report = teller.bridge.run(request)
+        session.select(name, selector)
+    report = session.run(request)
     if any(p["changed"] for p in report["passes"]):
-        teller.change(", ".join(p.split("::")[-1] for p in passes))
+        session.apply_edits(", ".join(p.split("::")[-1] for p in passes))
     return report
 
 

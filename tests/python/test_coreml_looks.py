@@ -32,7 +32,7 @@ def unread(monkeypatch):
     def refuse(prog):
         raise WasRead
 
-    monkeypatch.setattr(_coreml_program, "_Teller", refuse)
+    monkeypatch.setattr(_coreml_program, "ProgramSession", refuse)
 
 
 def described(prog):

@@ -246,6 +246,6 @@ nb::dict report_of(const PipelineReport& report) {
   return d;
 }
 
-void bind_coreml_look(nb::module_& m) { m.def("run_nothing", &run_nothing); }
+void bind_coreml_idle(nb::module_& m) { m.def("run_nothing", &run_nothing); }
 
 }  // namespace sardonyx::python

@@ -185,8 +185,8 @@ nb::list states(const CoremlProgram& p, const std::string& function) {
 }  // namespace
 
 void bind_coreml(nb::module_& m) {
-  bind_coreml_bridge(m);
-  bind_coreml_look(m);
+  bind_coreml_session(m);
+  bind_coreml_idle(m);
   bind_coreml_names(m);
   m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
     OptimizeOptions o = optimize_options(options);

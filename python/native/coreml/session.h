@@ -5,8 +5,8 @@
 
 namespace sardonyx::python {
 
-void bind_coreml_bridge(nanobind::module_& m);
-void bind_coreml_look(nanobind::module_& m);
+void bind_coreml_session(nanobind::module_& m);
+void bind_coreml_idle(nanobind::module_& m);
 void bind_coreml_names(nanobind::module_& m);
 
 }  // namespace sardonyx::python
