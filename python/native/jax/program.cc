@@ -186,15 +186,39 @@ std::unordered_map<std::string, size_t> op_counts(const Model& m) {
   return counts;
 }
 
-}  // namespace
-
-void prepare_program() {
-  LoweringRegistry::builtin();
-  JaxClasses::get();
-  SourceLines::prepare();
+Converted convert_program(const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
+                          const std::string& provenance, const std::string& normalization, const std::string& dump,
+                          std::string target, nb::dict lowerings, bool outline, const std::vector<std::string>& libraries,
+                          std::vector<std::pair<std::string, std::string>> pass_options) {
+  const SourceDetail detail = source_detail(provenance);
+  ConvertOptions options{.lower = {.opset = opset,
+                                   .target = std::move(target),
+                                   .model_name = std::move(name),
+                                   .provenance = lower_provenance(detail)},
+                         .passes = {.passes = std::move(passes), .options = std::move(pass_options), .strict = strict},
+                         .normalization = normalization_of(normalization),
+                         .outline = outline,
+                         .dump = dump};
+  Converted out;
+  out.model = std::make_shared<Model>(DialectId::kOnnx);
+  out.write.provenance = write_provenance(detail);
+  LoweringRegistry registry(&LoweringRegistry::builtin());
+  LateAttributes of_libraries;
+  for (const std::string& path : libraries) load_plugin(path, registry, of_libraries);
+  nb::list late;
+  add_python_lowerings(registry, lowerings, program.imported.equations, out.model, late);
+  options.after_passes = [&](Model&) {
+    of_libraries.set();
+    if (lowerings.size() == 0) return;
+    nb::gil_scoped_acquire lock;
+    set_late_attributes(late, out.model);
+  };
+  const Unlocked others_may_run;
+  convert(program.model(), *out.model, options, registry, &out.report);
+  return out;
 }
 
-void bind_program(nb::module_& m) {
+void bind_jaxpr(nb::module_& m) {
   nb::class_<Program>(m, "Program", "A jaxpr that was read into Sardonyx's own graph.")
       .def(
           "text", [](const Program& p, bool provenance) { return print(p.model(), {.provenance = provenance}); },
@@ -233,6 +257,9 @@ void bind_program(nb::module_& m) {
         }
         return out;
       });
+}
+
+void bind_converted(nb::module_& m) {
   nb::class_<ApartModel>(m, "ApartModel", "A model's message, and the bytes of its large tensors apart from it.")
       .def("message", [](const ApartModel& a) { return nb::bytes(a.parts.message.data(), a.parts.message.size()); })
       .def_prop_ro("file_bytes", [](const ApartModel& a) { return a.parts.bytes; })
@@ -283,44 +310,24 @@ void bind_program(nb::module_& m) {
           },
           nb::arg("path"), nb::arg("one_file") = false,
           "Writes an .onnx file, and its data file where one is needed. Returns their size.");
-  m.def(
-      "convert",
-      [](const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
-         const std::string& provenance, const std::string& normalization, const std::string& dump, std::string target,
-         nb::dict lowerings, bool outline, const std::vector<std::string>& libraries,
-         std::vector<std::pair<std::string, std::string>> pass_options) {
-        const SourceDetail detail = source_detail(provenance);
-        ConvertOptions options{.lower = {.opset = opset,
-                                         .target = std::move(target),
-                                         .model_name = std::move(name),
-                                         .provenance = lower_provenance(detail)},
-                               .passes = {.passes = std::move(passes), .options = std::move(pass_options), .strict = strict},
-                               .normalization = normalization_of(normalization),
-                               .outline = outline,
-                               .dump = dump};
-        Converted out;
-        out.model = std::make_shared<Model>(DialectId::kOnnx);
-        out.write.provenance = write_provenance(detail);
-        LoweringRegistry registry(&LoweringRegistry::builtin());
-        LateAttributes of_libraries;
-        for (const std::string& path : libraries) load_plugin(path, registry, of_libraries);
-        nb::list late;
-        add_python_lowerings(registry, lowerings, program.imported.equations, out.model, late);
-        options.after_passes = [&](Model&) {
-          of_libraries.set();
-          if (lowerings.size() == 0) return;
-          nb::gil_scoped_acquire lock;
-          set_late_attributes(late, out.model);
-        };
-        const Unlocked others_may_run;
-        convert(program.model(), *out.model, options, registry, &out.report);
-        return out;
-      },
-      nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23, nb::arg("passes") = std::vector<std::string>{},
-      nb::arg("strict") = false, nb::arg("provenance") = "line", nb::arg("normalization") = "auto", nb::arg("dump") = "",
-      nb::arg("target") = "", nb::arg("lowerings") = nb::dict(), nb::arg("outline") = false,
-      nb::arg("libraries") = std::vector<std::string>{},
-      nb::arg("pass_options") = std::vector<std::pair<std::string, std::string>>{}, "Lowers and optimizes a program.");
+}
+
+}  // namespace
+
+void prepare_program() {
+  LoweringRegistry::builtin();
+  JaxClasses::get();
+  SourceLines::prepare();
+}
+
+void bind_program(nb::module_& m) {
+  bind_jaxpr(m);
+  bind_converted(m);
+  m.def("convert", &convert_program, nb::arg("program"), nb::arg("name") = "jax_model", nb::arg("opset") = 23,
+        nb::arg("passes") = std::vector<std::string>{}, nb::arg("strict") = false, nb::arg("provenance") = "line",
+        nb::arg("normalization") = "auto", nb::arg("dump") = "", nb::arg("target") = "", nb::arg("lowerings") = nb::dict(),
+        nb::arg("outline") = false, nb::arg("libraries") = std::vector<std::string>{},
+        nb::arg("pass_options") = std::vector<std::pair<std::string, std::string>>{}, "Lowers and optimizes a program.");
   bind_lowering_context(m);
   m.def(
       "load_plugin",
