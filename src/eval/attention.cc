@@ -58,6 +58,49 @@ void softmax_rows(Call& c, DType t, std::vector<double>& scores, int64_t width) 
   round_to(c, t, scores);
 }
 
+// Masks, causality, windows and padding, as one sum for each score: what is masked anywhere is masked.
+std::vector<double> attention_bias(Call& c, const std::vector<int64_t>& score_shape) {
+  const int64_t batch = score_shape[0], heads = score_shape[1], queries = score_shape[2], keys = score_shape[3];
+  std::vector<double> bias(static_cast<size_t>(batch * heads * queries * keys), 0.0);
+  if (c.has(3)) {
+    Array mask = c.in(3);
+    c.require(mask.rank() >= 1 && mask.rank() <= 4, "a mask of rank 1 to 4 is needed");
+    if (const int64_t missing = keys - mask.dim(mask.rank() - 1); missing > 0 && mask.dim(mask.rank() - 1) != 1) {
+      std::vector<int64_t> shape(mask.shape());
+      shape.back() = missing;
+      const double no = mask.dtype() == DType::kBool ? 0 : kMasked;
+      mask = joined(c, std::vector<Array>{mask, c.full(mask.dtype(), shape, no)}, mask.rank() - 1);
+    }
+    bias = load_all<double>(mask.broadcast_to(score_shape));
+    if (mask.dtype() == DType::kBool) {
+      for (double& m : bias) m = m != 0 ? 0 : kMasked;
+    }
+  }
+  const bool causal = c.int_attr("is_causal", 0) != 0;
+  const int64_t left = c.int_attr("left_window_size", -1), right = c.int_attr("right_window_size", -1);
+  std::vector<int64_t> valid;
+  if (c.has(6)) {
+    valid = c.ints(6);
+    c.require(static_cast<int64_t>(valid.size()) == batch && !c.has(4),
+              "there is not one key length for each batch, or a cache besides");
+  }
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t before = c.has(4) ? c.in(4).dim(2) : valid.empty() ? 0 : valid[static_cast<size_t>(b)] - queries;
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < queries; ++i) {
+        double* row = bias.data() + ((b * heads + h) * queries + i) * keys;
+        for (int64_t j = 0; j < keys; ++j) {
+          const int64_t ahead = j - (i + before);
+          const bool masked = (causal && ahead > 0) || (left >= 0 && -ahead > left) || (right >= 0 && ahead > right) ||
+                              (!valid.empty() && j >= valid[static_cast<size_t>(b)]);
+          if (masked) row[j] = kMasked;
+        }
+      }
+    }
+  }
+  return bias;
+}
+
 }  // namespace
 
 namespace kernels {
@@ -117,44 +160,7 @@ void Attention(Call& c) {
     round_to(c, t, scores);
   }
   show_scores(1);
-  // The bias: masks, causality, windows and padding. What is masked anywhere is masked.
-  std::vector<double> bias(scores.size(), 0.0);
-  if (c.has(3)) {
-    Array mask = c.in(3);
-    c.require(mask.rank() >= 1 && mask.rank() <= 4, "a mask of rank 1 to 4 is needed");
-    if (const int64_t missing = keys - mask.dim(mask.rank() - 1); missing > 0 && mask.dim(mask.rank() - 1) != 1) {
-      std::vector<int64_t> shape(mask.shape());
-      shape.back() = missing;
-      const double no = mask.dtype() == DType::kBool ? 0 : kMasked;
-      mask = joined(c, std::vector<Array>{mask, c.full(mask.dtype(), shape, no)}, mask.rank() - 1);
-    }
-    bias = load_all<double>(mask.broadcast_to(score_shape));
-    if (mask.dtype() == DType::kBool) {
-      for (double& m : bias) m = m != 0 ? 0 : kMasked;
-    }
-  }
-  const bool causal = c.int_attr("is_causal", 0) != 0;
-  const int64_t left = c.int_attr("left_window_size", -1), right = c.int_attr("right_window_size", -1);
-  std::vector<int64_t> valid;
-  if (c.has(6)) {
-    valid = c.ints(6);
-    c.require(static_cast<int64_t>(valid.size()) == q.batch && !c.has(4),
-              "there is not one key length for each batch, or a cache besides");
-  }
-  for (int64_t b = 0; b < q.batch; ++b) {
-    const int64_t before = c.has(4) ? c.in(4).dim(2) : valid.empty() ? 0 : valid[static_cast<size_t>(b)] - queries;
-    for (int64_t h = 0; h < q.count; ++h) {
-      for (int64_t i = 0; i < queries; ++i) {
-        double* row = bias.data() + ((b * q.count + h) * queries + i) * keys;
-        for (int64_t j = 0; j < keys; ++j) {
-          const int64_t ahead = j - (i + before);
-          const bool masked = (causal && ahead > 0) || (left >= 0 && -ahead > left) || (right >= 0 && ahead > right) ||
-                              (!valid.empty() && j >= valid[static_cast<size_t>(b)]);
-          if (masked) row[j] = kMasked;
-        }
-      }
-    }
-  }
+  const std::vector<double> bias = attention_bias(c, score_shape);
   for (size_t i = 0; i < scores.size(); ++i) scores[i] += bias[i];
   round_to(c, t, scores);
   show_scores(2);
