@@ -33,7 +33,7 @@ struct DiffArgs {
   size_t lines = 60;
   bool json = false;
 };
-// What tells two models apart: 0 when nothing does, else 1.
+// Compares two models: 0 when they are the same, else 1.
 int diff(const DiffArgs& args);
 
 struct VerifyArgs {
@@ -72,7 +72,7 @@ struct OptimizeArgs {
   bool allow_empty = false;
   bool inline_functions = false;
   bool declare_types = false;
-  bool changes = false;       // Core ML: say what each pass changed
+  bool changes = false;       // Core ML: report what each pass changed
   bool link_weights = false;  // Core ML
   bool json = false;
   bool quiet = false;
@@ -91,10 +91,10 @@ struct HalfReportArgs {
   bool no_mmap = false;
   bool json = false;
 };
-// What half precision would do to a Core ML program.
+// Reports the ops of a Core ML program that half precision would break.
 int half_report(const HalfReportArgs& args);
 
-// What passes and presets there are; with a name, all about it.
+// Lists passes and presets; with a name, shows that one.
 int passes(const std::string& name, bool json);
 
 struct RunArgs {

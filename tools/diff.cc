@@ -1,4 +1,4 @@
-// sardonyx diff: what tells two models apart. Exit code 1 when something does.
+// sardonyx diff: compares two models. Exit code 1 when they differ.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ struct Line {
   const std::string* text;
 };
 
-// The shortest list of lines to take away and to add (Myers), as long as there are at most kMostChanges of them; beyond that, all lines
-// between the first and the last difference.
+// The shortest list of removed and added lines (Myers), up to kMostChanges of them; beyond that, all lines between the first and the last
+// difference.
 std::vector<Line> compare(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   constexpr int kMostChanges = 2000;
   size_t front = 0, back = 0;
@@ -126,7 +126,7 @@ std::map<std::string, std::string> counts(const ModelCounts& c) {
   return text;
 }
 
-// Lines that differ with some around them, at most `most` of those that differ.
+// Up to `most` differing lines, with their context.
 void show(const std::vector<Line>& lines, size_t most) {
   constexpr size_t kAround = 2;
   std::vector<char> shown(lines.size(), 0);
@@ -176,7 +176,7 @@ int diff(const DiffArgs& args) {
     return same ? 0 : 1;
   }
   if (same) {
-    say("the models say the same\n");
+    say("the models are the same\n");
     return 0;
   }
   const auto or_none = [](const std::string& s, std::string_view none) { return s.empty() ? std::string(none) : s; };

@@ -1,4 +1,4 @@
-// sardonyx info: what a model consists of.
+// sardonyx info: summarizes a model.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -40,7 +40,7 @@ int64_t bytes_of(const std::string& text) {
                         : unit == "G" || unit == "GB" ? 1e9
                                                       : -1;
   if (!(v >= 0) || factor < 0 || v * factor > 9e15)
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of bytes", text),
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of bytes", text),
                 {"expected 65536, 64k, 10M or 2G"});
   return static_cast<int64_t>(v * factor);
 }
@@ -51,7 +51,7 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   for (const std::string& o : args.options) {
     const size_t equals = o.find('=');
     if (equals == std::string::npos)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("an option is written pass.option=value, not '{}'", o));
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("expected an option as pass.option=value, found '{}'", o));
     request.options.emplace_back(o.substr(0, equals), o.substr(equals + 1));
   }
   if (!args.compute_precision.empty()) request.options.emplace_back("compute_precision", args.compute_precision);
@@ -72,7 +72,7 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   request.explain = args.explain;
   if (!args.explain.empty()) {
     request.on_near_miss = [](std::string_view pass, std::string_view node, std::string_view why) {
-      warn("{}: left alone: {}\n", pass, why);
+      warn("{}: skipped a near match: {}\n", pass, why);
       if (!node.empty()) warn("  at {}\n", trimmed(node));
     };
   }
@@ -167,7 +167,7 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
 
 namespace {
 
-// Shows a person at a terminal how far the passes are; what is explained meanwhile would tear the line.
+// Shows progress at a terminal, unless other output would break the line.
 void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
   if (args.quiet || args.json || !args.explain.empty()) return;
   request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
@@ -183,7 +183,7 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::funct
       const OptimizeReport r = one(job);
       for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
-        if (!p.error.empty()) warn("warning: {} was left out: {}\n", p.name, p.error);
+        if (!p.error.empty()) warn("warning: {} was skipped: {}\n", p.name, p.error);
       }
       for (const std::string& f : r.passes.faults) warn("fault: {}\n", f);
       failed |= r.passes.failed();

@@ -298,7 +298,7 @@ def test_near_misses_are_explained_by_the_name_of_the_operator(tmp_path):
     model = helper.make_model(helper.make_graph(nodes, "g", inputs, [output]), opset_imports=[opset], ir_version=10)
     onnx.save(model, tmp_path / "in.onnx")
     told = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--explain", "Attention").stderr
-    assert "fuse_attention: left alone: the scores are scaled by something else than a number" in told
+    assert "fuse_attention: skipped a near match: the scores are scaled by something else than a number" in told
 
 
 def test_fusions_that_need_a_newer_opset_say_so(tmp_path):
@@ -306,7 +306,7 @@ def test_fusions_that_need_a_newer_opset_say_so(tmp_path):
     graph = helper.make_graph([helper.make_node("Abs", ["x"], ["y"])], "g", value[:1], value[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "in.onnx")
     arguments = ["optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--explain", "Attention"]
-    told = "fuse_attention: left alone: it makes operators of opset 23, the model imports 17 (help: --opset)"
+    told = "fuse_attention: skipped a near match: it makes operators of opset 23, the model imports 17 (help: --opset)"
     assert told in command(*arguments).stderr
     assert told not in command(*arguments, "--opset", "23").stderr
 
