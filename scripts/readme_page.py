@@ -143,7 +143,10 @@ def figures() -> str:
     faster = re.search(
         r"Geometric mean: ([\d.]+) times faster than jax2onnx", (ROOT / "docs" / "benchmarks.md").read_text()
     )
-    return "\n".join(table) + f"\n\nExporting from JAX: {faster[1]} times faster than jax2onnx, tracing included.\n"
+    return (
+        "\n".join(table)
+        + f"\n\nExporting from JAX: {faster[1]} times faster than jax2onnx, tracing included (geometric mean of the models that both export).\n"
+    )
 
 
 def readme(now: str) -> str:
