@@ -27,15 +27,20 @@ struct Recipe {
   int64_t least, most;  // of integers
 };
 
+// Shapes that unranked inputs take, tried in turn. The last ones broadcast, and fit beside others along one axis.
+const std::vector<int64_t> kUnranked[] = {{3, 5}, {2, 3, 5, 7}, {2, 3, 5}, {3}, {}, {1, 1, 1, 1}, {1, 1, 1}};
+
 class InputMaker {
  public:
-  InputMaker(const Model& m, const Recipe& r) : model_(const_cast<Model&>(m)), recipe_(r), random_(r.seed) {}
+  InputMaker(const Model& m, const Recipe& r, const std::vector<int64_t>& unranked)
+      : model_(const_cast<Model&>(m)), recipe_(r), unranked_(unranked), random_(r.seed) {}
 
   std::vector<EvalValue> make() {
     std::vector<EvalValue> inputs;
     for (const Port& p : model_.graph().inputs()) inputs.push_back(value(p.declared != nullptr ? p.declared : p.value->type()));
     return inputs;
   }
+  bool met_unranked() const { return met_unranked_; }
 
  private:
   int64_t size_of(Dim d) {
@@ -75,7 +80,8 @@ class InputMaker {
     if (t->ranked()) {
       for (Dim d : t->dims()) shape.push_back(size_of(d));
     } else {
-      shape = {3, 5};
+      shape = unranked_;
+      met_unranked_ = true;
     }
     int64_t size = 1;
     for (int64_t s : shape) size *= s;
@@ -109,6 +115,8 @@ class InputMaker {
 
   Model& model_;
   const Recipe& recipe_;
+  const std::vector<int64_t>& unranked_;
+  bool met_unranked_ = false;
   std::mt19937_64 random_;
   std::normal_distribution<double> normal_{0.0, 1.5};
   std::unordered_map<std::string, size_t> symbols_;
@@ -405,6 +413,28 @@ bool is_random(const Model& m) {
   return false;
 }
 
+namespace {
+
+// Inputs that the graph runs on, and its results. False where these are none for it: indices out of range, sizes that do not fit.
+bool find_inputs(const Model& m, const Recipe& recipe, SeededRun& run, std::string& skipped) {
+  std::string first;
+  for (const std::vector<int64_t>& unranked : kUnranked) {
+    InputMaker maker(m, recipe, unranked);
+    try {
+      run.inputs = maker.make();
+      run.results = evaluate(m.graph(), run.inputs, kBounded);
+      return true;
+    } catch (const Error& e) {
+      if (first.empty()) first = e.message();
+    }
+    if (!maker.met_unranked()) break;
+  }
+  skipped = first;
+  return false;
+}
+
+}  // namespace
+
 std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::string& skipped) {
   std::vector<SeededRun> runs;
   if (is_random(m)) {
@@ -416,13 +446,7 @@ std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::strin
       {1, 0, exact, -3, 3}, {2, 1, false, 0, 2}, {3, 2, exact, 1, 4}, {4, 0, false, 0, 0}, {5, 1, exact, -1, 1}};
   for (const Recipe& recipe : recipes) {
     SeededRun run{.seed = recipe.seed};
-    try {
-      run.inputs = InputMaker(m, recipe).make();
-      run.results = evaluate(m.graph(), run.inputs, kBounded);
-    } catch (const Error& e) {
-      skipped = e.message();  // these inputs are none for this graph: indices out of range, sizes that do not fit
-      continue;
-    }
+    if (!find_inputs(m, recipe, run, skipped)) continue;
     if (numerics == Numerics::kRounds) run.truth = evaluate_widened(m, run.inputs, Nudge::kDoubles, recipe.seed);
     runs.push_back(std::move(run));
   }
