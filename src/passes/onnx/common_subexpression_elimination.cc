@@ -244,6 +244,12 @@ class Elimination {
     ++nodes_;
   }
 
+  // Bodies return constants through an Identity in any case.
+  static bool would_need_identity(const Value& v) {
+    return std::ranges::any_of(v.uses(),
+                               [](const Use& u) { return u.owner->is_boundary() && u.owner->graph()->parent() == nullptr; });
+  }
+
   void merge_constant(Value& v) {
     value_hash_[v] = mix(7, &v);
     const Tensor& t = *v.constant();
@@ -258,7 +264,7 @@ class Elimination {
         if (*hash != *c.hash || !t.equals(other)) continue;
       }
       value_hash_[v] = hash_of(*c.value);
-      if (!v.has_uses() || is_graph_result(v)) return;  // a result would need an Identity
+      if (!v.has_uses() || would_need_identity(v)) return;
       replace(v, *c.value);
       if (v.def() != nullptr) v.graph()->erase(*v.def());
       ++constants_;
