@@ -39,10 +39,20 @@ const Type* with_ranks_and_numbers(Types& types, const Type* found, const Type* 
   return types.with_dims(found, dims);
 }
 
+// Whether `now` has an element that `before` does not have.
+bool says_more(const SymbolicValue& now, const SymbolicValue* before) {
+  if (before == nullptr || before->elements.size() != now.elements.size()) return true;
+  for (size_t i = 0; i < now.elements.size(); ++i) {
+    if (!now.elements[i].is_anonymous() && now.elements[i] != before->elements[i]) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-bool has_open_sizes(Model& m) {
-  bool found = false;
+bool may_tell_more(Model& m) {
+  bool found = m.functions().size() > 1;
+  for (const Port& p : m.graph().inputs()) found |= is_open(p.value->type());
   for_each_node(m, [&](Node& n) {
     found |= std::ranges::any_of(n.results(), [](const Value& v) { return is_open(v.type()); });
     return !found;
@@ -61,7 +71,7 @@ bool infer_anew(Model& m, ValueFacts& facts) {
     }
     return true;
   });
-  facts = ValueFacts();
+  const ValueFacts known = std::exchange(facts, ValueFacts());
   infer_model(m, facts, /*tolerant=*/true);
   bool kept = false, changed = false;
   for (const auto& [v, old] : before) {
@@ -72,6 +82,13 @@ bool infer_anew(Model& m, ValueFacts& facts) {
     v->set_type(both);
   }
   if (kept) infer_model(m, facts, /*tolerant=*/true);
+  for_each_node(m, [&](Node& n) {
+    for (const Value& v : n.results()) {
+      const SymbolicValue* now = facts.find(v);
+      changed |= now != nullptr && says_more(*now, known.find(v));
+    }
+    return !changed;
+  });
   return changed;
 }
 

@@ -12,7 +12,7 @@ TEST(InferAnew, what_one_node_computes_now_has_one_size) {
   Graph& g = m->graph();
   Node &a = *g.first(), &b = *a.next(), &c = *b.next(), &d = *c.next();
   g.replace_uses(*b.result(), *a.result());
-  EXPECT_TRUE(has_open_sizes(*m));
+  EXPECT_TRUE(may_tell_more(*m));
   EXPECT_NE(c.result()->type(), d.result()->type());
   infer_anew(*m, facts);
   EXPECT_EQ(c.result()->type(), d.result()->type());
@@ -34,14 +34,28 @@ TEST(InferAnew, numbers_are_no_open_sizes) {
   const auto m = parse("graph(x: f32[2,3]) { a = Neg(x)  return a }");
   ValueFacts facts;
   infer_model(*m, facts, /*tolerant=*/false);
-  EXPECT_FALSE(has_open_sizes(*m));
+  EXPECT_FALSE(may_tell_more(*m));
+}
+
+TEST(InferAnew, an_element_becomes_known_where_the_node_that_hid_it_is_gone) {
+  const auto m = parse("graph(x: f32[B,3]) { s = Shape(x)  a = Sin(Cast<to=1>(s))  b = Neg(s)  return a, b }");
+  ValueFacts facts;
+  infer_model(*m, facts, /*tolerant=*/false);
+  EXPECT_FALSE(infer_anew(*m, facts));
+  Node& b = *m->graph().first()->next()->next()->next();
+  ASSERT_TRUE(b.is("Neg"));
+  facts.erase(*b.result());
+  EXPECT_TRUE(may_tell_more(*m));  // the input's size is open, those of results are not
+  EXPECT_TRUE(infer_anew(*m, facts));
+  EXPECT_NE(facts.find(*b.result()), nullptr);
+  EXPECT_FALSE(infer_anew(*m, facts));
 }
 
 TEST(InferAnew, a_size_with_two_names_gets_one) {
   const auto m = parse("graph(x: f32[B,3]) { a = Neg(x)  return a }");
   ValueFacts facts;
   infer_model(*m, facts, /*tolerant=*/false);
-  EXPECT_TRUE(has_open_sizes(*m));
+  EXPECT_TRUE(may_tell_more(*m));
   EXPECT_FALSE(infer_anew(*m, facts));
   m->graph().first()->result()->set_type(m->types().parse("f32[N,3]"));
   EXPECT_TRUE(infer_anew(*m, facts));

@@ -102,7 +102,7 @@ class Run {
     for (int idle = 0;;) {
       if (!run_once(steps, first, last)) {
         // What a file would tell that is written now and read again.
-        if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !has_open_sizes(model_)) return;
+        if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !may_tell_more(model_)) return;
         if (!infer_anew(model_, context_.facts)) return;
         typed = ++changes_;
         continue;
