@@ -55,6 +55,8 @@ Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> ke
     int64_t out = room < 0 ? 0 : room / w.strides[d] + 1;
     // Rounded up, unless the last window would begin in the padding at the end. A window may be larger than all there is.
     const bool part = room < 0 ? -room < w.strides[d] : room % w.strides[d] != 0;
+    if (-room > (up ? 2 * w.strides[d] - 1 : w.strides[d]))
+      c.fail(fmt::format("the window is larger than axis {} with its pads", d + 2));
     if (up && part && out * w.strides[d] < w.size[d] + w.pads_begin[d]) ++out;
     w.out.push_back(out);
   }

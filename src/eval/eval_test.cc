@@ -89,6 +89,33 @@ TEST(Eval, AHugeRangeIsRefusedBeforeItIsMade) {
             std::string::npos);
 }
 
+TEST(Eval, AWindowLargerThanItsAxisIsRefused) {
+  const std::string text = "graph(x: f32[...], w: f32[...]) { y = Conv<strides=[2]>(x, w)  return y }";
+  const EvalValue w = f32({1, 1, 3}, {1, 2, 3});
+  EXPECT_EQ(message_of(text, {f32({1, 1, 3}, {1, 1, 1}), w}), "no error");
+  EXPECT_NE(message_of(text, {f32({1, 1, 0}, {}), w}).find("the window is larger than axis 2 with its pads"),
+            std::string::npos);
+}
+
+TEST(Eval, PatternsAreRE2s) {
+  const auto graph = [](std::string_view pattern) {
+    return fmt::format("graph(x: str[3]) {{ y = RegexFullMatch<pattern=\"{}\">(x)  return y }}", pattern);
+  };
+  const EvalValue texts(Tensor::strings({3}, {"abc", "\xce\xb1\xce\xb2", ""}));
+  const auto matched = [&](std::string_view pattern) {
+    const auto m = parse(graph(pattern));
+    const auto y = evaluate(m->graph(), std::vector{texts});
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < 3; ++i) found.push_back(y[0].array()->int_at(i));
+    return found;
+  };
+  EXPECT_EQ(matched("[a-c]+"), (std::vector<int64_t>{1, 0, 0}));
+  EXPECT_EQ(matched("ab"), (std::vector<int64_t>{0, 0, 0}));  // the whole text
+  EXPECT_EQ(matched("(?m)^\\\\pL*$"), (std::vector<int64_t>{1, 1, 1}));
+  EXPECT_NE(message_of(graph("(a"), {texts}).find("RE2 refuses the pattern \"(a\": missing )"), std::string::npos);
+  EXPECT_NE(message_of(graph("((a{1000}){1000})"), {texts}).find("RE2 refuses"), std::string::npos);
+}
+
 TEST(Eval, AnEndlessLoopIsStopped) {
   const std::string text =
       "graph(x: f32[]) { y = Loop<body=graph(i: i64[], c: bool[], v: f32[]) { w = Add(v, v)  d = Identity(c)  return d, w "

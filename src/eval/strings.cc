@@ -1,5 +1,6 @@
 // Operators on texts.
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <map>
@@ -7,7 +8,7 @@
 #include <unordered_set>
 
 #include "eval/kernel.h"
-#include "eval/regex.h"
+#include "sardonyx/error.h"
 
 namespace sardonyx::eval {
 namespace {
@@ -113,9 +114,15 @@ void StringSplit(Call& c) {
 
 void RegexFullMatch(Call& c) {
   const Array& x = c.in(0);
-  const Regex pattern(c.string_attr("pattern", ""));
+  const std::string text = c.string_attr("pattern", "");
+  const re2::RE2 pattern(text, re2::RE2::Quiet);
+  if (!pattern.ok()) {
+    const bool large = pattern.error_code() == re2::RE2::ErrorPatternTooLarge;
+    throw Error(large ? ErrorCode::kLimit : ErrorCode::kInvalidModel,
+                fmt::format("RE2 refuses the pattern \"{}\": {}", text, pattern.error()));
+  }
   Array out = c.make(DType::kBool, x.shape());
-  for (int64_t i = 0; i < x.size(); ++i) out.as<uint8_t>()[i] = pattern.matches_all(x.string_at(i));
+  for (int64_t i = 0; i < x.size(); ++i) out.as<uint8_t>()[i] = re2::RE2::FullMatch(x.string_at(i), pattern);
   c.set(0, out);
 }
 
