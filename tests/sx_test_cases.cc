@@ -47,12 +47,8 @@ std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input)
     throw Error(ErrorCode::kInternal, "the pass says that it changed nothing: " + why);
   if (!report.passes.front().changed && text(input) != text(*model))
     throw Error(ErrorCode::kInternal, "the pass says that it changed nothing, but names or what is declared");
-  if (!find_pass(request.passes.front())->pass.no_fixed_point.empty()) return model;
-  auto again = clone_model(*model);
-  if (run_passes(*again, request).passes.front().changed || !equal_models(*model, *again, &why)) {
-    throw Error(ErrorCode::kInternal,
-                "the pass does more when it runs again:\n" + print(*model) + "and then\n" + print(*again));
-  }
+  if (const auto change = change_by_second_run(*model, request))
+    throw Error(ErrorCode::kInternal, fmt::format("the pass does more when it runs again: {}\n{}", *change, print(*model)));
   return model;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "driver/model_counts.h"
@@ -16,15 +17,30 @@ namespace {
 
 constexpr uint64_t kMostBytes = 64'000'000;
 
-// Whether the request says that a second run changes nothing.
-bool is_fixed_point(const PassRequest& request, DialectId dialect) {
-  if (request.passes.size() != 1 || request.fold_budget != 0) return false;
-  bool repeats = false;
-  for (const PipelineEntry& e : make_pipeline(request, dialect).entries) {
-    if (!e.pass->no_fixed_point.empty()) return false;
-    repeats |= e.repeats;
-  }
-  return repeats;
+// The run that changes nothing after `request`.
+struct SecondRun {
+  PassRequest request;
+  bool through_file;
+};
+
+// None where nothing is promised.
+std::optional<SecondRun> second_run(const PassRequest& request, DialectId dialect) {
+  const Pipeline pipeline = make_pipeline(request, dialect);
+  if (pipeline.entries.empty()) return std::nullopt;
+  PassRequest again = request;
+  again.fold_budget = 0;
+  again.verify = Verify::kOff;
+  again.progress = nullptr;
+  again.on_near_miss = nullptr;
+  if (std::ranges::all_of(pipeline.entries, &PipelineEntry::repeats)) return SecondRun{again, /*through_file=*/true};
+  const PipelineEntry& last = pipeline.entries.back();
+  if (!last.pass->no_fixed_point.empty()) return std::nullopt;
+  const auto is_of_another = [&](std::string_view what, char end) { return what.substr(0, what.find(end)) != last.name; };
+  again.passes = {std::string(last.name)};
+  again.inline_functions = again.prune_inputs = false;
+  std::erase_if(again.options, [&](const auto& option) { return is_of_another(option.first, '.'); });
+  std::erase_if(again.skip, [&](const std::string& what) { return is_of_another(what, '/'); });
+  return SecondRun{again, /*through_file=*/false};
 }
 
 // The first lines in which two texts differ.
@@ -37,34 +53,46 @@ std::string difference(const std::string& a, const std::string& b) {
   return a == b ? "the same text" : fmt::format("first\n{}\nthen\n{}", at(a), at(b));
 }
 
-}  // namespace
-
-std::optional<std::string> change_by_second_run(const Model& m, const PassRequest& request) {
-  if (m.dialect() != DialectId::kOnnx || !is_fixed_point(request, m.dialect()) || count_model(m).bytes > kMostBytes)
-    return std::nullopt;
-  const std::string once = serialize_onnx(m);
-  const auto again = read_onnx_bytes(std::as_bytes(std::span(once)), nullptr);
-  const std::string before = print(*again);
-  PassRequest quiet = request;
-  quiet.verify = Verify::kOff;
-  quiet.progress = nullptr;
-  quiet.on_near_miss = nullptr;
-  OutsideNames outside(*again);
-  const PipelineReport report = run_passes(*again, quiet);
-  outside.restore();
-  if (serialize_onnx(*again) == once) return std::nullopt;
+std::string rules_that_fired(const PipelineReport& report) {
   std::string what;
   for (const PassReport& p : report.passes) {
     for (const auto& [rule, times] : p.counts) {
       if (times > 0) what += fmt::format("{}{}/{} {}", what.empty() ? "" : ", ", p.name, rule, times);
     }
   }
-  return fmt::format("{}\n{}", what.empty() ? "no pass says how" : what, difference(before, print(*again)));
+  return what.empty() ? "no pass says how" : what;
+}
+
+std::optional<std::string> change_in_memory(const Model& m, const PassRequest& request) {
+  const auto again = clone_model(m);
+  const PipelineReport report = run_passes(*again, request);
+  std::string why;
+  if (!report.passes.front().changed && equal_models(m, *again, &why)) return std::nullopt;
+  return fmt::format("{}\n{}", rules_that_fired(report), difference(print(m), print(*again)));
+}
+
+std::optional<std::string> change_through_file(const Model& m, const PassRequest& request) {
+  const std::string once = serialize_onnx(m);
+  const auto again = read_onnx_bytes(std::as_bytes(std::span(once)), nullptr);
+  const std::string before = print(*again);
+  OutsideNames outside(*again);
+  const PipelineReport report = run_passes(*again, request);
+  outside.restore();
+  if (serialize_onnx(*again) == once) return std::nullopt;
+  return fmt::format("{}\n{}", rules_that_fired(report), difference(before, print(*again)));
+}
+
+}  // namespace
+
+std::optional<std::string> change_by_second_run(const Model& m, const PassRequest& request) {
+  const auto second = second_run(request, m.dialect());
+  if (!second || count_model(m).bytes > kMostBytes) return std::nullopt;
+  return second->through_file ? change_through_file(m, second->request) : change_in_memory(m, second->request);
 }
 
 void check_fixed_point(const Model& m, const PassRequest& request) {
   const char* on = std::getenv("SARDONYX_CHECK_FIXED_POINT");
-  if (on == nullptr || *on == '\0') return;
+  if (on == nullptr || *on == '\0' || m.dialect() != DialectId::kOnnx) return;
   if (const auto change = change_by_second_run(m, request))
     throw Error(ErrorCode::kInternal, "a second run changed the model: " + *change);
 }
