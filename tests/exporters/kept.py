@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import logging
+import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 
 Feeds = dict[str, np.ndarray]
+Export = Callable[[Path], list[Feeds]]  # writes the model and returns operands
 
 
 def seed_of(name: str) -> int:
@@ -25,8 +29,8 @@ class Folder:
         self.notes = self.path / "refused.json"
         self.refused: dict[str, str] = json.loads(self.notes.read_text()) if self.notes.exists() else {}
 
-    def make(self, name: str, export: Callable[[Path], list[Feeds]]) -> None:
-        """Runs `export`, which writes the model and returns operands, unless that was done before."""
+    def make(self, name: str, export: Export) -> None:
+        """Runs `export` unless that was done before."""
         model, feeds = self.path / f"{name}.onnx", self.path / f"{name}.npz"
         if name in self.refused or (model.exists() and feeds.exists()):
             return
@@ -51,3 +55,17 @@ def load_feeds(path: Path) -> list[Feeds]:
             number, _, name = key.partition(":")
             found.setdefault(int(number), {})[name] = stored[key]
     return [found[i] for i in sorted(found)]
+
+
+def make_all(family: str, help_text: str, exports: Iterable[tuple[str, Export]]) -> None:
+    """The program of a family: makes the models that the command line names in the folder that it names."""
+    parser = argparse.ArgumentParser(description=help_text.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", nargs="+", metavar="TEXT")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable(logging.ERROR)
+    folder = Folder(arguments.folder, family)
+    for name, export in exports:
+        if not arguments.only or any(text in name for text in arguments.only):
+            folder.make(name, export)

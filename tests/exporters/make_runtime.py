@@ -7,18 +7,16 @@ The graphs are those of bench/torch_graphs.py, in small. Needs onnx and onnxrunt
 
 from __future__ import annotations
 
-import argparse
-import logging
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
-from kept import Feeds, Folder, seed_of
+from kept import Feeds, make_all, seed_of
 from onnxruntime import quantization as q
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
@@ -143,19 +141,5 @@ def export(graph: str, way: str, target: Path) -> list[Feeds]:
     return samples
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="TEXT")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    logging.disable(logging.ERROR)
-    folder = Folder(arguments.folder, "runtime")
-    for graph, way in pairs():
-        name = f"{graph}.{way}"
-        if not arguments.only or any(text in name for text in arguments.only):
-            folder.make(name, lambda target, graph=graph, way=way: export(graph, way, target))
-
-
 if __name__ == "__main__":
-    main()
+    make_all("runtime", __doc__, ((f"{graph}.{way}", partial(export, graph, way)) for graph, way in pairs()))

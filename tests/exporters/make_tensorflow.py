@@ -7,10 +7,9 @@ Runs in an environment of its own (requirements-tensorflow.txt). What is there a
 
 from __future__ import annotations
 
-import argparse
-import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": ""}
@@ -18,7 +17,7 @@ import numpy as np
 import onnx
 import tensorflow as tf
 import tf2onnx
-from kept import Feeds, Folder, seed_of
+from kept import Feeds, make_all, seed_of
 from keras import Model, layers, utils
 
 ROWS = (5, 3, 1)
@@ -103,19 +102,6 @@ def export(name: str, opset: int, target: Path) -> list[Feeds]:
     return [{"x": rng.standard_normal((n, *shape)).astype(np.float32)} for n in ROWS]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="TEXT")
-    arguments = parser.parse_args()
-    logging.disable(logging.ERROR)
-    folder = Folder(arguments.folder, "tensorflow")
-    for name in MODELS:
-        for opset in (13, 17):
-            full = f"{name}.opset{opset}"
-            if not arguments.only or any(text in full for text in arguments.only):
-                folder.make(full, lambda target, name=name, opset=opset: export(name, opset, target))
-
-
 if __name__ == "__main__":
-    main()
+    pairs = [(name, opset) for name in MODELS for opset in (13, 17)]
+    make_all("tensorflow", __doc__, ((f"{name}.opset{opset}", partial(export, name, opset)) for name, opset in pairs))

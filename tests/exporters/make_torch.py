@@ -8,15 +8,13 @@ sizes, and of open sizes without the exporter's own optimizer, and at opset 23, 
 
 from __future__ import annotations
 
-import argparse
-import logging
-import warnings
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch_language
 import torch_vision
-from kept import Feeds, Folder, seed_of
+from kept import Feeds, make_all, seed_of
 from torch_case import Case
 
 FLAVOURS = (
@@ -78,22 +76,8 @@ def export(case: Case, flavour: str, target: Path) -> list[Feeds]:
     return feeds(case, case.sizes if dynamic else case.sizes[:1])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="TEXT")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
+if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.backends.mha.set_fastpath_enabled(False)  # it has an operator of its own, which no exporter knows
-    folder = Folder(arguments.folder, "torch")
-    for flavour in FLAVOURS:
-        for case in torch_vision.CASES + torch_language.CASES:
-            name = f"{case.name}.{flavour}"
-            if not arguments.only or any(text in name for text in arguments.only):
-                folder.make(name, lambda target, case=case, flavour=flavour: export(case, flavour, target))
-
-
-if __name__ == "__main__":
-    main()
+    cases = [(case, flavour) for flavour in FLAVOURS for case in torch_vision.CASES + torch_language.CASES]
+    make_all("torch", __doc__, ((f"{case.name}.{flavour}", partial(export, case, flavour)) for case, flavour in cases))

@@ -7,15 +7,13 @@ What is there already is kept.
 
 from __future__ import annotations
 
-import argparse
-import logging
-import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
-from kept import Feeds, Folder, seed_of
+from kept import Feeds, make_all, seed_of
 from sklearn import (
     cluster,
     compose,
@@ -184,19 +182,10 @@ MODELS: dict[str, Callable[[Path], list[Feeds]]] = {
 MODELS |= {f"{p}_{k}": boosted(p, k) for p in ("lightgbm", "xgboost", "catboost") for k in ("classifier", "regressor")}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="TEXT")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    logging.disable(logging.ERROR)
-    folder = Folder(arguments.folder, "trees")
-    for name, export in MODELS.items():
-        if not arguments.only or any(text in name for text in arguments.only):
-            np.random.seed(seed_of(name) % 2**31)
-            folder.make(name, export)
+def seeded(name: str, target: Path) -> list[Feeds]:
+    np.random.seed(seed_of(name) % 2**31)
+    return MODELS[name](target)
 
 
 if __name__ == "__main__":
-    main()
+    make_all("trees", __doc__, ((name, partial(seeded, name)) for name in MODELS))

@@ -175,28 +175,26 @@ def distrax_hidden_markov_model():
     return smooth, [normal(7)]
 
 
+def flow_of(make, **options):
+    return make(jax.random.key(0), base_dist=flowjax.distributions.Normal(jnp.zeros(3)), **options)
+
+
 @program("flowjax")
 def flowjax_coupling_flow():
-    flow = flowjax.flows.coupling_flow(
-        jax.random.key(0), base_dist=flowjax.distributions.Normal(jnp.zeros(3)), flow_layers=2, nn_width=5
-    )
+    flow = flow_of(flowjax.flows.coupling_flow, flow_layers=2, nn_width=5)
     return lambda x: flow.log_prob(x), [normal(5, 3)]
 
 
 @program("flowjax")
 def flowjax_masked_autoregressive_draws():
-    flow = flowjax.flows.masked_autoregressive_flow(
-        jax.random.key(0), base_dist=flowjax.distributions.Normal(jnp.zeros(3)), flow_layers=2, nn_width=5,
-        transformer=flowjax.bijections.RationalQuadraticSpline(knots=5, interval=4),
-    )  # fmt: skip
+    spline = flowjax.bijections.RationalQuadraticSpline(knots=5, interval=4)
+    flow = flow_of(flowjax.flows.masked_autoregressive_flow, flow_layers=2, nn_width=5, transformer=spline)
     return lambda key, x: (flow.sample(key, (2,)), flow.log_prob(x)), [jax.random.key(3), normal(5, 3)]
 
 
 @program("flowjax")
 def flowjax_block_neural_autoregressive():
-    flow = flowjax.flows.block_neural_autoregressive_flow(
-        jax.random.key(0), base_dist=flowjax.distributions.Normal(jnp.zeros(3)), nn_block_dim=2, flow_layers=1
-    )
+    flow = flow_of(flowjax.flows.block_neural_autoregressive_flow, nn_block_dim=2, flow_layers=1)
     return lambda x: flow.log_prob(x), [normal(5, 3)]
 
 
