@@ -10,7 +10,7 @@ import onnx
 # The versions of onnxruntime and JAX, and the newest opset that the former loads: the oldest supported ones do less.
 RUNTIME = tuple(map(int, importlib.metadata.version("onnxruntime").split(".")[:2]))
 OF_JAX = tuple(map(int, jax.__version__.split(".")[:2]))
-NEWEST_OPSET = 25 if RUNTIME >= (1, 24) else 23
+NEWEST_OPSET = 28 if RUNTIME >= (1, 32) else 26 if RUNTIME >= (1, 25) else 25 if RUNTIME >= (1, 24) else 23
 
 # How far a float result may lie from JAX's, as a share of the largest magnitude in that output. Both sides
 # round: a value goes through at most a handful of elementary functions, each good to about two units in

@@ -18,12 +18,10 @@ import numpy as np
 import onnx
 import onnx.defs
 import onnxruntime as ort
-from judge import RUNTIME, TOLERANCE
+from judge import NEWEST_OPSET, RUNTIME, TOLERANCE
 from onnx import numpy_helper
 
-# The newest opsets that releases load, with IR versions that all of them know.
-NEWEST_OPSET = {23: 23, 24: 25}.get(RUNTIME[1], 26) if RUNTIME < (1, 32) else 28
-IR_VERSION = 10
+IR_VERSION = 10  # all releases know it
 LEVELS = (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
 
 # What onnxruntime computes to the bit: the same in another order, layout or shape gives the same.
