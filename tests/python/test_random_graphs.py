@@ -67,9 +67,11 @@ def narrowest(model) -> int:
     return min(sizes, default=8)
 
 
-def difference(a, b, narrow=8):
-    """What differs first; `narrow`: bytes of the narrowest float on the way."""
+def difference(a, b, narrow=8, but=()):
+    """What differs first, results `but` apart; `narrow`: bytes of the narrowest float on the way."""
     for k, (u, v) in enumerate(zip(a, b, strict=True)):
+        if k in but:
+            continue
         u, v = np.asarray(u), np.asarray(v)
         if u.shape != v.shape or u.dtype != v.dtype:
             return f"result {k}: {u.dtype}{list(u.shape)} became {v.dtype}{list(v.shape)}"
@@ -113,9 +115,19 @@ def verdict(model, optimized, inputs, narrow) -> str | None:
         what = difference(before, after, narrow)
         if what is None:
             continue
-        # Wrong kernels: the result may be right where the model's own was not.
         evaluated = sardonyx.evaluate(model, inputs)
-        if difference([evaluated[o.name] for o in model.graph.output], after, narrow) is not None:
+        evaluated = [evaluated[o.name] for o in model.graph.output]
+        # Wrong kernels: the result may be right where the model's own was not.
+        if difference(evaluated, after, narrow) is None:
+            continue
+        # Floats that onnxruntime had otherwise before any pass say nothing: it leaves what a product of nothing gives as it lies in memory,
+        # and computes a Tan near its pole from what it did or did not round to f16.
+        open_to_doubt = {
+            k
+            for k, (u, v) in enumerate(zip(before, evaluated, strict=True))
+            if np.asarray(u).dtype.kind == "f" and difference([u], [v], narrow)
+        }
+        if what := difference(before, after, narrow, open_to_doubt):
             return f"{what} ({level})"
     return None
 
