@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "dialects/mil/ops.h"
 #include "ir/census.h"
 #include "rewrite/pass.h"
 
@@ -193,64 +192,6 @@ int64_t PassContext::number(std::string_view name, int64_t otherwise) const {
   if (end != t.c_str() + t.size() || !(v >= -9e15 && v <= 9e15) || v != static_cast<double>(static_cast<int64_t>(v)))
     throw Error(ErrorCode::kInvalidArgument, fmt::format("option '{}' must be a whole number, not '{}'", name, t));
   return static_cast<int64_t>(v);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Rewriter
-
-int Rewriter::mil_version() const {
-  const Function* f = graph().function();
-  for (const Graph* g = &graph(); f == nullptr && g->enclosing() != nullptr; g = g->enclosing()) f = g->enclosing()->function();
-  const int version = f != nullptr ? sardonyx::mil::opset_version(f->mil_opset) : 0;
-  return version != 0 ? version : sardonyx::mil::kNewestVersion;
-}
-
-Value* Rewriter::mil(std::string_view name, std::initializer_list<Operand> operands) {
-  const Op& op = model().op("", name, mil_version());
-  SX_CHECK(op.known, fmt::format("Core ML has no op '{}' in version {}", name, mil_version()));
-  std::vector<Value*> placed(op.inputs.size(), nullptr);
-  std::vector<Value*> list;
-  size_t last = 0;
-  for (const Operand& o : operands) {
-    const auto slot = std::find_if(op.inputs.begin(), op.inputs.end(), [&](const Slot& s) { return s.name == o.slot; });
-    SX_CHECK(slot != op.inputs.end(), fmt::format("{} has no operand '{}'", name, o.slot));
-    const auto at = static_cast<size_t>(slot - op.inputs.begin());
-    if (slot->arity == Arity::kVariadic) {
-      list.push_back(o.value);
-    } else {
-      placed[at] = o.value;
-      if (o.value != nullptr) last = std::max(last, at + 1);
-    }
-  }
-  if (list.empty()) {
-    placed.resize(last);
-  } else {
-    placed.pop_back();  // the list's slot is the last
-    placed.insert(placed.end(), list.begin(), list.end());
-  }
-  return make(op, placed, 1, {}).result(0);
-}
-
-Value* Rewriter::text(std::string_view s) { return constant(Tensor::strings({}, {std::string(s)})); }
-
-Value* Rewriter::i32(int32_t v) { return scalar_int(DType::kI32, v); }
-
-Value* Rewriter::i32s(std::span<const int64_t> v) {
-  const std::vector<int32_t> narrow(v.begin(), v.end());
-  return constant(Tensor::of<int32_t>(DType::kI32, {static_cast<int64_t>(v.size())}, narrow));
-}
-
-Value* Rewriter::boolean(bool v) { return scalar_int(DType::kBool, v); }
-
-Value* Rewriter::like(const Node& n, std::span<Value* const> operands) {
-  SX_CHECK(n.bodies().empty(), "a node with bodies cannot be rebuilt");
-  return make(n.op(), operands, n.num_results(), attrs_of(n)).result(0);
-}
-
-Value* Rewriter::like(const Node& n, const Value& old_operand, Value& new_operand) {
-  std::vector<Value*> operands;
-  for (const Use& u : n.operands()) operands.push_back(u.value == &old_operand ? &new_operand : u.value);
-  return like(n, operands);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

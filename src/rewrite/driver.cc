@@ -9,11 +9,14 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "ir/arrange.h"
 #include "ir/census.h"
 #include "rewrite/change_log.h"
 #include "rewrite/matcher.h"
+#include "rewrite/mil_rewriter.h"
+#include "rewrite/onnx_rewriter.h"
 #include "rewrite/order.h"
 #include "rewrite/ready_rule.h"
 #include "rewrite/values.h"
@@ -271,7 +274,7 @@ class Driver {
     }
   }
 
-  Value* build(const Pattern& p, Rewriter& b, const Match& m) {
+  Value* build(const Pattern& p, Builder& b, const Match& m) {
     const Pattern::Data& d = p.data();
     switch (d.kind) {
       case Pattern::Kind::kAny: return m[d.vars.front()];
@@ -295,6 +298,15 @@ class Driver {
     return b.op(name, operands, std::move(attrs), d.domain);
   }
 
+  using AnyRewriter = std::variant<onnx::Rewriter, mil::Rewriter>;
+  // One for each graph: it knows the constants that are there already.
+  AnyRewriter& rewriter_of(Graph& g) {
+    if (const auto known = rewriters_.find(&g); known != rewriters_.end()) return known->second;
+    AnyRewriter fresh = model_.dialect() == DialectId::kMil ? AnyRewriter(std::in_place_type<mil::Rewriter>, g, context_)
+                                                            : AnyRewriter(std::in_place_type<onnx::Rewriter>, g, context_);
+    return rewriters_.emplace(&g, std::move(fresh)).first->second;
+  }
+
   // Takes back the nodes after `before` up to the root, and constants beyond `constants`.
   static void take_back(Graph& g, Node* before, Node& root, size_t constants) {
     for (Node* n = root.prev(); n != before;) {
@@ -312,8 +324,8 @@ class Driver {
     Node* before = root.prev();
     const size_t constants = g.constants().size();
     const uint32_t first_new = model_.node_id_limit();
-    // One builder for each graph: it knows the constants that are there already.
-    Rewriter& b = builders_.try_emplace(&g, g, context_).first->second;
+    AnyRewriter& rewriter = rewriter_of(g);
+    Builder& b = std::visit([](Builder& any) -> Builder& { return any; }, rewriter);
     b.set_insertion_point(&root);
     uint32_t provenance = root.provenance();
     for (Node* n : m.nodes()) {
@@ -324,9 +336,10 @@ class Driver {
     std::vector<Value*> made(root.num_results(), nullptr);
     try {
       if (fired.build_all) {
-        made = fired.build_all(b, m);
+        made = std::visit([&](auto& own) { return fired.build_all(own, m); }, rewriter);
       } else {
-        made[fired.match.data().result] = fired.build ? fired.build(b, m) : build(*fired.replace, b, m);
+        made[fired.match.data().result] =
+            fired.build ? std::visit([&](auto& own) { return fired.build(own, m); }, rewriter) : build(*fired.replace, b, m);
       }
     } catch (const Error& e) {
       take_back(g, before, root, constants);
@@ -484,7 +497,7 @@ class Driver {
   static constexpr size_t kRemembered = size_t{1} << kRememberedBits, kMostCandidates = 4096;
   std::vector<Candidates> candidates_;  // by hash; one pushes out another
   std::vector<uint16_t> candidate_rules_;
-  std::unordered_map<const Graph*, Rewriter> builders_;
+  std::unordered_map<const Graph*, AnyRewriter> rewriters_;
   Match match_;                // of the visit that goes on
   std::vector<Node*> work_;    // first in, first out
   std::vector<Value*> freed_;  // what the node read that was erased last

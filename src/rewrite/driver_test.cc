@@ -4,8 +4,8 @@
 #include <set>
 
 #include "rewrite/matcher.h"
+#include "rewrite/onnx_rewriter.h"
 #include "rewrite/order.h"
-#include "rewrite/pass.h"
 #include "rewrite/present.h"
 #include "rewrite/ready_rule.h"
 
@@ -69,14 +69,14 @@ TEST(Rules, ConditionsTakePartInBacktracking) {
 }
 
 TEST(Rules, SoleReadersOnly) {
-  const Rule rule{.match = Neg(sole(Neg(x))), .build = [](Rewriter&, const Match& m) { return m[x]; }};
+  const Rule rule{.match = Neg(sole(Neg(x))), .build = [](onnx::Rewriter&, const Match& m) { return m[x]; }};
   EXPECT_TRUE(
       rewrite("graph(a: f32[3]) { r = Exp(Neg(Neg(a)))  return r }", {rule}).is("graph(a: f32[3]) { r = Exp(a)  return r }"));
   EXPECT_FALSE(rewrite("graph(a: f32[3]) { n = Neg(a)  r = Exp(Neg(n))  return r, n }", {rule}).changed);
 }
 
 TEST(Rules, AReplacementOfAnotherShapeIsNone) {
-  const Rule rule{.match = Mul(x, splat(1)), .build = [](Rewriter&, const Match& m) { return m[x]; }};
+  const Rule rule{.match = Mul(x, splat(1)), .build = [](onnx::Rewriter&, const Match& m) { return m[x]; }};
   EXPECT_TRUE(rewrite("graph(a: f32[2,3]) { r = Exp(Mul(a, f32[3]{1...}))  return r }", {rule}).changed);
   EXPECT_FALSE(rewrite("graph(a: f32[3]) { r = Exp(Mul(a, f32[2,1]{1...}))  return r }", {rule}).changed);
   EXPECT_FALSE(rewrite("graph(a: f32[?]) { r = Exp(Mul(a, f32[2,1]{1...}))  return r }", {rule}).changed);
@@ -85,7 +85,7 @@ TEST(Rules, AReplacementOfAnotherShapeIsNone) {
 TEST(Rules, TraitsMatchAnyOperator) {
   const Rule rule{.match = with_operand(Trait::kUnary, sole(Neg(x)).as(y)).as(f),
                   .when = [](const Match& m) { return m.node(f).is("Abs"); },
-                  .build = [](Rewriter& b, const Match& m) { return b.like(m.node(f), *m[y], *m[x]); }};
+                  .build = [](onnx::Rewriter& b, const Match& m) { return b.like(m.node(f), *m[y], *m[x]); }};
   EXPECT_TRUE(
       rewrite("graph(a: f32[3]) { r = Abs(Neg(a))  return r }", {rule}).is("graph(a: f32[3]) { r = Abs(a)  return r }"));
   EXPECT_FALSE(rewrite("graph(a: f32[3]) { r = Exp(Neg(a))  return r }", {rule}).changed);
@@ -112,7 +112,7 @@ TEST(Rules, PatternsEndAtTheBorderOfABody) {
 TEST(Rules, LongChainsCollapse) {
   std::string text = "graph(a: f32[3]) { v0 = Exp(a)  ";
   for (int i = 0; i < 1001; ++i) text += "v" + std::to_string(i + 1) + " = Neg(v" + std::to_string(i) + ")  ";
-  const Rule rule{.match = Neg(Neg(x)), .build = [](Rewriter&, const Match& m) { return m[x]; }};
+  const Rule rule{.match = Neg(Neg(x)), .build = [](onnx::Rewriter&, const Match& m) { return m[x]; }};
   EXPECT_TRUE(rewrite(text + "return v1001 }", {rule}).is("graph(a: f32[3]) { v1001 = Neg(Exp(a))  return v1001 }"));
 }
 
@@ -129,7 +129,7 @@ TEST(Rules, PingPongIsReported) {
 
 // A right side that cannot be built leaves nothing behind.
 TEST(Rules, WhatABuildMadeIsTakenBack) {
-  const Rule rule{.match = Exp(x), .build = [](Rewriter& b, const Match& m) -> Value* {
+  const Rule rule{.match = Exp(x), .build = [](onnx::Rewriter& b, const Match& m) -> Value* {
                     b.Add(m[x], b.full(DType::kF32, {7}, 3));
                     return nullptr;
                   }};
@@ -149,7 +149,7 @@ TEST(Rules, NamesMoveToTheReplacement) {
 TEST(Rules, AWrongRuleIsSwitchedOff) {
   const std::vector<Rule> rules{
       {.name = "wrong", .match = Sub(x, y), .replace = Sub(y, x)},
-      {.name = "right", .match = Neg(Neg(x)), .build = [](Rewriter&, const Match& m) { return m[x]; }}};
+      {.name = "right", .match = Neg(Neg(x)), .build = [](onnx::Rewriter&, const Match& m) { return m[x]; }}};
   const auto r =
       rewrite("graph(a: f32[B,3], b: f32[B,3]) { r = Sub(Neg(Neg(a)), b)  return r }", rules, /*verify_rewrites=*/true);
   EXPECT_TRUE(r.is("graph(a: f32[B,3], b: f32[B,3]) { r = Sub(a, b)  return r }")) << r.text();
@@ -161,7 +161,7 @@ TEST(Rules, AWrongRuleIsSwitchedOff) {
 TEST(Rules, ShapesAreEvaluatedAsTheyAre) {
   const Rule rule{.match = Reshape(x, y),
                   .when = [](const Match& m) { return m[y]->def() != nullptr; },
-                  .build = [](Rewriter& b, const Match& m) { return b.Reshape(m[x], b.i64s({0, -1})); },
+                  .build = [](onnx::Rewriter& b, const Match& m) { return b.Reshape(m[x], b.i64s({0, -1})); },
                   .same_type = true};
   const auto r = rewrite(
       "graph(a: f32[B,3,5]) { s = Shape(a)  n = Gather(s, i64[1]{0})  t = Concat<axis=0>(n, i64[1]{15})  r = Reshape(a, t)  "
@@ -186,12 +186,12 @@ TEST(Rules, OperatorsThatAreMadeWakeRules) {
 
 // What a right side that declines made goes again; the next one that wants the same constant makes it anew, and later ones share it.
 TEST(Rules, ConstantsOfRightSidesAreShared) {
-  const Rule declines{.match = Neg(x), .build = [](Rewriter& b, const Match& m) {
+  const Rule declines{.match = Neg(x), .build = [](onnx::Rewriter& b, const Match& m) {
                         b.Mul(m[x], b.full(DType::kF32, {3}, 7));
                         return static_cast<Value*>(nullptr);
                       }};
   const Rule makes{.match = Neg(x),
-                   .build = [](Rewriter& b, const Match& m) { return b.Mul(m[x], b.full(DType::kF32, {3}, 7)); }};
+                   .build = [](onnx::Rewriter& b, const Match& m) { return b.Mul(m[x], b.full(DType::kF32, {3}, 7)); }};
   const auto r = rewrite("graph(a: f32[3]) { r = Neg(Exp(Neg(Exp(Neg(a)))))  return r }", {declines, makes});
   EXPECT_EQ(r.fired, (std::vector<size_t>{0, 3}));
   EXPECT_EQ(r.model->graph().constants().size(), 1u);

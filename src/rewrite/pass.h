@@ -1,6 +1,8 @@
 // Passes: rules and walks with a name, and what they see while they run. docs/passes.md shows how to write one.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <functional>
 #include <map>
 #include <optional>
@@ -13,10 +15,17 @@
 
 #include "rewrite/pattern.h"
 #include "sardonyx/infer.h"
-#include "sardonyx/onnx_builder.h"
 #include "sardonyx/passes.h"
 
 namespace sardonyx {
+
+// A rule of either dialect makes nodes with its own (rewrite/onnx_rewriter.h, rewrite/mil_rewriter.h).
+namespace onnx {
+class Rewriter;
+}
+namespace mil {
+class Rewriter;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading nodes
@@ -89,34 +98,6 @@ class PassContext {
   std::unordered_map<const Tensor*, std::optional<double>> splats_;
 };
 
-// Makes nodes for a right side: a builder that stands before the matched root.
-class Rewriter : public OnnxBuilder {
- public:
-  Rewriter(Graph& graph, PassContext& context) : OnnxBuilder(graph, context.facts), context_(context) {}
-
-  PassContext& context() const { return context_; }
-  // Core ML: an op by the names of its slots, those of a list given once per value. Absent slots keep their defaults. The op has the
-  // newest version that the function's op set allows.
-  struct Operand {
-    std::string_view slot;
-    Value* value;
-  };
-  Value* mil(std::string_view op, std::initializer_list<Operand> operands);
-  int mil_version() const;                  // of the function's op set: 8 is iOS 17; the newest when it has none
-  Value* text(std::string_view s);          // str[]
-  Value* i32(int32_t v);                    // i32[]
-  Value* i32s(std::span<const int64_t> v);  // i32[n]
-  Value* boolean(bool v);                   // bool[]
-
-  // The same operator with the same attributes, reading other operands. Not for nodes with bodies.
-  Value* like(const Node& n, std::span<Value* const> operands);
-  // The same with one operand replaced, wherever it stands.
-  Value* like(const Node& n, const Value& old_operand, Value& new_operand);
-
- private:
-  PassContext& context_;
-};
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Rules
 
@@ -152,10 +133,29 @@ class Match {
   size_t node_count_ = 0;
 };
 
-// What stands for the results of the root. A null value declines.
 using Condition = std::function<bool(const Match&)>;
-using Build = std::function<Value*(Rewriter&, const Match&)>;
-using BuildAll = std::function<std::vector<Value*>(Rewriter&, const Match&)>;
+
+// A function of (onnx::Rewriter&, const Match&) or of (mil::Rewriter&, const Match&), which says what dialect the rule is for.
+template <class Result>
+class BuildOf {
+ public:
+  BuildOf() = default;
+  template <std::invocable<onnx::Rewriter&, const Match&> F>
+  BuildOf(F f) : onnx_(std::move(f)) {}
+  template <std::invocable<mil::Rewriter&, const Match&> F>
+  BuildOf(F f) : mil_(std::move(f)) {}
+
+  explicit operator bool() const { return onnx_ || mil_; }
+  Result operator()(onnx::Rewriter& b, const Match& m) const { return onnx_(b, m); }
+  Result operator()(mil::Rewriter& b, const Match& m) const { return mil_(b, m); }
+
+ private:
+  std::function<Result(onnx::Rewriter&, const Match&)> onnx_;
+  std::function<Result(mil::Rewriter&, const Match&)> mil_;
+};
+// What takes the place of the root's results. A null value declines.
+using Build = BuildOf<Value*>;
+using BuildAll = BuildOf<std::vector<Value*>>;
 
 // One local rewrite. Exactly one of replace, build and build_all is given.
 //  - `when` only looks; `build` only builds, at once before the root, and may decline by returning null: what it made goes again.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "rewrite/onnx_rewriter.h"
+
 namespace sardonyx {
 namespace {
 
@@ -86,12 +88,13 @@ PipelineReport read_beyond_the_pattern(bool rightly) {
   r.model =
       parse("graph(x: f32[...]) { a = Transpose<perm=[0,2,1]>(x)  b = Exp(a)  c = Neg(b)  d = Neg(c)  y = Abs(d)  return y }");
   static constexpr Var v{"v"};
-  const Pass pass = Rule{.name = "skip", .match = pattern::Abs(v), .build = [rightly](Rewriter& b, const Match& m) -> Value* {
-                           const Node* n = m[v]->def();
-                           if (!n->is("Neg")) return nullptr;
-                           Value* of = n->input(0)->def()->input(0);
-                           return rightly ? b.Abs(of) : b.Neg(of);
-                         }};
+  const Pass pass =
+      Rule{.name = "skip", .match = pattern::Abs(v), .build = [rightly](onnx::Rewriter& b, const Match& m) -> Value* {
+             const Node* n = m[v]->def();
+             if (!n->is("Neg")) return nullptr;
+             Value* of = n->input(0)->def()->input(0);
+             return rightly ? b.Abs(of) : b.Neg(of);
+           }};
   r.run(pass, /*strict=*/true, /*verify_rewrites=*/true);
   return r.report;
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "random/grow.h"
+#include "sardonyx/onnx_builder.h"
 
 namespace sardonyx::fuzz {
 namespace {

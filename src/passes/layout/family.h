@@ -8,6 +8,7 @@
 
 #include "passes/layout/layout.h"
 #include "rewrite/pass.h"
+#include "sardonyx/onnx_builder.h"
 
 namespace sardonyx::layout {
 

@@ -3,7 +3,7 @@
 //
 // The three factors x, 0.5 and 1 + erf are multiplied in any order. Inner values with other readers stop it, as in coremltools' pass of
 // this name; constants match within its tolerance (1e-3, for models that wrote 1.414).
-#include "rewrite/pass.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 

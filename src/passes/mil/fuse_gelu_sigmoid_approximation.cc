@@ -3,7 +3,7 @@
 //
 // Inner values with other readers stop it. The constant matches within 0.01, as in coremltools' pass of this name; results are then those of
 // 1.702.
-#include "rewrite/pass.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 

@@ -2,7 +2,7 @@
 //   x ────────────────────────────────────────────────────────── mul ── mul(0.5)     =>   x ── gelu<TANH_APPROXIMATION>
 //
 // The factor 0.5 stands at x or at 1 + tanh. Constants match within coremltools' tolerance (1e-3): relaxed. After its pass of this name.
-#include "rewrite/pass.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 

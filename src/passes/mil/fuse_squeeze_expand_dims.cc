@@ -2,7 +2,7 @@
 //
 // The squeeze must have no other reader. noop_elimination takes the identity, except where its name is a result's. After coremltools' pass of
 // this name.
-#include "rewrite/pass.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 

@@ -1,7 +1,7 @@
 //   x ── relu ── relu ── y    =>    x ── relu ── y
 //
 // The inner relu must have no other reader, as in coremltools' pass of this name.
-#include "rewrite/pass.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "rewrite/pass.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 

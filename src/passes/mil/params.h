@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "dialects/mil/rule_util.h"
-#include "rewrite/pass.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "passes/mil/states.h"
+#include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 

@@ -1,7 +1,7 @@
 // Moving nodes between a body and the graph around it.
 #pragma once
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 

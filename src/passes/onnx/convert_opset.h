@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "passes/onnx/widen.h"
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 

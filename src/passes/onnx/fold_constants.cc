@@ -19,7 +19,7 @@
 #include "passes/onnx/retype.h"
 #include "passes/onnx/shape_target.h"
 #include "passes/onnx/stored_folds.h"
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 #include "sardonyx/eval.h"
 
 namespace sardonyx::onnx {

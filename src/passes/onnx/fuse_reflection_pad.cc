@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "passes/onnx/slices.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

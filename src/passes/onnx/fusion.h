@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 

@@ -3,7 +3,7 @@
 //
 // An absent training_mode is false. One that is computed, or true, stays.
 // After jax2onnx's pass of this name.
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

@@ -20,7 +20,7 @@
 #include "dialects/onnx/wrong_kernels.h"
 #include "passes/onnx/attention.h"
 #include "passes/onnx/widen.h"
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

@@ -16,6 +16,7 @@
 
 #include "passes/onnx/shape_target.h"
 #include "passes/onnx/slices.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

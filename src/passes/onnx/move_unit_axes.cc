@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "passes/onnx/elementwise_region.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

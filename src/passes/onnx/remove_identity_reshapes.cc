@@ -4,7 +4,7 @@
 // After jax2onnx's pass of this name.
 #include <algorithm>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 

@@ -5,7 +5,7 @@
 // A pair is left alone when the middle type rounds or wraps: then the detour has an effect (f32 -> f16 -> f32). The first cast stays
 // for its other readers.
 // After jax2onnx's pass of this name, which drops every pair that returns to its first type.
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

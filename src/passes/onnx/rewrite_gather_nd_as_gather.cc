@@ -5,7 +5,7 @@
 // What stops it: batches; a last axis that was not added.
 #include <algorithm>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

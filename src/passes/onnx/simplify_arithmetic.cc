@@ -13,7 +13,7 @@
 #include <cmath>
 #include <limits>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

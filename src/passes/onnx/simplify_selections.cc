@@ -12,7 +12,7 @@
 // What stops it: a condition or a branch whose shape gives the result its own; a negated comparison that others read.
 #include <array>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rewrite/pass.h"
+#include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 
