@@ -19,7 +19,7 @@ LARGEST = 16_000
 def cases():
     """The graphs of the .sx cases, before and after: (path, text)."""
     for path in sorted(ROOT.glob("src/**/*.sx")):
-        for block in re.split(r'^case ".*"$', path.read_text(), flags=re.MULTILINE)[1:]:
+        for block in re.split(r'^case ".*$', path.read_text(), flags=re.MULTILINE)[1:]:
             for part in re.split(r"^=>.*$", block, flags=re.MULTILINE):
                 if "graph" in part:
                     yield path, part.strip() + "\n"

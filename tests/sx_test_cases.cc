@@ -30,7 +30,7 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
 }
 
-// pass NAME [option=value...]: the pass alone. It must say truly whether it changed something, and, unless it says why not, have
+// pass NAME [option=value...]: the pass alone, with the options of the case. It must say truly whether it changed something, and, unless it says why not, have
 // nothing to do when it runs again.
 std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input) {
   auto model = clone_model(input);
@@ -54,15 +54,15 @@ std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input)
 
 }  // namespace
 
-Transform transform_for(const std::string& kind, const std::string& name, const std::vector<std::string>& options) {
-  if (kind == "pass") {
-    PassRequest request{.passes = {name}, .strict = true, .verify_graph = true};
-    for (const std::string& o : options)
-      request.options.emplace_back(name + "." + o.substr(0, o.find('=')), o.substr(o.find('=') + 1));
+Transform transform_for(const CaseFile& f, const Case& c) {
+  if (f.kind == "pass") {
+    PassRequest request{.passes = {f.name}, .strict = true, .verify_graph = true};
+    for (const std::string& o : c.options)
+      request.options.emplace_back(f.name + "." + o.substr(0, o.find('=')), o.substr(o.find('=') + 1));
     return [request](const Model& input) { return pass_case(request, input); };
   }
-  if (kind == "lower") return [name](const Model& input) { return lower_case(name, input); };
-  throw Error(ErrorCode::kUnsupported, fmt::format("this runner knows no cases of kind '{}'", kind),
+  if (f.kind == "lower") return [name = f.name](const Model& input) { return lower_case(name, input); };
+  throw Error(ErrorCode::kUnsupported, fmt::format("this runner knows no cases of kind '{}'", f.kind),
               {"help: a file begins with a line like: lower cumsum"});
 }
 

@@ -14,7 +14,7 @@ namespace sardonyx {
 
 // What turns the input into the result; throws what the case expects where it expects an error.
 using Transform = std::function<std::unique_ptr<Model>(const Model& input)>;
-Transform transform_for(const std::string& kind, const std::string& name, const std::vector<std::string>& options);
+Transform transform_for(const CaseFile& f, const Case& c);
 
 // Cases whose graphs were evaluated, and those that could not be.
 struct Values {

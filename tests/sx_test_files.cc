@@ -37,15 +37,17 @@ std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem:
   return files;
 }
 
-std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line) {
+std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line, std::string* rest) {
   s = trimmed(s);
-  if (s.size() < 2 || s.front() != '"' || s.back() != '"')
-    throw Error(ErrorCode::kParse, fmt::format("{}:{}: expected a text in double quotes", path.string(), line));
   std::string out;
-  for (size_t i = 1; i + 1 < s.size(); ++i) {
-    if (s[i] == '\\' && i + 2 < s.size()) ++i;
+  size_t i = 1;
+  for (; i < s.size() && s[i] != '"'; ++i) {
+    if (s[i] == '\\' && i + 1 < s.size()) ++i;
     out += s[i];
   }
+  if (!s.starts_with('"') || i >= s.size() || (rest == nullptr && i + 1 < s.size()))
+    throw Error(ErrorCode::kParse, fmt::format("{}:{}: expected a text in double quotes", path.string(), line));
+  if (rest != nullptr) *rest = trimmed(s.substr(i + 1));
   return out;
 }
 
@@ -62,13 +64,17 @@ CaseFile read_cases(const std::filesystem::path& path) {
   while (i < f.lines.size() && is_blank(f.lines[i])) ++i;
   if (i == f.lines.size()) fail(0, "expected a line like: lower cumsum");
   std::istringstream head{f.lines[i]};
-  std::string rest;
   if (!(head >> f.kind >> f.name)) fail(i, "expected a line like: lower cumsum");
-  while (head >> rest) {
-    if (rest.find('=') == std::string::npos) fail(i, "expected a line like: pass fold_constants budget=1000");
-    for (size_t tab; (tab = rest.find("\\t")) != std::string::npos;) rest.replace(tab, 2, "\t");
-    f.options.push_back(rest);
-  }
+  const auto read_options = [&](std::istream& from) {
+    std::vector<std::string> options;
+    for (std::string option; from >> option;) {
+      if (option.find('=') == std::string::npos) fail(i, fmt::format("expected an option like budget=1000, not: {}", option));
+      for (size_t tab; (tab = option.find("\\t")) != std::string::npos;) option.replace(tab, 2, "\t");
+      options.push_back(option);
+    }
+    return options;
+  };
+  const std::vector<std::string> options = read_options(head);
   ++i;
   enum { kBetween, kInput, kExpected } at = kBetween;
   auto finish = [&](size_t end) {
@@ -82,7 +88,12 @@ CaseFile read_cases(const std::filesystem::path& path) {
     std::string_view line = f.lines[i];
     if (line.starts_with("case ")) {
       finish(i);
-      f.cases.push_back({.claim = unquoted(line.substr(5), path, i + 1), .line = i + 1, .input_begin = i + 1});
+      std::string rest;
+      Case& c = f.cases.emplace_back();
+      c.claim = unquoted(line.substr(5), path, i + 1, &rest);
+      std::istringstream own(rest);
+      c.options = rest.empty() ? options : read_options(own);
+      c.line = c.input_begin = i + 1;
       at = kInput;
     } else if (line.starts_with("=>")) {
       if (at != kInput) fail(i, "'=>' without a case before it");

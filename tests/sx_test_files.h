@@ -11,6 +11,7 @@ namespace sardonyx {
 
 struct Case {
   std::string claim;
+  std::vector<std::string> options;       // "option=value": its own, else those of the file
   size_t line = 0;                        // of its "case", from 1
   size_t input_begin = 0, input_end = 0;  // lines, from 0, end excluded
   size_t arrow = 0;                       // the line of "=>"
@@ -22,7 +23,6 @@ struct CaseFile {
   std::filesystem::path path;
   std::vector<std::string> lines;
   std::string kind, name;
-  std::vector<std::string> options;  // "option=value"
   std::vector<Case> cases;
 };
 
@@ -33,8 +33,9 @@ CaseFile read_cases(const std::filesystem::path& path);
 // The lines [begin, end) at their place in the file, so that errors tell its lines.
 std::string text_of(const CaseFile& f, size_t begin, size_t end);
 
-// The text that stands in double quotes; throws, with the place, where there is none.
-std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line);
+// The text that stands in double quotes, and in *rest what follows it; throws, with the place, where there is none, or where something follows
+// and there is no `rest`.
+std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line, std::string* rest = nullptr);
 bool is_blank(std::string_view line);
 
 }  // namespace sardonyx

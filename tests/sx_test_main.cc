@@ -2,9 +2,9 @@
 // With --write-models=FOLDER, it also writes the cases as ONNX models (sx_test_models.h).
 // With --fuzz, rules on random graphs instead (sx_test_fuzz.h): sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...
 //
-//   lower cumsum                      what the cases are about: a kind and a name (pass NAME option=value)
+//   lower cumsum                      what the cases are about: a kind and a name; of a pass also options: pass NAME option=value
 //
-//   case "the claim"
+//   case "the claim"                  options of the pass may follow: case "the claim" option=value; without, those of the first line hold
 //   graph jax(...) { ... }            the input
 //   =>
 //   graph(...) { ... }                what must come out; or: => same, => error "part of the message"
@@ -13,8 +13,7 @@
 // Behind "=> counts" stand the nodes of the result by operator, bodies included, for graphs that are too long to be read: Add 5, Loop 1
 //
 // What comes out is verified, compared with the expected graph up to names, printed and read again; of a pass, both graphs are evaluated
-// (rewrite/values.h). --bless writes what came out
-// into the file where it differs.
+// (rewrite/values.h). --bless writes what came out into the file where it differs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,10 +41,8 @@ struct Totals {
 
 void run_file(const std::filesystem::path& path, const std::string& filter, bool bless, ModelWriter* writer, Totals& totals) {
   CaseFile f;
-  Transform transform;
   try {
     f = read_cases(path);
-    transform = transform_for(f.kind, f.name, f.options);
   } catch (const Error& e) {
     std::cout << path.string() << ": " << e.what() << "\n\n";
     ++totals.failed;
@@ -57,6 +54,7 @@ void run_file(const std::filesystem::path& path, const std::string& filter, bool
     std::string better;
     std::optional<std::string> wrong;
     try {
+      const Transform transform = transform_for(f, c);
       wrong = run_case(f, c, transform, &better, totals.values);
       if (!wrong && writer != nullptr) writer->add(f, c, transform);
     } catch (const std::exception& e) {
