@@ -4,7 +4,7 @@
 //   static constexpr Var x{"x"}, s{"s"};
 //   Pattern p = Mul(x, sole(Reciprocal(Sqrt(any).as(s))));
 //
-// An operator in upper case is ONNX's, of any version; one in lower case (views.h) is met in either dialect. A commutative operator
+// An operator in upper case is ONNX's, of any version; one in lower case is Core ML's. A commutative operator
 // matches with its operands in either order. Each pattern describes the value that a node defines; operands that a pattern does not
 // mention must be absent, unless it ends in `rest`.
 #pragma once
@@ -139,13 +139,6 @@ namespace mil {
 #pragma clang diagnostic pop
 #endif
 }  // namespace mil
-
-// Operators that both dialects have: namespace s = pattern::shared; s::mul(x, s::erf(y)) is met in either.
-namespace shared {
-#define SX_SHARED_OP(mil, onnx) inline constexpr PatternOp mil{#onnx, #mil, {}};
-#include "dialects/views.def"
-#undef SX_SHARED_OP
-}  // namespace shared
 
 }  // namespace pattern
 }  // namespace sardonyx
