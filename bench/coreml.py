@@ -67,7 +67,7 @@ def pipeline() -> PassPipeline:
 
 
 def names_in_order() -> list[str]:
-    ours = {p["name"] for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
+    ours = {p["name"] for p in _sardonyx.list_passes() if p["dialect"] == "mil"}
     return [p.partition("::")[2] for p in pipeline().passes if p.partition("::")[2] in ours]
 
 

@@ -28,7 +28,7 @@ def page(told: dict) -> str:
         "",
     ]
     for folder, title in FOLDERS.items():
-        passes = [p for p in told["passes"] if p["catalog"] == folder]
+        passes = [p for p in told["passes"] if p["dialect"] == folder]
         if not passes:
             continue
         lines += [f"## {title}", "", "| Pass | What it does | Numerics | Options |", "|---|---|---|---|"]

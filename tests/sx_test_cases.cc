@@ -147,7 +147,7 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
   got = transform(*input);
   if (print(*input, {.full_constants = true}) != before) return "the input was changed";
   verify(*got, {.allow_unchecked = false, .shapes = true});
-  if ((f.kind != "pass" || find_pass(f.name)->catalog == "onnx") &&
+  if ((f.kind != "pass" || find_pass(f.name)->dialect == DialectId::kOnnx) &&
       std::ranges::find(kContradictory, c.claim) == std::end(kContradictory)) {
     if (const auto change = change_by_second_optimization(*got)) return "optimized twice, it changes twice: " + *change;
   }

@@ -72,7 +72,7 @@ size_t fuzz_rules(const std::map<std::string, std::vector<std::unique_ptr<Model>
   Tally all;
   std::set<std::string_view> reached;
   for (const CatalogPass& p : catalog()) {
-    if (p.catalog != "onnx") continue;
+    if (p.dialect != DialectId::kOnnx) continue;
     // The graphs before each rule of the pass fired, the rules taken in their order.
     std::vector<std::vector<std::unique_ptr<Model>>> seeds(p.pass.rules.size());
     if (const auto own = cases.find(std::string(p.name)); own != cases.end()) {

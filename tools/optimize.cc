@@ -245,7 +245,7 @@ int passes(const std::string& name, bool json) {
       ordered_json options = ordered_json::object();
       for (const auto& [option, meaning] : p.options) options[std::string(option)] = meaning;
       j["passes"].push_back({{"name", p.name},
-                             {"catalog", p.catalog},
+                             {"dialect", p.dialect},
                              {"about", p.about},
                              {"numerics", to_string(p.numerics)},
                              {"options", options},
@@ -275,7 +275,7 @@ int passes(const std::string& name, bool json) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const PassInfo& i) { return i.name == bare; });
   if (found == all.end()) check_request({.passes = {name}}, DialectId::kOnnx);  // says what is near
   const PassInfo& p = *found;
-  say("{}::{}: {}\n  numerics  {}\n", p.catalog, p.name, p.about, to_string(p.numerics));
+  say("{}::{}: {}\n  numerics  {}\n", p.dialect, p.name, p.about, to_string(p.numerics));
   for (const auto& [option, meaning] : p.options) say("  option    {}: {}\n", option, meaning);
   for (const std::string& rule : p.rules) say("  rule      {}\n", rule);
   return 0;

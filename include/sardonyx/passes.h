@@ -25,8 +25,8 @@ std::string_view to_string(Numerics n);  // "exact", "rounds", "relaxed"
 
 // What a user can know of a pass.
 struct PassInfo {
-  std::string_view name;     // bare: "remove_redundant_casts"
-  std::string_view catalog;  // "onnx", "common" or "mil": the folder it lives in
+  std::string_view name;     // "remove_redundant_casts"
+  std::string_view dialect;  // of the models it is for: "onnx" or "mil"
   std::string_view about;    // one line
   Numerics numerics = Numerics::kExact;
   std::vector<std::pair<std::string_view, std::string_view>> options;  // name, meaning

@@ -112,7 +112,7 @@ nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, cons
 nb::dict dict_of(const PassInfo& p) {
   nb::dict d;
   d["name"] = std::string(p.name);
-  d["catalog"] = std::string(p.catalog);
+  d["dialect"] = std::string(p.dialect);
   d["about"] = std::string(p.about);
   d["numerics"] = std::string(to_string(p.numerics));
   nb::dict options;

@@ -82,7 +82,7 @@ def _restore() -> None:
 
 @functools.cache
 def _options_of_passes() -> dict[str, frozenset[str]]:
-    return {p["name"]: frozenset(p["options"]) for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
+    return {p["name"]: frozenset(p["options"]) for p in _sardonyx.list_passes() if p["dialect"] == "mil"}
 
 
 def _native_pass(name: str, options: frozenset[str], original: Any) -> type:

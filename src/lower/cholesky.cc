@@ -40,9 +40,9 @@ std::vector<Value*> lower_cholesky_update(Lowering& at) {
     Num is_zero = eq(radius, 0);
     Num safe = where(is_zero, 1, radius);
     Num c = where(is_zero, 1, diagonal / safe), sine = x / safe;
-    Num turned = line * c + state[1] * sine;
+    Num rotated = line * c + state[1] * sine;
     state[1] = state[1] * c - line * sine;
-    state[0] = where(eq(row_numbers(all), i), turned, state[0]);
+    state[0] = where(eq(row_numbers(all), i), rotated, state[0]);
   });
   return {upper_triangle(s[0]).re.value()};
 }

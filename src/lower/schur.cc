@@ -133,13 +133,13 @@ void standardize(std::vector<Num>& s) {
     Num cosine = cos(angle), sine = sin(angle);
     Num rows = row_numbers(now), columns = column_numbers(now);
     Num upper = row(now, p).re, lower = row(now, next).re;
-    Num turned =
+    Num rotated =
         where(eq(rows, p), cosine * upper + sine * lower, where(eq(rows, next), cosine * lower - sine * upper, state[0]));
     auto turn_columns = [&](const Num& v) {
       Num left = column(Complex(v), p).re, right = column(Complex(v), next).re;
       return where(eq(columns, p), cosine * left + sine * right, where(eq(columns, next), cosine * right - sine * left, v));
     };
-    state[0] = turn_columns(turned);
+    state[0] = turn_columns(rotated);
     state[1] = turn_columns(state[1]);
   });
 }

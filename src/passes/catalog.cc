@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
-
-#include "rewrite/present.h"
-
 namespace sardonyx {
 
 #define SX_PASS(name, about) Pass name();
@@ -20,10 +17,10 @@ namespace mil {
 std::span<const CatalogPass> catalog() {
   // Lives to the end of the process, where taking its patterns apart would only take time.
   static const auto& all = *new std::vector<CatalogPass>{
-#define SX_PASS(name, about) {#name, "onnx", about, onnx::name()},
+#define SX_PASS(name, about) {#name, about, DialectId::kOnnx, onnx::name()},
 #include "passes/onnx/passes.def"
 #undef SX_PASS
-#define SX_PASS(name, about) {#name, "mil", about, mil::name()},
+#define SX_PASS(name, about) {#name, about, DialectId::kMil, mil::name()},
 #include "passes/mil/passes.def"
 #undef SX_PASS
   };
@@ -46,25 +43,23 @@ const CatalogPass* find_pass(std::string_view name) {
   return at == by_name.end() ? nullptr : at->second;
 }
 
-std::span<const ReadyRule> ready_rules(const CatalogPass& pass) {
+const ReadyPass& ready_pass(const CatalogPass& pass) {
   struct Ready {
     std::once_flag once;
-    std::vector<ReadyRule> rules;
+    ReadyPass pass;
   };
   static auto& all = *new std::vector<Ready>(catalog().size());
   Ready& ready = all[static_cast<size_t>(&pass - catalog().data())];
-  std::call_once(ready.once,
-                 [&] { ready.rules = ready_rules(pass.pass, pass.catalog == "mil" ? DialectId::kMil : DialectId::kOnnx); });
-  return ready.rules;
+  std::call_once(ready.once, [&] { ready.pass = ready_pass(pass.pass, pass.dialect); });
+  return ready.pass;
 }
 
 void prepare_passes(DialectId dialect) {
   for (const CatalogPass& p : catalog()) {
-    if ((p.catalog == "mil") == (dialect == DialectId::kMil)) ready_rules(p);
+    if (p.dialect == dialect) ready_pass(p);
   }
   presets();
   find_pass({});
-  may_have_onnx_op(Model(DialectId::kOnnx), {});
 }
 
 std::span<const Preset> presets() {

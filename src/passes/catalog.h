@@ -12,14 +12,15 @@
 namespace sardonyx {
 
 struct CatalogPass {
-  std::string_view name, catalog, about;
+  std::string_view name, about;
+  DialectId dialect;
   Pass pass;
 };
 std::span<const CatalogPass> catalog();
 // By any spelling: "onnx::x", "common::x", "x"; null when there is none.
 const CatalogPass* find_pass(std::string_view name);
-// Its rules, made ready when they are first asked for, and kept as long as the catalogue is.
-std::span<const ReadyRule> ready_rules(const CatalogPass& pass);
+// Made when it is first asked for, and kept as long as the catalogue is.
+const ReadyPass& ready_pass(const CatalogPass& pass);
 // Makes what the passes on a dialect keep for the whole process (patterns and their matchers), which the first model would make otherwise.
 void prepare_passes(DialectId dialect);
 

@@ -63,12 +63,12 @@ void set_option(Pipeline& pipeline, const PassRequest& request, const std::strin
   bool runs = false;
   for (PipelineEntry& e : pipeline.entries) {
     if (e.pass != &pass.pass) continue;
-    e.options[option] = value;
+    e.options.set(option, value);
     runs = true;
   }
   // As coremltools' pipelines have it. Presets of ONNX have options for passes that a target leaves out.
   const auto is_it = [&](const std::string& s) { return !is_compression(s) && find_pass(s) == &pass; };
-  if (runs || pass.catalog != "mil" || std::ranges::any_of(request.skip, is_it)) return;
+  if (runs || pass.dialect != DialectId::kMil || std::ranges::any_of(request.skip, is_it)) return;
   const bool half = pass.name == "add_fp16_cast" || pass.name == "add_int16_cast";
   throw Error(
       ErrorCode::kInvalidArgument, fmt::format("'{}' is set, and {} is not among the passes", spelled, pass.name),
@@ -254,38 +254,23 @@ void explain_opsets(const Model& m, const PassRequest& request) {
 }
 
 PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipeline, ValueFacts& facts) {
-  PassContext context(m, facts);
-  context.fold_budget = request.fold_budget;
-  context.allow_empty = request.allow_empty;
-  context.verify_rewrites = request.verify == Verify::kPass;
+  PassContext context(m, facts, request.fold_budget);
   std::set<std::string> explained;
   if (request.on_near_miss) {
     explain_opsets(m, request);
-    context.explain = [&](const Node& n, std::string_view why) {
-      const bool wanted = std::any_of(request.explain.begin(), request.explain.end(),
-                                      [&](const std::string& name) { return explained_pass(name)->name == context.pass_name; });
+    context.log.explain_to([&](std::string_view pass, const Node& n, std::string_view why) {
+      const bool wanted =
+          std::ranges::any_of(request.explain, [&](const std::string& name) { return explained_pass(name)->name == pass; });
       if (!wanted) return;
       const std::string node = print(n);  // rules look at a node several times
-      if (explained.insert(fmt::format("{}\n{}\n{}", context.pass_name, node, why)).second)
-        request.on_near_miss(context.pass_name, node, why);
-    };
+      if (explained.insert(fmt::format("{}\n{}\n{}", pass, node, why)).second) request.on_near_miss(pass, node, why);
+    });
   }
-  PipelineReport report = run_pipeline(
-      context, pipeline, {.strict = request.strict, .verify_graph = request.verify_graph, .progress = request.progress});
-  report.faults = std::move(context.faults);
-  report.evaluations = context.evaluations;
-  return report;
-}
-
-// Ops without which a walk over a Core ML program does nothing, or what their names begin with; empty: it looks at all.
-std::span<const std::string_view> ops_of_walk(std::string_view pass) {
-  static const std::map<std::string_view, std::vector<std::string_view>> all = {
-#define SX_WALK(pass, ...) {#pass, {__VA_ARGS__}},
-#include "passes/mil/walks.def"
-#undef SX_WALK
-  };
-  const auto at = all.find(pass);
-  return at != all.end() ? std::span<const std::string_view>(at->second) : std::span<const std::string_view>();
+  return run_pipeline(context, pipeline,
+                      {.strict = request.strict,
+                       .verify_graph = request.verify_graph,
+                       .verify_rewrites = request.verify == Verify::kPass,
+                       .progress = request.progress});
 }
 
 }  // namespace
@@ -295,12 +280,12 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   const auto add = [&](std::string_view name, bool bodies, bool repeats) {
     if (is_compression(name)) return refuse_compression(name, request);
     const CatalogPass& p = require_pass(name);
-    require_dialect(name, p.catalog == "onnx" ? DialectId::kOnnx : DialectId::kMil, dialect);
+    require_dialect(name, p.dialect, dialect);
     pipeline.entries.push_back({.name = p.name,
                                 .pass = &p.pass,
                                 .bodies = bodies && request.function_bodies,
                                 .repeats = repeats,
-                                .ready = ready_rules(p)});
+                                .ready = &ready_pass(p)});
   };
   if (request.inline_functions && dialect == DialectId::kOnnx) add("inline_functions", /*bodies=*/true, /*repeats=*/false);
   const bool half = wants_half(request, dialect);
@@ -360,19 +345,19 @@ std::optional<PipelineReport> report_if_idle(const PassRequest& request, const s
                                              const std::function<bool(std::string_view)>& is_idle) {
   const Pipeline pipeline = make_pipeline(request, DialectId::kMil);
   const Graph* samples = nullptr;
+  OpBits ops;
   PipelineReport report;
   for (const PipelineEntry& e : pipeline.entries) {
     report.passes.push_back({.name = std::string(e.name)});
     if (is_idle(e.name)) continue;
-    const auto wanted = ops_of_walk(e.name);
-    if (e.pass->rules.empty() && wanted.empty()) return std::nullopt;
-    if (e.pass->graph_walk && !e.pass->rules.empty()) return std::nullopt;  // it looks at options first
-    if (samples == nullptr) samples = samples_of();
-    if (samples == nullptr) return std::nullopt;
-    for (std::string_view op : wanted) {
-      if (std::ranges::any_of(samples->nodes(), [&](const Node& n) { return n.op().name.starts_with(op); }))
-        return std::nullopt;
+    const bool walks = e.pass->graph_walk || e.pass->model_walk;
+    if (walks && (e.ready->needs.empty() || !e.options.empty())) return std::nullopt;
+    if (samples == nullptr) {
+      samples = samples_of();
+      if (samples == nullptr) return std::nullopt;
+      ops = op_bits(*samples);
     }
+    if (walks && e.ready->may_walk(ops)) return std::nullopt;
     for (const Rule& r : e.pass->rules) {
       if (Matcher::of(r.match, DialectId::kMil).can_match_like(*samples)) return std::nullopt;
     }
@@ -388,7 +373,7 @@ std::vector<PassInfo> list_passes() {
   std::vector<PassInfo> all;
   for (const CatalogPass& p : catalog()) {
     PassInfo info{.name = p.name,
-                  .catalog = p.catalog,
+                  .dialect = p.dialect == DialectId::kMil ? "mil" : "onnx",
                   .about = p.about,
                   .numerics = p.pass.numerics(),
                   .options = p.pass.options,

@@ -24,6 +24,8 @@ std::optional<T> own_attr(const Node& n, std::string_view name) {
   return value != nullptr ? std::optional(*value) : std::nullopt;
 }
 
+const PassOptions kNoOptions;
+
 }  // namespace
 
 std::optional<int64_t> int_attr(const Node& n, std::string_view name) {
@@ -114,9 +116,9 @@ size_t erase_dead_nodes(Graph& top) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// PassContext
+// What a pass sees
 
-std::optional<double> PassContext::splat(const Value* v) {
+std::optional<double> KnownValues::splat(const Value* v) {
   if (v == nullptr || !v->is_constant()) return std::nullopt;
   const TensorPtr& t = v->constant();
   if (t->dtype() == DType::kString || is_complex(t->dtype()) || t->is_promise() || t->is_deferred() || t->size() == 0)
@@ -137,7 +139,7 @@ std::optional<double> PassContext::splat(const Value* v) {
   return at->second;
 }
 
-std::optional<SymbolicValue> PassContext::symbolic(const Value* v) {
+std::optional<SymbolicValue> KnownValues::symbolic(const Value* v) {
   if (v == nullptr) return std::nullopt;
   if (const TensorPtr& t = v->constant()) {
     if (!is_integer(t->dtype()) || t->rank() > 1 || t->size() > 64 || t->is_promise()) return std::nullopt;
@@ -154,7 +156,7 @@ std::optional<SymbolicValue> PassContext::symbolic(const Value* v) {
   return known != nullptr ? std::optional(*known) : std::nullopt;
 }
 
-std::optional<std::vector<int64_t>> PassContext::ints(const Value* v) {
+std::optional<std::vector<int64_t>> KnownValues::ints(const Value* v) {
   if (v == nullptr) return std::nullopt;
   if (const TensorPtr& t = v->constant()) {
     if (!is_integer(t->dtype()) || t->is_promise()) return std::nullopt;
@@ -170,21 +172,19 @@ std::optional<std::vector<int64_t>> PassContext::ints(const Value* v) {
   return out;
 }
 
-std::string PassContext::text(std::string_view name, std::string_view otherwise) const {
-  if (options != nullptr) {
-    if (auto at = options->find(name); at != options->end()) return at->second;
-  }
-  return std::string(otherwise);
+std::string PassOptions::text(std::string_view name, std::string_view otherwise) const {
+  const auto found = values_.find(name);
+  return found != values_.end() ? found->second : std::string(otherwise);
 }
 
-bool PassContext::flag(std::string_view name, bool otherwise) const {
+bool PassOptions::flag(std::string_view name, bool otherwise) const {
   const std::string t = text(name, otherwise ? "true" : "false");
   if (t == "true" || t == "1" || t == "True") return true;
   if (t == "false" || t == "0" || t == "False") return false;
   throw Error(ErrorCode::kInvalidArgument, fmt::format("option '{}' must be true or false, not '{}'", name, t));
 }
 
-int64_t PassContext::number(std::string_view name, int64_t otherwise) const {
+int64_t PassOptions::number(std::string_view name, int64_t otherwise) const {
   const std::string t = text(name, {});
   if (t.empty()) return otherwise;
   char* end = nullptr;
@@ -194,12 +194,38 @@ int64_t PassContext::number(std::string_view name, int64_t otherwise) const {
   return static_cast<int64_t>(v);
 }
 
+void PassLog::near_miss(const Node& n, std::string_view why) {
+  if (!on_near_miss_) return;
+  ++near_misses_;
+  on_near_miss_(pass_, n, why);
+}
+
+PassContext::PassContext(Model& m, ValueFacts& f, int64_t budget) : KnownValues(m, f), fold_budget(budget) {
+  begin({}, kNoOptions);
+}
+
+void PassContext::begin(std::string_view pass, const PassOptions& options) {
+  log.begin(pass);
+  options_ = &options;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Pass
 
-Pass Pass::on_graph(Numerics numerics, GraphWalk walk) {
+NeededOps needs(std::initializer_list<std::string_view> one_of) { return NeededOps().and_one_of(one_of); }
+
+NeededOps NeededOps::and_one_of(std::initializer_list<std::string_view> ops) const {
+  NeededOps all = *this;
+  all.lists.emplace_back(ops);
+  return all;
+}
+
+Pass Pass::on_graph(Numerics numerics, GraphWalk walk) { return on_graph(numerics, NeededOps(), std::move(walk)); }
+
+Pass Pass::on_graph(Numerics numerics, NeededOps needed, GraphWalk walk) {
   Pass p;
   p.graph_walk = std::move(walk);
+  p.needed_ops = std::move(needed);
   p.walk_numerics = numerics;
   return p;
 }

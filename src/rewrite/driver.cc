@@ -17,8 +17,8 @@
 #include "rewrite/matcher.h"
 #include "rewrite/mil_rewriter.h"
 #include "rewrite/onnx_rewriter.h"
-#include "rewrite/order.h"
 #include "rewrite/ready_rule.h"
+#include "rewrite/shuffled_worklist.h"
 #include "rewrite/values.h"
 #include "support/interrupt.h"
 
@@ -37,24 +37,13 @@ struct State {
 
 class Driver {
  public:
-  Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context)
-      : rules_(rules), graphs_(graphs), context_(context), model_(context.model), states_(rules.size()) {
+  Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context, RewriteCheck* check)
+      : rules_(rules), graphs_(graphs), context_(context), check_(check), model_(context.model), states_(rules.size()) {
     const int opset = static_cast<int>(model_.opset_version("").value_or(0));
     for (size_t k = 0; k < rules.size() && model_.dialect() == DialectId::kOnnx; ++k) {
       states_[k].off = rules[k].ready->opset > opset || opset < kOldestOpset;
     }
-    if (!context_.explain) return;
-    explain_ = context_.explain;
-    context_.explain = [this](const Node& n, std::string_view why) {
-      ++told_;
-      explain_(n, why);
-    };
   }
-  ~Driver() {
-    if (explain_) context_.explain = explain_;
-  }
-  Driver(const Driver&) = delete;
-  Driver& operator=(const Driver&) = delete;
 
   bool run() {
     if (!activate()) return false;
@@ -167,7 +156,7 @@ class Driver {
       }
       c = {.looks = looks, .known = true, .first = static_cast<uint32_t>(candidate_rules_.size()), .count = 0};
       for (uint16_t k : rules) {
-        if (matcher(k).could_match(n)) candidate_rules_.push_back(k);
+        if (matcher(k).may_match(n)) candidate_rules_.push_back(k);
       }
       c.count = static_cast<uint32_t>(candidate_rules_.size()) - c.first;
     }
@@ -227,9 +216,8 @@ class Driver {
     for (size_t i = 0; i < rules.size(); ++i) {
       const size_t k = rules[i];
       if (!states_[k].active) continue;
-      context_.pass_name = rules_[k].pass_name;
-      context_.options = rules_[k].options;
-      if (!(context_.explain ? match_and_tell(k, n) : matcher(k).match(n, context_, rule(k).when, &match_))) continue;
+      context_.begin(rules_[k].pass_name, *rules_[k].options);
+      if (!(context_.log.explains() ? match_and_explain(k, n) : matcher(k).match(n, context_, rule(k).when, &match_))) continue;
       if (log_ != nullptr) log_->fired(rule(k).name, n);
       if (!fire(k, match_)) {
         if (log_ != nullptr) log_->takes_back_last();
@@ -237,7 +225,7 @@ class Driver {
       }
       ++states_[k].fired;
       if (++fired_ > limit_) {
-        throw Error(ErrorCode::kInternal, fmt::format("the rules do not come to an end: {} of them fired", fired_),
+        throw Error(ErrorCode::kInternal, fmt::format("the rules did not converge: they fired {} times", fired_),
                     {fmt::format("the last was '{}': {}", rule(k).name, to_string(rule(k).match))});
       }
       return;
@@ -245,18 +233,18 @@ class Driver {
   }
 
   // As match(). Says so where a pattern of several nodes is there and the rule's condition declines without saying why.
-  bool match_and_tell(size_t k, Node& n) {
+  bool match_and_explain(size_t k, Node& n) {
     bool declined = false;
-    const size_t told = told_;
+    const size_t explained = context_.log.near_misses();
     const Condition watched = [&](const Match& m) {
       if (!rule(k).when || rule(k).when(m)) return true;
       declined |= m.nodes().size() > 1;
       return false;
     };
     if (matcher(k).match(n, context_, watched, &match_)) return true;
-    if (declined && told_ == told) {
+    if (declined && context_.log.near_misses() == explained) {
       const std::string what = rule(k).name.empty() ? std::string() : fmt::format(" of '{}'", rule(k).name);
-      context_.explain(n, fmt::format("the nodes{} are there, a condition does not hold", what));
+      context_.log.near_miss(n, fmt::format("the nodes{} are there, a condition does not hold", what));
     }
     return false;
   }
@@ -359,7 +347,7 @@ class Driver {
       arrange_before(root, made, first_new);
       collect();
     }
-    if (context_.verify_rewrites && !keeps_results(k, m, made, fresh)) {
+    if (check_ != nullptr && !keeps_results(k, m, made, fresh)) {
       take_back(g, before, root, constants);
       return false;
     }
@@ -387,16 +375,16 @@ class Driver {
   }
 
   bool keeps_results(size_t k, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) {
-    const ValueCheck check = compare_rewrite(m.root(), made, m.nodes(), fresh, context_, rule(k).numerics);
-    context_.evaluations += check.runs;
-    if (!check.difference) return true;
+    const ValueCheck compared = compare_rewrite(m.root(), made, m.nodes(), fresh, rule(k).numerics);
+    check_->evaluations += compared.runs;
+    if (!compared.difference) return true;
     states_[k].off = true;
     states_[k].active = false;
     const std::string name = rule(k).name.empty() ? std::string() : fmt::format("/{}", rule(k).name);
     std::string at = print(m.root());
     while (!at.empty() && at.back() == '\n') at.pop_back();
-    context_.faults.push_back(fmt::format("{}{} would change results and was switched off: {}\n  at {}", rules_[k].pass_name,
-                                          name, *check.difference, at));
+    check_->faults.push_back(fmt::format("{}{} would change results and was switched off: {}\n  at {}", rules_[k].pass_name,
+                                         name, *compared.difference, at));
     return false;
   }
 
@@ -468,6 +456,7 @@ class Driver {
   const std::span<const AppliedRule> rules_;
   const std::span<Graph* const> graphs_;
   PassContext& context_;
+  RewriteCheck* const check_;
   Model& model_;
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::current();
   ChangeLog* const log_ = ChangeLog::current();
@@ -481,7 +470,7 @@ class Driver {
   std::vector<RulesOfOp> rules_of_op_;  // by Op::id: a run of rules_of_ops_
   std::vector<uint16_t> rules_of_ops_;
   std::vector<uint16_t> unknown_ops_;
-  // How a node looks to Matcher::could_match().
+  // How a node looks to Matcher::may_match().
   struct Looks {
     static constexpr size_t kOperands = 4;
     uint32_t op;
@@ -503,8 +492,6 @@ class Driver {
   std::vector<Value*> freed_;  // what the node read that was erased last
   std::optional<NodeMap<uint8_t>> queued_;
   size_t fired_ = 0;
-  std::function<void(const Node&, std::string_view)> explain_;  // the context's, while told_ counts what rules say
-  size_t told_ = 0;
   size_t visits_ = 0;
   size_t limit_ = 0;
 };
@@ -516,15 +503,16 @@ ReadyRule ready_rule(const Rule& r, DialectId dialect) {
   return {.rule = &r, .matcher = &m, .always = m.always_needs(), .needs = m.needs(), .opset = r.opset};
 }
 
-std::vector<ReadyRule> ready_rules(const Pass& pass, DialectId dialect) {
-  std::vector<ReadyRule> ready;
-  for (const Rule& r : pass.rules) ready.push_back(ready_rule(r, dialect));
+ReadyPass ready_pass(const Pass& pass, DialectId dialect) {
+  ReadyPass ready;
+  for (const Rule& r : pass.rules) ready.rules.push_back(ready_rule(r, dialect));
+  for (const auto& one_of : pass.needed_ops.lists) ready.needs.push_back(op_bits(one_of, dialect));
   return ready;
 }
 
 bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
-                 std::vector<size_t>* fired) {
-  Driver driver(rules, graphs, context);
+                 std::vector<size_t>* fired, RewriteCheck* check) {
+  Driver driver(rules, graphs, context, check);
   const bool changed = driver.run();
   if (fired != nullptr) driver.report(*fired);
   return changed;

@@ -116,6 +116,30 @@ OpBits op_bits(const Model& m) {
   return have;
 }
 
+OpBits op_bits(const Graph& g) {
+  const Bits& bits = Bits::of(g.model().dialect());
+  OpBits have;
+  for (const Node& n : g.nodes()) have |= bits.of(n.op().id);
+  return have;
+}
+
+OpBits op_bits(std::span<const std::string_view> names, DialectId d) {
+  const Bits& bits = Bits::of(d);
+  OpBits wanted;
+  for (std::string_view name : names) {
+    const bool is_prefix = name.ends_with('*');
+    if (is_prefix) name.remove_suffix(1);
+    bool found = false;
+    for (const Op& op : dialect(d).ops()) {
+      if (!op.domain.empty() || !(is_prefix ? op.name.starts_with(name) : op.name == name)) continue;
+      wanted |= bits.of(op.id);
+      found = true;
+    }
+    SX_CHECK(found, fmt::format("a pass needs the operator '{}', which is in no table", name));
+  }
+  return wanted;
+}
+
 struct Matcher::Building {
   std::vector<std::pair<const Pattern::Data*, uint16_t>> made;  // a pattern that stands in several places is one step
 };
@@ -129,11 +153,11 @@ Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(di
     // Of an operator with ids, they say it.
     if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) continue;
     ops.clear();
-    look_for(s, s.look, ops);
-    s.look_at = static_cast<uint16_t>(look_ops_.size());
-    s.look_ops = static_cast<uint16_t>(ops.size());
-    look_ops_.insert(look_ops_.end(), ops.begin(), ops.end());
-    SX_CHECK(look_ops_.size() < UINT16_MAX, "a pattern is too large");
+    add_accepted(s, s.accepts, ops);
+    s.accepted_ops_at = static_cast<uint16_t>(accepted_ops_.size());
+    s.accepted_ops = static_cast<uint16_t>(ops.size());
+    accepted_ops_.insert(accepted_ops_.end(), ops.begin(), ops.end());
+    SX_CHECK(accepted_ops_.size() < UINT16_MAX, "a pattern is too large");
   }
   add_ops(steps_.front(), roots_);
   std::vector<std::vector<OpBits>> known(steps_.size());
@@ -269,7 +293,7 @@ const std::vector<OpBits>& Matcher::needs_of(uint16_t step, std::span<std::vecto
 bool Matcher::can_match_like(const Graph& samples) const {
   std::vector<int8_t> known(steps_.size(), -1);
   const auto has_op = [&](const Step& s) {
-    return std::ranges::any_of(samples.nodes(), [&](const Node& n) { return could_root(s, n); });
+    return std::ranges::any_of(samples.nodes(), [&](const Node& n) { return may_match_root(s, n); });
   };
   return is_possible(0, has_op, known);
 }
@@ -290,62 +314,62 @@ bool Matcher::is_possible(uint16_t step, const F& has_op, std::span<int8_t> know
   return possible;
 }
 
-void Matcher::look_for(const Step& s, uint8_t& look, Ids& ops) const {
+void Matcher::add_accepted(const Step& s, uint8_t& accepts, Ids& ops) const {
   switch (s.kind) {
     case Pattern::Kind::kOp:
       if (s.first_id <= s.last_id) {
         const std::pair ids(s.first_id, s.last_id);
         if (std::find(ops.begin(), ops.end(), ids) == ops.end()) ops.push_back(ids);
       } else {
-        look |= kUnknownOp;
+        accepts |= kUnknownOp;
       }
       break;
     case Pattern::Kind::kConstant:
-    case Pattern::Kind::kSplat: look |= kConstant; break;
+    case Pattern::Kind::kSplat: accepts |= kConstant; break;
     case Pattern::Kind::kAnyOf:
-      for (uint16_t c : children(s)) look_for(steps_[c], look, ops);
+      for (uint16_t c : children(s)) add_accepted(steps_[c], accepts, ops);
       break;
-    case Pattern::Kind::kAbsent: look |= kAbsent; break;
-    default: look |= kAny;
+    case Pattern::Kind::kAbsent: accepts |= kAbsent; break;
+    default: accepts |= kAny;
   }
 }
 
 // One look ahead, before anything is tried.
-inline bool Matcher::could(uint16_t step, const Value* v) const {
+inline bool Matcher::may_match_operand(uint16_t step, const Value* v) const {
   const Step& s = steps_[step];
-  if (v == nullptr) return (s.look & kAbsent) != 0;
-  if ((s.look & kAny) != 0) return true;
+  if (v == nullptr) return (s.accepts & kAbsent) != 0;
+  if ((s.accepts & kAny) != 0) return true;
   if (const Node* n = v->def()) {
     const uint32_t id = n->op().id;
     if (id >= s.first_id && id <= s.last_id) return true;
-    for (size_t i = 0; i < s.look_ops; ++i) {
-      const auto& [first, last] = look_ops_[s.look_at + i];
+    for (size_t i = 0; i < s.accepted_ops; ++i) {
+      const auto& [first, last] = accepted_ops_[s.accepted_ops_at + i];
       if (id >= first && id <= last) return true;
     }
-    if ((s.look & kUnknownOp) != 0 && !n->op().known) return true;
+    if ((s.accepts & kUnknownOp) != 0 && !n->op().known) return true;
   }
-  return (s.look & kConstant) != 0 && v->is_constant();
+  return (s.accepts & kConstant) != 0 && v->is_constant();
 }
 
-inline bool Matcher::could_all(const Step& s, const Node& n, bool swapped) const {
+inline bool Matcher::may_match_operands(const Step& s, const Node& n, bool swapped) const {
   for (size_t i = 0; i < s.children; ++i) {
-    if (!could(child(s, i), n.input(swapped ? 1 - i : i))) return false;
+    if (!may_match_operand(child(s, i), n.input(swapped ? 1 - i : i))) return false;
   }
   return true;
 }
 
-bool Matcher::could_root(const Step& s, const Node& root) const {
+bool Matcher::may_match_root(const Step& s, const Node& root) const {
   if (s.kind == Pattern::Kind::kAnyOf) {
     for (uint16_t c : children(s)) {
-      if (could_root(steps_[c], root)) return true;
+      if (may_match_root(steps_[c], root)) return true;
     }
     return false;
   }
   if (s.kind != Pattern::Kind::kOp) return true;
-  return is_op(s, root) && (could_all(s, root, false) || (s.commutative && could_all(s, root, true)));
+  return is_op(s, root) && (may_match_operands(s, root, false) || (s.commutative && may_match_operands(s, root, true)));
 }
 
-bool Matcher::could_match(const Node& root) const { return could_root(steps_.front(), root); }
+bool Matcher::may_match(const Node& root) const { return may_match_root(steps_.front(), root); }
 
 // What remains to be matched: a list on the stack of those who ask.
 struct Matcher::Goal {
@@ -470,7 +494,7 @@ struct Matcher::Run {
       if (s.kind == Pattern::Kind::kAnyOf) {
         if (!bind(s, v, &trail)) return fail();
         for (uint16_t c : matcher.children(s)) {
-          if (!matcher.could(c, v)) continue;
+          if (!matcher.may_match_operand(c, v)) continue;
           const Goal goal{c, v, g->next};
           if (solve(&goal)) return true;
         }
@@ -483,14 +507,14 @@ struct Matcher::Run {
       if (s.kind == Pattern::Kind::kTrait) {
         const uint16_t c = matcher.child(s, 0);
         for (size_t i = 0; i < n.num_inputs(); ++i) {
-          if (!matcher.could(c, n.input(i))) continue;
+          if (!matcher.may_match_operand(c, n.input(i))) continue;
           const Goal goal{c, n.input(i), g->next};
           if (solve(&goal)) return true;
         }
         return fail();
       }
-      const bool swaps = s.commutative && n.input(0) != n.input(1) && matcher.could_all(s, n, true);
-      if (!matcher.could_all(s, n, false)) {
+      const bool swaps = s.commutative && n.input(0) != n.input(1) && matcher.may_match_operands(s, n, true);
+      if (!matcher.may_match_operands(s, n, false)) {
         if (!swaps) return fail();
       } else if (swaps) {
         if (in_order(s, n, 0, false, g->next)) return true;
@@ -557,7 +581,7 @@ const Type* Match::type(Var v) const {
 }
 
 bool Match::refuse(std::string_view why) const {
-  if (context_->explain) context_->explain(root(), why);
+  context_->log.near_miss(root(), why);
   return false;
 }
 

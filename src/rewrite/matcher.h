@@ -16,8 +16,12 @@ namespace sardonyx {
 // A set of operators, whatever their versions. Where a dialect has more than fit, operators share bits: a set may seem to have more than
 // was put in, never less.
 using OpBits = std::bitset<256>;
-// The operators that the model has nodes of.
+// The operators that the model, or the graph without its bodies, has nodes of.
 OpBits op_bits(const Model& m);
+OpBits op_bits(const Graph& g);
+// Those of the names, of the dialect's own domain; a name that ends in '*' stands for all that begin so. Throws kInternal for names that no
+// table knows.
+OpBits op_bits(std::span<const std::string_view> names, DialectId dialect);
 
 // Immutable once built, and shared between runs: what a match finds lives in a Match. No allocation while matching.
 class Matcher {
@@ -32,8 +36,8 @@ class Matcher {
   // Whether the node matches and `accept` (the rule's condition; may be empty) agrees; *m says how. Tries every alternative and every
   // order of commutative operands until `accept` agrees. Stays within the node's graph: what lies outside is a leaf.
   bool match(Node& root, PassContext& context, const Condition& accept, Match* m) const;
-  // One look at the root's operands: false if match() cannot succeed. Cheaper than finding out by match().
-  bool could_match(const Node& root) const;
+  // False if match() cannot succeed, by the operators that make the root's operands. Cheaper than match().
+  bool may_match(const Node& root) const;
 
   // Operators that the root can be, as pairs first id, last id. Empty: operators that no table knows.
   std::span<const std::pair<uint32_t, uint32_t>> root_ops() const { return roots_; }
@@ -47,7 +51,7 @@ class Matcher {
 
  private:
   using Ids = std::vector<std::pair<uint32_t, uint32_t>>;
-  // What one look at a value must find for a step, its alternatives taken together.
+  // What a step accepts in the place of an operand, as far as the value and the operator that makes it tell; its alternatives taken together.
   enum : uint8_t {
     kAbsent = 1,
     kConstant = 2,
@@ -61,10 +65,10 @@ class Matcher {
     bool sole = false;
     bool commutative = false;
     bool open_ended = false;  // the operands end in `rest`
-    uint8_t look = 0;
+    uint8_t accepts = 0;      // of kAbsent ... kUnknownOp
     uint16_t vars_at = 0, vars = 0;
     uint16_t children_at = 0, children = 0;
-    uint16_t look_at = 0, look_ops = 0;  // operators among what one look must find
+    uint16_t accepted_ops_at = 0, accepted_ops = 0;  // besides, values that these operators make
     uint32_t first_id = 1, last_id = 0;
     uint32_t result = 0;
     Trait trait{};
@@ -86,11 +90,11 @@ class Matcher {
   }
   uint16_t child(const Step& s, size_t i) const { return children_[s.children_at + i]; }
   std::span<const uint16_t> children(const Step& s) const { return {children_.data() + s.children_at, s.children}; }
-  void look_for(const Step& s, uint8_t& look, Ids& ops) const;
+  void add_accepted(const Step& s, uint8_t& accepts, Ids& ops) const;
   const std::vector<OpBits>& needs_of(uint16_t step, std::span<std::vector<OpBits>> known) const;
-  bool could(uint16_t step, const Value* v) const;
-  bool could_all(const Step& s, const Node& n, bool swapped) const;
-  bool could_root(const Step& s, const Node& root) const;
+  bool may_match_operand(uint16_t step, const Value* v) const;
+  bool may_match_operands(const Step& s, const Node& n, bool swapped) const;
+  bool may_match_root(const Step& s, const Node& root) const;
   template <class F>
   bool is_possible(uint16_t step, const F& has_op, std::span<int8_t> known) const;
 
@@ -99,7 +103,7 @@ class Matcher {
   std::vector<Step> steps_;
   std::vector<uint16_t> children_;
   std::vector<uint16_t> step_vars_;
-  Ids look_ops_;
+  Ids accepted_ops_;
   Ids roots_;
   std::vector<OpBits> needs_;
   std::vector<std::string_view> vars_;

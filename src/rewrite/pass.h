@@ -56,18 +56,13 @@ size_t erase_dead_nodes(Graph& g);
 // ---------------------------------------------------------------------------------------------------------------------
 // What a pass sees
 
-// Options of one pass: "option" -> text. What the pass does not know was refused before it runs.
-using PassOptions = std::map<std::string, std::string, std::less<>>;
-
-class PassContext {
+// What is known of the elements of values.
+class KnownValues {
  public:
-  PassContext(Model& m, ValueFacts& f) : model(m), facts(f) {}
+  KnownValues(Model& m, ValueFacts& f) : model(m), facts(f) {}
 
   Model& model;
   ValueFacts& facts;  // elements of small integer tensors, symbolic ones included
-  // Settings that hold for the whole run.
-  int64_t fold_budget = 0;   // bytes that folding may add to the file
-  bool allow_empty = false;  // named sizes of inputs may be zero
 
   // The value of a constant whose elements are all the same, as a double; nullopt for others. Remembers large constants.
   std::optional<double> splat(const Value* v);
@@ -76,26 +71,63 @@ class PassContext {
   // The same with symbolic elements.
   std::optional<SymbolicValue> symbolic(const Value* v);
 
-  // Evaluates each rewrite before it happens; a rule that would change results is switched off, and `faults` says so.
-  bool verify_rewrites = false;
-  std::vector<std::string> faults;
-  size_t evaluations = 0;  // how many runs were compared
-
-  std::string_view pass_name;  // the running pass, for reports
-  // Options of the running pass.
-  const PassOptions* options = nullptr;
-  bool flag(std::string_view name, bool otherwise) const;
-  int64_t number(std::string_view name, int64_t otherwise) const;
-  std::string text(std::string_view name, std::string_view otherwise) const;
-
-  // Counts one change for the report. Walks call it with what they did.
-  void count(std::string_view what, size_t times = 1) { counts[std::string(what)] += times; }
-  std::map<std::string, size_t> counts;
-  // Why something that nearly matched was left alone: shown by --explain. Null unless asked for.
-  std::function<void(const Node&, std::string_view why)> explain;
-
  private:
   std::unordered_map<const Tensor*, std::optional<double>> splats_;
+};
+
+// The options that a pass was given. Those that it does not declare were refused before it runs.
+class PassOptions {
+ public:
+  void set(std::string_view name, std::string_view value) { values_.insert_or_assign(std::string(name), std::string(value)); }
+  bool empty() const { return values_.empty(); }
+
+  // The option as text, as a whole number or as true or false; `otherwise` where it was not given.
+  std::string text(std::string_view name, std::string_view otherwise) const;
+  int64_t number(std::string_view name, int64_t otherwise) const;
+  bool flag(std::string_view name, bool otherwise) const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+// What passes report: what they did, and what they left alone.
+class PassLog {
+ public:
+  using NearMiss = std::function<void(std::string_view pass, const Node&, std::string_view why)>;
+
+  // Walks call it with what they did.
+  void count(std::string_view what, size_t times = 1) { counts_[std::string(what)] += times; }
+  // Why a node that nearly matched was left alone, for --explain. explains(): whether anybody listens, where the text takes time to make.
+  void near_miss(const Node& n, std::string_view why);
+  bool explains() const { return on_near_miss_ != nullptr; }
+
+  // --- for the driver
+  void explain_to(NearMiss listener) { on_near_miss_ = std::move(listener); }
+  void begin(std::string_view pass) { pass_ = pass; }
+  void clear_counts() { counts_.clear(); }
+  const std::map<std::string, size_t>& counts() const { return counts_; }
+  size_t near_misses() const { return near_misses_; }
+
+ private:
+  std::string_view pass_;
+  std::map<std::string, size_t> counts_;
+  NearMiss on_near_miss_;
+  size_t near_misses_ = 0;
+};
+
+class PassContext : public KnownValues {
+ public:
+  PassContext(Model& m, ValueFacts& f, int64_t budget = 0);
+
+  const int64_t fold_budget;  // bytes that folding may add to the file
+  PassLog log;
+  const PassOptions& options() const { return *options_; }  // of the running pass
+
+  // For the driver: `pass` runs from here on, with these options, which must live as long as it runs.
+  void begin(std::string_view pass, const PassOptions& options);
+
+ private:
+  const PassOptions* options_;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -181,11 +213,23 @@ using GraphWalk =
     std::function<bool(Graph&, PassContext&)>;  // called for a function's graph; nested graphs are the walk's business
 using ModelWalk = std::function<bool(PassContext&)>;
 
+// Operators without which a walk has nothing to do: it is left out in models that do not have one of each list, in whatever version. What a
+// rule needs follows from its pattern.
+//   Pass::on_graph(Numerics::kExact, needs({"MatMul", "Gemm"}).and_one_of({"Mul", "Div"}), [](Graph& g, PassContext& context) { ... })
+struct NeededOps {
+  NeededOps and_one_of(std::initializer_list<std::string_view> ops) const;
+
+  std::vector<std::vector<std::string_view>> lists;
+};
+// A name that ends in '*' stands for all operators whose names begin so.
+NeededOps needs(std::initializer_list<std::string_view> one_of);
+
 class Pass {
  public:
   Pass(Rule r) { rules.push_back(std::move(r)); }
   Pass(std::vector<Rule> r) : rules(std::move(r)) {}
   static Pass on_graph(Numerics numerics, GraphWalk walk);
+  static Pass on_graph(Numerics numerics, NeededOps needed, GraphWalk walk);
   static Pass on_model(Numerics numerics, ModelWalk walk);
 
   // Declares an option, for help and for refusing others: name and what it means.
@@ -198,6 +242,7 @@ class Pass {
   ModelWalk model_walk;
   Numerics walk_numerics = Numerics::kExact;
   std::vector<std::pair<std::string_view, std::string_view>> options;
+  NeededOps needed_ops;
   std::string_view no_fixed_point;
 
   Numerics numerics() const;  // the loosest of its parts

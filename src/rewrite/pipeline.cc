@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "ir/arrange.h"
+#include "ir/census.h"
 #include "ir/infer_anew.h"
 #include "ir/journal.h"
 #include "rewrite/change_log.h"
@@ -19,28 +20,29 @@ namespace {
 // The entries [first, last) run together: one walk, or the rules of several passes in one sweep.
 struct Step {
   size_t first = 0, last = 0;
-  size_t changes_seen = SIZE_MAX;  // how many changes there had been when it last ended
+  size_t changes_seen = SIZE_MAX;   // how many changes there had been when it last ended
+  const ReadyPass* pass = nullptr;  // of the first entry
   std::vector<AppliedRule> rules;
   std::vector<size_t> owners;  // the entries that the rules are of
 };
 
-// `made` keeps rules that nobody else does.
-std::vector<Step> steps_of(const Pipeline& p, DialectId dialect, std::deque<std::vector<ReadyRule>>& made) {
+// `made` keeps what nobody else does.
+std::vector<Step> steps_of(const Pipeline& p, DialectId dialect, std::deque<ReadyPass>& made) {
   std::vector<Step> steps;
   for (size_t i = 0; i < p.entries.size(); ++i) {
     const auto shares = [&](size_t k) { return p.entries[k].repeats && !p.entries[k].pass->rules.empty(); };
     if (i > 0 && shares(i) && shares(i - 1) && p.entries[i].bodies == p.entries[i - 1].bodies) {
       steps.back().last = i + 1;
     } else {
-      steps.push_back({.first = i, .last = i + 1, .rules = {}, .owners = {}});
+      steps.push_back({.first = i, .last = i + 1, .pass = nullptr, .rules = {}, .owners = {}});
     }
   }
   for (Step& step : steps) {
     for (size_t i = step.first; i < step.last; ++i) {
       const PipelineEntry& e = p.entries[i];
-      std::span<const ReadyRule> rules = e.ready;
-      if (rules.empty() && !e.pass->rules.empty()) rules = made.emplace_back(ready_rules(*e.pass, dialect));
-      for (const ReadyRule& r : rules) {
+      const ReadyPass* ready = e.ready != nullptr ? e.ready : &made.emplace_back(ready_pass(*e.pass, dialect));
+      if (i == step.first) step.pass = ready;
+      for (const ReadyRule& r : ready->rules) {
         if (std::ranges::any_of(e.skipped_rules, [&](const std::string& s) { return s == r.rule->name; })) continue;
         step.rules.push_back({&r, e.name, &e.options});
         step.owners.push_back(i);
@@ -74,6 +76,8 @@ class Run {
     }
     if (settings_.progress) settings_.progress({}, steps.size(), steps.size());
     arrange_constants(model_, first_new_value_);
+    report_.faults = std::move(check_.faults);
+    report_.evaluations = check_.evaluations;
     report_.seconds = watch.lap();
     return std::move(report_);
   }
@@ -139,11 +143,10 @@ class Run {
     const PipelineEntry& entry = pipeline_.entries[step.first];
     Stopwatch watch;
     const size_t nodes_before = model_.num_nodes();
-    context_.options = &entry.options;
-    context_.pass_name = entry.name;
-    context_.counts.clear();
+    context_.begin(entry.name, entry.options);
+    context_.log.clear_counts();
     const bool is_walk = entry.pass->rules.empty();
-    const std::unique_ptr<Model> before = context_.verify_rewrites && is_walk ? clone_model(model_) : nullptr;
+    const std::unique_ptr<Model> before = settings_.verify_rewrites && is_walk ? clone_model(model_) : nullptr;
     bool changed = false;
     fired_.clear();
     std::string error;
@@ -174,7 +177,6 @@ class Run {
       context_.facts = ValueFacts();
       infer_model(model_, context_.facts, /*tolerant=*/true);
     }
-    context_.options = nullptr;
     if (log_ != nullptr && changed) log_->changed(model_, step.first);
     if (log_ != nullptr && !changed) log_->undone();
     if (changed && is_walk) arrange(model_, {&first_new, 1});
@@ -198,9 +200,9 @@ class Run {
   // Of a walk, the whole model is evaluated.
   void compare(const PipelineEntry& entry, const Model& before) {
     const ValueCheck check = compare_values(before, model_, entry.pass->numerics());
-    context_.evaluations += check.runs;
+    check_.evaluations += check.runs;
     if (!check.difference) return;
-    context_.faults.push_back(fmt::format("{} changed results: {}", entry.name, *check.difference));
+    check_.faults.push_back(fmt::format("{} changed results: {}", entry.name, *check.difference));
     throw Error(ErrorCode::kInternal, fmt::format("it changed results: {}", *check.difference));
   }
 
@@ -208,17 +210,31 @@ class Run {
     const PipelineEntry& entry = pipeline_.entries[step.first];
     const std::vector<Graph*> graphs = tops(entry);
     bool changed = false;
-    if (entry.pass->graph_walk) {
-      for (Graph* g : graphs) changed |= entry.pass->graph_walk(*g, context_);
+    if (may_walk(step)) {
+      if (entry.pass->graph_walk) {
+        for (Graph* g : graphs) changed |= entry.pass->graph_walk(*g, context_);
+      }
+      if (entry.pass->model_walk) changed |= entry.pass->model_walk(context_);
     }
-    if (entry.pass->model_walk) changed |= entry.pass->model_walk(context_);
-    if (!step.rules.empty()) changed |= apply_rules(step.rules, graphs, context_, &fired_);
+    if (!step.rules.empty()) {
+      changed |= apply_rules(step.rules, graphs, context_, &fired_, settings_.verify_rewrites ? &check_ : nullptr);
+    }
     return changed;
+  }
+
+  // A walk that was given options runs always: it may refuse them.
+  bool may_walk(const Step& step) {
+    if (step.pass->needs.empty() || !pipeline_.entries[step.first].options.empty()) return true;
+    if (seen_ops_ != op_set(model_)) {
+      seen_ops_ = op_set(model_);
+      ops_ = op_bits(model_);
+    }
+    return step.pass->may_walk(ops_);
   }
 
   // What the step did goes into the report.
   void tell_of(const Step& step) {
-    for (const auto& [what, times] : context_.counts) tell(report_.passes[step.first], what, times);
+    for (const auto& [what, times] : context_.log.counts()) tell(report_.passes[step.first], what, times);
     for (size_t i = 0; i < fired_.size(); ++i) {
       if (fired_[i] == 0) continue;
       PassReport& report = report_.passes[step.owners[i]];
@@ -242,8 +258,11 @@ class Run {
   const Pipeline& pipeline_;
   const PipelineSettings& settings_;
   ChangeLog* const log_ = ChangeLog::current();
-  std::deque<std::vector<ReadyRule>> made_ready_;
+  std::deque<ReadyPass> made_ready_;
   PipelineReport report_;
+  RewriteCheck check_;
+  uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when ops_ was found
+  OpBits ops_;
   std::vector<size_t> fired_;  // by rule of the step that runs
   size_t changes_ = 0;
   std::string_view last_changed_;                       // the first entry of the step that changed something last

@@ -19,7 +19,7 @@ struct PipelineEntry {
   // It runs with the entries beside it that say so too: again and again, until none of them changes anything, and their rules share sweeps.
   bool repeats = false;
   std::vector<std::string> skipped_rules;
-  std::span<const ReadyRule> ready = {};  // the pass's rules, where somebody keeps them; else each run makes them ready
+  const ReadyPass* ready = nullptr;  // made of the pass, where somebody keeps it; else each run makes it
 };
 
 struct Pipeline {
@@ -29,6 +29,7 @@ struct Pipeline {
 struct PipelineSettings {
   bool strict = false;
   bool verify_graph = false;
+  bool verify_rewrites = false;  // rewrites and walks are evaluated; the report has the faults
   std::function<void(std::string_view pass, size_t done, size_t total)> progress;
 };
 

@@ -19,7 +19,7 @@ Pass destroyer(bool throws) {
     g.add_constant(Tensor::scalar(3));
     g.output_port(0).name = g.model().name("z");
     g.first()->result()->set_type(nullptr);
-    context.count("things");
+    context.log.count("things");
     if (throws) throw Error(ErrorCode::kUnsupported, "this pass cannot go on");
     return true;
   });
@@ -42,12 +42,10 @@ struct Ran {
     ValueFacts facts;
     infer_model(*model, facts, /*tolerant=*/true);
     PassContext context(*model, facts);
-    context.verify_rewrites = verify_rewrites;
     Pipeline pipeline;
     pipeline.entries.push_back({.name = "destroyer", .pass = &pass});
     if (!strict) pipeline.entries.push_back({.name = "harmless", .pass = &last});
-    report = run_pipeline(context, pipeline, {.strict = strict});
-    report.faults = context.faults;
+    report = run_pipeline(context, pipeline, {.strict = strict, .verify_rewrites = verify_rewrites});
   }
   std::string text() const { return print(*model, {.full_constants = true, .types = true}); }
 };
@@ -122,7 +120,7 @@ Pass one_fewer() {
 // Never has enough.
 Pass restless() {
   return Pass::on_graph(Numerics::kExact, [](Graph& g, PassContext& context) {
-    context.count("things");
+    context.log.count("things");
     g.first()->set_name(g.model().name(g.first()->name().view() == "a" ? "b" : "a"));
     return true;
   });

@@ -30,19 +30,35 @@ struct ReadyRule {
 
 // It points to the rule, which must outlive it; matchers live as long as the process.
 ReadyRule ready_rule(const Rule& r, DialectId dialect);
-// The rules of a pass, in their order.
-std::vector<ReadyRule> ready_rules(const Pass& pass, DialectId dialect);
+
+// A pass as the pipeline takes it.
+struct ReadyPass {
+  std::vector<ReadyRule> rules;  // in their order
+  std::vector<OpBits> needs;     // the lists of Pass::needed_ops
+
+  // False: the walk has nothing to do in a model whose operators these are.
+  bool may_walk(const OpBits& have) const {
+    return std::ranges::all_of(needs, [&](const OpBits& one_of) { return (one_of & have).any(); });
+  }
+};
+// It points to the rules of the pass, which must outlive it. Throws kInternal where the pass needs an operator that no table knows.
+ReadyPass ready_pass(const Pass& pass, DialectId dialect);
 
 // One of the rules that are applied together, and the pass that it works for.
 struct AppliedRule {
   const ReadyRule* ready;
   std::string_view pass_name;
-  const PassOptions* options = nullptr;
+  const PassOptions* options;
+};
+// Evaluates each rewrite before it happens. A rule that would change results is switched off, and `faults` says so.
+struct RewriteCheck {
+  std::vector<std::string> faults;
+  size_t evaluations = 0;  // how many runs were compared
 };
 // Applies the rules to the graphs (and what is nested in them) until none fires; earlier rules are tried first on a node. Nodes
-// without readers go on the way. Returns whether anything changed; fired[i] = how often rule i did. Throws kInternal when the rules do not
-// come to an end.
+// without users go on the way. Returns whether anything changed; fired[i] = how often rule i did. Throws kInternal when the rules do not
+// converge. With a `check`, rewrites are evaluated.
 bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
-                 std::vector<size_t>* fired = nullptr);
+                 std::vector<size_t>* fired = nullptr, RewriteCheck* check = nullptr);
 
 }  // namespace sardonyx

@@ -497,7 +497,7 @@ enum class Reach {
 };
 
 ValueCheck compare_region(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
-                          std::span<Node* const> fresh, PassContext& context, Numerics numerics, Reach reach) {
+                          std::span<Node* const> fresh, Numerics numerics, Reach reach) {
   constexpr size_t kMostNodes = 400;
   std::unordered_set<const Node*> inside;
   std::vector<Node*> region;
@@ -522,7 +522,8 @@ ValueCheck compare_region(const Node& root, std::span<Value* const> made, std::s
   }
   ValueCheck check;
   const std::vector<Node*> ordered = in_order(inside, root);
-  Cutter after(context.model), before(context.model);
+  Model& model = root.graph()->model();
+  Cutter after(model), before(model);
   std::vector<Node*> old;
   for (Node* n : ordered) {
     if (std::find(fresh.begin(), fresh.end(), n) == fresh.end()) old.push_back(n);
@@ -550,16 +551,16 @@ ValueCheck compare_region(const Node& root, std::span<Value* const> made, std::s
 }  // namespace
 
 ValueCheck compare_rewrite(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
-                           std::span<Node* const> fresh, PassContext& context, Numerics numerics) {
+                           std::span<Node* const> fresh, Numerics numerics) {
   // From the results backwards, through what was matched and made, and through integers.
-  ValueCheck check = compare_region(root, made, matched, fresh, context, numerics, Reach::kMatched);
+  ValueCheck check = compare_region(root, made, matched, fresh, numerics, Reach::kMatched);
   if (!check.difference) return check;
   // The rule may have read more than its pattern (the node that makes an operand, through one of several transposes): then the two
   // sides got inputs of which one follows from the other. So the verdict is given with what leads there: at least from where the new nodes
   // begin, where that is enough; else with all, as far as its types are known.
-  const ValueCheck further = compare_region(root, made, matched, fresh, context, numerics, Reach::kNewOperands);
+  const ValueCheck further = compare_region(root, made, matched, fresh, numerics, Reach::kNewOperands);
   if (further.runs > 0 && !further.difference) return further;
-  ValueCheck whole = compare_region(root, made, matched, fresh, context, numerics, Reach::kEverything);
+  ValueCheck whole = compare_region(root, made, matched, fresh, numerics, Reach::kEverything);
   return whole.runs > 0 || whole.difference ? whole : check;
 }
 

@@ -45,6 +45,6 @@ ValueCheck compare_values(const Model& before, const Model& after, Numerics nume
 // both and the values outside of `matched` and `fresh` (the nodes that were made). Integers are followed further back, since rules
 // rely on what is known of them.
 ValueCheck compare_rewrite(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
-                           std::span<Node* const> fresh, PassContext& context, Numerics numerics);
+                           std::span<Node* const> fresh, Numerics numerics);
 
 }  // namespace sardonyx

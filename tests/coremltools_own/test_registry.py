@@ -19,7 +19,7 @@ THEIRS = {name.removeprefix("common::") for name in PASS_REGISTRY.passes if name
 
 
 def test_common_passes_are_those_of_coremltools():
-    ours = {p["name"] for p in _sardonyx.list_passes() if p["catalog"] == "mil"}
+    ours = {p["name"] for p in _sardonyx.list_passes() if p["dialect"] == "mil"}
     assert ours - LATER == THEIRS
 
 

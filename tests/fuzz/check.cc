@@ -12,7 +12,7 @@
 
 #include "driver/fixed_point.h"
 #include "passes/catalog.h"
-#include "rewrite/order.h"
+#include "rewrite/shuffled_worklist.h"
 #include "rewrite/values.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"

@@ -93,7 +93,7 @@ class Fuzz {
   explicit Fuzz(Options o) : options_(std::move(o)), snippets_(read_snippets(options_.cases, options_.mil())) {
     for (const CatalogPass& p : catalog()) {
       if (p.name == "materialize_symbolic_shape_program") continue;  // is told names and sizes: check_told_passes()
-      if (p.catalog == (options_.mil() ? "mil" : "onnx")) all_.emplace_back(p.name);
+      if (p.dialect == (options_.mil() ? DialectId::kMil : DialectId::kOnnx)) all_.emplace_back(p.name);
     }
     if (options_.passes.empty()) options_.passes = all_;
   }

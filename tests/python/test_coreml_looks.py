@@ -17,7 +17,7 @@ from sardonyx import _coreml_program, _sardonyx, coreml  # noqa: E402
 
 # Those that ask for more than a program, or make other functions.
 NAMES = sorted(
-    {p["name"] for p in _sardonyx.list_passes() if p["catalog"] == "mil"} - {"materialize_symbolic_shape_program"}
+    {p["name"] for p in _sardonyx.list_passes() if p["dialect"] == "mil"} - {"materialize_symbolic_shape_program"}
 )
 
 

@@ -23,7 +23,7 @@ def bare(name: str) -> str:
 
 
 def test_every_common_pass_that_conversion_runs_is_here():
-    ours = {p["name"] for p in TOLD["passes"] if p["catalog"] == "mil"}
+    ours = {p["name"] for p in TOLD["passes"] if p["dialect"] == "mil"}
     used = {
         p for name in ct.PassPipeline.list_available_pipelines() for p in ct.PassPipeline._PIPELINE_NAME_TO_PASSES[name]
     }

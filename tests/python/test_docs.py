@@ -51,7 +51,7 @@ def test_the_catalogue_of_passes_is_fresh():
     script = load_script("passes_page")
     told = json.loads(command.sardonyx("passes", "--json").stdout)
     for p in told["passes"]:
-        assert (DOCS.parent / "src" / "passes" / p["catalog"] / f"{p['name']}.cc").exists(), p["name"]
+        assert (DOCS.parent / "src" / "passes" / p["dialect"] / f"{p['name']}.cc").exists(), p["name"]
     assert script.PAGE.read_text() == script.page(told), "run scripts/passes_page.py"
 
 

@@ -38,12 +38,12 @@ class Application {
  private:
   void move(const Var& v) {
     if (v.tied != nullptr) {
-      context_.count("borders moved");
+      context_.log.count("borders moved");
     } else if (v.constant != nullptr) {
-      context_.count("constants moved");
+      context_.log.count("constants moved");
       v.constant->graph()->set_constant(*v.constant, Operators::stored(v.constant->constant(), v.move.results[0]));
     } else {
-      context_.count("nodes moved");
+      context_.log.count("nodes moved");
       rebuild(v);
     }
   }
@@ -161,7 +161,7 @@ class Application {
   }
 
   Value* make_transpose(Value& source, const Layout& l, Graph& g, Node* before) {
-    context_.count("transposes made");
+    context_.log.count("transposes made");
     Value* v = operators_.store(source, l, g, before);
     v->set_type(stored_type(types_, source.type(), l));
     return v;

@@ -160,7 +160,7 @@ std::map<std::string, size_t> counts_of(const std::string& text) {
   infer_model(*model, facts, /*tolerant=*/false);
   Graph* graphs[] = {&model->graph()};
   minimize_transposes(graphs, context);
-  return context.counts;
+  return context.log.counts();
 }
 
 TEST(LayoutMinimize, CountsWhatItMoves) {
@@ -191,7 +191,7 @@ TEST(LayoutMinimize, TurnsPromisesWhereTheyAreRead) {
   infer_model(*model, facts, /*tolerant=*/false);
   Graph* graphs[] = {&g};
   EXPECT_TRUE(minimize_transposes(graphs, context));
-  EXPECT_EQ(context.counts, (std::map<std::string, size_t>{{"nodes moved", 1}, {"transposes made", 1}}));
+  EXPECT_EQ(context.log.counts(), (std::map<std::string, size_t>{{"nodes moved", 1}, {"transposes made", 1}}));
   EXPECT_TRUE(g.constants()[0]->constant()->is_promise());
 }
 

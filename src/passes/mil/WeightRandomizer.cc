@@ -79,9 +79,9 @@ size_t randomize(Graph& top, uint64_t seed) {
 Pass WeightRandomizer() {
   return Pass::on_graph(Numerics::kRelaxed,
                         [](Graph& top, PassContext& context) {
-                          const int64_t seed = context.number("seed", -1);
+                          const int64_t seed = context.options().number("seed", -1);
                           const size_t changed = seed < 0 ? 0 : randomize(top, static_cast<uint64_t>(seed));
-                          context.count("weights", changed);
+                          context.log.count("weights", changed);
                           return changed > 0;
                         })
       .option("seed", "what the random numbers come from; without it nothing changes");

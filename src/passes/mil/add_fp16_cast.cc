@@ -87,26 +87,26 @@ Value* clipped(Rewriter& b, Value* x) {
 // Ops that would overflow or lose everything, as far as bounds, ranges that were told and runs say.
 std::set<const Node*> unfit(Graph& top, PassContext& context) {
   HalfRanges ranges(top, context);
-  const std::string told = context.text("ranges", {});
+  const std::string told = context.options().text("ranges", {});
   ranges.tell(parse_ranges(told));
-  const int64_t runs = context.number("calibration_runs", told.empty() ? 2 : 0);
+  const int64_t runs = context.options().number("calibration_runs", told.empty() ? 2 : 0);
   if (runs < 0) throw Error(ErrorCode::kInvalidArgument, "calibration_runs cannot be negative");
-  if (!ranges.observe_random(static_cast<size_t>(runs), 0)) context.count("functions that cannot be run");
+  if (!ranges.observe_random(static_cast<size_t>(runs), 0)) context.log.count("functions that cannot be run");
   std::set<const Node*> found;
   for (Graph* g : graphs_in(top)) {
     for (const Node& n : g->nodes()) {
       const HalfVerdict v = ranges.judge(n).verdict;
       if (v != HalfVerdict::kOverflows && v != HalfVerdict::kVanishes) continue;
       found.insert(&n);
-      if (context.explain) context.explain(n, fmt::format("half precision: it {}", to_string(v)));
+      if (context.log.explains()) context.log.near_miss(n, fmt::format("half precision: it {}", to_string(v)));
     }
   }
   return found;
 }
 
 size_t to_half(Graph& top, PassContext& context) {
-  const auto types = split_names(context.text("skip_ops_by_type", {}));
-  auto names = split_names(context.text("skip_ops", {}));
+  const auto types = split_names(context.options().text("skip_ops_by_type", {}));
+  auto names = split_names(context.options().text("skip_ops", {}));
   std::set<const Node*> kept;
   if (names.erase("auto") > 0) kept = unfit(top, context);
   const bool mixed = Rewriter(top, context).mil_version() >= kIos17;
@@ -150,7 +150,7 @@ Pass add_fp16_cast() {
   return Pass::on_graph(Numerics::kRelaxed,
                         [](Graph& top, PassContext& context) {
                           const size_t changed = to_half(top, context);
-                          context.count("ops in half precision", changed);
+                          context.log.count("ops in half precision", changed);
                           return changed > 0;
                         })
       .option("skip_ops_by_type", "types of ops that stay in single precision: mul,softmax")

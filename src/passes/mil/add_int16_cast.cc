@@ -52,11 +52,11 @@ bool counts_too_far(Node& n, PassContext& context) {
 }
 
 size_t to_16_bits(Graph& top, PassContext& context) {
-  const std::string wanted = context.text("target_dtype", "int16");
+  const std::string wanted = context.options().text("target_dtype", "int16");
   if (wanted != "int16" && wanted != "uint16")
     throw Error(ErrorCode::kInvalidArgument, fmt::format("target_dtype is int16 or uint16, not '{}'", wanted));
   const DType computed = wanted == "int16" ? DType::kI16 : DType::kU16;
-  const auto ops = split_names(context.text("prefer_int16_ops", std::string(kOps)));
+  const auto ops = split_names(context.options().text("prefer_int16_ops", std::string(kOps)));
   const auto is_kept = [](const Node& n) {
     const Attr* keep = n.attr("keep_int32");
     return keep != nullptr && keep->get<bool>() && *keep->get<bool>();
@@ -93,10 +93,10 @@ size_t to_16_bits(Graph& top, PassContext& context) {
 }  // namespace
 
 Pass add_int16_cast() {
-  return Pass::on_graph(Numerics::kRelaxed,
+  return Pass::on_graph(Numerics::kRelaxed, needs({"gather*", "squeeze", "topk"}),
                         [](Graph& top, PassContext& context) {
                           const size_t changed = to_16_bits(top, context);
-                          context.count("ops on 16-bit integers", changed);
+                          context.log.count("ops on 16-bit integers", changed);
                           return changed > 0;
                         })
       .option("target_dtype", "what computed values become: int16 (the default) or uint16")

@@ -59,10 +59,10 @@ size_t move_updates(Graph& g) {
 }  // namespace
 
 Pass canonicalize_inplace_pattern() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kExact, needs({"coreml_update_state", "write_state"}), [](Graph& top, PassContext& context) {
     size_t moved = 0;
     for (Graph* g : graphs_in(top)) moved += move_updates(*g);
-    context.count("updates", moved);
+    context.log.count("updates", moved);
     return moved > 0;
   });
 }

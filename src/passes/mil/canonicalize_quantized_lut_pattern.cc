@@ -113,10 +113,10 @@ bool scale_last(Node& shift, Rewriter& b, PassContext& context) {
 }  // namespace
 
 Pass canonicalize_quantized_lut_pattern() {
-  return Pass::on_graph(Numerics::kExact,
+  return Pass::on_graph(Numerics::kExact, needs({"constexpr_lut_to_dense"}),
                         [](Graph& top, PassContext& context) {
                           size_t changed = 0;
-                          const bool first = context.flag("dequant_first", true);
+                          const bool first = context.options().flag("dequant_first", true);
                           for (Graph* g : graphs_in(top)) {
                             Rewriter b(*g, context);
                             const bool last = b.mil_version() >= kIos26 || !first;
@@ -126,7 +126,7 @@ Pass canonicalize_quantized_lut_pattern() {
                               if (last ? scale_last(n, b, context) : scale_first(n, b, context)) ++changed;
                             }
                           }
-                          context.count("reordered", changed);
+                          context.log.count("reordered", changed);
                           return changed > 0;
                         })
       .option("dequant_first", "whether tables are scaled before the look-up, up to iOS 18 (true)");

@@ -84,7 +84,7 @@ class Inserter {
       // The op does not exist in that type: it stays as it is.
       for (const auto& at : fresh) casts.erase(at);
       for (Node* late = n.prev(); late != before; late = n.prev()) n.graph()->erase(*late);
-      if (context_.explain) context_.explain(n, e.message());
+      context_.log.near_miss(n, e.message());
       return;
     }
     const std::string name = with_suffix(n.name().view(), "_cast_", casting_.named());

@@ -194,12 +194,12 @@ size_t merge_constexprs(Graph& g, int64_t threshold) {
 Pass const_deduplication() {
   return Pass::on_graph(Numerics::kExact,
                         [](Graph& top, PassContext& context) {
-                          const int64_t threshold = context.number("const_threshold", 100);
+                          const int64_t threshold = context.options().number("const_threshold", 100);
                           size_t merged = 0;
                           for (Graph* g : graphs_in(top))
                             merged +=
                                 merge_constants(*g, threshold) + merge_unseen(*g, threshold) + merge_constexprs(*g, threshold);
-                          context.count("merged", merged);
+                          context.log.count("merged", merged);
                           return merged > 0;
                         })
       .option("const_threshold", "the least number of elements of constants that are compared (100)");

@@ -295,7 +295,7 @@ class Fold {
       n.graph()->replace_uses(v, *made);
       found_.emplace(made, t);
       anew_.insert(made);
-      context_.count(n.op().name);
+      context_.log.count(n.op().name);
       changed_ = true;
     }
     if (all && is_removable(n)) n.graph()->erase(n), changed_ = true;
@@ -311,7 +311,7 @@ class Fold {
 
 // The option as coremltools takes it: "1e6" too.
 double most_elements(const PassContext& context) {
-  const std::string text = context.text("skip_const_by_size", {});
+  const std::string text = context.options().text("skip_const_by_size", {});
   if (text.empty()) return HUGE_VAL;
   char* end = nullptr;
   const double most = std::strtod(text.c_str(), &end);

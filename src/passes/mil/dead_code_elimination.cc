@@ -9,8 +9,8 @@ Pass dead_code_elimination() {
     const size_t ops = erase_dead_nodes(top);
     size_t constants = 0;
     for (Graph* g : graphs_in(top)) constants += g->erase_unread_constants();
-    context.count("ops", ops);
-    context.count("constants", constants);
+    context.log.count("ops", ops);
+    context.log.count("constants", constants);
     return ops + constants > 0;
   });
 }

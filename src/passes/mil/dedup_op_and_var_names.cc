@@ -75,7 +75,7 @@ class Renamer {
 Pass dedup_op_and_var_names() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
     const size_t renamed = Renamer(top).run();
-    context.count("renamed", renamed);
+    context.log.count("renamed", renamed);
     return renamed > 0;
   });
 }

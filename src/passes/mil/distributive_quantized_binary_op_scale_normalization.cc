@@ -92,7 +92,7 @@ bool apply(Node& op, Rewriter& b, PassContext& context) {
 }  // namespace
 
 Pass distributive_quantized_binary_op_scale_normalization() {
-  return Pass::on_graph(Numerics::kRelaxed, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kRelaxed, needs({"quantize"}), [](Graph& top, PassContext& context) {
     size_t changed = 0;
     for (Graph* g : graphs_in(top)) {
       Rewriter b(*g, context);
@@ -102,7 +102,7 @@ Pass distributive_quantized_binary_op_scale_normalization() {
     }
     if (changed == 0) return false;
     erase_dead_nodes(top);
-    context.count("normalized", changed);
+    context.log.count("normalized", changed);
     return true;
   });
 }

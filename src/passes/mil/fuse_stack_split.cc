@@ -65,14 +65,14 @@ bool fuse_splits(Node& stack, PassContext& context) {
 }  // namespace
 
 Pass fuse_stack_split() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kExact, needs({"stack"}), [](Graph& top, PassContext& context) {
     size_t fused = 0;
     for (Graph* g : graphs_in(top)) {
       for (Node& n : g->nodes()) {
         if (n.is("stack") && !n.unchecked() && fuse_splits(n, context)) ++fused;
       }
     }
-    context.count("stacks", fused);
+    context.log.count("stacks", fused);
     return fused > 0;
   });
 }

@@ -55,7 +55,7 @@ bool turn(Graph& g, size_t i, PassContext& context) {
   back->def()->set_name(back->name());
   g.replace_uses(v, *back);
   back->def()->set_input(0, &v);
-  context.count("inputs");
+  context.log.count("inputs");
   return true;
 }
 
@@ -67,7 +67,7 @@ Pass image_input_preprocess() {
              [](PassContext& context) {
                Function* main = context.model.find_function("", "main");
                bool changed = false;
-               for (const std::string& entry : list_entries(context.text("inputs", {}))) {
+               for (const std::string& entry : list_entries(context.options().text("inputs", {}))) {
                  const size_t colon = entry.rfind(':');
                  const std::string_view layout =
                      colon == std::string::npos ? std::string_view() : std::string_view(entry).substr(colon + 1);

@@ -79,7 +79,7 @@ Node* simplify(Node& loop, bool renamed) {
 }  // namespace
 
 Pass loop_invariant_elimination() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kExact, needs({"while_loop"}), [](Graph& top, PassContext& context) {
     bool changed = false;
     std::vector<Node*> without_variables;  // they go last: their blocks are looked at, too
     for (Graph* g : graphs_in(top)) {
@@ -93,7 +93,7 @@ Pass loop_invariant_elimination() {
           made = simplify(*before, true);
         }
         if (made != nullptr) without_variables.push_back(made);
-        context.count("loops");
+        context.log.count("loops");
         changed = true;
       }
     }

@@ -368,7 +368,7 @@ class Lowering {
 }  // namespace
 
 Pass lower_complex_dialect_ops() {
-  return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kRounds, needs({"complex*"}), [](Graph& top, PassContext& context) {
     for (const Port& p : top.outputs()) {
       if (is_complex(p.use->value->dtype())) {
         throw Error(ErrorCode::kInvalidArgument,
@@ -394,7 +394,7 @@ Pass lower_complex_dialect_ops() {
       if ((*n)->any_result_used()) refuse(**n, "something else than an op on complex numbers reads it");
       (*n)->graph()->erase(**n);
     }
-    context.count("ops", gone.size());
+    context.log.count("ops", gone.size());
     return !gone.empty();
   });
 }

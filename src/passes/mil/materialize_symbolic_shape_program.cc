@@ -133,8 +133,8 @@ void fix(Graph& top, const Sizes& sizes) {
 
 bool materialize(PassContext& context) {
   Model& m = context.model;
-  const std::string source_name = context.text("source_function_name", "main");
-  const std::string map = context.text("function_name_to_materialization_map", "");
+  const std::string source_name = context.options().text("source_function_name", "main");
+  const std::string map = context.options().text("function_name_to_materialization_map", "");
   if (map.empty()) refuse("'function_name_to_materialization_map' is missing");
   const auto wanted = nlohmann::ordered_json::parse(map, nullptr, /*allow_exceptions=*/false);
   if (!wanted.is_object()) refuse("'function_name_to_materialization_map' is no map");
@@ -166,7 +166,7 @@ bool materialize(PassContext& context) {
     } else {
       m.add_function(name, *graph).mil_opset = opset;
     }
-    context.count("functions");
+    context.log.count("functions");
     changed = true;
   }
   if (changed) infer_model(m, context.facts, /*tolerant=*/true);

@@ -76,7 +76,7 @@ bool merge(Node& n, Rewriter& b, PassContext& context) {
 }  // namespace
 
 Pass merge_affine_dequantize_with_consecutive_ops() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kExact, needs({"constexpr_affine_dequantize"}), [](Graph& top, PassContext& context) {
     size_t merged = 0;
     for (Graph* g : graphs_in(top)) {
       Rewriter b(*g, context);
@@ -84,7 +84,7 @@ Pass merge_affine_dequantize_with_consecutive_ops() {
         if (n.is("constexpr_affine_dequantize") && !n.unchecked() && merge(n, b, context)) ++merged;
       }
     }
-    context.count("merged", merged);
+    context.log.count("merged", merged);
     return merged > 0;
   });
 }

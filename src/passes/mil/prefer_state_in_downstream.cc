@@ -48,14 +48,14 @@ bool use_state(Graph& g, Node& update, NodeMap<uint32_t>& place, PassContext& co
 }  // namespace
 
 Pass prefer_state_in_downstream() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kExact, needs({"coreml_update_state", "write_state"}), [](Graph& top, PassContext& context) {
     bool changed = false;
     for (Graph* g : graphs_in(top)) {
       NodeMap<uint32_t> place(g->model(), 0);
       uint32_t at = 0;
       for (const Node& n : g->nodes()) place[n] = ++at;
       for (Node& n : g->nodes()) {
-        if (is_update(n) && use_state(*g, n, place, context)) changed = true, context.count("states");
+        if (is_update(n) && use_state(*g, n, place, context)) changed = true, context.log.count("states");
       }
     }
     return changed;

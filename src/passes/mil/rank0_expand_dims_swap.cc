@@ -85,10 +85,10 @@ size_t swap_all(Graph& g, PassContext& context) {
 }  // namespace
 
 Pass rank0_expand_dims_swap() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kExact, needs({"expand_dims"}), [](Graph& top, PassContext& context) {
     size_t swapped = 0;
     for (Graph* g : graphs_in(top)) swapped += swap_all(*g, context);
-    context.count("swapped", swapped);
+    context.log.count("swapped", swapped);
     return swapped > 0;
   });
 }

@@ -393,7 +393,7 @@ class Transposes {
   void remove(Node& transpose) {
     g_.replace_uses(*transpose.result(), *transpose.input(0));
     g_.erase(transpose);
-    context_.count("transposes removed");
+    context_.log.count("transposes removed");
   }
 
   Rewriter before(Node& n) {
@@ -459,7 +459,7 @@ class Transposes {
       // What starts here stands for its operand.
       Value* x = def->is("transpose") ? def->input(0) : e.value;
       made = b.mil("transpose", {{"x", x}, {"perm", b.i32s(perm(e.lazy))}});
-      context_.count("transposes made");
+      context_.log.count("transposes made");
       if (e.op == nullptr) {
         made->set_name(g_.outputs()[e.slot].name);
         made->def()->set_name(made->name());
@@ -546,9 +546,9 @@ void draw(const Graph& g, const std::string& folder, std::string_view when) {
 }  // namespace
 
 Pass reduce_transposes() {
-  return Pass::on_graph(Numerics::kRounds,
+  return Pass::on_graph(Numerics::kRounds, needs({"transpose"}),
                         [](Graph& top, PassContext& context) {
-                          const std::string folder = context.text("debug", {});
+                          const std::string folder = context.options().text("debug", {});
                           if (!folder.empty()) draw(top, folder, "before");
                           const bool changed = Transposes(top, context).run();
                           if (!folder.empty()) draw(top, folder, "after");

@@ -58,7 +58,7 @@ Pass remove_redundant_ops() {
         ++removed;
       }
     }
-    context.count("removed", removed);
+    context.log.count("removed", removed);
     return removed > 0;
   });
 }

@@ -40,7 +40,7 @@ Pass remove_symbolic_reshape() {
                       symbols += d.is_int() ? 0 : 1;
                     }
                     if (symbols > 1) {
-                      if (b.context().text("two_symbols", "skip") != "error") return nullptr;
+                      if (b.context().options().text("two_symbols", "skip") != "error") return nullptr;
                       throw Error(ErrorCode::kInvalidModel,
                                   fmt::format("a reshape to {} has more than one size without a number",
                                               b.types().to_string(n.result()->type())),

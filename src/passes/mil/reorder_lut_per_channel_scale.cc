@@ -104,7 +104,7 @@ bool reorder(Node& look_up, PassContext& context, const std::function<Rewriter&(
 }  // namespace
 
 Pass reorder_lut_per_channel_scale() {
-  return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kRounds, needs({"constexpr_lut_to_dense"}), [](Graph& top, PassContext& context) {
     size_t changed = 0;
     std::map<Graph*, Rewriter> builders;
     const auto builder = [&](Graph& g) -> Rewriter& { return builders.try_emplace(&g, g, context).first->second; };
@@ -113,7 +113,7 @@ Pass reorder_lut_per_channel_scale() {
         if (n.is("constexpr_lut_to_dense") && !n.unchecked() && reorder(n, context, builder)) ++changed;
       }
     }
-    context.count("reordered", changed);
+    context.log.count("reordered", changed);
     return changed > 0;
   });
 }

@@ -102,7 +102,7 @@ Pass sanitize_input_output_names() {
     Function* main = context.model.find_function("", "main");
     if (main == nullptr) return false;
     const size_t renamed = sanitize(main->graph());
-    context.count("renamed", renamed);
+    context.log.count("renamed", renamed);
     return renamed > 0;
   });
 }

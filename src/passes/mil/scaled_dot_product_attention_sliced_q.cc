@@ -17,7 +17,7 @@ struct Limits {
 };
 
 Limits limits(const PassContext& context) {
-  const Limits l{context.number("min_seq_length", 1280), context.number("seq_length_divider", 16)};
+  const Limits l{context.options().number("min_seq_length", 1280), context.options().number("seq_length_divider", 16)};
   if (l.length < 0) throw Error(ErrorCode::kInvalidArgument, "option 'min_seq_length' must be 0 or more");
   if (l.divider < 1) throw Error(ErrorCode::kInvalidArgument, "option 'seq_length_divider' must be 1 or more");
   return l;

@@ -74,11 +74,11 @@ size_t move(Graph& g) {
 }  // namespace
 
 Pass topological_reorder() {
-  return Pass::on_graph(Numerics::kExact,
+  return Pass::on_graph(Numerics::kExact, needs({"cast", "transpose"}),
                         [](Graph& top, PassContext& context) {
                           size_t moved = 0;
                           for (Graph* g : graphs_in(top)) moved += move(*g);
-                          context.count("moved", moved);
+                          context.log.count("moved", moved);
                           return moved > 0;
                         })
       .not_idempotent("ops that moved to the end change places when they are moved again");

@@ -21,7 +21,7 @@ struct Wanted {
 
 std::vector<Wanted> wanted_types(const PassContext& context) {
   std::vector<Wanted> all;
-  for (const std::string& entry : list_entries(context.text("types", {}))) {
+  for (const std::string& entry : list_entries(context.options().text("types", {}))) {
     const size_t equals = entry.rfind('='), tab = entry.find('\t');
     if (equals == std::string::npos)
       throw Error(ErrorCode::kInvalidArgument, fmt::format("an element type is written NAME=fp16, not '{}'", entry));
@@ -58,7 +58,7 @@ bool update(Graph& g, size_t i, DType to, PassContext& context) {
   }
   g.set_output(i, *cast);
   g.output_port(i).declared = cast->type();
-  context.count("casts");
+  context.log.count("casts");
   return true;
 }
 

@@ -111,8 +111,8 @@ class Elimination {
       frame.at = n.next();
       visit(n);
     }
-    context_.count("nodes", nodes_);
-    context_.count("constants", constants_);
+    context_.log.count("nodes", nodes_);
+    context_.log.count("constants", constants_);
     return nodes_ + constants_ > 0;
   }
 

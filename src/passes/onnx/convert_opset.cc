@@ -362,7 +362,7 @@ void Converter::visit(Graph& g, Node& n) {
     g.replace_uses(old, *results[i]);
   }
   results[0]->def()->set_name(n.name());
-  context_.count(fmt::format("{}-{}", op.name, op.since_version));
+  context_.log.count(fmt::format("{}-{}", op.name, op.since_version));
   g.erase(n);
 }
 
@@ -398,7 +398,7 @@ void Converter::set_version(Graph& g, Node& n, const Op& op) {
     } else {
       n.set_op(op);
       infer_node(n, context_.facts);
-      context_.count(fmt::format("{}-{}", old.name, old.since_version));
+      context_.log.count(fmt::format("{}-{}", old.name, old.since_version));
     }
   } catch (const Error& e) {
     conversion_.refuse(n, e.what());
@@ -468,7 +468,7 @@ std::vector<Value*> grid_sample(Rewriter& b, Node& n, OpsetConversion& c) {
 Pass convert_opset() {
   return Pass::on_model(Numerics::kExact,
                         [](PassContext& context) {
-                          const int64_t to = context.number("opset", 0);
+                          const int64_t to = context.options().number("opset", 0);
                           if (to == 0)
                             throw Error(ErrorCode::kInvalidArgument, "convert_opset needs a version",
                                         {"help: convert_opset.opset=23"});

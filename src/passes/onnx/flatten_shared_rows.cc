@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "passes/onnx/fusion.h"
-#include "rewrite/present.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -75,16 +74,16 @@ void flatten(std::span<const Product> products, PassContext& context) {
     p.reshape->set_input(0, made);
     p.reshape->graph()->erase(*p.add);
     p.reshape->graph()->erase(*p.matmul);
-    context.count("products");
+    context.log.count("products");
   }
 }
 
 }  // namespace
 
 Pass flatten_shared_rows() {
-  return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) {
+  return Pass::on_graph(Numerics::kRounds, needs({"MatMul"}), [](Graph& top, PassContext& context) {
     const auto opset = context.model.opset_version("");
-    if (!opset || *opset < 11 || !may_have_onnx_op(context.model, {"MatMul"})) return false;
+    if (!opset || *opset < 11) return false;
     bool changed = false;
     for (Graph* g : graphs_in(top)) {
       std::vector<std::vector<Product>> groups;  // by operand, in the order of their first products

@@ -268,7 +268,7 @@ class Fold {
     retyper_.note_readers(v);
     n.graph()->replace_uses(v, *made);
     ++changes_;
-    context_.count(n.op().name);
+    context_.log.count(n.op().name);
   }
 
   // x + {1, 1, 1} reads as x + 1, where x has the result's shape.
@@ -283,7 +283,7 @@ class Fold {
         b.set_insertion_point(&n);
         n.set_input(i, b.constant(v->constant()->reshaped({})));
         ++changes_;
-        context_.count("number");
+        context_.log.count("number");
       }
       for (size_t i = 0; i < n.num_inputs(); ++i) {
         const Value* v = n.input(i);
@@ -294,7 +294,7 @@ class Fold {
         b.set_insertion_point(&n);
         n.set_input(i, b.constant(Tensor::own(t->dtype(), {}, std::move(one))));
         ++changes_;
-        context_.count("one element");
+        context_.log.count("one element");
       }
     }
   }

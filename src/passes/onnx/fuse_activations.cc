@@ -18,8 +18,8 @@
 #include <cmath>
 
 #include "dialects/onnx/wrong_kernels.h"
-#include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
+#include "passes/onnx/per_channel.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -30,7 +30,7 @@ constexpr Var x{"x"}, lo{"lo"}, hi{"hi"}, a{"a"}, b_{"b"}, e{"e"}, u{"u"}, d{"d"
 bool is_one_of(const Match& m, std::initializer_list<DType> types) {
   return std::find(types.begin(), types.end(), m[x]->dtype()) != types.end();
 }
-bool whole(const Match& m) { return goes_as_a_whole(m) || m.refuse("a part of it has another reader"); }
+bool whole(const Match& m) { return has_no_other_users(m) || m.refuse("a part of it has another reader"); }
 bool in_f32(const Match& m) { return is_one_of(m, {DType::kF32}) && whole(m); }
 bool in_f32_f16(const Match& m) { return is_one_of(m, {DType::kF32, DType::kF16}) && whole(m); }
 bool in_floats(const Match& m) { return is_one_of(m, {DType::kF32, DType::kF16, DType::kF64}) && whole(m); }
@@ -133,11 +133,11 @@ void bounds_rules(std::vector<Rule>& rules) {
                    .when = slopes,
                    .build =
                        [](Rewriter& b, const Match& m) {
-                         const bool turned = m[u] != nullptr;  // the part below was made positive
+                         const bool negated = m[u] != nullptr;  // the part below was made positive
                          if (fits_attribute(m, a))
-                           return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(turned ? -*m.splat(a) : *m.splat(a)))});
+                           return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(negated ? -*m.splat(a) : *m.splat(a)))});
                          Value* by = m[a];
-                         if (turned) by = b.constant(scaled(by->constant(), {1}, {-1.0}, false), by->name().view());
+                         if (negated) by = b.constant(scaled(by->constant(), {1}, {-1.0}, false), by->name().view());
                          return b.PRelu(m[x], by);
                        },
                    .opset = 9});
@@ -172,7 +172,7 @@ void sigmoid_rules(std::vector<Rule>& rules) {
   rules.push_back({.name = "softplus_of_negative",  // |-x| is written |x|
                    .numerics = Numerics::kRounds,
                    .match = Add(Relu(Neg(x).as(d_)), log1p(Exp(Neg(Abs(x))))),
-                   .when = [](const Match& m) { return is_one_of(m, {DType::kF32}) && goes_as_a_whole(m, m[d_]); },
+                   .when = [](const Match& m) { return is_one_of(m, {DType::kF32}) && has_no_other_users(m, m[d_]); },
                    .replace = Softplus(d_)});
   rules.push_back({.name = "log_sigmoid",
                    .numerics = Numerics::kRounds,

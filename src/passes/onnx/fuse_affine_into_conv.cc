@@ -13,8 +13,8 @@
 // After onnxruntime's ConvBatchNormalization, ConvMul and ConvAdd fusions and coremltools' fuse_conv_batchnorm.
 #include <cmath>
 
-#include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
+#include "passes/onnx/per_channel.h"
 
 namespace sardonyx::onnx {
 namespace {

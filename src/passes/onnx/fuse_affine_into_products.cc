@@ -9,8 +9,8 @@
 // Rounds: weights are rounded once more, the arithmetic on activations goes.
 #include <cmath>
 
-#include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
+#include "passes/onnx/per_channel.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -19,7 +19,7 @@ using namespace pattern;
 constexpr Var x{"x"}, w{"w"}, y{"y"}, bias{"bias"}, c{"c"}, gamma{"gamma"}, beta{"beta"}, mu{"mu"}, var{"var"};
 
 // Whether the weights are; the flag must be known.
-bool turned(const Node& n) { return n.is("Gemm") && *int_attr(n, "transB") != 0; }
+bool is_transposed(const Node& n) { return n.is("Gemm") && *int_attr(n, "transB") != 0; }
 
 // Columns of the product; 0 when not known, or when its weights may not change.
 int64_t columns(const Match& m) {
@@ -29,7 +29,7 @@ int64_t columns(const Match& m) {
     return 0;
   if (n.is("Gemm") && !int_attr(n, "transB")) return 0;
   if (!m[y]->ranked() || m[y]->type()->rank() < 2) return 0;
-  return weights->constant()->shape()[turned(n) ? 0 : 1];
+  return weights->constant()->shape()[is_transposed(n) ? 0 : 1];
 }
 
 // One number per column of the product, or one in all.
@@ -41,7 +41,7 @@ bool fits(const Match& m, const Value* v) {
 TensorPtr scaled_weights(const Match& m, const Channels& factors, bool divide) {
   const TensorPtr& t = m[w]->constant();
   const int64_t rows = t->shape()[0], all = t->size();
-  const ChannelRows layout = turned(m.node(y)) ? ChannelRows{rows} : ChannelRows{all, t->shape()[1], rows};
+  const ChannelRows layout = is_transposed(m.node(y)) ? ChannelRows{rows} : ChannelRows{all, t->shape()[1], rows};
   return scaled(t, layout, factors, divide);
 }
 

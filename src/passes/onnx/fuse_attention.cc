@@ -112,8 +112,8 @@ using namespace pattern;
 struct Found {
   Value *q, *k, *v;  // with four axes, or three when there is one head, as the products read them
   bool heads;        // four axes
-  bool q_turned, k_turned, v_turned, v_swapped,
-      y_turned;  // whether their last two axes, or batch and head, are the other way round
+  bool q_transposed, k_transposed, v_transposed, y_transposed;  // their last two axes are the other way round
+  bool v_swapped;                                               // batch and head are
   double scale = 1;
   AttentionMask mask;
   Labels mask_labels, target;  // labels of the mask's axes; of [batch, head, query, key]
@@ -143,124 +143,147 @@ bool place_mask(const Match& m, Found& f) {
   return true;
 }
 
-// What the root, a product of probabilities and values, belongs to.
-std::optional<Found> find(const Match& m) {
-  Node& root = m.root();
-  Graph* graph = root.graph();
-  PassContext& c = m.context();
-  Value *left = root.input(0), *right = root.input(1);
-  if (!left->ranked()) return std::nullopt;
-  const size_t r = left->type()->rank();
-  if ((r != 4 && r != 3) || !has_axes(right, r)) return std::nullopt;
-  Found f{};
-  f.heads = r == 4;
-  // Which side comes from Softmax. Labels of its four axes are their numbers until Softmax is found.
-  Node* softmax = nullptr;
-  bool on_left = false;
-  Labels p;
-  for (bool side : {true, false}) {
-    Value* v = side ? left : right;
-    // Walk to the Softmax first; then label its axes and come down again.
-    Labels own(r);
-    for (size_t i = 0; i < r; ++i) {
-      own[i] = static_cast<int>(i);
-      if (v->type()->dim(i).is(1)) own[i] = kOne;
-    }
-    Value* at = v;
-    climb(at, own, graph);
-    Node* n = softmax_of(at, graph, c);
-    if (n == nullptr) continue;
-    softmax = n, on_left = side;
-    f.mask.guarded = at != n->result();
-    p = own;
-    break;
-  }
-  if (softmax == nullptr || !has_kernel(m)) return std::nullopt;
-  // p: labels of Softmax's axes, which are the numbers of the operand's axes.
-  const auto rank = static_cast<int64_t>(p.size());
-  auto axis = int_attr(*softmax, "axis");
-  if (!axis) return std::nullopt;
-  if (*axis < 0) *axis += rank;
-  const int last = static_cast<int>(r) - 1, query = on_left ? last - 1 : last, key = on_left ? last : last - 1;
-  if (p[static_cast<size_t>(*axis)] != key) {
-    m.refuse("the softmax is not over the keys");
-    return std::nullopt;
-  }
-  Value* scores = softmax->input(0);
-  Labels labels = p;
-  Node* product = nullptr;
-  for (int i = 0; i < kSteps && product == nullptr; ++i) {
-    climb(scores, labels, graph);
-    product = made_by(scores, graph, "MatMul");
-    if (product != nullptr) break;
-    Node* n = made_by(scores, graph, "Mul");
-    if (n == nullptr) n = made_by(scores, graph, "Div");
-    if (n != nullptr) {
-      const auto product_of = scaled(*n, c);
-      if (!product_of) return m.refuse("the scores are scaled by something else than a number"), std::nullopt;
-      f.scale *= product_of->by;
-      scores = product_of->value;
-      continue;
-    }
-    n = made_by(scores, graph, "Add");
-    if (n != nullptr) {
-      const size_t side = comes_from_product(n->input(0), graph) ? 0 : 1;
-      if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
-      if (f.mask.value != nullptr || !same_shape(n->input(side), scores))
-        return m.refuse("there is more than one mask"), std::nullopt;
-      f.mask.value = n->input(1 - side);
-      f.mask_labels = labels;
-      if (!meets_axes(m, f.mask.value, scores)) return std::nullopt;
-      scores = n->input(side);
-      continue;
-    }
-    n = made_by(scores, graph, "Where");
-    if (n != nullptr) {
-      if (f.mask.value != nullptr || !same_shape(n->input(1), scores))
-        return m.refuse("there is more than one mask"), std::nullopt;
-      if (f.scale != 1) return m.refuse("the mask is scaled with the scores"), std::nullopt;
-      f.mask.fill = vanishing_fill(*n, c);
-      if (!f.mask.fill) return m.refuse("what is masked does not vanish"), std::nullopt;
-      f.mask.value = bare_mask(n->input(0), c);
-      f.mask_labels = labels;
-      if (!meets_axes(m, f.mask.value, scores)) return std::nullopt;
-      scores = n->input(1);
-      continue;
-    }
-    return m.refuse("the scores are no product"), std::nullopt;
-  }
-  if (!can_be_scale(f.scale, root.result()->dtype()))
-    return m.refuse("the scale is not positive, or no number of f32"), std::nullopt;
-  if (product == nullptr) return m.refuse("the product of queries and keys is too far away"), std::nullopt;
-  Value *a = product->input(0), *b = product->input(1);
-  if (!has_axes(a, r) || !has_axes(b, r))
-    return m.refuse("the product of queries and keys has another number of axes"), std::nullopt;
-  const bool straight = labels[r - 1] == key;
-  if (!straight && labels[r - 2] != key) return m.refuse("the scores are of other axes"), std::nullopt;
-  // Batch and head, as the product has them and as the root has them.
-  const Type* probabilities = (on_left ? left : right)->type();
-  const int first = probabilities->dim(0).is(1) ? kOne : 0, second = probabilities->dim(1).is(1) ? kOne : 1;
-  const bool same_order = labels[0] == first && (r == 3 || labels[1] == second);
-  f.v_swapped = !same_order;
-  if (!same_order && !(r == 4 && labels[0] == second && labels[1] == first))
-    return m.refuse("the scores are of other axes"), std::nullopt;
-  for (size_t i = 0; i + 2 < r; ++i) {  // nothing broadcasts
-    if (!(a->type()->dim(i) == b->type()->dim(i)) || !(left->type()->dim(i) == right->type()->dim(i)))
-      return m.refuse("a product broadcasts its batch"), std::nullopt;
-  }
-  f.q = straight ? a : b;
-  f.k = straight ? b : a;
-  f.q_turned = !straight;
-  f.k_turned = straight;
-  f.v = on_left ? right : left;
-  f.v_turned = !on_left;
-  f.y_turned = !on_left;
-  f.target = {labels[0], r == 4 ? labels[1] : kOne, query, key};
-  if (f.mask.value != nullptr && (!place_mask(m, f) || !(f.causal || keeps_blind_rows(m, f.mask)))) return std::nullopt;
-  return f;
-}
+// Finds the attention whose last product is the root: up from the probabilities to Softmax, and from its scores through scales and a mask to
+// the product of queries and keys. Steps return false where it is none, and mostly say why.
+class Finder {
+ public:
+  explicit Finder(const Match& m) : m_(m), left_(m.root().input(0)), right_(m.root().input(1)) {}
 
-Value* turned(Rewriter& b, Value* v, bool last, bool first) {
+  std::optional<Found> run() {
+    if (!left_->ranked()) return std::nullopt;
+    rank_ = left_->type()->rank();
+    if ((rank_ != 4 && rank_ != 3) || !has_axes(right_, rank_)) return std::nullopt;
+    f_.heads = rank_ == 4;
+    if (!find_softmax() || !has_kernel(m_) || !is_over_keys() || !find_product() || !find_operands()) return std::nullopt;
+    if (f_.mask.value != nullptr && (!place_mask(m_, f_) || !(f_.causal || keeps_blind_rows(m_, f_.mask)))) return std::nullopt;
+    return std::move(f_);
+  }
+
+ private:
+  // Which operand of the root comes from Softmax. labels_: Softmax's axes, by the numbers that they have in that operand.
+  bool find_softmax() {
+    for (bool side : {true, false}) {
+      Value* v = side ? left_ : right_;
+      Labels own(rank_);
+      for (size_t i = 0; i < rank_; ++i) own[i] = v->type()->dim(i).is(1) ? kOne : static_cast<int>(i);
+      Value* at = v;
+      climb(at, own, graph_);
+      softmax_ = softmax_of(at, graph_, m_.context());
+      if (softmax_ == nullptr) continue;
+      on_left_ = side;
+      f_.mask.guarded = at != softmax_->result();
+      labels_ = own;
+      return true;
+    }
+    return false;
+  }
+
+  bool is_over_keys() {
+    auto axis = int_attr(*softmax_, "axis");
+    if (!axis) return false;
+    if (*axis < 0) *axis += static_cast<int64_t>(labels_.size());
+    const int last = static_cast<int>(rank_) - 1;
+    query_ = on_left_ ? last - 1 : last;
+    key_ = on_left_ ? last : last - 1;
+    return labels_[static_cast<size_t>(*axis)] == key_ || m_.refuse("the softmax is not over the keys");
+  }
+
+  bool find_product() {
+    Value* scores = softmax_->input(0);
+    for (int i = 0; i < kSteps && product_ == nullptr; ++i) {
+      climb(scores, labels_, graph_);
+      product_ = made_by(scores, graph_, "MatMul");
+      if (product_ != nullptr) break;
+      Node* scale = made_by(scores, graph_, "Mul");
+      if (scale == nullptr) scale = made_by(scores, graph_, "Div");
+      if (scale != nullptr) {
+        if (!step_over_scale(*scale, scores)) return false;
+      } else if (Node* add = made_by(scores, graph_, "Add")) {
+        if (!step_over_added_mask(*add, scores)) return false;
+      } else if (Node* where = made_by(scores, graph_, "Where")) {
+        if (!step_over_chosen_mask(*where, scores)) return false;
+      } else {
+        return m_.refuse("the scores are no product");
+      }
+    }
+    if (!can_be_scale(f_.scale, m_.root().result()->dtype()))
+      return m_.refuse("the scale is not positive, or no number of f32");
+    return product_ != nullptr || m_.refuse("the product of queries and keys is too far away");
+  }
+
+  bool step_over_scale(const Node& n, Value*& scores) {
+    const auto by = scaled(n, m_.context());
+    if (!by) return m_.refuse("the scores are scaled by something else than a number");
+    f_.scale *= by->by;
+    scores = by->value;
+    return true;
+  }
+
+  bool step_over_added_mask(const Node& n, Value*& scores) {
+    const size_t side = comes_from_product(n.input(0), graph_) ? 0 : 1;
+    if (f_.scale != 1) return m_.refuse("the mask is scaled with the scores");
+    if (f_.mask.value != nullptr || !same_shape(n.input(side), scores)) return m_.refuse("there is more than one mask");
+    f_.mask.value = n.input(1 - side);
+    f_.mask_labels = labels_;
+    if (!meets_axes(m_, f_.mask.value, scores)) return false;
+    scores = n.input(side);
+    return true;
+  }
+
+  bool step_over_chosen_mask(const Node& n, Value*& scores) {
+    if (f_.mask.value != nullptr || !same_shape(n.input(1), scores)) return m_.refuse("there is more than one mask");
+    if (f_.scale != 1) return m_.refuse("the mask is scaled with the scores");
+    f_.mask.fill = vanishing_fill(n, m_.context());
+    if (!f_.mask.fill) return m_.refuse("what is masked does not vanish");
+    f_.mask.value = bare_mask(n.input(0), m_.context());
+    f_.mask_labels = labels_;
+    if (!meets_axes(m_, f_.mask.value, scores)) return false;
+    scores = n.input(1);
+    return true;
+  }
+
+  // Queries, keys and values, and how their axes stand. labels_: the axes of product_.
+  bool find_operands() {
+    const size_t r = rank_;
+    Value *a = product_->input(0), *b = product_->input(1);
+    if (!has_axes(a, r) || !has_axes(b, r)) return m_.refuse("the product of queries and keys has another number of axes");
+    const bool straight = labels_[r - 1] == key_;
+    if (!straight && labels_[r - 2] != key_) return m_.refuse("the scores are of other axes");
+    // Batch and head, as the product has them and as the root has them.
+    const Type* probabilities = (on_left_ ? left_ : right_)->type();
+    const int first = probabilities->dim(0).is(1) ? kOne : 0, second = probabilities->dim(1).is(1) ? kOne : 1;
+    f_.v_swapped = !(labels_[0] == first && (r == 3 || labels_[1] == second));
+    if (f_.v_swapped && !(r == 4 && labels_[0] == second && labels_[1] == first))
+      return m_.refuse("the scores are of other axes");
+    for (size_t i = 0; i + 2 < r; ++i) {  // nothing broadcasts
+      if (!(a->type()->dim(i) == b->type()->dim(i)) || !(left_->type()->dim(i) == right_->type()->dim(i)))
+        return m_.refuse("a product broadcasts its batch");
+    }
+    f_.q = straight ? a : b;
+    f_.k = straight ? b : a;
+    f_.q_transposed = !straight;
+    f_.k_transposed = straight;
+    f_.v = on_left_ ? right_ : left_;
+    f_.v_transposed = !on_left_;
+    f_.y_transposed = !on_left_;
+    f_.target = {labels_[0], r == 4 ? labels_[1] : kOne, query_, key_};
+    return true;
+  }
+
+  const Match& m_;
+  Graph* const graph_ = m_.root().graph();
+  Value *const left_, *const right_;  // operands of the root
+  size_t rank_ = 0;                   // theirs
+  Found f_{};
+  Node *softmax_ = nullptr, *product_ = nullptr;
+  bool on_left_ = false;     // the probabilities are left_
+  int query_ = 0, key_ = 0;  // labels of these axes
+  Labels labels_;            // axes of the value that has been reached
+};
+
+std::optional<Found> find(const Match& m) { return Finder(m).run(); }
+
+Value* transposed(Rewriter& b, Value* v, bool last, bool first) {
   if (!last && !first) return v;
   std::vector<int64_t> perm{0, 1, 2, 3};
   perm.resize(v->type()->rank());
@@ -299,18 +322,18 @@ Value* build(Rewriter& b, const Match& m) {
   const auto found = find(m);
   if (!found) return nullptr;
   const Found& f = *found;
-  Value *q = turned(b, f.q, f.q_turned, false), *mask = nullptr;
+  Value *q = transposed(b, f.q, f.q_transposed, false), *mask = nullptr;
   if (f.mask.value != nullptr && !f.causal)
     mask = with_queries(b, f.mask.added(b, [&](Value* v) { return placed(b, v, f); }), q);
   onnx_attrs::Attention attrs;
   attrs.is_causal = f.causal;
   attrs.scale = f.scale;
   if (!f.heads) attrs.q_num_heads = attrs.kv_num_heads = 1;
-  Value* y = b.Attention(q, turned(b, f.k, f.k_turned, false), turned(b, f.v, f.v_turned, f.v_swapped), mask, nullptr, nullptr,
-                         nullptr, attrs);
+  Value* y = b.Attention(q, transposed(b, f.k, f.k_transposed, false), transposed(b, f.v, f.v_transposed, f.v_swapped), mask,
+                         nullptr, nullptr, nullptr, attrs);
   if (!pays_when_fused(*y->def())) return nullptr;
   if (!f.causal) y = f.mask.guard(b, y);
-  return turned(b, y, f.y_turned, f.v_swapped);
+  return transposed(b, y, f.y_transposed, f.v_swapped);
 }
 
 bool is_attention(const Match& m) { return find(m).has_value(); }

@@ -24,9 +24,9 @@ enum : int { kBatch, kQueries, kKeys };
 
 struct Groups {
   Value *q, *k, *v;
-  bool q_turned, k_turned, v_turned;  // whether their last two axes are the other way round
-  bool group_first;                   // among the rows of q
-  bool y_group_first, y_turned;       // among the rows of the root; whether these are its last axis
+  bool q_transposed, k_transposed, v_transposed;  // whether their last two axes are the other way round
+  bool group_first;                               // among the rows of q
+  bool y_group_first, y_transposed;               // among the rows of the root; whether these are its last axis
   Dim batch, heads, group, queries, keys;
   double scale = 1;
   AttentionMask mask;
@@ -140,10 +140,10 @@ class Finder {
     g.q = straight ? a : b;
     g.k = straight ? b : a;
     g.v = values;
-    g.q_turned = !straight;
-    g.k_turned = straight;
-    g.v_turned = !on_left;
-    g.y_turned = !on_left;
+    g.q_transposed = !straight;
+    g.k_transposed = straight;
+    g.v_transposed = !on_left;
+    g.y_transposed = !on_left;
     g.group_first = q_rows[0] == group;
     g.y_group_first = rows[0] == group;
     g.batch = a->type()->dim(0);
@@ -220,7 +220,7 @@ class Finder {
   std::vector<int> told_;  // labels of the mask
 };
 
-Value* turned(Rewriter& b, Value* v, bool last) { return last ? b.Transpose(v, {.perm = {0, 1, 3, 2}}) : v; }
+Value* transposed(Rewriter& b, Value* v, bool last) { return last ? b.Transpose(v, {.perm = {0, 1, 3, 2}}) : v; }
 
 Value* reshaped_to(Rewriter& b, Value* v, const std::vector<Dim>& dims) {
   if (v == nullptr || !v->ranked()) return nullptr;
@@ -250,7 +250,7 @@ Value* build(Rewriter& b, const Match& m) {
   const auto found = Finder(m).find();
   if (!found) return nullptr;
   const Groups& g = *found;
-  Value* q = turned(b, g.q, g.q_turned);
+  Value* q = transposed(b, g.q, g.q_transposed);
   const Dim size = q->type()->dim(3), all = m.dims().mul(g.heads, g.group);
   const std::vector<Dim> rows = g.group_first ? std::vector{g.group, g.queries} : std::vector{g.queries, g.group};
   q = reshaped_to(b, q, {g.batch, g.heads, rows[0], rows[1], size});
@@ -262,13 +262,14 @@ Value* build(Rewriter& b, const Match& m) {
   attrs.scale = g.scale;
   Value* mask = nullptr;
   if (g.mask.value != nullptr) mask = with_queries(b, g.mask.added(b, [&](Value* v) { return placed(b, v, g); }), q);
-  Value* y = b.Attention(q, turned(b, g.k, g.k_turned), turned(b, g.v, g.v_turned), mask, nullptr, nullptr, nullptr, attrs);
+  Value* y = b.Attention(q, transposed(b, g.k, g.k_transposed), transposed(b, g.v, g.v_transposed), mask, nullptr, nullptr,
+                         nullptr, attrs);
   if (!pays_when_fused(*y->def())) return nullptr;
   y = g.mask.guard(b, y);
   y = reshaped_to(b, y, {g.batch, g.heads, g.group, g.queries, y->type()->dim(3)});
   if (y == nullptr) return nullptr;
   std::vector<int64_t> perm = g.y_group_first ? std::vector<int64_t>{0, 1, 2, 3, 4} : std::vector<int64_t>{0, 1, 3, 2, 4};
-  if (g.y_turned) perm = {0, 1, 4, perm[2], perm[3]};
+  if (g.y_transposed) perm = {0, 1, 4, perm[2], perm[3]};
   if (perm != std::vector<int64_t>{0, 1, 2, 3, 4}) y = b.Transpose(y, {.perm = perm});
   const auto out = m.root().result()->type()->dims();
   return reshaped_to(b, y, {out.begin(), out.end()});

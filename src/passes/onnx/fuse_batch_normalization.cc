@@ -12,8 +12,8 @@
 // After coremltools' fuse_elementwise_to_batchnorm.
 #include <cmath>
 
-#include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
+#include "passes/onnx/per_channel.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -102,7 +102,7 @@ bool is_affine(const Match& m) {
   if (n != nullptr &&
       (n->is("Div") || n->is("Mul") || n->is("Sub") || n->is("Reshape") || n->op().name.ends_with("Normalization")))
     return m.refuse("it may belong to another normalization");
-  return goes_as_a_whole(m);
+  return has_no_other_users(m);
 }
 
 Value* from_affine(Rewriter& b, const Match& m) {

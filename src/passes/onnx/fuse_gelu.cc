@@ -37,7 +37,7 @@ bool is_cube(const Value* v, const Value* of, PassContext& c) {
 bool fits(const Match& m) {
   const DType t = m[x]->dtype();
   if (t != DType::kF32 && t != DType::kF16 && t != DType::kBF16) return m.refuse("the element type is not f32, f16 or bf16");
-  return goes_as_a_whole(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another reader");
 }
 
 bool fits_tanh(const Match& m) {

@@ -1,6 +1,6 @@
 //   a ── MatMul(b) ── Add(c) ── y                            =>   Gemm(a, b, c)             two axes each
 //   Transpose(a) ── MatMul or Gemm                           =>   Gemm<transA>(a, ...)      likewise for b
-//   Gemm or MatMul ── Transpose                              =>   Gemm of the operands, swapped and turned
+//   Gemm or MatMul ── Transpose                              =>   Gemm of the operands, swapped and transposed
 //   x ── Transpose, Reshape [I, N] ── w: [O,I] MatMul ── Reshape [O, ...] ── Transpose     =>   MatMul(x, Transpose(w))
 //
 // The last one is what a vectorised  w @ x  becomes (Equinox): the features come first, everything else is joined, and both are undone after.

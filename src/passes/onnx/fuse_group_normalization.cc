@@ -6,7 +6,7 @@
 //
 // What stops it: an inner value with another reader, a last Reshape to another shape than x has, channels or groups whose number is not known.
 // Rounds: the operator states statistics in f32.
-#include "passes/onnx/channels.h"
+#include "passes/onnx/per_channel.h"
 
 namespace sardonyx::onnx {
 namespace {

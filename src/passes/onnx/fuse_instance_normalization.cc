@@ -16,8 +16,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
+#include "passes/onnx/per_channel.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -72,7 +72,7 @@ bool lines_up(const Match& m, std::span<const int64_t> axes, size_t channel) {
     return m.refuse("mean and variance do not line up with the operand");
   if (m[scale] != nullptr && !is_per_channel(m.type(scale), m[x]->type()->rank(), channel, count.value()))
     return m.refuse("the scale is not one number per channel");
-  return goes_as_a_whole(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another reader");
 }
 
 std::vector<int64_t> channels_first(size_t rank) {

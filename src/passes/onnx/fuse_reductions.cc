@@ -68,7 +68,7 @@ Value* reduce(Rewriter& b, const Match& m, std::string_view name, Value* v) {
   return b.reduce(name, v, *axes, *keep != 0);
 }
 
-bool whole(const Match& m) { return is_real(m) && goes_as_a_whole(m); }
+bool whole(const Match& m) { return is_real(m) && has_no_other_users(m); }
 
 Rule of(std::string_view name, const Pattern& p, std::string_view op) {
   return {.name = name,

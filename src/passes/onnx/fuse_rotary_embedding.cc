@@ -20,7 +20,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var x{"x"}, first{"first"}, second{"second"}, turned{"turned"}, cosine{"cosine"}, sine{"sine"};
+constexpr Var x{"x"}, first{"first"}, second{"second"}, rotated{"rotated"}, cosine{"cosine"}, sine{"sine"};
 constexpr int kSteps = 8;
 constexpr size_t kMostBytes = 4 << 20;
 
@@ -54,7 +54,7 @@ bool is_rotation(const Match& m) {
   if (!size.is_int() || size.value() < 2) return m.refuse("the size of a head is not known, or one");
   if (!is_half(m, first, size.value(), false) || !is_half(m, second, size.value(), true))
     return m.refuse("the parts are no halves");
-  return goes_as_a_whole(m, m[x]) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m, m[x]) || m.refuse("a part of it has another reader");
 }
 
 // Whether v, seen as [B,T,H,D] or [B,H,T,D] from its last axis, has one element along the axis of heads. It is an operand of something of these axes.
@@ -150,7 +150,7 @@ Value* cache(Rewriter& b, Value* v, const Value& x, size_t heads, bool twice) {
 
 Value* rotary(Rewriter& b, const Match& m) {
   const Type& t = *m.type(x);
-  const bool twice = m[turned] != nullptr;
+  const bool twice = m[rotated] != nullptr;
   for (size_t heads : {size_t{1}, size_t{2}}) {
     if (!is_one_along(m[cosine], heads) || !is_one_along(m[sine], heads)) continue;
     if (heads == 2 && !t.dim(2).is_int()) continue;
@@ -178,7 +178,7 @@ bool is_cut(const Match& m, const Value& v, bool is_first, int64_t from, int64_t
 }
 
 bool is_partial(const Match& m) {
-  const Node& rotary = m.node(turned);
+  const Node& rotary = m.node(rotated);
   const Value &whole = *m[x], &head = *m[first];
   if (!whole.ranked() || whole.type()->rank() != 4 || !head.ranked() || !is_on_last_axis(m.root(), 4)) return false;
   if (rotary.attr("rotary_embedding_dim") != nullptr && int_attr(rotary, "rotary_embedding_dim") != 0) return false;
@@ -189,7 +189,7 @@ bool is_partial(const Match& m) {
 }
 
 Value* partial(Rewriter& b, const Match& m) {
-  const Node& n = m.node(turned);
+  const Node& n = m.node(rotated);
   std::vector<Value*> operands = operands_of(n);
   operands[0] = m[x];
   // onnxruntime 1.23 asks for the number of heads besides.
@@ -207,13 +207,13 @@ Pass fuse_rotary_embedding() {
       {.name = "halves",
        .numerics = Numerics::kRounds,
        .match = any_of(Concat(Sub(Mul(a, cosine), Mul(b, sine)), Add(Mul(b, cosine), Mul(a, sine))),
-                       Add(Mul(x, cosine), Mul(Concat(Neg(b), a).as(turned), sine))),
+                       Add(Mul(x, cosine), Mul(Concat(Neg(b), a).as(rotated), sine))),
        .when = is_rotation,
        .build = rotary,
        .opset = 23,
        .same_type = true},
       {.name = "part",
-       .match = Concat(sole(RotaryEmbedding(a, rest).as(turned)), b),
+       .match = Concat(sole(RotaryEmbedding(a, rest).as(rotated)), b),
        .when = is_partial,
        .build = partial,
        .opset = 23,

@@ -11,18 +11,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "passes/onnx/channels.h"
 #include "passes/onnx/fusion.h"
+#include "passes/onnx/per_channel.h"
 #include "passes/onnx/shape_target.h"
 #include "passes/onnx/slices.h"
-#include "rewrite/present.h"
 
 namespace sardonyx::onnx {
 namespace {
 
 constexpr size_t kMaxSteps = 16, kMaxReaders = 64;
 
-// An axis of something that was cut and turned out of the columns of a product.
+// An axis of something that was cut and transposed out of the columns of a product.
 struct Axis {
   int64_t stride = 0;  // from one column to the next; 0: the axis holds rows
   int64_t size{};      // of columns
@@ -243,9 +242,9 @@ class Columns {
   int64_t count_, offset_ = 0;
 };
 
-bool is_turned(const Node& product) { return int_attr(product, "transB").value_or(0) != 0; }
+bool is_transposed(const Node& product) { return int_attr(product, "transB").value_or(0) != 0; }
 
-int64_t columns_of(const Node& product) { return product.input(1)->constant()->shape()[is_turned(product) ? 0 : 1]; }
+int64_t columns_of(const Node& product) { return product.input(1)->constant()->shape()[is_transposed(product) ? 0 : 1]; }
 
 bool is_per_column(const Value* v, const Node& product) {
   const Value* y = product.result();
@@ -282,9 +281,9 @@ void scale(const Way& way, const Channels& factors, bool divide, PassContext& co
   b.set_insertion_point(&p);
   Value* w = p.input(1);
   const TensorPtr& t = w->constant();
-  const bool turned = is_turned(p);
+  const bool transposed = is_transposed(p);
   const int64_t count = columns_of(p);
-  const ChannelRows layout{turned ? count : t->size(), count, t->size()};  // one group
+  const ChannelRows layout{transposed ? count : t->size(), count, t->size()};  // one group
   const auto per_column = [&](const Value* old) {
     Channels values = numbers(*old->constant(), count);
     for (size_t i = 0; i < values.size(); ++i) values[i] = divide ? values[i] / factors[i] : values[i] * factors[i];
@@ -331,14 +330,13 @@ bool absorb(Node& n, PassContext& context) {
     if (!way) continue;
     const auto factors = reached(*way, f->by, context);
     if (!factors) {
-      if (context.explain)
-        context.explain(n, "the columns, or the weights, are read elsewhere too, or are not known to be those");
+      context.log.near_miss(n, "the columns, or the weights, are read elsewhere too, or are not known to be those");
       continue;
     }
     scale(*way, *factors, f->divide, context);
     n.graph()->replace_uses(*n.result(), *f->v);
     n.graph()->erase(n);
-    context.count("scales");
+    context.log.count("scales");
     return true;
   }
   return false;
@@ -347,14 +345,14 @@ bool absorb(Node& n, PassContext& context) {
 }  // namespace
 
 Pass fuse_scale_into_columns() {
-  return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) {
-    if (!may_have_onnx_op(context.model, {"MatMul", "Gemm"}) || !may_have_onnx_op(context.model, {"Mul", "Div"})) return false;
-    bool changed = false;
-    for (Graph* g : graphs_in(top)) {
-      for (Node& n : g->nodes()) changed |= absorb(n, context);
-    }
-    return changed;
-  });
+  return Pass::on_graph(Numerics::kRounds, needs({"MatMul", "Gemm"}).and_one_of({"Mul", "Div"}),
+                        [](Graph& top, PassContext& context) {
+                          bool changed = false;
+                          for (Graph* g : graphs_in(top)) {
+                            for (Node& n : g->nodes()) changed |= absorb(n, context);
+                          }
+                          return changed;
+                        });
 }
 
 }  // namespace sardonyx::onnx

@@ -89,7 +89,7 @@ bool normalizes(const Match& m) {
   if (!has_modern_softmax(m) && !is_last(m, *axis)) return m.refuse("before opset 13 only the last axis");
   if (!has_kept_shape(m[total], m[x], std::vector<int64_t>{*axis}))
     return m.refuse("the sum does not line up with the operand");
-  return goes_as_a_whole(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another reader");
 }
 
 Value* softmax(Rewriter& b, const Match& m, std::string_view name) { return b.op(name, {m[x]}, {attr("axis", *axis_of(m))}); }
@@ -99,7 +99,7 @@ bool is_log_sum(const Match& m) {
   const auto axis = axis_of(m);
   if (!axis || !m[x]->ranked() || !is_float(m[x]->dtype()) || !cancels(m, *axis)) return false;
   if (m[c] != nullptr && origin(m[c]) != origin(m[again])) return m.refuse("what is added is not what was subtracted");
-  return goes_as_a_whole(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another reader");
 }
 
 Value* log_sum(Rewriter& b, const Match& m) {

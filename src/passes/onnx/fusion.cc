@@ -12,7 +12,7 @@ constexpr size_t kMaxViews = 32;
 
 }  // namespace
 
-bool goes_as_a_whole(const Match& m, const Value* kept) {
+bool has_no_other_users(const Match& m, const Value* kept) {
   const auto matched = m.nodes();
   const auto is_matched = [&](const Node* n) { return std::find(matched.begin(), matched.end(), n) != matched.end(); };
   for (Node* n : matched.subspan(1)) {

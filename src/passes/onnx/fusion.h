@@ -10,9 +10,9 @@
 
 namespace sardonyx::onnx {
 
-// Every inner node that was matched is read by matched nodes only: all of them go when the root is replaced. Without that a fusion
+// Only matched nodes use the results of matched nodes, but for the root: all of them are dead once it is replaced. Without that a fusion
 // computes twice. Constants do not count, nor does `kept`, which the right side reads.
-bool goes_as_a_whole(const Match& m, const Value* kept = nullptr);
+bool has_no_other_users(const Match& m, const Value* kept = nullptr);
 
 // The axes of a Reduce* node, counted from the front and in order, all of them when none are given; nullopt when they or the rank are
 // not known. Attribute (before opset 13 or 18) or operand.

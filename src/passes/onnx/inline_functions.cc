@@ -37,7 +37,7 @@ class Inliner {
         if (into(*n, *called_by(*n))) ++inlined;
       }
       if (inlined == 0) break;
-      context_.count("calls", inlined);
+      context_.log.count("calls", inlined);
       changed_ = true;
     }
     if (changed_) erase_uncalled();
@@ -57,7 +57,7 @@ class Inliner {
       }
     }
     for (const Port& p : f.graph().outputs()) ok &= p.use->value != nullptr;
-    if (!ok && context_.explain) context_.explain(call, "the function reads operators of other versions than the model");
+    if (!ok) context_.log.near_miss(call, "the function reads operators of other versions than the model");
     return fits_[&f] = ok;
   }
 

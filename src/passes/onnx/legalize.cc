@@ -153,7 +153,7 @@ class Legalizer {
     note_change(n);
   }
   void note_change(const Node& n) {
-    context_.count(fmt::format("{} for its kernel", n.op().name));
+    context_.log.count(fmt::format("{} for its kernel", n.op().name));
     changed_ = true;
   }
 
@@ -179,7 +179,7 @@ class Legalizer {
     }
     result->set_type(n.result()->type());
     g.replace_uses(*n.result(), *result);
-    context_.count(fmt::format("{} of {}", n.op().name, to_string(types_by_variable(n, n.op()))));
+    context_.log.count(fmt::format("{} of {}", n.op().name, to_string(types_by_variable(n, n.op()))));
     g.erase(n);
     changed_ = true;
   }
@@ -226,7 +226,7 @@ class Legalizer {
     result = b.op("Cast", {result}, {attr("to", static_cast<int64_t>(DType::kU32))});
     result->set_type(n.result()->type());
     g.replace_uses(*n.result(), *result);
-    context_.count(fmt::format("{} of u32", n.op().name));
+    context_.log.count(fmt::format("{} of u32", n.op().name));
     g.erase(n);
     changed_ = true;
   }
@@ -236,8 +236,8 @@ class Legalizer {
     if (!n.is("MatMul") || runtime_.number >= runtime_named("ort-1.26").number || n.result()->dtype() != DType::kF64)
       return false;
     const auto is_matrix = [](const Value* v) { return v->ranked() && v->type()->rank() >= 2; };
-    const auto is_turned = [](const Value* v) { return v->def() != nullptr && v->def()->is("Transpose"); };
-    return is_matrix(n.input(0)) && is_matrix(n.input(1)) && (is_turned(n.input(0)) || is_turned(n.input(1)));
+    const auto is_transposed = [](const Value* v) { return v->def() != nullptr && v->def()->is("Transpose"); };
+    return is_matrix(n.input(0)) && is_matrix(n.input(1)) && (is_transposed(n.input(0)) || is_transposed(n.input(1)));
   }
 
   void as_einsum(Graph& g, Node& n) {
@@ -255,7 +255,7 @@ class Legalizer {
     Value* product = b.op("Einsum", operands, {attr("equation", std::string("...ij,...jk->...ik"))});
     product->set_type(n.result()->type());
     g.replace_uses(*n.result(), *product);
-    context_.count("MatMul of f64 beside Transpose");
+    context_.log.count("MatMul of f64 beside Transpose");
     g.erase(n);
     changed_ = true;
   }
@@ -285,7 +285,7 @@ class Legalizer {
 Pass legalize() {
   return Pass::on_model(Numerics::kRounds,
                         [](PassContext& context) {
-                          const std::string target = context.text("target", newest_runtime().name);
+                          const std::string target = context.options().text("target", newest_runtime().name);
                           return Legalizer(context, runtime_named(target)).run();
                         })
       .option("target", "the runtime that must run the model, such as ort-1.17; the newest that is known if not given");

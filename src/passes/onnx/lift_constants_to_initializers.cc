@@ -6,13 +6,12 @@
 #include <algorithm>
 
 #include "rewrite/pass.h"
-#include "rewrite/present.h"
 
 namespace sardonyx::onnx {
 
 Pass lift_constants_to_initializers() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    if (top.function() != &context.model.main() || !may_have_onnx_op(context.model, {"Constant"})) return false;
+  return Pass::on_graph(Numerics::kExact, needs({"Constant"}), [](Graph& top, PassContext& context) {
+    if (top.function() != &context.model.main()) return false;
     size_t constants = 0;
     for (Graph* g : graphs_in(top)) {
       for (Node& n : g->nodes()) {
@@ -27,7 +26,7 @@ Pass lift_constants_to_initializers() {
         ++constants;
       }
     }
-    context.count("constants", constants);
+    context.log.count("constants", constants);
     return constants > 0;
   });
 }

@@ -27,7 +27,7 @@ using Ints = std::vector<int64_t>;
 constexpr Var x{"x"}, y{"y"}, t{"t"};
 constexpr size_t kMaxReaders = 16;
 
-Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
 
 std::optional<int64_t> axis_of(const Node& n) {
   auto axis = int_attr(n, "axis");
@@ -311,7 +311,7 @@ Pass merge_consecutive() {
        .match = Expand(Expand(x, any), t),
        .when = [](const Match& m) { return m.root().result()->ranked(); },
        .replace = Expand(x, t)},
-      {.name = "max_of_same", .match = any_of(Max(x, x), Min(x, x)), .build = the_x},
+      {.name = "max_of_same", .match = any_of(Max(x, x), Min(x, x)), .build = keep_x},
       {.name = "pieces_joined",
        .match = Concat(rest),
        .when = [](const Match& m) { return restored(m) != nullptr; },

@@ -13,13 +13,11 @@
 // Like MIL's reduce_transposes, which moves them downwards only.
 #include "passes/layout/minimize.h"
 #include "rewrite/pass.h"
-#include "rewrite/present.h"
 
 namespace sardonyx::onnx {
 
 Pass move_transposes() {
-  return Pass::on_graph(Numerics::kRounds, [](Graph& g, PassContext& context) {
-    if (!may_have_onnx_op(context.model, {"Transpose"})) return false;
+  return Pass::on_graph(Numerics::kRounds, needs({"Transpose"}), [](Graph& g, PassContext& context) {
     Graph* graphs[] = {&g};
     return layout::minimize_transposes(graphs, context);
   });

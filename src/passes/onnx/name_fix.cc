@@ -92,7 +92,7 @@ class Fix {
       n.set_name(nodes_.invent(clashes ? n.name().view() : n.op().name));
       ++named_;
     });
-    context_.count("names", named_);
+    context_.log.count("names", named_);
     return named_ > 0;
   }
 

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "passes/onnx/repeats.h"
+#include "passes/onnx/repeated_parts.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {
@@ -169,8 +169,8 @@ class Outliner {
     g.erase_unread_constants();
     erase_dead_nodes(g);
     import_domains(f);
-    context_.count("functions");
-    context_.count("calls", times);
+    context_.log.count("functions");
+    context_.log.count("calls", times);
   }
 
   // What the part reads from outside; reads that are the same value in every occurrence share an operand. Weights come last.
@@ -330,7 +330,7 @@ class Outliner {
 Pass outline_functions() {
   return Pass::on_model(Numerics::kExact,
                         [](PassContext& context) {
-                          const int64_t least = context.number("min_nodes", kFewestNodes);
+                          const int64_t least = context.options().number("min_nodes", kFewestNodes);
                           return Outliner(context, static_cast<size_t>(std::max<int64_t>(least, 2))).run();
                         })
       .option("min_nodes", "the fewest nodes that become a function (default 4)");

@@ -22,7 +22,7 @@ bool propagate_shapes(Graph& top, PassContext& context, bool (*concerns)(const N
       ++values;
     }
   }
-  context.count("values", values);
+  context.log.count("values", values);
   return values > 0;
 }
 

@@ -25,7 +25,7 @@ Pass prune_unused_graph_inputs() {
       g.remove_input(i);
       ++inputs;
     }
-    context.count("inputs", inputs);
+    context.log.count("inputs", inputs);
     return inputs > 0;
   });
 }

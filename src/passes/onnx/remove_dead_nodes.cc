@@ -9,8 +9,8 @@ Pass remove_dead_nodes() {
     const size_t nodes = erase_dead_nodes(top);
     size_t constants = 0;
     for (Graph* g : graphs_in(top)) constants += g->erase_unread_constants();
-    context.count("nodes", nodes);
-    context.count("constants", constants);
+    context.log.count("nodes", nodes);
+    context.log.count("constants", constants);
     return nodes + constants > 0;
   });
 }

@@ -15,7 +15,7 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"};
 
-Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
 
 bool all(const std::optional<std::vector<int64_t>>& list, int64_t v) {
   return list && std::all_of(list->begin(), list->end(), [&](int64_t i) { return i == v; });
@@ -36,7 +36,7 @@ bool reduces_nothing(const Match& m) {
 
 Pass remove_no_ops() {
   return std::vector<Rule>{
-      {.name = "identity", .match = Identity(x), .build = the_x, .same_type = true},
+      {.name = "identity", .match = Identity(x), .build = keep_x, .same_type = true},
       {.name = "dropout",
        .match = Dropout(x, rest).since(7),
        .when =
@@ -45,7 +45,7 @@ Pass remove_no_ops() {
              return training == nullptr || m.context().splat(training) == 0.0 ||
                     m.refuse("whether it trains is only known at run time");
            },
-       .build = the_x,
+       .build = keep_x,
        .same_type = true},
       {.name = "pad",
        .match = Pad(x, rest),
@@ -54,12 +54,12 @@ Pass remove_no_ops() {
              const Node& n = m.root();
              return all(n.num_inputs() > 1 ? m.context().ints(n.input(1)) : ints_attr(n, "pads"), 0);
            },
-       .build = the_x,
+       .build = keep_x,
        .same_type = true},
       {.name = "tile",
        .match = Tile(x, any),
        .when = [](const Match& m) { return all(m.context().ints(m.root().input(1)), 1); },
-       .build = the_x,
+       .build = keep_x,
        .same_type = true},
       {.name = "transpose",
        .match = Transpose(x),
@@ -74,7 +74,7 @@ Pass remove_no_ops() {
              }
              return true;
            },
-       .build = the_x,
+       .build = keep_x,
        .same_type = true},
       {.name = "cast_like",
        .match = CastLike(x, any),
@@ -96,22 +96,22 @@ Pass remove_no_ops() {
              return m.root().input(1) == nullptr && m.root().input(2) == nullptr &&
                     (is_integer(m[x]->dtype()) || m.refuse("it takes infinities to the largest finite numbers"));
            },
-       .build = the_x,
+       .build = keep_x,
        .same_type = true},
-      {.name = "one_operand", .match = any_of(Concat(x), Sum(x), Max(x), Min(x), Mean(x)), .build = the_x, .same_type = true},
+      {.name = "one_operand", .match = any_of(Concat(x), Sum(x), Max(x), Min(x), Mean(x)), .build = keep_x, .same_type = true},
       {.name = "extreme_of_one",
        .match = any_of(ReduceMax(x, rest), ReduceMin(x, rest)),
        .when = reduces_nothing,
-       .build = the_x},
+       .build = keep_x},
       {.name = "sum_of_one",
        .numerics = Numerics::kRounds,  // a sum of -0 alone is 0 to some runtimes
        .match = any_of(ReduceSum(x, rest), ReduceMean(x, rest), ReduceProd(x, rest)),
        .when = reduces_nothing,
-       .build = the_x},
+       .build = keep_x},
       {.name = "one_piece",
        .match = Split(x, rest),
        .when = [](const Match& m) { return m.root().num_results() == 1; },
-       .build = the_x,
+       .build = keep_x,
        .same_type = true},
   };
 }

@@ -20,7 +20,7 @@ Pass remove_orphan_transposes() {
         n = before;
       }
     }
-    context.count("nodes", nodes);
+    context.log.count("nodes", nodes);
     return nodes > 0;
   });
 }

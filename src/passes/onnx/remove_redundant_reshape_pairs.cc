@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "passes/onnx/elementwise_region.h"
-#include "rewrite/present.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -34,7 +33,7 @@ bool remove_pairs(Graph& top, PassContext& context) {
       ++pairs;
     }
   }
-  context.count("pairs", pairs);
+  context.log.count("pairs", pairs);
   return pairs > 0;
 }
 
@@ -67,15 +66,14 @@ bool unframe_reshapes(Graph& top, PassContext& context) {
       ++regions;
     }
   }
-  context.count("regions", regions);
+  context.log.count("regions", regions);
   return regions > 0;
 }
 
 }  // namespace
 
 Pass remove_redundant_reshape_pairs() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    if (!may_have_onnx_op(context.model, {"Reshape"})) return false;
+  return Pass::on_graph(Numerics::kExact, needs({"Reshape"}), [](Graph& top, PassContext& context) {
     bool changed = remove_pairs(top, context);
     while (unframe_reshapes(top, context)) {
       remove_pairs(top, context);

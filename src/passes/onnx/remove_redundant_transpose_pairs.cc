@@ -14,7 +14,6 @@
 
 #include <algorithm>
 
-#include "rewrite/present.h"
 namespace sardonyx::onnx {
 namespace {
 
@@ -37,7 +36,7 @@ bool remove_pairs(Graph& top, PassContext& context) {
       ++pairs;
     }
   }
-  context.count("pairs", pairs);
+  context.log.count("pairs", pairs);
   return pairs > 0;
 }
 
@@ -79,13 +78,12 @@ bool unframe_transposes(Graph& top, PassContext& context, RegionFinder::Admits a
       ++regions;
     }
   }
-  context.count("regions", regions);
+  context.log.count("regions", regions);
   return regions > 0;
 }
 
 Pass remove_redundant_transpose_pairs() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    if (!may_have_onnx_op(context.model, {"Transpose"})) return false;
+  return Pass::on_graph(Numerics::kExact, needs({"Transpose"}), [](Graph& top, PassContext& context) {
     bool changed = remove_pairs(top, context);
     while (unframe_transposes(top, context, is_elementwise)) {
       remove_pairs(top, context);

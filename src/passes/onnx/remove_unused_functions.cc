@@ -10,7 +10,7 @@ namespace sardonyx::onnx {
 namespace {
 
 // Functions called in g, and the domains of its nodes.
-void look(Graph& g, std::vector<Function*>& called, std::set<std::string, std::less<>>& domains) {
+void collect(Graph& g, std::vector<Function*>& called, std::set<std::string, std::less<>>& domains) {
   for (Graph* inner : graphs_in(g)) {
     for (const Node& n : inner->nodes()) {
       if (!n.op().domain.empty()) domains.insert(std::string(n.op().domain));
@@ -39,7 +39,7 @@ Pass remove_unused_functions() {
       Function& f = *called[i];
       if (!seen.insert(&f).second) continue;
       std::set<std::string, std::less<>> own;
-      look(f.graph(), called, own);
+      collect(f.graph(), called, own);
       domains.insert(own.begin(), own.end());
       if (&f != &m.main()) {
         domains.insert(f.domain);
@@ -55,8 +55,8 @@ Pass remove_unused_functions() {
       ++functions;
     }
     imports += prune_imports(m.opset_imports, domains);
-    context.count("functions", functions);
-    context.count("imports", imports);
+    context.log.count("functions", functions);
+    context.log.count("imports", imports);
     return functions + imports > 0;
   });
 }

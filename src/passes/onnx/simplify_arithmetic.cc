@@ -35,7 +35,7 @@ bool can_negate(const Match& m, Var v) {
   return t == DType::kI32 || t == DType::kI64 || t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16;
 }
 
-Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
 
 // The least positive number with all its bits, and the greatest, of a type that products of floats have.
 double least_normal(DType t) {
@@ -89,19 +89,19 @@ bool regroups_quotient(const Match& m, Var top, Var bottom, bool both_divide) {
 Pass simplify_arithmetic() {
   const Pattern k = constant.as(c), l = constant.as(d);
   std::vector<Rule> rules = {
-      {.name = "times_one", .match = Mul(x, splat(1)), .build = the_x},
-      {.name = "by_one", .match = Div(x, splat(1)), .build = the_x},
-      {.name = "power_one", .match = Pow(x, splat(1)), .build = the_x},
-      {.name = "minus_zero", .match = Sub(x, k), .when = [](const Match& m) { return is_zero(m, c, false); }, .build = the_x},
+      {.name = "times_one", .match = Mul(x, splat(1)), .build = keep_x},
+      {.name = "by_one", .match = Div(x, splat(1)), .build = keep_x},
+      {.name = "power_one", .match = Pow(x, splat(1)), .build = keep_x},
+      {.name = "minus_zero", .match = Sub(x, k), .when = [](const Match& m) { return is_zero(m, c, false); }, .build = keep_x},
       {.name = "plus_zero",
        .match = Add(x, k),
        .when = [](const Match& m) { return is_zero(m, c, is_real(m, c)); },
-       .build = the_x},
+       .build = keep_x},
       {.name = "plus_positive_zero",
        .numerics = Numerics::kRounds,
        .match = Add(x, k),
        .when = [](const Match& m) { return is_zero(m, c, false); },
-       .build = the_x},
+       .build = keep_x},
       {.name = "zero_minus",
        .numerics = Numerics::kRounds,
        .match = Sub(k, x),
@@ -111,8 +111,8 @@ Pass simplify_arithmetic() {
        .match = any_of(Mul(x, splat(-1)), Div(x, splat(-1))),
        .when = [](const Match& m) { return can_negate(m, x); },
        .build = [](Rewriter& b, const Match& m) { return b.Neg(m[x]); }},
-      {.name = "neg_neg", .match = Neg(Neg(x)), .build = the_x},
-      {.name = "reciprocal_reciprocal", .numerics = Numerics::kRounds, .match = Reciprocal(Reciprocal(x)), .build = the_x},
+      {.name = "neg_neg", .match = Neg(Neg(x)), .build = keep_x},
+      {.name = "reciprocal_reciprocal", .numerics = Numerics::kRounds, .match = Reciprocal(Reciprocal(x)), .build = keep_x},
       {.name = "abs_neg", .match = Abs(Neg(x)), .replace = Abs(x)},
       {.name = "abs_abs", .match = Abs(Abs(x).as(y)), .build = [](Rewriter&, const Match& m) { return m[y]; }},
       {.name = "relu_relu", .match = Relu(Relu(x).as(y)), .build = [](Rewriter&, const Match& m) { return m[y]; }},

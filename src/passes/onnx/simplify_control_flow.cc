@@ -11,7 +11,6 @@
 
 #include "passes/onnx/control_flow.h"
 #include "passes/onnx/retype.h"
-#include "rewrite/present.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -52,7 +51,7 @@ class ControlFlow {
 
   void done(std::string_view what) {
     ++changes_;
-    context_.count(what);
+    context_.log.count(what);
   }
 
   // What is read in place of a result may be known better than it: branches and rounds need not agree on a shape.
@@ -280,9 +279,8 @@ class ControlFlow {
 }  // namespace
 
 Pass simplify_control_flow() {
-  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    return may_have_onnx_op(context.model, {"If", "Loop", "Scan"}) && ControlFlow(top, context).run();
-  });
+  return Pass::on_graph(Numerics::kExact, needs({"If", "Loop", "Scan"}),
+                        [](Graph& top, PassContext& context) { return ControlFlow(top, context).run(); });
 }
 
 }  // namespace sardonyx::onnx

@@ -20,7 +20,7 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, y{"y"}, c{"c"};
 
-Value* the_x(Rewriter&, const Match& m) { return m[x]; }
+Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
 bool integers(const Match& m) { return is_integer(m[x]->dtype()); }
 
 // A constant of as many bytes takes no more room than the comparison of a value with itself.
@@ -64,14 +64,14 @@ bool is_false(const Match& m) { return is_truth(m, c, false); }
 Pass simplify_selections() {
   const Pattern k = constant.as(c), cast = Cast(x).as(y), zero = splat(0).as(c);
   return std::vector<Rule>{
-      {.name = "where_true", .match = Where(k, x, any), .when = is_true, .build = the_x},
-      {.name = "where_false", .match = Where(k, any, x), .when = is_false, .build = the_x},
-      {.name = "where_same", .match = Where(any, x, x), .build = the_x},
+      {.name = "where_true", .match = Where(k, x, any), .when = is_true, .build = keep_x},
+      {.name = "where_false", .match = Where(k, any, x), .when = is_false, .build = keep_x},
+      {.name = "where_same", .match = Where(any, x, x), .build = keep_x},
       {.name = "where_not", .match = Where(Not(c), x, y), .replace = Where(c, y, x)},
-      {.name = "not_not", .match = Not(Not(x)), .build = the_x},
-      {.name = "neutral_truth", .match = any_of(And(x, k), Equal(x, k)), .when = is_true, .build = the_x},
-      {.name = "neutral_falsehood", .match = any_of(Or(x, k), Xor(x, k)), .when = is_false, .build = the_x},
-      {.name = "same_truth", .match = any_of(And(x, x), Or(x, x)), .build = the_x},
+      {.name = "not_not", .match = Not(Not(x)), .build = keep_x},
+      {.name = "neutral_truth", .match = any_of(And(x, k), Equal(x, k)), .when = is_true, .build = keep_x},
+      {.name = "neutral_falsehood", .match = any_of(Or(x, k), Xor(x, k)), .when = is_false, .build = keep_x},
+      {.name = "same_truth", .match = any_of(And(x, x), Or(x, x)), .build = keep_x},
       {.name = "equal_false",
        .match = Equal(x, k),
        .when = is_false,
@@ -84,7 +84,7 @@ Pass simplify_selections() {
       {.name = "equal_one",
        .match = Equal(Cast(x), k),
        .when = [](const Match& m) { return is_number_of_truth(m, 1); },
-       .build = the_x,
+       .build = keep_x,
        .same_type = true},
       {.name = "sign_of_integer",
        .match = any_of(Greater(cast, zero), GreaterOrEqual(cast, zero), Less(cast, zero), LessOrEqual(cast, zero)),

@@ -34,7 +34,7 @@ class Shapes {
 
   bool run() {
     for (Graph* g : graphs_in(top_)) visit(*g);
-    if (changes_ > 0) context_.count("dead", erase_dead_nodes(top_));
+    if (changes_ > 0) context_.log.count("dead", erase_dead_nodes(top_));
     return changes_ > 0;
   }
 
@@ -69,13 +69,13 @@ class Shapes {
   void replace(Value& old, Value& made, std::string_view what) {
     old.def()->graph()->replace_uses(old, made);
     ++changes_;
-    context_.count(what);
+    context_.log.count(what);
   }
 
   void set_input(Node& n, size_t i, Value* v, std::string_view what) {
     n.set_input(i, v);
     ++changes_;
-    context_.count(what);
+    context_.log.count(what);
   }
 
   // Operand and result provably have one type: the sizes are the same, so nothing was copied, repeated or cut off.
@@ -185,7 +185,7 @@ class Shapes {
       if (!target || std::find(target->begin(), target->end(), 0) != target->end()) return;
       n.set_attrs(context_.model.without_attr(n.attrs(), "allowzero"));
       ++changes_;
-      context_.count("allowzero");
+      context_.log.count("allowzero");
       return;
     }
     if (!n.result()->ranked()) return;

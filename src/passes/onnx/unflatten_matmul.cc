@@ -17,7 +17,8 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var x{"x"}, flat{"flat"}, w{"w"}, bias{"bias"}, other{"other"}, x_turned{"x_turned"}, w_turned{"w_turned"};
+constexpr Var x{"x"}, flat{"flat"}, w{"w"}, bias{"bias"}, other{"other"}, x_transposed{"x_transposed"},
+    w_transposed{"w_transposed"};
 
 // The type of the product without the flattening.
 const Type* unflattened(const Match& m) {
@@ -57,28 +58,28 @@ std::optional<size_t> joined_batches(const Match& m, const Value* whole, const V
   return m.dims().product(from.first(batches)) == to[0] ? std::optional(batches) : std::nullopt;
 }
 
-bool swaps_last(const Match& m, Var turned) {
-  return m[turned] == nullptr || ints_attr(m.node(turned), "perm") == std::vector<int64_t>{0, 2, 1};
+bool swaps_last(const Match& m, Var transposed) {
+  return m[transposed] == nullptr || ints_attr(m.node(transposed), "perm") == std::vector<int64_t>{0, 2, 1};
 }
 
 bool fits_batches(const Match& m) {
   const auto left = joined_batches(m, m[x], m[flat]), right = joined_batches(m, m[w], m[other]);
-  if (!left || left != right || !swaps_last(m, x_turned) || !swaps_last(m, w_turned)) return false;
+  if (!left || left != right || !swaps_last(m, x_transposed) || !swaps_last(m, w_transposed)) return false;
   // That the product has the type of the result is asked of every rule.
   const auto a = m[x]->type()->dims(), b = m[w]->type()->dims();
   return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(*left), b.begin());
 }
 
 Value* build_batches(Rewriter& b, const Match& m) {
-  const auto operand = [&](Var v, Var turned) {
-    if (m[turned] == nullptr) return m[v];
+  const auto operand = [&](Var v, Var transposed) {
+    if (m[transposed] == nullptr) return m[v];
     std::vector<int64_t> perm(m[v]->type()->rank());
     for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
     std::swap(perm[perm.size() - 2], perm.back());
     return b.Transpose(m[v], {.perm = perm});
   };
-  Value* left = operand(x, x_turned);
-  return b.MatMul(left, operand(w, w_turned));
+  Value* left = operand(x, x_transposed);
+  return b.MatMul(left, operand(w, w_transposed));
 }
 
 }  // namespace
@@ -92,14 +93,15 @@ Pass unflatten_matmul() {
                    .when = fits,
                    .build = build,
                    .same_type = true});
-  const auto batches = [](Var whole, Var joined, Var turned) {
+  const auto batches = [](Var whole, Var joined, Var transposed) {
     const Pattern p = Reshape(whole, rest).since(5).as(joined);
-    return any_of(p, sole(Transpose(p).as(turned)));
+    return any_of(p, sole(Transpose(p).as(transposed)));
   };
-  rules.push_back({.name = "batches",
-                   .match = Reshape(sole(MatMul(batches(x, flat, x_turned), batches(w, other, w_turned))), rest).since(5),
-                   .when = fits_batches,
-                   .build = build_batches});
+  rules.push_back(
+      {.name = "batches",
+       .match = Reshape(sole(MatMul(batches(x, flat, x_transposed), batches(w, other, w_transposed))), rest).since(5),
+       .when = fits_batches,
+       .build = build_batches});
   return rules;
 }
 

@@ -81,7 +81,7 @@ void Widener::replace(Graph& g, Node& n, const Op& op, const TypesByVariable& fr
     result->set_type(n.result(i)->type());
     g.replace_uses(*n.result(i), *result);
   }
-  context_.count(fmt::format("{} of {}", n.op().name, to_string(from)));
+  context_.log.count(fmt::format("{} of {}", n.op().name, to_string(from)));
   g.erase(n);
 }
 

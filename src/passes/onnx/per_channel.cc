@@ -1,4 +1,4 @@
-#include "passes/onnx/channels.h"
+#include "passes/onnx/per_channel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "passes/onnx/repeats.h"
+#include "passes/onnx/repeated_parts.h"
 
 #include <algorithm>
 #include <iterator>
@@ -56,14 +56,14 @@ void see_captures(const Node& n, See&& see) {
   for (size_t i = 0; i < todo.size(); ++i) {
     for (const Node& m : todo[i]->nodes()) open(m);
   }
-  const auto look = [&](const Use& u) {
+  const auto add = [&](const Use& u) {
     if (u.value != nullptr && !inside.contains(u.value->graph())) see(const_cast<Use&>(u));
   };
   for (const Graph* g : todo) {
     for (const Node& m : g->nodes()) {
-      for (const Use& u : m.operands()) look(u);
+      for (const Use& u : m.operands()) add(u);
     }
-    for (const Port& p : g->outputs()) look(*p.use);
+    for (const Port& p : g->outputs()) add(*p.use);
   }
 }
 
