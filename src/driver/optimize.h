@@ -15,8 +15,7 @@ namespace sardonyx {
 
 struct OptimizeOptions {
   PassRequest request;
-  // Inputs whose shape the user fixes: "x=f32[1,3,224,224]" or "x:1,3,B" (the dtype may be left out). A name of the model that meets
-  // an integer there has that value everywhere.
+  // Inputs whose shape the user fixes (driver/input_shapes.h). A name of the model that meets an integer there has that value everywhere.
   std::vector<std::string> input_shapes;
   // ONNX: the opset that the model is spelled in first (convert_opset), so that fusions may use what came since; 0 keeps its own.
   int opset = 0;
@@ -41,11 +40,8 @@ struct OptimizeReport {
   std::vector<std::string> warnings;
 };
 
-// Gives inputs of the main graph other shapes. Throws kInvalidArgument for names, ranks and sizes that the model does not have.
-void fix_input_shapes(Model& m, const std::vector<std::string>& specs);
-
-// Whether a result of so many bytes is but larger: the default preset ran and nothing else was asked for, and no column of the report says
-// what its bytes gained. Then what came in is kept, byte for byte, and the report says that nothing changed.
+// Whether the result is larger with no reported improvement: only the default preset ran, and no column of the report became smaller. Then the
+// input is kept, byte for byte, and the report says that nothing changed.
 bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after);
 void keep_as_it_was(OptimizeReport& report);
 

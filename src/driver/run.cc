@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "driver/input_shapes.h"
 #include "driver/optimize.h"
 #include "sardonyx/error.h"
 #include "support/nearest.h"
