@@ -135,161 +135,179 @@ Extent normalized(const At& at, double count) {
   return {-m + beta.low, m + beta.high};
 }
 
-const std::unordered_map<std::string_view, Bound>& bounds_of_ops() {
-  static const std::unordered_map<std::string_view, Bound> all = [] {
-    std::unordered_map<std::string_view, Bound> m;
-    for (std::string_view op : {"sigmoid", "softmax", "sigmoid_hard"}) m[op] = always(0, 1);
-    for (std::string_view op : {"tanh", "erf", "sin", "cos", "softsign", "sign"}) m[op] = always(-1, 1);
-    m["atan"] = m["asin"] = always(-1.6, 1.6);
-    m["acos"] = always(0, 3.2);
-    m["relu"] = monotone([](double v) { return std::max(v, 0.0); });
-    m["relu6"] = monotone([](double v) { return std::clamp(v, 0.0, 6.0); });
-    m["exp"] = monotone([](double v) { return std::exp(v); });
-    m["exp2"] = monotone([](double v) { return std::exp2(v); });
-    m["softplus"] = monotone([](double v) { return v > 30 ? v : std::log1p(std::exp(v)); });
-    for (std::string_view op : {"floor", "ceil", "round"}) {
-      m[op] = [](const At& at) { return Extent{std::floor(at.in("x").low), std::ceil(at.in("x").high)}; };
+using BoundsOfOps = std::unordered_map<std::string_view, Bound>;
+
+void add_elementwise(BoundsOfOps& m) {
+  for (std::string_view op : {"sigmoid", "softmax", "sigmoid_hard"}) m[op] = always(0, 1);
+  for (std::string_view op : {"tanh", "erf", "sin", "cos", "softsign", "sign"}) m[op] = always(-1, 1);
+  m["atan"] = m["asin"] = always(-1.6, 1.6);
+  m["acos"] = always(0, 3.2);
+  m["relu"] = monotone([](double v) { return std::max(v, 0.0); });
+  m["relu6"] = monotone([](double v) { return std::clamp(v, 0.0, 6.0); });
+  m["exp"] = monotone([](double v) { return std::exp(v); });
+  m["exp2"] = monotone([](double v) { return std::exp2(v); });
+  m["softplus"] = monotone([](double v) { return v > 30 ? v : std::log1p(std::exp(v)); });
+  for (std::string_view op : {"floor", "ceil", "round"}) {
+    m[op] = [](const At& at) { return Extent{std::floor(at.in("x").low), std::ceil(at.in("x").high)}; };
+  }
+  m["sqrt"] = [](const At& at) { return Extent{0, std::sqrt(std::max(0.0, at.in("x").high))}; };
+  m["square"] = [](const At& at) { return Extent{0, product(at.in("x").magnitude(), at.in("x").magnitude())}; };
+  m["abs"] = [](const At& at) { return Extent{0, at.in("x").magnitude()}; };
+  m["clip"] = [](const At& at) {
+    const double low = at.number("alpha"), high = at.number("beta");
+    if (!(low <= high)) return Extent();
+    return Extent{std::clamp(at.in("x").low, low, high), std::clamp(at.in("x").high, low, high)};
+  };
+  m["gelu"] = [](const At& at) { return Extent{-0.2, std::max(0.0, at.in("x").high)}; };
+  m["silu"] = [](const At& at) { return Extent{-0.3, std::max(0.0, at.in("x").high)}; };
+  m["elu"] = [](const At& at) {
+    const double a = at.number("alpha");
+    return Extent{std::min(-a, 0.0), std::max({-a, 0.0, at.in("x").high})};
+  };
+  m["leaky_relu"] = [](const At& at) {
+    const Extent x = at.in("x");
+    const double farthest = product(std::min(x.low, 0.0), at.number("alpha"));
+    return Extent{std::min(farthest, 0.0), std::max({farthest, 0.0, x.high})};
+  };
+  m["log"] = [](const At& at) {
+    const double epsilon = at.value("epsilon") != nullptr ? at.number("epsilon") : 0;  // as good as the default
+    const Extent x = at.in("x");
+    const auto log = [&](double v) { return std::max(std::log(std::max(v + epsilon, 0.0)), kLogOfLeast); };
+    return Extent{log(x.low), log(x.high)};
+  };
+  m["add"] = [](const At& at) { return Extent{at.in("x").low + at.in("y").low, at.in("x").high + at.in("y").high}; };
+  m["sub"] = [](const At& at) { return Extent{at.in("x").low - at.in("y").high, at.in("x").high - at.in("y").low}; };
+  m["mul"] = [](const At& at) {
+    if (at.value("x") != at.value("y")) return times(at.in("x"), at.in("y"));
+    return Extent{0, product(at.in("x").magnitude(), at.in("x").magnitude())};
+  };
+  m["real_div"] = [](const At& at) {
+    const Extent y = at.in("y");
+    if (y.low <= 0 && y.high >= 0) return Extent();
+    return times(at.in("x"), {1 / y.high, 1 / y.low});
+  };
+  m["maximum"] = [](const At& at) {
+    return Extent{std::max(at.in("x").low, at.in("y").low), std::max(at.in("x").high, at.in("y").high)};
+  };
+  m["minimum"] = [](const At& at) {
+    return Extent{std::min(at.in("x").low, at.in("y").low), std::min(at.in("x").high, at.in("y").high)};
+  };
+}
+
+void add_moves(BoundsOfOps& m) {
+  // What only moves or chooses elements.
+  for (std::string_view op : {"identity",
+                              "reshape",
+                              "transpose",
+                              "expand_dims",
+                              "squeeze",
+                              "split",
+                              "slice_by_index",
+                              "slice_by_size",
+                              "tile",
+                              "reverse",
+                              "reverse_sequence",
+                              "flatten2d",
+                              "depth_to_space",
+                              "space_to_depth",
+                              "pixel_shuffle",
+                              "pixel_unshuffle",
+                              "batch_to_space",
+                              "upsample_nearest_neighbor",
+                              "max_pool",
+                              "reduce_max",
+                              "reduce_min",
+                              "reduce_mean",
+                              "gather",
+                              "gather_along_axis",
+                              "gather_nd",
+                              "sliding_windows",
+                              "cast",
+                              "topk",
+                              "argsort",
+                              "sort",
+                              "reshape_like",
+                              "upsample_bilinear"}) {
+    m[op] = [](const At& at) { return at.in("x"); };
+  }
+  m["band_part"] = m["space_to_batch"] = m["avg_pool"] = [](const At& at) { return join(at.in("x"), {0, 0}); };
+  m["concat"] = m["stack"] = all_operands;
+  m["select"] = [](const At& at) { return join(at.in("a"), at.in("b")); };
+  m["pad"] = [](const At& at) {
+    const double fill = at.number("constant_val");
+    return join(at.in("x"), {fill, fill});
+  };
+  m["fill"] = [](const At& at) { return at.in("value"); };
+  m["one_hot"] = [](const At& at) {
+    const double on = at.number("on_value"), off = at.number("off_value");
+    return Extent{std::min(on, off), std::max(on, off)};
+  };
+}
+
+void add_sums(BoundsOfOps& m) {
+  m["reduce_sum"] = [](const At& at) { return scaled_by(at.in("x"), at.count()); };
+  m["cumsum"] = [](const At& at) {
+    const Value& y = *at.n.result();
+    if (!y.ranked()) return Extent();
+    const auto axis = static_cast<int64_t>(at.number("axis"));
+    const auto i = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(y.type()->rank()) : axis);
+    return join(scaled_by(at.in("x"), length(y.type()->dim(i))), {0, 0});
+  };
+  m["reduce_l1_norm"] = [](const At& at) { return Extent{0, at.count() * at.in("x").magnitude()}; };
+  m["reduce_l2_norm"] = [](const At& at) { return Extent{0, std::sqrt(at.count()) * at.in("x").magnitude()}; };
+  m["reduce_sum_square"] = [](const At& at) {
+    return Extent{0, at.count() * product(at.in("x").magnitude(), at.in("x").magnitude())};
+  };
+}
+
+void add_products_and_normalizations(BoundsOfOps& m) {
+  m["linear"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
+  m["conv"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
+  m["matmul"] = [](const At& at) {
+    for (bool right : {true, false}) {
+      const Value* w = at.value(right ? "y" : "x");
+      if (!w->is_constant()) continue;
+      const bool flipped = param_bool(params(at.n, at.context), right ? "transpose_y" : "transpose_x");
+      const size_t rank = w->constant()->rank();
+      // Summed over more than the product does where there are batches: larger, never smaller. A vector is summed over as a whole.
+      return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"));
     }
-    m["sqrt"] = [](const At& at) { return Extent{0, std::sqrt(std::max(0.0, at.in("x").high))}; };
-    m["square"] = [](const At& at) { return Extent{0, product(at.in("x").magnitude(), at.in("x").magnitude())}; };
-    m["abs"] = [](const At& at) { return Extent{0, at.in("x").magnitude()}; };
-    m["clip"] = [](const At& at) {
-      const double low = at.number("alpha"), high = at.number("beta");
-      if (!(low <= high)) return Extent();
-      return Extent{std::clamp(at.in("x").low, low, high), std::clamp(at.in("x").high, low, high)};
-    };
-    m["gelu"] = [](const At& at) { return Extent{-0.2, std::max(0.0, at.in("x").high)}; };
-    m["silu"] = [](const At& at) { return Extent{-0.3, std::max(0.0, at.in("x").high)}; };
-    m["elu"] = [](const At& at) {
-      const double a = at.number("alpha");
-      return Extent{std::min(-a, 0.0), std::max({-a, 0.0, at.in("x").high})};
-    };
-    m["leaky_relu"] = [](const At& at) {
-      const Extent x = at.in("x");
-      const double farthest = product(std::min(x.low, 0.0), at.number("alpha"));
-      return Extent{std::min(farthest, 0.0), std::max({farthest, 0.0, x.high})};
-    };
-    m["log"] = [](const At& at) {
-      const double epsilon = at.value("epsilon") != nullptr ? at.number("epsilon") : 0;  // as good as the default
-      const Extent x = at.in("x");
-      const auto log = [&](double v) { return std::max(std::log(std::max(v + epsilon, 0.0)), kLogOfLeast); };
-      return Extent{log(x.low), log(x.high)};
-    };
-    m["add"] = [](const At& at) { return Extent{at.in("x").low + at.in("y").low, at.in("x").high + at.in("y").high}; };
-    m["sub"] = [](const At& at) { return Extent{at.in("x").low - at.in("y").high, at.in("x").high - at.in("y").low}; };
-    m["mul"] = [](const At& at) {
-      if (at.value("x") != at.value("y")) return times(at.in("x"), at.in("y"));
-      return Extent{0, product(at.in("x").magnitude(), at.in("x").magnitude())};
-    };
-    m["real_div"] = [](const At& at) {
-      const Extent y = at.in("y");
-      if (y.low <= 0 && y.high >= 0) return Extent();
-      return times(at.in("x"), {1 / y.high, 1 / y.low});
-    };
-    m["maximum"] = [](const At& at) {
-      return Extent{std::max(at.in("x").low, at.in("y").low), std::max(at.in("x").high, at.in("y").high)};
-    };
-    m["minimum"] = [](const At& at) {
-      return Extent{std::min(at.in("x").low, at.in("y").low), std::min(at.in("x").high, at.in("y").high)};
-    };
-    // What only moves or chooses elements.
-    for (std::string_view op : {"identity",
-                                "reshape",
-                                "transpose",
-                                "expand_dims",
-                                "squeeze",
-                                "split",
-                                "slice_by_index",
-                                "slice_by_size",
-                                "tile",
-                                "reverse",
-                                "reverse_sequence",
-                                "flatten2d",
-                                "depth_to_space",
-                                "space_to_depth",
-                                "pixel_shuffle",
-                                "pixel_unshuffle",
-                                "batch_to_space",
-                                "upsample_nearest_neighbor",
-                                "max_pool",
-                                "reduce_max",
-                                "reduce_min",
-                                "reduce_mean",
-                                "gather",
-                                "gather_along_axis",
-                                "gather_nd",
-                                "sliding_windows",
-                                "cast",
-                                "topk",
-                                "argsort",
-                                "sort",
-                                "reshape_like",
-                                "upsample_bilinear"}) {
-      m[op] = [](const At& at) { return at.in("x"); };
+    const Value& x = *at.value("x");
+    if (!x.ranked()) return Extent();
+    const bool flipped = param_bool(params(at.n, at.context), "transpose_x");
+    const double terms = length(x.type()->dim(x.type()->rank() - (flipped ? 2 : 1)));
+    const double widest = product(terms, product(at.in("x").magnitude(), at.in("y").magnitude()));
+    return Extent{-widest, widest};
+  };
+  m["layer_norm"] = [](const At& at) {
+    if (!at.value("x")->ranked()) return Extent();
+    const Type* x = at.value("x")->type();
+    const auto axes = param_ints(params(at.n, at.context), "axes");
+    double count = 1;
+    for (size_t i = 0; i < x->rank(); ++i) {
+      const auto axis = static_cast<int64_t>(i);
+      const bool used = !axes || std::ranges::any_of(*axes, [&](int64_t a) {
+        return a == axis || a + static_cast<int64_t>(x->rank()) == axis;
+      });
+      if (used) count *= length(x->dim(i));
     }
-    m["band_part"] = m["space_to_batch"] = m["avg_pool"] = [](const At& at) { return join(at.in("x"), {0, 0}); };
-    m["concat"] = m["stack"] = all_operands;
-    m["select"] = [](const At& at) { return join(at.in("a"), at.in("b")); };
-    m["pad"] = [](const At& at) {
-      const double fill = at.number("constant_val");
-      return join(at.in("x"), {fill, fill});
-    };
-    m["fill"] = [](const At& at) { return at.in("value"); };
-    m["one_hot"] = [](const At& at) {
-      const double on = at.number("on_value"), off = at.number("off_value");
-      return Extent{std::min(on, off), std::max(on, off)};
-    };
-    m["reduce_sum"] = [](const At& at) { return scaled_by(at.in("x"), at.count()); };
-    m["cumsum"] = [](const At& at) {
-      const Value& y = *at.n.result();
-      if (!y.ranked()) return Extent();
-      const auto axis = static_cast<int64_t>(at.number("axis"));
-      const auto i = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(y.type()->rank()) : axis);
-      return join(scaled_by(at.in("x"), length(y.type()->dim(i))), {0, 0});
-    };
-    m["reduce_l1_norm"] = [](const At& at) { return Extent{0, at.count() * at.in("x").magnitude()}; };
-    m["reduce_l2_norm"] = [](const At& at) { return Extent{0, std::sqrt(at.count()) * at.in("x").magnitude()}; };
-    m["reduce_sum_square"] = [](const At& at) {
-      return Extent{0, at.count() * product(at.in("x").magnitude(), at.in("x").magnitude())};
-    };
-    m["linear"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
-    m["conv"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
-    m["matmul"] = [](const At& at) {
-      for (bool right : {true, false}) {
-        const Value* w = at.value(right ? "y" : "x");
-        if (!w->is_constant()) continue;
-        const bool flipped = param_bool(params(at.n, at.context), right ? "transpose_y" : "transpose_x");
-        const size_t rank = w->constant()->rank();
-        // Summed over more than the product does where there are batches: larger, never smaller. A vector is summed over as a whole.
-        return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"));
-      }
-      const Value& x = *at.value("x");
-      if (!x.ranked()) return Extent();
-      const bool flipped = param_bool(params(at.n, at.context), "transpose_x");
-      const double terms = length(x.type()->dim(x.type()->rank() - (flipped ? 2 : 1)));
-      const double widest = product(terms, product(at.in("x").magnitude(), at.in("y").magnitude()));
-      return Extent{-widest, widest};
-    };
-    m["layer_norm"] = [](const At& at) {
-      if (!at.value("x")->ranked()) return Extent();
-      const Type* x = at.value("x")->type();
-      const auto axes = param_ints(params(at.n, at.context), "axes");
-      double count = 1;
-      for (size_t i = 0; i < x->rank(); ++i) {
-        const auto axis = static_cast<int64_t>(i);
-        const bool used = !axes || std::ranges::any_of(*axes, [&](int64_t a) {
-          return a == axis || a + static_cast<int64_t>(x->rank()) == axis;
-        });
-        if (used) count *= length(x->dim(i));
-      }
-      return normalized(at, count);
-    };
-    m["instance_norm"] = [](const At& at) {
-      if (!at.value("x")->ranked()) return Extent();
-      double count = 1;
-      for (Dim d : at.value("x")->type()->dims().subspan(2)) count *= length(d);
-      return normalized(at, count);
-    };
+    return normalized(at, count);
+  };
+  m["instance_norm"] = [](const At& at) {
+    if (!at.value("x")->ranked()) return Extent();
+    double count = 1;
+    for (Dim d : at.value("x")->type()->dims().subspan(2)) count *= length(d);
+    return normalized(at, count);
+  };
+}
+
+const BoundsOfOps& bounds_of_ops() {
+  static const BoundsOfOps all = [] {
+    BoundsOfOps m;
+    add_elementwise(m);
+    add_moves(m);
+    add_sums(m);
+    add_products_and_normalizations(m);
     return m;
   }();
   return all;
