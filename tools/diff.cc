@@ -95,12 +95,13 @@ void interface(const Model& m, std::map<std::string, std::string>& facts) {
     };
     for (const Port& p : f->graph().inputs()) port("input", p, *p.value);
     for (const Port& p : f->graph().outputs()) port("result", p, *p.use->value);
-    if (m.mil) facts[where + "op set"] = f->mil_opset;
+    if (m.specification_version) facts[where + "op set"] = f->mil_opset;
   }
   for (const OpsetImport& i : m.opset_imports) {
-    if (!m.mil) facts[fmt::format("opset of {}", i.domain.empty() ? "ai.onnx" : i.domain)] = std::to_string(i.version);
+    if (!m.specification_version)
+      facts[fmt::format("opset of {}", i.domain.empty() ? "ai.onnx" : i.domain)] = std::to_string(i.version);
   }
-  if (m.mil) facts["specification version"] = std::to_string(m.mil->specification_version);
+  if (m.specification_version) facts["specification version"] = std::to_string(*m.specification_version);
 }
 
 struct Change {

@@ -25,14 +25,14 @@ void print_json(const Model& m, const FileArgs& files, const ModelCounts& c, uin
   ordered_json j;
   j["file"] = files.input;
   j["file_bytes"] = file_bytes;
-  if (m.mil) {
-    j["specification_version"] = m.mil->specification_version;
+  if (m.specification_version) {
+    j["specification_version"] = *m.specification_version;
   } else {
     j["ir_version"] = m.ir_version;
   }
   j["producer"] = {{"name", m.producer_name}, {"version", m.producer_version}};
   j["opsets"] = ordered_json::object();
-  if (!m.mil) {
+  if (!m.specification_version) {
     for (const OpsetImport& i : m.opset_imports) j["opsets"][i.domain.empty() ? "ai.onnx" : i.domain] = i.version;
   } else {
     for (const auto& f : m.functions()) j["opsets"][f->name] = f->mil_opset;
@@ -70,8 +70,8 @@ int info(const FileArgs& files, const InfoArgs& args) {
   }
   const ModelCounts c = count_model(m);
   uint64_t file_bytes = 0;
-  for (const auto& f : m.source_files) file_bytes += f->size();
-  if (m.source_files.empty()) file_bytes = std::filesystem::file_size(files.input);  // a text
+  for (const auto& f : source_files(m)) file_bytes += f->size();
+  if (source_files(m).empty()) file_bytes = std::filesystem::file_size(files.input);  // a text
   if (args.json) {
     print_json(m, files, c, file_bytes);
     return 0;
@@ -81,11 +81,11 @@ int info(const FileArgs& files, const InfoArgs& args) {
     opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", i.domain.empty() ? "ai.onnx" : i.domain, i.version);
   }
   say("{}  {}\n", files.input, human_bytes(file_bytes));
-  if (m.source_files.size() > 1)
-    say("  data      {} file{} beside it\n", m.source_files.size() - 1, m.source_files.size() > 2 ? "s" : "");
+  if (source_files(m).size() > 1)
+    say("  data      {} file{} beside it\n", source_files(m).size() - 1, source_files(m).size() > 2 ? "s" : "");
   if (!m.producer_name.empty()) say("  made by   {} {}\n", m.producer_name, m.producer_version);
-  if (m.mil) {
-    say("  format    Core ML specification version {}, op set {}\n", m.mil->specification_version, m.main().mil_opset);
+  if (m.specification_version) {
+    say("  format    Core ML specification version {}, op set {}\n", *m.specification_version, m.main().mil_opset);
   } else {
     say("  format    IR version {}, opset {}\n", m.ir_version, opsets.empty() ? "1 (none given)" : opsets);
   }

@@ -53,8 +53,8 @@ class Page {
     out_ = fmt::format(kHead, escape(title));
     const ModelCounts c = count_model(m_);
     out_ += "<table>";
-    if (m_.mil) {
-      row("Core ML", fmt::format("specification version {}", m_.mil->specification_version));
+    if (m_.specification_version) {
+      row("Core ML", fmt::format("specification version {}", *m_.specification_version));
     } else {
       for (const OpsetImport& i : m_.opset_imports)
         row(i.domain.empty() ? "ai.onnx" : i.domain, fmt::format("opset {}", i.version));

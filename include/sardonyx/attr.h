@@ -20,12 +20,14 @@ namespace sardonyx {
 
 class Attr;
 
-// A value we do not interpret: `text` is what a person sees. Reading it as anything else is an error that shows the text.
+// A value that is not interpreted: `text` is its form for people. Reading it as anything else is an error
+// that shows the text.
 struct OpaqueAttr {
   std::string text;
   friend bool operator==(const OpaqueAttr&, const OpaqueAttr&) = default;
 };
-// Inside an ONNX function: the value is that of the function's attribute `name`; type is onnx AttributeProto.AttributeType.
+// Inside an ONNX function: the value is that of the function's attribute `name`; type is onnx
+// AttributeProto.AttributeType.
 struct RefAttr {
   std::string name;
   int type = 0;
@@ -34,8 +36,9 @@ struct RefAttr {
 using AttrList = std::vector<Attr>;                          // tuples and lists (jax params)
 using AttrDict = std::vector<std::pair<std::string, Attr>>;  // named tuples (jax), in field order
 
-// One attribute value. ONNX: int64, double (holds an f32), string, tensor, type, and lists of these; graphs are not
-// attributes here but bodies of the node. JAX params use all kinds; a tuple of integers is an `ints` list, of dims a `Dims` list.
+// One attribute value. ONNX: int64, double (holds an f32), string, tensor, type, and lists of these; graphs
+// are not attributes here but bodies of the node. JAX params use all kinds; a tuple of integers is an `ints`
+// list, of dims a `Dims` list.
 class Attr {
  public:
   using Ints = std::vector<int64_t>;
@@ -76,20 +79,22 @@ struct NamedAttr {
   std::string name;
   Attr value;
   std::string doc;  // ONNX AttributeProto.doc_string
-  // ONNX: what the file says of each tensor in the value beside its elements: name, doc_string, metadata_props and unknown fields of
-  // the TensorProto, in wire format. Empty, or one per tensor in the order of the file (a sparse tensor has two).
+  // ONNX, for each tensor in the value: name, doc_string, metadata_props and unknown fields of the
+  // TensorProto, in wire format. Empty, or one per tensor in the order of the file (a sparse tensor has two).
   std::vector<std::string> tensor_fields = {};
 };
 
 // An immutable set of attributes, interned per model (Model::attrs): nodes with equal attributes share one.
-// Ordered by name. `wire` is the file's own encoding of the set, if it was read and not changed: the writer copies it back.
+// Ordered by name. `wire` is the file's encoding of a set that was read and not changed: the writer copies it
+// back.
 class Attrs {
  public:
   std::span<const NamedAttr> items() const { return items_; }
   bool empty() const { return items_.empty(); }
   const Attr* find(std::string_view name) const;  // nullptr if absent
 
-  // Equal names and values if and only if equal canonical pointers; doc strings and what is said of tensors do not count.
+  // Equal names and values if and only if equal canonical pointers; doc strings and tensor_fields do not
+  // count.
   const Attrs* canonical() const { return canonical_; }
   std::string_view wire() const { return wire_; }
 

@@ -12,8 +12,9 @@
 
 namespace sardonyx {
 
-// Appends to a graph, or inserts before a node. Every node it makes is typed by its rule: an ill-typed one throws
-// Error(kInvalidModel) and leaves the graph as it was. OnnxBuilder (sardonyx/onnx_builder.h) adds one method per operator.
+// Appends to a graph, or inserts before a node. The rule of the operator types each new node: an ill-typed
+// one throws Error(kInvalidModel) and leaves the graph as it was. OnnxBuilder (sardonyx/onnx_builder.h) adds
+// one method per operator.
 class Builder {
  public:
   Builder(Graph& graph, ValueFacts& facts) : graph_(&graph), facts_(&facts) {}
@@ -25,7 +26,7 @@ class Builder {
   Dims& dims() const { return model().dims(); }
   // Null = append at the end.
   void set_insertion_point(Node* before) { before_ = before; }
-  // What new nodes are marked with (Model::add_provenance).
+  // The mark of new nodes (Model::add_provenance).
   void set_provenance(uint32_t p) { provenance_ = p; }
   uint32_t provenance() const { return provenance_; }
 
@@ -38,8 +39,8 @@ class Builder {
   Node& node(std::string_view name, std::span<Value* const> inputs, size_t num_results, AttrInit attrs = {},
              std::string_view domain = {}, std::span<const Body> bodies = {});
 
-  // Constants: initializers of the graph (or Constant nodes inside ONNX functions). Equal small ones (<= 1 KiB)
-  // without a name are one value per graph.
+  // Constants: initializers of the graph (or Constant nodes inside ONNX functions). Equal small ones (<= 1
+  // KiB) without a name are one value per graph.
   Value* constant(TensorPtr payload, std::string_view name = {});
   Value* i64(int64_t v);                    // i64[]
   Value* i64s(std::span<const int64_t> v);  // i64[n]
@@ -48,7 +49,7 @@ class Builder {
   Value* scalar_int(DType dtype, int64_t v);                       // dtype[] for integers and bool, exact for 64 bits
   Value* full(DType dtype, std::vector<int64_t> shape, double v);  // a lazy splat
 
-  // A node of exactly this operator version; what all the others end in. Throws as they do.
+  // A node of exactly this operator version; all others call it. Throws as they do.
   Node& make(const Op& op, std::span<Value* const> inputs, size_t num_results, AttrInit attrs,
              std::span<const Body> bodies = {});
 

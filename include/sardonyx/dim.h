@@ -1,6 +1,8 @@
-// Symbolic dimensions: integers, or polynomials over symbols with floordiv, mod, max and min, in a normal form.
+// Symbolic dimensions: integers, or polynomials over symbols with floordiv, mod, max and min, in a normal
+// form.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,7 +29,10 @@ class Dim {
   bool is_expr() const { return (word_ & 3) == 0 && word_ != 0; }
   bool is_unknown() const { return word_ == 0 || (word_ & 3) == 2; }
   bool is_anonymous() const { return word_ == 0; }
-  int64_t value() const { return static_cast<int64_t>(word_) >> 2; }  // requires is_int()
+  int64_t value() const {
+    assert(is_int());
+    return static_cast<int64_t>(word_) >> 2;
+  }
   const DimExpr* expr() const { return reinterpret_cast<const DimExpr*>(word_); }
   uint64_t unknown_id() const { return word_ >> 2; }
 
@@ -50,11 +55,11 @@ struct DimRange {  // inclusive; nullopt = unbounded on that side
   std::optional<int64_t> min, max;
 };
 
-// The table of symbolic expressions of one model. Not thread-safe: one table belongs to one model.
-// Arithmetic is exact on integers and throws kLimit on overflow. An unknown operand gives a fresh unknown.
-// Normal form: sum of coefficient * product of atom^power; atoms are symbols, floordiv(a,b), max(a,b), min(a,b), ordered by
-// text and never by address; mod(a,b) is written a - b*floordiv(a,b); constants and coefficients inside floordiv are reduced
-// modulo an integer divisor; max/min of provably ordered operands is that operand.
+// The table of symbolic expressions of one model. Not thread-safe: one table belongs to one model. Arithmetic
+// is exact on integers and throws kLimit on overflow. An unknown operand gives a fresh unknown. Normal form:
+// sum of coefficient * product of atom^power; atoms are symbols, floordiv(a,b), max(a,b), min(a,b), ordered
+// by text and never by address; mod(a,b) is written a - b*floordiv(a,b); constants and coefficients inside
+// floordiv are reduced modulo an integer divisor; max/min of provably ordered operands is that operand.
 class Dims {
  public:
   Dims();
@@ -90,14 +95,15 @@ class Dims {
   std::vector<std::string> symbols(Dim d) const;
   // If d is just one symbol, its name; else empty.
   std::string_view symbol_name(Dim d) const;
-  // d with each symbol replaced by the value of `value_of(name)` (nullopt: stays symbolic).
+  // Replaces each symbol of d by `value_of(name)` (nullopt: it stays).
   Dim substitute(Dim d, const std::function<std::optional<Dim>(std::string_view)>& value_of);
   // The same expression in this table; used when a graph moves between models.
   Dim import(Dim d, const Dims& from);
 
-  // The parts of an expression, for building it at run time. Exactly one of these shapes holds per expression:
-  // kInt, kSymbol, kAdd/kMul (operands >= 2), kFloorDiv, kMax, kMin (operands == 2). kAdd's operands are terms; kMul's are an
-  // optional integer coefficient first, then factors (powers repeat the factor).
+  // The parts of an expression, for building it at run time. Exactly one of these shapes holds per
+  // expression: kInt, kSymbol, kAdd/kMul (operands >= 2), kFloorDiv, kMax, kMin (operands == 2). kAdd's
+  // operands are terms; kMul's are an optional integer coefficient first, then factors (powers repeat the
+  // factor).
   enum class Form { kInt, kSymbol, kAdd, kMul, kFloorDiv, kMax, kMin, kUnknown };
   struct Parts {
     Form form;
@@ -107,8 +113,9 @@ class Dims {
 
   // JAX's spelling: "2*B*T + 1", "floordiv(H, 2)", "mod(a, b)", "max(a, b)"; an unknown prints as "?".
   std::string to_string(Dim d) const;
-  // Parses that spelling, and also "//", "%", "ceildiv", a leading "-", parentheses and "^"/"**" with integer powers.
-  // Throws kParse with the column of the mistake. Any other identifier (letters, digits, _, ., ', also "unk__0") is a symbol.
+  // Parses that spelling, and also "//", "%", "ceildiv", a leading "-", parentheses and "^"/"**" with integer
+  // powers. Throws kParse with the column of the mistake. Any other identifier (letters, digits, _, ., ',
+  // also "unk__0") is a symbol.
   Dim parse(std::string_view text);
 
  private:

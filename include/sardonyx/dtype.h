@@ -8,7 +8,8 @@
 
 namespace sardonyx {
 
-// Values up to 47 are the numbers of onnx.TensorProto.DataType; those from 64 on are never element types of a file.
+// Values up to 47 are the numbers of onnx.TensorProto.DataType; those from 64 on are never element types of a
+// file.
 enum class DType : uint8_t {
   kUndefined = 0,
   kF32 = 1,
@@ -48,8 +49,8 @@ enum class DType : uint8_t {
 // Bits per element: 32 for f32, 4 for i4, 128 for c128; 0 for strings, keys and undefined.
 int bit_width(DType t);
 
-// Bytes of `count` elements stored densely; sub-byte types are packed, low bits first (as ONNX and Core ML do).
-// Throws kLimit if the product does not fit 63 bits.
+// Bytes of `count` elements stored densely; sub-byte types are packed, low bits first (as ONNX and Core ML
+// do). Throws kLimit if the product does not fit 63 bits.
 size_t byte_size(DType t, uint64_t count);
 
 bool is_float(DType t);     // f64 f32 f16 bf16, f8 kinds, f4

@@ -13,12 +13,12 @@ enum class ErrorCode {
   kInvalidModel,     // a graph or a file whose content breaks a rule of its format
   kParse,            // text that does not follow the grammar
   kUnsupported,      // legal input that Sardonyx cannot handle yet
-  kIo,               // the operating system said no
+  kIo,               // the operating system refused
   kLimit,            // a size, depth or time bound was reached
-  kInternal,         // our own fault
+  kInternal,         // a fault of Sardonyx itself
 };
 
-// What went wrong, in one sentence that starts in lower case, and notes that say where, what was expected and what to do.
+// A message in one sentence that starts in lower case, and notes: where, what was expected, what to do.
 // what() is the message followed by the notes, each on its own line, indented by two spaces.
 class Error : public std::runtime_error {
  public:
@@ -28,7 +28,8 @@ class Error : public std::runtime_error {
   const std::string& message() const { return message_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // The same error with one more note: context is added as it passes the reader, the lowering loop or the pass manager.
+  // The same error with one more note. The reader, the lowering loop and the pass manager add their context
+  // as it passes them.
   Error with_note(std::string note) const;
 
  private:
@@ -44,6 +45,6 @@ std::string_view to_string(ErrorCode code);
 
 }  // namespace sardonyx
 
-// Guards what must hold whatever the input: a failure is our own fault and is reported as kInternal.
+// Checks what holds for any input: a failure is a fault of Sardonyx, reported as kInternal.
 #define SX_CHECK(condition, ...) \
   ((condition) ? void(0) : ::sardonyx::fail_check(#condition, __FILE_NAME__, __LINE__, std::string{__VA_ARGS__}))

@@ -1,7 +1,8 @@
 // The reference evaluator: runs graphs of the onnx dialect on the CPU, exactly and in a fixed order.
 //
-// It serves folding (evaluate_node) and checking (evaluate). It is no runtime: results are the same bytes everywhere, since sums
-// have a fixed order and transcendental functions of f32, f16 and bf16 are computed in f64 and rounded once.
+// For folding (evaluate_node) and checking (evaluate), not a runtime: results are the same bytes everywhere,
+// since sums have a fixed order and transcendental functions of f32, f16 and bf16 are computed in f64 and
+// rounded once.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,9 @@
 
 namespace sardonyx {
 
-// A tensor during evaluation: a strided view of shared storage. Views (broadcasts, transposes, slices) cost no copy.
-// Elements lie one by one in memory, natively aligned: sub-byte types take a byte each (integers sign-extended, f4 as its code),
-// strings are std::string objects, complex numbers are pairs.
+// A tensor during evaluation: a strided view of shared storage. Views (broadcasts, transposes, slices) cost
+// no copy. Elements lie one by one in memory, natively aligned: sub-byte types take a byte each (integers
+// sign-extended, f4 as its code), strings are std::string objects, complex numbers are pairs.
 class Array {
  public:
   Array() = default;
@@ -48,7 +49,7 @@ class Array {
   bool is_splat() const;  // one element, seen as several
 
   const std::byte* data() const { return data_; }
-  // Kernels write into arrays that they made, before anybody else sees them.
+  // For kernels, which write into arrays that they made before anybody else sees them.
   std::byte* mutable_data() { return data_; }
   template <class T>
   const T* as() const {
@@ -94,12 +95,13 @@ struct EvalOptional {
   std::shared_ptr<const EvalValue> value;  // null: empty
 };
 struct EvalMap;
-// A state of a Core ML program. All who hold it see what is written to it.
+// A state of a Core ML program. All holders see what is written to it.
 struct EvalState {
   Array content;
 };
 
-// What a value of a graph holds while it runs: nothing (an absent operand), a tensor, a sequence, an optional, a map or a state.
+// The run-time content of a value: nothing (an absent operand), a tensor, a sequence, an optional, a map or a
+// state.
 class EvalValue {
  public:
   EvalValue() = default;
@@ -153,30 +155,33 @@ struct EvalOptions {
   int max_depth = 1000;                  // bodies and function calls within each other
   // Products of f32 and f64 by Eigen: faster, but their last bits depend on the machine.
   bool fast_products = false;
-  // What the states hold at the end follows the results, in the order of the inputs.
+  // Append the final content of the states to the results, in the order of the inputs.
   bool states_too = false;
 };
 
-// Runs a graph. `inputs` are the graph's, by position; absent or missing ones take the input's default value. A state is given as the
-// tensor that it begins with, zeros where it is absent; what is given is not written to. Results are freed after their last reader. Throws Error: kUnsupported (an operator without a kernel), kInvalidModel and kInvalidArgument (operands that an
-// operator cannot take), kLimit (memory, steps, iterations, depth).
+// Runs a graph. `inputs` are the graph's, by position; absent or missing ones take the input's default value.
+// A state is given as its first tensor (absent: zeros), which is not written to. Results are freed after
+// their last use. Throws Error: kUnsupported (an operator without a kernel), kInvalidModel and
+// kInvalidArgument (operands that an operator cannot take), kLimit (memory, steps, iterations, depth).
 std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 
-// Throws kInvalidArgument naming the first input that the graph's signature does not allow: missing without a default (and no state), of another
-// kind, element type, rank or size; a named size is the same wherever it occurs.
+// Throws kInvalidArgument naming the first input that the graph's signature does not allow: missing without a
+// default (and no state), of another kind, element type, rank or size; a named size has one value.
 void check_inputs(const Graph& graph, std::span<const EvalValue> inputs);
 
-// Random values for inputs that are absent and have no default (states begin with zeros), by their declared types: floats are normal, integers small and not
-// negative. Named sizes are those of the inputs that are given; other sizes that the types leave open are `open_size`.
+// Random values for inputs that are absent and have no default (states begin with zeros), by their declared
+// types: floats are normal, integers small and not negative. Named sizes are those of the inputs that are
+// given; other sizes that the types leave open are `open_size`.
 void fill_inputs(const Graph& graph, std::vector<EvalValue>& inputs, uint64_t seed, int64_t open_size = 2);
 
 // Whether there is a kernel for this version of the operator.
 bool can_evaluate(const Op& op);
 
-// One node, for folding: its operands (null: absent) give its results. nullopt where there is no kernel, where the node is random, has
-// bodies that capture values or is a function call, where it fails, and where more than `memory_cap` bytes would be needed. What is not
-// defined by the standard (integer division by zero, casts out of range) counts as failure.
+// Evaluates one node, for folding; a null operand is absent. nullopt where there is no kernel, where the node
+// is random, has bodies that capture values or is a function call, where it fails, and where it needs more
+// than `memory_cap` bytes. What the standard does not define (integer division by zero, casts out of range)
+// counts as failure.
 std::optional<std::vector<TensorPtr>> evaluate_node(const Node& node, std::span<const TensorPtr> inputs, uint64_t memory_cap);
 
 }  // namespace sardonyx

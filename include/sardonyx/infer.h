@@ -1,4 +1,4 @@
-// Type and shape inference: what a type rule sees, and the driver over nodes and graphs.
+// Type and shape inference: the context of a type rule, and the driver over nodes and graphs.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@
 
 namespace sardonyx {
 
-// Elements of small integer tensors (shapes, axes, sizes), known as expressions: data propagation. Kept by inference for
-// values of integer tensors of rank 0 or 1 with at most 64 elements.
+// Elements of small integer tensors (shapes, axes, sizes), known as expressions: data propagation. Kept by
+// inference for values of integer tensors of rank 0 or 1 with at most 64 elements.
 struct SymbolicValue {
   bool scalar = false;        // rank 0
   std::vector<Dim> elements;  // an unknown element is an unknown Dim
 };
 
-// Facts that inference learns beside types; one per run over a model, or kept by a builder.
+// Facts that inference finds beside types; one object per run over a model, or per builder.
 class ValueFacts {
  public:
   const SymbolicValue* find(const Value& v) const;
@@ -60,8 +60,8 @@ class InferContext {
   // Operand i as integers, when all of them are known. Exact for all of i64, where Dims stop at 2^61.
   std::optional<std::vector<int64_t>> ints(size_t i) const;
 
-  // --- attributes: as the node has them, else as the operator has them by default, else nullopt. Inside a function's body a
-  // reference stands for the attribute of the call. Another kind than asked for throws kInvalidModel.
+  // --- attributes of the node, else the operator's default, else nullopt. Inside a function's body a
+  // reference stands for the attribute of the call. An attribute of another kind throws kInvalidModel.
   const Attr* attr(std::string_view name) const;
   std::optional<int64_t> attr_int(std::string_view name) const;
   int64_t attr_int(std::string_view name, int64_t otherwise) const { return attr_int(name).value_or(otherwise); }
@@ -71,8 +71,8 @@ class InferContext {
 
   // --- results
   size_t num_results() const { return node_.num_results(); }
-  // Result i has type t (freshened). Keeps what is already known: the meet of both; throws kInvalidModel if they contradict.
-  // Results that the node does not have are ignored, and so is a null type.
+  // Gives result i type t (freshened). Keeps the meet with what is known; throws kInvalidModel if they
+  // contradict. Ignores results that the node does not have, and null types.
   void set(size_t i, const Type* t);
   void set(size_t i, DType dtype, std::span<const Dim> dims) {
     if (i < num_results()) set(i, types().tensor(dtype, dims));
@@ -84,8 +84,8 @@ class InferContext {
   // The elements of result i. Ignored when they are too many.
   void set_value(size_t i, SymbolicValue v);
 
-  // Types the nodes of a body whose inputs have these types (null: as they are). What was inferred for it before is forgotten when
-  // an input type differs from the present one.
+  // Types the nodes of a body whose inputs have these types (null: as they are). Drops what was inferred for
+  // it before when an input type differs.
   void infer_body(Graph& body, std::span<const Type* const> inputs) const;
 
   [[noreturn]] void fail(std::string message, std::vector<std::string> notes = {}) const;
@@ -97,12 +97,12 @@ class InferContext {
   int version_;
 };
 
-// Applies the op's rule to one node: operand count, operand dtypes against slots, then the rule. Throws on ill-typed nodes; marks the
-// node checked on success. A call of a local function types the function's body for these operands. Other unknown operators have
-// nothing to check; their results keep the types that they have.
+// Applies the op's rule to one node: operand count, operand dtypes against slots, then the rule. Throws on
+// ill-typed nodes; marks the node checked on success. A call of a local function types the function's body
+// for these operands. Other unknown operators are not checked; their results keep their types.
 void infer_node(Node& n, ValueFacts& facts);
-// All nodes of a model in order, bodies and function calls included; known declared types are kept where more precise.
-// Ill-typed nodes are marked unchecked and returned as messages instead of thrown when `tolerant`.
+// All nodes of a model in order, bodies and function calls included; known declared types are kept where more
+// precise. Ill-typed nodes are marked unchecked and returned as messages instead of thrown when `tolerant`.
 std::vector<std::string> infer_model(Model& m, ValueFacts& facts, bool tolerant);
 
 }  // namespace sardonyx

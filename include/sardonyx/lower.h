@@ -1,4 +1,4 @@
-// From the jax dialect to the onnx dialect: what a lowering sees, and the loop that runs them.
+// From the jax dialect to the onnx dialect: the context of a lowering, and the loop that runs lowerings.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,12 @@ namespace sardonyx {
 class Lowering;
 class LoweringContext;
 
-// Lowers one equation: returns its results in order (one value: return it; none missing, none extra). Result count, shapes and
-// dtypes are checked against the equation by the core; names come from the core.
+// Lowers one equation: returns its results in order (one value: return it; none missing, none extra). Result
+// count, shapes and dtypes are checked against the equation by the core; names come from the core.
 using LowerFn = std::function<std::vector<Value*>(Lowering&)>;
 
-// Primitive name -> lowering. The built-in table is constant; a conversion may add or override entries (user plugins).
+// Primitive name -> lowering. The built-in table is constant; a conversion may add or override entries (user
+// plugins).
 class LoweringRegistry {
  public:
   static const LoweringRegistry& builtin();
@@ -44,8 +45,8 @@ class LoweringRegistry {
   std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
 };
 
-// The equation being lowered, its operands already lowered, and the builder to write with.
-// Operands and results of the jax dialect have shapes of Dims (symbols included) in the *target* model's tables.
+// The equation being lowered, its operands already lowered, and the builder to write with. Operands and
+// results of the jax dialect have shapes of Dims (symbols included) in the *target* model's tables.
 class Lowering {
  public:
   Lowering(LoweringContext& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands);
@@ -61,8 +62,8 @@ class Lowering {
   size_t in_rank(size_t i) const { return in_type(i)->rank(); }
   const Type* in_type(size_t i) const;  // of the jax operand (shape always ranked), in the target model's tables
   const Type* out_type(size_t i = 0) const;
-  // Whether every reader of result i broadcasts it anyway, against another operand of full shape: then the lowering may return a
-  // value that merely broadcasts to the equation's shape, and no Expand is needed.
+  // Whether every user of result i broadcasts it against another operand of full shape: then the lowering may
+  // return a value that merely broadcasts to the equation's shape, and needs no Expand.
   bool may_stay_narrow(size_t i = 0) const;
   // The same, as the graph holds it: a complex value has a last axis of 2, a PRNG key is an i64.
   const Type* stored_in_type(size_t i) const;
@@ -70,7 +71,8 @@ class Lowering {
   DType out_dtype(size_t i = 0) const { return out_type(i)->dtype(); }
   std::span<const Dim> out_dims(size_t i = 0) const { return out_type(i)->dims(); }
 
-  // --- parameters of the equation: jax's own names. Missing or of another kind: Error that names primitive and parameter.
+  // --- parameters of the equation: jax's own names. Missing or of another kind: Error that names primitive
+  // and parameter.
   int64_t int_param(std::string_view name) const;
   bool bool_param(std::string_view name, std::optional<bool> otherwise = {}) const;
   double float_param(std::string_view name) const;
@@ -79,11 +81,11 @@ class Lowering {
   std::vector<Dim> dims_param(std::string_view name) const;  // a tuple of integers and symbolic dims, in the target's tables
   Dim dim_param(std::string_view name) const;                // an integer or a symbolic dim
   DType dtype_param(std::string_view name) const;
-  const Attr& param(std::string_view name) const;       // whatever it is
+  const Attr& param(std::string_view name) const;       // of any kind
   const Attr* find_param(std::string_view name) const;  // null when absent or None
 
-  // --- sizes at run time. All are constants when the dims are integers; symbolic sizes are computed once per graph from the
-  // inputs they came from (Shape -> Gather -> arithmetic) and shared.
+  // --- sizes at run time. All are constants when the dims are integers; symbolic sizes are computed once per
+  // graph from the inputs they came from (Shape -> Gather -> arithmetic) and shared.
   Value* dim(Dim d);                        // i64[]
   Value* shape(std::span<const Dim> dims);  // i64[n]
   Value* dim_as(Dim d, DType dtype);        // cast to dtype, rank 0
@@ -104,15 +106,15 @@ class Lowering {
 
   // Lowers a nested jaxpr in line: its inputs are `args`; returns its results.
   std::vector<Value*> inline_body(const Graph& body, std::span<Value* const> args);
-  // Lowers a nested jaxpr into a fresh ONNX graph for If/Loop/Scan. `fill` receives the Lowering of the inside and the graph's
-  // builder; it adds inputs and outputs. Outer values are captured directly.
+  // Lowers a nested jaxpr into a fresh ONNX graph for If/Loop/Scan. `fill` receives the Lowering of the
+  // inside and the graph's builder; it adds inputs and outputs. Outer values are captured directly.
   Graph& make_body(std::string_view name, const std::function<void(Lowering& inside)>& fill);
 
-  // The only way to give up: the core collects it with all other unsupported equations of the program.
+  // Refuses the equation; the core collects it with all other unsupported equations of the program.
   [[noreturn]] void unsupported(std::string why) const;
 
-  // The same equation on other operands, with the element type of a part wherever its own types are complex: for lowerings of real
-  // values, where an equation does the same to real and imaginary parts.
+  // The same equation on other operands, with the element type of a part wherever its own types are complex:
+  // for lowerings of real values, where an equation does the same to real and imaginary parts.
   Lowering on_parts(std::vector<Value*> operands) const;
 
   LoweringContext& context() const { return context_; }
@@ -133,11 +135,12 @@ struct LowerOptions {
   enum class Provenance { kOff, kLine, kFull } provenance = Provenance::kLine;
 };
 
-// Lowers a model of the jax dialect (its main function) to a new model of the onnx dialect. Payloads are shared, not copied.
-// Throws one Error(kUnsupported) that lists every equation that could not be lowered: primitive, types, count, source line.
+// Lowers a model of the jax dialect (its main function) to a new model of the onnx dialect. Payloads are
+// shared, not copied. Throws one Error(kUnsupported) that lists every equation that could not be lowered:
+// primitive, types, count, source line.
 std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& options = {},
                                      const LoweringRegistry& registry = LoweringRegistry::builtin());
-// The same into an empty model of the onnx dialect, which is of no use when it throws.
+// The same into an empty model of the onnx dialect; if it throws, discard that model.
 void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
 
 // One kind of equation that lower_to_onnx refused: what its error lists, a line each.

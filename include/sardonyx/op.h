@@ -1,4 +1,4 @@
-// What an operator is: slots, attributes, traits, a type rule. Dialects fill tables of these.
+// Operators: slots, attributes, traits, a type rule. Dialects fill tables of these.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Node;
 
 enum class DialectId : uint8_t { kJax, kOnnx, kMil };
 
-// Facts that generic passes ask for. A bit set.
+// Facts for generic passes. A bit set.
 enum class Trait : uint32_t {
   kElementwise = 1u << 0,      // each result element depends on the operand elements at that (broadcast) position only
   kUnary = 1u << 1,            // elementwise with one tensor operand
@@ -49,7 +49,7 @@ struct Slot {
   std::string_view type_var{};
   TypeSet types{};
   bool homogeneous = true;
-  bool parameter = false;  // MIL: must be a constant when the program is compiled; what ONNX has as an attribute
+  bool parameter = false;  // MIL: must be a constant when the program is compiled; ONNX has attributes for these
 };
 
 enum class AttrKind : uint8_t {
@@ -80,11 +80,12 @@ struct AttrSpec {
   std::span<const int64_t> default_ints{};
 };
 
-// A type rule: reads operands and attributes through the context, sets results. Throws Error (kInvalidModel) when ill-typed.
+// A type rule: reads operands and attributes through the context, sets results. Throws Error (kInvalidModel)
+// when ill-typed.
 using TypeRule = void (*)(InferContext&);
 
-// One version of one operator. Known ops live in constant tables of the process; unknown ones are interned per model
-// (traits 0, no rule, any number of operands and results).
+// One version of one operator. Known ops live in constant tables of the process; unknown ones are interned
+// per model (traits 0, no rule, any number of operands and results).
 struct Op {
   DialectId dialect = DialectId::kOnnx;
   std::string_view domain{};  // "" for ai.onnx; jax and mil: ""
@@ -103,8 +104,8 @@ struct Op {
   bool has(Trait t) const { return sardonyx::has(traits, t); }
 };
 
-// The slot of operand i of n, null when the op has no slots (any operands do). Lists of operands stand at the end; if there are
-// several, they have the same length.
+// The slot of operand i of n, null when the op has no slots (any operands do). Lists of operands stand at the
+// end; if there are several, they have the same length.
 constexpr const Slot* slot_of(const Op& op, size_t i, size_t n) {
   if (op.inputs.empty()) return nullptr;
   size_t lists = 0;
@@ -133,7 +134,8 @@ class Dialect {
 // Known ops of all registered dialects: ids are below this number.
 uint32_t known_op_count();
 const Dialect& dialect(DialectId id);
-// Called once by the dialects layer (a constant table of the process); ids of `ops` must continue known_op_count().
+// Called once by the dialects layer (a constant table of the process); ids of `ops` must continue
+// known_op_count().
 void register_dialect(const Dialect& d, uint32_t op_count);
 
 }  // namespace sardonyx

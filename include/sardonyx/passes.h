@@ -1,4 +1,4 @@
-// Passes over graphs: which there are, and running pipelines of them.
+// Passes over graphs: the list of them, and pipelines.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace sardonyx {
 
 class Model;
 
-// What a pass may do to results.
+// How a pass may change results.
 enum class Numerics : uint8_t {
   kExact,    // same bits (any NaN is a NaN; -0 differs from 0)
   kRounds,   // error against the exact value at most twice what it was, plus 4 ulp of the largest magnitude of that output
@@ -23,7 +23,7 @@ enum class Numerics : uint8_t {
 };
 std::string_view to_string(Numerics n);  // "exact", "rounds", "relaxed"
 
-// What a user can know of a pass.
+// The public description of a pass.
 struct PassInfo {
   std::string_view name;     // "remove_redundant_casts"
   std::string_view dialect;  // of the models it is for: "onnx" or "mil"
@@ -44,10 +44,11 @@ std::vector<PresetInfo> list_presets();
 enum class Verify : uint8_t {
   kOff,
   kModel,  // the whole model, once, at the end
-  kPass,   // each rewrite and each walk: what changes results is taken back, and the run goes on
+  kPass,   // each rewrite and each walk: one that changes results is undone, and the run continues
 };
 
-// A pipeline: passes in order, by any spelling of their names, or presets; "pass.option=value" sets an option of a pass.
+// A pipeline: passes in order, by any spelling of their names, or presets; "pass.option=value" sets an option
+// of a pass.
 struct PassRequest {
   std::vector<std::string> passes{"onnx"};
   std::vector<std::string> skip;                             // passes (or rules: "pass/rule") that do not run
@@ -57,16 +58,17 @@ struct PassRequest {
   Verify verify = Verify::kOff;
   bool function_bodies = true;    // bodies of model-local functions are optimized too
   bool inline_functions = false;  // onnx: calls become the nodes of their functions first
-  bool prune_inputs = false;      // onnx: inputs that nobody reads are dropped
+  bool prune_inputs = false;      // onnx: inputs without users are dropped
   bool allow_empty = false;       // named sizes may be zero
   int64_t fold_budget = 0;        // bytes by which folding may grow the file
   std::function<void(std::string_view pass, size_t done, size_t total)> progress;
-  // Called with each near miss of the passes named in `explain`: pass, node as text (empty: it is the model), reason.
+  // Called with each near miss of the passes named in `explain`: pass, node as text (empty: it is the model),
+  // reason.
   std::vector<std::string> explain;
   std::function<void(std::string_view pass, std::string_view node, std::string_view why)> on_near_miss;
 };
 
-// What one entry of the pipeline did.
+// The effect of one entry of the pipeline.
 struct PassReport {
   std::string name;
   bool changed = false;
@@ -78,16 +80,17 @@ struct PassReport {
 struct PipelineReport {
   std::vector<PassReport> passes;
   std::vector<std::string> faults;     // of passes: what evaluation found (PassRequest::verify)
-  size_t evaluations = 0;              // how many runs before and after were compared
+  size_t evaluations = 0;              // runs before and after that were compared
   std::string not_compared;            // why none was, although Verify::kModel asks for it
-  std::vector<std::string> ill_typed;  // nodes that no rule touches, because their types are wrong: what is wrong with each
+  std::vector<std::string> ill_typed;  // faults of the nodes that rules skip because their types are wrong
   double seconds = 0;
   bool failed() const;
 };
 
 // Throws kInvalidArgument for passes and options that do not exist, with the nearest names.
 void check_request(const PassRequest& request, DialectId dialect);
-// Runs the pipeline on the model. Throws as check_request() before anything runs; with `strict`, what a pass throws.
+// Runs the pipeline on the model. Throws as check_request() before anything runs; with `strict`, what a pass
+// throws.
 PipelineReport run_passes(Model& m, const PassRequest& request);
 
 }  // namespace sardonyx

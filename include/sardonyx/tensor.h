@@ -1,4 +1,4 @@
-// Tensor: the payload of a constant. Immutable, shared, and never copied on reading.
+// Tensor: the payload of a constant. Immutable, shared, and not copied when a file is read.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,15 @@ namespace sardonyx {
 class Tensor;
 using TensorPtr = std::shared_ptr<const Tensor>;
 
-// Where bytes lie in a file that is open for the whole run: what a writer hands to copy_file_range.
+// The place of bytes in a file that is open for the whole run; a writer passes it to copy_file_range.
 struct FileRange {
   int fd = -1;
   uint64_t offset = 0;
 };
 
-// Elements are dense, row-major, little-endian; sub-byte types packed low bits first. Bytes may be unaligned: read elements
-// through read<T>() or memcpy. Shape is static. A splat stores one element and stands for all of them.
+// Elements are dense, row-major, little-endian; sub-byte types packed low bits first. Bytes may be unaligned:
+// read elements through read<T>() or memcpy. Shape is static. A splat stores one element and stands for all
+// of them.
 class Tensor {
  public:
   // Takes the bytes. Their number must be byte_size(dtype, product(shape)); throws kInvalidModel otherwise.
@@ -37,15 +38,16 @@ class Tensor {
   static TensorPtr splat(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> element);
   static TensorPtr strings(std::vector<int64_t> shape, std::vector<std::string> values);
   // A tensor whose bytes are computed when first read, by `compute`, which returns exactly byte_size() bytes.
-  // The bytes are not kept: each call of bytes() on a deferred tensor computes anew; use with_bytes() to look at them once.
+  // The bytes are not kept: each call of bytes() on a deferred tensor computes them again; use with_bytes()
+  // to read them once.
   static TensorPtr defer(DType dtype, std::vector<int64_t> shape, std::function<std::vector<std::byte>()> compute);
-  // The same, computed in pieces: `fill(first, out)` puts the elements from index `first` (row-major) on into `out`, as many as fit.
-  // Element types of whole bytes. Who reads through read() never holds all of them.
+  // The same, computed in pieces: `fill(first, out)` puts the elements from index `first` (row-major) on into
+  // `out`, as many as fit. Element types of whole bytes. read() never holds all of them.
   using Fill = std::function<void(int64_t first, std::span<std::byte> out)>;
   static TensorPtr defer(DType dtype, std::vector<int64_t> shape, Fill fill);
 
-  // A tensor of which only the hash() is known: what a digest in a text stands for without its sidecar. It compares by that hash;
-  // reading its bytes throws kUnsupported.
+  // A tensor of which only the hash() is known: a digest in a text without its sidecar. It compares by that
+  // hash; reading its bytes throws kUnsupported.
   static TensorPtr promise(DType dtype, std::vector<int64_t> shape, uint64_t hash);
 
   template <class T>
@@ -66,21 +68,24 @@ class Tensor {
   bool is_splat() const { return splat_; }
   bool is_promise() const { return promised_hash_.has_value(); }
   bool is_deferred() const { return compute_ != nullptr || fill_ != nullptr; }
-  // Whether read() of a part costs only that part: all but tensors that are deferred as a whole. Not for sub-byte types and strings.
+  // Whether read() of a part costs only that part: all but tensors that are deferred as a whole. Not for
+  // sub-byte types and strings.
   bool reads_in_pieces() const { return compute_ == nullptr && bit_width(dtype_) >= 8; }
   // Copies elements, as many as fill `out`, from index `first` on. Element types of whole bytes.
   void read(int64_t first, std::span<std::byte> out) const;
-  // All bytes. A splat or deferred tensor is materialised into *scratch; others refer to their storage.
+  // All bytes. A splat or deferred tensor is computed into *scratch; others refer to their storage.
   std::span<const std::byte> bytes(std::vector<std::byte>& scratch) const;
   // Bytes as stored: all of them, or one element of a splat. Not for deferred tensors.
   std::span<const std::byte> stored_bytes() const { return bytes_; }
   std::span<const std::string> string_values() const { return strings_; }
   const std::optional<FileRange>& file() const { return file_; }
 
-  // Element i (row-major), converted: any integer, bool or float dtype. Exact for i64 and for doubles' integers.
+  // Element i (row-major), converted: any integer, bool or float dtype. Exact for i64 and for doubles'
+  // integers.
   int64_t as_int(int64_t i) const;
   double as_double(int64_t i) const;
-  // All elements as i64 when dtype is an integer or bool and size() <= limit; else nullopt. For shapes, axes, pads.
+  // All elements as i64 when dtype is an integer or bool and size() <= limit; else nullopt. For shapes, axes,
+  // pads.
   std::optional<std::vector<int64_t>> to_ints(int64_t limit = 4096) const;
 
   // Same dtype, shape and bytes (a splat equals its dense form).
@@ -104,11 +109,11 @@ class Tensor {
   std::optional<uint64_t> promised_hash_;
 };
 
-// Of a tensor of that shape in row-major order: how many elements lie from one index of an axis to the next. As if axes of size 0 had size 1.
+// Strides in elements of a row-major tensor of that shape; an axis of size 0 counts as size 1.
 std::vector<int64_t> dense_strides(std::span<const int64_t> shape);
 
-// Conversions between double and the small float formats, round to nearest even (saturation as ONNX Cast's default is the
-// caller's business: these overflow to infinity, or to NaN where the format has no infinity).
+// Conversions between double and the small float formats, round to nearest even (saturation as ONNX Cast's
+// default is the caller's business: these overflow to infinity, or to NaN where the format has no infinity).
 double decode_element(DType dtype, const std::byte* base, int64_t index);
 void encode_element(DType dtype, std::byte* base, int64_t index, double value);
 

@@ -78,14 +78,15 @@ class Types {
   // The same type in this table; for graphs that move between models.
   const Type* import(const Type* t, const Types& from);
 
-  // What both say: the more precise of each part. Null if they contradict (different dtype, rank, integers).
+  // The more precise of each part. Null if they contradict (different dtype, rank, integers).
   const Type* meet(const Type* a, const Type* b);
-  // What holds for both: for branches of an If, iterations of a Loop. Null = nothing known.
+  // What holds for both, as for branches of an If or iterations of a Loop. Null = nothing known.
   const Type* join(const Type* a, const Type* b);
   // Provably the same type (unknown dims equal themselves only).
   static bool equal(const Type* a, const Type* b) { return a == b && a != nullptr; }
 
-  // "f32[B,3]", "f32[?,3]", "f32[...]" (rank unknown), "?" (null), "seq(f32[3])", "optional(...)", "map(i64, ...)", "token".
+  // "f32[B,3]", "f32[?,3]", "f32[...]" (rank unknown), "?" (null), "seq(f32[3])", "optional(...)", "map(i64,
+  // ...)", "token".
   std::string to_string(const Type* t) const;
   // Reads that spelling; each "?" is a fresh unknown. Throws kParse with the column of the mistake.
   const Type* parse(std::string_view text);

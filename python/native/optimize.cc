@@ -1,4 +1,6 @@
 // sardonyx.optimize and sardonyx.passes: thin bindings of the driver.
+#include <map>
+
 #include "driver/optimize.h"
 
 #include <nanobind/nanobind.h>

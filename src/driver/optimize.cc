@@ -110,7 +110,7 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   verify(*model);
   const double read_seconds = watch.lap();
   uint64_t file_before = is_text ? bytes_at(in) : 0;
-  for (const auto& f : model->source_files) file_before += f->size();
+  for (const auto& f : source_files(*model)) file_before += f->size();
   OptimizeReport report = optimize_model(*model, options);
   report.read_seconds = read_seconds;
   report.file_before = file_before;
@@ -127,9 +127,9 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   } else {
     report.file_after = write_onnx(*model, out, how);
   }
-  if (model->source_files.size() == 1 && write.external == WriteOptions::External::kAuto &&
+  if (source_files(*model).size() == 1 && write.external == WriteOptions::External::kAuto &&
       is_only_larger(report, options, file_before, report.file_after)) {
-    const MappedFile& source = *model->source_files[0];
+    const MappedFile& source = *source_files(*model)[0];
     AtomicFile file(out, AtomicFile::Options{.sync = write.sync});
     if (const auto range = source.range_of(source.bytes())) {
       file.append(*range, source.size());

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "io/wire.h"
+#include "ir/file_record.h"
 
 namespace sardonyx {
 namespace {
@@ -104,10 +104,9 @@ ByName values_of(Graph& g) {
 struct OutsideNames::State {
   struct Variable {
     Value* input;
+    const Value* was;  // erased; the file's record still knows it
     std::string name;
     TensorPtr payload;
-    std::optional<TensorInfo> info;
-    std::optional<ListedInput> listed;
   };
   struct Meaning {
     TensorPtr payload;           // of a constant
@@ -122,17 +121,9 @@ struct OutsideNames::State {
   void make_variable(Value& c) {
     Graph& g = m.graph();
     const Name name = c.name();
-    Variable v{nullptr, std::string(name.view()), c.constant(), {}, {}};
-    if (const auto info = g.tensor_info.find(&c); info != g.tensor_info.end()) v.info = info->second;
-    const auto listed = std::ranges::find(g.listed_inputs, &c, &ListedInput::constant);
-    if (listed != g.listed_inputs.end()) {
-      v.listed = *listed;
-      g.listed_inputs.erase(listed);
-    }
-    v.input = g.add_input(name.view(), c.type());
-    g.replace_uses(c, *v.input);
+    variables.push_back({g.add_input(name.view(), c.type()), &c, std::string(name.view()), c.constant()});
+    g.replace_uses(c, *variables.back().input);
     g.erase_constant(c);
-    variables.push_back(std::move(v));
   }
 
   void make_constant(const Variable& v) {
@@ -145,10 +136,7 @@ struct OutsideNames::State {
       g.replace_uses(*v.input, *c);
       g.remove_input(static_cast<size_t>(port - g.inputs().begin()));
     }
-    if (v.info) g.tensor_info[c] = *v.info;
-    if (!v.listed) return;
-    const auto at = std::ranges::upper_bound(g.listed_inputs, v.listed->place, {}, &ListedInput::place);
-    g.listed_inputs.insert(at, {v.listed->place, c, v.listed->wire});
+    m.edit_file_record().keep(*v.was, *c);
   }
 
   void unpin(const std::string& name) {
@@ -186,7 +174,7 @@ struct OutsideNames::State {
       const auto is = now.find(name);
       return was == before.end() || (is != now.end() && is_same(was->second, *is->second));
     };
-    std::erase_if(g.quantization_annotations, [&](std::string_view wire) {
+    std::erase_if(m.edit_file_record().graphs[&g].quantization_annotations, [&](std::string_view wire) {
       const Annotation a = read_annotation(wire);
       if (!stands(a.tensor)) return true;
       for (std::string_view p : a.parameters) {
@@ -202,13 +190,14 @@ struct OutsideNames::State {
 
 OutsideNames::OutsideNames(Model& m) {
   const std::vector<Graph*> graphs = all_graphs(m);
-  const bool annotated = std::ranges::any_of(graphs, [](Graph* g) { return !g->quantization_annotations.empty(); });
-  if (m.training_info.empty() && !annotated) return;
+  const FileRecord& record = m.file_record();
+  const bool annotated = std::ranges::any_of(graphs, [&](Graph* g) { return !record.of(*g).quantization_annotations.empty(); });
+  if (record.model.training_info.empty() && !annotated) return;
   state_ = std::make_unique<State>(State{m, {}, {}, {}});
   for (Graph* g : graphs) {
-    if (g->quantization_annotations.empty()) continue;
+    if (record.of(*g).quantization_annotations.empty()) continue;
     const ByName values = values_of(*g);
-    for (std::string_view wire : g->quantization_annotations) {
+    for (std::string_view wire : record.of(*g).quantization_annotations) {
       Annotation a = read_annotation(wire);
       a.parameters.push_back(a.tensor);
       for (std::string_view name : a.parameters) {
@@ -218,7 +207,7 @@ OutsideNames::OutsideNames(Model& m) {
     }
   }
   std::set<std::string, std::less<>> names;
-  for (std::string_view t : m.training_info) collect(t, names);
+  for (std::string_view t : record.model.training_info) collect(t, names);
   Graph& g = m.graph();
   const ByName values = values_of(g);
   for (const std::string& name : names) {

@@ -3,7 +3,16 @@
 #include <algorithm>
 
 #include "io/onnx_parts.h"
+#include "ir/file_record.h"
 #include "support/inside.h"
+
+namespace sardonyx {
+
+std::span<const std::shared_ptr<const MappedFile>> source_files(const Model& model) {
+  return model.file_record().model.sources;
+}
+
+}  // namespace sardonyx
 
 namespace sardonyx::onnx_file {
 namespace fs = std::filesystem;

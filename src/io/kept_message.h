@@ -15,7 +15,7 @@ struct KeptTensor {
   const char* at = nullptr;  // its TensorProto
   TensorPtr tensor;
   Name name;
-  std::string fields;  // see TensorInfo
+  std::string fields;  // see FileRecord::OfTensor
 };
 
 // The tensors with external data in a TrainingInfoProto, at any depth, in order. Throws what read_tensor() throws.

@@ -422,7 +422,7 @@ std::string made_of(std::string_view source, const std::string& name, const Inte
 std::string with_new_functions(const std::string& description, bool by_function, const Model& m, const MilNames& names) {
   // Older formats know one function only.
   constexpr int64_t kSeveralFunctions = 9;
-  if (!m.mil || m.mil->specification_version < kSeveralFunctions) return description;
+  if (m.specification_version.value_or(0) < kSeveralFunctions) return description;
   std::vector<std::pair<std::string, std::string>> known;
   std::string out;
   if (by_function) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ir/file_record.h"
 #include "sardonyx/io.h"
 
 namespace sardonyx {
@@ -158,11 +159,10 @@ graph mil(x: f32[2], z: f32[2]) {
   const auto feature = [&](const char* name) { return message({{1, name}, {2, "what it is"}, {3, message({{5, array}})}}); };
   const std::string description =
       message({{1, feature("x")}, {1, feature("z")}, {10, feature("y")}, {10, feature("other")}, {11, "y"}});
-  m->mil.emplace();
-  m->mil->specification_version = 8;
-  m->mil->description = description;
+  m->specification_version = 8;
+  m->edit_file_record().model.description = description;
   write_coreml(*m, at / "same.mlpackage");
-  EXPECT_EQ(read_coreml(at / "same.mlpackage")->mil->description, description);
+  EXPECT_EQ(read_coreml(at / "same.mlpackage")->file_record().model.description, description);
   Graph& g = m->graph();
   g.input_port(1).name = m->name("z_2");
   g.input(1)->set_name(m->name("z_2"));
@@ -172,7 +172,7 @@ graph mil(x: f32[2], z: f32[2]) {
   write_coreml(*m, at / "renamed.mlpackage");
   const std::string half("\x08\x02\x10\x90\x80\x04", 6);
   const std::string sum = message({{1, "sum"}, {2, "what it is"}, {3, message({{5, half}})}});
-  EXPECT_EQ(read_coreml(at / "renamed.mlpackage")->mil->description,
+  EXPECT_EQ(read_coreml(at / "renamed.mlpackage")->file_record().model.description,
             message({{1, feature("x")}, {1, feature("z_2")}, {10, sum}, {10, feature("other")}, {11, "sum"}}));
   std::filesystem::remove_all(at);
 }

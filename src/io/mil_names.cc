@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include "dialects/mil/ops.h"
+#include "ir/file_record.h"
 
 namespace sardonyx::mil_file {
 
 bool is_literal(const Node& n, size_t operand) {
   const Value* v = n.input(operand);
   if (v == nullptr || v->kind() != ValueKind::kConstant) return false;
-  if (v->graph() != nullptr) {
-    const auto info = v->graph()->tensor_info.find(v);
-    if (info != v->graph()->tensor_info.end() && info->second.literal) return true;
-  }
+  if (v->graph() != nullptr && v->graph()->model().file_record().literals.contains(v)) return true;
   const Op& op = n.op();
   if (!op.known) return false;
   if (op.name.starts_with("constexpr_")) return true;

@@ -1,6 +1,7 @@
 // Pieces of Core ML files that reader and writer share. Field numbers are those of MIL.proto and Model.proto.
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -44,7 +45,7 @@ struct FileSource {
   std::shared_ptr<const void> keepalive;
   const MappedFile* file = nullptr;           // null for models in memory
   std::deque<std::string>* joined = nullptr;  // bytes that were put together; part of keepalive
-  std::unordered_map<const Tensor*, TensorPtr>* immediate = nullptr;
+  std::unordered_map<const Tensor*, TensorPtr>* spelled_out = nullptr;
   bool wide_blobs = false;  // see belongs_in_blob
 };
 

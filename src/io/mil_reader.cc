@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "dialects/mil/ops.h"
 #include "io/mil_parts.h"
 #include "io/program_file.h"
+#include "ir/file_record.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
 
@@ -70,18 +72,23 @@ struct OpRead {
 class MilReader {
  public:
   MilReader(Model& m, FileSource source, ExternalFiles& weights, const ReadOptions& options)
-      : m_(m), source_(std::move(source)), weights_(weights), types_(m.types(), source_.origin), options_(options) {
-    source_.immediate = &m_.mil->immediate;
-    source_.wide_blobs = m_.mil->specification_version >= 9;
+      : m_(m),
+        record_(m.edit_file_record()),
+        source_(std::move(source)),
+        weights_(weights),
+        types_(m.types(), source_.origin),
+        options_(options) {
+    source_.spelled_out = &record_.model.spelled_out;
+    source_.wide_blobs = *m_.specification_version >= 9;
   }
 
   void program(std::string_view wire, std::string_view default_function) {
     std::vector<Entry> functions;
     for (Reader r(wire, source_.origin); r.next();) {
       switch (r.tag()) {
-        case tag(1, kVarint): m_.mil->program_version = r.int64(); break;
+        case tag(1, kVarint): record_.model.program_version = r.int64(); break;
         case tag(2, kBytes): functions.push_back(read_entry(r.bytes(), source_.origin)); break;
-        default: m_.mil->program_fields += r.skip();
+        default: record_.model.program_fields += r.skip();
       }
     }
     if (functions.empty()) invalid("the program has no function");
@@ -127,7 +134,7 @@ class MilReader {
           blocks.emplace_back(block, std::string_view(r.start(), static_cast<size_t>(r.at() - r.start())));
           break;
         }
-        default: f.unknown_fields += r.skip();
+        default: record_.graphs[&f.graph()].holder_fields += r.skip();
       }
     }
     size_t chosen = blocks.size();
@@ -136,7 +143,7 @@ class MilReader {
     }
     if (chosen == blocks.size()) invalid(fmt::format("there is no block for its op set '{}'", f.mil_opset));
     for (size_t i = 0; i < blocks.size(); ++i) {
-      if (i != chosen) f.unknown_fields += blocks[i].second;
+      if (i != chosen) record_.graphs[&f.graph()].holder_fields += blocks[i].second;
     }
     version_ = mil::opset_version(f.mil_opset);
     if (version_ == 0) version_ = mil::kNewestVersion;
@@ -163,11 +170,7 @@ class MilReader {
   }
 
   // A type that says more than ours can is written as it was.
-  void keep_type(Graph& g, const Value& v) {
-    ValueInfo& info = g.value_info[&v];
-    info.wire = last_type_;
-    info.wire_type = v.type();
-  }
+  void keep_type(Graph& g, const Value& v) { g.value_info[&v].entry = record_.add_entry(last_type_, v.type()); }
 
   void block(Graph& g, std::string_view wire, int depth) {
     if (depth > options_.max_depth)
@@ -188,7 +191,7 @@ class MilReader {
         }
         case tag(2, kBytes): outputs.push_back(r.name()); break;
         case tag(3, kBytes): operation(g, r.bytes(), depth); break;
-        default: g.unknown_fields += r.skip();
+        default: record_.graphs[&g].fields += r.skip();
       }
     }
     for (Name name : outputs) {
@@ -228,7 +231,7 @@ class MilReader {
     if (read.tensor == nullptr || read.extra) invalid("a constant operand is neither a tensor nor a list of scalars");
     Value* v = g.add_constant(read.tensor);
     v->set_type(read.type);
-    g.tensor_info[v].literal = true;
+    record_.literals.insert(v);
     return v;
   }
 
@@ -347,7 +350,7 @@ class MilReader {
     }
     Node& n = m_.new_node(*what, operands, op.outputs.size(), set);
     n.set_name(name.data() != nullptr ? name : nameless());
-    if (!op.unknown.empty()) m_.edit_extra(n).unknown_fields = std::move(op.unknown);
+    if (!op.unknown.empty()) record_.nodes[&n] = std::move(op.unknown);
 
     if (!op.blocks.empty()) {
       const std::vector<std::string_view> blocks = std::move(op.blocks);
@@ -455,6 +458,7 @@ class MilReader {
   }
 
   Model& m_;
+  FileRecord& record_;
   FileSource source_;
   ExternalFiles& weights_;
   TypeReader types_;
@@ -502,29 +506,27 @@ struct Origin {
 std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const ReadOptions& options, bool program_only,
                             int64_t specification_version) {
   auto m = std::make_unique<Model>(DialectId::kMil);
-  m->mil.emplace();
   auto joined = std::make_shared<std::deque<std::string>>();
   m->keep_alive(from.keepalive);
   m->keep_alive(joined);
   const char* origin = from.bytes.data();
   FileSource source{origin, from.keepalive, from.file.get(), joined.get(), nullptr, false};
   std::string_view program = from.bytes;
-  MilInfo& info = *m->mil;
-  if (program_only) {
-    info.specification_version = specification_version;
-  } else {
+  m->specification_version = specification_version;
+  FileRecord::OfModel& said = m->edit_file_record().model;
+  if (!program_only) {
     bool found = false;
     uint32_t other = 0;
     for (Reader r(from.bytes, origin); r.next();) {
       switch (r.tag()) {
-        case tag(1, kVarint): info.specification_version = r.int64(); break;
+        case tag(1, kVarint): m->specification_version = r.int64(); break;
         case tag(2, kBytes): {
           const std::string_view part = r.bytes();
-          if (info.description.empty()) {
-            info.description = part;
+          if (said.description.empty()) {
+            said.description = part;
           } else {  // one message in several pieces
-            joined->push_back(std::string(info.description) + std::string(part));
-            info.description = joined->back();
+            joined->push_back(std::string(said.description) + std::string(part));
+            said.description = joined->back();
           }
           break;
         }
@@ -534,7 +536,7 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
           break;
         default:
           if (r.field() >= 200 && r.type() == kBytes) other = r.field();
-          info.model_fields += r.skip();
+          said.fields += r.skip();
       }
     }
     if (!found) {
@@ -544,9 +546,9 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
     }
   }
   MilReader reader(*m, source, weights, options);
-  reader.program(program, default_function_of(info.description, origin));
-  if (from.file != nullptr) m->source_files.push_back(from.file);
-  for (auto& file : weights.opened()) m->source_files.push_back(std::move(file));
+  reader.program(program, default_function_of(said.description, origin));
+  if (from.file != nullptr) said.sources.push_back(from.file);
+  for (auto& file : weights.opened()) said.sources.push_back(std::move(file));
   return m;
 }
 
@@ -567,9 +569,10 @@ std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const Read
     const auto folder = model.has_parent_path() ? model.parent_path() : std::filesystem::path(".");
     auto m = read({bytes, file, file}, ExternalFiles(model, folder, access), options, false, 0);
     if (package) {
-      m->mil->manifest = package->manifest;
-      m->mil->package = package->folder.string();
-      m->mil->model_path = package->model_path;
+      FileRecord::OfModel& said = m->edit_file_record().model;
+      said.manifest = package->manifest;
+      said.package = package->folder.string();
+      said.model_path = package->model_path;
     }
     return m;
   } catch (const Error& e) {

@@ -549,8 +549,8 @@ ValueRead read_value(std::string_view wire, const FileSource& source, ExternalFi
   }
   const bool list = out.type->kind() == TypeKind::kList;
   if (out.tensor != nullptr && !list && !out.type->is_tensor()) invalid("the content of a value is not of its type");
-  if (out.tensor != nullptr && !list && belongs_in_blob(*out.tensor, source.wide_blobs) && source.immediate != nullptr)
-    source.immediate->emplace(out.tensor.get(), out.tensor);
+  if (out.tensor != nullptr && !list && belongs_in_blob(*out.tensor, source.wide_blobs) && source.spelled_out != nullptr)
+    source.spelled_out->emplace(out.tensor.get(), out.tensor);
   return out;
 }
 

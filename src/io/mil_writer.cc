@@ -15,6 +15,7 @@
 #include "io/sinks.h"
 #include "io/wire_writer.h"
 #include "io/write_parts.h"
+#include "ir/file_record.h"
 #include "support/atomic_file.h"
 #include "support/copy_range.h"
 #include "support/inside.h"
@@ -47,7 +48,7 @@ struct BlobPlace {
 
 class MilWriter {
  public:
-  explicit MilWriter(const Model& m) : m_(m), info_(m.mil ? *m.mil : kNone), names_(m) {
+  explicit MilWriter(const Model& m) : m_(m), record_(m.file_record()), names_(m) {
     wide_ = version() >= 9;
     name_weight_files();
     place_all();
@@ -67,7 +68,7 @@ class MilWriter {
 
  private:
   int64_t version() const {
-    if (info_.specification_version != 0) return info_.specification_version;
+    if (const int64_t said = m_.specification_version.value_or(0); said != 0) return said;
     return m_.opset_version("").value_or(mil::kNewestVersion);
   }
 
@@ -87,11 +88,11 @@ class MilWriter {
 
   // By the names that the program gave, which may be links to elsewhere.
   void name_weight_files() {
-    if (m_.source_files.size() < 2) return;
-    std::filesystem::path folder = m_.source_files[0]->path().parent_path();
+    if (record_.model.sources.size() < 2) return;
+    std::filesystem::path folder = record_.model.sources[0]->path().parent_path();
     if (folder.empty()) folder = ".";
-    for (size_t i = 1; i < m_.source_files.size(); ++i) {
-      const MappedFile& file = *m_.source_files[i];
+    for (size_t i = 1; i < record_.model.sources.size(); ++i) {
+      const MappedFile& file = *record_.model.sources[i];
       const auto range = file.range_of(file.bytes().subspan(0, 0));
       if (range)
         weight_files_.try_emplace(range->fd, std::string(kModelPath) + file.path().lexically_relative(folder).generic_string());
@@ -118,7 +119,7 @@ class MilWriter {
       std::vector<const Tensor*> tensors;
       for (; end < wanted.size() && wanted[end].file == wanted[begin].file; ++end) tensors.push_back(wanted[end].tensor);
       if (wanted[end - 1].old != UINT64_MAX) continue;  // new ones stand last
-      for (const auto& [later, first] : find_same(tensors, m_.source_files)) {
+      for (const auto& [later, first] : find_same(tensors, record_.model.sources)) {
         place_of_.erase(later);
         tied_[later] = first;
       }
@@ -133,7 +134,7 @@ class MilWriter {
         if (place_of_.contains(&t) || (type != nullptr && !type->is_tensor())) return;
         std::string_view file = weight_file_of(t);
         if (file.empty()) {
-          if (!belongs_in_blob(t, wide_) || info_.immediate.contains(&t)) return;
+          if (!belongs_in_blob(t, wide_) || record_.model.spelled_out.contains(&t)) return;
           file = kWeightFile;
         }
         const std::byte* bytes = t.is_splat() || t.is_deferred() ? nullptr : t.stored_bytes().data();
@@ -184,8 +185,9 @@ class MilWriter {
   void value_type(uint32_t field, const Value& v, const Graph* g) {
     if (g != nullptr && !g->value_info.empty()) {
       const auto info = g->value_info.find(&v);
-      if (info != g->value_info.end() && !info->second.wire.empty() && info->second.wire_type == v.type())
-        return w_.bytes(field, info->second.wire);
+      const std::string_view said =
+          info != g->value_info.end() ? record_.entry(info->second.entry, v.type()) : std::string_view();
+      if (!said.empty()) return w_.bytes(field, said);
     }
     if (v.type() == nullptr) invalid(fmt::format("'{}' has no type, and a program says the type of every value", names_.of(v)));
     w_.bytes(field, type_wire(v.type()));
@@ -417,7 +419,7 @@ class MilWriter {
     } else {
       for (const NamedAttr& a : n.attrs().items()) attribute(5, a);
     }
-    if (n.extra() != nullptr) w_.raw(n.extra()->unknown_fields);
+    w_.raw(record_.fields_of(n));
     w_.end();
   }
 
@@ -457,7 +459,7 @@ class MilWriter {
       string_attr(5, "name", names_.output(g, i));
       w_.end();
     }
-    w_.raw(g.unknown_fields);
+    w_.raw(record_.of(g).fields);
   }
 
   void function(const Function& f) {
@@ -471,11 +473,11 @@ class MilWriter {
     block(g);
     w_.end();
     w_.end();
-    w_.raw(f.unknown_fields);
+    w_.raw(record_.of(f.graph()).holder_fields);
   }
 
   void program() {
-    w_.int64(1, info_.program_version);
+    w_.int64(1, record_.model.program_version);
     for (const auto& f : m_.functions()) {
       w_.begin(2);
       w_.bytes(1, f->name);
@@ -484,25 +486,24 @@ class MilWriter {
       w_.end();
       w_.end();
     }
-    w_.raw(info_.program_fields);
+    w_.raw(record_.model.program_fields);
   }
 
   void model() {
     w_.int64(1, version());
-    if (!info_.description.empty()) {
-      if (w_.measuring()) description_ = describe_interface(info_.description, m_, names_);
+    if (!record_.model.description.empty()) {
+      if (w_.measuring()) description_ = describe_interface(record_.model.description, m_, names_);
       w_.bytes(2, description_);
     }
     // Field numbers below 502 first, as protobuf's own writers do: isUpdatable.
-    w_.raw(info_.model_fields);
+    w_.raw(record_.model.fields);
     w_.begin(502);
     program();
     w_.end();
   }
 
-  inline static const MilInfo kNone{};
   const Model& m_;
-  const MilInfo& info_;
+  const FileRecord& record_;
   MilNames names_;
   bool wide_ = false;
   std::string description_;
@@ -522,7 +523,7 @@ class MilWriter {
 class BlobPieces {
  public:
   BlobPieces(Writer& w, const Model& m) : w_(w) {
-    for (const auto& file : m.source_files) {
+    for (const auto& file : source_files(m)) {
       const auto range = file->range_of(file->bytes().subspan(0, 0));
       if (range && range->offset == 0) sources_.emplace(range->fd, file.get());
     }
@@ -617,7 +618,7 @@ void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file, boo
   };
   const MappedFile* unchanged = all();
   if (link && unchanged != nullptr && file.link(unchanged->range_of({})->fd)) return;
-  const bool holes = std::ranges::any_of(m.source_files, [](const auto& s) {
+  const bool holes = std::ranges::any_of(source_files(m), [](const auto& s) {
     const auto range = s->range_of({});
     return range && has_holes(range->fd);
   });
@@ -635,7 +636,7 @@ void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file, boo
 // Whether the model was read from the file that stands there.
 bool is_source(const Model& m, const std::filesystem::path& file) {
   const auto there = replaced_at(file);
-  return there && std::ranges::any_of(m.source_files, [&](const auto& s) { return s->stamp().same_file(*there); });
+  return there && std::ranges::any_of(source_files(m), [&](const auto& s) { return s->stamp().same_file(*there); });
 }
 
 // The model file and its weights, in `folder`.
@@ -654,7 +655,7 @@ void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path&
   AtomicFile out(file, options);
   wire::FileSink sink(out);
   writer.write(sink, false);
-  for (const auto& source : m.source_files) source->check_unchanged();
+  for (const auto& source : source_files(m)) source->check_unchanged();
   for (auto& f : files) f->commit();
   out.commit();
 }
@@ -662,14 +663,15 @@ void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path&
 // What a package holds besides the model and its weights.
 void copy_others(const Model& m, const std::filesystem::path& to) {
   namespace fs = std::filesystem;
-  const fs::path from(m.mil->package), real_from = fs::canonical(from);
-  const fs::path cache = fs::canonical(m.source_files[0]->path()).parent_path();
+  const fs::path from(m.file_record().model.package), real_from = fs::canonical(from);
+  const fs::path cache = fs::canonical(source_files(m)[0]->path()).parent_path();
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
     if (!entry.is_regular_file()) continue;
     if (const fs::path real = fs::canonical(entry.path()); !is_inside(real_from, real) && !is_inside(cache, real))
       invalid(fmt::format("'{}' is a symbolic link that leads out of the package", entry.path().string()));
     const auto stamp = FileStamp::of(entry.path());
-    const bool read = std::ranges::any_of(m.source_files, [&](const auto& s) { return stamp && s->stamp().same_file(*stamp); });
+    const bool read =
+        std::ranges::any_of(source_files(m), [&](const auto& s) { return stamp && s->stamp().same_file(*stamp); });
     const fs::path relative = entry.path().lexically_relative(from);
     if (read || relative == "Manifest.json" || fs::exists(to / relative)) continue;
     fs::create_directories((to / relative).parent_path());
@@ -680,8 +682,9 @@ void copy_others(const Model& m, const std::filesystem::path& to) {
 void write_package(const Model& m, MilWriter& writer, const std::filesystem::path& path, const CoremlWriteOptions& how) {
   namespace fs = std::filesystem;
   AtomicFolder folder(path);
-  std::string model_path = m.mil ? m.mil->model_path : std::string();
-  const std::string manifest = make_manifest(m.mil ? m.mil->manifest : std::string(), !writer.blobs().empty(), &model_path);
+  const FileRecord::OfModel& said = m.file_record().model;
+  std::string model_path = said.model_path;
+  const std::string manifest = make_manifest(said.manifest, !writer.blobs().empty(), &model_path);
   const fs::path file = folder.temporary() / model_path;
   fs::create_directories(file.parent_path() / "weights");
   // A package that replaces itself hands its weights over: the old one goes.
@@ -690,7 +693,7 @@ void write_package(const Model& m, MilWriter& writer, const std::filesystem::pat
   AtomicFile out(folder.temporary() / "Manifest.json", AtomicFile::Options{.sync = how.sync});
   out.append(manifest);
   out.commit();
-  if (m.mil && !m.mil->package.empty()) copy_others(m, folder.temporary());
+  if (!m.file_record().model.package.empty()) copy_others(m, folder.temporary());
   folder.commit();
 }
 
@@ -714,7 +717,7 @@ void write_coreml(const Model& model, const std::filesystem::path& path, const C
     for (const BlobFile& blob : writer.blobs()) {
       const auto target = replaced_at(name.parent_path() / std::string_view(blob.name).substr(kModelPath.size()));
       const auto own = replaced_at(name);
-      const bool same = own && !model.source_files.empty() && own->same_file(model.source_files[0]->stamp());
+      const bool same = own && !source_files(model).empty() && own->same_file(source_files(model)[0]->stamp());
       if (target && !same) {
         throw Error(ErrorCode::kInvalidArgument,
                     fmt::format("the weights of another model are where those of {} would be written", name.string()),
@@ -744,7 +747,7 @@ std::string serialize_mil_program(const Model& model, const std::filesystem::pat
   out.reserve(size);
   wire::StringSink sink(out);
   writer.write(sink, true);
-  for (const auto& source : model.source_files) source->check_unchanged();
+  for (const auto& source : source_files(model)) source->check_unchanged();
   for (auto& f : files) f->commit();
   return out;
 }

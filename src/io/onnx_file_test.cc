@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 
+#include "io/test_messages.h"
 #include "io/wire_writer.h"
 #include "io/write_parts.h"
 #include "sardonyx/io.h"
@@ -16,48 +17,6 @@ namespace sardonyx {
 namespace {
 
 namespace fs = std::filesystem;
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Messages by hand: field(1, message) nests, field(1, 5) is a number.
-
-std::string varint(uint64_t v) {
-  std::string s;
-  for (; v >= 0x80; v >>= 7) s += static_cast<char>(v | 0x80);
-  return s + static_cast<char>(v);
-}
-std::string field(uint32_t number, std::string_view bytes) {
-  return varint(number << 3 | 2) + varint(bytes.size()) + std::string(bytes);
-}
-std::string field(uint32_t number, const char* text) { return field(number, std::string_view(text)); }
-std::string field(uint32_t number, int v) {
-  return varint(number << 3) + varint(static_cast<uint64_t>(static_cast<int64_t>(v)));
-}
-
-std::string node(std::string_view op, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs,
-                 std::string_view more = {}, std::string_view name = {}) {
-  std::string s;
-  for (const char* i : inputs) s += field(1, i);
-  for (const char* o : outputs) s += field(2, o);
-  return field(1, s + (name.empty() ? "" : field(3, name)) + field(4, op) + std::string(more));
-}
-std::string f32_type(std::initializer_list<int> dims) {
-  std::string shape;
-  for (int d : dims) shape += field(1, field(1, d));
-  return field(1, field(1, 1) + field(2, shape));
-}
-std::string port(uint32_t number, const char* name) { return field(number, field(1, name) + field(2, f32_type({2}))); }
-std::string initializer(const char* name, std::string_view data) {
-  return field(5, field(1, 2) + field(2, 1) + field(8, name) + std::string(data));
-}
-std::string model(std::string_view graph, std::string_view more = {}, int ir_version = 10) {
-  return field(1, ir_version) + field(7, graph) + field(8, field(2, 21)) + std::string(more);
-}
-std::string raw_floats(int n) { return field(9, std::string(static_cast<size_t>(n) * 4, '\1')); }
-
-std::unique_ptr<Model> read(const std::string& bytes, const fs::path& folder = {}, const ReadOptions& options = {}) {
-  auto kept = std::make_shared<std::string>(bytes);
-  return read_onnx_bytes(std::as_bytes(std::span(*kept)), kept, folder, options);
-}
 
 // The error that reading gives, as a person sees it; "" if there is none.
 std::string fault(const std::string& bytes, const fs::path& folder = {}) {

@@ -69,7 +69,7 @@ class ExternalFiles {
 struct TensorRead {
   TensorPtr tensor;
   Name name;
-  std::string fields;  // see TensorInfo
+  std::string fields;  // see FileRecord::OfTensor
 };
 
 // Throws Error with the tensor's name in a note.

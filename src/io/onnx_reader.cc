@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <set>
 
 #include "io/kept_message.h"
 #include "io/onnx_parts.h"
+#include "ir/file_record.h"
 #include "support/interrupt.h"
 #include "support/name_table.h"
 
@@ -118,6 +120,7 @@ class OnnxReader {
  public:
   OnnxReader(Model& model, ModelBytes source, ExternalFiles external, const ReadOptions& options)
       : m_(model),
+        record_(model.edit_file_record()),
         source_(std::move(source)),
         external_(std::move(external)),
         options_(options),
@@ -155,6 +158,7 @@ class OnnxReader {
   TensorPtr payload(const NamedAttr& a, std::string_view attribute_wire);
 
   Model& m_;
+  FileRecord& record_;
   ModelBytes source_;
   ExternalFiles external_;
   const ReadOptions& options_;
@@ -216,17 +220,17 @@ void OnnxReader::read(std::string_view bytes) {
       case tag(14, kBytes): {
         const std::string_view entry = r.bytes();
         read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, m_.metadata,
-                      m_.unknown_fields);
+                      record_.model.fields);
         break;
       }
       case tag(20, kBytes): {
-        m_.training_info.push_back(r.bytes());
+        record_.model.training_info.push_back(r.bytes());
         // Files that are missing are noticed now; the elements are looked for when the model is written.
-        (void)read_training_tensors(m_.training_info.back(), source_, external_);
+        (void)read_training_tensors(record_.model.training_info.back(), source_, external_);
         break;
       }
       case tag(25, kBytes): functions.push_back(r.bytes()); break;
-      default: m_.unknown_fields += r.skip();
+      default: record_.model.fields += r.skip();
     }
   }
   if (!has_graph || !has_ir_version) {
@@ -270,6 +274,7 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
   Graph& g = f.graph();
   std::vector<std::string_view> nodes, infos, default_attributes;
   std::vector<Name> inputs, outputs;
+  std::string fields;
   for (Reader r(scanned.wire, source_.origin); r.next();) {
     switch (r.tag()) {
       case tag(1, kBytes):
@@ -284,7 +289,7 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
       case tag(11, kBytes): {
         const std::string_view a = r.bytes();
         if (scan_attribute(a, source_.origin).has_graph) {
-          f.unknown_fields.append(r.start(), static_cast<size_t>(r.at() - r.start()));
+          fields.append(r.start(), static_cast<size_t>(r.at() - r.start()));
         } else {
           f.default_attributes.push_back(read_attribute(a, source_, external_, types_));
         }
@@ -293,13 +298,13 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
       case tag(12, kBytes): infos.push_back(r.bytes()); break;
       case tag(14, kBytes): {
         const std::string_view entry = r.bytes();
-        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata,
-                      f.unknown_fields);
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata, fields);
         break;
       }
-      default: f.unknown_fields += r.skip();
+      default: fields += r.skip();
     }
   }
+  if (!fields.empty()) record_.graphs[&g].holder_fields = std::move(fields);
   try {
     Imports imports{.list = &f.opset_imports};
     Scope s(g, nullptr, imports, 0, nodes.size() + inputs.size());
@@ -332,6 +337,7 @@ void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Impor
     throw Error(ErrorCode::kLimit, fmt::format("graphs are nested more than {} deep", options_.max_depth));
   }
   std::vector<std::string_view> dense, sparse, inputs, outputs, infos;
+  std::string fields;
   size_t node_count = 0;
   Trail trail(source_.file);
   for (Reader r(wire, source_.origin); r.next();) {
@@ -349,17 +355,17 @@ void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Impor
       case tag(11, kBytes): inputs.push_back(r.bytes()); break;
       case tag(12, kBytes): outputs.push_back(r.bytes()); break;
       case tag(13, kBytes): infos.push_back(r.bytes()); break;
-      case tag(14, kBytes): g.quantization_annotations.push_back(r.bytes()); break;
+      case tag(14, kBytes): record_.graphs[&g].quantization_annotations.push_back(r.bytes()); break;
       case tag(15, kBytes): sparse.push_back(r.bytes()); break;
       case tag(16, kBytes): {
         const std::string_view entry = r.bytes();
-        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, g.metadata,
-                      g.unknown_fields);
+        read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, g.metadata, fields);
         break;
       }
-      default: g.unknown_fields += r.skip();
+      default: fields += r.skip();
     }
   }
+  if (!fields.empty()) record_.graphs[&g].fields = std::move(fields);
   try {
     Scope s(g, outer, imports, depth, node_count + inputs.size() + dense.size() + sparse.size());
     read_constants(s, dense, sparse, inputs);
@@ -430,14 +436,12 @@ void OnnxReader::read_constants(Scope& s, std::span<const std::string_view> dens
     port.name = info.name;
     port.doc = std::move(info.doc);
     port.metadata = std::move(info.metadata);
-    port.wire = info.wire;
-    port.wire_type = info.type;
+    port.entry = record_.add_entry(info.wire, info.type);
     if (t != nullptr) {
       const auto place = static_cast<size_t>(t - tensors.data());
       is_default[place] = 1;
       port.default_value = t->tensor;
-      port.default_place = static_cast<uint32_t>(place);
-      port.default_fields = t->fields;
+      record_.tensors[v] = {t->fields, static_cast<uint32_t>(place)};
     }
     define(s, info.name, *v);
   }
@@ -450,20 +454,20 @@ void OnnxReader::read_constants(Scope& s, std::span<const std::string_view> dens
     define(s, t.name, *v);
     if (listed) constant_of[&t] = v;
     if (i >= dense.size()) {
-      g.tensor_info[v] = {{}, sparse[i - dense.size()], t.tensor.get()};
+      record_.sparse[t.tensor.get()] = {sparse[i - dense.size()], t.tensor};
     } else if (!t.fields.empty()) {
-      g.tensor_info[v].fields = std::move(t.fields);
+      record_.tensors[v].fields = std::move(t.fields);
     }
   }
   for (size_t i = 0; i < listed_inputs.size(); ++i) {
     const auto constant = constant_of.extract(listed_inputs[i].second);
     if (constant.empty())
       invalid(fmt::format("the name '{}' is defined twice: by two inputs", listed_inputs[i].second->name.view()));
-    g.listed_inputs.push_back({listed_inputs[i].first, constant.mapped(), listed_wires[i]});
+    record_.graphs[&g].listed_inputs.push_back({listed_inputs[i].first, constant.mapped(), listed_wires[i]});
   }
   for (const TensorRead& t : tensors) {
     if (const auto left = constant_of.find(&t); left != constant_of.end())
-      g.listed_inputs.push_back({UINT32_MAX, left->second, {}});
+      record_.graphs[&g].listed_inputs.push_back({UINT32_MAX, left->second, {}});
   }
 }
 
@@ -477,8 +481,7 @@ void OnnxReader::read_outputs(Scope& s, std::span<const std::string_view> output
     port.name = info.name;
     port.doc = std::move(info.doc);
     port.metadata = std::move(info.metadata);
-    port.wire = info.wire;
-    port.wire_type = info.type;
+    port.entry = record_.add_entry(info.wire, info.type);
     if (v->type() == nullptr && info.type != nullptr) declare(*v, info.type);
   }
 }
@@ -488,14 +491,14 @@ void OnnxReader::read_value_infos(Scope& s, std::span<const std::string_view> in
     ValueInfoRead info = read_value_info(w, types_, source_);
     Value* v = s.names.find(info.name.view());
     if (v == nullptr || s.graph.value_info.contains(v)) {
-      s.graph.loose_value_info.push_back(w);
+      record_.graphs[&s.graph].loose_value_info.push_back(w);
       continue;
     }
     ValueInfo& kept = s.graph.value_info[v];
-    kept.declared = kept.wire_type = info.type;
-    kept.doc = std::move(info.doc);
-    kept.metadata = std::move(info.metadata);
-    kept.wire = info.wire;
+    kept.declared = info.type;
+    if (!info.doc.empty() || !info.metadata.empty())
+      kept.notes = std::make_shared<const Notes>(Notes{std::move(info.doc), std::move(info.metadata)});
+    kept.entry = record_.add_entry(info.wire, info.type);
     if (info.type != nullptr && !v->is_constant() && v->kind() != ValueKind::kInput) declare(*v, info.type);
   }
 }
@@ -641,18 +644,18 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
     n.set_name(f.name);
     s.graph.append(n);
     if (!f.attributes.empty()) read_attributes(s, wire, n);
-    if (!f.doc.empty() || !f.overload.empty() || !f.metadata.empty() || !f.unknown.empty()) {
+    if (!f.unknown.empty()) record_.nodes[&n] = std::move(f.unknown);
+    if (!f.doc.empty() || !f.overload.empty() || !f.metadata.empty()) {
       NodeExtra& extra = n.edit_extra();
       extra.doc = f.doc;
       extra.overload = f.overload;
       extra.metadata = std::move(f.metadata);
-      extra.unknown_fields = std::move(f.unknown);
     }
     for (GraphAttribute& a : f.bodies) {
       Graph& g = m_.new_graph();
       n.add_body(a.name, g);
       n.edit_extra().bodies.back().in_list = a.in_list;
-      n.edit_extra().bodies.back().fields = std::move(a.fields);
+      if (!a.fields.empty()) record_.graphs[&g].holder_fields = std::move(a.fields);
       read_graph(g, a.graph, &s, s.imports, s.depth + 1);
     }
     for (size_t i = 0; i < f.outputs.size(); ++i) {
@@ -750,8 +753,9 @@ std::unique_ptr<Model> read_model(std::string_view bytes, ModelBytes source, Ext
   model->keep_alive(kept);
   OnnxReader reader(*model, std::move(source), std::move(external), options);
   reader.read(bytes);
-  if (file != nullptr) model->source_files.push_back(std::move(file));
-  for (auto& opened : reader.external().opened()) model->source_files.push_back(std::move(opened));
+  auto& sources = model->edit_file_record().model.sources;
+  if (file != nullptr) sources.push_back(std::move(file));
+  for (auto& opened : reader.external().opened()) sources.push_back(std::move(opened));
   return model;
 }
 

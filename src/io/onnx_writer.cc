@@ -13,6 +13,7 @@
 #include "io/sinks.h"
 #include "io/write_names.h"
 #include "io/write_parts.h"
+#include "ir/file_record.h"
 #include "support/atomic_file.h"
 #include "support/mapped_file.h"
 
@@ -85,7 +86,7 @@ int64_t needed_ir_version(const Model& m) {
 // gives the pages back after some megabytes, so that the resident set does not grow by the file's size.
 class SourcePages {
  public:
-  explicit SourcePages(const Model& model) : files_(model.source_files) {}
+  explicit SourcePages(const Model& model) : files_(source_files(model)) {}
 
   void written(const Tensor& t) {
     touched_ += t.byte_size();
@@ -103,7 +104,12 @@ class SourcePages {
 class OnnxWriter {
  public:
   OnnxWriter(const Model& model, const WriteOptions& options)
-      : m_(model), options_(options), ir_version_(needed_ir_version(model)), names_(model), pages_(model) {
+      : m_(model),
+        record_(model.file_record()),
+        options_(options),
+        ir_version_(needed_ir_version(model)),
+        names_(model),
+        pages_(model) {
     find_training_tensors();
   }
 
@@ -149,6 +155,7 @@ class OnnxWriter {
   bool is_local(const Graph& g) const { return g.function() != nullptr && g.function() != &m_.main(); }
 
   const Model& m_;
+  const FileRecord& record_;
   const WriteOptions& options_;
   const int64_t ir_version_;
   std::vector<KeptTensor> training_tensors_;  // of training information, with external data
@@ -167,10 +174,10 @@ class OnnxWriter {
 
 // In the files beside the one that was read. A model that came from elsewhere keeps what its training information says.
 void OnnxWriter::find_training_tensors() {
-  if (m_.training_info.empty() || m_.source_files.empty()) return;
-  const std::filesystem::path& read = m_.source_files.front()->path();
+  if (record_.model.training_info.empty() || record_.model.sources.empty()) return;
+  const std::filesystem::path& read = record_.model.sources.front()->path();
   ExternalFiles files(read, read.parent_path(), MappedFile::Access::kMap);
-  for (std::string_view t : m_.training_info) {
+  for (std::string_view t : record_.model.training_info) {
     auto found = read_training_tensors(t, {.origin = t.data()}, files);
     std::ranges::move(found, std::back_inserter(training_tensors_));
   }
@@ -207,9 +214,7 @@ void OnnxWriter::place(const Tensor& t, const std::string& data_file) {
 
 void OnnxWriter::place_graph(const Graph& g, const std::string& data_file) {
   for (const Value* v : g.constants()) {
-    const auto info = g.tensor_info.find(v);
-    const bool sparse = info != g.tensor_info.end() && info->second.sparse_payload == v->constant().get();
-    if (!sparse) place(*v->constant(), data_file);
+    if (!record_.sparse.contains(v->constant().get())) place(*v->constant(), data_file);
   }
   for (const Port& port : g.inputs()) {
     if (port.default_value) place(*port.default_value, data_file);
@@ -248,7 +253,7 @@ void OnnxWriter::write_model() {
   w_.end();
   for (const OpsetImport& i : m_.opset_imports) write_import(8, i);
   write_metadata(w_, 14, m_.metadata);
-  for (std::string_view t : m_.training_info) {
+  for (std::string_view t : record_.model.training_info) {
     w_.begin(20);
     write_training_info(w_, t, training_tensors_, &places_);
     w_.end();
@@ -258,7 +263,7 @@ void OnnxWriter::write_model() {
     write_function(*f);
     w_.end();
   }
-  w_.raw(m_.unknown_fields);
+  w_.raw(record_.model.fields);
 }
 
 void OnnxWriter::write_function(const Function& f) {
@@ -282,7 +287,7 @@ void OnnxWriter::write_function(const Function& f) {
   write_value_infos(12, g);
   w_.text(13, f.overload);
   write_metadata(w_, 14, f.metadata);
-  w_.raw(f.unknown_fields);
+  w_.raw(record_.of(g).holder_fields);
 }
 
 void OnnxWriter::write_constant_nodes(const Graph& g) {
@@ -309,22 +314,23 @@ void OnnxWriter::write_graph(const Graph& g) {
   write_inputs(g);
   for (size_t i = 0; i < g.outputs().size(); ++i) write_port(12, g.outputs()[i], names_.output(g, i));
   write_value_infos(13, g);
-  for (std::string_view q : g.quantization_annotations) w_.bytes(14, q);
+  for (std::string_view q : record_.of(g).quantization_annotations) w_.bytes(14, q);
   for (const Value* v : g.constants()) {
-    const auto info = g.tensor_info.find(v);
-    if (info != g.tensor_info.end() && info->second.sparse_payload == v->constant().get()) w_.bytes(15, info->second.sparse);
+    if (record_.sparse.empty()) break;
+    const auto at = record_.sparse.find(v->constant().get());
+    if (at != record_.sparse.end()) w_.bytes(15, at->second.wire);
   }
   write_metadata(w_, 16, g.metadata);
-  w_.raw(g.unknown_fields);
+  w_.raw(record_.of(g).fields);
 }
 
 // Constants in order; values of inputs where they stood in the file.
 void OnnxWriter::write_initializers(const Graph& g) {
-  std::vector<const Port*> defaults;
+  std::vector<std::pair<uint32_t, const Port*>> defaults;
   for (const Port& port : g.inputs()) {
-    if (port.default_value) defaults.push_back(&port);
+    if (port.default_value) defaults.emplace_back(record_.of(*port.value).place, &port);
   }
-  std::ranges::sort(defaults, {}, [](const Port* p) { return std::pair(p->default_place, p); });
+  std::ranges::sort(defaults);
   size_t written = 0;
   auto next_default = defaults.begin();
   const auto write = [&](const Tensor& t, Name n, std::string_view fields) {
@@ -335,31 +341,23 @@ void OnnxWriter::write_initializers(const Graph& g) {
     ++written;
   };
   const auto write_defaults = [&](bool all) {
-    for (; next_default != defaults.end() && (all || (*next_default)->default_place <= written); ++next_default) {
-      write(*(*next_default)->default_value, names_.of(*(*next_default)->value), (*next_default)->default_fields);
+    for (; next_default != defaults.end() && (all || next_default->first <= written); ++next_default) {
+      const Port& port = *next_default->second;
+      write(*port.default_value, names_.of(*port.value), record_.of(*port.value).fields);
     }
   };
   for (const Value* v : g.constants()) {
     write_defaults(false);
-    std::string_view fields;
-    if (!g.tensor_info.empty()) {
-      const auto info = g.tensor_info.find(v);
-      if (info != g.tensor_info.end()) {
-        if (info->second.sparse_payload == v->constant().get()) continue;
-        fields = info->second.fields;
-      }
-    }
-    write(*v->constant(), names_.of(*v), fields);
+    if (!record_.sparse.empty() && record_.sparse.contains(v->constant().get())) continue;
+    write(*v->constant(), names_.of(*v), record_.of(*v).fields);
   }
   write_defaults(true);
 }
 
 void OnnxWriter::write_port(uint32_t field, const Port& port, Name n) {
-  const auto* at = reinterpret_cast<const char*>(port.name.data());
-  const bool as_read = !port.wire.empty() && port.declared == port.wire_type && n == port.name && at >= port.wire.data() &&
-                       at < port.wire.data() + port.wire.size();
-  if (as_read) {
-    w_.bytes(field, port.wire);
+  const std::string_view said = record_.entry(port.entry, port.declared);
+  if (!said.empty() && n == port.name && n.view() == wire_name(said)) {
+    w_.bytes(field, said);
     return;
   }
   const Type* type = port.declared;
@@ -377,10 +375,11 @@ void OnnxWriter::write_inputs(const Graph& g) {
   // Before IR version 4, initializers are listed among the inputs: where they were, or at the end.
   std::unordered_map<const Value*, bool> listed;
   for (const Value* v : g.constants()) listed[v] = false;
-  auto next_listed = g.listed_inputs.begin();
+  const auto& listed_inputs = record_.of(g).listed_inputs;
+  auto next_listed = listed_inputs.begin();
   size_t written = 0;
   const auto write_listed = [&](bool all) {
-    for (; next_listed != g.listed_inputs.end() && (all || next_listed->place <= written); ++next_listed) {
+    for (; next_listed != listed_inputs.end() && (all || next_listed->place <= written); ++next_listed) {
       const auto at = listed.find(next_listed->constant);
       if (at == listed.end()) continue;
       at->second = true;
@@ -417,24 +416,27 @@ void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
   for (const auto& [v, info] : g.value_info) {
     if (!names_.of(*v).empty()) entries.emplace_back(v, &info);
   }
-  std::ranges::sort(entries, [](const auto& a, const auto& b) {
-    const auto key = [](const auto& e) {
-      const bool made = e.second->wire.empty();
-      return std::tuple(made, made ? nullptr : e.second->wire.data(), e.first->id());
+  std::ranges::sort(entries, [this](const auto& a, const auto& b) {
+    const auto key = [this](const auto& e) {
+      const std::string_view said = record_.entry(e.second->entry).wire;
+      return std::tuple(said.empty(), said.data(), e.first->id());
     };
     return key(a) < key(b);
   });
   for (const auto& [v, info] : entries) {
     const std::string_view n = names_.of(*v).view();
-    if (!info->wire.empty() && info->declared == info->wire_type && n == wire_name(info->wire)) {
-      w_.bytes(field, info->wire);
+    const std::string_view said = record_.entry(info->entry, info->declared);
+    if (!said.empty() && n == wire_name(said)) {
+      w_.bytes(field, said);
       continue;
     }
+    static const Notes kNone;
+    const Notes& notes = info->notes != nullptr ? *info->notes : kNone;
     w_.begin(field);
-    write_value_info(w_, n, info->declared, info->doc, info->metadata, m_.dims());
+    write_value_info(w_, n, info->declared, notes.doc, notes.metadata, m_.dims());
     w_.end();
   }
-  for (std::string_view w : g.loose_value_info) w_.bytes(field, w);
+  for (std::string_view w : record_.of(g).loose_value_info) w_.bytes(field, w);
   if (!options_.inferred_types) return;
   for (const Node& n : g.nodes()) {
     for (const Value& v : n.results()) {
@@ -515,6 +517,7 @@ void OnnxWriter::write_node(const Node& n) {
   if (extra == nullptr) {
     w_.text(7, n.op().domain);
     write_provenance(n);
+    w_.raw(record_.fields_of(n));
     return;
   }
   write_bodies(n);
@@ -523,7 +526,7 @@ void OnnxWriter::write_node(const Node& n) {
   w_.text(8, extra->overload);
   write_metadata(w_, 9, extra->metadata);
   write_provenance(n);
-  w_.raw(extra->unknown_fields);
+  w_.raw(record_.fields_of(n));
 }
 
 void OnnxWriter::write_bodies(const Node& n) {
@@ -540,7 +543,7 @@ void OnnxWriter::write_bodies(const Node& n) {
       ++i;
     } while (list && i < bodies.size() && bodies[i].in_list && bodies[i].name == first.name);
     w_.int64(20, list ? 10 : 5);
-    w_.raw(first.fields);
+    w_.raw(record_.of(*first.graph).holder_fields);
     w_.end();
   }
 }
@@ -622,9 +625,9 @@ void check_target(const Model& m, const std::filesystem::path& path, const std::
     throw Error(ErrorCode::kInvalidArgument, fmt::format("the data file {} is the model file itself", data.string()));
   }
   if (!old) return;
-  if (m.source_files.empty()) return;
-  const bool same_model = model_stamp && model_stamp->same_file(m.source_files.front()->stamp());
-  for (const auto& source : m.source_files) {
+  if (source_files(m).empty()) return;
+  const bool same_model = model_stamp && model_stamp->same_file(source_files(m).front()->stamp());
+  for (const auto& source : source_files(m)) {
     if (source->stamp().same_file(*old) && !same_model) {
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("the data file {} belongs to the model that was read, and would be replaced", data.string()),
@@ -695,9 +698,9 @@ uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const
     write_all();
     w.finish();
   }
-  if (!model.source_files.empty()) {
+  if (!source_files(model).empty()) {
     const auto old = replaced_at(path);
-    for (const auto& source : std::span(model.source_files).subspan(1)) {
+    for (const auto& source : source_files(model).subspan(1)) {
       if (old && source->stamp().same_file(*old)) {
         throw Error(ErrorCode::kInvalidArgument,
                     fmt::format("{} holds data of the model that was read, and would be replaced", path.string()));
@@ -707,7 +710,7 @@ uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const
   AtomicFile file(path, AtomicFile::Options{.sync = options.sync});
   wire::FileSink sink(file);
   writer.write(sink);
-  for (const auto& source : model.source_files) source->check_unchanged();
+  for (const auto& source : source_files(model)) source->check_unchanged();
   uint64_t bytes = file.size();
   for (auto& data : files) {
     bytes += data->size();
@@ -730,7 +733,7 @@ std::string message_of(const Model& model, OnnxWriter& writer, uint64_t size) {
   out.reserve(size);
   wire::StringSink sink(out);
   writer.write(sink);
-  for (const auto& source : model.source_files) source->check_unchanged();
+  for (const auto& source : source_files(model)) source->check_unchanged();
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/file_record.h"
 #include "ir/model_impl.h"
 #include "sardonyx/ir.h"
 
@@ -12,12 +13,13 @@ namespace {
 class Cloner {
  public:
   Cloner(const Model& from, Model& to, const std::unordered_map<const Value*, Value*>& outer)
-      : from_(from), to_(to), outer_(outer), same_model_(&from == &to) {}
+      : from_(from), to_(to), record_(from.file_record()), outer_(outer), same_model_(&from == &to) {}
 
   void run(const Graph& from, Graph& to) {
     // A few values of a large model go into a hash table, most of its values into a dense one.
     if (from.num_nodes() * 4 > from_.value_id_limit()) use_dense_table();
     todo_.push_back({&from, &to});
+    top_ = &from;
     while (!todo_.empty()) {
       auto [source, target] = todo_.back();
       todo_.pop_back();
@@ -126,17 +128,11 @@ class Cloner {
   void graph(const Graph& g, Graph& t) {
     t.doc = g.doc;
     t.metadata = g.metadata;
-    t.unknown_fields = g.unknown_fields;
-    t.quantization_annotations = g.quantization_annotations;
-    t.loose_value_info = g.loose_value_info;
     auto fill_port = [&](const Port& from, Port& to) {
       to.doc = from.doc;
       to.metadata = from.metadata;
-      to.wire = from.wire;
-      to.wire_type = type(from.wire_type);
+      to.entry = entry(from.entry);
       to.default_value = from.default_value;
-      to.default_place = from.default_place;
-      to.default_fields = from.default_fields;
     };
     for (size_t i = 0; i < g.inputs().size(); ++i) {
       const Port& p = g.inputs()[i];
@@ -164,17 +160,16 @@ class Cloner {
         copy.doc = extra->doc;
         copy.overload = extra->overload;
         copy.metadata = extra->metadata;
-        copy.unknown_fields = extra->unknown_fields;
         copy.payload = extra->payload;
         copy.payload_attrs = extra->payload_attrs == &n.attrs() ? &made.attrs() : attrs(extra->payload_attrs);
         for (const Body& body : extra->bodies) {
           Graph& inner = to_.new_graph(body.graph->name());
           made.add_body(body.name, inner);
           copy.bodies.back().in_list = body.in_list;
-          copy.bodies.back().fields = body.fields;
           todo_.push_back({body.graph, &inner});
         }
       }
+      if (!record_.nodes.empty()) keep(record_.nodes, n, made);
       t.append(made);
     }
     for (auto& [use, v] : later) {
@@ -191,22 +186,50 @@ class Cloner {
       Value* mapped = known(*v);
       if (mapped == nullptr) continue;
       ValueInfo& copy = t.value_info[mapped];
-      copy = info;
-      copy.declared = type(info.declared);
-      copy.wire_type = type(info.wire_type);
+      copy = {type(info.declared), info.notes, entry(info.entry)};
     }
-    for (const auto& [v, info] : g.tensor_info) {
-      if (Value* mapped = known(*v)) t.tensor_info[mapped] = info;
+    graph_record(g, t);
+  }
+
+  // --- what the file says (ir/file_record.h)
+
+  uint32_t entry(uint32_t number) {
+    if (same_model_ || number == 0) return number;
+    const FileRecord::Entry& e = record_.entry(number);
+    return to_.edit_file_record().add_entry(e.wire, type(e.type));
+  }
+
+  void keep(const std::unordered_map<const Node*, std::string>& fields, const Node& n, const Node& made) {
+    if (const auto at = fields.find(&n); at != fields.end()) to_.edit_file_record().nodes[&made] = at->second;
+  }
+
+  void graph_record(const Graph& g, const Graph& t) {
+    if (const auto at = record_.graphs.find(&g); at != record_.graphs.end()) {
+      FileRecord::OfGraph copy = at->second;
+      if (&g == top_) copy.holder_fields.clear();  // said of what holds it, which is not copied here
+      std::erase_if(copy.listed_inputs, [](const auto& l) { return !l.constant->is_constant(); });  // erased meanwhile
+      for (auto& l : copy.listed_inputs) l.constant = known(*l.constant);
+      to_.edit_file_record().graphs[&t] = std::move(copy);
     }
-    for (const ListedInput& listed : g.listed_inputs) {
-      t.listed_inputs.push_back({listed.place, known(*listed.constant), listed.wire});
-    }
+    const auto constant = [&](const Value& v) {
+      const Value& made = *known(v);
+      if (const auto at = record_.tensors.find(&v); at != record_.tensors.end())
+        to_.edit_file_record().tensors[&made] = at->second;
+      if (record_.literals.contains(&v)) to_.edit_file_record().literals.insert(&made);
+      if (const auto at = record_.sparse.find(v.constant().get()); at != record_.sparse.end())
+        to_.edit_file_record().sparse.insert(*at);
+    };
+    if (record_.tensors.empty() && record_.literals.empty() && record_.sparse.empty()) return;
+    for (const Port& p : g.inputs()) constant(*p.value);
+    for (const Value* c : g.constants()) constant(*c);
   }
 
   const Model& from_;
   Model& to_;
+  const FileRecord& record_;
   const std::unordered_map<const Value*, Value*>& outer_;
   bool same_model_;
+  const Graph* top_ = nullptr;
   bool dense_ = false;
   std::vector<Value*> by_id_;
   std::unordered_map<const Value*, Value*> by_value_;
@@ -236,10 +259,8 @@ std::unique_ptr<Model> clone_model(const Model& from) {
   to.model_version = from.model_version;
   to.metadata = from.metadata;
   to.opset_imports = from.opset_imports;
-  to.source_files = from.source_files;
-  to.training_info = from.training_info;
-  to.unknown_fields = from.unknown_fields;
-  to.mil = from.mil;
+  to.specification_version = from.specification_version;
+  to.edit_file_record().model = from.file_record().model;
   const std::unordered_map<const Value*, Value*> none;
   Cloner cloner(from, to, none);
   cloner.use_dense_table();
@@ -254,8 +275,9 @@ std::unique_ptr<Model> clone_model(const Model& from) {
       copy.default_attributes.push_back({a.name, cloner.attribute(a.value), a.doc, a.tensor_fields});
     copy.opset_imports = f->opset_imports;
     copy.mil_opset = f->mil_opset;
-    copy.unknown_fields = f->unknown_fields;
     cloner.run(f->graph(), copy.graph());
+    const std::string& fields = from.file_record().of(f->graph()).holder_fields;
+    if (!fields.empty()) to.edit_file_record().graphs[&copy.graph()].holder_fields = fields;
   }
   return made;
 }

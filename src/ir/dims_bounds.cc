@@ -3,6 +3,7 @@
 // Three ways, the best of which counts: interval arithmetic; the same after moving every atom to start at zero (B*T - B becomes
 // b*t + t with b, t >= 0); replacing floordiv(x, d), max and min by what they lie between (N - floordiv(N, 2) is at least N/2).
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "ir/dim_expr.h"

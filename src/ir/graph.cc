@@ -351,14 +351,8 @@ size_t Graph::erase_unread_constants() {
     }
     static_cast<ConstantValue*>(v)->payload.reset();
     value_info.erase(v);
-    tensor_info.erase(v);
   }
   const size_t erased = constants_.size() - kept;
-  if (erased > 0) {
-    std::erase_if(listed_inputs, [](const ListedInput& l) {
-      return l.constant != nullptr && l.constant->kind() == ValueKind::kConstant && !l.constant->is_constant();
-    });
-  }
   constants_.resize(kept);
   return erased;
 }

@@ -9,8 +9,8 @@ namespace sardonyx {
 
 Journal::Journal(Model& m) : model_(m), first_node_(m.next_node_id_), first_value_(m.next_value_id_) {
   SX_CHECK(m.journal_ == nullptr, "a model has one journal at a time");
-  facts_ = {m.ir_version,     m.model_version, m.producer_name, m.producer_version, m.domain, m.doc,
-            m.unknown_fields, m.metadata,      m.opset_imports, m.training_info,    {}};
+  facts_ = {
+      m.ir_version, m.model_version, m.producer_name, m.producer_version, m.domain, m.doc, m.metadata, m.opset_imports, {}};
   for (const auto& f : m.functions_) facts_.functions.emplace_back(f.get(), *f);
   m.journal_ = this;
   detail::open_journals.fetch_add(1, std::memory_order_relaxed);
@@ -82,12 +82,10 @@ void Journal::erasing_constant(Value& v, size_t at) {
 }
 
 void Journal::erasing_constants(Graph& g) {
-  Constants c{{}, {}, g.listed_inputs};
+  std::vector<std::pair<Value*, TensorPtr>> c;
   for (Value* v : g.constants_) {
-    c.values.emplace_back(v, static_cast<ConstantValue*>(v)->payload);
-    if (v->has_uses()) continue;
-    value_info(g, *v);
-    if (auto at = g.tensor_info.find(v); at != g.tensor_info.end()) c.infos.emplace_back(v, at->second);
+    c.emplace_back(v, static_cast<ConstantValue*>(v)->payload);
+    if (!v->has_uses()) value_info(g, *v);
   }
   add(Kind::kConstantsErased, &g, nullptr, put(tables().constants, std::move(c)));
 }
@@ -181,15 +179,12 @@ void Journal::undo(const Edit& e) {
     }
     case Kind::kConstantsErased: {
       Graph& g = subject_graph();
-      Constants& c = tables().constants[e.number];
       g.constants_.clear();
-      for (auto& [v, payload] : c.values) {
+      for (auto& [v, payload] : tables().constants[e.number]) {
         v->index_ = static_cast<uint32_t>(g.constants_.size()) & 0xffffff;
         static_cast<ConstantValue*>(v)->payload = std::move(payload);
         g.constants_.push_back(v);
       }
-      for (auto& [v, info] : c.infos) g.tensor_info[v] = std::move(info);
-      g.listed_inputs = std::move(c.listed);
       return;
     }
     case Kind::kPayload: static_cast<ConstantValue&>(subject_value()).payload = std::move(tables().payloads[e.number]); return;
@@ -269,10 +264,8 @@ void Journal::restore_facts() {
   m.producer_version = std::move(facts_.producer_version);
   m.domain = std::move(facts_.domain);
   m.doc = std::move(facts_.doc);
-  m.unknown_fields = std::move(facts_.unknown_fields);
   m.metadata = std::move(facts_.metadata);
   m.opset_imports = std::move(facts_.opset_imports);
-  m.training_info = std::move(facts_.training_info);
   for (auto& [f, was] : facts_.functions) *f = std::move(was);
 }
 
@@ -315,6 +308,15 @@ void Graph::erase_value_info(const Value& v) {
   if (value_info.empty()) return;
   if (Journal* j = model_->journal()) j->value_info(*this, v);
   value_info.erase(&v);
+}
+
+void Graph::move_value_info(const Value& from, const Value& to, Graph& of_to) {
+  if (value_info.empty() || (&from == &to && this == &of_to)) return;
+  const auto at = value_info.find(&from);
+  if (at == value_info.end()) return;
+  ValueInfo info = at->second;
+  erase_value_info(from);
+  of_to.edit_value_info(to) = std::move(info);
 }
 
 }  // namespace sardonyx

@@ -130,18 +130,12 @@ class Journal {
   struct Signature {
     std::vector<Port> inputs, outputs;
   };
-  struct Constants {
-    std::vector<std::pair<Value*, TensorPtr>> values;
-    std::vector<std::pair<const Value*, TensorInfo>> infos;
-    std::vector<ListedInput> listed;
-  };
   // The facts of a model that stand in it directly.
   struct Facts {
     int64_t ir_version, model_version;
-    std::string producer_name, producer_version, domain, doc, unknown_fields;
+    std::string producer_name, producer_version, domain, doc;
     Metadata metadata;
     std::vector<OpsetImport> opset_imports;
-    std::vector<std::string_view> training_info;
     std::vector<std::pair<Function*, Function>> functions;
   };
 
@@ -157,7 +151,7 @@ class Journal {
     std::deque<Signature> signatures;
     std::unordered_set<const Graph*> has_signature;
     std::deque<TensorPtr> payloads;
-    std::deque<Constants> constants;
+    std::deque<std::vector<std::pair<Value*, TensorPtr>>> constants;
     std::deque<std::pair<const Value*, std::optional<ValueInfo>>> value_infos;
     std::deque<std::vector<Function*>> function_lists;
     std::vector<std::unique_ptr<Function>> erased_functions;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/file_record.h"
 #include "sardonyx/ir.h"
 #include "support/arena.h"
 
@@ -31,6 +32,7 @@ struct Model::Impl {
   std::vector<uint32_t> op_counts;  // by Op::id
   std::deque<Provenance> provenance{Provenance{}};
   std::unordered_multimap<uint64_t, uint32_t> provenance_by_hash;
+  std::unique_ptr<FileRecord> file_record;  // null: nothing was read from a file
   size_t linked_nodes = 0;
   size_t detached_nodes = 0;
   uint64_t op_set = 0;        // see ir/census.h

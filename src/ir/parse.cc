@@ -9,6 +9,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "ir/file_record.h"
 #include "ir/parse_attr.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/ir.h"
@@ -145,9 +146,9 @@ class Parser : private text::AttrParser {
       } else if (lex_.is("meta")) {
         if (!take_meta("meta", m_->metadata)) lex_.expected("meta {\"key\": \"value\"}");
       } else if (lex_.take("training_info")) {
-        m_->training_info.push_back(keep(hex("bytes")));
+        m_->edit_file_record().model.training_info.push_back(keep(hex("bytes")));
       } else if (lex_.take("unknown")) {
-        m_->unknown_fields = hex("bytes");
+        m_->edit_file_record().model.fields = hex("bytes");
       } else if (lex_.take("range")) {
         range();
       } else {
@@ -262,7 +263,7 @@ class Parser : private text::AttrParser {
         f.domain = lex_.string("a domain");
       } else if (take_meta("function_meta", f.metadata)) {
       } else if (take_key("function_unknown")) {
-        f.unknown_fields = hex("bytes");
+        m_->edit_file_record().graphs[&g].holder_fields = hex("bytes");
       } else if (take_key("named")) {
         g.set_name(m_->name(lex_.string("a name")));
       } else if (!graph_fact(g)) {
@@ -280,7 +281,7 @@ class Parser : private text::AttrParser {
     if (take_key("doc")) {
       g.doc = lex_.string("a text");
     } else if (take_key("unknown")) {
-      g.unknown_fields = hex("bytes");
+      m_->edit_file_record().graphs[&g].fields = hex("bytes");
     } else {
       return take_meta("meta", g.metadata);
     }
@@ -398,18 +399,21 @@ class Parser : private text::AttrParser {
     ValueWord w = value_word();
     ValueInfo& i = g.value_info[&find(w)];
     if (lex_.take(":")) i.declared = type();
-    if (take_key("doc")) i.doc = lex_.string("a text");
-    take_meta("meta", i.metadata);
+    Notes notes;
+    if (take_key("doc")) notes.doc = lex_.string("a text");
+    take_meta("meta", notes.metadata);
+    if (!notes.doc.empty() || !notes.metadata.empty()) i.notes = std::make_shared<const Notes>(std::move(notes));
     return true;
   }
 
   bool raw(Graph& g) {
     size_t back = lex_.start();
     lex_.next();
-    for (auto [key, list] :
-         {std::pair{"quantization_annotation", &g.quantization_annotations}, {"loose_value_info", &g.loose_value_info}}) {
+    using OfGraph = FileRecord::OfGraph;
+    for (auto [key, list] : {std::pair{"quantization_annotation", &OfGraph::quantization_annotations},
+                             {"loose_value_info", &OfGraph::loose_value_info}}) {
       if (!take_key(key)) continue;
-      list->push_back(keep(hex("bytes")));
+      (m_->edit_file_record().graphs[&g].*list).push_back(keep(hex("bytes")));
       return true;
     }
     lex_.seek(back);
@@ -668,7 +672,7 @@ class Parser : private text::AttrParser {
       } else if (take_key("doc")) {
         n.edit_extra().doc = lex_.string("a text");
       } else if (take_key("unknown")) {
-        n.edit_extra().unknown_fields = hex("bytes");
+        m_->edit_file_record().nodes[&n] = hex("bytes");
       } else {
         Metadata data;
         if (!take_meta("meta", data)) return;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/file_record.h"
 #include "ir/text.h"
 #include "sardonyx/ir.h"
 
@@ -20,7 +21,8 @@ constexpr size_t kMaxPending = 8;
 
 class Printer {
  public:
-  Printer(const Model& m, const PrintOptions& options) : m_(m), options_(options), number_(m.value_id_limit(), 0) {
+  Printer(const Model& m, const PrintOptions& options)
+      : m_(m), record_(m.file_record()), options_(options), number_(m.value_id_limit(), 0) {
     bound_.reserve(m.value_id_limit());
   }
 
@@ -148,8 +150,8 @@ class Printer {
     });
     fact([&] { quoted("doc", m_.doc); });
     fact([&] { meta("meta", m_.metadata); });
-    for (std::string_view t : m_.training_info) fact([&] { hex("training_info", t); });
-    fact([&] { hex("unknown", m_.unknown_fields); });
+    for (std::string_view t : record_.model.training_info) fact([&] { hex("training_info", t); });
+    fact([&] { hex("unknown", record_.model.fields); });
     for (const std::string& symbol : ranged_symbols()) {
       fact([&] {
         DimRange r = m_.dims().symbol_range(symbol);
@@ -239,7 +241,7 @@ class Printer {
     quoted("mil_opset", f.mil_opset);
     quoted("function_doc", f.doc);
     meta("function_meta", f.metadata);
-    hex("function_unknown", f.unknown_fields);
+    hex("function_unknown", record_.of(g).holder_fields);
     if (main ? !f.domain.empty() : false) quoted("function_domain", f.domain);
     if (g.name().view() != f.name) {
       out_ += " named ";
@@ -255,7 +257,7 @@ class Printer {
   void graph_facts(const Graph& g) {
     quoted("doc", g.doc);
     meta("meta", g.metadata);
-    hex("unknown", g.unknown_fields);
+    hex("unknown", record_.of(g).fields);
   }
 
   void port_facts(const Port& p) {
@@ -358,8 +360,8 @@ class Printer {
         fmt::format_to(std::back_inserter(out_), "raw {} \"{}\"\n", what, text::to_hex(bytes));
       }
     };
-    raw("quantization_annotation", g.quantization_annotations);
-    raw("loose_value_info", g.loose_value_info);
+    raw("quantization_annotation", record_.of(g).quantization_annotations);
+    raw("loose_value_info", record_.of(g).loose_value_info);
     results(g, depth);
     indent(depth - 1);
     out_ += '}';
@@ -378,8 +380,10 @@ class Printer {
         out_ += ": ";
         out_ += m_.types().to_string(it->second.declared);
       }
-      quoted("doc", it->second.doc);
-      meta("meta", it->second.metadata);
+      if (const Notes* notes = it->second.notes.get()) {
+        quoted("doc", notes->doc);
+        meta("meta", notes->metadata);
+      }
       out_ += '\n';
     };
     for (const Port& p : g.inputs()) line(*p.value);
@@ -552,7 +556,7 @@ class Printer {
 
   bool has_suffix(const Node& n) const {
     const NodeExtra* e = n.extra();
-    return e != nullptr && (!e->doc.empty() || !e->overload.empty() || !e->metadata.empty() || !e->unknown_fields.empty());
+    return (e != nullptr && (!e->doc.empty() || !e->overload.empty() || !e->metadata.empty())) || !record_.fields_of(n).empty();
   }
 
   void op_name(const Op& op) {
@@ -696,11 +700,12 @@ class Printer {
       out_ += " @";
       word_or_quote(n.name());
     }
-    if (!has_suffix(n)) return;
-    quoted("overload", n.extra()->overload);
-    quoted("doc", n.extra()->doc);
-    meta("meta", n.extra()->metadata);
-    hex("unknown", n.extra()->unknown_fields);
+    if (n.extra() != nullptr) {
+      quoted("overload", n.extra()->overload);
+      quoted("doc", n.extra()->doc);
+      meta("meta", n.extra()->metadata);
+    }
+    hex("unknown", record_.fields_of(n));
   }
 
   // --- attributes
@@ -845,6 +850,7 @@ class Printer {
   };
 
   const Model& m_;
+  const FileRecord& record_;
   PrintOptions options_;
   std::string out_;
   const Function* function_ = nullptr;

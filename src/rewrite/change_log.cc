@@ -1,6 +1,7 @@
 #include "rewrite/change_log.h"
 
 #include <iterator>
+#include <map>
 
 #include "rewrite/pass.h"
 

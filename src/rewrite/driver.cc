@@ -446,11 +446,7 @@ class Driver {
     if (def == nullptr || def->id() < first_new) return;
     if (made.name().empty()) made.set_name(old.name());
     if (def->name().empty()) def->set_name(root.name());
-    if (auto info = g.value_info.find(&old); info != g.value_info.end() && !g.value_info.contains(&made)) {
-      ValueInfo kept = info->second;
-      g.erase_value_info(old);
-      g.edit_value_info(made) = std::move(kept);
-    }
+    if (!g.value_info.contains(&made)) g.move_value_info(old, made, g);
   }
 
   const std::span<const AppliedRule> rules_;

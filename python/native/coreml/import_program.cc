@@ -274,8 +274,7 @@ class Importer {
 
 ImportedProgram import_program(const nb::dict& functions, int64_t specification_version, const ImportHelpers& helpers) {
   ImportedProgram program{.model = std::make_unique<Model>(DialectId::kMil)};
-  program.model->mil.emplace();
-  program.model->mil->specification_version = specification_version;
+  program.model->specification_version = specification_version;
   program.model->set_opset_version("", specification_version);
   Importer(program, helpers).read(functions);
   return program;

@@ -211,8 +211,7 @@ void bind_coreml(nb::module_& m) {
       .def("port_names", &port_names)
       .def("states", &states)
       .def("compare_types", &compare_types)
-      .def("specification_version",
-           [](const CoremlProgram& p) { return p.model->mil ? p.model->mil->specification_version : 0; });
+      .def("specification_version", [](const CoremlProgram& p) { return p.model->specification_version.value_or(0); });
   m.def(
       "load", [](const std::string& path, bool map) { return made(read_coreml(path, {.map = map})); },
       nb::call_guard<Unlocked>());

@@ -110,6 +110,16 @@ void check_output(const PyValue& handle, const Graph* g) {
   }
 }
 
+namespace {
+
+void take_notes(Port& port, const ValueInfo& info) {
+  if (info.notes == nullptr) return;
+  port.doc = info.notes->doc;
+  port.metadata = info.notes->metadata;
+}
+
+}  // namespace
+
 void add_input(const StorePtr& s, Graph& g, PyValue& handle) {
   Value& v = *bring(s, handle);
   std::string name = value_name(v);
@@ -118,9 +128,7 @@ void add_input(const StorePtr& s, Graph& g, PyValue& handle) {
   plant(s, v, made);
   made.set_type(g.input_port(made.index()).declared);
   if (auto info = s->loose_info.find(&made); info != s->loose_info.end()) {
-    Port& port = g.input_port(made.index());
-    port.doc = std::move(info->second.doc);
-    port.metadata = std::move(info->second.metadata);
+    take_notes(g.input_port(made.index()), info->second);
     s->loose_info.erase(info);
   }
   note_name(*s, g, name);
@@ -156,8 +164,7 @@ void add_output(const StorePtr& s, Graph& g, Value& v) {
   auto take = [&](auto& table) {
     auto info = table.find(&v);
     if (info == table.end()) return;
-    port.doc = std::move(info->second.doc);
-    port.metadata = std::move(info->second.metadata);
+    take_notes(port, info->second);
     table.erase(info);
   };
   if (v.kind() == ValueKind::kResult) {

@@ -155,8 +155,7 @@ void set_outputs(PyGraph& self, nb::handle values) {
       if (stays || v->kind() != ValueKind::kResult || v->graph() != &at) continue;
       ValueInfo& info = at.value_info[v];
       info.declared = v->type();
-      info.doc = ports.front().doc;
-      info.metadata = ports.front().metadata;
+      info.notes = std::make_shared<const Notes>(Notes{ports.front().doc, ports.front().metadata});
     }
     for (PyValue* v : list) {
       auto known = old.find(v->ptr);

@@ -64,7 +64,6 @@ void copy_data(const Function& from, Function& to) {
   to.attributes = from.attributes;
   to.default_attributes = from.default_attributes;
   to.opset_imports = from.opset_imports;
-  to.unknown_fields = from.unknown_fields;
 }
 
 void check_function(const PyFunction& f) {

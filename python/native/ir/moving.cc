@@ -350,10 +350,7 @@ Value* bring(const StorePtr& s, PyValue& v) {
 Value& uproot(const StorePtr& s, Value& v) {
   Value& stays = s->model->new_placeholder(value_name(v), v.type());
   s->placeholders.push_back(&stays);
-  FactsPlace place = find_facts(*s, v);
-  if (place.doc != nullptr && (!place.doc->empty() || !place.metadata->empty())) {
-    s->loose_info[&stays] = ValueInfo{.declared = nullptr, .doc = *place.doc, .metadata = *place.metadata};
-  }
+  keep_loose(*s, stays, notes_of(*s, v));
   UseList::move_all(v, stays);
   follow(s, s, v, stays);
   return stays;

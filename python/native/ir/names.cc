@@ -141,38 +141,47 @@ void rename(Store& s, Value& v, std::string_view name) {
   }
 }
 
-FactsPlace find_facts(Store& s, Value& v) {
-  if (v.kind() == ValueKind::kInput) {
-    Port& p = v.graph()->input_port(v.index());
-    return {&p.doc, &p.metadata};
+namespace {
+
+// The port that says more of v than its graph: the input, or the first result that returns it there. Or null.
+Port* port_with_notes(Value& v) {
+  if (v.kind() == ValueKind::kInput) return &v.graph()->input_port(v.index());
+  Graph* g = output_of(v);
+  if (g == nullptr || g != v.graph()) return nullptr;
+  for (size_t i = 0; i < g->outputs().size(); ++i) {
+    if (g->output(i) == &v) return &g->output_port(i);
   }
-  if (Graph* g = output_of(v); g != nullptr && g == v.graph()) {
-    for (size_t i = 0; i < g->outputs().size(); ++i) {
-      Port& p = g->output_port(i);
-      if (p.use->value == &v) return {&p.doc, &p.metadata};
-    }
-  }
-  auto& table = v.graph() != nullptr ? v.graph()->value_info : s.loose_info;
-  auto at = table.find(&v);
-  if (at == table.end()) return {};
-  return {&at->second.doc, &at->second.metadata};
+  return nullptr;
 }
 
-FactsPlace edit_facts(Store& s, Value& v) {
-  FactsPlace place = find_facts(s, v);
-  if (place.doc == nullptr) {
+}  // namespace
+
+Notes notes_of(Store& s, Value& v) {
+  if (const Port* p = port_with_notes(v)) return {p->doc, p->metadata};
+  const auto& table = v.graph() != nullptr ? v.graph()->value_info : s.loose_info;
+  const auto at = table.find(&v);
+  return at != table.end() && at->second.notes != nullptr ? *at->second.notes : Notes{};
+}
+
+void set_notes(Store& s, Value& v, Notes notes) {
+  if (Port* p = port_with_notes(v)) {
+    p->doc = std::move(notes.doc);
+    p->metadata = std::move(notes.metadata);
+  } else {
     auto& table = v.graph() != nullptr ? v.graph()->value_info : s.loose_info;
     auto [at, fresh] = table.try_emplace(&v);
-    ValueInfo& info = at->second;
-    if (fresh && v.graph() != nullptr && v.kind() == ValueKind::kResult) info.declared = v.type();
-    place = {&info.doc, &info.metadata};
+    if (fresh && v.graph() != nullptr && v.kind() == ValueKind::kResult) at->second.declared = v.type();
+    at->second.notes = std::make_shared<const Notes>(std::move(notes));
   }
   // What the file said is no longer the whole truth.
-  each_port(v, [](Port& p) { p.wire = {}; });
+  each_port(v, [](Port& p) { p.entry = 0; });
   if (Graph* g = v.graph()) {
-    if (auto at = g->value_info.find(&v); at != g->value_info.end()) at->second.wire = {};
+    if (auto at = g->value_info.find(&v); at != g->value_info.end()) at->second.entry = 0;
   }
-  return place;
+}
+
+void keep_loose(Store& s, const Value& v, Notes notes) {
+  if (!notes.doc.empty() || !notes.metadata.empty()) s.loose_info[&v].notes = std::make_shared<const Notes>(std::move(notes));
 }
 
 void declare(Value& v, const Type* type) {
@@ -186,7 +195,7 @@ void declare(Value& v, const Type* type) {
   if (Graph* g = v.graph()) {
     ValueInfo& info = g->value_info[&v];
     info.declared = type;
-    info.wire = {};
+    info.entry = 0;
   }
 }
 
@@ -262,9 +271,9 @@ void settle(Store& s, Node& n) {
     if (returned) {
       each_port(v, [&](Port& p) {
         if (p.declared == nullptr) p.declared = v.type();
-        if (info == s.loose_info.end()) return;
-        if (p.doc.empty()) p.doc = info->second.doc;
-        if (p.metadata.empty()) p.metadata = info->second.metadata;
+        if (info == s.loose_info.end() || info->second.notes == nullptr) return;
+        if (p.doc.empty()) p.doc = info->second.notes->doc;
+        if (p.metadata.empty()) p.metadata = info->second.notes->metadata;
       });
     }
     // The payload of a Constant says its type already.
@@ -273,10 +282,7 @@ void settle(Store& s, Node& n) {
     if (!returned && ((v.type() != nullptr && !said) || info != s.loose_info.end())) {
       ValueInfo& kept = g.value_info[&v];
       kept.declared = said ? nullptr : v.type();
-      if (info != s.loose_info.end()) {
-        kept.doc = std::move(info->second.doc);
-        kept.metadata = std::move(info->second.metadata);
-      }
+      if (info != s.loose_info.end()) kept.notes = info->second.notes;
     }
     if (info != s.loose_info.end()) s.loose_info.erase(info);
   }
@@ -286,10 +292,7 @@ void settle(Store& s, Node& n) {
 void unlink(Store& s, Node& n) {
   Graph& g = *n.graph();
   for (Value& v : n.results()) {
-    FactsPlace place = find_facts(s, v);
-    if (place.doc != nullptr && (!place.doc->empty() || !place.metadata->empty())) {
-      s.loose_info[&v] = ValueInfo{.declared = nullptr, .doc = *place.doc, .metadata = *place.metadata};
-    }
+    keep_loose(s, v, notes_of(s, v));
     g.value_info.erase(&v);
   }
   g.detach(n);

@@ -198,12 +198,9 @@ void plant(const StorePtr& s, Value& placeholder, Value& v);
 std::string value_name(const Value& v);  // the port's name of inputs and results
 void rename(Store& s, Value& v, std::string_view name);
 // Doc string and metadata of a value, wherever they are kept.
-struct FactsPlace {
-  std::string* doc = nullptr;
-  Metadata* metadata = nullptr;
-};
-FactsPlace find_facts(Store& s, Value& v);  // nulls when there are none
-FactsPlace edit_facts(Store& s, Value& v);
+Notes notes_of(Store& s, Value& v);
+void set_notes(Store& s, Value& v, Notes notes);
+void keep_loose(Store& s, const Value& v, Notes notes);  // of a value in no graph, unless they are empty
 // An initializer of g by name, or null.
 Value* find_initializer(Store& s, Graph& g, std::string_view name);
 // The payload of an initializer (also of an input that has a default), or null.

@@ -112,19 +112,20 @@ void bind_ir_value(nb::module_& m) {
             declare(live(self), type_from_python(self.store->model->types(), type, dims));
           },
           nb::arg("type").none(), nb::arg("dims").none())
-      .def("_doc",
-           [](PyValue& self) -> nb::object {
-             FactsPlace place = find_facts(*self.store, live(self));
-             return place.doc ? str_or_none(*place.doc) : nb::none();
+      .def("_doc", [](PyValue& self) { return str_or_none(notes_of(*self.store, live(self)).doc); })
+      .def("_set_doc",
+           [](PyValue& self, std::string_view doc) {
+             Notes notes = notes_of(*self.store, live(self));
+             notes.doc = doc;
+             set_notes(*self.store, *self.ptr, std::move(notes));
            })
-      .def("_set_doc", [](PyValue& self, std::string_view doc) { *edit_facts(*self.store, live(self)).doc = doc; })
-      .def("_metadata",
-           [](PyValue& self) {
-             FactsPlace place = find_facts(*self.store, live(self));
-             return place.metadata ? metadata_to_python(*place.metadata) : nb::list();
-           })
+      .def("_metadata", [](PyValue& self) { return metadata_to_python(notes_of(*self.store, live(self)).metadata); })
       .def("_set_metadata",
-           [](PyValue& self, nb::handle pairs) { *edit_facts(*self.store, live(self)).metadata = metadata_from_python(pairs); })
+           [](PyValue& self, nb::handle pairs) {
+             Notes notes = notes_of(*self.store, live(self));
+             notes.metadata = metadata_from_python(pairs);
+             set_notes(*self.store, *self.ptr, std::move(notes));
+           })
       .def("_const_value", &const_value)
       .def("_set_const_value", &set_const_value, nb::arg("tensor").none())
       .def_prop_ro(

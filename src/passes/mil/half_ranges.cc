@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <unordered_map>
 
 #include "eval/watch.h"

@@ -7,6 +7,7 @@
 // name, which looks at the type of the readers only.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "passes/mil/weights.h"
 

@@ -4,13 +4,7 @@ namespace sardonyx::onnx {
 
 void move_before(Node& at, Node& n) {
   Graph &from = *n.graph(), &to = *at.graph();
-  for (Value& v : n.results()) {
-    if (auto info = from.value_info.find(&v); info != from.value_info.end()) {
-      ValueInfo kept = info->second;
-      from.erase_value_info(v);
-      to.edit_value_info(v) = std::move(kept);
-    }
-  }
+  for (const Value& v : n.results()) from.move_value_info(v, v, to);
   from.detach(n);
   to.insert_before(at, n);
 }
@@ -42,17 +36,13 @@ Node& with_slots(Node& n, std::span<Value* const> operands, std::span<const size
     NodeExtra& extra = made.edit_extra();
     extra.doc = n.extra()->doc;
     extra.metadata = n.extra()->metadata;
-    extra.unknown_fields = n.extra()->unknown_fields;
   }
+  m.keep_file_record(n, made);
   for (size_t i = 0; i < results.size(); ++i) {
     Value &old = *n.result(results[i]), &v = *made.result(i);
     v.set_name(old.name());
     v.set_type(old.type());
-    if (auto info = g.value_info.find(&old); info != g.value_info.end()) {
-      ValueInfo kept = info->second;
-      g.erase_value_info(old);
-      g.edit_value_info(v) = std::move(kept);
-    }
+    g.move_value_info(old, v, g);
     g.replace_uses(old, v);
   }
   made.set_unchecked(n.unchecked());

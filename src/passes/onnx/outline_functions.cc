@@ -260,11 +260,7 @@ class Outliner {
     const std::unordered_set<const Node*> inside(nodes.begin(), nodes.end());
     to.set_type(from.type());
     to.set_name(from.name());
-    if (auto info = g.value_info.find(&from); info != g.value_info.end()) {
-      ValueInfo kept = info->second;
-      g.erase_value_info(from);
-      g.edit_value_info(to) = std::move(kept);
-    }
+    g.move_value_info(from, to, g);
     std::vector<Use*> outside;
     for (Use& u : from.uses()) {
       if (!inside.contains(node_around(g, *u.owner))) outside.push_back(&u);

@@ -150,7 +150,7 @@ TEST(OutlineFunctions, calls_take_names_and_provenance_and_the_model_a_version_t
   g.last()->set_provenance(from);
   Value& c = *g.first()->next()->next()->result();
   ASSERT_EQ(c.name().view(), "c");
-  g.edit_value_info(c).doc = "halfway";
+  g.edit_value_info(c).notes = std::make_shared<const Notes>(Notes{"halfway", {}});
   outline(*m);
   EXPECT_EQ(m->ir_version, 8);
   ASSERT_EQ(g.num_nodes(), 2u);
@@ -158,7 +158,7 @@ TEST(OutlineFunctions, calls_take_names_and_provenance_and_the_model_a_version_t
   const Value& made = *g.first()->result();
   EXPECT_EQ(made.name().view(), "c");
   ASSERT_TRUE(g.value_info.contains(&made));
-  EXPECT_EQ(g.value_info.at(&made).doc, "halfway");
+  EXPECT_EQ(g.value_info.at(&made).notes->doc, "halfway");
   // Inside, nothing is called what only one place calls it.
   for (const Node& n : outlined(*m)->graph().nodes()) {
     EXPECT_TRUE(n.name().empty());
