@@ -11,21 +11,12 @@
 namespace sardonyx::mil_file {
 namespace {
 
+using wire::append_field;
+using wire::append_varint;
 using wire::kBytes;
 using wire::kVarint;
 using wire::Reader;
 using wire::tag;
-
-void varint(std::string& out, uint64_t v) {
-  for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
-  out += static_cast<char>(v);
-}
-
-void field(std::string& out, uint32_t number, std::string_view content) {
-  varint(out, tag(number, kBytes));
-  varint(out, content.size());
-  out += content;
-}
 
 // ArrayFeatureType.ArrayDataType; 0 where there is none.
 uint32_t array_number(DType t) {
@@ -96,13 +87,13 @@ std::string with_dtype(std::string_view wire, DType dtype) {
     for (Reader a(r.bytes(), wire.data()); a.next();) {
       if (a.tag() == tag(2, kVarint)) {
         const uint64_t old = a.varint();
-        varint(array, tag(2, kVarint));
-        varint(array, array_number(dtype) != 0 ? array_number(dtype) : old);
+        append_varint(array, tag(2, kVarint));
+        append_varint(array, array_number(dtype) != 0 ? array_number(dtype) : old);
       } else {
         array += a.skip();
       }
     }
-    field(out, 5, array);
+    append_field(out, 5, array);
   }
   return out;
 }
@@ -117,11 +108,8 @@ void channels_first(std::vector<T>& axes) {
 std::vector<int64_t> numbers(std::string_view wire) {
   std::vector<int64_t> out;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(1, kVarint)) {
-      out.push_back(static_cast<int64_t>(r.varint()));
-    } else if (r.tag() == tag(1, kBytes)) {
-      const std::string_view all = r.bytes();
-      for (Reader packed(all, wire.data()); packed.at() != all.data() + all.size();) out.push_back(packed.int64());
+    if (r.tag() == tag(1, kVarint) || r.tag() == tag(1, kBytes)) {
+      r.int64s(out);
     } else {
       r.skip();
     }
@@ -132,8 +120,8 @@ std::vector<int64_t> numbers(std::string_view wire) {
 // The message with its field 1 as these numbers.
 std::string with_numbers(std::string_view wire, const std::vector<int64_t>& values) {
   std::string packed, out;
-  for (int64_t v : values) varint(packed, static_cast<uint64_t>(v));
-  field(out, 1, packed);
+  for (int64_t v : values) append_varint(packed, static_cast<uint64_t>(v));
+  append_field(out, 1, packed);
   for (Reader r(wire, wire.data()); r.next();) {
     if (r.field() == 1) {
       r.skip();
@@ -145,7 +133,7 @@ std::string with_numbers(std::string_view wire, const std::vector<int64_t>& valu
 }
 
 // An ArrayFeatureType whose axes changed places: its shape, the shapes and the ranges that it may have.
-std::string turned(std::string_view wire) {
+std::string transposed(std::string_view wire) {
   auto shape = numbers(wire);
   channels_first(shape);
   const std::string plain = with_numbers(wire, shape);
@@ -171,15 +159,15 @@ std::string turned(std::string_view wire) {
     for (const std::string& one : axes) {
       auto sizes = number == 21 ? numbers(one) : std::vector<int64_t>();
       channels_first(sizes);
-      field(flexible, 1, number == 21 ? with_numbers(one, sizes) : one);
+      append_field(flexible, 1, number == 21 ? with_numbers(one, sizes) : one);
     }
-    field(out, number, flexible + rest);
+    append_field(out, number, flexible + rest);
   }
   return out;
 }
 
 // Whether the array has the axes of `now` once the last of them is before the two in front of it, and not as they are.
-bool is_turned(std::string_view wire, const std::vector<int64_t>& now) {
+bool is_transposed(std::string_view wire, const std::vector<int64_t>& now) {
   const auto fits_now = [&](const std::vector<int64_t>& shape) {
     for (size_t i = 0; i < now.size(); ++i) {
       if (now[i] >= 0 && shape[i] != now[i]) return false;
@@ -247,13 +235,13 @@ std::string with_shape(std::string_view wire, const std::vector<int64_t>& now) {
       continue;
     }
     const std::string_view array = r.bytes();
-    if (is_turned(array, now)) {
-      field(out, 5, turned(array));
+    if (is_transposed(array, now)) {
+      append_field(out, 5, transposed(array));
     } else if (numbers(array).size() == now.size() && std::ranges::none_of(now, [](int64_t size) { return size < 0; }) &&
                is_flexible(array)) {
-      field(out, 5, of_one_shape(array, now));
+      append_field(out, 5, of_one_shape(array, now));
     } else {
-      field(out, 5, std::string(array));
+      append_field(out, 5, std::string(array));
     }
   }
   return out;
@@ -264,11 +252,11 @@ std::string feature(std::string_view wire, const Feature& now, bool is_output) {
   for (Reader r(wire, wire.data()); r.next();) {
     if (r.tag() == tag(1, kBytes)) {
       (void)r.bytes();
-      field(out, 1, now.name);
+      append_field(out, 1, now.name);
     } else if (r.tag() == tag(3, kBytes) && is_output) {
-      field(out, 3, with_dtype(r.bytes(), now.dtype));
+      append_field(out, 3, with_dtype(r.bytes(), now.dtype));
     } else if (r.tag() == tag(3, kBytes)) {
-      field(out, 3, with_shape(r.bytes(), now.shape));
+      append_field(out, 3, with_shape(r.bytes(), now.shape));
     } else {
       out += r.skip();
     }
@@ -333,7 +321,7 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
     const auto one = [&](const std::vector<const Feature*>& list, size_t& at, uint32_t number, bool is_output) {
       const std::string_view content = r.bytes();
       const Feature* f = list[at++];
-      field(out, number, f != nullptr ? feature(content, *f, is_output) : std::string(content));
+      append_field(out, number, f != nullptr ? feature(content, *f, is_output) : std::string(content));
     };
     if (r.tag() == tag(n.input, kBytes)) {
       one(inputs, input, n.input, false);
@@ -345,7 +333,7 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
       const uint32_t number = r.field();
       const std::string_view name = r.bytes();
       const auto to = std::ranges::find(renamed, name, [](const auto& p) { return std::string_view(p.first); });
-      field(out, number, to == renamed.end() ? name : std::string_view(to->second));
+      append_field(out, number, to == renamed.end() ? name : std::string_view(to->second));
     } else {
       out += r.skip();
     }
@@ -364,7 +352,7 @@ std::string as_function(std::string_view description, std::string& rest) {
                                                      {kModel.probabilities, kFunction.probabilities}};
     const auto at = std::ranges::find_if(numbers, [&](const auto& n) { return r.tag() == tag(n.first, kBytes); });
     if (at != std::end(numbers)) {
-      field(out, at->second, r.bytes());
+      append_field(out, at->second, r.bytes());
     } else {
       rest += r.skip();
     }
@@ -378,7 +366,7 @@ std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape)
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
     if (r.tag() == tag(5, kBytes)) {
-      field(out, 5, of_one_shape(r.bytes(), shape));
+      append_field(out, 5, of_one_shape(r.bytes(), shape));
     } else {
       out += r.skip();
     }
@@ -389,7 +377,7 @@ std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape)
 // The FunctionDescription of a function that was made of one that is described.
 std::string made_of(std::string_view source, const std::string& name, const Interface& now) {
   std::string out;
-  field(out, 1, name);
+  append_field(out, 1, name);
   const std::string like = features(source, kFunction, now);
   for (Reader r(like, like.data()); r.next();) {
     if (r.tag() == tag(1, kBytes)) {
@@ -408,12 +396,12 @@ std::string made_of(std::string_view source, const std::string& name, const Inte
     std::string changed;
     for (Reader f(one, like.data()); f.next();) {
       if (f.tag() == tag(3, kBytes) && feature != all.end()) {
-        field(changed, 3, fixed_type(f.bytes(), feature->shape));
+        append_field(changed, 3, fixed_type(f.bytes(), feature->shape));
       } else {
         changed += f.skip();
       }
     }
-    field(out, number, changed);
+    append_field(out, number, changed);
   }
   return out;
 }
@@ -430,14 +418,14 @@ std::string with_new_functions(const std::string& description, bool by_function,
       if (r.tag() == tag(20, kBytes)) {
         const std::string_view content = r.bytes();
         known.emplace_back(name_of_feature(content), content);
-        field(out, 20, content);
+        append_field(out, 20, content);
       } else {
         out += r.skip();
       }
     }
   } else {
     std::string content;
-    field(content, 1, m.main().name);
+    append_field(content, 1, m.main().name);
     content += as_function(description, out);
     known.emplace_back(m.main().name, content);
   }
@@ -453,13 +441,13 @@ std::string with_new_functions(const std::string& description, bool by_function,
       const Function* old = m.find_function("", k.first);
       return old != nullptr && input_names(*old) == input_names(*f);
     });
-    if (source != known.end()) field(added, 20, made_of(source->second, f->name, interface_of(*f, names)));
+    if (source != known.end()) append_field(added, 20, made_of(source->second, f->name, interface_of(*f, names)));
   }
   if (added.empty()) return description;
   if (by_function) return out + added;
-  field(out, 20, known.front().second);
+  append_field(out, 20, known.front().second);
   out += added;
-  field(out, 21, m.main().name);
+  append_field(out, 21, m.main().name);
   return out;
 }
 
@@ -476,7 +464,7 @@ std::string describe_interface(std::string_view description, const Model& m, con
     by_function = true;
     const std::string_view content = r.bytes();
     const Function* f = m.find_function("", name_of_feature(content));
-    field(out, 20, f != nullptr ? features(content, kFunction, interface_of(*f, names)) : std::string(content));
+    append_field(out, 20, f != nullptr ? features(content, kFunction, interface_of(*f, names)) : std::string(content));
   }
   if (!by_function) out = features(description, kModel, interface_of(m.main(), names));
   return with_new_functions(out, by_function, m, names);

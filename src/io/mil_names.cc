@@ -74,7 +74,6 @@ void MilNames::name_function(const Function& f) {
   const Graph& g = f.graph();
   taken_.clear();
   latest_.clear();
-  undo_.clear();
   counters_.clear();
   scan(g);
   ++clock_;
@@ -108,7 +107,7 @@ void MilNames::name_function(const Function& f) {
 }
 
 void MilNames::name_graph(const Graph& g) {
-  const size_t outer = undo_.size();
+  const size_t outer = latest_.mark();
   for (const Port& p : g.inputs())
     give(*p.value, g.function() != nullptr && !p.name.empty() ? p.name.view() : p.value->name().view());
   const auto constants = [&](const Node* n) {
@@ -131,7 +130,7 @@ void MilNames::name_graph(const Graph& g) {
         const auto own = of(n);
         base = own && !own->empty() ? std::string(*own) : std::string(n.op().name);
         if (n.num_results() > 1) base += fmt::format("_{}", v.index());
-        if (own && *own == base && !latest_.contains(*own)) {  // invented for both
+        if (own && *own == base && latest_.find(*own) == nullptr) {  // invented for both
           names_[v] = *own;
           define(*own, v);
           continue;
@@ -141,23 +140,16 @@ void MilNames::name_graph(const Graph& g) {
     }
   }
   constants(nullptr);
-  for (; undo_.size() > outer; undo_.pop_back()) {
-    const auto& [name, old] = undo_.back();
-    if (old == nullptr) {
-      latest_.erase(name);
-    } else {
-      latest_[name] = old;
-    }
-  }
+  latest_.back_to(outer);
 }
 
 void MilNames::give(const Value& v, std::string_view wanted) {
   if (wanted.empty()) wanted = invent("input_0");
-  const auto at = latest_.find(wanted);
+  const Value* present = latest_.find(wanted);
   const bool fixed = of(v) == wanted || v.kind() == ValueKind::kInput;
   // The name of an interface is nobody else's, unless the file had it so and the value that it means is not asked for any more.
   const bool generated = v.name().view() != wanted && !fixed;
-  if ((at != latest_.end() && last_use_[*at->second] > made_[v]) || (generated && taken_.contains(wanted))) {
+  if ((present != nullptr && last_use_[*present] > made_[v]) || (generated && taken_.contains(wanted))) {
     wanted = invent(wanted);
   } else if (generated) {
     invented_.push_back(std::string(wanted));
@@ -169,9 +161,7 @@ void MilNames::give(const Value& v, std::string_view wanted) {
 
 void MilNames::define(std::string_view name, const Value& v) {
   taken_.insert(name);
-  auto [at, fresh] = latest_.try_emplace(name, &v);
-  undo_.emplace_back(name, fresh ? nullptr : at->second);
-  at->second = &v;
+  latest_.define(name, &v);
 }
 
 std::string_view MilNames::invent(std::string_view base) {

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "io/mil_scope.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx::mil_file {
@@ -65,8 +66,7 @@ class MilNames {
   std::unordered_map<Place, std::vector<const Value*>, PlaceHash> consts_;
   std::unordered_map<const Value*, std::string> wanted_;  // by constants without a name
   std::unordered_set<std::string_view> taken_;            // in the present function
-  std::unordered_map<std::string_view, const Value*> latest_;
-  std::vector<std::pair<std::string_view, const Value*>> undo_;
+  LatestNames<const Value> latest_;
   std::unordered_map<std::string, uint32_t> counters_;
   std::deque<std::string> invented_;
 };

@@ -9,6 +9,7 @@
 
 #include "dialects/mil/ops.h"
 #include "io/mil_parts.h"
+#include "io/mil_scope.h"
 #include "io/program_file.h"
 #include "ir/file_record.h"
 #include "sardonyx/io.h"
@@ -125,7 +126,7 @@ class MilReader {
           f.graph().input_port(f.graph().inputs().size() - 1).name = name;
           v->set_type(type.type);
           if (type.odd) keep_type(f.graph(), *v);
-          define(name, v);
+          names_.define(name.view(), v);
           break;
         }
         case tag(2, kBytes): f.mil_opset = r.bytes(); break;
@@ -149,8 +150,7 @@ class MilReader {
     if (version_ == 0) version_ = mil::kNewestVersion;
     if (m_.opset_imports.empty()) m_.set_opset_version("", version_);
     block(f.graph(), blocks[chosen].first.value, 0);
-    latest_.clear();
-    undo_.clear();
+    names_.clear();
   }
 
   std::pair<Name, TypeReader::Result> named_type(std::string_view wire, bool symbols = false) {
@@ -175,7 +175,7 @@ class MilReader {
   void block(Graph& g, std::string_view wire, int depth) {
     if (depth > options_.max_depth)
       throw Error(ErrorCode::kLimit, fmt::format("blocks nest more than {} levels", options_.max_depth));
-    const size_t outer = undo_.size();
+    const size_t outer = names_.mark();
     std::vector<Name> outputs;
     for (Reader r(wire, source_.origin); r.next();) {
       switch (r.tag()) {
@@ -186,7 +186,7 @@ class MilReader {
           g.input_port(g.inputs().size() - 1).name = name;
           v->set_type(type.type);
           if (type.odd) keep_type(g, *v);
-          define(name, v);
+          names_.define(name.view(), v);
           break;
         }
         case tag(2, kBytes): outputs.push_back(r.name()); break;
@@ -198,26 +198,13 @@ class MilReader {
       g.add_output(find(name, "a block's result"), {});
       g.output_port(g.outputs().size() - 1).name = name;
     }
-    for (; undo_.size() > outer; undo_.pop_back()) {
-      const auto& [name, old] = undo_.back();
-      if (old == nullptr) {
-        latest_.erase(name);
-      } else {
-        latest_[name] = old;
-      }
-    }
-  }
-
-  void define(Name name, Value* v) {
-    auto [at, fresh] = latest_.try_emplace(name.view(), v);
-    undo_.emplace_back(name.view(), fresh ? nullptr : at->second);
-    at->second = v;
+    names_.back_to(outer);
   }
 
   Value& find(std::string_view name, std::string_view reader) const {
-    const auto at = latest_.find(name);
-    if (at == latest_.end()) invalid(fmt::format("{} is '{}', which nothing before it defines", reader, name));
-    return *at->second;
+    Value* v = names_.find(name);
+    if (v == nullptr) invalid(fmt::format("{} is '{}', which nothing before it defines", reader, name));
+    return *v;
   }
 
   // Operands are read from the arguments of an op, or, as old constexpr ops have them, from its attributes.
@@ -372,7 +359,7 @@ class MilReader {
       v.set_name(result);
       v.set_type(type.type);
       if (type.odd) keep_type(g, v);
-      define(result, &v);
+      names_.define(result.view(), &v);
     }
     if (payload) {
       if (op.outputs.size() != 1) invalid("a const has one result");
@@ -465,9 +452,8 @@ class MilReader {
   const ReadOptions& options_;
   std::string_view last_type_;
   int version_ = 0;
-  std::unordered_map<std::string_view, Value*> latest_;
-  std::vector<std::pair<std::string_view, Value*>> undo_;  // what a name meant before
-  std::deque<OpRead> ops_;                                 // one for each level of blocks
+  LatestNames<Value> names_;
+  std::deque<OpRead> ops_;  // one for each level of blocks
 };
 
 // The kinds of models that are no programs, by field number.

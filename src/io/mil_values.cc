@@ -306,21 +306,16 @@ class TypeEncoder {
   }
 
  private:
-  static void varint(std::string& out, uint64_t v) {
-    for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
-    out += static_cast<char>(v);
-  }
   static std::string field(uint32_t f, const std::string& content) {
     std::string out;
-    varint(out, wire::tag(f, wire::kBytes));
-    varint(out, content.size());
-    return out + content;
+    wire::append_field(out, f, content);
+    return out;
   }
   static std::string number(uint32_t f, uint64_t v) {
     std::string out;
     if (v == 0) return out;
-    varint(out, wire::tag(f, wire::kVarint));
-    varint(out, v);
+    wire::append_varint(out, wire::tag(f, wire::kVarint));
+    wire::append_varint(out, v);
     return out;
   }
   uint32_t data_type(DType dtype) const {
@@ -410,17 +405,7 @@ class ImmediateReader {
     const std::string_view packed = v.bytes();
     bytes_.reserve(bytes_.size() + static_cast<size_t>(std::min<uint64_t>(packed.size(), static_cast<uint64_t>(count_))) *
                                        static_cast<size_t>(bit_width(dtype_) / 8));
-    const char* end = packed.data() + packed.size();
-    for (const char* at = packed.data(); at != end;) {
-      uint64_t x = 0;
-      for (int shift = 0;; shift += 7) {
-        if (at == end || shift > 63) v.fail("a number is cut off");
-        const auto b = static_cast<uint8_t>(*at++);
-        x |= static_cast<uint64_t>(b & 0x7f) << shift;
-        if (b < 0x80) break;
-      }
-      integer(x);
-    }
+    for (Reader list(packed, v.origin()); list.at() != packed.data() + packed.size();) integer(list.varint());
   }
   void integer(uint64_t x) {
     if (dtype_ == DType::kBool) x = x != 0 ? 1 : 0;

@@ -217,11 +217,7 @@ class MilWriter {
     if (t.size() != 0) {
       w_.head(1, size);
       std::string out;
-      for (int64_t i = 0; i < t.size(); ++i) {
-        uint64_t v = element(i);
-        for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
-        out += static_cast<char>(v);
-      }
+      for (int64_t i = 0; i < t.size(); ++i) wire::append_varint(out, element(i));
       w_.raw(out);
     }
     w_.end();

@@ -553,17 +553,9 @@ void OnnxWriter::write_provenance(const Node& n) {
   if (n.provenance() == 0 || options_.provenance == WriteOptions::Provenance::kOff) return;
   const auto entry = [](std::string& to, std::string_view key, std::string_view value) {
     std::string content;
-    const auto part = [](std::string& out, char field_tag, std::string_view text) {
-      out += field_tag;
-      for (size_t rest = text.size();; rest >>= 7) {
-        out += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
-        if (rest <= 0x7f) break;
-      }
-      out += text;
-    };
-    part(content, wire::tag(1, wire::kBytes), key);
-    part(content, wire::tag(2, wire::kBytes), value);
-    part(to, wire::tag(9, wire::kBytes), content);
+    wire::append_field(content, 1, key);
+    wire::append_field(content, 2, value);
+    wire::append_field(to, 9, content);
   };
   const auto encode = [&](const Metadata* own) {
     const Provenance& p = m_.provenance(n.provenance());

@@ -235,12 +235,8 @@ Attr sparse_attr(std::string_view wire, const ModelBytes& source, ExternalFiles&
     switch (r.tag()) {
       case tag(1, kBytes): parts[0].second = take_tensor(read_tensor(r.bytes(), source, external), values); break;
       case tag(2, kBytes): parts[1].second = take_tensor(read_tensor(r.bytes(), source, external), indices); break;
-      case tag(3, kVarint): dims.push_back(r.int64()); break;
-      case tag(3, kBytes): {
-        const std::string_view packed = r.bytes();
-        for (Reader p(packed, source.origin); p.at() != packed.data() + packed.size();) dims.push_back(p.int64());
-        break;
-      }
+      case tag(3, kVarint):
+      case tag(3, kBytes): r.int64s(dims); break;
       default: r.skip();
     }
   }
@@ -301,13 +297,8 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
           implied = kFloats;
           break;
         }
-        case tag(8, kVarint): ints.push_back(r.int64()), implied = kInts; break;
-        case tag(8, kBytes): {
-          const std::string_view packed = r.bytes();
-          for (Reader p(packed, source.origin); p.at() != packed.data() + packed.size();) ints.push_back(p.int64());
-          implied = kInts;
-          break;
-        }
+        case tag(8, kVarint):
+        case tag(8, kBytes): r.int64s(ints), implied = kInts; break;
         case tag(9, kBytes): strings.emplace_back(r.bytes()), implied = kStrings; break;
         case tag(10, kBytes): tensors.push_back(tensor(r.bytes())), implied = kTensors; break;
         case tag(23, kBytes): sparses.push_back(sparse_attr(r.bytes(), source, external, notes)), implied = kSparses; break;
@@ -350,13 +341,7 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
 
 std::string bytes_field(uint32_t field, std::string_view bytes) {
   std::string out;
-  const auto varint = [&](uint64_t v) {
-    for (; v > 0x7f; v >>= 7) out += static_cast<char>(v | 0x80);
-    out += static_cast<char>(v);
-  };
-  varint(tag(field, kBytes));
-  varint(bytes.size());
-  out += bytes;
+  wire::append_field(out, field, bytes);
   return out;
 }
 

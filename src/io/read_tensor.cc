@@ -216,12 +216,8 @@ TensorRead read_tensor(std::string_view whole, const ModelBytes& source, Externa
   std::vector<std::unique_ptr<std::string>> keep;
   for (Reader r(whole, source.origin); r.next();) {
     switch (r.tag()) {
-      case tag(1, kVarint): t.dims.push_back(r.int64()); break;
-      case tag(1, kBytes): {
-        const std::string_view packed = r.bytes();
-        for (Reader p(packed, source.origin); p.at() != packed.data() + packed.size();) t.dims.push_back(p.int64());
-        break;
-      }
+      case tag(1, kVarint):
+      case tag(1, kBytes): r.int64s(t.dims); break;
       case tag(2, kVarint): t.data_type = r.int32(); break;
       case tag(3, kBytes):
         t.has_segment = true;
@@ -282,12 +278,8 @@ TensorRead read_sparse_tensor(std::string_view whole, const ModelBytes& source, 
     switch (r.tag()) {
       case tag(1, kBytes): values_wire = r.bytes(); break;
       case tag(2, kBytes): indices_wire = r.bytes(); break;
-      case tag(3, kVarint): dims.push_back(r.int64()); break;
-      case tag(3, kBytes): {
-        const std::string_view packed = r.bytes();
-        for (Reader p(packed, source.origin); p.at() != packed.data() + packed.size();) dims.push_back(p.int64());
-        break;
-      }
+      case tag(3, kVarint):
+      case tag(3, kBytes): r.int64s(dims); break;
       default: r.skip();  // the message is kept whole where it is written back
     }
   }

@@ -8,14 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "io/wire.h"
 #include "sardonyx/io.h"
 
 namespace sardonyx {
 
 inline std::string varint(uint64_t v) {
   std::string s;
-  for (; v >= 0x80; v >>= 7) s += static_cast<char>(v | 0x80);
-  return s + static_cast<char>(v);
+  wire::append_varint(s, v);
+  return s;
 }
 inline std::string field(uint32_t number, std::string_view bytes) {
   return varint(number << 3 | 2) + varint(bytes.size()) + std::string(bytes);

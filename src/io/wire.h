@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "sardonyx/error.h"
 #include "sardonyx/name.h"
@@ -18,6 +20,17 @@ namespace sardonyx::wire {
 enum Type : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 constexpr uint32_t tag(uint32_t field, Type type) { return field << 3 | type; }
+
+// For small messages that are made as strings; io/wire_writer.h streams large ones.
+inline void append_varint(std::string& out, uint64_t v) {
+  for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
+  out += static_cast<char>(v);
+}
+inline void append_field(std::string& out, uint32_t field, std::string_view bytes) {
+  append_varint(out, tag(field, kBytes));
+  append_varint(out, bytes.size());
+  out += bytes;
+}
 
 // Walks the fields of one message. Never reads outside `bytes`; every fault throws Error (kInvalidModel) with its position
 // relative to `origin`, the first byte of the file.
@@ -71,6 +84,12 @@ class Reader {
     return v;
   }
 
+  // A repeated field of integers, packed or one by one: appends what stands here.
+  void int64s(std::vector<int64_t>& out) {
+    if (type() != kBytes) return out.push_back(int64());
+    for (Reader list(bytes(), origin_); list.at_ != list.end_;) out.push_back(list.int64());
+  }
+
   // Steps over the current field's value; returns the whole field.
   std::string_view skip() {
     switch (type()) {
@@ -107,7 +126,7 @@ class Reader {
   const char* at_;
   const char* end_;
   const char* origin_;
-  const char* start_ = nullptr;
+  const char* start_ = at_;
   uint32_t tag_ = 0;
 };
 

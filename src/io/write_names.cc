@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "io/wire.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx::onnx_file {
@@ -66,10 +67,7 @@ Name WriteNames::invent(Scope& s, std::string_view base) {
     for (const Scope* o = &s; o != nullptr && !used; o = o->outer) used = o->table.find(text) != nullptr;
     if (used) continue;
     std::string& kept = invented_.emplace_back();
-    for (size_t rest = text.size();; rest >>= 7) {
-      kept += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
-      if (rest <= 0x7f) break;
-    }
+    wire::append_varint(kept, text.size());
     kept += text;
     return Name(reinterpret_cast<const uint8_t*>(kept.data()));
   }
