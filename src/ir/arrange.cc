@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ir/census.h"
+#include "ir/graph_summary.h"
 #include "ir/journal.h"
 #include "ir/use_list.h"
 
@@ -117,7 +117,7 @@ class Arranger {
   // `tops` and all that is nested in them, inner graphs first: their order decides in which order they read what is outside.
   void run(std::vector<Graph*> tops) {
     const std::vector<Graph*> graphs = with_nested_graphs(std::move(tops));
-    if (auto* s = ShuffledMaking::current()) {
+    if (auto* s = ShuffledMaking::innermost()) {
       walk_.shuffle_by(s);
       shuffle_ = s;
       for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) arrange(**g);
@@ -244,7 +244,7 @@ void arrange_before(Node& root, std::span<Value* const> results, uint32_t first_
     for (const Node* n : present) walk.admit(*n);
     std::vector<Node*> wanted;
     const auto from = [&](Node& n) { walk.from(n, wanted); };
-    if (auto* s = ShuffledMaking::current()) {
+    if (auto* s = ShuffledMaking::innermost()) {
       walk.shuffle_by(s);
       std::vector<Node*> shuffled = present;
       s->shuffle(std::span(shuffled));
@@ -292,7 +292,7 @@ void arrange_constants(Model& m, uint32_t first_new) {
     const size_t first = first_of(*g);
     std::vector<Value*> order(g->constants().begin() + static_cast<std::ptrdiff_t>(first), g->constants().end());
     if (order.size() < 2) continue;
-    if (auto* s = ShuffledMaking::current()) s->shuffle(std::span(order));
+    if (auto* s = ShuffledMaking::innermost()) s->shuffle(std::span(order));
     const auto rank_of = [&](const Value* v) { return v->id() < first_new ? 0 : rank[v->id() - first_new]; };
     std::stable_sort(order.begin(), order.end(), [&](const Value* a, const Value* b) { return rank_of(a) < rank_of(b); });
     Journal::reorder_constants(*g, first, order);

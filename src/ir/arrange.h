@@ -12,8 +12,8 @@
 #include <span>
 
 #include "sardonyx/ir.h"
-#include "support/current.h"
 #include "support/shuffled.h"
+#include "support/thread_scoped.h"
 
 namespace sardonyx {
 
@@ -30,7 +30,7 @@ void arrange_constants(Model& m, uint32_t first_new);
 
 // For tests: while it lives, this thread's batches are shuffled before they are arranged, as if expressions had been evaluated in
 // another order. What is written must not change.
-struct ShuffledMaking : Shuffled, Current<ShuffledMaking> {
+struct ShuffledMaking : Shuffled, ThreadScoped<ShuffledMaking> {
   using Shuffled::Shuffled;
 };
 

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "ir/census.h"
+#include "ir/graph_summary.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx {

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <random>
 
-#include "ir/census.h"
+#include "ir/graph_summary.h"
 #include "sardonyx/infer.h"
 
 namespace sardonyx {

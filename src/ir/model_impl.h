@@ -35,7 +35,7 @@ struct Model::Impl {
   std::unique_ptr<FileRecord> file_record;  // null: nothing was read from a file
   size_t linked_nodes = 0;
   size_t detached_nodes = 0;
-  uint64_t op_set = 0;        // see ir/census.h
+  uint64_t op_set = 0;        // see ir/graph_summary.h
   uint64_t body_changes = 0;  // to bodies, and to the order of nodes that have some; 0: there never was one
   std::unordered_map<const Graph*, std::pair<uint64_t, std::vector<Node*>>> with_bodies;  // as of so many changes
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "sardonyx/ir.h"
-#include "support/current.h"
+#include "support/thread_scoped.h"
 
 namespace sardonyx {
 
 // While it lives, pipelines of this thread put down here what each of their passes changed. It costs a walk over the model for each pass that
 // changes something, and a line for each rule that fires.
-class ChangeLog : public Current<ChangeLog> {
+class ChangeLog : public ThreadScoped<ChangeLog> {
  public:
   // A rule that fired, and the op that it was at: its type, and its own name or that of its first result.
   struct Firing {

@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "ir/arrange.h"
-#include "ir/census.h"
+#include "ir/graph_summary.h"
 #include "rewrite/change_log.h"
 #include "rewrite/matcher.h"
 #include "rewrite/mil_rewriter.h"
@@ -454,8 +454,8 @@ class Driver {
   PassContext& context_;
   RewriteCheck* const check_;
   Model& model_;
-  ShuffledWorklist* const shuffle_ = ShuffledWorklist::current();
-  ChangeLog* const log_ = ChangeLog::current();
+  ShuffledWorklist* const shuffle_ = ShuffledWorklist::innermost();
+  ChangeLog* const log_ = ChangeLog::innermost();
   std::vector<State> states_;       // of rules_
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when rules were turned on or off
   bool exact_ = false;              // whether those that had no use then were turned off

@@ -10,7 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "ir/census.h"
+#include "ir/graph_summary.h"
 
 namespace sardonyx {
 namespace {

@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "ir/arrange.h"
-#include "ir/census.h"
+#include "ir/graph_summary.h"
 #include "ir/infer_anew.h"
 #include "ir/journal.h"
 #include "rewrite/change_log.h"
@@ -257,7 +257,7 @@ class Run {
   Model& model_;
   const Pipeline& pipeline_;
   const PipelineSettings& settings_;
-  ChangeLog* const log_ = ChangeLog::current();
+  ChangeLog* const log_ = ChangeLog::innermost();
   std::deque<ReadyPass> made_ready_;
   PipelineReport report_;
   RewriteCheck check_;

@@ -1,4 +1,4 @@
-#include "ir/census.h"
+#include "ir/graph_summary.h"
 
 #include "ir/journal.h"
 #include "ir/model_impl.h"

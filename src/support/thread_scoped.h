@@ -1,0 +1,27 @@
+// An object that code far below finds while it lives: the innermost of its kind on this thread.
+#pragma once
+
+#include <utility>
+
+namespace sardonyx {
+
+//   class ChangeLog : public ThreadScoped<ChangeLog> { ... };     ChangeLog log;   ... ChangeLog::innermost() ...
+template <class Kind>
+class ThreadScoped {
+ public:
+  ThreadScoped& operator=(const ThreadScoped&) = delete;
+
+  // Null when there is none.
+  static Kind* innermost() { return innermost_; }
+
+ private:
+  friend Kind;
+  ThreadScoped() : outer_(std::exchange(innermost_, static_cast<Kind*>(this))) {}
+  ThreadScoped(const ThreadScoped&) = delete;
+  ~ThreadScoped() { innermost_ = outer_; }
+
+  Kind* outer_;
+  static inline thread_local Kind* innermost_ = nullptr;
+};
+
+}  // namespace sardonyx
