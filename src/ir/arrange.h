@@ -2,10 +2,20 @@
 //
 //   b.Div(b.Sin(x), b.Cos(x))      C++ leaves open which of the two arguments is made first, and compilers differ.
 //
-// So what one expression made is put in order afterwards: as a walk from its results would, over operands from left to right. A
-// program has the same nodes in the same order then, whichever way they came to be. The lowering does this when it ends, equation by
-// equation, the worklist for each rule that fired, and the pipeline after each walk. Core ML's ops and constants stay as they were made: their
-// order is a contract with coremltools, and some have effects.
+// So the nodes that one expression made are put in order afterwards: as a walk from its results would, over operands
+// from left to right. The lowering does this when it ends, equation by equation, the worklist for each rule that fired,
+// and the pipeline after each walk.
+//
+//   a batch   nodes of one equation, rule or walk: ids in one range, since ids count upwards as nodes are made
+//   1. rank   from the end of the graph to its beginning, note for each node of a batch its first user
+//   2. walk   from nodes in the order of their ranks, operands first and left to right; then from those without users
+//   3. link   uses of all nodes again in that order, since rules may walk users
+//
+// Graphs nested in a batch come before the graphs around them: their order decides in which order they use what is
+// outside. Ids, and nodes of no batch, stay. Core ML's ops and constants stay as they were made: their order is a
+// contract with coremltools, and some have effects.
+//
+// Held by arrange_test.cc (two orders become one) and tests/cpp/making_order_test.cc (all lowerings and passes, shuffled).
 #pragma once
 
 #include <cstdint>
