@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "ir/file_record.h"
-#include "ir/text.h"
+#include "ir/print_attr.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx {
@@ -19,10 +19,10 @@ constexpr size_t kMaxNestedText = 100;
 constexpr int kMaxNestedDepth = 4;
 constexpr size_t kMaxPending = 8;
 
-class Printer {
+class Printer : text::AttrPrinter {
  public:
   Printer(const Model& m, const PrintOptions& options)
-      : m_(m), record_(m.file_record()), options_(options), number_(m.value_id_limit(), 0) {
+      : AttrPrinter(m, options), record_(m.file_record()), number_(m.value_id_limit(), 0) {
     bound_.reserve(m.value_id_limit());
   }
 
@@ -73,14 +73,6 @@ class Printer {
 
   // --- models and functions
 
-  void word_or_quote(std::string_view s) {
-    if (text::is_identifier(s)) {
-      out_ += s;
-    } else {
-      text::quote(out_, s);
-    }
-  }
-
   void imports(const std::vector<OpsetImport>& list) {
     std::string_view separator = " ";
     for (const OpsetImport& i : list) {
@@ -93,28 +85,6 @@ class Printer {
       separator = ", ";
     }
     if (list.empty()) out_ += " none";
-  }
-
-  void meta(std::string_view key, const Metadata& data) {
-    if (data.empty()) return;
-    fmt::format_to(std::back_inserter(out_), " {} {{", key);
-    for (size_t i = 0; i < data.size(); ++i) {
-      if (i > 0) out_ += ", ";
-      text::quote(out_, data[i].first);
-      out_ += ": ";
-      text::quote(out_, data[i].second);
-    }
-    out_ += '}';
-  }
-
-  void quoted(std::string_view key, std::string_view value) {
-    if (value.empty()) return;
-    fmt::format_to(std::back_inserter(out_), " {} ", key);
-    text::quote(out_, value);
-  }
-
-  void hex(std::string_view key, std::string_view bytes) {
-    if (!bytes.empty()) fmt::format_to(std::back_inserter(out_), " {} \"{}\"", key, text::to_hex(bytes));
   }
 
   // One line per fact that is not the default.
@@ -708,136 +678,6 @@ class Printer {
     hex("unknown", record_.fields_of(n));
   }
 
-  // --- attributes
-
-  void named_attr(const NamedAttr& a) {
-    word_or_quote(a.name);
-    out_ += '=';
-    attribute(a.value);
-    quoted("doc", a.doc);
-  }
-
-  template <class List, class Print>
-  void list(std::string_view prefix, const List& items, Print&& print) {
-    out_ += prefix;
-    out_ += '[';
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (i > 0) out_ += ", ";
-      print(items[i]);
-    }
-    out_ += ']';
-  }
-
-  void bare_dim(Dim d) { out_ += m_.dims().to_string(d); }
-
-  // A symbol that could be taken for another kind of attribute is wrapped.
-  bool stands_bare(Dim d) const {
-    if (!d.is_expr()) return false;
-    std::string text = m_.dims().to_string(d);
-    size_t end = 0;
-    while (end < text.size() && text::is_word_char(text[end])) ++end;
-    std::string_view first = std::string_view(text).substr(0, end);
-    return text::is_identifier(first) && !is_attr_word(first);
-  }
-
- public:
-  static bool is_attr_word(std::string_view s) {
-    static constexpr std::string_view words[] = {"dim",   "dims",   "floats", "strings", "ints",     "types", "tensors",
-                                                 "type",  "opaque", "token",  "seq",     "optional", "map",   "list",
-                                                 "tuple", "state",  "sparse", "doc",     "tensor"};
-    return text::is_reserved(s) || std::find(std::begin(words), std::end(words), s) != std::end(words);
-  }
-
- private:
-  void attribute(const Attr& a) {
-    std::visit(
-        [&](const auto& x) {
-          using T = std::remove_cvref_t<decltype(x)>;
-          if constexpr (std::same_as<T, std::monostate>) {
-            out_ += "none";
-          } else if constexpr (std::same_as<T, bool>) {
-            out_ += x ? "true" : "false";
-          } else if constexpr (std::same_as<T, int64_t>) {
-            out_ += std::to_string(x);
-          } else if constexpr (std::same_as<T, double>) {
-            text::print_double(out_, x);
-          } else if constexpr (std::same_as<T, std::string>) {
-            text::quote(out_, x);
-          } else if constexpr (std::same_as<T, DType>) {
-            if (x == DType::kUndefined) {
-              out_ += "dtype(?)";
-            } else {
-              out_ += sardonyx::to_string(x);
-            }
-          } else if constexpr (std::same_as<T, const Type*>) {
-            if (x != nullptr && x->is_tensor() && x->dtype() != DType::kUndefined) {
-              out_ += m_.types().to_string(x);
-            } else {
-              out_ += "type(" + m_.types().to_string(x) + ")";
-            }
-          } else if constexpr (std::same_as<T, TensorPtr>) {
-            tensor(x);
-          } else if constexpr (std::same_as<T, Dim>) {
-            if (stands_bare(x)) {
-              bare_dim(x);
-            } else {
-              out_ += "dim(";
-              bare_dim(x);
-              out_ += ')';
-            }
-          } else if constexpr (std::same_as<T, Attr::Ints>) {
-            list("", x, [&](int64_t v) { fmt::format_to(std::back_inserter(out_), "{}", v); });
-          } else if constexpr (std::same_as<T, Attr::Floats>) {
-            list(x.empty() ? "floats" : "", x, [&](double v) { text::print_double(out_, v); });
-          } else if constexpr (std::same_as<T, Attr::Strings>) {
-            list(x.empty() ? "strings" : "", x, [&](const std::string& v) { text::quote(out_, v); });
-          } else if constexpr (std::same_as<T, Attr::Tensors>) {
-            list("tensors", x, [&](const TensorPtr& v) { tensor(v); });
-          } else if constexpr (std::same_as<T, Attr::TypeList>) {
-            list("types", x, [&](const Type* t) { out_ += m_.types().to_string(t); });
-          } else if constexpr (std::same_as<T, Attr::DimList>) {
-            bool bare = std::any_of(x.begin(), x.end(), [](Dim d) { return d.is_expr(); }) &&
-                        std::all_of(x.begin(), x.end(), [&](Dim d) { return d.is_int() || stands_bare(d); });
-            list(bare ? "" : "dims", x, [&](Dim d) { bare_dim(d); });
-          } else if constexpr (std::same_as<T, AttrList>) {
-            out_ += '(';
-            for (size_t i = 0; i < x.size(); ++i) {
-              if (i > 0) out_ += ", ";
-              attribute(x[i]);
-            }
-            out_ += ')';
-          } else if constexpr (std::same_as<T, AttrDict>) {
-            out_ += '{';
-            for (size_t i = 0; i < x.size(); ++i) {
-              if (i > 0) out_ += ", ";
-              word_or_quote(x[i].first);
-              out_ += ": ";
-              attribute(x[i].second);
-            }
-            out_ += '}';
-          } else if constexpr (std::same_as<T, OpaqueAttr>) {
-            out_ += "opaque(";
-            text::quote(out_, x.text);
-            out_ += ')';
-          } else if constexpr (std::same_as<T, RefAttr>) {
-            out_ += '@';
-            word_or_quote(x.name);
-            if (x.type != 0) fmt::format_to(std::back_inserter(out_), ":{}", x.type);
-          }
-        },
-        a.value());
-  }
-
-  void constant(const Tensor& t) { text::print_tensor(out_, t, options_.full_constants); }
-
-  void tensor(const TensorPtr& t) {
-    if (t == nullptr) {
-      out_ += "tensor(none)";
-    } else {
-      constant(*t);
-    }
-  }
-
   struct VersionKey {
     const Function* function;
     const Op* op;
@@ -849,10 +689,7 @@ class Printer {
     }
   };
 
-  const Model& m_;
   const FileRecord& record_;
-  PrintOptions options_;
-  std::string out_;
   const Function* function_ = nullptr;
   std::vector<uint32_t> number_;  // by value id; 0 = not called anything yet
   uint32_t unnamed_ = 0;
