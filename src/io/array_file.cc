@@ -258,9 +258,9 @@ TensorPtr parse_npy(Bytes file, const std::shared_ptr<const void>& keepalive, co
   data = data.first(needed);
   std::shared_ptr<const void> owner = keepalive;
   if (h.fortran && h.shape.size() > 1) {
-    auto turned = std::make_shared<std::vector<std::byte>>(transposed(data, h.shape, width));
-    data = *turned;
-    owner = std::move(turned);
+    auto row_major = std::make_shared<std::vector<std::byte>>(transposed(data, h.shape, width));
+    data = *row_major;
+    owner = std::move(row_major);
   }
   if (!packed) return Tensor::borrow(*dtype, std::move(h.shape), data, std::move(owner));
   const int bits = bit_width(*dtype);

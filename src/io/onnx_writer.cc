@@ -61,7 +61,7 @@ int64_t ir_version_of(DType t) {
 int64_t needed_ir_version(const Model& m) {
   int64_t needed = m.ir_version;
   const Type* last = nullptr;
-  const auto look = [&](const Type* t) {
+  const auto raise_for = [&](const Type* t) {
     if (t == last) return;
     last = t;
     while (t != nullptr && t->element() != nullptr) t = t->element();
@@ -72,10 +72,10 @@ int64_t needed_ir_version(const Model& m) {
   while (!todo.empty()) {
     const Graph* g = todo.back();
     todo.pop_back();
-    for (const Port& p : g->inputs()) look(p.value->type());
-    for (const Value* v : g->constants()) look(v->type());
+    for (const Port& p : g->inputs()) raise_for(p.value->type());
+    for (const Value* v : g->constants()) raise_for(v->type());
     for (const Node& n : g->nodes()) {
-      for (const Value& v : n.results()) look(v.type());
+      for (const Value& v : n.results()) raise_for(v.type());
       for (const Body& b : n.bodies()) todo.push_back(b.graph);
     }
   }

@@ -219,17 +219,17 @@ Poly Dims::Impl::pretty(const Poly& p) {
       if (t == qt && q->rhs.is_int() && c < 0) {
         // -floor(x/d) = floor((d-1-x)/d) = sum of -ceil(c_i/d) * t_i + floor(mirrored/d)
         int64_t d = q->rhs.value();
-        Poly mirrored{{one(), d - 1}}, turned = best;
+        Poly mirrored{{one(), d - 1}}, negated = best;
         for (auto& [v, e] : poly(q->lhs)) mirrored.emplace_back(v, -e);
         mirrored = normal(std::move(mirrored));
         for (auto& [v, e] : mirrored) {
           int64_t whole = floor_div(e, d);
           e -= whole * d;
-          turned.emplace_back(v, checked_mul(whole, -c));
+          negated.emplace_back(v, checked_mul(whole, -c));
         }
-        turned.emplace_back(qt, -c);
-        turned.emplace_back(term({{op_atom(AtomKind::kFloorDiv, make(std::move(mirrored)), q->rhs), 1}}), -c);
-        tries.push_back(normal(std::move(turned)));
+        negated.emplace_back(qt, -c);
+        negated.emplace_back(term({{op_atom(AtomKind::kFloorDiv, make(std::move(mirrored)), q->rhs), 1}}), -c);
+        tries.push_back(normal(std::move(negated)));
       }
       for (Poly& candidate : tries) {
         if (candidate.size() >= best.size() || !(evaluate(candidate) == make(p))) continue;
