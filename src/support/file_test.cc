@@ -22,6 +22,7 @@
 #include "sardonyx/error.h"
 #include "support/atomic_file.h"
 #include "support/copy_range.h"
+#include "support/inside.h"
 #include "support/mapped_file.h"
 #include "support/regular_file.h"
 
@@ -482,6 +483,16 @@ TEST_F(FileTest, AKilledProcessLeavesNothingWhereFilesNeedNoName) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(names(), Names{});
+}
+
+TEST_F(FileTest, AFolderThatIsNotThereYetHoldsItsFiles) {
+  for (const char* spelled : {"new", "new/"})
+    EXPECT_NO_THROW(require_inside(folder_ / spelled, folder_ / "new" / "m.onnx")) << spelled;
+  EXPECT_NO_THROW(require_inside("", "m.onnx"));
+  EXPECT_NO_THROW(require_inside("/", "/m.onnx"));
+  EXPECT_THROW(require_inside(folder_ / "new/", folder_ / "other" / "m.onnx"), Error);
+  std::filesystem::create_directory_symlink("/", folder_ / "link");
+  EXPECT_THROW(require_inside(folder_, folder_ / "link" / "m.onnx"), Error);
 }
 
 }  // namespace

@@ -15,7 +15,9 @@ bool is_inside(const fs::path& root, const fs::path& path) {
 
 void require_inside(const fs::path& folder, const fs::path& target) {
   std::error_code error;
-  const fs::path real = fs::weakly_canonical(folder.empty() ? "." : folder, error);
+  // "new/": a trailing separator would stay as an empty component when the folder is not there yet.
+  const fs::path root = folder.has_filename() || !folder.has_relative_path() ? folder : folder.parent_path();
+  const fs::path real = fs::weakly_canonical(root.empty() ? "." : root, error);
   const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");
   if (!error && is_inside(real, fs::weakly_canonical(parent, error)) && !error) return;
   throw Error(ErrorCode::kInvalidArgument,
