@@ -29,6 +29,25 @@ RESULTS = {
 }
 
 
+# For the builder's header.
+RESULT_NAMES = {
+    "classify": "label, probabilities",
+    "constexpr_lut_to_sparse": "mask, nonzero data",
+    "constexpr_sparse_blockwise_shift_scale": "mask, nonzero data",
+    "gru": "h of each step or the last, last h",
+    "lstm": "h of each step or the last, last h, last c",
+    "non_maximum_suppression": "boxes, scores, indices, boxes that count",
+    "rnn": "h of each step or the last, last h",
+    "topk": "values, indices",
+}
+
+# Blocks, in the order of the op's operands.
+BODIES = {"cond": ["true_fn", "false_fn"], "while_loop": ["cond", "body"]}
+
+# No methods: constants are values, and a custom layer has the operands of its author.
+BUILDER_SKIP = {"const", "custom_layer"}
+
+
 def result_counts(name: str) -> tuple[int, int]:
     return RESULTS.get(name, (1, 1))
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Generates the operator tables of the mil dialect from the op definitions of the `coremltools` package.
+"""Generates the operator tables of the mil dialect and its builder from the op definitions of the `coremltools` package.
 
     python tools/gen_mil_ops.py            writes the files
     python tools/gen_mil_ops.py --check    exits 1 if they differ from what would be written
 
-Written: src/dialects/mil/ops_*.inc and rules.inc. What definitions do not say as data (traits, results, type rules) is
-tabled in gen_mil_facts.py.
+Written: src/dialects/mil/ops_*.inc, rules.inc and builder_*.gen.inc. What definitions do not say as data (traits, results, type
+rules) is tabled in gen_mil_facts.py.
 
 Operands are in the order of the definition, except that data comes before parameters and lists of operands
 (TupleInputType) come last. Blocks of `cond` and
@@ -30,8 +30,17 @@ from coremltools.converters.mil.mil.input_type import (  # noqa: E402
     TupleInputType,
 )
 from coremltools.converters.mil.mil.ops.registry import SSAOpRegistry  # noqa: E402
-from gen_mil_facts import EXTRA_OPS, RULES, SKIP, result_counts, traits_of  # noqa: E402
-from gen_onnx_ops import Pool, cpp_double, quote  # noqa: E402
+from gen_mil_facts import (  # noqa: E402
+    BODIES,
+    BUILDER_SKIP,
+    EXTRA_OPS,
+    RESULT_NAMES,
+    RULES,
+    SKIP,
+    result_counts,
+    traits_of,
+)
+from gen_onnx_ops import Pool, cpp_double, identifier, quote  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "src/dialects/mil"
@@ -164,6 +173,17 @@ def versions() -> list[tuple[str, int, object]]:
     return sorted(found, key=lambda row: row[:2])
 
 
+def slots_of(cls) -> list[tuple[str, object]]:
+    """Operands in the order of the tables: data, parameters, lists."""
+    kinds = [
+        (n, k)
+        for n, k in cls.input_spec.input_types.items()
+        if not isinstance(k, (PyFunctionInputType, InternalInputType))
+    ]
+    kinds.sort(key=lambda item: (isinstance(item[1], TupleInputType), item[1].const))
+    return kinds
+
+
 def tables() -> dict[str, str]:
     sets, slots, specs, ints = Pool(), Pool(), Pool(), Pool()
     rows, families = [], []
@@ -177,12 +197,7 @@ def tables() -> dict[str, str]:
             least = most = len(slot_rows)
             defaults: dict[str, object] = {}
         else:
-            kinds = [
-                (n, k)
-                for n, k in cls.input_spec.input_types.items()
-                if not isinstance(k, (PyFunctionInputType, InternalInputType))
-            ]
-            kinds.sort(key=lambda item: (isinstance(item[1], TupleInputType), item[1].const))
+            kinds = slots_of(cls)
             slot_rows = [slot_row(cls, n, k, sets) for n, k in kinds]
             lists = [n for n, k in kinds if isinstance(k, TupleInputType)]
             required = [i for i, (_, k) in enumerate(kinds) if not k.optional and not isinstance(k, TupleInputType)]
@@ -217,10 +232,117 @@ def tables() -> dict[str, str]:
     }
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# The builder
+
+SPAN, LIST = "std::span<Value* const>", "std::initializer_list<Value*>"
+
+
+def class_of(cls, kind) -> str:
+    """The class of operand.h that the slot takes."""
+    if not isinstance(kind, TensorInputType):
+        return "Operand"
+    domain = set(kind._type_domain or cls.type_domains[kind.type_domain_id])
+    if domain == {types.str}:
+        return "Text"
+    if domain == {types.bool}:
+        return "Flags"
+    return "Ints" if all(types.is_int(t) for t in domain) else "Numbers"
+
+
+def spelled(value) -> str:
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    return cpp_double(float(value)) if isinstance(value, (float, np.floating)) else str(value)
+
+
+class Method:
+    """The newest version of one op as a method: operands that must be given and may be computed, then the rest by name."""
+
+    def __init__(self, name: str, cls):
+        self.name = name
+        self.least, self.most = result_counts(name)
+        self.bodies = BODIES.get(name, [])
+        self.slots = [(n, None) for n in EXTRA_OPS[(name, 9)]] if cls is None else slots_of(cls)
+        self.types = {n: class_of(cls, k) if k else "Operand" for n, k in self.slots}
+        self.lists = [n for n, k in self.slots if isinstance(k, TupleInputType)]
+        self.named = [n for n, k in self.slots if k and n not in self.lists and (k.const or k.optional)]
+        self.required = [n for n, k in self.slots if n in self.named and not k.optional]
+        self.defaults = defaults_of(cls) if cls else {}
+
+    def struct(self) -> str:
+        if not self.named:
+            return ""
+        lines = [f"struct {self.name} {{"]
+        for n in sorted(self.named):
+            kind = self.types[n]
+            if n in self.required:
+                kind = f"Required<{kind}>"
+            default = f" = {{}};  // {spelled(self.defaults[n])}" if n in self.defaults else " = {};"
+            lines.append(f"  {kind} {identifier(n)}" + (";" if n in self.required else default))
+        return "\n".join(lines + ["};"])
+
+    def parameters(self, declare: bool, span: str) -> str:
+        out = []
+        for n, _ in self.slots:
+            if n in self.lists:
+                out.append(f"{span} {identifier(n)}")
+            elif n not in self.named:
+                out.append(f"const {self.types[n]}& {identifier(n)}")
+        out += [f"Graph& {b}" for b in self.bodies]
+        if self.least != self.most and self.name != "while_loop":
+            out.append("size_t num_results")
+        if self.named:
+            default = " = {}" if declare and not self.required else ""
+            out.append(f"const mil_params::{self.name}& p{default}")
+        return ", ".join(out)
+
+    def result(self) -> str:
+        return "Value*" if self.least == self.most == 1 else "Node&"
+
+    def declaration(self) -> str:
+        names = RESULT_NAMES.get(self.name, "")
+        text = f"  {self.result()} {self.name}({self.parameters(True, SPAN)});" + (f"  // {names}" if names else "")
+        if len(self.lists) != 1:
+            return text
+        given = [identifier(n) for n, _ in self.slots if n not in self.named and n not in self.lists]
+        (values,) = self.lists
+        given += [f"{SPAN}({values}.begin(), {values}.size())"] + self.bodies + (["p"] if self.named else [])
+        text += f"\n  {self.result()} {self.name}({self.parameters(True, LIST)}) {{"
+        return text + f"\n    return {self.name}({', '.join(given)});\n  }}"
+
+    def definition(self) -> str:
+        lines = [f"{self.result()} MilBuilder::{self.name}({self.parameters(False, SPAN)}) {{"]
+        lines.append(f"  OpMaker m(*this, mil::kFamily_{self.name});")
+        for n, _ in self.slots:
+            place = f"p.{identifier(n)}" if n in self.named else identifier(n)
+            lines.append(f"  m.{'list' if n in self.lists else 'in'}({quote(n)}, {place});")
+        lines += [f"  m.body({quote(b)}, {b});" for b in self.bodies]
+        if self.result() == "Value*":
+            lines.append("  return m.one();")
+        elif self.least == self.most:
+            lines.append(f"  return m.many({self.most});")
+        else:
+            lines.append(f"  return m.many({'loop_vars.size()' if self.name == 'while_loop' else 'num_results'});")
+        return "\n".join(lines + ["}"])
+
+
+def builder() -> dict[str, str]:
+    newest = {name: cls for name, _, cls in versions()}
+    methods = [Method(name, cls) for name, cls in newest.items() if name not in BUILDER_SKIP]
+    return {
+        "builder_params.gen.inc": HEADER + "\n\n".join(m.struct() for m in methods if m.named) + "\n",
+        "builder_declarations.gen.inc": HEADER + "\n".join(m.declaration() for m in methods) + "\n",
+        "builder_definitions.gen.inc": HEADER + "\n\n".join(m.definition() for m in methods) + "\n",
+    }
+
+
 def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
-    for name, text in tables().items():
+    for name, text in (tables() | builder()).items():
         path = OUT / name
         if check:
             if not path.exists() or path.read_text() != text:

@@ -96,6 +96,15 @@ class MilDialect final : public Dialect {
   std::unordered_map<std::string_view, const FamilyRow*> table_;
 };
 
+// The first name of a type is the one that is written.
+constexpr std::pair<std::string_view, DType> kDTypeNames[] = {
+    {"fp16", DType::kF16},   {"fp32", DType::kF32},   {"fp64", DType::kF64},      {"int8", DType::kI8},
+    {"int16", DType::kI16},  {"int32", DType::kI32},  {"int64", DType::kI64},     {"int4", DType::kI4},
+    {"uint8", DType::kU8},   {"uint16", DType::kU16}, {"uint32", DType::kU32},    {"uint64", DType::kU64},
+    {"uint1", DType::kU1},   {"uint2", DType::kU2},   {"uint3", DType::kU3},      {"uint4", DType::kU4},
+    {"uint6", DType::kU6},   {"bool", DType::kBool},  {"string", DType::kString}, {"str", DType::kString},
+    {"double", DType::kF64}, {"float", DType::kF32},  {"float16", DType::kF16},   {"float32", DType::kF32}};
+
 }  // namespace
 
 const Dialect& dialect() {
@@ -120,6 +129,20 @@ int opset_version(std::string_view name) {
     if (kOpsets[i] == name) return kOldestVersion + static_cast<int>(i);
   }
   return 0;
+}
+
+std::string_view dtype_name(DType d) {
+  for (const auto& [name, dtype] : kDTypeNames) {
+    if (dtype == d) return name;
+  }
+  return {};
+}
+
+DType dtype_named(std::string_view name) {
+  for (const auto& [known, dtype] : kDTypeNames) {
+    if (known == name) return dtype;
+  }
+  return DType::kUndefined;
 }
 
 }  // namespace sardonyx::mil

@@ -38,4 +38,8 @@ std::string_view opset_name(int version);
 // The specification version of such a name; 0 when it is none.
 int opset_version(std::string_view name);
 
+// How programs name element types: "fp16". Some types have several names; empty and kUndefined: none.
+std::string_view dtype_name(DType d);
+DType dtype_named(std::string_view name);
+
 }  // namespace sardonyx::mil

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dialects/mil/ops.h"
+
 namespace sardonyx::mil::rules {
 namespace {
 
@@ -81,20 +83,6 @@ std::optional<std::vector<int64_t>> param_ints(const InferContext& c, std::strin
   const AttrSpec* s = default_of(c, slot);
   if (s == nullptr || s->kind != AttrKind::kInts) return std::nullopt;
   return std::vector<int64_t>(s->default_ints.begin(), s->default_ints.end());
-}
-
-DType dtype_named(std::string_view name) {
-  static constexpr std::pair<std::string_view, DType> kNames[] = {
-      {"fp16", DType::kF16},   {"fp32", DType::kF32},   {"fp64", DType::kF64},      {"int8", DType::kI8},
-      {"int16", DType::kI16},  {"int32", DType::kI32},  {"int64", DType::kI64},     {"int4", DType::kI4},
-      {"uint8", DType::kU8},   {"uint16", DType::kU16}, {"uint32", DType::kU32},    {"uint64", DType::kU64},
-      {"uint1", DType::kU1},   {"uint2", DType::kU2},   {"uint3", DType::kU3},      {"uint4", DType::kU4},
-      {"uint6", DType::kU6},   {"bool", DType::kBool},  {"string", DType::kString}, {"str", DType::kString},
-      {"double", DType::kF64}, {"float", DType::kF32},  {"float16", DType::kF16},   {"float32", DType::kF32}};
-  for (const auto& [n, dtype] : kNames) {
-    if (n == name) return dtype;
-  }
-  return DType::kUndefined;
 }
 
 DType param_dtype(const InferContext& c, std::string_view slot) {

@@ -56,8 +56,6 @@ std::optional<std::string> param_string(const InferContext& c, std::string_view 
 std::optional<std::vector<int64_t>> param_ints(const InferContext& c, std::string_view slot);
 // The element type that a string names ("fp16", "int32"); kUndefined when it is not known.
 DType param_dtype(const InferContext& c, std::string_view slot);
-// MIL's name of an element type; kUndefined when it is none.
-DType dtype_named(std::string_view name);
 
 // Result i has this element type and shape; nothing when the element type is not known.
 inline void set_dims(InferContext& c, DType dtype, std::span<const Dim> dims, size_t i = 0) {

@@ -22,7 +22,7 @@ Pass add_conv_transpose_output_shape() {
           [](Rewriter& b, const Match& found) {
             std::vector<int64_t> shape;
             for (Dim d : found.root().result()->type()->dims()) shape.push_back(d.value());
-            Value* y = with_operands(b, found.root(), {{"output_shape", b.i32s(shape)}});
+            Value* y = b.like(found.root(), {{"output_shape", shape}});
             const std::string_view name = found.root().name().view();
             return named(b, y, name.empty() ? std::string() : fmt::format("{}_has_output_shape", name));
           },

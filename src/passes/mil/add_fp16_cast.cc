@@ -80,10 +80,7 @@ std::set<const Node*> masked_sums(Graph& top) {
   return found;
 }
 
-Value* clipped(Rewriter& b, Value* x) {
-  return b.mil("clip",
-               {{"x", x}, {"alpha", b.scalar(DType::kF16, -kLargestHalf)}, {"beta", b.scalar(DType::kF16, kLargestHalf)}});
-}
+Value* clipped(Rewriter& b, Value* x) { return b.clip(x, {.alpha = -kLargestHalf, .beta = kLargestHalf}); }
 
 // Ops that would overflow or lose everything, as far as bounds, ranges that were told and runs say.
 std::set<const Node*> unfit(Graph& top, PassContext& context) {
@@ -110,7 +107,7 @@ size_t to_half(Graph& top, PassContext& context) {
   auto names = split_names(context.options().text("skip_ops", {}));
   std::set<const Node*> kept;
   if (names.erase("auto") > 0) kept = unfit(top, context);
-  const bool mixed = Rewriter(top, context).mil_version() >= kIos17;
+  const bool mixed = Rewriter(top, context).version() >= kIos17;
   std::map<const Tensor*, bool> known;
   const auto fits = [&](const Value* v) {
     if (v == nullptr || !v->is_constant() || v->dtype() != DType::kF32) return true;

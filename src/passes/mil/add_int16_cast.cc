@@ -85,7 +85,7 @@ size_t to_16_bits(Graph& top, PassContext& context) {
          const Value& v = *n.input(i);
          if (!v.is_constant() || v.constant()->string_values().empty() || v.constant()->string_values()[0] != "int32")
            return nullptr;
-         return b.text(n.is("topk") ? "uint16" : "int16");
+         return b.constant(Tensor::strings({}, {n.is("topk") ? "uint16" : "int16"}));
        },
        .named = [&] { return computed; }});
 }

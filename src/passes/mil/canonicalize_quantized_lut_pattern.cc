@@ -82,9 +82,10 @@ bool scale_first(Node& look_up, Rewriter& b, PassContext& context) {
   }
   b.set_insertion_point(&look_up);
   b.set_provenance(b.model().merge_provenance(look_up.provenance(), shift.provenance()));
-  Value* table = b.mil("constexpr_blockwise_shift_scale",
-                       {{"data", lut}, {"scale", with_table_axes(b, scale)}, {"offset", with_table_axes(b, offset)}});
-  Value* made = with_operands(b, look_up, {{"lut", table}});
+  scale = with_table_axes(b, scale);
+  offset = with_table_axes(b, offset);
+  Value* table = b.constexpr_blockwise_shift_scale({.data = lut, .offset = offset, .scale = scale});
+  Value* made = b.like(look_up, {{"lut", table}});
   replace(look_up, *table, shift, *made);
   return true;
 }
@@ -100,12 +101,11 @@ bool scale_last(Node& shift, Rewriter& b, PassContext& context) {
   b.set_insertion_point(&look_up);
   b.set_provenance(b.model().merge_provenance(look_up.provenance(), shift.provenance()));
   const auto wide = [&](Value* v) {
-    return v == nullptr ? nullptr : b.constant(v->constant()->reshaped(std::vector<int64_t>(out->rank(), 1)));
+    return v == nullptr ? nullptr : v->constant()->reshaped(std::vector<int64_t>(out->rank(), 1));
   };
-  Value* integers = with_operands(b, look_up, {{"lut", operand(shift, context, "data")}});
+  Value* integers = b.like(look_up, {{"lut", operand(shift, context, "data")}});
   integers->set_type(b.types().with_dtype(out, operand(shift, context, "data")->dtype()));
-  Value* made =
-      b.mil("constexpr_blockwise_shift_scale", {{"data", integers}, {"scale", wide(scale)}, {"offset", wide(offset)}});
+  Value* made = b.constexpr_blockwise_shift_scale({.data = integers, .offset = wide(offset), .scale = wide(scale)});
   replace(shift, *integers, look_up, *made);
   return true;
 }
@@ -119,7 +119,7 @@ Pass canonicalize_quantized_lut_pattern() {
                           const bool first = context.options().flag("dequant_first", true);
                           for (Graph* g : graphs_in(top)) {
                             Rewriter b(*g, context);
-                            const bool last = b.mil_version() >= kIos26 || !first;
+                            const bool last = b.version() >= kIos26 || !first;
                             for (Node& n : g->nodes()) {
                               if (!n.is(last ? "constexpr_blockwise_shift_scale" : "constexpr_lut_to_dense") || n.unchecked())
                                 continue;

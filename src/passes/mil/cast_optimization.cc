@@ -71,7 +71,7 @@ Pass cast_optimization() {
        .match = m::cast(x),
        .when = [](const Match& found) { return found[x]->dtype() == found.root().result()->dtype(); },
        .build = [=](Rewriter& b, const Match& found) -> Value* {
-         return becomes_result(found) ? b.mil("identity", {{"x", found[x]}}) : found[x];
+         return becomes_result(found) ? b.identity(found[x]) : found[x];
        }},
       {.name = "pair",  // to the type that x has, too: the other rule takes that away
        .match = m::cast(middle),
@@ -84,7 +84,7 @@ Pass cast_optimization() {
            [](Rewriter& b, const Match& found) {
              Value* read = cast_behind(*found[middle])->input(0);
              Value* dtype = operand(found.root(), b.context(), "dtype");
-             Value* made = b.mil("cast", {{"x", read}, {"dtype", dtype}});
+             Value* made = b.cast(read, {.dtype = dtype});
              if (is_graph_result(*found.root().result()) || read->name().empty()) return made;
              return named(b, made, fmt::format("{}_to_{}", read->name().view(), dtype->constant()->string_values()[0]));
            }},

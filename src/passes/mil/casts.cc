@@ -9,16 +9,6 @@
 namespace sardonyx::mil {
 namespace {
 
-std::string_view mil_name(DType d) {
-  switch (d) {
-    case DType::kF16: return "fp16";
-    case DType::kF32: return "fp32";
-    case DType::kI16: return "int16";
-    case DType::kU16: return "uint16";
-    default: return "int32";
-  }
-}
-
 class Inserter {
  public:
   Inserter(PassContext& context, const Casting& casting) : context_(context), casting_(casting) {}
@@ -38,14 +28,14 @@ class Inserter {
   using Casts = std::map<std::pair<const Value*, DType>, Value*>;
 
   Value* cast(Rewriter& b, Value* v, DType to, std::string_view name) {
-    Value* made = b.mil("cast", {{"x", v}, {"dtype", b.text(mil_name(to))}});
+    Value* made = b.cast(v, {.dtype = to});
     made->set_name(b.model().name(name));
     made->def()->set_name(made->name());
     return made;
   }
 
   static std::string with_suffix(std::string_view name, std::string_view between, DType d) {
-    return name.empty() ? std::string() : fmt::format("{}{}{}", name, between, mil_name(d));
+    return name.empty() ? std::string() : fmt::format("{}{}{}", name, between, dtype_name(d));
   }
 
   void change(Node& n, Rewriter& b, Casts& casts) {
@@ -143,7 +133,7 @@ bool takes(const Node& n, size_t i, DType dtype) {
 }
 
 bool takes(const Rewriter& b, std::string_view name, DType dtype) {
-  const Op* op = dialect(DialectId::kMil).find("", name, b.mil_version());
+  const Op* op = b.find(name);
   return op != nullptr && (op->inputs[0].types.tensor >> static_cast<int>(dtype) & 1) != 0;
 }
 

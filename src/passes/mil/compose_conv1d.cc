@@ -27,22 +27,22 @@ Value* narrow(Rewriter& b, Node& wide, Value* in) {
   const InferContext at = params(wide, b.context());
   Value* weight = operand(wide, b.context(), "weight");
   if (weight == nullptr || !weight->ranked() || !weight->type()->dim(2).is(1)) return nullptr;
-  const auto last = [&](std::string_view slot) -> Value* {
+  const auto last = [&](std::string_view slot) -> Rewriter::Ints {
     const auto all = param_ints(at, slot);
-    return all && operand(wide, b.context(), slot) != nullptr ? b.i32s(std::vector<int64_t>{all->back()}) : nullptr;
+    if (!all || operand(wide, b.context(), slot) == nullptr) return nullptr;
+    return {all->back()};
   };
-  Value* pad = nullptr;
+  Rewriter::Ints pad;
   if (operand(wide, b.context(), "pad") != nullptr) {
     const auto all = param_ints(at, "pad");
     if (!all) return nullptr;
     // With a row above, the one result is of that; other kinds of padding do not look at `pad`.
     if ((*all)[0] != 0 && param_string(at, "pad_type") == "custom") return nullptr;
-    pad = b.i32s(std::vector<int64_t>{(*all)[2], (*all)[3]});
+    pad = {(*all)[2], (*all)[3]};
   }
-  const std::vector<int64_t> axis{-2};
-  Value* squeezed = b.mil("squeeze", {{"x", weight}, {"axes", b.i32s(axis)}});
-  return with_operands(
-      b, wide, {{"x", in}, {"weight", squeezed}, {"strides", last("strides")}, {"pad", pad}, {"dilations", last("dilations")}});
+  Value* squeezed = b.squeeze(weight, {.axes = {-2}});
+  return b.like(
+      wide, {{"x", in}, {"weight", squeezed}, {"strides", last("strides")}, {"pad", pad}, {"dilations", last("dilations")}});
 }
 
 }  // namespace
@@ -73,8 +73,8 @@ Pass compose_conv1d() {
            },
        .build = [](Rewriter& b, const Match& found) -> Value* {
          const std::vector<int64_t> perm{0, 2, 1};
-         Value* y = narrow(b, found.node(conv), b.mil("transpose", {{"x", found[x]}, {"perm", b.i32s(perm)}}));
-         return y == nullptr ? nullptr : b.mil("transpose", {{"x", y}, {"perm", b.i32s(perm)}});
+         Value* y = narrow(b, found.node(conv), b.transpose(found[x], {.perm = perm}));
+         return y == nullptr ? nullptr : b.transpose(y, {.perm = perm});
        },
        .same_type = true},
   };

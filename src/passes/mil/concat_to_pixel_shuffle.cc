@@ -34,13 +34,8 @@ Pass concat_to_pixel_shuffle() {
           rows[i] = interleaved(*inner, b.context(), 2);
           if (rows[i].empty()) return nullptr;
         }
-        Value* all = b.mil("concat", {{"axis", b.i32(1)},
-                                      {"interleave", b.boolean(true)},
-                                      {"values", rows[0][0]},
-                                      {"values", rows[1][0]},
-                                      {"values", rows[0][1]},
-                                      {"values", rows[1][1]}});
-        return b.mil("pixel_shuffle", {{"x", all}, {"upscale_factor", b.i32(2)}});
+        Value* all = b.concat({rows[0][0], rows[1][0], rows[0][1], rows[1][1]}, {.axis = 1, .interleave = true});
+        return b.pixel_shuffle(all, {.upscale_factor = 2});
       },
   };
 }

@@ -50,12 +50,14 @@ Value* affine(Rewriter& b, Node& n, const TensorPtr& data) {
   Value *zero = operand(n, b.context(), "zero_point"), *scale = operand(n, b.context(), "scale");
   Value* axis = operand(n, b.context(), "axis");
   // Parameters of one element are scalars there.
-  const auto squeezed = [&](Value* v) { return v->constant()->size() == 1 ? b.constant(v->constant()->reshaped({})) : v; };
-  return b.mil("constexpr_affine_dequantize",
-               {{"quantized_data", operand(n, b.context(), "input")},
-                {"zero_point", zero != nullptr ? squeezed(zero) : b.scalar_int(data->dtype(), 0)},
-                {"scale", squeezed(scale)},
-                {"axis", axis != nullptr ? axis : b.i32(0)}});
+  const auto squeezed = [](Value* v) -> Rewriter::Numbers {
+    if (v->constant()->size() != 1) return v;
+    return v->constant()->reshaped({});
+  };
+  return b.constexpr_affine_dequantize({.axis = axis != nullptr ? Rewriter::Ints(axis) : 0,
+                                        .quantized_data = operand(n, b.context(), "input"),
+                                        .scale = squeezed(scale),
+                                        .zero_point = zero != nullptr ? squeezed(zero) : b.scalar_int(data->dtype(), 0)});
 }
 
 std::optional<size_t> axis_of(Node& n, PassContext& context, size_t rank) {
@@ -87,11 +89,9 @@ Value* blockwise(Rewriter& b, Node& n, const TensorPtr& data) {
   const int low = negative ? -8 : 0, high = negative ? 7 : 15;
   const DType narrow = negative ? DType::kI4 : DType::kU4;
   const bool fits = within(*data, low, high) && (zero == nullptr || within(*zero, low, high));
-  Value* stored = fits ? b.constant(packed(data, narrow)) : operand(n, b.context(), "input");
+  const Rewriter::Numbers stored = fits ? Rewriter::Numbers(packed(data, narrow)) : operand(n, b.context(), "input");
   if (fits && zero != nullptr) zero = packed(zero, narrow);
-  return b.mil("constexpr_blockwise_shift_scale", {{"data", stored},
-                                                   {"scale", b.constant(scale->reshaped(shape))},
-                                                   {"offset", zero != nullptr ? b.constant(zero) : nullptr}});
+  return b.constexpr_blockwise_shift_scale({.data = stored, .offset = zero, .scale = scale->reshaped(shape)});
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ Pass dequantize_to_constexpr() {
           },
       .build = [](Rewriter& b, const Match& found) -> Value* {
         const TensorPtr& data = found[x]->constant();
-        Value* made = b.mil_version() < kIos18 ? affine(b, found.root(), data) : blockwise(b, found.root(), data);
+        Value* made = b.version() < kIos18 ? affine(b, found.root(), data) : blockwise(b, found.root(), data);
         const std::string_view name = found.root().name().view();
         if (made != nullptr && !name.empty()) {
           made->def()->set_name(b.model().name(fmt::format("{}_affine_dequantized", name)));

@@ -25,7 +25,7 @@ Pass detect_concat_interleave() {
         const int64_t B = one->dim(0).value(), C = one->dim(1).value(), H = one->dim(2).value(), W = one->dim(3).value();
         const auto n = static_cast<int64_t>(values.size());
         if (found.type(split) != b.types().tensor(one->dtype(), {B, n, C, H, W})) return nullptr;
-        return with_operands(b, concat, {{"interleave", b.boolean(true)}});
+        return b.like(concat, {{"interleave", true}});
       },
   };
 }

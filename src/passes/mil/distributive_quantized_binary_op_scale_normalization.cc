@@ -60,15 +60,15 @@ std::optional<bool> normalize(const Site& at, Rewriter& b, PassContext& context)
   b.set_insertion_point(at.op);
   b.set_provenance(at.op->provenance());
   Value *old_x = at.x->result(), *old_y = at.y->result();
-  Value* x = with_operands(b, *at.x, {{"scale", b.constant(new_x)}});
-  Value* y = old_x == old_y ? x : with_operands(b, *at.y, {{"scale", b.scalar(by->dtype(), 1)}});
+  Value* x = b.like(*at.x, {{"scale", new_x}});
+  Value* y = old_x == old_y ? x : b.like(*at.y, {{"scale", Rewriter::Numbers(1)}});
   for (size_t i = 0; i < 2; ++i) {
     Value* old = at.op->input(i);
     at.op->set_input(i, old == old_x ? x : y);
   }
   b.set_insertion_point(at.quantize);
   b.set_provenance(at.quantize->provenance());
-  Value* z = with_operands(b, *at.quantize, {{"scale", b.constant(new_z)}});
+  Value* z = b.like(*at.quantize, {{"scale", new_z}});
   z->set_name(at.quantize->result()->name());
   z->def()->set_name(at.quantize->name());
   g.replace_uses(*at.quantize->result(), *z);

@@ -28,7 +28,7 @@ Pass divide_to_multiply() {
         }
         const std::vector<int64_t> shape(t.shape().begin(), t.shape().end());
         Value* reciprocal = b.constant(Tensor::own(dtype, shape, std::move(bytes)));
-        Value* y = b.mil("mul", {{"x", found[x]}, {"y", reciprocal}});
+        Value* y = b.mul(found[x], reciprocal);
         const std::string_view name = found.root().name().view();
         return named(b, y, name.empty() ? std::string() : fmt::format("_inversed_{}", name));
       },

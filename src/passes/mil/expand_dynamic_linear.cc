@@ -46,11 +46,10 @@ Pass expand_dynamic_linear() {
       .when = [](const Match& found) { return !is_static(found[w]) || !is_static(found.root().input(2)); },
       .build = [](Rewriter& b, const Match& found) -> Value* {
         Value* bias = found.root().input(2);
-        if (is_static(found[w]))
-          return b.mil("add", {{"x", b.mil("linear", {{"x", found[x]}, {"weight", found[w]}})}, {"y", bias}});
-        Value* product = b.mil("matmul", {{"x", found[x]}, {"y", found[w]}, {"transpose_y", b.boolean(true)}});
+        if (is_static(found[w])) return b.add(b.linear(found[x], {.weight = found[w]}), bias);
+        Value* product = b.matmul(found[x], found[w], {.transpose_y = true});
         const bool zero = bias == nullptr || b.context().splat(bias) == 0.0 || is_compressed_zero(bias, b.context());
-        return zero ? product : b.mil("add", {{"x", product}, {"y", bias}});
+        return zero ? product : b.add(product, bias);
       },
   };
 }

@@ -40,14 +40,6 @@ Groups grouped(const std::vector<int64_t>& shape, const std::vector<int64_t>& pe
   return g;
 }
 
-Value* reshape(Rewriter& b, Value* x, std::span<const int64_t> shape) {
-  return b.mil("reshape", {{"x", x}, {"shape", b.i32s(shape)}});
-}
-
-Value* transpose(Rewriter& b, Value* x, std::span<const int64_t> perm) {
-  return b.mil("transpose", {{"x", x}, {"perm", b.i32s(perm)}});
-}
-
 // One axis after another comes to the front.
 Value* step_by_step(Rewriter& b, Value* x, const Groups& g) {
   int64_t done = 1;
@@ -59,7 +51,7 @@ Value* step_by_step(Rewriter& b, Value* x, const Groups& g) {
     for (size_t i = 0; i < g.sizes.size(); ++i) {
       if (!moved[i]) (i < at ? before : behind) *= g.sizes[i];
     }
-    x = transpose(b, reshape(b, x, std::vector<int64_t>{done, before, g.sizes[at], behind}), std::vector<int64_t>{0, 2, 1, 3});
+    x = b.transpose(b.reshape(x, {done, before, g.sizes[at], behind}), {.perm = {0, 2, 1, 3}});
     done *= g.sizes[at];
   }
   return x;
@@ -84,8 +76,9 @@ Pass expand_high_rank_reshape_and_transpose() {
         for (Dim d : inner->dims()) sizes.push_back(d.value());
         for (int64_t& p : *perm) p += p < 0 ? static_cast<int64_t>(sizes.size()) : 0;
         const Groups g = grouped(sizes, *perm);
-        Value* made = g.sizes.size() < 6 ? transpose(b, reshape(b, found[x], g.sizes), g.perm) : step_by_step(b, found[x], g);
-        return reshape(b, made, *shape);
+        Value* made =
+            g.sizes.size() < 6 ? b.transpose(b.reshape(found[x], g.sizes), {.perm = g.perm}) : step_by_step(b, found[x], g);
+        return b.reshape(made, *shape);
       },
   };
 }

@@ -57,7 +57,7 @@ Value* build(Rewriter& b, const Match& found) {
   const Affine a = affine(found, std::move(constant));
   Value* inner = scaled(b, *layer, a.scale, a.shift);
   if (inner == nullptr) return nullptr;
-  return with_operands(b, transpose, {{"x", inner}});
+  return b.like(transpose, {{"x", inner}});
 }
 
 }  // namespace

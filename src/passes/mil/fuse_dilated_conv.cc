@@ -48,7 +48,7 @@ Pass fuse_dilated_conv() {
         if (!block || block != param_ints(back, "block_shape") || !paddings || !crops || !is_plain(at) || weight == nullptr ||
             !weight->ranked() || !found[x]->ranked())
           return nullptr;
-        Value* pad_type = operand(wide, b.context(), "pad_type");
+        Rewriter::Text pad_type = operand(wide, b.context(), "pad_type");
         if (!all(paddings, 0)) {
           for (size_t i = 0; i < 2; ++i) {
             const Dim size = found.type(x)->dim(i + 2), kernel = weight->type()->dim(i + 2);
@@ -56,11 +56,11 @@ Pass fuse_dilated_conv() {
                 !is_same(size.value(), kernel.value(), (*block)[i], &(*paddings)[2 * i], &(*crops)[2 * i]))
               return nullptr;
           }
-          pad_type = b.text("same");
+          pad_type = "same";
         } else if (!all(crops, 0)) {
           return nullptr;
         }
-        return with_operands(b, wide, {{"x", found[x]}, {"dilations", b.i32s(*block)}, {"pad_type", pad_type}});
+        return b.like(wide, {{"x", found[x]}, {"dilations", *block}, {"pad_type", pad_type}});
       },
   };
 }

@@ -33,11 +33,10 @@ Pass fuse_elementwise_to_batchnorm() {
       .build =
           [](Rewriter& b, const Match& found) {
             const TensorPtr &g = found[gamma]->constant(), &shift = found[beta]->constant();
-            return b.mil("batch_norm", {{"x", found[x]},
-                                        {"mean", b.constant(Tensor::full(g->dtype(), {g->size()}, 0))},
-                                        {"variance", b.constant(Tensor::full(g->dtype(), {g->size()}, 1))},
-                                        {"gamma", b.constant(vector_of(*g))},
-                                        {"beta", b.constant(vector_of(*shift))}});
+            return b.batch_norm(found[x], {.beta = vector_of(*shift),
+                                           .gamma = vector_of(*g),
+                                           .mean = Tensor::full(g->dtype(), {g->size()}, 0),
+                                           .variance = Tensor::full(g->dtype(), {g->size()}, 1)});
           },
   };
 }

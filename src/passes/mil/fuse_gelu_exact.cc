@@ -19,7 +19,7 @@ Pass fuse_gelu_exact() {
       .numerics = Numerics::kRounds,
       .match = any_of(m::mul(half, one_up), m::mul(sole(m::mul(x, one_up)), near(0.5, 1e-3)),
                       m::mul(x, sole(m::mul(one_up, near(0.5, 1e-3))))),
-      .build = [](Rewriter& b, const Match& found) { return b.mil("gelu", {{"x", found[x]}, {"mode", b.text("EXACT")}}); },
+      .build = [](Rewriter& b, const Match& found) { return b.gelu(found[x], {.mode = "EXACT"}); },
       .same_type = true,
   };
 }

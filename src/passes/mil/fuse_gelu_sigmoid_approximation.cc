@@ -16,8 +16,7 @@ Pass fuse_gelu_sigmoid_approximation() {
         .name = name,
         .numerics = numerics,
         .match = m::mul(x, sole(m::sigmoid(sole(m::mul(x, scale))))),
-        .build = [](Rewriter& b,
-                    const Match& found) { return b.mil("gelu", {{"x", found[x]}, {"mode", b.text("SIGMOID_APPROXIMATION")}}); },
+        .build = [](Rewriter& b, const Match& found) { return b.gelu(found[x], {.mode = "SIGMOID_APPROXIMATION"}); },
         .same_type = true,
     };
   };

@@ -18,8 +18,7 @@ Pass fuse_gelu_tanh_approximation() {
   return Rule{
       .numerics = Numerics::kRelaxed,
       .match = any_of(m::mul(x, sole(m::mul(half, one_up))), m::mul(sole(m::mul(half, x)), one_up)),
-      .build = [](Rewriter& b,
-                  const Match& found) { return b.mil("gelu", {{"x", found[x]}, {"mode", b.text("TANH_APPROXIMATION")}}); },
+      .build = [](Rewriter& b, const Match& found) { return b.gelu(found[x], {.mode = "TANH_APPROXIMATION"}); },
   };
 }
 

@@ -95,26 +95,22 @@ Value* normalization(Rewriter& b, const Match& found, Var first, Var second, boo
   if (kind == Kind::kNone) return nullptr;
   if (kind == Kind::kLayer) {
     const auto axes = param_ints(params(found.node(first), b.context()), "axes");
-    return b.mil(
-        "layer_norm",
-        {{"x", found[x]}, {"axes", b.i32s(*axes)}, {"gamma", found[gamma]}, {"beta", found[beta]}, {"epsilon", found[eps]}});
+    return b.layer_norm(found[x], {.axes = *axes, .beta = found[beta], .epsilon = found[eps], .gamma = found[gamma]});
   }
   const bool last = kind == Kind::kInstanceLast;
   const int64_t channels = found.type(x)->dim(last ? 3 : 1).value();
   const auto vector = [&](Var v, double otherwise) {
-    return b.constant(affine ? found[v]->constant()->reshaped({channels})
-                             : Tensor::full(found[x]->dtype(), {channels}, otherwise));
+    return affine ? found[v]->constant()->reshaped({channels}) : Tensor::full(found[x]->dtype(), {channels}, otherwise);
   };
   Value* in = found[x];
   if (last) {
-    in = b.mil("transpose", {{"x", in}, {"perm", b.i32s(std::vector<int64_t>{0, 3, 1, 2})}});
+    in = b.transpose(in, {.perm = {0, 3, 1, 2}});
     name(b, in, found, "_transpose_nhwc_nchw");
   }
-  Value* y =
-      b.mil("instance_norm", {{"x", in}, {"gamma", vector(gamma, 1)}, {"beta", vector(beta, 0)}, {"epsilon", found[eps]}});
+  Value* y = b.instance_norm(in, {.beta = vector(beta, 0), .epsilon = found[eps], .gamma = vector(gamma, 1)});
   if (last) {
     name(b, y, found, "_instancenorm");
-    y = b.mil("transpose", {{"x", y}, {"perm", b.i32s(std::vector<int64_t>{0, 2, 3, 1})}});
+    y = b.transpose(y, {.perm = {0, 2, 3, 1}});
     name(b, y, found, "_transpose_nchw_nhwc");
   }
   return y;
@@ -158,11 +154,7 @@ bool over_axis_1(const Match& found) {
 
 // The constants are made in the order of the operands, as coremltools makes them.
 Value* over_axis_1(Rewriter& b, const Match& found, const TensorPtr& scale, const TensorPtr& shift) {
-  return b.mil("layer_norm", {{"x", found[x]},
-                              {"axes", b.i32s(std::vector<int64_t>{1})},
-                              {"gamma", scale != nullptr ? b.constant(scale) : nullptr},
-                              {"beta", shift != nullptr ? b.constant(shift) : nullptr},
-                              {"epsilon", found[eps]}});
+  return b.layer_norm(found[x], {.axes = {1}, .beta = shift, .epsilon = found[eps], .gamma = scale});
 }
 
 // b has as many elements as a, or one.

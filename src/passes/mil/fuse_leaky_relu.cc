@@ -17,7 +17,7 @@ bool is_slope(const Match& found, bool flat) {
 Value* leaky_relu(Rewriter& b, const Match& found) {
   const bool scalar = found[alpha]->constant()->rank() == 0;
   Value* slope = scalar ? found[alpha] : b.scalar(found[alpha]->dtype(), *found.splat(alpha));
-  return b.mil("leaky_relu", {{"x", found[x]}, {"alpha", slope}});
+  return b.leaky_relu(found[x], {.alpha = slope});
 }
 
 }  // namespace

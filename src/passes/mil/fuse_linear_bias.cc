@@ -32,8 +32,7 @@ Pass fuse_linear_bias() {
           for (double& v : negated) v = -v;
           new_weight = b.constant(tensor_of(weight->dtype(), {weight->shape().begin(), weight->shape().end()}, negated));
         }
-        return with_operands(b, n,
-                             {{"weight", new_weight}, {"bias", b.constant(tensor_of(bias->dtype(), {bias->size()}, sum))}});
+        return b.like(n, {{"weight", new_weight}, {"bias", tensor_of(bias->dtype(), {bias->size()}, sum)}});
       },
   };
 }

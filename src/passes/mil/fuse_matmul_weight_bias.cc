@@ -14,7 +14,7 @@ Value* swapped(Rewriter& b, Value* v) {
   std::vector<int64_t> perm(v->type()->rank());
   std::iota(perm.begin(), perm.end(), int64_t{0});
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  return b.mil("transpose", {{"x", v}, {"perm", b.i32s(perm)}});
+  return b.transpose(v, {.perm = perm});
 }
 
 }  // namespace
@@ -46,9 +46,9 @@ Pass fuse_matmul_weight_bias() {
           const auto same = b.context().splat(found[c]);
           if (!same || !found[product]->type()->dim(found[product]->type()->rank() - 1).is(shift->size())) return nullptr;
           const int64_t rows = weights->shape()[swap_w ? 1 : 0];
-          Value* bias = b.constant(Tensor::full(shift->dtype(), {rows}, sign * *same));
+          const TensorPtr bias = Tensor::full(shift->dtype(), {rows}, sign * *same);
           Value* in = swap_x ? found[x] : swapped(b, found[x]);
-          return swapped(b, b.mil("linear", {{"x", in}, {"weight", swap_w ? swapped(b, found[w]) : found[w]}, {"bias", bias}}));
+          return swapped(b, b.linear(in, {.bias = bias, .weight = swap_w ? swapped(b, found[w]) : found[w]}));
         }
         const int64_t columns = weights->shape()[swap_w ? 0 : 1];
         if (shift->size() != columns) return nullptr;
@@ -56,8 +56,7 @@ Pass fuse_matmul_weight_bias() {
         for (double& v : bias) v *= sign;
         Value* in = swap_x ? swapped(b, found[x]) : found[x];
         Value* layer_weight = swap_w ? found[w] : swapped(b, found[w]);
-        return b.mil("linear",
-                     {{"x", in}, {"weight", layer_weight}, {"bias", b.constant(tensor_of(shift->dtype(), {columns}, bias))}});
+        return b.linear(in, {.bias = tensor_of(shift->dtype(), {columns}, bias), .weight = layer_weight});
       },
   };
 }

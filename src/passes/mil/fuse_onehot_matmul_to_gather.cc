@@ -37,13 +37,13 @@ Pass fuse_onehot_matmul_to_gather() {
       .build =
           [](Rewriter& b, const Match& found) {
             Value* indices = found[ids];
-            if (b.mil_version() >= kIos17) {
-              Value* test = b.mil("greater_equal", {{"x", indices}, {"y", b.i32(0)}});
-              Value* rows = element_of(b, b.mil("shape", {{"x", found[w]}}), 0);
-              Value* sum = b.mil("add", {{"x", indices}, {"y", rows}});
-              indices = b.mil("select", {{"cond", test}, {"a", indices}, {"b", sum}});
+            if (b.version() >= kIos17) {
+              Value* test = b.greater_equal(indices, 0);
+              Value* rows = element_of(b, b.shape(found[w]), 0);
+              Value* sum = b.add(indices, rows);
+              indices = b.select(test, indices, sum);
             }
-            return b.mil("gather", {{"x", found[w]}, {"indices", indices}, {"axis", b.i32(0)}});
+            return b.gather(found[w], indices, {.axis = 0});
           },
   };
 }

@@ -10,10 +10,10 @@ namespace {
 
 constexpr Var x{"x"}, input{"input"}, moved{"moved"}, a{"a"};
 
-Value* slopes(Rewriter& b, const Tensor& t) {
+TensorPtr slopes(const Tensor& t) {
   std::vector<double> alpha = doubles(t);
   for (double& v : alpha) v = -v;
-  return b.constant(tensor_of(t.dtype(), {t.size()}, alpha));
+  return tensor_of(t.dtype(), {t.size()}, alpha);
 }
 
 Pattern relus(const Pattern& of) {
@@ -49,8 +49,8 @@ Pass fuse_prelu() {
            },
        .build =
            [](Rewriter& b, const Match& found) {
-             Value* y = b.mil("prelu", {{"x", found[input]}, {"alpha", slopes(b, *found[a]->constant())}});
-             return with_operands(b, found.node(moved), {{"x", y}});
+             Value* y = b.prelu(found[input], {.alpha = slopes(*found[a]->constant())});
+             return b.like(found.node(moved), {{"x", y}});
            }},
       {.name = "channels_first",
        .numerics = Numerics::kRounds,
@@ -60,10 +60,7 @@ Pass fuse_prelu() {
              const TensorPtr& t = found[a]->constant();
              return has_channels(found[x], *t) && (t->rank() == 3 || t->rank() == 4) && t->shape()[t->rank() - 3] == t->size();
            },
-       .build =
-           [](Rewriter& b, const Match& found) {
-             return b.mil("prelu", {{"x", found[x]}, {"alpha", slopes(b, *found[a]->constant())}});
-           }},
+       .build = [](Rewriter& b, const Match& found) { return b.prelu(found[x], {.alpha = slopes(*found[a]->constant())}); }},
   };
 }
 

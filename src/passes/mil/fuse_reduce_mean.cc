@@ -34,9 +34,8 @@ Pass fuse_reduce_mean() {
       .build =
           [](Rewriter& b, const Match& found) {
             Node& s = found.node(sum);
-            return b.mil("reduce_mean", {{"x", found[x]},
-                                         {"axes", operand(s, b.context(), "axes")},
-                                         {"keep_dims", operand(s, b.context(), "keep_dims")}});
+            return b.reduce_mean(found[x],
+                                 {.axes = operand(s, b.context(), "axes"), .keep_dims = operand(s, b.context(), "keep_dims")});
           },
   };
 }

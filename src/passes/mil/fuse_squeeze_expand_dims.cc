@@ -13,7 +13,7 @@ Pass fuse_squeeze_expand_dims() {
   return Rule{
       .match = m::expand_dims(sole(m::squeeze(x))),
       .when = [](const Match& found) { return found.type(x) == found.root().result()->type(); },
-      .build = [](Rewriter& b, const Match& found) { return b.mil("identity", {{"x", found[x]}}); },
+      .build = [](Rewriter& b, const Match& found) { return b.identity(found[x]); },
   };
 }
 

@@ -39,7 +39,7 @@ bool fuse(Node& stack, Node& split, PassContext& context) {
     Rewriter b(g, context);
     b.set_insertion_point(&squeeze);
     b.set_provenance(squeeze.provenance());
-    Value* same = b.mil("identity", {{"x", values[i]}});
+    Value* same = b.identity(values[i]);
     if (same->type() == nullptr) same->set_type(squeeze.result()->type());
     same->set_name(squeeze.result()->name());
     same->def()->set_name(squeeze.name());

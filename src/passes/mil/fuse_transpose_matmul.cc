@@ -36,13 +36,12 @@ Pass fuse_transpose_matmul() {
             const InferContext at = params(found.root(), b.context());
             Value *x = swapped(found, 0), *y = swapped(found, 1);
             const auto flag = [&](const Value* moved, std::string_view slot) {
-              return moved != nullptr ? b.boolean(!param_bool(at, slot)) : operand(found.root(), b.context(), slot);
+              return moved != nullptr ? Rewriter::Flags(!param_bool(at, slot)) : operand(found.root(), b.context(), slot);
             };
-            return with_operands(b, found.root(),
-                                 {{"x", x != nullptr ? x : found.root().input(0)},
-                                  {"y", y != nullptr ? y : found.root().input(1)},
-                                  {"transpose_x", flag(x, "transpose_x")},
-                                  {"transpose_y", flag(y, "transpose_y")}});
+            return b.like(found.root(), {{"x", x != nullptr ? x : found.root().input(0)},
+                                         {"y", y != nullptr ? y : found.root().input(1)},
+                                         {"transpose_x", flag(x, "transpose_x")},
+                                         {"transpose_y", flag(y, "transpose_y")}});
           },
   };
 }

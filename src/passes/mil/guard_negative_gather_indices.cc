@@ -25,7 +25,7 @@ Value* guard(Rewriter& b, const Match& found) {
   const bool is_nd = gather.is("gather_nd");
   Value *x = operand(gather, b.context(), "x"), *indices = operand(gather, b.context(), "indices");
   if (x == nullptr || indices == nullptr || !is_signed(indices->dtype())) return nullptr;
-  if (b.mil_version() < kIos17 || is_guarded(*indices)) return nullptr;
+  if (b.version() < kIos17 || is_guarded(*indices)) return nullptr;
   std::optional<int64_t> axis;
   if (is_nd) {
     if (!indices->ranked()) return nullptr;
@@ -34,23 +34,22 @@ Value* guard(Rewriter& b, const Match& found) {
     axis = rules::param_int(params(gather, b.context()), "axis");
   }
   if (!axis) return nullptr;
-  Value* wide = indices->dtype() == DType::kI32 ? indices : b.mil("cast", {{"x", indices}, {"dtype", b.text("int32")}});
+  Value* wide = indices->dtype() == DType::kI32 ? indices : b.cast(indices, {.dtype = "int32"});
   const DType t = x->dtype();
   const bool has_shape = t == DType::kF16 || t == DType::kF32 || t == DType::kI32;
-  Value* measured = has_shape ? x : b.mil("cast", {{"x", x}, {"dtype", b.text("bool")}});
-  Value* test = b.mil("greater_equal", {{"x", wide}, {"y", b.i32(0)}});
-  Value* size = b.mil("shape", {{"x", measured}});
+  Value* measured = has_shape ? x : b.cast(x, {.dtype = "bool"});
+  Value* test = b.greater_equal(wide, 0);
+  Value* size = b.shape(measured);
   if (is_nd) {
-    const std::vector<int64_t> front{0};
-    Value* last = element_of(b, b.mil("shape", {{"x", wide}}), *axis);
-    Value* count = b.mil("expand_dims", {{"x", last}, {"axes", b.i32s(front)}});
-    size = b.mil("slice_by_size", {{"x", size}, {"begin", b.i32s(front)}, {"size", count}});
+    Value* last = element_of(b, b.shape(wide), *axis);
+    Value* count = b.expand_dims(last, {.axes = {0}});
+    size = b.slice_by_size(size, {0}, count);
   } else {
     size = element_of(b, size, *axis);
   }
-  Value* sum = b.mil("add", {{"x", wide}, {"y", size}});
-  Value* chosen = b.mil("select", {{"cond", test}, {"a", wide}, {"b", sum}});
-  return with_operands(b, gather, {{"indices", chosen}});
+  Value* sum = b.add(wide, size);
+  Value* chosen = b.select(test, wide, sum);
+  return b.like(gather, {{"indices", chosen}});
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ bool turn(Graph& g, size_t i, PassContext& context) {
   g.input_port(i).declared = type;
   b.set_insertion_point(g.first());
   if (g.first() != nullptr) b.set_provenance(g.first()->provenance());
-  Value* back = b.mil("transpose", {{"x", &v}, {"perm", b.i32s(perm)}});
+  Value* back = b.transpose(&v, {.perm = perm});
   back->set_type(before);
   back->set_name(g.model().name(name));
   back->def()->set_name(back->name());

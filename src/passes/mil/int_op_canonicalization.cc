@@ -25,10 +25,8 @@ Pass int_op_canonicalization() {
             }
             return comes_back(*operand(there, found.context(), "scale")->constant());
           },
-      .build =
-          [](Rewriter& b, const Match& found) {
-            return b.mil("reshape", {{"x", found[x]}, {"shape", operand(found.node(moved), b.context(), "shape")}});
-          },
+      .build = [](Rewriter& b,
+                  const Match& found) { return b.reshape(found[x], operand(found.node(moved), b.context(), "shape")); },
       .same_type = true,  // the same elements by the same shape, which may be computed
   };
 }

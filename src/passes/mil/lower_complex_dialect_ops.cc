@@ -43,20 +43,21 @@ class Lowering {
     b.set_provenance(n.provenance());
     b_ = &b;
     node_ = &n;
+    before_ = n.prev();
     const std::string_view op = n.op().name;
     if (op == "complex") {
       complex({in("real_data"), in("imag_data")});
     } else if (op == "complex_real") {
-      real(make("identity", {{"x", parts("data").real}}));
+      real(b_->identity(parts("data").real));
     } else if (op == "complex_imag") {
-      real(make("identity", {{"x", parts("data").imag}}));
+      real(b_->identity(parts("data").imag));
     } else if (op == "complex_shape") {
-      real(make("shape", {{"x", parts(given("x") ? "x" : "data").real}}));
+      real(b_->shape(parts(given("x") ? "x" : "data").real));
     } else if (op == "complex_abs") {
       const Complex c = parts("x");
-      Value* r = make("square", {{"x", c.real}});
-      Value* i = make("square", {{"x", c.imag}});
-      real(make("sqrt", {{"x", make("add", {{"x", r}, {"y", i}})}}));
+      Value* r = b_->square(c.real);
+      Value* i = b_->square(c.imag);
+      real(b_->sqrt(b_->add(r, i)));
     } else if (op == "complex_fft" || op == "complex_fftn") {
       transform(with_zeros(), /*inverse=*/false);
     } else if (op == "complex_ifft" || op == "complex_ifftn") {
@@ -85,14 +86,21 @@ class Lowering {
   }
   Complex parts(std::string_view slot) const { return parts_of(in(slot)); }
 
-  void complex(Complex c) { parts_[node_->result()] = c; }
+  void complex(Complex c) {
+    parts_[node_->result()] = c;
+    note_made();
+  }
   void real(Value* v) {
+    note_made();
     Value& old = *node_->result();
     if (v->type() == nullptr) v->set_type(old.type());
     v->set_name(old.name());
     v->def()->set_name(node_->name());
     node_->graph()->replace_uses(old, *v);
     claim(v->def());
+  }
+  void note_made() {
+    for (const Node* made = node_->prev(); made != before_; made = made->prev()) unclaimed_.insert(made);
   }
   // What was made for complex values, of which nothing is left, stands for the first op that gives real ones of them.
   void claim(Node* n) {
@@ -110,28 +118,10 @@ class Lowering {
 
   // --- ops
 
-  Value* make(std::string_view op, std::initializer_list<Rewriter::Operand> operands) {
-    Value* v = b_->mil(op, operands);
-    unclaimed_.insert(v->def());
-    return v;
-  }
-  Value* f32(double v) { return b_->scalar(DType::kF32, v); }
-  Value* i32(int64_t v) { return b_->i32(static_cast<int32_t>(v)); }
-  Value* reshape(Value* x, const Ints& shape) { return make("reshape", {{"x", x}, {"shape", b_->i32s(shape)}}); }
-  Value* expand(Value* x, int64_t axis) { return make("expand_dims", {{"x", x}, {"axes", b_->i32s(Ints{axis})}}); }
-  Value* range(Value* start, Value* end, Value* step) {
-    return make("range_1d", {{"start", start}, {"end", end}, {"step", step}});
-  }
-  Value* gather(Value* x, Value* indices, int64_t axis) {
-    return make("gather", {{"x", x}, {"indices", indices}, {"axis", i32(axis)}});
-  }
-  Value* join(std::initializer_list<Value*> values, int64_t axis) {
-    Value* where = i32(axis);
-    if (values.size() == 2)
-      return make("concat", {{"values", values.begin()[0]}, {"values", values.begin()[1]}, {"axis", where}});
-    return make("concat",
-                {{"values", values.begin()[0]}, {"values", values.begin()[1]}, {"values", values.begin()[2]}, {"axis", where}});
-  }
+  Value* expand(Value* x, int64_t axis) { return b_->expand_dims(x, {.axes = {axis}}); }
+  Value* range(int64_t start, const Rewriter::Numbers& end, int64_t step) { return b_->range_1d(end, start, step); }
+  Value* gather(Value* x, Value* indices, int64_t axis) { return b_->gather(x, indices, {.axis = axis}); }
+  Value* join(std::initializer_list<Value*> values, int64_t axis) { return b_->concat(values, {.axis = axis}); }
 
   Ints shape_of(const Value* v) const {
     if (!v->ranked() || !v->type()->is_static()) refuse(*node_, "the sizes of what it reads are not known");
@@ -189,29 +179,29 @@ class Lowering {
   // x cut or filled up with zeros to that size.
   Value* resize(Value* x, int64_t axis, int64_t length) {
     const int64_t now = size(x, axis);
-    if (length < now) return gather(x, range(i32(0), i32(length), i32(1)), axis);
+    if (length < now) return gather(x, range(0, length, 1), axis);
     if (length == now) return x;
     Ints rest = shape_of(x);
     rest[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rest.size()) : axis)] = length - now;
-    Value* zeros = make("fill", {{"shape", b_->i32s(rest)}, {"value", f32(0)}});
+    Value* zeros = b_->fill(rest, {.value = 0.0});
     return join({x, zeros}, axis);
   }
 
   // cos and sin of 2 pi j k / n for all k below n, and j below n (or to its half).
   std::pair<Value*, Value*> matrices(Value* n, bool half) {
-    n = make("cast", {{"x", n}, {"dtype", b_->text("fp32")}});
+    n = b_->cast(n, {.dtype = "fp32"});
     Value* rows = n;
-    if (half) rows = make("add", {{"x", make("floor_div", {{"x", n}, {"y", f32(2)}})}, {"y", f32(1)}});
-    Value* j = range(f32(0), rows, f32(1));
-    Value* k = range(f32(0), n, f32(1));
-    j = reshape(j, {-1, 1});
-    k = reshape(k, {1, -1});
-    Value* angle = make("matmul", {{"x", j}, {"y", k}});
-    angle = make("mod", {{"x", angle}, {"y", n}});  // or products of many points lose their angle
-    angle = make("mul", {{"x", angle}, {"y", f32(2 * std::numbers::pi)}});
-    angle = make("real_div", {{"x", angle}, {"y", n}});
-    Value* cos = make("cos", {{"x", angle}});
-    return {cos, make("sin", {{"x", angle}})};
+    if (half) rows = b_->add(b_->floor_div(n, 2.0), 1.0);
+    Value* j = range(0, rows, 1);
+    Value* k = range(0, n, 1);
+    j = b_->reshape(j, {-1, 1});
+    k = b_->reshape(k, {1, -1});
+    Value* angle = b_->matmul(j, k);
+    angle = b_->mod(angle, n);  // or products of many points lose their angle
+    angle = b_->mul(angle, 2 * std::numbers::pi);
+    angle = b_->real_div(angle, n);
+    Value* cos = b_->cos(angle);
+    return {cos, b_->sin(angle)};
   }
 
   Complex along(Complex c, int64_t length, int64_t axis, bool inverse) {
@@ -219,31 +209,31 @@ class Lowering {
     if (axis < 0) axis += rank;
     Ints perm;
     for (int64_t i = 0; i < rank; ++i) perm.push_back(i == 0 ? axis : i == axis ? 0 : i);
-    const auto turn = [&](Value* x) { return make("transpose", {{"x", x}, {"perm", b_->i32s(perm)}}); };
+    const auto turn = [&](Value* x) { return b_->transpose(x, {.perm = perm}); };
     c.real = turn(c.real);
     c.imag = turn(c.imag);
     c.real = resize(c.real, 0, length);
     c.imag = resize(c.imag, 0, length);
     const Ints shape = shape_of(c.real);
-    c.real = reshape(c.real, {shape[0], -1});
-    c.imag = reshape(c.imag, {shape[0], -1});
-    Value* n = make("cast", {{"x", i32(shape[0])}, {"dtype", b_->text("fp32")}});
+    c.real = b_->reshape(c.real, {shape[0], -1});
+    c.imag = b_->reshape(c.imag, {shape[0], -1});
+    Value* n = b_->cast(shape[0], {.dtype = "fp32"});
     const auto [cos, sin] = matrices(n, /*half=*/false);
-    const auto times = [&](Value* m, Value* x) { return make("matmul", {{"x", m}, {"y", x}}); };
+    const auto times = [&](Value* m, Value* x) { return b_->matmul(m, x); };
     Value *rr = times(cos, c.real), *ri = times(sin, c.imag);
-    Value* real = make(inverse ? "sub" : "add", {{"x", rr}, {"y", ri}});
+    Value* real = inverse ? b_->sub(rr, ri) : b_->add(rr, ri);
     Value *ir = times(sin, c.real), *ii = times(cos, c.imag);
-    Value* imag = make(inverse ? "add" : "sub", {{"x", ir}, {"y", ii}});
-    if (!inverse) imag = make("mul", {{"x", imag}, {"y", f32(-1)}});
-    real = reshape(real, shape);
-    imag = reshape(imag, shape);
+    Value* imag = inverse ? b_->add(ir, ii) : b_->sub(ir, ii);
+    if (!inverse) imag = b_->mul(imag, -1.0);
+    real = b_->reshape(real, shape);
+    imag = b_->reshape(imag, shape);
     real = turn(real);
     imag = turn(imag);
     const std::string norm = param_string(at(), "norm").value_or("backward");
     if (norm != (inverse ? "forward" : "backward")) {
-      Value* scale = norm == "ortho" ? make("sqrt", {{"x", n}}) : n;
-      real = make("real_div", {{"x", real}, {"y", scale}});
-      imag = make("real_div", {{"x", imag}, {"y", scale}});
+      Value* scale = norm == "ortho" ? b_->sqrt(n) : n;
+      real = b_->real_div(real, scale);
+      imag = b_->real_div(imag, scale);
     }
     return {real, imag};
   }
@@ -254,9 +244,9 @@ class Lowering {
   Complex with_zeros() {
     Value* data = in("data");
     if (is_complex(data->dtype())) return parts_of(data);
-    Value* shape = make("shape", {{"x", data}});
-    Value* zero = make("cast", {{"x", f32(0)}, {"dtype", b_->text("fp32")}});
-    return {data, make("fill", {{"shape", shape}, {"value", zero}})};
+    Value* shape = b_->shape(data);
+    Value* zero = b_->cast(0.0, {.dtype = "fp32"});
+    return {data, b_->fill(shape, {.value = zero})};
   }
 
   void transform(Complex c, bool inverse) {
@@ -269,9 +259,9 @@ class Lowering {
     Value* data = in("data");
     const Axes t = axes_of(data, /*half=*/false);
     const int64_t axis = t.axes.back();
-    Complex c{data, make("fill", {{"shape", make("shape", {{"x", data}})}, {"value", f32(0)}})};
+    Complex c{data, b_->fill(b_->shape(data), {.value = 0.0})};
     c = along(c, t.lengths.back(), axis, /*inverse=*/false);
-    Value* half = range(i32(0), i32(size(c.real, axis) / 2 + 1), i32(1));
+    Value* half = range(0, size(c.real, axis) / 2 + 1, 1);
     c = {gather(c.real, half, axis), gather(c.imag, half, axis)};
     for (size_t i = 0; i + 1 < t.axes.size(); ++i) c = along(c, t.lengths[i], t.axes[i], /*inverse=*/false);
     complex(c);
@@ -290,9 +280,9 @@ class Lowering {
     // The other half mirrors this one: its conjugate, from behind.
     const int64_t last = size(c.real, axis) - (length % 2 == 0 ? 2 : 1);
     if (last > 0) {
-      Value* back = range(i32(last), i32(0), i32(-1));
+      Value* back = range(last, 0, -1);
       Value *real = gather(c.real, back, axis), *imag = gather(c.imag, back, axis);
-      imag = make("mul", {{"x", imag}, {"y", f32(-1)}});
+      imag = b_->mul(imag, -1.0);
       c.real = join({c.real, real}, axis);
       c.imag = join({c.imag, imag}, axis);
     }
@@ -311,30 +301,26 @@ class Lowering {
     if (from_complex && half) refuse(*node_, "half of the frequencies is enough for real inputs only: onesided must be false");
     Complex in = from_complex ? parts_of(data) : Complex{data, nullptr};
     const bool flat = in.real->ranked() && in.real->type()->rank() == 1;
-    if (hop == nullptr) hop = make("floor_div", {{"x", size}, {"y", i32(4)}});
+    if (hop == nullptr) hop = b_->floor_div(size, 4);
     if (flat) in.real = expand(in.real, 0);
     if (flat && in.imag != nullptr) in.imag = expand(in.imag, 0);
     auto [cos, sin] = matrices(size, half);
     if (length) {
       const int64_t before = (*n - *length) / 2, after = *n - *length - before;
-      const auto fill = [&](int64_t count, double v) {
-        return make("fill", {{"shape", b_->i32s(Ints{count})}, {"value", f32(v)}});
-      };
+      const auto fill = [&](int64_t count, double v) { return b_->fill({count}, {.value = v}); };
       Value* left = fill(before, 0);
       if (window == nullptr) window = fill(*length, 1);
       window = join({left, window, fill(after, 0)}, 0);
     }
     if (window != nullptr) {
-      cos = make("mul", {{"x", window}, {"y", cos}});
-      sin = make("mul", {{"x", window}, {"y", sin}});
+      cos = b_->mul(window, cos);
+      sin = b_->mul(window, sin);
     }
-    sin = make("sub", {{"x", f32(0)}, {"y", sin}});
+    sin = b_->sub(0.0, sin);
     cos = expand(cos, 1);
     sin = expand(sin, 1);
     Value* stride = expand(hop, 0);
-    const auto filter = [&](Value* x, Value* kernel) {
-      return make("conv", {{"x", x}, {"weight", kernel}, {"strides", stride}, {"pad_type", b_->text("valid")}});
-    };
+    const auto filter = [&](Value* x, Value* kernel) { return b_->conv(x, kernel, {.pad_type = "valid", .strides = stride}); };
     Value* signal = expand(in.real, 1);
     Complex out{filter(signal, cos), nullptr};
     out.imag = filter(signal, sin);
@@ -342,18 +328,18 @@ class Lowering {
       signal = expand(in.imag, 1);
       Value* cos_imag = filter(signal, cos);
       Value* sin_imag = filter(signal, sin);
-      out.real = make("sub", {{"x", out.real}, {"y", sin_imag}});
-      out.imag = make("add", {{"x", out.imag}, {"y", cos_imag}});
+      out.real = b_->sub(out.real, sin_imag);
+      out.imag = b_->add(out.imag, cos_imag);
     }
     if (flat) {
-      const auto squeeze = [&](Value* x) { return make("squeeze", {{"x", x}, {"axes", b_->i32s(Ints{0})}}); };
+      const auto squeeze = [&](Value* x) { return b_->squeeze(x, {.axes = {0}}); };
       out.real = squeeze(out.real);
       out.imag = squeeze(out.imag);
     }
     if (param_bool(c, "normalized")) {
-      Value* scale = make("sqrt", {{"x", make("cast", {{"x", size}, {"dtype", b_->text("fp32")}})}});
-      out.real = make("real_div", {{"x", out.real}, {"y", scale}});
-      out.imag = make("real_div", {{"x", out.imag}, {"y", scale}});
+      Value* scale = b_->sqrt(b_->cast(size, {.dtype = "fp32"}));
+      out.real = b_->real_div(out.real, scale);
+      out.imag = b_->real_div(out.imag, scale);
     }
     complex(out);
   }
@@ -361,6 +347,7 @@ class Lowering {
   PassContext& context_;
   Rewriter* b_ = nullptr;
   Node* node_ = nullptr;
+  const Node* before_ = nullptr;  // what stood before node_ when its lowering began
   std::unordered_map<const Value*, Complex> parts_;
   std::unordered_set<const Node*> unclaimed_;  // made here, standing for no op yet
 };

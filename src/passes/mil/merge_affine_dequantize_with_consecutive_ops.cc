@@ -63,9 +63,8 @@ bool merge(Node& n, Rewriter& b, PassContext& context) {
   b.set_insertion_point(&last);
   b.set_provenance(n.model().merge_provenance(n.provenance(), last.provenance()));
   Value* same_axis = operand(n, context, "axis");
-  Value* made = with_operands(b, n,
-                              {{"quantized_data", b.constant(now.data)},
-                               {"axis", now.axis == first_axis ? same_axis : b.i32(static_cast<int32_t>(now.axis))}});
+  Value* made =
+      b.like(n, {{"quantized_data", now.data}, {"axis", now.axis == first_axis ? Rewriter::Ints(same_axis) : now.axis}});
   made->set_name(last.result()->name());
   made->def()->set_name(last.result()->name());
   n.graph()->replace_uses(*last.result(), *made);

@@ -36,10 +36,7 @@ Pass merge_consecutive_paddings() {
           }
         }
         for (size_t i = 0; i < size; ++i) (*p)[i] += (*q)[i];
-        return b.mil("pad", {{"x", found[x]},
-                             {"pad", b.i32s(*p)},
-                             {"mode", b.text(mode)},
-                             {"constant_val", value != nullptr ? value : other_value}});
+        return b.pad(found[x], *p, {.constant_val = value != nullptr ? value : other_value, .mode = mode});
       },
   };
 }

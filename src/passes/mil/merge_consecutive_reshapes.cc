@@ -15,7 +15,7 @@ Pass merge_consecutive_reshapes() {
   return Rule{
       .match = m::reshape(sole(m::reshape(x)).as(inner)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        Value* shape = operand(found.root(), b.context(), "shape");
+        Rewriter::Ints shape = operand(found.root(), b.context(), "shape");
         auto sizes = param_ints(params(found.root(), b.context()), "shape");
         if (sizes && std::ranges::find(*sizes, 0) != sizes->end()) {
           const Type* between = found[inner]->type();
@@ -25,9 +25,9 @@ Pass merge_consecutive_reshapes() {
             if (!between->dim(i).is_int()) return nullptr;
             (*sizes)[i] = between->dim(i).value();
           }
-          shape = b.i32s(*sizes);
+          shape = *sizes;
         }
-        return b.mil("reshape", {{"x", found[x]}, {"shape", shape}});
+        return b.reshape(found[x], shape);
       },
   };
 }

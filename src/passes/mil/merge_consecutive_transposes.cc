@@ -20,7 +20,7 @@ Pass merge_consecutive_transposes() {
         std::vector<int64_t> perm;
         const auto axis = [&](int64_t a) { return a < 0 ? a + rank : a; };
         for (int64_t q : *second) perm.push_back(axis((*first)[static_cast<size_t>(axis(q))]));
-        return b.mil("transpose", {{"x", found[x]}, {"perm", b.i32s(perm)}});
+        return b.transpose(found[x], {.perm = perm});
       },
   };
 }

@@ -43,9 +43,7 @@ Pass nullify_redundant_quantization_zero_point() {
   using namespace pattern;
   namespace m = pattern::mil;
   static constexpr Var x{"x"}, zero{"zero"}, second_zero{"second_zero"}, integers{"integers"};
-  const auto without = [](Rewriter& b, const Match& found) {
-    return with_operands(b, found.root(), {{"zero_point", nullptr}});
-  };
+  const auto without = [](Rewriter& b, const Match& found) { return b.like(found.root(), {{"zero_point", nullptr}}); };
   return std::vector<Rule>{
       {.name = "quantize_zero", .match = m::quantize(x, splat(0)), .build = without},
       {.name = "dequantize_zero", .match = m::dequantize(x, splat(0)), .build = without},
@@ -57,8 +55,7 @@ Pass nullify_redundant_quantization_zero_point() {
            },
        .build =
            [](Rewriter& b, const Match& found) {
-             return with_operands(b, found.root(),
-                                  {{"input", b.constant(shifted(found[x]->constant()))}, {"zero_point", nullptr}});
+             return b.like(found.root(), {{"input", shifted(found[x]->constant())}, {"zero_point", nullptr}});
            }},
       {.name = "pair",
        .match = m::dequantize(sole(m::quantize(x, constant.as(zero)).as(integers)), constant.as(second_zero)),
@@ -68,9 +65,9 @@ Pass nullify_redundant_quantization_zero_point() {
            },
        .build =
            [](Rewriter& b, const Match& found) {
-             Value* other = b.text(far_zero(found, zero) == -128 ? "uint8" : "int8");
-             Value* q = with_operands(b, found.node(integers), {{"zero_point", nullptr}, {"output_dtype", other}});
-             return with_operands(b, found.root(), {{"input", q}, {"zero_point", nullptr}});
+             const char* other = far_zero(found, zero) == -128 ? "uint8" : "int8";
+             Value* q = b.like(found.node(integers), {{"zero_point", nullptr}, {"output_dtype", other}});
+             return b.like(found.root(), {{"input", q}, {"zero_point", nullptr}});
            }},
   };
 }

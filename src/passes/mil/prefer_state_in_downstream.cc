@@ -39,7 +39,7 @@ bool use_state(Graph& g, Node& update, NodeMap<uint32_t>& place, PassContext& co
     Rewriter b(g, context);
     b.set_insertion_point(update.next());
     b.set_provenance(update.provenance());
-    source = b.mil("read_state", {{"input", update.input(0)}})->def();
+    source = b.read_state(update.input(0))->def();
   }
   for (Use* u : later) read_instead(*u, *source->result());
   return true;

@@ -14,7 +14,7 @@ Pass prelu_to_lrelu() {
       .when = [](const Match& found) { return found.splat(alpha).has_value(); },
       .build =
           [](Rewriter& b, const Match& found) {
-            return b.mil("leaky_relu", {{"x", found[x]}, {"alpha", b.scalar(found[alpha]->dtype(), *found.splat(alpha))}});
+            return b.leaky_relu(found[x], {.alpha = b.scalar(found[alpha]->dtype(), *found.splat(alpha))});
           },
   };
 }

@@ -42,15 +42,13 @@ void swap(Graph& g, Node& n, Node& expand, PassContext& context) {
   Rewriter b(g, context);
   b.set_insertion_point(&n);
   b.set_provenance(n.provenance());
-  const std::vector<int64_t> first{0};
-  const auto expanded = [&](Value* v) { return b.mil("expand_dims", {{"x", v}, {"axes", b.i32s(first)}}); };
-  Value* one = expanded(operand(n, context, "x"));
-  Value* other = expanded(operand(n, context, "y"));
-  Value* wide = b.mil(n.op().name, {{"x", one}, {"y", other}});
+  Value* one = b.expand_dims(operand(n, context, "x"), {.axes = {0}});
+  Value* other = b.expand_dims(operand(n, context, "y"), {.axes = {0}});
+  Value* wide = b.like(n, {{"x", one}, {"y", other}});
   wide->set_name(expand.result()->name());
   g.replace_uses(*expand.result(), *wide);
   g.erase(expand);
-  if (n.result()->has_uses()) g.replace_uses(*n.result(), *b.mil("squeeze", {{"x", wide}}));
+  if (n.result()->has_uses()) g.replace_uses(*n.result(), *b.squeeze(wide));
   g.erase(n);
 }
 

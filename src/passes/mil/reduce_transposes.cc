@@ -445,7 +445,7 @@ class Transposes {
     const std::vector<int64_t> shape = full_shape(other, p.size());
     std::vector<int64_t> turned;
     for (int64_t a : inverse(p)) turned.push_back(shape[static_cast<size_t>(a)]);
-    n.set_input(slot, b.mil("reshape", {{"x", &other}, {"shape", b.i32s(turned)}}));
+    n.set_input(slot, b.reshape(&other, turned));
   }
 
   // The transpose that an op, or a result of the block, still needs.
@@ -458,7 +458,7 @@ class Transposes {
       b.set_provenance(e.op != nullptr ? e.op->provenance() : def->provenance());
       // What starts here stands for its operand.
       Value* x = def->is("transpose") ? def->input(0) : e.value;
-      made = b.mil("transpose", {{"x", x}, {"perm", b.i32s(perm(e.lazy))}});
+      made = b.transpose(x, {.perm = perm(e.lazy)});
       context_.log.count("transposes made");
       if (e.op == nullptr) {
         made->set_name(g_.outputs()[e.slot].name);

@@ -51,7 +51,7 @@ Pass remove_symbolic_reshape() {
                     const auto rank = static_cast<int64_t>(numbers.size());
                     Value* fixed = b.constant(Tensor::of<int32_t>(DType::kI32, {rank}, numbers),
                                               shape->name().empty() ? std::string() : fmt::format("{}x", shape->name().view()));
-                    return b.mil("reshape", {{"x", found[x]}, {"shape", fixed}});
+                    return b.reshape(found[x], fixed);
                   },
                   .same_type = true,
               })

@@ -89,10 +89,10 @@ bool reorder(Node& look_up, PassContext& context, const std::function<Rewriter&(
     Rewriter& b = builder(g);
     b.set_insertion_point(&n);
     b.set_provenance(b.model().merge_provenance(n.provenance(), shift.provenance()));
-    Value* product = biases[i] != nullptr ? with_operands(b, n, {{readers[i].slot, table}, {"bias", b.constant(biases[i])}})
-                                          : with_operands(b, n, {{readers[i].slot, table}});
+    Value* product = biases[i] != nullptr ? b.like(n, {{readers[i].slot, table}, {"bias", biases[i]}})
+                                          : b.like(n, {{readers[i].slot, table}});
     product->set_type(n.result()->type());
-    Value* made = b.mil("mul", {{"x", product}, {"y", b.constant(scale->constant()->reshaped(readers[i].wide))}});
+    Value* made = b.mul(product, scale->constant()->reshaped(readers[i].wide));
     made->set_type(n.result()->type());
     made->set_name(n.result()->name());
     g.replace_uses(*n.result(), *made);

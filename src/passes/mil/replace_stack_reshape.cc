@@ -26,10 +26,7 @@ Pass replace_stack_reshape() {
           if (in->dim(i) != out->dim(i)) doubled = static_cast<int64_t>(i);
         }
         if (doubled != *axis && doubled != *axis - 1) return nullptr;
-        return b.mil("concat", {{"axis", b.i32(static_cast<int32_t>(doubled))},
-                                {"interleave", b.boolean(doubled == *axis - 1)},
-                                {"values", values[0]},
-                                {"values", values[1]}});
+        return b.concat({values[0], values[1]}, {.axis = doubled, .interleave = doubled == *axis - 1});
       },
   };
 }

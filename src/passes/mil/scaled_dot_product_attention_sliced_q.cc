@@ -24,9 +24,8 @@ Limits limits(const PassContext& context) {
 }
 
 Value* slice(Rewriter& b, Value* x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
-             const std::vector<uint8_t>& to_end) {
-  Value* mask = b.constant(Tensor::of<uint8_t>(DType::kBool, {static_cast<int64_t>(to_end.size())}, to_end));
-  return b.mil("slice_by_index", {{"x", x}, {"begin", b.i32s(begin)}, {"end", b.i32s(end)}, {"end_mask", mask}});
+             const std::vector<bool>& to_end) {
+  return b.slice_by_index(x, begin, end, {.end_mask = to_end});
 }
 
 Value* sliced(Rewriter& b, const Match& found) {
@@ -47,14 +46,13 @@ Value* sliced(Rewriter& b, const Match& found) {
   if (mask != nullptr && mask->dtype() == DType::kBool) {
     std::vector<int64_t> shape;
     for (Dim d : mask->type()->dims()) shape.push_back(d.value());
-    Value* hidden = b.mil("logical_not", {{"x", mask}});
+    Value* hidden = b.logical_not(mask);
     Value* zeros = b.constant(Tensor::full(q->dtype(), shape, 0));
-    mask = b.mil("select",
-                 {{"cond", hidden}, {"a", b.scalar(q->dtype(), -std::numeric_limits<double>::infinity())}, {"b", zeros}});
+    mask = b.select(hidden, -std::numeric_limits<double>::infinity(), zeros);
   }
   const bool one_row = mask != nullptr && mask->type()->dim(mask->type()->rank() - 2).is(1);
-  std::vector<uint8_t> to_end(rank, 1);
-  to_end[rank - 2] = 0;
+  std::vector<bool> to_end(rank, true);
+  to_end[rank - 2] = false;
   Value* joined = nullptr;
   int64_t begin = 0;
   const int64_t chunks = std::min(limit.divider, length);
@@ -65,20 +63,18 @@ Value* sliced(Rewriter& b, const Match& found) {
     for (Dim d : dims) to.push_back(d.value());
     to[rank - 2] = end;
     Value* rows = slice(b, q, from, to, to_end);
-    Value* scores =
-        b.mil("matmul", {{"x", rows}, {"y", k}, {"transpose_x", b.boolean(false)}, {"transpose_y", b.boolean(true)}});
-    scores = b.mil("mul", {{"x", scores}, {"y", b.scalar(q->dtype(), std::pow(static_cast<double>(width), -0.5))}});
+    Value* scores = b.matmul(rows, k, {.transpose_x = false, .transpose_y = true});
+    scores = b.mul(scores, std::pow(static_cast<double>(width), -0.5));
     if (mask != nullptr) {
       Value* part = one_row ? mask : slice(b, mask, {begin, 0}, {end, mask->type()->dim(1).value()}, {0, 1});
-      scores = b.mil("add", {{"x", scores}, {"y", part}});
+      scores = b.add(scores, part);
     }
-    Value* weights = b.mil("softmax", {{"x", scores}, {"axis", b.i32(-1)}});
-    Value* out =
-        b.mil("matmul", {{"x", weights}, {"y", v}, {"transpose_x", b.boolean(false)}, {"transpose_y", b.boolean(false)}});
+    Value* weights = b.softmax(scores, {.axis = -1});
+    Value* out = b.matmul(weights, v, {.transpose_x = false, .transpose_y = false});
     if (joined == nullptr) {
-      joined = b.mil("concat", {{"values", out}, {"axis", b.i32(-2)}, {"interleave", b.boolean(false)}});
+      joined = b.concat({out}, {.axis = -2, .interleave = false});
     } else {
-      joined = b.mil("concat", {{"values", joined}, {"values", out}, {"axis", b.i32(-2)}, {"interleave", b.boolean(false)}});
+      joined = b.concat({joined, out}, {.axis = -2, .interleave = false});
     }
     begin = end;
   }

@@ -82,8 +82,7 @@ Pass select_optimization() {
              for (size_t i = 0; i < chosen.size(); ++i) {
                if ((where[i] != 0) != first) chosen[i] = 0;
              }
-             return builder.mil("add", {{"x", builder.constant(tensor_of(infinite.dtype(), shape, chosen))},
-                                        {"y", first ? found[b] : found[a]}});
+             return builder.add(tensor_of(infinite.dtype(), shape, chosen), first ? found[b] : found[a]);
            }},
   };
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "dialects/mil/ops.h"
 #include "passes/mil/interface_options.h"
 #include "passes/mil/params.h"
 
@@ -27,21 +28,13 @@ std::vector<Wanted> wanted_types(const PassContext& context) {
       throw Error(ErrorCode::kInvalidArgument, fmt::format("an element type is written NAME=fp16, not '{}'", entry));
     const size_t first = tab == std::string::npos ? 0 : tab + 1;
     const std::string type = entry.substr(equals + 1);
-    if (rules::dtype_named(type) == DType::kUndefined)
+    if (dtype_named(type) == DType::kUndefined)
       throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no element type of Core ML", type),
                   {"help: fp16, fp32, int32, ..."});
     all.push_back({tab == std::string::npos ? std::string() : entry.substr(0, tab), entry.substr(first, equals - first),
-                   rules::dtype_named(type)});
+                   dtype_named(type)});
   }
   return all;
-}
-
-std::string_view mil_name(DType t) {
-  for (std::string_view name :
-       {"fp16", "fp32", "fp64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"}) {
-    if (rules::dtype_named(name) == t) return name;
-  }
-  return "other";
 }
 
 bool update(Graph& g, size_t i, DType to, PassContext& context) {
@@ -50,8 +43,8 @@ bool update(Graph& g, size_t i, DType to, PassContext& context) {
   const std::string name(g.outputs()[i].name.view());
   Rewriter b(g, context);
   if (v.def() != nullptr) b.set_provenance(v.def()->provenance());
-  Value* cast = b.mil("cast", {{"x", &v}, {"dtype", b.text(mil_name(to))}});
-  v.set_name(g.model().name(fmt::format("{}_type_{}", name, mil_name(v.dtype()))));
+  Value* cast = b.cast(&v, {.dtype = to});
+  v.set_name(g.model().name(fmt::format("{}_type_{}", name, v.dtype() == DType::kUndefined ? "other" : dtype_name(v.dtype()))));
   cast->set_name(g.outputs()[i].name);
   for (size_t other = 0; other < g.outputs().size(); ++other) {
     if (other != i && g.outputs()[other].name.view() == name) g.output_port(other).name = v.name();

@@ -84,7 +84,7 @@ Pass use_reflection_padding() {
           if (!c || !takes(*c, *x->type(), static_cast<size_t>(a), i < k ? k - i : k - 1 - i)) return nullptr;
         }
         const std::vector<int64_t> pad = a == rank - 1 ? std::vector<int64_t>{k, k} : std::vector<int64_t>{k, k, 0, 0};
-        return b.mil("pad", {{"x", x}, {"pad", b.i32s(pad)}, {"mode", b.text("reflect")}});
+        return b.pad(x, pad, {.mode = "reflect"});
       },
       .same_type = true,  // each slice has all of the other axes, whatever their sizes are called
   };

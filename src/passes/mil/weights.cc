@@ -30,20 +30,6 @@ TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<d
   return Tensor::own(dtype, std::move(shape), std::move(bytes));
 }
 
-Value* with_operands(Rewriter& b, const Node& n, std::initializer_list<Rewriter::Operand> changed) {
-  std::vector<Value*> operands = operands_of(n);
-  for (const Rewriter::Operand& o : changed) {
-    const auto slots = n.op().inputs;
-    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == o.slot; });
-    SX_CHECK(slot != slots.end(), "the op has no such slot");
-    const auto at = static_cast<size_t>(slot - slots.begin());
-    if (operands.size() <= at) operands.resize(at + 1, nullptr);
-    operands[at] = o.value;
-  }
-  while (operands.back() == nullptr) operands.pop_back();
-  return b.like(n, operands);
-}
-
 TensorPtr known_value(const Value* v) {
   if (v == nullptr || v->is_constant()) return v != nullptr ? v->constant() : nullptr;
   const Node* n = v->def();
@@ -170,8 +156,7 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
     // Processors differ in the sign of the NaN that 0 times infinity is.
     bias[c] = std::isnan(product) ? std::numeric_limits<double>::quiet_NaN() : product + at(shift, c);
   }
-  Value* new_bias = b.constant(tensor_of(dtype, {conv.channels}, bias));
-  return with_operands(b, *conv.node, {{"weight", weight}, {"bias", new_bias}});
+  return b.like(*conv.node, {{"weight", weight}, {"bias", tensor_of(dtype, {conv.channels}, bias)}});
 }
 
 std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, int64_t channels) {
@@ -183,11 +168,7 @@ std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, 
   return doubles(t);
 }
 
-Value* element_of(Rewriter& b, Value* list, int64_t i) {
-  const std::vector<int64_t> begin{i}, end{0};
-  Value* squeeze = b.constant(Tensor::full(DType::kBool, {1}, true));
-  return b.mil("slice_by_index", {{"x", list}, {"begin", b.i32s(begin)}, {"end", b.i32s(end)}, {"squeeze_mask", squeeze}});
-}
+Value* element_of(Rewriter& b, Value* list, int64_t i) { return b.slice_by_index(list, {i}, {0}, {.squeeze_mask = {true}}); }
 
 bool comes_back(const Tensor& scale) {
   const bool half = scale.dtype() == DType::kF16;

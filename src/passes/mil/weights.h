@@ -14,9 +14,6 @@ std::vector<double> doubles(const Tensor& t);
 // A constant of those elements, rounded to dtype.
 TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements);
 
-// The same op reading other values in some slots; null leaves a slot empty.
-Value* with_operands(Rewriter& b, const Node& n, std::initializer_list<Rewriter::Operand> changed);
-
 // The constant, also behind an op that only gives it another shape, as compose_conv1d leaves weights; null when there is none.
 TensorPtr known_value(const Value* v);
 
