@@ -13,7 +13,8 @@ Value* rebuild(Builder& b, const Node& n, std::span<Value* const> operands);
 // The same with one operand replaced, in every slot that has it.
 Value* rebuild(Builder& b, const Node& n, const Value& old_operand, Value& new_operand);
 
-// onnx::Rewriter and mil::Rewriter add nothing to it but a name. In a rule it inserts before the matched root.
+// onnx::Rewriter and mil::Rewriter add nothing to it but a name. In a rule it inserts before the matched
+// root.
 template <class DialectBuilder>
 class RewriterOf : public DialectBuilder {
  public:

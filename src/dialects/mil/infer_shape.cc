@@ -20,7 +20,8 @@ void reshape(InferContext& c) {
   auto target = c.value(1);
   const Type* x = c.ranked(0);
   if (target && x != nullptr) {
-    // 0 copies a size. Until iOS 16 the ranks are the same; from then on places are counted from the end, and beyond x there is 1.
+    // 0 copies a size. Until iOS 16 the ranks are the same; from then on places are counted from the end, and
+    // beyond x there is 1.
     auto& sizes = target->elements;
     for (size_t i = 0; i < sizes.size(); ++i) {
       if (!sizes[i].is(0)) continue;
@@ -91,7 +92,8 @@ void squeeze(InferContext& c) {
   }
   DimVec dims;
   for (size_t i = 0; i < x->rank(); ++i) {
-    // An axis of another size stays where it is, and so, in the types that coremltools writes, does one whose size is not known.
+    // An axis of another size stays where it is, and so, in the types that coremltools writes, does one whose
+    // size is not known.
     if (!gone[i] || !x->dim(i).is(1)) dims.push_back(x->dim(i));
   }
   set_dims(c, dtype, dims);

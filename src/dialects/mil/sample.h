@@ -7,7 +7,8 @@
 
 namespace sardonyx::mil {
 
-// Of constants whose elements are not in order in memory, which makes looking at all of them dear, it is an attribute of the const op.
+// Of constants whose elements are not in order in memory, which makes looking at all of them dear, it is an
+// attribute of the const op.
 inline constexpr const char* kSampleAttribute = "sample";
 
 // Of const ops whose elements only their owner sees: equal numbers are equal elements.

@@ -1,8 +1,9 @@
 //   const: w    =>    const: random numbers
 //
-// A model of the same structure, size and speed that tells nothing of what was learned. Constants of ten elements or more that files keep
-// among the weights change: floats become numbers from 0 up to 1, 8-bit integers become zeros. The option `seed` asks for it, and the same seed
-// gives the same numbers anywhere; without it nothing changes. Relaxed: values are others. After coremltools' pass of this name.
+// A model of the same structure, size and speed that reveals nothing of the training. Constants of ten or
+// more elements that files store with the weights change: floats become numbers in [0, 1), 8-bit integers
+// become zeros. The option `seed` asks for it; the same seed gives the same numbers on every machine. Without
+// a seed the pass is a no-op. Relaxed: the values differ. After coremltools' pass of this name.
 #include <algorithm>
 #include <iterator>
 

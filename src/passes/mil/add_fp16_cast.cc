@@ -1,12 +1,15 @@
 //   x: f32 ── op ── y: f32    =>    x ── cast<fp16> ── op ── cast<fp32> ── y
 //
-// Each op that exists in half precision computes in it; cast_optimization then drops the casts between neighbours. An op stays in single
-// precision when a constant that it reads does not fit (above 65504, below 1e38), when it is a loop, a condition or works on lists or
-// states, when options say so, or when it has the attribute keep_fp32. From iOS 17 on, slopes of activations and epsilons keep single
-// precision, as their ops allow. Small constants that would become zero become the least number of their sign; masks, finite constants from
-// 1e38 on, become 65504 or -65504. Softmax, and its steps, read what constants above 65504 mask through a clip to that range: without it,
-// a row that is masked as a whole may be -inf, and NaN. Options: skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that half_ranges.h finds to overflow or
-// to lose everything. Relaxed: half precision has 11 binary digits. After coremltools' pass of this name.
+// Each op that supports half precision computes in it; cast_optimization then drops the casts between
+// neighbours. An op stays in single precision if one of its constants does not fit (above 65504, below 1e38),
+// if it is a loop, a condition or works on lists or states, if options say so, or if it has the attribute
+// keep_fp32. From iOS 17 on, slopes of activations and epsilons keep single precision, as their ops allow.
+// Small constants that would round to zero become the least number of their sign; masks (finite constants
+// from 1e38 on) become 65504 or -65504. Values masked by constants above 65504 are clipped to that range
+// before softmax and its steps: a fully masked row could be -inf and give NaN otherwise. Options:
+// skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that overflow or underflow to
+// zero according to half_ranges.h. Relaxed: half precision has 11 binary digits. After coremltools' pass of
+// this name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +44,8 @@ bool keeps_precision(const Node& n, std::string_view slot) {
   return slot == "epsilon" && in(kWithEpsilon);
 }
 
-// A small constant with the least numbers of half precision for elements that would vanish; null where none does.
+// The constant with the least numbers of half precision for elements that would round to zero; null if there
+// are none.
 TensorPtr saved_from_zero(const Tensor& t) {
   constexpr int64_t kSmall = 400;  // beyond, zeros are taken for a sparse matrix
   if (t.is_promise() || t.size() >= kSmall) return nullptr;
@@ -58,7 +62,8 @@ TensorPtr saved_from_zero(const Tensor& t) {
   return any ? tensor_of(DType::kF32, {t.shape().begin(), t.shape().end()}, all) : nullptr;
 }
 
-// The constant that is cast in place of one with elements that half precision does not hold; null where there is none.
+// The constant to cast instead of one with elements that half precision cannot represent; null if the
+// constant can stay.
 Value* fitted(Rewriter& b, const Value& v) {
   if (!v.is_constant()) return nullptr;
   const TensorPtr finite = half_fit(*v.constant()).saturates ? saturated(v.constant()) : nullptr;
@@ -67,7 +72,8 @@ Value* fitted(Rewriter& b, const Value& v) {
   return finite != nullptr ? b.constant(finite) : nullptr;
 }
 
-// Ops that make NaN of -inf, and that read what may be masked: softmax, and the difference from which it is computed step by step.
+// Ops that turn -inf into NaN and may have a masked operand: softmax, and the subtraction of a softmax in
+// single steps.
 std::set<const Node*> masked_sums(Graph& top) {
   const auto masked = masked_values(top);
   std::set<const Node*> found;
@@ -82,7 +88,7 @@ std::set<const Node*> masked_sums(Graph& top) {
 
 Value* clipped(Rewriter& b, Value* x) { return b.clip(x, {.alpha = -kLargestHalf, .beta = kLargestHalf}); }
 
-// Ops that would overflow or lose everything, as far as bounds, ranges that were told and runs say.
+// Ops that would overflow or underflow to zero, according to bounds, given ranges and runs.
 std::set<const Node*> unfit(Graph& top, PassContext& context) {
   HalfRanges ranges(top, context);
   const std::string told = context.options().text("ranges", {});

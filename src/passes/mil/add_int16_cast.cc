@@ -1,9 +1,10 @@
 //   x: i32 ── gather ── y: i32    =>    x ── cast<int16> ── gather ── cast<int32> ── y
 //
-// gather, gather_along_axis, gather_nd, squeeze and topk on 16-bit integers, where the op set has them (from iOS 17 on), or the ops that
-// prefer_int16_ops names. Constants that fit become uint16, or int16 if they are negative; others stay, and so do computed indices into more than
-// 32767 elements. A computed value is not known to fit: as with coremltools' pass of this name, it is taken to, and becomes int16 (or
-// target_dtype), or uint16 again where it was cast from that. An op with the attribute keep_int32 stays as it is. Relaxed: equal where all
+// gather, gather_along_axis, gather_nd, squeeze and topk on 16-bit integers, where the op set has them (from
+// iOS 17 on), or the ops that prefer_int16_ops names. Constants that fit become uint16, or int16 if they are
+// negative; others stay, and so do computed indices into more than 32767 elements. Computed values are
+// assumed to fit, as in coremltools' pass of this name, and become int16 (or target_dtype), or uint16 again
+// if they were cast from that. An op with the attribute keep_int32 stays as it is. Relaxed: equal if all
 // numbers fit.
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::string_view kOps = "gather,gather_along_axis,gather_nd,squeeze,topk";
 
-// The 16-bit type of a constant; kUndefined when there is none.
+// The 16-bit type that holds the constant; kUndefined if there is none.
 DType narrow(const Tensor& t) {
   int64_t low = std::numeric_limits<int64_t>::max(), high = std::numeric_limits<int64_t>::min();
   const auto look = [&](int32_t v) {

@@ -1,9 +1,10 @@
 //   y = f(...);  z = g(y);  u = coreml_update_state(s, y)    =>    y = f(...);  u = coreml_update_state(s, y);  z = g(y)
 //
-// In files an update is a write_state and, where its result is read, the read_state behind it: both move.
+// In files an update is a write_state and, where its result is read, the read_state after it: both move.
 //
-// A value goes to its state as soon as it is there, for passes and compilers that look for the two side by side. An update does not move past
-// another op that reads or writes the same state, which would see another value then; coremltools' pass of this name does not look.
+// An update moves to just after the op that computes the value: passes and compilers look for the two side by
+// side. It does not move past an op that reads or writes the same state, since that op would see another
+// value; coremltools' pass of this name does not check this.
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
@@ -34,7 +35,7 @@ size_t move_updates(Graph& g) {
     }
   }
   size_t moved = 0;
-  std::unordered_map<const Node*, Node*> last;  // of the updates that stand behind the node that makes their value
+  std::unordered_map<const Node*, Node*> last;  // of the updates that stand after the node that makes their value
   for (Node* u : updates) {
     Node* maker = u->input(1)->def();
     if (maker == nullptr || maker->graph() != &g || maker->is("read_state") || is_update(*maker)) continue;

@@ -1,11 +1,12 @@
 //   indices, lut: int8 ── constexpr_lut_to_dense ── constexpr_blockwise_shift_scale ── y
 //     =>    lut: int8 ── constexpr_blockwise_shift_scale ── constexpr_lut_to_dense (with the indices) ── y
 //
-// A table of integers is scaled before the look-up and not behind it: fewer numbers, and the order that Core ML knows up to iOS 18. From iOS 26
-// on, whose Core ML knows both, and where dequant_first is false, it is the other way round if the table has one scale: the weights stay integers. Where scales differ along
-// an axis and the table has fewer blocks there, it is repeated until each scale has its own. Left alone: integers that another reader or a
-// result of the block needs, tables of vectors with several scales, and sizes that do not divide each other. After coremltools' pass of this
-// name, which forgets the vector axis.
+// A table of integers is scaled before the look-up instead of after it: fewer numbers, and the only order
+// that Core ML supports up to iOS 18. From iOS 26 on, which supports both, and if dequant_first is false, a
+// table with one scale is scaled after the look-up: the weights stay integers. If scales differ along an axis
+// and the table has fewer blocks there, the blocks are repeated, one for each scale. Unchanged: integers with
+// another user or returned by the block, tables of vectors with several scales, and sizes that do not divide
+// each other. After coremltools' pass of this name, which ignores the vector axis.
 #include <algorithm>
 
 #include "passes/mil/weights.h"
@@ -15,8 +16,8 @@ namespace {
 
 constexpr int kIos26 = 10;
 
-// The table with each block of an axis repeated so that there are as many as `blocks` says; null when they do not divide. Those of fewer
-// scales than blocks serve several.
+// The table with the blocks of each axis repeated, so that there are `blocks` of them; null if the counts do
+// not divide.
 TensorPtr repeated(const TensorPtr& lut, std::span<const int64_t> blocks) {
   std::vector<int64_t> from(lut->shape().begin(), lut->shape().end()), to = from;
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -51,7 +52,7 @@ Value* with_table_axes(Rewriter& b, Value* v) {
 // Whether the name says more than the op's type.
 bool is_telling(const Node& n) { return n.name().view().find(n.op().name) == std::string_view::npos; }
 
-// `inner` and `made`, its reader, stand for `first` and `second`, its reader, and take their names.
+// `inner` and its user `made` replace `first` and its user `second`, and take their names.
 void replace(Node& first, Value& inner, Node& second, Value& made) {
   if (is_telling(first)) {
     inner.def()->set_name(first.name());

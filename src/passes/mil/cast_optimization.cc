@@ -1,12 +1,13 @@
 //   x: T ── cast<T> ── y              =>    x
 //   x: T ── cast<S> ── cast<U> ── y   =>    x ── cast<U>   (or x, if U is T)
 //
-// Two casts merge when the middle type neither narrows the range nor coarsens the resolution of what arrives: i8 -> f16 -> f32 does, f32 ->
-// bool -> f16 does not, f32 -> f16 -> f32 does not. Correctness before coremltools' words for that, which take a number to be whole when it
-// arrives or leaves as an integer: f32 -> i8 -> bool and f32 -> f16 -> bool stay, since 0.5 and 1e-9 are true, and so does i32 -> i8 -> bool,
-// since the last 8 bits of 256 are zero; f32 -> f16 -> i8 stays, since 2.9999 rounds up; i16 -> f16 -> f32 and i32 -> f32 -> i32 stay, since half
-// precision has no 2049 and single precision no 16777217. The first cast stays for its other readers, and may be outside of the block that the
-// second is in. A function's input that becomes its result goes through an identity. After coremltools' pass of this name.
+// Two casts merge if the middle type loses neither range nor precision: i8 -> f16 -> f32 merges, f32 -> bool
+// -> f16 and f32 -> f16 -> f32 do not. We are stricter than coremltools, which assumes whole numbers where an
+// integer type comes first or last. These stay: f32 -> i8 -> bool and f32 -> f16 -> bool (0.5 and 1e-9 are
+// true), i32 -> i8 -> bool (the last 8 bits of 256 are zero), f32 -> f16 -> i8 (2.9999 rounds up), i16 -> f16
+// -> f32 and i32 -> f32 -> i32 (half precision has no 2049, single precision no 16777217). The first cast
+// stays for its other users, and may be outside of the second one's block. An input that becomes a result of
+// the function goes through an identity. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -35,7 +36,7 @@ std::optional<Grid> grid(DType d) {
 
 Grid meet(const Grid& a, const Grid& b) { return {std::max(a.low, b.low), std::min(a.high, b.high), std::max(a.step, b.step)}; }
 
-// Up to where a type has all whole numbers.
+// Up to this number the type has all whole numbers.
 double whole_up_to(DType d) {
   if (d == DType::kF16) return 2048;
   return d == DType::kF32 ? 16777216 : std::numeric_limits<double>::infinity();
@@ -53,7 +54,7 @@ bool merge(DType first, DType middle, DType last) {
   return kept.high <= whole_up_to(middle);  // what a type has below zero, it has above, but for one
 }
 
-// The cast that makes it, in this block or around it; or null.
+// The cast that computes v, in this block or outside of it; or null.
 const Node* cast_behind(const Value& v) { return v.def() != nullptr && v.def()->is("cast") ? v.def() : nullptr; }
 
 }  // namespace

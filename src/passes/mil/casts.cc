@@ -71,7 +71,7 @@ class Inserter {
     try {
       made = &b.make(n.op(), operands, n.num_results(), attrs_of(n));
     } catch (const Error& e) {
-      // The op does not exist in that type: it stays as it is.
+      // The op does not support that type: it stays as it is.
       for (const auto& at : fresh) casts.erase(at);
       for (Node* late = n.prev(); late != before; late = n.prev()) n.graph()->erase(*late);
       context_.log.near_miss(n, e.message());

@@ -1,8 +1,9 @@
 //   x ── expand_dims<2> ── conv ── squeeze<2> ── y                                   =>    x ── conv ── y            x: rank 3
 //   x ── expand_dims<1> ── transpose ── conv ── transpose ── squeeze<1> ── y         =>    x ── transpose ── conv ── transpose ── y
 //
-// A one-dimensional convolution that was spelled with a dummy axis. The weight's dummy axis is squeezed as well: const_elimination folds that.
-// Values between must have no other readers. After coremltools' pass of this name.
+// A one-dimensional convolution, written with a dummy axis. The weight's dummy axis is squeezed as well;
+// const_elimination folds that. Values in between must have no other users. After coremltools' pass of this
+// name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -36,7 +37,7 @@ Value* narrow(Rewriter& b, Node& wide, Value* in) {
   if (operand(wide, b.context(), "pad") != nullptr) {
     const auto all = param_ints(at, "pad");
     if (!all) return nullptr;
-    // With a row above, the one result is of that; other kinds of padding do not look at `pad`.
+    // With a padded row above, the only result would be that row's; other pad types ignore `pad`.
     if ((*all)[0] != 0 && param_string(at, "pad_type") == "custom") return nullptr;
     pad = {(*all)[2], (*all)[3]};
   }

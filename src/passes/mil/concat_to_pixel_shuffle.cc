@@ -1,12 +1,13 @@
 //   concat<3, interleave>(concat<2, interleave>(a, b), concat<2, interleave>(c, d))    =>    pixel_shuffle<2>(concat<1, interleave>(a, c, b, d))
 //
-// Of rank 4. The inner concats must have no other readers. After coremltools' pass of this name.
+// Of rank 4. The inner concats must have no other users. After coremltools' pass of this name.
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
 namespace {
 
-// The two values that n interleaves along `axis`, of rank 4; empty when it does something else. Only concat interleaves.
+// The two values that n interleaves along `axis`, of rank 4; empty when it does something else. Only concat
+// interleaves.
 std::vector<Value*> interleaved(Node& n, PassContext& context, int64_t axis) {
   const std::vector<Value*> values = list(n, context, "values");
   const InferContext at = params(n, context);

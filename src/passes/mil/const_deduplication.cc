@@ -1,7 +1,8 @@
 // Constants of a block that are equal, and constexpr ops of equal operands, become one: the first.
 //
-// Only those with at least `const_threshold` elements, 100 unless said otherwise; texts and single truth values never. Contents are looked at only where type, shape and a few
-// elements agree. A result of the block keeps its own, and weights that have other keys in memory (weight_key) stay apart. After coremltools' pass of
+// Only constants with at least `const_threshold` elements (100 by default); never texts and single booleans.
+// Contents are compared only if type, shape and a few elements agree. A result of the block keeps its own
+// constant, and weights with different keys in memory (weight_key) stay apart. After coremltools' pass of
 // this name, which also merges constants that differ by 1e-12.
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ bool is_large(const TensorPtr& t, int64_t threshold) {
   return t->dtype() != DType::kString && !is_flag && !t->is_promise() && t->size() >= threshold;
 }
 
-// In memory, programs may say what a weight is: those of other keys stay apart.
+// In memory, programs may give weights keys: weights with different keys stay apart.
 std::string key_of(const Value& v) {
   const Attr* key = v.def() != nullptr ? v.def()->attr("weight_key") : nullptr;
   return key != nullptr && key->get<std::string>() != nullptr ? "=" + *key->get<std::string>() : std::string();
@@ -62,7 +63,8 @@ int64_t sample_of(const TensorPtr& t, int64_t count) {
   return sample(count, width, [&](int64_t i) { return bytes.data() + static_cast<size_t>(i) * step; });
 }
 
-// Constants of one type and sample, no two of them equal. A few are compared; of more the contents are hashed.
+// Constants of one type and sample, no two of them equal. A few are compared; of more the contents are
+// hashed.
 class Firsts {
  public:
   // The one with the elements of v; null where there is none, and then v is one of them.
@@ -93,7 +95,7 @@ class Firsts {
 
 constexpr int64_t kFirst = 16;  // elements
 
-// Whether its first elements are had for less than all that sample_of() looks at.
+// Whether reading the first elements is cheaper than sample_of().
 bool begins_quickly(const Value* v) {
   const TensorPtr& t = v->constant();
   return known_sample(*v) == nullptr && bit_width(t->dtype()) >= 8 && (!t->is_deferred() || t->reads_in_pieces());
@@ -109,7 +111,8 @@ size_t merge_constants(Graph& g, int64_t threshold) {
   std::vector<std::vector<Value*>> alike;
   for (const auto& [type, values] : typed) {
     if (values.size() < 2) continue;
-    // Most differ where they begin; to look all over a weight that is mapped takes as long as to read much of it.
+    // Most differ in the first elements, and samples from all over a mapped weight cost as much as reading
+    // much of it.
     std::map<int64_t, std::vector<Value*>> begun;
     const bool all_over = !std::ranges::all_of(values, begins_quickly);
     for (Value* v : values)
@@ -139,7 +142,7 @@ size_t merge_constants(Graph& g, int64_t threshold) {
   return merged;
 }
 
-// In memory, elements narrower than a byte stay with their owner, who says which are equal.
+// In memory, elements narrower than a byte stay with their owner, which knows which are equal.
 size_t merge_unseen(Graph& g, int64_t threshold) {
   std::map<std::tuple<const Type*, int64_t, std::string>, Value*> firsts;
   size_t merged = 0;
@@ -158,7 +161,7 @@ size_t merge_unseen(Graph& g, int64_t threshold) {
   return merged;
 }
 
-// Which value this is, or what it holds if that is small and stays with its owner.
+// Identifies a value: by its content if that is small and stays with its owner.
 std::string unseen_key(const Value& v, int64_t threshold) {
   const Node* def = v.def();
   const Attr* contents = def != nullptr && def->has(Trait::kConstant) ? def->attr(kContentsAttribute) : nullptr;

@@ -1,4 +1,5 @@
-// Constants of which there are too many, or that lie in memory as no text has them: const_deduplication.sx has the others.
+// Constants of which there are too many, or that lie in memory as no text has them: const_deduplication.sx
+// has the others.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,12 +1,13 @@
 //   constants ── op ── v, w        =>   v, w: constants
 //
-// Those ops whose values coremltools infers: arithmetic, shapes, reductions, products; not convolutions, pooling, random numbers or the
-// constexpr ops. What is known of sizes counts too: the shape of x: (2, n) is not a constant, but its first element is. A result that has a
-// value becomes a constant of its name; the others stay with the op. A cond with a constant predicate has the values of its branch.
-// skip_const_by_size: results with more elements stay, and with them the op's further results; what is computed from them does not.
-// Ops that nobody reads any more are left to dead_code_elimination.
-// Large constants are deferred: they keep op and operands, and are computed when they are written.
-// Rounds: coremltools computes with NumPy, whose last bit may differ. After coremltools' pass of this name.
+// Folds the ops whose values coremltools infers: arithmetic, shapes, reductions, products; not convolutions,
+// pooling, random numbers or the constexpr ops. Known sizes count too: the shape of x: (2, n) is not a
+// constant, but its first element is. A result with a known value becomes a constant of its name; the others
+// stay with the op. A cond with a constant predicate has the values of its branch. skip_const_by_size:
+// results with more elements stay, and so do the op's other results; ops on these values still fold. Dead ops
+// are left to dead_code_elimination. Large constants are deferred: they keep op and operands, and are
+// computed when they are written. Rounds: coremltools computes with NumPy, whose last bit may differ. After
+// coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -140,7 +141,7 @@ bool has_value(const Node& n) {
   return kOps.contains(n.op().name);
 }
 
-// Evaluating these on whatever data cannot fail, so that it may be done later.
+// Evaluating these never fails, whatever the data, so it may happen later.
 bool cannot_fail(const Node& n) {
   static const std::set<std::string_view> kOps = {"transpose", "reshape", "squeeze", "expand_dims", "identity",
                                                   "add",       "sub",     "mul",     "concat",      "tile",
@@ -181,7 +182,7 @@ class Fold {
     }
   }
 
-  // What became a constant may say more of its readers' sizes, those of their readers', and so on.
+  // A new constant may make the sizes of its users known, then those of their users, and so on.
   void type_anew(Node& n) {
     if (anew_.empty() || !n.bodies().empty()) return;
     if (std::ranges::none_of(n.operands(), [&](const Use& u) { return anew_.contains(u.value); })) return;
@@ -219,7 +220,7 @@ class Fold {
     found_.emplace(&v, std::move(t));
   }
 
-  // Sizes: known from types, though what they are the sizes of is not.
+  // Sizes: known from the type of a value that is not constant itself.
   void from_facts(const Node& n) {
     for (const Value& v : n.results()) {
       const auto ints = context_.ints(&v);

@@ -1,5 +1,5 @@
-// Removes ops whose results no result of the program depends on, and constants nobody reads. Writes to states stay. Against the order, so
-// that a dead chain of any length goes in one walk. After coremltools' pass of this name.
+// Removes dead ops and unused constants. Writes to states stay. Walks backwards, so that one walk removes
+// dead chains of any length. After coremltools' pass of this name.
 #include "rewrite/pass.h"
 
 namespace sardonyx::mil {

@@ -1,9 +1,10 @@
 //   x ── dequantize ── quantize ── y    =>    x ── y
 //
-// Where scale, zero point and axis are the same. The dequantize stays for its other readers, but if it is a result of its block, nothing
-// happens. Nor does it where 8-bit integers do not come back: a scale so large that a product overflows, or so small that it loses digits. A
-// function's input never becomes its result: the writer would need an identity. quantize ── dequantize is no such pair: it rounds. After
-// coremltools' pass of this name.
+// Scale, zero point and axis must be the same. The dequantize stays for its other users; if the block returns
+// it, nothing changes. Nothing changes either if 8-bit integers do not survive the pair: the scale is so
+// large that a product overflows, or so small that it loses digits. An
+// input never becomes a result of the function: the writer would need an identity. quantize ── dequantize is not such a pair, since it
+// rounds. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {

@@ -1,8 +1,9 @@
 //   dequantize(constant)    =>    constexpr_affine_dequantize            (before iOS 18)
 //                                 constexpr_blockwise_shift_scale        (from iOS 18 on)
 //
-// So that nobody folds it: weights stay small in the file. From iOS 18 on, scale and zero point take the rank of the data, zero points of
-// zero are left out, and numbers that fit into 4 bits are stored so. Scalars have no such op. After coremltools' pass of this name.
+// No pass folds these, so weights stay small in the file. From iOS 18 on, scale and zero point have the rank
+// of the data, zero points of zero are left out, and numbers that fit into 4 bits are stored in 4 bits. These
+// ops do not take scalars. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ bool within(const Tensor& t, int low, int high) {
   return true;
 }
 
-// 8-bit integers packed by two.
+// 8-bit integers, packed two to a byte.
 TensorPtr packed(const TensorPtr& t, DType to) {
   const auto pack = [t, to] {
     std::vector<std::byte> scratch, out(byte_size(to, static_cast<uint64_t>(t->size())));
@@ -49,7 +50,7 @@ Value* affine(Rewriter& b, Node& n, const TensorPtr& data) {
   if (data->rank() == 0) return nullptr;
   Value *zero = operand(n, b.context(), "zero_point"), *scale = operand(n, b.context(), "scale");
   Value* axis = operand(n, b.context(), "axis");
-  // Parameters of one element are scalars there.
+  // The op wants scalars where a parameter has one element.
   const auto squeezed = [](Value* v) -> Rewriter::Numbers {
     if (v->constant()->size() != 1) return v;
     return v->constant()->reshaped({});

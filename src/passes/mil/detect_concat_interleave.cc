@@ -1,6 +1,7 @@
 //   concat<1>(x0, ..., xn-1): (B, nC, H, W) ── reshape (B, n, C, H, W) ── transpose<0,2,1,3,4> ── reshape (B, Cn, H, W)    =>    concat<1, interleave>
 //
-// All operands have the same, known shape. Values between must have no other readers. After coremltools' pass of this name.
+// All operands have the same, known shape. Values in between must have no other users. After coremltools'
+// pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {

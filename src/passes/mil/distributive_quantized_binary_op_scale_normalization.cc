@@ -2,10 +2,11 @@
 //                         add ── quantize(s_z) ── z    =>                                add ── quantize(s_z / s_y) ── z
 //   y ── dequantize(s_y) ──┘                                 y ── dequantize(1) ──────────┘
 //
-// Hardware fuses the scale of one operand; a scale of 1 costs nothing. The same for sub, and with a relu before the quantize. s_y must be one
-// number: if it is not, or if a quotient does not fit half precision, x and y change places. What is dequantized may have other readers, which
-// keep what they read; no value in between may be a result of the block or, behind the op, have another reader.
-// Relaxed: equal but for ties that another rounding decides; a quantized result may then be off by one. After coremltools' pass of this name.
+// Hardware fuses the scale of one operand; a scale of 1 costs nothing. The same for sub, and with a relu
+// before the quantize. s_y must be one number: if it is not, or if a quotient does not fit half precision, x
+// and y change places. What is dequantized may have other users, which keep what they read; no value in
+// between may be a result of the block or, after the op, have another user. Relaxed: equal but for ties that
+// another rounding decides; a quantized result may then be off by one. After coremltools' pass of this name.
 #include <algorithm>
 #include <cmath>
 
@@ -14,17 +15,17 @@
 namespace sardonyx::mil {
 namespace {
 
-// The dequantize behind a value.
+// The dequantize after a value.
 Node* dequantized(const Value* v) {
   Node* def = v != nullptr ? v->def() : nullptr;
   return def != nullptr && def->is("dequantize") && !is_graph_result(*v) ? def : nullptr;
 }
 
-// The only reader of n's result, if it is such an op.
+// The only user of n's result, if it is such an op.
 Node* only_reader(const Node& n, std::string_view op) {
   if (!n.result()->has_one_use()) return nullptr;
-  Node* reader = (*n.result()->uses().begin()).owner;
-  return reader->graph() == n.graph() && reader->is(op) ? reader : nullptr;
+  Node* user = (*n.result()->uses().begin()).owner;
+  return user->graph() == n.graph() && user->is(op) ? user : nullptr;
 }
 
 // a / b in single precision, rounded to a's own type; nullptr where half precision cannot hold it.

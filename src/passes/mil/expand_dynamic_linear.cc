@@ -2,7 +2,7 @@
 //                                                                                compressed or not
 //   linear<w, b>(x), only b computed =>    add(linear<w>(x), b)
 //
-// linear needs weights that are constant, or come out of a constexpr op. After coremltools' pass of this name.
+// The weights of linear must be constant, or results of constexpr ops. After coremltools' pass of this name.
 #include <algorithm>
 #include <cmath>
 

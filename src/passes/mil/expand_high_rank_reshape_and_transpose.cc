@@ -1,9 +1,10 @@
 //   x ── reshape (rank 6 and more) ── transpose<p> ── reshape (rank 5 and less)
 //     =>    x ── reshape ── transpose ── ... ── reshape      of rank 5 and less
 //
-// Axes that p keeps side by side count as one. If fewer than six are left, one reshape and one transpose of those do; else each step, of rank
-// 4, brings one axis to the front: (done, before, axis, behind) ── transpose<0,2,1,3>. The inner reshape has a known shape; it and the
-// transpose have no other reader. After coremltools' pass of this name, which knows the last shape only where it is a constant.
+// Axes that p keeps side by side count as one. If fewer than six are left, one reshape and one transpose are
+// enough; otherwise each step, of
+// rank 4, brings one axis to the front: (done, before, axis, behind) ── transpose<0,2,1,3>. The shape of the inner reshape is known; it and the
+// transpose have no other user. After coremltools' pass of this name, which needs a constant last shape.
 #include <algorithm>
 
 #include "passes/mil/params.h"
@@ -11,7 +12,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// Axes i and i + 1 of the result are neighbours of the operand too: they are one axis.
+// Axes i and i + 1 of the result are also neighbours in the operand: they count as one axis.
 struct Groups {
   std::vector<int64_t> sizes;  // of the operand's axes, in its order
   std::vector<int64_t> perm;

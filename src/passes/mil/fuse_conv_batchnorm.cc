@@ -1,7 +1,8 @@
 //   x ── conv ── batch_norm ── y    =>    x ── conv ── y
 //
-// Also for conv_transpose. With s = gamma / sqrt(variance + epsilon): weights times s, bias (b - mean) * s + beta. The convolution must have no
-// other reader. After coremltools' pass of this name, which scales the wrong channels of a grouped conv_transpose.
+// Also for conv_transpose. With s = gamma / sqrt(variance + epsilon): weights times s, bias (b - mean) * s +
+// beta. The convolution must have no other user. After coremltools' pass of this name, which scales the wrong
+// channels of a grouped conv_transpose.
 #include <cmath>
 
 #include "passes/mil/weights.h"

@@ -1,9 +1,10 @@
 //   x ── conv ── add(c) or sub(c) ── y                  =>    x ── conv<bias> ── y
 //   x ── conv ── transpose ── add(c) or sub(c) ── y     =>    x ── conv<bias> ── transpose ── y
 //
-// Also for conv_transpose, and behind a transpose for c - conv, which negates the weights. c is one number or one per channel; the convolution
-// (and the transpose) must have no other reader. A weight that is compressed or computed stays; it stops what would change it, and a number
-// without a transpose where there is no bias yet. After coremltools' pass of this name.
+// Also for conv_transpose, and after a transpose for c - conv, which negates the weights. c is one number or
+// one per channel; the convolution (and the transpose) must have no other user. A compressed or computed
+// weight cannot change: that stops c - conv, and a single number for a convolution without bias and
+// transpose. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/weights.h"
@@ -13,7 +14,8 @@ namespace {
 
 constexpr Var conv{"conv"}, moved{"moved"}, c{"c"};
 
-// The two vectors of conv * scale + shift that the root computes; nullopt when the constant is not one per channel.
+// The two vectors of conv * scale + shift that the root computes; nullopt when the constant is not one per
+// channel.
 struct Affine {
   std::vector<double> scale{1.0}, shift;
 };
@@ -39,7 +41,7 @@ Value* build(Rewriter& b, const Match& found) {
     const Affine a = affine(found, std::move(*constant));
     return scaled(b, *layer, a.scale, a.shift);
   }
-  // Behind the transpose, channels are where perm has 1.
+  // After the transpose, the channel axis is where perm has 1.
   Node& transpose = found.node(moved);
   const auto perm = param_ints(params(transpose, b.context()), "perm");
   if (!perm) return nullptr;

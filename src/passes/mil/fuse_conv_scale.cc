@@ -1,8 +1,8 @@
 //   x ── conv ── mul(c) or real_div(c) ── y    =>    x ── conv ── y
 //
-// Also for conv_transpose. c is one number or one per channel: (C, 1, ...) or (1, C, 1, ...), also where C is 1; the convolution must have no other
-// reader. Divisors may be zero and factors infinite, as with coremltools: what was infinite or NaN is one of these afterwards, not always the
-// same. After coremltools' pass of this name.
+// Also for conv_transpose. c is one number or one per channel: (C, 1, ...) or (1, C, 1, ...), also where C is
+// 1; the convolution must have no other user. Divisors may be zero and factors infinite, as in coremltools:
+// an infinite or NaN result stays one of these, not always the same. After coremltools' pass of this name.
 #include <algorithm>
 #include <cmath>
 

@@ -1,8 +1,9 @@
 //   x ── space_to_batch<b> ── conv ── batch_to_space<b> ── y    =>    x ── conv<dilations=b> ── y
 //
-// Of two-dimensional convolutions. Paddings, if there are any, must be those of `same`: half of what the dilated kernel reaches, and behind it what
-// fills the last block, which the crops take away again. A convolution that pads, strides or dilates by itself stays: among the blocks that
-// means something else. Values between must have no other readers. After coremltools' pass of this name.
+// Two-dimensional convolutions only. Paddings, if any, must be those of `same`: half of the dilated kernel's
+// reach, and at the end what fills the last block, which the crops remove again. A convolution with paddings,
+// strides or dilations of its own stays: they mean something else between blocks. Values in between must have
+// no other users. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/weights.h"

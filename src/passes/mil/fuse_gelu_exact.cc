@@ -1,8 +1,9 @@
 //   x ── real_div(sqrt 2) or mul(1/sqrt 2) ── erf ── add(1) ──┐
 //   x ─────────────────────────────────────── mul ── mul(0.5)     =>   x ── gelu<EXACT>
 //
-// The three factors x, 0.5 and 1 + erf are multiplied in any order. Inner values with other readers stop it, as in coremltools' pass of
-// this name; constants match within its tolerance (1e-3, for models that wrote 1.414).
+// The three factors x, 0.5 and 1 + erf are multiplied in any order. Inner values with other users stop it, as
+// in coremltools' pass of this name; constants match within its tolerance (1e-3, for models that wrote
+// 1.414).
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

@@ -1,8 +1,8 @@
 //   x ── mul(1.702) ── sigmoid ──┐
 //   x ────────────────────────── mul    =>    x ── gelu<SIGMOID_APPROXIMATION>
 //
-// Inner values with other readers stop it. The constant matches within 0.01, as in coremltools' pass of this name; results are then those of
-// 1.702.
+// Inner values with other users stop it. The constant matches within 0.01, as in coremltools' pass of this
+// name; results are then those of 1.702.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

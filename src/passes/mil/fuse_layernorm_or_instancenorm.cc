@@ -1,4 +1,5 @@
-// The arithmetic of a normalization becomes layer_norm or instance_norm. With m the mean of x and v that of (x - m)^2 over the same axes:
+// The arithmetic of a normalization becomes layer_norm or instance_norm. With m the mean of x and v that of
+// (x - m)^2 over the same axes:
 //
 //   1  x * r + (beta - m * r),  r = gamma * rsqrt(v + eps)           both
 //   2  (x - m) / pow(v + eps, 0.5) * gamma + beta                    both (in coremltools' words: instance_norm)
@@ -6,11 +7,13 @@
 //   4  as 1, with v = mean(x * x) - m * m, means being sums times 1/n    both
 //   5  (x - m) * rsqrt(v + eps), also + beta and then * gamma        layer_norm over axis 1 of rank 4; beta becomes beta * gamma
 //
-// layer_norm: the axes are the last ones, gamma and beta have their shape. instance_norm: rank 4, the axes are (2, 3) and gamma and beta vary
-// along axis 1, or the axes are (1, 2) and they vary along axis 3: then with transposes around it. More than one channel.
-// What stops it: a reduction that drops its axes, other axes in the second one, an epsilon that is no scalar constant, gamma or beta that are
-// computed or have another shape, further readers of x (but in 5) or of anything between. In 5, a first reader of the result that adds
-// without a product behind it; beta may be one number. Correctness before coremltools' pass of this name: it does not look at the factors of 4, nor along which axis gamma varies.
+// layer_norm: the axes are the last ones, gamma and beta have their shape. instance_norm: rank 4, the axes
+// are (2, 3) and gamma and beta vary along axis 1, or the axes are (1, 2) and they vary along axis 3: then
+// with transposes around it. More than one channel. What stops it: a reduction that drops its axes, other
+// axes in the second one, an epsilon that is no scalar constant, gamma or beta that are computed or have
+// another shape, other users of x (but in 5) or of values in between. In 5, a first user of the result that
+// adds without a product after it; beta may be one number. We are stricter than coremltools' pass of this
+// name, which checks neither the factors of 4 nor along which axis gamma varies.
 #include <algorithm>
 #include <cmath>
 
@@ -23,13 +26,13 @@ namespace {
 constexpr Var x{"x"}, mean{"mean"}, spread{"spread"}, eps{"eps"}, gamma{"gamma"}, beta{"beta"}, factor{"factor"};
 constexpr Var centred{"centred"}, sum{"sum"}, squares{"squares"}, one_nth{"one_nth"}, one_nth2{"one_nth2"};
 
-size_t readers(const Value* v) {
+size_t users(const Value* v) {
   size_t n = 0;
   for (const Use& u : v->uses()) n += u.owner->is_boundary() ? 0 : 1;
   return n;
 }
-// Read so many times, and no result.
-bool stays_inside(const Value* v, size_t times) { return readers(v) == times && !is_graph_result(*v); }
+// It has that many users, and the block does not return it.
+bool stays_inside(const Value* v, size_t times) { return users(v) == times && !is_graph_result(*v); }
 
 // The axes of a reduction that keeps them, counted from the end, in order.
 std::optional<std::vector<int64_t>> axes_of(Node& reduce, PassContext& context) {
@@ -60,7 +63,7 @@ bool varies_along(const Tensor& t, const Type& of, size_t axis) {
 
 enum class Kind : uint8_t { kNone, kLayer, kInstance, kInstanceLast };
 
-// What the axes and the shapes of gamma and beta (null: ones and zeros) make of it.
+// The op for these axes and shapes of gamma and beta (null: ones and zeros).
 Kind kind_of(const Type& t, const std::vector<int64_t>& axes, const Tensor* g, const Tensor* b) {
   const bool last = axes.front() == -static_cast<int64_t>(axes.size());  // in order, and none of them twice
   if (last && g != nullptr && g->rank() == axes.size() && std::ranges::equal(g->shape(), b->shape())) {
@@ -131,11 +134,11 @@ bool is_one_nth(const Value* v, Node& reduce, PassContext& context) {
   return std::fabs(*value * n - 1) < (v->dtype() == DType::kF16 ? 1e-3 : 1e-5);
 }
 
-// 5: what of gamma and beta is left after the axes of size one are gone.
+// 5: gamma and beta without their axes of size one.
 bool along_axis_1(const Value* v, const Type& of) { return is_usable(v) && varies_along(*v->constant(), of, 3); }
 bool is_one_number(const Value* v) { return is_usable(v) && v->constant()->size() == 1; }
 
-// Whether the op that reads n first adds to it, as where a beta without a gamma follows.
+// Whether the first user of n is an add, as with a beta without a gamma.
 bool is_added_first(const Node& n) {
   if (std::ranges::none_of(n.result()->uses(), [](const Use& u) { return u.owner->is("add"); })) return false;
   constexpr int kNear = 64;  // ops; where none of them reads it, no normalization is found
@@ -152,7 +155,7 @@ bool over_axis_1(const Match& found) {
          stays_inside(found[centred], 3);
 }
 
-// The constants are made in the order of the operands, as coremltools makes them.
+// Constants are made in the order of the operands, as in coremltools.
 Value* over_axis_1(Rewriter& b, const Match& found, const TensorPtr& scale, const TensorPtr& shift) {
   return b.layer_norm(found[x], {.axes = {1}, .beta = shift, .epsilon = found[eps], .gamma = scale});
 }
@@ -192,7 +195,7 @@ Pass fuse_layernorm_or_instancenorm() {
       .match = affine(m::rsqrt(v), mean),
       .when =
           [](const Match& found) {
-            return readers(found[x]) == 3 && stays_inside(found[mean], 2) && stays_inside(found[factor], 2);
+            return users(found[x]) == 3 && stays_inside(found[mean], 2) && stays_inside(found[factor], 2);
           },
       .build = [](Rewriter& b, const Match& found) { return normalization(b, found, mean, spread, true); },
   });
@@ -202,7 +205,7 @@ Pass fuse_layernorm_or_instancenorm() {
       .match = m::add(
           sole(m::mul(sole(m::real_div(sole(m::sub(x, average)), sole(m::pow(v, near(0.5, 5e-6))))), constant.as(gamma))),
           constant.as(beta)),
-      .when = [](const Match& found) { return readers(found[x]) == 3 && stays_inside(found[mean], 2); },
+      .when = [](const Match& found) { return users(found[x]) == 3 && stays_inside(found[mean], 2); },
       .build = [](Rewriter& b, const Match& found) { return normalization(b, found, mean, spread, true); },
   });
   rules.push_back({
@@ -211,7 +214,7 @@ Pass fuse_layernorm_or_instancenorm() {
       .match = m::add(sole(m::mul(x, m::rsqrt(v).as(factor))), sole(m::mul(sole(m::mul(mean, factor)), splat(-1)))),
       .when =
           [](const Match& found) {
-            return readers(found[x]) == 3 && stays_inside(found[mean], 2) && stays_inside(found[factor], 2);
+            return users(found[x]) == 3 && stays_inside(found[mean], 2) && stays_inside(found[factor], 2);
           },
       .build = [](Rewriter& b, const Match& found) { return normalization(b, found, mean, spread, false); },
   });
@@ -223,7 +226,7 @@ Pass fuse_layernorm_or_instancenorm() {
       .match = affine(m::rsqrt(sole(m::add(constant.as(eps), sole(m::sub(mean_square, sole(m::mul(mean, mean))))))), mu),
       .when =
           [](const Match& found) {
-            return readers(found[x]) == 4 && stays_inside(found[mean], 3) && stays_inside(found[factor], 2) &&
+            return users(found[x]) == 4 && stays_inside(found[mean], 3) && stays_inside(found[factor], 2) &&
                    is_one_nth(found[one_nth], found.node(sum), found.context()) &&
                    is_one_nth(found[one_nth2], found.node(squares), found.context());
           },

@@ -1,6 +1,7 @@
 //   x ── mul(alpha) ── maximum(x) ── y    =>    x ── leaky_relu<alpha> ── y      for 0 <= alpha <= 1
 //
-// The product must have no other reader. Relaxed for alpha = 0, where an infinite x made NaN. After coremltools' pass of this name.
+// The product must have no other user. Relaxed for alpha = 0, where an infinite x made NaN. After
+// coremltools' pass of this name.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

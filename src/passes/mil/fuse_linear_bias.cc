@@ -1,7 +1,8 @@
 //   x ── linear<w, b> ── add(c) or sub(c) ── y    =>    x ── linear<w, b ± c> ── y
 //   c - linear<w, b>(x)                           =>    linear<-w, c - b>(x)
 //
-// b may be absent. c has as many elements as the layer's result has columns, along the last axis. The linear layer must have no other reader. After coremltools' pass of this name.
+// b may be absent. c has as many elements as the layer's result has columns, along the last axis. The linear
+// layer must have no other user. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {

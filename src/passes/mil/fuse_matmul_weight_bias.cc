@@ -1,8 +1,9 @@
-//   matmul(x, W) + c    =>    linear<W transposed, c>(x)          W constant, of rank 2, read by nobody else; c one per column
+//   matmul(x, W) + c    =>    linear<W transposed, c>(x)          W constant, of rank 2, no other user; c one per column
 //   matmul(W, x) + c    =>    transpose(linear<W, c>(transpose(x)))    c the same everywhere (coremltools takes a vector along the wrong axis)
 //
-// c is a vector with a number for each column of the product, or (1, ..., columns). Also with sub, which negates c. The product must have no other reader. Where W or x is marked as transposed, so is what becomes of it: a
-// transpose of the constant is folded by const_elimination. After coremltools' pass of this name.
+// c is a vector with a number for each column of the product, or (1, ..., columns). Also with sub, which
+// negates c. The product must have no other user. Flags that transpose W or x become transposes;
+// const_elimination folds that of the constant. After coremltools' pass of this name.
 #include <numeric>
 
 #include "passes/mil/weights.h"
@@ -42,7 +43,7 @@ Pass fuse_matmul_weight_bias() {
           return nullptr;
         const double sign = found.root().is("sub") ? -1 : 1;
         if (first) {
-          // Each row of the product becomes a column of the layer's result: only a bias that is the same everywhere can follow.
+          // Each row of the product becomes a column of the layer's result: only a uniform bias can follow.
           const auto same = b.context().splat(found[c]);
           if (!same || !found[product]->type()->dim(found[product]->type()->rank() - 1).is(shift->size())) return nullptr;
           const int64_t rows = weights->shape()[swap_w ? 1 : 0];

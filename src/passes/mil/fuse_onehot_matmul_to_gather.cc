@@ -1,8 +1,8 @@
 //   one_hot<axis -1, on 1, off 0>(ids) ── matmul(W) ── y    =>    gather<axis 0>(W, ids)
 //
-// W is constant, of rank 2, and neither operand is transposed. From iOS 17 on, gather needs ids that are not negative: they are counted from the
-// end by a select; the number of rows is measured by an op, as coremltools does. The one-hot value must have no other reader. After its pass of this name, whose picture gathers with the
-// one-hot value itself.
+// W is constant, of rank 2, and neither operand is transposed. From iOS 17 on, gather needs ids that are not
+// negative: a select adds the number of rows, which an op computes, as in coremltools. The one-hot value must
+// have no other user. After its pass of this name, whose picture gathers with the one-hot value itself.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {

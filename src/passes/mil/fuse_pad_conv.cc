@@ -1,7 +1,7 @@
 //   x ── pad ── transpose ── conv    =>    x ── transpose ── pad ── conv
 //
-// So that pad and convolution can become one. Each reader of the pad must be a transpose that a convolution reads; axes that the pad leaves out
-// stay without padding. After coremltools' pass of this name.
+// The pad and the convolution can then become one. Each user of the pad must be a transpose with a
+// convolution as user; axes without padding stay so. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/weights.h"

@@ -1,8 +1,8 @@
 //   relu(x) + a * relu(-x)                    =>    prelu<alpha = -a>(x)
 //   the same of transpose<0,2,3,1>(x)         =>    transpose<0,2,3,1>(prelu<alpha = -a>(x))
 //
-// x has rank 4; a is constant, one per channel: of shape (C, 1, 1) or (1, C, 1, 1), behind the transpose (C), (1, C), ... Values between must
-// have no other readers. After coremltools' pass of this name.
+// x has rank 4; a is constant, one per channel: of shape (C, 1, 1) or (1, C, 1, 1), after the transpose (C),
+// (1, C), ... Values in between must have no other users. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -42,10 +42,10 @@ Pass fuse_prelu() {
              const TensorPtr& t = found[a]->constant();
              const bool last = t->rank() >= 1 && t->shape().back() == t->size() && has_channels(found[input], *t);
              const auto perm = param_ints(params(found.node(moved), found.context()), "perm");
-             // Two relus and nobody else may read the transpose.
-             size_t readers = 0;
-             for ([[maybe_unused]] const Use& u : found[moved]->uses()) ++readers;
-             return last && perm && *perm == std::vector<int64_t>{0, 2, 3, 1} && readers == 2;
+             // The two relus are the only users of the transpose.
+             size_t users = 0;
+             for ([[maybe_unused]] const Use& u : found[moved]->uses()) ++users;
+             return last && perm && *perm == std::vector<int64_t>{0, 2, 3, 1} && users == 2;
            },
        .build =
            [](Rewriter& b, const Match& found) {

@@ -1,6 +1,7 @@
 //   x ── reduce_sum<axes> ── mul(1/n) or real_div(n) ── y    =>    x ── reduce_mean<axes> ── y      where n elements are summed
 //
-// The sizes of the axes must be known; n matches within coremltools' tolerance. The sum must have no other reader. After its pass of this name.
+// The sizes of the axes must be known; n matches within coremltools' tolerance. The sum must have no other
+// user. After its pass of this name.
 #include <cmath>
 
 #include "passes/mil/params.h"

@@ -1,7 +1,7 @@
 //   x ── squeeze ── expand_dims ── y    =>    x ── identity ── y      where y has the shape of x
 //
-// The squeeze must have no other reader. noop_elimination takes the identity, except where its name is a result's. After coremltools' pass of
-// this name.
+// The squeeze must have no other user. noop_elimination removes the identity, unless the block returns it.
+// After coremltools' pass of this name.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

@@ -1,13 +1,14 @@
 //   x0, ..., xn-1 ── stack<a> ── split<a> into ones ── n × squeeze<a>    =>    n × identity
 //
-// Each piece must go to one squeeze and nowhere else; one that nobody reads is passed over. The identities keep names of results; noop_elimination removes the others. The stack
-// stays for its other readers. After coremltools' pass of this name.
+// Each piece must have one squeeze as its only user, or no user. The identities keep the names of results;
+// noop_elimination removes the others. The stack stays for its other users. After coremltools' pass of this
+// name.
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
 namespace {
 
-// The squeeze that alone reads the piece, and undoes the stack.
+// The squeeze that is the piece's only user and undoes the stack.
 Node* squeeze_of(const Value& piece, int64_t axis, int64_t rank, PassContext& context) {
   if (!piece.has_one_use()) return nullptr;
   Node* n = (*piece.uses().begin()).owner;

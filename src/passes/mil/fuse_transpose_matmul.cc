@@ -1,6 +1,7 @@
 //   matmul(transpose<last two axes swapped>(x), y)    =>    matmul<transpose_x = !transpose_x>(x, y)      and so for y
 //
-// A transpose with other readers stays for them, and one outside of the block may be meant. After coremltools' pass of this name.
+// A transpose with other users stays for them. It may be outside of the block. After coremltools' pass of
+// this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -17,7 +18,7 @@ bool swaps_last_two(Node& transpose, PassContext& context) {
   return true;
 }
 
-// What operand i is the transpose of; null when it is none that matmul could do.
+// The operand of the transpose that computes operand i; null unless matmul can absorb it.
 Value* swapped(const Match& found, size_t i) {
   Node* n = found.root().input(i)->def();
   return n != nullptr && n->is("transpose") && !n->unchecked() && swaps_last_two(*n, found.context()) ? n->input(0) : nullptr;

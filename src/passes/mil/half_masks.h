@@ -1,7 +1,7 @@
-// Constants that half precision does not hold, and the values that they mask.
+// Constants that half precision cannot represent, and the values that they mask.
 //
-// Attention adds -1e9 or the least number of single precision, -3.4e38, to scores that are not to count. In half precision both would be
-// -inf, and softmax of a row that is masked as a whole would be NaN, where in single precision it is a mean.
+// Attention adds -1e9 or the least number of single precision, -3.4e38, to masked scores. In half precision
+// both would be -inf, and the softmax of a fully masked row would be NaN; in single precision it is a mean.
 #pragma once
 
 #include <unordered_set>
@@ -17,13 +17,13 @@ struct HalfFit {
   bool overflows = false;  // an element above 65504 whose value matters
   bool saturates = false;  // a finite element that becomes 65504 or -65504
 };
-// Of constants of single precision; nothing is said of others.
+// For constants of single precision; false for others.
 HalfFit half_fit(const Tensor& t);
 
 // The same with 65504 and -65504 for larger elements. Infinite ones stay.
 TensorPtr saturated(const TensorPtr& t);
 
-// Values that may be what a constant above 65504 made of them: by arithmetic, or by moving or choosing elements.
+// Values that a constant above 65504 may have masked: by arithmetic, or by moving or choosing elements.
 std::unordered_set<const Value*> masked_values(Graph& function);
 
 }  // namespace sardonyx::mil

@@ -47,7 +47,8 @@ Extent extent_of(const Tensor& t) {
   return e.low <= e.high ? e : Extent{0, 0};
 }
 
-// The largest sum of absolute values over all axes but `kept`, of a constant; over all, where it has no such axis. Infinite when it is none.
+// The largest sum of absolute values over all axes but `kept`, of a constant; over all, where it has no such
+// axis. Infinite when it is none.
 double widest_row(const Value& v, size_t kept) {
   if (!v.is_constant() || v.constant()->is_promise()) return kInf;
   const Tensor& t = *v.constant();
@@ -270,7 +271,8 @@ void add_products_and_normalizations(BoundsOfOps& m) {
       if (!w->is_constant()) continue;
       const bool flipped = param_bool(params(at.n, at.context), right ? "transpose_y" : "transpose_x");
       const size_t rank = w->constant()->rank();
-      // Summed over more than the product does where there are batches: larger, never smaller. A vector is summed over as a whole.
+      // Summed over more than the product does where there are batches: larger, never smaller. A vector is
+      // summed over as a whole.
       return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"));
     }
     const Value& x = *at.value("x");

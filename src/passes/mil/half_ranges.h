@@ -1,7 +1,9 @@
-// Which ops of a Core ML program would overflow in half precision, or lose everything: from bounds that hold always, and from runs.
+// Which ops of a Core ML program would overflow in half precision, or underflow to zero: from bounds that
+// always hold, and from runs.
 //
-// Bounds come from constants and from ops whose results are bounded whatever they read (sigmoid, softmax, layer_norm, ...), by interval
-// arithmetic. They prove that an op is safe, or that it is not; where they only allow that it is not, runs on the evaluator decide.
+// Bounds come from constants and from ops with bounded results (sigmoid, softmax, layer_norm, ...), by
+// interval arithmetic. They prove an op safe or unsafe; where they prove neither, runs on the evaluator
+// decide.
 #pragma once
 
 #include <limits>
@@ -14,7 +16,8 @@
 
 namespace sardonyx::mil {
 
-// Of the finite elements of a value. Constants from 1e38 on count as 65504, and what they mask does not count.
+// Range of a value's finite elements. Constants from 1e38 on count as 65504; values masked by them are left
+// out.
 struct Extent {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -46,9 +49,9 @@ class HalfRanges {
   // Bounds of all values of the function and its blocks. Both must outlive this.
   HalfRanges(Graph& function, PassContext& context);
 
-  // What was seen elsewhere, by the values' names.
+  // Ranges seen elsewhere, by the values' names.
   void tell(const std::map<std::string, Extent, std::less<>>& seen);
-  // Runs the function on these inputs; the widest that any run showed counts. Throws what evaluate() throws.
+  // Runs the function on these inputs and widens the ranges. Throws what evaluate() throws.
   void observe(std::span<const EvalValue> inputs);
   // Runs it on random inputs; false when the evaluator cannot.
   bool observe_random(size_t runs, uint64_t seed);
@@ -70,7 +73,7 @@ class HalfRanges {
 };
 
 using NamedExtents = std::map<std::string, Extent, std::less<>>;
-// Adds what was seen, by names; of a name that is there already, the wider counts.
+// Merges ranges by name, taking the wider one.
 void add_seen(const HalfRanges& ranges, NamedExtents& all);
 // Ranges as an option has them: a line for each value, "low high name".
 std::string ranges_text(const NamedExtents& ranges);

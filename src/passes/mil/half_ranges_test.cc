@@ -1,4 +1,5 @@
-// Bounds of values, and what they and runs say of half precision. What the pass makes of it: add_fp16_cast_bounds.sx.
+// Bounds of values, and what they and runs say of half precision. What the pass makes of it:
+// add_fp16_cast_bounds.sx.
 #include "passes/mil/half_ranges.h"
 
 #include <fmt/format.h>
@@ -9,7 +10,8 @@
 namespace sardonyx::mil {
 namespace {
 
-// The graph reads x, m and n (any values); a is from -3 to 5, p from 2 to 7, n from -7 to -2, u is not bounded.
+// The graph reads x, m and n (any values); a is from -3 to 5, p from 2 to 7, n from -7 to -2, u is not
+// bounded.
 constexpr const char* kGraph = R"(
 graph mil(x: f32[2,3,5], m: f32[5,7], s: f32[B,3,5], r: f32[...], c: f32[2,3,7,11], ok: bool[]) mil_opset "CoreML8" {{
   a: f32[2,3,5] = clip(x, alpha=f32 -3, beta=f32 5)

@@ -1,8 +1,8 @@
 //   x: int8 ── dequantize ── reshape ── quantize ── y    =>    x ── reshape ── y
 //
-// A reshape moves elements and does not compute, so integers may be moved as they are. Only from iOS 17 on: older reshapes take no int8. Both
-// sides must have the same scale and zero point, one for all elements, or else the integers differ; coremltools' pass of this name does not
-// look at them.
+// A reshape only moves elements, so it can move the integers. From iOS 17 on: older reshapes take no int8.
+// Both sides must have the same scale and zero point, one for all elements, or the integers would differ;
+// coremltools' pass of this name does not check this.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {

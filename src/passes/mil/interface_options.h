@@ -1,4 +1,5 @@
-// Options of passes that change what a program takes and returns: entries on lines of their own, or between commas.
+// Options of passes that change the interface of a program: entries on lines of their own, or separated by
+// commas.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 namespace sardonyx::mil {
 
-// The entries of a list: on lines of their own, or between commas. Empty ones are dropped. A list with line breaks may have commas in its entries: names may.
+// The entries of a list: one a line, or separated by commas if there is no line break. Empty ones are
+// dropped. (Names may contain commas.)
 inline std::vector<std::string> list_entries(std::string_view list) {
   const char between = list.find('\n') != std::string_view::npos ? '\n' : ',';
   std::vector<std::string> entries;
@@ -24,7 +26,7 @@ inline std::vector<std::string> list_entries(std::string_view list) {
   return entries;
 }
 
-// The port of that name; else, for "#2", the one at that place; SIZE_MAX when there is none.
+// The index of the port of that name, or for "#2" that index; SIZE_MAX if there is none.
 inline size_t find_port(std::span<const Port> ports, std::string_view name) {
   for (size_t i = 0; i < ports.size(); ++i) {
     if (ports[i].name.view() == name) return i;

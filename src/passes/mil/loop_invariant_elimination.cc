@@ -1,9 +1,10 @@
-// A variable of a while_loop that its body returns as it came, or returns a value from outside for, leaves the loop: its readers inside read
-// the value outside. That may make another one invariant: it goes on until none is left. A loop that changes none of its variables has what
-// entered as results, if it comes to an end: it goes, unless it writes a state.
+// A while_loop variable is invariant if the loop body returns it unchanged, or returns an outer value for it.
+// It leaves the loop, and its users inside use the outer value. This repeats, since it may make other
+// variables invariant. The results of a loop without other variables are its operands (if it terminates): the
+// loop goes, unless it writes a state.
 //
-// Where the loop's result of that variable is a result of the block, an identity before the loop keeps its name, and the loop gets another,
-// as the two may have been one. After coremltools' pass of this name.
+// If the block returns the loop's result for that variable, an identity before the loop keeps its name, and
+// the loop gets another, as both may have had the same name. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// Variables of the loop that never change: the body returns its own input, or the value that entered.
+// Invariant variables: the loop body returns its input, or the loop's operand.
 std::vector<size_t> invariants(const Node& loop, const Graph& body) {
   std::vector<size_t> found;
   for (size_t i = 0; i < loop.num_inputs() && i < body.outputs().size(); ++i) {
@@ -23,7 +24,8 @@ std::vector<size_t> invariants(const Node& loop, const Graph& body) {
   return found;
 }
 
-// Takes them from the loop, which another one replaces then. A loop that is left without variables has no readers. Null when nothing changes.
+// Replaces the loop by one without these variables. A loop that is left without variables has no users. Null
+// if nothing changes.
 Node* simplify(Node& loop, bool renamed) {
   Graph *condition = loop.body("cond"), *body = loop.body("body");
   if (condition == nullptr || body == nullptr || loop.num_results() != loop.num_inputs()) return nullptr;

@@ -3,9 +3,9 @@
 //   complex_fft(c), ..., ifft    =>    products with cos and sin of 2 pi (j k mod N) / N      ifft divides by N; rfft, irfft keep or restore half
 //   complex_stft(x)              =>    convolutions with those matrices, row by row
 //
-// Core ML has no complex numbers: frontends write such ops, and none may be left. A complex value becomes its real and its imaginary part. The
-// steps are those of coremltools' pass of this name, one for one. A complex result of a function is an error, and so are sizes along which a
-// transform goes that are not known.
+// Core ML has no complex numbers, but frontends write such ops. A complex value becomes its real and its
+// imaginary part. The steps are those of coremltools' pass of this name, one for one. A complex result of a
+// function is an error, and so is an unknown size along the axis of a transform.
 #include <fmt/format.h>
 
 #include <numbers>
@@ -34,7 +34,7 @@ class Lowering {
  public:
   explicit Lowering(PassContext& context) : context_(context) {}
 
-  // Whether n was a complex op. What it stood for is known afterwards; n itself is dead.
+  // Whether n was a complex op. Its parts are known afterwards; n itself is dead.
   bool lower(Node& n) {
     if (!n.op().known || !n.op().name.starts_with("complex")) return false;
     if (n.unchecked()) refuse(n, "it is not as that op is to be");
@@ -102,7 +102,7 @@ class Lowering {
   void note_made() {
     for (const Node* made = node_->prev(); made != before_; made = made->prev()) unclaimed_.insert(made);
   }
-  // What was made for complex values, of which nothing is left, stands for the first op that gives real ones of them.
+  // Ops made for complex values have the provenance of the first op that makes real values of them.
   void claim(Node* n) {
     std::vector<Node*> todo{n};
     while (!todo.empty()) {
@@ -134,7 +134,8 @@ class Lowering {
     return shape.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis));
   }
 
-  // --- lengths and axes of a transform: `n` and `dim`, or `shapes` and `dims`; `half`: the last axis holds half of what was transformed
+  // --- lengths and axes of a transform: `n` and `dim`, or `shapes` and `dims`
+  // half: the last axis holds half of what was transformed
   struct Axes {
     Ints lengths, axes;
   };
@@ -277,7 +278,7 @@ class Lowering {
       c.real = resize(c.real, axis, length / 2 + 1);
       c.imag = resize(c.imag, axis, length / 2 + 1);
     }
-    // The other half mirrors this one: its conjugate, from behind.
+    // The other half mirrors this one: its conjugate, reversed.
     const int64_t last = size(c.real, axis) - (length % 2 == 0 ? 2 : 1);
     if (last > 0) {
       Value* back = range(last, 0, -1);
@@ -365,7 +366,7 @@ Pass lower_complex_dialect_ops() {
     }
     Lowering lowering(context);
     std::vector<Node*> gone;
-    // Depth first: what a nested block reads from outside is known before it.
+    // Depth first: outer values that a nested block uses are known before it.
     std::vector<Node*> todo;
     const auto push = [&](const Graph& g) {
       for (Node* n = g.last(); n != nullptr; n = n->prev()) todo.push_back(n);

@@ -1,8 +1,9 @@
 //   main(x: f32[B,3])    =>    main(x: f32[B,3]), two(x: f32[2,3]), ...
 //
-// For each name in `function_name_to_materialization_map`, {"two": {"x": [2, 3]}}, a copy of the function `source_function_name` whose sizes are
-// known. The copies share the weights. Sizes that are not named stay symbolic, a size that is an expression says what its one open symbol is; a
-// function of that name is replaced. After coremltools' pass of this name, whose options these are.
+// For each name in `function_name_to_materialization_map`, {"two": {"x": [2, 3]}}, copies the function
+// `source_function_name` with these sizes. The copies share the weights. Sizes of other inputs stay symbolic,
+// a size for an expression determines its one open symbol, and an existing function of that name is replaced.
+// After coremltools' pass of this name, whose options these are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::optional<int64_t> solve(Dims& dims, Dim d, const std::string& symbol, int64
   }
 }
 
-// Sizes that are expressions: they say what a symbol is that no size says alone, and must agree with the others.
+// Sizes of expressions: they determine symbols that no size is equal to, and must agree with the others.
 void read_expressions(const Function& source, const nlohmann::ordered_json& inputs, Sizes& sizes) {
   Dims& dims = source.model().dims();
   for (const Port& p : source.graph().inputs()) {
@@ -69,7 +70,7 @@ void read_expressions(const Function& source, const nlohmann::ordered_json& inpu
   }
 }
 
-// What the sizes given for the inputs say of the symbols.
+// The symbols that the given sizes of inputs determine.
 Sizes sizes_of(const Function& source, const std::string& name, const nlohmann::ordered_json& inputs) {
   if (!inputs.is_object()) refuse(fmt::format("what function '{}' is to be made of is no map of inputs", name));
   Sizes sizes;

@@ -1,8 +1,9 @@
 //   constexpr_affine_dequantize(d) ── transpose ── expand_dims ── y    =>    constexpr_affine_dequantize(d transposed and reshaped) ── y
 //
-// With one scale for all elements, transposes and whatever only reshapes are done on the integers; with one per channel transposes are, and
-// the axis goes along. A chain of ops with one reader each: another reader, a result of the block, or another constexpr op that reads the same
-// integers ends it. After coremltools' pass of this name.
+// With one scale for all elements, transposes and ops that only reshape are applied to the integers; with one
+// scale per channel only transposes are, and the axis moves along. A chain of ops with one user each ends at
+// another user, a result of the block, or another constexpr op on the same integers. After coremltools' pass
+// of this name.
 #include <algorithm>
 
 #include "ir/tensor_transform.h"
@@ -11,7 +12,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// What the chain has made of the integers so far.
+// The integers after the chain so far.
 struct Moved {
   TensorPtr data;
   int64_t axis;
@@ -51,12 +52,12 @@ bool merge(Node& n, Rewriter& b, PassContext& context) {
   for (;;) {
     const Value* v = chain.back()->result();
     if (!v->has_one_use()) break;
-    Node& reader = *(*v->uses().begin()).owner;
-    if (reader.is_boundary() || reader.graph() != n.graph() || reader.unchecked()) break;
-    const auto next = through(reader, now, per_tensor, context);
+    Node& user = *(*v->uses().begin()).owner;
+    if (user.is_boundary() || user.graph() != n.graph() || user.unchecked()) break;
+    const auto next = through(user, now, per_tensor, context);
     if (!next) break;
     now = *next;
-    chain.push_back(&reader);
+    chain.push_back(&user);
   }
   if (chain.size() == 1) return false;
   Node& last = *chain.back();

@@ -1,7 +1,7 @@
 //   x ── pad<p> ── pad<q> ── y    =>    x ── pad<p+q> ── y
 //
-// Same mode; constant padding needs the same value (where both meet at corners it would show), other modes must pad different axes.
-// The inner pad must have no other reader. After coremltools' pass of this name.
+// Both have the same mode. Constant padding needs the same value (the corners have both); other modes must
+// pad different axes. The inner pad must have no other user. After coremltools' pass of this name.
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
@@ -24,7 +24,7 @@ Pass merge_consecutive_paddings() {
         Value *value = operand(found.node(inner), b.context(), "constant_val"),
               *other_value = operand(found.root(), b.context(), "constant_val");
         if (mode == "constant") {
-          // A value that is computed, or elsewhere, is none that is known, and not the default either.
+          // A computed value or a promise is unknown: it is not the default.
           for (const Value* v : {value, other_value}) {
             if (v != nullptr && (!v->is_constant() || v->constant()->is_promise())) return nullptr;
           }

@@ -1,6 +1,6 @@
 //   x ── relu ── relu ── y    =>    x ── relu ── y
 //
-// The inner relu must have no other reader, as in coremltools' pass of this name.
+// The inner relu must have no other user, as in coremltools' pass of this name.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

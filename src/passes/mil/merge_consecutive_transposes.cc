@@ -1,7 +1,7 @@
 //   x ── transpose<p> ── transpose<q> ── y    =>    x ── transpose<p∘q> ── y
 //
-// The inner transpose must have no other reader, as in coremltools' pass of this name. A pair that cancels becomes a transpose that keeps
-// the order: noop_elimination removes it.
+// The inner transpose must have no other user, as in coremltools' pass of this name. A pair that cancels
+// becomes a transpose that keeps the order: noop_elimination removes it.
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {

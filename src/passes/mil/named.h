@@ -1,4 +1,4 @@
-// Names that coremltools' passes give to what they make.
+// Names that coremltools' passes give to new ops.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace sardonyx::mil {
 
-// Calls the op that made v, and v, by a name; not where that would be nothing.
+// Names v and the op that computes it, unless the name is empty.
 inline Value* named(Rewriter& b, Value* v, std::string_view name) {
   if (name.empty()) return v;
   v->set_name(b.model().name(name));

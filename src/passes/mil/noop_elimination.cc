@@ -1,7 +1,8 @@
-// Removes ops without effect: identities, x + 0, x * 1, x / 1, x ^ 1, x // 1 of integers, and reshapes, slices, pads, tiles, resizes, transposes that return what
-// they are given.
+// Removes no-ops: identities, x + 0, x * 1, x / 1, x ^ 1, x // 1 of integers, and reshapes, slices, pads,
+// tiles, resizes and transposes that change nothing.
 //
-// A result of the block keeps its op, for its name. Operators that broadcast stay: the type decides. After coremltools' pass of this name.
+// A result of the block keeps its op, for its name. Ops that broadcast stay: the types differ. After
+// coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/params.h"
@@ -14,12 +15,12 @@ constexpr Var x{"x"};
 bool is_inner(const Match& found) { return !is_block_result(*found.root().result()); }
 Value* operand_x(Rewriter&, const Match& found) { return found[x]; }
 
-// x when the pattern matches and x has the type of the result.
+// x, if the pattern matches and x has the type of the result.
 Rule drop(std::string_view name, const Pattern& p, Numerics numerics = Numerics::kExact, Condition when = is_inner) {
   return {.name = name, .numerics = numerics, .match = p, .when = std::move(when), .build = operand_x};
 }
 
-// Ops whose result has the type of x always.
+// Ops whose result always has the type of x.
 Rule drop_whatever(std::string_view name, const Pattern& p, Numerics numerics = Numerics::kExact, Condition when = is_inner) {
   Rule rule = drop(name, p, numerics, std::move(when));
   rule.same_type = true;
@@ -43,7 +44,7 @@ bool keeps_order(const Match& found) {
   return true;
 }
 
-// Between corners that are set off, samples lie between the pixels also where there are as many.
+// With corner offsets, samples lie between the pixels even if the sizes are equal.
 bool samples_pixels(const Match& found) {
   return is_inner(found) && rules::param_string(params(found.root(), found.context()), "sampling_mode") != "offset_corners";
 }

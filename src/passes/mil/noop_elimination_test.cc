@@ -1,4 +1,5 @@
-// What equal graphs do not show: that each rule says of itself whether it changes bits. A -0 that an op makes 0 shows in a quotient.
+// What equal graphs do not show: that each rule says of itself whether it changes bits. A -0 that an op makes
+// 0 shows in a quotient.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

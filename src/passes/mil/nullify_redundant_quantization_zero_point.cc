@@ -2,8 +2,9 @@
 //   dequantize(constant int8, zero_point = -128)            =>    dequantize(constant + 128 as uint8)         and with uint8 and 128
 //   quantize(x, -128, "int8") ── dequantize(-128) ── y      =>    quantize(x, "uint8") ── dequantize ── y     and with uint8 and 128
 //
-// Without a zero point there is one subtraction less. Between int8 and uint8 a shift by 128 turns the highest bit, and nothing else. The value in
-// between must have no other reader, which would see it shifted. After coremltools' pass of this name.
+// This saves a subtraction. Between int8 and uint8, a shift by 128 flips the highest bit and nothing else.
+// The value in between must have no other user, which would see it shifted. After coremltools' pass of this
+// name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr size_t kDeferBytes = 64 << 10;
 
-// -128 or 128 when all zero points are that, else 0.
+// -128 or 128 if all zero points are that, else 0.
 int far_zero(const Match& found, Var v) {
   const auto z = found.splat(v);
   return z && (*z == -128 || *z == 128) ? static_cast<int>(*z) : 0;

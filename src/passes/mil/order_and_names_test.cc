@@ -1,4 +1,5 @@
-// What equal graphs do not show: the order of ops, names of ops and of values between them, drawings, options that are refused.
+// What equal graphs do not show: the order of ops, names of ops and of values between them, drawings, options
+// that are refused.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +13,7 @@ namespace sardonyx {
 namespace {
 
 struct Ran {
-  std::string text;      // of each op, blocks behind it in brackets: op=result or op@name=result
+  std::string text;      // of each op, blocks after it in brackets: op=result or op@name=result
   bool changed = false;  // as the pass says
 };
 
@@ -97,19 +98,19 @@ TEST(MilPassOrder, CastsAndTransposesStandBeforeTheirReaders) {
   after("b = relu(y) a = cast(x, dtype=str \"fp16\") d = tanh(a) return b, d", "relu=b cast=a tanh=d", false);
   after("a = transpose(x, perm=i32[2]{1,0}) b = relu(y) d = tanh(a) return b, d", "relu=b transpose=a tanh=d", true);
   after("a = square(x) b = relu(y) d = tanh(a) return b, d", "square=a relu=b tanh=d", false);
-  // The first of several readers; operands of chains.
+  // The first of several users; operands of chains.
   after("a = cast(x, dtype=str \"fp16\") b = relu(y) d = tanh(a) e = exp(y) f = sinh(a) return b, d, e, f",
         "relu=b cast=a tanh=d exp=e sinh=f", true);
   after("a = cast(x, dtype=str \"fp16\") e = transpose(a, perm=i32[2]{1,0}) b = relu(y) d = tanh(e) return b, d",
         "relu=b cast=a transpose=e tanh=d", true);
-  // To the end when nobody reads it but the result.
+  // To the end when has no user it but the result.
   after("a = cast(x, dtype=str \"fp16\") b = relu(y) return a, b", "relu=b cast=a", true);
   after("b = relu(y) a = cast(x, dtype=str \"fp16\") return a, b", "relu=b cast=a", false);
   after("a = cast(x, dtype=str \"fp16\") e = cast(y, dtype=str \"fp16\") b = relu(y) return a, b, e", "relu=b cast=e cast=a",
         true);
   after("a = cast(x, dtype=str \"fp16\") b = relu(y) d = tanh(a) e = exp(y) return a, b, d, e", "relu=b cast=a tanh=d exp=e",
         true);
-  // A reader in a block is the op with the block; so is a result of the block.
+  // A user in a block is the op with the block; so is a result of the block.
   after(
       "a = cast(x, dtype=str \"fp16\") b = relu(y) d = cond<true_fn=graph() { e = tanh(a) return e }, "
       "false_fn=graph() { return a }>(c) f = exp(a) return b, d, f",
@@ -124,7 +125,8 @@ TEST(MilPassOrder, CastsAndTransposesStandBeforeTheirReaders) {
       "cond=b[tanh=e cast=a tanh=d cast=f add=g][cast=h]", true);
 }
 
-// coremltools makes constants in the order of the operands; which argument of a call C++ evaluates first is left to the compiler.
+// coremltools makes constants in the order of the operands; which argument of a call C++ evaluates first is
+// left to the compiler.
 TEST(MilPassOrder, ConstantsOfANormalizationStandAsItsOperandsDo) {
   const auto m = parse(R"(opset 9 graph mil(x: f32[2,3,5,7]) {
     m: f32[2,1,5,7] = reduce_mean(x, axes=i32[1]{1}, keep_dims=bool true)
@@ -201,7 +203,8 @@ TEST(MilPassNames, OfLoops) {
 }
 
 TEST(MilPassOrder, PlacesBetweenOpsRunOut) {
-  // Each cast goes before the next one, and so behind a, which reads the first: the room between a and z is halved each time.
+  // Each cast goes before the next one, and so after a, which reads the first: the room between a and z is
+  // halved each time.
   std::string chain, order = "cast=c0 relu=a";
   for (int i = 1; i <= 40; ++i) {
     chain += fmt::format("c{} = cast(c{}, dtype=str \"{}\") ", i, i - 1, i % 2 == 0 ? "fp16" : "fp32");

@@ -1,4 +1,5 @@
-// Parameters of Core ML ops for passes: params(node, context) gives what param_ints() and the others of rule_util.h read.
+// Parameters of Core ML ops for passes: params(node, context) gives what param_ints() and the others of
+// rule_util.h read.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +17,13 @@ using rules::param_string;
 
 inline InferContext params(Node& n, PassContext& context) { return {n, context.facts, n.op().since_version}; }
 
-// Whether its own block returns it, so that its name is to stay. Blocks within may return it as well, under whichever name.
+// Whether its own block returns it, so that its name must stay. Nested blocks may return it under other
+// names.
 inline bool is_block_result(const Value& v) {
   return std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner->is_boundary() && u.owner->graph() == v.graph(); });
 }
 
-// The operand in that slot; null when it is not given. Not for lists.
+// The operand in that slot; null if it is not given. Not for lists.
 inline Value* operand(Node& n, PassContext& context, std::string_view slot) {
   const InferContext c = params(n, context);
   const size_t i = rules::operand(c, slot);

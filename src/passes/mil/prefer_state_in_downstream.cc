@@ -2,8 +2,9 @@
 //
 // In files: w = write_state(s, y); r = read_state(s); z = f(r), where the read is made if there is none.
 //
-// What was written to a state is read from there, and needs no memory of its own. Readers before the update keep y. Nothing changes where only
-// updates read y, nor where y is both an input and a result of its block. After coremltools' pass of this name.
+// Users of a value that is written to a state take it from the state, so it needs no memory of its own. Users
+// before the update keep y. Nothing changes if only updates use y, or if y is both an input and a result of
+// its block. After coremltools' pass of this name.
 #include <algorithm>
 #include <vector>
 
@@ -28,8 +29,8 @@ bool use_state(Graph& g, Node& update, NodeMap<uint32_t>& place, PassContext& co
   for (Use& u : written.uses()) {
     if (!u.owner->is_boundary() && !is_update(*u.owner)) read = true;
     const bool leaves = u.owner == &g.boundary();
-    const Node* reader = reader_in(g, u);
-    if (leaves || (reader != nullptr && place[*reader] > place[update])) later.push_back(&u);
+    const Node* user = reader_in(g, u);
+    if (leaves || (user != nullptr && place[*user] > place[update])) later.push_back(&u);
     is_result |= leaves;
   }
   if (!read || later.empty()) return false;

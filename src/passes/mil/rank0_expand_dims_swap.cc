@@ -1,9 +1,10 @@
 //   x: rank 0 ── sub(c) ─┬─ expand_dims<0>    =>    expand_dims<0>(x) ── sub(expand_dims<0>(c)) ─┬─
 //                        └─ others                                                               └─ squeeze ── others
 //
-// For add, sub, mul, real_div and floor_div with one constant. Core ML makes the result of such an op rank 1; other readers get it through a
-// squeeze. There may be only one expand_dims, in the same block, and the value between may not be a result of the block. A walk, as it
-// replaces what two nodes give. After coremltools' pass of this name.
+// For add, sub, mul, real_div and floor_div with one constant. Core ML gives the result of such an op rank 1;
+// other users get it through a squeeze. There may be only one expand_dims, in the same block, and the block
+// may not return the value in between. A walk, since it replaces the results of two nodes. After coremltools'
+// pass of this name.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -21,7 +22,7 @@ bool is_arithmetic(const Node& n) {
 
 bool is_scalar(const Value* v) { return v != nullptr && v->ranked() && v->type()->rank() == 0; }
 
-// The one reader of n's result that gives it an axis; null when n is to stay.
+// The only expand_dims among the users of n's result; null if n stays.
 Node* only_expand_dims(Node& n, PassContext& context) {
   const Value *x = operand(n, context, "x"), *y = operand(n, context, "y");
   if (!is_scalar(x) || !is_scalar(y) || x->is_constant() == y->is_constant()) return nullptr;
@@ -37,7 +38,7 @@ Node* only_expand_dims(Node& n, PassContext& context) {
   return axes && *axes == std::vector<int64_t>{0} ? found : nullptr;
 }
 
-// n computes with an axis; the values that it reads get theirs from expand_dims before it.
+// n gets operands with an axis, from expand_dims before it.
 void swap(Graph& g, Node& n, Node& expand, PassContext& context) {
   Rewriter b(g, context);
   b.set_insertion_point(&n);
@@ -60,7 +61,7 @@ size_t swap_all(Graph& g, PassContext& context) {
     place[n] = nodes.size();
     nodes.push_back(&n);
   }
-  // In rounds, each in order: what defines an operand of a swapped one has an expand_dims behind it afterwards.
+  // In rounds, each in order: after a swap, an expand_dims follows the ops that compute the operands.
   std::set<size_t> round, next;
   for (size_t i = 0; i < nodes.size(); ++i) round.insert(round.end(), i);
   size_t swapped = 0;

@@ -1,14 +1,16 @@
 //   x ── transpose<p> ── relu, add, concat<axis>, ... ── transpose<inverse of p> ── y    =>    x ── relu, add, concat<p[axis]>, ... ── y
 //
-// A value behind a transpose carries it on, lazily: through elementwise ops, and through ops whose axes or constants can be changed instead
-// (concat, split, pad, reductions that keep their axes, sums and products with a value that has the same transpose, with a constant, or with
-// a value that a reshape can turn). There it ends: at a transpose that cancels it, or at any other op, or at a result of the block, before
-// which it would have to be made. Transposes that end at the same ops stand or fall together: they go, with those that cancel them, if
-// fewer ops need them made than that. What is made is made once per op and value, right before the op.
-// Functions with nested blocks stay as they are, and so do the blocks, as with coremltools' pass of this name, which also says what counts: a
-// minimum cut (passes/layout) would move fewer elements, but leave other ops in another order. Correctness before it: the exponent of pow is a
-// number, slopes per channel of softplus_parametric stay where the channels stay, an op that reads a value both ways is told them apart.
-// debug: a folder, in which the function is drawn before and after, for Graphviz: NAME_before.dot and NAME_after.dot.
+// A transpose is pushed down: through elementwise ops, and through ops whose axes or constants can change
+// instead (concat, split, pad, reductions that keep their axes, sums and products with a value that has the
+// same transpose, with a constant, or with a value that a reshape can transpose). It ends at a transpose that
+// cancels it, or at any other op or result of the block, before which it would have to be materialized.
+// Transposes that end at the same ops form a set. A set goes, with the transposes that cancel it, if fewer
+// transposes have to be materialized than go. One is materialized per op and value, right before the op.
+// Functions with nested blocks stay as they are, and so do the blocks, as in coremltools' pass of this name,
+// whose cost model this is: a minimum cut (passes/layout) would move fewer elements, but leave other ops in
+// another order. We are stricter: the exponent of pow is a number, slopes per channel of softplus_parametric
+// need the channels in place, and an op may use a value with and without the transpose. debug: a folder, in
+// which the function is drawn before and after, for Graphviz: NAME_before.dot and NAME_after.dot.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,7 +90,7 @@ Perm inverse(const Perm& p) {
   return out;
 }
 
-// A const op, known or not; and one whose value can be arranged anew.
+// A const op, known or not; and one whose value can be transposed.
 bool is_const(const Value& v) {
   return v.kind() == ValueKind::kConstant || (v.def() != nullptr && v.def()->has(Trait::kConstant));
 }
@@ -146,7 +148,7 @@ class Transposes {
   bool goes(uint32_t lazy) { return goes_[root(lazies_[lazy].set)]; }
   const Perm& perm(uint32_t lazy) const { return *lazies_[lazy].perm; }
 
-  // --- what each op does with what its operands carry
+  // --- how each op passes the transposes of its operands on
 
   std::optional<Perm> perm_of(Node& n) {
     auto p = param_ints(params(n, context_), "perm");
@@ -300,7 +302,8 @@ class Transposes {
     return turned;
   }
 
-  // x or y carries a transpose. The other one does too, or it is a constant, or few enough of its axes are longer than one.
+  // x or y carries a transpose. The other one does too, or it is a constant, or few enough of its axes are
+  // longer than one.
   bool can_pass_binary(Node& n, uint32_t lazy) {
     const Value *x = n.input(0), *y = n.input(1);
     if (carried_[*x] != kPlain && carried_[*y] != kPlain) return true;
@@ -331,11 +334,11 @@ class Transposes {
     for (size_t i = 0; i < starts_.size(); ++i) ++sets[root(static_cast<uint32_t>(i))].starts;
     for (const Moved& c : cancels_) ++sets[root(lazies_[c.lazy].set)].cancels;
     for (uint32_t lazy : ends_) ++sets[root(lazies_[lazy].set)].ends;
-    // Making again what is there would change nothing.
+    // Materializing what is there already would change nothing.
     std::unordered_map<const Node*, const Node*> before;  // what stands before an op, transposes that it reads left out
     for (auto e = edges_.rbegin(); e != edges_.rend(); ++e) {
       const Node* start = e->value->def();
-      bool there = e->op != nullptr && start != nullptr && start->is("transpose") && readers_in_edges(*e);
+      bool there = e->op != nullptr && start != nullptr && start->is("transpose") && users_in_edges(*e);
       if (there) {
         auto [at, first] = before.try_emplace(e->op, e->op->prev());
         while (at->second != nullptr && at->second->has(Trait::kConstant)) at->second = at->second->prev();
@@ -352,10 +355,10 @@ class Transposes {
     }
   }
 
-  // Whether the transpose has this op for its only reader, once.
-  static bool readers_in_edges(const Edge& e) { return e.value->has_one_use(); }
+  // Whether this op is the transpose's only user, with one use.
+  static bool users_in_edges(const Edge& e) { return e.value->has_one_use(); }
 
-  // --- doing it
+  // --- changing the graph
 
   void apply() {
     for (const Moved& m : moved_) {
@@ -374,7 +377,7 @@ class Transposes {
     for (const Moved& c : cancels_) {
       if (!goes(c.lazy)) continue;
       Value& v = *c.node->input(0);
-      // A result keeps its name, and what makes it the name of the op.
+      // A result keeps its name, and the op that computes it keeps the op's name.
       if (is_graph_result(*c.node->result()) && v.def() != nullptr && !is_graph_result(v)) {
         v.set_name(c.node->result()->name());
         v.def()->set_name(c.node->name());
@@ -448,7 +451,7 @@ class Transposes {
     n.set_input(slot, b.reshape(&other, turned));
   }
 
-  // The transpose that an op, or a result of the block, still needs.
+  // Materializes the transpose that an op or a result of the block needs.
   void make(const Edge& e) {
     Value*& made = made_[{e.op, e.value}];
     Node* def = e.value->def();
@@ -456,7 +459,7 @@ class Transposes {
       Rewriter b(g_, context_);
       b.set_insertion_point(e.op);
       b.set_provenance(e.op != nullptr ? e.op->provenance() : def->provenance());
-      // What starts here stands for its operand.
+      // A transpose that starts here: take its operand.
       Value* x = def->is("transpose") ? def->input(0) : e.value;
       made = b.transpose(x, {.perm = perm(e.lazy)});
       context_.log.count("transposes made");
@@ -503,7 +506,7 @@ std::string in_quotes(std::string_view text) {
   return out + '"';
 }
 
-// The ops of a graph and what they read of each other; transposes stand out.
+// The ops of a graph and their operands; transposes are highlighted.
 std::string drawing(const Graph& g) {
   std::string out = "digraph {\n  node [shape=box]\n";
   std::unordered_map<const Value*, std::string> makers;

@@ -1,8 +1,9 @@
 //   reshape(x, shape = (B, 2, n)) : (B, 2, 6)    =>    reshape(x, shape = {-1, 2, 6})      where the shape is known, symbols included
 //
-// The shape becomes that of the result, with -1 for the one size that has no number. What stops it: a shape that is a constant already, that
-// only running the program tells, or that has another reader. A result with two such sizes: two_symbols says whether that is skipped, as
-// coremltools' pass of this name does now, or an error, as it says of itself (apply_pass by name); the rest of the pass is done or undone.
+// The shape becomes that of the result, with -1 for the one size without a number. What stops it: a shape
+// that is constant already, that is only known at run time, or that has another user. The option two_symbols
+// says whether a result with two such sizes is skipped, as coremltools' pass of this name does, or an error,
+// as its documentation says (apply_pass by name).
 #include <fmt/format.h>
 
 #include "passes/mil/params.h"
@@ -10,7 +11,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// Known when the program is made, though not all of it as numbers.
+// Known at compile time, though not all of it as numbers.
 bool is_symbolic(const Value* shape, PassContext& context) {
   if (shape == nullptr || context.ints(shape)) return false;
   // In memory, a const op may hold symbols: the bridge marks it.

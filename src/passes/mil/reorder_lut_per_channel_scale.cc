@@ -1,10 +1,11 @@
 //   constexpr_lut_to_dense ── constexpr_blockwise_shift_scale ── linear(x, ·, bias)
 //     =>    constexpr_lut_to_dense ── linear(x, ·, bias / scale) ── mul(scale)
 //
-// The Neural Engine wants the scale behind the product. So for conv, and for matmul on either side. All readers of the scaled weights must be
-// such ops, read them as weights, and agree which axis is that of the result's channels; the scale varies along no other, and there is no offset. A
-// bias must be constant, and its quotient finite. Numerics: the products are scaled after they are summed. After coremltools' pass of this
-// name, which looks at the type of the readers only.
+// The Neural Engine wants the scale after the product. Also for conv, and for matmul on either side. All
+// users of the scaled weights must be such ops, take them as weights, and agree on the axis of the result's
+// channels; the scale varies along no other axis, and there is no offset. A bias must be constant, and its
+// quotient finite. Numerics: the products are scaled after they are summed. After coremltools' pass of this
+// name, which checks only the type of the users.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,19 +15,19 @@
 namespace sardonyx::mil {
 namespace {
 
-// How one op reads the weights.
-struct Reader {
+// How one op uses the weights.
+struct User {
   Node* node;
   std::string_view slot;
   size_t channels;            // the axis of the weights that becomes the result's channels
-  std::vector<int64_t> wide;  // the scale's shape behind the op
+  std::vector<int64_t> wide;  // the scale's shape after the op
 };
 
-std::optional<Reader> reader(const Use& use, size_t rank, int64_t count, PassContext& context) {
+std::optional<User> user(const Use& use, size_t rank, int64_t count, PassContext& context) {
   Node& n = *use.owner;
   const Type* out = n.num_results() == 1 ? n.result()->type() : nullptr;
   if (n.unchecked() || out == nullptr || !out->ranked()) return std::nullopt;
-  Reader r{&n, slot_of(n.op(), n.operand_index(use), n.num_inputs())->name, 0, {}};
+  User r{&n, slot_of(n.op(), n.operand_index(use), n.num_inputs())->name, 0, {}};
   if (n.is("linear") && r.slot == "weight") {
     r.wide = out->rank() == 1 ? std::vector<int64_t>{count} : std::vector<int64_t>{1, count};
     return r;
@@ -45,7 +46,7 @@ std::optional<Reader> reader(const Use& use, size_t rank, int64_t count, PassCon
   return r;
 }
 
-// bias / scale; null where that is not finite.
+// bias / scale; null unless all of it is finite.
 TensorPtr quotient(const Tensor& bias, const std::vector<double>& scale) {
   std::vector<double> out = doubles(bias);
   if (scale.size() != 1 && scale.size() != out.size()) return nullptr;
@@ -64,11 +65,11 @@ bool reorder(Node& look_up, PassContext& context, const std::function<Rewriter&(
   if (!scale->is_constant() || (offset != nullptr && context.splat(offset) != 0)) return false;
   const auto shape = scale->constant()->shape();
   const std::vector<double> factors = doubles(*scale->constant());
-  std::vector<Reader> readers;
+  std::vector<User> users;
   std::vector<TensorPtr> biases;
   for (const Use& u : shift.result()->uses()) {
-    const auto r = reader(u, shape.size(), scale->constant()->size(), context);
-    if (!r || (!readers.empty() && readers[0].channels != r->channels)) return false;
+    const auto r = user(u, shape.size(), scale->constant()->size(), context);
+    if (!r || (!users.empty() && users[0].channels != r->channels)) return false;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       if (axis != r->channels && shape[axis] != 1) return false;
     }
@@ -80,19 +81,19 @@ bool reorder(Node& look_up, PassContext& context, const std::function<Rewriter&(
     } else {
       biases.push_back(nullptr);
     }
-    readers.push_back(*r);
+    users.push_back(*r);
   }
-  if (readers.empty()) return false;
-  for (size_t i = readers.size(); i-- > 0;) {
-    Node& n = *readers[i].node;
+  if (users.empty()) return false;
+  for (size_t i = users.size(); i-- > 0;) {
+    Node& n = *users[i].node;
     Graph& g = *n.graph();
     Rewriter& b = builder(g);
     b.set_insertion_point(&n);
     b.set_provenance(b.model().merge_provenance(n.provenance(), shift.provenance()));
-    Value* product = biases[i] != nullptr ? b.like(n, {{readers[i].slot, table}, {"bias", biases[i]}})
-                                          : b.like(n, {{readers[i].slot, table}});
+    Value* product =
+        biases[i] != nullptr ? b.like(n, {{users[i].slot, table}, {"bias", biases[i]}}) : b.like(n, {{users[i].slot, table}});
     product->set_type(n.result()->type());
-    Value* made = b.mul(product, scale->constant()->reshaped(readers[i].wide));
+    Value* made = b.mul(product, scale->constant()->reshaped(users[i].wide));
     made->set_type(n.result()->type());
     made->set_name(n.result()->name());
     g.replace_uses(*n.result(), *made);

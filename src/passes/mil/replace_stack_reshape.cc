@@ -1,7 +1,7 @@
 //   stack<axis a>(x, y) ── reshape that doubles axis a       =>    concat<axis a>(x, y)
 //   stack<axis a>(x, y) ── reshape that doubles axis a - 1   =>    concat<axis a - 1, interleave>(x, y)
 //
-// The stack must have no other reader. After coremltools' pass of this name.
+// The stack must have no other user. After coremltools' pass of this name.
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {

@@ -1,8 +1,10 @@
-// Inputs and results of the function main get names that Core ML takes everywhere: [a-zA-Z_][a-zA-Z0-9_]*.
+// Gives inputs and results of the function main names that Core ML accepts everywhere:
+// [a-zA-Z_][a-zA-Z0-9_]*.
 //
-// Other characters become "_"; a name that begins with a digit gets "var_" before it, a word of MIL's text form ("state", "fp16") "_workaround"
-// behind it. A changed name that an interface has already, or that stays as it is further on, gets a number. Names inside are not touched. The one
-// pass of the presets that renames what callers see: after coremltools' pass of this name, which would give two inputs one name.
+// Other characters become "_"; a name that begins with a digit gets "var_" before it, a word of MIL's text
+// form ("state", "fp16") "_workaround" after it. A new name that is in use already, or that a later port
+// keeps, gets a number. Inner names stay. The only pass of the presets that renames inputs and results: after
+// coremltools' pass of this name, which would give two inputs one name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace {
 
 class Names {
  public:
-  // A name that stays, if it is a good one: nothing else is called so.
+  // A valid name that stays: nothing else may take it.
   void keep(std::string_view name) {
     if (is_interface_name(name)) kept_.emplace(name);
   }
@@ -62,7 +64,7 @@ size_t sanitize(Graph& g) {
   };
   std::unordered_map<const Value*, std::vector<size_t>> ports;
   for (size_t i = 0; i < g.outputs().size(); ++i) ports[g.output(i)].push_back(i);
-  // What returns v: `made` are the names that it has had so far, each with what it became.
+  // The result v: `made` maps the names that it has had so far to the new ones.
   using Made = std::vector<std::pair<Name, Name>>;
   const auto rename_results = [&](const Value& v, Made made) {
     for (size_t i : ports[&v]) {
@@ -73,7 +75,7 @@ size_t sanitize(Graph& g) {
     }
     return made;
   };
-  // An input that is returned under its own name keeps doing that; under other names it is not called.
+  // An input that is returned under its own name stays so.
   std::vector<Made> inputs;
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     const Name old = g.inputs()[i].name, name = clean(old);

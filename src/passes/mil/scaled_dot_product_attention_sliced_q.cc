@@ -1,8 +1,8 @@
 //   scaled_dot_product_attention(q, k, v, mask)    =>    concat over chunks c of q's rows: softmax(q[c] kᵀ / sqrt(E) + mask[c]) v
 //
-// The matrix of all rows by all columns is never in memory at once. For sequences of at least `min_seq_length`, known, and divided into
-// `seq_length_divider` chunks. Ops in nested blocks stay, as in coremltools' pass of this name,
-// which goes beyond the last row where there are fewer rows than chunks.
+// The matrix of all rows by all columns is never in memory at once. For sequences of at least
+// `min_seq_length`, known, and divided into `seq_length_divider` chunks. Ops in nested blocks stay, as in
+// coremltools' pass of this name, which goes beyond the last row where there are fewer rows than chunks.
 #include <algorithm>
 #include <cmath>
 #include <limits>

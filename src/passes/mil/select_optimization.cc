@@ -1,8 +1,8 @@
 //   select(all true, a, b)           =>    a        and b where all is false: unless the other broadcasts
-//   select(mask, ±inf constant, b)   =>    add(mask ? ±inf : 0, b)          and so where b is the constant, with the mask turned
+//   select(mask, ±inf constant, b)   =>    add(mask ? ±inf : 0, b)          and likewise if b is the constant, with the mask inverted
 //
-// The mask is constant. The second form rests on inf + b = inf, which fails where b is the opposite infinity or NaN: as with coremltools' pass
-// of this name, hence relaxed.
+// The mask is constant. The second form relies on inf + b = inf, which fails if b is the opposite infinity or
+// NaN, as in coremltools' pass of this name: relaxed.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Updates of states: coreml_update_state as coremltools has it in memory, write_state and read_state as files have it.
+// Updates of states: coreml_update_state in coremltools' memory, write_state and read_state in files.
 #pragma once
 
 #include "rewrite/pass.h"
@@ -11,13 +11,13 @@ inline bool is_update(const Node& n) {
          n.input(1) != nullptr;
 }
 
-// The read_state right behind a write_state that gives what was written; null when there is none.
+// The read_state right after a write_state that returns what was written; null if there is none.
 inline Node* read_of(const Node& update) {
   Node* next = update.num_results() == 0 ? update.next() : nullptr;
   return next != nullptr && next->is("read_state") && next->input(0) == update.input(0) ? next : nullptr;
 }
 
-// The node of g that reads, or that holds what reads; null for results of g and for readers outside.
+// The user's node in g, or the node of g that contains it; null for results of g and users outside.
 inline Node* reader_in(const Graph& g, const Use& u) {
   Node* n = u.owner;
   if (n->is_boundary()) n = n->graph() == &g ? nullptr : n->graph()->parent();

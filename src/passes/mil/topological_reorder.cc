@@ -1,7 +1,9 @@
-// Moves casts and transposes to just before their first reader in the block, or to its end when none of its ops reads them.
+// Moves casts and transposes to just before their first user in the block, or to its end if none of its ops
+// uses them.
 //
-// So they stand near what needs them, and values live shorter. Ops are taken from the last to the first, so that chains move as a whole. No fixed
-// point: ops that moved to the end come out in another order when they are moved again. After coremltools' pass of this name.
+// Values then live shorter. Ops move from the last to the first, so that chains stay together. Not a fixed
+// point: ops that moved to the end change their order when they move again. After coremltools' pass of this
+// name.
 #include <cstdint>
 
 #include "rewrite/pass.h"
@@ -9,7 +11,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// Places of a graph's nodes as numbers, with room between them.
+// Positions of a graph's nodes as numbers, with gaps between them.
 class Places {
  public:
   explicit Places(Graph& g) : graph_(g), place_(g.model(), 0) { renumber(); }
@@ -49,10 +51,11 @@ size_t move(Graph& g) {
       Node* first = nullptr;
       for (const Value& v : n->results()) {
         for (const Use& u : v.uses()) {
-          // A result of the block is no reader; a result of a nested block is one of the op that holds it.
-          Node* reader = u.owner->is_boundary() ? (u.owner->graph() == &g ? nullptr : in_graph(u.owner->graph()->parent(), g))
-                                                : in_graph(u.owner, g);
-          if (reader != nullptr && (first == nullptr || places.of(*reader) < places.of(*first))) first = reader;
+          // A result of the block does not count as a user; a result of a nested block is a use by the op
+          // that contains it.
+          Node* user = u.owner->is_boundary() ? (u.owner->graph() == &g ? nullptr : in_graph(u.owner->graph()->parent(), g))
+                                              : in_graph(u.owner, g);
+          if (user != nullptr && (first == nullptr || places.of(*user) < places.of(*first))) first = user;
         }
       }
       if (n->next() != first) {

@@ -1,9 +1,9 @@
-//   ... ── y    =>    ... ── y_type_fp32 ── cast ── y      where the option says another element type for the result y than it has
+//   ... ── y    =>    ... ── y_type_fp32 ── cast ── y      where the option asks for another element type of the result y
 //
-// types: NAME=fp16, several on lines of their own or between commas; FUNCTION<tab>NAME=fp16 in one function only,
-// "#0" is the first. In memory, coremltools'
-// `output_types` say it. Without them nothing changes. An input that is returned as it came stays as it is, as do lists and states.
-// Relaxed: a narrower type rounds; that is what was asked for. After coremltools' pass of this name.
+// types: NAME=fp16, several on lines of their own or between commas; FUNCTION<tab>NAME=fp16 in one function
+// only, "#0" is the first. In memory, coremltools' `output_types` say it. Without them nothing changes.
+// Inputs that are returned unchanged stay, as do lists and states. Relaxed: a narrower type rounds, as
+// requested. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <algorithm>

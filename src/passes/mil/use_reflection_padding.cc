@@ -1,9 +1,10 @@
 //        ┌── slice [k : k+1] ... slice [1 : 2] ──────────┐
-//   x ───┼───────────────────────────────────────── concat<a> ── y    =>    x ── pad<reflect, k before and k behind along a> ── y
+//   x ───┼───────────────────────────────────────── concat<a> ── y    =>    x ── pad<reflect, k before and k after along a> ── y
 //        └── slice [-2 : -1] ... slice [-1-k : -k] ──────┘
 //
-// Along one of the last two axes. Each slice takes one element along a and all of every other axis, in this order, and has no other reader;
-// coremltools' pass of this name looks along the axis that the first slice cuts, whatever the others and the concat do.
+// Along one of the last two axes. Each slice takes one element along a and all of every other axis, in this
+// order, and has no other user; coremltools' pass of this name takes the axis that the first slice cuts, and
+// ignores the other slices and the concat.
 #include <algorithm>
 
 #include "passes/mil/params.h"

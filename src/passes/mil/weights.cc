@@ -123,7 +123,7 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
     const auto fill = [weight = conv.weight, shape, scale, at, dtype, transposed = conv.transposed, groups = conv.groups](
                           int64_t begin, std::span<std::byte> out) {
       const auto width = static_cast<size_t>(bit_width(dtype)) / 8;
-      // What lies in memory is read once and written once.
+      // Weights in memory are read once and written once.
       const bool in_memory = !weight->is_deferred() && !weight->is_splat();
       if (!in_memory) weight->read(begin, out);
       const std::byte* from = in_memory ? weight->stored_bytes().data() + static_cast<size_t>(begin) * width : out.data();
@@ -131,7 +131,7 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
       int64_t inner = 1;
       for (size_t i = 2; i < shape.size(); ++i) inner *= shape[i];
       const auto count = static_cast<int64_t>(out.size() / width);
-      // Neighbours have one channel.
+      // A run of neighbours has one channel.
       const int64_t run = transposed ? inner : inner * shape[1];
       for (int64_t k = 0, n = 0; k < count; k += n) {
         const int64_t block = (begin + k) / run;

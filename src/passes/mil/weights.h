@@ -1,4 +1,5 @@
-// Arithmetic on constants, and convolutions and linear layers with other weights: what fusions into them share.
+// Arithmetic on constants, and convolutions and linear layers with new weights: shared by the fusions into
+// them.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,8 @@ std::vector<double> doubles(const Tensor& t);
 // A constant of those elements, rounded to dtype.
 TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements);
 
-// The constant, also behind an op that only gives it another shape, as compose_conv1d leaves weights; null when there is none.
+// The constant, seen through an op that only reshapes it (compose_conv1d leaves such weights); null if there
+// is none.
 TensorPtr known_value(const Value* v);
 
 // A conv or conv_transpose whose weight is constant, and whose bias is constant or absent.
@@ -28,17 +30,18 @@ struct Convolution {
 // `any_weight`: the weight may also be compressed or computed, if its shape is known.
 std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_weight = false);
 
-// scale * conv(x) + shift, each one element or one per channel of the result: the conv with other weights. Null where a weight that
-// is no constant would be another (it is left alone).
+// scale * conv(x) + shift as a conv with new weights; scale and shift have one element, or one per channel of
+// the result. Null if a weight would change that is not constant.
 Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift);
 
-// The elements of a constant that varies along channels only: of shape (1, C, 1, ...) or (C, 1, ...) with `spatial` ones, or a single element.
+// The elements of a constant that varies along channels only: of shape (1, C, 1, ...) or (C, 1, ...) with
+// `spatial` ones, or a single element.
 std::optional<std::vector<double>> per_channel(const Tensor& t, size_t spatial, int64_t channels);
 
 // One element of a list, as a scalar.
 Value* element_of(Rewriter& b, Value* list, int64_t i);
 
-// Whether 8-bit integers that are dequantized by this scale and quantized again are the same: no product overflows or loses digits.
+// Whether 8-bit integers survive dequantize and quantize by this scale: no product overflows or loses digits.
 bool comes_back(const Tensor& scale);
 
 }  // namespace sardonyx::mil

@@ -1,4 +1,5 @@
-// Arithmetic on constants for fusions. What the fusions make of it: the cases of fuse_conv_bias, fuse_conv_scale, fuse_conv_batchnorm.
+// Arithmetic on constants for fusions. What the fusions make of it: the cases of fuse_conv_bias,
+// fuse_conv_scale, fuse_conv_batchnorm.
 #include "passes/mil/weights.h"
 
 #include <fmt/format.h>
