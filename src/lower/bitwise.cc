@@ -13,9 +13,7 @@
 namespace sardonyx {
 namespace {
 
-Value* cast(OnnxBuilder& b, Value* x, DType to) {
-  return x->dtype() == to ? x : b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))});
-}
+Value* cast(OnnxBuilder& b, Value* x, DType to) { return x->dtype() == to ? x : b.Cast(x, {.to = to}); }
 
 DType word_of(DType t) { return bit_width(t) == 64 ? DType::kU64 : DType::kU32; }
 
@@ -32,13 +30,13 @@ Value* nibbles(OnnxBuilder& b, Value* x) {
   const int64_t count = bit_width(x->dtype()) / 4;
   const DType t = word_of(x->dtype());
   const bool two_halves = count == 16;
-  Value* bits = b.op("Unsqueeze", {word(b, x), two_halves ? b.i64s({-2, -1}) : b.i64s({-1})});
+  Value* bits = b.Unsqueeze(word(b, x), two_halves ? b.i64s({-2, -1}) : b.i64s({-1}));
   std::vector<std::byte> shifts(byte_size(t, static_cast<uint64_t>(count)));
   for (int64_t i = 0; i < count; ++i) encode_element(t, shifts.data(), i, static_cast<double>(4 * i));
   std::vector<int64_t> shape = two_halves ? std::vector<int64_t>{2, 8} : std::vector<int64_t>{count};
   Value* by = b.constant(Tensor::own(t, std::move(shape), std::move(shifts)));
-  Value* shifted = b.op("BitShift", {bits, by}, {attr("direction", "RIGHT")});
-  return cast(b, b.op("Mod", {shifted, b.scalar_int(t, 16)}), DType::kI64);
+  Value* shifted = b.BitShift(bits, by, {.direction = "RIGHT"});
+  return cast(b, b.Mod(shifted, b.scalar_int(t, 16)), DType::kI64);
 }
 
 int64_t table_entry(std::string_view op, int64_t x, int64_t y) {
@@ -52,13 +50,13 @@ Value* by_table(OnnxBuilder& b, std::string_view op, Value* x, Value* y) {
   for (int64_t i = 0; i < 256; ++i) table[static_cast<size_t>(i)] = table_entry(op, i / 16, i % 16);
   std::vector<int64_t> weights;
   for (int i = 0; i < std::min(bit_width(own) / 4, 8); ++i) weights.push_back(int64_t{1} << (4 * i));
-  Value* index = b.op("Add", {b.op("Mul", {nibbles(b, x), b.i64(16)}), nibbles(b, y)});
-  Value* digits = b.op("Gather", {b.i64s(table), index});
+  Value* index = b.Add(b.Mul(nibbles(b, x), b.i64(16)), nibbles(b, y));
+  Value* digits = b.Gather(b.i64s(table), index);
   // Sums stay below 2^32: onnxruntime adds in doubles.
-  Value* sum = b.op("ReduceSum", {b.op("Mul", {digits, b.i64s(weights)}), b.i64s({-1})}, {attr("keepdims", 0)});
+  Value* sum = b.ReduceSum(b.Mul(digits, b.i64s(weights)), b.i64s({-1}), {.keepdims = false});
   if (bit_width(own) == 64) {
-    auto half = [&](int64_t i) { return b.op("Gather", {sum, b.i64(i)}, {attr("axis", -1)}); };
-    sum = b.op("Add", {b.op("Mul", {half(1), b.i64(int64_t{1} << 32)}), half(0)});
+    auto half = [&](int64_t i) { return b.Gather(sum, b.i64(i), {.axis = -1}); };
+    sum = b.Add(b.Mul(half(1), b.i64(int64_t{1} << 32)), half(0));
   }
   // The conversion of what lies outside a signed type's range is not defined: unsigned first.
   if (own == DType::kI8) sum = cast(b, sum, DType::kU8);
@@ -79,9 +77,9 @@ std::optional<uint64_t> known_bits(const Value* v) {
 Value* complement(OnnxBuilder& b, Value* x) {
   const DType own = x->dtype();
   Value* minus_one = b.i64(-1);
-  Value* result = b.op("Sub", {minus_one, cast(b, x, DType::kI64)});
+  Value* result = b.Sub(minus_one, cast(b, x, DType::kI64));
   if (own == DType::kU64 || own == DType::kI64 || !is_unsigned(own)) return cast(b, result, own);
-  return cast(b, b.op("Add", {result, b.i64(int64_t{1} << bit_width(own))}), own);
+  return cast(b, b.Add(result, b.i64(int64_t{1} << bit_width(own))), own);
 }
 
 // With a constant that makes it arithmetic; null: with none.
@@ -93,10 +91,10 @@ Value* by_arithmetic(OnnxBuilder& b, std::string_view op, Value* x, uint64_t kno
   if (op != "BitwiseAnd" && known == 0) return x;
   if (op == "BitwiseXor" && known == all) return complement(b, x);
   if (op == "BitwiseAnd" && is_unsigned(own) && known != 0 && std::has_single_bit(known + 1))
-    return b.op("Mod", {x, b.scalar_int(own, static_cast<int64_t>(known + 1))});
+    return b.Mod(x, b.scalar_int(own, static_cast<int64_t>(known + 1)));
   // The highest bit is the same as its opposite: a sum carries nothing beyond it.
   if (op == "BitwiseXor" && width == 64 && known == uint64_t{1} << 63)
-    return b.op("Add", {x, b.scalar_int(own, std::bit_cast<int64_t>(known))});
+    return b.Add(x, b.scalar_int(own, std::bit_cast<int64_t>(known)));
   return nullptr;
 }
 
@@ -112,8 +110,6 @@ Value* bitwise(OnnxBuilder& b, std::string_view op, Value* x, Value* y) {
   return by_table(b, op, x, y);
 }
 
-Value* join_bits(OnnxBuilder& b, Value* x, Value* y) {
-  return b.opset() >= 18 ? b.op("BitwiseOr", {x, y}) : b.op("Add", {x, y});
-}
+Value* join_bits(OnnxBuilder& b, Value* x, Value* y) { return b.opset() >= 18 ? b.BitwiseOr(x, y) : b.Add(x, y); }
 
 }  // namespace sardonyx

@@ -23,7 +23,7 @@ std::vector<Value*> choose(Lowering& at, std::span<const Body> branches, int64_t
   }
   Value* index = at.in(0);
   Value* beyond = first == 0 && branches.size() == 2 ? truth_behind(index) : nullptr;
-  if (beyond == nullptr) beyond = at.b.op("Greater", {index, at.b.scalar_int(index->dtype(), first)});
+  if (beyond == nullptr) beyond = at.b.Greater(index, at.b.scalar_int(index->dtype(), first));
   auto body = [&](std::string_view name, std::span<const Body> some, int64_t offset) {
     return Body{at.b.model().name(name), &at.make_body(name, [&](Lowering& inside) {
                   const std::vector<Value*> results = choose(inside, some, offset);

@@ -71,9 +71,9 @@ void LoweringContext::settle_constants() {
       Graph& g = *d.value->graph();
       OnnxBuilder b(g, facts_);
       b.set_insertion_point(g.first());
-      Value* node = d.op == "Reshape"     ? b.op("Reshape", {d.source, b.i64s(d.argument)})
-                    : d.op == "Transpose" ? b.op("Transpose", {d.source}, {attr("perm", d.argument)})
-                                          : b.op("Cast", {d.source}, {attr("to", d.argument[0])});
+      Value* node = d.op == "Reshape"     ? b.Reshape(d.source, b.i64s(d.argument))
+                    : d.op == "Transpose" ? b.Transpose(d.source, {.perm = d.argument})
+                                          : b.Cast(d.source, {.to = static_cast<DType>(d.argument[0])});
       g.replace_uses(*d.value, *node);
     } else if (!shared) {
       d.value->set_name(d.source->name());

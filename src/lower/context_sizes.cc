@@ -65,7 +65,7 @@ Value* LoweringContext::dim_vector(Dim d) {
   if (auto at = sizes.vectors.find(d.word()); at != sizes.vectors.end()) return at->second;
   Value* v = nullptr;
   if (const DimOrigin* from = origin(d)) {
-    v = sizes.b->op("Shape", {from->value}, {attr("start", from->axis), attr("end", from->axis + 1)});
+    v = sizes.b->Shape(from->value, {.end = from->axis + 1, .start = from->axis});
   } else {
     v = arithmetic(d, *sizes.b);
   }
@@ -76,7 +76,7 @@ Value* LoweringContext::dim_scalar(Dim d) {
   if (d.is_int()) return main_.i64(d.value());
   Sizes& sizes = *sizes_by_graph_[depth_of(d)];
   if (auto at = sizes.scalars.find(d.word()); at != sizes.scalars.end()) return at->second;
-  Value* v = sizes.b->op("Squeeze", {dim_vector(d), sizes.b->i64s({0})});
+  Value* v = sizes.b->Squeeze(dim_vector(d), sizes.b->i64s({0}));
   return sizes.scalars[d.word()] = v;
 }
 
@@ -100,12 +100,12 @@ Value* LoweringContext::arithmetic(Dim d, OnnxBuilder& b) {
       Value* c = dim_vector(parts.operands[1]);
       // A size that is divided by and may be 0: then nothing has a size that the quotient could say, but integers cannot be divided.
       const bool may_be_zero = dims.less_equal(Dim::of(0), parts.operands[1]) && !dims.less(Dim::of(0), parts.operands[1]);
-      if (may_be_zero) c = b.op("Max", {c, b.i64s({1})});
+      if (may_be_zero) c = b.Max({c, b.i64s({1})});
       const bool non_negative =
           dims.less_equal(Dim::of(0), parts.operands[0]) && dims.less_equal(Dim::of(0), parts.operands[1]);
       // Div of integers truncates; Mod has the sign of the divisor, so a - Mod(a, b) divides without remainder.
-      if (!non_negative) a = b.op("Sub", {a, b.op("Mod", {a, c})});
-      return b.op("Div", {a, c});
+      if (!non_negative) a = b.Sub(a, b.Mod(a, c));
+      return b.Div(a, c);
     }
     case Dims::Form::kUnknown: break;
   }
@@ -127,8 +127,8 @@ Value* LoweringContext::solve_symbol(Dim symbol) {
     if (!slope.is_int() || slope.value() == 0) continue;
     if (!(dims.add(dims.mul(slope, symbol), offset) == expr)) continue;
     Value* v = dim_vector(expr);
-    if (!offset.is(0)) v = main_.op("Sub", {v, dim_vector(offset)});
-    if (!slope.is(1)) v = main_.op("Div", {v, main_.i64s({slope.value()})});
+    if (!offset.is(0)) v = main_.Sub(v, dim_vector(offset));
+    if (!slope.is(1)) v = main_.Div(v, main_.i64s({slope.value()}));
     return v;
   }
   if (function_ != nullptr) {  // the caller knows it
@@ -177,15 +177,13 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
     if (n == 1) {
       pieces.push_back(dim_vector(dims[i]));
     } else {
-      AttrInit attrs{attr("start", from->axis)};
-      if (static_cast<size_t>(from->axis) + n < from->value->type()->rank())
-        attrs.push_back(attr("end", from->axis + static_cast<int64_t>(n)));
-      if (from->axis == 0) attrs.erase(attrs.begin());
-      pieces.push_back(b.op("Shape", {from->value}, std::move(attrs)));
+      const int64_t end = from->axis + static_cast<int64_t>(n);
+      const bool to_end = static_cast<size_t>(end) == from->value->type()->rank();
+      pieces.push_back(b.Shape(from->value, {.end = to_end ? std::nullopt : std::optional(end), .start = from->axis}));
     }
     i += n;
   }
-  Value* v = pieces.size() == 1 ? pieces[0] : b.op("Concat", pieces, {attr("axis", 0)});
+  Value* v = pieces.size() == 1 ? pieces[0] : b.Concat(pieces, {.axis = 0});
   return sizes->shapes[std::move(key)] = v;
 }
 

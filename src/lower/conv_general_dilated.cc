@@ -26,7 +26,7 @@ struct Conv {
 
 Value* pad_zeros(Lowering& at, Value* x, const Ints& pads) {
   const DType own = x->dtype();
-  return at.cast(at.b.op("Pad", {at.cast(x, kernel_dtype(at, {"Pad"}, own)), at.b.i64s(pads)}), own);
+  return at.cast(at.b.Pad(at.cast(x, kernel_dtype(at, {"Pad"}, own)), at.b.i64s(pads)), own);
 }
 
 // x with zeros between its elements, padded with zeros or cut on the spatial axes; x is in NC.. order.
@@ -65,6 +65,8 @@ Value* dilate_and_pad(Lowering& at, Value* x, const Conv& c) {
 bool all_are(const Ints& v, int64_t value) {
   return std::ranges::all_of(v, [&](int64_t x) { return x == value; });
 }
+// Empty, which leaves an attribute out, if all of v have the attribute's default.
+Ints unless_all(const Ints& v, int64_t usual) { return all_are(v, usual) ? Ints{} : v; }
 
 // ConvTranspose is the convolution of a dilated x with a flipped kernel; its pads count from the full padding.
 bool fits_conv_transpose(const Conv& c) {
@@ -97,7 +99,7 @@ Value* conv_transpose(Lowering& at, Value* x, Value* w, const Conv& c, Dim in_ch
   }
   Ints axes, starts(c.rank, -1), ends(c.rank, INT64_MIN), steps(c.rank, -1);
   for (size_t i = 0; i < c.rank; ++i) axes.push_back(static_cast<int64_t>(i) + 2);
-  if (!all_are(c.kernel, 1)) w = at.b.op("Slice", {w, at.b.i64s(starts), at.b.i64s(ends), at.b.i64s(axes), at.b.i64s(steps)});
+  if (!all_are(c.kernel, 1)) w = at.b.Slice(w, at.b.i64s(starts), at.b.i64s(ends), at.b.i64s(axes), at.b.i64s(steps));
   Ints pads(2 * c.rank), extra(c.rank);
   for (size_t i = 0; i < c.rank; ++i) {
     const int64_t full = c.w_dilation[i] * (c.kernel[i] - 1);
@@ -105,11 +107,13 @@ Value* conv_transpose(Lowering& at, Value* x, Value* w, const Conv& c, Dim in_ch
     pads[c.rank + i] = std::max<int64_t>(full - c.high[i], 0);
     extra[i] = std::max<int64_t>(c.high[i] - full, 0);
   }
-  AttrInit attrs{attr("kernel_shape", c.kernel), attr("strides", c.x_dilation), attr("pads", pads)};
-  if (!all_are(c.w_dilation, 1)) attrs.push_back(attr("dilations", c.w_dilation));
-  if (!all_are(extra, 0)) attrs.push_back(attr("output_padding", extra));
-  if (c.groups != 1) attrs.push_back(attr("group", c.groups));
-  return at.b.op("ConvTranspose", {x, w}, std::move(attrs));
+  return at.b.ConvTranspose(x, w, nullptr,
+                            {.dilations = unless_all(c.w_dilation, 1),
+                             .group = c.groups,
+                             .kernel_shape = c.kernel,
+                             .output_padding = unless_all(extra, 0),
+                             .pads = pads,
+                             .strides = c.x_dilation});
 }
 
 Value* conv(Lowering& at, Value* x, Value* w, Conv c) {
@@ -122,14 +126,13 @@ Value* conv(Lowering& at, Value* x, Value* w, Conv c) {
   }
   Ints pads = c.low;
   pads.insert(pads.end(), c.high.begin(), c.high.end());
-  AttrInit attrs;
-  if (!c.kernel.empty()) attrs.push_back(attr("kernel_shape", c.kernel));
-  if (!all_are(c.strides, 1)) attrs.push_back(attr("strides", c.strides));
-  if (c.is_same) attrs.push_back(attr("auto_pad", "SAME_UPPER"));
-  if (!all_are(pads, 0)) attrs.push_back(attr("pads", pads));
-  if (!all_are(c.w_dilation, 1)) attrs.push_back(attr("dilations", c.w_dilation));
-  if (c.groups != 1) attrs.push_back(attr("group", c.groups));
-  return at.b.op("Conv", {x, w}, std::move(attrs));
+  return at.b.Conv(x, w, nullptr,
+                   {.auto_pad = c.is_same ? "SAME_UPPER" : "NOTSET",
+                    .dilations = unless_all(c.w_dilation, 1),
+                    .group = c.groups,
+                    .kernel_shape = c.kernel,
+                    .pads = unless_all(pads, 0),
+                    .strides = unless_all(c.strides, 1)});
 }
 
 // A sum over the positions of the kernel, each a product of matrices: for element types and ranks that no runtime convolves.
@@ -176,7 +179,7 @@ Value* shifted_products(Lowering& at, Value* x, Value* w, const Conv& c, std::sp
       const Dim stop = dims.add(dims.mul(dims.sub(out_spatial[s], Dim::of(1)), Dim::of(c.strides[s])), Dim::of(start + 1));
       part = at.slice(part, i + 1, Dim::of(start), stop, c.strides[s]);
     }
-    Value* kernel = positions == 1 ? at.squeeze(w, Ints{0}) : at.b.op("Gather", {w, at.b.i64(position)}, {attr("axis", 0)});
+    Value* kernel = positions == 1 ? at.squeeze(w, Ints{0}) : at.b.Gather(w, at.b.i64(position), {.axis = 0});
     if (c.groups == 1) {
       kernel = at.squeeze(kernel, Ints{0});
     } else {

@@ -84,10 +84,7 @@ Value* gemm(Lowering& at, const Operands& o, Value* x, Value* y) {
   if (o.lhs_dims.size() != 2 || o.rhs_dims.size() != 2 || o.lhs_contract.size() != 1 || !o.lhs_batch.empty()) return nullptr;
   const bool trans_x = o.lhs_contract[0] == 0, trans_y = o.rhs_contract[0] == 1;
   if ((!trans_x && !trans_y) || !has_kernel(at, "Gemm", x->dtype())) return nullptr;
-  AttrInit attrs;
-  if (trans_x) attrs.push_back(attr("transA", 1));
-  if (trans_y) attrs.push_back(attr("transB", 1));
-  return at.b.op("Gemm", {x, y}, std::move(attrs));
+  return at.b.Gemm(x, y, nullptr, {.transA = trans_x, .transB = trans_y});
 }
 
 // Of Transpose(w) whose last two axes change places: w. Else null.
@@ -102,7 +99,7 @@ Value* before_transpose(Value* x) {
 
 // u8 times u8 summed in i32 is MatMulInteger. Signed bytes are widened instead: runtimes add pairs of their products in 16 bits, and saturate.
 Value* product(Lowering& at, Value* x, Value* y) {
-  return x->dtype() == DType::kU8 ? at.b.op("MatMulInteger", {x, y}) : via(at, "MatMul", {x, y});
+  return x->dtype() == DType::kU8 ? at.b.MatMulInteger(x, y) : via(at, "MatMul", {x, y});
 }
 
 bool is_byte_product(Lowering& at, const DotAxes& axes, Value* x, Value* y, DType out) {

@@ -58,7 +58,7 @@ Value* stops(Lowering& at, const Window& w) {
       sums.push_back(at.b.dims().add(Dim::of(known->as_int(static_cast<int64_t>(i))), w.sizes[i]));
     return at.shape(sums);
   }
-  return at.b.op("Add", {w.starts, at.shape(w.sizes)});
+  return at.b.Add(w.starts, at.shape(w.sizes));
 }
 
 // x[i] as it stands in programs: a start that counts from the end if it is negative needs no arithmetic for that. Null for all other windows.
@@ -79,7 +79,7 @@ Value* one_row(Lowering& at, std::span<const Dim> sizes) {
     first = at.dim(at.b.dims().sub(Dim::of(0), size));
   }
   Value* row = clamped_index(at, at.cast(start, DType::kI64), first, last);
-  return at.b.op("Gather", {at.in(0), at.unsqueeze(row, Ints{0})}, {attr("axis", static_cast<int64_t>(*axis))});
+  return at.b.Gather(at.in(0), at.unsqueeze(row, Ints{0}), {.axis = static_cast<int64_t>(*axis)});
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::vector<Value*> lower_dynamic_slice(Lowering& at) {
   if (Value* row = one_row(at, sizes)) return {row};
   const Window w = window(at, sizes, 1);
   if (w.axes.empty()) return {at.in(0)};
-  return {at.b.op("Slice", {at.in(0), w.starts, stops(at, w), at.b.i64s(w.axes)})};
+  return {at.b.Slice(at.in(0), w.starts, stops(at, w), at.b.i64s(w.axes))};
 }
 
 std::vector<Value*> lower_dynamic_update_slice(Lowering& at) {
@@ -100,9 +100,9 @@ std::vector<Value*> lower_dynamic_update_slice(Lowering& at) {
   if (w.axes.empty()) return {update};
   if (w.axes.size() == 1) {
     Value* axis = at.b.i64s(w.axes);
-    Value* head = at.b.op("Slice", {x, at.b.i64s({0}), w.starts, axis});
-    Value* tail = at.b.op("Slice", {x, stops(at, w), at.b.i64s({INT64_MAX}), axis});
-    return {at.b.op("Concat", {head, update, tail}, {attr("axis", w.axes[0])})};
+    Value* head = at.b.Slice(x, at.b.i64s({0}), w.starts, axis);
+    Value* tail = at.b.Slice(x, stops(at, w), at.b.i64s({INT64_MAX}), axis);
+    return {at.b.Concat({head, update, tail}, {.axis = w.axes[0]})};
   }
   const std::vector<Dim> no_lead{Dim::of(static_cast<int64_t>(w.axes.size()))};
   const Indexing ix(at.in_dims(0), no_lead, sizes, w.axes, {}, {}, false);
@@ -116,7 +116,7 @@ std::vector<Value*> lower_dynamic_update_slice(Lowering& at) {
   for (size_t i : ix.windows()) dims.push_back(ix.window[i]);
   for (int64_t a : ix.whole) dims.push_back(ix.operand_dims[static_cast<size_t>(a)]);
   update = arrange(at, update, update_labels, perm, dims);
-  Value* y = at.b.op("ScatterND", {at.transpose(x, perm), ix.grid(at, w.starts, false), update});
+  Value* y = at.b.ScatterND(at.transpose(x, perm), ix.grid(at, w.starts, false), update);
   return {at.transpose(y, back)};
 }
 

@@ -129,7 +129,7 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
   } else if (single && ix.batching.empty()) {
     const int64_t axis = ix.indexed[0];
     if (index == nullptr) index = at.squeeze(starts, Ints{lead_rank});
-    x = at.b.op("Gather", {x, index}, {attr("axis", axis)});
+    x = at.b.Gather(x, index, {.axis = axis});
     Ints all;
     for (int64_t a : ix.whole) {
       if (a < axis) all.push_back(a);
@@ -141,8 +141,8 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
     }
     labels = std::move(all);
   } else if (lead_rank == 0) {
-    Value* stops = at.b.op("Add", {starts, at.shape(ix.window)});
-    x = at.b.op("Slice", {x, starts, stops, at.b.i64s(ix.indexed)});
+    Value* stops = at.b.Add(starts, at.shape(ix.window));
+    x = at.b.Slice(x, starts, stops, at.b.i64s(ix.indexed));
     for (size_t a = 0; a < ix.operand_dims.size(); ++a) labels.push_back(static_cast<int64_t>(a));
     // Slice keeps windows of size 1: only the collapsed ones go, with the last reshape.
     std::vector<Dim> kept;
@@ -152,12 +152,10 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
     x = at.reshape(x, kept);
     std::erase_if(labels, [&](int64_t a) { return std::ranges::find(collapsed, a) != collapsed.end(); });
   } else if (single && ix.whole.empty() && ix.free.size() == 1) {
-    x = at.b.op("GatherElements", {at.transpose(x, ix.operand_perm()), at.squeeze(starts, Ints{lead_rank})},
-                {attr("axis", lead_rank - 1)});
+    x = at.b.GatherElements(at.transpose(x, ix.operand_perm()), at.squeeze(starts, Ints{lead_rank}), {.axis = lead_rank - 1});
   } else {
-    AttrInit attrs;
-    if (!ix.batching.empty()) attrs.push_back(attr("batch_dims", static_cast<int64_t>(ix.batching.size())));
-    x = at.b.op("GatherND", {at.transpose(x, ix.operand_perm()), ix.grid(at, starts, false)}, std::move(attrs));
+    x = at.b.GatherND(at.transpose(x, ix.operand_perm()), ix.grid(at, starts, false),
+                      {.batch_dims = static_cast<int64_t>(ix.batching.size())});
     for (size_t i : ix.windows()) labels.push_back(ix.indexed[i]);
     labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
   }

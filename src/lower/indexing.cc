@@ -154,7 +154,7 @@ Value* Indexing::unwrapped(Lowering& at, Value* indices) const {
 Value* Indexing::starts(Lowering& at, Value* vectors) const {
   if (component == counting(0, index_map.size())) return vectors;
   if (Value* some = picked(at, *vectors, component)) return some;
-  return at.b.op("Gather", {vectors, at.b.i64s(component)}, {attr("axis", -1)});
+  return at.b.Gather(vectors, at.b.i64s(component), {.axis = -1});
 }
 
 Value* Indexing::inside(Lowering& at, Value* vectors) const {
@@ -173,9 +173,9 @@ Value* Indexing::inside(Lowering& at, Value* vectors) const {
     }
     if (all) return nullptr;
   }
-  Value* low = at.b.op("GreaterOrEqual", {vectors, at.b.i64(0)});
-  Value* high = at.b.op("LessOrEqual", {vectors, at.shape(limits)});
-  Value* both = at.b.op("And", {low, high});
+  Value* low = at.b.GreaterOrEqual(vectors, at.b.i64(0));
+  Value* high = at.b.LessOrEqual(vectors, at.shape(limits));
+  Value* both = at.b.And(low, high);
   const auto last = static_cast<int64_t>(vectors->type()->rank()) - 1;
   if (limits.size() == 1) return at.squeeze(both, Ints{last});
   return reduce(at, "ReduceMin", both, Ints{last});
@@ -209,7 +209,7 @@ Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {
       columns.push_back(at.expand(at.reshape(at.iota(DType::kI64, window[i]), along), sizes));
     }
     Value* offsets = at.concat(columns, static_cast<int64_t>(with_axis.size()));
-    starts = at.b.op("Add", {at.unsqueeze(starts, counting(lead_rank, with_axis.size())), offsets});
+    starts = at.b.Add(at.unsqueeze(starts, counting(lead_rank, with_axis.size())), offsets);
   }
   if (!batch_counters || batching.empty()) return starts;
   std::vector<Dim> sizes = lead();

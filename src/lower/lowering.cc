@@ -226,7 +226,7 @@ Value* Lowering::cast(Value* x, DType to) {
     return context_.derived_constant(*x, "Cast", {static_cast<int64_t>(to)}, [&] { return casted(*payload, to); });
   }
   if (is_narrow(to) && is_float(to)) return to_small_float(*this, x, to);
-  return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))});
+  return b.Cast(x, {.to = to});
 }
 
 namespace {
@@ -274,11 +274,9 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
       }
       return context_.derived_constant(*x, "Reshape", static_dims(dims), [&] { return payload->reshaped(static_dims(dims)); });
     }
-    AttrInit attrs;
-    if (has_zero) attrs.push_back(attr("allowzero", 1));
-    return b.op("Reshape", {x, b.i64s(static_dims(dims))}, std::move(attrs));
+    return b.Reshape(x, b.i64s(static_dims(dims)), {.allowzero = has_zero});
   }
-  if (has_zero) return b.op("Reshape", {x, shape(dims)}, {attr("allowzero", 1)});
+  if (has_zero) return b.Reshape(x, shape(dims), {.allowzero = true});
   // 0 copies the size at that position, -1 stands for one other size; more than one needs computing. So does one where a copied size
   // may be zero, which leaves -1 undetermined; and a zero that was computed is a size, and copies none.
   const auto may_be_empty = [&](Dim d) { return !d.is_int() && context_.model().dims().range(d).min.value_or(0) < 1; };
@@ -296,17 +294,15 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
       ++open;
     }
   }
-  if (open == 0 || (open == 1 && !copies_empty)) return b.op("Reshape", {x, b.i64s(spelled)});
-  AttrInit attrs;
-  if (std::ranges::any_of(dims, may_be_empty)) attrs.push_back(attr("allowzero", 1));
-  return b.op("Reshape", {x, shape(dims)}, std::move(attrs));
+  if (open == 0 || (open == 1 && !copies_empty)) return b.Reshape(x, b.i64s(spelled));
+  return b.Reshape(x, shape(dims), {.allowzero = std::ranges::any_of(dims, may_be_empty)});
 }
 
 Value* Lowering::expand(Value* x, std::span<const Dim> dims) {
   const Type* from = x->type();
   if (from != nullptr && from->ranked() && std::ranges::equal(from->dims(), dims, [](Dim p, Dim q) { return p == q; }))
     return x;
-  return b.op("Expand", {x, shape(dims)});
+  return b.Expand(x, shape(dims));
 }
 
 Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
@@ -317,33 +313,33 @@ Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
     const std::vector<int64_t> order(perm.begin(), perm.end());
     return context_.derived_constant(*x, "Transpose", order, [&] { return transposed(payload, order); });
   }
-  return b.op("Transpose", {x}, {attr("perm", std::vector<int64_t>(perm.begin(), perm.end()))});
+  return b.Transpose(x, {.perm = std::vector<int64_t>(perm.begin(), perm.end())});
 }
 
 Value* Lowering::squeeze(Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
   const std::vector<Dim> dims = without_axes(x->type()->dims(), axes);
   if (x->constant() || has_dims(regrouped_from(x, dims), dims)) return reshape(x, dims);
-  return b.op("Squeeze", {x, b.i64s(axes)});
+  return b.Squeeze(x, b.i64s(axes));
 }
 
 Value* Lowering::unsqueeze(Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
   const std::vector<Dim> dims = with_axes(x->type()->dims(), axes);
   if (x->constant() || has_dims(regrouped_from(x, dims), dims)) return reshape(x, dims);
-  return b.op("Unsqueeze", {x, b.i64s(axes)});
+  return b.Unsqueeze(x, b.i64s(axes));
 }
 
 Value* Lowering::slice(Value* x, int64_t axis, Dim start, Dim stop, int64_t step) {
   if (step == 1 && start.is(0) && x->type()->dim(static_cast<size_t>(axis)) == stop) return x;
   auto bound = [&](Dim d) { return shape({&d, 1}); };
   Value* axes = b.i64s({axis});
-  if (step == 1) return b.op("Slice", {x, bound(start), bound(stop), axes});
-  return b.op("Slice", {x, bound(start), bound(stop), axes, b.i64s({step})});
+  if (step == 1) return b.Slice(x, bound(start), bound(stop), axes);
+  return b.Slice(x, bound(start), bound(stop), axes, b.i64s({step}));
 }
 
 Value* Lowering::concat(std::span<Value* const> xs, int64_t axis) {
-  return xs.size() == 1 ? xs[0] : b.op("Concat", xs, {attr("axis", axis)});
+  return xs.size() == 1 ? xs[0] : b.Concat(xs, {.axis = axis});
 }
 
 Value* Lowering::iota(DType dtype, Dim size) {
@@ -353,7 +349,7 @@ Value* Lowering::iota(DType dtype, Dim size) {
     for (size_t i = 0; i < n; ++i) encode_element(dtype, bytes.data(), static_cast<int64_t>(i), static_cast<double>(i));
     return b.constant(Tensor::own(dtype, {size.value()}, std::move(bytes)));
   }
-  return cast(b.op("Range", {b.i64(0), dim(size), b.i64(1)}), dtype);
+  return cast(b.Range(b.i64(0), dim(size), b.i64(1)), dtype);
 }
 
 Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
@@ -365,7 +361,7 @@ Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
   if (is_narrow(dtype)) return cast(full(is_float(dtype) ? DType::kF32 : DType::kI32, dims, v), dtype);
   // ConstantOfShape has no kernel for the 16-bit brain float in onnxruntime: that is expanded.
   if (dtype == DType::kBF16) return expand(b.scalar(dtype, v), dims);
-  return b.op("ConstantOfShape", {shape(dims)}, {attr("value", Tensor::full(dtype, {1}, v))});
+  return b.ConstantOfShape(shape(dims), {.value = Tensor::full(dtype, {1}, v)});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

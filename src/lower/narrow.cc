@@ -157,16 +157,15 @@ Value* to_small_float(Lowering& at, Value* x, DType t, bool may_overflow) {
   OnnxBuilder& b = at.b;
   if (is_narrow(x->dtype()) || !is_float(x->dtype()) || (may_overflow && bit_width(x->dtype()) == 16))
     x = at.cast(x, DType::kF32);
-  AttrInit attrs{attr("to", static_cast<int64_t>(t))};
-  // Where the opset lacks the type, it lacks the attribute too; the type is what to complain about.
-  if (t != DType::kF4E2M1 && b.opset() >= 19) attrs.push_back(attr("saturate", 0));
-  if (t == DType::kF8E8M0 && b.opset() >= 24) attrs.push_back(attr("round_mode", "nearest"));
   if (may_overflow && t == DType::kF8E4M3FN) x = b.Clip(x, like(at, x, -470), like(at, x, 470));
   if (may_overflow && t == DType::kF8E5M2) x = b.Where(b.Less(b.Abs(x), like(at, x, 61440)), x, b.Mul(x, like(at, x, 2)));
   // It has no sign and no zero; the standard drops the one and makes the other its least number.
   if (may_overflow && t == DType::kF8E8M0)
     x = b.Where(b.Greater(x, like(at, x, 0)), x, like(at, x, std::numeric_limits<double>::quiet_NaN()));
-  return b.op("Cast", {x}, std::move(attrs));
+  // An opset without the type has no such attributes either; the error is to name the type.
+  return b.Cast(x, {.round_mode = t == DType::kF8E8M0 && b.opset() >= 24 ? "nearest" : "up",
+                    .saturate = t == DType::kF4E2M1 || b.opset() < 19,
+                    .to = t});
 }
 
 std::vector<Value*> in_wider_types(Lowering& at, std::string_view primitive, const LowerFn& lower) {

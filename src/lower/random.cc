@@ -37,15 +37,15 @@ Value* original_words(Lowering& at, KeyWords key, Dim n) {
   const Dim padded = dims.mul(half, Dim::of(2));
   key = with_trailing_axes(at, key, 1);
   Value* low = at.iota(DType::kU32, half);
-  Value* high = at.b.op("Add", {low, at.dim_as(half, DType::kU32)});
+  Value* high = at.b.Add(low, at.dim_as(half, DType::kU32));
   if (!(padded == n)) {
     // An odd number of counters is padded with a zero, not with the next number.
-    Value* inside = at.b.op("Less", {at.cast(high, DType::kI64), at.dim(n)});
-    high = at.b.op("Where", {inside, high, at.b.scalar_int(DType::kU32, 0)});
+    Value* inside = at.b.Less(at.cast(high, DType::kI64), at.dim(n));
+    high = at.b.Where(inside, high, at.b.scalar_int(DType::kU32, 0));
   }
   auto [a, b] = threefry2x32(at.b, key.high, key.low, low, high);
   const auto axis = static_cast<int64_t>(key.high->type()->rank() == 0 ? 0 : key.high->type()->rank() - 1);
-  Value* words = at.b.op("Concat", {a, b}, {attr("axis", axis)});
+  Value* words = at.b.Concat({a, b}, {.axis = axis});
   return padded == n ? words : at.slice(words, axis, Dim::of(0), n);
 }
 
@@ -61,7 +61,7 @@ KeyWords split_into(Lowering& at, KeyWords key, std::span<const Dim> shape, bool
   dims.insert(dims.end(), shape.begin(), shape.end());
   dims.push_back(Dim::of(2));
   Value* words = at.reshape(original_words(at, key, at.b.dims().mul(size_of(at, shape), Dim::of(2))), dims);
-  auto word = [&](int64_t i) { return at.b.op("Gather", {words, at.b.i64(i)}, {attr("axis", -1)}); };
+  auto word = [&](int64_t i) { return at.b.Gather(words, at.b.i64(i), {.axis = -1}); };
   return {word(0), word(1)};
 }
 
@@ -75,7 +75,7 @@ std::vector<Value*> lower_random_seed(Lowering& at) {
   Value* high = nullptr;
   if (bit_width(seed->dtype()) == 64) {
     Value* bits = at.cast(seed, DType::kU64);
-    high = at.cast(at.b.op("BitShift", {bits, at.b.scalar_int(DType::kU64, 32)}, {attr("direction", "RIGHT")}), DType::kU32);
+    high = at.cast(at.b.BitShift(bits, at.b.scalar_int(DType::kU64, 32), {.direction = "RIGHT"}), DType::kU32);
     seed = bitwise(at.b, "BitwiseAnd", bits, at.b.scalar_int(DType::kU64, 0xffffffff));
   } else {
     high = at.zeros(DType::kU32, at.in_dims(0));
@@ -102,8 +102,7 @@ std::vector<Value*> lower_random_bits(Lowering& at) {
   const DType dtype = at.out_dtype();
   KeyWords key = split_key(at.b, at.context(), at.in(0));
   auto join64 = [&](Value* high, Value* low) {
-    Value* upper =
-        at.b.op("BitShift", {at.cast(high, DType::kU64), at.b.scalar_int(DType::kU64, 32)}, {attr("direction", "LEFT")});
+    Value* upper = at.b.BitShift(at.cast(high, DType::kU64), at.b.scalar_int(DType::kU64, 32), {.direction = "LEFT"});
     return join_bits(at.b, upper, at.cast(low, DType::kU64));
   };
   if (partitionable(at)) {
@@ -125,7 +124,7 @@ std::vector<Value*> lower_random_bits(Lowering& at) {
     std::vector<uint32_t> shifts;
     for (int64_t i = 0; i < per_word; ++i) shifts.push_back(static_cast<uint32_t>(width * i));
     Value* by = at.b.constant(Tensor::of<uint32_t>(DType::kU32, {per_word}, shifts));
-    Value* parts = at.b.op("BitShift", {at.unsqueeze(words, std::vector<int64_t>{axis + 1}), by}, {attr("direction", "RIGHT")});
+    Value* parts = at.b.BitShift(at.unsqueeze(words, std::vector<int64_t>{axis + 1}), by, {.direction = "RIGHT"});
     parts = bitwise(at.b, "BitwiseAnd", parts, at.b.scalar_int(DType::kU32, (int64_t{1} << width) - 1));
     std::vector<Dim> flat(at.in_dims(0).begin(), at.in_dims(0).end());
     flat.push_back(dims.mul(count, Dim::of(per_word)));

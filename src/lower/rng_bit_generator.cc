@@ -166,7 +166,7 @@ std::vector<Value*> lower_rng_uniform(Lowering& at) {
   if (!is_float(own)) at.unsupported("only floats");
   DType wide = own == DType::kF64 ? own : DType::kF32;
   Value* seed_shape = at.full(wide, at.dims_param("shape"), 0);
-  Value* unit = b.op("RandomUniformLike", {seed_shape}, {attr("dtype", static_cast<int64_t>(wide))});
+  Value* unit = b.RandomUniformLike(seed_shape, {.dtype = wide});
   Value *low = at.cast(at.in(0), wide), *high = at.cast(at.in(1), wide);
   return {at.cast(b.Add(b.Mul(unit, b.Sub(high, low)), low), own)};
 }

@@ -79,7 +79,7 @@ std::vector<Value*> with_loop(Lowering& at, const Graph& jaxpr, const Shape& n, 
     Value* first = at.b.i64s({-1});
     Value* end = at.b.i64s({INT64_MIN});
     for (size_t i = n.carries; i < results.size(); ++i) {
-      results[i] = at.b.op("Slice", {results[i], first, end, at.b.i64s({0}), at.b.i64s({-1})});
+      results[i] = at.b.Slice(results[i], first, end, at.b.i64s({0}), at.b.i64s({-1}));
     }
   }
   return results;

@@ -51,9 +51,9 @@ Value* change_in_turn(Lowering& at, Value* x, Value* grid, Value* more,
     Value* whole = g.add_input({}, type);
     Value* index = g.add_input({}, inside.b.types().tensor(DType::kI64, std::span(&k, 1)));
     Value* row = more != nullptr ? g.add_input({}, inside.b.types().tensor(type->dtype(), shape)) : nullptr;
-    Value* changed = change(inside, inside.b.op("GatherND", {whole, index}), row);
+    Value* changed = change(inside, inside.b.GatherND(whole, index), row);
     const std::vector<int64_t> front{0};
-    Value* next = inside.b.op("ScatterND", {whole, inside.unsqueeze(index, front), inside.unsqueeze(changed, front)});
+    Value* next = inside.b.ScatterND(whole, inside.unsqueeze(index, front), inside.unsqueeze(changed, front));
     g.add_output(*next, {}, type);
   });
   const auto grid_dims = grid->type()->dims();
@@ -95,14 +95,14 @@ Value* combined_pairs(Lowering& at, std::string_view reduction, Value* x, Value*
 
 // ScatterND that combines: opset 16 brought sums and products, opset 18 extremes, which before that are taken one after the other.
 Value* combine(Lowering& at, std::string_view reduction, Value* x, Value* grid, Value* updates, bool in_pairs) {
-  if (reduction == "none") return at.b.op("ScatterND", {x, grid, updates});
+  if (reduction == "none") return at.b.ScatterND(x, grid, updates);
   if (in_pairs) {
     return change_in_turn(at, x, grid, updates, [&](Lowering& inside, Value* found, Value* row) {
       return combined_pairs(inside, reduction, found, row);
     });
   }
   const bool is_extreme = reduction == "max" || reduction == "min";
-  if (!is_extreme || at.b.opset() >= 18) return at.b.op("ScatterND", {x, grid, updates}, {attr("reduction", reduction)});
+  if (!is_extreme || at.b.opset() >= 18) return at.b.ScatterND(x, grid, updates, {.reduction = reduction});
   return change_in_turn(at, x, grid, updates, [&](Lowering& inside, Value* found, Value* row) {
     return via(inside, reduction == "max" ? "Max" : "Min", {found, row});
   });
@@ -148,7 +148,7 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
   if (wide == DType::kUndefined) at.unsupported("no runtime scatters this element type");
   Value* x = at.transpose(at.cast(at.in(0), wide), ix.operand_perm());
   Value* updates = at.cast(at.in(2), wide);
-  if (negate) updates = at.b.op("Sub", {is_float(wide) ? at.b.scalar(wide, 0) : at.b.scalar_int(wide, 0), updates});
+  if (negate) updates = at.b.Sub(is_float(wide) ? at.b.scalar(wide, 0) : at.b.scalar_int(wide, 0), updates);
 
   // Updates as [batching.., free.., windows.., whole..].
   const Ints labels = ix.lead_labels();
@@ -185,11 +185,11 @@ Value* scatter(Lowering& at, std::string_view reduction, bool negate) {
     const Dim size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])];
     std::vector<Dim> extra(x->type()->dims().begin(), x->type()->dims().end());
     extra[static_cast<size_t>(first)] = ix.window[0];
-    x = at.b.op("Concat", {x, at.zeros(wide, extra)}, {attr("axis", first)});
+    x = at.b.Concat({x, at.zeros(wide, extra)}, {.axis = first});
     std::vector<Dim> corner(ix.indexed.size(), Dim::of(0));
     corner[0] = size;
     rows = at.shape(corner);
-    starts = at.b.op("Where", {at.unsqueeze(mask, Ints{lead_rank}), starts, rows});
+    starts = at.b.Where(at.unsqueeze(mask, Ints{lead_rank}), starts, rows);
   }
   Value* grid = ix.grid(at, starts, true);
   Value* y = f != nullptr ? apply_in_turn(at, *f, x, grid, in_pairs) : combine(at, reduction, x, grid, updates, in_pairs);

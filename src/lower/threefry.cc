@@ -7,10 +7,10 @@
 namespace sardonyx {
 namespace {
 
-Value* cast(OnnxBuilder& b, Value* x, DType to) { return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(to))}); }
+Value* cast(OnnxBuilder& b, Value* x, DType to) { return b.Cast(x, {.to = to}); }
 
 Value* shift(OnnxBuilder& b, Value* x, int64_t by, std::string_view direction) {
-  return b.op("BitShift", {x, b.scalar_int(x->dtype(), by)}, {attr("direction", direction)});
+  return b.BitShift(x, b.scalar_int(x->dtype(), by), {.direction = direction});
 }
 
 }  // namespace
@@ -30,34 +30,34 @@ LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Va
 }
 
 Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dtype) {
-  auto word = [&](int64_t i) { return b.op("Gather", {words, b.i64(i)}, {attr("axis", -1)}); };
+  auto word = [&](int64_t i) { return b.Gather(words, b.i64(i), {.axis = -1}); };
   Value* first = pack_key(b, context, {word(0), word(1)});
   if (dtype == DType::kKey) return first;
   const auto axis = static_cast<int64_t>(first->type()->rank());  // as a number: split() of lower/complex.h looks for it
-  auto last = [&](Value* x) { return b.op("Unsqueeze", {x, b.i64s({axis})}); };
-  return b.op("Concat", {last(first), last(pack_key(b, context, {word(2), word(3)}))}, {attr("axis", axis)});
+  auto last = [&](Value* x) { return b.Unsqueeze(x, b.i64s({axis})); };
+  return b.Concat({last(first), last(pack_key(b, context, {word(2), word(3)}))}, {.axis = axis});
 }
 
 Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key, DType dtype) {
   std::vector<Value*> columns;
   auto add = [&](Value* half) {
     const auto words = split_key(b, context, half);
-    for (Value* x : {words.high, words.low}) columns.push_back(b.op("Unsqueeze", {x, b.i64s({-1})}));
+    for (Value* x : {words.high, words.low}) columns.push_back(b.Unsqueeze(x, b.i64s({-1})));
   };
   if (dtype == DType::kKey) {
     add(key);
   } else {
-    auto half = [&](int64_t i) { return b.op("Gather", {key, b.i64(i)}, {attr("axis", -1)}); };
+    auto half = [&](int64_t i) { return b.Gather(key, b.i64(i), {.axis = -1}); };
     const auto halves = joined_parts(key);
     add(halves ? halves->first : half(0));
     add(halves ? halves->second : half(1));
   }
-  return b.op("Concat", columns, {attr("axis", -1)});
+  return b.Concat(columns, {.axis = -1});
 }
 
 std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Value* x0, Value* x1) {
   constexpr std::array<std::array<int64_t, 4>, 2> kRotations{{{13, 15, 26, 6}, {17, 29, 16, 24}}};
-  auto add = [&](Value* x, Value* y) { return b.op("Add", {x, y}); };
+  auto add = [&](Value* x, Value* y) { return b.Add(x, y); };
   auto exclusive = [&](Value* x, Value* y) { return bitwise(b, "BitwiseXor", x, y); };
   Value* k2 = exclusive(exclusive(k0, k1), b.scalar_int(DType::kU32, 0x1BD11BDA));
   const std::array<Value*, 3> keys{k0, k1, k2};

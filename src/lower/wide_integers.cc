@@ -96,11 +96,11 @@ Value* sum_of_pieces(Lowering& at, Value* x, const std::vector<int64_t>& axes, b
   for (int shift = 0; shift < 64; shift += width) {
     const bool is_last = shift + width == 64;
     Value* unit = b.i64(int64_t{1} << width);
-    Value* piece = is_last ? rest : b.op("Mod", {rest, unit});
+    Value* piece = is_last ? rest : b.Mod(rest, unit);
     Value* sum = b.reduce("ReduceSum", piece, axes, keepdims);
-    if (shift > 0) sum = b.op("Mul", {sum, b.i64(int64_t{1} << shift)});
-    total = total == nullptr ? sum : b.op("Add", {total, sum});
-    if (!is_last) rest = b.op("Div", {b.op("Sub", {rest, piece}), unit});
+    if (shift > 0) sum = b.Mul(sum, b.i64(int64_t{1} << shift));
+    total = total == nullptr ? sum : b.Add(total, sum);
+    if (!is_last) rest = b.Div(b.Sub(rest, piece), unit);
   }
   return total;
 }
