@@ -47,8 +47,8 @@ TensorPtr known_integers(const Value& v, const ValueFacts& facts) {
   const Type* t = v.type();
   if (t == nullptr || !(is_integer(t->dtype()) || t->dtype() == DType::kBool)) return nullptr;
   const SymbolicValue* known = facts.find(v);
-  if (known == nullptr || !t->is_static() || v.def() == nullptr || renames_result(*v.def()) || bit_width(v.dtype()) < 8)
-    return nullptr;
+  if (known == nullptr || !t->is_static() || v.def() == nullptr || v.is_constant() || renames_result(*v.def())) return nullptr;
+  if (bit_width(v.dtype()) < 8) return nullptr;
   std::vector<int64_t> elements;
   for (Dim d : known->elements) {
     if (!d.is_int()) return nullptr;
