@@ -371,11 +371,13 @@ Array cast(Call& c, const Array& x, DType to, bool saturate) {
     if (to == DType::kF8E8M0) return cast_to_e8m0(c, x, saturate, c.string_attr("round_mode", "up"));
     if (!is_float(to)) {
       if (c.run.folding && to != DType::kBool) {
-        // Out of range is undefined: not folded.
+        // Out of range is undefined: not folded. But below the range of i32 and i64, processors agree on the least integer.
         const int width = bit_width(to);
+        const bool has_least = is_signed(to) && width >= 32;
         const double high = std::ldexp(1.0, is_signed(to) ? width - 1 : width), low = is_signed(to) ? -high : 0;
         for (double d : load_all<double>(x)) {
-          if (!(std::trunc(d) >= low && std::trunc(d) < high)) c.fail("a number is out of the integers' range");
+          const double whole = std::trunc(d);
+          if (!(whole < high && (whole >= low || has_least))) c.fail("a number is out of the integers' range");
         }
       }
       // Fractions are dropped. 32 and 64 bits saturate; narrower integers take the low bits of that, as processors do.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
@@ -195,6 +196,8 @@ TEST(Fold, RefusesWhatIsNotDefined) {
   EXPECT_FALSE(fold("graph() { y = Div(i64[2]{1,2}, i64 0)  return y }"));
   EXPECT_FALSE(fold("graph() { y = Cast<to=6>(f32 3e9)  return y }"));
   EXPECT_FALSE(fold("graph() { y = Cast<to=6>(f32 nan)  return y }"));
+  EXPECT_FALSE(fold("graph() { y = Cast<to=7>(f32 inf)  return y }"));
+  EXPECT_FALSE(fold("graph() { y = Cast<to=5>(f32 -inf)  return y }"));
   EXPECT_TRUE(fold("graph() { y = Cast<to=6>(f32 -2.75)  return y }"));
   EXPECT_FALSE(fold("graph() { y = Gather(i64[2]{1,2}, i64 2)  return y }"));
   EXPECT_TRUE(fold("opset 24 graph() { y = TensorScatter<axis=1>(f32[1,3,2]{0...}, f32[1,2,2]{1...})  return y }"));
@@ -202,6 +205,13 @@ TEST(Fold, RefusesWhatIsNotDefined) {
   EXPECT_FALSE(fold("opset 24 graph() { y = TensorScatter<axis=1>(f32[2,3,2]{0...}, f32[1,2,2]{1...})  return y }"));
   EXPECT_FALSE(
       fold("opset 24 graph() { y = TensorScatter<axis=1, mode=\"circular\">(f32[1,0,2]{}, f32[1,2,2]{1...})  return y }"));
+}
+
+TEST(Fold, TakesTheLeastIntegerForWhatIsBelow) {
+  const auto out = fold("graph() { y = Cast<to=7>(f32[2]{-inf,-1e30})  return y }");
+  ASSERT_TRUE(out);
+  EXPECT_EQ((*out)[0]->as_int(0), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ((*out)[0]->as_int(1), std::numeric_limits<int64_t>::min());
 }
 
 TEST(Fold, RefusesRandomNumbersLargeResultsAndF64Functions) {
