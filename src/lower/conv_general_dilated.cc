@@ -18,8 +18,8 @@ using Ints = std::vector<int64_t>;
 
 struct Conv {
   Ints strides, low, high, x_dilation, w_dilation;
-  Ints kernel;           // empty when a size is symbolic: Conv reads it off its operand
-  bool is_same = false;  // the padding is that of SAME, for sizes known at run time only
+  Ints kernel;                           // empty when a size is symbolic: Conv reads it off its operand
+  std::string_view auto_pad = "NOTSET";  // or SAME_UPPER or SAME_LOWER, for sizes known at run time only
   int64_t groups = 1;
   size_t rank = 0;  // spatial axes
 };
@@ -127,7 +127,7 @@ Value* conv(Lowering& at, Value* x, Value* w, Conv c) {
   Ints pads = c.low;
   pads.insert(pads.end(), c.high.begin(), c.high.end());
   return at.b.Conv(x, w, nullptr,
-                   {.auto_pad = c.is_same ? "SAME_UPPER" : "NOTSET",
+                   {.auto_pad = c.auto_pad,
                     .dilations = unless_all(c.w_dilation, 1),
                     .group = c.groups,
                     .kernel_shape = c.kernel,
@@ -195,10 +195,14 @@ Value* shifted_products(Lowering& at, Value* x, Value* w, const Conv& c, std::sp
 Value* pad_symbolic(Lowering& at, Value* x, Conv& c, std::vector<Padding> config, bool can_be_named) {
   c.low.assign(c.rank, 0);
   c.high.assign(c.rank, 0);
-  c.is_same = can_be_named && !c.kernel.empty() && all_are(c.x_dilation, 1) && all_are(c.w_dilation, 1);
-  for (size_t i = 0; i < c.rank && c.is_same; ++i)
-    c.is_same = is_same_upper(at.b.dims(), config[i], x->type()->dim(i + 2), c.kernel[i], c.strides[i]);
-  if (c.is_same) return x;
+  if (can_be_named && !c.kernel.empty() && all_are(c.x_dilation, 1) && all_are(c.w_dilation, 1)) {
+    std::vector<PaddedAxis> axes;
+    for (size_t i = 0; i < c.rank; ++i) axes.push_back({config[i], x->type()->dim(i + 2), c.kernel[i], c.strides[i]});
+    if (const std::string_view same = auto_pad_of(at.b.dims(), axes); !same.empty()) {
+      c.auto_pad = same;
+      return x;
+    }
+  }
   for (size_t i = 0; i < c.rank; ++i) config[i].interior = c.x_dilation[i] - 1;
   c.x_dilation.assign(c.rank, 1);
   config.insert(config.begin(), 2, Padding{});

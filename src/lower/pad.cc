@@ -93,16 +93,28 @@ std::vector<Value*> lower_pad(Lowering& at) {
   return {pad(at, at.in(0), padding_param(at, "padding_config"), at.in(1))};
 }
 
-bool is_same_upper(Dims& dims, const Padding& p, Dim n, int64_t kernel, int64_t stride) {
-  const Dim last = dims.mul(dims.sub(dims.ceildiv(n, Dim::of(stride)), Dim::of(1)), Dim::of(stride));
-  const Dim missing = dims.sub(dims.add(last, Dim::of(kernel)), n);
+namespace {
+
+bool is_same(Dims& dims, const PaddedAxis& a, bool upper) {
+  if (a.kernel < a.stride) return false;
+  const Dim last = dims.mul(dims.sub(dims.ceildiv(a.size, Dim::of(a.stride)), Dim::of(1)), Dim::of(a.stride));
+  const Dim missing = dims.sub(dims.add(last, Dim::of(a.kernel)), a.size);
+  // It cannot be less than 0: the last window starts less than a stride before the end.
   for (const Dim total : {missing, dims.max(missing, Dim::of(0))}) {
-    const Dim low = dims.floordiv(total, Dim::of(2));
-    // Without the maximum only where it cannot be less than 0: the last window starts less than a stride before the end.
-    if (total == missing && kernel < stride) continue;
-    if (p.low == low && p.high == dims.sub(total, low)) return true;
+    const Dim less = dims.floordiv(total, Dim::of(2)), more = dims.sub(total, less);
+    if (a.padding.low == (upper ? less : more) && a.padding.high == (upper ? more : less)) return true;
   }
   return false;
+}
+
+}  // namespace
+
+std::string_view auto_pad_of(Dims& dims, std::span<const PaddedAxis> axes) {
+  for (const bool upper : {true, false}) {
+    if (std::ranges::all_of(axes, [&](const PaddedAxis& a) { return is_same(dims, a, upper); }))
+      return upper ? "SAME_UPPER" : "SAME_LOWER";
+  }
+  return {};
 }
 
 }  // namespace sardonyx

@@ -14,8 +14,15 @@ struct Padding {
 
 // One Padding per axis of x; `fill` is a scalar of its type.
 Value* pad(Lowering& at, Value* x, std::span<const Padding> config, Value* fill);
-// Whether padding p of an axis of n elements is what SAME_UPPER adds.
-bool is_same_upper(Dims& dims, const Padding& p, Dim n, int64_t kernel, int64_t stride);
+// One axis that a window slides along.
+struct PaddedAxis {
+  Padding padding;
+  Dim size;
+  int64_t kernel, stride;
+};
+
+// The auto_pad that pads all axes like this: SAME_UPPER, SAME_LOWER, or empty. onnxruntime takes neither where the stride is the larger one.
+std::string_view auto_pad_of(Dims& dims, std::span<const PaddedAxis> axes);
 // A parameter that is a tuple of (low, high) or (low, high, interior).
 std::vector<Padding> padding_param(Lowering& at, std::string_view name);
 

@@ -77,11 +77,13 @@ class Pool {
     const auto axes = [&](auto&& holds) { return [this, holds](int64_t axis) { return holds(static_cast<size_t>(axis)); }; };
     const bool is_open = std::ranges::any_of(
         spatial_, axes([&](size_t i) { return !w_.padding[i].low.is_int() || !w_.padding[i].high.is_int(); }));
-    is_same_ = is_open && std::ranges::all_of(spatial_, axes([&](size_t i) {
-                                                return w_.dilation[i] == 1 && w_.padding[i].interior == 0 &&
-                                                       is_same_upper(at.b.dims(), w_.padding[i], at.in_dims(0)[i], w_.size[i],
-                                                                     w_.stride[i]);
-                                              }));
+    std::vector<PaddedAxis> padded;
+    for (int64_t axis : spatial_) {
+      const auto i = static_cast<size_t>(axis);
+      if (w_.dilation[i] != 1 || w_.padding[i].interior != 0) return;
+      padded.push_back({w_.padding[i], at.in_dims(0)[i], w_.size[i], w_.stride[i]});
+    }
+    if (is_open) auto_pad_ = auto_pad_of(at.b.dims(), padded);
   }
 
   bool fits(std::string_view op, DType t) const {
@@ -90,7 +92,7 @@ class Pool {
     if (op == "AveragePool" && at_.b.opset() < 19 &&
         std::ranges::any_of(spatial_, [&](int64_t axis) { return w_.dilation[static_cast<size_t>(axis)] != 1; }))
       return false;
-    return is_same_ || std::ranges::all_of(spatial_, [&](int64_t axis) {
+    return is_same() || std::ranges::all_of(spatial_, [&](int64_t axis) {
              const Padding& p = w_.padding[static_cast<size_t>(axis)];
              int64_t size = w_.size[static_cast<size_t>(axis)];
              auto is_edge = [&](Dim d) { return d.is_int() && d.value() >= 0 && d.value() < size; };
@@ -116,6 +118,8 @@ class Pool {
   }
 
  private:
+  bool is_same() const { return !auto_pad_.empty(); }
+
   // Two axes before the spatial ones.
   Value* as_batch(Value* x) {
     if (plain_.empty()) return at_.unsqueeze(x, std::vector<int64_t>{0, 1});
@@ -134,8 +138,8 @@ class Pool {
       size.push_back(w_.size[i]);
       stride.push_back(w_.stride[i]);
       dilation.push_back(w_.dilation[i]);
-      low.push_back(is_same_ ? 0 : w_.padding[i].low.value());
-      high.push_back(is_same_ ? 0 : w_.padding[i].high.value());
+      low.push_back(is_same() ? 0 : w_.padding[i].low.value());
+      high.push_back(is_same() ? 0 : w_.padding[i].high.value());
     }
     low.insert(low.end(), high.begin(), high.end());
     auto all_are = [](const std::vector<int64_t>& v, int64_t n) {
@@ -144,16 +148,16 @@ class Pool {
     AttrInit attrs{attr("kernel_shape", size)};
     if (!all_are(stride, 1)) attrs.push_back(attr("strides", stride));
     if (!all_are(dilation, 1)) attrs.push_back(attr("dilations", dilation));
-    if (is_same_) attrs.push_back(attr("auto_pad", "SAME_UPPER"));
+    if (is_same()) attrs.push_back(attr("auto_pad", std::string(auto_pad_)));
     if (!all_are(low, 0)) attrs.push_back(attr("pads", low));
-    if (count_padding && (is_same_ || !all_are(low, 0))) attrs.push_back(attr("count_include_pad", 1));
+    if (count_padding && (is_same() || !all_are(low, 0))) attrs.push_back(attr("count_include_pad", 1));
     return attrs;
   }
 
   Lowering& at_;
   const Window& w_;
   std::vector<int64_t> plain_, spatial_;
-  bool is_same_ = false;  // the padding is that of SAME, for sizes known at run time only
+  std::string_view auto_pad_;  // SAME_UPPER or SAME_LOWER, for sizes known at run time only
 };
 
 // Windows as long as their axis, of a size known at run time only, are that axis, reduced. True when all others are of size 1.
