@@ -18,7 +18,7 @@ def judged(program) -> str:
     """ "" where the model in onnxruntime equals the jitted function, else what differs or why it is refused."""
     import jax
     import sardonyx
-    from sardonyx._check import _feeds
+    from sardonyx._compare import feeds_of
     from sardonyx._run import Session
 
     fn, arguments = program.make()
@@ -26,7 +26,7 @@ def judged(program) -> str:
     with jax.default_matmul_precision("float32"):
         expected = jax.tree_util.tree_leaves(jax.jit(fn)(*arguments))
     session = Session(model)
-    found = session.run(_feeds(session, jax.tree_util.tree_leaves(arguments), {}, None))
+    found = session.run(feeds_of(session, jax.tree_util.tree_leaves(arguments), {}, None))
     for want, got, port in zip(expected, found, session.outputs, strict=True):
         if text := difference(plain(want), got, program.tolerance):
             return f"wrong: {port.name} {text}"
