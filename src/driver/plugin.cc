@@ -23,7 +23,7 @@ struct SardonyxHost {
 };
 
 struct SardonyxLowering {
-  Lowering& at;
+  Lowering& ctx;
   std::vector<Value*> results;
   sardonyx::AttrInit attrs = {};         // of the next operator
   std::exception_ptr failure = nullptr;  // the first one
@@ -77,9 +77,9 @@ const sardonyx::Type& type_of(const SardonyxValue* v) {
 const sardonyx::Type& result_type(SardonyxLowering* l, size_t i) {
   if (i >= l->results.size()) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' has {} results, and the plugin asked for number {}",
-                                                         l->at.eqn.op().name, l->results.size(), i));
+                                                         l->ctx.eqn.op().name, l->results.size(), i));
   }
-  return typed(l->at.stored_out_type(i));
+  return typed(l->ctx.stored_out_type(i));
 }
 
 sardonyx::Dim dim_of(const sardonyx::Type& t, size_t axis) {
@@ -106,7 +106,7 @@ Value* tensor(SardonyxLowering* l, int32_t dtype, const int64_t* dims, size_t ra
   }
   std::vector<std::byte> bytes(sardonyx::byte_size(type, count));
   std::copy_n(static_cast<const std::byte*>(data), bytes.size(), bytes.data());
-  return l->at.b.constant(sardonyx::Tensor::own(type, std::move(shape), std::move(bytes)));
+  return l->ctx.b.constant(sardonyx::Tensor::own(type, std::move(shape), std::move(bytes)));
 }
 
 const SardonyxApi& api() {
@@ -114,19 +114,19 @@ const SardonyxApi& api() {
       .version = SARDONYX_PLUGIN_VERSION,
       .add_lowering =
           [](SardonyxHost* host, const char* primitive, SardonyxLower lower, void* data) {
-            auto run = [lower, data, origin = host->origin, &late = host->late](Lowering& at) {
+            auto run = [lower, data, origin = host->origin, &late = host->late](Lowering& ctx) {
               SardonyxLowering l{
-                  .at = at, .results = std::vector<Value*>(at.eqn.num_results(), nullptr), .late = late, .origin = origin};
+                  .ctx = ctx, .results = std::vector<Value*>(ctx.eqn.num_results(), nullptr), .late = late, .origin = origin};
               lower(&api(), &l, data);
               if (l.failure != nullptr) std::rethrow_exception(l.failure);
               return l.results;
             };
             host->registry.add(primitive, std::move(run), host->origin);
           },
-      .num_inputs = [](SardonyxLowering* l) { return l->at.num_inputs(); },
-      .input = [](SardonyxLowering* l, size_t i) { return guarded(l, [&] { return foreign(l->at.in(i)); }); },
-      .int_param = [](SardonyxLowering* l, const char* name) { return guarded(l, [&] { return l->at.int_param(name); }); },
-      .float_param = [](SardonyxLowering* l, const char* name) { return guarded(l, [&] { return l->at.float_param(name); }); },
+      .num_inputs = [](SardonyxLowering* l) { return l->ctx.num_inputs(); },
+      .input = [](SardonyxLowering* l, size_t i) { return guarded(l, [&] { return foreign(l->ctx.in(i)); }); },
+      .int_param = [](SardonyxLowering* l, const char* name) { return guarded(l, [&] { return l->ctx.int_param(name); }); },
+      .float_param = [](SardonyxLowering* l, const char* name) { return guarded(l, [&] { return l->ctx.float_param(name); }); },
       .attr_int = [](SardonyxLowering* l, const char* name, int64_t v) { l->attrs.push_back(sardonyx::attr(name, v)); },
       .attr_float = [](SardonyxLowering* l, const char* name, double v) { l->attrs.push_back(sardonyx::attr(name, v)); },
       .attr_string = [](SardonyxLowering* l, const char* name,
@@ -138,29 +138,29 @@ const SardonyxApi& api() {
             return guarded(l, [&] {
               std::vector<Value*> operands;
               for (size_t i = 0; i < n; ++i) operands.push_back(native(inputs[i]));
-              return foreign(l->at.b.op(name, operands, std::exchange(l->attrs, {})));
+              return foreign(l->ctx.b.op(name, operands, std::exchange(l->attrs, {})));
             });
           },
       .number = [](SardonyxLowering* l, const SardonyxValue* like,
-                   double v) { return guarded(l, [&] { return foreign(l->at.b.scalar(native(like)->dtype(), v)); }); },
+                   double v) { return guarded(l, [&] { return foreign(l->ctx.b.scalar(native(like)->dtype(), v)); }); },
       .ints = [](SardonyxLowering* l, const int64_t* values,
-                 size_t n) { return guarded(l, [&] { return foreign(l->at.b.i64s(std::span<const int64_t>(values, n))); }); },
+                 size_t n) { return guarded(l, [&] { return foreign(l->ctx.b.i64s(std::span<const int64_t>(values, n))); }); },
       .result =
           [](SardonyxLowering* l, size_t i, SardonyxValue* v) {
             guarded(l, [&] {
               if (i >= l->results.size()) {
                 throw Error(ErrorCode::kInvalidArgument,
-                            fmt::format("'{}' has {} results, and the plugin gave one as number {}", l->at.eqn.op().name,
+                            fmt::format("'{}' has {} results, and the plugin gave one as number {}", l->ctx.eqn.op().name,
                                         l->results.size(), i));
               }
               if (l->results[i] != nullptr) {
                 throw Error(ErrorCode::kInvalidArgument,
-                            fmt::format("the plugin gave result {} of '{}' twice", i, l->at.eqn.op().name));
+                            fmt::format("the plugin gave result {} of '{}' twice", i, l->ctx.eqn.op().name));
               }
               l->results[i] = native(v);
             });
           },
-      .unsupported = [](SardonyxLowering* l, const char* why) { guarded(l, [&] { l->at.unsupported(why); }); },
+      .unsupported = [](SardonyxLowering* l, const char* why) { guarded(l, [&] { l->ctx.unsupported(why); }); },
       .late_int = [](SardonyxLowering* l, SardonyxValue* value, const char* name,
                      int64_t v) { set_late(l, value, sardonyx::attr(name, v)); },
       .late_float = [](SardonyxLowering* l, SardonyxValue* value, const char* name,
@@ -175,7 +175,7 @@ const SardonyxApi& api() {
       .dim = [](SardonyxLowering* l, const SardonyxValue* v,
                 size_t axis) { return guarded(l, [&] { return number(dim_of(type_of(v), axis)); }); },
       .size = [](SardonyxLowering* l, const SardonyxValue* v,
-                 size_t axis) { return guarded(l, [&] { return foreign(l->at.dim(dim_of(type_of(v), axis))); }); },
+                 size_t axis) { return guarded(l, [&] { return foreign(l->ctx.dim(dim_of(type_of(v), axis))); }); },
       .num_results = [](SardonyxLowering* l) { return l->results.size(); },
       .result_dtype = [](SardonyxLowering* l,
                          size_t i) { return guarded(l, [&] { return static_cast<int32_t>(result_type(l, i).dtype()); }); },
@@ -183,21 +183,21 @@ const SardonyxApi& api() {
       .result_dim = [](SardonyxLowering* l, size_t i,
                        size_t axis) { return guarded(l, [&] { return number(dim_of(result_type(l, i), axis)); }); },
       .result_shape = [](SardonyxLowering* l,
-                         size_t i) { return guarded(l, [&] { return foreign(l->at.shape(result_type(l, i).dims())); }); },
+                         size_t i) { return guarded(l, [&] { return foreign(l->ctx.shape(result_type(l, i).dims())); }); },
       .has_param =
           [](SardonyxLowering* l, const char* name) {
-            return guarded(l, [&] { return static_cast<int>(l->at.find_param(name) != nullptr); });
+            return guarded(l, [&] { return static_cast<int>(l->ctx.find_param(name) != nullptr); });
           },
       .bool_param = [](SardonyxLowering* l,
-                       const char* name) { return guarded(l, [&] { return static_cast<int>(l->at.bool_param(name)); }); },
+                       const char* name) { return guarded(l, [&] { return static_cast<int>(l->ctx.bool_param(name)); }); },
       .string_param =
           [](SardonyxLowering* l, const char* name) {
-            return guarded(l, [&] { return l->texts.emplace_back(l->at.string_param(name)).c_str(); });
+            return guarded(l, [&] { return l->texts.emplace_back(l->ctx.string_param(name)).c_str(); });
           },
       .ints_param =
           [](SardonyxLowering* l, const char* name, int64_t* values, size_t room) {
             return guarded(l, [&] {
-              const std::vector<int64_t> all = l->at.ints_param(name);
+              const std::vector<int64_t> all = l->ctx.ints_param(name);
               std::copy_n(all.begin(), std::min(room, all.size()), values);
               return all.size();
             });
@@ -209,7 +209,7 @@ const SardonyxApi& api() {
             guarded(l, [&] {
               std::vector<Value*> operands;
               for (size_t i = 0; i < n; ++i) operands.push_back(native(inputs[i]));
-              sardonyx::Node& made = l->at.b.node(name, operands, num_results, std::exchange(l->attrs, {}), domain);
+              sardonyx::Node& made = l->ctx.b.node(name, operands, num_results, std::exchange(l->attrs, {}), domain);
               for (size_t i = 0; i < num_results; ++i) results[i] = foreign(made.result(i));
             });
           },

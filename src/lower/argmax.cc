@@ -7,37 +7,37 @@ namespace sardonyx {
 namespace {
 
 // Where a runtime has no ArgMax for wide integers. TopK gives equal elements in the order of their places.
-Value* first_by_top_k(Lowering& at, Value* x, int64_t axis, bool largest) {
-  const DType wide = kernel_dtype(at, {"TopK"}, x->dtype());
-  if (wide == DType::kUndefined) at.unsupported("no runtime orders this element type");
+Value* first_by_top_k(Lowering& ctx, Value* x, int64_t axis, bool largest) {
+  const DType wide = kernel_dtype(ctx, {"TopK"}, x->dtype());
+  if (wide == DType::kUndefined) ctx.unsupported("no runtime orders this element type");
   AttrInit attrs{attr("axis", axis)};
   if (!largest) attrs.push_back(attr("largest", 0));
-  Node& top = at.b.node("TopK", std::vector<Value*>{at.cast(x, wide), at.b.i64s({1})}, 2, std::move(attrs));
-  return at.squeeze(top.result(1), std::vector<int64_t>{axis});
+  Node& top = ctx.b.node("TopK", std::vector<Value*>{ctx.cast(x, wide), ctx.b.i64s({1})}, 2, std::move(attrs));
+  return ctx.squeeze(top.result(1), std::vector<int64_t>{axis});
 }
 
-std::vector<Value*> index_of(Lowering& at, std::string_view op) {
-  auto axes = at.ints_param("axes");
-  if (axes.size() != 1) at.unsupported("one axis at a time");
-  OnnxBuilder& b = at.b;
-  Value* x = operands(at)[0];
-  if (x->dtype() == DType::kU64) x = to_ordered_i64(at, x);
-  const DType wide = kernel_dtype(at, {op}, x->dtype());
-  if (wide == DType::kUndefined) return {at.cast(first_by_top_k(at, x, axes[0], op == "ArgMax"), at.out_dtype())};
-  x = at.cast(x, wide);
+std::vector<Value*> index_of(Lowering& ctx, std::string_view op) {
+  auto axes = ctx.ints_param("axes");
+  if (axes.size() != 1) ctx.unsupported("one axis at a time");
+  OnnxBuilder& b = ctx.b;
+  Value* x = operands(ctx)[0];
+  if (x->dtype() == DType::kU64) x = to_ordered_i64(ctx, x);
+  const DType wide = kernel_dtype(ctx, {op}, x->dtype());
+  if (wide == DType::kUndefined) return {ctx.cast(first_by_top_k(ctx, x, axes[0], op == "ArgMax"), ctx.out_dtype())};
+  x = ctx.cast(x, wide);
   auto along = [&](std::string_view of, Value* v) { return b.op(of, {v}, {attr("axis", axes[0]), attr("keepdims", 0)}); };
   Value* index = along(op, x);
   if (is_float(x->dtype())) {
-    Value* nan = at.cast(b.IsNaN(x), DType::kU8);
-    Value* any = at.cast(b.reduce("ReduceMax", nan, axes, false), DType::kBool);
+    Value* nan = ctx.cast(b.IsNaN(x), DType::kU8);
+    Value* any = ctx.cast(b.reduce("ReduceMax", nan, axes, false), DType::kBool);
     index = b.Where(any, along("ArgMax", nan), index);
   }
-  return {at.cast(index, at.out_dtype())};
+  return {ctx.cast(index, ctx.out_dtype())};
 }
 
 }  // namespace
 
-std::vector<Value*> lower_argmax(Lowering& at) { return index_of(at, "ArgMax"); }
-std::vector<Value*> lower_argmin(Lowering& at) { return index_of(at, "ArgMin"); }
+std::vector<Value*> lower_argmax(Lowering& ctx) { return index_of(ctx, "ArgMax"); }
+std::vector<Value*> lower_argmin(Lowering& ctx) { return index_of(ctx, "ArgMin"); }
 
 }  // namespace sardonyx

@@ -70,14 +70,14 @@ Num series(const Num& a, std::span<const double> near, std::span<const double> f
 
 }  // namespace
 
-std::vector<Value*> lower_bessel_i0e(Lowering& at) {
-  return {via(at, {"Sqrt", "Where"}, operands(at)[0],
-              [&](Value* x) { return series(abs(Num(at, x)), kI0Near, kI0Far, false).value(); })};
+std::vector<Value*> lower_bessel_i0e(Lowering& ctx) {
+  return {via(ctx, {"Sqrt", "Where"}, operands(ctx)[0],
+              [&](Value* x) { return series(abs(Num(ctx, x)), kI0Near, kI0Far, false).value(); })};
 }
 
-std::vector<Value*> lower_bessel_i1e(Lowering& at) {
-  return {via(at, {"Sqrt", "Where"}, operands(at)[0], [&](Value* v) {
-    Num x(at, v);
+std::vector<Value*> lower_bessel_i1e(Lowering& ctx) {
+  return {via(ctx, {"Sqrt", "Where"}, operands(ctx)[0], [&](Value* v) {
+    Num x(ctx, v);
     return (series(abs(x), kI1Near, kI1Far, true) * sign(x)).value();
   })};
 }

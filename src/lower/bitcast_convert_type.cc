@@ -24,8 +24,8 @@ const Value* beside_constant(const Node& n, uint64_t bits) {
 }
 
 // The mantissa (b >> s) if the operand is (b >> s) | bits of 1.0 with a shift that leaves mantissa bits only.
-Value* mantissa_under_one(Lowering& at, const FloatFormat& f) {
-  const Node* either = at.eqn.input(0)->def();
+Value* mantissa_under_one(Lowering& ctx, const FloatFormat& f) {
+  const Node* either = ctx.eqn.input(0)->def();
   if (either == nullptr || !either->is("or")) return nullptr;
   const Value* shifted = beside_constant(*either, static_cast<uint64_t>(f.bias()) << f.mantissa);
   const Node* shift = shifted != nullptr ? shifted->def() : nullptr;
@@ -33,69 +33,69 @@ Value* mantissa_under_one(Lowering& at, const FloatFormat& f) {
   const TensorPtr& count = shift->input(1)->constant();
   if (count->size() != 1 || count->as_int(0) < bit_width(f.dtype) - f.mantissa || count->as_int(0) >= bit_width(f.dtype))
     return nullptr;
-  return at.context().value(*shifted, at.b);
+  return ctx.context().value(*shifted, ctx.b);
 }
 
 // Between numbers of one width.
-Value* same_width(Lowering& at, Value* x, DType to) {
+Value* same_width(Lowering& ctx, Value* x, DType to) {
   // An exponent alone: that of f32, whose subnormal half of the least normal number is its 0, and whose NaN is its own.
   const FloatFormat single = FloatFormat::of(DType::kF32);
   if (x->dtype() == DType::kF8E8M0) {
-    x = at.cast((magnitude_bits(at, single, at.cast(x, DType::kF32)) >> single.mantissa).value(), DType::kU8);
+    x = ctx.cast((magnitude_bits(ctx, single, ctx.cast(x, DType::kF32)) >> single.mantissa).value(), DType::kU8);
   } else if (is_float(x->dtype())) {
     FloatFormat f = FloatFormat::of(x->dtype());
-    x = at.cast(float_bits(at, f, at.cast(x, f.wide())).value(), unsigned_of(to));
+    x = ctx.cast(float_bits(ctx, f, ctx.cast(x, f.wide())).value(), unsigned_of(to));
   }
   if (to == DType::kF8E8M0) {
-    Word code = Word::of(at, x);
+    Word code = Word::of(ctx, x);
     Word bits = code * (uint64_t{1} << single.mantissa);
-    Value* half = select(at, at.b.Equal(code.value(), code.constant(0)), code.constant(uint64_t{1} << (single.mantissa - 1)),
+    Value* half = select(ctx, ctx.b.Equal(code.value(), code.constant(0)), code.constant(uint64_t{1} << (single.mantissa - 1)),
                          bits.value());
-    half = select(at, at.b.Equal(code.value(), code.constant(255)), code.constant(single.nan()), half);
-    return to_small_float(at, magnitude_of_bits(at, single, Word(at, half)), to, /*may_overflow=*/false);
+    half = select(ctx, ctx.b.Equal(code.value(), code.constant(255)), code.constant(single.nan()), half);
+    return to_small_float(ctx, magnitude_of_bits(ctx, single, Word(ctx, half)), to, /*may_overflow=*/false);
   }
-  return at.cast(is_float(to) ? float_of_bits(at, FloatFormat::of(to), Word::of(at, x)) : x, to);
+  return ctx.cast(is_float(to) ? float_of_bits(ctx, FloatFormat::of(to), Word::of(ctx, x)) : x, to);
 }
 
 // 0, w, 2w, ... in the type of the words.
-Value* shifts(Lowering& at, DType word, int64_t count, int64_t width) {
+Value* shifts(Lowering& ctx, DType word, int64_t count, int64_t width) {
   std::vector<std::byte> bytes(byte_size(word, static_cast<uint64_t>(count)));
   for (int64_t i = 0; i < count; ++i) encode_element(word, bytes.data(), i, static_cast<double>(i * width));
-  return at.b.constant(Tensor::own(word, {count}, std::move(bytes)));
+  return ctx.b.constant(Tensor::own(word, {count}, std::move(bytes)));
 }
 
 }  // namespace
 
-std::vector<Value*> lower_bitcast_convert_type(Lowering& at) {
-  Value* x = operands(at)[0];
-  DType from = x->dtype(), to = at.out_dtype();
+std::vector<Value*> lower_bitcast_convert_type(Lowering& ctx) {
+  Value* x = operands(ctx)[0];
+  DType from = x->dtype(), to = ctx.out_dtype();
   if (from == to) return {x};
   int wide = bit_width(from), narrow = bit_width(to);
   auto is_number = [](DType t) { return is_integer(t) || is_float(t); };
-  if (!is_number(from) || !is_number(to)) at.unsupported("only integers and floats");
+  if (!is_number(from) || !is_number(to)) ctx.unsupported("only integers and floats");
   if (wide == narrow) {
-    if (is_integer(from) && is_integer(to)) return {at.cast(x, to)};
-    if (at.b.opset() >= 26 && !is_narrow(from) && !is_narrow(to)) return {at.b.BitCast(x, {.to = to})};
+    if (is_integer(from) && is_integer(to)) return {ctx.cast(x, to)};
+    if (ctx.b.opset() >= 26 && !is_narrow(from) && !is_narrow(to)) return {ctx.b.BitCast(x, {.to = to})};
     if (is_float(to) && to != DType::kF8E8M0) {
       FloatFormat f = FloatFormat::of(to);
-      if (Value* mantissa = mantissa_under_one(at, f)) {
-        Value* fraction = at.b.Mul(at.cast(mantissa, f.wide()), at.b.scalar(f.wide(), std::ldexp(1.0, -f.mantissa)));
-        return {at.cast(at.b.Add(fraction, at.b.scalar(f.wide(), 1)), to)};
+      if (Value* mantissa = mantissa_under_one(ctx, f)) {
+        Value* fraction = ctx.b.Mul(ctx.cast(mantissa, f.wide()), ctx.b.scalar(f.wide(), std::ldexp(1.0, -f.mantissa)));
+        return {ctx.cast(ctx.b.Add(fraction, ctx.b.scalar(f.wide(), 1)), to)};
       }
     }
-    return {same_width(at, x, to)};
+    return {same_width(ctx, x, to)};
   }
   if (wide > narrow) {
-    Word word = Word::of(at, same_width(at, x, unsigned_of(from)));
-    Value* column = at.unsqueeze(word.value(), std::vector{static_cast<int64_t>(at.in_rank(0))});
-    Value* pieces = at.b.BitShift(column, shifts(at, column->dtype(), wide / narrow, narrow), {.direction = "RIGHT"});
-    return {same_width(at, at.cast(pieces, unsigned_of(to)), to)};
+    Word word = Word::of(ctx, same_width(ctx, x, unsigned_of(from)));
+    Value* column = ctx.unsqueeze(word.value(), std::vector{static_cast<int64_t>(ctx.in_rank(0))});
+    Value* pieces = ctx.b.BitShift(column, shifts(ctx, column->dtype(), wide / narrow, narrow), {.direction = "RIGHT"});
+    return {same_width(ctx, ctx.cast(pieces, unsigned_of(to)), to)};
   }
   DType word = narrow == 64 ? DType::kU64 : DType::kU32;
-  Value* pieces = at.cast(same_width(at, x, unsigned_of(from)), word);
-  pieces = at.b.BitShift(pieces, shifts(at, word, narrow / wide, wide), {.direction = "LEFT"});
-  Value* whole = reduce(at, "ReduceSum", pieces, std::vector{static_cast<int64_t>(at.in_rank(0)) - 1});
-  return {same_width(at, at.cast(whole, unsigned_of(to)), to)};
+  Value* pieces = ctx.cast(same_width(ctx, x, unsigned_of(from)), word);
+  pieces = ctx.b.BitShift(pieces, shifts(ctx, word, narrow / wide, wide), {.direction = "LEFT"});
+  Value* whole = reduce(ctx, "ReduceSum", pieces, std::vector{static_cast<int64_t>(ctx.in_rank(0)) - 1});
+  return {same_width(ctx, ctx.cast(whole, unsigned_of(to)), to)};
 }
 
 }  // namespace sardonyx

@@ -17,9 +17,9 @@ DType unsigned_of(DType t) {
   }
 }
 
-Word Word::of(Lowering& at, Value* x) {
+Word Word::of(Lowering& ctx, Value* x) {
   DType bits = unsigned_of(x->dtype());
-  return {at, at.cast(at.cast(x, bits), bits == DType::kU64 ? bits : DType::kU32)};
+  return {ctx, ctx.cast(ctx.cast(x, bits), bits == DType::kU64 ? bits : DType::kU32)};
 }
 
 namespace {
@@ -34,16 +34,16 @@ Word count_bits(Word x) {
 
 }  // namespace
 
-std::vector<Value*> lower_population_count(Lowering& at) {
-  return {at.cast(count_bits(Word::of(at, operands(at)[0])).value(), at.out_dtype())};
+std::vector<Value*> lower_population_count(Lowering& ctx) {
+  return {ctx.cast(count_bits(Word::of(ctx, operands(ctx)[0])).value(), ctx.out_dtype())};
 }
 
-std::vector<Value*> lower_clz(Lowering& at) {
-  int width = bit_width(at.out_dtype());
-  Word x = Word::of(at, operands(at)[0]);
+std::vector<Value*> lower_clz(Lowering& ctx) {
+  int width = bit_width(ctx.out_dtype());
+  Word x = Word::of(ctx, operands(ctx)[0]);
   for (int n = 1; n < width; n *= 2) x = x | (x >> n);
-  Value* ones = at.cast(count_bits(x).value(), at.out_dtype());
-  return {via(at, "Sub", {at.b.scalar_int(at.out_dtype(), width), ones})};
+  Value* ones = ctx.cast(count_bits(x).value(), ctx.out_dtype());
+  return {via(ctx, "Sub", {ctx.b.scalar_int(ctx.out_dtype(), width), ones})};
 }
 
 }  // namespace sardonyx

@@ -9,11 +9,13 @@
 
 namespace sardonyx {
 
-#define SX_LOWERING(primitive, function) std::vector<Value*> function(Lowering& at);
+#define SX_LOWERING(primitive) std::vector<Value*> lower_##primitive(Lowering& ctx);
+#define SX_LOWERING_AS(primitive, function) std::vector<Value*> function(Lowering& ctx);
 #include "lower/lowerings.def"
 #undef SX_LOWERING
+#undef SX_LOWERING_AS
 
-#define SX_COMPLEX(primitive, function) std::vector<Value*> function(Lowering& at);
+#define SX_COMPLEX(primitive, function) std::vector<Value*> function(Lowering& ctx);
 #define SX_LINEAR(primitive)
 #define SX_MOVES(primitive)
 #define SX_BILINEAR(primitive)
@@ -26,8 +28,8 @@ namespace sardonyx {
 namespace {
 
 LowerFn elementwise(std::string_view op, std::string_view bool_op) {
-  return [op, bool_op](Lowering& at) -> std::vector<Value*> {
-    return {via(at, at.in_dtype(0) == DType::kBool ? bool_op : op, operands(at))};
+  return [op, bool_op](Lowering& ctx) -> std::vector<Value*> {
+    return {via(ctx, ctx.in_dtype(0) == DType::kBool ? bool_op : op, operands(ctx))};
   };
 }
 
@@ -43,9 +45,9 @@ using OwnLowering = std::function<std::vector<Value*>(Lowering&, const LowerFn& 
 void add_for(LoweringRegistry& r, std::string_view primitive, bool (*is_wanted)(DType), const OwnLowering& own) {
   const LowerFn* known = r.find(primitive);
   LowerFn others =
-      known != nullptr ? *known : LowerFn([](Lowering& at) -> std::vector<Value*> { at.unsupported("not of real numbers"); });
+      known != nullptr ? *known : LowerFn([](Lowering& ctx) -> std::vector<Value*> { ctx.unsupported("not of real numbers"); });
   std::string origin(known != nullptr ? r.origin(primitive) : "complex numbers");
-  r.add(primitive, [=](Lowering& at) { return has_types(at.eqn, is_wanted) ? own(at, others) : others(at); }, origin);
+  r.add(primitive, [=](Lowering& ctx) { return has_types(ctx.eqn, is_wanted) ? own(ctx, others) : others(ctx); }, origin);
 }
 
 void add_complex(LoweringRegistry& r, std::string_view primitive, const OwnLowering& own) {
@@ -64,10 +66,12 @@ const LoweringRegistry& LoweringRegistry::builtin() {
 #include "lower/elementwise.def"
 #undef SX_ELEMENTWISE
 #undef SX_ELEMENTWISE_BOOL
-#define SX_LOWERING(primitive, function) r.add(primitive, function, #function);
+#define SX_LOWERING(primitive) r.add(#primitive, lower_##primitive, "lower_" #primitive);
+#define SX_LOWERING_AS(primitive, function) r.add(primitive, function, #function);
 #include "lower/lowerings.def"
 #undef SX_LOWERING
-#define SX_COMPLEX(primitive, function) add_complex(r, primitive, [](Lowering& at, const LowerFn&) { return function(at); });
+#undef SX_LOWERING_AS
+#define SX_COMPLEX(primitive, function) add_complex(r, primitive, [](Lowering& ctx, const LowerFn&) { return function(ctx); });
 #define SX_LINEAR(primitive) add_complex(r, primitive, part_by_part);
 #define SX_MOVES(primitive) add_complex(r, primitive, moved);
 #define SX_BILINEAR(primitive) add_complex(r, primitive, product_of_parts);
@@ -78,12 +82,12 @@ const LoweringRegistry& LoweringRegistry::builtin() {
 #undef SX_BILINEAR
     // Keys of four words are moved half by half; those of two are one number each.
     for (std::string_view primitive : kMovements) add_for(r, primitive, is_wide_key, part_by_part);
-    add_for(r, "eq", is_wide_key, [](Lowering& at, const LowerFn&) { return complex_eq(at); });
-    add_for(r, "ne", is_wide_key, [](Lowering& at, const LowerFn&) { return complex_ne(at); });
+    add_for(r, "eq", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_eq(ctx); });
+    add_for(r, "ne", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_ne(ctx); });
     for (const std::string& primitive : r.primitives()) {
       if (keeps_narrow(primitive)) continue;
       add_for(r, primitive, is_narrow,
-              [=](Lowering& at, const LowerFn& others) { return in_wider_types(at, primitive, others); });
+              [=](Lowering& ctx, const LowerFn& others) { return in_wider_types(ctx, primitive, others); });
     }
     return r;
   }();

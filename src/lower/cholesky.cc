@@ -8,8 +8,8 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_cholesky(Lowering& at) {
-  Complex a = operand(at, 0);
+std::vector<Value*> lower_cholesky(Lowering& ctx) {
+  Complex a = operand(ctx, 0);
   std::vector<Complex> s{a, full_like(a, 0)};
   s = repeat(a.scope(), count(a, a.dim(-1)), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
     Num rows = row_numbers(a);
@@ -26,11 +26,11 @@ std::vector<Value*> lower_cholesky(Lowering& at) {
   is_bad = is_bad | is_nan(total);
   is_bad = unsqueeze(unsqueeze(is_bad, -1), -1);
   return {
-      result(at, each_part(s[1], [&](const Num& v) { return where(is_bad, std::numeric_limits<double>::quiet_NaN(), v); }))};
+      result(ctx, each_part(s[1], [&](const Num& v) { return where(is_bad, std::numeric_limits<double>::quiet_NaN(), v); }))};
 }
 
-std::vector<Value*> lower_cholesky_update(Lowering& at) {
-  Num r(at, operands(at)[0]), w = unsqueeze(Num(at, at.in(1)), -2);
+std::vector<Value*> lower_cholesky_update(Lowering& ctx) {
+  Num r(ctx, operands(ctx)[0]), w = unsqueeze(Num(ctx, ctx.in(1)), -2);
   std::vector<Num> s{r, w};
   s = repeat(r.scope(), count(r, r.dim(-1)), std::move(s), [&](const Num& i, std::vector<Num>& state) {
     Complex all(state[0]);

@@ -3,11 +3,11 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_clamp(Lowering& at) {
-  auto xs = operands(at);
+std::vector<Value*> lower_clamp(Lowering& ctx) {
+  auto xs = operands(ctx);
   Value *lo = xs[0], *x = xs[1], *hi = xs[2];
-  if (at.in_rank(0) == 0 && at.in_rank(2) == 0) return {via(at, "Clip", {x, lo, hi})};
-  return {via(at, "Min", {via(at, "Max", {x, lo}), hi})};
+  if (ctx.in_rank(0) == 0 && ctx.in_rank(2) == 0) return {via(ctx, "Clip", {x, lo, hi})};
+  return {via(ctx, "Min", {via(ctx, "Max", {x, lo}), hi})};
 }
 
 }  // namespace sardonyx

@@ -120,80 +120,84 @@ TensorPtr every_second(const Tensor& t, int64_t from) {
 
 }  // namespace
 
-Complex split(Lowering& at, Value* x) {
+Complex split(Lowering& ctx, Value* x) {
   if (const TensorPtr& t = x->constant(); t && t->byte_size() <= 4096) {
-    return {Num(at, at.b.constant(every_second(*t, 0))), Num(at, at.b.constant(every_second(*t, 1)))};
+    return {Num(ctx, ctx.b.constant(every_second(*t, 0))), Num(ctx, ctx.b.constant(every_second(*t, 1)))};
   }
-  if (auto parts = joined_parts(x)) return {Num(at, parts->first), Num(at, parts->second)};
-  auto part = [&](int64_t i) { return Num(at, at.b.Gather(x, at.b.i64(i), {.axis = -1})); };
+  if (auto parts = joined_parts(x)) return {Num(ctx, parts->first), Num(ctx, parts->second)};
+  auto part = [&](int64_t i) { return Num(ctx, ctx.b.Gather(x, ctx.b.i64(i), {.axis = -1})); };
   return {part(0), part(1)};
 }
 
-Complex operand(Lowering& at, size_t i) { return is_pair(at.in_dtype(i)) ? split(at, at.in(i)) : Complex(Num(at, at.in(i))); }
+Complex operand(Lowering& ctx, size_t i) {
+  return is_pair(ctx.in_dtype(i)) ? split(ctx, ctx.in(i)) : Complex(Num(ctx, ctx.in(i)));
+}
 
 Value* join(const Complex& x) {
   if (x.is_real()) return x.re.value();
   return concat({unsqueeze(x.re, -1), unsqueeze(*x.im, -1)}, -1).value();
 }
 
-Value* result(Lowering& at, const Complex& x, size_t i) {
-  return is_complex(at.out_dtype(i)) ? join({x.re, x.imaginary()}) : x.re.value();
+Value* result(Lowering& ctx, const Complex& x, size_t i) {
+  return is_complex(ctx.out_dtype(i)) ? join({x.re, x.imaginary()}) : x.re.value();
 }
 
 namespace {
 
-std::vector<Complex> all_operands(Lowering& at) {
+std::vector<Complex> all_operands(Lowering& ctx) {
   std::vector<Complex> xs;
-  for (size_t i = 0; i < at.num_inputs(); ++i) xs.push_back(operand(at, i));
+  for (size_t i = 0; i < ctx.num_inputs(); ++i) xs.push_back(operand(ctx, i));
   return xs;
 }
 
-bool is_put_together(Lowering& at) {
-  for (size_t i = 0; i < at.num_inputs(); ++i) {
-    if (is_complex(at.in_dtype(i)) && joined_parts(at.in(i))) return true;
+bool is_put_together(Lowering& ctx) {
+  for (size_t i = 0; i < ctx.num_inputs(); ++i) {
+    if (is_complex(ctx.in_dtype(i)) && joined_parts(ctx.in(i))) return true;
   }
   return false;
 }
 
 }  // namespace
 
-std::vector<Value*> part_by_part(Lowering& at, const LowerFn& real) {
-  auto xs = all_operands(at);
+std::vector<Value*> part_by_part(Lowering& ctx, const LowerFn& real) {
+  auto xs = all_operands(ctx);
   auto run = [&](bool imaginary) {
     std::vector<Value*> parts;
     for (const Complex& x : xs) parts.push_back((imaginary && x.im ? *x.im : x.re).value());
-    Lowering on_parts = at.on_parts(std::move(parts));
+    Lowering on_parts = ctx.on_parts(std::move(parts));
     return real(on_parts);
   };
   auto re = run(false), im = run(true);
   // Where inference knows less than the equation says, the parts learn it here: the core sees only what is made of them.
   for (size_t i = 0; i < re.size(); ++i) {
-    if (!is_pair(at.out_dtype(i))) continue;
-    const Type* expected = at.b.types().with_dtype(at.out_type(i), pair_part(at.out_dtype(i)));
+    if (!is_pair(ctx.out_dtype(i))) continue;
+    const Type* expected = ctx.b.types().with_dtype(ctx.out_type(i), pair_part(ctx.out_dtype(i)));
     for (Value* part : {re[i], im[i]}) {
       bool same_rank = part->type() != nullptr && part->ranked() && part->type()->rank() == expected->rank();
       bool is_vague = same_rank && std::ranges::any_of(part->type()->dims(), [](Dim d) { return !d.is_int() && !d.is_expr(); });
-      if (is_vague && part->kind() != ValueKind::kInput && at.b.types().meet(part->type(), expected) != nullptr)
+      if (is_vague && part->kind() != ValueKind::kInput && ctx.b.types().meet(part->type(), expected) != nullptr)
         part->set_type(expected);
     }
   }
   std::vector<Value*> results;
   for (size_t i = 0; i < re.size(); ++i)
-    results.push_back(is_pair(at.out_dtype(i)) ? join({Num(at, re[i]), Num(at, im[i])}) : re[i]);
+    results.push_back(is_pair(ctx.out_dtype(i)) ? join({Num(ctx, re[i]), Num(ctx, im[i])}) : re[i]);
   return results;
 }
 
-std::vector<Value*> moved(Lowering& at, const LowerFn& real) { return is_put_together(at) ? part_by_part(at, real) : real(at); }
+std::vector<Value*> moved(Lowering& ctx, const LowerFn& real) {
+  return is_put_together(ctx) ? part_by_part(ctx, real) : real(ctx);
+}
 
-std::vector<Value*> product_of_parts(Lowering& at, const LowerFn& real) {
-  auto xs = all_operands(at);
+std::vector<Value*> product_of_parts(Lowering& ctx, const LowerFn& real) {
+  auto xs = all_operands(ctx);
   auto run = [&](const Num& x, const Num& y) {
     std::vector<Value*> parts{x.value(), y.value()};
     for (size_t i = 2; i < xs.size(); ++i) parts.push_back(xs[i].re.value());
-    Lowering on_parts = at.on_parts(std::move(parts));
-    return Num(at, real(on_parts)[0]);
+    Lowering on_parts = ctx.on_parts(std::move(parts));
+    return Num(ctx, real(on_parts)[0]);
   };
-  return {result(at, product(xs[0], xs[1], run))};
+  return {result(ctx, product(xs[0], xs[1], run))};
 }
 
 std::vector<Complex> loop(Scope scope, Value* trips, std::optional<Num> go_on, std::vector<Complex> s,

@@ -19,7 +19,7 @@ class Complex {
 
   bool is_real() const { return !im.has_value(); }
   Scope scope() const { return re.scope(); }
-  Lowering& at() const { return re.at(); }
+  Lowering& ctx() const { return re.ctx(); }
   std::span<const Dim> dims() const { return re.dims(); }
   size_t rank() const { return re.rank(); }
   Dim dim(int64_t axis) const { return re.dim(axis); }
@@ -84,18 +84,18 @@ inline Complex reshape(const Complex& x, std::span<const Dim> dims) {
 }
 
 // Operand i of the equation, and a value as the graph holds it.
-Complex operand(Lowering& at, size_t i);
-Complex split(Lowering& at, Value* x);
+Complex operand(Lowering& ctx, size_t i);
+Complex split(Lowering& ctx, Value* x);
 Value* join(const Complex& x);
 // join(), with a zero imaginary part where result i is complex and x is not.
-Value* result(Lowering& at, const Complex& x, size_t i = 0);
+Value* result(Lowering& ctx, const Complex& x, size_t i = 0);
 
 // An equation that does the same to real and imaginary parts (sums, moves), and one that is a product of its first two operands: by the lowering
 // for real numbers.
-std::vector<Value*> part_by_part(Lowering& at, const LowerFn& real);
+std::vector<Value*> part_by_part(Lowering& ctx, const LowerFn& real);
 // The same for lowerings that know how the graph holds complex values: by parts only where an operand has just been put together.
-std::vector<Value*> moved(Lowering& at, const LowerFn& real);
-std::vector<Value*> product_of_parts(Lowering& at, const LowerFn& real);
+std::vector<Value*> moved(Lowering& ctx, const LowerFn& real);
+std::vector<Value*> product_of_parts(Lowering& ctx, const LowerFn& real);
 
 // loop() and repeat() of num.h over such numbers. What is complex in the state stays complex.
 using ComplexBody = std::function<std::optional<Num>(const Num& i, std::vector<Complex>& s)>;

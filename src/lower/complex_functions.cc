@@ -16,7 +16,7 @@ constexpr double kLn2 = std::numbers::ln2;
 
 using Function = Complex (*)(const Complex&);
 
-std::vector<Value*> of_one(Lowering& at, Function f) { return {result(at, f(operand(at, 0)))}; }
+std::vector<Value*> of_one(Lowering& ctx, Function f) { return {result(ctx, f(operand(ctx, 0)))}; }
 
 // z = x + iy
 Num real(const Complex& z) { return z.re; }
@@ -59,7 +59,7 @@ Complex sqrt(const Complex& z) {
   Num is_zero = eq(large, 0);
   Num small = where(is_zero, large, abs(y) / (where(is_zero, 1, large) * 2));
   Num right = x >= 0;
-  Num negative = Num(y.scope(), sign_bit(y.at(), y.value()));
+  Num negative = Num(y.scope(), sign_bit(y.ctx(), y.value()));
   Num im = where(right, small, large);
   return {where(right, large, small), where(negative, -im, im)};
 }
@@ -114,42 +114,42 @@ Complex power(const Complex& z, int64_t n) {
 
 }  // namespace
 
-std::vector<Value*> complex_acos(Lowering& at) { return of_one(at, acos); }
-std::vector<Value*> complex_acosh(Lowering& at) { return of_one(at, acosh); }
-std::vector<Value*> complex_asin(Lowering& at) { return of_one(at, asin); }
-std::vector<Value*> complex_asinh(Lowering& at) { return of_one(at, asinh); }
-std::vector<Value*> complex_atan(Lowering& at) { return of_one(at, atan); }
-std::vector<Value*> complex_atanh(Lowering& at) { return of_one(at, atanh); }
-std::vector<Value*> complex_cos(Lowering& at) { return of_one(at, cos); }
-std::vector<Value*> complex_cosh(Lowering& at) { return of_one(at, cosh); }
-std::vector<Value*> complex_exp(Lowering& at) { return of_one(at, exp); }
-std::vector<Value*> complex_expm1(Lowering& at) { return of_one(at, expm1); }
-std::vector<Value*> complex_log(Lowering& at) { return of_one(at, log); }
-std::vector<Value*> complex_log1p(Lowering& at) { return of_one(at, log1p); }
-std::vector<Value*> complex_sin(Lowering& at) { return of_one(at, sin); }
-std::vector<Value*> complex_sinh(Lowering& at) { return of_one(at, sinh); }
-std::vector<Value*> complex_sqrt(Lowering& at) { return of_one(at, sqrt); }
-std::vector<Value*> complex_tan(Lowering& at) { return of_one(at, tan); }
-std::vector<Value*> complex_tanh(Lowering& at) { return of_one(at, tanh); }
-std::vector<Value*> complex_abs(Lowering& at) { return {abs(operand(at, 0)).value()}; }
+std::vector<Value*> complex_acos(Lowering& ctx) { return of_one(ctx, acos); }
+std::vector<Value*> complex_acosh(Lowering& ctx) { return of_one(ctx, acosh); }
+std::vector<Value*> complex_asin(Lowering& ctx) { return of_one(ctx, asin); }
+std::vector<Value*> complex_asinh(Lowering& ctx) { return of_one(ctx, asinh); }
+std::vector<Value*> complex_atan(Lowering& ctx) { return of_one(ctx, atan); }
+std::vector<Value*> complex_atanh(Lowering& ctx) { return of_one(ctx, atanh); }
+std::vector<Value*> complex_cos(Lowering& ctx) { return of_one(ctx, cos); }
+std::vector<Value*> complex_cosh(Lowering& ctx) { return of_one(ctx, cosh); }
+std::vector<Value*> complex_exp(Lowering& ctx) { return of_one(ctx, exp); }
+std::vector<Value*> complex_expm1(Lowering& ctx) { return of_one(ctx, expm1); }
+std::vector<Value*> complex_log(Lowering& ctx) { return of_one(ctx, log); }
+std::vector<Value*> complex_log1p(Lowering& ctx) { return of_one(ctx, log1p); }
+std::vector<Value*> complex_sin(Lowering& ctx) { return of_one(ctx, sin); }
+std::vector<Value*> complex_sinh(Lowering& ctx) { return of_one(ctx, sinh); }
+std::vector<Value*> complex_sqrt(Lowering& ctx) { return of_one(ctx, sqrt); }
+std::vector<Value*> complex_tan(Lowering& ctx) { return of_one(ctx, tan); }
+std::vector<Value*> complex_tanh(Lowering& ctx) { return of_one(ctx, tanh); }
+std::vector<Value*> complex_abs(Lowering& ctx) { return {abs(operand(ctx, 0)).value()}; }
 
-std::vector<Value*> complex_exp2(Lowering& at) {
-  return of_one(at, [](const Complex& z) { return exp(z * kLn2); });
+std::vector<Value*> complex_exp2(Lowering& ctx) {
+  return of_one(ctx, [](const Complex& z) { return exp(z * kLn2); });
 }
-std::vector<Value*> complex_rsqrt(Lowering& at) {
-  return of_one(at, [](const Complex& z) { return inverse(sqrt(z)); });
+std::vector<Value*> complex_rsqrt(Lowering& ctx) {
+  return of_one(ctx, [](const Complex& z) { return inverse(sqrt(z)); });
 }
-std::vector<Value*> complex_logistic(Lowering& at) {
-  return of_one(at, [](const Complex& z) { return inverse(exp(-z) + 1); });
+std::vector<Value*> complex_logistic(Lowering& ctx) {
+  return of_one(ctx, [](const Complex& z) { return inverse(exp(-z) + 1); });
 }
-std::vector<Value*> complex_square(Lowering& at) {
-  return of_one(at, [](const Complex& z) { return z * z; });
+std::vector<Value*> complex_square(Lowering& ctx) {
+  return of_one(ctx, [](const Complex& z) { return z * z; });
 }
-std::vector<Value*> complex_conj(Lowering& at) {
-  return of_one(at, [](const Complex& z) { return conj(z); });
+std::vector<Value*> complex_conj(Lowering& ctx) {
+  return of_one(ctx, [](const Complex& z) { return conj(z); });
 }
-std::vector<Value*> complex_sign(Lowering& at) {
-  return of_one(at, [](const Complex& z) {
+std::vector<Value*> complex_sign(Lowering& ctx) {
+  return of_one(ctx, [](const Complex& z) {
     Num size = abs(z);
     return z / Complex(where(eq(size, 0), 1, size));
   });
@@ -168,8 +168,8 @@ bool is_zero(const Num& x) {
 }
 
 // Operand i, as a real number where its imaginary part is known to be zero: real factors are common.
-Complex factor(Lowering& at, size_t i) {
-  Complex z = operand(at, i);
+Complex factor(Lowering& ctx, size_t i) {
+  Complex z = operand(ctx, i);
   return z.im && is_zero(*z.im) ? Complex(z.re) : z;
 }
 
@@ -177,40 +177,40 @@ bool is_imaginary(const Complex& z) { return z.im && is_zero(z.re); }
 
 }  // namespace
 
-std::vector<Value*> complex_mul(Lowering& at) {
-  Complex z = factor(at, 0), w = factor(at, 1);
+std::vector<Value*> complex_mul(Lowering& ctx) {
+  Complex z = factor(ctx, 0), w = factor(ctx, 1);
   if (is_imaginary(w)) std::swap(z, w);
   // iy w = i (y w)
   if (is_imaginary(z)) {
     Complex turned = w * Complex(*z.im);
     return {
-        join(w.is_real() ? Complex(turned.re.with(at.zeros(turned.re.dtype(), turned.dims())), turned.re) : times_i(turned))};
+        join(w.is_real() ? Complex(turned.re.with(ctx.zeros(turned.re.dtype(), turned.dims())), turned.re) : times_i(turned))};
   }
-  return {result(at, z * w)};
+  return {result(ctx, z * w)};
 }
-std::vector<Value*> complex_div(Lowering& at) { return {result(at, operand(at, 0) / factor(at, 1))}; }
+std::vector<Value*> complex_div(Lowering& ctx) { return {result(ctx, operand(ctx, 0) / factor(ctx, 1))}; }
 
-std::vector<Value*> complex_integer_pow(Lowering& at) {
-  int64_t n = at.int_param("y");
-  Complex z = operand(at, 0);
-  return {result(at, n == 0 ? full_like(z, 1) : power(z, n))};
+std::vector<Value*> complex_integer_pow(Lowering& ctx) {
+  int64_t n = ctx.int_param("y");
+  Complex z = operand(ctx, 0);
+  return {result(ctx, n == 0 ? full_like(z, 1) : power(z, n))};
 }
 
 // exp(w log z); 0^0 = 1 and 0^w = 0 otherwise.
-std::vector<Value*> complex_pow(Lowering& at) {
-  Complex z = operand(at, 0), w = operand(at, 1);
+std::vector<Value*> complex_pow(Lowering& ctx) {
+  Complex z = operand(ctx, 0), w = operand(ctx, 1);
   Num base_is_zero = eq(abs(z), 0), exponent_is_zero = eq(w.is_real() ? abs(w.re) : abs(w), 0);
   if (is_integer(w.re.dtype())) w = cast(w.re, z.re.dtype());
   Complex safe = where(base_is_zero, Complex(z.re.of(1)), z);
   Complex usual = exp(w * log(safe));
   usual = where(base_is_zero, Complex(z.re.of(0)), usual);
-  return {result(at, where(exponent_is_zero, Complex(z.re.of(1)), usual))};
+  return {result(ctx, where(exponent_is_zero, Complex(z.re.of(1)), usual))};
 }
 
 // The angle in the plane of two complex numbers: -i log((x + iy) / sqrt(x^2 + y^2)).
-std::vector<Value*> complex_atan2(Lowering& at) {
-  Complex y = operand(at, 0), x = operand(at, 1);
-  return {result(at, over_i(log((x + times_i(y)) / sqrt(x * x + y * y))))};
+std::vector<Value*> complex_atan2(Lowering& ctx) {
+  Complex y = operand(ctx, 0), x = operand(ctx, 1);
+  return {result(ctx, over_i(log((x + times_i(y)) / sqrt(x * x + y * y))))};
 }
 
 namespace {
@@ -221,10 +221,10 @@ Complex extreme(const Complex& z, const Complex& w, bool greatest) {
   return where(first | (eq(z.re, w.re) & second) | is_nan(z.re) | is_nan(*z.im), z, w);
 }
 
-Complex reduced_to_extreme(Lowering& at, std::string_view op, double least) {
-  Complex z = operand(at, 0);
-  auto axes = at.ints_param("axes");
-  auto over = [&](const Num& x, bool keepdims) { return x.with(reduce(at, op, x.value(), axes, keepdims)); };
+Complex reduced_to_extreme(Lowering& ctx, std::string_view op, double least) {
+  Complex z = operand(ctx, 0);
+  auto axes = ctx.ints_param("axes");
+  auto over = [&](const Num& x, bool keepdims) { return x.with(reduce(ctx, op, x.value(), axes, keepdims)); };
   Num re = over(z.re, true);
   Num im = over(where(eq(z.re, re), *z.im, least), false);
   return {reshape(re, im.dims()), im};
@@ -232,50 +232,50 @@ Complex reduced_to_extreme(Lowering& at, std::string_view op, double least) {
 
 }  // namespace
 
-std::vector<Value*> complex_max(Lowering& at) { return {result(at, extreme(operand(at, 0), operand(at, 1), true))}; }
-std::vector<Value*> complex_min(Lowering& at) { return {result(at, extreme(operand(at, 0), operand(at, 1), false))}; }
-std::vector<Value*> complex_reduce_max(Lowering& at) {
-  return {result(at, reduced_to_extreme(at, "ReduceMax", -std::numeric_limits<double>::infinity()))};
+std::vector<Value*> complex_max(Lowering& ctx) { return {result(ctx, extreme(operand(ctx, 0), operand(ctx, 1), true))}; }
+std::vector<Value*> complex_min(Lowering& ctx) { return {result(ctx, extreme(operand(ctx, 0), operand(ctx, 1), false))}; }
+std::vector<Value*> complex_reduce_max(Lowering& ctx) {
+  return {result(ctx, reduced_to_extreme(ctx, "ReduceMax", -std::numeric_limits<double>::infinity()))};
 }
-std::vector<Value*> complex_reduce_min(Lowering& at) {
-  return {result(at, reduced_to_extreme(at, "ReduceMin", std::numeric_limits<double>::infinity()))};
+std::vector<Value*> complex_reduce_min(Lowering& ctx) {
+  return {result(ctx, reduced_to_extreme(ctx, "ReduceMin", std::numeric_limits<double>::infinity()))};
 }
 
-std::vector<Value*> complex_eq(Lowering& at) {
-  Complex z = operand(at, 0), w = operand(at, 1);
+std::vector<Value*> complex_eq(Lowering& ctx) {
+  Complex z = operand(ctx, 0), w = operand(ctx, 1);
   return {(eq(z.re, w.re) & eq(*z.im, *w.im)).value()};
 }
-std::vector<Value*> complex_ne(Lowering& at) {
-  Complex z = operand(at, 0), w = operand(at, 1);
+std::vector<Value*> complex_ne(Lowering& ctx) {
+  Complex z = operand(ctx, 0), w = operand(ctx, 1);
   return {(!(eq(z.re, w.re) & eq(*z.im, *w.im))).value()};
 }
 
-std::vector<Value*> complex_real(Lowering& at) { return {operand(at, 0).re.value()}; }
-std::vector<Value*> complex_imag(Lowering& at) { return {operand(at, 0).imaginary().value()}; }
+std::vector<Value*> complex_real(Lowering& ctx) { return {operand(ctx, 0).re.value()}; }
+std::vector<Value*> complex_imag(Lowering& ctx) { return {operand(ctx, 0).imaginary().value()}; }
 
 // Operands may be narrower than the result: their parts meet in a Concat, which does not broadcast.
-std::vector<Value*> complex_of_parts(Lowering& at) {
-  auto part = [&](size_t i) { return Num(at, at.expand(at.in(i), at.out_dims())); };
+std::vector<Value*> complex_of_parts(Lowering& ctx) {
+  auto part = [&](size_t i) { return Num(ctx, ctx.expand(ctx.in(i), ctx.out_dims())); };
   return {join({part(0), part(1)})};
 }
 
-std::vector<Value*> complex_iota(Lowering& at) {
-  auto dims = at.out_dims();
-  auto axis = static_cast<size_t>(at.int_param("dimension"));
-  Num re(at, at.iota(at.stored_out_type()->dtype(), dims[axis]));
+std::vector<Value*> complex_iota(Lowering& ctx) {
+  auto dims = ctx.out_dims();
+  auto axis = static_cast<size_t>(ctx.int_param("dimension"));
+  Num re(ctx, ctx.iota(ctx.stored_out_type()->dtype(), dims[axis]));
   for (size_t i = axis + 1; i < dims.size(); ++i) re = unsqueeze(re, -1);
   re = expand(re, dims);
   return {join({re, full_like(re, 0)})};
 }
 
-std::vector<Value*> complex_convert(Lowering& at) {
-  DType from = at.in_dtype(0), to = at.out_dtype();
+std::vector<Value*> complex_convert(Lowering& ctx) {
+  DType from = ctx.in_dtype(0), to = ctx.out_dtype();
   if (!is_complex(from)) {
-    Num re(at, at.expand(at.cast(at.in(0), at.stored_out_type()->dtype()), at.out_dims()));
+    Num re(ctx, ctx.expand(ctx.cast(ctx.in(0), ctx.stored_out_type()->dtype()), ctx.out_dims()));
     return {join({re, full_like(re, 0)})};
   }
-  if (is_complex(to)) return {at.cast(at.in(0), at.stored_out_type()->dtype())};
-  return {at.cast(operand(at, 0).re.value(), to)};
+  if (is_complex(to)) return {ctx.cast(ctx.in(0), ctx.stored_out_type()->dtype())};
+  return {ctx.cast(operand(ctx, 0).re.value(), to)};
 }
 
 namespace {
@@ -295,13 +295,13 @@ Complex by_steps(Complex z, int64_t axis, int64_t size, bool reverse, const Comb
 }
 
 // The first element is taken as it is: 1 times an infinite number is no number.
-Complex by_scan(Lowering& at, const Complex& z, int64_t axis, bool reverse, const Combine& op) {
-  OnnxBuilder& b = at.b;
+Complex by_scan(Lowering& ctx, const Complex& z, int64_t axis, bool reverse, const Combine& op) {
+  OnnxBuilder& b = ctx.b;
   std::vector<Dim> row(z.dims().begin(), z.dims().end());
   row.erase(row.begin() + axis);
   const Type* type = b.types().tensor(z.re.dtype(), row);
   const Type* flag = b.types().scalar(DType::kBool);
-  Graph& body = at.make_body("body", [&](Lowering& inside) {
+  Graph& body = ctx.make_body("body", [&](Lowering& inside) {
     Graph& g = inside.b.graph();
     auto input = [&](const Type* t) { return Num(inside, g.add_input({}, t)); };
     Num is_first = input(flag), re = input(type), im = input(type), next_re = input(type), next_im = input(type);
@@ -314,17 +314,17 @@ Complex by_scan(Lowering& at, const Complex& z, int64_t axis, bool reverse, cons
   });
   onnx_attrs::Scan attrs{.num_scan_inputs = 2, .scan_input_axes = {axis, axis}, .scan_output_axes = {axis, axis}};
   if (reverse) attrs.scan_input_directions = attrs.scan_output_directions = {1, 1};
-  Value* zero = at.zeros(z.re.dtype(), row);
+  Value* zero = ctx.zeros(z.re.dtype(), row);
   Node& scan = b.Scan({b.scalar_int(DType::kBool, 1), zero, zero, z.re.value(), z.im->value()}, body, attrs);
-  return {Num(at, scan.result(3)), Num(at, scan.result(4))};
+  return {Num(ctx, scan.result(3)), Num(ctx, scan.result(4))};
 }
 
-std::vector<Value*> cumulative(Lowering& at, const Combine& op) {
-  Complex z = operand(at, 0);
-  int64_t axis = at.int_param("axis");
-  bool reverse = at.bool_param("reverse", false);
+std::vector<Value*> cumulative(Lowering& ctx, const Combine& op) {
+  Complex z = operand(ctx, 0);
+  int64_t axis = ctx.int_param("axis");
+  bool reverse = ctx.bool_param("reverse", false);
   Dim size = z.dim(axis);
-  return {result(at, size.is_int() ? by_steps(z, axis, size.value(), reverse, op) : by_scan(at, z, axis, reverse, op))};
+  return {result(ctx, size.is_int() ? by_steps(z, axis, size.value(), reverse, op) : by_scan(ctx, z, axis, reverse, op))};
 }
 
 // The sum of the exponentials, less the larger number; the imaginary part lies between -pi and pi.
@@ -336,16 +336,16 @@ Complex log_add_exp(const Complex& z, const Complex& w) {
 }
 
 // The product along an axis, by folding the upper half on the lower.
-Complex fold_axis(Lowering& at, Complex z, int64_t axis) {
+Complex fold_axis(Lowering& ctx, Complex z, int64_t axis) {
   Dim size = z.dim(axis);
   if (!size.is_int()) {
-    Complex products = by_scan(at, z, axis, false, [](const Complex& a, const Complex& b) { return a * b; });
-    return slice(products, axis, at.b.dims().sub(size, Dim::of(1)), size);
+    Complex products = by_scan(ctx, z, axis, false, [](const Complex& a, const Complex& b) { return a * b; });
+    return slice(products, axis, ctx.b.dims().sub(size, Dim::of(1)), size);
   }
   if (size.value() == 0) {
     std::vector<Dim> dims(z.dims().begin(), z.dims().end());
     dims[static_cast<size_t>(axis)] = Dim::of(1);
-    Num one = expand(Num(at, at.b.scalar(z.re.dtype(), 1)), dims);
+    Num one = expand(Num(ctx, ctx.b.scalar(z.re.dtype(), 1)), dims);
     return {one, full_like(one, 0)};
   }
   for (int64_t n = size.value(); n > 1;) {
@@ -359,22 +359,22 @@ Complex fold_axis(Lowering& at, Complex z, int64_t axis) {
 
 }  // namespace
 
-std::vector<Value*> complex_reduce_prod(Lowering& at) {
-  Complex z = operand(at, 0);
-  for (int64_t axis : at.ints_param("axes")) z = fold_axis(at, z, axis);
-  return {result(at, reshape(z, at.out_dims()))};
+std::vector<Value*> complex_reduce_prod(Lowering& ctx) {
+  Complex z = operand(ctx, 0);
+  for (int64_t axis : ctx.ints_param("axes")) z = fold_axis(ctx, z, axis);
+  return {result(ctx, reshape(z, ctx.out_dims()))};
 }
 
-std::vector<Value*> complex_cumprod(Lowering& at) {
-  return cumulative(at, [](const Complex& z, const Complex& w) { return z * w; });
+std::vector<Value*> complex_cumprod(Lowering& ctx) {
+  return cumulative(ctx, [](const Complex& z, const Complex& w) { return z * w; });
 }
-std::vector<Value*> complex_cummax(Lowering& at) {
-  return cumulative(at, [](const Complex& z, const Complex& w) { return extreme(z, w, true); });
+std::vector<Value*> complex_cummax(Lowering& ctx) {
+  return cumulative(ctx, [](const Complex& z, const Complex& w) { return extreme(z, w, true); });
 }
-std::vector<Value*> complex_cummin(Lowering& at) {
-  return cumulative(at, [](const Complex& z, const Complex& w) { return extreme(z, w, false); });
+std::vector<Value*> complex_cummin(Lowering& ctx) {
+  return cumulative(ctx, [](const Complex& z, const Complex& w) { return extreme(z, w, false); });
 }
-std::vector<Value*> complex_cumlogsumexp(Lowering& at) { return cumulative(at, log_add_exp); }
+std::vector<Value*> complex_cumlogsumexp(Lowering& ctx) { return cumulative(ctx, log_add_exp); }
 
 Complex larger(const Complex& z, const Complex& w) { return extreme(z, w, true); }
 Complex smaller(const Complex& z, const Complex& w) { return extreme(z, w, false); }

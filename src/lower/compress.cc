@@ -5,13 +5,13 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_compress(Lowering& at) {
-  const int64_t axis = at.int_param("axis");
-  const DType own = at.in(0)->dtype();
-  const DType wide = kernel_dtype(at, {"Compress"}, own);
-  if (wide == DType::kUndefined) at.unsupported("no runtime computes Compress in " + std::string(to_string(own)));
-  Value* y = at.b.Compress(at.cast(at.in(0), wide), at.in(1), {.axis = axis});
-  return {at.cast(y, own)};
+std::vector<Value*> lower_compress(Lowering& ctx) {
+  const int64_t axis = ctx.int_param("axis");
+  const DType own = ctx.in(0)->dtype();
+  const DType wide = kernel_dtype(ctx, {"Compress"}, own);
+  if (wide == DType::kUndefined) ctx.unsupported("no runtime computes Compress in " + std::string(to_string(own)));
+  Value* y = ctx.b.Compress(ctx.cast(ctx.in(0), wide), ctx.in(1), {.axis = axis});
+  return {ctx.cast(y, own)};
 }
 
 }  // namespace sardonyx

@@ -4,21 +4,21 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_concatenate(Lowering& at) {
+std::vector<Value*> lower_concatenate(Lowering& ctx) {
   std::vector<Value*> xs;
-  for (size_t i = 0; i < at.num_inputs(); ++i) {
+  for (size_t i = 0; i < ctx.num_inputs(); ++i) {
     // An empty operand adds nothing.
-    if (!at.in_dims(i)[static_cast<size_t>(at.int_param("dimension"))].is(0)) xs.push_back(at.in(i));
+    if (!ctx.in_dims(i)[static_cast<size_t>(ctx.int_param("dimension"))].is(0)) xs.push_back(ctx.in(i));
   }
-  if (xs.empty()) xs.push_back(at.in(0));
-  return {at.concat(xs, at.int_param("dimension"))};
+  if (xs.empty()) xs.push_back(ctx.in(0));
+  return {ctx.concat(xs, ctx.int_param("dimension"))};
 }
 
-std::vector<Value*> lower_stack(Lowering& at) {
-  int64_t axis = at.int_param("axis");
+std::vector<Value*> lower_stack(Lowering& ctx) {
+  int64_t axis = ctx.int_param("axis");
   std::vector<Value*> xs;
-  for (size_t i = 0; i < at.num_inputs(); ++i) xs.push_back(at.unsqueeze(at.in(i), std::vector{axis}));
-  return {at.concat(xs, axis)};
+  for (size_t i = 0; i < ctx.num_inputs(); ++i) xs.push_back(ctx.unsqueeze(ctx.in(i), std::vector{axis}));
+  return {ctx.concat(xs, axis)};
 }
 
 }  // namespace sardonyx

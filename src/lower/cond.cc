@@ -15,17 +15,17 @@ Value* truth_behind(Value* index) {
 }
 
 // Chooses among `branches`, of which the first belongs to index `first`.
-std::vector<Value*> choose(Lowering& at, std::span<const Body> branches, int64_t first) {
+std::vector<Value*> choose(Lowering& ctx, std::span<const Body> branches, int64_t first) {
   if (branches.size() == 1) {
     std::vector<Value*> args;
-    for (size_t k = 1; k < at.num_inputs(); ++k) args.push_back(at.in(k));
-    return at.inline_body(*branches[0].graph, args);
+    for (size_t k = 1; k < ctx.num_inputs(); ++k) args.push_back(ctx.in(k));
+    return ctx.inline_body(*branches[0].graph, args);
   }
-  Value* index = at.in(0);
+  Value* index = ctx.in(0);
   Value* beyond = first == 0 && branches.size() == 2 ? truth_behind(index) : nullptr;
-  if (beyond == nullptr) beyond = at.b.Greater(index, at.b.scalar_int(index->dtype(), first));
+  if (beyond == nullptr) beyond = ctx.b.Greater(index, ctx.b.scalar_int(index->dtype(), first));
   auto body = [&](std::string_view name, std::span<const Body> some, int64_t offset) {
-    return Body{at.b.model().name(name), &at.make_body(name, [&](Lowering& inside) {
+    return Body{ctx.b.model().name(name), &ctx.make_body(name, [&](Lowering& inside) {
                   const std::vector<Value*> results = choose(inside, some, offset);
                   for (size_t k = 0; k < results.size(); ++k)
                     inside.b.graph().add_output(*results[k], {}, inside.stored_out_type(k));
@@ -33,7 +33,7 @@ std::vector<Value*> choose(Lowering& at, std::span<const Body> branches, int64_t
   };
   const Body bodies[] = {body("then_branch", branches.subspan(1), first + 1), body("else_branch", branches.first(1), first)};
   Value* inputs[] = {beyond};
-  Node& node = at.b.node("If", inputs, at.eqn.num_results(), {}, {}, bodies);
+  Node& node = ctx.b.node("If", inputs, ctx.eqn.num_results(), {}, {}, bodies);
   std::vector<Value*> results;
   for (Value& v : node.results()) results.push_back(&v);
   return results;
@@ -41,18 +41,18 @@ std::vector<Value*> choose(Lowering& at, std::span<const Body> branches, int64_t
 
 }  // namespace
 
-std::vector<Value*> lower_cond(Lowering& at) {
-  if (at.eqn.num_results() == 0) return {};
+std::vector<Value*> lower_cond(Lowering& ctx) {
+  if (ctx.eqn.num_results() == 0) return {};
   std::vector<Body> branches;
-  for (const Body& b : at.eqn.bodies()) {
+  for (const Body& b : ctx.eqn.bodies()) {
     if (b.name.view() == "branches") branches.push_back(b);
   }
-  if (branches.empty()) at.unsupported("the equation has no branches");
-  if (const TensorPtr& index = at.in(0)->constant()) {
+  if (branches.empty()) ctx.unsupported("the equation has no branches");
+  if (const TensorPtr& index = ctx.in(0)->constant()) {
     const auto taken = std::clamp<int64_t>(index->as_int(0), 0, static_cast<int64_t>(branches.size()) - 1);
-    return choose(at, {&branches[static_cast<size_t>(taken)], 1}, taken);
+    return choose(ctx, {&branches[static_cast<size_t>(taken)], 1}, taken);
   }
-  return choose(at, branches, 0);
+  return choose(ctx, branches, 0);
 }
 
 }  // namespace sardonyx

@@ -21,11 +21,11 @@ bool has_only_empty_results(const Node& eqn) {
          });
 }
 
-std::vector<Value*> empty_results(Lowering& at) {
+std::vector<Value*> empty_results(Lowering& ctx) {
   std::vector<Value*> results;
-  for (size_t i = 0; i < at.eqn.num_results(); ++i) {
-    const Type* t = at.stored_out_type(i);
-    results.push_back(at.zeros(t->dtype(), t->dims()));
+  for (size_t i = 0; i < ctx.eqn.num_results(); ++i) {
+    const Type* t = ctx.stored_out_type(i);
+    results.push_back(ctx.zeros(t->dtype(), t->dims()));
   }
   return results;
 }
@@ -184,9 +184,9 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
   try {
     check_counts(eqn);
     if (primitive.has_known_axes) check_equation(eqn);
-    Lowering at(*this, eqn, b, std::move(operands));
+    Lowering ctx(*this, eqn, b, std::move(operands));
     const Node* last = b.graph().last();
-    std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(at) : (*primitive.lower)(at);
+    std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(ctx) : (*primitive.lower)(ctx);
     if (primitive.origin != "builtin") check_new_nodes(eqn, b.graph(), last, primitive.origin);
     check_results(eqn, results, primitive.origin, b);
     for (size_t i = 0; i < results.size(); ++i) {

@@ -37,34 +37,34 @@ bool is_within(const Value* v, DType t) {
   }
 }
 
-Value* saturating_cast(Lowering& at, Value* x, DType to) {
-  OnnxBuilder& b = at.b;
-  if (bit_width(x->dtype()) <= 16) x = at.cast(x, DType::kF32);
+Value* saturating_cast(Lowering& ctx, Value* x, DType to) {
+  OnnxBuilder& b = ctx.b;
+  if (bit_width(x->dtype()) <= 16) x = ctx.cast(x, DType::kF32);
   if (bit_width(to) <= 16) {
-    Value* clipped = b.Clip(x, like(at, x, lowest(to)), like(at, x, beyond(to) - 1));
+    Value* clipped = b.Clip(x, like(ctx, x, lowest(to)), like(ctx, x, beyond(to) - 1));
     // To integers of 4 bits onnxruntime (1.31) rounds, where it should cut.
-    return at.cast(is_narrow(to) ? at.cast(clipped, DType::kI32) : clipped, to);
+    return ctx.cast(is_narrow(to) ? ctx.cast(clipped, DType::kI32) : clipped, to);
   }
-  Value* number = b.Where(b.IsNaN(x), like(at, x, 0), x);
-  if (is_unsigned(to)) number = b.Max({number, like(at, x, 0)});
-  Value* is_large = b.GreaterOrEqual(number, like(at, x, beyond(to)));
+  Value* number = b.Where(b.IsNaN(x), like(ctx, x, 0), x);
+  if (is_unsigned(to)) number = b.Max({number, like(ctx, x, 0)});
+  Value* is_large = b.GreaterOrEqual(number, like(ctx, x, beyond(to)));
   Value* largest = to == DType::kU64 ? b.scalar_int(to, -1) : b.scalar_int(to, static_cast<int64_t>(beyond(to) - 1));
   if (to == DType::kI64) largest = b.scalar_int(to, INT64_MAX);
-  return select(at, is_large, largest, at.cast(number, to));
+  return select(ctx, is_large, largest, ctx.cast(number, to));
 }
 
 }  // namespace
 
-std::vector<Value*> lower_convert_element_type(Lowering& at) {
-  DType from = at.in_dtype(0), to = at.out_dtype();
-  if (from == to) return {at.in(0)};
-  if (is_complex(from) && is_complex(to)) return {at.cast(at.in(0), at.stored_out_type()->dtype())};
-  if (is_complex(to)) at.unsupported("no conversion to complex");
-  Value* x = is_complex(from) ? at.b.Gather(at.in(0), at.b.i64(0), {.axis = -1}) : at.in(0);
-  if (is_narrow(from) && is_float(from) && !is_float(to)) x = at.cast(x, DType::kF32);
-  bool may_overflow = is_float(x->dtype()) && is_integer(to) && !is_within(at.eqn.input(0), to);
-  if (!may_overflow && is_float(x->dtype()) && is_integer(to) && is_narrow(to)) x = at.cast(x, DType::kI32);
-  return {may_overflow ? saturating_cast(at, x, to) : at.cast(x, to)};
+std::vector<Value*> lower_convert_element_type(Lowering& ctx) {
+  DType from = ctx.in_dtype(0), to = ctx.out_dtype();
+  if (from == to) return {ctx.in(0)};
+  if (is_complex(from) && is_complex(to)) return {ctx.cast(ctx.in(0), ctx.stored_out_type()->dtype())};
+  if (is_complex(to)) ctx.unsupported("no conversion to complex");
+  Value* x = is_complex(from) ? ctx.b.Gather(ctx.in(0), ctx.b.i64(0), {.axis = -1}) : ctx.in(0);
+  if (is_narrow(from) && is_float(from) && !is_float(to)) x = ctx.cast(x, DType::kF32);
+  bool may_overflow = is_float(x->dtype()) && is_integer(to) && !is_within(ctx.eqn.input(0), to);
+  if (!may_overflow && is_float(x->dtype()) && is_integer(to) && is_narrow(to)) x = ctx.cast(x, DType::kI32);
+  return {may_overflow ? saturating_cast(ctx, x, to) : ctx.cast(x, to)};
 }
 
 }  // namespace sardonyx

@@ -3,22 +3,22 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_custom_linear_solve(Lowering& at) {
-  const Graph* solve = at.eqn.body("jaxprs.solve");
-  if (solve == nullptr) at.unsupported("the equation has no jaxpr for the solution");
-  const Attr& lengths = at.param("const_lengths");
+std::vector<Value*> lower_custom_linear_solve(Lowering& ctx) {
+  const Graph* solve = ctx.eqn.body("jaxprs.solve");
+  if (solve == nullptr) ctx.unsupported("the equation has no jaxpr for the solution");
+  const Attr& lengths = ctx.param("const_lengths");
   auto count = [&](std::string_view of) {
-    const auto* n = field_of(at, lengths, of).get<int64_t>();
-    if (n == nullptr) at.unsupported("the number of constants is no integer");
+    const auto* n = field_of(ctx, lengths, of).get<int64_t>();
+    if (n == nullptr) ctx.unsupported("the number of constants is no integer");
     return static_cast<size_t>(*n);
   };
   // Constants of matvec, vecmat, solve, transpose_solve; then the right sides.
   size_t first = count("matvec") + count("vecmat");
   size_t all = first + count("solve") + count("transpose_solve");
   std::vector<Value*> args;
-  for (size_t i = 0; i < count("solve"); ++i) args.push_back(at.in(first + i));
-  for (size_t i = all; i < at.num_inputs(); ++i) args.push_back(at.in(i));
-  return at.inline_body(*solve, args);
+  for (size_t i = 0; i < count("solve"); ++i) args.push_back(ctx.in(first + i));
+  for (size_t i = all; i < ctx.num_inputs(); ++i) args.push_back(ctx.in(i));
+  return ctx.inline_body(*solve, args);
 }
 
 }  // namespace sardonyx

@@ -3,6 +3,6 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_dim_as_value(Lowering& at) { return {at.dim_as(at.dim_param("dim"), at.out_dtype())}; }
+std::vector<Value*> lower_dim_as_value(Lowering& ctx) { return {ctx.dim_as(ctx.dim_param("dim"), ctx.out_dtype())}; }
 
 }  // namespace sardonyx

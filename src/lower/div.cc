@@ -12,39 +12,39 @@ namespace sardonyx {
 namespace {
 
 // Neither 0 nor -1, whatever runs.
-bool is_safe_divisor(Lowering& at, Value* y) {
+bool is_safe_divisor(Lowering& ctx, Value* y) {
   auto safe = [&](int64_t v) { return v != 0 && v != -1; };
   if (const TensorPtr& payload = y->constant()) {
     auto values = payload->to_ints();
     return values && std::ranges::all_of(*values, safe);
   }
-  const SymbolicValue* known = at.b.facts().find(*y);
+  const SymbolicValue* known = ctx.b.facts().find(*y);
   if (known == nullptr) return false;
   return std::ranges::all_of(known->elements, [&](Dim d) {
     if (d.is_int()) return safe(d.value());
-    auto least = at.b.dims().range(d).min;
+    auto least = ctx.b.dims().range(d).min;
     return least && *least >= 1;
   });
 }
 
-Value* integer_div(Lowering& at, Value* x, Value* y) {
-  if (is_safe_divisor(at, y)) return via(at, "Div", {x, y});
+Value* integer_div(Lowering& ctx, Value* x, Value* y) {
+  if (is_safe_divisor(ctx, y)) return via(ctx, "Div", {x, y});
   DType t = x->dtype();
-  Value* one = at.b.scalar_int(t, 1);
-  Value* zero = via(at, "Equal", {y, at.b.scalar_int(t, 0)});
+  Value* one = ctx.b.scalar_int(t, 1);
+  Value* zero = via(ctx, "Equal", {y, ctx.b.scalar_int(t, 0)});
   if (is_unsigned(t)) {
-    Value* all_bits = at.b.scalar_int(t, -1);
-    return select(at, zero, all_bits, via(at, "Div", {x, select(at, zero, one, y)}));
+    Value* all_bits = ctx.b.scalar_int(t, -1);
+    return select(ctx, zero, all_bits, via(ctx, "Div", {x, select(ctx, zero, one, y)}));
   }
-  Value* minus_one = at.b.scalar_int(t, -1);
-  Value* negates = via(at, "Equal", {y, minus_one});
-  Value* quotient = via(at, "Div", {x, select(at, at.b.Or(zero, negates), one, y)});
-  return select(at, negates, via(at, "Neg", {x}), select(at, zero, minus_one, quotient));
+  Value* minus_one = ctx.b.scalar_int(t, -1);
+  Value* negates = via(ctx, "Equal", {y, minus_one});
+  Value* quotient = via(ctx, "Div", {x, select(ctx, ctx.b.Or(zero, negates), one, y)});
+  return select(ctx, negates, via(ctx, "Neg", {x}), select(ctx, zero, minus_one, quotient));
 }
 
 // A sum over windows is their average times their size (reduce_window.cc): dividing by the size takes that back.
-Value* as_average(Lowering& at, Value* sum, double size) {
-  const Node* eqn = at.eqn.input(0)->def();
+Value* as_average(Lowering& ctx, Value* sum, double size) {
+  const Node* eqn = ctx.eqn.input(0)->def();
   if (eqn == nullptr || !eqn->is("reduce_window_sum") || sum->def() == nullptr || !sum->def()->is("Mul")) return nullptr;
   auto factor = splat_value(sum->def()->input(1));
   return factor && *factor == size ? sum->def()->input(0) : nullptr;
@@ -70,9 +70,9 @@ Node* average_below(Value* sum) {
 }
 
 // A sum over windows, divided by the same of ones: their average, without what was padded.
-Value* as_average_of_present(Lowering& at, Value* sum) {
-  const Value* dividend = at.eqn.input(0);
-  const Node *over = dividend->def(), *by = before_broadcasts(at.eqn.input(1));
+Value* as_average_of_present(Lowering& ctx, Value* sum) {
+  const Value* dividend = ctx.eqn.input(0);
+  const Node *over = dividend->def(), *by = before_broadcasts(ctx.eqn.input(1));
   if (over == nullptr || by == nullptr || over == by || !over->is("reduce_window_sum") || !by->is("reduce_window_sum"))
     return nullptr;
   const Node* ones = by->input(0)->def();
@@ -83,36 +83,36 @@ Value* as_average_of_present(Lowering& at, Value* sum) {
   }
   Node* average = average_below(sum);
   if (average == nullptr || !dividend->has_one_use()) return nullptr;
-  average->set_attrs(at.b.graph().model().without_attr(average->attrs(), "count_include_pad"));
+  average->set_attrs(ctx.b.graph().model().without_attr(average->attrs(), "count_include_pad"));
   return sum->def()->input(0);
 }
 
 }  // namespace
 
-std::vector<Value*> lower_div(Lowering& at) {
-  auto xs = operands(at);
-  if (!is_integer(at.out_dtype())) {
-    if (auto divisor = splat_value(xs[1]); divisor && xs[0]->type() == at.out_type()) {
-      if (Value* mean = as_mean(at, xs[0], *divisor)) return {mean};
-      if (Value* average = as_average(at, xs[0], *divisor)) return {average};
+std::vector<Value*> lower_div(Lowering& ctx) {
+  auto xs = operands(ctx);
+  if (!is_integer(ctx.out_dtype())) {
+    if (auto divisor = splat_value(xs[1]); divisor && xs[0]->type() == ctx.out_type()) {
+      if (Value* mean = as_mean(ctx, xs[0], *divisor)) return {mean};
+      if (Value* average = as_average(ctx, xs[0], *divisor)) return {average};
     }
-    if (Value* average = xs[0]->type() == at.out_type() ? as_average_of_present(at, xs[0]) : nullptr) return {average};
-    return {via(at, "Div", xs)};
+    if (Value* average = xs[0]->type() == ctx.out_type() ? as_average_of_present(ctx, xs[0]) : nullptr) return {average};
+    return {via(ctx, "Div", xs)};
   }
-  return {integer_div(at, xs[0], xs[1])};
+  return {integer_div(ctx, xs[0], xs[1])};
 }
 
-std::vector<Value*> lower_rem(Lowering& at) {
-  auto xs = operands(at);
+std::vector<Value*> lower_rem(Lowering& ctx) {
+  auto xs = operands(ctx);
   Value *x = xs[0], *y = xs[1];
-  DType t = at.out_dtype();
-  if (!is_integer(t)) return {via(at, "Mod", xs, {attr("fmod", 1)})};
+  DType t = ctx.out_dtype();
+  if (!is_integer(t)) return {via(ctx, "Mod", xs, {attr("fmod", 1)})};
   // The fmod of 64-bit integers goes through double in onnxruntime.
-  if (t == DType::kI64) return {at.b.Sub(x, at.b.Mul(y, integer_div(at, x, y)))};
+  if (t == DType::kI64) return {ctx.b.Sub(x, ctx.b.Mul(y, integer_div(ctx, x, y)))};
   AttrInit fmod = {attr("fmod", is_signed(t) ? 1 : 0)};
-  if (is_safe_divisor(at, y)) return {via(at, "Mod", xs, fmod)};
-  Value* zero = via(at, "Equal", {y, at.b.scalar_int(t, 0)});
-  return {select(at, zero, x, via(at, "Mod", {x, select(at, zero, at.b.scalar_int(t, 1), y)}, fmod))};
+  if (is_safe_divisor(ctx, y)) return {via(ctx, "Mod", xs, fmod)};
+  Value* zero = via(ctx, "Equal", {y, ctx.b.scalar_int(t, 0)});
+  return {select(ctx, zero, x, via(ctx, "Mod", {x, select(ctx, zero, ctx.b.scalar_int(t, 1), y)}, fmod))};
 }
 
 }  // namespace sardonyx

@@ -68,23 +68,23 @@ void order_contraction(Operands& o) {
 }
 
 // Nothing is contracted: an outer product, by broadcasting.
-Value* outer_product(Lowering& at, const Operands& o, Value* x, Value* y) {
+Value* outer_product(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   std::vector<Dim> xs = dims_at(o.lhs_dims, joined({&o.lhs_batch, &o.lhs_free}));
   std::vector<Dim> ys = dims_at(o.rhs_dims, o.rhs_batch);
-  x = at.transpose(x, joined({&o.lhs_batch, &o.lhs_free}));
-  y = at.transpose(y, joined({&o.rhs_batch, &o.rhs_free}));
+  x = ctx.transpose(x, joined({&o.lhs_batch, &o.lhs_free}));
+  y = ctx.transpose(y, joined({&o.rhs_batch, &o.rhs_free}));
   xs.insert(xs.end(), o.rhs_free.size(), Dim::of(1));
   if (!o.rhs_batch.empty()) ys.insert(ys.end(), o.lhs_free.size(), Dim::of(1));
   for (Dim d : dims_at(o.rhs_dims, o.rhs_free)) ys.push_back(d);
-  return via(at, "Mul", {at.reshape(x, xs), at.reshape(y, ys)});
+  return via(ctx, "Mul", {ctx.reshape(x, xs), ctx.reshape(y, ys)});
 }
 
 // A product of two matrices, x or y transposed: Gemm reads them as they are.
-Value* gemm(Lowering& at, const Operands& o, Value* x, Value* y) {
+Value* gemm(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   if (o.lhs_dims.size() != 2 || o.rhs_dims.size() != 2 || o.lhs_contract.size() != 1 || !o.lhs_batch.empty()) return nullptr;
   const bool trans_x = o.lhs_contract[0] == 0, trans_y = o.rhs_contract[0] == 1;
-  if ((!trans_x && !trans_y) || !has_kernel(at, "Gemm", x->dtype())) return nullptr;
-  return at.b.Gemm(x, y, nullptr, {.transA = trans_x, .transB = trans_y});
+  if ((!trans_x && !trans_y) || !has_kernel(ctx, "Gemm", x->dtype())) return nullptr;
+  return ctx.b.Gemm(x, y, nullptr, {.transA = trans_x, .transB = trans_y});
 }
 
 // Of Transpose(w) whose last two axes change places: w. Else null.
@@ -98,35 +98,35 @@ Value* before_transpose(Value* x) {
 }
 
 // u8 times u8 summed in i32 is MatMulInteger. Signed bytes are widened instead: runtimes add pairs of their products in 16 bits, and saturate.
-Value* product(Lowering& at, Value* x, Value* y) {
-  return x->dtype() == DType::kU8 ? at.b.MatMulInteger(x, y) : via(at, "MatMul", {x, y});
+Value* product(Lowering& ctx, Value* x, Value* y) {
+  return x->dtype() == DType::kU8 ? ctx.b.MatMulInteger(x, y) : via(ctx, "MatMul", {x, y});
 }
 
-bool is_byte_product(Lowering& at, const DotAxes& axes, Value* x, Value* y, DType out) {
+bool is_byte_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DType out) {
   return x->dtype() == DType::kU8 && y->dtype() == DType::kU8 && out == DType::kI32 && !axes.lhs_contract.empty() &&
          x->type()->rank() > axes.lhs_contract.size() && y->type()->rank() > axes.rhs_contract.size() &&
-         has_kernel(at, "MatMulInteger", DType::kU8);
+         has_kernel(ctx, "MatMulInteger", DType::kU8);
 }
 
 // x v with a vector v. onnxruntime (1.31) fuses a Transpose into the MatMul that reads it and then computes something else where the
 // second operand is a vector, so that pair is never written: x v = v x', which saves the Transpose too, or v becomes a column. Weights are
 // transposed for it as well: onnxruntime needs 8 times as long for x v as for v x' at 64 rows, 25 times at 256.
-Value* times_vector(Lowering& at, Value* x, Value* v) {
-  if (x->constant() && x->type()->rank() == 2) return via(at, "MatMul", {v, at.transpose(x, std::vector<int64_t>{1, 0})});
-  if (Value* w = before_transpose(x)) return via(at, "MatMul", {v, w});
+Value* times_vector(Lowering& ctx, Value* x, Value* v) {
+  if (x->constant() && x->type()->rank() == 2) return via(ctx, "MatMul", {v, ctx.transpose(x, std::vector<int64_t>{1, 0})});
+  if (Value* w = before_transpose(x)) return via(ctx, "MatMul", {v, w});
   if (x->def() != nullptr && x->def()->is("Transpose")) {
     const Dim column[] = {v->type()->dims()[0], Dim::of(1)};
-    v = at.reshape(v, column);
+    v = ctx.reshape(v, column);
   }
-  return via(at, "MatMul", {x, v});
+  return via(ctx, "MatMul", {x, v});
 }
 
-Value* matmul(Lowering& at, const Operands& o, Value* x, Value* y) {
-  Dims& dims = at.b.dims();
+Value* matmul(Lowering& ctx, const Operands& o, Value* x, Value* y) {
+  Dims& dims = ctx.b.dims();
   const Dim k = dims.product(dims_at(o.lhs_dims, o.lhs_contract));
   const Dim n = dims.product(dims_at(o.rhs_dims, o.rhs_free));
-  x = at.transpose(x, joined({&o.lhs_batch, &o.lhs_free, &o.lhs_contract}));
-  y = at.transpose(y, joined({&o.rhs_batch, &o.rhs_contract, &o.rhs_free}));
+  x = ctx.transpose(x, joined({&o.lhs_batch, &o.lhs_free, &o.lhs_contract}));
+  y = ctx.transpose(y, joined({&o.rhs_batch, &o.rhs_contract, &o.rhs_free}));
   std::vector<Dim> x_shape = dims_at(o.lhs_dims, o.lhs_batch), y_shape = x_shape;
   if (o.lhs_batch.empty()) {
     // The free axes of x stand where MatMul has its batch; a vector stays a vector.
@@ -137,25 +137,25 @@ Value* matmul(Lowering& at, const Operands& o, Value* x, Value* y) {
   x_shape.push_back(k);
   y_shape.push_back(k);
   if (!o.rhs_batch.empty() || !o.rhs_free.empty()) y_shape.push_back(n);
-  x = at.reshape(x, x_shape);
-  y = at.reshape(y, y_shape);
-  return y_shape.size() == 1 && x_shape.size() > 1 ? times_vector(at, x, y) : product(at, x, y);
+  x = ctx.reshape(x, x_shape);
+  y = ctx.reshape(y, y_shape);
+  return y_shape.size() == 1 && x_shape.size() > 1 ? times_vector(ctx, x, y) : product(ctx, x, y);
 }
 
 }  // namespace
 
-DotAxes DotAxes::of(const Lowering& at, const Attr& dimension_numbers) {
+DotAxes DotAxes::of(const Lowering& ctx, const Attr& dimension_numbers) {
   const auto* numbers = dimension_numbers.get<AttrList>();
-  if (numbers == nullptr || numbers->size() != 2) at.unsupported("dimension_numbers is not ((contracting), (batch))");
-  const auto contract = rows_of(at, (*numbers)[0], "contracting dimensions");
-  const auto batch = rows_of(at, (*numbers)[1], "batch dimensions");
+  if (numbers == nullptr || numbers->size() != 2) ctx.unsupported("dimension_numbers is not ((contracting), (batch))");
+  const auto contract = rows_of(ctx, (*numbers)[0], "contracting dimensions");
+  const auto batch = rows_of(ctx, (*numbers)[1], "batch dimensions");
   DotAxes axes;
   if (contract.size() == 2) axes.lhs_contract = contract[0], axes.rhs_contract = contract[1];
   if (batch.size() == 2) axes.lhs_batch = batch[0], axes.rhs_batch = batch[1];
   return axes;
 }
 
-Value* dot_product(Lowering& at, const DotAxes& axes, Value* x, Value* y) {
+Value* dot_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y) {
   Operands o;
   o.lhs_dims.assign(x->type()->dims().begin(), x->type()->dims().end());
   o.rhs_dims.assign(y->type()->dims().begin(), y->type()->dims().end());
@@ -164,12 +164,12 @@ Value* dot_product(Lowering& at, const DotAxes& axes, Value* x, Value* y) {
   o.lhs_free = free_axes(o.lhs_dims.size(), o.lhs_contract, o.lhs_batch);
   o.rhs_free = free_axes(o.rhs_dims.size(), o.rhs_contract, o.rhs_batch);
   order_contraction(o);
-  if (o.lhs_contract.empty()) return outer_product(at, o, x, y);
-  Value* result = gemm(at, o, x, y);
-  return result != nullptr ? result : matmul(at, o, x, y);
+  if (o.lhs_contract.empty()) return outer_product(ctx, o, x, y);
+  Value* result = gemm(ctx, o, x, y);
+  return result != nullptr ? result : matmul(ctx, o, x, y);
 }
 
-Value* dot_general(Lowering& at, const DotAxes& axes, Value* x, Value* y, DType out) {
+Value* dot_general(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DType out) {
   // JAX multiplies and adds in the preferred type where that is wider; bool products are counted and compared with zero.
   const DType compute = out == DType::kBool ? DType::kI32 : out;
   std::vector<Dim> dims;
@@ -179,17 +179,17 @@ Value* dot_general(Lowering& at, const DotAxes& axes, Value* x, Value* y, DType 
   add(x, axes.lhs_batch);
   add(x, free_axes(x->type()->rank(), axes.lhs_contract, axes.lhs_batch));
   add(y, free_axes(y->type()->rank(), axes.rhs_contract, axes.rhs_batch));
-  if (!is_byte_product(at, axes, x, y, out)) {
-    x = at.cast(x, compute);
-    y = at.cast(y, compute);
+  if (!is_byte_product(ctx, axes, x, y, out)) {
+    x = ctx.cast(x, compute);
+    y = ctx.cast(y, compute);
   }
-  return at.cast(at.reshape(dot_product(at, axes, x, y), dims), out);
+  return ctx.cast(ctx.reshape(dot_product(ctx, axes, x, y), dims), out);
 }
 
-std::vector<Value*> lower_dot_general(Lowering& at) {
-  auto xs = operands(at);
-  Value* result = dot_general(at, DotAxes::of(at, at.param("dimension_numbers")), xs[0], xs[1], at.out_dtype());
-  return {at.reshape(result, at.out_dims())};
+std::vector<Value*> lower_dot_general(Lowering& ctx) {
+  auto xs = operands(ctx);
+  Value* result = dot_general(ctx, DotAxes::of(ctx, ctx.param("dimension_numbers")), xs[0], xs[1], ctx.out_dtype());
+  return {ctx.reshape(result, ctx.out_dims())};
 }
 
 }  // namespace sardonyx

@@ -22,19 +22,19 @@ struct Window {
 };
 
 // `first` is the operand that holds the start of axis 0.
-Window window(Lowering& at, std::span<const Dim> sizes, size_t first) {
+Window window(Lowering& ctx, std::span<const Dim> sizes, size_t first) {
   Window w;
   std::vector<Value*> parts;
   std::vector<Dim> limits;
   bool constant = true;
   std::vector<int64_t> known;
-  const std::span<const Dim> dims = at.in_dims(0);
+  const std::span<const Dim> dims = ctx.in_dims(0);
   for (size_t a = 0; a < dims.size(); ++a) {
     if (dims[a] == sizes[a]) continue;
     w.axes.push_back(static_cast<int64_t>(a));
     w.sizes.push_back(sizes[a]);
-    limits.push_back(at.b.dims().sub(dims[a], sizes[a]));
-    Value* start = at.in(first + a);
+    limits.push_back(ctx.b.dims().sub(dims[a], sizes[a]));
+    Value* start = ctx.in(first + a);
     const TensorPtr& payload = start->constant();
     constant &= payload != nullptr && limits.back().is_int();
     if (constant) known.push_back(std::clamp<int64_t>(payload->as_int(0), 0, limits.back().value()));
@@ -42,70 +42,70 @@ Window window(Lowering& at, std::span<const Dim> sizes, size_t first) {
   }
   if (parts.empty()) return w;
   if (constant) {
-    w.starts = at.b.i64s(known);
+    w.starts = ctx.b.i64s(known);
     return w;
   }
-  for (Value*& p : parts) p = at.unsqueeze(at.cast(p, DType::kI64), Ints{0});
-  w.starts = clamped_index(at, at.concat(parts, 0), at.b.i64s({0}), at.shape(limits));
+  for (Value*& p : parts) p = ctx.unsqueeze(ctx.cast(p, DType::kI64), Ints{0});
+  w.starts = clamped_index(ctx, ctx.concat(parts, 0), ctx.b.i64s({0}), ctx.shape(limits));
   return w;
 }
 
 // starts + sizes, folded when the starts are known.
-Value* stops(Lowering& at, const Window& w) {
+Value* stops(Lowering& ctx, const Window& w) {
   if (const TensorPtr& known = w.starts->constant()) {
     std::vector<Dim> sums;
     for (size_t i = 0; i < w.sizes.size(); ++i)
-      sums.push_back(at.b.dims().add(Dim::of(known->as_int(static_cast<int64_t>(i))), w.sizes[i]));
-    return at.shape(sums);
+      sums.push_back(ctx.b.dims().add(Dim::of(known->as_int(static_cast<int64_t>(i))), w.sizes[i]));
+    return ctx.shape(sums);
   }
-  return at.b.Add(w.starts, at.shape(w.sizes));
+  return ctx.b.Add(w.starts, ctx.shape(w.sizes));
 }
 
 // x[i] as it stands in programs: a start that counts from the end if it is negative needs no arithmetic for that. Null for all other windows.
-Value* one_row(Lowering& at, std::span<const Dim> sizes) {
-  const std::span<const Dim> dims = at.in_dims(0);
+Value* one_row(Lowering& ctx, std::span<const Dim> sizes) {
+  const std::span<const Dim> dims = ctx.in_dims(0);
   std::optional<size_t> axis;
   for (size_t a = 0; a < dims.size(); ++a) {
     if (dims[a] == sizes[a]) continue;
     if (axis || !sizes[a].is(1)) return nullptr;
     axis = a;
   }
-  if (!axis || at.in(1 + *axis)->is_constant()) return nullptr;
-  Value* start = at.in(1 + *axis);
+  if (!axis || ctx.in(1 + *axis)->is_constant()) return nullptr;
+  Value* start = ctx.in(1 + *axis);
   const Dim size = dims[*axis];
-  Value *first = at.b.i64(0), *last = at.dim(at.b.dims().sub(size, Dim::of(1)));
-  if (Value* own = before_wrapping(at, start, size)) {
+  Value *first = ctx.b.i64(0), *last = ctx.dim(ctx.b.dims().sub(size, Dim::of(1)));
+  if (Value* own = before_wrapping(ctx, start, size)) {
     start = own;
-    first = at.dim(at.b.dims().sub(Dim::of(0), size));
+    first = ctx.dim(ctx.b.dims().sub(Dim::of(0), size));
   }
-  Value* row = clamped_index(at, at.cast(start, DType::kI64), first, last);
-  return at.b.Gather(at.in(0), at.unsqueeze(row, Ints{0}), {.axis = static_cast<int64_t>(*axis)});
+  Value* row = clamped_index(ctx, ctx.cast(start, DType::kI64), first, last);
+  return ctx.b.Gather(ctx.in(0), ctx.unsqueeze(row, Ints{0}), {.axis = static_cast<int64_t>(*axis)});
 }
 
 }  // namespace
 
-std::vector<Value*> lower_dynamic_slice(Lowering& at) {
-  const std::vector<Dim> sizes = at.dims_param("slice_sizes");
-  if (Value* row = one_row(at, sizes)) return {row};
-  const Window w = window(at, sizes, 1);
-  if (w.axes.empty()) return {at.in(0)};
-  return {at.b.Slice(at.in(0), w.starts, stops(at, w), at.b.i64s(w.axes))};
+std::vector<Value*> lower_dynamic_slice(Lowering& ctx) {
+  const std::vector<Dim> sizes = ctx.dims_param("slice_sizes");
+  if (Value* row = one_row(ctx, sizes)) return {row};
+  const Window w = window(ctx, sizes, 1);
+  if (w.axes.empty()) return {ctx.in(0)};
+  return {ctx.b.Slice(ctx.in(0), w.starts, stops(ctx, w), ctx.b.i64s(w.axes))};
 }
 
-std::vector<Value*> lower_dynamic_update_slice(Lowering& at) {
-  const std::vector<Dim> sizes(at.in_dims(1).begin(), at.in_dims(1).end());
-  const Window w = window(at, sizes, 2);
-  Value* x = at.in(0);
-  Value* update = at.in(1);
+std::vector<Value*> lower_dynamic_update_slice(Lowering& ctx) {
+  const std::vector<Dim> sizes(ctx.in_dims(1).begin(), ctx.in_dims(1).end());
+  const Window w = window(ctx, sizes, 2);
+  Value* x = ctx.in(0);
+  Value* update = ctx.in(1);
   if (w.axes.empty()) return {update};
   if (w.axes.size() == 1) {
-    Value* axis = at.b.i64s(w.axes);
-    Value* head = at.b.Slice(x, at.b.i64s({0}), w.starts, axis);
-    Value* tail = at.b.Slice(x, stops(at, w), at.b.i64s({INT64_MAX}), axis);
-    return {at.b.Concat({head, update, tail}, {.axis = w.axes[0]})};
+    Value* axis = ctx.b.i64s(w.axes);
+    Value* head = ctx.b.Slice(x, ctx.b.i64s({0}), w.starts, axis);
+    Value* tail = ctx.b.Slice(x, stops(ctx, w), ctx.b.i64s({INT64_MAX}), axis);
+    return {ctx.b.Concat({head, update, tail}, {.axis = w.axes[0]})};
   }
   const std::vector<Dim> no_lead{Dim::of(static_cast<int64_t>(w.axes.size()))};
-  const Indexing ix(at.in_dims(0), no_lead, sizes, w.axes, {}, {}, false);
+  const Indexing ix(ctx.in_dims(0), no_lead, sizes, w.axes, {}, {}, false);
   const Ints perm = ix.operand_perm();
   Ints back(perm.size()), update_labels(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) {
@@ -115,9 +115,9 @@ std::vector<Value*> lower_dynamic_update_slice(Lowering& at) {
   std::vector<Dim> dims;
   for (size_t i : ix.windows()) dims.push_back(ix.window[i]);
   for (int64_t a : ix.whole) dims.push_back(ix.operand_dims[static_cast<size_t>(a)]);
-  update = arrange(at, update, update_labels, perm, dims);
-  Value* y = at.b.ScatterND(at.transpose(x, perm), ix.grid(at, w.starts, false), update);
-  return {at.transpose(y, back)};
+  update = arrange(ctx, update, update_labels, perm, dims);
+  Value* y = ctx.b.ScatterND(ctx.transpose(x, perm), ix.grid(ctx, w.starts, false), update);
+  return {ctx.transpose(y, back)};
 }
 
 }  // namespace sardonyx

@@ -80,7 +80,7 @@ void sweep_once(std::vector<Complex>& state, const Num& sweep, bool with_vectors
   Complex t = state[0];
   Active part = active_part(t);
   Complex shift = shift_of(t, part, sweep);
-  Dim steps = t.at().b.dims().sub(t.dim(-1), Dim::of(1));
+  Dim steps = t.ctx().b.dims().sub(t.dim(-1), Dim::of(1));
   state = repeat(sweep.scope(), count(t, steps), state, [&](const Num& k, std::vector<Complex>& s) {
     Complex m = s[0];
     Num next = k + 1, before = max(k - 1, 0);
@@ -111,7 +111,7 @@ Schur triangularize(const Complex& x, bool with_vectors) {
   Complex t = deflated(upper_triangle(f.packed, -1));
   std::vector<Complex> s{t};
   if (with_vectors) s.push_back(hessenberg_orthogonal(f));
-  Dims& dims = x.at().b.dims();
+  Dims& dims = x.ctx().b.dims();
   Value* limit = count(x, dims.mul(x.dim(-1), Dim::of(kSweepsPerRow)));
   s = loop(x.scope(), limit, any(below_diagonal(t) > 0), std::move(s), [&](const Num& sweep, std::vector<Complex>& state) {
     sweep_once(state, sweep, with_vectors);
@@ -124,7 +124,7 @@ Schur triangularize(const Complex& x, bool with_vectors) {
 Complex triangular_eigenvectors(const Complex& t, bool is_upper) {
   Complex values = unsqueeze(diagonal(t), -2);
   Dim n = t.dim(-1);
-  Num last(t.scope(), count(t, t.at().b.dims().sub(n, Dim::of(1))));
+  Num last(t.scope(), count(t, t.ctx().b.dims().sub(n, Dim::of(1))));
   Num whole = reduce("ReduceMax", abs(t), {-2, -1}, true);
   // Equal eigenvalues get a difference of the size of a rounding error.
   Num least = where(eq(whole, 0), 1, whole) * epsilon(t.re);
@@ -159,12 +159,12 @@ Complex normalized(const Complex& v) {
 
 Schur schur(const Complex& x) { return triangularize(x, true); }
 
-std::vector<Value*> lower_eig(Lowering& at) {
-  bool left = at.bool_param("compute_left_eigenvectors"), right = at.bool_param("compute_right_eigenvectors");
-  Complex a = operand(at, 0);
+std::vector<Value*> lower_eig(Lowering& ctx) {
+  bool left = ctx.bool_param("compute_left_eigenvectors"), right = ctx.bool_param("compute_right_eigenvectors");
+  Complex a = operand(ctx, 0);
   a = Complex(a.re, a.imaginary());
   Schur s = triangularize(a, left || right);
-  std::vector<Value*> results{result(at, diagonal(s.t), 0)};
+  std::vector<Value*> results{result(ctx, diagonal(s.t), 0)};
   // y^H a = w y^H means a^H y = conj(w) y, and a^H = Z T^H Z^H.
   if (left) results.push_back(join(normalized(matmul(s.z, triangular_eigenvectors(adjoint(s.t), false)))));
   if (right) results.push_back(join(normalized(matmul(s.z, triangular_eigenvectors(s.t, true)))));

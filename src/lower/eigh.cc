@@ -18,7 +18,7 @@ struct Decomposition {
 // n is even.
 Decomposition diagonalize(const Complex& a) {
   Scope outer = a.scope();
-  Dims& dims = a.at().b.dims();
+  Dims& dims = a.ctx().b.dims();
   Dim n = a.dim(-1), half = dims.floordiv(n, Dim::of(2));
   Complex identity = expand(identity_like(a, n, n), a.dims());
   double eps = epsilon(a.re);
@@ -27,7 +27,7 @@ Decomposition diagonalize(const Complex& a) {
     return reduce("ReduceSum", where(on, 0, square_of_abs(x)), {-2, -1});
   };
   Num whole = reduce("ReduceSum", square_of_abs(a), {-2, -1});
-  Num limit(outer, a.at().b.i64(kSweeps));
+  Num limit(outer, a.ctx().b.i64(kSweeps));
   Num rounds(outer, count(a, dims.max(dims.sub(n, Dim::of(1)), Dim::of(1))));
   std::vector<Complex> s{a, identity};
   s = loop(outer, limit.value(), any(squares_off_diagonal(a) > 0), std::move(s),
@@ -50,12 +50,12 @@ Decomposition diagonalize(const Complex& a) {
 
 }  // namespace
 
-std::vector<Value*> lower_eigh(Lowering& at) {
-  Complex a = operand(at, 0);
-  if (!at.bool_param("lower", true)) a = adjoint(a);
+std::vector<Value*> lower_eigh(Lowering& ctx) {
+  Complex a = operand(ctx, 0);
+  if (!ctx.bool_param("lower", true)) a = adjoint(a);
   a = from_lower_triangle(a);
   Dim n = a.dim(-1);
-  Dims& dims = at.b.dims();
+  Dims& dims = ctx.b.dims();
   // An odd size gets a row and a column of zeros, which no rotation touches; they are back in their place after a sweep.
   Dim even = dims.mul(dims.ceildiv(n, Dim::of(2)), Dim::of(2));
   bool is_padded = !(even == n);
@@ -66,15 +66,15 @@ std::vector<Value*> lower_eigh(Lowering& at) {
     d.vectors = slice(slice(d.vectors, -1, Dim::of(0), n), -2, Dim::of(0), n);
   }
   auto axis = static_cast<int64_t>(d.values.rank()) - 1;
-  Node& sorted = at.b.TopK(d.values.value(), at.shape({&n, 1}), {.axis = axis, .largest = false});
-  Complex values(Num(at, sorted.result(0)));
-  Complex vectors = columns_by_number(d.vectors, Num(at, sorted.result(1)));
-  if (const Attr* subset = at.find_param("subset_by_index")) {
-    auto bounds = ints_of(at, *subset, "subset_by_index");
+  Node& sorted = ctx.b.TopK(d.values.value(), ctx.shape({&n, 1}), {.axis = axis, .largest = false});
+  Complex values(Num(ctx, sorted.result(0)));
+  Complex vectors = columns_by_number(d.vectors, Num(ctx, sorted.result(1)));
+  if (const Attr* subset = ctx.find_param("subset_by_index")) {
+    auto bounds = ints_of(ctx, *subset, "subset_by_index");
     values = slice(values, -1, Dim::of(bounds[0]), Dim::of(bounds[1]));
     vectors = slice(vectors, -1, Dim::of(bounds[0]), Dim::of(bounds[1]));
   }
-  return {result(at, vectors, 0), values.re.value()};
+  return {result(ctx, vectors, 0), values.re.value()};
 }
 
 }  // namespace sardonyx

@@ -5,13 +5,13 @@
 
 namespace sardonyx {
 
-Value* expm1(Lowering& at, Value* x) {
-  OnnxBuilder& b = at.b;
-  return b.Mul(b.Add(b.Exp(x), like(at, x, 1)), b.Tanh(b.Mul(x, like(at, x, 0.5))));
+Value* expm1(Lowering& ctx, Value* x) {
+  OnnxBuilder& b = ctx.b;
+  return b.Mul(b.Add(b.Exp(x), like(ctx, x, 1)), b.Tanh(b.Mul(x, like(ctx, x, 0.5))));
 }
 
-std::vector<Value*> lower_expm1(Lowering& at) {
-  return {via(at, {"Exp", "Tanh"}, operands(at)[0], [&](Value* x) { return expm1(at, x); })};
+std::vector<Value*> lower_expm1(Lowering& ctx) {
+  return {via(ctx, {"Exp", "Tanh"}, operands(ctx)[0], [&](Value* x) { return expm1(ctx, x); })};
 }
 
 }  // namespace sardonyx

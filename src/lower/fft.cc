@@ -17,10 +17,10 @@ constexpr int64_t kLargestMatrix = 64;
 constexpr int64_t kLargestPrime = 256;  // whose matrix is 1 MiB of f32
 
 // A constant [rows, columns] of pairs: [rows (2), columns (2)].
-Value* table(Lowering& at, DType t, std::vector<int64_t> shape, const std::function<double(int64_t row, int64_t column)>& f) {
+Value* table(Lowering& ctx, DType t, std::vector<int64_t> shape, const std::function<double(int64_t row, int64_t column)>& f) {
   std::vector<std::byte> bytes(byte_size(t, static_cast<uint64_t>(shape[0] * shape[1])));
   for (int64_t i = 0; i < shape[0] * shape[1]; ++i) encode_element(t, bytes.data(), i, f(i / shape[1], i % shape[1]));
-  return at.b.constant(Tensor::own(t, std::move(shape), std::move(bytes)));
+  return ctx.b.constant(Tensor::own(t, std::move(shape), std::move(bytes)));
 }
 
 // cos and sin of 2 pi i k / n.
@@ -37,7 +37,7 @@ double of_product(int64_t from, int64_t to, double c, double s) { return from ==
 class Transform {
  public:
   // Of n elements in the last axis before the pairs.
-  Transform(Lowering& at, DType t, bool inverse) : at_(at), type_(t), inverse_(inverse) {}
+  Transform(Lowering& ctx, DType t, bool inverse) : ctx_(ctx), type_(t), inverse_(inverse) {}
 
   // x [..., n, 2]
   Value* complex(Value* x, Dim size) {
@@ -46,11 +46,11 @@ class Transform {
     if (n == 1) return x;
     int64_t first = factor(n);
     if (first == n) {
-      Value* matrix = table(at_, type_, {2 * n, 2 * n}, [&](int64_t row, int64_t column) {
+      Value* matrix = table(ctx_, type_, {2 * n, 2 * n}, [&](int64_t row, int64_t column) {
         int64_t i = row / 2, k = column / 2;
         return of_product(row % 2, column % 2, cosine(i, k, n), direction() * sine(i, k, n)) * scale(n);
       });
-      return split_last(at_.b.MatMul(merge_last(x), matrix), n);
+      return split_last(ctx_.b.MatMul(merge_last(x), matrix), n);
     }
     // i = second i1 + i2 and k = k1 + first k2.
     int64_t second = n / first;
@@ -60,8 +60,8 @@ class Transform {
     Value* c = pairs(first, second, [&](int64_t i, int64_t k, int64_t) { return cosine(i, k, n); });
     Value* s = pairs(first, second,
                      [&](int64_t i, int64_t k, int64_t part) { return (part == 0 ? -1 : 1) * direction() * sine(i, k, n); });
-    Value* swapped = at_.b.Gather(x, at_.b.i64s({1, 0}), {.axis = -1});
-    x = at_.b.Add(at_.b.Mul(x, c), at_.b.Mul(swapped, s));
+    Value* swapped = ctx_.b.Gather(x, ctx_.b.i64s({1, 0}), {.axis = -1});
+    x = ctx_.b.Add(ctx_.b.Mul(x, c), ctx_.b.Mul(swapped, s));
     x = complex(exchange(x), Dim::of(second));  // k1, k2
     return replace_last(exchange(x), 3, {n, 2});
   }
@@ -70,29 +70,29 @@ class Transform {
   Value* of_real(Value* x, Dim size) {
     if (is_composed(size) && size.value() <= kLargestMatrix) {
       int64_t n = size.value(), half = n / 2 + 1;
-      Value* matrix = table(at_, type_, {n, 2 * half}, [&](int64_t i, int64_t column) {
+      Value* matrix = table(ctx_, type_, {n, 2 * half}, [&](int64_t i, int64_t column) {
         return column % 2 == 0 ? cosine(i, column / 2, n) : -sine(i, column / 2, n);
       });
-      return split_last(at_.b.MatMul(x, matrix), half);
+      return split_last(ctx_.b.MatMul(x, matrix), half);
     }
-    Value* column = at_.unsqueeze(x, std::vector{static_cast<int64_t>(x->type()->rank())});
+    Value* column = ctx_.unsqueeze(x, std::vector{static_cast<int64_t>(x->type()->rank())});
     if (!is_composed(size)) return dft(column, true);
-    Value* pair = at_.b.Pad(column, at_.b.i64s(pads_of_last(column)), nullptr);
-    return at_.slice(complex(pair, size), axis_of(column), Dim::of(0), Dim::of(size.value() / 2 + 1));
+    Value* pair = ctx_.b.Pad(column, ctx_.b.i64s(pads_of_last(column)), nullptr);
+    return ctx_.slice(complex(pair, size), axis_of(column), Dim::of(0), Dim::of(size.value() / 2 + 1));
   }
 
   // x [..., n/2 + 1, 2] => [..., n] of real numbers
   Value* to_real(Value* x, Dim size) {
     if (size.is_int() && size.value() <= kLargestMatrix) {
       int64_t n = size.value(), half = n / 2 + 1;
-      Value* matrix = table(at_, type_, {2 * half, n}, [&](int64_t row, int64_t i) {
+      Value* matrix = table(ctx_, type_, {2 * half, n}, [&](int64_t row, int64_t i) {
         int64_t k = row / 2;
         double weight = (k == 0 || 2 * k == n ? 1.0 : 2.0) / static_cast<double>(n);
         return weight * (row % 2 == 0 ? cosine(i, k, n) : -sine(i, k, n));
       });
-      return at_.b.MatMul(merge_last(x), matrix);
+      return ctx_.b.MatMul(merge_last(x), matrix);
     }
-    return at_.b.Gather(complex(both_sides(x, size), size), at_.b.i64(0), {.axis = -1});
+    return ctx_.b.Gather(complex(both_sides(x, size), size), ctx_.b.i64(0), {.axis = -1});
   }
 
  private:
@@ -123,7 +123,7 @@ class Transform {
   // onnxruntime divides by n in f32: exact for powers of two, else the factor comes here, and the inverse is the conjugate of the
   // transform of the conjugate.
   Value* dft(Value* x, bool onesided) {
-    OnnxBuilder& b = at_.b;
+    OnnxBuilder& b = ctx_.b;
     Dim n = x->type()->dim(static_cast<size_t>(axis_of(x)));
     bool is_exact = n.is_int() && (n.value() & (n.value() - 1)) == 0;
     auto run = [&](Value* v, bool inverse) {
@@ -132,37 +132,37 @@ class Transform {
       return b.op("DFT", {v}, {attr("axis", axis_of(v)), attr("inverse", inverse ? 1 : 0), attr("onesided", onesided ? 1 : 0)});
     };
     if (!inverse_ || is_exact) return run(x, inverse_);
-    Value* signs = table(at_, type_, {1, 2}, [](int64_t, int64_t part) { return part == 0 ? 1 : -1; });
-    return b.Mul(run(b.Mul(x, signs), false), b.Div(signs, at_.dim_as(n, type_)));
+    Value* signs = table(ctx_, type_, {1, 2}, [](int64_t, int64_t part) { return part == 0 ? 1 : -1; });
+    return b.Mul(run(b.Mul(x, signs), false), b.Div(signs, ctx_.dim_as(n, type_)));
   }
 
   // All n frequencies from the first n/2 + 1: those from n - 1 down are the conjugates of those from 1 up.
   Value* both_sides(Value* x, Dim n) {
-    OnnxBuilder& b = at_.b;
+    OnnxBuilder& b = ctx_.b;
     Dims& dims = b.dims();
     Dim missing = dims.sub(dims.sub(n, dims.floordiv(n, Dim::of(2))), Dim::of(1));
     if (missing.is(0)) return x;
     int64_t axis = axis_of(x);
-    Value* part = at_.slice(x, axis, Dim::of(1), dims.add(missing, Dim::of(1)));
+    Value* part = ctx_.slice(x, axis, Dim::of(1), dims.add(missing, Dim::of(1)));
     Value* backwards = b.Slice(part, b.i64s({-1}), b.i64s({INT64_MIN}), b.i64s({axis}), b.i64s({-1}));
-    Value* signs = table(at_, type_, {1, 2}, [](int64_t, int64_t imaginary) { return imaginary == 0 ? 1 : -1; });
+    Value* signs = table(ctx_, type_, {1, 2}, [](int64_t, int64_t imaginary) { return imaginary == 0 ? 1 : -1; });
     Value* pieces[] = {x, b.Mul(backwards, signs)};
-    return at_.concat(pieces, axis);
+    return ctx_.concat(pieces, axis);
   }
 
   // [second, first, 2] of f(i2, k1, part).
   Value* pairs(int64_t first, int64_t second, const std::function<double(int64_t, int64_t, int64_t)>& f) {
     Value* flat =
-        table(at_, type_, {second, 2 * first}, [&](int64_t i, int64_t column) { return f(i, column / 2, column % 2); });
+        table(ctx_, type_, {second, 2 * first}, [&](int64_t i, int64_t column) { return f(i, column / 2, column % 2); });
     const Dim dims[] = {Dim::of(second), Dim::of(first), Dim::of(2)};
-    return at_.reshape(flat, dims);
+    return ctx_.reshape(flat, dims);
   }
 
   // x with its last `count` axes replaced by those.
   Value* replace_last(Value* x, size_t count, std::vector<int64_t> sizes) {
     std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end() - static_cast<ptrdiff_t>(count));
     for (int64_t n : sizes) dims.push_back(Dim::of(n));
-    return at_.reshape(x, dims);
+    return ctx_.reshape(x, dims);
   }
   Value* merge_last(Value* x) {
     auto dims = x->type()->dims();
@@ -175,7 +175,7 @@ class Transform {
     std::vector<int64_t> perm;
     for (size_t i = 0; i < x->type()->rank(); ++i) perm.push_back(static_cast<int64_t>(i));
     std::swap(perm[perm.size() - 2], perm[perm.size() - 3]);
-    return at_.transpose(x, perm);
+    return ctx_.transpose(x, perm);
   }
 
   // A zero behind the last axis.
@@ -185,36 +185,36 @@ class Transform {
     return pads;
   }
 
-  Lowering& at_;
+  Lowering& ctx_;
   DType type_;
   bool inverse_;
 };
 
 // f on x with `axis` (of x without its pairs) moved to the end, and back.
-Value* along(Lowering& at, Value* x, int64_t axis, const std::function<Value*(Value*)>& f) {
+Value* along(Lowering& ctx, Value* x, int64_t axis, const std::function<Value*(Value*)>& f) {
   auto rank = static_cast<int64_t>(x->type()->rank());
   std::vector<int64_t> perm;
   for (int64_t i = 0; i < rank; ++i) perm.push_back(i);
   // The exchange of two axes is its own inverse.
   std::swap(perm[static_cast<size_t>(axis)], perm[static_cast<size_t>(rank - 2)]);
-  return at.transpose(f(at.transpose(x, perm)), perm);
+  return ctx.transpose(f(ctx.transpose(x, perm)), perm);
 }
 
 }  // namespace
 
-std::vector<Value*> complex_fft(Lowering& at) {
-  auto kind = at.string_param("fft_type");
-  auto lengths = at.dims_param("fft_lengths");
-  auto rank = static_cast<int64_t>(at.in_rank(0)), first = rank - static_cast<int64_t>(lengths.size());
+std::vector<Value*> complex_fft(Lowering& ctx) {
+  auto kind = ctx.string_param("fft_type");
+  auto lengths = ctx.dims_param("fft_lengths");
+  auto rank = static_cast<int64_t>(ctx.in_rank(0)), first = rank - static_cast<int64_t>(lengths.size());
   auto is_kind = [&](std::string_view name) { return kind == name || kind.ends_with("." + std::string(name)); };
   bool is_rfft = is_kind("RFFT"), is_irfft = is_kind("IRFFT"), inverse = is_irfft || is_kind("IFFT");
-  if (!is_rfft && !inverse && !is_kind("FFT")) at.unsupported("the kind of transform is '" + kind + "'");
-  Value* x = at.in(0);
-  Transform transform(at, at.stored_out_type()->dtype(), inverse);
+  if (!is_rfft && !inverse && !is_kind("FFT")) ctx.unsupported("the kind of transform is '" + kind + "'");
+  Value* x = ctx.in(0);
+  Transform transform(ctx, ctx.stored_out_type()->dtype(), inverse);
   if (is_rfft) x = transform.of_real(x, lengths.back());
   for (int64_t axis = first; axis < rank - (is_rfft || is_irfft ? 1 : 0); ++axis) {
     Dim n = lengths[static_cast<size_t>(axis - first)];
-    x = along(at, x, axis, [&](Value* v) { return transform.complex(v, n); });
+    x = along(ctx, x, axis, [&](Value* v) { return transform.complex(v, n); });
   }
   return {is_irfft ? transform.to_real(x, lengths.back()) : x};
 }

@@ -30,10 +30,10 @@ struct FloatFormat {
 };
 
 // The bits of |x|, and of x, as u32 or u64; x is in f.wide(). NaN gives one NaN.
-Word magnitude_bits(Lowering& at, const FloatFormat& f, Value* x);
-Word float_bits(Lowering& at, const FloatFormat& f, Value* x);
+Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x);
+Word float_bits(Lowering& ctx, const FloatFormat& f, Value* x);
 // The float, in f.wide(), of bits without sign; and of all bits.
-Value* magnitude_of_bits(Lowering& at, const FloatFormat& f, Word bits);
-Value* float_of_bits(Lowering& at, const FloatFormat& f, Word bits);
+Value* magnitude_of_bits(Lowering& ctx, const FloatFormat& f, Word bits);
+Value* float_of_bits(Lowering& ctx, const FloatFormat& f, Word bits);
 
 }  // namespace sardonyx

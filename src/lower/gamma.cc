@@ -28,23 +28,23 @@ struct Lanczos {
   Value* log_t;
 };
 
-Lanczos prepare(Lowering& at, Value* x) {
-  OnnxBuilder& b = at.b;
+Lanczos prepare(Lowering& ctx, Value* x) {
+  OnnxBuilder& b = ctx.b;
   Lanczos l{};
-  l.reflected = b.Less(x, like(at, x, 0.5));
-  l.z = b.Where(l.reflected, b.Neg(x), b.Sub(x, like(at, x, 1)));
-  l.t = b.Add(l.z, like(at, x, kG + 0.5));
-  l.log_t = b.Add(log1p(at, b.Mul(l.z, like(at, x, 1 / (kG + 0.5)))), like(at, x, std::log(kG + 0.5)));
+  l.reflected = b.Less(x, like(ctx, x, 0.5));
+  l.z = b.Where(l.reflected, b.Neg(x), b.Sub(x, like(ctx, x, 1)));
+  l.t = b.Add(l.z, like(ctx, x, kG + 0.5));
+  l.log_t = b.Add(log1p(ctx, b.Mul(l.z, like(ctx, x, 1 / (kG + 0.5)))), like(ctx, x, std::log(kG + 0.5)));
   return l;
 }
 
 // The sum of terms / (z + i)^power.
-Value* series(Lowering& at, Value* z, int power, Value* sum) {
-  OnnxBuilder& b = at.b;
+Value* series(Lowering& ctx, Value* z, int power, Value* sum) {
+  OnnxBuilder& b = ctx.b;
   for (size_t i = 0; i < kTerms.size(); ++i) {
-    Value* shifted = b.Add(z, like(at, z, static_cast<double>(i + 1)));
+    Value* shifted = b.Add(z, like(ctx, z, static_cast<double>(i + 1)));
     if (power == 2) shifted = b.Mul(shifted, shifted);
-    Value* term = b.Div(like(at, z, kTerms[i]), shifted);
+    Value* term = b.Div(like(ctx, z, kTerms[i]), shifted);
     sum = sum == nullptr ? term : b.Add(sum, term);
   }
   return sum;
@@ -52,11 +52,11 @@ Value* series(Lowering& at, Value* z, int power, Value* sum) {
 
 }  // namespace
 
-Value* log_gamma(Lowering& at, Value* x) {
-  OnnxBuilder& b = at.b;
-  auto c = [&](double v) { return like(at, x, v); };
-  Lanczos l = prepare(at, x);
-  Value* sum = series(at, l.z, 1, c(kBase));
+Value* log_gamma(Lowering& ctx, Value* x) {
+  OnnxBuilder& b = ctx.b;
+  auto c = [&](double v) { return like(ctx, x, v); };
+  Lanczos l = prepare(ctx, x);
+  Value* sum = series(ctx, l.z, 1, c(kBase));
   // (z + 1/2) log t - t, written so that the two large terms are one.
   Value* large = b.Mul(b.Sub(b.Add(l.z, c(0.5)), b.Div(l.t, l.log_t)), l.log_t);
   Value* upper = b.Add(b.Add(large, c(std::log(2 * kPi) / 2)), b.Log(sum));
@@ -70,11 +70,11 @@ Value* log_gamma(Lowering& at, Value* x) {
   return b.Where(b.Equal(a, c(kInfinity)), c(kInfinity), result);
 }
 
-Value* di_gamma(Lowering& at, Value* x) {
-  OnnxBuilder& b = at.b;
-  auto c = [&](double v) { return like(at, x, v); };
-  Lanczos l = prepare(at, x);
-  Value* ratio = b.Div(series(at, l.z, 2, nullptr), series(at, l.z, 1, c(kBase)));
+Value* di_gamma(Lowering& ctx, Value* x) {
+  OnnxBuilder& b = ctx.b;
+  auto c = [&](double v) { return like(ctx, x, v); };
+  Lanczos l = prepare(ctx, x);
+  Value* ratio = b.Div(series(ctx, l.z, 2, nullptr), series(ctx, l.z, 1, c(kBase)));
   Value* upper = b.Sub(b.Sub(l.log_t, ratio), b.Div(c(kG), l.t));
   // pi / tan(pi x), x less its nearest integer
   Value* angle = b.Mul(b.Sub(x, b.Round(x)), c(kPi));
@@ -84,12 +84,12 @@ Value* di_gamma(Lowering& at, Value* x) {
   return b.Where(is_pole, c(std::numeric_limits<double>::quiet_NaN()), result);
 }
 
-std::vector<Value*> lower_lgamma(Lowering& at) {
-  return {via(at, {"Log", "Sin", "Where"}, operands(at)[0], [&](Value* x) { return log_gamma(at, x); })};
+std::vector<Value*> lower_lgamma(Lowering& ctx) {
+  return {via(ctx, {"Log", "Sin", "Where"}, operands(ctx)[0], [&](Value* x) { return log_gamma(ctx, x); })};
 }
 
-std::vector<Value*> lower_digamma(Lowering& at) {
-  return {via(at, {"Log", "Sin", "Where"}, operands(at)[0], [&](Value* x) { return di_gamma(at, x); })};
+std::vector<Value*> lower_digamma(Lowering& ctx) {
+  return {via(ctx, {"Log", "Sin", "Where"}, operands(ctx)[0], [&](Value* x) { return di_gamma(ctx, x); })};
 }
 
 }  // namespace sardonyx

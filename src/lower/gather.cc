@@ -20,20 +20,20 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 // Of an imaginary part: what fills the real one is a real number.
-Value* fill_value(Lowering& at, DType t, bool imaginary) {
-  if (imaginary) return at.b.scalar(t, 0);
-  if (const Attr* given = at.find_param("fill_value")) {
-    if (const auto* v = given->get<double>()) return at.b.scalar(t, *v);
+Value* fill_value(Lowering& ctx, DType t, bool imaginary) {
+  if (imaginary) return ctx.b.scalar(t, 0);
+  if (const Attr* given = ctx.find_param("fill_value")) {
+    if (const auto* v = given->get<double>()) return ctx.b.scalar(t, *v);
     if (const auto* v = given->get<int64_t>())
-      return is_float(t) ? at.b.scalar(t, static_cast<double>(*v)) : at.b.scalar_int(t, *v);
-    if (const auto* v = given->get<bool>()) return is_float(t) ? at.b.scalar(t, *v) : at.b.scalar_int(t, *v);
-    if (const auto* v = given->get<TensorPtr>(); v && (*v)->size() == 1) return at.cast(at.b.constant((*v)->reshaped({})), t);
-    at.unsupported("fill_value is not a number");
+      return is_float(t) ? ctx.b.scalar(t, static_cast<double>(*v)) : ctx.b.scalar_int(t, *v);
+    if (const auto* v = given->get<bool>()) return is_float(t) ? ctx.b.scalar(t, *v) : ctx.b.scalar_int(t, *v);
+    if (const auto* v = given->get<TensorPtr>(); v && (*v)->size() == 1) return ctx.cast(ctx.b.constant((*v)->reshaped({})), t);
+    ctx.unsupported("fill_value is not a number");
   }
-  if (is_float(t)) return at.b.scalar(t, std::numeric_limits<double>::quiet_NaN());
-  if (t == DType::kBool) return at.b.scalar_int(t, 1);
-  if (is_signed(t)) return at.b.scalar_int(t, std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)));
-  return at.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
+  if (is_float(t)) return ctx.b.scalar(t, std::numeric_limits<double>::quiet_NaN());
+  if (t == DType::kBool) return ctx.b.scalar_int(t, 1);
+  if (is_signed(t)) return ctx.b.scalar_int(t, std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)));
+  return ctx.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
 }
 
 // Whether somebody chooses between v and something else; jnp.where is a call.
@@ -64,8 +64,8 @@ bool is_scattered_to(const Value& indices) {
 }
 
 // Whether an index outside is written down in the program. Indices of several axes are put together from one column for each.
-bool holds_sentinels(Lowering& at, const Indexing& ix) {
-  const Value& indices = *at.eqn.input(1);
+bool holds_sentinels(Lowering& ctx, const Indexing& ix) {
+  const Value& indices = *ctx.eqn.input(1);
   const Node* n = indices.def();
   const auto size = [&](size_t k) { return ix.operand_dims[static_cast<size_t>(ix.index_map[k])]; };
   if (ix.index_map.size() == 1) return may_hold_sentinels(indices, size(0));
@@ -77,41 +77,42 @@ bool holds_sentinels(Lowering& at, const Indexing& ix) {
 }
 
 // The indices as the program has them before negative ones count from the end, in the shape of the lead axes; null where they do not.
-Value* counted_from_the_end(Lowering& at, const Indexing& ix) {
-  Value* own = before_wrapping(at, at.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
+Value* counted_from_the_end(Lowering& ctx, const Indexing& ix) {
+  Value* own = before_wrapping(ctx, ctx.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
   return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
 }
 
-std::vector<Value*> gather(Lowering& at, bool imaginary) {
-  const Attr& numbers = at.param("dimension_numbers");
-  const Ints offset_dims = ints_field(at, numbers, "offset_dims"), collapsed = ints_field(at, numbers, "collapsed_slice_dims");
-  const std::vector<Dim> sizes = at.dims_param("slice_sizes");
-  const Indexing ix(at.in_dims(0), at.in_dims(1), sizes, ints_field(at, numbers, "start_index_map"),
-                    ints_field(at, numbers, "operand_batching_dims"), ints_field(at, numbers, "start_indices_batching_dims"),
+std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
+  const Attr& numbers = ctx.param("dimension_numbers");
+  const Ints offset_dims = ints_field(ctx, numbers, "offset_dims"),
+             collapsed = ints_field(ctx, numbers, "collapsed_slice_dims");
+  const std::vector<Dim> sizes = ctx.dims_param("slice_sizes");
+  const Indexing ix(ctx.in_dims(0), ctx.in_dims(1), sizes, ints_field(ctx, numbers, "start_index_map"),
+                    ints_field(ctx, numbers, "operand_batching_dims"), ints_field(ctx, numbers, "start_indices_batching_dims"),
                     false);
-  const std::string mode = at.string_param("mode");
+  const std::string mode = ctx.string_param("mode");
   const bool fill = mode.find("FILL") != std::string::npos;
 
   const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
-  const bool is_doubtful = is_chosen(*at.eqn.result()) || is_scattered_to(*at.eqn.input(1)) || holds_sentinels(at, ix);
+  const bool is_doubtful = is_chosen(*ctx.eqn.result()) || is_scattered_to(*ctx.eqn.input(1)) || holds_sentinels(ctx, ix);
   const bool clip = mode.find("CLIP") != std::string::npos || is_doubtful;
 
-  Value* x = at.in(0);
+  Value* x = ctx.in(0);
   Value *mask = nullptr, *starts = nullptr;
-  Value* index = single && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(at, ix) : nullptr;
+  Value* index = single && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(ctx, ix) : nullptr;
   if (index != nullptr) {
     if (clip || fill) {
       const Dim size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])];
-      Value* first = at.cast(at.dim(at.b.dims().sub(Dim::of(0), size)), index->dtype());
-      Value* last = at.cast(at.dim(at.b.dims().sub(size, Dim::of(1))), index->dtype());
-      if (fill) mask = at.b.And(at.b.GreaterOrEqual(index, first), at.b.LessOrEqual(index, last));
-      index = clamped_index(at, index, first, last);
+      Value* first = ctx.cast(ctx.dim(ctx.b.dims().sub(Dim::of(0), size)), index->dtype());
+      Value* last = ctx.cast(ctx.dim(ctx.b.dims().sub(size, Dim::of(1))), index->dtype());
+      if (fill) mask = ctx.b.And(ctx.b.GreaterOrEqual(index, first), ctx.b.LessOrEqual(index, last));
+      index = clamped_index(ctx, index, first, last);
     }
   } else {
-    Value* vectors = ix.vectors(at, clip || fill ? at.in(1) : ix.unwrapped(at, at.in(1)));
-    mask = fill ? ix.inside(at, vectors) : nullptr;
-    starts = ix.starts(at, vectors);
-    if (clip || mask != nullptr) starts = ix.clamped(at, starts);
+    Value* vectors = ix.vectors(ctx, clip || fill ? ctx.in(1) : ix.unwrapped(ctx, ctx.in(1)));
+    mask = fill ? ix.inside(ctx, vectors) : nullptr;
+    starts = ix.starts(ctx, vectors);
+    if (clip || mask != nullptr) starts = ix.clamped(ctx, starts);
   }
 
   Ints labels = ix.lead_labels();
@@ -124,12 +125,12 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
     Ints middle;
     for (size_t i = ix.batching.size(); i < static_cast<size_t>(lead_rank); ++i) middle.push_back(static_cast<int64_t>(i));
     for (int64_t a : ix.whole) sizes_of_result.push_back(ix.operand_dims[static_cast<size_t>(a)]);
-    x = at.expand(at.unsqueeze(at.transpose(x, ix.operand_perm()), middle), sizes_of_result);
+    x = ctx.expand(ctx.unsqueeze(ctx.transpose(x, ix.operand_perm()), middle), sizes_of_result);
     labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
   } else if (single && ix.batching.empty()) {
     const int64_t axis = ix.indexed[0];
-    if (index == nullptr) index = at.squeeze(starts, Ints{lead_rank});
-    x = at.b.Gather(x, index, {.axis = axis});
+    if (index == nullptr) index = ctx.squeeze(starts, Ints{lead_rank});
+    x = ctx.b.Gather(x, index, {.axis = axis});
     Ints all;
     for (int64_t a : ix.whole) {
       if (a < axis) all.push_back(a);
@@ -141,21 +142,22 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
     }
     labels = std::move(all);
   } else if (lead_rank == 0) {
-    Value* stops = at.b.Add(starts, at.shape(ix.window));
-    x = at.b.Slice(x, starts, stops, at.b.i64s(ix.indexed));
+    Value* stops = ctx.b.Add(starts, ctx.shape(ix.window));
+    x = ctx.b.Slice(x, starts, stops, ctx.b.i64s(ix.indexed));
     for (size_t a = 0; a < ix.operand_dims.size(); ++a) labels.push_back(static_cast<int64_t>(a));
     // Slice keeps windows of size 1: only the collapsed ones go, with the last reshape.
     std::vector<Dim> kept;
     for (size_t a = 0; a < sizes.size(); ++a) {
       if (std::ranges::find(collapsed, static_cast<int64_t>(a)) == collapsed.end()) kept.push_back(sizes[a]);
     }
-    x = at.reshape(x, kept);
+    x = ctx.reshape(x, kept);
     std::erase_if(labels, [&](int64_t a) { return std::ranges::find(collapsed, a) != collapsed.end(); });
   } else if (single && ix.whole.empty() && ix.free.size() == 1) {
-    x = at.b.GatherElements(at.transpose(x, ix.operand_perm()), at.squeeze(starts, Ints{lead_rank}), {.axis = lead_rank - 1});
+    x = ctx.b.GatherElements(ctx.transpose(x, ix.operand_perm()), ctx.squeeze(starts, Ints{lead_rank}),
+                             {.axis = lead_rank - 1});
   } else {
-    x = at.b.GatherND(at.transpose(x, ix.operand_perm()), ix.grid(at, starts, false),
-                      {.batch_dims = static_cast<int64_t>(ix.batching.size())});
+    x = ctx.b.GatherND(ctx.transpose(x, ix.operand_perm()), ix.grid(ctx, starts, false),
+                       {.batch_dims = static_cast<int64_t>(ix.batching.size())});
     for (size_t i : ix.windows()) labels.push_back(ix.indexed[i]);
     labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
   }
@@ -166,11 +168,11 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
     const auto before = lead_first ? 0 : first - labels.begin();
     Ints behind;
     for (auto i = lead_rank; i < static_cast<int64_t>(labels.size()) - before; ++i) behind.push_back(i);
-    x = select(at, at.unsqueeze(mask, behind), x, fill_value(at, x->dtype(), imaginary));
+    x = select(ctx, ctx.unsqueeze(mask, behind), x, fill_value(ctx, x->dtype(), imaginary));
   }
 
   // Where each axis of the result comes from.
-  Ints wanted(at.out_dims().size(), -1);
+  Ints wanted(ctx.out_dims().size(), -1);
   size_t k = 0;
   for (size_t a = 0; a < ix.operand_dims.size(); ++a) {
     const auto axis = static_cast<int64_t>(a);
@@ -179,16 +181,16 @@ std::vector<Value*> gather(Lowering& at, bool imaginary) {
     wanted[static_cast<size_t>(offset_dims[k++])] = axis;
   }
   number_index_axes(wanted);
-  return {arrange(at, x, labels, wanted, at.out_dims())};
+  return {arrange(ctx, x, labels, wanted, ctx.out_dims())};
 }
 
 }  // namespace
 
-std::vector<Value*> lower_gather(Lowering& at) { return gather(at, false); }
+std::vector<Value*> lower_gather(Lowering& ctx) { return gather(ctx, false); }
 
-std::vector<Value*> complex_gather(Lowering& at) {
+std::vector<Value*> complex_gather(Lowering& ctx) {
   bool imaginary = false;  // the parts come in this order
-  return part_by_part(at, [&](Lowering& part) { return gather(part, std::exchange(imaginary, true)); });
+  return part_by_part(ctx, [&](Lowering& part) { return gather(part, std::exchange(imaginary, true)); });
 }
 
 }  // namespace sardonyx

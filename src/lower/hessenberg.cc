@@ -5,10 +5,10 @@
 namespace sardonyx {
 
 Factored hessenberg(const Complex& x) {
-  Dim steps = x.at().b.dims().sub(x.dim(-1), Dim::of(1));
+  Dim steps = x.ctx().b.dims().sub(x.dim(-1), Dim::of(1));
   std::vector<Dim> dims(x.dims().begin(), x.dims().end() - 2);
   dims.push_back(steps);
-  Complex tau = each_part(x, [&](const Num& v) { return v.with(v.at().zeros(v.dtype(), dims)); });
+  Complex tau = each_part(x, [&](const Num& v) { return v.with(v.ctx().zeros(v.dtype(), dims)); });
   std::vector<Complex> s{x, tau};
   s = repeat(x.scope(), count(x, steps), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
     Complex a = state[0];
@@ -27,7 +27,7 @@ Factored hessenberg(const Complex& x) {
 // Q = I - reflections that act on all but the first row.
 Complex hessenberg_orthogonal(const Factored& f) {
   const Complex& a = f.packed;
-  Dims& dims = a.at().b.dims();
+  Dims& dims = a.ctx().b.dims();
   Dim n = a.dim(-1), steps = f.tau.dim(-1);
   Complex q = expand(identity_like(a, n, n), a.dims());
   Num last(a.scope(), count(a, dims.sub(steps, Dim::of(1))));
@@ -42,9 +42,9 @@ Complex hessenberg_orthogonal(const Factored& f) {
   return s[0];
 }
 
-std::vector<Value*> lower_hessenberg(Lowering& at) {
-  Factored f = hessenberg(operand(at, 0));
-  return {result(at, f.packed, 0), result(at, f.tau, 1)};
+std::vector<Value*> lower_hessenberg(Lowering& ctx) {
+  Factored f = hessenberg(operand(ctx, 0));
+  return {result(ctx, f.packed, 0), result(ctx, f.tau, 1)};
 }
 
 namespace {
@@ -57,7 +57,7 @@ Complex reversed(const Complex& x, std::initializer_list<int64_t> axes) {
     ends.push_back(INT64_MIN);
   }
   return each_part(x, [&](const Num& v) {
-    OnnxBuilder& b = v.at().b;
+    OnnxBuilder& b = v.ctx().b;
     return v.with(b.Slice(v.value(), b.i64s(backwards), b.i64s(ends), b.i64s(at_axes), b.i64s(backwards)));
   });
 }
@@ -65,13 +65,13 @@ Complex reversed(const Complex& x, std::initializer_list<int64_t> axes) {
 }  // namespace
 
 // The upper triangle of a matrix is the lower one of the matrix backwards.
-std::vector<Value*> lower_tridiagonal(Lowering& at) {
-  bool is_lower = at.bool_param("lower");
-  Complex given = operand(at, 0);
+std::vector<Value*> lower_tridiagonal(Lowering& ctx) {
+  bool is_lower = ctx.bool_param("lower");
+  Complex given = operand(ctx, 0);
   Complex a = is_lower ? given : reversed(given, {-1, -2});
   Factored f = hessenberg(from_lower_triangle(a));
   Complex main = diagonal(f.packed);
-  Dim n = a.dim(-1), steps = at.b.dims().sub(n, Dim::of(1));
+  Dim n = a.dim(-1), steps = ctx.b.dims().sub(n, Dim::of(1));
   Complex below = diagonal(slice(slice(f.packed, -2, Dim::of(1), n), -1, Dim::of(0), steps));
   // What the other triangle held stays.
   Complex packed = where(row_numbers(a) >= column_numbers(a), f.packed, a), tau = f.tau;
@@ -79,7 +79,7 @@ std::vector<Value*> lower_tridiagonal(Lowering& at) {
     packed = reversed(packed, {-1, -2});
     main = reversed(main, {-1}), below = reversed(below, {-1}), tau = reversed(tau, {-1});
   }
-  return {result(at, packed, 0), main.re.value(), below.re.value(), result(at, tau, 3)};
+  return {result(ctx, packed, 0), main.re.value(), below.re.value(), result(ctx, tau, 3)};
 }
 
 }  // namespace sardonyx

@@ -9,10 +9,10 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_regularized_incomplete_beta(Lowering& at) {
+std::vector<Value*> lower_regularized_incomplete_beta(Lowering& ctx) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  auto xs = wide_operands(at);
+  auto xs = wide_operands(ctx);
   Num first = xs[0], second = xs[1], given = xs[2];
   bool is_f64 = given.dtype() == DType::kF64;
 
@@ -22,11 +22,11 @@ std::vector<Value*> lower_regularized_incomplete_beta(Lowering& at) {
   double tiny = epsilon(x) / 2;
 
   // The numerator of term 1 is 1; of terms 2, 4, ... and 3, 5, ... as in the equation cited. All denominators are 1 but that of term 0.
-  Num terms(at, at.b.i64(is_f64 ? 600 : 200));
+  Num terms(ctx, ctx.b.i64(is_f64 ? 600 : 200));
   auto away_from_zero = [&](const Num& v) { return where(abs(v) < tiny, tiny, v); };
   Num start = full_like(x, tiny);
   std::vector<Num> s{start, full_like(x, 0), start};
-  s = loop({&at}, terms.value(), {}, std::move(s), [&](const Num& i, std::vector<Num>& state) {
+  s = loop({&ctx}, terms.value(), {}, std::move(s), [&](const Num& i, std::vector<Num>& state) {
     Num &c = state[0], &d = state[1], &h = state[2];
     Num half = i / 2;  // term i + 1
     Num m = cast(half, x.dtype());
@@ -59,7 +59,7 @@ std::vector<Value*> lower_regularized_incomplete_beta(Lowering& at) {
   value = where((a_vanishes & !at_zero) | (b_vanishes & at_one), 1, value);
   Num outside = (first < 0) | (second < 0) | (given < 0) | (given > 1) | (a_vanishes & b_vanishes);
   value = where(outside | is_nan(first) | is_nan(second) | is_nan(given), kNaN, value);
-  return {cast(value, at.out_dtype()).value()};
+  return {cast(value, ctx.out_dtype()).value()};
 }
 
 }  // namespace sardonyx

@@ -64,7 +64,7 @@ Sum continued_fraction(const Num& a, const Num& x, const Num& enabled, bool with
   // 0 going, 1 answer, 2 y, 3 z; p and q of the last convergent and the one before; the same by a, and the answer's derivative.
   std::vector<Num> s{enabled, start, y, z, p, q, one, x};
   if (with_derivative) s.insert(s.end(), {zero, -x, zero, zero, start * x / q});
-  Num limit(x.scope(), x.at().b.i64(2000));
+  Num limit(x.scope(), x.ctx().b.i64(2000));
   s = loop(x.scope(), limit.value(), any(enabled), std::move(s), [&](const Num& i, std::vector<Num>& state) {
     Num going = state[0], answer = state[1];
     Convergent last{state[4], state[5]}, before{state[6], state[7]};
@@ -106,19 +106,19 @@ struct Parts {
   Num is_nan, is_outside, underflows;
 };
 
-Parts prepare(Lowering& at) {
-  auto xs = wide_operands(at);
+Parts prepare(Lowering& ctx) {
+  auto xs = wide_operands(ctx);
   Num a = xs[0], x = xs[1];
   Num exponent = a * log(x) - x - log_gamma(a);
   return {a, x, exp(exponent), is_nan(a) | is_nan(x), (x < 0) | (a < 0), exponent < -std::log(largest(x))};
 }
 
-std::vector<Value*> narrow(Lowering& at, const Num& x) { return {cast(x, at.out_dtype()).value()}; }
+std::vector<Value*> narrow(Lowering& ctx, const Num& x) { return {cast(x, ctx.out_dtype()).value()}; }
 
 }  // namespace
 
-std::vector<Value*> lower_igamma(Lowering& at) {
-  auto [a, x, factor, nan, outside, underflows] = prepare(at);
+std::vector<Value*> lower_igamma(Lowering& ctx) {
+  auto [a, x, factor, nan, outside, underflows] = prepare(ctx);
   Num error = outside | (eq(a, 0) & eq(x, 0)) | nan;
   Num by_fraction = (x >= 1) & (x > a);
   Num enabled = !(eq(x, 0) | error | underflows | eq(x, kInfinity));
@@ -126,11 +126,11 @@ std::vector<Value*> lower_igamma(Lowering& at) {
   Num lower = power_series(a, x, enabled & !by_fraction, false).value * factor / a;
   Num result = where(by_fraction, 1 - upper, lower);
   result = where(eq(x, kInfinity), 1, where(eq(x, 0), 0, result));
-  return narrow(at, where(error, kNaN, result));
+  return narrow(ctx, where(error, kNaN, result));
 }
 
-std::vector<Value*> lower_igammac(Lowering& at) {
-  auto [a, x, factor, nan, outside, underflows] = prepare(at);
+std::vector<Value*> lower_igammac(Lowering& ctx) {
+  auto [a, x, factor, nan, outside, underflows] = prepare(ctx);
   Num error = outside | (eq(a, 0) & eq(x, 0)) | nan;
   Num by_series = (x < 1) | (x < a);
   Num is_zero = eq(x, kInfinity) | eq(a, 0);
@@ -138,11 +138,11 @@ std::vector<Value*> lower_igammac(Lowering& at) {
   Num lower = power_series(a, x, enabled & by_series, false).value * factor / a;
   Num upper = continued_fraction(a, x, enabled & !by_series, false).value * factor;
   Num result = where(is_zero, 0, where(by_series, 1 - lower, upper));
-  return narrow(at, where(error, kNaN, result));
+  return narrow(ctx, where(error, kNaN, result));
 }
 
-std::vector<Value*> lower_igamma_grad_a(Lowering& at) {
-  auto [a, x, factor, nan, outside, underflows] = prepare(at);
+std::vector<Value*> lower_igamma_grad_a(Lowering& ctx) {
+  auto [a, x, factor, nan, outside, underflows] = prepare(ctx);
   Num error = outside | eq(a, 0) | nan;
   Num by_fraction = (x > 1) & (x > a);
   Num enabled = !(eq(x, 0) | error | underflows);
@@ -153,7 +153,7 @@ std::vector<Value*> lower_igamma_grad_a(Lowering& at) {
   Num by_upper = -(factor * (upper.value * slope_upper + upper.by_a));
   Num by_lower = factor * (lower.value * slope_lower + lower.by_a) / a;
   Num result = where(eq(x, 0), 0, where(by_fraction, by_upper, by_lower));
-  return narrow(at, where(error, kNaN, result));
+  return narrow(ctx, where(error, kNaN, result));
 }
 
 }  // namespace sardonyx

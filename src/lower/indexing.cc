@@ -92,16 +92,16 @@ std::vector<Dim> Indexing::lead() const {
   return out;
 }
 
-Value* Indexing::vectors(Lowering& at, Value* indices) const {
+Value* Indexing::vectors(Lowering& ctx, Value* indices) const {
   Ints perm = index_batching;
   perm.insert(perm.end(), free.begin(), free.end());
   perm.push_back(static_cast<int64_t>(index_dims.size()));
-  Value* given = at.transpose(at.cast(indices, DType::kI64), perm);
+  Value* given = ctx.transpose(ctx.cast(indices, DType::kI64), perm);
   if (zeros == 0) return given;
   std::vector<Dim> dims = lead();
   dims.push_back(Dim::of(zeros));
-  Value* starts[] = {given, at.zeros(DType::kI64, dims)};
-  return at.concat(starts, static_cast<int64_t>(dims.size()) - 1);
+  Value* starts[] = {given, ctx.zeros(DType::kI64, dims)};
+  return ctx.concat(starts, static_cast<int64_t>(dims.size()) - 1);
 }
 
 namespace {
@@ -124,44 +124,44 @@ std::vector<Value*> columns_of(const Value& vectors) {
 
 // Vectors put together as a batched dynamic_slice does it, without the other components: a row that is looked up needs no column of zeros.
 // Null where they are made otherwise.
-Value* picked(Lowering& at, const Value& vectors, const Indexing::Ints& component) {
+Value* picked(Lowering& ctx, const Value& vectors, const Indexing::Ints& component) {
   const std::vector<Value*> columns = columns_of(vectors);
   if (component.empty() || columns.empty()) return nullptr;
   std::vector<Value*> wanted;
   for (const int64_t c : component) {
     if (c >= static_cast<int64_t>(columns.size())) return nullptr;
-    wanted.push_back(at.cast(columns[static_cast<size_t>(c)], DType::kI64));
+    wanted.push_back(ctx.cast(columns[static_cast<size_t>(c)], DType::kI64));
   }
-  return at.concat(wanted, static_cast<int64_t>(vectors.type()->rank()) - 1);
+  return ctx.concat(wanted, static_cast<int64_t>(vectors.type()->rank()) - 1);
 }
 
 }  // namespace
 
-Value* Indexing::unwrapped(Lowering& at, Value* indices) const {
+Value* Indexing::unwrapped(Lowering& ctx, Value* indices) const {
   std::vector<Value*> columns = columns_of(*indices);
   bool any = false;
   for (size_t k = 0; k < columns.size() && k < index_map.size(); ++k) {
-    Value* own = before_wrapping(at, columns[k], operand_dims[static_cast<size_t>(index_map[k])]);
+    Value* own = before_wrapping(ctx, columns[k], operand_dims[static_cast<size_t>(index_map[k])]);
     if (own == nullptr) continue;
     const auto dims = columns[k]->type()->dims();
     const bool is_one_axis_short = std::ranges::equal(own->type()->dims(), dims.first(dims.size() - 1));
-    columns[k] = is_one_axis_short ? at.unsqueeze(own, Ints{static_cast<int64_t>(dims.size()) - 1}) : at.reshape(own, dims);
+    columns[k] = is_one_axis_short ? ctx.unsqueeze(own, Ints{static_cast<int64_t>(dims.size()) - 1}) : ctx.reshape(own, dims);
     any = true;
   }
-  return any ? at.concat(columns, static_cast<int64_t>(indices->type()->rank()) - 1) : indices;
+  return any ? ctx.concat(columns, static_cast<int64_t>(indices->type()->rank()) - 1) : indices;
 }
 
-Value* Indexing::starts(Lowering& at, Value* vectors) const {
+Value* Indexing::starts(Lowering& ctx, Value* vectors) const {
   if (component == counting(0, index_map.size())) return vectors;
-  if (Value* some = picked(at, *vectors, component)) return some;
-  return at.b.Gather(vectors, at.b.i64s(component), {.axis = -1});
+  if (Value* some = picked(ctx, *vectors, component)) return some;
+  return ctx.b.Gather(vectors, ctx.b.i64s(component), {.axis = -1});
 }
 
-Value* Indexing::inside(Lowering& at, Value* vectors) const {
+Value* Indexing::inside(Lowering& ctx, Value* vectors) const {
   if (index_map.empty()) return nullptr;
   std::vector<Dim> limits;
   for (int64_t a : index_map)
-    limits.push_back(at.b.dims().sub(operand_dims[static_cast<size_t>(a)], slice[static_cast<size_t>(a)]));
+    limits.push_back(ctx.b.dims().sub(operand_dims[static_cast<size_t>(a)], slice[static_cast<size_t>(a)]));
   // Constant indices can be looked at here and now.
   if (const TensorPtr& known = vectors->constant();
       known && known->size() <= 4096 && std::ranges::all_of(limits, &Dim::is_int)) {
@@ -173,23 +173,23 @@ Value* Indexing::inside(Lowering& at, Value* vectors) const {
     }
     if (all) return nullptr;
   }
-  Value* low = at.b.GreaterOrEqual(vectors, at.b.i64(0));
-  Value* high = at.b.LessOrEqual(vectors, at.shape(limits));
-  Value* both = at.b.And(low, high);
+  Value* low = ctx.b.GreaterOrEqual(vectors, ctx.b.i64(0));
+  Value* high = ctx.b.LessOrEqual(vectors, ctx.shape(limits));
+  Value* both = ctx.b.And(low, high);
   const auto last = static_cast<int64_t>(vectors->type()->rank()) - 1;
-  if (limits.size() == 1) return at.squeeze(both, Ints{last});
-  return reduce(at, "ReduceMin", both, Ints{last});
+  if (limits.size() == 1) return ctx.squeeze(both, Ints{last});
+  return reduce(ctx, "ReduceMin", both, Ints{last});
 }
 
-Value* Indexing::clamped(Lowering& at, Value* starts) const {
+Value* Indexing::clamped(Lowering& ctx, Value* starts) const {
   if (indexed.empty()) return starts;
   std::vector<Dim> limits;
   for (size_t i = 0; i < indexed.size(); ++i)
-    limits.push_back(at.b.dims().sub(operand_dims[static_cast<size_t>(indexed[i])], window[i]));
-  return clamped_index(at, starts, at.b.i64(0), at.shape(limits));
+    limits.push_back(ctx.b.dims().sub(operand_dims[static_cast<size_t>(indexed[i])], window[i]));
+  return clamped_index(ctx, starts, ctx.b.i64(0), ctx.shape(limits));
 }
 
-Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {
+Value* Indexing::grid(Lowering& ctx, Value* starts, bool batch_counters) const {
   const std::vector<size_t> with_axis = windows();
   const size_t lead_rank = batching.size() + free.size();
   if (!with_axis.empty()) {
@@ -201,15 +201,15 @@ Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {
     for (size_t i = 0; i < indexed.size(); ++i) {
       const auto axis = std::ranges::find(with_axis, i);
       if (axis == with_axis.end()) {
-        columns.push_back(at.zeros(DType::kI64, sizes));
+        columns.push_back(ctx.zeros(DType::kI64, sizes));
         continue;
       }
       std::vector<Dim> along(sizes.size(), Dim::of(1));
       along[static_cast<size_t>(axis - with_axis.begin())] = window[i];
-      columns.push_back(at.expand(at.reshape(at.iota(DType::kI64, window[i]), along), sizes));
+      columns.push_back(ctx.expand(ctx.reshape(ctx.iota(DType::kI64, window[i]), along), sizes));
     }
-    Value* offsets = at.concat(columns, static_cast<int64_t>(with_axis.size()));
-    starts = at.b.Add(at.unsqueeze(starts, counting(lead_rank, with_axis.size())), offsets);
+    Value* offsets = ctx.concat(columns, static_cast<int64_t>(with_axis.size()));
+    starts = ctx.b.Add(ctx.unsqueeze(starts, counting(lead_rank, with_axis.size())), offsets);
   }
   if (!batch_counters || batching.empty()) return starts;
   std::vector<Dim> sizes = lead();
@@ -219,16 +219,16 @@ Value* Indexing::grid(Lowering& at, Value* starts, bool batch_counters) const {
   for (size_t i = 0; i < batching.size(); ++i) {
     std::vector<Dim> along(sizes.size(), Dim::of(1));
     along[i] = sizes[i];
-    columns.push_back(at.expand(at.reshape(at.iota(DType::kI64, sizes[i]), along), sizes));
+    columns.push_back(ctx.expand(ctx.reshape(ctx.iota(DType::kI64, sizes[i]), along), sizes));
   }
   columns.push_back(starts);
-  return at.concat(columns, static_cast<int64_t>(sizes.size()) - 1);
+  return ctx.concat(columns, static_cast<int64_t>(sizes.size()) - 1);
 }
 
-Value* before_wrapping(Lowering& at, Value* index, Dim size) {
+Value* before_wrapping(Lowering& ctx, Value* index, Dim size) {
   const auto is_number = [&](const Value* v, Dim wanted) {
     if (const TensorPtr& known = v->constant()) return known->size() == 1 && wanted.is(known->as_int(0));
-    const SymbolicValue* known = at.b.facts().find(*v);
+    const SymbolicValue* known = ctx.b.facts().find(*v);
     return known != nullptr && known->elements.size() == 1 && known->elements[0] == wanted;
   };
   const Node* n = index->def();
@@ -245,7 +245,7 @@ Value* before_wrapping(Lowering& at, Value* index, Dim size) {
   return own->dtype() == DType::kI32 || own->dtype() == DType::kI64 ? own : nullptr;
 }
 
-Value* arrange(Lowering& at, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+Value* arrange(Lowering& ctx, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
                std::span<const Dim> dims) {
   std::vector<int64_t> kept, dropped, perm;
   for (size_t i = 0; i < from.size(); ++i) {
@@ -254,12 +254,12 @@ Value* arrange(Lowering& at, Value* x, const std::vector<int64_t>& from, const s
     else
       dropped.push_back(static_cast<int64_t>(i));
   }
-  if (!dropped.empty()) x = at.squeeze(x, dropped);
+  if (!dropped.empty()) x = ctx.squeeze(x, dropped);
   for (int64_t label : to) {
     const auto place = std::ranges::find(kept, label);
     if (place != kept.end()) perm.push_back(place - kept.begin());
   }
-  return at.reshape(at.transpose(x, perm), dims);
+  return ctx.reshape(ctx.transpose(x, perm), dims);
 }
 
 }  // namespace sardonyx

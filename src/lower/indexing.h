@@ -42,27 +42,27 @@ struct Indexing {
   Ints lead_labels() const;             // their labels, batching ones first
 
   // `indices` with the components as they are before negative ones are counted from the end, where they are put together from single ones.
-  Value* unwrapped(Lowering& at, Value* indices) const;
+  Value* unwrapped(Lowering& ctx, Value* indices) const;
   // All components as i64 [batching.., free.., components], zeros included.
-  Value* vectors(Lowering& at, Value* indices) const;
+  Value* vectors(Lowering& ctx, Value* indices) const;
   // Those of the indexed axes, in their order.
-  Value* starts(Lowering& at, Value* vectors) const;
+  Value* starts(Lowering& ctx, Value* vectors) const;
   // bool [batching.., free..]: the window lies inside the operand. Null where that is proven.
-  Value* inside(Lowering& at, Value* vectors) const;
+  Value* inside(Lowering& ctx, Value* vectors) const;
   // Starts moved so that every window lies inside.
-  Value* clamped(Lowering& at, Value* starts) const;
+  Value* clamped(Lowering& ctx, Value* starts) const;
   // [batching.., free.., windows.., indexed]; with `batch_counters` the batching axes are indexed too, in front (ScatterND has no
   // batch axes).
-  Value* grid(Lowering& at, Value* starts, bool batch_counters) const;
+  Value* grid(Lowering& ctx, Value* starts, bool batch_counters) const;
 };
 
 // The i of where(i < 0, i + size, i), which is how JAX counts negative indices from the end, behind views that only shape it; ONNX's Gather
 // counts so by itself. Null where `index` is something else, or would be another element type than Gather reads (i32 and i64).
-Value* before_wrapping(Lowering& at, Value* index, Dim size);
+Value* before_wrapping(Lowering& ctx, Value* index, Dim size);
 
 // x, whose axes carry the labels `from`, with its axes in the order `to`. Labels that x lacks become axes of size 1 by reshaping
 // to `dims`; axes that `to` lacks have size 1 and go.
-Value* arrange(Lowering& at, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+Value* arrange(Lowering& ctx, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
                std::span<const Dim> dims);
 
 }  // namespace sardonyx

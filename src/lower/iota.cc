@@ -3,14 +3,14 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_iota(Lowering& at) {
-  auto dims = at.out_dims();
-  auto axis = static_cast<size_t>(at.int_param("dimension"));
-  Value* counts = at.iota(at.out_dtype(), dims[axis]);
+std::vector<Value*> lower_iota(Lowering& ctx) {
+  auto dims = ctx.out_dims();
+  auto axis = static_cast<size_t>(ctx.int_param("dimension"));
+  Value* counts = ctx.iota(ctx.out_dtype(), dims[axis]);
   std::vector<int64_t> after;
   for (size_t i = axis + 1; i < dims.size(); ++i) after.push_back(static_cast<int64_t>(i - axis));
-  Value* x = at.unsqueeze(counts, after);
-  return {at.may_stay_narrow() ? x : at.expand(x, dims)};
+  Value* x = ctx.unsqueeze(counts, after);
+  return {ctx.may_stay_narrow() ? x : ctx.expand(x, dims)};
 }
 
 }  // namespace sardonyx

@@ -5,15 +5,15 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_call(Lowering& at) {
-  if (at.eqn.bodies().empty()) at.unsupported("the call has no jaxpr");
+std::vector<Value*> lower_call(Lowering& ctx) {
+  if (ctx.eqn.bodies().empty()) ctx.unsupported("the call has no jaxpr");
   std::vector<Value*> args;
-  for (size_t i = 0; i < at.num_inputs(); ++i) args.push_back(at.in(i));
-  if (const Attr* name = at.find_param("name"); name != nullptr && name->get<std::string>() != nullptr) {
+  for (size_t i = 0; i < ctx.num_inputs(); ++i) args.push_back(ctx.in(i));
+  if (const Attr* name = ctx.find_param("name"); name != nullptr && name->get<std::string>() != nullptr) {
     if (const auto mark = FunctionMark::parse(*name->get<std::string>()))
-      return at.context().call_function(at.eqn, *mark, args, at.b);
+      return ctx.context().call_function(ctx.eqn, *mark, args, ctx.b);
   }
-  return at.inline_body(*at.eqn.bodies()[0].graph, args);
+  return ctx.inline_body(*ctx.eqn.bodies()[0].graph, args);
 }
 
 }  // namespace sardonyx

@@ -9,9 +9,9 @@
 
 namespace sardonyx {
 
-Value* log1p(Lowering& at, Value* x) {
-  OnnxBuilder& b = at.b;
-  Value* one = like(at, x, 1);
+Value* log1p(Lowering& ctx, Value* x) {
+  OnnxBuilder& b = ctx.b;
+  Value* one = like(ctx, x, 1);
   Value* u = b.Add(x, one);
   Value* log_u = b.Log(u);
   Value* kept = b.Sub(u, one);
@@ -19,12 +19,12 @@ Value* log1p(Lowering& at, Value* x) {
   return b.Where(b.Equal(kept, x), log_u, b.Add(log_u, lost));
 }
 
-std::vector<Value*> lower_log1p(Lowering& at) {
-  Value* x = operands(at)[0];
+std::vector<Value*> lower_log1p(Lowering& ctx) {
+  Value* x = operands(ctx)[0];
   const bool is_positive = x->def() != nullptr && x->def()->is("Exp");
-  return {via(at, {"Log", "Where"}, x, [&](Value* wide) {
-    Value* y = log1p(at, wide);
-    return is_positive ? y : at.b.Where(at.cast(wide, DType::kBool), y, wide);
+  return {via(ctx, {"Log", "Where"}, x, [&](Value* wide) {
+    Value* y = log1p(ctx, wide);
+    return is_positive ? y : ctx.b.Where(ctx.cast(wide, DType::kBool), y, wide);
   })};
 }
 

@@ -6,12 +6,12 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_logistic(Lowering& at) {
-  Value* x = operands(at)[0];
+std::vector<Value*> lower_logistic(Lowering& ctx) {
+  Value* x = operands(ctx)[0];
   bool is_in_logarithm = false;
-  for (const Use& u : at.eqn.result()->uses()) is_in_logarithm = is_in_logarithm || u.owner->is("log");
-  if (!is_in_logarithm) return {via(at, "Sigmoid", {x})};
-  return {via(at, {"Exp"}, x, [&](Value* v) { return reciprocal(exp(-Num(at, v)) + 1).value(); })};
+  for (const Use& u : ctx.eqn.result()->uses()) is_in_logarithm = is_in_logarithm || u.owner->is("log");
+  if (!is_in_logarithm) return {via(ctx, "Sigmoid", {x})};
+  return {via(ctx, {"Exp"}, x, [&](Value* v) { return reciprocal(exp(-Num(ctx, v)) + 1).value(); })};
 }
 
 }  // namespace sardonyx

@@ -100,9 +100,9 @@ const Type* Lowering::part(const Type* t) const {
 }
 
 Lowering Lowering::on_parts(std::vector<Value*> operands) const {
-  Lowering at(context_, eqn, b, std::move(operands));
-  at.on_parts_ = true;
-  return at;
+  Lowering parts(context_, eqn, b, std::move(operands));
+  parts.on_parts_ = true;
+  return parts;
 }
 
 const Type* Lowering::stored_in_type(size_t i) const { return context_.stored(in_type(i)); }
@@ -122,9 +122,9 @@ const Attr& Lowering::param(std::string_view name) const {
 
 namespace {
 
-[[noreturn]] void wrong_param(const Lowering& at, std::string_view name, std::string_view wanted, const Attr& found) {
-  at.unsupported(
-      fmt::format("parameter '{}' is {} where {} is expected", name, to_string(found, at.context().jax().types()), wanted));
+[[noreturn]] void wrong_param(const Lowering& ctx, std::string_view name, std::string_view wanted, const Attr& found) {
+  ctx.unsupported(
+      fmt::format("parameter '{}' is {} where {} is expected", name, to_string(found, ctx.context().jax().types()), wanted));
 }
 
 }  // namespace

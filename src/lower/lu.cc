@@ -16,21 +16,21 @@ Complex exchange_rows(const Complex& x, const Num& i, const Num& j) {
 }
 
 // 0, 1, 2, .. as columns of i64, one for each matrix.
-Complex counting(Lowering& at, std::span<const Dim> batch, Dim n) {
+Complex counting(Lowering& ctx, std::span<const Dim> batch, Dim n) {
   std::vector<Dim> dims(batch.begin(), batch.end());
   dims.insert(dims.end(), {n, Dim::of(1)});
-  Num rows = unsqueeze(iota({&at}, DType::kI64, n), 1);
+  Num rows = unsqueeze(iota({&ctx}, DType::kI64, n), 1);
   return expand(rows, dims);
 }
 
 }  // namespace
 
-std::vector<Value*> lower_lu(Lowering& at) {
-  Complex a = operand(at, 0);
+std::vector<Value*> lower_lu(Lowering& ctx) {
+  Complex a = operand(ctx, 0);
   Dim steps = smaller(a);
   auto batch = a.dims().first(a.rank() - 2);
   // The matrix, the pivots, the permutation.
-  std::vector<Complex> s{a, counting(at, batch, steps), counting(at, batch, a.dim(-2))};
+  std::vector<Complex> s{a, counting(ctx, batch, steps), counting(ctx, batch, a.dim(-2))};
   s = repeat(a.scope(), count(a, steps), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
     Num rows = row_numbers(a), columns = column_numbers(a);
     Complex candidates = column(state[0], i);
@@ -48,17 +48,17 @@ std::vector<Value*> lower_lu(Lowering& at) {
     state[0] = with_column(m, i, where((rows > i) & !is_zero, factors, first));
   });
   auto numbers = [&](const Complex& x) { return cast(squeeze(x.re, -1), DType::kI32).value(); };
-  return {result(at, s[0]), numbers(s[1]), numbers(s[2])};
+  return {result(ctx, s[0]), numbers(s[1]), numbers(s[2])};
 }
 
-std::vector<Value*> lower_lu_pivots_to_permutation(Lowering& at) {
-  Num pivots(at, at.cast(at.in(0), DType::kI64));
+std::vector<Value*> lower_lu_pivots_to_permutation(Lowering& ctx) {
+  Num pivots(ctx, ctx.cast(ctx.in(0), DType::kI64));
   pivots = unsqueeze(pivots, -1);
-  auto batch = at.in_dims(0).first(at.in_rank(0) - 1);
-  std::vector<Complex> s{counting(at, batch, at.out_dims().back())};
-  s = repeat({&at}, at.dim(at.in_dims(0).back()), std::move(s),
+  auto batch = ctx.in_dims(0).first(ctx.in_rank(0) - 1);
+  std::vector<Complex> s{counting(ctx, batch, ctx.out_dims().back())};
+  s = repeat({&ctx}, ctx.dim(ctx.in_dims(0).back()), std::move(s),
              [&](const Num& i, std::vector<Complex>& state) { state[0] = exchange_rows(state[0], i, row(pivots, i).re); });
-  return {cast(squeeze(s[0].re, -1), at.out_dtype()).value()};
+  return {cast(squeeze(s[0].re, -1), ctx.out_dtype()).value()};
 }
 
 }  // namespace sardonyx

@@ -27,7 +27,7 @@ Complex identity_like(const Complex& x, Dim rows, Dim columns) {
 }
 
 Dim smaller(const Complex& x) {
-  Dims& dims = x.at().b.dims();
+  Dims& dims = x.ctx().b.dims();
   return dims.less_equal(x.dim(-2), x.dim(-1))   ? x.dim(-2)
          : dims.less_equal(x.dim(-1), x.dim(-2)) ? x.dim(-1)
                                                  : dims.min(x.dim(-2), x.dim(-1));
@@ -69,7 +69,7 @@ Factored qr_factorize(const Complex& x) {
   Dim k = smaller(x);
   std::vector<Dim> dims(x.dims().begin(), x.dims().end() - 2);
   dims.push_back(k);
-  Complex tau = each_part(x, [&](const Num& v) { return v.with(v.at().zeros(v.dtype(), dims)); });
+  Complex tau = each_part(x, [&](const Num& v) { return v.with(v.ctx().zeros(v.dtype(), dims)); });
   std::vector<Complex> s{x, tau};
   s = repeat(x.scope(), count(x, k), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
     Complex a = state[0];
@@ -90,7 +90,7 @@ Complex qr_orthogonal(const Factored& f, Dim columns) {
   dims.back() = columns;
   Complex q = expand(identity_like(a, a.dim(-2), columns), dims);
   Dim k = f.tau.dim(-1);
-  Num last(a.scope(), count(a, a.at().b.dims().sub(k, Dim::of(1))));
+  Num last(a.scope(), count(a, a.ctx().b.dims().sub(k, Dim::of(1))));
   std::vector<Complex> s{q};
   s = repeat(a.scope(), count(a, k), std::move(s), [&](const Num& step, std::vector<Complex>& state) {
     Num i = last - step;
@@ -118,23 +118,23 @@ Rotation jacobi_rotation(const Num& a, const Num& b, const Complex& w) {
 
 // Of the upper row t0 t1 .. and the lower row b0 b1 ..: t0 b0 t1 .. t(h-2) above, b1 .. b(h-1) t(h-1) below.
 Num tournament(Scope scope, Dim n) {
-  Lowering& at = *scope.at;
+  Lowering& ctx = *scope.ctx;
   if (n.is_int()) {
     int64_t h = n.value() / 2;
     std::vector<int64_t> from;
     for (int64_t i = 0; i < h; ++i) from.push_back(i == 0 ? 0 : i == 1 ? h : i - 1);
     for (int64_t i = h; i < n.value(); ++i) from.push_back(h == 1 ? i : i == n.value() - 1 ? h - 1 : i + 1);
-    return {scope, at.b.i64s(from)};
+    return {scope, ctx.b.i64s(from)};
   }
   Num i = iota(scope, DType::kI64, n);
-  Num h(scope, at.dim(at.b.dims().floordiv(n, Dim::of(2))));
+  Num h(scope, ctx.dim(ctx.b.dims().floordiv(n, Dim::of(2))));
   Num upper = where(eq(i, 0), 0, where(eq(i, 1), h, i - 1));
   Num lower = where(eq(i, h * 2 - 1), h - 1, i + 1);
   return where(h > 1, where(i < h, upper, lower), i);
 }
 
 Complex rotate_columns(const Complex& x, const Rotation& r) {
-  Dims& dims = x.at().b.dims();
+  Dims& dims = x.ctx().b.dims();
   Dim n = x.dim(-1), half = dims.floordiv(n, Dim::of(2));
   Complex p = slice(x, -1, Dim::of(0), half), q = slice(x, -1, half, n);
   Complex c = unsqueeze(r.c, -2), s = unsqueeze(r.s, -2);
@@ -155,9 +155,9 @@ Complex columns_by_number(const Complex& x, const Num& numbers) {
 Complex padded(const Complex& x, int64_t axis, Dim more) {
   std::vector<Dim> dims(x.dims().begin(), x.dims().end());
   dims[dims.size() - static_cast<size_t>(-axis)] = more;
-  return each_part(x, [&](const Num& v) { return concat({v, v.with(v.at().zeros(v.dtype(), dims))}, axis); });
+  return each_part(x, [&](const Num& v) { return concat({v, v.with(v.ctx().zeros(v.dtype(), dims))}, axis); });
 }
 
-Value* count(const Complex& x, Dim d) { return x.at().dim(d); }
+Value* count(const Complex& x, Dim d) { return x.ctx().dim(d); }
 
 }  // namespace sardonyx

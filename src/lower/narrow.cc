@@ -125,7 +125,7 @@ DType with_sign(DType t, bool sign) {
 }
 
 // Reductions, of nothing, give the end of the wider type.
-Value* within(Lowering& at, Value* x, std::string_view primitive, DType t) {
+Value* within(Lowering& ctx, Value* x, std::string_view primitive, DType t) {
   const bool is_max = primitive.ends_with("max");
   double end = 0;
   if (is_float(t)) {
@@ -136,14 +136,14 @@ Value* within(Lowering& at, Value* x, std::string_view primitive, DType t) {
     const int value_bits = bit_width(t) - (is_signed(t) ? 1 : 0);
     end = is_max ? (is_signed(t) ? -(1 << value_bits) : 0) : (1 << value_bits) - 1;
   }
-  return via(at, is_max ? "Max" : "Min", {x, like(at, x, end)});
+  return via(ctx, is_max ? "Max" : "Min", {x, like(ctx, x, end)});
 }
 
-bool may_reduce_nothing(const Lowering& at, std::string_view primitive) {
+bool may_reduce_nothing(const Lowering& ctx, std::string_view primitive) {
   if (primitive.starts_with("reduce_window_")) return true;
   if (primitive != "reduce_max" && primitive != "reduce_min") return false;
-  return std::ranges::any_of(at.ints_param("axes"), [&](int64_t axis) {
-    return at.context().model().dims().range(at.in_dims(0)[static_cast<size_t>(axis)]).min.value_or(0) < 1;
+  return std::ranges::any_of(ctx.ints_param("axes"), [&](int64_t axis) {
+    return ctx.context().model().dims().range(ctx.in_dims(0)[static_cast<size_t>(axis)]).min.value_or(0) < 1;
   });
 }
 
@@ -153,51 +153,51 @@ bool is_narrow(DType t) { return (is_float(t) && bit_width(t) <= 8) || (is_integ
 
 bool keeps_narrow(std::string_view primitive) { return is_one_of(kKeeps, primitive); }
 
-Value* to_small_float(Lowering& at, Value* x, DType t, bool may_overflow) {
-  OnnxBuilder& b = at.b;
+Value* to_small_float(Lowering& ctx, Value* x, DType t, bool may_overflow) {
+  OnnxBuilder& b = ctx.b;
   if (is_narrow(x->dtype()) || !is_float(x->dtype()) || (may_overflow && bit_width(x->dtype()) == 16))
-    x = at.cast(x, DType::kF32);
-  if (may_overflow && t == DType::kF8E4M3FN) x = b.Clip(x, like(at, x, -470), like(at, x, 470));
-  if (may_overflow && t == DType::kF8E5M2) x = b.Where(b.Less(b.Abs(x), like(at, x, 61440)), x, b.Mul(x, like(at, x, 2)));
+    x = ctx.cast(x, DType::kF32);
+  if (may_overflow && t == DType::kF8E4M3FN) x = b.Clip(x, like(ctx, x, -470), like(ctx, x, 470));
+  if (may_overflow && t == DType::kF8E5M2) x = b.Where(b.Less(b.Abs(x), like(ctx, x, 61440)), x, b.Mul(x, like(ctx, x, 2)));
   // It has no sign and no zero; the standard drops the one and makes the other its least number.
   if (may_overflow && t == DType::kF8E8M0)
-    x = b.Where(b.Greater(x, like(at, x, 0)), x, like(at, x, std::numeric_limits<double>::quiet_NaN()));
+    x = b.Where(b.Greater(x, like(ctx, x, 0)), x, like(ctx, x, std::numeric_limits<double>::quiet_NaN()));
   // An opset without the type has no such attributes either; the error is to name the type.
   return b.Cast(x, {.round_mode = t == DType::kF8E8M0 && b.opset() >= 24 ? "nearest" : "up",
                     .saturate = t == DType::kF4E2M1 || b.opset() < 19,
                     .to = t});
 }
 
-std::vector<Value*> in_wider_types(Lowering& at, std::string_view primitive, const LowerFn& lower) {
+std::vector<Value*> in_wider_types(Lowering& ctx, std::string_view primitive, const LowerFn& lower) {
   const bool moves = is_one_of(kMovements, primitive);
   const auto wide = moves ? moved_as : is_one_of(kProducts, primitive) ? multiplied_as : computed_as;
   const bool without_sign = primitive == "shift_right_logical" || primitive == "population_count" || primitive == "clz";
   std::vector<Value*> xs;
-  for (size_t i = 0; i < at.num_inputs(); ++i) {
-    Value* x = at.in(i);
+  for (size_t i = 0; i < ctx.num_inputs(); ++i) {
+    Value* x = ctx.in(i);
     if (x != nullptr && is_integer(x->dtype()) && (without_sign || primitive == "shift_right_arithmetic"))
-      x = at.cast(x, with_sign(x->dtype(), !without_sign));
-    xs.push_back(x == nullptr ? x : at.cast(x, wide(x->dtype())));
+      x = ctx.cast(x, with_sign(x->dtype(), !without_sign));
+    xs.push_back(x == nullptr ? x : ctx.cast(x, wide(x->dtype())));
   }
   if (primitive == "reduce_precision") {
-    const FloatFormat own = FloatFormat::of(at.out_dtype());
-    if (at.int_param("exponent_bits") >= own.exponent && at.int_param("mantissa_bits") >= own.mantissa) return {at.in(0)};
+    const FloatFormat own = FloatFormat::of(ctx.out_dtype());
+    if (ctx.int_param("exponent_bits") >= own.exponent && ctx.int_param("mantissa_bits") >= own.mantissa) return {ctx.in(0)};
   }
-  const bool is_extreme = may_reduce_nothing(at, primitive);
-  Lowering inside(at.context(), at.eqn, at.b, std::move(xs));
+  const bool is_extreme = may_reduce_nothing(ctx, primitive);
+  Lowering inside(ctx.context(), ctx.eqn, ctx.b, std::move(xs));
   std::vector<Value*> results;
   {
-    const LoweringContext::InTypes here(at.context(), wide);
+    const LoweringContext::InTypes here(ctx.context(), wide);
     results = lower(inside);
   }
   const bool may_overflow = !moves && !is_one_of(kStaysInside, primitive);
   for (size_t i = 0; i < results.size(); ++i) {
-    const DType t = at.out_dtype(i);
+    const DType t = ctx.out_dtype(i);
     if (results[i] == nullptr || !is_narrow(t) || results[i]->dtype() == t) continue;
     if (is_extreme) results[i] = within(inside, results[i], primitive, t);
     if (primitive == "clz") results[i] = via(inside, "Sub", {results[i], like(inside, results[i], 32 - bit_width(t))});
     results[i] =
-        is_float(t) && !results[i]->is_constant() ? to_small_float(at, results[i], t, may_overflow) : at.cast(results[i], t);
+        is_float(t) && !results[i]->is_constant() ? to_small_float(ctx, results[i], t, may_overflow) : ctx.cast(results[i], t);
   }
   return results;
 }

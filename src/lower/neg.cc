@@ -3,10 +3,10 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_neg(Lowering& at) {
-  Value* x = operands(at)[0];
-  if (is_unsigned(x->dtype())) return {via(at, "Sub", {at.b.scalar_int(x->dtype(), 0), x})};
-  return {via(at, "Neg", {x})};
+std::vector<Value*> lower_neg(Lowering& ctx) {
+  Value* x = operands(ctx)[0];
+  if (is_unsigned(x->dtype())) return {via(ctx, "Sub", {ctx.b.scalar_int(x->dtype(), 0), x})};
+  return {via(ctx, "Neg", {x})};
 }
 
 }  // namespace sardonyx

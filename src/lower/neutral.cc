@@ -11,47 +11,47 @@
 namespace sardonyx {
 namespace {
 
-std::vector<Value*> unless_neutral(Lowering& at, std::string_view op, double neutral) {
-  auto xs = operands(at);
+std::vector<Value*> unless_neutral(Lowering& ctx, std::string_view op, double neutral) {
+  auto xs = operands(ctx);
   for (size_t i = 0; i < 2; ++i) {
-    auto value = known_value(at, i);
+    auto value = known_value(ctx, i);
     if (!value || *value != neutral) continue;
     // The core knows that `and` and `or` of a broadcast may give a narrow result (LoweringContext::may_stay_narrow), and of no others.
-    const bool is_logic = at.eqn.is("and") || at.eqn.is("or");
-    if (xs[1 - i]->type() == at.out_type() || (is_logic && at.may_stay_narrow())) return {xs[1 - i]};
-    return {at.expand(xs[1 - i], at.out_dims())};
+    const bool is_logic = ctx.eqn.is("and") || ctx.eqn.is("or");
+    if (xs[1 - i]->type() == ctx.out_type() || (is_logic && ctx.may_stay_narrow())) return {xs[1 - i]};
+    return {ctx.expand(xs[1 - i], ctx.out_dims())};
   }
-  return {via(at, op, xs)};
+  return {via(ctx, op, xs)};
 }
 
-bool is_bool(const Lowering& at) { return at.out_dtype() == DType::kBool; }
+bool is_bool(const Lowering& ctx) { return ctx.out_dtype() == DType::kBool; }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // equal to nothing
 
 }  // namespace
 
-std::vector<Value*> lower_add(Lowering& at) { return unless_neutral(at, "Add", is_integer(at.out_dtype()) ? 0 : kNone); }
+std::vector<Value*> lower_add(Lowering& ctx) { return unless_neutral(ctx, "Add", is_integer(ctx.out_dtype()) ? 0 : kNone); }
 
-std::vector<Value*> lower_mul(Lowering& at) {
-  if (is_bool(at)) return unless_neutral(at, "And", 1);
-  if (at.in_dtype(0) == at.out_dtype()) return unless_neutral(at, "Mul", 1);
-  auto xs = operands(at);
-  for (Value*& x : xs) x = at.cast(x, at.out_dtype());
-  return {via(at, "Mul", xs)};
+std::vector<Value*> lower_mul(Lowering& ctx) {
+  if (is_bool(ctx)) return unless_neutral(ctx, "And", 1);
+  if (ctx.in_dtype(0) == ctx.out_dtype()) return unless_neutral(ctx, "Mul", 1);
+  auto xs = operands(ctx);
+  for (Value*& x : xs) x = ctx.cast(x, ctx.out_dtype());
+  return {via(ctx, "Mul", xs)};
 }
 
-std::vector<Value*> lower_max(Lowering& at) {
-  return unless_neutral(at, is_bool(at) ? "Or" : "Max", is_bool(at) ? 0 : -kInfinity);
+std::vector<Value*> lower_max(Lowering& ctx) {
+  return unless_neutral(ctx, is_bool(ctx) ? "Or" : "Max", is_bool(ctx) ? 0 : -kInfinity);
 }
-std::vector<Value*> lower_min(Lowering& at) {
-  return unless_neutral(at, is_bool(at) ? "And" : "Min", is_bool(at) ? 1 : kInfinity);
-}
-
-std::vector<Value*> lower_and(Lowering& at) {
-  return unless_neutral(at, is_bool(at) ? "And" : "BitwiseAnd", is_bool(at) ? 1 : kNone);
+std::vector<Value*> lower_min(Lowering& ctx) {
+  return unless_neutral(ctx, is_bool(ctx) ? "And" : "Min", is_bool(ctx) ? 1 : kInfinity);
 }
 
-std::vector<Value*> lower_or(Lowering& at) { return unless_neutral(at, is_bool(at) ? "Or" : "BitwiseOr", 0); }
+std::vector<Value*> lower_and(Lowering& ctx) {
+  return unless_neutral(ctx, is_bool(ctx) ? "And" : "BitwiseAnd", is_bool(ctx) ? 1 : kNone);
+}
+
+std::vector<Value*> lower_or(Lowering& ctx) { return unless_neutral(ctx, is_bool(ctx) ? "Or" : "BitwiseOr", 0); }
 
 }  // namespace sardonyx

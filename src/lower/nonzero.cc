@@ -6,13 +6,13 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_nonzero(Lowering& at) {
-  Value* x = at.in(0);
+std::vector<Value*> lower_nonzero(Lowering& ctx) {
+  Value* x = ctx.in(0);
   // NaN is not zero; a Cast to bool says so too.
-  if (!has_kernel(at, "NonZero", x->dtype())) x = at.cast(x, DType::kBool);
-  Value* found = at.b.NonZero(x);
-  if (at.bool_param("fitted", false)) found = at.expand(found, at.out_dims());
-  return {at.cast(found, at.out_dtype())};
+  if (!has_kernel(ctx, "NonZero", x->dtype())) x = ctx.cast(x, DType::kBool);
+  Value* found = ctx.b.NonZero(x);
+  if (ctx.bool_param("fitted", false)) found = ctx.expand(found, ctx.out_dims());
+  return {ctx.cast(found, ctx.out_dtype())};
 }
 
 }  // namespace sardonyx

@@ -17,24 +17,24 @@ namespace sardonyx {
 
 // Where nodes go: a lowering, and how many loops deep it stands in what the formula made.
 struct Scope {
-  Lowering* at;
+  Lowering* ctx;
   int depth = 0;
 };
 
 class Num {
  public:
-  Num(Lowering& at, Value* v) : scope_{&at}, v_(v) {}
+  Num(Lowering& ctx, Value* v) : scope_{&ctx}, v_(v) {}
   Num(Scope scope, Value* v) : scope_(scope), v_(v) {}
 
   Value* value() const { return v_; }
   Scope scope() const { return scope_; }
-  Lowering& at() const { return *scope_.at; }
+  Lowering& ctx() const { return *scope_.ctx; }
   DType dtype() const { return v_->dtype(); }
   std::span<const Dim> dims() const { return v_->type()->dims(); }
   size_t rank() const { return v_->type()->rank(); }
   Dim dim(int64_t axis) const;  // negative axes count from the end
 
-  Num of(double v) const { return {scope_, like(at(), v_, v)}; }  // a scalar of the same element type
+  Num of(double v) const { return {scope_, like(ctx(), v_, v)}; }  // a scalar of the same element type
   Num with(Value* v) const { return {scope_, v}; }
 
  private:

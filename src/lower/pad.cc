@@ -14,7 +14,7 @@ namespace {
 bool is_negative(Dim d) { return d.is_int() && d.value() < 0; }
 
 // Not negative edges of the given axes.
-Value* pad_edges(Lowering& at, Value* x, std::span<const Padding> config, Value* fill) {
+Value* pad_edges(Lowering& ctx, Value* x, std::span<const Padding> config, Value* fill) {
   std::vector<Dim> low, high;
   bool any = false;
   for (const Padding& p : config) {
@@ -24,73 +24,73 @@ Value* pad_edges(Lowering& at, Value* x, std::span<const Padding> config, Value*
   }
   if (!any) return x;
   low.insert(low.end(), high.begin(), high.end());
-  DType own = x->dtype(), wide = kernel_dtype(at, {"Pad"}, own);
+  DType own = x->dtype(), wide = kernel_dtype(ctx, {"Pad"}, own);
   auto zero = splat_value(fill);
   bool is_default = zero && *zero == 0 && !std::signbit(*zero);
-  Value* padded = at.b.Pad(at.cast(x, wide), at.shape(low), is_default ? nullptr : at.cast(fill, wide));
-  return at.cast(padded, own);
+  Value* padded = ctx.b.Pad(ctx.cast(x, wide), ctx.shape(low), is_default ? nullptr : ctx.cast(fill, wide));
+  return ctx.cast(padded, own);
 }
 
-Value* cut_edges(Lowering& at, Value* x, std::span<const Padding> config) {
-  Dims& dims = at.b.dims();
+Value* cut_edges(Lowering& ctx, Value* x, std::span<const Padding> config) {
+  Dims& dims = ctx.b.dims();
   for (size_t i = 0; i < config.size(); ++i) {
     Dim size = x->type()->dim(i);
     Dim from = is_negative(config[i].low) ? Dim::of(-config[i].low.value()) : Dim::of(0);
     Dim to = is_negative(config[i].high) ? dims.add(size, config[i].high) : size;
-    x = at.slice(x, static_cast<int64_t>(i), from, to);
+    x = ctx.slice(x, static_cast<int64_t>(i), from, to);
   }
   return x;
 }
 
-Value* spread(Lowering& at, Value* x, size_t axis, int64_t interior, Value* fill) {
-  Dims& dims = at.b.dims();
+Value* spread(Lowering& ctx, Value* x, size_t axis, int64_t interior, Value* fill) {
+  Dims& dims = ctx.b.dims();
   Dim size = x->type()->dim(axis);
   if (interior == 0 || size.is(1)) return x;
   std::vector<Padding> config(x->type()->rank() + 1);
   config[axis + 1].high = Dim::of(interior);
   std::vector<Dim> merged(x->type()->dims().begin(), x->type()->dims().end());
   merged[axis] = dims.mul(size, Dim::of(interior + 1));
-  Value* apart = at.unsqueeze(x, std::vector{static_cast<int64_t>(axis) + 1});
-  x = at.reshape(pad_edges(at, apart, config, fill), merged);
-  return at.slice(x, static_cast<int64_t>(axis), Dim::of(0), dims.sub(merged[axis], Dim::of(interior)));
+  Value* apart = ctx.unsqueeze(x, std::vector{static_cast<int64_t>(axis) + 1});
+  x = ctx.reshape(pad_edges(ctx, apart, config, fill), merged);
+  return ctx.slice(x, static_cast<int64_t>(axis), Dim::of(0), dims.sub(merged[axis], Dim::of(interior)));
 }
 
 }  // namespace
 
-Value* pad(Lowering& at, Value* x, std::span<const Padding> config, Value* fill) {
-  for (size_t i = 0; i < config.size(); ++i) x = spread(at, x, i, config[i].interior, fill);
+Value* pad(Lowering& ctx, Value* x, std::span<const Padding> config, Value* fill) {
+  for (size_t i = 0; i < config.size(); ++i) x = spread(ctx, x, i, config[i].interior, fill);
   // Padding comes first: an edge that is cut may lie in what the other end adds.
-  return cut_edges(at, pad_edges(at, x, config, fill), config);
+  return cut_edges(ctx, pad_edges(ctx, x, config, fill), config);
 }
 
-std::vector<Padding> padding_param(Lowering& at, std::string_view name) {
+std::vector<Padding> padding_param(Lowering& ctx, std::string_view name) {
   std::vector<Padding> config;
   auto add = [&](std::span<const Dim> p) {
-    if (p.size() < 2) at.unsupported("parameter '" + std::string(name) + "' is not a list of pairs");
-    if (p.size() > 2 && !p[2].is_int()) at.unsupported("symbolic interior padding");
+    if (p.size() < 2) ctx.unsupported("parameter '" + std::string(name) + "' is not a list of pairs");
+    if (p.size() > 2 && !p[2].is_int()) ctx.unsupported("symbolic interior padding");
     config.push_back({p[0], p[1], p.size() > 2 ? p[2].value() : 0});
   };
-  const Attr& a = at.param(name);
+  const Attr& a = ctx.param(name);
   const auto* rows = a.get<AttrList>();
   if (rows == nullptr) {
-    if (at.ints_param(name).empty()) return {};
-    at.unsupported("parameter '" + std::string(name) + "' is not a list of pairs");
+    if (ctx.ints_param(name).empty()) return {};
+    ctx.unsupported("parameter '" + std::string(name) + "' is not a list of pairs");
   }
   for (const Attr& row : *rows) {
     std::vector<Dim> entries;
     if (const auto* ints = row.get<Attr::Ints>()) {
       for (int64_t v : *ints) entries.push_back(Dim::of(v));
     } else if (const auto* dims = row.get<Attr::DimList>()) {
-      for (Dim d : *dims) entries.push_back(at.context().import(d));
+      for (Dim d : *dims) entries.push_back(ctx.context().import(d));
     }
     add(entries);
   }
   return config;
 }
 
-std::vector<Value*> lower_pad(Lowering& at) {
-  if (is_complex(at.in_dtype(0))) at.unsupported("no padding of complex values");
-  return {pad(at, at.in(0), padding_param(at, "padding_config"), at.in(1))};
+std::vector<Value*> lower_pad(Lowering& ctx) {
+  if (is_complex(ctx.in_dtype(0))) ctx.unsupported("no padding of complex values");
+  return {pad(ctx, ctx.in(0), padding_param(ctx, "padding_config"), ctx.in(1))};
 }
 
 namespace {

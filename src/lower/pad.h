@@ -13,7 +13,7 @@ struct Padding {
 };
 
 // One Padding per axis of x; `fill` is a scalar of its type.
-Value* pad(Lowering& at, Value* x, std::span<const Padding> config, Value* fill);
+Value* pad(Lowering& ctx, Value* x, std::span<const Padding> config, Value* fill);
 // One axis that a window slides along.
 struct PaddedAxis {
   Padding padding;
@@ -24,6 +24,6 @@ struct PaddedAxis {
 // The auto_pad that pads all axes like this: SAME_UPPER, SAME_LOWER, or empty. onnxruntime takes neither where the stride is the larger one.
 std::string_view auto_pad_of(Dims& dims, std::span<const PaddedAxis> axes);
 // A parameter that is a tuple of (low, high) or (low, high, interior).
-std::vector<Padding> padding_param(Lowering& at, std::string_view name);
+std::vector<Padding> padding_param(Lowering& ctx, std::string_view name);
 
 }  // namespace sardonyx

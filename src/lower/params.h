@@ -10,11 +10,11 @@
 namespace sardonyx {
 
 // A tuple of integers, () included, found inside another parameter.
-std::vector<int64_t> ints_of(const Lowering& at, const Attr& a, std::string_view what);
+std::vector<int64_t> ints_of(const Lowering& ctx, const Attr& a, std::string_view what);
 // Field `name` of a named tuple such as ConvDimensionNumbers.
-const Attr& field_of(const Lowering& at, const Attr& tuple, std::string_view name);
-std::vector<int64_t> ints_field(const Lowering& at, const Attr& tuple, std::string_view name);
+const Attr& field_of(const Lowering& ctx, const Attr& tuple, std::string_view name);
+std::vector<int64_t> ints_field(const Lowering& ctx, const Attr& tuple, std::string_view name);
 // ((low, high), ...), as `padding` and `padding_config` are written.
-std::vector<std::vector<int64_t>> rows_of(const Lowering& at, const Attr& a, std::string_view what);
+std::vector<std::vector<int64_t>> rows_of(const Lowering& ctx, const Attr& a, std::string_view what);
 
 }  // namespace sardonyx

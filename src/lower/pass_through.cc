@@ -5,24 +5,24 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_pass_through(Lowering& at) {
+std::vector<Value*> lower_pass_through(Lowering& ctx) {
   std::vector<Value*> results;
-  for (size_t i = 0; i < at.eqn.num_results(); ++i) results.push_back(at.in(i));
+  for (size_t i = 0; i < ctx.eqn.num_results(); ++i) results.push_back(ctx.in(i));
   return results;
 }
 
-std::vector<Value*> lower_nothing(Lowering& at) {
-  if (at.eqn.num_results() > 0) contradicts(at.eqn, "it has results");
+std::vector<Value*> lower_nothing(Lowering& ctx) {
+  if (ctx.eqn.num_results() > 0) contradicts(ctx.eqn, "it has results");
   return {};
 }
 
 // Tokens put effects in order, and no effect reaches the graph. No operator reads one.
-std::vector<Value*> lower_token(Lowering& at) {
-  return {&at.b.model().new_placeholder({}, at.context().import(at.eqn.result()->type()))};
+std::vector<Value*> lower_token(Lowering& ctx) {
+  return {&ctx.b.model().new_placeholder({}, ctx.context().import(ctx.eqn.result()->type()))};
 }
 
-std::vector<Value*> lower_empty(Lowering& at) {
-  return {at.zeros(at.stored_out_type()->dtype(), at.stored_out_type()->dims())};
+std::vector<Value*> lower_empty(Lowering& ctx) {
+  return {ctx.zeros(ctx.stored_out_type()->dtype(), ctx.stored_out_type()->dims())};
 }
 
 }  // namespace sardonyx

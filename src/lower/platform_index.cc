@@ -7,9 +7,9 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_platform_index(Lowering& at) {
-  const auto* branches = at.param("platforms").get<AttrList>();
-  if (branches == nullptr) at.unsupported("the platforms are not a list");
+std::vector<Value*> lower_platform_index(Lowering& ctx) {
+  const auto* branches = ctx.param("platforms").get<AttrList>();
+  if (branches == nullptr) ctx.unsupported("the platforms are not a list");
   std::optional<size_t> otherwise;
   for (size_t i = 0; i < branches->size(); ++i) {
     const Attr& branch = (*branches)[i];
@@ -19,10 +19,10 @@ std::vector<Value*> lower_platform_index(Lowering& at) {
     bool is_ours = names != nullptr && std::ranges::find(*names, "cpu") != names->end();
     for (size_t k = 0; list != nullptr && k < list->size(); ++k)
       is_ours = is_ours || ((*list)[k].get<std::string>() != nullptr && *(*list)[k].get<std::string>() == "cpu");
-    if (is_ours) return {at.b.scalar_int(at.out_dtype(), static_cast<int64_t>(i))};
+    if (is_ours) return {ctx.b.scalar_int(ctx.out_dtype(), static_cast<int64_t>(i))};
   }
-  if (!otherwise) at.unsupported("no branch for cpu, and no default");
-  return {at.b.scalar_int(at.out_dtype(), static_cast<int64_t>(*otherwise))};
+  if (!otherwise) ctx.unsupported("no branch for cpu, and no default");
+  return {ctx.b.scalar_int(ctx.out_dtype(), static_cast<int64_t>(*otherwise))};
 }
 
 }  // namespace sardonyx

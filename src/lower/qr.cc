@@ -6,24 +6,24 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_geqrf(Lowering& at) {
-  Factored f = qr_factorize(operand(at, 0));
-  return {result(at, f.packed, 0), result(at, f.tau, 1)};
+std::vector<Value*> lower_geqrf(Lowering& ctx) {
+  Factored f = qr_factorize(operand(ctx, 0));
+  return {result(ctx, f.packed, 0), result(ctx, f.tau, 1)};
 }
 
-std::vector<Value*> lower_householder_product(Lowering& at) {
-  return {result(at, qr_orthogonal({operand(at, 0), operand(at, 1)}, at.out_dims().back()))};
+std::vector<Value*> lower_householder_product(Lowering& ctx) {
+  return {result(ctx, qr_orthogonal({operand(ctx, 0), operand(ctx, 1)}, ctx.out_dims().back()))};
 }
 
-std::vector<Value*> lower_ormqr(Lowering& at) {
-  Complex a = operand(at, 0), tau = operand(at, 1), c = operand(at, 2);
-  bool left = at.bool_param("left"), transposed = at.bool_param("transpose");
+std::vector<Value*> lower_ormqr(Lowering& ctx) {
+  Complex a = operand(ctx, 0), tau = operand(ctx, 1), c = operand(ctx, 2);
+  bool left = ctx.bool_param("left"), transposed = ctx.bool_param("transpose");
   Dim k = tau.dim(-1);
-  Num last({&at}, count(a, at.b.dims().sub(k, Dim::of(1))));
+  Num last({&ctx}, count(a, ctx.b.dims().sub(k, Dim::of(1))));
   // Q = H_0 H_1 ..: the last comes first on its left side, the first on its right.
   bool from_last = left != transposed;
   std::vector<Complex> s{c};
-  s = repeat({&at}, count(a, k), std::move(s), [&](const Num& step, std::vector<Complex>& state) {
+  s = repeat({&ctx}, count(a, k), std::move(s), [&](const Num& step, std::vector<Complex>& state) {
     Num i = from_last ? last - step : step;
     Num rows = row_numbers(a);
     Complex v = where(rows > i, column(a, i), where(eq(rows, i), Complex(a.re.of(1)), Complex(a.re.of(0))));
@@ -31,7 +31,7 @@ std::vector<Value*> lower_ormqr(Lowering& at) {
     if (transposed) t = conj(t);
     state[0] = left ? reflect_rows(v, t, state[0]) : reflect_columns(v, t, state[0]);
   });
-  return {result(at, s[0])};
+  return {result(ctx, s[0])};
 }
 
 namespace {
@@ -62,18 +62,18 @@ std::pair<Complex, Complex> pivoted(const Complex& x) {
 
 }  // namespace
 
-std::vector<Value*> lower_qr(Lowering& at) {
-  Complex a = operand(at, 0);
+std::vector<Value*> lower_qr(Lowering& ctx) {
+  Complex a = operand(ctx, 0);
   std::vector<Value*> order;
-  if (at.bool_param("pivoting", false)) {
+  if (ctx.bool_param("pivoting", false)) {
     auto [columns, numbers] = pivoted(a);
     a = columns;
-    order.push_back(cast(squeeze(numbers.re, -2), at.out_dtype(2)).value());
+    order.push_back(cast(squeeze(numbers.re, -2), ctx.out_dtype(2)).value());
   }
   Factored f = qr_factorize(a);
-  Complex q = qr_orthogonal(f, at.out_dims(0).back());
-  Complex r = upper_triangle(slice(f.packed, -2, Dim::of(0), at.out_dims(1)[at.out_dims(1).size() - 2]));
-  std::vector<Value*> results{result(at, q, 0), result(at, r, 1)};
+  Complex q = qr_orthogonal(f, ctx.out_dims(0).back());
+  Complex r = upper_triangle(slice(f.packed, -2, Dim::of(0), ctx.out_dims(1)[ctx.out_dims(1).size() - 2]));
+  std::vector<Value*> results{result(ctx, q, 0), result(ctx, r, 1)};
   results.insert(results.end(), order.begin(), order.end());
   return results;
 }

@@ -27,11 +27,11 @@ Axes before(const Axes& all, int64_t axis) { return {all.begin(), std::ranges::f
 
 // x with a new first axis, the group: zero where the position along `ragged` lies outside the group. `sizes` has an axis for each of `prefix` (axes of
 // x), or none of these, and then the groups.
-Value* by_group(Lowering& at, Value* x, int64_t ragged, Value* sizes, const Axes& prefix) {
-  OnnxBuilder& b = at.b;
+Value* by_group(Lowering& ctx, Value* x, int64_t ragged, Value* sizes, const Axes& prefix) {
+  OnnxBuilder& b = ctx.b;
   auto x_dims = x->type()->dims();
   auto last = static_cast<int64_t>(sizes->type()->rank()) - 1;
-  sizes = at.cast(sizes, DType::kI64);
+  sizes = ctx.cast(sizes, DType::kI64);
   Value* ends = b.CumSum(sizes, b.i64(last));
   Value* starts = b.Sub(ends, sizes);
   // [group, axes of x], 1 for those the sizes do not depend on.
@@ -43,28 +43,28 @@ Value* by_group(Lowering& at, Value* x, int64_t ragged, Value* sizes, const Axes
     dims.push_back(depends ? x_dims[a] : Dim::of(1));
     if (depends) perm.push_back(found - prefix.begin());
   }
-  auto placed = [&](Value* v) { return at.reshape(at.transpose(v, perm), dims); };
+  auto placed = [&](Value* v) { return ctx.reshape(ctx.transpose(v, perm), dims); };
   std::vector<Dim> along(x_dims.size(), Dim::of(1));
   along[static_cast<size_t>(ragged)] = x_dims[static_cast<size_t>(ragged)];
-  Value* position = at.reshape(at.iota(DType::kI64, x_dims[static_cast<size_t>(ragged)]), along);
+  Value* position = ctx.reshape(ctx.iota(DType::kI64, x_dims[static_cast<size_t>(ragged)]), along);
   Value* inside = b.And(b.LessOrEqual(placed(starts), position), b.Less(position, placed(ends)));
-  return select(at, inside, at.unsqueeze(x, Axes{0}), b.scalar(x->dtype(), 0));
+  return select(ctx, inside, ctx.unsqueeze(x, Axes{0}), b.scalar(x->dtype(), 0));
 }
 
 }  // namespace
 
-std::vector<Value*> lower_ragged_dot_general(Lowering& at) {
-  auto inputs = operands(at);
-  if (inputs.size() != 3) at.unsupported("group offsets");
+std::vector<Value*> lower_ragged_dot_general(Lowering& ctx) {
+  auto inputs = operands(ctx);
+  if (inputs.size() != 3) ctx.unsupported("group offsets");
   Value *x = inputs[0], *y = inputs[1], *sizes = inputs[2];
-  const Attr& numbers = at.param("ragged_dot_dimension_numbers");
-  DotAxes axes = DotAxes::of(at, field_of(at, numbers, "dot_dimension_numbers"));
-  int64_t ragged = ints_field(at, numbers, "lhs_ragged_dimensions").at(0);
-  DType out = at.out_dtype();
+  const Attr& numbers = ctx.param("ragged_dot_dimension_numbers");
+  DotAxes axes = DotAxes::of(ctx, field_of(ctx, numbers, "dot_dimension_numbers"));
+  int64_t ragged = ints_field(ctx, numbers, "lhs_ragged_dimensions").at(0);
+  DType out = ctx.out_dtype();
 
   Value* result = nullptr;
   if (has(axes.lhs_batch, ragged)) {
-    result = dot_general(at, axes, x, y, out);
+    result = dot_general(ctx, axes, x, y, out);
   } else if (has(axes.lhs_contract, ragged)) {
     auto place = std::ranges::find(axes.lhs_contract, ragged) - axes.lhs_contract.begin();
     int64_t y_ragged = axes.rhs_contract[static_cast<size_t>(place)];
@@ -73,43 +73,43 @@ std::vector<Value*> lower_ragged_dot_general(Lowering& at) {
       for (int64_t a : before(contract, axis)) all.push_back(a);
       return all;
     };
-    x = by_group(at, x, ragged, sizes, prefix(axes.lhs_batch, axes.lhs_contract, ragged));
-    y = by_group(at, y, y_ragged, sizes, prefix(axes.rhs_batch, axes.rhs_contract, y_ragged));
+    x = by_group(ctx, x, ragged, sizes, prefix(axes.lhs_batch, axes.lhs_contract, ragged));
+    y = by_group(ctx, y, y_ragged, sizes, prefix(axes.rhs_batch, axes.rhs_contract, y_ragged));
     for (Axes* a : {&axes.lhs_contract, &axes.rhs_contract, &axes.lhs_batch, &axes.rhs_batch}) *a = behind_one(*a);
     axes.lhs_batch.insert(axes.lhs_batch.begin(), 0);
     axes.rhs_batch.insert(axes.rhs_batch.begin(), 0);
-    result = dot_general(at, axes, x, y, out);
+    result = dot_general(ctx, axes, x, y, out);
   } else {
     Axes prefix = axes.lhs_batch;
     for (int64_t a = 0; a < ragged; ++a) {
       if (!has(axes.lhs_batch, a) && !has(axes.lhs_contract, a)) prefix.push_back(a);
     }
-    x = by_group(at, x, ragged, sizes, prefix);
+    x = by_group(ctx, x, ragged, sizes, prefix);
     axes.lhs_contract = behind_one(axes.lhs_contract);
     axes.lhs_batch = behind_one(axes.lhs_batch);
     axes.lhs_contract.push_back(0);
-    axes.rhs_contract.push_back(ints_field(at, numbers, "rhs_group_dimensions").at(0));
-    result = dot_general(at, axes, x, y, out);
+    axes.rhs_contract.push_back(ints_field(ctx, numbers, "rhs_group_dimensions").at(0));
+    result = dot_general(ctx, axes, x, y, out);
   }
-  return {at.reshape(result, at.out_dims())};
+  return {ctx.reshape(result, ctx.out_dims())};
 }
 
 // scaled_matmul a b a_scale b_scale   =>   (a * a_scale) (b * b_scale)', [batch, m, k] and [batch, n, k], a scale for each run of elements along k
-std::vector<Value*> lower_scaled_matmul(Lowering& at) {
-  if (at.b.opset() < 24 && at.in_dtype(2) == DType::kF8E8M0)
-    at.unsupported("ONNX converts scales of type f8e8m0 from opset 24 on");
+std::vector<Value*> lower_scaled_matmul(Lowering& ctx) {
+  if (ctx.b.opset() < 24 && ctx.in_dtype(2) == DType::kF8E8M0)
+    ctx.unsupported("ONNX converts scales of type f8e8m0 from opset 24 on");
   auto scaled = [&](size_t i) {
-    Value *x = at.cast(at.in(i), DType::kF32), *scale = at.cast(at.in(i + 2), DType::kF32);
+    Value *x = ctx.cast(ctx.in(i), DType::kF32), *scale = ctx.cast(ctx.in(i + 2), DType::kF32);
     auto dims = x->type()->dims(), runs = scale->type()->dims();
     if (!dims[2].is_int() || !runs[2].is_int() || dims[2].value() % runs[2].value() != 0)
-      at.unsupported("the contracted axis is no whole number of runs of one scale");
+      ctx.unsupported("the contracted axis is no whole number of runs of one scale");
     std::vector<Dim> split(runs.begin(), runs.end());
     split.push_back(Dim::of(dims[2].value() / runs[2].value()));
     std::vector<Dim> whole(dims.begin(), dims.end());
-    return at.reshape(at.b.Mul(at.reshape(x, split), at.unsqueeze(scale, std::vector<int64_t>{3})), whole);
+    return ctx.reshape(ctx.b.Mul(ctx.reshape(x, split), ctx.unsqueeze(scale, std::vector<int64_t>{3})), whole);
   };
   DotAxes axes{.lhs_contract = {2}, .rhs_contract = {2}, .lhs_batch = {0}, .rhs_batch = {0}};
-  return {at.cast(dot_general(at, axes, scaled(0), scaled(1), DType::kF32), at.out_dtype())};
+  return {ctx.cast(dot_general(ctx, axes, scaled(0), scaled(1), DType::kF32), ctx.out_dtype())};
 }
 
 }  // namespace sardonyx

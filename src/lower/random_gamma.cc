@@ -67,20 +67,20 @@ class Generator {
                                         : std::nextafter(-1.0F, 0.0F);
     // 1 - low, a tie, which rounds to even.
     Num u = max(rounded(uniform(key) * 2 + low), low);
-    return rounded(rounded(u.with(erf_inv(u.at(), u.value()))) * rounded(std::sqrt(2.0)));
+    return rounded(rounded(u.with(erf_inv(u.ctx(), u.value()))) * rounded(std::sqrt(2.0)));
   }
 
  private:
   static Num shifted(const Num& x, int by) {
-    return x.with(x.at().b.BitShift(x.value(), x.at().b.scalar_int(DType::kU32, by), {.direction = "RIGHT"}));
+    return x.with(x.ctx().b.BitShift(x.value(), x.ctx().b.scalar_int(DType::kU32, by), {.direction = "RIGHT"}));
   }
 
   static Num masked(const Num& x, uint32_t mask) {
-    return x.with(bitwise(x.at().b, "BitwiseAnd", x.value(), x.at().b.scalar_int(DType::kU32, mask)));
+    return x.with(bitwise(x.ctx().b, "BitwiseAnd", x.value(), x.ctx().b.scalar_int(DType::kU32, mask)));
   }
 
   static Keys hash(const Keys& key, int x0, int x1) {
-    OnnxBuilder& b = key.high.at().b;
+    OnnxBuilder& b = key.high.ctx().b;
     auto counter = [&](int x) { return b.scalar_int(DType::kU32, x); };
     auto [high, low] = threefry2x32(b, key.high.value(), key.low.value(), x0 == 0 ? nullptr : counter(x0), counter(x1));
     return {key.high.with(high), key.low.with(low)};
@@ -111,24 +111,25 @@ std::pair<Num, Num> next_candidate(const Generator& g, const Keys& key, const Nu
 
 }  // namespace
 
-std::vector<Value*> lower_random_gamma(Lowering& at) {
-  DType own = at.out_dtype();
-  Dims& dims = at.b.dims();
-  const bool is_partitionable = at.bool_param("threefry_partitionable", true);
+std::vector<Value*> lower_random_gamma(Lowering& ctx) {
+  DType own = ctx.out_dtype();
+  Dims& dims = ctx.b.dims();
+  const bool is_partitionable = ctx.bool_param("threefry_partitionable", true);
   Generator g(is_partitionable, own);
   auto r = [&](const auto& x) { return g.rounded(x); };
-  bool log_space = at.bool_param("log_space");
+  bool log_space = ctx.bool_param("log_space");
 
   // Each key serves the elements of the axes behind its own.
-  size_t key_rank = at.in_rank(0);
-  auto shape = at.out_dims();
+  size_t key_rank = ctx.in_rank(0);
+  auto shape = ctx.out_dims();
   const Dim keys = dims.product(shape.first(key_rank)), each = dims.product(shape.subspan(key_rank));
   const Dim flat[] = {dims.mul(keys, each)};
-  auto words = split_key(at.b, at.context(), at.in(0));
-  words = split_into(at, {at.reshape(words.high, {&keys, 1}), at.reshape(words.low, {&keys, 1})}, {&each, 1}, is_partitionable);
-  Keys key{Num(at, at.reshape(words.high, flat)), Num(at, at.reshape(words.low, flat))};
+  auto words = split_key(ctx.b, ctx.context(), ctx.in(0));
+  words =
+      split_into(ctx, {ctx.reshape(words.high, {&keys, 1}), ctx.reshape(words.low, {&keys, 1})}, {&each, 1}, is_partitionable);
+  Keys key{Num(ctx, ctx.reshape(words.high, flat)), Num(ctx, ctx.reshape(words.low, flat))};
 
-  Num given(at, at.cast(at.reshape(at.expand(at.in(1), shape), flat), own == DType::kF64 ? own : DType::kF32));
+  Num given(ctx, ctx.cast(ctx.reshape(ctx.expand(ctx.in(1), shape), flat), own == DType::kF64 ? own : DType::kF32));
   Num is_large = given >= 1;
   Num alpha = where(is_large, given, r(given + 1));
   Num d = r(alpha - r(1.0 / 3));
@@ -142,7 +143,7 @@ std::vector<Value*> lower_random_gamma(Lowering& at) {
   Num one = full_like(given, 1);
   Num start = rejected(full_like(given, 0), one, full_like(given, 2));
   std::vector<Num> s{rest.high, rest.low, one, start};
-  s = loop({&at}, nullptr, any(start), std::move(s), [&](const Num&, std::vector<Num>& state) {
+  s = loop({&ctx}, nullptr, any(start), std::move(s), [&](const Num&, std::vector<Num>& state) {
     Num going = state[3];
     Keys now{state[0], state[1]};
     auto [x, v] = next_candidate(g, g.split(now, 3, 1), c);
@@ -165,7 +166,7 @@ std::vector<Value*> lower_random_gamma(Lowering& at) {
     Num boost = where(is_large, 1, r(pow(r(1 - u), r(1.0 / given))));
     result = r(d * v) * boost;
   }
-  return {at.cast(at.reshape(result.value(), shape), own)};
+  return {ctx.cast(ctx.reshape(result.value(), shape), own)};
 }
 
 }  // namespace sardonyx

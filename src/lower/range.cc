@@ -6,11 +6,11 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_range(Lowering& at) {
-  DType own = at.in_dtype(0);
-  const DType wide = own == DType::kI32 && at.in_dtype(1) == own && at.in_dtype(2) == own ? own : DType::kI64;
-  Value* y = at.b.Range(at.cast(at.in(0), wide), at.cast(at.in(1), wide), at.cast(at.in(2), wide));
-  return {at.cast(y, at.out_dtype())};
+std::vector<Value*> lower_range(Lowering& ctx) {
+  DType own = ctx.in_dtype(0);
+  const DType wide = own == DType::kI32 && ctx.in_dtype(1) == own && ctx.in_dtype(2) == own ? own : DType::kI64;
+  Value* y = ctx.b.Range(ctx.cast(ctx.in(0), wide), ctx.cast(ctx.in(1), wide), ctx.cast(ctx.in(2), wide));
+  return {ctx.cast(y, ctx.out_dtype())};
 }
 
 }  // namespace sardonyx

@@ -24,43 +24,43 @@ const Reduction* find_reduction(std::string_view primitive) {
   return found == std::end(kAll) ? nullptr : found;
 }
 
-Value* combine(Lowering& at, const Reduction& r, Value* x, Value* y) {
-  return via(at, x->dtype() == DType::kBool ? r.bool_op : r.op, {x, y});
+Value* combine(Lowering& ctx, const Reduction& r, Value* x, Value* y) {
+  return via(ctx, x->dtype() == DType::kBool ? r.bool_op : r.op, {x, y});
 }
 
 namespace {
 
 // One axis of a size that is known at run time only: one element after the other. The axis stays, with a size of 1.
-Value* scan_axis(Lowering& at, const Reduction& r, Value* x, int64_t axis) {
+Value* scan_axis(Lowering& ctx, const Reduction& r, Value* x, int64_t axis) {
   std::vector<Dim> row(x->type()->dims().begin(), x->type()->dims().end());
   row.erase(row.begin() + axis);
-  const Type* type = at.b.types().tensor(x->dtype(), row);
-  Graph& body = at.make_body("body", [&](Lowering& inside) {
+  const Type* type = ctx.b.types().tensor(x->dtype(), row);
+  Graph& body = ctx.make_body("body", [&](Lowering& inside) {
     Value* so_far = inside.b.graph().add_input({}, type);
     Value* next = inside.b.graph().add_input({}, type);
     inside.b.graph().add_output(*combine(inside, r, so_far, next), {}, type);
   });
-  Value* inputs[] = {at.expand(identity_element(at, r, x->dtype()), row), x};
-  Value* result = at.b.Scan(inputs, body, {.num_scan_inputs = 1, .scan_input_axes = {axis}}).result();
-  return at.unsqueeze(result, std::vector<int64_t>{axis});
+  Value* inputs[] = {ctx.expand(identity_element(ctx, r, x->dtype()), row), x};
+  Value* result = ctx.b.Scan(inputs, body, {.num_scan_inputs = 1, .scan_input_axes = {axis}}).result();
+  return ctx.unsqueeze(result, std::vector<int64_t>{axis});
 }
 
 // One axis, by folding the upper half on the lower. The axis stays, with a size of 1.
-Value* fold_axis(Lowering& at, const Reduction& r, Value* x, int64_t axis) {
+Value* fold_axis(Lowering& ctx, const Reduction& r, Value* x, int64_t axis) {
   Dim size = x->type()->dim(static_cast<size_t>(axis));
-  if (!size.is_int()) return scan_axis(at, r, x, axis);
+  if (!size.is_int()) return scan_axis(ctx, r, x, axis);
   if (size.value() == 0) {
     std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end());
     dims[static_cast<size_t>(axis)] = Dim::of(1);
-    return at.expand(identity_element(at, r, x->dtype()), dims);
+    return ctx.expand(identity_element(ctx, r, x->dtype()), dims);
   }
-  auto part = [&](Value* v, int64_t from, int64_t to) { return at.slice(v, axis, Dim::of(from), Dim::of(to)); };
+  auto part = [&](Value* v, int64_t from, int64_t to) { return ctx.slice(v, axis, Dim::of(from), Dim::of(to)); };
   for (int64_t n = size.value(); n > 1;) {
     int64_t half = n / 2;
-    Value* folded = combine(at, r, part(x, 0, half), part(x, half, 2 * half));
+    Value* folded = combine(ctx, r, part(x, 0, half), part(x, half, 2 * half));
     if (n % 2 == 1) {
       Value* pieces[] = {folded, part(x, n - 1, n)};
-      folded = at.concat(pieces, axis);
+      folded = ctx.concat(pieces, axis);
     }
     x = folded;
     n = half + n % 2;
@@ -70,31 +70,31 @@ Value* fold_axis(Lowering& at, const Reduction& r, Value* x, int64_t axis) {
 
 }  // namespace
 
-Value* reduce_with(Lowering& at, const Reduction& r, Value* x, std::span<const int64_t> axes) {
+Value* reduce_with(Lowering& ctx, const Reduction& r, Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
   if (x->dtype() == DType::kBool) {
-    if (r.bool_op == "And") return reduce(at, "ReduceMin", x, axes);
-    if (r.bool_op == "Or") return reduce(at, "ReduceMax", x, axes);
-    Value* sum = at.b.reduce("ReduceSum", at.cast(x, DType::kI32), std::vector<int64_t>(axes.begin(), axes.end()), false);
-    return at.b.Equal(at.b.Mod(sum, at.b.scalar_int(DType::kI32, 2)), at.b.scalar_int(DType::kI32, 1));
+    if (r.bool_op == "And") return reduce(ctx, "ReduceMin", x, axes);
+    if (r.bool_op == "Or") return reduce(ctx, "ReduceMax", x, axes);
+    Value* sum = ctx.b.reduce("ReduceSum", ctx.cast(x, DType::kI32), std::vector<int64_t>(axes.begin(), axes.end()), false);
+    return ctx.b.Equal(ctx.b.Mod(sum, ctx.b.scalar_int(DType::kI32, 2)), ctx.b.scalar_int(DType::kI32, 1));
   }
   // u64 has no order in i64: with the highest bit flipped it has.
   if (x->dtype() == DType::kU64 && (r.op == "Max" || r.op == "Min")) {
-    return from_ordered_i64(at, reduce(at, r.reduce_op, to_ordered_i64(at, x), axes));
+    return from_ordered_i64(ctx, reduce(ctx, r.reduce_op, to_ordered_i64(ctx, x), axes));
   }
-  const DType wide = r.reduce_op.empty() ? DType::kUndefined : kernel_dtype(at, {r.reduce_op}, x->dtype());
+  const DType wide = r.reduce_op.empty() ? DType::kUndefined : kernel_dtype(ctx, {r.reduce_op}, x->dtype());
   // Products of integers wrap only when they are taken one by one.
-  const bool is_lost = r.op == "Mul" && is_wrong(at, r.reduce_op, wide);
-  if (wide != DType::kUndefined && !is_lost) return reduce(at, r.reduce_op, x, axes);
-  for (int64_t axis : axes) x = fold_axis(at, r, x, axis);
-  return at.squeeze(x, axes);
+  const bool is_lost = r.op == "Mul" && is_wrong(ctx, r.reduce_op, wide);
+  if (wide != DType::kUndefined && !is_lost) return reduce(ctx, r.reduce_op, x, axes);
+  for (int64_t axis : axes) x = fold_axis(ctx, r, x, axis);
+  return ctx.squeeze(x, axes);
 }
 
 namespace {
 
 // Operand 0 has this equation as its only reader; so has what it was made from, back through equations that add no node.
-bool is_only_reader(const Lowering& at) {
-  for (const Value* v = at.eqn.input(0); v->has_one_use();) {
+bool is_only_reader(const Lowering& ctx) {
+  for (const Value* v = ctx.eqn.input(0); v->has_one_use();) {
     const Node* n = v->def();
     if (n == nullptr) return false;
     std::string_view op = n->op().name;
@@ -125,62 +125,62 @@ bool keeps_axes(const Node& n) { return n.attr_int("keepdims", 1) != 0; }
 
 }  // namespace
 
-Value* insert_axes(Lowering& at, Value* x, std::span<const int64_t> axes) {
+Value* insert_axes(Lowering& ctx, Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
   const Node* n = reduction_node(x);
   auto reduced = n != nullptr && !keeps_axes(*n) ? reduced_axes(*n) : std::nullopt;
-  if (reduced && std::ranges::equal(*reduced, axes) && is_only_reader(at))
-    return at.b.reduce(n->op().name, n->input(0), reduced, /*keepdims=*/true);
-  return at.unsqueeze(x, axes);
+  if (reduced && std::ranges::equal(*reduced, axes) && is_only_reader(ctx))
+    return ctx.b.reduce(n->op().name, n->input(0), reduced, /*keepdims=*/true);
+  return ctx.unsqueeze(x, axes);
 }
 
-Value* as_mean(Lowering& at, Value* sum, double count) {
+Value* as_mean(Lowering& ctx, Value* sum, double count) {
   const Node* n = reduction_node(sum);
   if (n == nullptr || !n->is("ReduceSum") || !is_float(sum->dtype())) return nullptr;
   auto axes = reduced_axes(*n);
-  if (!axes || !is_only_reader(at)) return nullptr;
+  if (!axes || !is_only_reader(ctx)) return nullptr;
   double size = 1;
   for (int64_t axis : *axes) {
     Dim d = n->input(0)->type()->dim(static_cast<size_t>(axis));
     if (!d.is_int()) return nullptr;
     size *= static_cast<double>(d.value());
   }
-  return size == count ? at.b.reduce("ReduceMean", n->input(0), axes, keeps_axes(*n)) : nullptr;
+  return size == count ? ctx.b.reduce("ReduceMean", n->input(0), axes, keeps_axes(*n)) : nullptr;
 }
 
-Value* to_ordered_i64(Lowering& at, Value* x) {
-  Value* top = at.b.scalar_int(DType::kI64, std::numeric_limits<int64_t>::min());
-  return bitwise(at.b, "BitwiseXor", at.cast(x, DType::kI64), top);
+Value* to_ordered_i64(Lowering& ctx, Value* x) {
+  Value* top = ctx.b.scalar_int(DType::kI64, std::numeric_limits<int64_t>::min());
+  return bitwise(ctx.b, "BitwiseXor", ctx.cast(x, DType::kI64), top);
 }
 
-Value* from_ordered_i64(Lowering& at, Value* x) {
-  Value* top = at.b.scalar_int(DType::kI64, std::numeric_limits<int64_t>::min());
-  return at.cast(bitwise(at.b, "BitwiseXor", x, top), DType::kU64);
+Value* from_ordered_i64(Lowering& ctx, Value* x) {
+  Value* top = ctx.b.scalar_int(DType::kI64, std::numeric_limits<int64_t>::min());
+  return ctx.cast(bitwise(ctx.b, "BitwiseXor", x, top), DType::kU64);
 }
 
-Value* identity_element(Lowering& at, const Reduction& r, DType t) {
+Value* identity_element(Lowering& ctx, const Reduction& r, DType t) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (t == DType::kBool) return at.b.scalar_int(t, r.bool_op == "And" ? 1 : 0);
+  if (t == DType::kBool) return ctx.b.scalar_int(t, r.bool_op == "And" ? 1 : 0);
   switch (r.identity) {
-    case Identity::kZero: return at.b.scalar(t, 0);
-    case Identity::kOne: return at.b.scalar(t, 1);
-    case Identity::kAllBits: return at.b.scalar_int(t, -1);
+    case Identity::kZero: return ctx.b.scalar(t, 0);
+    case Identity::kOne: return ctx.b.scalar(t, 1);
+    case Identity::kAllBits: return ctx.b.scalar_int(t, -1);
     case Identity::kLeast:
-      if (is_float(t)) return at.b.scalar(t, -kInfinity);
-      return at.b.scalar_int(t, is_unsigned(t) ? 0 : std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)));
+      if (is_float(t)) return ctx.b.scalar(t, -kInfinity);
+      return ctx.b.scalar_int(t, is_unsigned(t) ? 0 : std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)));
     case Identity::kGreatest:
-      if (is_float(t)) return at.b.scalar(t, kInfinity);
-      if (t == DType::kU64) return at.b.scalar_int(t, -1);
-      return at.b.scalar_int(t, std::numeric_limits<int64_t>::max() >> (64 - bit_width(t) + (is_unsigned(t) ? -1 : 0)));
+      if (is_float(t)) return ctx.b.scalar(t, kInfinity);
+      if (t == DType::kU64) return ctx.b.scalar_int(t, -1);
+      return ctx.b.scalar_int(t, std::numeric_limits<int64_t>::max() >> (64 - bit_width(t) + (is_unsigned(t) ? -1 : 0)));
   }
   return nullptr;
 }
 
 namespace {
 
-std::vector<Value*> reduce_axes(Lowering& at, std::string_view primitive) {
-  if (is_complex(at.in_dtype(0)) && primitive != "add") at.unsupported("no complex arithmetic");
-  return {reduce_with(at, *find_reduction(primitive), at.in(0), at.ints_param("axes"))};
+std::vector<Value*> reduce_axes(Lowering& ctx, std::string_view primitive) {
+  if (is_complex(ctx.in_dtype(0)) && primitive != "add") ctx.unsupported("no complex arithmetic");
+  return {reduce_with(ctx, *find_reduction(primitive), ctx.in(0), ctx.ints_param("axes"))};
 }
 
 // v is read by a reduce_sum or cumulative sum, possibly through a conversion.
@@ -232,29 +232,29 @@ bool only_scales_exponentials(const Value& maximum, const Value& x) {
   return is_used;
 }
 
-std::vector<Value*> reduce_to_extreme(Lowering& at, std::string_view primitive) {
-  Value* result = reduce_axes(at, primitive)[0];
-  auto axes = at.ints_param("axes");
-  if (!is_float(at.out_dtype()) || axes.empty() || only_scales_exponentials(*at.eqn.result(), *at.eqn.input(0)))
+std::vector<Value*> reduce_to_extreme(Lowering& ctx, std::string_view primitive) {
+  Value* result = reduce_axes(ctx, primitive)[0];
+  auto axes = ctx.ints_param("axes");
+  if (!is_float(ctx.out_dtype()) || axes.empty() || only_scales_exponentials(*ctx.eqn.result(), *ctx.eqn.input(0)))
     return {result};
-  Value* any_nan = reduce(at, "ReduceMax", at.b.IsNaN(at.in(0)), axes);
-  return {select(at, any_nan, at.b.scalar(at.out_dtype(), std::numeric_limits<double>::quiet_NaN()), result)};
+  Value* any_nan = reduce(ctx, "ReduceMax", ctx.b.IsNaN(ctx.in(0)), axes);
+  return {select(ctx, any_nan, ctx.b.scalar(ctx.out_dtype(), std::numeric_limits<double>::quiet_NaN()), result)};
 }
 
 }  // namespace
 
-std::vector<Value*> lower_reduce_sum(Lowering& at) { return reduce_axes(at, "add"); }
-std::vector<Value*> lower_reduce_prod(Lowering& at) { return reduce_axes(at, "mul"); }
-std::vector<Value*> lower_reduce_max(Lowering& at) { return reduce_to_extreme(at, "max"); }
-std::vector<Value*> lower_reduce_min(Lowering& at) { return reduce_to_extreme(at, "min"); }
-std::vector<Value*> lower_reduce_and(Lowering& at) { return reduce_axes(at, "and"); }
-std::vector<Value*> lower_reduce_or(Lowering& at) { return reduce_axes(at, "or"); }
-std::vector<Value*> lower_reduce_xor(Lowering& at) { return reduce_axes(at, "xor"); }
+std::vector<Value*> lower_reduce_sum(Lowering& ctx) { return reduce_axes(ctx, "add"); }
+std::vector<Value*> lower_reduce_prod(Lowering& ctx) { return reduce_axes(ctx, "mul"); }
+std::vector<Value*> lower_reduce_max(Lowering& ctx) { return reduce_to_extreme(ctx, "max"); }
+std::vector<Value*> lower_reduce_min(Lowering& ctx) { return reduce_to_extreme(ctx, "min"); }
+std::vector<Value*> lower_reduce_and(Lowering& ctx) { return reduce_axes(ctx, "and"); }
+std::vector<Value*> lower_reduce_or(Lowering& ctx) { return reduce_axes(ctx, "or"); }
+std::vector<Value*> lower_reduce_xor(Lowering& ctx) { return reduce_axes(ctx, "xor"); }
 
 // A Scan over rows around one over elements; the outer one falls away for a single row.
-std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value* const> xs, std::span<Value* const> inits) {
+std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value* const> xs, std::span<Value* const> inits) {
   size_t n = xs.size();
-  Types& types = at.b.types();
+  Types& types = ctx.b.types();
   auto scan_elements = [&](Lowering& in, std::span<Value* const> rows) {
     Graph& body = in.make_body("body", [&](Lowering& inside) {
       std::vector<Value*> args;
@@ -273,57 +273,57 @@ std::vector<Value*> fold_rows(Lowering& at, const Graph& jaxpr, std::span<Value*
   std::vector<Value*> results;
   if (xs[0]->type()->dim(0).is(1)) {
     std::vector<Value*> rows;
-    for (Value* x : xs) rows.push_back(at.squeeze(x, std::vector<int64_t>{0}));
-    for (Value* v : scan_elements(at, rows)) results.push_back(at.unsqueeze(v, std::vector<int64_t>{0}));
+    for (Value* x : xs) rows.push_back(ctx.squeeze(x, std::vector<int64_t>{0}));
+    for (Value* v : scan_elements(ctx, rows)) results.push_back(ctx.unsqueeze(v, std::vector<int64_t>{0}));
     return results;
   }
-  Graph& body = at.make_body("body", [&](Lowering& inside) {
+  Graph& body = ctx.make_body("body", [&](Lowering& inside) {
     std::vector<Value*> rows;
     for (Value* x : xs)
       rows.push_back(inside.b.graph().add_input({}, types.with_dims(x->type(), x->type()->dims().subspan(1))));
     for (Value* result : scan_elements(inside, rows)) inside.b.graph().add_output(*result, {}, result->type());
   });
-  for (Value& v : at.b.Scan(xs, body, {.num_scan_inputs = static_cast<int64_t>(n)}).results()) results.push_back(&v);
+  for (Value& v : ctx.b.Scan(xs, body, {.num_scan_inputs = static_cast<int64_t>(n)}).results()) results.push_back(&v);
   return results;
 }
 
 // reduce[jaxpr, dimensions] xs inits   where the body is one primitive we know: init combined with the reduction;  else element by element
-std::vector<Value*> lower_reduce(Lowering& at) {
-  auto axes = at.ints_param("dimensions");
-  size_t n = at.num_inputs() / 2;
+std::vector<Value*> lower_reduce(Lowering& ctx) {
+  auto axes = ctx.ints_param("dimensions");
+  size_t n = ctx.num_inputs() / 2;
   std::vector<Value*> inputs;
-  for (size_t i = 0; i < 2 * n; ++i) inputs.push_back(at.in(i));
-  const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr;
-  if (r != nullptr && (r->op == "Add" || !is_complex(at.in_dtype(0))))
-    return {combine(at, *r, reduce_with(at, *r, inputs[0], axes), inputs[1])};
+  for (size_t i = 0; i < 2 * n; ++i) inputs.push_back(ctx.in(i));
+  const Reduction* r = n == 1 ? find_reduction_of_body(ctx) : nullptr;
+  if (r != nullptr && (r->op == "Add" || !is_complex(ctx.in_dtype(0))))
+    return {combine(ctx, *r, reduce_with(ctx, *r, inputs[0], axes), inputs[1])};
   std::vector<int64_t> perm;
   std::vector<Dim> kept, gone;
-  for (int64_t axis = 0; axis < static_cast<int64_t>(at.in_rank(0)); ++axis) {
+  for (int64_t axis = 0; axis < static_cast<int64_t>(ctx.in_rank(0)); ++axis) {
     if (std::ranges::find(axes, axis) != axes.end()) continue;
     perm.push_back(axis);
-    kept.push_back(at.in_dims(0)[static_cast<size_t>(axis)]);
+    kept.push_back(ctx.in_dims(0)[static_cast<size_t>(axis)]);
   }
-  for (int64_t axis : axes) gone.push_back(at.in_dims(0)[static_cast<size_t>(axis)]);
+  for (int64_t axis : axes) gone.push_back(ctx.in_dims(0)[static_cast<size_t>(axis)]);
   perm.insert(perm.end(), axes.begin(), axes.end());
   std::vector<Value*> xs;
   for (size_t i = 0; i < n; ++i) {
     std::vector<int64_t> order = perm;
-    std::vector<Dim> rows{at.b.dims().product(kept), at.b.dims().product(gone)};
-    if (is_complex(at.in_dtype(i))) {
+    std::vector<Dim> rows{ctx.b.dims().product(kept), ctx.b.dims().product(gone)};
+    if (is_complex(ctx.in_dtype(i))) {
       order.push_back(static_cast<int64_t>(order.size()));
       rows.push_back(Dim::of(2));
     }
-    xs.push_back(at.reshape(at.transpose(inputs[i], order), rows));
+    xs.push_back(ctx.reshape(ctx.transpose(inputs[i], order), rows));
   }
-  auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
-  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.stored_out_type(i));
+  auto results = fold_rows(ctx, *ctx.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
+  for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.stored_out_type(i));
   return results;
 }
 
-const Reduction* find_reduction_of_body(const Lowering& at) {
+const Reduction* find_reduction_of_body(const Lowering& ctx) {
   const Reduction* r = nullptr;
-  if (at.eqn.bodies().size() == 1) {
-    const Graph& body = *at.eqn.bodies()[0].graph;
+  if (ctx.eqn.bodies().size() == 1) {
+    const Graph& body = *ctx.eqn.bodies()[0].graph;
     const Node* only = body.first();
     bool is_simple = body.num_nodes() == 1 && body.inputs().size() == 2 && body.outputs().size() == 1 &&
                      only->num_inputs() == 2 && body.output(0) == only->result();

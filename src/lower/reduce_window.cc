@@ -23,26 +23,26 @@ struct Window {
   }
 };
 
-Window window_of(Lowering& at) {
+Window window_of(Lowering& ctx) {
   Window w;
-  w.size = at.ints_param("window_dimensions");
-  w.stride = at.ints_param("window_strides");
-  w.dilation = at.ints_param("window_dilation");
-  w.padding = padding_param(at, "padding");
-  auto base = at.ints_param("base_dilation");
+  w.size = ctx.ints_param("window_dimensions");
+  w.stride = ctx.ints_param("window_strides");
+  w.dilation = ctx.ints_param("window_dilation");
+  w.padding = padding_param(ctx, "padding");
+  auto base = ctx.ints_param("base_dilation");
   for (size_t i = 0; i < w.rank(); ++i) w.padding[i].interior = base[i] - 1;
   return w;
 }
 
 // Windows of `size` elements, `dilation` apart, at every position: powers of two from the one before, then those that add up.
-Value* windows_along(Lowering& at, const Reduction& r, Value* x, int64_t axis, int64_t size, int64_t dilation) {
-  Dims& dims = at.b.dims();
+Value* windows_along(Lowering& ctx, const Reduction& r, Value* x, int64_t axis, int64_t size, int64_t dilation) {
+  Dims& dims = ctx.b.dims();
   auto length = [&](Value* v) { return v->type()->dim(static_cast<size_t>(axis)); };
   // The positions where a window of `total` elements fits, seen from element `first` of it.
   Dim whole = length(x);
   auto from = [&](Value* v, int64_t first, int64_t total) {
     Dim stop = dims.sub(dims.add(whole, Dim::of(first * dilation)), Dim::of((total - 1) * dilation));
-    return at.slice(v, axis, Dim::of(first * dilation), stop);
+    return ctx.slice(v, axis, Dim::of(first * dilation), stop);
   };
   Value* result = nullptr;
   int64_t covered = 0;
@@ -50,20 +50,20 @@ Value* windows_along(Lowering& at, const Reduction& r, Value* x, int64_t axis, i
   for (int64_t width = 1;; width *= 2) {
     if ((size & width) != 0) {
       int64_t total = covered + width;
-      result = result == nullptr ? power : combine(at, r, from(result, 0, total), from(power, covered, total));
+      result = result == nullptr ? power : combine(ctx, r, from(result, 0, total), from(power, covered, total));
       covered = total;
     }
     if (width * 2 > size) return result;
-    power = combine(at, r, from(power, 0, 2 * width), from(power, width, 2 * width));
+    power = combine(ctx, r, from(power, 0, 2 * width), from(power, width, 2 * width));
   }
 }
 
-Value* by_axis(Lowering& at, const Reduction& r, Value* x, const Window& w, Value* fill) {
-  x = pad(at, x, w.padding, fill);
+Value* by_axis(Lowering& ctx, const Reduction& r, Value* x, const Window& w, Value* fill) {
+  x = pad(ctx, x, w.padding, fill);
   for (size_t i = 0; i < w.rank(); ++i) {
     auto axis = static_cast<int64_t>(i);
-    if (w.size[i] > 1) x = windows_along(at, r, x, axis, w.size[i], w.dilation[i]);
-    if (w.stride[i] > 1) x = at.slice(x, axis, Dim::of(0), x->type()->dim(i), w.stride[i]);
+    if (w.size[i] > 1) x = windows_along(ctx, r, x, axis, w.size[i], w.dilation[i]);
+    if (w.stride[i] > 1) x = ctx.slice(x, axis, Dim::of(0), x->type()->dim(i), w.stride[i]);
   }
   return x;
 }
@@ -72,7 +72,7 @@ Value* by_axis(Lowering& at, const Reduction& r, Value* x, const Window& w, Valu
 class Pool {
  public:
   // Of the first operand.
-  Pool(Lowering& at, const Window& w) : at_(at), w_(w) {
+  Pool(Lowering& ctx, const Window& w) : ctx_(ctx), w_(w) {
     for (size_t i = 0; i < w.rank(); ++i) (w.is_trivial(i) ? plain_ : spatial_).push_back(static_cast<int64_t>(i));
     const auto axes = [&](auto&& holds) { return [this, holds](int64_t axis) { return holds(static_cast<size_t>(axis)); }; };
     const bool is_open = std::ranges::any_of(
@@ -81,15 +81,15 @@ class Pool {
     for (int64_t axis : spatial_) {
       const auto i = static_cast<size_t>(axis);
       if (w_.dilation[i] != 1 || w_.padding[i].interior != 0) return;
-      padded.push_back({w_.padding[i], at.in_dims(0)[i], w_.size[i], w_.stride[i]});
+      padded.push_back({w_.padding[i], ctx.in_dims(0)[i], w_.size[i], w_.stride[i]});
     }
-    if (is_open) auto_pad_ = auto_pad_of(at.b.dims(), padded);
+    if (is_open) auto_pad_ = auto_pad_of(ctx.b.dims(), padded);
   }
 
   bool fits(std::string_view op, DType t) const {
-    if (spatial_.empty() || spatial_.size() > 3 || kernel_dtype(at_, {op}, t) == DType::kUndefined) return false;
+    if (spatial_.empty() || spatial_.size() > 3 || kernel_dtype(ctx_, {op}, t) == DType::kUndefined) return false;
     // AveragePool has dilations from opset 19 on.
-    if (op == "AveragePool" && at_.b.opset() < 19 &&
+    if (op == "AveragePool" && ctx_.b.opset() < 19 &&
         std::ranges::any_of(spatial_, [&](int64_t axis) { return w_.dilation[static_cast<size_t>(axis)] != 1; }))
       return false;
     return is_same() || std::ranges::all_of(spatial_, [&](int64_t axis) {
@@ -101,20 +101,20 @@ class Pool {
   }
 
   Value* run(std::string_view op, Value* x, bool count_padding) {
-    DType own = x->dtype(), wide = kernel_dtype(at_, {op}, own);
+    DType own = x->dtype(), wide = kernel_dtype(ctx_, {op}, own);
     std::vector<int64_t> perm = plain_;
     perm.insert(perm.end(), spatial_.begin(), spatial_.end());
-    Value* moved = at_.transpose(at_.cast(x, wide), perm);
+    Value* moved = ctx_.transpose(ctx_.cast(x, wide), perm);
     std::vector<Dim> dims(moved->type()->dims().begin(), moved->type()->dims().end());
-    Value* result = at_.b.op(op, {as_batch(moved)}, attributes(count_padding));
+    Value* result = ctx_.b.op(op, {as_batch(moved)}, attributes(count_padding));
     // Back: the plain axes as they were, the spatial ones as they became.
-    for (size_t i = 0; i < spatial_.size(); ++i) dims[plain_.size() + i] = at_.out_dims()[static_cast<size_t>(spatial_[i])];
-    if (plain_.size() == 1) result = at_.squeeze(result, std::vector<int64_t>{0});
-    if (plain_.empty()) result = at_.squeeze(result, std::vector<int64_t>{0, 1});
-    result = at_.reshape(result, dims);
+    for (size_t i = 0; i < spatial_.size(); ++i) dims[plain_.size() + i] = ctx_.out_dims()[static_cast<size_t>(spatial_[i])];
+    if (plain_.size() == 1) result = ctx_.squeeze(result, std::vector<int64_t>{0});
+    if (plain_.empty()) result = ctx_.squeeze(result, std::vector<int64_t>{0, 1});
+    result = ctx_.reshape(result, dims);
     std::vector<int64_t> back(perm.size());
     for (size_t i = 0; i < perm.size(); ++i) back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-    return at_.cast(at_.transpose(result, back), own);
+    return ctx_.cast(ctx_.transpose(result, back), own);
   }
 
  private:
@@ -122,13 +122,13 @@ class Pool {
 
   // Two axes before the spatial ones.
   Value* as_batch(Value* x) {
-    if (plain_.empty()) return at_.unsqueeze(x, std::vector<int64_t>{0, 1});
-    if (plain_.size() == 1) return at_.unsqueeze(x, std::vector<int64_t>{0});
+    if (plain_.empty()) return ctx_.unsqueeze(x, std::vector<int64_t>{0, 1});
+    if (plain_.size() == 1) return ctx_.unsqueeze(x, std::vector<int64_t>{0});
     if (plain_.size() == 2) return x;
     auto dims = x->type()->dims();
-    std::vector<Dim> merged{at_.b.dims().product(dims.subspan(0, plain_.size() - 1))};
+    std::vector<Dim> merged{ctx_.b.dims().product(dims.subspan(0, plain_.size() - 1))};
     merged.insert(merged.end(), dims.begin() + static_cast<ptrdiff_t>(plain_.size()) - 1, dims.end());
-    return at_.reshape(x, merged);
+    return ctx_.reshape(x, merged);
   }
 
   AttrInit attributes(bool count_padding) const {
@@ -154,114 +154,116 @@ class Pool {
     return attrs;
   }
 
-  Lowering& at_;
+  Lowering& ctx_;
   const Window& w_;
   std::vector<int64_t> plain_, spatial_;
   std::string_view auto_pad_;  // SAME_UPPER or SAME_LOWER, for sizes known at run time only
 };
 
 // Windows as long as their axis, of a size known at run time only, are that axis, reduced. True when all others are of size 1.
-bool covers_axes(Lowering& at, std::vector<int64_t>& covered) {
-  const auto sizes = at.dims_param("window_dimensions");
+bool covers_axes(Lowering& ctx, std::vector<int64_t>& covered) {
+  const auto sizes = ctx.dims_param("window_dimensions");
   if (std::ranges::all_of(sizes, &Dim::is_int)) return false;
-  const auto padding = padding_param(at, "padding");
-  const auto base = at.ints_param("base_dilation"), dilation = at.ints_param("window_dilation");
+  const auto padding = padding_param(ctx, "padding");
+  const auto base = ctx.ints_param("base_dilation"), dilation = ctx.ints_param("window_dilation");
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool is_plain = padding[i].low.is(0) && padding[i].high.is(0) && base[i] == 1 && dilation[i] == 1;
     if (!is_plain) return false;
-    if (sizes[i].is(1) && at.out_dims()[i] == at.in_dims(0)[i]) continue;
-    if (!(sizes[i] == at.in_dims(0)[i])) return false;
+    if (sizes[i].is(1) && ctx.out_dims()[i] == ctx.in_dims(0)[i]) continue;
+    if (!(sizes[i] == ctx.in_dims(0)[i])) return false;
     covered.push_back(static_cast<int64_t>(i));
   }
   return true;
 }
 
-std::vector<Value*> reduce_window(Lowering& at, std::string_view primitive) {
+std::vector<Value*> reduce_window(Lowering& ctx, std::string_view primitive) {
   const Reduction& r = *find_reduction(primitive);
-  Value* x = operands(at)[0];
-  if (std::vector<int64_t> axes; covers_axes(at, axes)) {
-    if (is_float(x->dtype())) return {reduce(at, r.reduce_op, x, axes, /*keepdims=*/true)};
-    return {at.unsqueeze(reduce_with(at, r, x, axes), axes)};
+  Value* x = operands(ctx)[0];
+  if (std::vector<int64_t> axes; covers_axes(ctx, axes)) {
+    if (is_float(x->dtype())) return {reduce(ctx, r.reduce_op, x, axes, /*keepdims=*/true)};
+    return {ctx.unsqueeze(reduce_with(ctx, r, x, axes), axes)};
   }
-  Window w = window_of(at);
-  Pool pool(at, w);
+  Window w = window_of(ctx);
+  Pool pool(ctx, w);
   bool is_average = primitive == "add";
   if (primitive == "mul" || !pool.fits(is_average ? "AveragePool" : "MaxPool", x->dtype()))
-    return {by_axis(at, r, x, w, identity_element(at, r, x->dtype()))};
+    return {by_axis(ctx, r, x, w, identity_element(ctx, r, x->dtype()))};
   if (primitive == "max") return {pool.run("MaxPool", x, false)};
   // Through negation; of integers the least has no negative.
-  if (primitive == "min" && !is_float(x->dtype())) return {by_axis(at, r, x, w, identity_element(at, r, x->dtype()))};
-  if (primitive == "min") return {via(at, "Neg", {pool.run("MaxPool", via(at, "Neg", {x}), false)})};
+  if (primitive == "min" && !is_float(x->dtype())) return {by_axis(ctx, r, x, w, identity_element(ctx, r, x->dtype()))};
+  if (primitive == "min") return {via(ctx, "Neg", {pool.run("MaxPool", via(ctx, "Neg", {x}), false)})};
   int64_t count = 1;
   for (int64_t n : w.size) count *= n;
   Value* average = pool.run("AveragePool", x, true);
-  return {via(at, "Mul", {average, like(at, average, static_cast<double>(count))})};
+  return {via(ctx, "Mul", {average, like(ctx, average, static_cast<double>(count))})};
 }
 
 }  // namespace
 
-std::vector<Value*> lower_reduce_window_max(Lowering& at) { return reduce_window(at, "max"); }
-std::vector<Value*> lower_reduce_window_min(Lowering& at) { return reduce_window(at, "min"); }
-std::vector<Value*> lower_reduce_window_sum(Lowering& at) { return reduce_window(at, "add"); }
+std::vector<Value*> lower_reduce_window_max(Lowering& ctx) { return reduce_window(ctx, "max"); }
+std::vector<Value*> lower_reduce_window_min(Lowering& ctx) { return reduce_window(ctx, "min"); }
+std::vector<Value*> lower_reduce_window_sum(Lowering& ctx) { return reduce_window(ctx, "add"); }
 
 namespace {
 
 // x with each window written out: [windows, elements of one].
-Value* windows_as_rows(Lowering& at, Value* x, const Window& w, Value* fill) {
-  OnnxBuilder& b = at.b;
-  x = pad(at, x, w.padding, fill);
+Value* windows_as_rows(Lowering& ctx, Value* x, const Window& w, Value* fill) {
+  OnnxBuilder& b = ctx.b;
+  x = pad(ctx, x, w.padding, fill);
   std::vector<int64_t> order;
   std::vector<Dim> counts, sizes;
   for (size_t i = 0; i < w.rank(); ++i) {
     auto axis = static_cast<int64_t>(2 * i);
-    Dim count = at.out_dims()[i], size = Dim::of(w.size[i]);
-    Value* first = b.Mul(at.iota(DType::kI64, count), b.i64(w.stride[i]));
-    Value* offset = b.Mul(at.iota(DType::kI64, size), b.i64(w.dilation[i]));
-    x = b.Gather(x, b.Add(at.unsqueeze(first, std::vector<int64_t>{1}), offset), {.axis = axis});
+    Dim count = ctx.out_dims()[i], size = Dim::of(w.size[i]);
+    Value* first = b.Mul(ctx.iota(DType::kI64, count), b.i64(w.stride[i]));
+    Value* offset = b.Mul(ctx.iota(DType::kI64, size), b.i64(w.dilation[i]));
+    x = b.Gather(x, b.Add(ctx.unsqueeze(first, std::vector<int64_t>{1}), offset), {.axis = axis});
     counts.push_back(count);
     sizes.push_back(size);
     order.push_back(axis);
   }
   for (size_t i = 0; i < w.rank(); ++i) order.push_back(static_cast<int64_t>(2 * i + 1));
   const Dim rows[] = {b.dims().product(counts), b.dims().product(sizes)};
-  return at.reshape(at.transpose(x, order), rows);
+  return ctx.reshape(ctx.transpose(x, order), rows);
 }
 
 }  // namespace
 
 // Every window starts from the initial value. What lies outside of x counts for nothing, as XLA has it on a CPU. Any other body folds the
 // windows element by element, where the padding is the initial value.
-std::vector<Value*> lower_reduce_window(Lowering& at) {
-  auto inputs = operands(at);
-  Window w = window_of(at);
+std::vector<Value*> lower_reduce_window(Lowering& ctx) {
+  auto inputs = operands(ctx);
+  Window w = window_of(ctx);
   size_t n = inputs.size() / 2;
-  if (const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr)
-    return {combine(at, *r, by_axis(at, *r, inputs[0], w, identity_element(at, *r, inputs[0]->dtype())), inputs[1])};
+  if (const Reduction* r = n == 1 ? find_reduction_of_body(ctx) : nullptr)
+    return {combine(ctx, *r, by_axis(ctx, *r, inputs[0], w, identity_element(ctx, *r, inputs[0]->dtype())), inputs[1])};
   std::vector<Value*> xs;
-  for (size_t i = 0; i < n; ++i) xs.push_back(windows_as_rows(at, inputs[i], w, inputs[n + i]));
-  auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
-  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.out_type(i));
+  for (size_t i = 0; i < n; ++i) xs.push_back(windows_as_rows(ctx, inputs[i], w, inputs[n + i]));
+  auto results = fold_rows(ctx, *ctx.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
+  for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.out_type(i));
   return results;
 }
 
 // The windows of both parts written out side by side, and folded element by element. Products and sums are not changed by what lies outside.
-std::vector<Value*> complex_reduce_window(Lowering& at) {
-  const Window w = window_of(at);
-  const size_t n = at.num_inputs() / 2;
-  const Reduction* r = n == 1 ? find_reduction_of_body(at) : nullptr;
+std::vector<Value*> complex_reduce_window(Lowering& ctx) {
+  const Window w = window_of(ctx);
+  const size_t n = ctx.num_inputs() / 2;
+  const Reduction* r = n == 1 ? find_reduction_of_body(ctx) : nullptr;
   const bool has_neutral = r != nullptr && (r->identity == Identity::kZero || r->identity == Identity::kOne);
   std::vector<Value*> xs, inits;
   for (size_t i = 0; i < n; ++i) {
-    const Complex x = operand(at, i), init = operand(at, n + i);
-    const auto rows = [&](const Num& part, Value* fill) { return Num(at, windows_as_rows(at, part.value(), w, fill)); };
-    const auto neutral = [&](bool is_real) { return like(at, x.re.value(), is_real && r->identity == Identity::kOne ? 1 : 0); };
+    const Complex x = operand(ctx, i), init = operand(ctx, n + i);
+    const auto rows = [&](const Num& part, Value* fill) { return Num(ctx, windows_as_rows(ctx, part.value(), w, fill)); };
+    const auto neutral = [&](bool is_real) {
+      return like(ctx, x.re.value(), is_real && r->identity == Identity::kOne ? 1 : 0);
+    };
     Complex windows = rows(x.re, has_neutral ? neutral(true) : init.re.value());
-    if (is_complex(at.in_dtype(i))) windows.im = rows(x.imaginary(), has_neutral ? neutral(false) : init.imaginary().value());
+    if (is_complex(ctx.in_dtype(i))) windows.im = rows(x.imaginary(), has_neutral ? neutral(false) : init.imaginary().value());
     xs.push_back(join(windows));
-    inits.push_back(at.in(n + i));
+    inits.push_back(ctx.in(n + i));
   }
-  auto results = fold_rows(at, *at.eqn.bodies()[0].graph, xs, inits);
-  for (size_t i = 0; i < n; ++i) results[i] = at.reshape_like(results[i], at.stored_out_type(i));
+  auto results = fold_rows(ctx, *ctx.eqn.bodies()[0].graph, xs, inits);
+  for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.stored_out_type(i));
   return results;
 }
 
@@ -284,70 +286,70 @@ std::vector<std::vector<int64_t>> offsets_in_window(const std::vector<int64_t>& 
 }
 
 // Of every window of x, the element at `offset`: as many along each axis as there are windows.
-Value* element_of_windows(Lowering& at, Value* x, std::span<const Dim> windows, std::span<const int64_t> stride,
+Value* element_of_windows(Lowering& ctx, Value* x, std::span<const Dim> windows, std::span<const int64_t> stride,
                           std::span<const int64_t> offset) {
-  Dims& dims = at.b.dims();
+  Dims& dims = ctx.b.dims();
   for (size_t i = 0; i < windows.size(); ++i) {
     Dim last = dims.mul(dims.sub(windows[i], Dim::of(1)), Dim::of(stride[i]));
-    x = at.slice(x, static_cast<int64_t>(i), Dim::of(offset[i]), dims.add(last, Dim::of(offset[i] + 1)), stride[i]);
+    x = ctx.slice(x, static_cast<int64_t>(i), Dim::of(offset[i]), dims.add(last, Dim::of(offset[i] + 1)), stride[i]);
   }
   return x;
 }
 
-bool selects_greatest(const Lowering& at) { return at.string_param("select_prim").find("ge") != std::string::npos; }
+bool selects_greatest(const Lowering& ctx) { return ctx.string_param("select_prim").find("ge") != std::string::npos; }
 
 }  // namespace
 
 // select_and_gather_add[select_prim, ...] tangents x: of each window, the tangent at its (first) maximum or minimum.
-std::vector<Value*> lower_select_and_gather_add(Lowering& at) {
-  auto inputs = operands(at);
-  Window w = window_of(at);
-  bool is_max = selects_greatest(at);
-  Value* edge = identity_element(at, *find_reduction(is_max ? "max" : "min"), inputs[1]->dtype());
-  Value* zero = like(at, inputs[0], 0);
-  Value *x = pad(at, inputs[1], w.padding, edge), *tangents = pad(at, inputs[0], w.padding, zero);
+std::vector<Value*> lower_select_and_gather_add(Lowering& ctx) {
+  auto inputs = operands(ctx);
+  Window w = window_of(ctx);
+  bool is_max = selects_greatest(ctx);
+  Value* edge = identity_element(ctx, *find_reduction(is_max ? "max" : "min"), inputs[1]->dtype());
+  Value* zero = like(ctx, inputs[0], 0);
+  Value *x = pad(ctx, inputs[1], w.padding, edge), *tangents = pad(ctx, inputs[0], w.padding, zero);
   Value *best = edge, *chosen = zero;
   for (auto offset : offsets_in_window(w.size)) {
     for (size_t i = 0; i < w.rank(); ++i) offset[i] *= w.dilation[i];
-    Value* here = element_of_windows(at, x, at.out_dims(), w.stride, offset);
-    Value* tangent = element_of_windows(at, tangents, at.out_dims(), w.stride, offset);
-    Value* stays = via(at, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
-    best = select(at, stays, best, here);
-    chosen = select(at, stays, chosen, tangent);
+    Value* here = element_of_windows(ctx, x, ctx.out_dims(), w.stride, offset);
+    Value* tangent = element_of_windows(ctx, tangents, ctx.out_dims(), w.stride, offset);
+    Value* stays = via(ctx, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
+    best = select(ctx, stays, best, here);
+    chosen = select(ctx, stays, chosen, tangent);
   }
   return {chosen};
 }
 
 // select_and_scatter_add[select_prim, ...] source x: each element of source is added where its window of x has its (first) maximum or
 // minimum. Element by element of the window: which one is chosen, then what it receives, spread over the strides.
-std::vector<Value*> lower_select_and_scatter_add(Lowering& at) {
-  OnnxBuilder& b = at.b;
+std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
+  OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
-  auto inputs = operands(at);
+  auto inputs = operands(ctx);
   Value* source = inputs[0];
-  auto size = at.ints_param("window_dimensions"), stride = at.ints_param("window_strides");
-  auto padding = padding_param(at, "padding");
-  bool is_max = selects_greatest(at);
-  Value* x = pad(at, inputs[1], padding, identity_element(at, *find_reduction(is_max ? "max" : "min"), source->dtype()));
+  auto size = ctx.ints_param("window_dimensions"), stride = ctx.ints_param("window_strides");
+  auto padding = padding_param(ctx, "padding");
+  bool is_max = selects_greatest(ctx);
+  Value* x = pad(ctx, inputs[1], padding, identity_element(ctx, *find_reduction(is_max ? "max" : "min"), source->dtype()));
 
   auto offsets = offsets_in_window(size);
   Value *best = nullptr, *chosen = nullptr;
   for (size_t k = 0; k < offsets.size(); ++k) {
-    Value* here = element_of_windows(at, x, source->type()->dims(), stride, offsets[k]);
+    Value* here = element_of_windows(ctx, x, source->type()->dims(), stride, offsets[k]);
     Value* number = b.i64(static_cast<int64_t>(k));
     if (best == nullptr) {
       best = here;
       chosen = number;
       continue;
     }
-    Value* stays = via(at, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
-    best = select(at, stays, best, here);
+    Value* stays = via(ctx, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
+    best = select(ctx, stays, best, here);
     chosen = b.Where(stays, chosen, number);
   }
   Value* zero = b.scalar(source->dtype(), 0);
   Value* sum = nullptr;
   for (size_t k = 0; k < offsets.size(); ++k) {
-    Value* received = select(at, b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
+    Value* received = select(ctx, b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
     // Of a symbolic size that may leave no window, inference knows less of the slices above than the equation does.
     const Type* known = b.types().with_dtype(source->type(), received->dtype());
     if (b.types().meet(received->type(), known) != nullptr) received->set_type(known);
@@ -358,11 +360,11 @@ std::vector<Value*> lower_select_and_scatter_add(Lowering& at) {
       Dim covered = dims.add(dims.max(placed, Dim::of(0)), Dim::of(offsets[k][i]));
       spread[i] = {Dim::of(offsets[k][i]), dims.sub(x->type()->dim(i), covered), stride[i] - 1};
     }
-    Value* placed = pad(at, received, spread, zero);
-    sum = sum == nullptr ? placed : via(at, "Add", {sum, placed});
+    Value* placed = pad(ctx, received, spread, zero);
+    sum = sum == nullptr ? placed : via(ctx, "Add", {sum, placed});
   }
   for (Padding& p : padding) p = {dims.sub(Dim::of(0), p.low), dims.sub(Dim::of(0), p.high)};
-  return {pad(at, sum, padding, zero)};
+  return {pad(ctx, sum, padding, zero)};
 }
 
 }  // namespace sardonyx

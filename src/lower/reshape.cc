@@ -25,23 +25,23 @@ std::optional<std::vector<int64_t>> inserted_axes(std::span<const Dim> from, std
 
 }  // namespace
 
-std::vector<Value*> lower_reshape(Lowering& at) {
-  Value* x = at.in(0);
-  auto to = at.stored_out_type()->dims();
-  if (at.find_param("dimensions") != nullptr)
-    return {at.reshape(at.transpose(x, stored_axes(at, at.ints_param("dimensions"))), to)};
+std::vector<Value*> lower_reshape(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  auto to = ctx.stored_out_type()->dims();
+  if (ctx.find_param("dimensions") != nullptr)
+    return {ctx.reshape(ctx.transpose(x, stored_axes(ctx, ctx.ints_param("dimensions"))), to)};
   // By the equation's own types: the operand may be narrower, and then only axes in front are new.
-  auto axes = inserted_axes(at.stored_in_type(0)->dims(), to);
-  if (!axes) return {at.reshape(x, to)};
-  if (at.may_stay_narrow()) {
+  auto axes = inserted_axes(ctx.stored_in_type(0)->dims(), to);
+  if (!axes) return {ctx.reshape(x, to)};
+  if (ctx.may_stay_narrow()) {
     int64_t front = 0;
     while (front < static_cast<int64_t>(axes->size()) && (*axes)[static_cast<size_t>(front)] == front) ++front;
     axes->erase(axes->begin(), axes->begin() + front);
     for (int64_t& axis : *axes) axis -= front;
   }
-  return {insert_axes(at, x, *axes)};
+  return {insert_axes(ctx, x, *axes)};
 }
 
-std::vector<Value*> lower_squeeze(Lowering& at) { return {at.squeeze(at.in(0), at.ints_param("dimensions"))}; }
+std::vector<Value*> lower_squeeze(Lowering& ctx) { return {ctx.squeeze(ctx.in(0), ctx.ints_param("dimensions"))}; }
 
 }  // namespace sardonyx

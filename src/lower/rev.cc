@@ -5,12 +5,12 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_rev(Lowering& at) {
-  auto axes = at.ints_param("dimensions");
-  if (axes.empty()) return {at.in(0)};
+std::vector<Value*> lower_rev(Lowering& ctx) {
+  auto axes = ctx.ints_param("dimensions");
+  if (axes.empty()) return {ctx.in(0)};
   std::vector<int64_t> backwards(axes.size(), -1), ends(axes.size(), std::numeric_limits<int64_t>::min());
-  OnnxBuilder& b = at.b;
-  return {b.Slice(at.in(0), b.i64s(backwards), b.i64s(ends), b.i64s(axes), b.i64s(backwards))};
+  OnnxBuilder& b = ctx.b;
+  return {b.Slice(ctx.in(0), b.i64s(backwards), b.i64s(ends), b.i64s(axes), b.i64s(backwards))};
 }
 
 }  // namespace sardonyx

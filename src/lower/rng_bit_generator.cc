@@ -22,24 +22,24 @@ struct Halves {
   Value *low, *high;
 };
 
-Halves halves(Lowering& at, Value* x) {
-  return {at.cast((Word(at, x) & 0xFFFFFFFF).value(), DType::kU32), at.cast((Word(at, x) >> 32).value(), DType::kU32)};
+Halves halves(Lowering& ctx, Value* x) {
+  return {ctx.cast((Word(ctx, x) & 0xFFFFFFFF).value(), DType::kU32), ctx.cast((Word(ctx, x) >> 32).value(), DType::kU32)};
 }
 
-Value* join(Lowering& at, Value* low, Value* high) {
-  Value* upper = at.b.BitShift(at.cast(high, DType::kU64), at.b.scalar_int(DType::kU64, 32), {.direction = "LEFT"});
-  return join_bits(at.b, upper, at.cast(low, DType::kU64));
+Value* join(Lowering& ctx, Value* low, Value* high) {
+  Value* upper = ctx.b.BitShift(ctx.cast(high, DType::kU64), ctx.b.scalar_int(DType::kU64, 32), {.direction = "LEFT"});
+  return join_bits(ctx.b, upper, ctx.cast(low, DType::kU64));
 }
 
-Halves product(Lowering& at, Value* x, uint64_t factor) {
-  return halves(at, (Word(at, at.cast(x, DType::kU64)) * factor).value());
+Halves product(Lowering& ctx, Value* x, uint64_t factor) {
+  return halves(ctx, (Word(ctx, ctx.cast(x, DType::kU64)) * factor).value());
 }
 
-std::array<Value*, 4> philox(Lowering& at, std::array<Value*, 4> x, Value* k0, Value* k1) {
-  OnnxBuilder& b = at.b;
+std::array<Value*, 4> philox(Lowering& ctx, std::array<Value*, 4> x, Value* k0, Value* k1) {
+  OnnxBuilder& b = ctx.b;
   auto exclusive = [&](Value* p, Value* q) { return bitwise(b, "BitwiseXor", p, q); };
   for (int round = 0; round < 10; ++round) {
-    Halves first = product(at, x[0], 0xD2511F53), second = product(at, x[2], 0xCD9E8D57);
+    Halves first = product(ctx, x[0], 0xD2511F53), second = product(ctx, x[2], 0xCD9E8D57);
     x = {exclusive(exclusive(second.high, x[1]), k0), second.low, exclusive(exclusive(first.high, x[3]), k1), first.low};
     k0 = b.Add(k0, b.scalar_int(DType::kU32, 0x9E3779B9));
     k1 = b.Add(k1, b.scalar_int(DType::kU32, 0xBB67AE85));
@@ -52,19 +52,19 @@ struct Bits {
   Value* counter;  // u64[]
 };
 
-Bits philox_bits(Lowering& at, Value* key, Value* counter, Dim count, bool is_u64) {
-  OnnxBuilder& b = at.b;
+Bits philox_bits(Lowering& ctx, Value* key, Value* counter, Dim count, bool is_u64) {
+  OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
   Dim blocks = dims.ceildiv(count, Dim::of(is_u64 ? 2 : 4));
-  Value* low = b.Add(at.iota(DType::kU64, blocks), counter);
-  Value* carry = at.cast(b.Less(low, counter), DType::kU64);
-  Halves k = halves(at, key), c0 = halves(at, low), c1 = halves(at, b.Add(carry, key));
-  auto words = philox(at, {c0.low, c0.high, c1.low, c1.high}, k.low, k.high);
+  Value* low = b.Add(ctx.iota(DType::kU64, blocks), counter);
+  Value* carry = ctx.cast(b.Less(low, counter), DType::kU64);
+  Halves k = halves(ctx, key), c0 = halves(ctx, low), c1 = halves(ctx, b.Add(carry, key));
+  auto words = philox(ctx, {c0.low, c0.high, c1.low, c1.high}, k.low, k.high);
   std::vector<Value*> columns;
-  auto add = [&](Value* x) { columns.push_back(at.unsqueeze(x, std::vector<int64_t>{1})); };
-  for (size_t i = 0; i < 4; i += is_u64 ? 2 : 1) add(is_u64 ? join(at, words[i], words[i + 1]) : words[i]);
+  auto add = [&](Value* x) { columns.push_back(ctx.unsqueeze(x, std::vector<int64_t>{1})); };
+  for (size_t i = 0; i < 4; i += is_u64 ? 2 : 1) add(is_u64 ? join(ctx, words[i], words[i + 1]) : words[i]);
   Dim all = dims.mul(blocks, Dim::of(is_u64 ? 2 : 4));
-  return {at.reshape(at.concat(columns, 1), {&all, 1}), b.Add(counter, at.dim_as(blocks, DType::kU64))};
+  return {ctx.reshape(ctx.concat(columns, 1), {&all, 1}), b.Add(counter, ctx.dim_as(blocks, DType::kU64))};
 }
 
 // The axis whose neighbours share a count: the first of even size, else the first of the greatest. None where that depends on symbolic sizes.
@@ -80,95 +80,95 @@ std::optional<size_t> paired_axis(std::span<const Dim> shape) {
 
 // Where the axis is only known at run time: the count of each element, and which word of the pair it gets, from its number among all
 // elements. Each count is hashed twice.
-Bits threefry_bits_of_any_axis(Lowering& at, const Halves& k, Value* counter, std::span<const Dim> shape) {
-  OnnxBuilder& b = at.b;
+Bits threefry_bits_of_any_axis(Lowering& ctx, const Halves& k, Value* counter, std::span<const Dim> shape) {
+  OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
   Value *one = b.i64(1), *two = b.i64(2), *zero = b.i64(0);
   Value *size = zero, *behind = one,
         *is_even = b.scalar_int(DType::kBool, 0);  // of the chosen axis: its size, how many elements one step skips
   for (size_t i = 0; i < shape.size(); ++i) {
-    Value* n = at.dim(shape[i]);
+    Value* n = ctx.dim(shape[i]);
     Value* even = b.Equal(b.Mod(n, two), zero);
     Value* better = b.And(b.Not(is_even), b.Or(even, b.Greater(n, size)));
     size = b.Where(better, n, size);
-    behind = b.Where(better, at.dim(dims.product(shape.subspan(i + 1))), behind);
+    behind = b.Where(better, ctx.dim(dims.product(shape.subspan(i + 1))), behind);
     is_even = b.Or(is_even, even);
   }
   Value* pairs = b.Div(b.Add(size, one), two);
   Dim all = dims.product(shape);
-  Value* element = at.iota(DType::kI64, all);
+  Value* element = ctx.iota(DType::kI64, all);
   Value *inner = b.Mod(element, behind), *rest = b.Div(element, behind);
   Value *place = b.Mod(rest, size), *outer = b.Div(rest, size);
   Value* number = b.Add(b.Mul(b.Add(b.Mul(outer, pairs), b.Div(place, two)), behind), inner);
-  Halves c = halves(at, b.Add(at.cast(number, DType::kU64), counter));
+  Halves c = halves(ctx, b.Add(ctx.cast(number, DType::kU64), counter));
   auto [first, second] = threefry2x32(b, k.low, k.high, c.low, c.high);
-  Value* words = select(at, b.Equal(b.Mod(place, two), zero), first, second);
-  Value* counts = b.Mul(b.Div(at.dim(all), size), pairs);
-  return {at.reshape(words, shape), b.Add(counter, at.cast(counts, DType::kU64))};
+  Value* words = select(ctx, b.Equal(b.Mod(place, two), zero), first, second);
+  Value* counts = b.Mul(b.Div(ctx.dim(all), size), pairs);
+  return {ctx.reshape(words, shape), b.Add(counter, ctx.cast(counts, DType::kU64))};
 }
 
-Bits threefry_bits(Lowering& at, Value* key, Value* counter, std::span<const Dim> shape, bool is_u64) {
-  OnnxBuilder& b = at.b;
+Bits threefry_bits(Lowering& ctx, Value* key, Value* counter, std::span<const Dim> shape, bool is_u64) {
+  OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
   std::vector<Dim> counted(shape.begin(), shape.end());
   const std::optional<size_t> paired = is_u64 || shape.empty() ? 0 : paired_axis(shape);
-  if (!paired) return threefry_bits_of_any_axis(at, halves(at, key), counter, shape);
+  if (!paired) return threefry_bits_of_any_axis(ctx, halves(ctx, key), counter, shape);
   const size_t axis = *paired;
   if (!is_u64 && !shape.empty()) counted[axis] = dims.ceildiv(shape[axis], Dim::of(2));
   Dim size = dims.product(counted);
-  Halves k = halves(at, key), c = halves(at, b.Add(at.iota(DType::kU64, size), counter));
+  Halves k = halves(ctx, key), c = halves(ctx, b.Add(ctx.iota(DType::kU64, size), counter));
   auto [first, second] = threefry2x32(b, k.low, k.high, c.low, c.high);
-  Value* next = b.Add(counter, at.dim_as(size, DType::kU64));
-  if (is_u64) return {at.reshape(join(at, first, second), shape), next};
-  if (shape.empty()) return {at.reshape(first, shape), next};
+  Value* next = b.Add(counter, ctx.dim_as(size, DType::kU64));
+  if (is_u64) return {ctx.reshape(join(ctx, first, second), shape), next};
+  if (shape.empty()) return {ctx.reshape(first, shape), next};
   std::vector<int64_t> behind{static_cast<int64_t>(axis) + 1};
-  Value* pieces[] = {at.unsqueeze(at.reshape(first, counted), behind), at.unsqueeze(at.reshape(second, counted), behind)};
+  Value* pieces[] = {ctx.unsqueeze(ctx.reshape(first, counted), behind), ctx.unsqueeze(ctx.reshape(second, counted), behind)};
   counted[axis] = dims.mul(counted[axis], Dim::of(2));
-  Value* words = at.reshape(at.concat(pieces, behind[0]), counted);
-  return {at.slice(words, static_cast<int64_t>(axis), Dim::of(0), shape[axis]), next};
+  Value* words = ctx.reshape(ctx.concat(pieces, behind[0]), counted);
+  return {ctx.slice(words, static_cast<int64_t>(axis), Dim::of(0), shape[axis]), next};
 }
 
 }  // namespace
 
-std::vector<Value*> lower_rng_bit_generator(Lowering& at) {
-  OnnxBuilder& b = at.b;
-  Value* state = at.in(0);
+std::vector<Value*> lower_rng_bit_generator(Lowering& ctx) {
+  OnnxBuilder& b = ctx.b;
+  Value* state = ctx.in(0);
   auto word = [&](int64_t i) { return b.Gather(state, b.i64(i), {.axis = 0}); };
   bool is_u32 = state->dtype() == DType::kU32;
-  const std::span<const Dim> key_dims = at.in_dims(0);
+  const std::span<const Dim> key_dims = ctx.in_dims(0);
   if (key_dims.size() != 1 || !key_dims[0].is(is_u32 ? 4 : 2))
-    at.unsupported("the key must be u32[4] or u64[2], as XLA has it");
-  Value* key = is_u32 ? join(at, word(0), word(1)) : word(0);
-  Value* counter = is_u32 ? join(at, word(2), word(3)) : word(1);
-  auto shape = at.dims_param("shape");
-  DType own = at.out_dtype(1);
+    ctx.unsupported("the key must be u32[4] or u64[2], as XLA has it");
+  Value* key = is_u32 ? join(ctx, word(0), word(1)) : word(0);
+  Value* counter = is_u32 ? join(ctx, word(2), word(3)) : word(1);
+  auto shape = ctx.dims_param("shape");
+  DType own = ctx.out_dtype(1);
   bool is_u64 = own == DType::kU64;
-  bool is_threefry = at.string_param("algorithm").find("THREE_FRY") != std::string::npos;
+  bool is_threefry = ctx.string_param("algorithm").find("THREE_FRY") != std::string::npos;
   Dim count = b.dims().product(shape);
-  Bits bits = is_threefry ? threefry_bits(at, key, counter, shape, is_u64) : philox_bits(at, key, counter, count, is_u64);
-  if (!is_threefry) bits.words = at.reshape(at.slice(bits.words, 0, Dim::of(0), count), shape);
+  Bits bits = is_threefry ? threefry_bits(ctx, key, counter, shape, is_u64) : philox_bits(ctx, key, counter, count, is_u64);
+  if (!is_threefry) bits.words = ctx.reshape(ctx.slice(bits.words, 0, Dim::of(0), count), shape);
 
   std::vector<Value*> parts;
-  auto add = [&](Value* x) { parts.push_back(at.unsqueeze(x, std::vector<int64_t>{0})); };
+  auto add = [&](Value* x) { parts.push_back(ctx.unsqueeze(x, std::vector<int64_t>{0})); };
   if (is_u32) {
-    Halves next = halves(at, bits.counter);
+    Halves next = halves(ctx, bits.counter);
     for (Value* x : {word(0), word(1), next.low, next.high}) add(x);
   } else {
     add(key);
     add(bits.counter);
   }
-  return {at.concat(parts, 0), at.cast(bits.words, own)};
+  return {ctx.concat(parts, 0), ctx.cast(bits.words, own)};
 }
 
-std::vector<Value*> lower_rng_uniform(Lowering& at) {
-  OnnxBuilder& b = at.b;
-  DType own = at.out_dtype();
-  if (!is_float(own)) at.unsupported("only floats");
+std::vector<Value*> lower_rng_uniform(Lowering& ctx) {
+  OnnxBuilder& b = ctx.b;
+  DType own = ctx.out_dtype();
+  if (!is_float(own)) ctx.unsupported("only floats");
   DType wide = own == DType::kF64 ? own : DType::kF32;
-  Value* seed_shape = at.full(wide, at.dims_param("shape"), 0);
+  Value* seed_shape = ctx.full(wide, ctx.dims_param("shape"), 0);
   Value* unit = b.RandomUniformLike(seed_shape, {.dtype = wide});
-  Value *low = at.cast(at.in(0), wide), *high = at.cast(at.in(1), wide);
-  return {at.cast(b.Add(b.Mul(unit, b.Sub(high, low)), low), own)};
+  Value *low = ctx.cast(ctx.in(0), wide), *high = ctx.cast(ctx.in(1), wide);
+  return {ctx.cast(b.Add(b.Mul(unit, b.Sub(high, low)), low), own)};
 }
 
 }  // namespace sardonyx

@@ -7,18 +7,18 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_rsqrt(Lowering& at) {
-  return {via(at, {"Sqrt"}, operands(at)[0], [&](Value* x) { return at.b.Reciprocal(at.b.Sqrt(x)); }, false)};
+std::vector<Value*> lower_rsqrt(Lowering& ctx) {
+  return {via(ctx, {"Sqrt"}, operands(ctx)[0], [&](Value* x) { return ctx.b.Reciprocal(ctx.b.Sqrt(x)); }, false)};
 }
 
-std::vector<Value*> lower_cbrt(Lowering& at) {
-  OnnxBuilder& b = at.b;
-  return {via(at, {"Pow", "Where"}, operands(at)[0], [&](Value* x) {
+std::vector<Value*> lower_cbrt(Lowering& ctx) {
+  OnnxBuilder& b = ctx.b;
+  return {via(ctx, {"Pow", "Where"}, operands(ctx)[0], [&](Value* x) {
     Value* a = b.Abs(x);
-    Value* y = b.Pow(a, like(at, x, 1.0 / 3));
+    Value* y = b.Pow(a, like(ctx, x, 1.0 / 3));
     Value* quotient = b.Div(a, b.Mul(y, y));
-    Value* better = b.Add(y, b.Mul(b.Sub(quotient, y), like(at, x, 1.0 / 3)));
-    return b.Mul(b.Where(b.Greater(quotient, like(at, x, 0)), better, y), b.Sign(x));
+    Value* better = b.Add(y, b.Mul(b.Sub(quotient, y), like(ctx, x, 1.0 / 3)));
+    return b.Mul(b.Where(b.Greater(quotient, like(ctx, x, 0)), better, y), b.Sign(x));
   })};
 }
 

@@ -7,24 +7,25 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_round(Lowering& at) {
-  Value* x = operands(at)[0];
-  const Attr& method = at.param("rounding_method");  // an enum of jax: a number or a name
+std::vector<Value*> lower_round(Lowering& ctx) {
+  Value* x = operands(ctx)[0];
+  const Attr& method = ctx.param("rounding_method");  // an enum of jax: a number or a name
   const int64_t* number = method.get<int64_t>();
-  bool to_even = number != nullptr ? *number == 1 : at.string_param("rounding_method").ends_with("TO_NEAREST_EVEN");
-  if (to_even) return {via(at, "Round", {x})};
-  OnnxBuilder& b = at.b;
-  return {via(at, {"Floor", "Mul"}, x, [&](Value* v) {
+  bool to_even = number != nullptr ? *number == 1 : ctx.string_param("rounding_method").ends_with("TO_NEAREST_EVEN");
+  if (to_even) return {via(ctx, "Round", {x})};
+  OnnxBuilder& b = ctx.b;
+  return {via(ctx, {"Floor", "Mul"}, x, [&](Value* v) {
     Value* size = b.Abs(v);
     Value* whole = b.Floor(size);
-    Value* up = b.GreaterOrEqual(b.Sub(size, whole), like(at, v, 0.5));
-    return b.Mul(b.Add(whole, at.cast(up, v->dtype())), b.Sign(v));
+    Value* up = b.GreaterOrEqual(b.Sub(size, whole), like(ctx, v, 0.5));
+    return b.Mul(b.Add(whole, ctx.cast(up, v->dtype())), b.Sign(v));
   })};
 }
 
-std::vector<Value*> lower_is_finite(Lowering& at) {
+std::vector<Value*> lower_is_finite(Lowering& ctx) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return {via(at, {"Abs", "Less"}, operands(at)[0], [&](Value* x) { return at.b.Less(at.b.Abs(x), like(at, x, kInfinity)); })};
+  return {
+      via(ctx, {"Abs", "Less"}, operands(ctx)[0], [&](Value* x) { return ctx.b.Less(ctx.b.Abs(x), like(ctx, x, kInfinity)); })};
 }
 
 }  // namespace sardonyx

@@ -106,7 +106,7 @@ void sweep_once(std::vector<Num>& s, const Num& sweep) {
   x2 = where(two_more <= high, x2, 0);
   Num first = where(eq(rows, low), x0, where(eq(rows, one_more), x1, where(eq(rows, two_more), x2, 0)));
 
-  Dim steps = t.at().b.dims().sub(t.dim(-1), Dim::of(1));
+  Dim steps = t.ctx().b.dims().sub(t.dim(-1), Dim::of(1));
   s = repeat(sweep.scope(), count(m, steps), s, [&](const Num& p, std::vector<Num>& state) {
     Complex now(state[0]);
     Num number = row_numbers(now), last = min(high, p + 2);
@@ -123,12 +123,12 @@ void sweep_once(std::vector<Num>& s, const Num& sweep) {
 void standardize(std::vector<Num>& s) {
   Num t = s[0];
   Complex m(t);
-  Dim steps = t.at().b.dims().sub(t.dim(-1), Dim::of(1));
+  Dim steps = t.ctx().b.dims().sub(t.dim(-1), Dim::of(1));
   s = repeat(t.scope(), count(m, steps), s, [&](const Num& p, std::vector<Num>& state) {
     Complex now(state[0]);
     Num next = p + 1;
-    auto at = [&](const Num& i, const Num& j) { return element(now, i, j).re; };
-    Num a = at(p, p), b = at(p, next), c = at(next, p), d = at(next, next);
+    auto entry = [&](const Num& i, const Num& j) { return element(now, i, j).re; };
+    Num a = entry(p, p), b = entry(p, next), c = entry(next, p), d = entry(next, next);
     Num angle = where(ne(c, 0), atan2(d - a, b + c) * 0.5, 0);
     Num cosine = cos(angle), sine = sin(angle);
     Num rows = row_numbers(now), columns = column_numbers(now);
@@ -147,7 +147,7 @@ void standardize(std::vector<Num>& s) {
 Schur real_schur(const Complex& x) {
   Factored f = hessenberg(x);
   std::vector<Num> s{deflated(upper_triangle(f.packed, -1).re), hessenberg_orthogonal(f).re};
-  Dims& dims = x.at().b.dims();
+  Dims& dims = x.ctx().b.dims();
   Num start = any(below(s[0]).is_open);
   s = loop(x.scope(), count(x, dims.mul(x.dim(-1), Dim::of(kSweepsPerRow))), start, std::move(s),
            [&](const Num& sweep, std::vector<Num>& state) {
@@ -160,12 +160,12 @@ Schur real_schur(const Complex& x) {
 
 }  // namespace
 
-std::vector<Value*> lower_schur(Lowering& at) {
-  if (at.bool_param("sort_eig_vals", false)) at.unsupported("sorted eigenvalues");
-  Complex a = operand(at, 0);
+std::vector<Value*> lower_schur(Lowering& ctx) {
+  if (ctx.bool_param("sort_eig_vals", false)) ctx.unsupported("sorted eigenvalues");
+  Complex a = operand(ctx, 0);
   Schur s = a.is_real() ? real_schur(a) : schur(a);
-  std::vector<Value*> results{result(at, s.t, 0)};
-  if (at.bool_param("compute_schur_vectors")) results.push_back(result(at, s.z, 1));
+  std::vector<Value*> results{result(ctx, s.t, 0)};
+  if (ctx.bool_param("compute_schur_vectors")) results.push_back(result(ctx, s.z, 1));
   return results;
 }
 

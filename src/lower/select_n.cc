@@ -6,23 +6,25 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_select_n(Lowering& at) {
-  auto xs = operands(at);
+std::vector<Value*> lower_select_n(Lowering& ctx) {
+  auto xs = operands(ctx);
   Value* which = xs[0];
   std::span<Value*> cases = std::span(xs).subspan(1);
-  if (which->dtype() == DType::kBool && cases.size() == 2 && at.out_dtype() == DType::kBool && which->type() == at.out_type()) {
+  if (which->dtype() == DType::kBool && cases.size() == 2 && ctx.out_dtype() == DType::kBool &&
+      which->type() == ctx.out_type()) {
     // Truth values chosen by truth values: logic (as jnp.tril of a mask does).
-    auto on_false = known_value(at, 1), on_true = known_value(at, 2);
+    auto on_false = known_value(ctx, 1), on_true = known_value(ctx, 2);
     if (on_true == 1 && on_false == 0) return {which};
-    if (on_true == 0 && on_false == 1) return {at.b.Not(which)};
+    if (on_true == 0 && on_false == 1) return {ctx.b.Not(which)};
   }
   // Of equal cases nothing is selected, and they may be narrower than the result.
-  if (cases.size() == 2 && cases[0] == cases[1]) return {at.may_stay_narrow() ? cases[0] : at.expand(cases[0], at.out_dims())};
-  if (which->dtype() == DType::kBool && cases.size() == 2) return {select(at, which, cases[1], cases[0])};
+  if (cases.size() == 2 && cases[0] == cases[1])
+    return {ctx.may_stay_narrow() ? cases[0] : ctx.expand(cases[0], ctx.out_dims())};
+  if (which->dtype() == DType::kBool && cases.size() == 2) return {select(ctx, which, cases[1], cases[0])};
   Value* result = cases.back();
   for (size_t k = cases.size() - 1; k-- > 0;) {
-    Value* here = via(at, "LessOrEqual", {which, at.b.scalar_int(which->dtype(), static_cast<int64_t>(k))});
-    result = select(at, here, cases[k], result);
+    Value* here = via(ctx, "LessOrEqual", {which, ctx.b.scalar_int(which->dtype(), static_cast<int64_t>(k))});
+    result = select(ctx, here, cases[k], result);
   }
   return {result};
 }

@@ -8,15 +8,15 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_slice(Lowering& at) {
-  auto starts = at.dims_param("start_indices"), limits = at.dims_param("limit_indices");
+std::vector<Value*> lower_slice(Lowering& ctx) {
+  auto starts = ctx.dims_param("start_indices"), limits = ctx.dims_param("limit_indices");
   std::vector<int64_t> strides(starts.size(), 1);
-  if (at.find_param("strides") != nullptr) strides = at.ints_param("strides");
-  OnnxBuilder& b = at.b;
+  if (ctx.find_param("strides") != nullptr) strides = ctx.ints_param("strides");
+  OnnxBuilder& b = ctx.b;
   std::vector<Dim> first, last;
   std::vector<int64_t> axes, steps;
   for (size_t i = 0; i < starts.size(); ++i) {
-    Dim size = at.in_dims(0)[i], end = limits[i];
+    Dim size = ctx.in_dims(0)[i], end = limits[i];
     if (starts[i].is(0) && end == size && strides[i] == 1) continue;
     if (!end.is_int()) {
       Dim beyond = b.dims().sub(end, size);
@@ -28,9 +28,9 @@ std::vector<Value*> lower_slice(Lowering& at) {
     axes.push_back(static_cast<int64_t>(i));
     steps.push_back(strides[i]);
   }
-  if (axes.empty()) return {at.in(0)};
+  if (axes.empty()) return {ctx.in(0)};
   bool has_steps = std::ranges::any_of(steps, [](int64_t s) { return s != 1; });
-  return {b.Slice(at.in(0), at.shape(first), at.shape(last), b.i64s(axes), has_steps ? b.i64s(steps) : nullptr)};
+  return {b.Slice(ctx.in(0), ctx.shape(first), ctx.shape(last), b.i64s(axes), has_steps ? b.i64s(steps) : nullptr)};
 }
 
 }  // namespace sardonyx

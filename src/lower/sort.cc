@@ -17,52 +17,52 @@ struct Order {
 
 class Sorter {
  public:
-  explicit Sorter(Lowering& at) : at_(at), axis_(at.int_param("dimension")) {
-    size_ = at.in_dims(0)[static_cast<size_t>(axis_)];
+  explicit Sorter(Lowering& ctx) : ctx_(ctx), axis_(ctx.int_param("dimension")) {
+    size_ = ctx.in_dims(0)[static_cast<size_t>(axis_)];
   }
 
   Order ascending(Value* key) {
     DType own = key->dtype();
     if (own == DType::kU64) {
-      Node& top = bottom(to_ordered_i64(at_, key));
-      return {from_ordered_i64(at_, top.result(0)), top.result(1)};
+      Node& top = bottom(to_ordered_i64(ctx_, key));
+      return {from_ordered_i64(ctx_, top.result(0)), top.result(1)};
     }
-    DType wide = kernel_dtype(at_, {"TopK"}, own);
-    Value* x = at_.cast(key, wide);
+    DType wide = kernel_dtype(ctx_, {"TopK"}, own);
+    Value* x = ctx_.cast(key, wide);
     if (!is_float(own)) {
       Node& top = bottom(x);
-      return {at_.cast(top.result(0), own), top.result(1)};
+      return {ctx_.cast(top.result(0), own), top.result(1)};
     }
-    OnnxBuilder& b = at_.b;
+    OnnxBuilder& b = ctx_.b;
     Value* nan = b.IsNaN(x);
-    Value* by_value = bottom(b.Where(nan, like(at_, x, std::numeric_limits<double>::infinity()), x)).result(1);
-    Value* by_kind = bottom(at_.cast(take(nan, by_value), DType::kI32)).result(1);
+    Value* by_value = bottom(b.Where(nan, like(ctx_, x, std::numeric_limits<double>::infinity()), x)).result(1);
+    Value* by_kind = bottom(ctx_.cast(take(nan, by_value), DType::kI32)).result(1);
     return {nullptr, take(by_value, by_kind)};
   }
 
-  Value* take(Value* x, Value* index) { return at_.b.GatherElements(x, index, {.axis = axis_}); }
+  Value* take(Value* x, Value* index) { return ctx_.b.GatherElements(x, index, {.axis = axis_}); }
 
  private:
-  Node& bottom(Value* x) { return at_.b.TopK(x, at_.shape({&size_, 1}), {.axis = axis_, .largest = false}); }
+  Node& bottom(Value* x) { return ctx_.b.TopK(x, ctx_.shape({&size_, 1}), {.axis = axis_, .largest = false}); }
 
-  Lowering& at_;
+  Lowering& ctx_;
   int64_t axis_;
   Dim size_;
 };
 
 }  // namespace
 
-std::vector<Value*> lower_sort(Lowering& at) {
-  auto key_operands = static_cast<size_t>(at.int_param("num_keys"));
+std::vector<Value*> lower_sort(Lowering& ctx) {
+  auto key_operands = static_cast<size_t>(ctx.int_param("num_keys"));
   std::vector<Complex> xs;
   std::vector<Value*> keys;
-  for (size_t i = 0; i < at.num_inputs(); ++i) {
-    xs.push_back(operand(at, i));
+  for (size_t i = 0; i < ctx.num_inputs(); ++i) {
+    xs.push_back(operand(ctx, i));
     if (i >= key_operands) continue;
     keys.push_back(xs[i].re.value());
     if (xs[i].im) keys.push_back(xs[i].im->value());
   }
-  Sorter sorter(at);
+  Sorter sorter(ctx);
   Order order = sorter.ascending(keys.back());
   for (size_t k = keys.size() - 1; k-- > 0;) {
     Order next = sorter.ascending(sorter.take(keys[k], order.index));
@@ -75,7 +75,7 @@ std::vector<Value*> lower_sort(Lowering& at) {
       results.push_back(order.sorted);
     } else {
       results.push_back(
-          result(at, each_part(xs[i], [&](const Num& v) { return v.with(sorter.take(v.value(), order.index)); }), i));
+          result(ctx, each_part(xs[i], [&](const Num& v) { return v.with(sorter.take(v.value(), order.index)); }), i));
     }
   }
   return results;

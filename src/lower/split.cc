@@ -4,20 +4,20 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_split(Lowering& at) {
-  auto sizes = at.dims_param("sizes");
-  if (sizes.size() == 1) return {at.in(0)};
-  Node& pieces = at.b.Split(at.in(0), at.shape(sizes), sizes.size(), {.axis = at.int_param("axis")});
+std::vector<Value*> lower_split(Lowering& ctx) {
+  auto sizes = ctx.dims_param("sizes");
+  if (sizes.size() == 1) return {ctx.in(0)};
+  Node& pieces = ctx.b.Split(ctx.in(0), ctx.shape(sizes), sizes.size(), {.axis = ctx.int_param("axis")});
   std::vector<Value*> results;
   for (Value& piece : pieces.results()) results.push_back(&piece);
   return results;
 }
 
-std::vector<Value*> lower_unstack(Lowering& at) {
-  int64_t axis = at.int_param("axis");
+std::vector<Value*> lower_unstack(Lowering& ctx) {
+  int64_t axis = ctx.int_param("axis");
   std::vector<Value*> results;
-  for (size_t i = 0; i < at.eqn.num_results(); ++i)
-    results.push_back(at.b.Gather(at.in(0), at.b.i64(static_cast<int64_t>(i)), {.axis = axis}));
+  for (size_t i = 0; i < ctx.eqn.num_results(); ++i)
+    results.push_back(ctx.b.Gather(ctx.in(0), ctx.b.i64(static_cast<int64_t>(i)), {.axis = axis}));
   return results;
 }
 

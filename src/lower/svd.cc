@@ -19,12 +19,12 @@ struct Orthogonalized {
 // The number of columns is even.
 Orthogonalized orthogonalize(const Complex& a) {
   Scope outer = a.scope();
-  Dims& dims = a.at().b.dims();
+  Dims& dims = a.ctx().b.dims();
   Dim n = a.dim(-1), half = dims.floordiv(n, Dim::of(2));
   std::vector<Dim> square(a.dims().begin(), a.dims().end());
   square[square.size() - 2] = n;
   Complex identity = expand(identity_like(a, n, n), square);
-  Num limit(outer, a.at().b.i64(kSweeps));
+  Num limit(outer, a.ctx().b.i64(kSweeps));
   Num rounds(outer, count(a, dims.max(dims.sub(n, Dim::of(1)), Dim::of(1))));
   // Columns as long as rounding errors of the whole matrix count as zero: there is nothing to be orthogonal to.
   double eps = epsilon(a.re);
@@ -53,9 +53,9 @@ Orthogonalized orthogonalize(const Complex& a) {
 
 }  // namespace
 
-std::vector<Value*> lower_svd(Lowering& at) {
-  Dims& dims = at.b.dims();
-  Complex a = operand(at, 0);
+std::vector<Value*> lower_svd(Lowering& ctx) {
+  Dims& dims = ctx.b.dims();
+  Complex a = operand(ctx, 0);
   bool is_tall = dims.less_equal(a.dim(-1), a.dim(-2)), is_wide = !is_tall && dims.less_equal(a.dim(-2), a.dim(-1));
   if (is_wide) a = adjoint(a);
   Dim m = a.dim(-2), n = a.dim(-1), k = is_tall || is_wide ? n : smaller(a);
@@ -69,24 +69,24 @@ std::vector<Value*> lower_svd(Lowering& at) {
   }
   Num lengths = sqrt(sum(square_of_abs(o.columns), -2));
   auto axis = static_cast<int64_t>(lengths.rank()) - 1;
-  Node& sorted = at.b.TopK(lengths.value(), at.shape({&n, 1}), {.axis = axis});
+  Node& sorted = ctx.b.TopK(lengths.value(), ctx.shape({&n, 1}), {.axis = axis});
   Dim first = Dim::of(0), stop = k;  // of the singular values that are asked for
-  if (at.find_param("subset_by_index") != nullptr) {
-    auto range = at.dims_param("subset_by_index");
+  if (ctx.find_param("subset_by_index") != nullptr) {
+    auto range = ctx.dims_param("subset_by_index");
     first = range.at(0);
     stop = range.at(1);
   }
   bool is_subset = !first.is(0) || !(stop == k);
   auto chosen = [&](const auto& x, int64_t along) { return is_subset ? slice(x, along, first, stop) : x; };
-  if (!at.bool_param("compute_uv", true)) {
-    Num values(at, sorted.result(0));
+  if (!ctx.bool_param("compute_uv", true)) {
+    Num values(ctx, sorted.result(0));
     return {chosen(k == n ? values : slice(values, -1, Dim::of(0), k), -1).value()};
   }
 
-  Num order(at, sorted.result(1));
+  Num order(ctx, sorted.result(1));
   Complex v = columns_by_number(o.v, order);
   Factored f = qr_factorize(columns_by_number(o.columns, order));
-  bool is_full = at.bool_param("full_matrices", true);
+  bool is_full = ctx.bool_param("full_matrices", true);
   Complex u = qr_orthogonal(f, is_full ? m : k);
   if (!is_full && !(k == n)) v = slice(v, -1, Dim::of(0), k);
   // R's diagonal is the singular values but for signs, which go to U's columns.
@@ -95,11 +95,11 @@ std::vector<Value*> lower_svd(Lowering& at) {
   if (is_full && !(m == k)) {
     std::vector<Dim> rest(signs.dims().begin(), signs.dims().end());
     rest.back() = dims.sub(m, k);
-    signs = concat({signs, Num(at, at.full(signs.dtype(), rest, 1))}, -1);
+    signs = concat({signs, Num(ctx, ctx.full(signs.dtype(), rest, 1))}, -1);
   }
   u = u * Complex(unsqueeze(signs, -2));
   Complex left = is_wide ? v : u, right = adjoint(is_wide ? u : v);
-  return {chosen(abs(main), -1).value(), result(at, chosen(left, -1), 1), result(at, chosen(right, -2), 2)};
+  return {chosen(abs(main), -1).value(), result(ctx, chosen(left, -1), 1), result(ctx, chosen(right, -2), 2)};
 }
 
 }  // namespace sardonyx

@@ -21,7 +21,7 @@ LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Va
 std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Value* x0, Value* x1);
 
 // jax.random.split: keys of the shape of `key` with `shape` behind it. `partitionable` is JAX's setting jax_threefry_partitionable.
-LoweringContext::KeyWords split_into(Lowering& at, LoweringContext::KeyWords key, std::span<const Dim> shape,
+LoweringContext::KeyWords split_into(Lowering& ctx, LoweringContext::KeyWords key, std::span<const Dim> shape,
                                      bool partitionable);
 
 }  // namespace sardonyx

@@ -3,8 +3,8 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_transpose(Lowering& at) {
-  return {at.transpose(at.in(0), stored_axes(at, at.ints_param("permutation")))};
+std::vector<Value*> lower_transpose(Lowering& ctx) {
+  return {ctx.transpose(ctx.in(0), stored_axes(ctx, ctx.ints_param("permutation")))};
 }
 
 }  // namespace sardonyx

@@ -16,7 +16,7 @@ namespace {
 
 // x with m x = b; m is zero outside its triangle and off the diagonal counts only.
 Complex substitute(const Complex& m, const Complex& b, bool is_lower, bool unit_diagonal) {
-  Num last(m.scope(), count(m, m.at().b.dims().sub(m.dim(-1), Dim::of(1))));
+  Num last(m.scope(), count(m, m.ctx().b.dims().sub(m.dim(-1), Dim::of(1))));
   Complex strict = is_lower ? lower_triangle(m, -1) : upper_triangle(m, 1);
   std::vector<Complex> s{full_like(m.is_real() ? b : Complex(b.re, b.imaginary()), 0)};
   s = repeat(m.scope(), count(m, m.dim(-1)), std::move(s), [&](const Num& step, std::vector<Complex>& state) {
@@ -30,18 +30,18 @@ Complex substitute(const Complex& m, const Complex& b, bool is_lower, bool unit_
 
 }  // namespace
 
-std::vector<Value*> lower_triangular_solve(Lowering& at) {
-  Complex a = operand(at, 0), b = operand(at, 1);
-  bool left = at.bool_param("left_side"), is_lower = at.bool_param("lower"), transposed = at.bool_param("transpose_a");
-  if (at.bool_param("conjugate_a")) a = conj(a);
+std::vector<Value*> lower_triangular_solve(Lowering& ctx) {
+  Complex a = operand(ctx, 0), b = operand(ctx, 1);
+  bool left = ctx.bool_param("left_side"), is_lower = ctx.bool_param("lower"), transposed = ctx.bool_param("transpose_a");
+  if (ctx.bool_param("conjugate_a")) a = conj(a);
   // x op(a) = b is op(a)^T x^T = b^T.
   if (transposed == left) {
     a = swap_last_axes(a);
     is_lower = !is_lower;
   }
   if (!left) b = swap_last_axes(b);
-  Complex x = substitute(a, b, is_lower, at.bool_param("unit_diagonal"));
-  return {result(at, left ? x : swap_last_axes(x))};
+  Complex x = substitute(a, b, is_lower, ctx.bool_param("unit_diagonal"));
+  return {result(ctx, left ? x : swap_last_axes(x))};
 }
 
 namespace {
@@ -51,19 +51,19 @@ Complex take(const Complex& x, const Num& i) { return row(x, i); }
 Complex put(const Complex& x, const Num& i, const Complex& v) { return where(eq(row_numbers(x), i), v, x); }
 
 // The smallest normal number, whose reciprocal is finite.
-double smallest(const Lowering& at) {
-  return at.out_dtype() == DType::kF64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+double smallest(const Lowering& ctx) {
+  return ctx.out_dtype() == DType::kF64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
 }
 
 }  // namespace
 
-std::vector<Value*> lower_tridiagonal_solve(Lowering& at) {
-  const bool perturbs = at.bool_param("perturb_singular", false);
-  if (perturbs && is_complex(at.out_dtype())) at.unsupported("perturb_singular of complex numbers");
-  auto as_column = [&](size_t i) { return unsqueeze(operand(at, i), -1); };
-  Complex below = as_column(0), main = as_column(1), above = as_column(2), b = operand(at, 3);
+std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
+  const bool perturbs = ctx.bool_param("perturb_singular", false);
+  if (perturbs && is_complex(ctx.out_dtype())) ctx.unsupported("perturb_singular of complex numbers");
+  auto as_column = [&](size_t i) { return unsqueeze(operand(ctx, i), -1); };
+  Complex below = as_column(0), main = as_column(1), above = as_column(2), b = operand(ctx, 3);
   Dim n = main.dim(-2);
-  Lowering& here = at;
+  Lowering& here = ctx;
   Num one(here, here.b.i64(1));
   Num last(here, count(main, here.b.dims().sub(n, Dim::of(1))));
   // Rows i and i + 1 have columns i, i + 1, i + 2; of the two the one with the larger leading element stays.
@@ -91,7 +91,7 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& at) {
   if (perturbs) {
     auto largest_of = [](const Num& v) { return reduce("ReduceMax", abs(v), {-2, -1}, true); };
     Num inside = where(row_numbers(s[1]) < last, s[1].re, 0);
-    step_aside = max(max(max(largest_of(s[0].re), largest_of(inside)), largest_of(s[2].re)) * epsilon(s[0].re), smallest(at));
+    step_aside = max(max(max(largest_of(s[0].re), largest_of(inside)), largest_of(s[2].re)) * epsilon(s[0].re), smallest(ctx));
   }
   std::vector<Complex> x{s[3]};
   Num top(here, here.dim(n));
@@ -106,21 +106,21 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& at) {
     if (perturbs) {
       // LAPACK's lagts adds the step, twice the step, ... until the quotient is finite: 2^k - 1 steps. The logarithm may be above a whole
       // number by its rounding; the limit leaves room for that.
-      Num size = abs(pivot.re), limit = abs(value.re) * smallest(at);
+      Num size = abs(pivot.re), limit = abs(value.re) * smallest(ctx);
       Num overflows = eq(size, 0) | ((size < 1) & (limit > size));
       Num doublings = -floor(1e-6 - log((limit - size) / *step_aside + 1) * std::numbers::log2e);
       Num way = (pow(2, max(doublings, 1)) - 1) * *step_aside;
-      Num moved = where(pivot.re.with(sign_bit(pivot.at(), pivot.re.value())), pivot.re - way, pivot.re + way);
+      Num moved = where(pivot.re.with(sign_bit(pivot.ctx(), pivot.re.value())), pivot.re - way, pivot.re + way);
       pivot = where(overflows, moved, pivot.re);
     }
     state[0] = put(state[0], i, value / pivot);
   });
-  return {result(at, x[0])};
+  return {result(ctx, x[0])};
 }
 
-std::vector<Value*> lower_symmetric_product(Lowering& at) {
-  Num a(at, operands(at)[0]), c(at, at.in(1));
-  double alpha = at.float_param("alpha"), beta = at.float_param("beta");
+std::vector<Value*> lower_symmetric_product(Lowering& ctx) {
+  Num a(ctx, operands(ctx)[0]), c(ctx, ctx.in(1));
+  double alpha = ctx.float_param("alpha"), beta = ctx.float_param("beta");
   Num product = matmul(a, swap_last_axes(a));
   if (alpha != 1) product = product * alpha;
   return {(beta == 0 ? product : product + c * beta).value()};

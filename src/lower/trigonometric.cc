@@ -14,73 +14,73 @@ namespace {
 
 constexpr double kPi = std::numbers::pi;
 
-bool in_f64(Lowering& at) { return at.out_dtype() == DType::kF64; }
+bool in_f64(Lowering& ctx) { return ctx.out_dtype() == DType::kF64; }
 
 // One minus x squared, without cancellation near 1.
-Value* one_minus_square(Lowering& at, Value* x) {
-  Value* one = like(at, x, 1);
-  return at.b.Mul(at.b.Sub(one, x), at.b.Add(one, x));
+Value* one_minus_square(Lowering& ctx, Value* x) {
+  Value* one = like(ctx, x, 1);
+  return ctx.b.Mul(ctx.b.Sub(one, x), ctx.b.Add(one, x));
 }
 
-Value* atan(Lowering& at, Value* x) { return x->dtype() == DType::kF64 ? atan_f64(at, x) : at.b.Atan(x); }
+Value* atan(Lowering& ctx, Value* x) { return x->dtype() == DType::kF64 ? atan_f64(ctx, x) : ctx.b.Atan(x); }
 
 }  // namespace
 
 // y0 = atan in f32 is right to 1e-7. With x = tan y, tan(y - y0) = (x cos y0 - sin y0) / (cos y0 + x sin y0) is so small
 // that it equals its arctangent. Beyond 1e300 the result is +-pi/2 to the last bit, and the products would overflow.
-Value* atan_f64(Lowering& at, Value* x) {
-  OnnxBuilder& b = at.b;
-  Value* start = at.cast(b.Atan(at.cast(x, DType::kF32)), DType::kF64);
-  Value* bounded = b.Clip(x, like(at, x, -1e300), like(at, x, 1e300));
+Value* atan_f64(Lowering& ctx, Value* x) {
+  OnnxBuilder& b = ctx.b;
+  Value* start = ctx.cast(b.Atan(ctx.cast(x, DType::kF32)), DType::kF64);
+  Value* bounded = b.Clip(x, like(ctx, x, -1e300), like(ctx, x, 1e300));
   Value *sine = b.Sin(start), *cosine = b.Cos(start);
   Value* step = b.Div(b.Sub(b.Mul(bounded, cosine), sine), b.Add(cosine, b.Mul(bounded, sine)));
   return b.Add(start, step);
 }
 
-std::vector<Value*> lower_tan(Lowering& at) {
-  Value* x = operands(at)[0];
-  if (in_f64(at)) return {at.b.Div(at.b.Sin(x), at.b.Cos(x))};
-  return {via(at, "Tan", {x})};
+std::vector<Value*> lower_tan(Lowering& ctx) {
+  Value* x = operands(ctx)[0];
+  if (in_f64(ctx)) return {ctx.b.Div(ctx.b.Sin(x), ctx.b.Cos(x))};
+  return {via(ctx, "Tan", {x})};
 }
 
-std::vector<Value*> lower_atan(Lowering& at) {
-  Value* x = operands(at)[0];
-  if (in_f64(at)) return {atan_f64(at, x)};
-  return {via(at, "Atan", {x})};
+std::vector<Value*> lower_atan(Lowering& ctx) {
+  Value* x = operands(ctx)[0];
+  if (in_f64(ctx)) return {atan_f64(ctx, x)};
+  return {via(ctx, "Atan", {x})};
 }
 
-std::vector<Value*> lower_asin(Lowering& at) {
-  OnnxBuilder& b = at.b;
-  Value* x = operands(at)[0];
-  if (!in_f64(at)) return {via(at, "Asin", {x})};
-  Value* half = b.Div(x, b.Add(like(at, x, 1), b.Sqrt(one_minus_square(at, x))));
-  return {b.Mul(atan_f64(at, half), like(at, x, 2))};
+std::vector<Value*> lower_asin(Lowering& ctx) {
+  OnnxBuilder& b = ctx.b;
+  Value* x = operands(ctx)[0];
+  if (!in_f64(ctx)) return {via(ctx, "Asin", {x})};
+  Value* half = b.Div(x, b.Add(like(ctx, x, 1), b.Sqrt(one_minus_square(ctx, x))));
+  return {b.Mul(atan_f64(ctx, half), like(ctx, x, 2))};
 }
 
-std::vector<Value*> lower_acos(Lowering& at) {
-  OnnxBuilder& b = at.b;
-  Value* x = operands(at)[0];
-  if (!in_f64(at)) return {via(at, "Acos", {x})};
-  Value* one = like(at, x, 1);
+std::vector<Value*> lower_acos(Lowering& ctx) {
+  OnnxBuilder& b = ctx.b;
+  Value* x = operands(ctx)[0];
+  if (!in_f64(ctx)) return {via(ctx, "Acos", {x})};
+  Value* one = like(ctx, x, 1);
   Value* half = b.Div(b.Sqrt(b.Sub(one, x)), b.Sqrt(b.Add(one, x)));
-  return {b.Mul(atan_f64(at, half), like(at, x, 2))};
+  return {b.Mul(atan_f64(ctx, half), like(ctx, x, 2))};
 }
 
 // |y| / |x| is no number where both are 0 or both infinite: the sign of |y| = |x| gives 0 and 1 there, and 1 where it should.
-Value* atan2(Lowering& at, Value* y, Value* x) {
-  OnnxBuilder& b = at.b;
+Value* atan2(Lowering& ctx, Value* y, Value* x) {
+  OnnxBuilder& b = ctx.b;
   Value *ay = b.Abs(y), *ax = b.Abs(x);
   Value* ratio = b.Where(b.Equal(ay, ax), b.Sign(ay), b.Div(ay, ax));
-  Value* angle = atan(at, ratio);
-  Value* upper = b.Where(sign_bit(at, x), b.Sub(like(at, x, kPi), angle), angle);
+  Value* angle = atan(ctx, ratio);
+  Value* upper = b.Where(sign_bit(ctx, x), b.Sub(like(ctx, x, kPi), angle), angle);
   // A product, since onnxruntime's Where gives 0 for a -0 in its first branch.
-  return b.Mul(upper, b.Where(sign_bit(at, y), like(at, y, -1), like(at, y, 1)));
+  return b.Mul(upper, b.Where(sign_bit(ctx, y), like(ctx, y, -1), like(ctx, y, 1)));
 }
 
-std::vector<Value*> lower_atan2(Lowering& at) {
-  auto xs = operands(at);
-  DType own = at.out_dtype(), wide = in_f64(at) ? DType::kF64 : DType::kF32;
-  return {at.cast(atan2(at, at.cast(xs[0], wide), at.cast(xs[1], wide)), own)};
+std::vector<Value*> lower_atan2(Lowering& ctx) {
+  auto xs = operands(ctx);
+  DType own = ctx.out_dtype(), wide = in_f64(ctx) ? DType::kF64 : DType::kF32;
+  return {ctx.cast(atan2(ctx, ctx.cast(xs[0], wide), ctx.cast(xs[1], wide)), own)};
 }
 
 }  // namespace sardonyx

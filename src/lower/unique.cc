@@ -5,16 +5,16 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_unique(Lowering& at) {
-  const DType own = at.in_dtype(0);
-  const DType wide = kernel_dtype(at, {"Unique"}, own);
-  if (wide == DType::kUndefined) at.unsupported("no runtime computes Unique in " + std::string(to_string(own)));
+std::vector<Value*> lower_unique(Lowering& ctx) {
+  const DType own = ctx.in_dtype(0);
+  const DType wide = kernel_dtype(ctx, {"Unique"}, own);
+  if (wide == DType::kUndefined) ctx.unsupported("no runtime computes Unique in " + std::string(to_string(own)));
   AttrInit attrs{attr("sorted", 1)};
-  if (at.in_rank(0) != 1) attrs.push_back(attr("axis", at.int_param("axis")));
-  Value* operands[] = {at.cast(at.in(0), wide)};
-  Node& n = at.b.node("Unique", operands, 4, std::move(attrs));
-  std::vector<Value*> results{at.cast(n.result(0), own)};
-  for (size_t i = 1; i < 4; ++i) results.push_back(at.cast(n.result(i), at.out_dtype(i)));
+  if (ctx.in_rank(0) != 1) attrs.push_back(attr("axis", ctx.int_param("axis")));
+  Value* operands[] = {ctx.cast(ctx.in(0), wide)};
+  Node& n = ctx.b.node("Unique", operands, 4, std::move(attrs));
+  std::vector<Value*> results{ctx.cast(n.result(0), own)};
+  for (size_t i = 1; i < 4; ++i) results.push_back(ctx.cast(n.result(i), ctx.out_dtype(i)));
   return results;
 }
 

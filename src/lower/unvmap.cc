@@ -5,17 +5,17 @@
 namespace sardonyx {
 namespace {
 
-std::vector<Value*> over_all_axes(Lowering& at, std::string_view primitive) {
+std::vector<Value*> over_all_axes(Lowering& ctx, std::string_view primitive) {
   std::vector<int64_t> axes;
-  for (size_t i = 0; i < at.in_rank(0); ++i) axes.push_back(static_cast<int64_t>(i));
-  return {reduce_with(at, *find_reduction(primitive), at.in(0), axes)};
+  for (size_t i = 0; i < ctx.in_rank(0); ++i) axes.push_back(static_cast<int64_t>(i));
+  return {reduce_with(ctx, *find_reduction(primitive), ctx.in(0), axes)};
 }
 
 }  // namespace
 
-std::vector<Value*> lower_unvmap_all(Lowering& at) { return over_all_axes(at, "and"); }
-std::vector<Value*> lower_unvmap_any(Lowering& at) { return over_all_axes(at, "or"); }
-std::vector<Value*> lower_unvmap_max(Lowering& at) { return over_all_axes(at, "max"); }
-std::vector<Value*> lower_select_if_vmap(Lowering& at) { return {at.in(1)}; }
+std::vector<Value*> lower_unvmap_all(Lowering& ctx) { return over_all_axes(ctx, "and"); }
+std::vector<Value*> lower_unvmap_any(Lowering& ctx) { return over_all_axes(ctx, "or"); }
+std::vector<Value*> lower_unvmap_max(Lowering& ctx) { return over_all_axes(ctx, "max"); }
+std::vector<Value*> lower_select_if_vmap(Lowering& ctx) { return {ctx.in(1)}; }
 
 }  // namespace sardonyx

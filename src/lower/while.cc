@@ -8,19 +8,19 @@
 
 namespace sardonyx {
 
-std::vector<Value*> lower_while(Lowering& at) {
-  const auto cond_consts = static_cast<size_t>(at.int_param("cond_nconsts"));
-  const auto body_consts = static_cast<size_t>(at.int_param("body_nconsts"));
-  const Graph* cond = at.eqn.body("cond_jaxpr");
-  const Graph* body = at.eqn.body("body_jaxpr");
-  if (cond == nullptr || body == nullptr) at.unsupported("the equation has no condition or no body");
+std::vector<Value*> lower_while(Lowering& ctx) {
+  const auto cond_consts = static_cast<size_t>(ctx.int_param("cond_nconsts"));
+  const auto body_consts = static_cast<size_t>(ctx.int_param("body_nconsts"));
+  const Graph* cond = ctx.eqn.body("cond_jaxpr");
+  const Graph* body = ctx.eqn.body("body_jaxpr");
+  if (cond == nullptr || body == nullptr) ctx.unsupported("the equation has no condition or no body");
   const size_t first_carry = cond_consts + body_consts;
-  const size_t carries = at.num_inputs() - first_carry;
+  const size_t carries = ctx.num_inputs() - first_carry;
   if (carries == 0) return {};
 
   auto call = [&](Lowering& where, const Graph& jaxpr, size_t first_const, size_t consts, std::span<Value* const> carry) {
     std::vector<Value*> args;
-    for (size_t i = 0; i < consts; ++i) args.push_back(at.in(first_const + i));
+    for (size_t i = 0; i < consts; ++i) args.push_back(ctx.in(first_const + i));
     args.insert(args.end(), carry.begin(), carry.end());
     return where.inline_body(jaxpr, args);
   };
@@ -37,10 +37,10 @@ std::vector<Value*> lower_while(Lowering& at) {
     return select(where, where.unsqueeze(going, behind), next, carry);
   };
   std::vector<Value*> init;
-  for (size_t i = 0; i < carries; ++i) init.push_back(at.in(first_carry + i));
-  Value* go_on = any(at, call(at, *cond, 0, cond_consts, init)[0]);
+  for (size_t i = 0; i < carries; ++i) init.push_back(ctx.in(first_carry + i));
+  Value* go_on = any(ctx, call(ctx, *cond, 0, cond_consts, init)[0]);
 
-  Graph& loop = at.make_body("body", [&](Lowering& inside) {
+  Graph& loop = ctx.make_body("body", [&](Lowering& inside) {
     Graph& g = inside.b.graph();
     Types& types = inside.b.types();
     g.add_input({}, types.scalar(DType::kI64));
@@ -58,8 +58,8 @@ std::vector<Value*> lower_while(Lowering& at) {
   });
   std::vector<Value*> inputs{nullptr, go_on};
   inputs.insert(inputs.end(), init.begin(), init.end());
-  const Body bodies[] = {{at.b.model().name("body"), &loop}};
-  Node& node = at.b.node("Loop", inputs, carries, {}, {}, bodies);
+  const Body bodies[] = {{ctx.b.model().name("body"), &loop}};
+  Node& node = ctx.b.node("Loop", inputs, carries, {}, {}, bodies);
   std::vector<Value*> results;
   for (Value& v : node.results()) results.push_back(&v);
   return results;

@@ -33,7 +33,7 @@ bool is_one_of(const Node& n, std::initializer_list<std::string_view> ops) {
   return std::ranges::any_of(ops, [&](std::string_view op) { return n.is(op); });
 }
 
-double bound(const Lowering& at, const Value* v, int depth) {
+double bound(const Lowering& ctx, const Value* v, int depth) {
   const DType t = v->dtype();
   if (!is_integer(t) && t != DType::kBool) return std::numeric_limits<double>::infinity();
   const double by_type = bound_of(t);
@@ -41,10 +41,10 @@ double bound(const Lowering& at, const Value* v, int depth) {
     const bool is_small = known->is_splat() || (known->size() <= 4096 && !known->is_deferred());
     return is_small ? bound_of(*known) : by_type;
   }
-  if (const SymbolicValue* known = at.b.facts().find(*v)) {
+  if (const SymbolicValue* known = ctx.b.facts().find(*v)) {
     const bool is_small = std::ranges::all_of(known->elements, [&](Dim d) {
       if (d.is_int()) return std::abs(static_cast<double>(d.value())) < kLowWord;
-      return at.b.dims().range(d).min.has_value();  // made of sizes, not of data
+      return ctx.b.dims().range(d).min.has_value();  // made of sizes, not of data
     });
     return is_small ? std::min(by_type, kLowWord) : by_type;
   }
@@ -55,7 +55,7 @@ double bound(const Lowering& at, const Value* v, int depth) {
     double found = 0;
     for (size_t i = first; i < last; ++i) {
       // A negative number wraps in an unsigned type.
-      const double part = bound(at, n->input(i), depth + 1);
+      const double part = bound(ctx, n->input(i), depth + 1);
       found = std::max(found, is_unsigned(t) && is_signed(n->input(i)->dtype()) ? by_type : part);
     }
     return std::min(found, by_type);
@@ -65,7 +65,7 @@ double bound(const Lowering& at, const Value* v, int depth) {
   if (is_one_of(*n, {"Concat", "Max", "Min"})) return of(0, n->num_inputs());
   if (n->is("Where")) return of(1, 3);
   if (n->is("Range")) return of(0, 2);
-  if (n->is("Mul")) return std::min(by_type, bound(at, n->input(0), depth + 1) * bound(at, n->input(1), depth + 1));
+  if (n->is("Mul")) return std::min(by_type, bound(ctx, n->input(0), depth + 1) * bound(ctx, n->input(1), depth + 1));
   return by_type;
 }
 
@@ -90,9 +90,9 @@ double count_of(const Value* x, std::span<const int64_t> axes) {
 
 // Sums of pieces of few bits, each exact in doubles, put together again. Mod takes the sign of its divisor: all pieces but the last, which holds
 // the sign, are not negative.
-Value* sum_of_pieces(Lowering& at, Value* x, const std::vector<int64_t>& axes, bool keepdims, int width) {
-  OnnxBuilder& b = at.b;
-  Value *rest = at.cast(x, DType::kI64), *total = nullptr;
+Value* sum_of_pieces(Lowering& ctx, Value* x, const std::vector<int64_t>& axes, bool keepdims, int width) {
+  OnnxBuilder& b = ctx.b;
+  Value *rest = ctx.cast(x, DType::kI64), *total = nullptr;
   for (int shift = 0; shift < 64; shift += width) {
     const bool is_last = shift + width == 64;
     Value* unit = b.i64(int64_t{1} << width);
@@ -105,71 +105,71 @@ Value* sum_of_pieces(Lowering& at, Value* x, const std::vector<int64_t>& axes, b
   return total;
 }
 
-Value* exact_sum(Lowering& at, Value* x, const std::vector<int64_t>& axes, bool keepdims) {
+Value* exact_sum(Lowering& ctx, Value* x, const std::vector<int64_t>& axes, bool keepdims) {
   const DType own = x->dtype();
-  const double count = count_of(x, axes), bound = integer_bound(at, x) * count;
-  const DType wide = kernel_dtype(at, {"ReduceSum"}, own);
-  if (!is_wrong(at, "ReduceSum", wide) || (wide == DType::kI32 && bound <= kLowWord)) return nullptr;
-  Value* sum = bound <= kInDoubles ? at.b.reduce("ReduceSum", at.cast(x, DType::kI64), axes, keepdims)
-                                   : sum_of_pieces(at, x, axes, keepdims, count <= kUnknownCount ? 32 : 16);
-  return at.cast(sum, own);
+  const double count = count_of(x, axes), bound = integer_bound(ctx, x) * count;
+  const DType wide = kernel_dtype(ctx, {"ReduceSum"}, own);
+  if (!is_wrong(ctx, "ReduceSum", wide) || (wide == DType::kI32 && bound <= kLowWord)) return nullptr;
+  Value* sum = bound <= kInDoubles ? ctx.b.reduce("ReduceSum", ctx.cast(x, DType::kI64), axes, keepdims)
+                                   : sum_of_pieces(ctx, x, axes, keepdims, count <= kUnknownCount ? 32 : 16);
+  return ctx.cast(sum, own);
 }
 
 // The first of the sorted elements, axis by axis. Of no element, it is what changes nothing.
-Value* exact_extreme(Lowering& at, const Reduction& r, Value* x, const std::vector<int64_t>& axes, bool keepdims) {
+Value* exact_extreme(Lowering& ctx, const Reduction& r, Value* x, const std::vector<int64_t>& axes, bool keepdims) {
   const DType own = x->dtype();
-  x = at.cast(x, DType::kI64);
+  x = ctx.cast(x, DType::kI64);
   for (const int64_t axis : axes) {
     const Dim size = x->type()->dim(static_cast<size_t>(axis));
     if (size.is(1)) continue;
-    if (at.context().model().dims().range(size).min.value_or(0) < 1) {
+    if (ctx.context().model().dims().range(size).min.value_or(0) < 1) {
       std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end());
       dims[static_cast<size_t>(axis)] = Dim::of(1);
-      Value* pieces[] = {x, at.expand(at.cast(identity_element(at, r, own), DType::kI64), dims)};
-      x = at.concat(pieces, axis);
+      Value* pieces[] = {x, ctx.expand(ctx.cast(identity_element(ctx, r, own), DType::kI64), dims)};
+      x = ctx.concat(pieces, axis);
     }
     AttrInit attrs{attr("axis", axis)};
     if (r.op == "Min") attrs.push_back(attr("largest", 0));
-    x = at.b.node("TopK", std::vector<Value*>{x, at.b.i64s({1})}, 2, std::move(attrs)).result(0);
+    x = ctx.b.node("TopK", std::vector<Value*>{x, ctx.b.i64s({1})}, 2, std::move(attrs)).result(0);
   }
-  return at.cast(keepdims ? x : at.squeeze(x, axes), own);
+  return ctx.cast(keepdims ? x : ctx.squeeze(x, axes), own);
 }
 
 }  // namespace
 
-bool is_wrong(const Lowering& at, std::string_view op, DType t) {
-  const bool any = at.context().options().target.empty();
-  return onnx::is_wrong(op, t, any ? nullptr : &at.context().runtime());
+bool is_wrong(const Lowering& ctx, std::string_view op, DType t) {
+  const bool any = ctx.context().options().target.empty();
+  return onnx::is_wrong(op, t, any ? nullptr : &ctx.context().runtime());
 }
 
-double integer_bound(const Lowering& at, const Value* v) { return bound(at, v, 0); }
+double integer_bound(const Lowering& ctx, const Value* v) { return bound(ctx, v, 0); }
 
-Value* exact_op(Lowering& at, std::string_view op, std::span<Value* const> xs) {
-  OnnxBuilder& b = at.b;
-  const bool is_plain = !is_wrong(at, op, xs[0]->dtype()) || has_one_element(xs) ||
-                        std::ranges::all_of(xs, [&](const Value* x) { return integer_bound(at, x) <= kLowWord; });
+Value* exact_op(Lowering& ctx, std::string_view op, std::span<Value* const> xs) {
+  OnnxBuilder& b = ctx.b;
+  const bool is_plain = !is_wrong(ctx, op, xs[0]->dtype()) || has_one_element(xs) ||
+                        std::ranges::all_of(xs, [&](const Value* x) { return integer_bound(ctx, x) <= kLowWord; });
   if (is_plain) return b.op(op, xs);
-  if (op == "Sign") return at.cast(b.Sign(at.cast(xs[0], DType::kF32)), xs[0]->dtype());  // rounding keeps signs
-  if (op == "Clip") return exact_op(at, "Min", {exact_op(at, "Max", {xs[0], xs[1]}), xs[2]});
+  if (op == "Sign") return ctx.cast(b.Sign(ctx.cast(xs[0], DType::kF32)), xs[0]->dtype());  // rounding keeps signs
+  if (op == "Clip") return exact_op(ctx, "Min", {exact_op(ctx, "Max", {xs[0], xs[1]}), xs[2]});
   Value* result = xs[0];
   for (Value* x : xs.subspan(1)) result = b.Where(b.op(op == "Max" ? "Less" : "Greater", {result, x}), x, result);
   return result;
 }
 
-Value* clamped_index(Lowering& at, Value* index, Value* first, Value* last) {
-  return exact_op(at, "Max", {exact_op(at, "Min", {index, last}), first});
+Value* clamped_index(Lowering& ctx, Value* index, Value* first, Value* last) {
+  return exact_op(ctx, "Max", {exact_op(ctx, "Min", {index, last}), first});
 }
 
-Value* exact_reduce(Lowering& at, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims) {
+Value* exact_reduce(Lowering& ctx, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims) {
   if (!is_integer(x->dtype())) return nullptr;
   std::vector<int64_t> reduced(axes.begin(), axes.end());
   for (int64_t& axis : reduced) axis += axis < 0 ? static_cast<int64_t>(x->type()->rank()) : 0;
-  if (op == "ReduceSum") return exact_sum(at, x, reduced, keepdims);
+  if (op == "ReduceSum") return exact_sum(ctx, x, reduced, keepdims);
   const Reduction* r = op == "ReduceMax" ? find_reduction("max") : op == "ReduceMin" ? find_reduction("min") : nullptr;
   if (r == nullptr) return nullptr;
-  const DType wide = kernel_dtype(at, {op}, x->dtype());
-  if (!is_wrong(at, op, wide) || integer_bound(at, x) <= kLowWord) return nullptr;
-  return exact_extreme(at, *r, x, reduced, keepdims);
+  const DType wide = kernel_dtype(ctx, {op}, x->dtype());
+  if (!is_wrong(ctx, op, wide) || integer_bound(ctx, x) <= kLowWord) return nullptr;
+  return exact_extreme(ctx, *r, x, reduced, keepdims);
 }
 
 }  // namespace sardonyx

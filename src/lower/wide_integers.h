@@ -12,22 +12,22 @@
 namespace sardonyx {
 
 // Whether the operator is wrong on some integers of type t: in the target, or, where the program is lowered for none, in any release.
-bool is_wrong(const Lowering& at, std::string_view op, DType t);
+bool is_wrong(const Lowering& ctx, std::string_view op, DType t);
 
 // The least m that the graph tells with -m <= x < m for every element x of v, an integer or a bool.
-double integer_bound(const Lowering& at, const Value* v);
+double integer_bound(const Lowering& ctx, const Value* v);
 
 // `op`, one of Max, Min, Clip and Sign, on operands of one type. Of i64 by comparisons where the operator is wrong.
-Value* exact_op(Lowering& at, std::string_view op, std::span<Value* const> xs);
-inline Value* exact_op(Lowering& at, std::string_view op, std::initializer_list<Value*> xs) {
-  return exact_op(at, op, std::span<Value* const>(xs.begin(), xs.size()));
+Value* exact_op(Lowering& ctx, std::string_view op, std::span<Value* const> xs);
+inline Value* exact_op(Lowering& ctx, std::string_view op, std::initializer_list<Value*> xs) {
+  return exact_op(ctx, op, std::span<Value* const>(xs.begin(), xs.size()));
 }
 
 // Max(Min(index, last), first), of integers.
-Value* clamped_index(Lowering& at, Value* index, Value* first, Value* last);
+Value* clamped_index(Lowering& ctx, Value* index, Value* first, Value* last);
 
 // ReduceSum, ReduceMax or ReduceMin of integers, modulo 2^bits, over axes that are not empty lists. Null where the plain operator, in
 // the type that kernel_dtype() says, is right.
-Value* exact_reduce(Lowering& at, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims);
+Value* exact_reduce(Lowering& ctx, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims);
 
 }  // namespace sardonyx

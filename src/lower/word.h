@@ -11,29 +11,29 @@ DType unsigned_of(DType t);
 
 class Word {
  public:
-  Word(Lowering& at, Value* bits) : at_(&at), bits_(bits) {}
+  Word(Lowering& ctx, Value* bits) : ctx_(&ctx), bits_(bits) {}
   // The bits of an integer x and no others, in u32 or u64.
-  static Word of(Lowering& at, Value* x);
+  static Word of(Lowering& ctx, Value* x);
 
   Value* value() const { return bits_; }
   int width() const { return bit_width(bits_->dtype()); }
   Value* constant(uint64_t v) const {
     if (width() == 32) v &= 0xFFFFFFFF;
-    return at_->b.scalar_int(bits_->dtype(), static_cast<int64_t>(v));
+    return ctx_->b.scalar_int(bits_->dtype(), static_cast<int64_t>(v));
   }
 
   Word operator>>(int n) const {
-    return {*at_, at_->b.BitShift(bits_, constant(static_cast<uint64_t>(n)), {.direction = "RIGHT"})};
+    return {*ctx_, ctx_->b.BitShift(bits_, constant(static_cast<uint64_t>(n)), {.direction = "RIGHT"})};
   }
-  Word operator&(uint64_t mask) const { return {*at_, bitwise(at_->b, "BitwiseAnd", bits_, constant(mask))}; }
-  Word operator|(Word other) const { return {*at_, bitwise(at_->b, "BitwiseOr", bits_, other.bits_)}; }
-  Word operator+(Word other) const { return {*at_, at_->b.Add(bits_, other.bits_)}; }
-  Word operator-(Word other) const { return {*at_, at_->b.Sub(bits_, other.bits_)}; }
-  Word operator*(Word other) const { return {*at_, at_->b.Mul(bits_, other.bits_)}; }
-  Word operator*(uint64_t factor) const { return {*at_, at_->b.Mul(bits_, constant(factor))}; }
+  Word operator&(uint64_t mask) const { return {*ctx_, bitwise(ctx_->b, "BitwiseAnd", bits_, constant(mask))}; }
+  Word operator|(Word other) const { return {*ctx_, bitwise(ctx_->b, "BitwiseOr", bits_, other.bits_)}; }
+  Word operator+(Word other) const { return {*ctx_, ctx_->b.Add(bits_, other.bits_)}; }
+  Word operator-(Word other) const { return {*ctx_, ctx_->b.Sub(bits_, other.bits_)}; }
+  Word operator*(Word other) const { return {*ctx_, ctx_->b.Mul(bits_, other.bits_)}; }
+  Word operator*(uint64_t factor) const { return {*ctx_, ctx_->b.Mul(bits_, constant(factor))}; }
 
  private:
-  Lowering* at_;
+  Lowering* ctx_;
   Value* bits_;
 };
 

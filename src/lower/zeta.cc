@@ -57,13 +57,13 @@ Num hurwitz_zeta(const Num& x, const Num& q) {
 
 }  // namespace
 
-std::vector<Value*> lower_zeta(Lowering& at) {
-  auto xs = wide_operands(at);
-  return {cast(hurwitz_zeta(xs[0], xs[1]), at.out_dtype()).value()};
+std::vector<Value*> lower_zeta(Lowering& ctx) {
+  auto xs = wide_operands(ctx);
+  return {cast(hurwitz_zeta(xs[0], xs[1]), ctx.out_dtype()).value()};
 }
 
-std::vector<Value*> lower_polygamma(Lowering& at) {
-  auto xs = wide_operands(at);
+std::vector<Value*> lower_polygamma(Lowering& ctx) {
+  auto xs = wide_operands(ctx);
   Num m = xs[0], x = xs[1];
   Num order = m + 1;
   Num is_odd = eq(m - floor(m * 0.5) * 2, 1);
@@ -71,7 +71,7 @@ std::vector<Value*> lower_polygamma(Lowering& at) {
   Num result = sign * exp(log_gamma(order)) * hurwitz_zeta(order, x);
   result = where(eq(m, 0), di_gamma(x), result);
   result = where((m < 0) | ne(m, floor(m)), kNaN, result);
-  return {cast(result, at.out_dtype()).value()};
+  return {cast(result, ctx.out_dtype()).value()};
 }
 
 }  // namespace sardonyx
