@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gen_tables import traits
+
 # Ops of coremltools that stand for nothing in a program.
 SKIP = {"_const_symbolic"}
 
@@ -81,28 +83,21 @@ CANNOT_FAIL = [
 
 
 def traits_of(name: str) -> str:
-    facts = []
-    if name in UNARY or name in BINARY:
-        facts.append("kElementwise")
-    if name in UNARY:
-        facts.append("kUnary")
-    if name in BINARY:
-        facts.append("kBroadcasts")
-    if name in COMMUTATIVE:
-        facts.append("kCommutative")
-    if name in RANDOM:
-        facts.append("kRandom")
-    if name in UNARY or name in SHAPE_PRESERVING:
-        facts.append("kShapePreserving")
-    if name == "const":
-        facts.append("kConstant")
-    if name in CANNOT_FAIL:
-        facts.append("kCannotFail")
-    if name in SUBGRAPHS:
-        facts.append("kSubgraphs")
-    if name not in NOT_PURE:
-        facts.append("kPure")
-    return " | ".join(facts) if facts else "0"
+    return traits(
+        name,
+        {
+            "kElementwise": [*UNARY, *BINARY],
+            "kUnary": UNARY,
+            "kBroadcasts": BINARY,
+            "kCommutative": COMMUTATIVE,
+            "kRandom": RANDOM,
+            "kShapePreserving": [*UNARY, *SHAPE_PRESERVING],
+            "kConstant": ["const"],
+            "kCannotFail": CANNOT_FAIL,
+            "kSubgraphs": SUBGRAPHS,
+            "kPure": [] if name in NOT_PURE else [name],
+        },
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import Path
 
 logging.disable(logging.WARNING)
 
@@ -40,9 +39,8 @@ from gen_mil_facts import (  # noqa: E402
     result_counts,
     traits_of,
 )
-from gen_onnx_ops import Pool, cpp_double, identifier, quote  # noqa: E402
+from gen_tables import ROOT, Pool, cpp_double, identifier, quote, write  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "src/dialects/mil"
 HEADER = f"// Written by tools/gen_mil_ops.py from the op definitions of coremltools {coremltools.__version__}. Do not edit.\n"
 
@@ -340,18 +338,7 @@ def builder() -> dict[str, str]:
 
 
 def main() -> int:
-    check = "--check" in sys.argv[1:]
-    stale = []
-    for name, text in (tables() | builder()).items():
-        path = OUT / name
-        if check:
-            if not path.exists() or path.read_text() != text:
-                stale.append(str(path.relative_to(ROOT)))
-        else:
-            path.write_text(text)
-    if stale:
-        print("out of date: " + ", ".join(stale) + "; run python tools/gen_mil_ops.py")
-    return 1 if stale else 0
+    return write({OUT / name: text for name, text in (tables() | builder()).items()}, "gen_mil_ops.py")
 
 
 if __name__ == "__main__":

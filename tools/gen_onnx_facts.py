@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gen_tables import traits
+
 # Integers that are truth values.
 FLAGS = set(
     """align_corners allowzero antialias ceil_mode center_point_box count_include_pad detect_negative detect_positive
@@ -58,30 +60,25 @@ CANNOT_FAIL = [
 
 
 def traits_of(domain: str, name: str, version: int) -> str:
-    facts = []
-    if domain == "":
-        binary = name in BINARY and version >= BROADCASTS_SINCE.get(name, 1)
-        if name in UNARY or binary or name in ELEMENTWISE_MORE:
-            facts.append("kElementwise")
-        if name in UNARY:
-            facts.append("kUnary")
-        if binary:
-            facts.append("kBroadcasts")
-        if binary and name in COMMUTATIVE:
-            facts.append("kCommutative")
-        if name in RANDOM:
-            facts.append("kRandom")
-        if name in UNARY or name in SHAPE_PRESERVING:
-            facts.append("kShapePreserving")
-        if name == "Constant":
-            facts.append("kConstant")
-        if name in CANNOT_FAIL:
-            facts.append("kCannotFail")
-        if name in SUBGRAPHS:
-            facts.append("kSubgraphs")
-    if name not in NOT_PURE:
-        facts.append("kPure")
-    return " | ".join(facts) if facts else "0"
+    pure = {} if name in NOT_PURE else {"kPure": [name]}
+    if domain != "":
+        return traits(name, pure)
+    binary = [n for n in BINARY if version >= BROADCASTS_SINCE.get(n, 1)]
+    return traits(
+        name,
+        {
+            "kElementwise": [*UNARY, *binary, *ELEMENTWISE_MORE],
+            "kUnary": UNARY,
+            "kBroadcasts": binary,
+            "kCommutative": [n for n in COMMUTATIVE if n in binary],
+            "kRandom": RANDOM,
+            "kShapePreserving": [*UNARY, *SHAPE_PRESERVING],
+            "kConstant": ["Constant"],
+            "kCannotFail": CANNOT_FAIL,
+            "kSubgraphs": SUBGRAPHS,
+            **pure,
+        },
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------

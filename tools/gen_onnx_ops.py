@@ -11,9 +11,7 @@ gen_onnx_facts.py.
 
 from __future__ import annotations
 
-import struct
 import sys
-from pathlib import Path
 
 import onnx
 from gen_onnx_facts import (
@@ -26,10 +24,10 @@ from gen_onnx_facts import (
     rule_of,
     traits_of,
 )
+from gen_tables import ROOT, Pool, cpp_double, identifier, quote, write
 from onnx import TensorProto
 from onnx.defs import OpSchema
 
-ROOT = Path(__file__).resolve().parent.parent
 OPTION = OpSchema.FormalParameterOption
 KIND = {
     OpSchema.AttrType.INT: "kInt",
@@ -47,42 +45,10 @@ KIND = {
     OpSchema.AttrType.TYPE_PROTOS: "kTypes",
 }
 HEADER = f"// Written by tools/gen_onnx_ops.py from the schemas of onnx {onnx.__version__}. Do not edit.\n"
-CPP_WORDS = {"and", "or", "not", "xor", "if", "while", "const", "default", "switch", "operator", "template", "new"}
 
 
 def sort_key(schema):
     return (schema.domain, schema.name, schema.since_version)
-
-
-def quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
-def cpp_double(value: float) -> str:
-    """The shortest decimal that is the same f32; attributes are f32."""
-    as_f32 = struct.unpack("f", struct.pack("f", value))[0]
-    for digits in range(1, 18):
-        text = f"{as_f32:.{digits}g}"
-        if struct.unpack("f", struct.pack("f", float(text)))[0] == as_f32:
-            break
-    return text if any(c in text for c in ".en") else text + ".0"
-
-
-class Pool:
-    """Sequences of rows laid end to end; equal sequences share their place."""
-
-    def __init__(self):
-        self.rows: list[str] = []
-        self.where: dict[tuple[str, ...], int] = {}
-
-    def place(self, rows: list[str]) -> int:
-        key = tuple(rows)
-        if not key:
-            return 0
-        if key not in self.where:
-            self.where[key] = len(self.rows)
-            self.rows += rows
-        return self.where[key]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -194,10 +160,6 @@ def tables(schemas) -> dict[str, str]:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The builder
-
-
-def identifier(name: str) -> str:
-    return name + "_" if name in CPP_WORDS else name
 
 
 class Attribute:
@@ -452,15 +414,7 @@ def main() -> int:
     files[ROOT / "include/sardonyx/onnx_attrs.h"] = attrs_header
     files[ROOT / "include/sardonyx/onnx_builder.h"] = header
     files[ROOT / "src/dialects/onnx/builder_methods.inc"] = methods
-    stale = [p for p, text in files.items() if not p.exists() or p.read_text() != text]
-    if "--check" in sys.argv[1:]:
-        for p in stale:
-            print(f"{p.relative_to(ROOT)} is not what tools/gen_onnx_ops.py writes")
-        return 1 if stale else 0
-    for p in stale:
-        p.write_text(files[p])
-    print(f"{len(schemas)} operator versions, {len(stale)} files changed")
-    return 0
+    return write(files, "gen_onnx_ops.py")
 
 
 if __name__ == "__main__":
