@@ -3,17 +3,19 @@
 
 #include "dialects/mil/rule_util.h"
 #include "dialects/mil/rules.h"
+#include "dialects/onnx/carried_types.h"
 
 namespace sardonyx::mil::rules {
 namespace {
+
+using onnx::rules::output_type;
+using onnx::rules::widened_to_hold;
 
 Graph& body(const InferContext& c, std::string_view name) {
   Graph* g = c.node().body(name);
   if (g == nullptr) c.fail(fmt::format("needs the block '{}'", name));
   return *g;
 }
-
-const Type* result_type(const Graph& g, size_t i) { return g.output(i) ? g.output(i)->type() : nullptr; }
 
 }  // namespace
 
@@ -26,7 +28,7 @@ void cond(InferContext& c) {
       c.fail(fmt::format("a block has {} results, the op {}", g->outputs().size(), c.num_results()));
   }
   for (size_t i = 0; i < c.num_results(); ++i) {
-    const Type *a = result_type(yes, i), *b = result_type(no, i);
+    const Type *a = output_type(yes, i), *b = output_type(no, i);
     if (a == nullptr || b == nullptr) continue;
     const Type* both = c.types().join(a, b);
     if (both == nullptr) c.fail(fmt::format("result {} is {} in one block and {} in the other", i, c.show(a), c.show(b)));
@@ -50,26 +52,13 @@ void while_loop(InferContext& c) {
     c.infer_body(step, types);
     bool stable = true;
     for (size_t i = 0; i < n; ++i) {
-      const Type* out = result_type(step, i);
+      const Type* out = output_type(step, i);
       if (types[i] == nullptr || out == nullptr || types[i] == out) continue;
       if (!types[i]->is_tensor() || !out->is_tensor()) continue;
       if (types[i]->dtype() != out->dtype() && types[i]->dtype() != DType::kUndefined && out->dtype() != DType::kUndefined)
         c.fail(fmt::format("loop variable {} is {} and becomes {}", i, c.show(types[i]), c.show(out)));
-      if (!types[i]->ranked()) continue;
-      const Type* wider = nullptr;
-      if (!out->ranked() || out->rank() != types[i]->rank() || round + 1 >= kRounds) {
-        wider = c.types().unranked(types[i]->dtype());
-      } else {
-        DimVec dims = dims_of(types[i]);
-        bool changed = false;
-        for (size_t k = 0; k < dims.size(); ++k) {
-          if (dims[k] == out->dim(k) || dims[k].is_unknown()) continue;
-          dims[k] = Dim();
-          changed = true;
-        }
-        if (!changed) continue;
-        wider = c.types().freshen(c.types().tensor(types[i]->dtype(), dims));
-      }
+      const Type* wider = widened_to_hold(c.types(), types[i], out, /*gives_up=*/round + 1 >= kRounds);
+      if (wider == nullptr) continue;
       types[i] = wider;
       stable = false;
     }
@@ -77,7 +66,7 @@ void while_loop(InferContext& c) {
   }
   c.infer_body(test, types);
   for (size_t i = 0; i < n; ++i) {
-    const Type* out = result_type(step, i);
+    const Type* out = output_type(step, i);
     if (types[i] == nullptr || out == nullptr) continue;
     if (const Type* both = c.types().join(types[i], out)) c.set(i, both);
   }

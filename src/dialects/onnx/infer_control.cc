@@ -1,7 +1,7 @@
 // If, Loop, Scan: types flow into bodies and out of them. And Constant.
 #include <algorithm>
 
-#include "dialects/onnx/rule_util.h"
+#include "dialects/onnx/carried_types.h"
 #include "dialects/onnx/rules.h"
 
 namespace sardonyx::onnx::rules {
@@ -12,8 +12,6 @@ Graph& body_of(const InferContext& c, std::string_view name) {
   if (g == nullptr) c.fail(fmt::format("needs the graph '{}'", name));
   return *g;
 }
-
-const Type* output_type(const Graph& g, size_t i) { return g.output(i) ? g.output(i)->type() : nullptr; }
 
 // What a carried value may be in any iteration: starts from what goes in and widens until the body gives it back.
 // `fixed` are the types of the body's other inputs, which come before (`before` of them) and after the carried ones.
@@ -44,21 +42,8 @@ void settle(InferContext& c, Graph& body, std::vector<const Type*>& inputs, size
         c.fail(fmt::format("the body turns {} into {}", c.show(in), c.show(out)));
       }
       if (!in->is_tensor()) continue;
-      if (!in->ranked()) continue;
-      const Type* wider = nullptr;
-      if (!out->ranked() || out->rank() != in->rank() || round >= kRounds) {
-        wider = types.unranked(in->dtype());
-      } else {
-        DimVec dims = dims_of(in);
-        bool changed = false;
-        for (size_t k = 0; k < dims.size(); ++k) {
-          if (dims[k] == out->dim(k) || dims[k].is_unknown()) continue;
-          dims[k] = Dim();
-          changed = true;
-        }
-        if (!changed) continue;
-        wider = types.freshen(types.tensor(in->dtype(), dims));
-      }
+      const Type* wider = widened_to_hold(types, in, out, /*gives_up=*/round >= kRounds);
+      if (wider == nullptr) continue;
       wider = with_declared(first_carried + i, wider);
       if (wider == in) continue;
       // What the body's signature promises stands, whatever inference finds.
