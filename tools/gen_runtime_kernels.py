@@ -19,11 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-OLDEST, NEWEST = (
-    17,
-    28,
-)  # opsets that are asked for: from the oldest with these kernels to the newest that a release loads
+OLDEST, NEWEST = 7, 28  # opsets: from the oldest that convert_opset writes to the newest that a release loads
 OPEN = 2**31 - 1
+EXPANDED = -1
 TYPES = {
     "float": "f32",
     "double": "f64",
@@ -151,17 +149,24 @@ def probes(opset: int, t: int):
         shapes = {0: [3, 3], 1: [3, 3]} if op == "MatMul" else None
         yield model(op, [t, t], [9 if op in PREDICATES else t], shapes, **ATTRIBUTES.get(op, {}))
     for op in REDUCE.split():
-        if opset >= 18 or op == "ReduceSum":
+        if opset >= 18 or (opset >= 13 and op == "ReduceSum"):
             yield model(op, [t, 7], [t], constants={1: [1]})
         else:
             yield model(op, [t], [t], axes=[1])
     for op in ("ArgMax", "ArgMin"):
         yield model(op, [t], [7], axis=1)
     yield model("Where", [9, t, t], [t])
-    yield model("Clip", [t, t, t], [t], {1: [], 2: []})
+    if opset >= 11:
+        yield model("Clip", [t, t, t], [t], {1: [], 2: []})
+        yield model("Pad", [t, 7, t], [t], {2: []}, {1: [0, 1, 0, 1]})
+    else:
+        yield model("Clip", [t], [t], min=0.0, max=1.0)
+        yield model("Pad", [t], [t], pads=[0, 1, 0, 1])
     yield model("CumSum", [t, 7], [t], constants={1: 1})
-    yield model("TopK", [t, 7], [t, 7], constants={1: [2]}, axis=1)
-    yield model("Pad", [t, 7, t], [t], {2: []}, {1: [0, 1, 0, 1]})
+    if opset >= 10:
+        yield model("TopK", [t, 7], [t, 7], constants={1: [2]}, axis=1)
+    else:
+        yield model("TopK", [t], [t, 7], k=2, axis=1)
     yield model("Tile", [t, 7], [t], constants={1: [1, 2]})
     yield model("Expand", [t, 7], [t], constants={1: [5, 2, 3]})
     yield model("MaxPool", [t], [t], {0: [1, 2, 5, 5]}, kernel_shape=[2, 2])
@@ -186,42 +191,54 @@ def probes(opset: int, t: int):
 
 # The type variable of what is tried, where it is not T.
 VARIABLES = {"IsNaN": "T1", "IsInf": "T1", "RMSNormalization": "T", "Attention": "T1"}
-ALSO = {"RMSNormalization": ("V",), "Attention": ("T2",)}  # variables that get the same type
+ALSO = {"RMSNormalization": ("V",), "Attention": ("T2", "U")}  # variables that take the same types, besides their own
+
+
+def asked(models: list[bytes], folder: str, python: str) -> dict:
+    """What the release in that folder says of the models."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = os.path.join(scratch, "models")
+        with open(file, "wb") as f:
+            pickle.dump(models, f)
+        told = subprocess.run(
+            [python, os.path.abspath(__file__), "--ask", file],
+            env={**os.environ, "PYTHONPATH": folder},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    return json.loads(told.stdout)
 
 
 def release(name: str, folder: str, python: str) -> dict:
-    """{"opset", "ir", "rows"}: rows are (operator, from, to, {variable: types})."""
+    """{"opset", "ir", "rows"}: rows are (operator, from, to, {variable: types}); to is EXPANDED for what is a function and no kernel."""
     import onnx
     import onnx.defs
 
+    opsets = range(OLDEST, onnx.defs.onnx_opset_version() + 1)
+    loaded = asked([one_node("Identity", opset, [1], [1]) for opset in opsets], folder, python)["loaded"]
+    newest = max(opset for opset, is_loaded in zip(opsets, loaded, strict=True) if is_loaded)
+
     loads, keys = [], []
-    for opset in range(OLDEST, onnx.defs.onnx_opset_version() + 1):
-        keys.append(("opset", opset))
-        loads.append(one_node("Identity", opset, [1], [1]))
     for ir in range(8, 16):
         keys.append(("ir", ir))
         model = onnx.ModelProto.FromString(one_node("Identity", OLDEST, [1], [1]))
         model.ir_version = ir
         loads.append(model.SerializeToString())
-    # One probe per version of an operator.
-    for opset in range(OLDEST, NEWEST + 1):
+    # Each version of an operator is tried in its first opset and in its last one: functions are expanded in the first only, if what
+    # they are made of changed since.
+    for opset in range(OLDEST, newest + 1):
         for t in PROBED:
             for op, models in probes(opset, NUMBERS[t]):
                 since = since_version(op, opset)
-                if since is not None and opset == max(since, OLDEST):
+                if since is None:
+                    continue
+                if opset == max(since, OLDEST):
                     keys += [("type", op, since, t, n) for n in range(len(models))]
                     loads += models
-    with tempfile.TemporaryDirectory() as scratch:
-        models = os.path.join(scratch, "models")
-        with open(models, "wb") as file:
-            pickle.dump(loads, file)
-        told = subprocess.run(
-            [python, os.path.abspath(__file__), "--ask", models],
-            env={**os.environ, "PYTHONPATH": folder},
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-    answer = json.loads(told.stdout)
+                if opset == newest or since_version(op, opset + 1) != since:
+                    keys += [("late", op, since, t, n) for n in range(len(models))]
+                    loads += models
+    answer = asked(loads, folder, python)
     loaded = dict(zip(keys, answer["loaded"], strict=True))
 
     rows = []
@@ -237,16 +254,19 @@ def release(name: str, folder: str, python: str) -> dict:
             variable = VARIABLES.get(op, "T")
             here = [r for r in rows if r[0] == op and covers(r, since)]
             rows = [r for r in rows if r not in here]
+            known = {t for r in here for t in r[3].get(variable, ())}
             if op.startswith("Reduce"):
                 # Their functions expand in this graph and not in every other: what has a kernel counts.
-                types = [t for t in types if any(t in r[3].get(variable, ()) for r in here)]
-            if not types:
-                continue
+                types = [t for t in types if t in known]
+            lasting = [t for t in types if t in known or all(loaded[("late", op, since, t, n)] for n in (0, 1))]
             rest = {v: ts for r in here[:1] for v, ts in r[3].items() if v != variable}
             span = (here[0][1], here[0][2]) if here else (since, since)
-            rows.append((op, *span, {variable: types, **rest, **dict.fromkeys(ALSO.get(op, ()), types)}))
+            for some, at in ((lasting, span), ([t for t in types if t not in lasting], (since, EXPANDED))):
+                also = {v: [*some, *rest.get(v, ["bool"] if v == "U" else [])] for v in ALSO.get(op, ())}
+                if some:
+                    rows.append((op, *at, {variable: some, **rest, **also}))
     return {
-        "opset": max(k[1] for k in keys if k[0] == "opset" and loaded[k]),
+        "opset": newest,
         "ir": max(k[1] for k in keys if k[0] == "ir" and loaded[k]),
         "rows": rows,
     }
@@ -314,6 +334,7 @@ def main() -> None:
     print(
         "// SX_KERNEL(operator, first version, last version, first release, last release, element types by type variable)"
     )
+    print("// SX_EXPANDED(operator, version, first release, last release, types): in models of that opset only")
     spans: dict = {}
     for n, name in enumerate(names):
         for op, first, last, types in told[name]["rows"]:
@@ -325,7 +346,10 @@ def main() -> None:
             run = [n for _, n in run]
             rows.append((key[0], key[1], run[0], key, run))
     for _, _, _, (op, first, last, types), run in sorted(rows, key=lambda r: (*r[:3], r[3])):
-        print(f'SX_KERNEL("{op}", {first}, {last}, {run[0]}, {run[-1]}, "{types}")')
+        if last == EXPANDED:
+            print(f'SX_EXPANDED("{op}", {first}, {run[0]}, {run[-1]}, "{types}")')
+        else:
+            print(f'SX_KERNEL("{op}", {first}, {last}, {run[0]}, {run[-1]}, "{types}")')
 
 
 if __name__ == "__main__":

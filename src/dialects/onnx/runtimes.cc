@@ -1,4 +1,4 @@
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/refusals.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "dialects/onnx/node_types.h"
 #include "sardonyx/error.h"
 #include "support/nearest.h"
 
@@ -16,9 +17,11 @@ constexpr auto kRuntimes = [] {
   std::array runtimes{
 #define SX_RUNTIME(name, opset, ir_version) Runtime{name, opset, ir_version},
 #define SX_KERNEL(...)
+#define SX_EXPANDED(...)
 #include "dialects/onnx/runtime_kernels.def"
 #undef SX_RUNTIME
 #undef SX_KERNEL
+#undef SX_EXPANDED
   };
   for (size_t i = 0; i < runtimes.size(); ++i) runtimes[i].number = static_cast<int>(i);
   return runtimes;
@@ -28,9 +31,11 @@ struct Row {
   int first_version = 0, last_version = 0;  // last 0: that of the newest operator there was, and no other
   int first_runtime = 0, last_runtime = 0;
   Kernel kernel;
+  bool is_expanded = false;  // no kernel: the function of that version is expanded, in models of that opset only
 
   // onnxruntime's own rule: a kernel without a last version serves its first one only.
-  bool serves(int version) const {
+  bool serves(int version, int opset) const {
+    if (is_expanded) return version == first_version && opset == first_version;
     return version == first_version || (last_version != 0 && first_version < version && version <= last_version);
   }
 };
@@ -66,9 +71,12 @@ const std::vector<Row>* rows_of(std::string_view op) {
 #define SX_RUNTIME(...)
 #define SX_KERNEL(op, first_version, last_version, first_runtime, last_runtime, types) \
   rows[op].push_back({first_version, last_version, first_runtime, last_runtime, parse(types)});
+#define SX_EXPANDED(op, version, first_runtime, last_runtime, types) \
+  rows[op].push_back({version, version, first_runtime, last_runtime, parse(types), /*is_expanded=*/true});
 #include "dialects/onnx/runtime_kernels.def"
 #undef SX_RUNTIME
 #undef SX_KERNEL
+#undef SX_EXPANDED
     return rows;
   }();
   const auto at = table.find(op);
@@ -105,15 +113,64 @@ uint64_t Kernel::of(std::string_view variable) const {
   return ~uint64_t{0};
 }
 
-std::vector<const Kernel*> kernels(const Runtime& runtime, const Op& op) {
+std::vector<const Kernel*> kernels(const Runtime& runtime, const Op& op) { return kernels(runtime, op, /*opset=*/0); }
+
+std::vector<const Kernel*> kernels(const Runtime& runtime, const Op& op, int opset) {
   std::vector<const Kernel*> found;
   const std::vector<Row>* rows = rows_of(op.name);
   if (rows == nullptr || !op.domain.empty()) return found;
   for (const Row& row : *rows) {
-    if (row.first_runtime <= runtime.number && runtime.number <= row.last_runtime && row.serves(op.since_version))
+    if (row.first_runtime <= runtime.number && runtime.number <= row.last_runtime && row.serves(op.since_version, opset))
       found.push_back(&row.kernel);
   }
   return found;
+}
+
+int opset_of(const Node& n) {
+  return n.graph()->model().opset_version("").value_or(dialect(DialectId::kOnnx).latest_version(""));
+}
+
+std::string Refusal::text() const {
+  return asks.empty() ? node + " has no kernel" : fmt::format("{}, whose kernel asks for {}", node, asks);
+}
+
+std::optional<Refusal> refusal(const Runtime& runtime, const Node& n) {
+  const Op& op = n.op();
+  if (!op.domain.empty() || !op.known || op.has(Trait::kConstant)) return std::nullopt;
+  const TypesByVariable types = types_by_variable(n, op);
+  const auto own_types = own_types_of(n);
+  const auto described = [&] {
+    std::string text = fmt::format("{}-{} of {}", op.name, op.since_version, to_string(types));
+    for (auto it = own_types.begin(); it != own_types.end(); ++it)
+      text += fmt::format("{} {}", it == own_types.begin() ? " with" : ",", to_string(it->second));
+    return text;
+  };
+  if (const KernelFit fit = kernel_fit(runtime, n); fit.fit == Fit::kNo) return Refusal{described(), fit.asks};
+  const auto takes = [](const Kernel& k, const auto& all) {
+    return std::ranges::all_of(all, [&](const auto& t) {
+      const auto [variable, type] = t;
+      const auto shift = static_cast<unsigned>(type);
+      return shift < 64 && (k.of(variable) >> shift & 1) != 0;
+    });
+  };
+  const auto found = kernels(runtime, op, opset_of(n));
+  if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types) && takes(*k, own_types); }))
+    return std::nullopt;
+  return Refusal{described(), {}};
+}
+
+bool has_kernel(const Model& m, std::string_view op, DType t) {
+  static const int oldest = runtime_named(kOldestSupported).number;
+  const Dialect& onnx = dialect(DialectId::kOnnx);
+  const int opset = m.opset_version("").value_or(onnx.latest_version(""));
+  const Op* found = onnx.find("", op, opset);
+  if (found == nullptr || found->inputs.empty()) return false;
+  return std::ranges::all_of(runtimes(), [&](const Runtime& r) {
+    if (r.number < oldest || opset > r.opset) return true;
+    return std::ranges::any_of(kernels(r, *found, opset), [&](const Kernel* k) {
+      return (k->of(found->inputs[0].type_var) >> static_cast<unsigned>(t) & 1) != 0;
+    });
+  });
 }
 
 uint64_t types_in_standard(const Op& op, std::string_view variable) {

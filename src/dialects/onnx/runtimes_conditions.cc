@@ -4,21 +4,21 @@
 //   Attention            a mask has 2 to 4 axes; the last are just [queries, keys], which the standard broadcasts. In 1.23 a mask that tells heads
 //                        apart goes with as many heads of keys as of queries. Rows that see nothing: NaN in 1.23, later 0, and a score
 //                        of -3.4e38 counts as not seen; finite numbers above that give the mean. From version 25 on there is no kernel.
+//                        Up to 1.31 a mask of numbers has the type of the queries, and these are not f64.
 //   RMSNormalization,    1.23 normalizes more than one element, and broadcasts no scale and no bias.
 //   LayerNormalization
 //   RotaryEmbedding      angles and positions are given for each example. 1.23 turns a part of each head only if it is told their number.
 //   Resize               numbers between others: two axes, or one more in front that keeps its size, or two in front, or one in front and the
 //                        last. Cubic: of two or four axes, of which the last keeps its size only where nothing shrinks.
+//   MatMul               of f64 with a Transpose beside it: before 1.26, releases make an operator of them that they lack.
 //   Gelu, Swish, GroupNormalization, DepthToSpace, SpaceToDepth, TensorScatter   ask for element types and opsets only (runtime_kernels.def)
 #include <algorithm>
 #include <array>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/refusals.h"
 
 namespace sardonyx::onnx {
 namespace {
-
-constexpr std::string_view kOldestSupported = "ort-1.23";
 
 // --- answers
 
@@ -80,6 +80,14 @@ Fit has_heads_for_mask(const Node& n) {
   const auto lengths = lengths_of(n);
   if (!lengths) return Fit::kUnknown;
   return either(is_equal(n, mask->dim(mask->rank() - 3), Dim::of(1)), is_equal(n, lengths->q_heads, lengths->kv_heads));
+}
+
+// Of other masks, kernels convert some too late: 1.23 loads no f64 at all, and computes f64 with f32 wrongly where
+// is_causal is said as well.
+Fit has_mask_like_queries(const Node& n) {
+  const Value *q = n.input(0), *mask = n.input(3);
+  if (q == nullptr || mask == nullptr || mask->dtype() == DType::kBool || mask->dtype() == DType::kUndefined) return Fit::kYes;
+  return q->dtype() == mask->dtype() && q->dtype() != DType::kF64 ? Fit::kYes : Fit::kNo;
 }
 
 // --- normalizations
@@ -154,6 +162,17 @@ Fit has_axes_to_resize(const Node& n) {
   return either(front, around);
 }
 
+// --- others
+
+// Releases before 1.26 fuse a Transpose into the MatMul that reads it, in f64 too, and have no kernel for what comes out.
+Fit has_no_transposed_f64(const Node& n) {
+  if (n.result()->dtype() != DType::kF64) return Fit::kYes;
+  const auto is_matrix = [](const Value* v) { return v->ranked() && v->type()->rank() >= 2; };
+  const auto is_transposed = [](const Value* v) { return v->def() != nullptr && v->def()->is("Transpose"); };
+  const Value *a = n.input(0), *b = n.input(1);
+  return is_matrix(a) && is_matrix(b) && (is_transposed(a) || is_transposed(b)) ? Fit::kNo : Fit::kYes;
+}
+
 // --- the table
 
 struct Condition {
@@ -168,6 +187,8 @@ constexpr std::array kConditions{
     Condition{"Attention", "", "a mask of 2 to 4 axes, the last of which are queries and keys", has_full_mask},
     Condition{"Attention", "ort-1.30", "as many heads of keys as of queries where the mask tells heads apart",
               has_heads_for_mask},
+    Condition{"Attention", "ort-1.31", "a mask of bools, or of floats like the queries that are not f64",
+              has_mask_like_queries},
     Condition{"RMSNormalization", "ort-1.30", kMany, has_many_elements},
     Condition{"RMSNormalization", "ort-1.30", kBroadcasts, has_whole_scale},
     Condition{"LayerNormalization", "ort-1.30", kMany, has_many_elements},
@@ -176,6 +197,7 @@ constexpr std::array kConditions{
     Condition{"RotaryEmbedding", "ort-1.30", "num_heads where rotary_embedding_dim is given", has_number_of_heads},
     Condition{"Resize", "", "two axes to resize, next to each other, and at most two in front or one on either side",
               has_axes_to_resize},
+    Condition{"MatMul", "ort-1.25", "operands of f64 that no Transpose makes", has_no_transposed_f64},
 };
 
 // Operators that fusions make and that releases do not all compute by a kernel of their own.

@@ -16,19 +16,6 @@ constexpr size_t kSmallBytes = 1024;  // constants up to this size are converted
 
 }  // namespace
 
-const Slot* result_slot(const Op& op, size_t i) { return &op.outputs[std::min(i, op.outputs.size() - 1)]; }
-
-TypesByVariable types_by_variable(const Node& n, const Op& op) {
-  TypesByVariable types;
-  const auto note = [&](const Slot* slot, const Value* v) {
-    if (slot == nullptr || slot->type_var.empty() || !slot->homogeneous || v == nullptr) return;
-    if (v->type() != nullptr && v->type()->is_tensor()) types.emplace(slot->type_var, v->dtype());
-  };
-  for (size_t i = 0; i < n.num_inputs(); ++i) note(slot_of(op, i, n.num_inputs()), n.input(i));
-  for (size_t i = 0; i < n.num_results(); ++i) note(result_slot(op, i), n.result(i));
-  return types;
-}
-
 std::optional<TypesByVariable> widened(const Op& op, const TypesByVariable& types,
                                        const std::function<uint64_t(std::string_view)>& allowed) {
   TypesByVariable wide = types;
@@ -43,15 +30,6 @@ std::optional<TypesByVariable> widened(const Op& op, const TypesByVariable& type
     type = *better;
   }
   return wide;
-}
-
-std::string to_string(const TypesByVariable& types) {
-  std::string text;
-  for (const auto& [variable, type] : types) {
-    if (!text.empty()) text += ", ";
-    text += to_string(type);
-  }
-  return text;
 }
 
 void Widener::replace(Graph& g, Node& n, const Op& op, const TypesByVariable& from, const TypesByVariable& to) {

@@ -9,27 +9,15 @@
 #include <string_view>
 #include <utility>
 
+#include "dialects/onnx/node_types.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
-
-// Element types by type variable of an operator.
-using TypesByVariable = std::map<std::string_view, DType>;
-
-// The types of a node's operands and results, by the variables of `op`, some version of its operator. Operands that each have a type of
-// their own (those of If, Loop and Scan) are left out.
-TypesByVariable types_by_variable(const Node& n, const Op& op);
 
 // For each variable the narrowest type that holds every value of the one in `types` and that `allowed` has (bits 1 << DType, by variable).
 // Nothing where a variable has no such type.
 std::optional<TypesByVariable> widened(const Op& op, const TypesByVariable& types,
                                        const std::function<uint64_t(std::string_view)>& allowed);
-
-// "f32, i64"
-std::string to_string(const TypesByVariable& types);
-
-// The slot that describes result `i`; the last one describes all that follow.
-const Slot* result_slot(const Op& op, size_t i);
 
 // Replaces nodes by the same operator on other element types, between Casts. Values converted once are used again while the nodes of one
 // graph are visited in order.
