@@ -14,6 +14,7 @@
 
 #include "dialects/onnx/runtimes.h"
 #include "driver/fixed_point.h"
+#include "driver/optimize.h"
 #include "ir/spelling.h"
 #include "passes/catalog.h"
 #include "rewrite/pass.h"
@@ -59,7 +60,7 @@ int ir_version_of(int opset, const Model& m) {
 }
 
 void make_older(Model& m, int opset) {
-  run_passes(m, {.passes = {"convert_opset"}, .options = {{"convert_opset.opset", std::to_string(opset)}}, .strict = true});
+  run_passes(m, conversion_to(m, opset));
   m.ir_version = ir_version_of(opset, m);
 }
 

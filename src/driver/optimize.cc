@@ -32,6 +32,17 @@ void append(PipelineReport& report, const PipelineReport& later) {
 
 }  // namespace
 
+PassRequest conversion_to(const Model& m, int opset) {
+  PassRequest request{.passes = {}, .strict = true};
+  const auto add = [&](std::string pass) {
+    request.options.emplace_back(pass + ".opset", std::to_string(opset));
+    request.passes.push_back(std::move(pass));
+  };
+  if (opset < m.opset_version("").value_or(0)) add("write_out_operators");
+  add("convert_opset");
+  return request;
+}
+
 OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   OptimizeReport report;
   check_request(options.request, m.dialect());
@@ -45,10 +56,11 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
   if (options.opset != 0) {
-    PassRequest conversion{.passes = {"convert_opset"},
-                           .options = {{"convert_opset.opset", std::to_string(options.opset)}},
-                           .strict = true,
-                           .verify = options.request.verify == Verify::kOff ? Verify::kOff : Verify::kModel};
+    PassRequest conversion = conversion_to(m, options.opset);
+    conversion.verify = options.request.verify == Verify::kOff ? Verify::kOff : Verify::kModel;
+    for (const auto& option : options.request.options) {
+      if (option.first == "legalize.target") conversion.options.push_back(option);  // what verification asks
+    }
     report.passes = run_passes(m, conversion);
   }
   append(report.passes, run_passes(m, options.request));

@@ -45,6 +45,9 @@ struct OptimizeReport {
 bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after);
 void keep_as_it_was(OptimizeReport& report);
 
+// The passes that spell the model in another opset, newer or older.
+PassRequest conversion_to(const Model& m, int opset);
+
 OptimizeReport optimize_model(Model& m, const OptimizeOptions& options);
 // `out` may be `in`. Throws what read_onnx, run_passes and write_onnx throw; `out` is whole or untouched.
 OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesystem::path& out, const OptimizeOptions& options,

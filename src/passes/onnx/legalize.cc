@@ -6,30 +6,24 @@
 //
 // Kernels that ask for more than types get it where an axis is expanded or an attribute said (runtimes_conditions.cc).
 //
-// What neither helps is an error that lists every such node: a file that the target cannot load is never written. Before opset 13 nothing
-// is written at all: either the target has all kernels, or the model is to be raised first.
+// An operator that has no kernel even so is written out as the standard defines it (standard_bodies.cc), where its parts have kernels.
+//
+// What none of it helps is an error that lists every such node: a file that the target cannot load is never written.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <optional>
-#include <set>
 
+#include "dialects/onnx/refusals.h"
 #include "dialects/onnx/wrong_kernels.h"
 #include "passes/onnx/attention.h"
+#include "passes/onnx/standard_bodies.h"
 #include "passes/onnx/widen.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {
-
-// onnxruntime writes Swish out as the standard defines it, in models of the opset that brought it and in no later one.
-constexpr int kOpsetOfSwish = 24;
-
-// The table of kernels starts with what this opset has: what would be written for an older one is not in it, or not in the standard yet.
-constexpr int kOldestOpset = 13;
 
 uint64_t bit(DType t) { return static_cast<unsigned>(t) < 64 ? uint64_t{1} << static_cast<unsigned>(t) : 0; }
 
@@ -44,7 +38,6 @@ class Legalizer {
       throw Error(ErrorCode::kUnsupported,
                   fmt::format("{} loads opset {} at most, and the model imports {}", runtime_.name, runtime_.opset, *imported));
     }
-    is_old_ = imported && *imported < kOldestOpset;
     const bool lowers_ir = m.ir_version > runtime_.ir_version;
     if (lowers_ir) m.ir_version = runtime_.ir_version;
     for (const auto& f : m.functions()) {
@@ -53,79 +46,83 @@ class Legalizer {
         for (Node& n : g->nodes()) visit(*g, n);
       }
     }
-    if (const size_t refused = problems_.size(); refused > 0) {
-      if (is_old_) {
-        problems_.push_back(
-            fmt::format("help: kernels are known from opset {} on, and the model imports {}: raise it first (convert_opset)",
-                        kOldestOpset, *imported));
-      }
-      throw Error(ErrorCode::kUnsupported, fmt::format("{} cannot run {} of the graph's nodes", runtime_.name, refused),
-                  problems_);
+    if (!problems_.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("{} cannot run {} of the graph's nodes", runtime_.name, problems_.size()), problems_);
     }
     return changed_ || lowers_ir;
   }
 
  private:
-  // Of what If, Loop and Scan carry and return, where each value has a type of its own.
-  static std::set<std::pair<std::string_view, DType>> own_types_of(const Node& n) {
-    std::set<std::pair<std::string_view, DType>> types;
-    const auto note = [&](const Slot* slot, const Value* v) {
-      if (slot == nullptr || slot->type_var.empty() || slot->homogeneous || v == nullptr) return;
-      if (v->type() != nullptr && v->type()->is_tensor()) types.emplace(slot->type_var, v->dtype());
-    };
-    for (size_t i = 0; i < n.num_inputs(); ++i) note(slot_of(n.op(), i, n.num_inputs()), n.input(i));
-    for (size_t i = 0; i < n.num_results(); ++i) note(result_slot(n.op(), i), n.result(i));
-    return types;
-  }
-
-  static bool takes(const Kernel& k, const auto& types) {
-    return std::ranges::all_of(types, [&](const auto& t) { return (k.of(t.first) & bit(t.second)) != 0; });
-  }
-
   void visit(Graph& g, Node& n) {
+    auto refused = refusal(runtime_, n);
+    if (refused && !refused->asks.empty() && fit(g, n)) refused = refusal(runtime_, n);
+    if (!refused) return;
+    Node* before = n.prev();
+    try {
+      if (compose(g, n) || (refused->asks.empty() && widen(g, n)) || write_out(g, n, before)) return;
+    } catch (const Error& e) {
+      // An operator that would be written here does not exist in the model's opset, or not for these types.
+      if (e.code() == ErrorCode::kInternal) throw;
+      while (n.prev() != before) g.erase(*n.prev());
+    }
+    refuse(n, *refused);
+  }
+
+  // The same operator on types that hold what its own do.
+  bool widen(Graph& g, Node& n) {
     const Op& op = n.op();
-    // Calls of functions, and other domains, are nobody's kernels here; Constant nodes are no operators to a runtime.
-    if (!op.domain.empty() || !op.known || op.has(Trait::kConstant)) return;
-    const auto found = kernels(runtime_, op);
-    const TypesByVariable types = types_by_variable(n, n.op());
-    const auto own_types = own_types_of(n);
-    if (breaks_when_fused(n)) return is_old_ ? refuse(n) : as_einsum(g, n);
-    if (n.is("Swish") && context_.model.opset_version("") != kOpsetOfSwish) return compose(g, n);
-    if (const KernelFit fit = fitted(g, n); fit.fit == Fit::kNo) return refuse(n, fit.asks);
-    if (std::ranges::any_of(found, [&](const Kernel* k) { return takes(*k, types) && takes(*k, own_types); })) return;
-    if (is_old_) return refuse(n);
     // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
-    const bool is_fixed = !n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr || n.attr("value") != nullptr;
-    if (n.input(0) != nullptr && is_composed(op.name, n.input(0)->dtype())) return compose(g, n);
-    if (is_ordered_by_low_words(n)) return reduce_low_words(g, n);
-    // Narrow integers are added in i64 where the kernel of i32 saturates.
-    const uint64_t avoided = is_wrong(op.name, DType::kI32, &runtime_) ? bit(DType::kI32) : 0;
-    for (const Kernel* k : found) {
-      if (is_fixed) break;
+    if (!n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr || n.attr("value") != nullptr) return false;
+    const TypesByVariable types = types_by_variable(n, op);
+    // Narrow integers are added in i64 where the kernel of i32 saturates. Products of them wrap in both.
+    const bool wraps = n.is("ReduceProd") || n.is("ReduceSumSquare") || n.is("ReduceL1");
+    const auto is_avoided = [&](DType t) {
+      return is_wrong(op.name, t, &runtime_) && (t == DType::kI32 || (t == DType::kI64 && wraps));
+    };
+    for (const Kernel* k : kernels(runtime_, op, opset_of(n))) {
       const auto allowed = [&](std::string_view variable) {
-        const uint64_t all = k->of(variable) & types_in_standard(op, variable);
-        return (all & bit(DType::kI64)) != 0 ? all & ~avoided : all;
+        uint64_t all = k->of(variable) & types_in_standard(op, variable);
+        if ((all & bit(DType::kI64)) != 0 && is_avoided(DType::kI32)) all &= ~bit(DType::kI32);
+        return is_avoided(DType::kI64) ? all & ~bit(DType::kI64) : all;
       };
       if (const auto wide = widened(op, types, allowed)) {
-        widener_.replace(g, n, n.op(), types, *wide);
-        changed_ = true;
-        return;
+        widener_.replace(g, n, op, types, *wide);
+        return changed_ = true;
       }
     }
-    refuse(n);
+    return false;
   }
 
-  // What the kernel asks for beyond types, after what helps: axes that the standard broadcasts are there, an attribute says what axes say.
-  KernelFit fitted(Graph& g, Node& n) {
-    const KernelFit fit = kernel_fit(runtime_, n);
-    if (fit.fit == Fit::kYes || is_old_) return fit;
+  // As the standard defines the operator; what that is made of is looked at next.
+  bool write_out(Graph& g, Node& n, const Node* before) {
+    Rewriter b(g, context_);
+    b.set_insertion_point(&n);
+    b.set_provenance(n.provenance());
+    const std::vector<Value*> results = write_body(b, n);
+    if (results.empty()) return false;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i] == nullptr || !n.result(i)->has_uses()) continue;
+      results[i]->set_type(n.result(i)->type());
+      g.replace_uses(*n.result(i), *results[i]);
+    }
+    note_change(n);
+    std::vector<Node*> made;
+    for (Node* m = n.prev(); m != before; m = m->prev()) made.push_back(m);
+    g.erase(n);
+    for (auto m = made.rbegin(); m != made.rend(); ++m) visit(g, **m);
+    return true;
+  }
+
+  // Gives a kernel what it asks for beyond types: axes that the standard broadcasts are there, an attribute says what axes say.
+  bool fit(Graph& g, Node& n) {
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
     const Value* x = n.input(0);
-    if (x == nullptr || !x->ranked() || n.unchecked()) return fit;
+    if (x == nullptr || !x->ranked() || n.unchecked()) return false;
     const size_t rank = x->type()->rank();
-    if (n.is("Attention") && (rank == 3 || rank == 4) && n.input(3)->ranked()) {
+    if (n.is("Attention") && (rank == 3 || rank == 4) && n.input(3) != nullptr && n.input(3)->ranked()) {
       Value* mask = n.input(3);
       const size_t axes = mask->type()->rank();
       if (axes < 2 || mask->type()->dim(axes - 2).is(1)) replace(n, 3, with_queries(b, mask, n.input(0)));
@@ -142,9 +139,9 @@ class Legalizer {
           replace(n, i, b.Expand(n.input(i), b.i64s(shape)));
       }
     } else {
-      return fit;
+      return false;
     }
-    return kernel_fit(runtime_, n);
+    return true;
   }
 
   void replace(Node& n, size_t i, Value* v) {
@@ -158,39 +155,41 @@ class Legalizer {
   }
 
   // Comparisons of u64: signed ones, the highest bit flipped. Their quotients: of halves, which are not negative, and then one more where
-  // the rest still holds the divisor; a divisor above 2^63 goes once or not at all. Cosines: 1 - 2 sin^2(x / 2), good to an ulp of 1. Swish: as the
-  // standard defines it.
-  void compose(Graph& g, Node& n) {
+  // the rest still holds the divisor; a divisor above 2^63 goes once or not at all. Their sums: of halves of 32 bits. Cosines:
+  // 1 - 2 sin^2(x / 2), good to an ulp of 1.
+  bool compose(Graph& g, Node& n) {
+    const DType t = n.input(0) != nullptr ? n.input(0)->dtype() : DType::kUndefined;
+    const bool is_product = n.is("MatMul"), is_extreme = is_ordered_by_low_words(n), is_sum = is_sum_of_u64(n);
+    if (!is_product && !is_extreme && !is_sum && !is_composed(n.op().name, t)) return false;
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
     Value* result = nullptr;
-    if (n.is("Cos")) {
+    std::string what = fmt::format("{} of {}", n.op().name, to_string(types_by_variable(n, n.op())));
+    if (is_product) {
+      if (t != DType::kF64 || refusal(runtime_, n)->asks.empty()) return false;
+      what = "MatMul of f64 beside Transpose";
+      result = as_einsum(b, n);
+    } else if (is_extreme) {
+      what = fmt::format("{} of u32", n.op().name);
+      result = low_words_reduced(b, n);
+    } else if (is_sum) {
+      result = halves_summed(b, n);
+    } else if (n.is("Cos")) {
       Value* sine = b.Sin(b.Mul(n.input(0), b.scalar(DType::kF64, 0.5)));
       result = b.Sub(b.scalar(DType::kF64, 1), b.Mul(b.Mul(sine, sine), b.scalar(DType::kF64, 2)));
     } else if (n.is("ReduceL2")) {
       result = b.Sqrt(b.op("ReduceSumSquare", operands_of(n), attrs_of(n)));
     } else if (n.is("Div")) {
       result = quotient(b, n.input(0), n.input(1));
-    } else if (n.is("Swish")) {
-      result = swish(b, n);
     } else {
       result = b.op(n.op().name, {ordered(b, n.input(0)), ordered(b, n.input(1))});
     }
     result->set_type(n.result()->type());
     g.replace_uses(*n.result(), *result);
-    context_.log.count(fmt::format("{} of {}", n.op().name, to_string(types_by_variable(n, n.op()))));
+    context_.log.count(what);
     g.erase(n);
-    changed_ = true;
-  }
-
-  Value* swish(Rewriter& b, const Node& n) {
-    Value* x = n.input(0);
-    const bool is_wide = x->dtype() != DType::kBF16;
-    if (!is_wide) x = widener_.converted(b, *x, DType::kF32);
-    const auto alpha = float_attr(n, "alpha");
-    Value* y = b.Mul(x, b.Sigmoid(alpha && *alpha != 1 ? b.Mul(x, b.scalar(x->dtype(), *alpha)) : x));
-    return is_wide ? y : b.op("Cast", {y}, {attr("to", static_cast<int64_t>(DType::kBF16))});
+    return changed_ = true;
   }
 
   static Value* as_i64(Rewriter& b, Value* x) { return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(DType::kI64))}); }
@@ -215,57 +214,48 @@ class Legalizer {
            is_wrong(n.op().name, DType::kI64, &runtime_);
   }
 
-  void reduce_low_words(Graph& g, Node& n) {
-    Rewriter b(g, context_);
-    b.set_insertion_point(&n);
-    b.set_provenance(n.provenance());
+  static Value* low_words_reduced(Rewriter& b, const Node& n) {
     Value* half = b.i64(int64_t{1} << 31);
     std::vector<Value*> operands = operands_of(n);
     operands[0] = b.Sub(as_i64(b, operands[0]), half);
     Value* result = b.Add(b.op(n.op().name, operands, attrs_of(n)), half);
-    result = b.op("Cast", {result}, {attr("to", static_cast<int64_t>(DType::kU32))});
-    result->set_type(n.result()->type());
-    g.replace_uses(*n.result(), *result);
-    context_.log.count(fmt::format("{} of u32", n.op().name));
-    g.erase(n);
-    changed_ = true;
+    return b.op("Cast", {result}, {attr("to", static_cast<int64_t>(DType::kU32))});
   }
 
-  // Before 1.26 onnxruntime fuses a Transpose into the MatMul that reads it, in f64 too, and has no kernel for what comes out.
-  bool breaks_when_fused(const Node& n) const {
-    if (!n.is("MatMul") || runtime_.number >= runtime_named("ort-1.26").number || n.result()->dtype() != DType::kF64)
-      return false;
-    const auto is_matrix = [](const Value* v) { return v->ranked() && v->type()->rank() >= 2; };
-    const auto is_transposed = [](const Value* v) { return v->def() != nullptr && v->def()->is("Transpose"); };
-    return is_matrix(n.input(0)) && is_matrix(n.input(1)) && (is_transposed(n.input(0)) || is_transposed(n.input(1)));
+  // The kernel of i64 adds in doubles: sums of halves are exact up to 2^21 elements.
+  bool is_sum_of_u64(const Node& n) const {
+    return n.is("ReduceSum") && n.input(0) != nullptr && n.input(0)->dtype() == DType::kU64 &&
+           is_wrong("ReduceSum", DType::kI64, &runtime_);
   }
 
-  void as_einsum(Graph& g, Node& n) {
-    Rewriter b(g, context_);
-    b.set_insertion_point(&n);
-    b.set_provenance(n.provenance());
+  static Value* halves_summed(Rewriter& b, const Node& n) {
+    Value* unit = b.i64(int64_t{1} << 32);
+    std::vector<Value*> operands = operands_of(n);
+    Value* high = as_i64(b, b.BitShift(operands[0], b.scalar_int(DType::kU64, 32), {.direction = "RIGHT"}));
+    Value* low = b.Sub(as_i64(b, operands[0]), b.Mul(high, unit));
+    const auto sum = [&](Value* half) {
+      operands[0] = half;
+      return b.op("ReduceSum", operands, attrs_of(n));
+    };
+    Value* total = b.Add(b.Mul(sum(high), unit), sum(low));
+    return b.op("Cast", {total}, {attr("to", static_cast<int64_t>(DType::kU64))});
+  }
+
+  static Value* as_einsum(Rewriter& b, const Node& n) {
     // Both with as many axes: onnxruntime refuses points that stand for different numbers of them.
     std::vector<Value*> operands{n.input(0), n.input(1)};
     const size_t rank = std::max(operands[0]->type()->rank(), operands[1]->type()->rank());
     for (Value*& v : operands) {
       std::vector<int64_t> axes(rank - v->type()->rank());
       std::iota(axes.begin(), axes.end(), 0);
-      if (!axes.empty()) v = b.Unsqueeze(v, b.i64s(axes));
+      v = b.unsqueeze(v, axes);
     }
-    Value* product = b.op("Einsum", operands, {attr("equation", std::string("...ij,...jk->...ik"))});
-    product->set_type(n.result()->type());
-    g.replace_uses(*n.result(), *product);
-    context_.log.count("MatMul of f64 beside Transpose");
-    g.erase(n);
-    changed_ = true;
+    return b.op("Einsum", operands, {attr("equation", std::string("...ij,...jk->...ik"))});
   }
 
-  void refuse(const Node& n, std::string_view asks = {}) {
-    std::string line = fmt::format("{}-{} of {}", n.op().name, n.op().since_version, to_string(types_by_variable(n, n.op())));
-    const auto own = own_types_of(n);
-    for (auto it = own.begin(); it != own.end(); ++it)
-      line += fmt::format("{} {}", it == own.begin() ? " with" : ",", to_string(it->second));
-    if (!asks.empty()) line += fmt::format(", whose kernel asks for {}", asks);
+  void refuse(const Node& n, const Refusal& refused) {
+    std::string line = refused.node;
+    if (!refused.asks.empty()) line += fmt::format(", whose kernel asks for {}", refused.asks);
     const Provenance& p = context_.model.provenance(n.provenance());
     if (!p.sources.empty() && !p.sources.front().file.empty())
       line += fmt::format(", at {}:{}", p.sources.front().file, p.sources.front().line);
@@ -275,8 +265,7 @@ class Legalizer {
   PassContext& context_;
   const Runtime& runtime_;
   bool changed_ = false;
-  bool is_old_ = false;  // nothing is written then
-  Widener widener_;      // of the graph that is being walked
+  Widener widener_;  // of the graph that is being walked
   std::vector<std::string> problems_;
 };
 
