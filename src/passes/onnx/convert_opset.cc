@@ -7,7 +7,8 @@
 // Most versions of an operator only allow more types than those before, and a node just changes its version; where the older version takes
 // fewer types, the node is computed in a wider one between Casts. The others are in kUp and steps_down(), with what the schemas' texts say
 // of them. Attributes that only one of the two versions has go where they say what both mean, and defaults that changed are written out.
-// What the other version cannot express is an error that lists every such node, and the model stays as it is.
+// What the other version cannot express is an error that lists every such node, and the model stays as it is. Operators that the standard
+// defines by others go first (write_out_operators).
 #include "passes/onnx/convert_opset.h"
 
 #include <fmt/format.h>
@@ -323,12 +324,16 @@ constexpr RespellingStep kUp[] = {
 };
 
 const RespellingStep* Converter::step_for(const Op& op) const {
-  const std::span<const RespellingStep> steps = op.since_version < to_ ? std::span(kUp) : steps_down();
-  const auto step = std::ranges::find_if(steps, [&](const RespellingStep& s) {
-    if (s.op != op.name) return false;
-    return s.up ? op.since_version < s.version && s.version <= to_ : to_ < s.version && s.version <= op.since_version;
-  });
-  return step == steps.end() ? nullptr : &*step;
+  const auto in = [&](std::span<const RespellingStep> steps) -> const RespellingStep* {
+    const auto step = std::ranges::find_if(steps, [&](const RespellingStep& s) {
+      if (s.op != op.name) return false;
+      return s.up ? op.since_version < s.version && s.version <= to_ : to_ < s.version && s.version <= op.since_version;
+    });
+    return step == steps.end() ? nullptr : &*step;
+  };
+  if (op.since_version < to_) return in(kUp);
+  const RespellingStep* step = in(steps_down());
+  return step != nullptr ? step : in(steps_of_absent());
 }
 
 void Converter::visit(Graph& g, Node& n) {

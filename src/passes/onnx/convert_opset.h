@@ -1,4 +1,4 @@
-// What the two halves of convert_opset share: convert_opset.cc walks the model and raises it, convert_opset_down.cc lowers it.
+// What the parts of convert_opset share: convert_opset.cc walks the model and raises it, the others lower it.
 #pragma once
 
 #include <span>
@@ -42,6 +42,8 @@ struct RespellingStep {
 
 // The operators that lowering spells otherwise, for each operator the oldest version first.
 std::span<const RespellingStep> steps_down();
+// Those that the older opset does not have at all (convert_opset_absent.cc).
+std::span<const RespellingStep> steps_of_absent();
 
 // Before opset 11 axes are counted from the front. Rewrites those of the node, where the rank is known.
 void count_axes_from_front(Node& n);

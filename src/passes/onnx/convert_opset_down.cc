@@ -177,14 +177,30 @@ std::vector<Value*> pad_to_attributes(Rewriter& b, Node& n, OpsetConversion& c) 
   return {b.op("Pad", {n.input(0)}, std::move(attrs))};
 }
 
-std::vector<Value*> top_k_to_attribute(Rewriter& b, Node& n, OpsetConversion& c) {
+// Before opset 11 the largest floats are taken, and sorted. f64 holds integers of 32 bits, of which the smallest are the largest negated.
+std::vector<Value*> largest_floats(Rewriter& b, Node& n, OpsetConversion& c) {
   count_axes_from_front(n);
   const auto k = c.context().ints(n.input(1));
-  if (!k || k->size() != 1) return c.refuse(n, "its k is not constant");
-  if (int_attr(n, "largest") != 1 || int_attr(n, "sorted") != 1) return c.refuse(n, "it does not sort the largest first");
+  if (c.to() < 10 && (!k || k->size() != 1)) return c.refuse(n, "its k is not constant");
+  const DType own = n.input(0)->dtype();
+  if (own == DType::kI64 || own == DType::kU64) return c.refuse(n, "it orders integers of 64 bits");
+  const bool is_smallest = int_attr(n, "largest") == 0;
+  if (is_smallest && is_float(own)) return c.refuse(n, "it takes the smallest floats, and NaN has no negative");
+  const auto cast = [&](Value* v, DType to) {
+    return v->dtype() == to ? v : b.op("Cast", {v}, {attr("to", static_cast<int64_t>(to))});
+  };
+  Value* x = is_float(own) ? n.input(0) : cast(n.input(0), DType::kF64);
+  std::vector<Value*> operands{is_smallest ? b.Neg(x) : x};
   AttrInit attrs = attrs_of(n, {"largest", "sorted"});
-  attrs.push_back({"k", k->front(), {}});
-  return results_of(b.node("TopK", std::vector<Value*>{n.input(0)}, n.num_results(), std::move(attrs)));
+  if (c.to() < 10) {
+    attrs.push_back({"k", k->front(), {}});
+  } else {
+    operands.push_back(n.input(1));
+  }
+  std::vector<Value*> results = results_of(b.node("TopK", operands, n.num_results(), std::move(attrs)));
+  if (is_smallest) results[0] = b.Neg(results[0]);
+  results[0] = cast(results[0], own);
+  return results;
 }
 
 std::vector<Value*> dropout_to_attribute(Rewriter& b, Node& n, OpsetConversion& c) {
@@ -423,7 +439,7 @@ constexpr RespellingStep kDown[] = {
     {"Greater", 9, false, order},
     {"Less", 9, false, order},
     {"Slice", 10, false, slice_to_attributes},
-    {"TopK", 10, false, top_k_to_attribute},
+    {"TopK", 11, false, largest_floats},
     {"Equal", 11, false, equality},
     {"Gemm", 11, false, gemm_with_bias},
     {"Pad", 11, false, pad_to_attributes},
