@@ -39,8 +39,10 @@ int diff(const DiffArgs& args);
 struct VerifyArgs {
   std::string before, after;
   std::string numerics = "rounds";  // exact, rounds or relaxed, as of passes
+  std::string target;               // the runtime that is to load the second as it loads the first; empty: the newest
 };
-// Whether two models compute the same on seeded inputs: 0 when they do, 1 when they differ or nothing could be compared.
+// Whether two models compute the same on seeded inputs: 0 when they do, 1 when they differ, nothing could be compared, or a runtime
+// loads the first alone.
 int verify(const VerifyArgs& args);
 
 // The model as text with types, or as an HTML page in `output`.

@@ -157,6 +157,8 @@ class CommandLine {
     command->add_option("--numerics", verify_.numerics, "What counts as equal: all bits, up to rounding, or up to a thousandth")
         ->check(CLI::IsMember({"exact", "rounds", "relaxed"}))
         ->capture_default_str();
+    command->add_option("--target", verify_.target,
+                        "The runtime (ort-1.23) that must load the second model if it loads the first; by default the newest");
     command->callback([this] { status_ = verify(verify_); });
   }
 

@@ -11,9 +11,14 @@ int verify(const VerifyArgs& args) {
   const Numerics numerics = args.numerics == "exact"    ? Numerics::kExact
                             : args.numerics == "rounds" ? Numerics::kRounds
                                                         : Numerics::kRelaxed;
-  const ModelComparison check = compare_models(*before, *after, numerics);
+  const ModelComparison check = compare_models(*before, *after, numerics, args.target);
   if (check.difference) {
     say("the models differ: {}\n", *check.difference);
+    return 1;
+  }
+  if (!check.load_problems.empty()) {
+    say("{} loads the first model, and not the second:\n", check.runtime);
+    for (const std::string& problem : check.load_problems) say("  {}\n", problem);
     return 1;
   }
   if (check.runs == 0) {

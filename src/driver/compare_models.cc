@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "passes/loading.h"
 #include "rewrite/values.h"
 #include "sardonyx/infer.h"
 
@@ -38,14 +39,19 @@ void check_interfaces(const Model& a, const Model& b) {
 
 }  // namespace
 
-ModelComparison compare_models(Model& before, Model& after, Numerics numerics) {
+ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target) {
   check_interfaces(before, after);
   for (Model* m : {&before, &after}) {
     ValueFacts facts;
     infer_model(*m, facts, /*tolerant=*/true);
   }
   ValueCheck check = compare_values(before, after, numerics);
-  return {.runs = check.runs, .difference = std::move(check.difference), .skipped = std::move(check.skipped)};
+  ModelComparison found{.runs = check.runs, .difference = std::move(check.difference), .skipped = std::move(check.skipped)};
+  const onnx::Runtime* runtime = before.dialect() == DialectId::kOnnx ? runtime_that_loads(before, target) : nullptr;
+  if (runtime == nullptr) return found;
+  found.runtime = runtime->name;
+  found.load_problems = load_problems(*runtime, after);
+  return found;
 }
 
 }  // namespace sardonyx

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "passes/catalog.h"
+#include "passes/loading.h"
 #include "rewrite/matcher.h"
 #include "rewrite/values.h"
 #include "support/nearest.h"
@@ -253,7 +254,26 @@ void explain_opsets(const Model& m, const PassRequest& request) {
   }
 }
 
-PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipeline, ValueFacts& facts) {
+// The runtime that verified passes must leave the model loadable in.
+const onnx::Runtime* verified_runtime(const Model& m, const PassRequest& request) {
+  if (request.verify == Verify::kOff || m.dialect() != DialectId::kOnnx) return nullptr;
+  std::string_view target;
+  for (const auto& [option, value] : request.options) {
+    if (option == "legalize.target") target = value;
+  }
+  return runtime_that_loads(m, target);
+}
+
+// `runtime`, if not null, is asked for each node that a pass makes.
+PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipeline, ValueFacts& facts,
+                   const onnx::Runtime* runtime = nullptr) {
+  NodeRefusal refusal;
+  if (runtime != nullptr) {
+    refusal = [runtime](const Node& n) -> std::optional<std::string> {
+      const auto refused = onnx::refusal(*runtime, n);
+      return refused ? std::optional(fmt::format("{} refuses: {}", runtime->name, refused->text())) : std::nullopt;
+    };
+  }
   PassContext context(m, facts, request.fold_budget);
   std::set<std::string> explained;
   if (request.on_near_miss) {
@@ -270,7 +290,26 @@ PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipelin
                       {.strict = request.strict,
                        .verify_graph = request.verify_graph,
                        .verify_rewrites = request.verify == Verify::kPass,
+                       .refusal = std::move(refusal),
                        .progress = request.progress});
+}
+
+// Throws if the runtime loaded `before`, and does not load what the passes made of it: which pass made what is found by
+// running them again on `before`.
+void check_loading(const onnx::Runtime* runtime, Model& before, const Model& after, const PassRequest& request,
+                   const Pipeline& pipeline) {
+  if (runtime == nullptr) return;
+  std::vector<std::string> notes = load_problems(*runtime, after);
+  if (notes.empty()) return;
+  ValueFacts facts;
+  infer_model(before, facts, /*tolerant=*/true);
+  PassRequest again = request;
+  again.strict = false;
+  if (auto found = run(before, again, pipeline, facts, runtime); !found.faults.empty()) notes = std::move(found.faults);
+  notes.push_back("nothing was written");
+  notes.push_back("help: --verify pass goes on without the pass at fault");
+  throw Error(ErrorCode::kInternal, fmt::format("{} loads the model as it was, and not what the passes made", runtime->name),
+              std::move(notes));
 }
 
 }  // namespace
@@ -326,12 +365,17 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   }
   ValueFacts facts;
   std::vector<std::string> ill_typed = infer_model(m, facts, /*tolerant=*/true);
-  PipelineReport report = run(m, request, pipeline, facts);
+  const onnx::Runtime* runtime = verified_runtime(m, request);
+  PipelineReport report = run(m, request, pipeline, facts, request.verify == Verify::kPass ? runtime : nullptr);
   report.ill_typed = std::move(ill_typed);
   if (original != nullptr) {
+    check_loading(runtime, *original, m, request, pipeline);
     const ValueCheck check = check_results(*original, m, pipeline);
     report.evaluations += check.runs;
     if (check.runs == 0) report.not_compared = check.skipped;
+  }
+  if (request.verify == Verify::kPass && runtime != nullptr) {
+    for (std::string& problem : load_problems(*runtime, m)) report.faults.push_back(std::move(problem));
   }
   m.compact();
   return report;

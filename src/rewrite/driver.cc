@@ -347,7 +347,7 @@ class Driver {
       arrange_before(root, made, first_new);
       collect();
     }
-    if (check_ != nullptr && !keeps_results(k, m, made, fresh)) {
+    if (check_ != nullptr && !(is_loadable(k, m, fresh) && keeps_results(k, m, made, fresh))) {
       take_back(g, before, root, constants);
       return false;
     }
@@ -375,17 +375,33 @@ class Driver {
   }
 
   bool keeps_results(size_t k, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) {
+    if (!check_->evaluates) return true;
     const ValueCheck compared = compare_rewrite(m.root(), made, m.nodes(), fresh, rule(k).numerics);
     check_->evaluations += compared.runs;
     if (!compared.difference) return true;
+    switch_off(k, m, fmt::format("would change results and was switched off: {}", *compared.difference));
+    return false;
+  }
+
+  // Whether the runtime that has to load the model takes what the rule made.
+  bool is_loadable(size_t k, const Match& m, std::span<Node* const> fresh) {
+    if (!check_->refusal) return true;
+    for (const Node* n : fresh) {
+      const auto why = check_->refusal(*n);
+      if (!why) continue;
+      switch_off(k, m, fmt::format("would make what {}, and was switched off", *why));
+      return false;
+    }
+    return true;
+  }
+
+  void switch_off(size_t k, const Match& m, const std::string& why) {
     states_[k].off = true;
     states_[k].active = false;
     const std::string name = rule(k).name.empty() ? std::string() : fmt::format("/{}", rule(k).name);
     std::string at = print(m.root());
     while (!at.empty() && at.back() == '\n') at.pop_back();
-    check_->faults.push_back(fmt::format("{}{} would change results and was switched off: {}\n  at {}", rules_[k].pass_name,
-                                         name, *compared.difference, at));
-    return false;
+    check_->faults.push_back(fmt::format("{}{} {}\n  at {}", rules_[k].pass_name, name, why, at));
   }
 
   // Whether the values have the types of the root's results, each of them that is read. `fresh`: the nodes that were made.

@@ -147,6 +147,7 @@ class Run {
     context_.log.clear_counts();
     const bool is_walk = entry.pass->rules.empty();
     const std::unique_ptr<Model> before = settings_.verify_rewrites && is_walk ? clone_model(model_) : nullptr;
+    const auto refused = is_walk ? refused_nodes() : std::vector<const Node*>();
     bool changed = false;
     fired_.clear();
     std::string error;
@@ -158,6 +159,7 @@ class Run {
         changed = apply(step);
         if (settings_.verify_graph) verify(model_);
         if (before != nullptr && changed) compare(entry, *before);
+        if (is_walk && changed) check_loading(entry, refused);
       } catch (const Interrupted&) {
         journal.rollback();
         throw;
@@ -206,6 +208,30 @@ class Run {
     throw Error(ErrorCode::kInternal, fmt::format("it changed results: {}", *check.difference));
   }
 
+  // What the runtime that has to load the model refuses; nothing where nobody asks.
+  std::vector<const Node*> refused_nodes() const {
+    std::vector<const Node*> refused;
+    if (!settings_.refusal) return refused;
+    for (const auto& f : model_.functions()) {
+      for (Graph* g : graphs_in(f->graph())) {
+        for (const Node& n : g->nodes()) {
+          if (settings_.refusal(n)) refused.push_back(&n);
+        }
+      }
+    }
+    return refused;
+  }
+
+  // Of a walk: no node is refused that was not `before`.
+  void check_loading(const PipelineEntry& entry, const std::vector<const Node*>& before) {
+    for (const Node* n : refused_nodes()) {
+      if (std::ranges::find(before, n) != before.end()) continue;
+      const std::string what = fmt::format("made what {}", *settings_.refusal(*n));
+      check_.faults.push_back(fmt::format("{} {}\n  at {}", entry.name, what, print(*n)));
+      throw Error(ErrorCode::kInternal, fmt::format("it {}", what));
+    }
+  }
+
   bool apply(const Step& step) {
     const PipelineEntry& entry = pipeline_.entries[step.first];
     const std::vector<Graph*> graphs = tops(entry);
@@ -217,7 +243,8 @@ class Run {
       if (entry.pass->model_walk) changed |= entry.pass->model_walk(context_);
     }
     if (!step.rules.empty()) {
-      changed |= apply_rules(step.rules, graphs, context_, &fired_, settings_.verify_rewrites ? &check_ : nullptr);
+      const bool is_checked = settings_.verify_rewrites || settings_.refusal;
+      changed |= apply_rules(step.rules, graphs, context_, &fired_, is_checked ? &check_ : nullptr);
     }
     return changed;
   }
@@ -260,7 +287,7 @@ class Run {
   ChangeLog* const log_ = ChangeLog::innermost();
   std::deque<ReadyPass> made_ready_;
   PipelineReport report_;
-  RewriteCheck check_;
+  RewriteCheck check_{.evaluates = settings_.verify_rewrites, .refusal = settings_.refusal};
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when ops_ was found
   OpBits ops_;
   std::vector<size_t> fired_;  // by rule of the step that runs

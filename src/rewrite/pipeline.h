@@ -30,6 +30,7 @@ struct PipelineSettings {
   bool strict = false;
   bool verify_graph = false;
   bool verify_rewrites = false;  // rewrites and walks are evaluated; the report has the faults
+  NodeRefusal refusal;           // if not null, they make no node that it refuses, else likewise
   std::function<void(std::string_view pass, size_t done, size_t total)> progress;
 };
 

@@ -37,7 +37,7 @@ struct Ran {
   std::string before = print(*model, {.full_constants = true, .types = true});
   PipelineReport report;
 
-  void run(const Pass& pass, bool strict, bool verify_rewrites = false) {
+  void run(const Pass& pass, bool strict, bool verify_rewrites = false, NodeRefusal refusal = {}) {
     static const Pass last = harmless();
     ValueFacts facts;
     infer_model(*model, facts, /*tolerant=*/true);
@@ -45,7 +45,8 @@ struct Ran {
     Pipeline pipeline;
     pipeline.entries.push_back({.name = "destroyer", .pass = &pass});
     if (!strict) pipeline.entries.push_back({.name = "harmless", .pass = &last});
-    report = run_pipeline(context, pipeline, {.strict = strict, .verify_rewrites = verify_rewrites});
+    report =
+        run_pipeline(context, pipeline, {.strict = strict, .verify_rewrites = verify_rewrites, .refusal = std::move(refusal)});
   }
   std::string text() const { return print(*model, {.full_constants = true, .types = true}); }
 };
@@ -153,6 +154,35 @@ TEST(Pipeline, passes_that_never_end_are_stopped) {
         throw;
       },
       Error);
+}
+
+// A runtime that has no Relu.
+std::optional<std::string> refuses_relu(const Node& n) {
+  return n.is("Relu") ? std::optional<std::string>("it refuses: Relu") : std::nullopt;
+}
+
+TEST(Pipeline, a_rule_that_makes_what_the_runtime_refuses_is_switched_off) {
+  using namespace pattern;
+  const Pass pass = Rule{.name = "bad", .numerics = Numerics::kRelaxed, .match = Neg(Var{"x"}), .replace = Relu(Var{"x"})};
+  Ran r;
+  r.run(pass, /*strict=*/false, /*verify_rewrites=*/false, refuses_relu);
+  ASSERT_EQ(r.report.faults.size(), 1u);
+  EXPECT_TRUE(r.report.faults[0].starts_with("destroyer/bad would make what it refuses: Relu, and was switched off\n  at "))
+      << r.report.faults[0];
+  EXPECT_EQ(r.model->graph().first()->next()->op().name, "Neg");
+}
+
+TEST(Pipeline, a_walk_that_makes_what_the_runtime_refuses_is_undone) {
+  const Pass pass = Pass::on_graph(Numerics::kExact, [](Graph& g, PassContext& context) {
+    Node& neg = *g.first()->next();
+    neg.set_op(context.model.op("", "Relu"));
+    return true;
+  });
+  Ran r;
+  r.run(pass, /*strict=*/false, /*verify_rewrites=*/false, refuses_relu);
+  ASSERT_EQ(r.report.faults.size(), 1u);
+  EXPECT_TRUE(r.report.faults[0].starts_with("destroyer made what it refuses: Relu\n  at ")) << r.report.faults[0];
+  EXPECT_EQ(r.model->graph().first()->next()->op().name, "Neg");
 }
 
 }  // namespace

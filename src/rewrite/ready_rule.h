@@ -50,8 +50,14 @@ struct AppliedRule {
   std::string_view pass_name;
   const PassOptions* options;
 };
-// Evaluates each rewrite before it happens. A rule that would change results is switched off, and `faults` says so.
+// Why the runtime that has to load the model refuses a node; nullopt if it does not.
+using NodeRefusal = std::function<std::optional<std::string>(const Node&)>;
+
+// Judges each rewrite before it happens. A rule that would change results, or make a node that the runtime refuses, is switched off, and
+// `faults` says so.
 struct RewriteCheck {
+  bool evaluates = true;
+  NodeRefusal refusal;  // null: nobody asks
   std::vector<std::string> faults;
   size_t evaluations = 0;  // how many runs were compared
 };

@@ -2,6 +2,7 @@
 
 import onnx
 import pytest
+import sardonyx
 from command import sardonyx as command
 from onnx import TensorProto, helper
 
@@ -72,6 +73,47 @@ def test_a_dropout_that_may_train_is_random(tmp_path):
         assert done.returncode == 1 and "nothing could be compared: it is random" in done.stdout
     a = model("off.onnx", False)
     assert "the models compute the same" in command("verify", a, a).stdout
+
+
+def one_node(path, op, dtype=TensorProto.FLOAT, opset=24, **attributes):
+    value = [helper.make_tensor_value_info(name, dtype, ["B", 3]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], "act", **attributes)], "g", value[:1], value[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), path)
+    return path
+
+
+def test_what_the_runtime_loads_no_more(tmp_path):
+    """onnxruntime writes Swish out in models of opset 24, and in no newer one."""
+    source, result = one_node(tmp_path / "a.onnx", "Swish"), tmp_path / "b.onnx"
+    done = command("optimize", source, "-o", result, "--opset", 25, "--passes", "none", "--verify", "model", ok=False)
+    assert done.returncode != 0 and not result.exists()
+    assert "ort-1.32 loads the model as it was, and not what the passes made" in done.stderr
+    assert "convert_opset made what ort-1.32 refuses: Swish-24 of f32 has no kernel" in done.stderr
+    with pytest.raises(sardonyx.Error, match="convert_opset made what ort-1.32 refuses"):
+        sardonyx.optimize(onnx.load(source), passes="none", opset=25, verify="model")
+    command("optimize", source, "-o", result, "--passes", "onnx", "--verify", "model")
+    newer = one_node(tmp_path / "c.onnx", "Swish", opset=25)
+    done = command("verify", source, newer, ok=False)
+    assert done.returncode == 1 and "ort-1.32 loads the first model, and not the second" in done.stdout
+    assert "Swish-24 of f32 has no kernel ('act')" in done.stdout
+    command("verify", source, result)
+
+
+def test_what_the_target_loads_no_more(tmp_path):
+    source, result = one_node(tmp_path / "a.onnx", "Abs", opset=22), tmp_path / "b.onnx"
+    options = ("optimize", source, "-o", result, "--opset", 24, "--verify", "model")
+    command(*options)
+    done = command(*options, "--option", "legalize.target=ort-1.23", ok=False)
+    assert done.returncode != 0 and "ort-1.23 loads opset 23 at most, and the model imports 24" in done.stderr
+    done = command("verify", source, result, "--target", "ort-1.23", ok=False)
+    assert done.returncode == 1 and "ort-1.23 loads the first model, and not the second" in done.stdout
+
+
+def test_what_no_runtime_loaded_is_no_fault_of_the_passes(tmp_path):
+    source = one_node(tmp_path / "a.onnx", "Relu", TensorProto.INT64)
+    for how in ("model", "pass"):
+        command("optimize", source, "-o", tmp_path / "b.onnx", "--opset", 25, "--verify", how)
+    command("verify", source, tmp_path / "b.onnx")
 
 
 def test_core_ml_packages(tmp_path):
