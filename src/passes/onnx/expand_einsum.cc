@@ -9,6 +9,7 @@
 // several nodes stays, but for attention.
 // What stops it: an ellipsis, a label twice in one operand, no arrow, labels that have another size in each operand, sums of integers below 64 bits, batch axes that are not the first ones of all three in one order.
 // Rounds: the sum may run in another order.
+#include "dialects/onnx/refusals.h"
 #include "passes/onnx/attention.h"
 #include "passes/onnx/fusion.h"
 
@@ -75,7 +76,7 @@ Value* two_operands(Rewriter& b, const Match& m) {
   const auto e = parse(m.root());
   if (!e) return nullptr;
   const DType t = m[x]->dtype();
-  if (t != DType::kF32 && t != DType::kF64 && t != DType::kF16) return nullptr;
+  if (!is_float(t) || !has_kernel(m.model(), "MatMul", t)) return nullptr;
   const auto try_order = [&](const std::string& a, const std::string& c, Value* left, Value* right) -> Value* {
     const std::string& r = e->result;
     const size_t summed = a.find_first_not_of(r);

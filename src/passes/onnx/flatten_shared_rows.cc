@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "dialects/onnx/refusals.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -21,8 +22,6 @@ struct Product {
   Node *matmul, *add, *reshape;
   std::vector<int64_t> target;
 };
-
-bool has_kernel(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kF64; }
 
 // The only user, if it is a node of the same graph.
 Node* only_user(const Node& n) {
@@ -45,7 +44,8 @@ std::optional<std::vector<int64_t>> target_of(const Node& reshape, PassContext& 
 std::optional<Product> product_at(Node& n, PassContext& context) {
   if (!n.is("MatMul") || n.unchecked()) return std::nullopt;
   const Value *x = n.input(0), *w = n.input(1);
-  if (!x->ranked() || x->type()->rank() < 3 || !has_kernel(x->dtype()) || !w->is_constant()) return std::nullopt;
+  if (!x->ranked() || x->type()->rank() < 3 || !has_kernel(context.model, "Gemm", x->dtype()) || !w->is_constant())
+    return std::nullopt;
   if (w->type()->rank() != 2 || w->type()->dim(0).is(0)) return std::nullopt;
   Node* add = only_user(n);
   if (add == nullptr || !add->is("Add")) return std::nullopt;

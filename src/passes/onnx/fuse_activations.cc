@@ -17,6 +17,7 @@
 // Rounds: the parts are computed at once.
 #include <cmath>
 
+#include "dialects/onnx/refusals.h"
 #include "dialects/onnx/wrong_kernels.h"
 #include "passes/onnx/fusion.h"
 #include "passes/onnx/per_channel.h"
@@ -32,8 +33,13 @@ bool is_one_of(const Match& m, std::initializer_list<DType> types) {
 }
 bool whole(const Match& m) { return has_no_other_users(m) || m.refuse("a part of it has another reader"); }
 bool in_f32(const Match& m) { return is_one_of(m, {DType::kF32}) && whole(m); }
-bool in_f32_f16(const Match& m) { return is_one_of(m, {DType::kF32, DType::kF16}) && whole(m); }
-bool in_floats(const Match& m) { return is_one_of(m, {DType::kF32, DType::kF16, DType::kF64}) && whole(m); }
+// Floats of a type in which every supported release computes the operator.
+bool computes(const Match& m, std::string_view op) {
+  return is_float(m[x]->dtype()) && has_kernel(m.model(), op, m[x]->dtype()) && whole(m);
+}
+Condition computed(std::string_view op) {
+  return [op](const Match& m) { return computes(m, op); };
+}
 
 // A number that an f32 attribute says as well as the constant did.
 bool fits_attribute(const Match& m, Var v) {
@@ -93,27 +99,29 @@ void bounds_rules(std::vector<Rule>& rules) {
                    .build = clip,
                    .opset = 12});
   rules.push_back(
-      {.name = "relu", .numerics = Numerics::kRounds, .match = Max(x, splat(0)), .when = in_floats, .replace = Relu(x)});
+      {.name = "relu", .numerics = Numerics::kRounds, .match = Max(x, splat(0)), .when = computed("Relu"), .replace = Relu(x)});
 
   const Pattern times = Mul(x, any.as(a));
   const Pattern leaky = any_of(Where(any_of(GreaterOrEqual(x, splat(0)), Greater(x, splat(0))), x, times),
                                Where(any_of(Less(x, splat(0)), LessOrEqual(x, splat(0))), times, x));
-  // Of f64 onnxruntime has no kernel, and it expands the functions that they are in opset 16 only.
-  const auto leaks = [](const Match& m) { return m[a]->is_constant() && in_f32_f16(m); };
+  const auto leaks = [](const Match& m, std::string_view op) { return m[a]->is_constant() && computes(m, op); };
   rules.push_back(
       {.name = "leaky_relu",
        .numerics = Numerics::kRounds,
        .match = leaky,
-       .when = [leaks](const Match& m) { return leaks(m) && fits_attribute(m, a); },
+       .when = [leaks](const Match& m) { return leaks(m, "LeakyRelu") && fits_attribute(m, a); },
        .build = [](Rewriter& b, const Match& m) { return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(m, a))}); }});
   rules.push_back(
       {.name = "leaky_relu_as_maximum",
        .numerics = Numerics::kRounds,
        .match = Max(x, Mul(x, constant.as(a))),
-       .when = [](const Match& m) { return in_f32_f16(m) && fits_attribute(m, a) && *m.splat(a) > 0 && *m.splat(a) < 1; },
+       .when =
+           [](const Match& m) {
+             return computes(m, "LeakyRelu") && fits_attribute(m, a) && *m.splat(a) > 0 && *m.splat(a) < 1;
+           },
        .build = [](Rewriter& b, const Match& m) { return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(m, a))}); }});
   const auto slopes = [leaks](const Match& m) {
-    if (!leaks(m) || !m[x]->ranked()) return false;
+    if (!leaks(m, "PRelu") || !m[x]->ranked()) return false;
     const auto slope = m.type(a)->dims(), of = m[x]->type()->dims();
     if (slope.size() > of.size()) return false;
     for (size_t i = 0; i < slope.size(); ++i) {
@@ -161,7 +169,8 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                                    Add(Mul(Tanh(any_of(Mul(x, splat(0.5)), Div(x, splat(2)))), splat(0.5)), splat(0.5))),
                    .when =
                        [](const Match& m) {
-                         return in_floats(m) && (!is_in_logarithm(*m.root().result(), 3) || m.refuse("a logarithm reads it"));
+                         return computes(m, "Sigmoid") &&
+                                (!is_in_logarithm(*m.root().result(), 3) || m.refuse("a logarithm reads it"));
                        },
                    .replace = Sigmoid(x)});
   rules.push_back({.name = "softplus",
@@ -186,7 +195,7 @@ void sigmoid_rules(std::vector<Rule>& rules) {
   rules.push_back({.name = "mish",
                    .numerics = Numerics::kRounds,
                    .match = Mul(x, Tanh(Softplus(x))),
-                   .when = in_f32_f16,
+                   .when = computed("Mish"),
                    .replace = Mish(x),
                    .opset = 18});
   rules.push_back({.name = "swish",
@@ -195,8 +204,9 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                    .when =
                        [](const Match& m) {
                          // onnxruntime has no kernel, but ONNX's own definition of it, which it finds in models of opset 24 only.
-                         if (m.model().opset_version("") != 24) return m.refuse("no runtime has a Swish of this opset");
-                         return in_f32_f16(m) && (m[a] == nullptr || fits_attribute(m, a));
+                         if (!has_kernel(m.model(), "Swish", m[x]->dtype()))
+                           return m.refuse("no runtime has a Swish of this opset");
+                         return whole(m) && (m[a] == nullptr || fits_attribute(m, a));
                        },
                    .build =
                        [](Rewriter& b, const Match& m) {
@@ -221,14 +231,14 @@ void elu_rules(std::vector<Rule>& rules) {
                    .match = any_of(Where(positive, x, scaled), Add(any_of(Max(x, splat(0)), Relu(x)),
                                                                    any_of(Mul(constant.as(a), expm1(Min(x, splat(0)).as(s))),
                                                                           expm1(Min(x, splat(0)).as(s))))),
-                   .when = [](const Match& m) { return in_f32_f16(m) && (m[a] == nullptr || fits_attribute(m, a)); },
+                   .when = [](const Match& m) { return computes(m, "Elu") && (m[a] == nullptr || fits_attribute(m, a)); },
                    .build = [](Rewriter& b, const Match& m) { return b.op("Elu", {m[x]}, {attr("alpha", number(m, a))}); }});
   rules.push_back({.name = "selu",
                    .numerics = Numerics::kRounds,
                    .match = Mul(Elu(x).as(node), constant.as(a)),
                    .when =
                        [](const Match& m) {
-                         return in_f32_f16(m) && fits_attribute(m, a) && float_attr(m.node(node), "alpha").has_value();
+                         return computes(m, "Selu") && fits_attribute(m, a) && float_attr(m.node(node), "alpha").has_value();
                        },
                    .build =
                        [](Rewriter& b, const Match& m) {
@@ -248,7 +258,7 @@ void hard_rules(std::vector<Rule>& rules) {
   rules.push_back({.name = "hard_sigmoid",
                    .numerics = Numerics::kRounds,
                    .match = any_of(Div(six, splat(6)), Mul(six, splat(1.0 / 6))),
-                   .when = in_f32_f16,
+                   .when = computed("HardSigmoid"),
                    .build =
                        [](Rewriter& b, const Match& m) {
                          return b.op("HardSigmoid", {m[x]}, {attr("alpha", number(1.0 / 6)), attr("beta", number(0.5))});
@@ -260,7 +270,7 @@ void hard_rules(std::vector<Rule>& rules) {
        .match = Clip(Add(any_of(Mul(x, constant.as(a)), Div(x, constant.as(d))), constant.as(b_)), splat(0), splat(1)),
        .when =
            [](const Match& m) {
-             return in_f32_f16(m) && fits_attribute(m, m[a] != nullptr ? a : d) && fits_attribute(m, b_) &&
+             return computes(m, "HardSigmoid") && fits_attribute(m, m[a] != nullptr ? a : d) && fits_attribute(m, b_) &&
                     (m[a] != nullptr || *m.splat(d) != 0);
            },
        .build =
@@ -270,13 +280,15 @@ void hard_rules(std::vector<Rule>& rules) {
            },
        .opset = 11});
   const Pattern sixth = HardSigmoid(x).as(node).attr("beta", number(0.5));
-  rules.push_back(
-      {.name = "hard_swish",
-       .numerics = Numerics::kRounds,
-       .match = any_of(Mul(x, sixth), Div(Mul(x, six), splat(6)), Mul(Mul(x, six), splat(1.0 / 6))),
-       .when = [](const Match& m) { return in_f32_f16(m) && (m[node] == nullptr || has_slope_of_a_sixth(m.node(node))); },
-       .replace = HardSwish(x),
-       .opset = 14});
+  rules.push_back({.name = "hard_swish",
+                   .numerics = Numerics::kRounds,
+                   .match = any_of(Mul(x, sixth), Div(Mul(x, six), splat(6)), Mul(Mul(x, six), splat(1.0 / 6))),
+                   .when =
+                       [](const Match& m) {
+                         return computes(m, "HardSwish") && (m[node] == nullptr || has_slope_of_a_sixth(m.node(node)));
+                       },
+                   .replace = HardSwish(x),
+                   .opset = 14});
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 // A row that sees nothing keeps its meaning. Where gives each of its scores the same number, and the softmax is the mean over all keys. So is
 // that of scores to which -1e30 was added: f32 drops what they were. A kernel that meets the lowest number instead, or a mask of bools, gives 0 or
 // NaN there, by its release. Where -inf was put, JAX has NaN: such masks are taken when each of their rows provably sees a key. So are
-// masks of numbers that may be infinite, or of which nothing is known. A guard against NaN, Where(IsNaN(p), 0, p), goes behind the operator.
+// masks of numbers that may be infinite. Of a mask that is an input of the graph nothing is known: it may hold a row of -inf, which the
+// arithmetic makes NaN and a kernel 0 or NaN, by its release, so it stays arithmetic. A guard against NaN, Where(IsNaN(p), 0, p), goes behind the operator.
 //
 // A constant condition that says the same for all heads or groups says it once (JAX broadcasts masks before they are folded); Where broadcasts.
 #include <algorithm>

@@ -5,6 +5,7 @@
 // PyTorch's pixel_shuffle is the second, TensorFlow's operators are the others.
 // What stops it: blocks that are not square, sizes that are not known to be those, inner values with other readers.
 // Exact: elements only move. SpaceToDepth and DepthToSpace of integers have no kernel in onnxruntime before opset 13.
+#include "dialects/onnx/refusals.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -25,7 +26,7 @@ std::optional<Block> block(const Match& m) {
   const bool dcr = perm == P{0, 3, 4, 1, 5, 2}, crd = perm == P{0, 1, 4, 2, 5, 3};
   if (!dcr && !crd && perm != P{0, 3, 5, 1, 2, 4}) return std::nullopt;
   if (!in->ranked() || !split->ranked() || in->type()->rank() != 4) return std::nullopt;
-  if (in->dtype() != DType::kF32 && in->dtype() != DType::kF64 && in->dtype() != DType::kF16) return std::nullopt;
+  if (!has_kernel(m.model(), dcr || crd ? "DepthToSpace" : "SpaceToDepth", in->dtype())) return std::nullopt;
   // The axes of x as they are split. How the result joins them, its type says, which has to be the operator's.
   Dims& dims = m.dims();
   const auto i = in->type()->dims(), s = split->type()->dims();

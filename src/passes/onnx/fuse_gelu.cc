@@ -11,6 +11,7 @@
 // After the definitions in jax.nn.gelu, torch.nn.functional.gelu and Keras.
 #include <cmath>
 
+#include "dialects/onnx/refusals.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -36,7 +37,8 @@ bool is_cube(const Value* v, const Value* of, PassContext& c) {
 
 bool fits(const Match& m) {
   const DType t = m[x]->dtype();
-  if (t != DType::kF32 && t != DType::kF16 && t != DType::kBF16) return m.refuse("the element type is not f32, f16 or bf16");
+  // Of bfloat16, the parts have no kernels either.
+  if (t != DType::kBF16 && !has_kernel(m.model(), "Gelu", t)) return m.refuse("onnxruntime has no Gelu of this element type");
   return has_no_other_users(m) || m.refuse("a part of it has another reader");
 }
 

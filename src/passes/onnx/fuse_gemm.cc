@@ -11,6 +11,7 @@
 // Before opset 11 a Gemm needs a bias, and half precision has no kernel.
 // Rounds: the sum of products starts at the bias, or runs in another order.
 // After onnxruntime's MatMulAddFusion and GemmTransposeFusion.
+#include "dialects/onnx/refusals.h"
 #include "passes/onnx/fusion.h"
 
 namespace sardonyx::onnx {
@@ -20,7 +21,6 @@ using namespace pattern;
 constexpr Var a{"a"}, b_{"b"}, c{"c"}, p{"p"}, g{"g"}, w{"w"}, z{"z"}, flat{"flat"};
 
 bool is_matrix(const Value* v) { return v != nullptr && v->ranked() && v->type()->rank() == 2; }
-bool has_kernel(const Value* v) { return v->dtype() == DType::kF32 || v->dtype() == DType::kF16 || v->dtype() == DType::kF64; }
 
 // c broadcasts to the product, and not the other way round.
 bool is_bias(const Value* bias, const Value* product) {
@@ -64,7 +64,8 @@ bool has_gemm(const Match& m, const Value* product, bool biased) {
 
 bool is_product(const Match& m, Var product) {
   const Node& n = m.node(product);
-  return is_matrix(n.input(0)) && is_matrix(n.input(1)) && has_kernel(n.result()) && flags(n).has_value();
+  return is_matrix(n.input(0)) && is_matrix(n.input(1)) && has_kernel(m.model(), "Gemm", n.result()->dtype()) &&
+         flags(n).has_value();
 }
 
 // The value before a transpose of two axes that is worth taking in: constants are folded instead.
@@ -101,7 +102,8 @@ std::optional<Vectorised> vectorised(const Match& m) {
   Value* weights = m[w];
   Value* from = m[z];
   const Value* result = m.root().result();
-  if (!is_matrix(weights) || !is_matrix(m[flat]) || !from->ranked() || !result->ranked() || !has_kernel(result))
+  if (!is_matrix(weights) || !is_matrix(m[flat]) || !from->ranked() || !result->ranked() ||
+      !has_kernel(m.model(), "Gemm", result->dtype()))
     return std::nullopt;
   if (!weights->is_constant() || !weights->has_one_use() || !product.result()->has_one_use()) return std::nullopt;
   const int64_t in = weights->type()->dim(1).value(), out = weights->type()->dim(0).value();

@@ -7,6 +7,8 @@
 // axis has to mirror before the other side is padded; types that onnxruntime does not pad. Exact: elements only move.
 #include <algorithm>
 
+#include "dialects/onnx/refusals.h"
+#include "passes/onnx/fusion.h"
 #include "passes/onnx/slices.h"
 #include "rewrite/onnx_rewriter.h"
 
@@ -17,17 +19,10 @@ using namespace pattern;
 using Ints = std::vector<int64_t>;
 constexpr Var x{"x"}, part{"part"}, inner{"inner"};
 
-// Types for which onnxruntime has a Pad; it joins pieces of all.
-bool can_be_padded(DType t) {
-  constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kI8,  DType::kU8,
-                              DType::kI32, DType::kU32, DType::kI64, DType::kU64, DType::kBool};
-  return std::ranges::find(kTypes, t) != std::end(kTypes);
-}
-
 // Pads of all axes, all beginnings first; nullopt where what is put before or behind are no mirrored elements.
 std::optional<Ints> mirrored(const Match& m) {
   const Value& whole = *m[x];
-  if (!whole.ranked() || !can_be_padded(whole.dtype())) return std::nullopt;
+  if (!whole.ranked() || !has_kernel(m.model(), "Pad", whole.dtype())) return std::nullopt;
   const size_t rank = whole.type()->rank();
   const auto axis = axis_within(m.root(), rank);
   const auto cut = bounds_of(m.node(part), m.context());

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dialects/onnx/refusals.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
@@ -29,10 +30,10 @@ bool is_zero(const Match& m, Var v, bool negative) {
   return s && *s == 0 && std::signbit(*s) == negative;
 }
 
-// Types that Neg has everywhere.
+// Bfloat16 has no kernel of Sub either.
 bool can_negate(const Match& m, Var v) {
   const DType t = m[v]->dtype();
-  return t == DType::kI32 || t == DType::kI64 || t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16;
+  return t == DType::kBF16 || has_kernel(m.model(), "Neg", t);
 }
 
 Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
