@@ -118,6 +118,8 @@ def _export(f, inputs, opset, **options):
         (jnp.float32, 1, 1, 23),
         (jnp.float32, 2, 1, 24),
         (jnp.float32, H, T, 25),
+        (jnp.float32, 2, T, 26),
+        (jnp.float32, H, T, 28),
         (jnp.float16, H, T, 23),
         (jnp.bfloat16, H, 1, 23),
     ],
