@@ -425,7 +425,13 @@ def suites(named: str) -> list[Suite]:
     for suite in re.findall(r"(?m)^(\S+\.)$", listed):
         found.append(Suite(f"sx_unit {suite[:-1]}", [f"{WORK}/sx_unit", "--gtest_brief=1", f"--gtest_filter={suite}*"]))
     found.append(Suite("rules on random graphs", [f"{WORK}/sx_test", "--fuzz", "src/passes"], "--filter={}"))
-    found.append(Suite("random graphs", [f"{WORK}/sx_fuzz", "--seed=1", "--count=250", "--no-shrink"], "--passes={}"))
+    found.append(
+        Suite(
+            "random graphs",
+            [f"{WORK}/sx_fuzz", "--seed=1", "--count=250", "--cases=src/passes/onnx", "--no-shrink"],
+            "--passes={}",
+        )
+    )
     return [t for t in found if re.search(named, t.name)]
 
 
