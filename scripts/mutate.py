@@ -15,12 +15,12 @@ A mutant is one change of one source below src/passes:
   `n.unchecked()`, and `!axis` before `*axis`. Most of them stand before what would say no anyway, or against what the
   verifier lets nobody build: they are tried and counted, but apart
 
-The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which asks at run time which
-of them is awake (tests/mutants/mutant.h), so that each file is compiled once and a mutant costs one run of the tests that
-reach it: the cases of its own file, those of all passes, the rules on random graphs, the C++ tests, the random graphs of
-`make test`. It is killed when one of them fails, crashes or takes ten times as long as it should. A mutant whose copy does
-not compile is none. The copies are compiled with the standard library's own checks: a mutant that reads an optional without
-a value or behind a vector crashes, which would go unseen without.
+The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which asks at run time
+which of them is awake (tests/mutants/mutant.h), so that each file is compiled once and a mutant costs one run of the
+tests that reach it: the cases of its own file, those of all passes, the rules on random graphs, the C++ tests, random
+graphs with pieces of the cases. It is killed when one of them fails, crashes or takes ten times as long as it should.
+A mutant whose copy does not compile is none. The copies are compiled with the standard library's own checks: a mutant
+that reads an optional without a value or behind a vector crashes, which would go unseen without.
 
 Survivors are what to look at: either a case is missing, or the mutant means the same, as some always do. So the share of
 those that are killed is compared with that of the last run, and never reaches 100 %.

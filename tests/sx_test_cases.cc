@@ -30,16 +30,16 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
 }
 
-// pass NAME [option=value...]: the pass alone, with the options of the case. It must say truly whether it changed something, and, unless it says why not, have
-// nothing to do when it runs again.
+// pass NAME [option=value...]: the pass alone, with the options of the case. It must report truly whether it
+// changed anything, and be a no-op when it runs again, unless it says why not.
 std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input) {
   auto model = clone_model(input);
   const PipelineReport report = run_passes(*model, request);
-  // Constants that lost their readers are remove_dead_nodes' business.
+  // remove_dead_nodes drops constants that lost their users.
   for (Graph* g : graphs_in(model->graph())) g->erase_unread_constants();
   std::string why;
   const bool same = equal_models(input, *model, &why);
-  // Names and declared types are not what equal models are about, but passes change them too.
+  // Equal models may differ in names and declared types, but passes change these, too.
   const auto text = [](const Model& m) { return print(m, {.full_constants = true}); };
   if (report.passes.front().changed && same && text(input) == text(*model))
     throw Error(ErrorCode::kInternal, "the pass says that it changed something");
@@ -83,7 +83,7 @@ std::string counts_text(const Model& m) {
   return text + "\n";
 }
 
-// Cases whose nodes have other types than the text says, which no file keeps: after reading, more is known.
+// Cases with types that no file keeps: after reading, more is known.
 constexpr std::string_view kContradictory[] = {
     "a list whose declared length is another",
     "elements and their places, of which a file says another number",
@@ -102,8 +102,8 @@ bool has_ranges(Model& m) {
   return false;
 }
 
-// The default preset ends where a second run has nothing to do. Nothing is asked of what no file can hold: models that are wrong, constants
-// that are digests, ranges of sizes.
+// A second run of the default preset must be a no-op. Models that no file can hold are not checked: invalid
+// ones, constants that are digests, ranges of sizes.
 std::optional<std::string> change_by_second_optimization(const Model& m) {
   const auto once = clone_model(m);
   if (has_ranges(*once)) return std::nullopt;
@@ -158,7 +158,7 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
   if (std::string twice = print(*again, {.full_constants = true}); twice != printed)
     return fmt::format("the result prints in two ways:\n{}and\n{}", printed, twice);
 
-  // What a pass did may not change what is computed, whatever is expected of its form.
+  // Values must stay, whatever graph is expected.
   if (f.kind == "pass" && c.verdict != "same") {
     const ValueCheck check = compare_values(*input, *got, find_pass(f.name)->pass.numerics());
     if (check.difference) return *check.difference + "\ngot:\n" + printed;

@@ -22,7 +22,7 @@ struct Values {
   std::vector<std::string> reasons;
 };
 
-// Nothing when the case holds; else what went wrong. *bless: the graph to write in place of the expected one.
+// nullopt if the case holds; else what went wrong. *bless: the graph to write in place of the expected one.
 std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Transform& transform, std::string* bless,
                                     Values& values);
 

@@ -33,8 +33,8 @@ CaseFile read_cases(const std::filesystem::path& path);
 // The lines [begin, end) at their place in the file, so that errors tell its lines.
 std::string text_of(const CaseFile& f, size_t begin, size_t end);
 
-// The text that stands in double quotes, and in *rest what follows it; throws, with the place, where there is none, or where something follows
-// and there is no `rest`.
+// The text that stands in double quotes, and in *rest what follows it; throws, with the place, where there is
+// none, or where something follows and there is no `rest`.
 std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line, std::string* rest = nullptr);
 bool is_blank(std::string_view line);
 

@@ -25,7 +25,7 @@ uint64_t seed_of(std::string_view name, uint64_t seed) {
   return h;
 }
 
-// Whether the rule fires on the model, which is rewritten then.
+// Rewrites the model if the rule fires; returns whether it did.
 bool fires(Model& m, const Rule& rule, std::string_view pass) {
   ValueFacts facts;
   infer_model(m, facts, /*tolerant=*/true);

@@ -18,9 +18,9 @@ struct FuzzOptions {
   std::string filter;   // of "pass/rule"
 };
 
-// Tries all rules of ONNX's passes. `cases` are the input graphs of the passes' cases, by pass. Prints what is wrong, and
-// last a line with the counts. Returns how many rules failed: results that differ, graphs that the verifier refuses, a
-// rule that never fired.
+// Tries all rules of ONNX's passes. `cases` are the input graphs of the passes' cases, by pass. Prints what
+// is wrong, and last a line with the counts. Returns how many rules failed: results that differ, graphs that
+// the verifier refuses, a rule that never fired.
 size_t fuzz_rules(const std::map<std::string, std::vector<std::unique_ptr<Model>>>& cases, const FuzzOptions& options);
 
 }  // namespace sardonyx

@@ -1,6 +1,8 @@
-// Runs the .sx cases that lie beside the sources: sx_test [--bless] [--filter=TEXT] [--write-models=FOLDER] PATH...
+// Runs the .sx cases that lie beside the sources: sx_test [--bless] [--filter=TEXT] [--write-models=FOLDER]
+// PATH...
 // With --write-models=FOLDER, it also writes the cases as ONNX models (sx_test_models.h).
-// With --fuzz, rules on random graphs instead (sx_test_fuzz.h): sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...
+// With --fuzz, rules on random graphs instead (sx_test_fuzz.h): sx_test --fuzz[=EFFORT] [--seed=N] [--report]
+// [--filter=TEXT] PATH...
 //
 //   lower cumsum                      what the cases are about: a kind and a name; of a pass also options: pass NAME option=value
 //
@@ -12,8 +14,8 @@
 // Behind "=> exactly" stands a model of which names, declared types, descriptions and imports count as well.
 // Behind "=> counts" stand the nodes of the result by operator, bodies included, for graphs that are too long to be read: Add 5, Loop 1
 //
-// What comes out is verified, compared with the expected graph up to names, printed and read again; of a pass, both graphs are evaluated
-// (rewrite/values.h). --bless writes what came out into the file where it differs.
+// The result is verified, compared with the expected graph up to names, printed and read again; for a pass,
+// both graphs are evaluated (rewrite/values.h). --bless writes the result into the file where it differs.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Cases as ONNX models, with inputs and what the evaluator makes of them, for a runtime to judge (tests/python/onnxruntime_cases.py).
+// Cases as ONNX models, with inputs and what the evaluator makes of them, for a runtime to judge
+// (tests/python/onnxruntime_cases.py).
 #pragma once
 
 #include <filesystem>
@@ -20,7 +21,8 @@ class ModelWriter {
  public:
   explicit ModelWriter(std::filesystem::path folder);
 
-  // Nothing where there are no two sides to compare: errors, cases that stay as they are, other dialects than onnx.
+  // Nothing where there are no two sides to compare: errors, cases that stay as they are, other dialects than
+  // onnx.
   void add(const CaseFile& f, const Case& c, const Transform& transform);
   // Throws where something could not be written.
   void finish();

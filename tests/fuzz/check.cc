@@ -20,7 +20,7 @@
 namespace sardonyx::fuzz {
 namespace {
 
-// Changes values of floats by decision: coremltools' tests ask for it, and the rule says so.
+// Passes that change values of floats on purpose: coremltools' tests ask for it, and the rule says so.
 constexpr std::string_view kDecided = "noop_elimination/floor_div ";
 
 constexpr EvalOptions kBounded{.memory_cap = 256 << 20, .max_steps = 1 << 18, .max_iterations = 10000, .states_too = true};
@@ -36,7 +36,7 @@ std::vector<EvalValue> inputs_for(const Graph& g, const Subject& s, size_t which
   return inputs;
 }
 
-// Whether small errors stay small: all floats are doubles, and nothing jumps.
+// Whether small errors stay small: all floats are doubles, and no operator jumps.
 bool is_smooth(const Model& m) {
   static constexpr std::string_view kJumps[] = {"Floor",
                                                 "Ceil",
@@ -146,7 +146,7 @@ std::string kind_of(const Error& e) {
   return kind;
 }
 
-// A place of this process for files, gone with this.
+// A folder of this process for files; removed with this object.
 class Scratch {
  public:
   explicit Scratch(std::string_view end)
@@ -166,7 +166,7 @@ std::string serialize(const Model& m) {
   return serialize_mil_program(m, weights.path);
 }
 
-// `package`: where to write a Core ML package, which a model that was read from it needs as long as it lives.
+// `package`: where to write a Core ML package. A model that was read from it needs it as long as it lives.
 std::unique_ptr<Model> through_file(const Model& m, const Scratch& package) {
   if (m.dialect() == DialectId::kMil) {
     write_coreml(m, package.path);
@@ -182,7 +182,8 @@ std::unique_ptr<Model> through_file(const Model& m, const Scratch& package) {
   return read;
 }
 
-// Whether a graph returns what a file can only return through an Identity: an input, a constant, an outer value, a value twice.
+// Whether a graph returns a value that a file can only return through an Identity: an input, a constant, an
+// outer value, a value twice.
 bool needs_identities(const Model& m) {
   for (const auto& f : m.functions()) {
     for (const Graph* g : graphs_in(f->graph())) {
@@ -196,7 +197,7 @@ bool needs_identities(const Model& m) {
   return false;
 }
 
-// What the constants take in a file. One number seen as gigabytes is four bytes in memory.
+// The bytes of the constants in a file. One number seen as gigabytes is four bytes in memory.
 uint64_t bytes_in_file(const Model& m) {
   uint64_t bytes = 0;
   for (const auto& f : m.functions()) {
@@ -233,7 +234,7 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     if (s.order != 0) order.emplace(s.order);
     report = run_passes(*after, request);
   } catch (const Error& e) {
-    // legalize: what no release of onnxruntime runs; convert_opset: to which one, nobody says.
+    // legalize: no release of onnxruntime runs it; convert_opset: no opset is given.
     if (e.code() == ErrorCode::kUnsupported || e.code() == ErrorCode::kInvalidArgument) return std::nullopt;
     return Failure{"throws: " + kind_of(e), e.what()};
   }
@@ -248,13 +249,13 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
   } catch (const Error& e) {
     return Failure{"verifier: " + kind_of(e), fmt::format("{}\n{}", e.what(), text)};
   }
-  // What computes in half precision by request has other values, and numbers are taken to fit into 16 bits: only their kinds and sizes are
-  // compared.
+  // Passes that compute in half precision on request change values, and integers are assumed to fit into 16
+  // bits: only dtypes and sizes are compared.
   const bool lossy = std::any_of(report.passes.begin(), report.passes.end(), [](const PassReport& p) {
     return p.changed && (p.name == "add_fp16_cast" || p.name == "add_int16_cast" ||
                          p.name == "fuse_onehot_matmul_to_gather");  // ids beyond the table are not allowed afterwards
   });
-  // Each rewrite by itself: what rounds may add up beyond any bound afterwards.
+  // Each rewrite alone: errors of several may add up beyond any bound.
   Numerics loosest = Numerics::kExact;
   for (size_t i = 0; i < pipeline.entries.size(); ++i) {
     if (report.passes[i].changed) loosest = std::max(loosest, pipeline.entries[i].pass->numerics());
@@ -297,7 +298,8 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     }
     if (statistics != nullptr) ++(exact || smooth ? statistics->compared : statistics->compared_loosely);
   }
-  // Core ML's passes count dead users, as coremltools' do; and what is known of a function's body holds for all calls, dead ones included.
+  // Core ML's passes count dead users, as coremltools' do; and facts about a function's body hold for all
+  // calls, dead ones included.
   const bool settled =
       (s.model->dialect() == DialectId::kOnnx && s.model->functions().size() == 1) || !has_dead_nodes(*s.model);
   const bool repeats = std::ranges::all_of(pipeline.entries, &PipelineEntry::repeats);
@@ -313,7 +315,7 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
 
 namespace {
 
-// The model after one pass with one option; null when it refuses what it is told.
+// The model after one pass with one option; null if the pass refuses it.
 std::unique_ptr<Model> after_told(const Subject& s, const std::string& pass, const std::string& option,
                                   const std::string& value) {
   auto after = clone_model(*s.model);
@@ -327,7 +329,7 @@ std::unique_ptr<Model> after_told(const Subject& s, const std::string& pass, con
   try {
     verify(*after, {.allow_unchecked = false, .shapes = true});
   } catch (const Error& e) {
-    // An op that leaves nothing of what it reads runs with a size of zero, and has no type once the size is known.
+    // An op whose result is empty runs with a size of zero, and is ill-typed once the size is known.
     if (e.message().starts_with("the types of this node were not checked")) return nullptr;
     throw;
   }

@@ -1,4 +1,4 @@
-// What must hold of every model: passes keep what it computes, files and text keep the model. And making a failure small.
+// Checks for any model: passes keep what it computes, files and text keep the model. Also shrinks failures.
 #pragma once
 
 #include <array>
@@ -37,10 +37,11 @@ struct Statistics {
   size_t pipelines = 0, compared = 0, compared_loosely = 0;
 };
 
-// The passes, in order, on a copy. They must not throw, keep a valid graph and the values, say truly whether they changed anything and,
-// when it is one alone, find nothing to do afterwards.
+// Runs the passes, in order, on a copy. They must not throw, keep a valid graph and the values, report truly
+// whether they changed anything and, if it is only one, be a no-op afterwards.
 std::optional<Failure> check_passes(const Subject& s, const std::vector<std::string>& passes, Statistics* statistics = nullptr);
-// The passes of Core ML that do nothing unless they are told what: an input as an image with channels last, and all symbolic sizes fixed.
+// The Core ML passes that do nothing without options: an input as an image with channels last, and all
+// symbolic sizes fixed.
 std::optional<Failure> check_told_passes(const Subject& s);
 // Through the text form and through an ONNX file or a Core ML package, and back.
 std::optional<Failure> check_round_trips(const Subject& s);

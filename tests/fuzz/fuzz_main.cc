@@ -1,9 +1,10 @@
 // sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--cases=FOLDER] [--write=FOLDER] [--order=N]
 //         [--report] [--no-shrink]
 //
-// Draws models (generator.h) and puts each through every pass alone, through presets and random pipelines, through text and file. A
-// failure is made small and printed as a case for the .sx file of the pass. Ends with how often passes and rules had something to do. With
-// --order, rules fire in random orders: values must hold then too.
+// Draws models (random/generator.h) and runs each through every pass alone, through presets and random
+// pipelines, through text and file. Shrinks a failure and prints it as a case for the .sx file of the pass.
+// With --report, ends with how often passes and rules fired. With --order, rules fire in random orders:
+// values must hold then, too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,8 +53,8 @@ std::vector<std::string> read_snippets(const std::string& folder, bool mil) {
   return snippets;
 }
 
-// The same where nobody knows the ranks of inputs, and numbers have axes of their own, which broadcasting may give to the rest; null where the
-// operators do not take that, or run then.
+// The same with inputs of unknown rank, and with numbers that have axes of their own, which broadcasting may
+// give to other values; null if the operators refuse that, or fail on it.
 std::optional<Subject> without_ranks(const Subject& known) {
   Subject s = copy(known);
   Model& m = *s.model;

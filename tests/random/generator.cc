@@ -341,15 +341,16 @@ Node* Generator::add(Draft& d) {
   return n;
 }
 
-// Whether there is less than the type says: Core ML's types take it that a symbolic size reaches as far as a slice does.
+// Whether an axis is shorter than its type: Core ML's types assume that a symbolic size reaches as far as a
+// slice does.
 bool Generator::ends_early(const Type& t, std::span<const int64_t> got, int which) {
   if (!t.is_tensor() || !t.ranked() || t.rank() != got.size()) return false;
   const auto expected = sizes(t.dims(), which);
   return !std::ranges::equal(expected, got, [](int64_t said, int64_t is) { return said <= is; });
 }
 
-// Whether the type rule takes the node with these operands, too: a pass that folds shows what was not known when it was made, such as a
-// window larger than what it moves over.
+// Whether the type rule accepts the node with these operands as constants: a pass that folds reveals what was
+// unknown, such as a window larger than its operand.
 bool Generator::may_be_known(const Node& n, std::span<const TensorPtr> operands) {
   Model alone(options_.dialect);
   ValueFacts facts;
@@ -367,7 +368,7 @@ bool Generator::may_be_known(const Node& n, std::span<const TensorPtr> operands)
   }
 }
 
-// What inference says must hold for what the evaluator computes.
+// The evaluator's result must have the inferred type.
 void Generator::check_types(const Node& n, size_t result, const TensorPtr& got, int which) {
   const Type* t = n.result(result)->type();
   if (t == nullptr || !t->is_tensor()) return;

@@ -1,9 +1,9 @@
 // Random valid models, of ONNX or of Core ML: the same seed gives the same model.
 //
-// Operators come from the op tables. A node is kept if its type rule accepts it and the evaluator runs it at two sizes;
-// the types that a rule infers are compared with the results. Bodies of If, Loop and Scan, blocks of cond and while_loop,
-// local functions, shared constants, values with several users and dead nodes occur; so do pieces of the .sx cases, wired
-// into the rest, for passes look for shapes that chance does not draw.
+// Operators come from the op tables. A node is kept if its type rule accepts it and the evaluator runs it at
+// two sizes; the types that a rule infers are compared with the results. Bodies of If, Loop and Scan, blocks
+// of cond and while_loop, local functions, shared constants, values with several users and dead nodes occur;
+// so do pieces of the .sx cases, wired into the rest, for passes look for shapes that chance does not draw.
 //
 // grow.h uses the same generator to complete graphs from patterns.
 #pragma once
@@ -47,11 +47,12 @@ struct Generated {
   std::array<std::vector<EvalValue>, 2> inputs;  // at two sizes; the model runs on both
 };
 
-// nullopt if what was drawn does not run. Throws an Error with code kInternal, for it is our own fault, if the evaluator
-// contradicts a type rule.
+// nullopt if what was drawn does not run. Throws an Error with code kInternal, for it is our own fault, if
+// the evaluator contradicts a type rule.
 std::optional<Generated> generate(uint64_t seed, const GeneratorOptions& options);
 
-// A node to be. Some operands and attributes may be there already: a recipe draws the others so that they fit.
+// A node to be. Some operands and attributes may be there already: a recipe draws the others so that they
+// fit.
 struct Draft {
   const Op* op = nullptr;
   std::vector<Value*> in;
@@ -175,8 +176,8 @@ class Generator : public Dice {
   bool in_function_ = false;
 };
 
-// How one operator gets operands and attributes that fit together, where chance alone would rarely hit a valid choice
-// (recipes.cc). False: no way just now.
+// How one operator gets operands and attributes that fit together, where chance alone would rarely hit a
+// valid choice (recipes.cc). False: no way just now.
 struct Recipe {
   std::string_view op;
   bool (*complete)(Generator&, Draft&);  // null: any operands of its types will do

@@ -292,8 +292,8 @@ bool Generator::add_call() {
   return any;
 }
 
-// A graph of a case: its inputs are values that are there, or new inputs; its results may be read by what follows.
-// One number seen as gigabytes takes none, until something is computed of it.
+// A graph of a case: its inputs are values that exist, or new inputs; later nodes may use its results.
+// One number seen as gigabytes takes none until something is computed from it.
 constexpr size_t kMostBytes = 64 << 20;
 
 bool Generator::add_snippet() {

@@ -1,12 +1,12 @@
-// What only programs of Core ML have: states and lists. Neither is a tensor, so that no recipe draws from them: a few ops are made together,
-// of which the last gives a tensor again.
+// States and lists, which only Core ML has. Neither is a tensor, so no recipe draws them: a few ops are made
+// together, the last of which returns a tensor.
 #include <fmt/format.h>
 
 #include "random/generator.h"
 
 namespace sardonyx::fuzz {
 
-// The results are made visible when the whole model so far runs.
+// Shows the results if the whole model so far runs.
 Value* Generator::make_and_run(const Op* op, std::vector<Value*> in) {
   if (op == nullptr) return nullptr;
   try {
@@ -18,7 +18,7 @@ Value* Generator::make_and_run(const Op* op, std::vector<Value*> in) {
   }
 }
 
-// A state is read, replaced and read again, in any order; an earlier one of the same type may be the one.
+// A state is read, replaced and read again, in any order; it may be an earlier one of the same type.
 bool Generator::add_state() {
   const Op *read = find("read_state"), *update = find("coreml_update_state");
   Value* v = nullptr;

@@ -1,5 +1,5 @@
-// How ops of Core ML get operands and parameters that fit together. Names of slots are those of the op table, so one recipe serves all
-// versions of an op.
+// How ops of Core ML get operands and parameters that fit together. Names of slots are those of the op table,
+// so one recipe serves all versions of an op.
 #include "random/recipes.h"
 
 namespace sardonyx::fuzz {

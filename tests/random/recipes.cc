@@ -1,5 +1,6 @@
-// How operators get operands and attributes that fit together. Names of slots and attributes are those of the op tables,
-// so one recipe serves all versions of an operator. Operands that are settled already decide what fits.
+// How operators get operands and attributes that fit together. Names of slots and attributes are those of the
+// op tables, so one recipe serves all versions of an operator. Operands that are settled already decide what
+// fits.
 #include "random/recipes.h"
 
 namespace sardonyx::fuzz {
@@ -7,7 +8,8 @@ namespace {
 
 constexpr uint64_t kInts = bits({DType::kI32, DType::kI64});
 
-// Operand `slot`: a tensor that the operator takes. Null if there is none, or if a settled one has another rank.
+// Operand `slot`: a tensor that the operator takes. Null if there is none, or if a settled one has another
+// rank.
 Value* tensor(Generator& g, Draft& d, size_t slot, size_t min_rank, size_t max_rank = 6) {
   if (d.is_settled(slot)) {
     Value* v = d.settled_tensor(slot);

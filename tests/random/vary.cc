@@ -56,7 +56,8 @@ class Varied {
  private:
   DType dtype(DType t) const { return dtype_ && (t == DType::kF32 || t == DType::kF16 || t == DType::kF64) ? *dtype_ : t; }
 
-  // Every size has one image, so that what was equal stays equal. Small ones are left alone more often: they count axes.
+  // Every size has one image, so that what was equal stays equal. Small ones are left alone more often: they
+  // count axes.
   int64_t size(int64_t s) {
     if (s <= 1) return s;
     const auto known = sizes_.find(s);

@@ -38,7 +38,7 @@ class Application {
  private:
   void move(const Var& v) {
     if (v.tied != nullptr) {
-      context_.log.count("borders moved");
+      context_.log.count("tied values moved");
     } else if (v.constant != nullptr) {
       context_.log.count("constants moved");
       v.constant->graph()->set_constant(*v.constant, Operators::stored(v.constant->constant(), v.move.results[0]));

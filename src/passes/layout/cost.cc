@@ -34,14 +34,14 @@ Cost Costs::size_of(const Type* t) {
   return size->second;
 }
 
-// What a size is when those without a number are taken at `value`.
+// The size if each size without a number is `value`.
 double Costs::size_at(Dim d, int64_t value) {
   Dims& dims = context_.model.dims();
   const Dim known = d.is_expr() ? dims.substitute(d, [&](std::string_view) { return Dim::of(value); }) : d;
   return static_cast<double>(std::max<int64_t>(known.is_int() ? known.value() : value, 1));
 }
 
-// How often a body runs for each time that its function does, roughly.
+// How often a body runs each time its function runs, roughly.
 Cost Costs::times_run(const Graph& g) {
   const auto [times, is_new] = times_run_.try_emplace(&g, kOnce);
   if (!is_new) return times->second;

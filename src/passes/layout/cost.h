@@ -25,8 +25,8 @@ class Costs {
   Cost total(const Region& r);
   // Of a node that moves.
   Cost of_node(const Var& v);
-  // Of what makes the root as `wanted` in graph g when it is stored as `stored`. `products`: all who read it
-  // so are products, which take the last two axes either way.
+  // Of a transpose in graph g from `stored` to `wanted`. `products`: all its users are products, which take
+  // the last two axes either way.
   Cost of_transpose(const Root& root, const Layout& stored, const Layout& wanted, const Graph& g, bool products);
 
  private:
@@ -39,7 +39,7 @@ class Costs {
   std::unordered_map<const Graph*, Cost> times_run_;
 };
 
-// What to store a value as that is stored as `stored`, so that it is as `wanted`.
+// The layout that turns `stored` into `wanted`.
 Layout relative(const Layout& stored, const Layout& wanted);
 
 // Leaves the best choice in the variables; false when nothing is better than what is there. Adds the steps it

@@ -24,7 +24,7 @@ struct Move {
   bool swaps_operands = false;  // operands 0 and 1 change places in the new node
 };
 
-// What a node is asked to follow: one operand or one result has a new layout.
+// One operand or one result of a node has a new layout.
 struct Change {
   const Node& n;
   PassContext& context;
@@ -87,7 +87,7 @@ bool drop_axes(const Change& c, const Ints& axes, std::optional<int64_t> keepdim
 // How an operand is stored that is stretched to a result stored as `l`. A value of one element has no axis
 // that could move.
 Layout broadcast(const Value& v, const Layout& l);
-// What working along another axis than now costs: runtimes copy there and back if it is not the last.
+// The cost of working along another axis than now: runtimes copy there and back if it is not the last.
 double along(const Layout& l, int64_t axis, size_t rank);
 
 // The elements of a constant integer operand.

@@ -36,16 +36,15 @@ double cost_of(Graph& g) {
   return sum;
 }
 
-// What stands in a graph beside nodes that cost the same either way and read all as they are spelled
-// themselves.
+// What a graph has besides nodes that cost the same in both layouts and read all operands in their own.
 enum class Kind : uint8_t { kPlain, kSoftmax, kProducts, kMixed };
 
-// Square images, each spelled upright or turned; nodes can follow either way. In mixed graphs a node reads
-// some turned and some not.
+// A graph of square images, each as it is or transposed; nodes can follow either way. In mixed graphs a node
+// reads some operands transposed and some not.
 struct Drawn {
   struct Read {
     size_t part = 0;
-    bool turned = false, product = false;  // product: by a MatMul, which reads either way
+    bool transposed = false, product = false;  // product: by a MatMul, which reads either way
   };
   struct Part {
     std::string op;  // empty: an input, or a constant
@@ -60,7 +59,7 @@ struct Drawn {
   Drawn(uint32_t seed, Kind kind) {
     std::mt19937 dice(seed);
     const auto roll = [&](size_t sides) { return static_cast<size_t>(dice() % sides); };
-    const auto read = [&] { return Read{.part = roll(parts.size()), .turned = roll(2) == 0}; };
+    const auto read = [&] { return Read{.part = roll(parts.size()), .transposed = roll(2) == 0}; };
     for (size_t n = 1 + roll(3); n > 0; --n) parts.push_back({.images = 1 + roll(5)});
     if (roll(3) == 0) parts.push_back({.images = 1 + roll(5), .free = true});
     for (size_t n = 1 + roll(7); n > 0; --n) {
@@ -86,17 +85,17 @@ struct Drawn {
       }
       parts.push_back(p);
     }
-    std::vector<bool> turned(parts.size()), seen(parts.size());
+    std::vector<bool> transposed(parts.size()), seen(parts.size());
     for (size_t i = 0; i < parts.size(); ++i) {
-      turned[i] = roll(2) == 0;
+      transposed[i] = roll(2) == 0;
       for (Read& r : parts[i].reads) {
         seen[r.part] = true;
-        if (kind != Kind::kMixed) r.turned = turned[i] != turned[r.part];
+        if (kind != Kind::kMixed) r.transposed = transposed[i] != transposed[r.part];
       }
     }
     for (size_t n = 1 + roll(4); n > 0; --n) results.push_back(read());
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (!seen[i] && !parts[i].op.empty()) results.push_back({.part = i, .turned = roll(2) == 0});
+      if (!seen[i] && !parts[i].op.empty()) results.push_back({.part = i, .transposed = roll(2) == 0});
     }
     for (Read& r : results) r.product = kind == Kind::kProducts && roll(3) == 0;
   }
@@ -105,7 +104,7 @@ struct Drawn {
     std::vector<std::string> inputs{fmt::format("w: f32[{0},{0}]", kSide)}, returned;
     std::string nodes;
     const auto name = [&](const Read& r) {
-      return fmt::format(fmt::runtime(r.turned ? "Transpose<perm=[0,2,1]>(v{})" : "v{}"), r.part);
+      return fmt::format(fmt::runtime(r.transposed ? "Transpose<perm=[0,2,1]>(v{})" : "v{}"), r.part);
     };
     for (size_t i = 0; i < parts.size(); ++i) {
       const Part& p = parts[i];
@@ -127,21 +126,21 @@ struct Drawn {
   double best() const {
     double least = std::numeric_limits<double>::infinity();
     for (uint32_t set = 0; set < 1u << parts.size(); ++set) {
-      const auto turned = [&](size_t i) { return (set >> i & 1) != 0; };
-      // Of each part: who reads it not as it is stored.
+      const auto transposed = [&](size_t i) { return (set >> i & 1) != 0; };
+      // The users of each part that want the other layout.
       enum : uint8_t { kNobody, kProducts, kOthers };
       std::vector<uint8_t> otherwise(parts.size());
-      const auto read = [&](const Read& r, bool by_turned) {
-        if ((r.turned != by_turned) == turned(r.part)) return;
+      const auto read = [&](const Read& r, bool by_transposed) {
+        if ((r.transposed != by_transposed) == transposed(r.part)) return;
         otherwise[r.part] = std::max<uint8_t>(otherwise[r.part], r.product ? kProducts : kOthers);
       };
       double sum = 0;
       bool possible = true;
       for (size_t i = 0; i < parts.size(); ++i) {
         const Part& p = parts[i];
-        possible &= p.free || !turned(i);
-        for (const Read& r : p.reads) read(r, turned(i));
-        if (p.op == "Softmax" && (p.axis == 2) == turned(i)) sum += 2 * kImage * static_cast<double>(p.images);
+        possible &= p.free || !transposed(i);
+        for (const Read& r : p.reads) read(r, transposed(i));
+        if (p.op == "Softmax" && (p.axis == 2) == transposed(i)) sum += 2 * kImage * static_cast<double>(p.images);
       }
       for (const Read& r : results) read(r, false);
       for (size_t i = 0; i < parts.size(); ++i) {
@@ -175,7 +174,7 @@ TEST(LayoutMinimize, CountsWhatItMoves) {
       (Counts{{"constants moved", 1}, {"nodes moved", 1}}));
   EXPECT_EQ(counts_of("graph(n: i64[], p: bool[], x: f32[61,67]) { y = Loop<body=graph(i: i64[], k: bool[], s: f32[61,67]) { "
                       "return k, Transpose(Sin(Transpose(s))) }>(n, p, x) return Transpose(y) }"),
-            (Counts{{"borders moved", 1}, {"transposes made", 1}}));
+            (Counts{{"tied values moved", 1}, {"transposes made", 1}}));
   EXPECT_EQ(counts_of("graph(x: f32[3,61]) { return Transpose(Add(Transpose(x), f32[61,3]{0.5...})) }"),
             (Counts{{"nodes moved", 1}}));
   EXPECT_EQ(counts_of("graph(x: f32[2,61,67]) { return Transpose<perm=[0,2,1]>(x) }"), Counts{});
@@ -196,9 +195,9 @@ TEST(LayoutMinimize, TurnsPromisesWhereTheyAreRead) {
   EXPECT_TRUE(g.constants()[0]->constant()->is_promise());
 }
 
-// How many of 1000 graphs come out dearer than they need.
-int count_dearer(Kind kind) {
-  int dearer = 0;
+// How many of 1000 graphs cost more than they need.
+int count_too_costly(Kind kind) {
+  int too_costly = 0;
   for (uint32_t seed = 1; seed <= 1000; ++seed) {
     const Drawn drawn(seed, kind);
     const auto model = parse(drawn.text());
@@ -209,19 +208,19 @@ int count_dearer(Kind kind) {
     minimize_transposes(graphs, context);
     verify(*model, {.types = true});
     EXPECT_GE(cost_of(model->graph()), drawn.best()) << drawn.text();
-    dearer += cost_of(model->graph()) > drawn.best() ? 1 : 0;
+    too_costly += cost_of(model->graph()) > drawn.best() ? 1 : 0;
   }
-  return dearer;
+  return too_costly;
 }
 
-TEST(LayoutMinimize, FindsTheBestOfAllChoices) { EXPECT_EQ(count_dearer(Kind::kPlain), 0); }
+TEST(LayoutMinimize, FindsTheBestOfAllChoices) { EXPECT_EQ(count_too_costly(Kind::kPlain), 0); }
 
 // What makes transposes cancel is done at once, though one more of them could make a Softmax quicker; and a
 // cut cannot say what it costs that two nodes move together.
 TEST(LayoutMinimize, MostlyFindsTheBestWhereChoicesDependOnEachOther) {
-  EXPECT_LE(count_dearer(Kind::kSoftmax), 4);
-  EXPECT_LE(count_dearer(Kind::kProducts), 6);
-  EXPECT_LE(count_dearer(Kind::kMixed), 44);
+  EXPECT_LE(count_too_costly(Kind::kSoftmax), 4);
+  EXPECT_LE(count_too_costly(Kind::kProducts), 6);
+  EXPECT_LE(count_too_costly(Kind::kMixed), 44);
 }
 
 }  // namespace

@@ -8,10 +8,10 @@
 namespace sardonyx::layout {
 namespace {
 
-// A constant up to this size is stored once per layout: nobody minds the bytes.
+// A constant up to this size may be stored once per layout.
 constexpr size_t kSmallConstant = 4096;
 
-// Whether a function's call says what an attribute is, so that it is not known here.
+// Whether the call of a function decides an attribute, so that it is unknown here.
 bool has_attr_of_call(const Node& n) {
   return std::ranges::any_of(n.attrs().items(), [](const NamedAttr& a) { return a.value.get<RefAttr>() != nullptr; });
 }
@@ -69,7 +69,7 @@ std::optional<Move> Operators::follow(const Node& n, const Layout& l, bool forwa
   m.results.resize(n.num_results());
   if (!family->follow({.n = n, .context = context_, .given = l, .forward = forward, .slot = slot}, m)) return std::nullopt;
   bool moves = false;
-  const auto settle = [&](Layout& to, const Value* v) {  // false when it would move what has axes that nobody knows
+  const auto settle = [&](Layout& to, const Value* v) {  // false for a value without rank that would move
     if (to.is_identity()) to = Layout::as_is();
     moves |= !to.is_as_is();
     return to.is_as_is() || rank_of(v);

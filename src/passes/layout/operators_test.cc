@@ -337,7 +337,7 @@ const Row kRows[] = {
      "0: 021>=,-,0213 102>=,-,1023 120>=,-,1203 201>=,-,2013 210>=,-,2103 r: 0132>-,-,= 0213 0231>021,-,= 0312>-,-,= "
      "0321>021,-,= 1023 1032>102,-,= 1203 1230>120,-,= 1302>102,-,= 1320>120,-,= 2013 2031>201,-,= 2103 2130>210,-,= "
      "2301>201,-,= 2310>210,-,= 3012>-,-,= 3021>021,-,= 3102>102,-,= 3120>120,-,= 3201>201,-,= 3210>210,-,="},
-    // No elements, or as many as nobody knows.
+    // No elements, or an unknown number.
     {"y = Reshape(d, i64[2]{0,15})", ""},
     {"y = Reshape(d, i64[1]{0})", ""},
     {"y = Reshape(d, i64[4]{0,3,5,11})", ""},
@@ -442,7 +442,7 @@ std::string answers(const Row& row, bool of_result, size_t which) {
   if (v == nullptr || !v->ranked()) return {};
   std::vector<int64_t> perm(v->type()->rank());
   std::iota(perm.begin(), perm.end(), 0);
-  std::vector<std::pair<std::string, std::string>> alike;  // what goes along -> the layouts
+  std::vector<std::pair<std::string, std::string>> alike;  // all other layouts -> the layouts given
   while (std::next_permutation(perm.begin(), perm.end())) {
     const Layout l = *Layout::permutation(perm);
     const auto m = of_result ? c.operators.from_result(c.node(), which, l) : c.operators.from_operand(c.node(), which, l);

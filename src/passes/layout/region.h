@@ -42,7 +42,7 @@ struct Root {
 
 struct Region {
   std::vector<Var> vars;
-  std::vector<std::pair<Value*, Layout>> labels;  // what each value is stored as when its maker moves
+  std::vector<std::pair<Value*, Layout>> labels;  // the layout of each value if its maker moves
   std::vector<Root> roots;
 
   // As the variables stand.
@@ -60,7 +60,7 @@ class RegionFinder {
   RegionFinder(std::span<Graph* const> graphs, Operators& operators);
   // To be called after graphs changed. Regions point to what is found.
   void find_tied_values();
-  // What could follow if v is stored as l. Adds the values and uses it looks at to *work.
+  // Finds what could follow if v is stored as l. Adds the number of values and uses it visits to *work.
   Region around(Value& v, const Layout& l, uint64_t* work);
 
  private:
