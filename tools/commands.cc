@@ -85,7 +85,11 @@ int lower(const FileArgs& files, const OutputArgs& out, std::optional<int> opset
   if (model->dialect() != DialectId::kOnnx) {
     throw Error(ErrorCode::kUnsupported, "only programs of the jax and onnx dialects can become ONNX");
   }
-  write_onnx(*model, out.output, write_options(out));
+  if (out.output.ends_with(".sx")) {
+    save_program(*model, out.output);
+  } else {
+    write_onnx(*model, out.output, write_options(out));
+  }
   return 0;
 }
 

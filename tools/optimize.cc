@@ -163,10 +163,6 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
           {"warnings", r.warnings}};
 }
 
-}  // namespace
-
-namespace {
-
 // Shows progress at a terminal, unless other output would break the line.
 void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
   if (args.quiet || args.json || !args.explain.empty()) return;
@@ -236,6 +232,28 @@ int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
              [&](const Job& job) { return optimize_coreml_file(job.in, job.out, options, {.map = !args.no_mmap}); });
 }
 
+namespace {
+
+// `text` in lines of at most `width` columns, broken at spaces; those after the first begin with `indent` spaces.
+std::string wrapped(std::string_view text, size_t indent, size_t width = 110) {
+  std::string out;
+  size_t column = indent;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (column > indent && column + 1 + end > width) {
+      out += '\n' + std::string(column = indent, ' ');
+    } else if (column > indent) {
+      out += ' ', ++column;
+    }
+    out += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+}  // namespace
+
 int passes(const std::string& name, bool json) {
   const std::vector<PassInfo> all = list_passes();
   const std::vector<PresetInfo> presets = list_presets();
@@ -277,7 +295,7 @@ int passes(const std::string& name, bool json) {
   const PassInfo& p = *found;
   say("{}::{}: {}\n  numerics  {}\n", p.dialect, p.name, p.about, to_string(p.numerics));
   for (const auto& [option, meaning] : p.options) say("  option    {}: {}\n", option, meaning);
-  for (const std::string& rule : p.rules) say("  rule      {}\n", rule);
+  for (const std::string& rule : p.rules) say("  rule      {}\n", wrapped(rule, 12));
   return 0;
 }
 

@@ -95,6 +95,9 @@ def test_the_command_lowers_without_python(tmp_path):
     model = onnx.load(tmp_path / "network.onnx")
     x = RNG.standard_normal((4, 7)).astype(np.float32)
     compare(network(jnp.asarray(x)), outputs(model, [x]), 1e-5)
+    command[-1] = "lowered.sx"  # text, as `sardonyx optimize` writes it under such a name
+    subprocess.run(command, cwd=tmp_path, check=True, env={"PATH": "/nonexistent"})
+    assert 'graph "jax_model"(x: f32[B,7])' in (tmp_path / "lowered.sx").read_text()
 
 
 @pytest.mark.skipif(not TOOL.exists(), reason="the command is not built")
