@@ -47,7 +47,8 @@ SHAPE_PRESERVING = """CumSum CumProd Softmax LogSoftmax Hardmax LpNormalization 
 # Elementwise with operands that are scalars or parameters: not unary.
 ELEMENTWISE_MORE = ["Clip", "CastLike", "SwiGLU"]
 SUBGRAPHS = ["If", "Loop", "Scan", "SequenceMap", "FlexAttention"]
-# No operand values make them raise. Integer Div and Mod may, and so may indices, sizes and conversions of strings.
+# No operand values make them raise. Integer Div and Mod may, and so may indices, sizes and conversions of
+# strings.
 CANNOT_FAIL = [
     *[n for n in UNARY if n not in ("Cast", "RegexFullMatch")],
     *[n for n in BINARY if n not in ("Div", "Mod", "Pow", "BitShift")],
@@ -82,7 +83,8 @@ def traits_of(domain: str, name: str, version: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Type rules: operator -> [(first version, rule in src/dialects/onnx/rules.h)], newest last. No entry: no rule.
+# Type rules: operator -> [(first version, rule in src/dialects/onnx/rules.h)], newest last. No entry: no
+# rule.
 
 RULES: dict[str, list[tuple[int, str]]] = {}
 

@@ -5,8 +5,8 @@
     python tools/gen_onnx_ops.py --check    exits 1 if they differ from what would be written
 
 Written: src/dialects/onnx/ops_*.inc, src/dialects/onnx/builder_methods.inc, include/sardonyx/onnx_attrs.h and
-include/sardonyx/onnx_builder.h. What schemas do not say (traits, type rules, which integers are flags) is tabled in
-gen_onnx_facts.py.
+include/sardonyx/onnx_builder.h. What schemas do not say (traits, type rules, which integers are flags) is
+tabled in gen_onnx_facts.py.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Writes src/dialects/onnx/runtime_kernels.def: what onnxruntime's CPU provider computes, by release.
 
-Each release is asked itself: for the kernels it registers (operator, versions, element types), for the newest opset and IR version it
-loads, and, for operators that it may also compute by expanding functions or by converting f16, whether it makes a session for
-a model of one node. Unpack the wheels of the releases first:
+Each release is asked itself: for the kernels it registers (operator, versions, element types), for the newest
+opset and IR version it loads, and, for operators that it may also compute by expanding functions or by
+converting f16, whether it makes a session for a model of one node. Unpack the wheels of the releases first:
 
     pip download --no-deps onnxruntime==1.17.0 && python -m zipfile -e onnxruntime-1.17.0-*.whl ort-1.17
     python tools/gen_runtime_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/runtime_kernels.def
 
-Releases before 1.19 need a Python with NumPy 1: name it with --python. Text and facts only; nothing is copied from onnxruntime.
+Releases before 1.19 need a Python with NumPy 1: name it with --python. Text and facts only; nothing is copied
+from onnxruntime.
 """
 
 import argparse
@@ -57,7 +58,8 @@ PROBED = ("f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "
 
 
 def ask(models_file: str) -> None:
-    """Prints what the onnxruntime on the path says, as JSON: kernels, and which of the pickled models load."""
+    """Prints what the onnxruntime on the path says, as JSON: kernels, and which of the pickled models
+    load."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -107,7 +109,8 @@ NUMBERS = dict(zip(TYPES.values(), (1, 11, 10, 16, 3, 5, 6, 7, 2, 4, 12, 13, 9, 
 
 
 def one_node(op, opset, inputs, outputs, shapes=None, constants=None, in_body=False, **attributes) -> bytes:
-    """A model of one node; with `in_body` in both branches of an If, where some releases expand no functions."""
+    """A model of one node; with `in_body` in both branches of an If, where some releases expand no
+    functions."""
     from onnx import helper
 
     shapes, constants = shapes or {}, constants or {}

@@ -1,12 +1,15 @@
-"""Writes src/dialects/onnx/wrong_kernels.def: integer kernels of onnxruntime's CPU provider that compute wrong results, by release.
+"""Writes src/dialects/onnx/wrong_kernels.def: integer kernels of onnxruntime's CPU provider that compute
+wrong results, by release.
 
-Every release runs models of one node on extreme integers (ends of the range, powers of two and their neighbours, random bits), and
-the results are compared with exact arithmetic modulo 2^bits. Unpack the wheels of the releases first, as for gen_runtime_kernels.py:
+Every release runs models of one node on extreme integers (ends of the range, powers of two and their
+neighbours, random bits), and the results are compared with exact arithmetic modulo 2^bits. Unpack the wheels
+of the releases first, as for gen_runtime_kernels.py:
 
     python tools/gen_wrong_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/wrong_kernels.def
 
-What the standard leaves open is not asked: division by zero and its overflow, shifts by the width and more, conversions of floats that are out
-of range, averages that are no integers. Text and facts only; nothing is copied from onnxruntime.
+What the standard leaves open is not asked: division by zero and its overflow, shifts by the width and more,
+conversions of floats that are out of range, averages that are no integers. Text and facts only; nothing is
+copied from onnxruntime.
 """
 
 import argparse
@@ -152,7 +155,8 @@ def _asked(op: str, t: str, u: int, v: int) -> bool:
 
 
 def tensors(t: str):
-    """Tensors whose reductions take each of onnxruntime's ways: short and long, inner, outer and middle axes."""
+    """Tensors whose reductions take each of onnxruntime's ways: short and long, inner, outer and middle
+    axes."""
     x = extremes(t)
     rng = np.random.default_rng(11)
     for shape in ((1,), (2,), (5,), (8,), (17,), (1031,)):
@@ -329,7 +333,8 @@ def model_of(op: str, opset: int, attributes: dict, inputs, outputs) -> bytes | 
 
 
 def ask(shard: list[str]) -> None:
-    """Prints what the onnxruntime on the path computes wrongly, as JSON lines: operator, type, opset, what it said."""
+    """Prints what the onnxruntime on the path computes wrongly, as JSON lines: operator, type, opset, what it
+    said."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

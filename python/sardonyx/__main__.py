@@ -1,4 +1,5 @@
-"""`python -m sardonyx export module:function --input f32[B,224,224,3] -o model.onnx`, and what else the command can."""
+"""`python -m sardonyx export module:function --input f32[B,224,224,3] -o model.onnx`, and the other
+commands."""
 
 import argparse
 import importlib
@@ -31,46 +32,48 @@ def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:
         default=[],
         dest="more_plugins",
         metavar="LIB.so",
-        help="a shared object with lowerings of its own (sardonyx/plugin.h); may be given several times",
+        help="shared object with lowerings (sardonyx/plugin.h); repeatable",
     )
     return command
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sardonyx", description="Export JAX functions as ONNX.")
-    parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as below, before the command")
+    parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as in the commands")
     commands = parser.add_subparsers(dest="command", required=True)
     export = _add_traced(commands, "export", "export a function, given as module:function")
-    explain = _add_traced(commands, "explain", "say what a function consists of, and whether it can be exported")
+    explain = _add_traced(commands, "explain", "list the primitives of a function, and whether it can be exported")
     explain.add_argument("--double", action="store_true", help="64-bit types")
-    explain.add_argument("--json", action="store_true", help="for programs")
+    explain.add_argument("--json", action="store_true", help="machine-readable output")
     export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file to write")
-    export.add_argument("--opset", type=int, default=None, help="default: 23, or what the target loads")
-    export.add_argument("--target", default=None, help="a runtime that must run the model, such as ort-1.17")
+    export.add_argument(
+        "--opset", type=int, default=None, help="opset of the model (default: 23, or the newest that the target loads)"
+    )
+    export.add_argument("--target", default=None, help="runtime that must run the model, such as ort-1.17")
     export.add_argument(
         "--functions",
         choices=("decorated", "auto"),
         default="decorated",
-        help="auto: parts that repeat become functions",
+        help="auto: repeated parts become functions, too",
     )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
     export.add_argument("--double", action="store_true", help="64-bit types")
     export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
     export.add_argument("--check", action="store_true", help="compare with JAX in onnxruntime")
-    export.add_argument("--strict", action="store_true", help="a failing pass is an error")
+    export.add_argument("--strict", action="store_true", help="stop when a pass fails")
     export.add_argument("--provenance", choices=("off", "line", "full"), default="line")
     export.add_argument("--input-names", default=None, metavar="A,B", help='names, or "positional"')
     export.add_argument("--output-names", default=None, metavar="A,B", help='names, or "positional"')
     export.add_argument("--inputs-as-nchw", default="", metavar="0,1")
     export.add_argument("--outputs-as-nchw", default="", metavar="0,1")
-    export.add_argument("--web", action="store_true", help="one file, for the browser")
+    export.add_argument("--web", action="store_true", help="write a single file, for the browser")
     export.add_argument("--json", action="store_true", help="print the report as JSON")
     commands.add_parser("lint-plugin", help="check the source of converter plugins", add_help=False)
     return parser
 
 
 def find_function(text: str):
-    """The object that "module:name.name" or "module:name()" means."""
+    """The object that "module:name.name" or "module:name()" names."""
     module_name, colon, path = text.partition(":")
     if not colon or not module_name or not path:
         raise Error(f"'{text}' names no function", notes=['expected module:function, as in "models.resnet:forward"'])
@@ -160,7 +163,7 @@ def _explain(options) -> int:
 
 
 def _native(arguments) -> int:
-    """Becomes the command, which needs no Python for the rest: the one beside the interpreter, else the first on PATH."""
+    """Replaces this process by the native command: the one beside the interpreter, else the first on PATH."""
     beside = Path(sys.executable).with_name("sardonyx")
     command = str(beside) if os.access(beside, os.X_OK) else shutil.which("sardonyx")
     if command is None:
@@ -174,7 +177,7 @@ def _native(arguments) -> int:
 
 def main(arguments=None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["lint-plugin"]:  # has options of its own
+    if arguments[:1] == ["lint-plugin"]:  # parses its own options
         from sardonyx import lint
 
         return lint.main(arguments[1:])

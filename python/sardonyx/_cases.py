@@ -1,4 +1,4 @@
-"""What plugins declare for tests: callables that are made when they are needed, and cases that are exported and compared with JAX."""
+"""Test cases of plugins: callables that are built on demand, exported and compared with JAX."""
 
 import dataclasses
 import difflib
@@ -45,7 +45,7 @@ def with_prng_key(seed: int) -> Later:
 
 @dataclasses.dataclass(frozen=True)
 class Construct:
-    """A callable that `instantiate()` makes anew, for the dtype of `with_dtype` (float32 without one)."""
+    """A callable that `instantiate()` builds anew, for the dtype of `with_dtype` (default: float32)."""
 
     constructor: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -53,7 +53,8 @@ class Construct:
     dtype: Any = None
 
     def with_requested_dtype(self, *keywords: str) -> "Construct":
-        """The dtype that a case runs in, as these keywords: by default those of `dtype` and `param_dtype` that the constructor has."""
+        """The dtype that a case runs in, as these keywords: by default those of `dtype` and `param_dtype`
+        that the constructor has."""
         if not keywords:
             made_by = self.constructor.__init__ if inspect.isclass(self.constructor) else self.constructor
             known = inspect.signature(made_by).parameters  # a metaclass may hide those of the class
@@ -78,7 +79,7 @@ class Construct:
         return dataclasses.replace(self, dtype=dtype)
 
     def instantiate(self) -> Callable[..., Any]:
-        """What the constructor makes; an Error where that cannot be called."""
+        """Calls the constructor; raises an Error if the result is not callable."""
         import jax
 
         dtype = "float32" if self.dtype is None else self.dtype
@@ -100,7 +101,8 @@ class Construct:
 
 
 def construct_and_call(constructor: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Construct:
-    """The callable of a case: `constructor(*args, **kwargs)`, made once for each dtype and shape that the case runs in.
+    """The callable of a case: `constructor(*args, **kwargs)`, made once for each dtype and shape that the
+    case runs in.
 
     Nothing is made before it is needed, and no random numbers are drawn when a module is imported:
 
@@ -130,18 +132,20 @@ _KEYS = (
 
 
 def run_cases(declared: Any) -> list[str]:
-    """Exports every case that a plugin declares, in each dtype and shape, and compares it with JAX in onnxruntime.
+    """Exports every case that a plugin declares, in each dtype and shape, and compares it with JAX in
+    onnxruntime.
 
     Args:
-        declared: A Plugin (class or object; `testcases=` of `register_primitive`), or the list of cases itself. A case is a mapping with
-            `testcase` (its name), `callable` (a function or a `construct_and_call(...)`), and `input_shapes` (as for `to_onnx`) or
-            `input_values`. It may have `input_dtypes`; `rtol`, `atol`; `run_only_f32_variant` or `run_only_f64_variant`;
-            `run_only_dynamic`; `post_check_onnx_graph`, which is called with the model and returns False where it is not as it should
-            be, such as `expect_graph(...)`; and these of `to_onnx`: input_params, inputs_as_nchw, outputs_as_nchw, normalization_mode,
-            opset, target, functions.
+        declared: A Plugin (class or object; `testcases=` of `register_primitive`), or the list of cases
+            itself. A case is a mapping with `testcase` (its name), `callable` (a function or a
+            `construct_and_call(...)`), and `input_shapes` (as for `to_onnx`) or `input_values`. It may have
+            `input_dtypes`; `rtol`, `atol`; `run_only_f32_variant` or `run_only_f64_variant`;
+            `run_only_dynamic`; `post_check_onnx_graph`, which is called with the model and returns False
+            where it is not as it should be, such as `expect_graph(...)`; and these of `to_onnx`:
+            input_params, inputs_as_nchw, outputs_as_nchw, normalization_mode, opset, target, functions.
 
-    Each case runs in single and double precision (unless `input_dtypes` or `input_values` say which), and, where its shapes have symbols, with
-    these as numbers and as symbols (then at two sizes).
+    Each case runs in single and double precision (unless `input_dtypes` or `input_values` say which), and,
+    where its shapes have symbols, with these as numbers and as symbols (then at two sizes).
 
     Returns:
         The names of what ran, such as "linear_f64_dynamic".
@@ -233,7 +237,7 @@ def _run(case: Mapping[str, Any], double: bool, dynamic: bool) -> None:
 
 
 def _numbers(shapes: Sequence[Sequence[int | str]]) -> list[tuple[int, ...]]:
-    """The shapes with another number for each symbol, from 3."""
+    """The shapes with a distinct number for each symbol, starting at 3."""
     import jax
 
     from sardonyx import _compare

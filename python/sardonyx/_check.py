@@ -40,8 +40,8 @@ def allclose(
     Args:
         fn: What was exported.
         model: A path, an `onnx.ModelProto`, bytes, or a `sardonyx.ir.Model`.
-        inputs: One entry per argument of `fn`, as for `to_onnx`. Shapes are filled with random numbers from a fixed
-            seed, with 2 for a name; arrays are used as they are.
+        inputs: One entry per argument of `fn`, as for `to_onnx`. Shapes are filled with random numbers from a
+            fixed seed, with 2 for a name; arrays are used as they are.
         input_params: The values of keyword arguments.
         rtol, atol: As in `numpy.allclose`, for floats. Integers and booleans must be equal.
         enable_double_precision, inputs_as_nchw, outputs_as_nchw: As given to `to_onnx`.
@@ -70,9 +70,11 @@ def allclose(
 
 
 def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, export) -> None:
-    """For `to_onnx(check=True)`: at two sizes of every symbol; raises an Error that says what differs, and where.
+    """For `to_onnx(check=True)`: compares at two sizes of every symbol; raises an Error that names the first
+    difference.
 
-    `export(closed jaxpr, data_sizes=)` exports a part of the program once more, without passes, to find the first equation that differs.
+    `export(closed jaxpr, data_sizes=)` exports a part of the program once more, without passes, to find the
+    first equation that differs.
     """
     import jax
 
@@ -109,8 +111,8 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
 
 
 def _computed(fn, spec, args, params) -> list:
-    """What the function returns, and what the references hold that it has changed. JAX refuses sizes that depend on data within jit and loops: there the
-    equations that were traced run one by one."""
+    """The function's results, and the final values of the references that it changes. Where JAX refuses sizes
+    that depend on data, in jit and loops, the traced equations run one by one."""
     import jax
 
     leaves = jax.tree_util.tree_leaves(args)
@@ -142,14 +144,16 @@ def _traced(fn, spec, args, params):
 
 
 class _Second:
-    """A closer look at a program whose results differ: its equations one by one, on the same values, exported without passes."""
+    """A closer look at a program whose results differ: its equations one by one, on the same values, exported
+    without passes."""
 
     def __init__(self, fn, spec, args, params, export):
         self.fn, self.spec, self.args, self.params, self._export = fn, spec, args, params, export
 
     @functools.cached_property
     def program(self):
-        """(ClosedJaxpr without calls and references, names of the sizes that depend on data, values of its inputs)"""
+        """(ClosedJaxpr without calls and references, names of the sizes that depend on data, values of its
+        inputs)"""
         import jax
 
         with plugins._active():
@@ -161,7 +165,8 @@ class _Second:
         return self._export(closed, data_sizes=self.program[1])
 
     def _symbolic(self):
-        """(the ClosedJaxpr with names for sizes, as the model has them, a function that runs one like it): for known sizes a lowering may choose otherwise."""
+        """(the ClosedJaxpr with names for sizes, as the model has them, a function that runs one like it):
+        for known sizes a lowering may choose otherwise."""
         import jax
 
         with plugins._active():
@@ -177,7 +182,8 @@ class _Second:
         return _interpret.in_line(closed), run
 
     def with_choices(self) -> list | None:
-        """JAX's results where it is given the model's eigenvectors and the like; None where there are none, or where they are wrong."""
+        """JAX's results where it is given the model's eigenvectors and the like; None where there are none,
+        or where they are wrong."""
         import jax
 
         try:
@@ -191,7 +197,8 @@ class _Second:
         return jax.device_get([_compare.as_array(x) for x in expected])
 
     def where_it_differs(self) -> list[str]:
-        """The first equation that differs, as a note; what runs here is only for the message, so its own failures are told and no more."""
+        """The first equation that differs, as a note; what runs here is only for the message, so its own
+        failures are told and no more."""
 
         def results(model):
             session = Session(model.serialize())

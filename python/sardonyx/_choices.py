@@ -1,7 +1,9 @@
-"""Equations whose results JAX leaves open: signs of eigenvectors, phases of singular vectors, the order of eigenvalues.
+"""Equations whose results JAX leaves open: signs of eigenvectors, phases of singular vectors, the order of
+eigenvalues.
 
-An exported model makes its own choice of them, by another algorithm (src/lower/eigh.cc, svd.cc, eig.cc, schur.cc say which). It is right where its results
-satisfy the equation that defines them, and where the rest of the program, given these results, agrees with JAX.
+An exported model makes its own choice of them, by another algorithm (src/lower/eigh.cc, svd.cc, eig.cc,
+schur.cc say which). It is right where its results satisfy the equation that defines them, and where the rest
+of the program, given these results, agrees with JAX.
 """
 
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from sardonyx._compare import tolerances
 
 
 class Wrong(Exception):
-    """The model's results of such an equation are none that it may have: what is wrong with them."""
+    """The model's results do not satisfy the equation; the message says why."""
 
 
 def _adjoint(x):
@@ -64,7 +66,8 @@ def has_choices(closed) -> bool:
 
 
 def of_model(closed, run: Callable) -> list[list]:
-    """What the exported model chose, by equation of `closed` that has a choice. `run(closed)` gives the results of a program as the model computes them."""
+    """The exported model's results of each equation of `closed` that has a choice. `run(closed)` gives the
+    results of a program as the model computes them."""
     from jax.extend import core
 
     eqns, outvars = [], []
@@ -80,7 +83,8 @@ def of_model(closed, run: Callable) -> list[list]:
 
 
 def hook(chosen: list[list]) -> Callable:
-    """For one `_interpret.evaluate`: the model's choices in place of JAX's, where they satisfy their equations. Raises Wrong."""
+    """For one `_interpret.evaluate`: the model's choices in place of JAX's, where they satisfy their
+    equations. Raises Wrong."""
     left = iter(chosen)
 
     def choose(eqn, operands, results):
@@ -105,7 +109,7 @@ def hook(chosen: list[list]) -> Callable:
 
 
 def right_ones(closed, leaves: list, run: Callable) -> Callable | None:
-    """The hook for what the exported model chose; None where it chose nothing, or wrongly."""
+    """The hook with the exported model's choices; None where there are none, or where one is wrong."""
     if not has_choices(closed):
         return None
     chosen = of_model(closed, run)

@@ -51,43 +51,50 @@ def to_onnx(
     Args:
         fn: Anything that `jax.make_jaxpr` traces: a function, a Flax NNX or Equinox module, a bound method.
         inputs: One entry per argument: a shape such as `("B", 224, "2*T+1")` (float32, or float64 with
-            `enable_double_precision`), a text such as `"i32[B,T]"`, a `jax.ShapeDtypeStruct`, an array, a number, or a pytree of
-            these other than shapes. Names in shapes stay dynamic; `"B >= 2"` also states what holds.
-        input_params: Keyword arguments of `fn` that become inputs of the model under their own names; of a pytree, its arrays. Texts and
-            other values that are no numbers, and flags that the function's own Python branches on, are baked in.
+            `enable_double_precision`), a string such as `"i32[B,T]"`, a `jax.ShapeDtypeStruct`, an array, a
+            number, or a pytree of these other than shapes. Names in shapes stay dynamic; `"B >= 2"` also
+            states what holds.
+        input_params: Keyword arguments of `fn` that become inputs of the model under their own names; of a
+            pytree, its arrays. Strings, other values that are not numbers, and flags that the function
+            branches on in Python become constants.
         model_name: The name of the graph.
-        opset: Version of the ONNX operators, 7 to 28: 23 if not given, or what the target loads.
-        enable_double_precision: Trace with 64-bit types. Otherwise float64 arrays become float32, with a warning.
-        record_primitive_calls_file: Where to write the program's equations by primitive, as text.
-        return_mode: "proto" returns an `onnx.ModelProto`, "ir" a `sardonyx.ir.Model`, "file" writes `output_path` and
-            returns it.
-        output_path: Needed by "file". Weights go beside it when the model exceeds 2 GiB.
+        opset: The ONNX opset, 7 to 28. Default: 23, or the newest that the target loads.
+        enable_double_precision: Trace with 64-bit types. Otherwise float64 arrays become float32, with a
+            warning.
+        record_primitive_calls_file: File that lists the program's equations, as text.
+        return_mode: "proto" returns an `onnx.ModelProto`, "ir" a `sardonyx.ir.Model`, "file" writes
+            `output_path` and returns it.
+        output_path: Required by "file". Weights go to a file beside it when the model exceeds 2 GiB.
         inputs_as_nchw: Positions of inputs that the model takes as NCHW where `fn` takes NHWC.
         outputs_as_nchw: Positions of results that the model returns as NCHW where `fn` returns NHWC.
         input_names: Names instead of those of the signature; "positional" gives in_0, in_1, ...
         output_names: Names instead of the paths in the result; "positional" gives out_0, out_1, ...
-        export_mode: "web" writes one file whatever its size, and refuses what exceeds 2 GiB.
-        normalization_mode: How layer and root-mean-square normalizations are written: "prefer_native" as ONNX's own operators,
-            "force_decomposed" as the arithmetic that the program spells, "auto" as the pipeline does it (the default
-            pipeline uses ONNX's operators).
-        functions: What becomes functions of the model: "decorated" what `@sardonyx.onnx_function` marks, "auto" also parts of the finished
-            graph that repeat (the blocks of a transformer, say), with their weights as operands.
-        target: A runtime that must run the model, such as "ort-1.17" (onnxruntime's CPU provider). It chooses the opset and the IR
-            version, and what it cannot compute is written otherwise.
-        check: Compare with JAX in onnxruntime, at two sizes, before returning. A difference is an error that names the first equation
-            that differs, with its line.
-        shadow: Another exporter to compare with: "jax2onnx", or a function of (fn, inputs) that returns an `onnx.ModelProto`. What differs, in
-            structure and numbers, is in `sardonyx.report.last().shadow`.
-        custom_ops: What becomes a node of a domain of your own, as in {"pure_callback": "my.domain::MyOp"}: a primitive, or the name of the
-            function that a callback, foreign call or Pallas kernel runs. No runtime knows the operator before you have registered it.
-        passes: "onnx" (the default pipeline), "none", the name of another pipeline, a list of passes, or a file of them.
-        strict: A failing pass raises instead of being skipped and reported.
-        provenance: How much of each node's origin is written: "off", "line" or "full"; True is "line", False is "off".
-        stacktrace_metadata: The same under jax2onnx's name; it wins where both are given.
+        export_mode: "web" always writes a single file, and raises above 2 GiB.
+        normalization_mode: How layer and root-mean-square normalizations are written: "prefer_native" as
+            ONNX's own operators, "force_decomposed" as the program's own arithmetic, "auto" as the pipeline
+            decides (the default pipeline uses ONNX's operators).
+        functions: What becomes functions of the model: "decorated" what `@sardonyx.onnx_function` marks,
+            "auto" also parts of the finished graph that repeat (the blocks of a transformer, say), with their
+            weights as operands.
+        target: A runtime that must run the model, such as "ort-1.17" (onnxruntime's CPU provider). It sets
+            the opset and the IR version; operators that it lacks are replaced by others.
+        check: Compare with JAX in onnxruntime, at two sizes, before returning. A difference is an error that
+            names the first equation that differs, with its line.
+        shadow: Another exporter to compare with: "jax2onnx", or a function of (fn, inputs) that returns an
+            `onnx.ModelProto`. `sardonyx.report.last().shadow` has the differences in structure and results.
+        custom_ops: Primitives that become nodes of your own domain, as in {"pure_callback":
+            "my.domain::MyOp"}: a primitive, or the name of the function that a callback, foreign call or
+            Pallas kernel runs. No runtime knows the operator before you have registered it.
+        passes: "onnx" (the default pipeline), "none", the name of another pipeline, a list of passes, or a
+            file of them.
+        strict: Raise when a pass fails. Otherwise it is skipped and reported.
+        provenance: How much of each node's origin is written: "off", "line" or "full"; True is "line", False
+            is "off".
+        stacktrace_metadata: jax2onnx's name for `provenance`; takes precedence.
         debug_dump: A folder for the graph as text before lowering, after it, and after the passes.
 
     Raises:
-        sardonyx.Error: with what was found, what was expected and what to do. Nothing half-written is left.
+        sardonyx.Error: says what was found, what was expected and what to do. No partial file remains.
     """
     if not callable(fn):
         raise Error(f"fn must be callable, found {type(fn).__name__}")
@@ -100,7 +107,7 @@ def to_onnx(
         provenance = "line" if provenance else "off"
     one_of("provenance", provenance, ("off", "line", "full"))
     if not isinstance(model_name, str):
-        raise Error(f"model_name must be a text, found {model_name!r}")
+        raise Error(f"model_name must be a string, found {model_name!r}")
     target, opset = _target(target, opset)
     path = _output_path(output_path, return_mode)
     if custom_ops and check:
@@ -202,8 +209,9 @@ def save_program(
 ) -> str:
     """Trace `fn` and save the program: text (`path`, usually x.sx) with its weights beside it (x.sxw).
 
-    `sardonyx lower x.sx -o x.onnx` converts it later, without Python. Options are those of `to_onnx` that concern tracing:
-    enable_double_precision, inputs_as_nchw, outputs_as_nchw, input_names, output_names, provenance.
+    `sardonyx lower x.sx -o x.onnx` converts it later, without Python. Options are those of `to_onnx` that
+    concern tracing: enable_double_precision, inputs_as_nchw, outputs_as_nchw, input_names, output_names,
+    provenance.
     """
     path = _output_path(path, "file")
     program, _, _ = _read_program(reports.Report(model_name), fn, inputs, input_params, **options)
@@ -225,7 +233,8 @@ def _read_program(
     provenance="line",
     custom_ops=None,
 ):
-    """Traces, and reads the jaxpr: (native.Program, _inputs.Inputs, lowerings in Python by primitive)."""
+    """Traces the function and imports the jaxpr: (native.Program, _inputs.Inputs, Python lowerings by
+    primitive)."""
     with _trace.x64(enable_double_precision):
         native.prepare()
         with _Stage(report, "trace"):
@@ -276,7 +285,7 @@ def _read_program(
 
 @contextlib.contextmanager
 def _one_error(doing: str):
-    """Whatever is no Error within is our own fault, and becomes one; its traceback stays with it."""
+    """Turns any other exception raised inside into an internal Error, which keeps its traceback."""
     try:
         yield
     except Error as e:
@@ -289,7 +298,7 @@ def _one_error(doing: str):
 
 
 class _Stage:
-    """Notes in the report how long its block took."""
+    """Adds the time that its block took to the report."""
 
     def __init__(self, report, name):
         self.report, self.name = report, name
@@ -303,7 +312,7 @@ class _Stage:
 
 
 def _to_proto(model, report):
-    """The message, filled tensor by tensor: only one of them is ever held twice."""
+    """Fills the message tensor by tensor, so that only one is held twice."""
     onnx = require("onnx", "onnx")
     parts = model.serialize_apart(64 << 10)
     report.bytes = parts.file_bytes
@@ -374,7 +383,7 @@ def _output_path(output_path, return_mode) -> str | None:
 
 
 def _passes(passes) -> tuple[list[str], list[tuple[str, str]]]:
-    """Names, and options in the file that has them."""
+    """(names of passes, options): a file may set both."""
     if passes is None or passes == "none":
         return [], []
     if isinstance(passes, str):
@@ -402,7 +411,7 @@ def _given_names(option: str, names) -> list[str]:
     names = list(names)
     for i, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
-            raise Error(f"{option}[{i}] must be a text that is not empty, found {name!r}")
+            raise Error(f"{option}[{i}] must be a non-empty string, found {name!r}")
         if name in names[:i]:
             raise Error(f"{option} has '{name}' twice")
     return names
@@ -429,7 +438,7 @@ def _input_names(spec, names) -> list[str]:
 
 
 def _captured_names(fn, traced, spec) -> list[str]:
-    """Of the references that the program captures and changes: what the program calls them."""
+    """Names of the references that the program captures and changes."""
     if not spec.state.captured:
         return []
     known = dict(zip(map(id, traced.consts), native.weight_names(fn, traced), strict=True))
@@ -443,7 +452,7 @@ def _captured_names(fn, traced, spec) -> list[str]:
 
 
 def _output_names(shapes, changed, names, taken) -> list[str]:
-    """Of the results, and of the references that the program changes: `changed` has their names as inputs."""
+    """Names of the results, then of the changed references: `changed` has their names as inputs."""
     automatic = _inputs.output_names(shapes, taken)
     for name in changed:
         name += ".out"

@@ -1,4 +1,5 @@
-"""What a coremltools program says of its inputs and results beside its ops: passes are told, and what they changed is written back."""
+"""The interface of a coremltools program: its input and output types become options of passes, and changes
+are written back."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ import numpy as np
 _TYPES = "update_output_dtypes"
 _IMAGES = "image_input_preprocess"
 _RANDOM = "WeightRandomizer"
-# Passes that do what options say, and nothing without.
+# Passes that do nothing without options.
 BY_OPTION = (_TYPES, _IMAGES)
 
 
 def options(prog: Any, passes: Sequence[str], given: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Options that the program's `output_types` and `input_types` stand for; by position, since names may change on the way."""
+    """Options that the program's `output_types` and `input_types` stand for; by position, since names may
+    change on the way."""
     bare = {p.split("::")[-1] for p in passes}
     asked = {key.split("::")[-1].split(".")[0] for key, _ in given}
     found = []
@@ -34,7 +36,7 @@ def options(prog: Any, passes: Sequence[str], given: Sequence[tuple[str, str]]) 
 
 
 def functions(prog: Any) -> dict[str, Any]:
-    """Its functions; one that has several names is one function, of the first."""
+    """The functions of a program by name; a function with several names counts once, under the first."""
     once = {}
     for name, f in prog.functions.items():
         once.setdefault(id(f), (name, f))
@@ -83,7 +85,7 @@ def _image_inputs(prog: Any) -> str:
 
 
 def warn_of_renamed(what: str, before: Sequence[str], after: Sequence[str]) -> None:
-    """Warns of names of the interface that are others now."""
+    """Warns of renamed inputs or outputs."""
     if len(before) != len(after):
         return
     for old, new in zip(before, after, strict=True):
@@ -92,7 +94,8 @@ def warn_of_renamed(what: str, before: Sequence[str], after: Sequence[str]) -> N
 
 
 def change_inputs(function: Any, now: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-    """Renames inputs of a function and moves the channels of images to the front, as InputEdits say. Yields (number, variable) of new variables."""
+    """Renames inputs of a function and moves the channels of images to the front, as InputEdits say. Yields
+    (number, variable) of new variables."""
     before = list(function.inputs.items())
     if len(before) != len(now):
         return

@@ -1,7 +1,8 @@
-"""Passes on programs of coremltools in memory: imported op by op, optimized natively, and changed in place by the edits that come back.
+"""Passes on programs of coremltools in memory: imported op by op, optimized natively, and changed in place by
+the edits that come back.
 
-Ops and variables that a pass leaves alone stay the objects that they were. New ops are made by coremltools' own builder, so that types,
-symbols and values are its own.
+Ops and variables that a pass leaves alone stay the objects that they were. New ops are made by coremltools'
+own builder, so that types, symbols and values are its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _DTYPES = {
     "int64": "i64", "uint1": "u1", "uint2": "u2", "uint3": "u3", "uint4": "u4", "uint6": "u6", "uint8": "u8", "uint16": "u16",
     "uint32": "u32", "uint64": "u64", "bool": "bool", "str": "str", "string": "str", "complex64": "c64",
 }  # fmt: skip
-# Element types that arrays have as they are here: numbers of DType.
+# Array dtypes that native code reads as they are, and their DType numbers.
 _WHOLE = {
     np.dtype(name): number
     for name, number in {
@@ -36,34 +37,34 @@ _STRING = 8
 _SIZE = re.compile(r"[A-Za-z0-9_+\-* ()]+")
 # Ops of control flow, and how their blocks are given to coremltools' builder.
 _BLOCKS = {"cond": ("_true_fn", "_false_fn"), "while_loop": ("_cond", "_body")}
-# Passes that take a predicate on ops, and the attribute that marks what it refuses.
+# Passes that take a predicate on ops, and the attribute that marks the ops it rejects.
 SELECTING = {"add_fp16_cast": "keep_fp32", "add_int16_cast": "keep_int32"}
-# What they leave alone whoever asks.
+# Ops that these passes never change.
 _NEVER_CAST = frozenset(
     "const cast while_loop cond make_list list_gather list_scatter list_read list_write list_length read_state coreml_update_state".split()
 )
 
 
 def _mil():
-    """coremltools' parts that this needs; imported on use."""
+    """The parts of coremltools used here, imported on use."""
     try:
         from coremltools import _OPSET
         from coremltools.converters.mil import mil
         from coremltools.converters.mil.mil.utils import CacheDoublyLinkedList
     except ImportError:
         raise Error(
-            "coremltools is not installed, and its programs are its objects", notes=["help: pip install coremltools"]
+            "coremltools is not installed, which its programs need", notes=["help: pip install coremltools"]
         ) from None
     return mil, _OPSET, CacheDoublyLinkedList
 
 
 def require_coremltools() -> None:
-    """An error that says what to install where it is missing."""
+    """Raises an Error that says what to install if coremltools is missing."""
     _mil()
 
 
 def require_program(prog) -> None:
-    """Whether it is a program of coremltools; says what to do with what else people have."""
+    """Raises for anything but a coremltools Program, and says how to get one."""
     mil, _, _ = _mil()
     if isinstance(prog, mil.Program):
         return
@@ -104,7 +105,7 @@ class ProgramSession:
         return self.native.run(request)
 
     def select(self, pass_name: str, op_selector) -> None:
-        """add_fp16_cast, or add_int16_cast, is to change only ops that the predicate accepts."""
+        """Restricts add_fp16_cast or add_int16_cast to ops that the predicate accepts."""
         for number, op in enumerate(self.native.ops()):
             if op.op_type not in _NEVER_CAST and not op_selector(op):
                 self.native.keep(number, SELECTING[pass_name])
@@ -146,9 +147,9 @@ class ProgramSession:
         return text if _SIZE.fullmatch(text) else "?"
 
     def _payload(self, var):
-        """What native code looks at: a text or an array, and its element type; (None, 0) where it should not look.
+        """(string or array, DType number) for native code; (None, 0) where it cannot read the value.
 
-        Elements narrower than a byte: a number that stands for them, and -1.
+        For elements narrower than a byte: (a number that is equal for equal arrays, -1).
         """
         value = var.val
         if isinstance(value, str):
@@ -160,7 +161,7 @@ class ProgramSession:
         if not isinstance(value, np.ndarray):
             return None, 0
         number = _WHOLE.get(value.dtype, 0)
-        # Fewer bits than a byte are packed in files and not here: their values are not looked at.
+        # Elements narrower than a byte are packed in files but not here: native code does not read them.
         if value.dtype.itemsize == 1 and self._packed(var.dtype):
             return self._stands_for(value), -1
         if not number or value.dtype.metadata:
@@ -200,7 +201,8 @@ class ProgramSession:
 
     @contextlib.contextmanager
     def _inside(self, block):
-        """As `with block`, which looks at all its ops in the end, for values that must not be lost: those made of constexpr ops."""
+        """As `with block`, but skips its final check of all ops where no constexpr op makes that
+        necessary."""
         from coremltools.converters.mil.mil import block as blocks
 
         if self.native.has_constexpr():
@@ -300,7 +302,7 @@ class ProgramSession:
             self._edit_block(block, block_edit)
 
     def _narrow_loop(self, op, results, blocks) -> None:
-        """A while_loop has lost variables: those that its blocks no longer take."""
+        """Removes the variables that the blocks of a while_loop no longer take."""
         still = [{id(self.native.variable(i.value)) for i in edit.inputs} for edit in blocks]
         keep = [i for i, v in enumerate(op.blocks[1].inputs) if id(v) in still[1]]
         for number, i in zip(results, keep, strict=True):
@@ -316,7 +318,7 @@ class ProgramSession:
         op._output_vars = [op.outputs[i] for i in keep]
 
     def _make_function(self, name: str, old: Sequence[Any]) -> None:
-        """A copy of one of the old functions, for sizes that are known."""
+        """Adds a copy of an old function, specialized for known sizes."""
         from coremltools import target as AvailableTarget
         from coremltools.converters.mil.mil import Function
 
@@ -350,7 +352,7 @@ class ProgramSession:
 
     @staticmethod
     def _open_size(text: str, symbols):
-        """A size as coremltools has it: a number, a symbol or expression of the old functions, or what is left of one."""
+        """A size for coremltools: a number, or a symbol or expression of the old functions."""
         if text.isdigit():
             return int(text)
         if text in symbols:
@@ -381,12 +383,13 @@ class ProgramSession:
             if var_name:
                 var.name = var_name
             self.native.set_variable(number, var)
-        # With it come constants for what has a default.
+        # The builder also adds constants for defaults.
         made, at = [], there.start if last is None else last.next
         while at is not None and (before is None or at.op is not where["before_op"]):
             made.append(at.op)
             at = at.next
-        # Constants that become results of a block stand for no op: they are where the result was, or the op that holds the block.
+        # A constant that becomes a block's result comes from no op: it takes the scope of the old result, or
+        # of the op that holds the block.
         stands_for = [self.native.op(number) for number in edit.sources]
         if not stands_for:
             was = sorted(block.outputs, key=lambda v: v.name not in edit.result_names)
@@ -396,7 +399,8 @@ class ProgramSession:
         return made
 
     def _builder(self, new):
-        """What coremltools calls to fill a block of a new op. It may call it several times: the last one counts."""
+        """The function that fills a block of a new op. coremltools may call it several times: the last call
+        counts."""
         from coremltools.converters.mil.mil.block import curr_block
 
         def build(*variables):
@@ -433,14 +437,14 @@ class ProgramSession:
         return np.lib.stride_tricks.as_strided(array, shape, [s * array.itemsize for s in view.strides])
 
     def _as_coremltools_has_it(self, value):
-        """Fewer bits than a byte are bytes there, whose dtype says how many they are."""
+        """Elements narrower than a byte are bytes in coremltools, with the width in their dtype."""
         if value.dtype.kind == "V" and value.dtype.name in _NARROW:
             whole = value.astype(np.uint8 if value.dtype.name.startswith("u") else np.int8)
             return whole.astype(self.types.nptype_from_builtin(self.types.string_to_builtin(value.dtype.name)))
         return value
 
     def _scope_as(self, op, sources) -> None:
-        """A new op is where the op was that it stands for."""
+        """Gives a new op the scopes of the first source that has any."""
         from coremltools.converters.mil.mil.scope import ScopeSource
 
         for source in sources:
@@ -459,12 +463,12 @@ def run(
     usual: Sequence[tuple[str, Any]] = (),
     strict: bool = True,
 ) -> dict[str, Any]:
-    """Runs passes on the program, which is changed in place; returns what each did.
+    """Runs passes on the program in place. Returns a report of each.
 
-    `usual` are options that nobody asked for. Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on ops as they are before the first of the passes, and
-    so is `add_int16_cast.op_selector`.
+    `usual` are defaults. Options are {"pass.option": value}. `add_fp16_cast.op_selector` is a predicate on
+    ops as they are before the first of the passes, and so is `add_int16_cast.op_selector`.
     """
-    asked = bool(options) and strict  # what an option is set to is checked by the pass itself
+    asked = bool(options) and strict  # the pass itself checks the values of options
     options = [*options, *usual, *_coreml_interface.options(prog, passes, options)]
     if not options and len(passes) == 1 and (name := passes[0].split("::")[-1]) in _coreml_interface.BY_OPTION:
         return {"passes": [{"name": name, "changed": False, "seconds": 0.0, "error": ""}], "faults": []}

@@ -10,9 +10,9 @@ from typing import Any
 from sardonyx import _sardonyx
 from sardonyx._coreml_program import SELECTING, require_coremltools, run
 
-# Native passes have this attribute; it is what tells them from coremltools' own.
+# Only native passes have this attribute.
 _NAME = "sardonyx_name"
-# What coremltools keeps in its classes, where people set it: the attribute, and what it is by default. Options here.
+# Options here that are attributes of coremltools' classes: the attribute, and its default.
 _OF_CLASSES = {
     "prefer_int16_ops": ("_PREFER_INT16_OPS", {"gather", "gather_along_axis", "gather_nd", "squeeze", "topk"}),
     "dequant_first": ("_DEQUANT_FIRST", True),
@@ -31,7 +31,8 @@ _pipeline: tuple[Any, Any] | None = None  # coremltools' apply_pipeline: ours, a
 def native_passes():
     """Inside, coremltools runs Sardonyx's passes in place of its own, wherever there is one of that name.
 
-    The registry belongs to the process: blocks may nest and overlap in several threads, and the last one to be left restores it.
+    The registry belongs to the process: blocks may nest and overlap in several threads, and the last one to
+    be left restores it.
     """
     global _entered
     require_coremltools()
@@ -66,7 +67,7 @@ def _replace() -> None:
 
 
 def _restore() -> None:
-    """Entry by entry: what others registered in the meantime stays."""
+    """Restores entry by entry: passes that others registered in the meantime stay."""
     global _pipeline
     from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
     from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
@@ -142,7 +143,7 @@ def _spelled(graph_pass) -> list[tuple[str, Any]]:
 
 
 def _apply_pipeline(prog, pass_pipeline):
-    """As coremltools', but neighbours that are ours share one crossing."""
+    """As coremltools' own, but consecutive native passes share one import of the program."""
     from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
 
     if pass_pipeline is None:

@@ -1,16 +1,17 @@
-"""`custom_ops=`: what no ONNX operator computes (callbacks, foreign functions, kernels), as nodes of a domain of the user's own."""
+"""`custom_ops=`: callbacks, foreign functions and kernels, as nodes of the user's own domain."""
 
 import functools
 import re
 
 from sardonyx._error import Error
 
-# What JAX hands to code that it does not know itself.
+# Primitives by which JAX calls foreign code.
 _OPAQUE = ("call_hi_primitive", "ffi_call", "io_callback", "pallas_call", "pure_callback", "custom_partitioning")
 
 
 def lowerings(custom_ops, closed) -> dict:
-    """By primitive, the lowering that writes the nodes. Keys of `custom_ops` that the program does not have are an error."""
+    """By primitive, the lowering that writes the nodes. Keys of `custom_ops` that the program does not have
+    are an error."""
     wanted = {key: _operator(key, value) for key, value in custom_ops.items()}
     found, primitives, offered = set(), set(), set()
     for eqn in _equations(closed.jaxpr):
@@ -27,7 +28,8 @@ def lowerings(custom_ops, closed) -> dict:
 
 
 def names_of(eqn) -> list[str]:
-    """What custom_ops may call an equation: the name of the foreign function or kernel that it runs, if it has one, and its primitive's."""
+    """Names of an equation in custom_ops: that of its foreign function or kernel, if any, and its
+    primitive's."""
     params = eqn.params
     if eqn.primitive.name not in _OPAQUE:
         return [eqn.primitive.name]
@@ -63,7 +65,7 @@ def _equations(jaxpr):
 
 
 def _lower(wanted, ctx, eqn):
-    """One node with the equation's operands, results and numbers."""
+    """One node with the equation's operands, results and attributes."""
     key = next((n for n in names_of(eqn) if n in wanted), None)
     if key is None:
         raise ctx.unsupported(f"custom_ops does not name it: its names are {', '.join(names_of(eqn))}")
@@ -74,7 +76,8 @@ def _lower(wanted, ctx, eqn):
 
 
 def _attributes(eqn) -> dict:
-    """The numbers and texts that a foreign function is given; of other primitives, parameters that are numbers, texts or lists of them."""
+    """The numbers and texts that a foreign function is given; of other primitives, parameters that are
+    numbers, texts or lists of them."""
     import numpy as np
 
     name = eqn.primitive.name

@@ -1,4 +1,4 @@
-"""What JAX assumes of symbols, and what is true of those that depend on data: see _data_shapes.py."""
+"""Lower bounds of symbols: JAX assumes 1, sizes that depend on data may be 0. See _data_shapes.py."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def _inconclusive() -> type[Exception]:
 
 
 def _decide(difference, text: str) -> None:
-    """Raises JAX's error where the user's own code asks whether a size is zero that may be."""
+    """Raises JAX's error if user code compares a size with 0 that may be 0."""
     mine = sizes()
     if not hasattr(difference, "_get_vars") or not mine.origins.keys() & difference._get_vars():
         return
     path = _asker()
     if path.startswith(_PACKAGE) or "-packages/" in path or path.startswith(("<", sysconfig.get_path("stdlib"))):
-        return  # libraries know what JAX answers
+        return  # libraries rely on JAX's answer
     lower, upper = _bounds(difference)
     if lower <= 0 <= upper:
         raise _inconclusive()(f"Symbolic dimension comparison '{text}' is inconclusive.")
@@ -52,8 +52,9 @@ def _bounds(size) -> tuple[float, float]:
 class Bounds(plugins.Plugin):
     """JAX takes every symbol as at least 1; those made here are at least 0.
 
-    So `max(n, 1)` and `x[:1]` stay what they say. But where JAX's rules check operands, that a maximum is one of something for instance, they
-    are taken as at least 1, as JAX takes all others. Whether one is 0 cannot be asked: JAX says no to `n == 0` and yes to `if n`.
+    So `max(n, 1)` and `x[:1]` stay what they say. But where JAX's rules check operands, that a maximum is one
+    of something for instance, they are taken as at least 1, as JAX takes all others. Whether one is 0 cannot
+    be asked: JAX says no to `n == 0` and yes to `if n`.
     """
 
     jaxpr_primitive = "_sardonyx_bounds"
@@ -79,7 +80,8 @@ class Bounds(plugins.Plugin):
             mine = sizes()
             if mine is None or not hasattr(found, "_get_vars") or not mine.origins.keys() & found._get_vars():
                 return found
-            # By way of the minimum, so that x[1:] and x[:-1] have the same size: n - min(n, 1), and not max(n - 1, 0).
+            # By way of the minimum, so that x[1:] and x[:-1] have the same size: n - min(n, 1), and not max(n
+            # - 1, 0).
             difference = self - other
             lower, upper = _bounds(difference)
             if lower >= 0 or upper <= 0:
@@ -138,7 +140,7 @@ class Bounds(plugins.Plugin):
 
 
 def _asker() -> str:
-    """The file whose code compares sizes just now."""
+    """The file whose code asked for the comparison."""
     frame = sys._getframe(1)
     between = ("/jax/_src/export/shape_poly.py", "/jax/_src/core.py", "/sardonyx/plugins.py")
     while frame is not None:

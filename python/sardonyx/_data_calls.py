@@ -1,4 +1,4 @@
-"""What replacements of JAX functions ask of their arguments: see _data_shapes.py."""
+"""Helpers on the arguments of replaced JAX functions: see _data_shapes.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_traced(x) -> bool:
 
 
 def computed_now(original, *args, **kwargs):
-    """The original on values that are all known: computed now, and not written down to be computed by the model."""
+    """Calls the original on known values now, so that the model does not compute it."""
     import jax
 
     with jax.ensure_compile_time_eval():
@@ -25,7 +25,7 @@ def computed_now(original, *args, **kwargs):
 
 
 def bind_arguments(original, args, kwargs) -> inspect.BoundArguments | None:
-    """The arguments by name with their defaults; None for what the original would refuse or a later JAX has added."""
+    """The arguments by name with their defaults; None where they do not fit the signature."""
     try:
         bound = inspect.signature(original).bind(*args, **kwargs)
     except TypeError:

@@ -1,4 +1,5 @@
-"""Functions of jax.numpy whose sizes depend on data and that are masks or ranges underneath: see _data_shapes.py."""
+"""Functions of jax.numpy whose sizes depend on data and that are masks or ranges underneath: see
+_data_shapes.py."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def replacements() -> dict[str, Any]:
 
 
 def replacing(compute):
-    """A maker of replacements. What `compute(original, bound, **options)` answers NotImplemented to, the original does.
+    """A maker of replacements. What `compute(original, bound, **options)` answers NotImplemented to, the
+    original does.
 
     `bound.arguments` has the arguments by name with their defaults.
     """
@@ -65,7 +67,8 @@ def replacing(compute):
 
 
 def size_of(count):
-    """The symbol of as many as `count`, an integer that is a value; below 0 there are none, as in a range. Sizes stay as they are."""
+    """The symbol of as many as `count`, an integer that is a value; below 0 there are none, as in a range.
+    Sizes stay as they are."""
     import jax.numpy as jnp
 
     return jnp.arange(count).shape[0] if _is_count(count) else count
@@ -137,7 +140,8 @@ def linspace(original, bound):
 
 
 def _types(original, given):
-    """The type of what a range between two ends gives, and the one in which JAX computes it: those that two of them have."""
+    """The type of what a range between two ends gives, and the one in which JAX computes it: those that two
+    of them have."""
     import jax.numpy as jnp
 
     start, stop = jnp.asarray(given["start"]), jnp.asarray(given["stop"])
@@ -278,7 +282,8 @@ def searchsorted(original, bound):
 
 @replacing
 def convolution(original, bound):
-    """`jnp.convolve` and `jnp.correlate`. The shorter array is moved over the other one; in mode "full" it may as well be the longer one."""
+    """`jnp.convolve` and `jnp.correlate`. The shorter array is moved over the other one; in mode "full" it
+    may as well be the longer one."""
     import jax.numpy as jnp
     from jax import lax
 

@@ -1,4 +1,5 @@
-"""Loops and collectives whose number of steps has only a name, or is a value: JAX asks for a number. See _data_shapes.py."""
+"""Loops and collectives whose number of steps has only a name, or is a value: JAX asks for a number. See
+_data_shapes.py."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def scan(original, bound):
 
 @replacing
 def associative_scan(original, bound):
-    """By doubling: after k steps each element stands for the 2^k before it. JAX halves the axis instead, which needs its size."""
+    """By doubling: after k steps each element stands for the 2^k before it. JAX halves the axis instead,
+    which needs its size."""
     import jax
     import jax.numpy as jnp
     from jax import lax

@@ -1,4 +1,5 @@
-"""The primitives whose results have a size that depends on data: what they compute, and the JAX functions that become them."""
+"""The primitives whose results have a size that depends on data: what they compute, and the JAX functions
+that become them."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ from sardonyx._error import Error
 class _BuiltIn(plugins.Plugin):
     """Lowered natively: a program that holds these can be saved and converted without Python.
 
-    `evaluate` is what they compute, for `check=True`; an `impl` would be where JAX looks for their gradients and batches. `replacements()` are
-    the functions that become them: by full name, what makes the replacement of the original.
+    `evaluate` is what they compute, for `check=True`; an `impl` would be where JAX looks for their gradients
+    and batches. `replacements()` are the functions that become them: by full name, what makes the replacement
+    of the original.
     """
 
     @classmethod
@@ -76,7 +78,8 @@ class NonZero(_BuiltIn):
 
     @classmethod
     def of(cls, array, fitted=None):
-        """i[rank, n]; with `fitted` i[rank, fitted]: there are as many, or one that stands for all, or the model stops when it runs."""
+        """i[rank, n]; with `fitted` i[rank, fitted]: there are as many, or one that stands for all, or the
+        model stops when it runs."""
         import jax
         import jax.numpy as jnp
 
@@ -319,7 +322,8 @@ def _is_mask(i) -> bool:
 
 
 def _without_flags(arr, idx) -> tuple[Any, Any, tuple[int, ...]]:
-    """The array and the index with each single boolean as a mask over an axis of one, put in where it stands, and these axes.
+    """The array and the index with each single boolean as a mask over an axis of one, put in where it stands,
+    and these axes.
 
     A single boolean takes as many of what follows as it says: none or one.
     """
@@ -430,7 +434,8 @@ def _call_in_bounds(original, idx, args, kwargs):
 
 
 def _as_indices(arr, idx) -> tuple:
-    """The index with each mask as the arrays of indices that it stands for, as many as the other arrays of the index have in a row."""
+    """The index with each mask as the arrays of indices that it stands for, as many as the other arrays of
+    the index have in a row."""
     items = idx if isinstance(idx, tuple) else (idx,)
     _check_masks(arr, items)
     row = next((i.shape[-1] for i in items if _is_array(i) and not _is_one(i.shape[-1])), None)
@@ -516,7 +521,8 @@ class Range(_BuiltIn):
             a, axis = jnp.asarray(given["a"]), given.get("axis")
             length = product(a.shape) if axis is None else a.shape[axis]
             total = jnp.sum(jnp.broadcast_to(jnp.ravel(repeats), (length,)), dtype=int_type())
-            # As many as a range of that length has: what JAX does with a total that it is given. One more, for it scatters into them.
+            # As many as a range of that length has: what JAX does with a total that it is given. One more,
+            # for it scatters into them.
             size = jnp.arange(total).shape[0]
             more = original(a, repeats, axis=axis, total_repeat_length=size + 1)
             return more[(slice(None),) * (0 if axis is None else axis % more.ndim) + (slice(size),)]
@@ -560,7 +566,8 @@ class Range(_BuiltIn):
 
 
 class Unique(_BuiltIn):
-    """`jnp.unique` of integers: ONNX's Unique. Floats are sorted and compared, since ONNX says nothing of NaN."""
+    """`jnp.unique` of integers: ONNX's Unique. Floats are sorted and compared, since ONNX says nothing of
+    NaN."""
 
     jaxpr_primitive = "unique"
     multiple_results = True

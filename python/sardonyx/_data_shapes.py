@@ -1,10 +1,10 @@
 """Functions whose results have a size that depends on data: what they become while Sardonyx traces.
 
-JAX refuses to trace them. When it has done so, the program is traced once more with replacements in their place (`active`): each
-unknown size becomes a symbol like those of the inputs, one per array that decides it, so that `x[mask] + y[mask]` has a shape.
-Symbols of this kind may be 0, which JAX does not assume of others.
+JAX refuses to trace them. When it has done so, the program is traced once more with replacements in their
+place (`active`): each unknown size becomes a symbol like those of the inputs, one per array that decides it,
+so that `x[mask] + y[mask]` has a shape. Symbols of this kind may be 0, which JAX does not assume of others.
 
-Calls with `size=`, with values that are known, and all that is not understood here go to the original.
+Calls with `size=`, with known values, or in forms that are not understood here go to the original.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from sardonyx._error import Error
 
 
 def _aliases(replacements: dict[str, Any]):
-    """Specs for every module that holds one of these functions, under whatever name: the user's own, too. By full name, what makes the replacement.
+    """Specs for every module that holds one of these functions, under whatever name: the user's own, too. By
+    full name, what makes the replacement.
 
-    Of names that this JAX does not have there are none: it says itself that it cannot trace what it has instead.
+    Of names that this JAX does not have there are none: it says itself that it cannot trace what it has
+    instead.
     """
     wanted = {}
     for path, make_value in replacements.items():
@@ -59,12 +61,12 @@ def _guarded(make_value):
 
 
 def _unpatched(function):
-    """What stood there before another thread put a patch in its place."""
+    """The original, if another thread has patched it."""
     return getattr(function, "__sardonyx_original__", function)
 
 
 def patched(function):
-    """The function that stands in its place now, for one that the user passed itself."""
+    """The replacement of a function that the user passed directly."""
     if isinstance(function, functools.partial):
         return functools.partial(patched(function.func), *function.args, **function.keywords)
     with plugins._lock:
@@ -76,7 +78,8 @@ def patched(function):
 
 
 class Functions(plugins.Plugin):
-    """All functions that are replaced: all modules are searched once. A user's plugin of the same primitive replaces ours."""
+    """All replaced functions, found in one search of all modules. A user's plugin for the same primitive
+    takes precedence."""
 
     jaxpr_primitive = "_sardonyx_functions"
 

@@ -12,7 +12,8 @@ import numpy as np
 from sardonyx._error import Error
 
 _current: contextvars.ContextVar[Sizes | None] = contextvars.ContextVar("sardonyx_sizes", default=None)
-# Part of JAX's key for remembered traces, never used twice: a function that is traced again must get symbols of its own.
+# Part of JAX's key for remembered traces, never used twice: a function that is traced again must get symbols
+# of its own.
 _mark = itertools.count()
 
 
@@ -113,7 +114,8 @@ class Sizes:
         return found
 
     def _number(self, value, depth: int = 0) -> int:
-        """Equal for values that are the same tracer or computed alike from the same, `x > 0` twice for instance."""
+        """Equal for values that are the same tracer or computed alike from the same, `x > 0` twice for
+        instance."""
         if id(value) in self._numbers:
             return self._numbers[id(value)][0]
         formula = self._formula(value, depth)

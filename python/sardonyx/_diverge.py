@@ -1,4 +1,4 @@
-"""Where an export leaves JAX: every equation of the program becomes a result, and the first one that differs is named."""
+"""Finds the first equation whose exported result differs from JAX: every equation becomes a result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,10 +24,12 @@ class Divergence:
 
 
 def first_divergence(closed, leaves: list, export: Callable, compare: Callable, choose=None) -> Divergence | None:
-    """The first equation of `closed` whose results differ when each one is a result of the exported program. Calls are looked into.
+    """The first equation of `closed` whose results differ when each one is a result of the exported program.
+    Calls are looked into.
 
-    `leaves` are the values of its inputs, `export(closed)` gives a model without passes, and `compare(expected, model, leaves)` says None or
-    what differs, and where: (position, text). None when all equations agree. `choose` is that of `_interpret.evaluate`.
+    `leaves` are the values of its inputs, `export(closed)` gives a model without passes, and
+    `compare(expected, model, leaves)` says None or what differs, and where: (position, text). None when all
+    equations agree. `choose` is that of `_interpret.evaluate`.
     """
     from jax.extend import core
 
@@ -54,7 +56,8 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable, 
 
 
 def _computable(jaxpr):
-    """The jaxpr without what needs a primitive that JAX cannot evaluate (a plugin's, without impl), and the first such equation or None."""
+    """The jaxpr without what needs a primitive that JAX cannot evaluate (a plugin's, without impl), and the
+    first such equation or None."""
     from jax.extend import core
 
     dark, first, kept = set(), None, []

@@ -1,7 +1,8 @@
 """`sardonyx.simplify` and `sardonyx.slim`: `optimize` under the names and keywords of onnxsim and onnxslim.
 
-Keywords that change what the optimizer may do are translated; those that ask for something that it does not have are refused by
-name, unless they are at their default. After the documentation of onnxsim 0.8 and onnxslim 0.1.
+Keywords that change what the optimizer may do are translated; those that ask for something that it does not
+have are refused by name, unless they are at their default. After the documentation of onnxsim 0.8 and
+onnxslim 0.1.
 """
 
 import os
@@ -101,22 +102,25 @@ def simplify(
 
     Args:
         model: An `onnx.ModelProto`, or the path of one.
-        check_n: How often the result is compared with the model on random inputs, in onnxruntime (without it, by Sardonyx's evaluator).
+        check_n: How often the result is compared with the model on random inputs, in onnxruntime (without it,
+            by Sardonyx's evaluator).
         perform_optimization: False folds constants and removes dead nodes, and does nothing else.
         skip_fuse_bn: Leave batch normalizations beside convolutions.
         overwrite_input_shapes, input_shapes: Sizes to give to inputs, by name.
-        test_input_shapes, input_data, input_fill: What `check_n` runs: sizes of dynamic inputs (1 where none is given), arrays, or
-            "random", "ones", "zeros", "arange".
+        test_input_shapes, input_data, input_fill: What `check_n` runs: sizes of dynamic inputs (1 where none
+            is given), arrays, or "random", "ones", "zeros", "arange".
         skipped_optimizers: Names of onnxsim's optimizers, or of passes of Sardonyx.
         skip_constant_folding: Leave nodes whose operands are all constant.
         unused_output: Results to drop, by name.
         tensor_size_threshold: Taken, without effect: folding here adds 1 % to a file at most.
         mutable_initializer: Initializers that are also inputs stay inputs. False: they become constants.
-        initializers_as_constants: False leaves all initializers as they are (no folding, no fusion into weights).
+        initializers_as_constants: False leaves all initializers as they are (no folding, no fusion into
+            weights).
         inline_functions: Write out calls of model-local functions.
         target_opset_version: Convert the model to this opset first; "latest" for the newest.
         check_rtol, check_atol: As in `numpy.allclose`, for `check_n`.
-        output_path: Also write the result there. Sardonyx writes weights beside it where the model has them beside itself.
+        output_path: Also write the result there. Sardonyx writes weights beside it where the model has them
+            beside itself.
         others: Keywords of onnxsim without a counterpart; anything but their default is an error.
 
     Returns:
@@ -199,7 +203,8 @@ def slim(
         model_check: Compare the result with the model on random inputs; None is returned where they differ.
         input_shapes: "NAME:1,3,224,224", each.
         inputs, outputs: Keep only what lies between these values: "NAME" or "NAME:fp32".
-        skip_optimizations, skip_fusion_patterns: Names of onnxslim's optimizations and patterns, or of passes of Sardonyx.
+        skip_optimizations, skip_fusion_patterns: Names of onnxslim's optimizations and patterns, or of passes
+            of Sardonyx.
         dtype: Refused, unless None.
         save_as_external_data: Write weights to a file beside `output_model`.
         model_check_inputs: "NAME:1,3" or "NAME:file.npy" for `model_check`.

@@ -57,10 +57,11 @@ def evaluate(
 ) -> dict[str, Any]:
     """Run an ONNX model and return its results by name.
 
-    The evaluator is exact and slow: it is what Sardonyx checks itself with. `model` is an `ir.Model`, an `onnx.ModelProto`, the bytes
-    or the path of a file; `inputs` are arrays by name or in order. A list is a sequence, a dict a map, None an absent
-    optional. `seed` is that of random operators without one of their own. More than `memory_limit` bytes of tensors at once, or more than
-    `max_steps` nodes, are an error. With `fast`, matrix products may differ in their last bits from machine to machine.
+    The evaluator is exact and slow: Sardonyx checks itself with it. `model` is an `ir.Model`, an
+    `onnx.ModelProto`, the bytes or the path of a file; `inputs` are arrays by name or in order. A list is a
+    sequence, a dict a map, None an absent optional. `seed` serves random operators that have none. More than
+    `memory_limit` bytes of tensors at once, or more than `max_steps` nodes, are an error. With `fast`, matrix
+    products may differ in their last bits from machine to machine.
     """
     model = _load(model)
     names = [v.name for v in model.graph.inputs]

@@ -1,4 +1,5 @@
-"""What stands behind a primitive without a lowering: the JAX program that JAX itself runs in its place, if there is one."""
+"""Expands a primitive without a lowering into the JAX program that JAX itself runs for it, if there is
+one."""
 
 import functools
 
@@ -22,7 +23,7 @@ def expansion(equation):
     try:
         closed = jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars))
     except Exception:
-        return None  # it is reported as a primitive without a lowering
+        return None  # reported as a primitive without a lowering
     if any(e.primitive is equation.primitive for e in closed.jaxpr.eqns):
         return None
     wanted = [(v.aval.shape, v.aval.dtype) for v in equation.outvars]
@@ -30,8 +31,9 @@ def expansion(equation):
 
 
 def _of_keys(equation):
-    """What a generator that is not JAX's default does in place of random_seed, random_split, random_fold_in and random_bits: its own program.
-    Under vmap that program is not always a map: rbg draws the bits of all keys from the first."""
+    """What a generator that is not JAX's default does in place of random_seed, random_split, random_fold_in
+    and random_bits: its own program. Under vmap that program is not always a map: rbg draws the bits of all
+    keys from the first."""
     import jax
 
     try:
@@ -59,7 +61,8 @@ def _of_keys(equation):
 
 
 def _of_equinox_errors(equation):
-    """What `eqx.error_if` gives where it would raise, which no model can do: NaN, or the largest integer, as with EQX_ON_ERROR=nan."""
+    """The value of `eqx.error_if` where it would raise, which a model cannot: NaN, or the largest integer, as
+    with EQX_ON_ERROR=nan."""
     import jax.numpy as jnp
 
     function = getattr(equation.params.get("callback"), "callback_func", None)
@@ -91,12 +94,13 @@ def _of_pallas(equation):
 
 
 def _of_hijax(equation):
-    """What a primitive of hijax expands to, as JAX does it before it compiles."""
+    """Expands a hijax primitive as JAX does before it compiles."""
     return equation.primitive.to_lojax if equation.primitive.name == "call_hi_primitive" else None
 
 
 def without_high_values(closed):
-    """The ClosedJaxpr with arrays in place of values of hijax types, which `jax.jit` replaces as well before it compiles."""
+    """The ClosedJaxpr with arrays in place of values of hijax types, which `jax.jit` replaces as well before
+    it compiles."""
     from sardonyx._data_sizes import _bodies
 
     if not getattr(closed.jaxpr, "is_high", False):
@@ -114,7 +118,8 @@ def without_high_values(closed):
 
 
 def _program(primitive):
-    """The function that `mlir.lower_fun` was given for the primitive, or the primitive's own implementation in Python."""
+    """The function that `mlir.lower_fun` was given for the primitive, or the primitive's own implementation
+    in Python."""
     from jax._src import dispatch
     from jax._src.interpreters import mlir
 

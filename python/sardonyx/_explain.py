@@ -1,4 +1,4 @@
-"""`sardonyx.explain`: what a function consists of and whether it can be exported, before it is."""
+"""`sardonyx.explain`: the primitives of a function, and whether it can be exported."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Primitive:
 
 @dataclass
 class Explanation:
-    """What `explain` found. Printed, it is the table that the command shows."""
+    """The result of `explain`. `str()` gives the table that the command prints."""
 
     name: str
     primitives: dict[str, Primitive]  # by name, the most frequent first
@@ -53,10 +53,11 @@ def explain(
     input_params: Mapping[str, Any] | None = None,
     enable_double_precision: bool = False,
 ) -> Explanation:
-    """All primitives of a function: how many equations each has, where they stand, and whether there is a lowering.
+    """All primitives of a function: how many equations each has, where they stand, and whether there is a
+    lowering.
 
-    Takes what `to_onnx` takes; the function is traced and nothing is written. A primitive with a lowering can still be refused for
-    the types of an equation, which `to_onnx` says.
+    Takes what `to_onnx` takes; the function is traced and nothing is written. `to_onnx` can still refuse the
+    types of an equation.
 
         >>> print(sardonyx.explain(model, ["f32[B,3]"]))
     """

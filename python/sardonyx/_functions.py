@@ -11,15 +11,16 @@ from typing import Any
 
 from sardonyx._error import Error
 
-# Set in the thread that traces for an export; elsewhere decorated functions are what they were.
+# Set in the thread that traces for an export; elsewhere decorated functions behave as usual.
 _exporting: contextvars.ContextVar["exporting | None"] = contextvars.ContextVar("sardonyx_exporting", default=None)
 
 
 class exporting:
-    """Calls of decorated functions become functions of the model, within.
+    """Inside, calls of decorated functions become functions of the model.
 
-    All but those that change something outside of them as they run, such as the statistics of a normalization in training: what they leave there is a
-    value of the program around them, so they are written out where they are called, with a warning.
+    All but those that change something outside of them as they run, such as the statistics of a normalization
+    in training: what they leave there is a value of the program around them, so they are written out where
+    they are called, with a warning.
     """
 
     def __init__(self):
@@ -46,7 +47,8 @@ class exporting:
         )
 
     def leaves_values_behind(self, closed) -> bool:
-        """Whether values of a function's body have got into the program around it: it must then be traced again."""
+        """Whether values of a function's body leaked into the program around it, which must then be traced
+        again."""
         import jax
 
         before = set(self._written_out)
@@ -78,18 +80,20 @@ def onnx_function(
 ):
     """Mark a function, or a class with `__call__`, as a function of the ONNX model.
 
-    Each call becomes one node; its body becomes a `FunctionProto` named after the target. Calls with the same body, shapes and
-    captured weights share one function. Outside of an export the target behaves as if it were not decorated.
+    Each call becomes one node; its body becomes a `FunctionProto` named after the target. Calls with the same
+    body, shapes and captured weights share one function. Outside of an export the target behaves as if it
+    were not decorated.
 
     Args:
-        target: The function or class; leave it out to pass options, as in `@onnx_function(namespace="my.model")`.
+        target: The function or class; leave it out to pass options, as in
+            `@onnx_function(namespace="my.model")`.
         unique: Name the function `{namespace}.{name}.unique` instead of numbering it.
         namespace: What the function's domain begins with; "custom" by default.
         name: Older spelling of `type`.
         type: The operator's name instead of the target's own.
-        attributes: Names of parameters that become attributes of the function where a call gives a number: calls that differ only in these
-            share one body, and the number can be changed on each call of the finished model. Inside, it is an array: Python cannot
-            branch on it.
+        attributes: Names of parameters that become attributes of the function where a call gives a number:
+            calls that differ only in these share one body, and the number can be changed on each call of the
+            finished model. Inside, it is an array: Python cannot branch on it.
     """
 
     given = {"namespace": namespace, "function": type or name, "unique": unique or None}
@@ -120,7 +124,8 @@ def onnx_function(
 
 
 def _name_of(target) -> str:
-    """What a function or class is called; of a partial, the function's name, and of an object, its class's."""
+    """What a function or class is called; of a partial, the function's name, and of an object, its
+    class's."""
     while isinstance(target, functools.partial):
         target = target.func
     return getattr(target, "__name__", None) or target.__class__.__name__
@@ -166,19 +171,21 @@ def _marked(fn: Callable, mark: dict, attributes: Sequence[str], given: dict) ->
 
 
 class _Number:
-    """Stands among the arguments of a call for the number that is an attribute."""
+    """Placeholder among the arguments of a call for a number that is an attribute."""
 
     def __init__(self, name: str):
         self.name = name
 
 
 def _is_number(x) -> bool:
-    """Numbers of Python, and arrays of one element: that of the function around a call may be one's own attribute."""
+    """Numbers of Python, and arrays of one element: that of the function around a call may be one's own
+    attribute."""
     return (isinstance(x, int | float) and not isinstance(x, bool)) or (_is_array(x) and x.ndim == 0)
 
 
 def _as_floats(fn, bound, numbers: dict) -> dict:
-    """`numbers` with floats for integers that the function only converts to floats, so that 3 and 3.0 call the same body."""
+    """`numbers` with floats for integers that the function only converts to floats, so that 3 and 3.0 call
+    the same body."""
     import jax
 
     integers = {a: n for a, n in numbers.items() if isinstance(n, int)}
@@ -197,7 +204,7 @@ def _as_floats(fn, bound, numbers: dict) -> dict:
 
     try:
         jaxpr = jax.make_jaxpr(body)(*(integers[leaves[i].name] for i in places)).jaxpr
-    except Exception:  # the call itself says it better
+    except Exception:  # the call itself raises a better error
         return numbers
     floats = {}
     for place, var in zip(places, jaxpr.invars, strict=True):
@@ -213,7 +220,8 @@ def _as_floats(fn, bound, numbers: dict) -> dict:
 
 
 def _call(fn, mark, args, kwargs, numbers):
-    """`fn(*args, **kwargs)` as a jit that says `mark`. Arrays in plain containers and `numbers` are its operands; all else is part of the body."""
+    """`fn(*args, **kwargs)` as a jit that says `mark`. Arrays in plain containers and `numbers` are its
+    operands; all else is part of the body."""
     import jax
 
     def is_leaf(x):

@@ -1,4 +1,4 @@
-"""What a person writes as `inputs`, as abstract values for tracing and as names."""
+"""Turns `inputs` as people write them into abstract values for tracing, and names."""
 
 import ast
 import functools
@@ -31,7 +31,7 @@ _CONSTRAINT = re.compile(r"(.+?)\s*(>=|<=|==)\s*(.+)")
 
 @dataclass
 class Inputs:
-    """Traceable arguments and where each of their leaves came from."""
+    """Arguments for tracing, and the origin of each of their leaves."""
 
     args: tuple  # pytrees of ShapeDtypeStruct
     kwargs: dict[str, Any]  # from input_params: pytrees of ShapeDtypeStruct
@@ -47,7 +47,7 @@ class Inputs:
     state: _state.State = field(default_factory=_state.State)  # the references that the program changes
 
     def with_static(self, args: Any) -> Any:
-        """`args`, or `kwargs`, with the functions and other values of Python back that stood in them."""
+        """`args` or `kwargs` with their functions and other Python values put back."""
         import jax
 
         static = _static_class()
@@ -56,7 +56,7 @@ class Inputs:
         )
 
     def bake(self, keys) -> None:
-        """Makes Python values of these keyword arguments: they are no inputs of the model any more."""
+        """Makes these keyword arguments Python values: they are not inputs of the model any more."""
         for key in keys:
             del self.kwargs[key]
             self.baked[key] = self.values[key]
@@ -122,7 +122,8 @@ def _is_array(x: Any) -> bool:
 
 
 def is_leaf(item: Any):
-    """Whether something inside `item`, an entry of `inputs`, stands for one input: the `is_leaf` that flattens the entry."""
+    """Whether something inside `item`, an entry of `inputs`, stands for one input: the `is_leaf` that
+    flattens the entry."""
 
     def is_one(x: Any) -> bool:
         if x is item:
@@ -178,7 +179,8 @@ _OPERATORS = {
 
 
 def _jax_spelling(text: str) -> str:
-    """`B//2`, `B%2` and parentheses, which JAX does not read, as it writes them: `floordiv(B, 2)`. Anything else stays as it is."""
+    """`B//2`, `B%2` and parentheses, which JAX does not read, as it writes them: `floordiv(B, 2)`. Anything
+    else stays as it is."""
     if not re.search(r"//|%|(?<!\w)\(", text):
         return text
     import jax
@@ -204,11 +206,11 @@ def _jax_spelling(text: str) -> str:
     try:
         return str(value(ast.parse(text.replace("^", "**"), mode="eval").body))
     except (SyntaxError, ArithmeticError):
-        return text  # JAX's own message says what it does not read
+        return text  # JAX's own error names what it cannot parse
 
 
 class _Symbols:
-    """Turns dims in words into JAX's symbolic dimensions, all in one scope."""
+    """Turns sizes written as strings into JAX's symbolic dimensions, all in one scope."""
 
     def __init__(self):
         self.scope = None
@@ -231,7 +233,7 @@ class _Symbols:
                 self.scope = d.scope
 
     def stated(self) -> list[str]:
-        """What is said to hold, by words in shapes or by the scope of the caller's own symbolic dimensions."""
+        """The stated constraints, from shapes or from the scope of the caller's own symbolic dimensions."""
         own = getattr(self.scope, "_explicit_constraints", ())
         return list(dict.fromkeys([*self.constraints, *(c.debug_str for c in own)]))
 
@@ -341,7 +343,7 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
 
 
 def _parameters(params: Mapping[str, Any], abstract, warn) -> tuple[dict, dict]:
-    """(what becomes inputs, what stays Python's). Arrays in a pytree become inputs, and what stands beside them does not."""
+    """(inputs, Python values): arrays in a pytree become inputs, its other leaves stay Python values."""
     import jax
 
     kwargs, baked = {}, {}
@@ -398,7 +400,8 @@ def _children(x: Any) -> list:
 
 
 def satisfies(constraints: Sequence[str], sizes: Mapping[str, int]) -> bool:
-    """Whether the constraints hold where each symbol has its size; one with a symbol that has none counts as held."""
+    """Whether the constraints hold for these sizes. A constraint with an unknown symbol counts as
+    satisfied."""
     from jax import export
 
     for text in constraints:

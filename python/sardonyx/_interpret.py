@@ -1,4 +1,5 @@
-"""A program run with values, one equation after the other: also where sizes depend on data, which JAX itself does not run."""
+"""Evaluates a program equation by equation, also where sizes depend on data, which JAX itself does not
+run."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_
 
 
 def in_line(closed):
-    """The ClosedJaxpr with the equations of calls in place of the calls. Those without a line of the user's own get that of their call."""
+    """The ClosedJaxpr with the equations of calls in place of the calls. Those without a line of the user's
+    own get that of their call."""
     from jax.extend import core
 
     eqns, constvars, consts = [], [], []
@@ -44,7 +46,8 @@ def in_line(closed):
 
 
 def evaluate(closed, operands, sizes: dict[str, int] | None = None, choose=None) -> list:
-    """The results. `sizes` has the symbols that are known; those that depend on data are added as they are found.
+    """The results. `sizes` has the symbols that are known; those that depend on data are added as they are
+    found.
 
     `choose(eqn, operands, results)`, where given, says what stands for the results of an equation.
     """

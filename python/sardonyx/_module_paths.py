@@ -1,4 +1,5 @@
-"""Module paths for Flax NNX, which names no scopes as other libraries do: a module runs in one called as the module that calls it calls it."""
+"""Named scopes for Flax NNX, which sets none itself: each module runs in a scope named after its attribute in
+the calling module."""
 
 import collections
 import contextlib
@@ -14,7 +15,7 @@ _caller: contextvars.ContextVar["_Caller | None"] = contextvars.ContextVar("sard
 
 
 class _Caller:
-    """A module that runs, and the paths of the modules in it: looked up when the first of them is called."""
+    """A running module, and the paths of the modules in it, found when the first of them is called."""
 
     def __init__(self, module):
         self.module = module
@@ -27,7 +28,8 @@ class _Caller:
 
 
 def _inside(module):
-    """(path, part) of the module itself, and of the modules and containers in it: the nearest first, and each once."""
+    """(path, part) of the module itself, and of the modules and containers in it: the nearest first, and each
+    once."""
     found, todo = set(), collections.deque([("", module)])
     while todo:
         path, x = todo.popleft()
@@ -54,7 +56,8 @@ def module_of(function):
 
 
 def scope(function):
-    """The scope of the module whose method `function` is; none for others. A module that is called has its own."""
+    """The scope of the module whose method `function` is; none for others. A module that is called has its
+    own."""
     module = None if _is_module(function) else module_of(function)
     return contextlib.nullcontext() if module is None else _entered(module)
 
@@ -77,7 +80,8 @@ def _entered(module):
 
 
 def _scoped(original):
-    """What stands for a class's `__call__` while some thread traces. Made once, and kept with the original."""
+    """What stands for a class's `__call__` while some thread traces. Made once, and kept with the
+    original."""
     kept = getattr(original, "__dict__", {})
     known = kept.get("_sardonyx_scoped")
     if known is not None and known.__wrapped__ is original:  # functools.wraps copies it
@@ -112,7 +116,7 @@ _originals: list[tuple[type, Any]] = []  # what to put back when none does
 
 @contextlib.contextmanager
 def active():
-    """Around a trace. What JAX remembers of functions that it has traced is not the less right for the scopes in it."""
+    """Around a trace. Traces that JAX remembers stay valid with these scopes."""
     global _traces
     with _lock:
         _traces += 1

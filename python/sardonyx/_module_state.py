@@ -1,8 +1,9 @@
 """Flax NNX's objects before and after a trace.
 
-A trace runs the user's function on the user's own modules. Unless a module was made within the trace, NNX refuses to change its variables (statistics, counts
-of random keys) and to hand it to nnx.jit or nnx.grad, and by then may have emptied it. So what the function can reach is noted first, belongs to the trace
-where NNX asks for that, and is put back however the trace ends.
+A trace runs the user's function on the user's own modules. Unless a module was made within the trace, NNX
+refuses to change its variables (statistics, counts of random keys) and to hand it to nnx.jit or nnx.grad, and
+by then may have emptied it. So what the function can reach is noted first, belongs to the trace where NNX
+asks for that, and is put back however the trace ends.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ _FOREIGN = {*sys.stdlib_module_names, "flax", "jax", "jaxlib", "ml_dtypes", "num
 
 @contextlib.contextmanager
 def kept(*roots):
-    """NNX's objects that `roots` reach are as they were when this block ends."""
+    """Restores NNX's objects that `roots` reach when this block ends."""
     state = ModuleState(*roots)
     try:
         yield state
@@ -32,7 +33,7 @@ class ModuleState:
         self._objects = [_Saved(x) for x in _nnx_objects(roots)]
 
     def trace(self, call, *args):
-        """`jax.make_jaxpr(call, return_shape=True)(*args)`. The objects are as they were afterwards."""
+        """`jax.make_jaxpr(call, return_shape=True)(*args)`. Restores the objects afterwards."""
         import jax
 
         def inside(*args):
@@ -117,7 +118,8 @@ def _is_of_another_trace(e: BaseException) -> bool:
 
 
 def _nnx_objects(roots) -> list:
-    """Those that can be reached from `roots`: arguments of partials, closures, globals that functions name, attributes, containers."""
+    """Those that can be reached from `roots`: arguments of partials, closures, globals that functions name,
+    attributes, containers."""
     nnx = sys.modules.get("flax.nnx")
     if nnx is None:
         return []

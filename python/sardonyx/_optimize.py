@@ -31,32 +31,34 @@ def optimize(
     """Make an ONNX model smaller and faster, with the same results.
 
     Args:
-        model: A path, an `onnx.ModelProto`, its bytes, a file that is open for bytes, a `sardonyx.ir.Model`, an `onnx_ir.Model`, or
-            the `ONNXProgram` that `torch.onnx.export` returns. It is not changed.
+        model: A path, an `onnx.ModelProto`, its bytes, a file that is open for bytes, a `sardonyx.ir.Model`,
+            an `onnx_ir.Model`, or the `ONNXProgram` that `torch.onnx.export` returns. It is not changed.
         output_path: Where to write the result; needs a path as `model`. Weights stream from file to file.
-        passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or a file with one a
-            line ("pass.option=value" sets an option).
-        skip: Passes, or "pass/rule", to leave out.
+        passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or a
+            file with one a line ("pass.option=value" sets an option).
+        skip: Passes to skip, or single rules: "pass/rule".
         options: Options of single passes: `{"legalize.target": "ort-1.23"}`.
-        input_shapes: Shapes to give to inputs: `{"x": (1, 3, 224, 224)}`. Texts are named sizes.
-        opset: The ONNX version to spell the model in first, newer (fusions may use what came since: Gelu in 20,
-            Attention in 23) or older; `None` keeps the model's. Raises when a node cannot be said in it.
-        fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each node that goes, 1 % in all.
-        prune_inputs: Drop inputs that nobody reads.
-        keep_names: A name stands for the same elements as before, or is gone: weights that were changed get new names. Else
-            they keep theirs.
-        inline: Calls of model-local functions become the nodes of the functions.
-        allow_empty: Named sizes of inputs may be zero; else they are taken as at least one.
-        strict: A failing pass raises instead of being left out and reported.
-        verify: Evaluate before and after on random inputs. "model": end to end, a difference raises. "pass": each rewrite;
-            one that would change results is not made, its rule is switched off, and the report's `faults` says so.
+        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size.
+        opset: The opset to convert the model to first: newer (fusions may use its operators: Gelu since 20,
+            Attention since 23) or older. `None` keeps the model's. Raises when that opset cannot express a
+            node.
+        fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
+        prune_inputs: Drop unused inputs.
+        keep_names: Keep a name only where it means the same elements: changed weights get new names.
+            Otherwise they keep theirs.
+        inline: Inline calls of model-local functions.
+        allow_empty: Allow named input sizes to be zero. Otherwise passes assume that they are at least one.
+        strict: Raise when a pass fails. Otherwise it is skipped and reported.
+        verify: Evaluate before and after on random inputs. "model": end to end, a difference raises. "pass":
+            each rewrite; one that would change results is undone, its rule is disabled, and `faults` in the
+            report names it.
 
     Returns:
-        `output_path` when given; else what was given (an `onnx.ModelProto` for a path, a file or an `ONNXProgram`). `sardonyx.report.last()` has the
-        numbers.
+        `output_path` if given; otherwise the same type as `model` (an `onnx.ModelProto` for a path, a file or
+        an `ONNXProgram`). `sardonyx.report.last()` has the figures.
 
     Raises:
-        sardonyx.Error: damaged models, unknown passes and options. Nothing half-written is left.
+        sardonyx.Error: damaged models, unknown passes and options. No partial file remains.
     """
     wanted = request(
         passes=passes,
@@ -189,7 +191,8 @@ def _optimize_path(path, output_path, request):
 
 
 def optimize_bytes(data: bytes, folder: str, request) -> bytes:
-    """A model's bytes in, the optimized model's out. Weights in other files lie in `folder`; they come into the result."""
+    """A model's bytes in, the optimized model's out. Weights in other files lie in `folder`; they come into
+    the result."""
     data, numbers = native.optimize_bytes(data, folder, request)
     _remember("model", numbers, None)
     return data

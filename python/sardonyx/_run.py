@@ -23,10 +23,11 @@ _NUMPY = {
 
 
 class Session:
-    """A model, loaded once. The graph runs as it was written: onnxruntime's own rewriting is off, and one thread works.
+    """A model, loaded once. The graph runs as it was written: onnxruntime's own rewriting is off, and one
+    thread works.
 
-    Where an input or a result has integers of 2 or 4 bits, which onnxruntime's Python neither takes nor gives, the evaluator computes
-    in its place; onnxruntime has still loaded the model.
+    Where an input or a result has integers of 2 or 4 bits, which onnxruntime's Python interface does not
+    support, the evaluator computes instead; onnxruntime still loads the model.
     """
 
     def __init__(self, model: Any):
@@ -90,7 +91,7 @@ class Session:
 
 @contextlib.contextmanager
 def _told(what: str):
-    """One Error for whatever onnxruntime raises."""
+    """Turns any exception of onnxruntime into an Error."""
     try:
         yield
     except Error:

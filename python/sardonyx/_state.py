@@ -1,7 +1,8 @@
 """References (`jax.new_ref`): what a program changes in place, as values that go in and come out.
 
-JAX's own rules do it, those that `jax.jit` uses before it compiles (jax._src.state.discharge). What is left to do here is the border of
-the model: a reference that the program changes, an argument or one that it captures, is an input and also a result.
+JAX's own rules do it, those that `jax.jit` uses before it compiles (jax._src.state.discharge). What is left
+to do here is the border of the model: a reference that the program changes, an argument or one that it
+captures, is an input and also a result.
 """
 
 import contextlib
@@ -56,8 +57,9 @@ def restored(state):
 def without_references(closed, given=()):
     """(the ClosedJaxpr as a function of values, State). `given` are the references among the arguments.
 
-    References that it captures and changes are further inputs, after all others; those that it only reads are constants with the value that they
-    have now. The final values of those that it changes follow the results, in the order of the inputs.
+    References that it captures and changes are further inputs, after all others; those that it only reads are
+    constants with the value that they have now. The final values of those that it changes follow the results,
+    in the order of the inputs.
     """
     if not _has_references(closed):
         return closed, State()

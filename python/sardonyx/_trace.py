@@ -1,4 +1,4 @@
-"""Tracing with `jax.make_jaxpr`, and what is said when a function does not trace."""
+"""Tracing with `jax.make_jaxpr`, and the errors for functions that do not trace."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ from sardonyx._error import Error
 
 
 def x64(enabled: bool):
-    """jax_enable_x64 for a while, in this thread, whatever it was before: a context manager."""
+    """A context manager that sets jax_enable_x64 in this thread."""
     import jax
 
     return jax.enable_x64(enabled) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(enabled)
@@ -25,7 +25,7 @@ def _short(e: BaseException) -> str:
     )[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     text = " ".join(lines[:3])
-    # Where our own wrapper of the function stands helps nobody.
+    # The place of our own wrapper does not help the user.
     text = re.sub(r"\s*The error occurred while tracing the function .*? for \w+\.", ".", text)
     text = re.sub(r"^function \S+ at \S+ traced for \w+ returned", "it returned", text)
     text = re.sub(r"\s*This concrete value was not available in Python because .*", "", text)
@@ -63,7 +63,7 @@ def _advice(e: BaseException) -> str | None:
 
 
 def _advice_on_sizes(text: str) -> str:
-    """What decides the question that JAX could not."""
+    """The constraint that would answer the comparison."""
     if m := re.search(r"comparison '(.+?)' (<=?|>=?) '(.+?)' is inconclusive", text):
         left, relation, right = m.groups()
         least, step = ("<=", 1) if relation in (">", "<=") else (">=", -1)
@@ -78,8 +78,8 @@ def _advice_on_sizes(text: str) -> str:
 def trace(fn, inputs):
     """(ClosedJaxpr, result shapes). `inputs.kwargs` that Python itself must know are moved to `inputs.baked`.
 
-    What JAX refuses because a size depends on data is traced once more, with the functions replaced that give such sizes:
-    `inputs.data_sizes` then has its symbols.
+    What JAX refuses because a size depends on data is traced once more, with the functions replaced that give
+    such sizes: `inputs.data_sizes` then has its symbols.
     """
     with _module_state.kept(fn, inputs.args, inputs.baked) as modules:
         return _traced(fn, inputs, modules)
@@ -103,7 +103,8 @@ def _traced(fn, inputs, modules):
             return modules.trace(call, leaves, inputs.kwargs)
 
     def second(e):
-        """With sizes that depend on data. Where that fails as well, the error is the first one: the second has names that nobody wrote."""
+        """Traces with symbols for sizes that depend on data. If that fails, too, raises the first error: the
+        second names symbols that the user never wrote."""
         from sardonyx import _data_shapes
 
         with _data_shapes.active(_leaves(inputs)) as sizes:
@@ -139,8 +140,9 @@ def _traced(fn, inputs, modules):
     if type(first).__name__ != "TracerBoolConversionError":
         with contextlib.suppress(Error):
             return second(first)
-    # A flag such as `deterministic` that the function's own Python branches on cannot be an input. JAX does not say which one it was:
-    # booleans go first, then integers, then all, so that a scale beside a flag stays an input.
+    # A flag such as `deterministic` that the function's own Python branches on cannot be an input. JAX does
+    # not say which one it was: booleans go first, then integers, then all, so that a scale beside a flag
+    # stays an input.
     baked = []
     for kinds in ((bool, np.bool_), int, float):
         group = [k for k in flags if k not in baked and isinstance(inputs.values[k], kinds)]
@@ -194,7 +196,8 @@ def _wants_number(e: BaseException) -> bool:
 
 
 def failure(fn, inputs, e: BaseException, later: BaseException | None = None, data_sizes=()) -> Error:
-    """For what JAX said first, and for what it said of the trace in which sizes that depend on data have names."""
+    """The error for a failed trace, `e`, and for the second one with symbols for sizes that depend on data,
+    `later`."""
     notes = []
     if line := _source.user_line(e):
         notes.append(f"at {line}")
@@ -225,7 +228,8 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
 
 
 def prints(closed) -> str:
-    """Where the program prints or calls back for debugging: "jax.debug.print at model.py:12 (loss) and 2 more"; "" for most."""
+    """Where the program prints or calls back for debugging: "jax.debug.print at model.py:12 (loss) and 2
+    more"; "" for most."""
     if not any("DebugEffect" in type(e).__name__ for e in closed.effects):
         return ""
     found, todo = [], [closed.jaxpr]

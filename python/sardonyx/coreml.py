@@ -3,8 +3,8 @@
     program = sardonyx.coreml.load("in.mlpackage")
     program.save("out.mlpackage")
 
-A program is read from a package (.mlpackage) or a bare model file (.mlmodel). Weights stay where they are until they are
-written; whatever is not changed is written as it was.
+A program is read from a package (.mlpackage) or a bare model file (.mlmodel). Weights stay where they are
+until they are written; whatever is not changed is written as it was.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Program", "apply_pass", "fp16_report", "load", "native_passes", "opt
 
 
 class Program:
-    """An ML program: functions of MIL ops, and what the file says about them."""
+    """An ML program: functions of MIL ops, and the description of their inputs and outputs."""
 
     __slots__ = ("_native",)
 
@@ -36,7 +36,8 @@ class Program:
         self._native = native
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a package if the path ends in .mlpackage, or a bare model file (.mlmodel) with its weights beside it."""
+        """Writes a package if the path ends in .mlpackage, or a bare model file (.mlmodel) with its weights
+        beside it."""
         self._native.save(os.fspath(path))
 
     @property
@@ -54,7 +55,7 @@ class Program:
         return dict(self._native.op_counts())
 
     def infer_types(self) -> list[str]:
-        """Types of all values by the ops' own rules; returns what is wrong with the program."""
+        """Infers the types of all values by the ops' rules. Returns the type errors."""
         return self._native.infer()
 
     def run(
@@ -63,10 +64,10 @@ class Program:
         function: str = "",
         state: MutableMapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Runs a function on Sardonyx's evaluator, on any system: exact and slow, for looking at values.
+        """Runs a function on Sardonyx's evaluator, on any system: exact and slow, for inspecting values.
 
-        Inputs by name or in order, as arrays; results by name. States begin as `state` says, of which the values are
-        replaced by what they are at the end; without it they begin with zeros.
+        Inputs by name or in order, as arrays; results by name. `state` has the initial values of the
+        states and receives the final ones; without it they start with zeros.
         """
         results = self._native.run(self._in_order(inputs, function, state or {}), function)
         names = self._native.port_names(function, True)
@@ -76,7 +77,7 @@ class Program:
         return dict(zip(names, map(_from_native, results[: len(names)]), strict=True))
 
     def make_state(self, function: str = "") -> dict[str, Any]:
-        """What the states of a function are before its first run, by name: zeros."""
+        """Initial states of a function by name: zeros."""
         out = {}
         for name, dtype, shape in self._native.states(function):
             if -1 in shape:
@@ -131,13 +132,15 @@ def fp16_report(
     runs: int = 2,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Which ops would overflow in half precision, or lose everything, in all functions.
+    """Finds the ops of all functions that would overflow in half precision, or vanish.
 
-    Bounds that hold whatever the inputs are, and runs on the evaluator: one for each of `inputs` (a mapping by name, or a sequence), or
-    `runs` on random inputs where none are given. The inputs are the main function's; others run on them where they fit, and else count what was
-    seen of values of their names. `report["ops"]` has those that are not safe, in program order: {"function", "op", "name", "verdict", "value",
-    "low", "high", "seen"}, where the verdict is "overflows", "vanishes", "may overflow" (by bounds; no run reached it) or
-    "unknown". `report["safe"]` counts the others; `report["ranges"]`, {name: (lowest, highest)}, is an option of add_fp16_cast.
+    Combines bounds that hold for all inputs with runs on the evaluator: one for each of `inputs` (a mapping
+    by name, or a sequence), or `runs` random ones without any. The inputs are the main function's; other
+    functions run on them where they fit, and otherwise use the values seen under the same names.
+    `report["ops"]` has those that are not safe, in program order: {"function", "op", "name", "verdict",
+    "value", "low", "high", "seen"}, where the verdict is "overflows", "vanishes", "may overflow" (by bounds;
+    no run reached it) or "unknown". `report["safe"]` counts the others; `report["ranges"]`, {name: (lowest,
+    highest)}, is an option of add_fp16_cast.
     """
     program = model if isinstance(model, Program) else load(model)
     report = program._native.half_report([program._in_order(i) for i in inputs], int(runs), int(seed))
@@ -161,13 +164,15 @@ def optimize(
 ) -> dict[str, Any] | Program:
     """Runs passes on a package or model file, or on the bytes of one, and writes another (or the same).
 
-    `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, a list of these, or a `PassPipeline` of
-    coremltools, whose options count as well (and whose add_fp16_cast and add_int16_cast run with `compute_precision="fp16"`, as in presets);
-    options are `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination": {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision; `calibration`
-    has the inputs of runs, and what these show to be unfit keeps single precision. `verify` is as of `sardonyx.optimize`. With
-    `link_weights` a file of weights of which no byte changes is shared by both packages (a hard link, where the file system can) and not
-    copied: whoever writes into it changes both. Returns what was done: ops before and after, each pass and its time; without
-    `output_path`, the program.
+    `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, a list of
+    these, or a `PassPipeline` of coremltools, whose options count as well (and whose add_fp16_cast and
+    add_int16_cast run with `compute_precision="fp16"`, as in presets); options are
+    `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination":
+    {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision;
+    `calibration` has the inputs of runs, and ops that overflow in these runs keep single precision. `verify`
+    is as of `sardonyx.optimize`. With `link_weights`, both packages share an unchanged weights file (a hard
+    link, where the file system can) instead of a copy: writing into it changes both. Returns a report: ops
+    before and after, each pass and its time; without `output_path`, the program.
     """
     if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview)):
         raise WrongType(
@@ -217,7 +222,7 @@ def optimize(
     return _native.optimize_file(os.fspath(model), os.fspath(output_path), request)
 
 
-# What a conversion to half precision adds; on files it is asked for.
+# Passes of a conversion to half precision. On files they run only with compute_precision="fp16".
 _HALF = ("add_fp16_cast", "add_int16_cast")
 
 
@@ -256,7 +261,7 @@ def _flat(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _optimize_there(model, output_path, **what) -> dict[str, Any] | Program:
-    """optimize() by way of files that are gone afterwards: of bytes, or without a place for the result."""
+    """optimize() through temporary files: for bytes, or without an output path."""
     with tempfile.TemporaryDirectory() as folder:
         source: str | os.PathLike
         if isinstance(model, (bytes, bytearray, memoryview)):
@@ -274,28 +279,30 @@ def _optimize_there(model, output_path, **what) -> dict[str, Any] | Program:
 
 
 def apply_pass(prog: Any, name: str, **options: Any) -> None:
-    """Runs one pass on a coremltools `Program` in memory, in place of coremltools' own pass of that name.
+    """Runs one pass on a coremltools `Program` in memory, instead of coremltools' own pass of that name.
 
-    The program, its functions, inputs, and all ops and variables that the pass leaves alone stay the objects that they are.
-    add_fp16_cast also takes `op_selector`, a predicate: ops for which it is false keep single precision.
+    The program, its functions and inputs, and all ops and variables that the pass does not change keep their
+    identity. add_fp16_cast also takes `op_selector`, a predicate: ops for which it is false keep single
+    precision.
     """
     from sardonyx import _coreml_program
 
     _coreml_program.require_program(prog)
     if not isinstance(name, str):
-        raise WrongType(f"the name of a pass is a text, not {name!r}", notes=("help: one pass at a time",))
+        raise WrongType(f"the name of a pass is a string, not {name!r}", notes=("help: one pass at a time",))
     if prog.skip_all_passes:
         return
     usual = []
     if name.split("::")[-1] == "remove_symbolic_reshape" and "two_symbols" not in options:
-        usual = [(f"{name}.two_symbols", "error")]  # pipelines go on; a pass that is asked for by name says so
+        usual = [(f"{name}.two_symbols", "error")]  # pipelines skip it; a pass that is run by name raises
     _coreml_program.run(prog, [name], [(f"{name}.{k}", v) for k, v in options.items()], usual)
 
 
 def native_passes():
-    """`with sardonyx.coreml.native_passes():` lets coremltools run Sardonyx's passes, also inside `coremltools.convert`.
+    """`with sardonyx.coreml.native_passes():` lets coremltools run Sardonyx's passes, also inside
+    `coremltools.convert`.
 
-    In all threads: the registry of passes is coremltools' own. Blocks may nest and overlap.
+    This affects all threads, since coremltools has one registry of passes. Blocks may nest and overlap.
     """
     from sardonyx import _coreml_registry
 

@@ -1,7 +1,7 @@
 """The rules for plugins, checked in their source: `sardonyx lint-plugin FILE... [--diff]`.
 
-Plugins run inside the converter, so a mistake of theirs shows up late and far away. These are the ones that can be seen
-without running anything. A line that knows better says so: `# lint-plugin: allow RULE`.
+Plugins run inside the converter, so a mistake of theirs shows up late and far away. These are the ones that
+can be seen without running anything. A comment disables a rule for its line: `# lint-plugin: allow RULE`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def _is_none(node: ast.AST | None) -> bool:
 
 
 def _is_builder(node: ast.AST) -> bool:
-    """Whether an expression looks like a builder: builder, ctx.builder, self._builder, ir.Builder(...), tape."""
+    """Whether an expression looks like a builder: builder, ctx.builder, self._builder, ir.Builder(...),
+    tape."""
     if isinstance(node, ast.Call):
         node = node.func
     last = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
@@ -113,7 +114,7 @@ def _is_node(node: ast.AST) -> bool:
 
 
 class _Scope:
-    """What names mean in a function or module, as far as single assignments say."""
+    """Values of names in a function or module, as far as single assignments tell."""
 
     def __init__(self, outer: _Scope | None, body: Iterable[ast.stmt]):
         self.outer = outer
@@ -129,7 +130,7 @@ class _Scope:
                 targets = [node.target]
             for target in targets:
                 if isinstance(target, ast.Name):
-                    # Assigned twice: it could be either, so nothing is known.
+                    # Assigned twice: the value is unknown.
                     self.values[target.id] = None if target.id in self.values else value
 
     def resolve(self, node: ast.AST) -> ast.AST:
@@ -409,7 +410,7 @@ class _Checker(ast.NodeVisitor):
     # -- keys
 
     def _check_keys(self, body: list[ast.stmt]) -> None:
-        """Keys that go to two samplers without being made anew in between. Blocks are looked at in the order they are written."""
+        """Keys that are passed to two samplers without a split in between. Visits blocks in source order."""
         used: dict[str, int] = {}
         for statement in _statements(body):
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -7,8 +7,8 @@
         (x,) = (ctx.get_value_for_var(v) for v in eqn.invars)
         return ctx.builder.Mul(x, ctx.builder.Mul(x, x))
 
-A `Plugin` may also change what tracing sees: `binding_specs()` names functions that become a primitive of its own while
-Sardonyx traces, and only then, and only in the thread that traces.
+A `Plugin` may also change what tracing sees: `binding_specs()` names functions that become a primitive of its
+own while Sardonyx traces, and only then, and only in the thread that traces.
 """
 
 import contextlib
@@ -56,7 +56,8 @@ class AssignSpec:
 class MonkeyPatchSpec:
     """While tracing, `target.attr` is `make_value(original)`. `target` is an object or its dotted name.
 
-    A patched function must not be called by an `abstract_eval`, unless `in_abstract_eval` says that this one may.
+    A patched function must not be called by an `abstract_eval`, unless `in_abstract_eval` says that this one
+    may.
     """
 
     target: Any
@@ -69,12 +70,14 @@ class MonkeyPatchSpec:
 class Plugin:
     """One primitive: how calls become it, what it returns, how it is written in ONNX.
 
-    Subclasses set `jaxpr_primitive` (its name in a jaxpr) and define `lower(ctx, eqn)`; without it, the lowering that the primitive has
-    otherwise counts. For a primitive of their own they define
-    `abstract_eval(*avals, **params)`; `cls._PRIM` is the primitive, made on first use unless the class has one.
+    Subclasses set `jaxpr_primitive` (its name in a jaxpr) and define `lower(ctx, eqn)`; without it, the
+    lowering that the primitive has otherwise counts. For a primitive of their own they define
+    `abstract_eval(*avals, **params)`; `cls._PRIM` is the primitive, made on first use unless the class has
+    one.
 
-    `impl(*arrays, **params)`, if there is one, computes the same in JAX. Whatever JAX asks of a primitive and it does not have is taken from there: values,
-    shapes, gradients, batches. Inside, functions that are patched are what they were before.
+    `impl(*arrays, **params)`, if there is one, computes the same in JAX. Whatever JAX asks of a primitive and
+    it does not have is taken from there: values, shapes, gradients, batches. Inside, functions that are
+    patched are what they were before.
     """
 
     jaxpr_primitive: ClassVar[str] = ""
@@ -119,7 +122,8 @@ _evaluating: contextvars.ContextVar[str | None] = contextvars.ContextVar("sardon
 
 
 def lowering(primitive: str):
-    """Adds a lowering for a primitive, or overrides the built-in one. Results are returned, or bound through `ctx`."""
+    """Adds a lowering for a primitive, or overrides the built-in one. Results are returned, or bound through
+    `ctx`."""
     if not isinstance(primitive, str) or not primitive:
         raise Error(
             f"lowering() takes the name of a primitive, found {primitive!r}", notes=['write @sardonyx.lowering("name")']
@@ -157,7 +161,7 @@ def register_primitive(jaxpr_primitive: str, **metadata):
 
 
 def unregister(primitive: str) -> None:
-    """Forgets the lowering and the plugin of a primitive, if any: the built-in lowering counts again."""
+    """Removes the lowering and the plugin of a primitive, if any: the built-in lowering applies again."""
     with _lock:
         _lowerings.pop(primitive, None)
         _plugins.pop(primitive, None)
@@ -167,10 +171,12 @@ _discovered = False
 
 
 def discover() -> None:
-    """Registers what installed packages offer as entry points of the group "sardonyx.plugins". The first export does it, once per process.
+    """Registers what installed packages offer as entry points of the group "sardonyx.plugins". The first
+    export does it, once per process.
 
-    An entry point names a module that registers when it is imported, a Plugin class or object, a function without parameters that registers, or the path of a
-    shared object. What the program itself has registered wins. One that fails is skipped, with a warning.
+    An entry point names a module that registers when it is imported, a Plugin class or object, a function
+    without parameters that registers, or the path of a shared object. What the program itself has registered
+    wins. One that fails is skipped, with a warning.
     """
     global _discovered
     import importlib.metadata
@@ -194,7 +200,7 @@ def discover() -> None:
                 )
         for table, before in zip((_lowerings, _plugins, _libraries), own, strict=True):
             for key, value in before.items():
-                table.pop(key, None)  # what was loaded last counts: the program's own
+                table.pop(key, None)  # the last one loaded takes precedence: the program's own
                 table[key] = value
 
 
@@ -212,9 +218,11 @@ def _register_offered(value) -> None:
 
 
 def load(path) -> list[str]:
-    """Loads a plugin that was compiled to a shared object (`sardonyx/plugin.h`): exports use its lowerings from now on, before the built-in ones.
+    """Loads a plugin that was compiled to a shared object (`sardonyx/plugin.h`): exports use its lowerings
+    from now on, before the built-in ones.
 
-    Returns the primitives that it lowers. Lowerings in Python win over it, and what was loaded last over what was loaded before.
+    Returns the primitives that it lowers. Lowerings in Python win over it, and what was loaded last over what
+    was loaded before.
     """
     path = os.path.abspath(os.fspath(path))
     primitives = native.load_plugin(path)
@@ -254,7 +262,8 @@ def _guarded(name, abstract_eval):
 
 
 def _derive(primitive, impl, shapes: bool) -> None:
-    """Gives `primitive` the rules that it lacks, out of a function that computes the same; that of abstract values if `shapes`."""
+    """Derives the rules that `primitive` lacks from a function that computes the same; also its abstract
+    evaluation if `shapes`."""
     import jax
     from jax.interpreters import ad, batching, mlir
 
@@ -324,8 +333,9 @@ class Unsupported(Error):
 class Context:
     """`ctx`: the equation's operands as `ir.Value`s, a builder to write with, and ways to bind its results.
 
-    Results are bound in one of three ways: nodes write into `get_value_for_var(outvar)`, or `bind_value_for_var(outvar, value)`,
-    or the lowering returns the values. The core checks number, shapes and dtypes.
+    Results are bound in one of three ways: nodes write into `get_value_for_var(outvar)`, or
+    `bind_value_for_var(outvar, value)`, or the lowering returns the values. The core checks number, shapes
+    and dtypes.
     """
 
     def __init__(self, native, eqn, origin: str):
@@ -371,7 +381,7 @@ class Context:
         raise Error(f"{self._origin}: {var} is neither an operand nor a result of '{self._eqn.primitive.name}'")
 
     def bind_value_for_var(self, var, value) -> None:
-        """Says that `value` is what `var` stands for."""
+        """Binds `var` to `value`."""
         if id(var) in self._bound and self._bound[id(var)] is not value and self._index(var) is not None:
             raise Error(f"{self._origin}: result {self._index(var)} of '{self._eqn.primitive.name}' is bound twice")
         self._bound[id(var)] = value
@@ -395,7 +405,8 @@ class Context:
         return self._native.cast_like(tensor, exemplar)
 
     def get_symbolic_dim_origin(self, dim):
-        """(value, axis) of the input where the symbolic dimension can be read at run time, or None. `dim` may be its text."""
+        """(value, axis) of the input where the symbolic dimension can be read at run time, or None. `dim` may
+        be its text."""
         return self._native.dim_origin(str(dim))
 
     def dim_as_value(self, dim):
@@ -403,7 +414,8 @@ class Context:
         return self._native.dim(str(dim))
 
     def set_node_attrs(self, node, attrs) -> None:
-        """Sets attributes late: after the passes, which see the node as it is now. `node` is an `ir.Node`, or a value that it makes.
+        """Sets attributes late: after the passes, which see the node as it is now. `node` is an `ir.Node`, or
+        a value that it makes.
 
         A node that the passes have removed or replaced keeps nothing. Results must keep their types.
         """
@@ -441,7 +453,8 @@ class Context:
             self._native.add_output(self.get_value_for_var(var), self.fresh_name(f"out_{i}"))
 
     def unsupported(self, reason: str):
-        """Gives up on this equation; the export goes on, to find everything else that is missing, and then fails."""
+        """Gives up on this equation; the export goes on, to find everything else that is missing, and then
+        fails."""
         raise Unsupported(reason)
 
     def _index(self, var) -> int | None:
@@ -486,7 +499,7 @@ class Context:
 
 
 def _origin(fn) -> str:
-    """What messages call a lowering."""
+    """The name of a lowering in messages."""
     owner = getattr(fn, "__self__", None)
     if isinstance(owner, Plugin):
         return f"plugin {type(owner).__name__}"
@@ -508,7 +521,7 @@ def _run(fn, native, eqn, origin: str) -> list:
 
 
 def _mistake(e: Exception, eqn, origin: str) -> Error:
-    """For what a lowering did not mean to raise; the cause keeps its traceback."""
+    """The Error for an unexpected exception in a lowering; the cause keeps its traceback."""
     where = [f"at {line}" for line in [_source.user_line(e)] if line]
     text = f"{type(e).__name__}: {_source.first_line(e)}"
     source = _source.source_text(eqn)
@@ -562,7 +575,7 @@ def _resolve(target: Any) -> Any:
 
 
 def _shim(plugin_name: str, label: str, original: Any, replacement: Any, in_abstract_eval: bool = False) -> Any:
-    """What stands in the patched place: the replacement for a thread that traces, the original for all others."""
+    """Calls the replacement in a thread that traces, the original in all others."""
     if not callable(replacement) or inspect.isclass(replacement):
         return replacement
 
@@ -583,7 +596,7 @@ def _shim(plugin_name: str, label: str, original: Any, replacement: Any, in_abst
 
 
 def _install(plugin: Plugin, spec) -> tuple[int, int, str]:
-    """The key to put it back by."""
+    """Installs a patch; returns the key for _uninstall()."""
     target = _resolve(spec.target)
     key = (id(plugin), id(target), spec.attr)
     if key not in _installed:
@@ -633,7 +646,7 @@ class _active:
 
 
 class _Tracing:
-    """This thread traces for Sardonyx, within."""
+    """Inside, this thread traces for Sardonyx."""
 
     def __enter__(self):
         self._token = _tracing.set(True)
@@ -644,7 +657,8 @@ class _Tracing:
 
 @contextlib.contextmanager
 def _patched(plugins, remembered: bool = False):
-    """The patches of these plugins, for this thread. `remembered`: whoever calls keeps JAX's remembered traces apart."""
+    """The patches of these plugins, for this thread. `remembered`: whoever calls keeps JAX's remembered
+    traces apart."""
     done: list[tuple[int, int, str]] = []
     with contextlib.ExitStack() as stack:
         stack.callback(_put_back, done)
@@ -655,7 +669,8 @@ def _patched(plugins, remembered: bool = False):
                 for spec in plugin.binding_specs():
                     done.append(_install(plugin, spec))
         if done and not remembered:
-            # JAX remembers traces of jitted functions; what was traced without patches must not be taken for this one.
+            # JAX remembers traces of jitted functions; what was traced without patches must not be taken for
+            # this one.
             stack.enter_context(_own_trace_cache())
         with _Tracing():
             yield

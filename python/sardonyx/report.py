@@ -8,12 +8,12 @@ __all__ = ["Report", "Shadow", "last"]
 
 @dataclass
 class Shadow:
-    """Another exporter's model of the same function beside ours."""
+    """Comparison with another exporter's model of the same function."""
 
     exporter: str
     nodes: int = 0  # ours
     other_nodes: int = 0
-    more: dict[str, int] = field(default_factory=dict)  # operators of which we have more, by how many
+    more: dict[str, int] = field(default_factory=dict)  # operators of which ours has more, by how many
     fewer: dict[str, int] = field(default_factory=dict)  # operators of which the other has more
     same_results: bool | None = None  # None: it could not be compared
     text: str = ""  # how the results compare, or why there is nothing to compare
@@ -28,19 +28,19 @@ class Shadow:
 
 @dataclass
 class Report:
-    """Seconds by stage ("trace", "import", "lower", "optimize", "write"), and what came out."""
+    """Seconds by stage ("trace", "import", "lower", "optimize", "write"), and figures of the result."""
 
     model_name: str
     stages: dict[str, float] = field(default_factory=dict)
     equations: int = 0  # of the traced program, nested ones included
     nodes: int = 0  # of the ONNX graph, nested ones included
     bytes: int = 0  # of the serialized model with its external data; 0 when nothing was serialized
-    data_sizes: dict[str, str] = field(default_factory=dict)  # symbols whose size depends on data: what gave them
+    data_sizes: dict[str, str] = field(default_factory=dict)  # sizes that depend on data, by symbol: their origin
     ops: dict[str, int] = field(default_factory=dict)  # nodes by operator
     path: str | None = None
     before: dict | None = None  # of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"
     passes: list[dict] = field(default_factory=list)  # "name", "changed", "seconds", "counts", "error" of each
-    faults: list[str] = field(default_factory=list)  # what verify= found
+    faults: list[str] = field(default_factory=list)  # differences that verify= found
     evaluations: int = 0  # how many runs before and after verify= compared
     warnings: list[str] = field(default_factory=list)
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares

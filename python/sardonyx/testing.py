@@ -1,9 +1,9 @@
-"""Checks for tests of exported models, and what plugins declare for tests.
+"""Checks for tests of exported models, and test cases of plugins.
 
 from sardonyx.testing import expect_graph
 
-check = expect_graph(["Transpose:Bx3x28x28 -> Conv -> Relu", "Gemm:Bx10"], counts={"Conv": 1}, must_absent=["Expand"])
-assert check(model)
+check = expect_graph(["Transpose:Bx3x28x28 -> Conv -> Relu", "Gemm:Bx10"], counts={"Conv": 1},
+must_absent=["Expand"]) assert check(model)
 """
 
 import fnmatch
@@ -72,29 +72,32 @@ def expect_graph(
     search_functions: bool = False,
     explain_on_fail: bool = True,
 ) -> Callable[[Any], bool]:
-    """A function of a model that says whether its graph looks as described.
+    """Returns a function that checks whether a model's graph looks as described.
 
     Args:
-        specs: Paths such as `"Transpose:Bx3x28x28 -> Conv -> Relu"`: operators in the order in which a value flows through them, each
-            with the shape of its first result if that matters. A size is a number, a name, or `?` for any; `[]` is a scalar.
-            `*` stands for any operator. Either a text, a pair of it and a dict of options, or a dict with `"path"`. The options
-            `attrs`, `counts`, `inputs`, `match`, `must_absent`, `symbols` concern that path, and `graph` says where it lies: `"top"`, or the
-            name or domain of a function (also as `"fn:name"`).
+        specs: Paths such as `"Transpose:Bx3x28x28 -> Conv -> Relu"`: operators in the order in which a value
+            flows through them, each with the shape of its first result if that matters. A size is a number, a
+            name, or `?` for any; `[]` is a scalar. `*` stands for any operator. Either a text, a pair of it
+            and a dict of options, or a dict with `"path"`. The options `attrs`, `counts`, `inputs`, `match`,
+            `must_absent`, `symbols` concern that path, and `graph` says where it lies: `"top"`, or the name
+            or domain of a function (also as `"fn:name"`).
         mode: Whether "all" paths must be there or "any".
-        match: With "path", helpers between two steps (`sardonyx.testing.HELPERS`) need not be named. With "exact" each step reads its
-            predecessor, the first step no other node's result, nobody reads the last one's, and a graph holds no nodes but those of the paths.
-        attrs: Values of attributes by operator, which all nodes of that operator have: `{"Softmax": {"axis": -1}}`. An attribute that is
-            not written has its default.
+        match: With "path", helpers between two steps (`sardonyx.testing.HELPERS`) need not be named. With
+            "exact" each step reads its predecessor, the first step no other node's result, the last one's has
+            no users, and a graph holds no nodes but those of the paths.
+        attrs: Values of attributes by operator, which all nodes of that operator have: `{"Softmax": {"axis":
+            -1}}`. An attribute that is not written has its default.
         counts: How many nodes of an operator there are.
-        inputs: What a node of the path reads at a position: `{1: {"const": 0.5}}`, `{"const_bool": True}`, `{"initializer_name": "kernel"}` (with * and ?) or
-            `{"absent": True}`. One node of the path must satisfy all of them.
-        symbols: Sizes by name: a number, the name in the model, or None for one that is found and must then be the same everywhere. A name
-            that is not listed is the model's own.
+        inputs: What a node of the path reads at a position: `{1: {"const": 0.5}}`, `{"const_bool": True}`,
+            `{"initializer_name": "kernel"}` (with * and ?) or `{"absent": True}`. One node of the path must
+            satisfy all of them.
+        symbols: Sizes by name: a number, the name in the model, or None for one that is found and must then
+            be the same everywhere. A name that is not listed is the model's own.
         must_absent: Operators that must not occur.
         no_unused_inputs: Every input of the graph has a reader.
         no_unused_function_inputs: The same for functions; needs `search_functions`.
-        search_functions: Look into the bodies of model-local functions as well. Bodies of If, Loop and Scan belong to the graph
-            that holds them.
+        search_functions: Look into the bodies of model-local functions as well. Bodies of If, Loop and Scan
+            belong to the graph that holds them.
         explain_on_fail: Print what is missing, and the graphs, when the answer is no.
     """
     if mode not in ("all", "any"):
@@ -102,7 +105,7 @@ def expect_graph(
     if no_unused_function_inputs and not search_functions:
         raise Error("no_unused_function_inputs needs search_functions=True")
     if isinstance(specs, str):
-        raise Error("expect_graph takes a list of paths, found a text")
+        raise Error("expect_graph takes a list of paths, found a string")
     entries = [_entry(s, match, attrs, inputs) for s in specs]
     absent = _names("must_absent", must_absent)
 
@@ -133,7 +136,7 @@ def expect_graph(
 
 
 def describe_graph(model: Any, *, search_functions: bool = False) -> str:
-    """The call of `expect_graph` that describes a model as it is, as text: to be put into a test, and made shorter.
+    """The call of `expect_graph` that describes a model, as text to paste into a test and shorten.
 
     Each node stands in one path, with the shape of its first result where that is known.
     """
@@ -156,7 +159,7 @@ def describe_graph(model: Any, *, search_functions: bool = False) -> str:
 
 
 def _paths(g: "_Graph") -> Iterator[str]:
-    """Every node once: along first readers that no path has yet."""
+    """Every node once: each path follows the first user that no path has yet."""
     seen: set[int] = set()
     for start in range(len(g.nodes)):
         node, steps = start, []
@@ -325,7 +328,7 @@ def _graphs(model, search_functions: bool) -> list[_Graph]:
 
 
 def _find(entry: _Entry, graphs: list[_Graph], bound: dict[str, Any]) -> str | None:
-    """None when the path is there, else why not. Sizes that were found are bound for the paths that follow."""
+    """None if the path is there, else the reason. Binds the sizes that it finds for later paths."""
     searched = [g for g in graphs if entry.graph is None or g.answers_to(entry.graph)]
     if not searched:
         return f"there is no graph {entry.graph!r}"
@@ -370,7 +373,8 @@ def _find_in(entry: _Entry, g: _Graph, sizes) -> tuple[str | None, dict]:
 
 
 def _chains(entry, g: _Graph, node: int, step: int, sizes: dict, best: list[str]) -> Iterator[tuple[list[int], dict]]:
-    """Node numbers of the steps from `step` on, starting at `node`, and the sizes that were bound on the way."""
+    """Node numbers of the steps from `step` on, starting at `node`, and the sizes that were bound on the
+    way."""
     wanted = entry.steps[step]
     if wanted.op not in ("*", g.ops[node]) and wanted.op != re.sub(r"_\d+$", "", g.ops[node]):
         return

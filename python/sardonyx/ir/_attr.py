@@ -98,7 +98,8 @@ _READ = {
 
 
 class Attr:
-    """A named parameter of a node. With `ref_attr_name` it stands for an attribute of the function it is used in."""
+    """A named parameter of a node. With `ref_attr_name` it stands for an attribute of the function it is used
+    in."""
 
     __slots__ = ("_meta", "_name", "_ref", "_type", "_value", "doc_string")
 

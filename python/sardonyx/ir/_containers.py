@@ -263,7 +263,8 @@ class GraphInitializers(MutableMapping):
         return [(v.name, v) for v in self._graph._initializers()]
 
     def add(self, value) -> None:
-        """Register `value`. One of the same name is taken out of the graph first (the builder refuses instead)."""
+        """Register `value`. One of the same name is taken out of the graph first (the builder refuses
+        instead)."""
         if not hasattr(value, "is_initializer"):
             raise WrongType(f"an initializer is an ir.Value with a const_value, not {type(value).__name__}")
         self[value.name or ""] = value

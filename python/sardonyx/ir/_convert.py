@@ -80,7 +80,8 @@ def _infer(name: str, v) -> AttributeType:
 
 
 def convert_attribute(name: str, attr, attr_type: AttributeType | None = None) -> Attr:
-    """An ir.Attr from a plain value; its type is found unless it is given. Of an ir.Attr, the name is checked."""
+    """An ir.Attr from a plain value; its type is found unless it is given. Of an ir.Attr, the name is
+    checked."""
     if attr is None:
         if attr_type is None:
             raise Error(

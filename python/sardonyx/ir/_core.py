@@ -1,6 +1,7 @@
 """Values, nodes, graphs, functions and models: Python's face of the native graph.
 
-The objects here hold no data: they are handles, and two expressions that name the same native object give the same handle.
+The objects here hold no data: they are handles, and two expressions that name the same native object give the
+same handle.
 """
 
 from __future__ import annotations
@@ -159,7 +160,8 @@ class Value(_native.ValueBase):
 
     @property
     def shape(self) -> Shape | None:
-        """The dimensions, or None when even their number is unknown. Changing one of them changes the value."""
+        """The dimensions, or None when even their number is unknown. Changing one of them changes the
+        value."""
         dims = self._dims()
         if dims is None:
             return None
@@ -182,7 +184,8 @@ class Value(_native.ValueBase):
 
     @property
     def const_value(self) -> Tensor | None:
-        """The payload of an initializer or of a Constant node's result; on others, a note that nothing writes."""
+        """The payload of an initializer or of a Constant node's result; on others, a note that nothing
+        writes."""
         return self._const_value()
 
     @const_value.setter
@@ -194,7 +197,8 @@ class Value(_native.ValueBase):
         self._set_const_value(tensor)
 
     def uses(self) -> tuple[Usage, ...]:
-        """The inputs of nodes that read this value. Results of graphs are not among them: see is_graph_output()."""
+        """The inputs of nodes that read this value. Results of graphs are not among them: see
+        is_graph_output()."""
         return tuple(Usage(n, i) for n, i in self._uses())
 
     def consumers(self) -> tuple[Node, ...]:
@@ -242,7 +246,8 @@ class Value(_native.ValueBase):
 
 
 class Node(_native.NodeBase):
-    """One operation. `attributes` is a mapping (of ir.Attr, or of plain values whose type is found) or a sequence of ir.Attr."""
+    """One operation. `attributes` is a mapping (of ir.Attr, or of plain values whose type is found) or a
+    sequence of ir.Attr."""
 
     __slots__ = ()
 
@@ -450,7 +455,8 @@ class _NodeSequence:
     def remove(self, nodes: Node | Iterable[Node], /, safe: bool = False) -> None:
         """Take nodes out of the graph.
 
-        With `safe=True` their inputs are dropped as well, and nothing happens if anything still reads what they compute.
+        With `safe=True` their inputs are dropped as well, and nothing happens if anything still reads what
+        they compute.
         """
         self._body()._remove(_as_nodes(nodes), safe)
 
@@ -506,7 +512,8 @@ def _graphs_of(node: Node) -> list:
 
 
 class Graph(_native.GraphBase, _NodeSequence):
-    """A sequence of nodes with inputs, outputs and initializers. What it is made from belongs to it afterwards."""
+    """A sequence of nodes with inputs, outputs and initializers. What it is made from belongs to it
+    afterwards."""
 
     __slots__ = ()
 

@@ -48,8 +48,8 @@ def save(
 ) -> None:
     """Write an ONNX file; it appears only when it is complete.
 
-    Tensors of at least `size_threshold_bytes` go to the file `external_data` beside it if that is given, and to a file of
-    their own without being asked where the model would pass protobuf's limit of 2 GiB.
+    Tensors of at least `size_threshold_bytes` go to the file `external_data` beside it if that is given, and
+    to a file of their own without being asked where the model would pass protobuf's limit of 2 GiB.
     """
     _model(model, "save")
     path = os.fspath(path)
@@ -63,15 +63,16 @@ def save(
 
 
 def verify(model: Model, *, types: bool = True) -> None:
-    """Raise an Error that names what is wrong with a model: something read that nothing computes, broken order or names, a
-    missing opset, and, with `types`, operands and results that an operator's rule refuses. The model stays as it is.
+    """Raise an Error that names what is wrong with a model: something read that nothing computes, broken
+    order or names, a missing opset, and, with `types`, operands and results that an operator's rule refuses.
+    The model stays as it is.
     """
     _native.verify(_model(model, "verify"), types)
 
 
 def warnings(model: Model) -> list[str]:
-    """What is worth a word but no error: ill-typed nodes, unknown attributes (and what was likely meant), deprecated operators,
-    values of one name. At most a hundred, and how many more there are.
+    """What is worth a word but no error: ill-typed nodes, unknown attributes (and what was likely meant),
+    deprecated operators, values of one name. At most a hundred, and how many more there are.
     """
     return _native.warnings(_model(model, "warnings"))
 
@@ -116,7 +117,8 @@ def _type_from(proto) -> Any:
 
 
 def from_proto(proto) -> Any:
-    """From an onnx message: Model, Graph, Node, Tensor, Attribute, ValueInfo, Type, Function or OperatorSetId."""
+    """From an onnx message: Model, Graph, Node, Tensor, Attribute, ValueInfo, Type, Function or
+    OperatorSetId."""
     if isinstance(proto, list | tuple):
         return {o.domain: o.version for o in proto}
     kind = type(proto).__name__

@@ -15,7 +15,8 @@ __all__ = ["OptionalType", "SequenceType", "Shape", "SparseTensorType", "Symboli
 
 
 class SymbolicDim:
-    """A dimension that is not an integer: a name, an expression of names ("2*B + 1"), or None for one that is unknown.
+    """A dimension that is not an integer: a name, an expression of names ("2*B + 1"), or None for one that is
+    unknown.
 
     Arithmetic gives expressions in normal form; where the result is a plain number, an int.
     """
@@ -114,7 +115,8 @@ def _dim(d) -> int | SymbolicDim:
 
 
 class Shape:
-    """The dimensions of a tensor: ints and SymbolicDims. A shape that came from a value writes changes through to it."""
+    """The dimensions of a tensor: ints and SymbolicDims. A shape that came from a value writes changes
+    through to it."""
 
     __slots__ = ("_denotations", "_dims", "_frozen", "_owner")
 

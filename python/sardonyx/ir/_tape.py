@@ -54,9 +54,11 @@ class Tape:
         return self._used_opsets
 
     def opset_imports(self, default: Mapping[str, int] | int | None = None) -> dict[str, int]:
-        """used_opsets as Graph(opset_imports=...) takes it. Raises when two versions of one domain were asked for.
+        """used_opsets as Graph(opset_imports=...) takes it. Raises when two versions of one domain were asked
+        for.
 
-        `default` gives versions for domains that no node asked a version of: a mapping, or a number for ONNX's own domain.
+        `default` gives versions for domains that no node asked a version of: a mapping, or a number for
+        ONNX's own domain.
         """
         defaults = {"": default} if isinstance(default, int) else dict(default or {})
         found: dict[str, int] = {}
@@ -162,8 +164,8 @@ class Tape:
     def initializer(self, tensor: Tensor, name: str | None = None) -> Value:
         """Make an initializer, registered with the graph at once if there is one. It must have a name.
 
-        The same name with the same content gives the same value back; with other content it is an error. ONNX functions
-        cannot have initializers.
+        The same name with the same content gives the same value back; with other content it is an error. ONNX
+        functions cannot have initializers.
         """
         if isinstance(tensor, _native.ValueBase):
             raise WrongType(
@@ -223,7 +225,8 @@ def _summary(tensor: Tensor | None) -> str:
 
 
 class _InitializerList(MutableSequence):
-    """The builder's initializers as a list. What is put in keeps the builder's rule: same name, same content, same value."""
+    """The builder's initializers as a list. What is put in keeps the builder's rule: same name, same content,
+    same value."""
 
     def __init__(self, builder: Builder):
         self._builder = builder
@@ -326,8 +329,9 @@ def _of_graph(name: str, doc: str) -> property:
 class Builder(Tape):
     """A tape with one method per operator: builder.Add(a, b), builder.Conv(x, w, strides=[2, 2]).
 
-    Positional arguments are inputs (None for an optional one that is absent), keywords are attributes. Keywords with an
-    underscore are the builder's own: `_domain`, `_version`, and `_outputs` (how many, or a list of names).
+    Positional arguments are inputs (None for an optional one that is absent), keywords are attributes.
+    Keywords with an underscore are the builder's own: `_domain`, `_version`, and `_outputs` (how many, or a
+    list of names).
     """
 
     def __getattr__(self, op_type: str):
@@ -421,7 +425,8 @@ class Builder(Tape):
         return self.initializer(made, name=name)
 
     def add_initializer_from_scalar(self, name: str, value) -> Value:
-        """A constant of rank 0. Python ints become int64, floats float32, bools bool; NumPy scalars keep their dtype."""
+        """A constant of rank 0. Python ints become int64, floats float32, bools bool; NumPy scalars keep
+        their dtype."""
         if isinstance(value, bool | np.bool_):
             array = np.array(value, np.bool_)
         elif isinstance(value, int):

@@ -43,8 +43,9 @@ def _unpack(packed: np.ndarray, size: int, bits: int, signed: bool) -> np.ndarra
 class Tensor(_native.TensorBase):
     """The payload of a constant. The elements must not change afterwards: they are not copied.
 
-    `value` is a NumPy array (also of ml_dtypes' types) or something that becomes one (`__array__`, `__dlpack__`).
-    With `dtype` an array of unsigned integers may stand for the bits of another type of the same size.
+    `value` is a NumPy array (also of ml_dtypes' types) or something that becomes one (`__array__`,
+    `__dlpack__`). With `dtype` an array of unsigned integers may stand for the bits of another type of the
+    same size.
     """
 
     __slots__ = ()
@@ -166,7 +167,8 @@ class Tensor(_native.TensorBase):
 class SparseTensor:
     """The elements of a tensor that are not zero, as ONNX's SparseTensorProto has them.
 
-    `values` has shape [n]; `indices` is int64, of shape [n] (places in the flattened tensor, ascending) or [n, rank].
+    `values` has shape [n]; `indices` is int64, of shape [n] (places in the flattened tensor, ascending) or
+    [n, rank].
     """
 
     __slots__ = ("dims", "indices", "values")
@@ -229,7 +231,8 @@ def StringTensor(value, *, shape=None, name=None, doc_string=None, metadata_prop
 
 
 def tensor(value, dtype: DataType | None = None, name: str | None = None, doc_string: str | None = None) -> Tensor:
-    """Make a tensor from an array, Python numbers or strings (also nested lists), another tensor, or an onnx.TensorProto.
+    """Make a tensor from an array, Python numbers or strings (also nested lists), another tensor, or an
+    onnx.TensorProto.
 
     Arrays keep their dtype. Python ints become int64, floats float32, unless `dtype` says otherwise.
     """

@@ -74,9 +74,11 @@ def replace_nodes_and_values(
     old_values: Sequence[Value],
     new_values: Sequence[Value],
 ) -> None:
-    """Put `new_nodes` after `insertion_point`, let `new_values` take the place of `old_values`, and remove `old_nodes`.
+    """Put `new_nodes` after `insertion_point`, let `new_values` take the place of `old_values`, and remove
+    `old_nodes`.
 
-    New values take the names of old ones, and their types and shapes where they have none; graph outputs follow.
+    New values take the names of old ones, and their types and shapes where they have none; graph outputs
+    follow.
     """
     old_values, new_values = _values(old_values), _values(new_values)
     if len(old_values) != len(new_values):
@@ -125,9 +127,11 @@ def rename_values(values: Value | Sequence[Value], names: str | Sequence[str]) -
 
 
 def infer_types(model: Model) -> list[str]:
-    """Find types and shapes by the operators' rules. Outputs that have no type are declared with what was found.
+    """Find types and shapes by the operators' rules. Outputs that have no type are declared with what was
+    found.
 
-    Returns what is wrong with nodes that break their operator's rule, one message each; they keep what was known.
+    Returns what is wrong with nodes that break their operator's rule, one message each; they keep what was
+    known.
     """
     if not isinstance(model, Model):
         raise WrongType(f"infer_types takes an ir.Model, not {type(model).__name__}")
@@ -135,7 +139,8 @@ def infer_types(model: Model) -> list[str]:
 
 
 def get_const_tensor(value: Value, propagate_shape_type: bool = False) -> Tensor | None:
-    """The tensor that a value always holds, if it is known: of an initializer, a Constant node, or a const_value."""
+    """The tensor that a value always holds, if it is known: of an initializer, a Constant node, or a
+    const_value."""
     tensor = value.const_value
     if tensor is not None and propagate_shape_type:
         value.dtype = tensor.dtype

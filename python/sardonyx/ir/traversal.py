@@ -12,7 +12,8 @@ __all__ = ["RecursiveGraphIterator"]
 class RecursiveGraphIterator:
     """All nodes of a graph, each followed by those of its nested graphs.
 
-    `recursive(node)` says whether to enter a node's graphs; `enter_graph` and `exit_graph` are called around each graph.
+    `recursive(node)` says whether to enter a node's graphs; `enter_graph` and `exit_graph` are called around
+    each graph.
     """
 
     def __init__(
