@@ -479,7 +479,7 @@ def run(
     for name, selector in selectors.items():
         _check_selector(name, selector, passes, [k for k, _ in texts])
     request = _request(passes=list(passes), options=texts, fold_budget=1 << 62, strict=strict)
-    report = None if asked else _sardonyx.coreml.run_nothing(_coreml_interface.functions(prog), request)
+    report = None if asked else _sardonyx.coreml.idle_report(_coreml_interface.functions(prog), request)
     if report is None and not asked and [p.split("::")[-1] for p in passes] == ["dedup_op_and_var_names"]:
         report = _sardonyx.coreml.rename_repeated(_coreml_interface.functions(prog))
     if report is not None:

@@ -56,7 +56,7 @@ def test_looking_first_changes_nothing(pass_name, fn, inputs, target, monkeypatc
         mb.name_count.clear()
         prog = passes.build(fn, inputs, target)
         if not looks:
-            monkeypatch.setattr(_sardonyx.coreml, "run_nothing", lambda functions, request: None)
+            monkeypatch.setattr(_sardonyx.coreml, "idle_report", lambda functions, request: None)
         for name in (pass_name, *NAMES):
             mb.name_count.clear()
             try:

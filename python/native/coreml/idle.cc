@@ -1,4 +1,4 @@
-// Whether passes have anything to do on a program of coremltools in memory, found out without reading it.
+// Whether passes would change a program of coremltools in memory, found out without importing it.
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -20,10 +20,10 @@
 namespace sardonyx::python {
 namespace {
 
-// Finds out whether a pass has something to do, from coremltools' objects: so that a program is read only where it has.
-class Look {
+// Looks at coremltools' objects, so that a program is imported only if a pass may change it.
+class IdleCheck {
  public:
-  Look(nb::dict functions, const PassRequest& request) : functions_(std::move(functions)), request_(request) {}
+  IdleCheck(nb::dict functions, const PassRequest& request) : functions_(std::move(functions)), request_(request) {}
 
   bool is_idle(std::string_view pass) const {
     if (pass == "image_input_preprocess") return !has_option(pass, "inputs");
@@ -31,14 +31,14 @@ class Look {
     if (pass == "sanitize_input_output_names") return has_clean_names();
     if (pass == "dedup_op_and_var_names") return has_unique_names();
     if (pass == "const_elimination") return has_no_values();
-    if (pass == "dead_code_elimination") return has_readers();
+    if (pass == "dead_code_elimination") return has_users();
     if (pass == "remove_symbolic_reshape") return has_constant_shapes();
     if (pass == "remove_redundant_ops") return has_distinct_ops();
     if (pass == "expand_dynamic_linear") return has_static_linears();
     return false;
   }
 
-  // How its ops meet; null where that cannot be said.
+  // See Samples; null where they do not represent the program.
   const Graph* samples() const {
     if (!samples_) samples_.emplace(functions_);
     return samples_->graph();
@@ -51,7 +51,7 @@ class Look {
     });
   }
 
-  // Calls f(op) until it says false; false if it did. With blocks, nothing is known.
+  // Calls f(op) until it returns false; false if it did, or if some op has blocks.
   template <class F>
   bool all_ops(const F& f) const {
     PyTypeObject* constant = nullptr;  // most ops are constants, which have no blocks
@@ -109,7 +109,7 @@ class Look {
     });
   }
 
-  // No op but constants has a value that coremltools knows.
+  // coremltools knows the values of constants only.
   bool has_no_values() const {
     PyTypeObject *constant = nullptr, *other = nullptr;  // the types that were met last
     return all_ops([&](const nb::object& op) {
@@ -131,7 +131,7 @@ class Look {
     });
   }
 
-  // Every reshape has a constant without symbols for its shape.
+  // The shape of every reshape is a constant without symbols.
   bool has_constant_shapes() const {
     return all_ops([&](const nb::object& op) {
       if (std::string_view(Py_TYPE(op.ptr())->tp_name) != "reshape") return true;
@@ -140,9 +140,9 @@ class Look {
     });
   }
 
-  // No two ops of one type read the same variables and equal constants.
+  // No two ops of one type have the same operands, equal constants included.
   bool has_distinct_ops() const {
-    std::unordered_map<size_t, std::vector<PyObject*>> seen;  // ops that read the same variables, constants not counted
+    std::unordered_map<size_t, std::vector<PyObject*>> seen;  // ops with the same operands, except constants
     return all_ops([&](const nb::object& op) {
       PyTypeObject* type = Py_TYPE(op.ptr());
       if (std::string_view(type->tp_name) == "const") return true;
@@ -163,7 +163,7 @@ class Look {
     return !maker.is_none() && std::string_view(Py_TYPE(maker.ptr())->tp_name) == "const";
   }
 
-  // Whether two ops surely read something different. What cannot be compared is taken for equal.
+  // Whether two ops certainly differ in some operand. Constants that cannot be compared count as equal.
   static bool differ(const nb::object& a, PyObject* b) {
     std::vector<std::pair<PyObject*, PyObject*>> x, y;
     each_operand(a, [&](PyObject* slot, PyObject* var) { x.emplace_back(slot, var); });
@@ -202,8 +202,8 @@ class Look {
            });
   }
 
-  // Every op has a result that is read.
-  bool has_readers() const {
+  // Every op has a result with users.
+  bool has_users() const {
     return all_ops([&](const nb::object& op) {
       const nb::object outputs = get(op, names().output_vars);
       if (outputs.is_none()) return true;
@@ -219,12 +219,12 @@ class Look {
   mutable std::optional<Samples> samples_;  // filled when it is asked for
 };
 
-// What run() would report if none of the passes has anything to do on the program; None if one might.
-nb::object run_nothing(const nb::dict& functions, const nb::dict& options) {
+// The report of Session.run() if no pass would change the program; None if one might.
+nb::object report_of_idle_passes(const nb::dict& functions, const nb::dict& options) {
   const OptimizeOptions o = optimize_options(options);
-  const Look look(functions, o.request);
+  const IdleCheck check(functions, o.request);
   const auto report =
-      idle_report(o.request, [&] { return look.samples(); }, [&](std::string_view pass) { return look.is_idle(pass); });
+      idle_report(o.request, [&] { return check.samples(); }, [&](std::string_view pass) { return check.is_idle(pass); });
   return report ? nb::object(report_of(*report)) : nb::object(nb::none());
 }
 
@@ -246,6 +246,6 @@ nb::dict report_of(const PipelineReport& report) {
   return d;
 }
 
-void bind_coreml_idle(nb::module_& m) { m.def("run_nothing", &run_nothing); }
+void bind_coreml_idle(nb::module_& m) { m.def("idle_report", &report_of_idle_passes); }
 
 }  // namespace sardonyx::python
