@@ -198,7 +198,7 @@ class _Second:
 
     def where_it_differs(self) -> list[str]:
         """The first equation that differs, as a note; what runs here is only for the message, so its own
-        failures are told and no more."""
+        failures are only reported."""
 
         def results(model):
             session = Session(model.serialize())

@@ -57,7 +57,7 @@ def _orthonormal(name, v):
     yield f"V^H V - 1 of {name}", _adjoint(v) @ v - np.eye(v.shape[-1]), np.ones(1)
 
 
-# By primitive: what vanishes, as (name, array, what it is small beside); and which results have no choice.
+# By primitive: (name, array that must vanish, array that sets the scale); and the results without a choice.
 _LAWS = {"eigh": (_eigh, [1]), "svd": (_svd, [0]), "eig": (_eig, []), "schur": (_schur, [])}
 
 

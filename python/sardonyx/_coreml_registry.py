@@ -1,4 +1,4 @@
-"""Sardonyx's passes in coremltools' registry, in place of its own of the same names."""
+"""Replaces coremltools' passes in its registry by Sardonyx's passes of the same names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _lock = threading.Lock()
 _entered = 0  # how many blocks are open, in all threads
 _made: dict[
     str, tuple[type, Any]
-] = {}  # by key: the native pass, and which pass it stands for; kept, since making 60 classes takes time
-_replaced: dict[str, tuple[type, Any]] = {}  # by key: what stands in the registry, and what stood there
+] = {}  # by key: the native pass, and the pass that it replaces; kept, since making 60 classes takes time
+_replaced: dict[str, tuple[type, Any]] = {}  # by key: the entry of the registry now, and before
 _pipeline: tuple[Any, Any] | None = None  # coremltools' apply_pipeline: ours, and its own
 
 
 @contextlib.contextmanager
 def native_passes():
-    """Inside, coremltools runs Sardonyx's passes in place of its own, wherever there is one of that name.
+    """Inside, coremltools runs Sardonyx's passes instead of its own of the same names.
 
     The registry belongs to the process: blocks may nest and overlap in several threads, and the last one to
     be left restores it.

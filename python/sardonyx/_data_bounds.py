@@ -11,7 +11,8 @@ from sardonyx._data_sizes import sizes
 
 
 class _Truth:
-    """`bool(n)`: JAX takes every size as true. Not a function, so that it stands in its place as it is."""
+    """`bool(n)`: JAX takes every size as true. A descriptor and not a function, so that it is assigned
+    unwrapped."""
 
     def __get__(self, size, cls):
         def truth():

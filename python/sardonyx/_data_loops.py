@@ -23,7 +23,7 @@ def replacements() -> dict[str, Any]:
 
 @replacing
 def scan(original, bound):
-    """Without arrays to go through, the loop goes through the numbers of its steps."""
+    """Without arrays to iterate over, the loop iterates over its step numbers."""
     import jax
     import jax.numpy as jnp
 
@@ -46,7 +46,7 @@ def scan(original, bound):
 
 @replacing
 def associative_scan(original, bound):
-    """By doubling: after k steps each element stands for the 2^k before it. JAX halves the axis instead,
+    """By doubling: after k steps each element combines the 2^k before it. JAX halves the axis instead,
     which needs its size."""
     import jax
     import jax.numpy as jnp

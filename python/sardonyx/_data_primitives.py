@@ -78,7 +78,7 @@ class NonZero(_BuiltIn):
 
     @classmethod
     def of(cls, array, fitted=None):
-        """i[rank, n]; with `fitted` i[rank, fitted]: there are as many, or one that stands for all, or the
+        """i[rank, n]; with `fitted` i[rank, fitted]: there are as many, or one that is broadcast, or the
         model stops when it runs."""
         import jax
         import jax.numpy as jnp
@@ -352,7 +352,7 @@ def _goes_forward(step) -> bool:
 
 
 def _range_of(part: slice, size):
-    """The indices that a slice of an axis of that size stands for."""
+    """The indices that a slice of an axis of that size selects."""
     import jax.numpy as jnp
     from jax import lax
 
@@ -417,12 +417,12 @@ def _only_mask(arr, idx, masks):
 
 
 def _plain(items) -> list:
-    """The items that can be compared; arrays stand for themselves as a text."""
+    """The items in a form that can be compared: arrays as the string "array"."""
     return [i if _is_mask(i) or i is None or i is Ellipsis or isinstance(i, slice) else "array" for i in items]
 
 
 def _call_in_bounds(original, idx, args, kwargs):
-    """The original, told of indices that come from masks alone that none is negative or too large."""
+    """Calls the original; indices that come from masks alone are promised to be in bounds."""
     items = idx if isinstance(idx, tuple) else (idx,)
     bound = bind_arguments(original, args, kwargs)
     if bound is None or any(not _is_mask(i) and i is not Ellipsis and i != slice(None) for i in _plain(items)):
@@ -434,7 +434,7 @@ def _call_in_bounds(original, idx, args, kwargs):
 
 
 def _as_indices(arr, idx) -> tuple:
-    """The index with each mask as the arrays of indices that it stands for, as many as the other arrays of
+    """The index with each mask replaced by its arrays of indices, as many as the other arrays of
     the index have in a row."""
     items = idx if isinstance(idx, tuple) else (idx,)
     _check_masks(arr, items)

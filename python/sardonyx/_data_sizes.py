@@ -67,7 +67,7 @@ class Sizes:
         self._context.enter_context(set_xla_metadata(sardonyx_sizes=str(next(_mark))))
 
     def check(self, closed) -> None:
-        """Raises an Error where one symbol would have to stand for several sizes."""
+        """Raises an Error where one symbol would denote several sizes."""
         self._check(closed.jaxpr, set(), {})
 
     def _check(self, jaxpr, known: set[str], callers: dict) -> None:

@@ -55,9 +55,7 @@ class exporting:
         for value in closed.consts:
             if not isinstance(value, jax.core.Tracer):
                 continue
-            told = str(
-                jax.errors.TracerArrayConversionError(value)
-            )  # JAX says where a value comes from in its errors only
+            told = str(jax.errors.TracerArrayConversionError(value))  # only JAX's errors tell where a value comes from
             mark = re.search(r"onnx_function:(\{.*?\}) ", told)
             if mark is not None:
                 self.write_out(json.loads(mark[1]))

@@ -42,7 +42,7 @@ class Inputs:
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
     constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes or stated by a scope
     data_sizes: dict[str, str] = field(default_factory=dict)  # symbols that depend on data, and where from
-    integers: str = ""  # a tuple of integers inside a pytree, which somebody may have meant as a shape
+    integers: str = ""  # a tuple of integers inside a pytree, which may be meant as a shape
     references: list = field(default_factory=list)  # among the inputs, as they were given
     state: _state.State = field(default_factory=_state.State)  # the references that the program changes
 
@@ -122,7 +122,7 @@ def _is_array(x: Any) -> bool:
 
 
 def is_leaf(item: Any):
-    """Whether something inside `item`, an entry of `inputs`, stands for one input: the `is_leaf` that
+    """Whether something inside `item`, an entry of `inputs`, is one input: the `is_leaf` that
     flattens the entry."""
 
     def is_one(x: Any) -> bool:

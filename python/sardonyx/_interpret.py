@@ -20,7 +20,7 @@ def in_line(closed):
     eqns, constvars, consts = [], [], []
 
     def add(body, names, caller):
-        """`names`: what stands for the variables of `body`."""
+        """`names`: replacements of the variables of `body`."""
 
         def name(v):
             return v if isinstance(v, core.Literal) else names[v]

@@ -72,7 +72,7 @@ def _entered(module):
         return
     token = _caller.set(_Caller(module))
     try:
-        # What its caller does not hold was made anew, by nnx.remat for instance.
+        # A module that the caller does not hold is a copy, made by nnx.remat for example.
         with jax.named_scope((caller and caller.path_of(module)) or type(module).__name__):
             yield
     finally:
@@ -80,7 +80,7 @@ def _entered(module):
 
 
 def _scoped(original):
-    """What stands for a class's `__call__` while some thread traces. Made once, and kept with the
+    """The replacement of a class's `__call__` while some thread traces. Made once, and kept with the
     original."""
     kept = getattr(original, "__dict__", {})
     known = kept.get("_sardonyx_scoped")

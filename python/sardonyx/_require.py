@@ -1,4 +1,4 @@
-"""What entry points ask of their arguments and of other packages."""
+"""Checks of arguments, and of packages that are imported on use."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from sardonyx._error import Error
 
 
 def require(module: str, extra: str):
-    """The module, imported now; an Error that says what to install when it is missing."""
+    """Imports the module; raises an Error that says what to install if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError:

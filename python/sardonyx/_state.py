@@ -27,7 +27,7 @@ def is_reference(x) -> bool:
 
 
 def abstract(shape, dtype):
-    """What stands for a reference when a function is traced."""
+    """The abstract value of a reference, for tracing."""
     import jax
 
     return jax.ref.AbstractRef(jax.core.ShapedArray(shape, dtype))

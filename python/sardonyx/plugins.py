@@ -56,8 +56,7 @@ class AssignSpec:
 class MonkeyPatchSpec:
     """While tracing, `target.attr` is `make_value(original)`. `target` is an object or its dotted name.
 
-    A patched function must not be called by an `abstract_eval`, unless `in_abstract_eval` says that this one
-    may.
+    A patched function must not be called by an `abstract_eval`, unless `in_abstract_eval` allows it.
     """
 
     target: Any
@@ -453,7 +452,7 @@ class Context:
             self._native.add_output(self.get_value_for_var(var), self.fresh_name(f"out_{i}"))
 
     def unsupported(self, reason: str):
-        """Gives up on this equation; the export goes on, to find everything else that is missing, and then
+        """Rejects this equation; the export continues, to collect all that is missing, and then
         fails."""
         raise Unsupported(reason)
 
@@ -657,7 +656,7 @@ class _Tracing:
 
 @contextlib.contextmanager
 def _patched(plugins, remembered: bool = False):
-    """The patches of these plugins, for this thread. `remembered`: whoever calls keeps JAX's remembered
+    """The patches of these plugins, for this thread. `remembered`: the caller keeps JAX's remembered
     traces apart."""
     done: list[tuple[int, int, str]] = []
     with contextlib.ExitStack() as stack:

@@ -138,7 +138,7 @@ def expect_graph(
 def describe_graph(model: Any, *, search_functions: bool = False) -> str:
     """The call of `expect_graph` that describes a model, as text to paste into a test and shorten.
 
-    Each node stands in one path, with the shape of its first result where that is known.
+    Each node is in one path, with the shape of its first result where that is known.
     """
     graphs = _graphs(_as_ir(model), search_functions)
     lines = ["expect_graph(", "    ["]

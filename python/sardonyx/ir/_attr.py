@@ -98,7 +98,7 @@ _READ = {
 
 
 class Attr:
-    """A named parameter of a node. With `ref_attr_name` it stands for an attribute of the function it is used
+    """A named parameter of a node. With `ref_attr_name` it refers to an attribute of the function it is used
     in."""
 
     __slots__ = ("_meta", "_name", "_ref", "_type", "_value", "doc_string")
@@ -157,7 +157,7 @@ class Attr:
         return self._meta
 
     def is_ref(self) -> bool:
-        """Whether it stands for an attribute of the function."""
+        """Whether it refers to an attribute of the function."""
         return self._ref is not None
 
     def _as(self, wanted: AttributeType):

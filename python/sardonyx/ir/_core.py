@@ -1,4 +1,4 @@
-"""Values, nodes, graphs, functions and models: Python's face of the native graph.
+"""Values, nodes, graphs, functions and models: Python's handles of the native graph.
 
 The objects here hold no data: they are handles, and two expressions that name the same native object give the
 same handle.
@@ -704,7 +704,7 @@ def _model_text(field: str):
 
 
 class Model(_native.ModelBase):
-    """A graph, the functions it calls, and what a file says about them."""
+    """A graph, the functions it calls, and the file's metadata."""
 
     __slots__ = ()
 

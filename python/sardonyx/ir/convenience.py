@@ -34,7 +34,7 @@ def _values(values: Value | Sequence[Value]) -> list[Value]:
 def replace_all_uses_with(
     values: Value | Sequence[Value], replacements: Value | Sequence[Value], replace_graph_outputs: bool = False
 ) -> None:
-    """Make all readers of each value read its replacement. Graph outputs are replaced only when asked for."""
+    """Replace each value in all its users. Graph outputs are replaced only when asked for."""
     old, new = _values(values), _values(replacements)
     if len(old) != len(new):
         raise Error(f"{len(old)} values cannot be replaced by {len(new)}: there must be as many of both")

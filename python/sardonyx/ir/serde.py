@@ -1,4 +1,4 @@
-"""from_proto() and to_proto() by the kind of thing, for code that says which it means."""
+"""from_proto() and to_proto() under a name for each type of message."""
 
 from __future__ import annotations
 
