@@ -1,4 +1,4 @@
-"""Check how the sources look: clang-format, ruff, layers, clang-tidy.
+"""Check how the sources look: clang-format, ruff, layers, sizes, clang-tidy.
 
     scripts/lint.py            all of it; clang-tidy on files that differ from the main branch
     scripts/lint.py --fix      let clang-format and ruff rewrite what they can
@@ -16,6 +16,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import sizes
 
 ROOT = Path(__file__).resolve().parent.parent
 TIDY_BUILD = ROOT / "build" / "tidy"
@@ -205,6 +207,7 @@ def main() -> int:
     good = ruff(fix) and good
     if not fix:
         good = layers() and good
+        good = sizes.main() == 0 and good
         good = clang_tidy() and good
     return 0 if good else 1
 
