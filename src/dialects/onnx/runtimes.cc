@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
 
 #include "dialects/onnx/node_types.h"
 #include "sardonyx/error.h"
@@ -28,6 +27,7 @@ constexpr auto kRuntimes = [] {
 }();
 
 struct Row {
+  std::string_view op;
   int first_version = 0, last_version = 0;  // last 0: that of the newest operator there was, and no other
   int first_runtime = 0, last_runtime = 0;
   Kernel kernel;
@@ -40,47 +40,27 @@ struct Row {
   }
 };
 
-// The next piece of `text` up to `end`, without the blanks around it.
+// Ordered by operator.
+constexpr Row kRows[] = {
+#define SX_RUNTIME(...)
+#define SX_KERNEL(op, first_version, last_version, first_runtime, last_runtime, types) \
+  {op, first_version, last_version, first_runtime, last_runtime, {types}},
+#define SX_EXPANDED(op, version, first_runtime, last_runtime, types) \
+  {op, version, version, first_runtime, last_runtime, {types}, /*is_expanded=*/true},
+#include "dialects/onnx/runtime_kernels.def"
+#undef SX_RUNTIME
+#undef SX_KERNEL
+#undef SX_EXPANDED
+};
+static_assert(std::ranges::is_sorted(kRows, {}, &Row::op));
+
+// The next piece of `text` up to `end`, without the blanks before it.
 std::string_view take(std::string_view& text, char end) {
   const size_t n = std::min(text.find(end), text.size());
   std::string_view piece = text.substr(0, n);
   text.remove_prefix(std::min(n + 1, text.size()));
   while (piece.starts_with(' ')) piece.remove_prefix(1);
   return piece;
-}
-
-// "T: f32 f64; I: i64"
-Kernel parse(std::string_view text) {
-  Kernel kernel;
-  while (!text.empty()) {
-    std::string_view part = take(text, ';');
-    const std::string_view variable = take(part, ':');
-    uint64_t types = 0;
-    while (!part.empty()) {
-      if (const auto type = take(part, ' '); !type.empty())
-        types |= uint64_t{1} << static_cast<unsigned>(parse_dtype(type).value());
-    }
-    kernel.types.emplace_back(variable, types);
-  }
-  return kernel;
-}
-
-const std::vector<Row>* rows_of(std::string_view op) {
-  static const auto table = [] {
-    std::unordered_map<std::string_view, std::vector<Row>> rows;
-#define SX_RUNTIME(...)
-#define SX_KERNEL(op, first_version, last_version, first_runtime, last_runtime, types) \
-  rows[op].push_back({first_version, last_version, first_runtime, last_runtime, parse(types)});
-#define SX_EXPANDED(op, version, first_runtime, last_runtime, types) \
-  rows[op].push_back({version, version, first_runtime, last_runtime, parse(types), /*is_expanded=*/true});
-#include "dialects/onnx/runtime_kernels.def"
-#undef SX_RUNTIME
-#undef SX_KERNEL
-#undef SX_EXPANDED
-    return rows;
-  }();
-  const auto at = table.find(op);
-  return at == table.end() ? nullptr : &at->second;
 }
 
 }  // namespace
@@ -107,8 +87,15 @@ const Runtime& runtime_named(std::string_view name) {
 }
 
 uint64_t Kernel::of(std::string_view variable) const {
-  for (const auto& [name, bits] : types) {
-    if (name == variable) return bits;
+  for (std::string_view rest = types; !rest.empty();) {
+    std::string_view names = take(rest, ';');
+    if (take(names, ':') != variable) continue;
+    uint64_t bits = 0;
+    while (!names.empty()) {
+      if (const auto name = take(names, ' '); !name.empty())
+        bits |= uint64_t{1} << static_cast<unsigned>(parse_dtype(name).value());
+    }
+    return bits;
   }
   return ~uint64_t{0};
 }
@@ -117,9 +104,8 @@ std::vector<const Kernel*> kernels(const Runtime& runtime, const Op& op) { retur
 
 std::vector<const Kernel*> kernels(const Runtime& runtime, const Op& op, int opset) {
   std::vector<const Kernel*> found;
-  const std::vector<Row>* rows = rows_of(op.name);
-  if (rows == nullptr || !op.domain.empty()) return found;
-  for (const Row& row : *rows) {
+  if (!op.domain.empty()) return found;
+  for (const Row& row : std::ranges::equal_range(kRows, op.name, {}, &Row::op)) {
     if (row.first_runtime <= runtime.number && runtime.number <= row.last_runtime && row.serves(op.since_version, opset))
       found.push_back(&row.kernel);
   }

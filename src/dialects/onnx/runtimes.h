@@ -28,12 +28,11 @@ const Runtime& newest_runtime();
 // "ort-1.17", also with a patch level or spelled "onnxruntime-1.17". Throws an Error that names the nearest ones.
 const Runtime& runtime_named(std::string_view name);
 
-// The element types that one kernel takes, as bits 1 << DType, by the type variables of the operator. Variables that are not listed take
-// what the operator takes.
+// The element types that one kernel takes, by the type variables of the operator. Variables that are not listed take what the operator takes.
 struct Kernel {
-  std::vector<std::pair<std::string_view, uint64_t>> types;
+  std::string_view types;  // "T: f32 f64; I: i64"
 
-  // All bits when the variable is not listed.
+  // As bits 1 << DType; all bits when the variable is not listed.
   uint64_t of(std::string_view variable) const;
 };
 
