@@ -517,7 +517,7 @@ void OnnxWriter::write_node(const Node& n) {
   if (extra == nullptr) {
     w_.text(7, n.op().domain);
     write_provenance(n);
-    w_.raw(record_.fields_of(n));
+    if (!record_.nodes.empty()) w_.raw(record_.fields_of(n));
     return;
   }
   write_bodies(n);
