@@ -21,10 +21,10 @@ def page(told: dict) -> str:
     lines = [
         "# Passes",
         "",
-        "Written by scripts/passes_page.py. `sardonyx passes NAME` shows a pass with its patterns; what it does exactly is in",
-        "the comment at the head of its file, and in the cases beside it.",
+        "Written by scripts/passes_page.py. `sardonyx passes NAME` shows a pass with its patterns. The comment at the head of its",
+        "file says exactly what it does, and the cases beside it show it.",
         "",
-        "*exact*: the same bits. *rounds*: within twice the error that was there, and 4 ulp. *relaxed*: as its file says.",
+        "*exact*: the same bits. *rounds*: at most twice the error that was there before, and 4 ulp. *relaxed*: as its file says.",
         "",
     ]
     for folder, title in FOLDERS.items():

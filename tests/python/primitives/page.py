@@ -13,9 +13,10 @@ ORDER = [*DTYPES, "key"]
 
 HEAD = """# Primitives
 
-Written by `scripts/primitives_page.py` after all lines of the tables in `tests/python/primitives` ran and agreed with JAX; do not edit. A dtype stands
-in a row when such an equation was part of a passing test: of the first operand or, without operands, of the result. "Symbolic" means that an
-operand or result had a size known at run time only; those tests run at three sizes, 1 among them. `make test` checks that the page is up to date.
+`scripts/primitives_page.py` writes this page after all lines of the tables in `tests/python/primitives` ran and agreed
+with JAX; do not edit it. A row lists the dtypes of the first operand (without operands, of the result) in tests that
+passed. "Symbolic": an operand or result had a size known at run time only; those tests run at three sizes, 1
+among them. `make test` checks that the page is up to date.
 
 | Primitive | Static | Symbolic |
 |---|---|---|
@@ -24,8 +25,8 @@ operand or result had a size known at run time only; those tests run at three si
 ACCURACY = """
 ## Special functions
 
-The largest error of {points} points in units in the last place of the result, which mpmath computed to 40 digits; of the exported graph in onnxruntime, and of JAX
-itself on a CPU.
+The largest error over {points} points, in units in the last place, of the exported graph in onnxruntime and of JAX itself
+on a CPU. mpmath computed the reference to 40 digits.
 
 | Function | Range | f32 | JAX f32 | f64 | JAX f64 |
 |---|---|---|---|---|---|
