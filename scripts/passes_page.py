@@ -33,9 +33,11 @@ def page(told: dict) -> str:
             continue
         lines += [f"## {title}", "", "| Pass | What it does | Numerics | Options |", "|---|---|---|---|"]
         for p in passes:
-            source = f"../src/passes/{folder}/{p['name']}.cc"
+            (source,) = (ROOT / "src" / "passes" / folder).rglob(f"{p['name']}.cc")
             options = "; ".join(f"`{k}`: {v}" for k, v in p["options"].items())
-            lines.append(f"| [{p['name']}]({source}) | {p['about']} | {p['numerics']} | {options} |")
+            lines.append(
+                f"| [{p['name']}](../{source.relative_to(ROOT)}) | {p['about']} | {p['numerics']} | {options} |"
+            )
         lines.append("")
     lines += ["## Presets", ""]
     for p in told["presets"]:

@@ -50,8 +50,6 @@ def test_the_page_says_what_happens(page, tmp_path, monkeypatch):
 def test_the_catalogue_of_passes_is_fresh():
     script = load_script("passes_page")
     told = json.loads(command.sardonyx("passes", "--json").stdout)
-    for p in told["passes"]:
-        assert (DOCS.parent / "src" / "passes" / p["dialect"] / f"{p['name']}.cc").exists(), p["name"]
     assert script.PAGE.read_text() == script.page(told), "run scripts/passes_page.py"
 
 
