@@ -58,7 +58,7 @@ uint64_t types_in_standard(const Op& op, std::string_view variable);
 // Types that hold every value of t, narrowest first, t included. Floats never widen to f64, since exports without double precision hold
 // none. i64 stands for u64 where only the low bits matter: see is_modular().
 std::span<const DType> holders(DType t);
-// What passes/onnx/legalize.cc composes of other operators where a runtime has no kernel: comparisons and quotients of u64, cosines
+// What passes/onnx/convert/legalize.cc composes of other operators where a runtime has no kernel: comparisons and quotients of u64, cosines
 // and Euclidean norms of f64.
 bool is_composed(std::string_view op, DType t);
 // Whether the result modulo 2^bits depends on the operands modulo 2^bits only.

@@ -1,0 +1,283 @@
+//   x: bf16 ── Exp ── y     =>   x ── Cast<f32> ── Exp ── Cast<bf16> ── y      where the target computes no Exp of bf16
+//
+// Makes the graph run on a named runtime (dialects/onnx/runtimes.h). Operators that it lacks for an element type are computed in a wider one
+// that holds every value of it, and the result is converted back: floats are rounded once, as before, integers keep their low bits. The
+// model's IR version becomes one that the runtime loads.
+//
+// Kernels that ask for more than types get it where an axis is expanded or an attribute said (runtimes_conditions.cc).
+//
+// An operator that has no kernel even so is written out as the standard defines it (standard_bodies.cc), where its parts have kernels.
+//
+// What none of it helps is an error that lists every such node: a file that the target cannot load is never written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "dialects/onnx/refusals.h"
+#include "dialects/onnx/wrong_kernels.h"
+#include "passes/onnx/convert/widen.h"
+#include "passes/onnx/fuse/attention.h"
+#include "passes/onnx/standard_bodies.h"
+#include "rewrite/onnx_rewriter.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+uint64_t bit(DType t) { return static_cast<unsigned>(t) < 64 ? uint64_t{1} << static_cast<unsigned>(t) : 0; }
+
+class Legalizer {
+ public:
+  Legalizer(PassContext& context, const Runtime& runtime) : context_(context), runtime_(runtime), widener_(context) {}
+
+  bool run() {
+    Model& m = context_.model;
+    const auto imported = m.opset_version("");
+    if (imported && *imported > runtime_.opset) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("{} loads opset {} at most, and the model imports {}", runtime_.name, runtime_.opset, *imported));
+    }
+    const bool lowers_ir = m.ir_version > runtime_.ir_version;
+    if (lowers_ir) m.ir_version = runtime_.ir_version;
+    for (const auto& f : m.functions()) {
+      for (Graph* g : graphs_in(f->graph())) {
+        widener_.clear();
+        for (Node& n : g->nodes()) visit(*g, n);
+      }
+    }
+    if (!problems_.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("{} cannot run {} of the graph's nodes", runtime_.name, problems_.size()), problems_);
+    }
+    return changed_ || lowers_ir;
+  }
+
+ private:
+  void visit(Graph& g, Node& n) {
+    auto refused = refusal(runtime_, n);
+    if (refused && !refused->asks.empty() && fit(g, n)) refused = refusal(runtime_, n);
+    if (!refused) return;
+    Node* before = n.prev();
+    try {
+      if (compose(g, n) || (refused->asks.empty() && widen(g, n)) || write_out(g, n, before)) return;
+    } catch (const Error& e) {
+      // An operator that would be written here does not exist in the model's opset, or not for these types.
+      if (e.code() == ErrorCode::kInternal) throw;
+      while (n.prev() != before) g.erase(*n.prev());
+    }
+    refuse(n, *refused);
+  }
+
+  // The same operator on types that hold what its own do.
+  bool widen(Graph& g, Node& n) {
+    const Op& op = n.op();
+    // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
+    if (!n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr || n.attr("value") != nullptr) return false;
+    const TypesByVariable types = types_by_variable(n, op);
+    // Narrow integers are added in i64 where the kernel of i32 saturates. Products of them wrap in both.
+    const bool wraps = n.is("ReduceProd") || n.is("ReduceSumSquare") || n.is("ReduceL1");
+    const auto is_avoided = [&](DType t) {
+      return is_wrong(op.name, t, &runtime_) && (t == DType::kI32 || (t == DType::kI64 && wraps));
+    };
+    for (const Kernel* k : kernels(runtime_, op, opset_of(n))) {
+      const auto allowed = [&](std::string_view variable) {
+        uint64_t all = k->of(variable) & types_in_standard(op, variable);
+        if ((all & bit(DType::kI64)) != 0 && is_avoided(DType::kI32)) all &= ~bit(DType::kI32);
+        return is_avoided(DType::kI64) ? all & ~bit(DType::kI64) : all;
+      };
+      if (const auto wide = widened(op, types, allowed)) {
+        widener_.replace(g, n, op, types, *wide);
+        return changed_ = true;
+      }
+    }
+    return false;
+  }
+
+  // As the standard defines the operator; what that is made of is looked at next.
+  bool write_out(Graph& g, Node& n, const Node* before) {
+    Rewriter b(g, context_);
+    b.set_insertion_point(&n);
+    b.set_provenance(n.provenance());
+    const std::vector<Value*> results = write_body(b, n);
+    if (results.empty()) return false;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i] == nullptr || !n.result(i)->has_uses()) continue;
+      results[i]->set_type(n.result(i)->type());
+      g.replace_uses(*n.result(i), *results[i]);
+    }
+    note_change(n);
+    std::vector<Node*> made;
+    for (Node* m = n.prev(); m != before; m = m->prev()) made.push_back(m);
+    g.erase(n);
+    for (auto m = made.rbegin(); m != made.rend(); ++m) visit(g, **m);
+    return true;
+  }
+
+  // Gives a kernel what it asks for beyond types: axes that the standard broadcasts are there, an attribute says what axes say.
+  bool fit(Graph& g, Node& n) {
+    Rewriter b(g, context_);
+    b.set_insertion_point(&n);
+    b.set_provenance(n.provenance());
+    const Value* x = n.input(0);
+    if (x == nullptr || !x->ranked() || n.unchecked()) return false;
+    const size_t rank = x->type()->rank();
+    if (n.is("Attention") && (rank == 3 || rank == 4) && n.input(3) != nullptr && n.input(3)->ranked()) {
+      Value* mask = n.input(3);
+      const size_t axes = mask->type()->rank();
+      if (axes < 2 || mask->type()->dim(axes - 2).is(1)) replace(n, 3, with_queries(b, mask, n.input(0)));
+    } else if (n.is("RotaryEmbedding") && rank == 4 && x->type()->dim(1).is_int() && !int_attr(n, "num_heads").value_or(0)) {
+      n.set_attrs(context_.model.with_attr(n.attrs(), "num_heads", x->type()->dim(1).value()));
+      note_change(n);
+    } else if ((n.is("LayerNormalization") || n.is("RMSNormalization")) && x->type()->is_static()) {
+      const int64_t axis = int_attr(n, "axis").value_or(-1);
+      const auto dims = x->type()->dims().subspan(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+      std::vector<int64_t> shape;
+      for (Dim d : dims) shape.push_back(d.value());
+      for (size_t i = 1; i < n.num_inputs(); ++i) {
+        if (n.input(i) != nullptr && n.input(i)->ranked() && n.input(i)->type()->rank() <= shape.size())
+          replace(n, i, b.Expand(n.input(i), b.i64s(shape)));
+      }
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  void replace(Node& n, size_t i, Value* v) {
+    if (v == n.input(i)) return;
+    n.set_input(i, v);
+    note_change(n);
+  }
+  void note_change(const Node& n) {
+    context_.log.count(fmt::format("{} for its kernel", n.op().name));
+    changed_ = true;
+  }
+
+  // Comparisons of u64: signed ones, the highest bit flipped. Their quotients: of halves, which are not negative, and then one more where
+  // the rest still holds the divisor; a divisor above 2^63 goes once or not at all. Their sums: of halves of 32 bits. Cosines:
+  // 1 - 2 sin^2(x / 2), good to an ulp of 1.
+  bool compose(Graph& g, Node& n) {
+    const DType t = n.input(0) != nullptr ? n.input(0)->dtype() : DType::kUndefined;
+    const bool is_product = n.is("MatMul"), is_extreme = is_ordered_by_low_words(n), is_sum = is_sum_of_u64(n);
+    if (!is_product && !is_extreme && !is_sum && !is_composed(n.op().name, t)) return false;
+    Rewriter b(g, context_);
+    b.set_insertion_point(&n);
+    b.set_provenance(n.provenance());
+    Value* result = nullptr;
+    std::string what = fmt::format("{} of {}", n.op().name, to_string(types_by_variable(n, n.op())));
+    if (is_product) {
+      if (t != DType::kF64 || refusal(runtime_, n)->asks.empty()) return false;
+      what = "MatMul of f64 beside Transpose";
+      result = as_einsum(b, n);
+    } else if (is_extreme) {
+      what = fmt::format("{} of u32", n.op().name);
+      result = low_words_reduced(b, n);
+    } else if (is_sum) {
+      result = halves_summed(b, n);
+    } else if (n.is("Cos")) {
+      Value* sine = b.Sin(b.Mul(n.input(0), b.scalar(DType::kF64, 0.5)));
+      result = b.Sub(b.scalar(DType::kF64, 1), b.Mul(b.Mul(sine, sine), b.scalar(DType::kF64, 2)));
+    } else if (n.is("ReduceL2")) {
+      result = b.Sqrt(b.op("ReduceSumSquare", operands_of(n), attrs_of(n)));
+    } else if (n.is("Div")) {
+      result = quotient(b, n.input(0), n.input(1));
+    } else {
+      result = b.op(n.op().name, {ordered(b, n.input(0)), ordered(b, n.input(1))});
+    }
+    result->set_type(n.result()->type());
+    g.replace_uses(*n.result(), *result);
+    context_.log.count(what);
+    g.erase(n);
+    return changed_ = true;
+  }
+
+  static Value* as_i64(Rewriter& b, Value* x) { return b.op("Cast", {x}, {attr("to", static_cast<int64_t>(DType::kI64))}); }
+
+  static Value* ordered(Rewriter& b, Value* x) { return b.Add(as_i64(b, x), b.i64(std::numeric_limits<int64_t>::min())); }
+
+  static Value* quotient(Rewriter& b, Value* x, Value* y) {
+    Value *dividend = as_i64(b, x), *divisor = as_i64(b, y);
+    Value* is_large = b.Less(divisor, b.i64(0));
+    Value* half = as_i64(b, b.BitShift(x, b.scalar_int(DType::kU64, 1), {.direction = "RIGHT"}));
+    Value* guess = b.Mul(b.Div(half, b.Where(is_large, b.i64(1), divisor)), b.i64(2));
+    guess = b.Where(is_large, b.i64(0), guess);
+    Value* rest = b.Sub(dividend, b.Mul(guess, divisor));
+    Value* least = b.i64(std::numeric_limits<int64_t>::min());
+    Value* once_more = as_i64(b, b.Not(b.Less(b.Add(rest, least), b.Add(divisor, least))));
+    return b.op("Cast", {b.Add(guess, once_more)}, {attr("to", static_cast<int64_t>(DType::kU64))});
+  }
+
+  // The largest of u32, computed in i64 by a kernel that looks at the low words only: 2^31 less, they are right.
+  bool is_ordered_by_low_words(const Node& n) const {
+    return (n.is("ReduceMax") || n.is("ReduceMin")) && n.input(0) != nullptr && n.input(0)->dtype() == DType::kU32 &&
+           is_wrong(n.op().name, DType::kI64, &runtime_);
+  }
+
+  static Value* low_words_reduced(Rewriter& b, const Node& n) {
+    Value* half = b.i64(int64_t{1} << 31);
+    std::vector<Value*> operands = operands_of(n);
+    operands[0] = b.Sub(as_i64(b, operands[0]), half);
+    Value* result = b.Add(b.op(n.op().name, operands, attrs_of(n)), half);
+    return b.op("Cast", {result}, {attr("to", static_cast<int64_t>(DType::kU32))});
+  }
+
+  // The kernel of i64 adds in doubles: sums of halves are exact up to 2^21 elements.
+  bool is_sum_of_u64(const Node& n) const {
+    return n.is("ReduceSum") && n.input(0) != nullptr && n.input(0)->dtype() == DType::kU64 &&
+           is_wrong("ReduceSum", DType::kI64, &runtime_);
+  }
+
+  static Value* halves_summed(Rewriter& b, const Node& n) {
+    Value* unit = b.i64(int64_t{1} << 32);
+    std::vector<Value*> operands = operands_of(n);
+    Value* high = as_i64(b, b.BitShift(operands[0], b.scalar_int(DType::kU64, 32), {.direction = "RIGHT"}));
+    Value* low = b.Sub(as_i64(b, operands[0]), b.Mul(high, unit));
+    const auto sum = [&](Value* half) {
+      operands[0] = half;
+      return b.op("ReduceSum", operands, attrs_of(n));
+    };
+    Value* total = b.Add(b.Mul(sum(high), unit), sum(low));
+    return b.op("Cast", {total}, {attr("to", static_cast<int64_t>(DType::kU64))});
+  }
+
+  static Value* as_einsum(Rewriter& b, const Node& n) {
+    // Both with as many axes: onnxruntime refuses points that stand for different numbers of them.
+    std::vector<Value*> operands{n.input(0), n.input(1)};
+    const size_t rank = std::max(operands[0]->type()->rank(), operands[1]->type()->rank());
+    for (Value*& v : operands) {
+      std::vector<int64_t> axes(rank - v->type()->rank());
+      std::iota(axes.begin(), axes.end(), 0);
+      v = b.unsqueeze(v, axes);
+    }
+    return b.op("Einsum", operands, {attr("equation", std::string("...ij,...jk->...ik"))});
+  }
+
+  void refuse(const Node& n, const Refusal& refused) {
+    std::string line = refused.node;
+    if (!refused.asks.empty()) line += fmt::format(", whose kernel asks for {}", refused.asks);
+    const Provenance& p = context_.model.provenance(n.provenance());
+    if (!p.sources.empty() && !p.sources.front().file.empty())
+      line += fmt::format(", at {}:{}", p.sources.front().file, p.sources.front().line);
+    problems_.push_back(std::move(line));
+  }
+
+  PassContext& context_;
+  const Runtime& runtime_;
+  bool changed_ = false;
+  Widener widener_;  // of the graph that is being walked
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Pass legalize() {
+  return Pass::on_model(Numerics::kRounds,
+                        [](PassContext& context) {
+                          const std::string target = context.options().text("target", newest_runtime().name);
+                          return Legalizer(context, runtime_named(target)).run();
+                        })
+      .option("target", "the runtime that must run the model, such as ort-1.17; the newest that is known if not given");
+}
+
+}  // namespace sardonyx::onnx

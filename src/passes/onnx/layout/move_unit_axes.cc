@@ -1,0 +1,168 @@
+//   x ── Unsqueeze ── Transpose ── y      =>   x ── Transpose ── Unsqueeze ── y
+//   x ── Transpose ── Squeeze ── y        =>   x ── Squeeze ── Transpose ── y
+//   x ── Reshape(+1) ── Mul(2) ── Softmax ── Squeeze ── y     =>   x ── Mul(2) ── Softmax ── y
+//
+// Axes of size one that come and go around an operator (attention with groups of one, for instance) move towards each other: what
+// adds them goes down through transposes, what drops them goes up through transposes, Softmax and elementwise nodes, until the two meet
+// and merge_reshapes takes both away. A Reshape counts when it does nothing else. A transpose without such an axis often has nothing
+// left to do.
+// Left alone: values with another reader, an axis that Softmax works along, elementwise nodes with a second operand that has the axis,
+// and, but for transposes, a Squeeze that nothing above it could meet.
+#include <algorithm>
+
+#include "passes/onnx/specified/elementwise_region.h"
+#include "rewrite/onnx_rewriter.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, y{"y"};
+
+// How far up to look for the node that adds the axes: attention has three nodes between.
+constexpr int kReach = 8;
+
+Pattern reshaping(const Pattern& of) { return any_of(Reshape(of, rest).since(5), Squeeze(of, rest), Unsqueeze(of, rest)); }
+
+// The axes of size one that `large` has and `small` has not; nullopt when they differ in more.
+std::optional<std::vector<int64_t>> unit_axes(const Value& small, const Value& large) {
+  if (!small.ranked() || !large.ranked()) return std::nullopt;
+  const auto a = small.type()->dims(), b = large.type()->dims();
+  std::vector<int64_t> axes;
+  size_t i = 0;
+  for (size_t j = 0; j < b.size(); ++j) {
+    if (i < a.size() && a[i] == b[j]) {
+      ++i;
+    } else if (b[j].is(1)) {
+      axes.push_back(static_cast<int64_t>(j));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return i == a.size() && !axes.empty() ? std::optional(axes) : std::nullopt;
+}
+
+bool contains(std::span<const int64_t> list, int64_t v) { return std::find(list.begin(), list.end(), v) != list.end(); }
+
+// The order of the axes that are not in `gone`, numbered without those.
+std::vector<int64_t> without(std::span<const int64_t> perm, std::span<const int64_t> gone) {
+  std::vector<int64_t> out;
+  for (int64_t p : perm) {
+    if (!contains(gone, p)) out.push_back(p - std::count_if(gone.begin(), gone.end(), [&](int64_t g) { return g < p; }));
+  }
+  return out;
+}
+
+Value* transposed(Rewriter& b, Value* v, const std::vector<int64_t>& perm) {
+  return std::is_sorted(perm.begin(), perm.end()) ? v : b.Transpose(v, {.perm = perm});
+}
+
+// A node that a dropped axis may pass: an elementwise one whose other operands have one element, or a Softmax.
+bool lets_pass(const Node& n, std::span<const int64_t> gone) {
+  if (!n.result()->ranked()) return false;
+  const size_t rank = n.result()->type()->rank();
+  if (n.is("Softmax") || n.is("LogSoftmax")) {
+    const auto axis = int_attr(n, "axis");
+    return n.op().since_version >= 13 && axis && !contains(gone, *axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis);
+  }
+  if (!is_elementwise(n)) return false;
+  size_t large = 0;
+  for (const Use& u : n.operands()) {
+    if (u.value == nullptr) continue;
+    if (!u.value->ranked()) return false;
+    const size_t r = u.value->type()->rank();
+    const bool has_none = std::all_of(gone.begin(), gone.end(), [&](int64_t g) { return g < static_cast<int64_t>(rank - r); });
+    large += !(has_none || is_one_element(*u.value, rank - gone.size()));
+  }
+  return large == 1;
+}
+
+// The operand that has the shape of the result.
+Value* main_operand(const Node& n) {
+  for (const Use& u : n.operands()) {
+    if (u.value != nullptr && u.value->ranked() && u.value->type()->rank() == n.result()->type()->rank()) return u.value;
+  }
+  return nullptr;
+}
+
+bool adds_unit_axes(const Node& n) {
+  return (n.is("Reshape") || n.is("Unsqueeze")) && n.input(0) != nullptr && unit_axes(*n.input(0), *n.result());
+}
+
+// Whether something that adds axes stands above v, behind nodes that let the dropped axes pass.
+bool meets_addition(const Value* v, std::vector<int64_t> gone) {
+  for (int i = 0; i < kReach && v != nullptr && v->def() != nullptr && v->has_one_use(); ++i) {
+    const Node& n = *v->def();
+    if (adds_unit_axes(n)) return true;
+    if (n.is("Transpose")) {
+      const auto perm = permutation(n);
+      if (!perm) return false;
+      for (int64_t& g : gone) g = (*perm)[static_cast<size_t>(g)];
+      v = n.input(0);
+    } else {
+      if (!lets_pass(n, gone)) return false;
+      v = main_operand(n);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Pass move_unit_axes() {
+  return std::vector<Rule>{
+      {.name = "added_below_transpose",
+       .match = Transpose(sole(any_of(Reshape(x, rest).since(5), Unsqueeze(x, rest)).as(y))),
+       .when = [](const Match& m) { return unit_axes(*m[x], *m[y]) && permutation(m.root()); },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const auto added = *unit_axes(*m[x], *m[y]);
+             const auto perm = *permutation(m.root());
+             std::vector<int64_t> axes;
+             for (size_t i = 0; i < perm.size(); ++i) {
+               if (contains(added, perm[i])) axes.push_back(static_cast<int64_t>(i));
+             }
+             return b.unsqueeze(transposed(b, m[x], without(perm, added)), axes);
+           },
+       .same_type = true},
+      {.name = "dropped_above_transpose",
+       .match = reshaping(sole(Transpose(x).as(y))),
+       .when = [](const Match& m) { return unit_axes(*m.root().result(), *m[y]) && permutation(m.node(y)); },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const auto perm = *permutation(m.node(y));
+             std::vector<int64_t> gone;
+             const auto dropped = *unit_axes(*m.root().result(), *m[y]);
+             for (int64_t axis : dropped) gone.push_back(perm[static_cast<size_t>(axis)]);
+             std::sort(gone.begin(), gone.end());
+             return transposed(b, b.squeeze(m[x], gone), without(perm, gone));
+           },
+       .same_type = true},
+      {.name = "dropped_above_elementwise",
+       .match = reshaping(sole(any.as(y))),
+       .when =
+           [](const Match& m) {
+             if (m[y]->def() == nullptr) return false;
+             const auto gone = unit_axes(*m.root().result(), *m[y]);
+             const Node& n = *m[y]->def();
+             return gone && lets_pass(n, *gone) && meets_addition(main_operand(n), *gone);
+           },
+       .build = [](Rewriter& b, const Match& m) -> Value* {
+         const auto gone = *unit_axes(*m.root().result(), *m[y]);
+         const Node& n = *m[y]->def();
+         Value* from = main_operand(n);
+         Value* squeezed = b.squeeze(from, gone);
+         if (!is_elementwise(n)) {
+           const auto rank = static_cast<int64_t>(m[y]->type()->rank());
+           const int64_t axis = *int_attr(n, "axis");
+           const int64_t at = axis < 0 ? axis + rank : axis;
+           const int64_t now = at - std::count_if(gone.begin(), gone.end(), [&](int64_t g) { return g < at; });
+           return n.is("Softmax") ? b.Softmax(squeezed, {.axis = now}) : b.LogSoftmax(squeezed, {.axis = now});
+         }
+         return b.like(n, *from, *squeezed);
+       },
+       .same_type = true},
+  };
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,114 @@
+//   one number ── Expand ── Unsqueeze ── Sub(x, ·)      =>   Sub(x, number)
+//   zeros ── Tile, Slice ... ── LSTM, GRU, RNN as initial state   =>   LSTM, GRU, RNN without it
+//   zeros ── Expand ... ── Conv, ConvTranspose as bias            =>   Conv, ConvTranspose without it
+//
+// A constant of one number stays that number however it is expanded or reshaped; an elementwise reader that has its shape from the other
+// operand can read it as a scalar. Flax's RMSNorm subtracts a mean that was made of zeros this way.
+// A state that is not given is zero, and needs no size of the batch to be made. PyTorch's newer exporter gives each convolution a bias, which
+// keeps a batch normalization behind it from going into the weights.
+// What stops it: a reader whose shape comes from the expanded value, or is not known.
+// Exact: the same numbers are read. Without a bias, a sum that is -0 stays -0 (rounds).
+#include <algorithm>
+#include <cmath>
+
+#include "passes/onnx/fuse/fusion.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, v{"v"};
+constexpr int kSteps = 8;
+
+// The constant that v repeats; null when it is something else, or v is read as the constant already.
+Value* number_behind(Value* v, PassContext& c) {
+  for (int i = 0; i < kSteps; ++i) {
+    if (v->is_constant()) return i > 0 && c.splat(v) ? v : nullptr;
+    const Node* n = v->def();
+    if (n == nullptr || n->unchecked() || !(is_view(*n) || n->is("Expand"))) return nullptr;
+    v = n->input(0);
+  }
+  return nullptr;
+}
+
+// Zeros, whatever was done to where they stand. Not -0: that may come out of a cell as it went in.
+bool is_zeros(const Value* v, PassContext& c) {
+  for (int i = 0; i < kSteps; ++i) {
+    if (v->is_constant()) {
+      const auto number = c.splat(v);
+      return number == 0 && !std::signbit(*number);
+    }
+    const Node* n = v->def();
+    if (n == nullptr || n->unchecked()) return false;
+    if (n->is("ConstantOfShape")) {
+      const TensorPtr number = repeated_number(*n);
+      return number != nullptr && number->as_double(0) == 0 && !std::signbit(number->as_double(0));
+    }
+    if (!is_view(*n) && !n->is("Expand") && !n->is("Tile") && !n->is("Slice") && !n->is("Gather") && !n->is("Transpose"))
+      return false;
+    v = n->input(0);
+  }
+  return false;
+}
+
+constexpr size_t kStates[] = {5, 6};  // initial_h, initial_c
+
+bool is_needless(const Node& n, size_t i, PassContext& c) { return n.input(i) != nullptr && is_zeros(n.input(i), c); }
+
+std::vector<Value*> without_states(Rewriter& b, const Match& m) {
+  const Node& n = m.root();
+  std::vector<Value*> operands = operands_of(n);
+  for (size_t i : kStates) {
+    if (is_needless(n, i, m.context())) operands[i] = nullptr;
+  }
+  while (operands.back() == nullptr) operands.pop_back();
+  return results_of(b.node(n.op().name, operands, n.num_results(), attrs_of(n)));
+}
+
+constexpr size_t kBias = 2;
+
+}  // namespace
+
+Pass read_splats_directly() {
+  const auto is_spared = [](const Match& m) {
+    return same_shape(m[x], m.root().result()) && number_behind(m[v], m.context()) != nullptr;
+  };
+  Rule numbers{
+      .name = "numbers",
+      .match = any_of(Add(x, v), Mul(x, v), Sub(x, v), Sub(v, x), Div(x, v), Div(v, x)),
+      .when = is_spared,
+      .build =
+          [](Rewriter& b, const Match& m) {
+            Value* number = number_behind(m[v], m.context());
+            std::vector<std::byte> element(static_cast<size_t>(bit_width(number->dtype())) / 8);
+            if (element.empty()) return static_cast<Value*>(nullptr);
+            if (number->constant()->rank() > 0) {
+              std::vector<std::byte> scratch;
+              const auto bytes = number->constant()->bytes(scratch);
+              std::copy_n(bytes.begin(), element.size(), element.begin());
+              number = b.constant(Tensor::own(number->dtype(), {}, std::move(element)));
+            }
+            return b.like(m.root(), *m[v], *number);
+          },
+  };
+  Rule states{
+      .name = "states",
+      .match = any_of(LSTM(rest), GRU(rest), RNN(rest)),
+      .when =
+          [](const Match& m) {
+            return std::any_of(std::begin(kStates), std::end(kStates),
+                               [&](size_t i) { return is_needless(m.root(), i, m.context()); });
+          },
+      .build_all = without_states,
+  };
+  Rule biases{
+      .name = "biases",
+      .numerics = Numerics::kRounds,
+      .match = any_of(Conv(x, v, rest), ConvTranspose(x, v, rest)),
+      .when = [](const Match& m) { return is_needless(m.root(), kBias, m.context()); },
+      .build = [](Rewriter& b, const Match& m) { return b.op(m.root().op().name, {m[x], m[v]}, attrs_of(m.root())); },
+  };
+  return std::vector<Rule>{numbers, states, biases};
+}
+
+}  // namespace sardonyx::onnx

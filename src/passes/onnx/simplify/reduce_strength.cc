@@ -1,0 +1,146 @@
+//   Pow(x, 2)      =>   Mul(x, x)
+//   Pow(x, 0.5)    =>   Sqrt(x)             where x is never negative: Pow(-inf, 0.5) is inf, Sqrt(-inf) is not
+//   Pow(x, -1)     =>   Reciprocal(x)
+//   Div(x, 2^k)    =>   Mul(x, 2^-k)        exact: both round the same number
+//
+//   ReduceMean over all positions, channels first   =>   GlobalAveragePool(x)         which keeps blocked layouts of convolutions
+//   Transpose that moves axes of size 1 only        =>   Reshape(x)                   which moves no bytes
+//   LayerNormalization by large ones                =>   ... by ConstantOfShape       which takes no place in the file
+//
+// Cheaper operators for the same number of nodes. Powers are rounded once here and may be rounded otherwise there (rounds).
+// What stops it: a mean that a normalization takes off (other passes look for it); integers; a divisor that is no power of two, or whose reciprocal has not all its bits.
+#include <cmath>
+#include <limits>
+
+#include "passes/onnx/fuse/fusion.h"
+#include "passes/onnx/shapes/shape_target.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+using namespace pattern;
+constexpr Var x{"x"}, c{"c"};
+constexpr int kDepth = 4;
+constexpr size_t kLargeOnes = 4096;  // bytes
+
+// Never below zero, as far as a few nodes say.
+bool is_nonnegative(const Match& m, const Value* v, int depth) {
+  if (const auto s = m.context().splat(v)) return *s >= 0;
+  const Node* n = v->def();
+  if (n == nullptr || depth == 0 || n->unchecked()) return false;
+  const auto operands = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      if (n->input(i) == nullptr || !is_nonnegative(m, n->input(i), depth - 1)) return false;
+    }
+    return true;
+  };
+  if (n->is("Relu") || n->is("Exp") || n->is("Abs") || n->is("Sigmoid") || n->is("Softmax") || n->is("ReduceL2") ||
+      n->is("ReduceSumSquare") || n->is("Sqrt"))
+    return true;
+  if (n->is("Mul")) return n->input(0) == n->input(1) || operands(2);
+  if (n->is("Add")) return operands(2);
+  return (n->is("ReduceSum") || n->is("ReduceMean") || n->is("ReduceMax") || n->is("Reshape") || n->is("Transpose")) &&
+         operands(1);
+}
+
+bool is_real(const Match& m) { return is_float(m[x]->dtype()); }
+
+// The mean of each channel over its positions.
+bool is_global_average(const Match& m) {
+  const Value* v = m[x];
+  const Node& n = m.root();
+  if (v->dtype() != DType::kF32 || !v->ranked() || v->type()->rank() < 4 || v->type()->rank() > 5 ||
+      int_attr(n, "keepdims") != 1)
+    return false;
+  // Which axes it is over, its type says, which has to be the pool's.
+  for (size_t i = 2; i < v->type()->rank(); ++i) {
+    if (m.dims().range(v->type()->dim(i)).min.value_or(0) < 1) return false;
+  }
+  // Statistics of a normalization.
+  const Node* from = v->def();
+  if (from != nullptr && ((from->is("Mul") && from->input(0) == from->input(1)) || from->is("Pow"))) return false;
+  for (const Use& u : n.result()->uses()) {
+    if (u.owner->is("Sub") || u.owner->is("Mul")) return false;
+  }
+  return true;
+}
+
+// A transpose that only moves axes of size 1, whose result a constant can describe.
+bool moves_nothing(const Match& m) {
+  const Value *from = m[x], *to = m.root().result();
+  const auto perm = ints_attr(m.root(), "perm");
+  if (!perm || !from->ranked() || !to->ranked()) return false;
+  int64_t last = 0;
+  bool moves = false;
+  for (size_t i = 0; i < perm->size(); ++i) {
+    moves |= (*perm)[i] != static_cast<int64_t>(i);
+    if (from->type()->dim(static_cast<size_t>((*perm)[i])).is(1)) continue;
+    if ((*perm)[i] < last) return false;
+    last = (*perm)[i];
+  }
+  return moves && constant_target(*from, *to->type(), m.dims());
+}
+
+// The reciprocal of a power of two, as a number with all its bits; 0 if there is none.
+double reciprocal(double v, DType t) {
+  const int greatest = t == DType::kF64 ? 1021 : t == DType::kF16 ? 13 : 125, exponent = std::ilogb(v);
+  return exponent >= -greatest && exponent <= greatest && std::abs(v) == std::exp2(exponent) ? 1 / v : 0;
+}
+
+}  // namespace
+
+Pass reduce_strength() {
+  return std::vector<Rule>{
+      {.name = "square", .numerics = Numerics::kRounds, .match = Pow(x, splat(2)), .when = is_real, .replace = Mul(x, x)},
+      {.name = "root",
+       .numerics = Numerics::kRounds,
+       .match = Pow(x, splat(0.5)),
+       .when = [](const Match& m) { return is_real(m) && is_nonnegative(m, m[x], kDepth); },
+       .replace = Sqrt(x)},
+      {.name = "reciprocal",
+       .numerics = Numerics::kRounds,
+       .match = Pow(x, splat(-1)),
+       .when = is_real,
+       .replace = Reciprocal(x)},
+      {.name = "made_ones",  // what a fusion needed; by now no scale has come into it
+       .match = any_of(LayerNormalization(x, splat(1).as(c), rest), RMSNormalization(x, splat(1).as(c), rest)),
+       .when = [](const Match& m) { return m[c]->constant()->is_splat() && m[c]->constant()->byte_size() > kLargeOnes; },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const auto one = Tensor::full(m[c]->dtype(), {1}, 1);
+             std::vector<Value*> operands = operands_of(m.root());
+             operands[1] = b.op("ConstantOfShape", {b.i64s(m[c]->constant()->shape())}, {attr("value", one)});
+             return b.like(m.root(), operands);
+           },
+       .same_type = true},
+      {.name = "global_average",
+       .numerics = Numerics::kRounds,
+       .match = ReduceMean(x, rest),
+       .when = is_global_average,
+       .replace = GlobalAveragePool(x)},
+      {.name = "moves_nothing",
+       .match = Transpose(x),
+       .when = moves_nothing,
+       .build =
+           [](Rewriter& b, const Match& m) {
+             return b.Reshape(m[x], b.i64s(*constant_target(*m[x], *m.root().result()->type(), m.dims())));
+           },
+       .opset = 13,
+       .same_type = true},
+      {.name = "by_power_of_two",
+       .match = Div(x, constant.as(c)),
+       .when =
+           [](const Match& m) {
+             const auto v = is_real(m) ? m.splat(c) : std::nullopt;
+             return v && *v != 1 && *v != -1 && reciprocal(*v, m[x]->dtype()) != 0;
+           },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             const auto shape = m[c]->constant()->shape();
+             const DType t = m[x]->dtype();
+             return b.Mul(m[x], b.constant(Tensor::full(t, {shape.begin(), shape.end()}, reciprocal(*m.splat(c), t))));
+           }},
+  };
+}
+
+}  // namespace sardonyx::onnx

@@ -1,0 +1,46 @@
+#include "passes/onnx/simplify/slices.h"
+
+#include <algorithm>
+
+namespace sardonyx::onnx {
+
+std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
+  if (!n.input(0)->ranked()) return std::nullopt;
+  const auto starts = context.ints(n.input(1)), ends = context.ints(n.input(2));
+  if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
+  Bounds b{*starts, *ends, {}, std::vector<int64_t>(starts->size(), 1)};
+  const auto rank = static_cast<int64_t>(n.input(0)->type()->rank());
+  if (n.input(3) != nullptr) {
+    const auto axes = context.ints(n.input(3));
+    if (!axes || axes->size() != starts->size()) return std::nullopt;
+    for (int64_t a : *axes) b.axes.push_back(a < 0 ? a + rank : a);
+  } else {
+    for (size_t i = 0; i < starts->size(); ++i) b.axes.push_back(static_cast<int64_t>(i));
+  }
+  if (n.input(4) != nullptr) {
+    const auto steps = context.ints(n.input(4));
+    if (!steps || steps->size() != starts->size()) return std::nullopt;
+    b.steps = *steps;
+  }
+  return b;
+}
+
+Piece piece_of(int64_t start, int64_t end, int64_t step, int64_t size) {
+  const int64_t high = step > 0 ? size : size - 1;
+  const auto within = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + size : v, -1, high); };
+  const int64_t from = std::max<int64_t>(within(start), 0), to = within(end);
+  if (step == 0 || size == 0 || (step > 0 ? from >= to : from <= to)) return {from, step, 0};
+  // Beyond the size, a step takes one element, however large it is.
+  const int64_t stride = std::clamp<int64_t>(step, -size, size);
+  return {from, stride, stride > 0 ? (to - from + stride - 1) / stride : (from - to - stride - 1) / -stride};
+}
+
+std::optional<size_t> axis_within(const Node& n, size_t rank) {
+  auto axis = int_attr(n, "axis");
+  if (!axis) return std::nullopt;
+  if (*axis < 0) *axis += static_cast<int64_t>(rank);
+  if (*axis < 0 || *axis >= static_cast<int64_t>(rank)) return std::nullopt;
+  return static_cast<size_t>(*axis);
+}
+
+}  // namespace sardonyx::onnx

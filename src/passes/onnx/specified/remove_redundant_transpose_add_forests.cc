@@ -1,0 +1,22 @@
+//   x ── Transpose<p> ──┐
+//   y ── Transpose<p> ─ Add ──┐                               x ──┐
+//   z ── Transpose<p> ─────── Add ── Transpose<p⁻¹> ──   =>   y ─ Add ──┐
+//                              └──── Transpose<p⁻¹> ──        z ─────── Add ──
+//
+// Sums between a layout and back, with any number of ends. What stops it: as remove_redundant_transpose_pairs, of which this is the
+// part that only passes through Add. Elements move, each is computed as before.
+// After jax2onnx's pass of this name.
+#include "passes/onnx/specified/remove_redundant_transpose_pairs.h"
+
+namespace sardonyx::onnx {
+
+Pass remove_redundant_transpose_add_forests() {
+  return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
+    const auto is_add = [](const Node& n) { return n.is("Add") && is_elementwise(n); };
+    bool changed = false;
+    while (unframe_transposes(top, context, is_add)) changed = true;
+    return changed;
+  });
+}
+
+}  // namespace sardonyx::onnx

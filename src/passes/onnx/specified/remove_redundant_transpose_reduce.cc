@@ -1,0 +1,96 @@
+//   x ── Transpose<p> ── Reduce<axes, keepdims=1> ── Transpose<p⁻¹> ── z   =>   x ── Reduce<p[axes]> ── z
+//   x ── Transpose<p> ── Reduce<axes> ── z                                 =>   x ── Reduce<p[axes]> ── z
+//                                                                               if p leaves the other axes in order
+//
+// Where a mean is taken over pixels it does not matter in which layout. All operators that reduce along axes; axes must be known, and
+// the reduction of the first picture must have no other reader, the Transpose of the second neither. A missing perm reverses the
+// axes. Sums may be added up in another order, hence rounds.
+// After jax2onnx's pass of this name, which knows the first picture with ReduceMean.
+#include <algorithm>
+
+#include "passes/onnx/fuse/fusion.h"
+#include "passes/onnx/specified/elementwise_region.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+constexpr Var x{"x"}, t{"t"}, r{"r"};
+
+struct Reduction {
+  std::optional<std::vector<int64_t>> axes;  // of x, ascending; nullopt: all
+  std::vector<bool> reduced;                 // by axis of the Transpose's result
+  bool keepdims;
+};
+
+// The reduction in x's own layout; nullopt when that is not known.
+std::optional<Reduction> through(const Match& m, const Node& reduce, std::span<const int64_t> p) {
+  const auto keepdims = int_attr(reduce, "keepdims");
+  const auto axes = reduced_axes(reduce, m.context());
+  if (!keepdims || !axes) return std::nullopt;
+  Reduction out{.axes = {}, .reduced = std::vector<bool>(p.size()), .keepdims = *keepdims != 0};
+  for (int64_t a : *axes) out.reduced[static_cast<size_t>(a)] = true;
+  if (axes->size() == p.size()) return out;
+  out.axes.emplace();
+  for (int64_t a : *axes) out.axes->push_back(p[static_cast<size_t>(a)]);
+  std::sort(out.axes->begin(), out.axes->end());
+  return out;
+}
+
+Value* rebuild(Rewriter& b, const Match& m, const Node& reduce) {
+  const auto reduction = through(m, reduce, *permutation(m.node(t)));
+  return b.reduce(reduce.op().name, m[x], reduction->axes, reduction->keepdims);
+}
+
+// Whether the reduced Transpose is the reduced x: the axes that stay keep their order, and with keepdims their place.
+bool keeps_order(const Reduction& reduction, std::span<const int64_t> p) {
+  int64_t last = -1;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (reduction.reduced[i]) continue;
+    if (p[i] < last || (reduction.keepdims && p[i] != static_cast<int64_t>(i))) return false;
+    last = p[i];
+  }
+  return true;
+}
+
+Pattern any_reduction(const Pattern& data) {
+  using namespace pattern;
+  return any_of(std::vector<Pattern>{ReduceL1(data, rest).as(r), ReduceL2(data, rest).as(r), ReduceLogSum(data, rest).as(r),
+                                     ReduceLogSumExp(data, rest).as(r), ReduceMax(data, rest).as(r),
+                                     ReduceMean(data, rest).as(r), ReduceMin(data, rest).as(r), ReduceProd(data, rest).as(r),
+                                     ReduceSum(data, rest).as(r), ReduceSumSquare(data, rest).as(r)});
+}
+
+}  // namespace
+
+Pass remove_redundant_transpose_reduce() {
+  using namespace pattern;
+  return std::vector<Rule>{
+      {.name = "between_transposes",
+       .numerics = Numerics::kRounds,
+       .match = Transpose(sole(any_reduction(Transpose(x).as(t)))),
+       .when =
+           [](const Match& m) {
+             const auto p = permutation(m.node(t)), q = permutation(m.root());
+             if (!p || !q || inverse_of(*p) != *q) return false;
+             return through(m, m.node(r), *p).has_value();  // of as many axes as before, so that keepdims is 1
+           },
+       .build = [](Rewriter& b, const Match& m) { return rebuild(b, m, m.node(r)); }},
+      {.name = "before_reduction",
+       .numerics = Numerics::kRounds,
+       .match = any_reduction(sole(Transpose(x).as(t))),
+       .when =
+           [](const Match& m) {
+             const auto p = permutation(m.node(t));
+             if (!p) return false;
+             const auto reduction = through(m, m.root(), *p);
+             // With a Transpose behind it, it is the other rule's.
+             const Value& y = *m.root().result();
+             if (reduction && reduction->keepdims && y.has_one_use() && (*y.uses().begin()).owner->is("Transpose"))
+               return false;
+             return reduction && keeps_order(*reduction, *p);
+           },
+       .build = [](Rewriter& b, const Match& m) { return rebuild(b, m, m.root()); }},
+  };
+}
+
+}  // namespace sardonyx::onnx
