@@ -4,7 +4,7 @@
     python tools/gen_mil_ops.py            writes the files
     python tools/gen_mil_ops.py --check    exits 1 if they differ from what would be written
 
-Written: src/dialects/mil/ops_*.inc, rules.inc and builder_*.gen.inc. What definitions do not say as data (traits, results, type
+Written: src/dialects/mil/ops_*.gen.inc, rules.gen.inc and builder_*.gen.inc. What definitions do not say as data (traits, results, type
 rules) is tabled in gen_mil_facts.py.
 
 Operands are in the order of the definition, except that data comes before parameters and lists of operands
@@ -217,16 +217,16 @@ def tables() -> dict[str, str]:
         families[-1][2] += 1
     join = "\n".join
     return {
-        "ops_types.inc": HEADER + join(sets.rows) + "\n",
-        "ops_slots.inc": HEADER + join(slots.rows) + "\n",
-        "ops_defaults.inc": HEADER + join(specs.rows) + "\n",
-        "ops_ints.inc": HEADER + join(ints.rows) + "\n",
-        "ops_rows.inc": HEADER + join(rows) + "\n",
-        "ops_families.inc": HEADER
+        "ops_types.gen.inc": HEADER + join(sets.rows) + "\n",
+        "ops_slots.gen.inc": HEADER + join(slots.rows) + "\n",
+        "ops_defaults.gen.inc": HEADER + join(specs.rows) + "\n",
+        "ops_ints.gen.inc": HEADER + join(ints.rows) + "\n",
+        "ops_rows.gen.inc": HEADER + join(rows) + "\n",
+        "ops_families.gen.inc": HEADER
         + "// SX_FAMILY(name, index of the oldest version, number of versions)\n"
         + join(f"SX_FAMILY({n}, {first}, {count})" for n, first, count in families)
         + "\n",
-        "rules.inc": HEADER + join(f"void {r}(InferContext& c);" for r in sorted(set(RULES.values()))) + "\n",
+        "rules.gen.inc": HEADER + join(f"void {r}(InferContext& c);" for r in sorted(set(RULES.values()))) + "\n",
     }
 
 

@@ -4,7 +4,7 @@
     python tools/gen_onnx_ops.py            writes the files
     python tools/gen_onnx_ops.py --check    exits 1 if they differ from what would be written
 
-Written: src/dialects/onnx/ops_*.inc, src/dialects/onnx/builder_methods.inc, include/sardonyx/onnx_attrs.h and
+Written: src/dialects/onnx/ops_*.gen.inc, src/dialects/onnx/builder_methods.gen.inc, include/sardonyx/onnx_attrs.h and
 include/sardonyx/onnx_builder.h. What schemas do not say (traits, type rules, which integers are flags) is
 tabled in gen_onnx_facts.py.
 """
@@ -139,19 +139,19 @@ def tables(schemas) -> dict[str, str]:
     latest[""] = onnx.defs.onnx_opset_version()
     join = "\n".join
     return {
-        "ops_types.inc": HEADER + join(sets.rows) + "\n",
-        "ops_slots.inc": HEADER + join(slots.rows) + "\n",
-        "ops_attrs.inc": HEADER + join(attrs.rows) + "\n",
-        "ops_ints.inc": HEADER + join(ints.rows) + "\n",
-        "ops_rows.inc": HEADER + join(rows) + "\n",
-        "rules.inc": HEADER
+        "ops_types.gen.inc": HEADER + join(sets.rows) + "\n",
+        "ops_slots.gen.inc": HEADER + join(slots.rows) + "\n",
+        "ops_attrs.gen.inc": HEADER + join(attrs.rows) + "\n",
+        "ops_ints.gen.inc": HEADER + join(ints.rows) + "\n",
+        "ops_rows.gen.inc": HEADER + join(rows) + "\n",
+        "rules.gen.inc": HEADER
         + join(f"void {r}(InferContext& c);" for r in sorted({r for name in RULES for _, r in RULES[name]}))
         + "\n",
-        "ops_families.inc": HEADER
+        "ops_families.gen.inc": HEADER
         + "// SX_FAMILY(domain, name, index of the oldest version, number of versions)\n"
         + join(f"SX_FAMILY({quote(d)}, {n}, {first}, {count})" for d, n, first, count in families)
         + "\n",
-        "ops_domains.inc": HEADER
+        "ops_domains.gen.inc": HEADER
         + "// SX_DOMAIN(domain, newest version)\n"
         + join(f"SX_DOMAIN({quote(d)}, {v})" for d, v in sorted(latest.items()))
         + "\n",
@@ -413,7 +413,7 @@ def main() -> int:
     attrs_header, header, methods = builder(schemas)
     files[ROOT / "include/sardonyx/onnx_attrs.h"] = attrs_header
     files[ROOT / "include/sardonyx/onnx_builder.h"] = header
-    files[ROOT / "src/dialects/onnx/builder_methods.inc"] = methods
+    files[ROOT / "src/dialects/onnx/builder_methods.gen.inc"] = methods
     return write(files, "gen_onnx_ops.py")
 
 

@@ -1,11 +1,11 @@
-"""Writes src/dialects/onnx/runtime_kernels.def: what onnxruntime's CPU provider computes, by release.
+"""Writes src/dialects/onnx/runtime_kernels.gen.inc: what onnxruntime's CPU provider computes, by release.
 
 Each release is asked itself: for the kernels it registers (operator, versions, element types), for the newest
 opset and IR version it loads, and, for operators that it may also compute by expanding functions or by
 converting f16, whether it makes a session for a model of one node. Unpack the wheels of the releases first:
 
     pip download --no-deps onnxruntime==1.17.0 && python -m zipfile -e onnxruntime-1.17.0-*.whl ort-1.17
-    python tools/gen_runtime_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/runtime_kernels.def
+    python tools/gen_runtime_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/runtime_kernels.gen.inc
 
 Releases before 1.19 need a Python with NumPy 1: name it with --python. Text and facts only; nothing is copied
 from onnxruntime.

@@ -1,11 +1,11 @@
-"""Writes src/dialects/onnx/wrong_kernels.def: integer kernels of onnxruntime's CPU provider that compute
+"""Writes src/dialects/onnx/wrong_kernels.gen.inc: integer kernels of onnxruntime's CPU provider that compute
 wrong results, by release.
 
 Every release runs models of one node on extreme integers (ends of the range, powers of two and their
 neighbours, random bits), and the results are compared with exact arithmetic modulo 2^bits. Unpack the wheels
 of the releases first, as for gen_runtime_kernels.py:
 
-    python tools/gen_wrong_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/wrong_kernels.def
+    python tools/gen_wrong_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/wrong_kernels.gen.inc
 
 What the standard leaves open is not asked: division by zero and its overflow, shifts by the width and more,
 conversions of floats that are out of range, averages that are no integers. Text and facts only; nothing is

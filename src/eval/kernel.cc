@@ -18,7 +18,7 @@ struct FamilyRange {
 };
 constexpr FamilyRange kRanges[] = {
 #define SX_FAMILY(domain, name, first, count) {first, count},
-#include "dialects/onnx/ops_families.inc"
+#include "dialects/onnx/ops_families.gen.inc"
 #undef SX_FAMILY
 };
 

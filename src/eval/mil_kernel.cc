@@ -30,7 +30,7 @@ struct FamilyRange {
 };
 constexpr FamilyRange kRanges[] = {
 #define SX_FAMILY(name, first, count) {first, count},
-#include "dialects/mil/ops_families.inc"
+#include "dialects/mil/ops_families.gen.inc"
 #undef SX_FAMILY
 };
 

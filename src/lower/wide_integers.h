@@ -1,4 +1,4 @@
-// Integer arithmetic around kernels of onnxruntime that compute it wrongly (dialects/onnx/wrong_kernels.def).
+// Integer arithmetic around kernels of onnxruntime that compute it wrongly (dialects/onnx/wrong_kernels.gen.inc).
 //
 // Max, Min, Clip and Sign of i64 look at the low words only, and ReduceSum of i32 and i64 adds in doubles: wrong from 2^31, 2^53 on. Where
 // the graph tells that no element is that large, the operator is written as it is.

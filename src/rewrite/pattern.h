@@ -120,7 +120,7 @@ Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> 
 
 // ONNX's operators: Add, MatMul, ...
 #define SX_FAMILY(domain, name, first, count) inline constexpr PatternOp name{#name, {}, domain};
-#include "dialects/onnx/ops_families.inc"
+#include "dialects/onnx/ops_families.gen.inc"
 #undef SX_FAMILY
 
 // Core ML's: namespace m = pattern::mil; m::mul(x, m::erf(y)). Operands are those of the first slots; the others (axes, modes) are
@@ -132,7 +132,7 @@ namespace mil {
 #endif
 #define const const_  // the one op whose name is a word of C++
 #define SX_FAMILY(name, first, count) inline constexpr PatternOp name{{}, #name, {}};
-#include "dialects/mil/ops_families.inc"
+#include "dialects/mil/ops_families.gen.inc"
 #undef SX_FAMILY
 #undef const
 #if defined(__clang__)

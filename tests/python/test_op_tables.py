@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS = ROOT / "src" / "dialects" / "onnx" / "ops_rows.inc"
+ROWS = ROOT / "src" / "dialects" / "onnx" / "ops_rows.gen.inc"
 
 
 def test_tables_are_up_to_date():
@@ -28,7 +28,7 @@ def test_every_schema_has_a_row():
 
 def test_mil_tables_are_up_to_date():
     coremltools = pytest.importorskip("coremltools", reason="coremltools is not installed")
-    rows = ROOT / "src" / "dialects" / "mil" / "ops_rows.inc"
+    rows = ROOT / "src" / "dialects" / "mil" / "ops_rows.gen.inc"
     if f"of coremltools {coremltools.__version__}." not in rows.read_text().splitlines()[0]:
         pytest.skip(f"the tables were written from another coremltools than {coremltools.__version__}")
     script = ROOT / "tools" / "gen_mil_ops.py"

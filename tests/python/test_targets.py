@@ -1,5 +1,5 @@
 """`target=`: models that a named runtime loads. The installed onnxruntime stands for all of them: what runs on an older one runs there too;
-which operators and types older ones have is what `dialects/onnx/runtime_kernels.def` says, and each node is held to that.
+which operators and types older ones have is what `dialects/onnx/runtime_kernels.gen.inc` says, and each node is held to that.
 """
 
 import re
@@ -20,7 +20,7 @@ from judge import OF_JAX, RUNTIME, compare, outputs
 from primitives import table
 from test_primitives import TABLES
 
-TABLE = Path(__file__).resolve().parents[2] / "src" / "dialects" / "onnx" / "runtime_kernels.def"
+TABLE = Path(__file__).resolve().parents[2] / "src" / "dialects" / "onnx" / "runtime_kernels.gen.inc"
 RUNTIMES = re.findall(r'SX_RUNTIME\("([^"]*)", (\d+), (\d+)\)', TABLE.read_text())
 NAMES = [name for name, _, _ in RUNTIMES]
 NUMBERS = {

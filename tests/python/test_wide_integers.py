@@ -121,7 +121,7 @@ def test_the_table_says_what_the_installed_onnxruntime_computes_wrongly(capsys):
         pytest.skip("the table is of a processor with AVX-512")
     tool.ask(list(tool.INTS))
     found = {(op, t) for op, t, _ in json.loads(capsys.readouterr().out)["wrong"]}
-    text = (ROOT / "src" / "dialects" / "onnx" / "wrong_kernels.def").read_text()
+    text = (ROOT / "src" / "dialects" / "onnx" / "wrong_kernels.gen.inc").read_text()
     rows = re.findall(r'SX_WRONG\("([^"]+)", "(\w+)", "ort-1\.(\d+)", "ort-1\.(\d+)"\)', text)
     assert found == {(op, t) for op, t, first, last in rows if int(first) <= RUNTIME[1] <= int(last)}
 

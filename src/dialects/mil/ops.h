@@ -15,14 +15,14 @@ namespace sardonyx::mil {
 // All versions of one op: rows [first, first + count) of the table, oldest first.
 enum Family : uint16_t {
 #define SX_FAMILY(name, first, count) kFamily_##name,
-#include "dialects/mil/ops_families.inc"
+#include "dialects/mil/ops_families.gen.inc"
 #undef SX_FAMILY
   kFamilyCount,
 };
 
 constexpr uint32_t kOpCount = 0
 #define SX_FAMILY(name, first, count) +(count)
-#include "dialects/mil/ops_families.inc"
+#include "dialects/mil/ops_families.gen.inc"
 #undef SX_FAMILY
     ;
 

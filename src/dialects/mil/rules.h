@@ -5,6 +5,6 @@
 
 namespace sardonyx::mil::rules {
 
-#include "dialects/mil/rules.inc"
+#include "dialects/mil/rules.gen.inc"
 
 }  // namespace sardonyx::mil::rules

@@ -94,7 +94,7 @@ Node& NodeMaker::many(size_t num_results) {
   return builder_.make(*op_, inputs_, num_results, std::move(attrs_), bodies_);
 }
 
-#include "dialects/onnx/builder_methods.inc"
+#include "dialects/onnx/builder_methods.gen.inc"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // One meaning, spelled as the opset wants it

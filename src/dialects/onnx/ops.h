@@ -10,14 +10,14 @@ namespace sardonyx::onnx {
 // All versions of one operator: rows [first, first + count) of the table, oldest first.
 enum Family : uint16_t {
 #define SX_FAMILY(domain, name, first, count) kFamily##name,
-#include "dialects/onnx/ops_families.inc"
+#include "dialects/onnx/ops_families.gen.inc"
 #undef SX_FAMILY
   kFamilyCount,
 };
 
 constexpr uint32_t kOpCount = 0
 #define SX_FAMILY(domain, name, first, count) +(count)
-#include "dialects/onnx/ops_families.inc"
+#include "dialects/onnx/ops_families.gen.inc"
 #undef SX_FAMILY
     ;
 

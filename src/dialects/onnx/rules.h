@@ -5,6 +5,6 @@
 
 namespace sardonyx::onnx::rules {
 
-#include "dialects/onnx/rules.inc"
+#include "dialects/onnx/rules.gen.inc"
 
 }  // namespace sardonyx::onnx::rules

@@ -17,7 +17,7 @@ constexpr auto kRuntimes = [] {
 #define SX_RUNTIME(name, opset, ir_version) Runtime{name, opset, ir_version},
 #define SX_KERNEL(...)
 #define SX_EXPANDED(...)
-#include "dialects/onnx/runtime_kernels.def"
+#include "dialects/onnx/runtime_kernels.gen.inc"
 #undef SX_RUNTIME
 #undef SX_KERNEL
 #undef SX_EXPANDED
@@ -47,7 +47,7 @@ constexpr Row kRows[] = {
   {op, first_version, last_version, first_runtime, last_runtime, {types}},
 #define SX_EXPANDED(op, version, first_runtime, last_runtime, types) \
   {op, version, version, first_runtime, last_runtime, {types}, /*is_expanded=*/true},
-#include "dialects/onnx/runtime_kernels.def"
+#include "dialects/onnx/runtime_kernels.gen.inc"
 #undef SX_RUNTIME
 #undef SX_KERNEL
 #undef SX_EXPANDED

@@ -1,6 +1,6 @@
 // What runtimes can run: operators, versions and element types of onnxruntime's CPU provider, release by release.
 //
-// The facts are in runtime_kernels.def, which tools/gen_runtime_kernels.py writes from the releases themselves. Operators that a release
+// The facts are in runtime_kernels.gen.inc, which tools/gen_runtime_kernels.py writes from the releases themselves. Operators that a release
 // computes by expanding a function, or by converting f16, count as computed.
 #pragma once
 

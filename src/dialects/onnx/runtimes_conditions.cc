@@ -11,7 +11,7 @@
 //   Resize               numbers between others: two axes, or one more in front that keeps its size, or two in front, or one in front and the
 //                        last. Cubic: of two or four axes, of which the last keeps its size only where nothing shrinks.
 //   MatMul               of f64 with a Transpose beside it: before 1.26, releases make an operator of them that they lack.
-//   Gelu, Swish, GroupNormalization, DepthToSpace, SpaceToDepth, TensorScatter   ask for element types and opsets only (runtime_kernels.def)
+//   Gelu, Swish, GroupNormalization, DepthToSpace, SpaceToDepth, TensorScatter   ask for element types and opsets only (runtime_kernels.gen.inc)
 #include <algorithm>
 #include <array>
 

@@ -16,7 +16,7 @@ const std::vector<Wrong>& table() {
   static const std::vector<Wrong> rows{
 #define SX_WRONG(op, type, first, last) \
   Wrong{op, parse_dtype(type).value(), runtime_named(first).number, runtime_named(last).number},
-#include "dialects/onnx/wrong_kernels.def"
+#include "dialects/onnx/wrong_kernels.gen.inc"
 #undef SX_WRONG
   };
   return rows;

@@ -1,6 +1,6 @@
 // Kernels of onnxruntime's CPU provider that compute wrong results on extreme integers, release by release.
 //
-// The facts are in wrong_kernels.def, which tools/gen_wrong_kernels.py writes: it runs the releases on the ends of the ranges, on powers of
+// The facts are in wrong_kernels.gen.inc, which tools/gen_wrong_kernels.py writes: it runs the releases on the ends of the ranges, on powers of
 // two and their neighbours. Of Max, Min, Clip, Relu and Sign, tensors of one element come out right.
 #pragma once
 

@@ -17,9 +17,9 @@
 
 #include "dialects/onnx/refusals.h"
 #include "dialects/onnx/wrong_kernels.h"
+#include "passes/onnx/convert/standard_bodies.h"
 #include "passes/onnx/convert/widen.h"
 #include "passes/onnx/fuse/attention.h"
-#include "passes/onnx/standard_bodies.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {

@@ -8,7 +8,7 @@
 // What stops it: operators that the opset has; sizes or ranks that a body needs and that are not known.
 #include <fmt/format.h>
 
-#include "passes/onnx/standard_bodies.h"
+#include "passes/onnx/convert/standard_bodies.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {

@@ -1,7 +1,7 @@
 // Each body follows the text of the operator's schema in the `onnx` package. Statistics are computed in the type that
 // the operator names (stash_type), but never in a narrower one than its operand's. Left out are bodies of many nodes:
 // LinearAttention, CausalConvWithState, AffineGrid, losses.
-#include "passes/onnx/standard_bodies.h"
+#include "passes/onnx/convert/standard_bodies.h"
 
 #include <cmath>
 #include <limits>
