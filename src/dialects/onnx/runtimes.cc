@@ -151,12 +151,15 @@ bool has_kernel(const Model& m, std::string_view op, DType t) {
   const int opset = m.opset_version("").value_or(onnx.latest_version(""));
   const Op* found = onnx.find("", op, opset);
   if (found == nullptr || found->inputs.empty()) return false;
-  return std::ranges::all_of(runtimes(), [&](const Runtime& r) {
-    if (r.number < oldest || opset > r.opset) return true;
-    return std::ranges::any_of(kernels(r, *found, opset), [&](const Kernel* k) {
-      return (k->of(found->inputs[0].type_var) >> static_cast<unsigned>(t) & 1) != 0;
-    });
-  });
+  uint32_t having = 0;  // the releases that have a kernel, a bit each
+  static_assert(kRuntimes.size() < 32);
+  for (const Row& row : std::ranges::equal_range(kRows, op, {}, &Row::op)) {
+    if (!row.serves(found->since_version, opset)) continue;
+    if ((row.kernel.of(found->inputs[0].type_var) >> static_cast<unsigned>(t) & 1) == 0) continue;
+    having |= (2u << row.last_runtime) - (1u << row.first_runtime);
+  }
+  return std::ranges::all_of(
+      runtimes(), [&](const Runtime& r) { return r.number < oldest || opset > r.opset || (having >> r.number & 1) != 0; });
 }
 
 uint64_t types_in_standard(const Op& op, std::string_view variable) {

@@ -218,7 +218,9 @@ KernelFit kernel_fit(const Runtime& runtime, const Node& n) {
   if (!n.op().domain.empty()) return {};
   KernelFit worst;
   for (const Condition& c : kConditions) {
-    if (!n.is(c.op) || (!c.last_release.empty() && runtime.number > runtime_named(c.last_release).number)) continue;
+    if (!n.is(c.op)) continue;
+    const auto last = std::ranges::find(runtimes(), c.last_release, &Runtime::name);  // none: to this day
+    if (last != runtimes().end() && runtime.number > last->number) continue;
     if (const Fit fit = c.holds(n); fit > worst.fit) worst = {fit, c.asks};
   }
   return worst;
