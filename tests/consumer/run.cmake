@@ -19,7 +19,7 @@ file(WRITE ${WORK_DIR}/headers.cc "${text}\n")
 run(${CXX} -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I${WORK_DIR}/prefix/include ${WORK_DIR}/headers.cc)
 
 run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix
-    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Release)
+    -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" -DCMAKE_BUILD_TYPE=Release)
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run(${WORK_DIR}/build/consumer)
 set(expected "sardonyx ${VERSION}
