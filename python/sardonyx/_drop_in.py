@@ -292,10 +292,12 @@ def _skipped(names: Sequence[str]) -> list[str]:
     known = set(_all_passes())
     skip = []
     for name in [names] if isinstance(names, str) else names:
-        if name in _SKIPS:
-            skip += _SKIPS[name]
-        elif name in known:
-            skip.append(name)
+        if name not in _SKIPS and name not in known:
+            raise Error(
+                f"nothing to skip is called {name!r}",
+                notes=["help: `sardonyx passes` lists the passes; their names can be skipped as well"],
+            )
+        skip += _SKIPS.get(name, [name])
     return skip
 
 

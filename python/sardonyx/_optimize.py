@@ -127,19 +127,7 @@ def _bytes_of(model: Any) -> tuple[bytes, Callable[[bytes], Any]]:
 
 
 def request(
-    *,
-    passes: str | Sequence[str] = "onnx",
-    skip: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
-    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
-    opset: int | None = None,
-    fold_budget: int = 0,
-    prune_inputs: bool = False,
-    keep_names: bool = False,
-    allow_empty: bool = False,
-    inline: bool = False,
-    strict: bool = False,
-    verify: Literal["off", "model", "pass"] = "off",
+    *, passes="onnx", skip=(), options=None, input_shapes=None, opset=None, verify="off", fold_budget=0, **flags
 ) -> dict[str, Any]:
     """The keywords of `optimize` as native code reads them."""
     one_of("verify", verify, ("off", "model", "pass"))
@@ -151,12 +139,8 @@ def request(
         input_shapes=[f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
         opset=0 if opset is None else int(opset) or -1,
         fold_budget=int(fold_budget),
-        prune_inputs=bool(prune_inputs),
-        keep_names=bool(keep_names),
-        allow_empty=bool(allow_empty),
-        inline=bool(inline),
-        strict=bool(strict),
         verify=verify,
+        **{name: bool(flag) for name, flag in flags.items()},
     )
 
 

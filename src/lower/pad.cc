@@ -4,6 +4,7 @@
 // cut off.
 #include "lower/pad.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lower/context.h"

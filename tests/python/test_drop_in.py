@@ -114,6 +114,7 @@ def test_a_model_that_computes_something_else_is_not_ok(monkeypatch):
         (lambda m: sardonyx.simplify(m, unused_output=["q"]), "no result 'q'"),
         (lambda m: sardonyx.simplify(m, 1, input_fill="noise"), "'noise'"),
         (lambda m: sardonyx.simplify("nowhere.onnx"), "nowhere.onnx"),
+        (lambda m: sardonyx.simplify(m, skipped_optimizers=["fuse_all"]), "'fuse_all'"),
         (lambda m: sardonyx.slim(m, dtype="fp16"), "dtype"),
         (lambda m: sardonyx.slim(m, input_shapes=["x1,3"]), "'x1,3'"),
         (lambda m: sardonyx.slim(m, modelcheck=True), "modelcheck"),
@@ -154,7 +155,8 @@ def test_optimize_takes_what_people_have(tmp_path):
 
 
 def test_optimize_takes_models_of_onnx_ir():
-    onnx_ir = pytest.importorskip("onnx_ir")
+    import onnx_ir
+
     smaller = sardonyx.optimize(onnx_ir.from_proto(network()))
     assert isinstance(smaller, onnx_ir.Model) and [n.op_type for n in smaller.graph] == ["Conv", "Relu", "Sub", "Neg"]
 

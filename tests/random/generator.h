@@ -136,6 +136,7 @@ class Generator : public Dice {
   bool add_loop();
   bool add_scan();
   bool add_while();
+  Value* next_state(Value& state, std::string_view add);
   bool add_call();
   bool add_snippet();
   Value* make_and_run(const Op* op,

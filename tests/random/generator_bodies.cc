@@ -131,16 +131,7 @@ bool Generator::add_loop() {
       {{types().scalar(DType::kI64), none}, {types().scalar(DType::kBool), {yes, yes}}, {carried->type(), samples_[carried]}});
   Value* state = body.input(2);
   for (int64_t k = between(1, 3); k > 0; --k) step();
-  std::vector<Value*> fit;
-  for (Value* v : scopes_.back().values) {
-    if (Types::equal(v->type(), state->type())) fit.push_back(v);
-  }
-  Value* next = one_of(fit);
-  if (next == state && chance(70)) {
-    if (Value* p = partner(*state, /*widen=*/false)) {
-      if (Value* v = add_one("Add", {state, p})) next = Types::equal(v->type(), state->type()) ? v : state;
-    }
-  }
+  Value* next = next_state(*state, "Add");
   Value* go = chance(50) ? body.input(1) : constant(yes);
   Value* collected = chance(50) ? scopes_.back().values.back() : nullptr;
   if (collected != nullptr && (!collected->ranked() || collected->type()->rank() > 4)) collected = nullptr;
@@ -159,6 +150,19 @@ bool Generator::add_loop() {
     if (e.code() == ErrorCode::kInternal) throw;
     return false;
   }
+}
+
+// What a loop body returns for its state: a value of the same type, mostly not the state itself.
+Value* Generator::next_state(Value& state, std::string_view add) {
+  std::vector<Value*> fit;
+  for (Value* v : scopes_.back().values) {
+    if (Types::equal(v->type(), state.type())) fit.push_back(v);
+  }
+  Value* next = one_of(fit);
+  if (next != &state || !chance(70)) return next;
+  Value* p = partner(state, /*widen=*/false);
+  Value* v = p != nullptr ? add_one(add, {&state, p}) : nullptr;
+  return v != nullptr && Types::equal(v->type(), state.type()) ? v : next;
 }
 
 // Counts to a number, and changes a value on the way. One more variable may stay as it is.
@@ -181,16 +185,7 @@ bool Generator::add_while() {
   Graph& body = open_body("body", variables());
   Value* state = body.input(1);
   for (int64_t k = between(1, 3); k > 0; --k) step();
-  std::vector<Value*> fit;
-  for (Value* v : scopes_.back().values) {
-    if (Types::equal(v->type(), state->type())) fit.push_back(v);
-  }
-  Value* next = one_of(fit);
-  if (next == state && chance(70)) {
-    if (Value* p = partner(*state, /*widen=*/false)) {
-      if (Value* v = add_one("add", {state, p})) next = Types::equal(v->type(), state->type()) ? v : state;
-    }
-  }
+  Value* next = next_state(*state, "add");
   Value* count = add_one("add", {body.input(0), scalar(DType::kI32, 1)});
   if (count != nullptr) {
     body.add_output(*count, "count");
