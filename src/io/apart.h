@@ -1,4 +1,5 @@
-// A model's message, and the bytes of its large tensors apart from it: for callers that fill a message of their own and hold nothing twice.
+// Serializes a model with its large tensors kept apart, for callers that build their own message and must not
+// hold the bytes twice.
 #pragma once
 
 #include <string>
@@ -9,12 +10,12 @@
 namespace sardonyx {
 
 struct Apart {
-  std::string message;                                  // the tensors are external data in it, at offsets of no file
-  std::unordered_map<uint64_t, const Tensor*> tensors;  // by these offsets
-  uint64_t bytes = 0;                                   // of the whole file
+  std::string message;                                  // refers to the tensors as external data at made-up offsets
+  std::unordered_map<uint64_t, const Tensor*> tensors;  // by offset
+  uint64_t bytes = 0;                                   // size of the whole file
 };
 
-// Tensors of `threshold` bytes and more stand apart. Throws what serialize_onnx() throws.
+// Keeps tensors of at least `threshold` bytes apart. Throws what serialize_onnx() throws.
 Apart serialize_apart(const Model& model, uint64_t threshold, const WriteOptions& options = {});
 
 }  // namespace sardonyx

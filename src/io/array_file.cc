@@ -1,5 +1,5 @@
-// Formats: NumPy's enhancement proposal 1 (npy), and PKWARE's APPNOTE for the zip archive around several of them (npz), with its
-// 64-bit extensions. Members are stored, not compressed.
+// Formats: NumPy's enhancement proposal 1 (npy), and PKWARE's APPNOTE for the zip archive of several of them
+// (npz), including its 64-bit extensions. Members are stored, not compressed.
 #include "io/array_file.h"
 
 #include <fmt/format.h>
@@ -150,7 +150,7 @@ std::vector<uint32_t> utf32(std::string_view s) {
   return out;
 }
 
-// Column-major elements in row-major order.
+// Converts column-major elements to row-major order.
 std::vector<std::byte> transposed(Bytes from, std::span<const int64_t> shape, size_t width) {
   std::vector<std::byte> out(from.size());
   std::vector<int64_t> index(shape.size(), 0);
@@ -237,7 +237,7 @@ TensorPtr parse_npy(Bytes file, const std::shared_ptr<const void>& keepalive, co
   for (const auto& [name, t] : kDescr) {
     if (kind == name) dtype = t;
   }
-  if (kind == "f1" && !expected) expected = DType::kF8E5M2;  // as ml_dtypes names it
+  if (kind == "f1" && !expected) expected = DType::kF8E5M2;  // ml_dtypes' spelling
   if (kind == "V1" || kind == "V2" || kind == "f1") {
     if (!expected)
       unsupported(path, fmt::format("holds raw elements (\"{}\")", h.descr),
@@ -272,7 +272,7 @@ TensorPtr parse_npy(Bytes file, const std::shared_ptr<const void>& keepalive, co
   return Tensor::own(*dtype, std::move(h.shape), std::move(out));
 }
 
-// The bytes of an .npy file: header and data apart.
+// The bytes of an .npy file, header and data separate.
 struct Npy {
   std::string header;
   std::vector<std::byte> scratch;
@@ -304,7 +304,7 @@ Npy make_npy(const Tensor& t) {
     }
     if (descr.empty()) descr = "|V1";
     out.data = t.bytes(out.scratch);
-    if (const int bits = bit_width(t.dtype()); bits < 8) {  // an element per byte, as ml_dtypes keeps them
+    if (const int bits = bit_width(t.dtype()); bits < 8) {  // one element per byte, as ml_dtypes stores them
       std::vector<std::byte> one_each(static_cast<size_t>(t.size()));
       for (size_t i = 0; i < one_each.size(); ++i) {
         const size_t bit = i * static_cast<size_t>(bits);
@@ -371,7 +371,7 @@ NamedTensors read_npz(const std::filesystem::path& path,
     if (offset > all.size() || size > all.size() - offset) damaged(path, "it is cut off");
     return all.subspan(offset, size);
   };
-  // The directory's end is in the last 64 KiB.
+  // The end of the directory is in the last 64 KiB.
   if (all.size() < 22) damaged(path, "it is too short");
   uint64_t end = all.size() - 22;
   while (little_endian(all, end, 4) != 0x06054b50) {
@@ -439,12 +439,12 @@ void write_npz(const std::filesystem::path& path, const NamedTensors& tensors) {
     if (member.size() > 0xffff) throw Error(ErrorCode::kUnsupported, "a result's name is too long for an archive");
     const uint64_t offset = file.size(), size = npy.size();
     const bool big = size >= kSmall || offset >= kSmall;
-    auto common = [&](std::string& to) {  // version needed .. sizes, as both headers have them
+    auto common = [&](std::string& to) {  // version needed .. sizes, common to both headers
       put(to, big ? 45 : 20, 2);
       put(to, 0x800, 2);  // names are UTF-8
       put(to, 0, 2);      // stored
       put(to, 0, 2);      // no time
-      put(to, 0x21, 2);   // 1980-01-01: the same arrays give the same bytes
+      put(to, 0x21, 2);   // 1980-01-01: equal arrays give equal bytes
       put(to, crc.value(), 4);
       put(to, big ? kSmall : size, 4);
       put(to, big ? kSmall : size, 4);

@@ -34,7 +34,8 @@ std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& locatio
   std::error_code error;
   if (roots_.empty()) {
     roots_.push_back(fs::canonical(folder_, error));
-    // Caches keep the real files elsewhere and link to them: beside the real model file is inside, too.
+    // Caches store the real files elsewhere and link to them, so the folder of the real model file is allowed
+    // too.
     if (!model_.empty()) roots_.push_back(fs::canonical(model_, error).parent_path());
   }
   const fs::path real = fs::canonical(folder_ / relative, error);
@@ -48,7 +49,7 @@ std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& locatio
   auto& file = by_path_[real];
   if (file == nullptr) {
     if (!fs::is_regular_file(real, error)) refuse("it is no regular file");
-    file = MappedFile::open(folder_ / relative, access_);  // known by the name that it was given
+    file = MappedFile::open(folder_ / relative, access_);  // reported under the name given in the model
   }
   return by_location_[location] = file;
 }

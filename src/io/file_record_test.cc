@@ -1,4 +1,4 @@
-// What a file says beside the graph: nothing is lost, whatever happens to what it is said of.
+// FileRecord: parts of a file outside the graph survive whatever happens to the objects that they describe.
 #include "ir/file_record.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace sardonyx {
 namespace {
 
-// Fields that no version of ONNX has.
+// Fields that no version of ONNX defines.
 std::string unknown(const char* text) { return field(900, text); }
 
 struct Case {
@@ -23,7 +23,7 @@ std::string relu_graph(std::string_view more, std::string_view ports) {
 }
 const std::string kPorts = port(11, "x") + port(12, "y");
 
-// A model for each part of the record, in the order of fields in which writers write.
+// A model for each part of the record, with fields in the writers' order.
 std::vector<Case> cases() {
   const std::string plain = relu_graph({}, kPorts);
   const std::string info = field(1, "t") + field(2, f32_type({2})) + field(3, "doc of t") + unknown("of t");
@@ -79,10 +79,10 @@ TEST(FileRecord, ACopyIsWrittenAsTheOriginal) {
 }
 
 TEST(FileRecord, AGraphTakesItsPartToAnotherModel) {
-  // The other model has a record of its own, so that numbers of entries differ.
+  // The target model has its own record, so entry numbers differ.
   for (const Case& c : cases()) {
     const auto from = read(c.bytes);
-    if (from->functions().size() > 1 || !from->file_record().model.fields.empty()) continue;  // said of the model
+    if (from->functions().size() > 1 || !from->file_record().model.fields.empty()) continue;  // belongs to the model
     const auto to =
         read(model(relu_graph(field(13, field(1, "y") + unknown("of y")), kPorts), {}, static_cast<int>(from->ir_version)));
     Function& main = to->add_function("g");

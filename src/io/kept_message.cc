@@ -10,11 +10,11 @@ using wire::kVarint;
 using wire::Reader;
 using wire::tag;
 
-constexpr int kMaxDepth = 400;  // messages in messages
+constexpr int kMaxDepth = 400;  // nested messages
 
 enum class Kind { kOther, kTraining, kGraph, kNode, kAttribute, kSparse, kTensor };
 
-// What field `number` of a message of kind `k` holds.
+// The kind of field `number` in a message of kind `k`.
 Kind kind_of(Kind k, uint32_t number) {
   switch (k) {
     case Kind::kTraining: return number == 1 || number == 2 ? Kind::kGraph : Kind::kOther;
@@ -62,7 +62,7 @@ void find(std::string_view whole, Kind kind, const ModelBytes& source, ExternalF
   }
 }
 
-// The first kept tensor at or behind `at`. Their order is that of the file.
+// The first kept tensor at or after `at`; tensors are in file order.
 auto first_from(const std::vector<KeptTensor>& tensors, const char* at) {
   return std::ranges::lower_bound(tensors, at, std::less<>(), &KeptTensor::at);
 }
@@ -77,7 +77,7 @@ void rewrite(wire::Writer& w, std::string_view whole, Kind kind, const std::vect
     const char* start = r.start();
     const std::string_view part = r.bytes();
     const auto kept = first_from(tensors, part.data());
-    // A message without content begins where the next field does: nothing is kept in it.
+    // An empty message starts where the next field does: it contains no kept tensor.
     if (part.empty() || kept == tensors.end() || kept->at >= part.data() + part.size()) {
       w.raw({start, static_cast<size_t>(r.at() - start)});
       continue;

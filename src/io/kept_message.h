@@ -1,5 +1,5 @@
-// Messages that are kept as they were read (TrainingInfoProto), and the tensors in them whose elements lie in other files: these
-// have to move with the model, so they are read like others, and written again in their places.
+// Messages kept as they were read (TrainingInfoProto), except for tensors with external data. These must move
+// with the model, so they are read like other tensors and written back in place.
 #pragma once
 
 #include <string>
@@ -18,10 +18,12 @@ struct KeptTensor {
   std::string fields;  // see FileRecord::OfTensor
 };
 
-// The tensors with external data in a TrainingInfoProto, at any depth, in order. Throws what read_tensor() throws.
+// The tensors with external data at any depth of a TrainingInfoProto, in order. Throws what read_tensor()
+// throws.
 std::vector<KeptTensor> read_training_tensors(std::string_view wire, const ModelBytes& source, ExternalFiles& external);
 
-// The content of a TrainingInfoProto with `tensors` (all of the model's, in order) written anew where they stood.
+// Writes the content of a TrainingInfoProto, replacing `tensors` (all of the model's, in order) where they
+// were.
 void write_training_info(wire::Writer& w, std::string_view wire, const std::vector<KeptTensor>& tensors, const Places* places);
 
 }  // namespace sardonyx::onnx_file

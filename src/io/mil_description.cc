@@ -1,5 +1,6 @@
-// The description of a model: features by name, beside the program. Where a pass renamed an input or result of a function, gave a
-// result another element type, or brought the channels of an input to the front, the description says so too; all else stays byte for byte.
+// The description of a model lists its features by name, beside the program. It is updated if a pass renamed
+// an input or result of a function, changed a result's element type, or moved an input's channels to the
+// front; everything else stays byte for byte.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using wire::kVarint;
 using wire::Reader;
 using wire::tag;
 
-// ArrayFeatureType.ArrayDataType; 0 where there is none.
+// ArrayFeatureType.ArrayDataType; 0 if there is none.
 uint32_t array_number(DType t) {
   switch (t) {
     case DType::kF16: return 65552;
@@ -30,11 +31,11 @@ uint32_t array_number(DType t) {
   }
 }
 
-// What a function has now at the place of a feature.
+// The function's current input or result for a feature.
 struct Feature {
   std::string name;
   DType dtype = DType::kUndefined;
-  std::vector<int64_t> shape;  // -1: not known
+  std::vector<int64_t> shape;  // -1: unknown
 };
 
 struct Interface {
@@ -75,7 +76,7 @@ std::string_view name_of_feature(std::string_view wire) {
   return name;
 }
 
-// FeatureType with the element type of its array, where it is one.
+// The FeatureType with this element type, if it is an array.
 std::string with_dtype(std::string_view wire, DType dtype) {
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
@@ -98,13 +99,13 @@ std::string with_dtype(std::string_view wire, DType dtype) {
   return out;
 }
 
-// The last axis goes before the two in front of it.
+// Moves the last axis before the two in front of it.
 template <class T>
 void channels_first(std::vector<T>& axes) {
   if (axes.size() >= 3) std::rotate(axes.end() - 3, axes.end() - 1, axes.end());
 }
 
-// The numbers of field 1, packed or not.
+// The numbers in field 1, packed or not.
 std::vector<int64_t> numbers(std::string_view wire) {
   std::vector<int64_t> out;
   for (Reader r(wire, wire.data()); r.next();) {
@@ -117,7 +118,7 @@ std::vector<int64_t> numbers(std::string_view wire) {
   return out;
 }
 
-// The message with its field 1 as these numbers.
+// The message with field 1 replaced by these numbers.
 std::string with_numbers(std::string_view wire, const std::vector<int64_t>& values) {
   std::string packed, out;
   for (int64_t v : values) append_varint(packed, static_cast<uint64_t>(v));
@@ -132,7 +133,7 @@ std::string with_numbers(std::string_view wire, const std::vector<int64_t>& valu
   return out;
 }
 
-// An ArrayFeatureType whose axes changed places: its shape, the shapes and the ranges that it may have.
+// An ArrayFeatureType with transposed axes: its shape, and the shapes and ranges that it allows.
 std::string transposed(std::string_view wire) {
   auto shape = numbers(wire);
   channels_first(shape);
@@ -166,7 +167,8 @@ std::string transposed(std::string_view wire) {
   return out;
 }
 
-// Whether the array has the axes of `now` once the last of them is before the two in front of it, and not as they are.
+// Whether the array's axes become those of `now` when the last one moves before the two in front of it, and
+// differ from `now` otherwise.
 bool is_transposed(std::string_view wire, const std::vector<int64_t>& now) {
   const auto fits_now = [&](const std::vector<int64_t>& shape) {
     for (size_t i = 0; i < now.size(); ++i) {
@@ -180,7 +182,7 @@ bool is_transposed(std::string_view wire, const std::vector<int64_t>& now) {
   return fits_now(shape);
 }
 
-// Whether the array may have several shapes: more than one is listed, or a range has a width.
+// Whether the array allows several shapes: it lists more than one, or a range has a width.
 bool is_flexible(std::string_view wire) {
   bool several = false;
   for (Reader r(wire, wire.data()); r.next();) {
@@ -215,7 +217,7 @@ bool is_flexible(std::string_view wire) {
   return several;
 }
 
-// An ArrayFeatureType of that one shape.
+// An ArrayFeatureType with exactly this shape.
 std::string of_one_shape(std::string_view wire, const std::vector<int64_t>& shape) {
   std::string rest;
   for (Reader r(wire, wire.data()); r.next();) {
@@ -226,7 +228,8 @@ std::string of_one_shape(std::string_view wire, const std::vector<int64_t>& shap
   return with_numbers(rest, shape);
 }
 
-// FeatureType of an input. One that had several shapes and has known sizes now has that shape only.
+// The FeatureType of an input. If it allowed several shapes and its sizes are now known, only that shape
+// remains.
 std::string with_shape(std::string_view wire, const std::vector<int64_t>& now) {
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
@@ -270,7 +273,7 @@ struct Numbers {
 constexpr Numbers kModel{1, 10, 13, 11, 12};  // ModelDescription
 constexpr Numbers kFunction{2, 3, 6, 4, 5};   // FunctionDescription
 
-// The features of one list, in order; the same number as the function has of them, or nothing is touched.
+// Whether the list has as many features as the function has now; otherwise nothing is changed.
 bool fits(std::string_view wire, uint32_t number, const std::vector<Feature>& now) {
   size_t count = 0;
   for (Reader r(wire, wire.data()); r.next();) {
@@ -281,7 +284,7 @@ bool fits(std::string_view wire, uint32_t number, const std::vector<Feature>& no
 }
 
 std::string features(std::string_view wire, const Numbers& n, const Interface& now) {
-  // A feature is found by its name; one whose name is gone has the one at its place that no feature has.
+  // Features are matched by name. A feature whose name is gone gets the unmatched entry at its position.
   std::vector<std::pair<std::string, std::string>> renamed;
   const auto match = [&](uint32_t number, const std::vector<Feature>& list) {
     std::vector<std::string_view> old;
@@ -341,7 +344,8 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
   return out;
 }
 
-// The fields of a ModelDescription that describe a function, as a FunctionDescription has them; the others go to `rest`.
+// Moves the fields of a ModelDescription that describe a function into a FunctionDescription; the others go
+// to `rest`.
 std::string as_function(std::string_view description, std::string& rest) {
   std::string out;
   for (Reader r(description, description.data()); r.next();) {
@@ -360,7 +364,7 @@ std::string as_function(std::string_view description, std::string& rest) {
   return out;
 }
 
-// The FeatureType of a function that is new: an array has the one shape that is known.
+// The FeatureType for a new function: an array has only its known shape.
 std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape) {
   if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) return std::string(wire);
   std::string out;
@@ -374,7 +378,7 @@ std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape)
   return out;
 }
 
-// The FunctionDescription of a function that was made of one that is described.
+// The FunctionDescription of a function derived from one that has a description.
 std::string made_of(std::string_view source, const std::string& name, const Interface& now) {
   std::string out;
   append_field(out, 1, name);
@@ -406,9 +410,10 @@ std::string made_of(std::string_view source, const std::string& name, const Inte
   return out;
 }
 
-// Describes functions that passes made, each like one with inputs of its names. A description of one function becomes one of several.
+// Describes functions that passes made, each like an existing one with the same input names. A description of
+// one function becomes one of several.
 std::string with_new_functions(const std::string& description, bool by_function, const Model& m, const MilNames& names) {
-  // Older formats know one function only.
+  // Older formats allow only one function.
   constexpr int64_t kSeveralFunctions = 9;
   if (m.specification_version.value_or(0) < kSeveralFunctions) return description;
   std::vector<std::pair<std::string, std::string>> known;

@@ -1,4 +1,5 @@
-// Programs that were made or changed, as files: const ops, names, identities. Files of coremltools: tests/python/test_coreml_roundtrip.py.
+// Writes new and changed programs: const ops, names, identities. tests/python/test_coreml_roundtrip.py covers
+// files of coremltools.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -68,7 +69,7 @@ TEST(MilFile, ANameMeansItsLatestDefinition) {
     second.result()->set_name(m->graph().first()->result()->name());
     return reread(*m);
   };
-  // Nobody asks for the first y any more: the second may have its name.
+  // The first y has no later users, so the second may take its name.
   auto again = second_called_as_first(R"(
 graph mil(x: f32[2]) {
   y: f32[2] = relu(x)
@@ -77,7 +78,7 @@ graph mil(x: f32[2]) {
   return z
 })");
   EXPECT_EQ(again->graph().first()->next()->result()->name().view(), "y");
-  // Here somebody does.
+  // Here it has one.
   again = second_called_as_first(R"(
 graph mil(x: f32[2]) {
   y: f32[2] = relu(x)
@@ -135,7 +136,7 @@ TEST(MilFile, TiedWeightsStayTied) {
   std::filesystem::remove_all(at);
 }
 
-// {number: content} of a message whose fields are all texts or messages.
+// {number: content} of a message with only string and message fields.
 std::string message(std::initializer_list<std::pair<uint32_t, std::string>> fields) {
   std::string out;
   for (const auto& [number, content] : fields) {
@@ -193,7 +194,7 @@ function other(x: f32[101]) {
   std::vector<float> elements(101);
   for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i * i);
   std::vector<float> almost = elements;
-  almost[29] = 18;  // not where a first look falls
+  almost[29] = 18;  // outside the first sample
   for (const auto& f : m->functions()) {
     Graph& g = f->graph();
     for (const auto& values : {elements, almost}) {
@@ -205,7 +206,7 @@ function other(x: f32[101]) {
     }
   }
   write_coreml(*m, at / "m.mlpackage");
-  // A header, and for each weight 64 bytes about it and itself, padded to 64.
+  // A header, then for each weight 64 bytes of metadata and the weight itself, padded to 64.
   EXPECT_EQ(std::filesystem::file_size(at / "m.mlpackage/Data/com.apple.CoreML/weights/weight.bin"), 64u + 64 + 448 + 64 + 404);
   const auto back = read_coreml(at / "m.mlpackage");
   for (const auto& f : back->functions()) {

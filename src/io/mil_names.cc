@@ -33,7 +33,7 @@ std::optional<std::string_view> MilNames::of(const Node& n) const {
   return op_names_.at(&n);
 }
 
-// When each value is made and read for the last time, and where const ops are needed.
+// Records definitions and last uses of all values, and where const ops are needed.
 void MilNames::scan(const Graph& g) {
   for (const Port& p : g.inputs()) made_[*p.value] = ++clock_;
   for (Node& n : g.nodes()) {
@@ -52,7 +52,7 @@ void MilNames::scan(const Graph& g) {
 void MilNames::use(const Value* v, const Graph& reader, const Node* n, size_t operand) {
   if (v == nullptr) return;
   if (v->kind() == ValueKind::kConstant && last_use_[*v] == 0) {
-    // The first reader: the op of the constant's own graph that has it or holds it.
+    // The first user: the op in the constant's own graph that uses it or contains its user.
     const Graph* at = &reader;
     const Node* before = n;
     while (at != v->graph()) {
@@ -77,7 +77,7 @@ void MilNames::name_function(const Function& f) {
   counters_.clear();
   scan(g);
   ++clock_;
-  // Names of the interface belong to it.
+  // Names of the interface are reserved.
   for (const Port& p : g.inputs()) taken_.insert(p.name.view());
   std::vector<Output>& outputs = outputs_[&g];
   std::unordered_map<const Value*, std::string_view> returned;
@@ -119,7 +119,7 @@ void MilNames::name_graph(const Graph& g) {
   for (Node& n : g.nodes()) {
     constants(&n);
     if (n.name().data() == nullptr) {
-      // As coremltools names them: "relu_0"; the result has the same name.
+      // Like coremltools: "relu_0", and the result has the same name.
       op_names_[&n] = n.num_results() > 0 && !n.result()->name().empty() ? n.result()->name().view()
                                                                          : invent(fmt::format("{}_0", n.op().name));
     }
@@ -130,7 +130,7 @@ void MilNames::name_graph(const Graph& g) {
         const auto own = of(n);
         base = own && !own->empty() ? std::string(*own) : std::string(n.op().name);
         if (n.num_results() > 1) base += fmt::format("_{}", v.index());
-        if (own && *own == base && latest_.find(*own) == nullptr) {  // invented for both
+        if (own && *own == base && latest_.find(*own) == nullptr) {  // one invented name for both
           names_[v] = *own;
           define(*own, v);
           continue;
@@ -147,7 +147,8 @@ void MilNames::give(const Value& v, std::string_view wanted) {
   if (wanted.empty()) wanted = invent("input_0");
   const Value* present = latest_.find(wanted);
   const bool fixed = of(v) == wanted || v.kind() == ValueKind::kInput;
-  // The name of an interface is nobody else's, unless the file had it so and the value that it means is not asked for any more.
+  // An interface name is exclusive, except if the file reused it and the value with that name has no later
+  // uses.
   const bool generated = v.name().view() != wanted && !fixed;
   if ((present != nullptr && last_use_[*present] > made_[v]) || (generated && taken_.contains(wanted))) {
     wanted = invent(wanted);
@@ -166,7 +167,7 @@ void MilNames::define(std::string_view name, const Value& v) {
 
 std::string_view MilNames::invent(std::string_view base) {
   std::string stem(base);
-  // "relu_0" is counted up, anything else gets a number.
+  // Counts up "relu_0", and appends a number to other names.
   const size_t digits = stem.find_last_not_of("0123456789");
   if (digits != std::string::npos && digits + 1 < stem.size() && stem[digits] == '_') stem.resize(digits);
   uint32_t& next = counters_[stem];

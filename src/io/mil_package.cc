@@ -1,4 +1,4 @@
-// Packages of Core ML: a folder with Manifest.json, which says where model and weights are.
+// Core ML packages: a folder whose Manifest.json locates the model and the weights.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -23,7 +23,8 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kModelItem = "com.apple.CoreML/model.mlmodel";
 
-// Names of items are UUIDs. They only have to differ; made from what they name, they are the same on every run.
+// Items are named by UUIDs, which only have to differ. Deriving them from their content makes runs
+// reproducible.
 std::string uuid(std::string_view what) {
   const XXH128_hash_t h = XXH3_128bits(what.data(), what.size());
   return fmt::format("{:08X}-{:04X}-4{:03X}-8{:03X}-{:012X}", h.high64 >> 32, h.high64 >> 16 & 0xffff, h.high64 & 0xfff,
@@ -35,7 +36,7 @@ ordered_json parse_manifest(const std::string& text) {
     ordered_json j = ordered_json::parse(text);
     if (j.is_object() && j.contains("itemInfoEntries") && j["itemInfoEntries"].is_object()) return j;
   } catch (const ordered_json::exception&) {
-    // said below
+    // reported below
   }
   throw Error(ErrorCode::kInvalidModel, "Manifest.json of the package is damaged: it lists no items");
 }
@@ -120,12 +121,12 @@ void AtomicFolder::commit() {
 #if defined(__linux__) && defined(SYS_renameat2)
   constexpr unsigned kExchange = 2;
   if (::syscall(SYS_renameat2, AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), kExchange) == 0) {
-    fs::remove_all(temporary_);  // the old package now, or a link to one, which goes alone
+    fs::remove_all(temporary_);  // the old package by now, or a link to one; only the link is removed
     temporary_.clear();
     return;
   }
 #endif
-  // Two steps where the system cannot exchange: for a moment nothing is at the target.
+  // Two steps if the system cannot exchange names: for a moment nothing is at the target.
   const fs::path old = temporary_.string() + ".old";
   fs::rename(target_, old);
   fs::rename(temporary_, target_);

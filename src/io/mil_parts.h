@@ -1,4 +1,4 @@
-// Pieces of Core ML files that reader and writer share. Field numbers are those of MIL.proto and Model.proto.
+// Parts of Core ML files shared by reader and writer. Field numbers are those of MIL.proto and Model.proto.
 #pragma once
 
 #include <deque>
@@ -17,34 +17,36 @@ namespace sardonyx::mil_file {
 
 using onnx_file::ExternalFiles;
 
-// Where weights are said to be: below the folder of the model file.
+// The prefix of weight paths: the folder of the model file.
 constexpr std::string_view kModelPath = "@model_path/";
 constexpr std::string_view kWeightFile = "@model_path/weights/weight.bin";
 
-// MIL's numbers of element types; kUndefined and 0 where there is none.
+// MIL's numbers for element types; kUndefined or 0 if there is none.
 DType dtype_of(uint64_t number);
 uint32_t number_of(DType dtype);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Blob files (storage version 2): a header {u32 count, u32 version, 0...} of 64 bytes, then for each tensor 64 bytes {u32 sentinel,
-// u32 element type, u64 size, u64 offset of the bytes, u64 unused bits, 0...} and the bytes, each at a multiple of 64. Little-endian.
+// Blob files (storage version 2): a header of 64 bytes {u32 count, u32 version, 0...}, then for each tensor
+// 64 bytes {u32 sentinel, u32 element type, u64 size, u64 offset of the bytes, u64 unused bits, 0...} and its
+// bytes, each at a multiple of 64. Little-endian.
 
 constexpr uint64_t kBlobAlignment = 64;
 constexpr uint32_t kBlobVersion = 2;
 constexpr uint32_t kBlobSentinel = 0xdeadbeef;
 uint32_t blob_number_of(DType dtype);  // 0: blob files cannot hold it
 
-// The tensor whose metadata stands at `offset`. Throws kInvalidModel when it is not what the program says.
+// Reads the tensor with metadata at `offset`. Throws kInvalidModel if it differs from what the program
+// declares.
 TensorPtr read_blob(const std::shared_ptr<const MappedFile>& file, uint64_t offset, DType dtype, std::vector<int64_t> shape);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Types and values
 
 struct FileSource {
-  const char* origin = nullptr;  // first byte of the file; positions in errors count from here
+  const char* origin = nullptr;  // first byte of the file; error positions are relative to it
   std::shared_ptr<const void> keepalive;
   const MappedFile* file = nullptr;           // null for models in memory
-  std::deque<std::string>* joined = nullptr;  // bytes that were put together; part of keepalive
+  std::deque<std::string>* joined = nullptr;  // concatenated bytes; part of keepalive
   std::unordered_map<const Tensor*, TensorPtr>* spelled_out = nullptr;
   bool wide_blobs = false;  // see belongs_in_blob
 };
@@ -55,9 +57,9 @@ class TypeReader {
 
   struct Result {
     const Type* type = nullptr;
-    bool odd = false;  // says more than `type` can: write what was read
+    bool odd = false;  // `type` cannot represent everything: write the original bytes back
   };
-  // Sizes that are not known: each is an unknown of its own, or, for inputs of functions, a new symbol "is0", "is1", ...
+  // Each unknown size becomes a separate unknown, or, for inputs of functions, a new symbol "is0", "is1", ...
   Result read(std::string_view wire, bool symbols = false);
 
  private:
@@ -68,20 +70,21 @@ class TypeReader {
   Types& types_;
   const char* origin_;
   bool symbols_ = false;
-  bool unknown_ = false;  // the present type has a size that is not known
+  bool unknown_ = false;  // the current type has an unknown size
   int next_symbol_ = 0;
   std::unordered_map<std::string_view, Result> seen_;
 };
 
 // A Value message.
 struct ValueRead {
-  TensorPtr tensor;            // null: a dictionary, a tuple, a list of anything but scalars
+  TensorPtr tensor;            // null: a dictionary, a tuple, or a list with non-scalar elements
   const Type* type = nullptr;  // a list has a tensor of rank 1 as payload
-  bool extra = false;          // it has documentation or fields that are not known
+  bool extra = false;          // it has documentation or unknown fields
 };
 ValueRead read_value(std::string_view wire, const FileSource& source, ExternalFiles& weights, TypeReader& types);
 
-// Whether coremltools would put a new constant into the blob file. `wide`: from specification version 9 on, wider integers too.
+// Whether coremltools would put a new constant into the blob file. `wide`: wider integers too, from
+// specification version 9 on.
 bool belongs_in_blob(const Tensor& t, bool wide);
 
 // The content of a ValueType message.
@@ -95,12 +98,14 @@ struct Package {
   std::string model_path;               // the same, relative to folder
   std::string manifest;
 };
-// Throws kInvalidModel when the manifest leads to no model, kIo when files are missing.
+// Throws kInvalidModel if the manifest names no model, kIo if files are missing.
 Package open_package(const std::filesystem::path& folder);
-// The manifest of a package with that model file; adds the weights' item where `old` has none and `weights` says so.
+// The manifest of a package with that model file. Adds an item for the weights if `weights` is set and `old`
+// has none.
 std::string make_manifest(const std::string& old, bool weights, std::string* model_path);
 
-// A folder that is written: complete under its name, or not there at all. A symbolic link at its name is replaced, not what it leads to.
+// A folder that appears complete under its name, or not at all. A symbolic link with its name is replaced,
+// not the link's target.
 class AtomicFolder {
  public:
   explicit AtomicFolder(std::filesystem::path target);

@@ -1,7 +1,7 @@
-// A Core ML model as a Model of the mil dialect.
+// Reads a Core ML model into a Model of the mil dialect.
 //
-// One pass over the Program message. Names are looked up as coremltools does: each use means the latest definition, and what a
-// block defines ends with it.
+// One pass over the Program message. Names resolve as in coremltools: each use refers to the latest
+// definition, and a block's definitions end with the block.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,12 +52,12 @@ Entry read_entry(std::string_view wire, const char* origin) {
   return e;
 }
 
-// What of an Operation is needed at once: its fields may come in any order.
+// The fields of an Operation that are needed together; they may come in any order.
 struct OpRead {
   std::string_view type;
   std::vector<Entry> inputs;
   std::vector<std::string_view> outputs, blocks;
-  std::vector<std::pair<Entry, std::string_view>> attributes;  // with the whole field
+  std::vector<std::pair<Entry, std::string_view>> attributes;  // with the tag and length
   std::string unknown;
 
   void clear() {
@@ -93,7 +93,7 @@ class MilReader {
       }
     }
     if (functions.empty()) invalid("the program has no function");
-    // The main function first; else as in the file, whose order of map entries says nothing: by name.
+    // The main function comes first, the others by name, because map entries in the file have no order.
     if (default_function.empty()) default_function = "main";
     std::ranges::stable_sort(functions, [&](const Entry& a, const Entry& b) {
       return std::pair(a.key.view() != default_function, a.key.view()) <
@@ -169,7 +169,7 @@ class MilReader {
     return {name, type};
   }
 
-  // A type that says more than ours can is written as it was.
+  // Keeps the original bytes of a type that Type cannot represent fully.
   void keep_type(Graph& g, const Value& v) { g.value_info[&v].entry = record_.add_entry(last_type_, v.type()); }
 
   void block(Graph& g, std::string_view wire, int depth) {
@@ -207,7 +207,7 @@ class MilReader {
     return *v;
   }
 
-  // Operands are read from the arguments of an op, or, as old constexpr ops have them, from its attributes.
+  // Operands come from the op's arguments or, for old constexpr ops, from its attributes.
   struct Argument {
     std::string_view name;
     std::vector<Value*> values;
@@ -242,7 +242,7 @@ class MilReader {
   }
 
   void operation(Graph& g, std::string_view wire, int depth) {
-    // Blocks are read from inside: each level has its own.
+    // Blocks are read recursively, so each level needs its own OpRead.
     while (ops_.size() <= static_cast<size_t>(depth)) ops_.emplace_back();
     OpRead& op = ops_[static_cast<size_t>(depth)];
     op.clear();
@@ -271,7 +271,7 @@ class MilReader {
     }
   }
 
-  // The string in a Value, where it lies.
+  // The string in a Value, referring to the file.
   Name op_name(std::string_view wire) const {
     Name name;
     for (Reader v(wire, source_.origin); v.next();) {
@@ -345,7 +345,8 @@ class MilReader {
       for (size_t i = 0; i < blocks.size(); ++i) {
         Graph& body = m_.new_graph();
         n.add_body(body_name(n.op(), i), body);
-        // A body reads values around it, and belongs to a node of this graph: insert first, define results afterwards.
+        // A body uses outer values and belongs to a node of this graph: insert the node first, define its
+        // results later.
         if (i == 0) g.append(n);
         block(body, blocks[i], depth + 1);
       }
@@ -375,7 +376,7 @@ class MilReader {
     }
   }
 
-  // A name that is there and empty: the op had none, and gets none when it is written.
+  // A non-null empty name: the op was read without a name and is written without one.
   static Name nameless() {
     static constexpr uint8_t kZero = 0;
     return Name(&kZero);
@@ -387,7 +388,7 @@ class MilReader {
     return "block";
   }
 
-  // Operands in the order of the op's slots; false when it has no such slots.
+  // Puts operands into the order of the op's slots; false if it lacks one of the slots.
   static bool place(const Op& op, const std::vector<Argument>& arguments, std::vector<Value*>& operands) {
     std::vector<const Argument*> by_slot(op.inputs.size());
     for (const Argument& a : arguments) {
@@ -416,7 +417,7 @@ class MilReader {
 
   const Op& opaque(std::string_view type, std::vector<Argument>& arguments, std::vector<Value*>& operands) {
     operands.clear();
-    // Map entries have no order: by name, so that equal ops are equal.
+    // Map entries have no order: sort by name, so that equal ops compare equal.
     std::ranges::stable_sort(arguments, {}, &Argument::name);
     std::vector<std::string_view> names;
     for (const Argument& a : arguments) {
@@ -453,10 +454,10 @@ class MilReader {
   std::string_view last_type_;
   int version_ = 0;
   LatestNames<Value> names_;
-  std::deque<OpRead> ops_;  // one for each level of blocks
+  std::deque<OpRead> ops_;  // one per block level
 };
 
-// The kinds of models that are no programs, by field number.
+// Model types that are not programs, by field number.
 std::string_view kind_of(uint32_t field) {
   switch (field) {
     case 200:
@@ -510,7 +511,7 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
           const std::string_view part = r.bytes();
           if (said.description.empty()) {
             said.description = part;
-          } else {  // one message in several pieces
+          } else {  // one message split into pieces
             joined->push_back(std::string(said.description) + std::string(part));
             said.description = joined->back();
           }

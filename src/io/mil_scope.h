@@ -1,4 +1,4 @@
-// What names of a program mean while it is walked: a later definition takes the name until its block ends.
+// Resolves names while a program is walked: a later definition hides the earlier one until its block ends.
 #pragma once
 
 #include <string_view>
@@ -24,7 +24,8 @@ class LatestNames {
     before_.clear();
   }
 
-  // A block ends: names mean what they meant at its beginning, mark() then.
+  // At the end of a block, back_to(mark) restores the names as they were when mark() was called at its
+  // beginning.
   size_t mark() const { return before_.size(); }
   void back_to(size_t mark) {
     for (; before_.size() > mark; before_.pop_back()) {

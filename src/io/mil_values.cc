@@ -32,7 +32,7 @@ constexpr DTypeRow kDTypes[] = {
   throw Error(ErrorCode::kInvalidModel, std::move(message), std::move(notes));
 }
 
-// Fields that carry meaning we would lose.
+// Refuses fields whose meaning would be lost.
 [[noreturn]] void newer(const Reader& r, std::string_view message) {
   throw Error(ErrorCode::kUnsupported, fmt::format("field {} of a {} message is not known", r.field(), message),
               {fmt::format("at byte {}", r.start() - r.origin()), "the file may come from a newer version of Core ML"});
@@ -414,7 +414,7 @@ class ImmediateReader {
       const auto v = static_cast<int64_t>(x);
       const int64_t low = is_signed(dtype_) ? -(int64_t{1} << (8 * size - 1)) : 0;
       const int64_t high = (int64_t{1} << (8 * size - (is_signed(dtype_) ? 1 : 0))) - 1;
-      // u32 shares its field with i32: negative numbers are the upper half.
+      // u32 shares its field with i32: negative numbers are its upper half.
       const bool wrapped = dtype_ == DType::kU32 && v < 0 && v >= INT32_MIN;
       if (!wrapped && dtype_ != DType::kBool && (v < low || v > high))
         invalid(fmt::format("{} is no {}", v, to_string(dtype_)));
@@ -449,7 +449,7 @@ class ImmediateReader {
   std::vector<int64_t> shape_;
   int64_t count_;
   const FileSource& source_;
-  std::string_view whole_;  // the only piece so far, where it lies
+  std::string_view whole_;  // the only chunk so far, in place
   std::vector<std::byte> bytes_;
   std::vector<std::string> strings_;
 };
@@ -461,7 +461,7 @@ std::vector<int64_t> static_shape(const Type* t) {
   return shape;
 }
 
-// A list of scalars of one type as a tensor of rank 1; null when it is something else.
+// Reads a list of scalars of one type as a tensor of rank 1; null for other values.
 TensorPtr read_list(std::string_view wire, const FileSource& source, ExternalFiles& weights, TypeReader& types) {
   std::vector<TensorPtr> elements;
   for (Reader r(wire, source.origin); r.next();) {

@@ -1,7 +1,7 @@
-// A Model of the mil dialect as a Core ML model, streamed.
+// Writes a Model of the mil dialect as a Core ML model, streaming it.
 //
-// Three steps: settle names; give weights their places in blob files; then the same code runs twice, to measure messages and to
-// write them.
+// Three steps: choose names; place weights in blob files; then run the same code twice, to measure messages
+// and to write them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 using namespace mil_file;
 using wire::Writer;
 
-constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // what protobuf can read
+constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // protobuf's limit
 
 [[noreturn]] void invalid(std::string message, std::vector<std::string> notes = {}) {
   throw Error(ErrorCode::kInvalidModel, std::move(message), std::move(notes));
@@ -36,7 +36,7 @@ constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // what protobuf can 
 uint64_t aligned(uint64_t at) { return (at + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment; }
 
 struct BlobFile {
-  std::string name;  // as the program says it: "@model_path/weights/weight.bin"
+  std::string name;  // as in the program: "@model_path/weights/weight.bin"
   std::vector<const Tensor*> tensors;
   uint64_t size = kBlobAlignment;
 };
@@ -72,7 +72,7 @@ class MilWriter {
     return m_.opset_version("").value_or(mil::kNewestVersion);
   }
 
-  // --- places of weights
+  // --- placing weights
 
   template <class Visit>
   void each_constant(const Graph& g, Visit&& visit) const {
@@ -86,7 +86,7 @@ class MilWriter {
     }
   }
 
-  // By the names that the program gave, which may be links to elsewhere.
+  // Records the file names used by the program, which may be links to elsewhere.
   void name_weight_files() {
     if (record_.model.sources.size() < 2) return;
     std::filesystem::path folder = record_.model.sources[0]->path().parent_path();
@@ -99,7 +99,7 @@ class MilWriter {
     }
   }
 
-  // The name by which the program knows the file that t was read from; empty when it does not come from weights.
+  // The program's name for the file that t was read from; empty if t is not from a weights file.
   std::string_view weight_file_of(const Tensor& t) const {
     if (!t.file()) return {};
     const auto at = weight_files_.find(t.file()->fd);
@@ -108,17 +108,18 @@ class MilWriter {
 
   struct Wanted {
     std::string_view file;
-    uint64_t old;  // where it was
+    uint64_t old;  // the old offset
     const Tensor* tensor;
   };
 
-  // Equal weights of one file have one place: functions that share weights may have folded the same into each. Weights that are all merely
-  // copied stay as they stand, twins included: nobody has to read them, and the file is copied in few pieces.
+  // Stores equal weights of one file once: functions that share weights may have folded the same constant
+  // separately. If all weights are merely copied, they stay in place, duplicates included: then none has to
+  // be read, and the file is copied in few pieces.
   void tie_same(const std::vector<Wanted>& wanted) {
     for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
       std::vector<const Tensor*> tensors;
       for (; end < wanted.size() && wanted[end].file == wanted[begin].file; ++end) tensors.push_back(wanted[end].tensor);
-      if (wanted[end - 1].old != UINT64_MAX) continue;  // new ones stand last
+      if (wanted[end - 1].old != UINT64_MAX) continue;  // new weights come last
       for (const auto& [later, first] : find_same(tensors, record_.model.sources)) {
         place_of_.erase(later);
         tied_[later] = first;
@@ -128,7 +129,7 @@ class MilWriter {
 
   void place_all() {
     std::vector<Wanted> wanted;
-    std::unordered_map<const std::byte*, const Tensor*> by_bytes;  // tied weights stay tied
+    std::unordered_map<const std::byte*, const Tensor*> by_bytes;  // shared weights stay shared
     for (const auto& f : m_.functions()) {
       each_constant(f->graph(), [&](const Tensor& t, const Type* type) {
         if (place_of_.contains(&t) || (type != nullptr && !type->is_tensor())) return;
@@ -149,7 +150,7 @@ class MilWriter {
         wanted.push_back({file, t.file() ? t.file()->offset : UINT64_MAX, &t});
       });
     }
-    // Those that were read, in their old order; then the others in the order of the program.
+    // Weights that were read come first, in their old order; then the others in program order.
     std::ranges::stable_sort(
         wanted, [](const Wanted& a, const Wanted& b) { return std::tie(a.file, a.old) < std::tie(b.file, b.old); });
     tie_same(wanted);
@@ -207,7 +208,7 @@ class MilWriter {
     const auto bytes = t.bytes(scratch);
     const TensorPtr dense = Tensor::borrow(t.dtype(), {t.shape().begin(), t.shape().end()}, bytes, nullptr);
     const auto element = [&](int64_t i) {
-      // u32 has no field of its own: its bits as i32, sign-extended as protobuf does.
+      // u32 has no field of its own: its bits are stored as i32, sign-extended as protobuf does.
       const int64_t v = dense->as_int(i);
       return t.dtype() == DType::kU32 ? wide(static_cast<int32_t>(static_cast<uint32_t>(v))) : wide(v);
     };
@@ -232,7 +233,7 @@ class MilWriter {
     w_.end();
   }
 
-  // The content of a TensorValue.
+  // Writes the content of a TensorValue.
   void tensor_value(const Tensor& t) {
     switch (t.dtype()) {
       case DType::kF32: return plain(1, t);
@@ -265,7 +266,7 @@ class MilWriter {
     w_.end();
   }
 
-  // A Value message.
+  // Writes a Value message.
   void value(uint32_t field, const Tensor& t, const Type* type) {
     if (type == nullptr) type = const_cast<Model&>(m_).types().tensor(t.dtype(), t.shape());
     if (type->kind() == TypeKind::kList) {
@@ -341,7 +342,7 @@ class MilWriter {
 
   // --- ops
 
-  // An op that has nothing but a constant.
+  // Writes an op for a constant.
   void const_op(std::string_view name, std::string_view result, const Tensor& t, const Value& v, const Graph* g) {
     w_.begin(3);
     w_.bytes(1, "const");
@@ -369,7 +370,7 @@ class MilWriter {
     const Op& op = n.op();
     w_.begin(3);
     w_.bytes(1, op.name);
-    // Constant operands of the first constexpr ops are attributes.
+    // The first versions of the constexpr ops take constant operands as attributes.
     const bool as_attributes = op.known && op.name.starts_with("constexpr_") && op.since_version <= 8;
     for (size_t i = 0; i < n.num_inputs();) {
       const Slot* slot = slot_of(op, i, n.num_inputs());
@@ -419,7 +420,7 @@ class MilWriter {
     w_.end();
   }
 
-  // The content of a Block.
+  // Writes the content of a Block.
   void block(const Graph& g) {
     const bool nested = g.function() == nullptr;
     if (nested) {
@@ -491,7 +492,7 @@ class MilWriter {
       if (w_.measuring()) description_ = describe_interface(record_.model.description, m_, names_);
       w_.bytes(2, description_);
     }
-    // Field numbers below 502 first, as protobuf's own writers do: isUpdatable.
+    // Fields below 502 first (isUpdatable), in protobuf's order.
     w_.raw(record_.model.fields);
     w_.begin(502);
     program();
@@ -514,8 +515,8 @@ class MilWriter {
 // ---------------------------------------------------------------------------------------------------------------------
 // Files
 
-// Writes bytes, some of which lie in files that were read: what lies there side by side as it is to be written is copied in one piece, the
-// small parts between weights included, so that a file of weights that nothing changed is copied whole.
+// Writes bytes, some of which are in files that were read. Ranges that are adjacent in both files are copied
+// as one, including the padding between weights, so an unchanged weights file is copied whole.
 class BlobPieces {
  public:
   BlobPieces(Writer& w, const Model& m) : w_(w) {
@@ -524,9 +525,9 @@ class BlobPieces {
       if (range && range->offset == 0) sources_.emplace(range->fd, file.get());
     }
   }
-  // The file that was read, if nothing but all its bytes was put here; null if something differs.
+  // The source file if exactly all of its bytes were written; null if anything differs.
   const MappedFile* whole() const { return others_ || ranges_ != 1 ? nullptr : whole_; }
-  // What stands before a weight, and the weight.
+  // Writes the bytes before a weight, and the weight.
   void put(std::string_view before, const Tensor& t) {
     const auto source = t.file() && !t.is_deferred() && !t.is_splat() ? sources_.find(t.file()->fd) : sources_.end();
     if (source == sources_.end()) {
@@ -558,10 +559,11 @@ class BlobPieces {
   }
 
  private:
-  // The system copies page by page, and takes a fifth longer where each becomes parts of two. Then the mapped bytes are written.
+  // The kernel copies page by page, and takes a fifth longer if source and target pages are not aligned. In
+  // that case write the mapped bytes.
   void copy(uint64_t from, std::span<const std::byte> bytes) {
     constexpr uint64_t kPage = 4096, kPiece = 1 << 18;
-    const bool holes = !w_.measuring() && has_holes(fd_);  // which only the system's copy keeps
+    const bool holes = !w_.measuring() && has_holes(fd_);  // only the kernel's copy keeps holes
     while (!w_.measuring() && !holes && bytes.size() > kPiece && (from - w_.size()) % kPage != 0) {
       const auto piece = bytes.first(kPiece - w_.size() % kPiece);
       if (!file_->fetch(piece)) break;
@@ -575,15 +577,15 @@ class BlobPieces {
 
   Writer& w_;
   std::map<int, const MappedFile*> sources_;
-  int fd_ = -1;  // of what is to be copied: none
+  int fd_ = -1;  // source of the pending range; -1: none
   const MappedFile* file_ = nullptr;
   uint64_t begin_ = 0, end_ = 0;
-  bool others_ = false;  // something was written that does not stand in a file
-  size_t ranges_ = 0;    // that were copied
+  bool others_ = false;  // something was written that is in no file
+  size_t ranges_ = 0;    // number of copied ranges
   const MappedFile* whole_ = nullptr;
 };
 
-// `link`: a file that nothing changed becomes the new one too, where the system does that.
+// With `link`, an unchanged file is hard-linked if the system can.
 void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file, bool link) {
   wire::FileSink sink(file);
   Writer w;
@@ -629,13 +631,13 @@ void write_blob_file(const Model& m, const BlobFile& blob, AtomicFile& file, boo
               fmt::format("the program takes {} bytes without its weights, and protobuf can hold {}", size, kMaxMessage));
 }
 
-// Whether the model was read from the file that stands there.
+// Whether the model was read from the file at this path.
 bool is_source(const Model& m, const std::filesystem::path& file) {
   const auto there = replaced_at(file);
   return there && std::ranges::any_of(source_files(m), [&](const auto& s) { return s->stamp().same_file(*there); });
 }
 
-// The model file and its weights, in `folder`.
+// Writes the model file and its weights into `folder`.
 void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path& file, const CoremlWriteOptions& how) {
   if (const uint64_t size = writer.measure(false); size > kMaxMessage) too_large(size);
   const auto folder = file.parent_path();
@@ -656,7 +658,7 @@ void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path&
   out.commit();
 }
 
-// What a package holds besides the model and its weights.
+// Copies the package's contents other than the model and its weights.
 void copy_others(const Model& m, const std::filesystem::path& to) {
   namespace fs = std::filesystem;
   const fs::path from(m.file_record().model.package), real_from = fs::canonical(from);
@@ -683,7 +685,7 @@ void write_package(const Model& m, MilWriter& writer, const std::filesystem::pat
   const std::string manifest = make_manifest(said.manifest, !writer.blobs().empty(), &model_path);
   const fs::path file = folder.temporary() / model_path;
   fs::create_directories(file.parent_path() / "weights");
-  // A package that replaces itself hands its weights over: the old one goes.
+  // A package that replaces itself can give its weights to the new one, because the old one is deleted.
   const bool goes = !fs::is_symlink(path) && is_source(m, path / model_path);
   write_parts(m, writer, file, {.sync = how.sync, .link_weights = how.link_weights || goes});
   AtomicFile out(folder.temporary() / "Manifest.json", AtomicFile::Options{.sync = how.sync});
@@ -698,7 +700,7 @@ void write_package(const Model& m, MilWriter& writer, const std::filesystem::pat
 void write_coreml(const Model& model, const std::filesystem::path& path, const CoremlWriteOptions& options) {
   SX_CHECK(model.dialect() == DialectId::kMil, "only a graph of the mil dialect can be written as Core ML");
   MilWriter writer(model);
-  auto name = path.filename().empty() ? path.parent_path() : path;  // "x.mlpackage/"
+  auto name = path.filename().empty() ? path.parent_path() : path;  // "x.mlpackage/" has no filename
   try {
     if (name.extension() == ".mlpackage") {
       write_package(model, writer, name, options);

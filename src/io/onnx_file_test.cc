@@ -1,4 +1,4 @@
-// What has no text: broken bytes, shared files, names that clash.
+// ONNX files that the text form cannot express: damaged bytes, shared files, clashing names.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The error that reading gives, as a person sees it; "" if there is none.
+// The text of the read error; "" if there is none.
 std::string fault(const std::string& bytes, const fs::path& folder = {}) {
   try {
     read(bytes, folder);
@@ -57,7 +57,7 @@ std::string small_model() {
 // ---------------------------------------------------------------------------------------------------------------------
 
 TEST(OnnxReader, ReadsAndWritesTheSameBytes) {
-  // Fields in the order that protobuf writes them: what goes in comes out.
+  // Fields in protobuf's order must come out unchanged.
   const std::string bytes = small_model();
   const auto m = read(bytes);
   EXPECT_EQ(m->num_nodes(), 2u);
@@ -77,7 +77,7 @@ TEST(OnnxReader, EveryPrefixIsAnErrorAndNoCrash) {
       EXPECT_NE(e.code(), ErrorCode::kInternal) << n << ": " << e.what();
     }
   }
-  // Before the last field, opset_import, the rest is whole; but then its operators have no version.
+  // Without the last field, opset_import, the rest is intact, but its operators have no version.
   EXPECT_EQ(accepted, 0u);
 }
 
@@ -105,7 +105,7 @@ TEST(OnnxReader, HostileLengthsAreRefused) {
   EXPECT_FAULT(std::string(), "this is no ONNX model");
   EXPECT_FAULT(field(1, 10), "it has no graph");
   EXPECT_FAULT(field(7, ""), "it has no ir_version");
-  // A shape of 2^60 elements with eight bytes of data must not be believed.
+  // A shape of 2^60 elements with eight bytes of data must be refused.
   std::string dims;
   for (int i = 0; i < 60; ++i) dims += field(1, 2);
   EXPECT_FAULT(model(field(5, dims + field(2, 1) + field(8, "w") + raw_floats(2))),
@@ -153,7 +153,7 @@ TEST(OnnxReader, DefinitionsMustBeUniqueAndPresent) {
   EXPECT_FAULT(model(node("Relu", {"nowhere"}, {"y"}, {}, "n")), "node 'n' (Relu) reads 'nowhere', which nothing defines");
   EXPECT_FAULT(model(port(12, "y")), "the graph returns 'y', which nothing defines");
   EXPECT_FAULT(model(node("", {}, {"y"})), "has no op_type");
-  // What a body defines is not seen outside.
+  // Values defined in a body are not visible outside.
   const std::string body = node("Relu", {"x"}, {"inner"}) + port(12, "inner");
   EXPECT_FAULT(model(port(11, "x") + port(11, "c") + if_node(body, body, "y") + node("Abs", {"inner"}, {"z"})), "'inner'");
 }
@@ -167,7 +167,7 @@ TEST(OnnxReader, FunctionsMustBeUniqueAndOpsetsReal) {
   EXPECT_FAULT(field(1, 10) + field(7, graph), "imports no opset");
   EXPECT_FAULT(field(1, 10) + field(7, graph) + field(8, field(2, 0)), "there is no opset 0");
   EXPECT_FAULT(field(1, 10) + field(7, graph) + field(8, field(2, -3)), "opset version -3 of domain '' is out of range");
-  EXPECT_EQ(fault(field(1, 2) + field(7, graph)), "");  // before opset imports
+  EXPECT_EQ(fault(field(1, 2) + field(7, graph)), "");  // predates opset imports
 }
 
 TEST(OnnxReader, OperatorsOfUnknownOpsetsPassThrough) {
@@ -197,19 +197,19 @@ TEST(OnnxReader, TensorsMayBeEncodedInAnyWay) {
     const auto m = read(model(field(5, content + field(8, "w"))));
     return m->graph().constants()[0]->constant();
   };
-  // 300 and -2: packed, one by one, and both mixed.
+  // 300 and -2: packed, one by one, and mixed.
   const std::string packed = varint(300) + varint(~uint64_t{1});
   const std::string single = varint(7 << 3) + varint(300) + varint(7 << 3) + varint(~uint64_t{1});
   const std::vector<int64_t> both{300, -2};
   EXPECT_EQ(tensor(field(1, 2) + field(2, 7) + field(7, packed))->to_ints(), both);
   EXPECT_EQ(tensor(field(1, 2) + field(2, 7) + single)->to_ints(), both);
   EXPECT_EQ(tensor(field(1, 2) + field(2, 7) + field(7, varint(300)) + varint(7 << 3) + varint(~uint64_t{1}))->to_ints(), both);
-  // Dims packed, and the tensor's fields in another order.
+  // Packed dims, and the tensor's fields in another order.
   EXPECT_EQ(tensor(field(7, packed) + field(2, 7) + field(1, "\1\2"))->shape()[1], 2);
-  // Small types in int32_data; negative ones take ten bytes.
+  // Small types in int32_data; negative numbers take ten bytes.
   EXPECT_EQ(tensor(field(1, 2) + field(2, 3) + field(5, varint(127) + varint(~uint64_t{0})))->to_ints(),
             (std::vector<int64_t>{127, -1}));
-  // Floats, as bytes and one by one.
+  // Floats as raw bytes and one by one.
   const float f[2] = {1.5f, -2.0f};
   const std::string bytes(reinterpret_cast<const char*>(f), 8);
   const std::string one_by_one = varint(4 << 3 | 5) + bytes.substr(0, 4) + varint(4 << 3 | 5) + bytes.substr(4);
@@ -219,13 +219,13 @@ TEST(OnnxReader, TensorsMayBeEncodedInAnyWay) {
     EXPECT_EQ(t->as_double(0), 1.5);
     EXPECT_EQ(t->as_double(1), -2.0);
   }
-  // Four-bit integers: two in a byte, a byte in a number.
+  // Four-bit integers: two per byte, one byte per number.
   EXPECT_EQ(tensor(field(1, 3) + field(2, 22) + field(5, varint(0x7f) + varint(8)))->to_ints(),
             (std::vector<int64_t>{-1, 7, -8}));
 }
 
 TEST(OnnxReader, MessagesMayComeInPieces) {
-  // The graph in two occurrences; protobuf joins them.
+  // The graph in two occurrences, which protobuf merges.
   const std::string first = node("Relu", {"x"}, {"y"});
   const std::string second = port(11, "x") + port(12, "y");
   const auto m = read(field(1, 10) + field(7, first) + field(8, field(2, 21)) + field(7, second));
@@ -236,7 +236,7 @@ TEST(OnnxReader, MessagesMayComeInPieces) {
 TEST(OnnxReader, TensorsOutliveTheModelTheyCameWith) {
   TensorPtr t;
   {
-    // A weight in the second piece of a split graph lies in memory that the reader made.
+    // A weight in the second part of a split graph is in memory allocated by the reader.
     const auto m =
         read(field(1, 10) + field(7, field(2, "g")) + field(7, initializer("w", raw_floats(2))) + field(8, field(2, 21)));
     t = m->graph().constants()[0]->constant();
@@ -323,7 +323,7 @@ TEST(ExternalData, IsFoundOnlyInsideTheFolder) {
 }
 
 TEST(ExternalData, IsFoundInDownloadCaches) {
-  // A snapshot's files are links to blobs that lie elsewhere, together.
+  // Files of a snapshot are links to blobs stored together elsewhere.
   const Folder folder;
   fs::create_directory(folder / "blobs");
   fs::create_directory(folder / "snapshot");
@@ -367,7 +367,7 @@ std::unique_ptr<Model> model_of_constants(std::initializer_list<TensorPtr> tenso
   return m;
 }
 
-// Small tensors among large ones are copied out of the file, whose pages are given back while it is read and written.
+// Small tensors among large ones are copied, and the file's pages are released while it is read and written.
 TEST(OnnxReader, LargeWeightsAreNotHeld) {
   const Folder folder;
   std::string graph = node("Add", {"x", "s0"}, {"t0"});
@@ -409,7 +409,7 @@ TEST(OnnxWriter, DataFilesAreAlignedDenseAndTied) {
   const auto splat = Tensor::full(DType::kF32, {300}, 1.5);
   const auto m = model_of_constants({small, large, tiny, splat, large->reshaped({50, 100})});
   write_onnx(*m, folder / "m.onnx", {.external = WriteOptions::External::kAlways, .external_threshold = 64});
-  // small at 0, large at 4096, splat at the next multiple of 64; the reshaped one lies where large does.
+  // small at 0, large at 4096, splat at the next multiple of 64; the reshaped tensor shares large's bytes.
   EXPECT_EQ(folder.read("m.onnx.data").size(), 9152u + 1200);
   const auto back = read_onnx(folder / "m.onnx");
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(constant_bytes(*back, i), constant_bytes(*m, i)) << i;
@@ -446,7 +446,7 @@ TEST(OnnxWriter, NeverReplacesDataOfAnotherModel) {
     EXPECT_NE(std::string(e.what()).find("belongs to the model that was read"), std::string::npos);
   }
   EXPECT_FALSE(fs::exists(folder / "b.onnx"));
-  write_onnx(*a, folder / "a.onnx", always);  // the same model may
+  write_onnx(*a, folder / "a.onnx", always);  // the same model may replace it
   EXPECT_EQ(constant_bytes(*read_onnx(folder / "a.onnx"), 0), constant_bytes(*m, 0));
   EXPECT_THROW(write_onnx(*m, folder / "a.onnx", {.external = WriteOptions::External::kAlways, .data_file = "../w"}), Error);
   EXPECT_THROW(write_onnx(*m, folder / "a.onnx", {.external = WriteOptions::External::kAlways, .data_file = "a.onnx"}), Error);
@@ -471,7 +471,7 @@ TEST(OnnxWriter, TellsWhatToDoBeyondTwoGigabytes) {
 
 TEST(OnnxWriter, ChoosesADataFileBeyondTwoGigabytes) {
   const auto choice = [](int64_t elements, WriteOptions::External external) {
-    const auto m = model_of_constants({Tensor::full(DType::kF32, {elements}, 1)});  // one element stands for all: no memory
+    const auto m = model_of_constants({Tensor::full(DType::kF32, {elements}, 1)});  // a splat: takes no memory
     return onnx_file::writes_data_file(*m, {.external = external});
   };
   using External = WriteOptions::External;
@@ -581,7 +581,7 @@ TEST(OnnxWriter, GeneratedNamesAvoidThoseThatExist) {
   Small s;
   Value* a = s.relu(s.x);
   Value* b = s.relu(a, "Relu_0");
-  Value* c = s.relu(b, "Relu_0");  // a duplicate, as cloning makes them
+  Value* c = s.relu(b, "Relu_0");  // a duplicate, as cloning makes
   s.g.add_output(*c, "y");
   EXPECT_EQ(written(s.m), "Relu(x) -> Relu_1; Relu(Relu_1) -> Relu_0; Relu(Relu_0) -> y; [y]");
 }
@@ -590,7 +590,7 @@ TEST(OnnxWriter, InnerNamesDoNotHideWhatIsReadFromInside) {
   const std::string body = node("Relu", {"x"}, {"r"}) + node("Neg", {"r"}, {"q"}) + port(12, "q");
   const auto m =
       read(model(node("Abs", {"x"}, {"t"}) + if_node(body, body, "y") + port(11, "x") + port(11, "c") + port(12, "y")));
-  // An inner result gets the name of the outer value that the node after it reads: it must not keep it.
+  // An inner result takes the name of an outer value that the node after it uses: it must not keep it.
   Graph& inner = *m->graph().last()->body("then_branch");
   inner.first()->result()->set_name(m->name("t"));
   inner.last()->set_input(0, m->graph().first()->result());
@@ -600,7 +600,7 @@ TEST(OnnxWriter, InnerNamesDoNotHideWhatIsReadFromInside) {
   EXPECT_NE(written_inner.first()->result()->name().view(), "t");
 }
 
-// onnxruntime refuses a body that returns an outer value directly, be it called like the result or not.
+// onnxruntime refuses bodies that return an outer value directly, whatever the result's name.
 TEST(OnnxWriter, BodiesReturnOuterValuesThroughIdentity) {
   const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r");
   const auto m =
@@ -617,7 +617,7 @@ TEST(OnnxWriter, BodiesReturnOuterValuesThroughIdentity) {
   EXPECT_EQ(written_inner.first()->input(0), back->graph().first()->result());
 }
 
-// A branch that is known moves out, with the name that its result has, which the bodies of other nodes have as well.
+// A branch with a known condition moves out and keeps its result's name, which bodies of other nodes use too.
 TEST(OnnxWriter, InnerNamesAreNotThoseOfOuterValuesThatAreThereBefore) {
   const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r"), nested = if_node(body, body, "z") + port(12, "z");
   for (const bool is_first : {true, false}) {

@@ -1,4 +1,4 @@
-// Pieces of ONNX files that several readers and writers share.
+// Parts of ONNX files shared by several readers and writers.
 #pragma once
 
 #include <deque>
@@ -16,21 +16,22 @@
 
 namespace sardonyx::onnx_file {
 
-// Where the bytes of a model come from: what tensors refer to and keep alive.
+// The source of a model's bytes; tensors refer to it and keep it alive.
 struct ModelBytes {
-  const char* origin = nullptr;  // first byte of the file; positions in errors count from here
+  const char* origin = nullptr;  // first byte of the file; error positions are relative to it
   std::shared_ptr<const void> keepalive;
   const MappedFile* file = nullptr;           // null for models in memory
   std::deque<std::string>* joined = nullptr;  // bytes that join() made; part of keepalive
 };
 
-// A large file is read from header to header of its tensors, and each look may map megabytes around it. Gives back what lies behind,
-// some megabytes at a time; it is mapped again when somebody looks.
+// Releases pages that were read. A large file is read by jumping between its tensors' headers, and each
+// access may map megabytes around it. Pages behind the reader are released some megabytes at a time; the next
+// access maps them again.
 class Trail {
  public:
   explicit Trail(const MappedFile* file) : file_(file) {}
 
-  // Everything up to `at`, a place in the file, was read. Text that is not of the file is ignored.
+  // Everything up to `at`, a pointer into the file, was read. Pointers outside the file are ignored.
   void passed(const char* at) {
     if (file_ == nullptr || !file_->is_mapped()) return;
     const char* first = reinterpret_cast<const char*>(file_->bytes().data());
@@ -47,10 +48,10 @@ class Trail {
   const char* from_ = nullptr;
 };
 
-// Finds and opens files of external data, each once, and only inside the model's folder.
+// Finds and opens external data files, each once, and only inside the model's folder.
 class ExternalFiles {
  public:
-  // `model` is the model file, or empty; `folder` may be empty: then any use throws.
+  // `model` is the model file or empty. `folder` may be empty: then any use throws.
   ExternalFiles(std::filesystem::path model, std::filesystem::path folder, MappedFile::Access access)
       : model_(std::move(model)), folder_(std::move(folder)), access_(access) {}
 
@@ -72,16 +73,16 @@ struct TensorRead {
   std::string fields;  // see FileRecord::OfTensor
 };
 
-// Throws Error with the tensor's name in a note.
+// Throws an Error with the tensor's name in a note.
 TensorRead read_tensor(std::string_view wire, const ModelBytes& source, ExternalFiles& external);
-// The dense form is computed when it is read. `name` is that of the values.
+// The dense form is computed on access. `name` is that of the values.
 TensorRead read_sparse_tensor(std::string_view wire, const ModelBytes& source, ExternalFiles& external);
 
-// Reads TypeProto and remembers what it read: files repeat few types many times.
+// Reads TypeProto and caches the results: files repeat few types many times.
 class TypeReader {
  public:
   TypeReader(Types& types, const char* origin) : types_(types), origin_(origin) {}
-  // Null where the message says nothing.
+  // Null if the message is empty.
   const Type* read(std::string_view wire);
 
  private:
@@ -94,23 +95,24 @@ class TypeReader {
   std::unordered_map<std::string_view, const Type*> seen_;
 };
 
-// What one AttributeProto holds besides a plain value; see scan_attribute().
+// Properties of an AttributeProto besides its value; see scan_attribute().
 struct AttributeScan {
   bool has_graph = false;
   bool has_external = false;
 };
 AttributeScan scan_attribute(std::string_view wire, const char* origin);
 
-// One attribute that holds no graph.
+// Reads an attribute that contains no graph.
 NamedAttr read_attribute(std::string_view wire, const ModelBytes& source, ExternalFiles& external, TypeReader& types);
 
-// A bytes field as it stands in a file, its tag included.
+// A bytes field in wire format, including its tag.
 std::string bytes_field(uint32_t field, std::string_view bytes);
 
-// Adds one StringStringEntryProto to `to`; one with unknown fields goes to *unknown whole, with its tag.
+// Appends one StringStringEntryProto to `to`; one with unknown fields goes to *unknown as a whole, with its
+// tag.
 void read_metadata(std::string_view entry, std::string_view field, const char* origin, Metadata& to, std::string& unknown);
 
-// A ValueInfoProto, taken apart.
+// The parts of a ValueInfoProto.
 struct ValueInfoRead {
   Name name;
   const Type* type = nullptr;
@@ -120,7 +122,7 @@ struct ValueInfoRead {
 };
 ValueInfoRead read_value_info(std::string_view wire, TypeReader& types, const ModelBytes& source);
 
-// Singular message fields may be split over several occurrences, which protobuf reads as one.
+// A singular message field may occur several times; protobuf merges the occurrences.
 void join(std::string_view& whole, std::string_view part, const ModelBytes& source);
 
 }  // namespace sardonyx::onnx_file

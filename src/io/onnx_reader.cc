@@ -1,7 +1,8 @@
-// ModelProto, GraphProto, NodeProto and FunctionProto into a Model.
+// Reads ModelProto, GraphProto, NodeProto and FunctionProto into a Model.
 //
-// One walk over the bytes makes nodes in file order and links names as they are met. What is read before it is defined becomes a
-// placeholder; if its definition follows, the graph is sorted, else the name is undefined.
+// One walk over the bytes makes nodes in file order and links names as they come. A name used before its
+// definition becomes a placeholder; if the definition follows, the graph is sorted, else the name is
+// undefined.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 namespace sardonyx {
 namespace {
 
-constexpr uint64_t kFarApart = 1 << 14;  // bytes of the file for each of its tensors
+constexpr uint64_t kFarApart = 1 << 14;  // file bytes per tensor
 constexpr size_t kCopiedBytes = 1 << 14;
 
 using namespace onnx_file;
@@ -27,10 +28,10 @@ using wire::kVarint;
 using wire::Reader;
 using wire::tag;
 
-// Which version of which operators nodes of a graph mean: those of the model, or of a function.
+// The operator versions for the nodes of a graph, from the model or a function.
 struct Imports {
   const std::vector<OpsetImport>* list = nullptr;
-  int64_t default_version = 0;  // of the default domain where there is no import
+  int64_t default_version = 0;  // of the default domain if there is no import
   struct Entry {
     std::string_view domain, type;
     const Op* op = nullptr;
@@ -52,14 +53,14 @@ struct GraphAttribute {
   std::string fields;
 };
 
-// What a NodeProto holds; reused from node to node.
+// The fields of a NodeProto; reused for each node.
 struct NodeFields {
   std::vector<Name> inputs, outputs;
   std::vector<uint64_t> hashes;  // of outputs
   std::vector<Value*> operands;
   std::vector<GraphAttribute> bodies;
   std::vector<std::string_view> attributes;  // whole fields
-  bool has_external = false;                 // one of them
+  bool has_external = false;                 // an attribute has external data
   Name name;
   std::string_view type, domain, overload, doc;
   Metadata metadata;
@@ -86,7 +87,7 @@ struct Scope {
   Imports& imports;
   int depth;
   NameTable<Value> names;
-  std::vector<std::pair<std::string_view, Value*>> pending;  // read, but not defined so far
+  std::vector<std::pair<std::string_view, Value*>> pending;  // used but not yet defined
   std::unordered_map<std::string_view, size_t> pending_index;
   NodeFields node;
 
@@ -163,8 +164,7 @@ class OnnxReader {
   ExternalFiles external_;
   const ReadOptions& options_;
   TypeReader types_;
-  std::array<std::string_view, 64>
-      plain_;  // attributes with neither a graph nor external data, by hash: most nodes look like others
+  std::array<std::string_view, 64> plain_;  // caches attributes without graphs or external data, by hash: most nodes look alike
   std::set<std::pair<std::string_view, std::string_view>> local_functions_;
 };
 
@@ -186,7 +186,8 @@ OpsetImport OnnxReader::read_import(std::string_view wire) {
   return i;
 }
 
-// Some exporters write an import twice, or as '' and as ai.onnx; the second says nothing. The verifier refuses two versions.
+// Some exporters write an import twice, or as '' and as ai.onnx. The second is redundant; the verifier
+// refuses two versions.
 void add_import(std::vector<OpsetImport>& list, OpsetImport i) {
   const auto domain = [](const OpsetImport& o) {
     return o.domain == "ai.onnx" ? std::string_view() : std::string_view(o.domain);
@@ -225,7 +226,7 @@ void OnnxReader::read(std::string_view bytes) {
       }
       case tag(20, kBytes): {
         record_.model.training_info.push_back(r.bytes());
-        // Files that are missing are noticed now; the elements are looked for when the model is written.
+        // Report missing files now; the elements are read when the model is written.
         (void)read_training_tensors(record_.model.training_info.back(), source_, external_);
         break;
       }
@@ -248,7 +249,7 @@ void OnnxReader::read(std::string_view bytes) {
     }
   }
   Imports imports{.list = &m_.opset_imports};
-  if (m_.ir_version < 3) imports.default_version = 1;  // before opset imports
+  if (m_.ir_version < 3) imports.default_version = 1;  // predates opset imports
   read_graph(main.graph(), graph, nullptr, imports, 0);
   main.name = main.graph().name().view();
   for (const FunctionWire& f : scanned) read_function(f);
@@ -329,7 +330,7 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Graphs
 
-// Of graphs within graphs, an error names the innermost.
+// For nested graphs, an error names the innermost ones.
 constexpr size_t kMostPlaces = 6;
 
 void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Imports& imports, int depth) {
@@ -386,7 +387,7 @@ void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Impor
   }
 }
 
-// Copies the name and, when it is small, the payload out of the file.
+// Copies the name out of the file, and the payload if it is small.
 void OnnxReader::take_small_parts(TensorRead& t) {
   if (!t.name.empty()) t.name = m_.name(t.name.view());
   if (t.tensor == nullptr || t.tensor->is_deferred() || t.tensor->is_promise() || t.tensor->is_splat()) return;
@@ -396,14 +397,14 @@ void OnnxReader::take_small_parts(TensorRead& t) {
   t.tensor = Tensor::own(t.tensor->dtype(), {t.tensor->shape().begin(), t.tensor->shape().end()}, {bytes.begin(), bytes.end()});
 }
 
-// Inputs and initializers. They belong together: an initializer may say what an input is.
+// Reads inputs and initializers together, because an initializer may determine an input's type.
 void OnnxReader::read_constants(Scope& s, std::span<const std::string_view> dense, std::span<const std::string_view> sparse,
                                 std::span<const std::string_view> inputs) {
   Graph& g = s.graph;
   std::vector<TensorRead> tensors;
   tensors.reserve(dense.size() + sparse.size());
   Trail trail(source_.file);
-  // What is small and lies among large weights is copied: who looks at it later would have the pages around it mapped again.
+  // Copy small tensors among large weights: reading them later would map the pages around them again.
   const bool far_apart = source_.file != nullptr && source_.file->size() / (dense.size() + 1) >= kFarApart;
   for (std::string_view w : dense) {
     TensorRead& t = tensors.emplace_back(read_tensor(w, source_, external_));
@@ -416,7 +417,7 @@ void OnnxReader::read_constants(Scope& s, std::span<const std::string_view> dens
     if (t.name.empty()) invalid("an initializer has no name");
     if (by_name.insert(t.name, &t) != nullptr) invalid(fmt::format("the initializer '{}' is defined twice", t.name.view()));
   }
-  const bool listed = m_.ir_version < 4;  // initializers are listed among the inputs
+  const bool listed = m_.ir_version < 4;  // initializers are also listed as inputs
   std::vector<char> is_default(tensors.size(), 0);
   std::vector<std::pair<uint32_t, const TensorRead*>> listed_inputs;
   std::vector<std::string_view> listed_wires;
@@ -503,7 +504,7 @@ void OnnxReader::read_value_infos(Scope& s, std::span<const std::string_view> in
   }
 }
 
-// Settles what was read before it was defined, and hands what is still open to the graph around.
+// Resolves values used before their definition; passes unresolved ones to the enclosing graph.
 void OnnxReader::close(Scope& s) {
   bool sort = false;
   for (const auto& [name, placeholder] : s.pending) {
@@ -539,7 +540,8 @@ const Op& OnnxReader::op(Scope& s, std::string_view domain, std::string_view typ
   }
   if (known_as.empty() && *version < 1) invalid(fmt::format("there is no opset {} of the domain ai.onnx", *version));
   const auto v = static_cast<int>(version.value_or(0));
-  // Operators of a newer opset than we know may mean something else by now; and a model's own function hides an operator.
+  // Operators of an opset newer than the tables may differ in meaning, and a function of the model hides an
+  // operator.
   const int latest = dialect(DialectId::kOnnx).latest_version(known_as);
   const bool opaque = v > latest || local_functions_.contains({domain, type});
   const Op& found = opaque ? m_.opaque_op(known_as, type, v) : m_.op(known_as, type, v);
@@ -561,7 +563,7 @@ void OnnxReader::define(Scope& s, uint64_t hash, Name name, Value& v) {
 }
 
 AttributeScan OnnxReader::scan(std::string_view attribute) {
-  constexpr size_t kMostBytes = 256;  // others hold tensors, whose bytes are not read here
+  constexpr size_t kMostBytes = 256;  // larger ones hold tensors, whose bytes must not be read here
   if (attribute.size() > kMostBytes) return scan_attribute(attribute, source_.origin);
   std::string_view& plain = plain_[XXH3_64bits(attribute.data(), attribute.size()) % plain_.size()];
   if (plain == attribute) return {};
@@ -570,7 +572,7 @@ AttributeScan OnnxReader::scan(std::string_view attribute) {
   return found;
 }
 
-// A GRAPH or GRAPHS attribute becomes one or several bodies.
+// Turns a GRAPH or GRAPHS attribute into one or several bodies.
 void OnnxReader::take_graph_attribute(NodeFields& f, std::string_view wire) {
   GraphAttribute a;
   std::vector<std::string_view> list;
@@ -601,7 +603,7 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
         case tag(1, kBytes): f.inputs.push_back(r.name()); break;
         case tag(2, kBytes): {
           f.outputs.push_back(r.name());
-          // The table's slot is on its way while the rest of the node is read.
+          // Prefetch the table's slot while the rest of the node is read.
           f.hashes.push_back(NameTable<Value>::hash(f.outputs.back().view()));
           s.names.prefetch(f.hashes.back());
           break;
@@ -622,7 +624,7 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
         case tag(6, kBytes): f.doc = r.bytes(); break;
         case tag(7, kBytes):
           f.domain = r.bytes();
-          // The default domain's other name; kept as the file has it.
+          // The other name of the default domain; kept as in the file.
           if (f.domain == "ai.onnx") f.unknown.append(r.start(), static_cast<size_t>(r.at() - r.start()));
           break;
         case tag(8, kBytes): f.overload = r.bytes(); break;
@@ -673,7 +675,7 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
 // Sets attributes, and the payload of Constant nodes.
 void OnnxReader::read_attributes(Scope& s, std::string_view, Node& n) {
   const NodeFields& f = s.node;
-  // The attributes' bytes as one piece, tags included; they nearly always are one piece in the file.
+  // The attributes' bytes in one piece, tags included; in the file they nearly always are contiguous.
   std::string_view whole;
   bool in_one_piece = true;
   for (std::string_view a : f.attributes) {
@@ -694,7 +696,7 @@ void OnnxReader::read_attributes(Scope& s, std::string_view, Node& n) {
     for (Reader r(whole, source_.origin); r.next();) items.push_back(read_attribute(r.bytes(), source_, external_, types_));
     return items;
   };
-  // Where external data lies is the business of the file that is written: such bytes are not kept.
+  // The location of external data depends on the written file, so these bytes are not kept.
   const Attrs* attrs = f.has_external ? m_.attrs(parse()) : m_.attrs_from_wire(whole, [&parse] { return parse(); });
   if (n.has(Trait::kConstant) && f.attributes.size() == 1 && n.num_results() == 1) {
     Reader r(f.attributes[0], source_.origin);
@@ -709,7 +711,7 @@ void OnnxReader::read_attributes(Scope& s, std::string_view, Node& n) {
   n.set_attrs(attrs);
 }
 
-// What a Constant node's only attribute says, or null.
+// The payload in a Constant node's only attribute, or null.
 TensorPtr OnnxReader::payload(const NamedAttr& a, std::string_view attribute_wire) {
   if (a.name == "value") {
     if (const auto* t = a.value.get<TensorPtr>()) return *t;

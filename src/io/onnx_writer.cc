@@ -1,7 +1,8 @@
-// A Model as a ModelProto, streamed.
+// Writes a Model as a ModelProto, streaming it.
 //
-// Three steps: settle names; place tensors in data files if that is wanted or needed; then the same code runs twice, to measure
-// messages and to write them. Fields go out by number, which is the order protobuf's own writers use.
+// Three steps: choose names; place tensors in data files if that is requested or necessary; then run the same
+// code twice, to measure messages and to write them. Fields are written by number, the order of protobuf's
+// own writers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 using namespace onnx_file;
 using wire::Writer;
 
-constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // what protobuf can read
+constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // protobuf's limit
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSmallAlignment = 64;
 
@@ -40,7 +41,7 @@ std::string_view wire_name(std::string_view info) {
   return name;
 }
 
-// The IR version that first had the element type.
+// The first IR version with the element type.
 int64_t ir_version_of(DType t) {
   switch (t) {
     case DType::kF8E4M3FN:
@@ -57,7 +58,7 @@ int64_t ir_version_of(DType t) {
   }
 }
 
-// The model's own, raised where an element type wants that.
+// The model's IR version, raised if an element type requires it.
 int64_t needed_ir_version(const Model& m) {
   int64_t needed = m.ir_version;
   const Type* last = nullptr;
@@ -82,8 +83,9 @@ int64_t needed_ir_version(const Model& m) {
   return needed;
 }
 
-// Weights that are computed while they are written, or are too small for the system to copy them, are read from mapped files: this
-// gives the pages back after some megabytes, so that the resident set does not grow by the file's size.
+// Weights that are computed during writing, or are too small for the kernel to copy, are read from mapped
+// files. This releases their pages after some megabytes, so that the resident set does not grow by the file's
+// size.
 class SourcePages {
  public:
   explicit SourcePages(const Model& model) : files_(source_files(model)) {}
@@ -125,10 +127,10 @@ class OnnxWriter {
     w_.finish();
   }
 
-  // Gives each tensor of at least the threshold a place in a data file.
+  // Places each tensor of at least the threshold in a data file.
   void place_tensors(const std::string& data_file);
   const Places& places() const { return places_; }
-  // Tensors of data file `i`, in order of their places.
+  // The tensors of data file `i`, ordered by offset.
   const std::vector<const Tensor*>& tensors_of(size_t i) const { return placed_[i]; }
 
  private:
@@ -158,7 +160,7 @@ class OnnxWriter {
   const FileRecord& record_;
   const WriteOptions& options_;
   const int64_t ir_version_;
-  std::vector<KeptTensor> training_tensors_;  // of training information, with external data
+  std::vector<KeptTensor> training_tensors_;  // tensors with external data in training information
   WriteNames names_;
   Places places_;
   std::vector<std::vector<const Tensor*>> placed_;
@@ -172,7 +174,8 @@ class OnnxWriter {
 // ---------------------------------------------------------------------------------------------------------------------
 // External data
 
-// In the files beside the one that was read. A model that came from elsewhere keeps what its training information says.
+// Finds them in the files beside the one that was read. A model without source files keeps its training
+// information unchanged.
 void OnnxWriter::find_training_tensors() {
   if (record_.model.training_info.empty() || record_.model.sources.empty()) return;
   const std::filesystem::path& read = record_.model.sources.front()->path();
@@ -189,7 +192,7 @@ void OnnxWriter::place(const Tensor& t, const std::string& data_file) {
   if (t.dtype() == DType::kString || size < std::max<uint64_t>(options_.external_threshold, 1) || places_.of.contains(&t))
     return;
   const std::byte* bytes = t.is_splat() || t.is_deferred() ? nullptr : t.stored_bytes().data();
-  if (bytes != nullptr) {  // tied weights stay tied
+  if (bytes != nullptr) {  // shared weights stay shared
     const auto known = by_bytes_.find(bytes);
     if (known != by_bytes_.end() && known->second.first == size) {
       places_.of[&t] = known->second.second;
@@ -236,7 +239,7 @@ void OnnxWriter::place_tensors(const std::string& data_file) {
 
 void OnnxWriter::write_import(uint32_t field, const OpsetImport& i) {
   w_.begin(field);
-  w_.text(1, i.domain);  // the default one has no name
+  w_.text(1, i.domain);  // the default domain has no name
   w_.int64(2, i.version);
   w_.end();
 }
@@ -276,7 +279,7 @@ void OnnxWriter::write_function(const Function& f) {
   write_nodes(7, g);
   write_identities(7, g);
   w_.text(8, f.doc);
-  // A function that does not say which opsets it means, means the model's.
+  // A function without opset imports uses the model's.
   for (const OpsetImport& i : f.opset_imports.empty() ? m_.opset_imports : f.opset_imports) write_import(9, i);
   w_.text(10, f.domain);
   for (const NamedAttr& a : f.default_attributes) {
@@ -324,7 +327,7 @@ void OnnxWriter::write_graph(const Graph& g) {
   w_.raw(record_.of(g).fields);
 }
 
-// Constants in order; values of inputs where they stood in the file.
+// Constants in order; default values of inputs at their old position.
 void OnnxWriter::write_initializers(const Graph& g) {
   std::vector<std::pair<uint32_t, const Port*>> defaults;
   for (const Port& port : g.inputs()) {
@@ -372,7 +375,7 @@ void OnnxWriter::write_inputs(const Graph& g) {
     for (size_t i = 0; i < g.inputs().size(); ++i) write_port(11, g.inputs()[i], names_.input(g, i));
     return;
   }
-  // Before IR version 4, initializers are listed among the inputs: where they were, or at the end.
+  // Before IR version 4, initializers are listed as inputs: at their old position, or at the end.
   std::unordered_map<const Value*, bool> listed;
   for (const Value* v : g.constants()) listed[v] = false;
   const auto& listed_inputs = record_.of(g).listed_inputs;
@@ -410,7 +413,7 @@ void OnnxWriter::write_inputs(const Graph& g) {
 }
 
 void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
-  // In the file's order, then those that were added.
+  // In file order, then the added ones.
   std::vector<std::pair<const Value*, const ValueInfo*>> entries;
   entries.reserve(g.value_info.size());
   for (const auto& [v, info] : g.value_info) {
@@ -442,7 +445,7 @@ void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
     for (const Value& v : n.results()) {
       if (v.type() == nullptr || names_.of(v).empty() || g.value_info.contains(&v)) continue;
       const bool returned = std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner == &g.boundary(); });
-      if (returned) continue;  // the signature says it
+      if (returned) continue;  // the signature has it
       w_.begin(field);
       write_value_info(w_, names_.of(v).view(), v.type(), {}, {}, m_.dims());
       w_.end();
@@ -489,7 +492,7 @@ void OnnxWriter::write_node(const Node& n) {
     if (read != nullptr && !read->wire().empty() && places_.find(*extra->payload) == nullptr) {
       w_.raw(read->wire());
     } else {
-      // value_int and its like stay what they are; everything else is written as a tensor.
+      // value_int and similar attributes stay; everything else is written as a tensor.
       NamedAttr value{"value", extra->payload, {}};
       if (read != nullptr && read->items().size() == 1) {
         const NamedAttr& said = read->items()[0];
@@ -548,7 +551,7 @@ void OnnxWriter::write_bodies(const Node& n) {
   }
 }
 
-// Where the node comes from, as metadata; what its own metadata says already is not said twice.
+// Writes the node's source as metadata, except for keys that its own metadata has.
 void OnnxWriter::write_provenance(const Node& n) {
   if (n.provenance() == 0 || options_.provenance == WriteOptions::Provenance::kOff) return;
   const auto entry = [](std::string& to, std::string_view key, std::string_view value) {
@@ -559,7 +562,7 @@ void OnnxWriter::write_provenance(const Node& n) {
   };
   const auto encode = [&](const Metadata* own) {
     const Provenance& p = m_.provenance(n.provenance());
-    // The same part of all sources, each value once.
+    // One property of all sources, without duplicates.
     const auto collect = [&](auto&& part) {
       std::vector<std::string> seen;
       for (const Source& s : p.sources) {
@@ -580,7 +583,7 @@ void OnnxWriter::write_provenance(const Node& n) {
         }));
     add("pkg.sardonyx.plugin", collect([](const Source& s) { return s.lowering; }));
     if (options_.provenance == WriteOptions::Provenance::kFull) {
-      // Frames of the program, and all of them: those inside JAX begin with a tab.
+      // The program's frames, then all frames: those inside JAX start with a tab.
       add("pkg.sardonyx.stacktrace", collect([](const Source& s) {
             std::string frames;
             for (const auto line : std::views::split(s.stack, '\n')) {
@@ -609,7 +612,7 @@ void OnnxWriter::write_provenance(const Node& n) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Files
 
-// A data file may replace one that its own model read, and no other model's.
+// A data file may replace one that its own model was read from, but not one of another model.
 void check_target(const Model& m, const std::filesystem::path& path, const std::filesystem::path& data) {
   const auto old = replaced_at(data);
   const auto model_stamp = replaced_at(path);
@@ -633,7 +636,7 @@ void check_target(const Model& m, const std::filesystem::path& path, const std::
               {std::move(help)});
 }
 
-// Leaves the writer measured where the answer is no.
+// If the answer is no, the writer is left measured.
 bool needs_data_file(OnnxWriter& writer, const WriteOptions& options) {
   using External = WriteOptions::External;
   if (options.external == External::kAlways) return true;

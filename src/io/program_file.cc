@@ -1,5 +1,6 @@
-// The sidecar: "SXW1", u32 count, then per constant {u64 digest, u64 offset, u64 size, u32 dtype, u32 rank, i64 dims[rank]},
-// then the bytes, each constant at a multiple of 64. Little-endian. A digest is Tensor::hash().
+// The sidecar: "SXW1", u32 count, then per constant {u64 digest, u64 offset, u64 size, u32 dtype, u32 rank,
+// i64 dims[rank]}, then the bytes, each constant at a multiple of 64. Little-endian. A digest is
+// Tensor::hash().
 #include "io/program_file.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ constexpr uint64_t kAlignment = 64;
 
 std::filesystem::path sidecar_of(std::filesystem::path path) { return path.replace_extension(".sxw"); }
 
-// What print() writes as a digest.
+// Whether print() writes a digest for the tensor.
 bool is_digested(const Tensor& t) {
   return !t.is_splat() && !t.is_promise() && t.size() > text::kMaxElements && t.dtype() != DType::kString;
 }
@@ -46,7 +47,7 @@ class Collector {
     }
   }
 
-  const std::map<uint64_t, TensorPtr>& tensors() const { return tensors_; }  // by digest: the same order on every run
+  const std::map<uint64_t, TensorPtr>& tensors() const { return tensors_; }  // ordered by digest, so that runs are reproducible
 
  private:
   void add(const TensorPtr& t) {

@@ -1,4 +1,4 @@
-// TypeProto, AttributeProto, ValueInfoProto and metadata entries.
+// Reads TypeProto, AttributeProto, ValueInfoProto and metadata entries.
 #include <fmt/format.h>
 
 #include "io/onnx_parts.h"
@@ -53,7 +53,7 @@ Dim TypeReader::parse_dim(std::string_view wire) {
     switch (r.tag()) {
       case tag(1, kVarint): {
         const int64_t size = r.int64();
-        dim = size < 0 ? Dim() : Dim::of(size);  // some exporters write -1 for unknown
+        dim = size < 0 ? Dim() : Dim::of(size);  // some exporters write -1 for an unknown size
         break;
       }
       case tag(2, kBytes): {
@@ -64,7 +64,7 @@ Dim TypeReader::parse_dim(std::string_view wire) {
         }
         try {
           dim = types_.dims().parse(text);
-          if (dim.is_int()) dim = Dim();  // a name, whatever it looks like
+          if (dim.is_int()) dim = Dim();  // a name that merely looks like a number
         } catch (const Error&) {
           dim = types_.dims().symbol(text);
         }
@@ -102,7 +102,7 @@ const Type* TypeReader::parse_tensor(std::string_view wire, TypeKind kind) {
 
 const Type* TypeReader::parse(std::string_view wire, int depth) {
   if (depth > kMaxTypeDepth) throw Error(ErrorCode::kLimit, fmt::format("a type is nested more than {} deep", kMaxTypeDepth));
-  // Sequences, optionals and maps: element type in `element_tag`, for maps with a key type before it.
+  // Sequences, optionals and maps: the element type is in `element_tag`; maps have a key type before it.
   const auto nested = [&](std::string_view inner, TypeKind kind, uint32_t element_tag) {
     DType key = DType::kUndefined;
     const Type* element = nullptr;
@@ -202,7 +202,7 @@ enum AttributeType : int32_t {
   kTypeProtos = 14,
 };
 
-// NamedAttr::tensor_fields, which stay empty as long as no tensor has any.
+// Builds NamedAttr::tensor_fields, which stay empty until a tensor has some.
 class TensorNotes {
  public:
   void add(std::string fields) {
@@ -251,7 +251,7 @@ Attr sparse_attr(std::string_view wire, const ModelBytes& source, ExternalFiles&
 NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, ExternalFiles& external, TypeReader& types) {
   NamedAttr a;
   int32_t type = kUnset;
-  int32_t implied = kUnset;  // by the field that is there: files of IR version 1 do not say the type
+  int32_t implied = kUnset;  // from the value field: files of IR version 1 do not state the type
   RefAttr ref;
   float f = 0;
   int64_t i = 0;

@@ -1,4 +1,4 @@
-// TensorProto and SparseTensorProto.
+// Reads TensorProto and SparseTensorProto.
 #include <fmt/format.h>
 
 #include <bit>
@@ -19,7 +19,7 @@ using wire::tag;
 
 static_assert(std::endian::native == std::endian::little, "tensor bytes are taken from files as they are");
 
-// The fields that a tensor's elements may be in.
+// The fields that may hold a tensor's elements.
 enum DataField : uint32_t {
   kFloatData = 4,
   kInt32Data = 5,
@@ -42,8 +42,8 @@ struct RawTensor {
   uint32_t data_field = 0;               // the typed field in use, 0 if none
   std::vector<std::string_view> chunks;  // packed pieces of it, in order
   std::vector<std::string> strings;
-  std::string single;     // elements that came one by one, in wire format
-  bool gathered = false;  // some did: chunks do not lie in the file
+  std::string single;     // elements stored one by one, in wire format
+  bool gathered = false;  // there are some, so the chunks are not in the file
   std::string fields;
 };
 
@@ -94,7 +94,7 @@ uint32_t field_of(DType t) {
   }
 }
 
-// Reads varints into elements of `width` bytes each (the low bytes of the value).
+// Reads varints into elements of `width` bytes each, keeping the low bytes.
 std::vector<std::byte> unpack(const RawTensor& t, uint64_t count, size_t width, const char* origin) {
   uint64_t available = 0;
   for (std::string_view chunk : t.chunks) {
@@ -160,7 +160,7 @@ TensorPtr borrow(DType dtype, const std::vector<int64_t>& dims, std::string_view
   const auto part = std::as_bytes(std::span(bytes));
   std::optional<FileRange> range;
   if (source.file != nullptr) {
-    const auto all = source.file->bytes();  // joined bytes do not lie in it
+    const auto all = source.file->bytes();  // joined bytes are not in the file
     if (part.data() >= all.data() && part.data() + part.size() <= all.data() + all.size()) range = source.file->range_of(part);
   }
   return Tensor::borrow(dtype, dims, part, source.keepalive, range);
@@ -194,7 +194,7 @@ TensorPtr make(RawTensor& t, const ModelBytes& source, ExternalFiles& external) 
   if (t.data_field != field_of(dtype)) {
     bad(fmt::format("elements of {} cannot be in field {}", to_string(dtype), t.data_field));
   }
-  if (t.data_field == kFloatData || t.data_field == kDoubleData) {  // the file's bytes are the elements'
+  if (t.data_field == kFloatData || t.data_field == kDoubleData) {  // the field's bytes are the elements
     if (t.chunks.size() == 1 && !t.gathered) return borrow(dtype, t.dims, t.chunks[0], source);
     std::vector<std::byte> all;
     for (std::string_view chunk : t.chunks) {
@@ -204,7 +204,7 @@ TensorPtr make(RawTensor& t, const ModelBytes& source, ExternalFiles& external) 
     return Tensor::own(dtype, t.dims, std::move(all));
   }
   const int width = bit_width(dtype);
-  // Sub-byte elements are packed into bytes, and each byte is one number of the field.
+  // Sub-byte elements are packed into bytes, and the field stores one number per byte.
   const uint64_t numbers = width < 8 ? size : count;
   return Tensor::own(dtype, t.dims, unpack(t, numbers, width < 8 ? 1 : static_cast<size_t>(width / 8), source.origin));
 }
@@ -258,7 +258,7 @@ TensorRead read_tensor(std::string_view whole, const ModelBytes& source, Externa
         break;
       case tag(13, kBytes): t.external.push_back(r.bytes()); break;
       case tag(14, kVarint): t.is_external = r.int32() == 1; break;
-      default: t.fields += r.skip();  // doc_string, metadata_props, and what is unknown
+      default: t.fields += r.skip();  // doc_string, metadata_props, and unknown fields
     }
   }
   flush_single(t, keep);
@@ -280,7 +280,7 @@ TensorRead read_sparse_tensor(std::string_view whole, const ModelBytes& source, 
       case tag(2, kBytes): indices_wire = r.bytes(); break;
       case tag(3, kVarint):
       case tag(3, kBytes): r.int64s(dims); break;
-      default: r.skip();  // the message is kept whole where it is written back
+      default: r.skip();  // the whole message is kept for writing
     }
   }
   TensorRead values = read_tensor(values_wire, source, external);

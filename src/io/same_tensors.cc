@@ -9,7 +9,7 @@
 namespace sardonyx {
 namespace {
 
-// Of some elements at the beginning, in the middle and at the end. The same for tensors that are equal.
+// A hash of some elements at the beginning, in the middle and at the end.
 uint64_t sample(const Tensor& t) {
   constexpr int64_t kElements = 16;
   const auto width = static_cast<size_t>(bit_width(t.dtype())) / 8;
@@ -32,7 +32,7 @@ void forget(const Tensor& t, std::span<const std::shared_ptr<const MappedFile>> 
   }
 }
 
-// The tensors that have a key in common with another, by key.
+// Groups of two or more tensors with equal keys.
 template <class Key, class KeyOf>
 std::vector<std::vector<const Tensor*>> groups(std::span<const Tensor* const> tensors, const KeyOf& key_of) {
   std::map<Key, std::vector<const Tensor*>> by_key;

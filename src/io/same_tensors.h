@@ -1,4 +1,4 @@
-// Tensors of one content, found without reading more of them than it takes.
+// Finds equal tensors while reading as little as possible.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace sardonyx {
 
-// For each of `tensors` that has the dtype, shape and bytes of one before it: the first such. A tensor that no other has the shape of is not
-// looked at, others first at three places; only those that agree there are read whole. Pages of `files`, which hold some of the bytes, are
-// given back then.
+// Maps each of `tensors` to the first one with equal dtype, shape and bytes, if that is not itself. A tensor
+// with a unique shape is not read; others are sampled at three places, and read whole only if the samples
+// agree. Then releases the pages of `files`, which hold some of the bytes.
 std::unordered_map<const Tensor*, const Tensor*> find_same(std::span<const Tensor* const> tensors,
                                                            std::span<const std::shared_ptr<const MappedFile>> files);
 

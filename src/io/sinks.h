@@ -1,4 +1,4 @@
-// Where a wire::Writer puts its bytes: a file that appears whole or not at all, or a string.
+// Targets of a wire::Writer: a file that appears complete or not at all, or a string.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace sardonyx::wire {
 
-// Bytes of other files are copied by the system.
+// The kernel copies bytes of other files.
 class FileSink : public Sink {
  public:
   explicit FileSink(AtomicFile& file) : file_(file) {}

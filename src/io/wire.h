@@ -1,7 +1,7 @@
 // Protocol-buffer wire format, read in place.
 //
-// Why not protozero: a name must stay a pointer to its length prefix (Name), unknown fields must stay one piece with their
-// tag, and faults must say where in the file they are.
+// Why not protozero: a name must stay a pointer to its length prefix (Name), an unknown field must stay in
+// one piece with its tag, and errors must give their position in the file.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ enum Type : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 constexpr uint32_t tag(uint32_t field, Type type) { return field << 3 | type; }
 
-// For small messages that are made as strings; io/wire_writer.h streams large ones.
+// For small messages built as strings; io/wire_writer.h streams large ones.
 inline void append_varint(std::string& out, uint64_t v) {
   for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
   out += static_cast<char>(v);
@@ -32,15 +32,16 @@ inline void append_field(std::string& out, uint32_t field, std::string_view byte
   out += bytes;
 }
 
-// Walks the fields of one message. Never reads outside `bytes`; every fault throws Error (kInvalidModel) with its position
-// relative to `origin`, the first byte of the file.
+// Walks the fields of one message. Never reads outside `bytes`. Errors are Error (kInvalidModel) with a
+// position relative to `origin`, the first byte of the file.
 //
-//   while (r.next()) switch (r.tag()) { case tag(1, kBytes): use(r.bytes()); break; default: unknown += r.skip(); }
+//   while (r.next()) switch (r.tag()) { case tag(1, kBytes): use(r.bytes()); break; default: unknown +=
+//   r.skip(); }
 class Reader {
  public:
   Reader(std::string_view bytes, const char* origin) : at_(bytes.data()), end_(bytes.data() + bytes.size()), origin_(origin) {}
 
-  // To the next field; false at the end of the message.
+  // Advances to the next field; false at the end of the message.
   bool next() {
     if (at_ == end_) return false;
     start_ = at_;
@@ -52,13 +53,13 @@ class Reader {
   uint32_t tag() const { return tag_; }
   uint32_t field() const { return tag_ >> 3; }
   Type type() const { return static_cast<Type>(tag_ & 7); }
-  const char* start() const { return start_; }  // of the current field, its tag included
-  const char* at() const { return at_; }        // behind what was read
+  const char* start() const { return start_; }  // of the current field, including its tag
+  const char* at() const { return at_; }        // after what was read
   const char* origin() const { return origin_; }
 
   uint64_t varint() { return raw_varint(); }
   int64_t int64() { return static_cast<int64_t>(raw_varint()); }
-  int32_t int32() { return static_cast<int32_t>(raw_varint()); }  // negative ones take ten bytes: truncate as protobuf does
+  int32_t int32() { return static_cast<int32_t>(raw_varint()); }  // negative numbers take ten bytes: truncate as protobuf does
 
   std::string_view bytes() {
     const uint64_t size = raw_varint();
@@ -69,7 +70,7 @@ class Reader {
     at_ += size;
     return view;
   }
-  // The same as a Name: a pointer to the length.
+  // The same as a Name: a pointer to the length prefix.
   Name name() {
     const char* length = at_;
     (void)bytes();
@@ -84,13 +85,13 @@ class Reader {
     return v;
   }
 
-  // A repeated field of integers, packed or one by one: appends what stands here.
+  // A repeated integer field, packed or one by one: appends the numbers of this occurrence.
   void int64s(std::vector<int64_t>& out) {
     if (type() != kBytes) return out.push_back(int64());
     for (Reader list(bytes(), origin_); list.at_ != list.end_;) out.push_back(list.int64());
   }
 
-  // Steps over the current field's value; returns the whole field.
+  // Skips the current field's value; returns the whole field.
   std::string_view skip() {
     switch (type()) {
       case kVarint: (void)raw_varint(); break;

@@ -1,4 +1,4 @@
-// Protocol-buffer wire format, written in two passes of the same code: one measures, one writes.
+// Writes the protocol-buffer wire format in two passes of the same code: one measures, one writes.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@
 
 namespace sardonyx::wire {
 
-// Where bytes go.
+// The target of a Writer.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual void append(std::span<const std::byte> bytes) = 0;
-  // Bytes that lie in memory and also in an open file.
+  // Bytes that are both in memory and in an open file.
   virtual void append(FileRange source, std::span<const std::byte> bytes) = 0;
 };
 
 inline size_t varint_size(uint64_t v) { return v == 0 ? 1 : (63 - static_cast<size_t>(__builtin_clzll(v))) / 7 + 1; }
 
-// A message stands before its content says how long it is: the measuring pass notes the length of each message in order, and the
-// writing pass, which must make the same calls, looks them up. So a model is streamed without being held.
+// A message's length precedes its content. The measuring pass records the length of each message in order,
+// and the writing pass, which must make the same calls, looks them up. So a model is streamed without being
+// in memory.
 class Writer {
  public:
   Writer() : buffer_(new char[kBuffer]) {}
@@ -33,7 +34,7 @@ class Writer {
   bool measuring() const { return sink_ == nullptr; }
   uint64_t size() const { return size_; }
 
-  // From measuring to writing.
+  // Ends measuring and begins writing.
   void start(Sink& sink) {
     sink_ = &sink;
     measured_ = size_;
@@ -44,7 +45,7 @@ class Writer {
     flush();
     SX_CHECK(size_ == measured_ && next_ == lengths_.size(), "the two passes of the writer differ");
   }
-  // Forgets what was measured.
+  // Discards the measurements.
   void reset() {
     size_ = 0;
     lengths_.clear();
@@ -63,7 +64,7 @@ class Writer {
     head(field, v.size());
     raw(v);
   }
-  // As bytes(), for field numbers below 16: a Name has its length before it already.
+  // Like bytes(), for field numbers below 16: a Name already has its length in front.
   void name(uint32_t field, Name n) {
     const auto* at = reinterpret_cast<const char*>(n.data());
     if (at == nullptr || *n.data() >= 0x80) return bytes(field, n.view());
@@ -75,16 +76,16 @@ class Writer {
     std::memcpy(buffer_.get() + used_ + 1, at, length);
     used_ += 1 + length;
   }
-  // As bytes(), unless empty.
+  // Like bytes(), unless empty.
   void text(uint32_t field, std::string_view v) {
     if (!v.empty()) bytes(field, v);
   }
-  // The tag and length of a field whose content follows by raw() calls.
+  // Writes the tag and length of a field; its content follows by raw().
   void head(uint32_t field, uint64_t length) {
     raw_varint(tag(field, kBytes));
     raw_varint(length);
   }
-  // Bytes that are in wire format already.
+  // Appends bytes already in wire format.
   void raw(std::string_view v) {
     size_ += v.size();
     if (measuring() || v.empty()) return;
@@ -104,10 +105,10 @@ class Writer {
     flush();
     sink_->append(source, bytes);
   }
-  // While measuring: content that is not known yet.
+  // While measuring: accounts for content that is not known yet.
   void skip(uint64_t length) { size_ += length; }
 
-  // A message: content between begin() and end().
+  // Starts a message; its content comes between begin() and end().
   void begin(uint32_t field) {
     if (measuring()) {
       open_.push_back(lengths_.size());

@@ -8,7 +8,7 @@
 namespace sardonyx::onnx_file {
 namespace {
 
-// Stands for names that belong to no value: results of Identity nodes that only the file has.
+// The owner of names without a value: results of Identity nodes that only the file has.
 const Value kNobody{};
 
 }  // namespace
@@ -17,7 +17,7 @@ WriteNames::WriteNames(const Model& model) : model_(model), names_(model.value_i
   for (const auto& f : model.functions()) name_graph(f->graph(), nullptr);
 }
 
-// Whether v, of an enclosing graph, is there already when the bodies run that lead to the graph `inner`.
+// Whether v, of an enclosing graph, is computed before the bodies run that contain the graph `inner`.
 bool WriteNames::is_made_before(const Value& v, const Graph& inner) {
   const Graph* outer = v.graph();
   if (v.def() == nullptr) return true;
@@ -30,8 +30,9 @@ bool WriteNames::is_made_before(const Value& v, const Graph& inner) {
   return places.at(v.def()) < places.at(owner);
 }
 
-// Whether `name` may be defined in the graph of s: it is not taken there, hides nothing that is read from within, and does not stand for a
-// value of an enclosing graph that is there already. The standard's checker, and onnxruntime with it, refuses the last.
+// Whether `name` may be defined in the graph of s. It must not be taken there, hide a value used inside, or
+// be the name of a value of an enclosing graph that already exists. The standard's checker and onnxruntime
+// refuse the last.
 bool WriteNames::is_free(const Scope& s, std::string_view name) {
   if (s.table.find(name) != nullptr) return false;
   for (const Scope* o = s.outer; o != nullptr; o = o->outer) {
@@ -77,7 +78,7 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
   const Graph& g = *s.graph;
   auto& outputs = outputs_[&g];
   outputs.resize(g.outputs().size());
-  // Functions hold no initializers: there, constants are written as nodes.
+  // Functions have no initializers, so their constants are written as nodes.
   const bool constants_are_nodes = g.function() != nullptr && g.function() != &model_.main();
   const auto clash = [](Name name) {
     throw Error(ErrorCode::kInvalidModel, fmt::format("two values of the signature are called '{}'", name.view()));
@@ -98,8 +99,8 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
       out.name = of(v);
       continue;
     }
-    // Returned as it is: an input or an initializer under its own name, or twice under one. Not an outer value, even where a body's result
-    // happens to be called like it: onnxruntime refuses that.
+    // Returned directly: an input or an initializer under its own name, or twice under one name. Not an outer
+    // value, even if it has the result's name: onnxruntime refuses that.
     if (v.graph() == &g && !port.name.empty() && of(v) == port.name) continue;
     const bool may_be_called_so = v.name() == port.name || v.name().empty();
     if (is_constant && v.graph() == &g && of(v).empty() && may_be_called_so && !port.name.empty() && take(s, port.name, v))
@@ -116,7 +117,7 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
 void WriteNames::name_graph(const Graph& g, const Scope* outer) {
   const bool fixed = g.parent() == nullptr;
   Scope s{&g, outer, NameTable<const Value>(g.num_nodes() + g.constants().size() + g.inputs().size() + g.outputs().size())};
-  // The signature first: its names are promises to whoever runs the model.
+  // The signature first, because callers depend on its names.
   for (const Port& port : g.inputs()) {
     if (!port.name.empty() && take(s, port.name, *port.value)) continue;
     if (fixed && !port.name.empty()) {
@@ -125,7 +126,7 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
     take(s, invent(s, "input"), *port.value);
   }
   name_outputs(s, fixed);
-  // Then whatever has a name of its own.
+  // Then values that have a name.
   bool some_unnamed = false;
   const auto keep_now = [&](const Value& v, uint64_t hash) {
     const bool taken = s.outer == nullptr ? s.table.insert(hash, v.name(), &v) == nullptr : take(s, v.name(), v);
@@ -135,7 +136,7 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
       some_unnamed = true;
     }
   };
-  // A few names wait while the table's slots come into the cache.
+  // Delay a few names while the table's slots are prefetched.
   constexpr size_t kAhead = 8;
   std::pair<const Value*, uint64_t> waiting[kAhead] = {};
   size_t at = 0;
@@ -153,8 +154,8 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
   };
   for (const Value* v : g.constants()) keep(*v, true);
   const auto needs_name = [](const Node& n, const Value& v) {
-    // What nobody reads may go unnamed only where the operator calls it optional: the checker refuses a TopK, and onnxruntime cannot
-    // load a Loop, with an unnamed result.
+    // An unused result may be unnamed only if the operator declares it optional: otherwise the checker
+    // refuses a TopK, and onnxruntime cannot load a Loop.
     const auto slots = n.op().outputs;
     return v.has_uses() || (!slots.empty() && slots[std::min<size_t>(v.index(), slots.size() - 1)].arity != Arity::kOptional);
   };

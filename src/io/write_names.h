@@ -1,4 +1,4 @@
-// The names that values have in a file.
+// WriteNames: chooses the names of values in a file.
 #pragma once
 
 #include <deque>
@@ -11,15 +11,17 @@
 
 namespace sardonyx::onnx_file {
 
-// Settled for a whole model before anything is written: signatures keep their names, a returned value takes its port's name, other
-// values keep their own where it is free, and those without get one where a reader needs it. Names are unique in a graph, and no
-// inner name is that of an outer value that is read from inside, or is there before the body runs.
+// Chosen for a whole model before anything is written. Signatures keep their names, and a returned value
+// takes its port's name. Other values keep their name if it is free, and unnamed ones get one if a user needs
+// it. Names are unique in a graph, and no inner name equals that of an outer value that is used inside or
+// computed before the body runs.
 class WriteNames {
  public:
   explicit WriteNames(const Model& model);
 
   Name of(const Value& v) const { return v.id() < names_.size() ? names_[v.id()] : Name(); }
-  // The name of result port i of g; and whether an Identity node must make it from the value's own name.
+  // The name of result port i of g; the next function tells whether an Identity node must produce it from the
+  // value's own name.
   Name output(const Graph& g, size_t i) const { return outputs_.at(&g)[i].name; }
   bool needs_identity(const Graph& g, size_t i) const { return outputs_.at(&g)[i].identity; }
   Name input(const Graph& g, size_t i) const { return of(*g.input(i)); }
@@ -44,11 +46,12 @@ class WriteNames {
   Name invent(Scope& s, std::string_view base);
 
   const Model& model_;
-  std::deque<std::string> invented_;  // length and text, as a Name has them
+  std::deque<std::string> invented_;  // length and text, the layout of a Name
   std::vector<Name> names_;
   std::unordered_map<const Graph*, std::vector<Output>> outputs_;
   std::unordered_map<const Value*, bool> captured_;
-  std::unordered_map<const Graph*, std::unordered_map<const Node*, size_t>> places_;  // of graphs in which somebody asked
+  std::unordered_map<const Graph*, std::unordered_map<const Node*, size_t>>
+      places_;  // node positions, for graphs that were queried
   std::unordered_map<std::string_view, uint64_t> counters_;
 };
 

@@ -7,8 +7,8 @@
 namespace sardonyx::onnx_file {
 namespace {
 
-constexpr uint64_t kCopyBytes = 1 << 18;  // from here on, the system copies from file to file
-// Of a deferred tensor, held at a time: so many rows, or less. Transposed weights are read in squares.
+constexpr uint64_t kCopyBytes = 1 << 18;  // the kernel copies ranges of at least this size between files
+// The number of rows of a deferred tensor held at a time, at most. Transposed weights are read in tiles.
 constexpr int64_t kPieceRows = 16;
 constexpr int64_t kLeastPiece = 1 << 18, kMostPiece = 1 << 22;  // bytes
 
@@ -23,7 +23,7 @@ constexpr int64_t kLeastPiece = 1 << 18, kMostPiece = 1 << 22;  // bytes
 
 void write_bytes(wire::Writer& w, const Tensor& t) {
   const uint64_t size = t.byte_size();
-  if (t.is_promise()) {  // says what to do
+  if (t.is_promise()) {  // throws with advice
     std::vector<std::byte> none;
     (void)t.bytes(none);
   }
@@ -38,7 +38,7 @@ void write_bytes(wire::Writer& w, const Tensor& t) {
       const int64_t piece =
           std::clamp(kPieceRows * row, kLeastPiece / static_cast<int64_t>(width), kMostPiece / static_cast<int64_t>(width));
       const std::unique_ptr<std::byte[]> buffer(
-          new std::byte[std::min(static_cast<uint64_t>(piece) * width, size)]);  // not zeroed
+          new std::byte[std::min(static_cast<uint64_t>(piece) * width, size)]);  // uninitialized
       for (int64_t first = 0; first < t.size(); first += piece) {
         const std::span<std::byte> bytes(buffer.get(), static_cast<size_t>(std::min(piece, t.size() - first)) * width);
         t.read(first, bytes);
@@ -52,7 +52,7 @@ void write_bytes(wire::Writer& w, const Tensor& t) {
     return;
   }
   if (t.is_splat()) {
-    // Elements have a whole number of bytes or share one; a piece holds a multiple of both.
+    // An element takes whole bytes or shares one; a chunk is a multiple of both.
     constexpr int64_t kPiece = 1 << 16;
     int64_t left = t.size();
     std::vector<std::byte> bytes;
@@ -63,7 +63,7 @@ void write_bytes(wire::Writer& w, const Tensor& t) {
         n = wanted;
         const TensorPtr part = Tensor::splat(t.dtype(), {n}, t.stored_bytes());
         piece = part->bytes(bytes);
-        if (!part->is_splat()) {  // one element: the bytes are the part's own
+        if (!part->is_splat()) {  // not a splat for a single element, whose bytes belong to `part`
           bytes.assign(piece.begin(), piece.end());
           piece = bytes;
         }
@@ -199,7 +199,7 @@ void write_value_info(wire::Writer& w, std::string_view name, const Type* t, con
 
 namespace {
 
-// AttributeProto.AttributeType of each kind of attribute, in the order of AttrKind.
+// AttributeProto.AttributeType for each AttrKind, in its order.
 int attribute_type(AttrKind kind) {
   switch (kind) {
     case AttrKind::kInt: return 2;
@@ -308,7 +308,7 @@ class AttributeWriter {
     write_tensor(w_, *t, {}, i < a_.tensor_fields.size() ? std::string_view(a_.tensor_fields[i]) : std::string_view(), places);
     w_.end();
   }
-  // {values, indices, dims}: what the reader makes of a sparse tensor.
+  // {values, indices, dims}, as the reader represents a sparse tensor.
   void write_sparse(uint32_t field, const AttrDict& parts) {
     if (parts.size() != 3 || parts[0].second.get<TensorPtr>() == nullptr || parts[1].second.get<TensorPtr>() == nullptr ||
         parts[2].second.get<Attr::Ints>() == nullptr) {
@@ -325,7 +325,7 @@ class AttributeWriter {
   const Op* op_;
   const Dims& dims_;
   const Places* places_;
-  size_t tensors_ = 0;  // written up to here
+  size_t tensors_ = 0;  // index of the next tensor to write
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace sardonyx {
 namespace {
 
-// Calls see(value) for each operand of n and for each operand of the nodes inside its bodies, results of bodies included.
+// Calls see(value) for each operand of n and of the nodes inside its bodies, including the bodies' results.
 template <class See>
 void for_each_read(const Node& n, See&& see) {
   for (const Use& u : n.operands()) {
@@ -32,17 +32,17 @@ void for_each_read(const Node& n, See&& see) {
   }
 }
 
-// Walks from nodes over what they read, left to right; keeps places for nodes with ids from `first` on.
+// Walks from nodes over their operands, left to right. Only nodes with ids from `first` on take part.
 class Walk {
  public:
   Walk(const Model& m, uint32_t first) : first_(first), waiting_(m.node_id_limit() - first, 0) {}
 
-  // For tests: what a node reads is walked in another order from now on, or as it is again (null).
+  // For tests: from now on operands are walked in shuffled order; null restores the normal order.
   void shuffle_by(ShuffledMaking* s) { shuffle_ = s; }
 
   void admit(const Node& n) { waiting_[n.id() - first_] = 1; }
 
-  // Appends n to `out`, after what it reads, as far as that was admitted and is not there yet.
+  // Appends n to `out` after its operands' nodes, as far as these were admitted and are not in `out` yet.
   void from(Node& n, std::vector<Node*>& out) {
     if (!take(n)) return;
     open(n);
@@ -54,7 +54,7 @@ class Walk {
         continue;
       }
       Node* def = top.reads[top.next++];
-      if (take(*def)) open(*def);  // top is no longer valid
+      if (take(*def)) open(*def);  // invalidates top
     }
   }
 
@@ -86,7 +86,7 @@ class Walk {
   ShuffledMaking* shuffle_ = nullptr;
 };
 
-// Puts `wanted`, which are all nodes of g from wanted's first in the present order to the one before `behind`, into this order.
+// Reorders nodes of g from `present` to `wanted`: a contiguous range, which ends before `behind`.
 void reorder(Graph& g, std::span<Node* const> present, std::span<Node* const> wanted, Node* behind) {
   size_t same = 0;
   while (same < wanted.size() && wanted[same] == present[same]) ++same;
@@ -114,7 +114,8 @@ class Arranger {
   Arranger(const Model& m, std::span<const uint32_t> starts)
       : starts_(starts), first_(starts.front()), walk_(m, first_), rank_(m.node_id_limit() - first_, 0) {}
 
-  // `tops` and all that is nested in them, inner graphs first: their order decides in which order they read what is outside.
+  // Arranges `tops` and all nested graphs, inner ones first, because their order decides the order in which
+  // they use outer values.
   void run(std::vector<Graph*> tops) {
     const std::vector<Graph*> graphs = with_nested_graphs(std::move(tops));
     if (auto* s = ShuffledMaking::innermost()) {
@@ -135,13 +136,13 @@ class Arranger {
   }
 
  private:
-  // 0: stays where it is.
+  // The batch of a node; 0 if it stays in place.
   size_t batch(const Node& n) {
     if (n.id() < first_) return 0;
     const auto holds = [&](size_t k) {
       return k > 0 && starts_[k - 1] <= n.id() && (k == starts_.size() || n.id() < starts_[k]);
     };
-    if (holds(last_batch_)) return last_batch_;  // neighbours mostly stand in one batch, or in the next
+    if (holds(last_batch_)) return last_batch_;  // adjacent nodes are usually in one batch, or in the next
     if (last_batch_ < starts_.size() && holds(last_batch_ + 1)) return ++last_batch_;
     return last_batch_ = static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), n.id()) - starts_.begin());
   }
@@ -171,7 +172,7 @@ class Arranger {
     }
   }
 
-  // Nodes of one batch. What is read later comes in the order of the first readers.
+  // Arranges nodes of one batch. Those with users outside come in the order of their first users.
   void arrange(Graph& g, std::span<Node*> run, Node* behind) {
     roots_.clear();
     for (Node* n : run) {
@@ -183,12 +184,12 @@ class Arranger {
     if (shuffle_ != nullptr) shuffle_->shuffle(std::span(roots_));
     wanted_.clear();
     for (Node* n : roots_) walk_.from(*n, wanted_);
-    for (Node* n : run) walk_.from(*n, wanted_);  // those that nobody reads
+    for (Node* n : run) walk_.from(*n, wanted_);  // nodes without users
     reorder(g, run, wanted_, behind);
     std::copy(wanted_.begin(), wanted_.end(), run.begin());
   }
 
-  // From the end to the beginning: the last note is the first reader.
+  // Runs from the end to the beginning, so the last note is the first user.
   void note_read(const Value& v, const Graph& g) {
     const Node* def = v.def();
     if (def != nullptr && def->id() >= first_ && def->graph() == &g) rank_[def->id() - first_] = --next_rank_;
@@ -209,7 +210,7 @@ class Arranger {
   uint32_t first_;
   size_t last_batch_ = 0;
   Walk walk_;
-  std::vector<uint32_t> rank_;  // of nodes by their first reader; 0: none so far
+  std::vector<uint32_t> rank_;  // of nodes, by their first user; 0: none yet
   uint32_t next_rank_ = 0;
   std::vector<Node*> roots_, wanted_;
   ShuffledMaking* shuffle_ = nullptr;

@@ -1,4 +1,4 @@
-// The order that arrange() gives: the same for nodes that were made in another order, and nothing else moves.
+// arrange() gives nodes made in different orders the same order, and moves nothing else.
 #include "ir/arrange.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace sardonyx {
 namespace {
 
-// The graph after all nodes with ids from `first` on were arranged as one batch.
+// The graph after arranging all nodes with ids from `first` on as one batch.
 std::string arranged(const char* text, uint32_t first = 0) {
   const auto m = parse(text);
   const uint32_t starts[] = {first};
@@ -18,7 +18,7 @@ std::string arranged(const char* text, uint32_t first = 0) {
   return print(*m);
 }
 
-// Both texts make the same nodes, in two orders.
+// Both texts make the same nodes in different orders.
 void expect_same(const char* one, const char* other) {
   EXPECT_NE(print(*parse(one)), print(*parse(other))) << "the case says nothing: the orders do not differ";
   EXPECT_EQ(arranged(one), arranged(other));
@@ -65,7 +65,7 @@ TEST(Arrange, OldNodesStayWhereTheyAre) {
 
 TEST(Arrange, BatchesDoNotMix) {
   const auto m = parse("graph(x: f32[3]) {\n  c = Cos(x)\n  s = Sin(x)\n  z = Div(s, c)\n  return z\n}\n");
-  const uint32_t starts[] = {0, 1};  // Cos by itself
+  const uint32_t starts[] = {0, 1};  // Cos is a batch of its own
   arrange(*m, starts);
   EXPECT_LT(print(*m).find("Cos"), print(*m).find("Sin"));
 }

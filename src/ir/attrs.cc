@@ -10,7 +10,7 @@
 namespace sardonyx {
 namespace {
 
-// Tensors above this size are told apart by where their bytes lie: looking at all weights to intern a set would read the file.
+// Larger tensors are compared by address: comparing weights just to intern a set would read the whole file.
 constexpr size_t kCompareTensorBytes = 4096;
 
 bool same_tensor(const TensorPtr& a, const TensorPtr& b) {
@@ -197,7 +197,7 @@ std::string to_string(const Attr& a, const Types& types) {
 
 const Attrs* Model::attrs(AttrInit items) {
   if (items.empty()) return empty_attrs_;
-  // A sort takes memory for a moment: most have few items, and those in order.
+  // Avoid stable_sort's temporary memory: most sets are small and already sorted.
   if (!std::ranges::is_sorted(items, {}, &NamedAttr::name)) std::ranges::stable_sort(items, {}, &NamedAttr::name);
   for (size_t i = 1; i < items.size(); ++i) {
     if (items[i].name == items[i - 1].name) {
@@ -225,7 +225,7 @@ const Attrs* Model::attrs(AttrInit items) {
 
 const Attrs* Model::attrs_from_wire(std::string_view wire, const std::function<AttrInit()>& parse) {
   if (wire.empty()) return empty_attrs_;
-  // A large set holds a tensor and is hardly ever met twice: hashing it would read the weights.
+  // A large set contains a tensor and is rarely seen twice: hashing it would read the weights.
   const bool shared = wire.size() <= kCompareTensorBytes;
   const uint64_t hash = shared ? hash_text(wire) : 0;
   if (shared) {

@@ -14,7 +14,7 @@ bool is_small(const Tensor& t) {
   return t.is_splat() || t.byte_size() <= kShareBytes;
 }
 
-// An operator that came after the opset that the model imports would be written as something that nobody knows.
+// Throws for an operator newer than the opset that the model imports: no reader of the file would know it.
 void refuse_newer(const Model& m, std::string_view domain, std::string_view name) {
   const auto imported = m.opset_version(domain);
   if (!imported) return;
@@ -63,7 +63,7 @@ bool Builder::constants_are_nodes() const {
   if (model().dialect() != DialectId::kOnnx) return false;
   const Graph* root = graph_;
   while (root->parent() != nullptr) {
-    if (root->parent()->graph() == nullptr) return false;  // a body whose node is not placed yet
+    if (root->parent()->graph() == nullptr) return false;  // the body's node is not in a graph yet
     root = root->parent()->graph();
   }
   return root->function() != nullptr && root->function() != &model().main();
@@ -88,13 +88,14 @@ Value* Builder::constant_node(TensorPtr payload, std::string_view name) {
 Value* Builder::constant(TensorPtr payload, std::string_view name) {
   SX_CHECK(payload != nullptr);
   const bool as_node = constants_are_nodes();
-  // Constant nodes have a place in the order: one made before the insertion point may be read after it only when appending.
+  // Constant nodes have a position. Sharing is safe only when appending: otherwise the shared node may come
+  // after its user.
   const bool share = name.empty() && is_small(*payload) && !(as_node && before_ != nullptr);
   uint64_t hash = 0;
   if (share) {
     if (!as_node) {
       const auto all = graph_->constants();
-      constants_seen_ = std::min(constants_seen_, all.size());  // what was taken back stood at the end
+      constants_seen_ = std::min(constants_seen_, all.size());  // undone constants were the last ones
       for (; constants_seen_ < all.size(); ++constants_seen_) {
         Value* v = all[constants_seen_];
         if (v->constant() && is_small(*v->constant())) small_constants_.emplace(v->constant()->hash(), v);
@@ -130,7 +131,7 @@ Value* Builder::scalar_int(DType dtype, int64_t v) {
   if (!is_integer(dtype) && dtype != DType::kBool) {
     throw Error(ErrorCode::kInvalidArgument, "scalar_int() makes integers and bools, not " + std::string(to_string(dtype)));
   }
-  // Little-endian two's complement: the low bytes are the narrower value, and the low bits those of a packed one.
+  // Little-endian two's complement: the low bytes are the narrower value, and the low bits the packed one.
   if (dtype == DType::kBool) v = v != 0;
   if (bit_width(dtype) < 8) v &= (int64_t{1} << bit_width(dtype)) - 1;
   return constant(Tensor::of<std::byte>(dtype, {}, std::as_bytes(std::span<const int64_t>(&v, 1)).first(byte_size(dtype, 1))));

@@ -1,4 +1,5 @@
-// Copies of graphs and models. Graphs nest without a bound, so nested ones wait in a list and nothing recurses.
+// Copies graphs and models. Graphs may nest arbitrarily deep, so nested ones wait in a list instead of
+// recursing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ class Cloner {
       : from_(from), to_(to), record_(from.file_record()), outer_(outer), same_model_(&from == &to) {}
 
   void run(const Graph& from, Graph& to) {
-    // A few values of a large model go into a hash table, most of its values into a dense one.
+    // A few values of a large model go into a hash table, a large share of them into a dense one.
     if (from.num_nodes() * 4 > from_.value_id_limit()) use_dense_table();
     todo_.push_back({&from, &to});
     top_ = &from;
@@ -102,9 +103,9 @@ class Cloner {
     return at->second;
   }
 
-  // What a copied slot reads; null also for a value that is copied later.
+  // The copy of a value; null if it is unknown or copied later.
   Value* known(const Value& v) {
-    if (dense_) return v.id() < by_id_.size() ? by_id_[v.id()] : nullptr;  // notes may be of a value that was taken back
+    if (dense_) return v.id() < by_id_.size() ? by_id_[v.id()] : nullptr;  // value_info may refer to an undone value
     auto it = by_value_.find(&v);
     return it == by_value_.end() ? nullptr : it->second;
   }
@@ -141,7 +142,7 @@ class Cloner {
     }
     for (Value* c : g.constants()) remember(*c, *t.add_constant(c->constant()));
 
-    std::vector<std::pair<Use*, const Value*>> later;  // operands that come after their reader, or from outside
+    std::vector<std::pair<Use*, const Value*>> later;  // operands defined after their user, or outside
     std::vector<Value*> inputs;
     for (const Node& n : g.nodes()) {
       inputs.clear();
@@ -191,7 +192,7 @@ class Cloner {
     graph_record(g, t);
   }
 
-  // --- what the file says (ir/file_record.h)
+  // --- file records (ir/file_record.h)
 
   uint32_t entry(uint32_t number) {
     if (same_model_ || number == 0) return number;
@@ -206,8 +207,8 @@ class Cloner {
   void graph_record(const Graph& g, const Graph& t) {
     if (const auto at = record_.graphs.find(&g); at != record_.graphs.end()) {
       FileRecord::OfGraph copy = at->second;
-      if (&g == top_) copy.holder_fields.clear();  // said of what holds it, which is not copied here
-      std::erase_if(copy.listed_inputs, [](const auto& l) { return !l.constant->is_constant(); });  // erased meanwhile
+      if (&g == top_) copy.holder_fields.clear();  // describes the holder of this graph, which is not copied
+      std::erase_if(copy.listed_inputs, [](const auto& l) { return !l.constant->is_constant(); });  // erased by now
       for (auto& l : copy.listed_inputs) l.constant = known(*l.constant);
       to_.edit_file_record().graphs[&t] = std::move(copy);
     }

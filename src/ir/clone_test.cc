@@ -56,7 +56,7 @@ TEST(Clone, CopiesNestedGraphsTypesAndCaptures) {
   EXPECT_EQ(otherwise->last()->input(1), g.constants()[0]) << "a capture reads the copied value";
   EXPECT_EQ(otherwise->first()->input(0), g.input(1));
   EXPECT_EQ(copy->dims().to_string(*g.first()->attr("note")->get<Dim>()), "B + 1");
-  m.reset();  // nothing of the copy lives in the original
+  m.reset();  // the copy must not depend on the original
   EXPECT_EQ(g.last()->result()->name().view(), "y");
 }
 
@@ -106,7 +106,7 @@ TEST(Equal, SeesEachDifference) {
   EXPECT_TRUE(differs([](Model& m) { m.graph().first()->set_attrs(m.attrs({attr("note", m.dims().parse("B + 2"))})); }));
   EXPECT_TRUE(
       differs([](Model& m) { m.graph().first()->body("then_branch")->first()->set_input(0, m.graph().constants()[0]); }));
-  EXPECT_TRUE(differs([](Model& m) {  // a node that nothing reads
+  EXPECT_TRUE(differs([](Model& m) {  // a node without users
     Value* in[] = {m.graph().input(1)};
     m.graph().append(m.new_node(m.op("", "Neg"), in, 1));
   }));

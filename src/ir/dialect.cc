@@ -1,4 +1,4 @@
-// The registry of dialects: filled once, by the layer that knows them.
+// The registry of dialects, filled once by the layer that defines them.
 #include <array>
 #include <mutex>
 
@@ -7,8 +7,8 @@
 
 namespace sardonyx {
 
-// Defined in src/dialects/registration.cc. Named here, so that a program that only links the library has every dialect: the linker
-// would drop self-registering objects from an archive.
+// Defined in src/dialects/registration.cc. Referenced here so that every program that links the library has
+// every dialect: the linker would drop self-registering objects from an archive.
 void register_all_dialects();
 
 namespace {

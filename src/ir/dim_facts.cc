@@ -21,7 +21,7 @@ bool assume(Dims& dims, std::string_view relation) {
   const auto empty = [&]() {
     return Error(ErrorCode::kInvalidArgument, "no size is such that '" + std::string(relation) + "'");
   };
-  // difference = coefficient * symbol + constant, and it is >= 0 (or == 0).
+  // difference = coefficient * symbol + constant, which is >= 0 (or == 0).
   int64_t coefficient = 0, constant = 0;
   std::string symbol;
   std::vector<Dim> terms =

@@ -1,4 +1,5 @@
-// Dims: interning and exact arithmetic on symbolic dimensions. Bounds are in dims_bounds.cc, text in dims_text.cc.
+// Dims: interning and exact arithmetic on symbolic dimensions. Bounds are in dims_bounds.cc, text in
+// dims_text.cc.
 #include "sardonyx/dim.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace sardonyx {
 namespace {
 
 constexpr int64_t kDimLimit = int64_t{1} << 61;
-// Expressions beyond these help nobody; they come from hostile files or a rule that loops.
+// Expressions beyond these limits are useless; they come from hostile files or from a rule that loops.
 constexpr size_t kMaxTerms = 4096;
 constexpr uint32_t kMaxNodes = 1u << 16;
 constexpr uint32_t kMaxDepth = 200;
@@ -46,8 +47,8 @@ uint64_t size_of(Dim d) { return d.is_expr() ? d.expr()->size : 1; }
 uint32_t nodes_of(Dim d) { return d.is_expr() ? d.expr()->nodes : 1; }
 uint32_t depth_of(Dim d) { return d.is_expr() ? d.expr()->depth : 0; }
 
-// Lexicographic by the largest atom, its power first: unlike the printing order it is kept by multiplication, which polynomial
-// division needs.
+// Lexicographic by the largest atom, its power first. Unlike the printing order, multiplication preserves it,
+// which polynomial division requires.
 int compare_for_division(const DimTerm* a, const DimTerm* b) {
   size_t i = a->factors.size(), j = b->factors.size();
   while (i > 0 && j > 0) {
@@ -63,7 +64,7 @@ const std::pair<const DimTerm*, int64_t>& leading(const Poly& p) {
   return *std::max_element(p.begin(), p.end(), [](auto& a, auto& b) { return compare_for_division(a.first, b.first) < 0; });
 }
 
-// If exactly one term has floordivs, and is ±floordiv(x, integer), that term.
+// The only term with floordivs, if there is exactly one and it is ±floordiv(x, integer).
 const std::pair<const DimTerm*, int64_t>* stacked_floordiv(const Poly& p) {
   const std::pair<const DimTerm*, int64_t>* found = nullptr;
   for (auto& term : p) {
@@ -147,7 +148,7 @@ Dims::Impl::Impl() {
   terms_.push_back({});
   one_ = &terms_.back();
   term_index_.emplace(0, one_);
-  // Unknowns of all tables are different, so that one that moves to another model keeps its word.
+  // Unknowns of different tables differ, so an unknown that moves to another model keeps its word.
   static std::atomic<uint64_t> tables{0};
   unknown_base_ = (tables.fetch_add(1, std::memory_order_relaxed) & ((1u << 28) - 1)) << 32;
 }
@@ -311,7 +312,7 @@ std::optional<Dim> Dims::Impl::divide_exactly(Dim a, Dim b) {
   Poly rest = poly(a), divisor = poly(b), quotient;
   if (rest.empty()) return Dim::of(0);
   const auto [lead, factor] = leading(divisor);
-  // Each step removes the leading term of what is left, and all new ones are smaller.
+  // Each step removes the leading term of the remainder, and all new terms are smaller.
   for (int step = 0; !rest.empty(); ++step) {
     if (step > 1000) return std::nullopt;
     const auto [t, c] = leading(rest);
@@ -341,7 +342,8 @@ Dim Dims::Impl::floordiv_int(const Poly& a, int64_t d) {
     return floordiv_int(normal(std::move(inner)), checked_mul(d, e));
   }
 
-  // A division that comes out the same at both bounds is an integer. Asked of each form, for the bounds of one may be tighter.
+  // A division with equal results at both bounds is an integer. Tried on each form, because one form may have
+  // tighter bounds.
   auto settled = [&](const Poly& x) -> std::optional<int64_t> {
     Interval i = poly_bounds(x, 2);
     if (!i.bounded() || floor_div(i.lo, d) != floor_div(i.hi, d)) return std::nullopt;
@@ -350,7 +352,7 @@ Dim Dims::Impl::floordiv_int(const Poly& a, int64_t d) {
   if (auto v = settled(a)) return Dim::of(*v);
 
   Poly quotient, rest;
-  int64_t g = d;  // of the divisor and the coefficients, the integer aside
+  int64_t g = d;  // gcd of the divisor and the coefficients, without the constant
   for (auto& [t, c] : a) {
     int64_t q = floor_div(c, d), r = c - q * d;
     if (q != 0) quotient.emplace_back(t, q);
@@ -370,7 +372,7 @@ Dim Dims::Impl::floordiv_int(const Poly& a, int64_t d) {
     quotient.emplace_back(one_, *v);
     return make(std::move(quotient));
   }
-  // floor(x/d) = -floor((d-1-x)/d): of the two, keep the one with the smaller coefficients.
+  // floor(x/d) = -floor((d-1-x)/d): keep the form with the smaller coefficients.
   int flip = 0;
   for (auto& [t, c] : rest) {
     if (t == one_) continue;
@@ -413,7 +415,7 @@ Dim Dims::Impl::floordiv(Dim a, Dim b) {
     for (auto& [t, c] : p) c = -c;
     for (auto& [t, c] : d) c = -c;
   }
-  // Terms that a one-term divisor divides leave the division.
+  // Terms divisible by a one-term divisor leave the division.
   Poly quotient;
   if (d.size() == 1) {
     Poly rest;
@@ -426,7 +428,7 @@ Dim Dims::Impl::floordiv(Dim a, Dim b) {
     p = std::move(rest);
     if (p.empty()) return make(std::move(quotient));
   }
-  // A factor that every term on both sides has is not zero where the division means something.
+  // A factor common to all terms of both sides is not zero wherever the division is defined, so it cancels.
   std::vector<DimFactor> common = d[0].first->factors;
   int64_t content = 0;
   for (const Poly* side : {&p, &d}) {
@@ -458,7 +460,7 @@ Dim Dims::Impl::floordiv(Dim a, Dim b) {
 }
 
 Dim Dims::Impl::extreme(AtomKind kind, Dim a, Dim b) {
-  // Operands of nested max(max(a, b), c) are gathered, ordered, and those that another one dominates are dropped.
+  // Flatten nested max(max(a, b), c), sort the operands, and drop those that another one dominates.
   std::vector<Dim> all;
   auto gather = [&](auto& self, Dim d) -> void {
     if (d.is_expr() && d.expr()->terms.size() == 1 && d.expr()->terms[0].second == 1) {
@@ -501,7 +503,7 @@ Dim Dims::Impl::extreme(AtomKind kind, Dim a, Dim b) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The public face
+// Public functions
 
 Dim Dim::of(int64_t value) {
   if (value >= kDimLimit || value <= -kDimLimit) dim_overflow();
@@ -618,7 +620,7 @@ std::string_view Dims::symbol_name(Dim d) const {
 
 Dim Dims::substitute(Dim d, const std::function<std::optional<Dim>(std::string_view)>& value_of) {
   std::unordered_map<const DimAtom*, Dim> done;
-  auto expr = [&](auto& self, Dim x) -> Dim {  // as deep as the expression: bounded by kMaxDepth
+  auto expr = [&](auto& self, Dim x) -> Dim {  // recursion depth is bounded by kMaxDepth
     if (!x.is_expr()) return x;
     auto atom = [&](const DimAtom* a) -> Dim {
       if (auto it = done.find(a); it != done.end()) return it->second;

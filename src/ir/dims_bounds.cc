@@ -1,7 +1,8 @@
-// Bounds of symbolic dimensions, and the comparisons that follow from them.
+// Bounds of symbolic dimensions, and comparisons based on them.
 //
-// Three ways, the best of which counts: interval arithmetic; the same after moving every atom to start at zero (B*T - B becomes
-// b*t + t with b, t >= 0); replacing floordiv(x, d), max and min by what they lie between (N - floordiv(N, 2) is at least N/2).
+// The best of three methods counts: interval arithmetic; interval arithmetic after shifting every atom to
+// start at zero (B*T - B becomes b*t + t with b, t >= 0); and replacing floordiv(x, d), max and min by their
+// own bounds (N - floordiv(N, 2) is at least N/2).
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -18,7 +19,7 @@ constexpr int64_t kPlusInf = Interval::kPlusInf;
 
 bool infinite(int64_t v) { return v == kMinusInf || v == kPlusInf; }
 
-// Beyond the size of any dimension a bound says nothing.
+// Larger than any dimension: a bound beyond this carries no information.
 constexpr int64_t kFar = int64_t{1} << 62;
 int64_t saturate(int64_t v) { return v >= kFar ? kPlusInf : v <= -kFar ? kMinusInf : v; }
 
@@ -29,7 +30,7 @@ int64_t times(int64_t a, int64_t b) {
   return saturate(r);
 }
 
-// Adds two lower (or two upper) bounds; infinities of the other sign never meet here.
+// Adds two lower (or two upper) bounds; infinities of opposite sign never meet here.
 int64_t plus(int64_t a, int64_t b) {
   if (infinite(a)) return a;
   if (infinite(b)) return b;
@@ -42,7 +43,7 @@ Interval operator*(Interval a, Interval b) {
 }
 
 Interval operator+(Interval a, Interval b) {
-  // A sum that passed the representable range is unbounded on that side, whatever was added.
+  // A sum beyond the representable range is unbounded on that side, whatever was added.
   Interval r{plus(a.lo, b.lo), plus(a.hi, b.hi)};
   if (r.lo == kPlusInf) r.lo = int64_t{1} << 61;
   if (r.hi == kMinusInf) r.hi = -(int64_t{1} << 61);
@@ -56,7 +57,7 @@ Interval power(Interval base, int32_t n) {
   return r;
 }
 
-// A product that passed the representable range towards the inside of a bound: [2^62, inf) is stored as such.
+// Repairs a product that overflowed towards the inside of a bound: [2^62, inf) is stored as such.
 Interval sane(Interval i) {
   if (i.lo == kPlusInf) i.lo = int64_t{1} << 61;
   if (i.hi == kMinusInf) i.hi = -(int64_t{1} << 61);
@@ -117,7 +118,7 @@ Interval Dims::Impl::term_bounds(const DimTerm* t, int budget) {
   return r;
 }
 
-// `budget` bounds the work: how many more levels of the costlier ways may be tried below.
+// `budget` limits the work: how many more levels may use the expensive methods.
 Interval Dims::Impl::poly_bounds(const Poly& p, int budget) {
   Interval sum{0, 0};
   for (auto& [t, c] : p) sum = sum + sane(Interval{c, c} * term_bounds(t, budget > 0 ? budget - 1 : 0));
@@ -128,7 +129,7 @@ Interval Dims::Impl::poly_bounds(const Poly& p, int budget) {
 }
 
 Interval Dims::Impl::shifted_bounds(const Poly& p, int budget) {
-  // Atoms stand for their distance from a bound here: v = lo + v' or v = hi - v'.
+  // Here atoms stand for their distance from a bound: v = lo + v' or v = hi - v'.
   std::map<const DimAtom*, Interval> bounds;
   auto of = [&](const DimAtom* a) {
     auto [it, fresh] = bounds.try_emplace(a);
@@ -164,7 +165,7 @@ Interval Dims::Impl::shifted_bounds(const Poly& p, int budget) {
       if (moved.size() > 256) return {};
     }
     moved = normal(std::move(moved));
-  } catch (const Error&) {  // an overflow: no bound found this way
+  } catch (const Error&) {  // overflow: this method finds no bound
     return {};
   }
   Interval sum{0, 0};
@@ -207,7 +208,7 @@ Interval Dims::Impl::split_bounds(const Poly& p, int budget) {
         Interval low = with(a->lhs, d, c > 0 ? slack : 0), high = with(a->lhs, d, c > 0 ? 0 : slack);
         if (low.lo != kMinusInf) best.lo = std::max(best.lo, ceil_div(low.lo, d));
         if (high.hi != kPlusInf) best.hi = std::min(best.hi, floor_div(high.hi, d));
-      } else {  // one of the two operands, and not less (not more) than the other
+      } else {  // max and min equal one operand, and bound the other
         Interval l = with(a->lhs, 1, 0), r = with(a->rhs, 1, 0);
         Interval either{std::min(l.lo, r.lo), std::max(l.hi, r.hi)};
         if ((a->kind == AtomKind::kMax) == (c > 0)) {
@@ -217,7 +218,7 @@ Interval Dims::Impl::split_bounds(const Poly& p, int budget) {
         }
         best = best.both(either);
       }
-    } catch (const Error&) {  // an overflow: no bound found this way
+    } catch (const Error&) {  // overflow: this method finds no bound
     }
   }
   return best;

@@ -251,8 +251,8 @@ TEST(Dims, OverflowAndNonsenseAreErrors) {
   }
 }
 
-// Random expressions: the normal form evaluates to what direct evaluation gives, prints to text that parses to itself, and its
-// bounds hold. The seed is fixed; a failure prints the expression.
+// Random expressions: the normal form evaluates to the directly computed value, its text parses to itself,
+// and its bounds hold. The seed is fixed; a failure prints the expression.
 TEST(Dims, NormalFormKeepsValuesAtRandomPoints) {
   struct Made {
     Dim dim;
@@ -325,7 +325,7 @@ TEST(Dims, NormalFormKeepsValuesAtRandomPoints) {
         ASSERT_TRUE(!range.min || *range.min <= r.values[i]) << printed << " >= " << *range.min << " but is " << r.values[i];
         ASSERT_TRUE(!range.max || *range.max >= r.values[i]) << printed << " <= " << *range.max << " but is " << r.values[i];
       }
-      // What compare() claims about two random members holds at every point.
+      // The verdict of compare() on two random members holds at every point.
       Compare c = dims.compare(a.dim, r.dim);
       for (size_t i = 0; i < kPoints; ++i) {
         bool equal = a.values[i] == r.values[i];

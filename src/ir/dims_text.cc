@@ -1,4 +1,4 @@
-// Dims as text: JAX's spelling, out and in.
+// The text form of Dims: prints and parses JAX's spelling.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -84,7 +84,7 @@ class DimParser {
         d = dims_.floordiv(d, negation());
       } else if (take("%")) {
         d = dims_.mod(d, negation());
-      } else if (take("*")) {  // "**" was taken by power()
+      } else if (take("*")) {  // power() took "**" already
         d = dims_.mul(d, negation());
       } else {
         return d;
@@ -151,7 +151,7 @@ class DimParser {
         name += text_[at_];
         continue;
       }
-      // What text::quote() writes.
+      // Undoes text::quote().
       const char c = text_[++at_];
       unsigned byte = 0;
       const char* hex = text_.data() + at_ + 1;
@@ -194,8 +194,9 @@ Dim Dims::Impl::evaluate(const Poly& p) {
 
 Poly Dims::Impl::pretty(const Poly& p) {
   Poly best = p;
-  // For an atom q = floordiv(a, b): k*(a - b*q) reads better as k*mod(a, b), and with an integer b, a - q as
-  // floordiv of -a rounded the other way. A rewrite is kept if it leaves fewer terms and reads back as the same form.
+  // For an atom q = floordiv(a, b): k*(a - b*q) reads better as k*mod(a, b); for an integer b, a - q reads
+  // better as the floordiv of -a, rounded the other way. A rewrite is kept if it saves terms and parses to
+  // the same normal form.
   for (size_t i = 0; i < best.size(); ++i) {
     const auto [t, c] = best[i];
     const DimAtom* q = nullptr;
@@ -204,7 +205,7 @@ Poly Dims::Impl::pretty(const Poly& p) {
     if (q == nullptr) continue;
     try {
       std::vector<Poly> tries;
-      // t must be (a term of b) * q; k follows from the coefficients.
+      // t must be (a term of b) * q; the coefficients give k.
       const DimTerm* qt = term({{q, 1}});
       const DimTerm* rest = divide(t, qt);
       for (auto& [u, d] : poly(q->rhs)) {
@@ -234,10 +235,10 @@ Poly Dims::Impl::pretty(const Poly& p) {
       for (Poly& candidate : tries) {
         if (candidate.size() >= best.size() || !(evaluate(candidate) == make(p))) continue;
         best = std::move(candidate);
-        i = static_cast<size_t>(-1);  // look again from the start: the sum got shorter, so this ends
+        i = static_cast<size_t>(-1);  // start over; this ends because the sum got shorter
         break;
       }
-    } catch (const Error&) {  // an overflow: stays as it is
+    } catch (const Error&) {  // overflow: leave it unchanged
     }
   }
   return best;

@@ -53,7 +53,7 @@ constexpr std::array kRows = {
     Row{DType::kKey4, 0, "key4", ""},
 };
 
-// Index into kRows: ONNX numbers are dense, the others follow.
+// Index into kRows: ONNX types are dense, the others follow.
 const Row* row(DType t) {
   auto n = static_cast<size_t>(t);
   constexpr size_t kMil = kRows.size() - 6;

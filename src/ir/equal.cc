@@ -1,7 +1,8 @@
-// Structural equality of graphs and models, up to names and up to the order of nodes that do not depend on each other.
+// Structural equality of graphs and models, up to names and up to the order of nodes that do not depend on
+// each other.
 //
-// Values are paired from the results upwards: results pair, so the nodes that make them pair, so their operands pair. Nodes that no
-// result depends on pair from the last to the first. What waits to be compared stands in lists; nothing recurses.
+// Values are paired from the results upwards: results pair, then the nodes that make them, then their
+// operands. Nodes that no result depends on pair from last to first. Work waits in lists; nothing recurses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,7 +103,7 @@ class Comparison {
     return x == y || (x != nullptr && y != nullptr && x->equals(*y));
   }
 
-  // Unknown dims stand for "some number" on either side.
+  // An unknown dim means "some number" on either side.
   bool dims(Dim x, Dim y) const {
     if (x.is_unknown() || y.is_unknown()) return x.is_unknown() && y.is_unknown();
     if (x.is_int() || y.is_int() || same_model_) return x == y;
@@ -128,10 +129,10 @@ class Comparison {
                                 known ? show(*known) : "another value"));
     }
     if (x->kind() != y->kind()) return differ(fmt::format("{} and {} are not made the same way", show(*x), show(*y)));
-    if (x->kind() == ValueKind::kConstant) {  // by content: equal constants need not be shared the same way
+    if (x->kind() == ValueKind::kConstant) {  // by content: the two sides may share constants differently
       return tensors(x->constant(), y->constant()) || differ(fmt::format("constants {} and {} differ", show(*x), show(*y)));
     }
-    // A value of a graph that encloses what is compared pairs with itself only.
+    // A value of an enclosing graph pairs only with itself.
     const Graph *gx = x->graph(), *gy = y->graph();
     auto at = graph_of_.find(gx);
     bool outside = at == graph_of_.end() && !graph_back_.contains(gy);
@@ -185,7 +186,7 @@ class Comparison {
       if (!pair_values(x.result(i), y.result(i))) return false;
     for (size_t i = 0; i < x.num_inputs(); ++i)
       if (!pair_values(x.input(i), y.input(i))) return false;
-    // Bodies of one name are a list, bodies of different names a set.
+    // Bodies with the same name are a list; bodies with different names are a set.
     std::vector<const Body*> order_x, order_y;
     for (const Body& body : x.bodies()) order_x.push_back(&body);
     for (const Body& body : y.bodies()) order_y.push_back(&body);
@@ -241,7 +242,7 @@ class Comparison {
       if (!pair_values(a.output(i), b.output(i)) || !drain())
         return note(fmt::format("in what result '{}' is made of", a.outputs()[i].name.view()));
     }
-    // What no result needs: from the last node backwards, so that readers come before what they read.
+    // Nodes that no result depends on: from the last backwards, so that users come before definitions.
     const Node *x = a.last(), *y = b.last();
     for (;;) {
       while (x != nullptr && node_of_[x->id()] != nullptr) x = x->prev();
@@ -297,7 +298,7 @@ bool equal_graphs(const Graph& a, const Graph& b, std::string* why) {
 }
 
 bool equal_models(const Model& a, const Model& b, std::string* why) {
-  Comparison header(a, b);  // and everything below it
+  Comparison header(a, b);  // the models' own fields; functions follow below
   auto field = [&](const auto& x, const auto& y, std::string_view what) {
     return x == y || tell(header, fmt::format("the models' {} differs", what), why);
   };

@@ -31,7 +31,7 @@ Node* Graph::last() const {
   return nullptr;
 }
 
-// Puts n into `block` at `slot`, splitting the block when it is full; block null = append to the graph.
+// Puts n into `block` at `slot`; splits a full block. Without a block, appends to the graph.
 void Graph::link(Node& n, OrderBlock* block, uint32_t slot) {
   SX_CHECK(n.alive() && !n.linked(), "only a detached, live node can be inserted");
   auto new_block = [&](OrderBlock* after) {
@@ -113,7 +113,8 @@ void Graph::detach(Node& n) {
   model_->impl_->note_bodies(n);
 }
 
-// Takes back all uses that n and the nodes inside its bodies hold. Bodies nest without a bound, so no recursion.
+// Removes all uses held by n and by the nodes inside its bodies. Bodies may nest arbitrarily deep, so no
+// recursion.
 void Graph::drop_operands(Node& n) {
   Journal* journal = model_->journal();
   const auto unlink = [journal](Use& u) {
@@ -157,7 +158,7 @@ void Graph::erase(Node& n) {
 
 namespace {
 
-// Calls see(value) for each operand of n and for each value that the bodies of n read from outside themselves.
+// Calls see(value) for each operand of n and for each outer value that its bodies use.
 template <class See>
 void for_each_operand(Node& n, See&& see) {
   for (const Use& u : n.operands()) {
@@ -184,7 +185,7 @@ void for_each_operand(Node& n, See&& see) {
 }  // namespace
 
 void Graph::sort() {
-  // Depth first from each node in the present order, operands first: what is in order stays as it is.
+  // Depth first from each node in the present order, operands first, so nodes already in order stay in place.
   enum : uint8_t { kNew, kOpen, kDone };
   NodeMap<uint8_t> state(*model_, kNew);
   std::vector<Node*> sorted;
@@ -232,7 +233,7 @@ void Graph::sort() {
       open(def);
     }
   }
-  // Rebuild the order. Nodes keep their identity; tombstones go.
+  // Rebuild the order without tombstones. Nodes keep their identity.
   if (Journal* j = model_->journal()) j->sorting(*this);
   first_block_ = last_block_ = nullptr;
   for (Node* n : sorted) {
@@ -330,7 +331,7 @@ Value* Graph::add_constant(TensorPtr payload, std::string_view name) {
 void Graph::erase_constant(Value& v) {
   SX_CHECK(v.kind_ == ValueKind::kConstant && v.graph_ == this && !v.has_uses(),
            "only an unread initializer of this graph can be erased");
-  // index_ is a hint: erasing before it moves it down.
+  // index_ is a hint: earlier erasures move the constant down.
   size_t at = std::min<size_t>(v.index_, constants_.size() - 1);
   while (constants_[at] != &v) at = at == 0 ? constants_.size() - 1 : at - 1;
   if (Journal* j = model_->journal()) j->erasing_constant(v, at);

@@ -1,4 +1,4 @@
-// Order, uses and lifetimes: what has no text form. Operators here are opaque, so no dialect is involved.
+// Order, uses and lifetimes, which have no text form. The operators are opaque, so no dialect is involved.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -187,7 +187,7 @@ TEST_F(GraphTest, AnOperatorIsTheDialectsOwnAndKnown) {
   Value* x = graph.add_input("x", nullptr);
   EXPECT_TRUE(model.new_node(model.op("", "Relu"), {&x, 1}, 1).is("Relu"));
   EXPECT_FALSE(model.new_node(model.op("com.example", "Relu"), {&x, 1}, 1).is("Relu"));
-  EXPECT_FALSE(model.new_node(model.opaque_op("", "Relu", 99), {&x, 1}, 1).is("Relu"));  // an opset from the future
+  EXPECT_FALSE(model.new_node(model.opaque_op("", "Relu", 99), {&x, 1}, 1).is("Relu"));  // a future opset
 }
 
 TEST_F(GraphTest, TheCountOfAnOperatorFollowsTheGraph) {

@@ -20,11 +20,11 @@ using Halves [[gnu::vector_size(8)]] = uint16_t;
 
 constexpr uint32_t kSign = 0x80000000;
 constexpr int32_t kLeastNormal = 113 << 23;  // 2^-14
-constexpr int32_t kInfinite = 143 << 23;     // 2^16: from here on nothing fits
+constexpr int32_t kInfinite = 143 << 23;     // 2^16: from here on everything overflows
 constexpr int32_t kNan = 255 << 23;          // above infinity's bits
-constexpr uint32_t kOneHalf = 126 << 23;     // 0.5, whose last place is that of subnormal halves
+constexpr uint32_t kOneHalf = 126 << 23;     // 0.5, whose last bit is that of subnormal halves
 
-// What `choose` says where it is all ones, else `otherwise`.
+// `chosen` where `choose` is all ones, else `otherwise`.
 Bits pick(Order choose, Bits chosen, Bits otherwise) {
   const auto mask = reinterpret_cast<Bits>(choose);
   return (chosen & mask) | (otherwise & ~mask);
@@ -32,12 +32,12 @@ Bits pick(Order choose, Bits chosen, Bits otherwise) {
 
 Halves round(Bits x) {
   const Bits magnitude = x & ~kSign;
-  const auto order = reinterpret_cast<Order>(magnitude);  // signed comparisons are what old processors have
-  // The 13 bits that go are rounded away by adding half of the last place that stays, less one unless that place is odd; a carry into
-  // the exponent is as it should be.
+  const auto order = reinterpret_cast<Order>(magnitude);  // signed, because old processors only compare signed integers
+  // Round away 13 bits: add half of the last remaining bit, minus one unless that bit is odd. A carry into
+  // the exponent is correct.
   const Bits odd = magnitude >> 13 & 1;
   const Bits normal = (magnitude - (112U << 23) + 0xfff + odd) >> 13;
-  // Below, adding 0.5 shifts the bits to their place and rounds them.
+  // For subnormals, adding 0.5 shifts the bits into place and rounds them.
   const Bits half = Bits{} + kOneHalf;
   const auto sum = reinterpret_cast<Floats>(magnitude) + reinterpret_cast<Floats>(half);
   const Bits small = reinterpret_cast<Bits>(sum) - kOneHalf;
@@ -53,7 +53,7 @@ Bits widened(Halves h) {
   const Bits moved = (code & 0x7fff) << 13;
   const Bits exponent = moved & kExponent;
   const Bits normal = moved + kRebias;
-  // Subnormal halves are normal here: what a leading one too many is worth is taken away.
+  // Subnormal halves are normal f32: subtract the implicit leading one.
   const Bits one_up = normal + (1U << 23), one = Bits{} + (113U << 23);
   const auto rest = reinterpret_cast<Floats>(one_up) - reinterpret_cast<Floats>(one);
   Bits made = pick(exponent == Bits{}, reinterpret_cast<Bits>(rest), normal);
@@ -61,21 +61,22 @@ Bits widened(Halves h) {
   return made | (code & 0x8000) << 16;
 }
 
-// Keeps what a tensor is cast from.
+// A deleter that keeps the cast's source alive: see cast_source().
 struct CastDeleter {
   TensorPtr source;
   void operator()(const Tensor* t) const { delete t; }
 };
 
-// f(from, to, count) on pieces of t, of which `width` bytes make an element, into `out`, whose elements have `out_width`.
+// Calls f(from, to, count) on chunks of t, whose elements have `width` bytes, writing to `out`, whose
+// elements have `out_width`.
 template <class F>
 Tensor::Fill in_pieces(TensorPtr t, size_t width, size_t out_width, F f) {
   return [t = std::move(t), width, out_width, f](int64_t first, std::span<std::byte> out) {
     const size_t count = out.size() / out_width;
     if (!t->is_deferred()) return f(t->stored_bytes().data() + static_cast<size_t>(first) * width, out.data(), count);
-    constexpr size_t kPiece = 1 << 18;  // a few rows of a weight that is transposed on the way
+    constexpr size_t kPiece = 1 << 18;  // a few rows of a weight that is transposed on the fly
     const size_t most = std::min(count, kPiece);
-    const std::unique_ptr<std::byte[]> piece(new std::byte[most * width]);  // not zeroed
+    const std::unique_ptr<std::byte[]> piece(new std::byte[most * width]);  // uninitialized
     for (size_t done = 0; done < count;) {
       const size_t n = std::min(most, count - done);
       t->read(first + static_cast<int64_t>(done), {piece.get(), n * width});
@@ -85,7 +86,7 @@ Tensor::Fill in_pieces(TensorPtr t, size_t width, size_t out_width, F f) {
   };
 }
 
-// f on four elements at a time, and on what is left.
+// Applies f to four elements at a time, then to the remainder.
 template <class To, class From>
 void convert(const std::byte* from, std::byte* to, size_t count, To (*f)(From)) {
   constexpr size_t kFrom = sizeof(From) / kLanes, kTo = sizeof(To) / kLanes;
@@ -98,7 +99,7 @@ void convert(const std::byte* from, std::byte* to, size_t count, To (*f)(From)) 
   }
 }
 
-// t with each element through f, which makes `to` of it. See as_half().
+// t with each element converted to `to` by f. See as_half().
 TensorPtr converted(const TensorPtr& t, DType to, void (*f)(const std::byte*, std::byte*, size_t)) {
   std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
   const auto width = static_cast<size_t>(bit_width(t->dtype())) / 8, out_width = static_cast<size_t>(bit_width(to)) / 8;

@@ -13,11 +13,11 @@
 
 namespace sardonyx {
 
-// A call of a local function: where references to attributes lead.
+// A call of a local function, which resolves references to attributes in its body.
 struct CallFrame {
-  const Node* call = nullptr;  // null: the body is typed for no call in particular
+  const Node* call = nullptr;  // null: the body is typed independently of any call
   const Function* function = nullptr;
-  const CallFrame* outer = nullptr;  // the frame that the call itself is in
+  const CallFrame* outer = nullptr;  // the frame that contains the call
   size_t depth = 0;
 };
 
@@ -26,10 +26,11 @@ namespace {
 constexpr size_t kMaxElements = 64;
 constexpr size_t kMaxCallDepth = 200;
 
-// Thrown by a rule that needs an attribute whose value only a call would tell: no error, the results stay unknown.
+// Thrown by a rule that needs an attribute whose value only a call provides. Not an error: the results stay
+// unknown.
 struct UnknownAttribute {};
 
-// The element type of a tensor, or of what a sequence or optional holds, and how it is wrapped.
+// The element type of a tensor, or of the contents of a sequence or optional, and the kind of wrapper.
 struct Wrapped {
   enum Kind : uint8_t { kUnknown, kTensor, kSequence, kOptional, kOther } kind = kUnknown;
   DType dtype = DType::kUndefined;
@@ -85,7 +86,7 @@ std::string list_of(const TypeSet& set) {
 
 const Slot& slot_at(std::span<const Slot> slots, size_t i) { return slots[std::min(i, slots.size() - 1)]; }
 
-// What the type variables of an operator stand for at one node.
+// The types bound to an operator's type variables at one node.
 class Bindings {
  public:
   struct Entry {
@@ -128,7 +129,7 @@ void check_counts(InferContext& c) {
 
 bool kind_fits(const Attr& a, AttrKind kind) {
   if (a.get<RefAttr>() || a.get<OpaqueAttr>()) return true;
-  // An empty list has no element to tell its kind by.
+  // An empty list has no element that shows its kind.
   const auto empty_list = [&] {
     const auto* i = a.get<Attr::Ints>();
     const auto* f = a.get<Attr::Floats>();
@@ -162,7 +163,8 @@ std::string_view describe(AttrKind kind) {
 
 void check_attrs(InferContext& c) {
   const Node& n = c.node();
-  if (n.has(Trait::kConstant) && n.num_results() == 1 && n.result()->is_constant()) return;  // the payload is the attribute
+  if (n.has(Trait::kConstant) && n.num_results() == 1 && n.result()->is_constant())
+    return;  // the payload replaces the attribute
   for (const AttrSpec& spec : c.op().attrs) {
     if (!spec.required && n.attrs().empty()) continue;
     const Attr* a = n.attr(spec.name);
@@ -207,7 +209,7 @@ void check_operands(InferContext& c, Bindings& bindings) {
   }
 }
 
-// Element types that follow from the slots, for results that the rule said nothing about.
+// Sets element types that follow from the slots, for results that the rule left untyped.
 void complete_results(InferContext& c, const Bindings& bindings) {
   const Op& op = c.op();
   if (op.outputs.empty()) return;
@@ -215,7 +217,7 @@ void complete_results(InferContext& c, const Bindings& bindings) {
     if (c.node().result(i)->type() != nullptr) continue;
     const Slot& slot = slot_at(op.outputs, i);
     if (slot.types.any || slot.types.sequence != 0 || slot.types.optional != 0) {
-      // Identity and the like: the variable tells whether it is a tensor.
+      // Identity and similar operators: the bound variable decides whether the result is a tensor.
       const auto* bound = slot.type_var.empty() ? nullptr : bindings.find(slot.type_var);
       if (bound != nullptr && bound->what.kind == Wrapped::kTensor) c.set_unranked(i, bound->what.dtype);
       continue;
@@ -390,12 +392,12 @@ void InferContext::fail(std::string message, std::vector<std::string> notes) con
 // ---------------------------------------------------------------------------------------------------------------------
 // Bodies, calls and models
 
-// Most nodes of a large graph are like others before them: one operator with the same attributes, operands of the same types (without
-// unknown sizes) and the very same constants. Their one result has the type that was found for the first, and no rule is asked: ONNX's rules
-// read nothing else of a node.
+// Caches result types: most nodes of a large graph resemble earlier ones. If the operator, attributes,
+// operand types (without unknown sizes) and constants are the same, the single result has the same type and
+// no rule runs. ONNX's rules read nothing else of a node.
 class Alike {
  public:
-  // The type of n's result; null when no node like it is remembered.
+  // The type of n's result; null if no similar node is cached.
   const Type* find(const Node& n, const ValueFacts& facts) {
     described_ = describe(n);
     if (!described_) return nullptr;
@@ -405,9 +407,9 @@ class Alike {
     if ((has != nullptr && has != e.result) || knows_values(n, facts)) return nullptr;
     return e.result;
   }
-  // Whether remember() may follow: for no node whose rule looks at others meanwhile.
+  // Whether remember() may follow. Not for nodes whose rule examines other nodes.
   bool is_described() const { return described_; }
-  // After find() was asked about n, whose result had no type then, and it got one.
+  // Call after find(n) failed and n's result, untyped then, got its type.
   void remember(const Node& n, const ValueFacts& facts) {
     const Type* t = n.result()->type();
     if (t == nullptr || !is_plain(*t) || facts.find(*n.result()) != nullptr || knows_values(n, facts)) return;
@@ -455,7 +457,7 @@ class Alike {
     return true;
   }
 
-  // Elements that are known follow from more than types.
+  // Whether elements of an operand are known: then the result depends on more than types.
   static bool knows_values(const Node& n, const ValueFacts& facts) {
     for (const Use& u : n.operands()) {
       if (u.value != nullptr && facts.find(*u.value) != nullptr) return true;
@@ -463,13 +465,13 @@ class Alike {
     return false;
   }
 
-  std::vector<Entry> table_;  // by hash; one pushes out another
+  std::vector<Entry> table_;  // by hash; a collision evicts the older entry
   Described asked_;
   size_t slot_ = 0;
   bool described_ = false;
 };
 
-// What goes on while many nodes are typed: errors are collected or passed on.
+// The state of typing many nodes: collects errors or rethrows them.
 class InferRun {
  public:
   InferRun(ValueFacts& facts, bool tolerant) : facts_(facts), tolerant_(tolerant), outer_(facts.run_) { facts.run_ = this; }
@@ -499,11 +501,11 @@ class InferRun {
 void InferRun::report(Node& n, const Error& e) {
   n.set_unchecked(true);
   if (!tolerant_) throw e;
-  // Bodies may be typed several times.
+  // bodies may be typed several times
   if (seen_.insert(&n).second) messages.push_back(e.what());
 }
 
-// Takes what the file declares of values: it may say more than inference finds.
+// Applies the types that the file declares: they may be more precise than inferred ones.
 void InferRun::declare(Graph& g) {
   Types& types = g.model().types();
   const auto meet = [&](Value& v, const Type* declared) {
@@ -521,7 +523,7 @@ void InferRun::declare(Graph& g) {
   for (const auto& [v, info] : g.value_info) meet(*const_cast<Value*>(v), info.declared);
 }
 
-// Forgets what rules found: results of operators that have a rule, in this graph and the ones inside.
+// Drops inferred types: results of operators with a rule, in this graph and its nested graphs.
 void InferRun::forget(Graph& g, ValueFacts& facts) {
   std::vector<Graph*> stack{&g};
   while (!stack.empty()) {
@@ -550,7 +552,7 @@ void InferRun::graph(Graph& g, ValueFacts& facts, bool only_unchecked) {
       infer_node(n, facts);
       continue;
     }
-    const bool plain = facts.frame_ == nullptr;  // a call may say what attributes are
+    const bool plain = facts.frame_ == nullptr;  // a call may define attributes
     if (const Type* t = plain ? run->alike_.find(n, facts) : nullptr) {
       n.result()->set_type(t);
       n.set_unchecked(false);
@@ -576,15 +578,15 @@ void InferRun::body(Graph& g, std::span<const Type* const> inputs, ValueFacts& f
   }
   if (!same) forget(g, facts);
   declare(g);
-  // What is known of values is not kept with the model: the first time, all of them are looked at.
+  // Facts about values are not stored in the model, so the first time all nodes are visited.
   const bool first = facts.run_ != nullptr && facts.run_->bodies_.insert(&g).second;
   graph(g, facts, /*only_unchecked=*/!first);
 }
 
 void InferContext::infer_body(Graph& body, std::span<const Type* const> inputs) const { InferRun::body(body, inputs, facts_); }
 
-// A local function has one body and any number of calls: the body is typed for this call, the results are copied out. What stays
-// on the body's values is what holds for every call.
+// A local function has one body and any number of calls. The body is typed for this call and the result types
+// are copied to the call. The body's values keep only what holds for every call.
 void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
   const size_t depth = facts.frame_ ? facts.frame_->depth + 1 : 0;
   if (depth > kMaxCallDepth)
@@ -659,7 +661,7 @@ void InferRun::call(Node& n, Function& f, ValueFacts& facts) {
   }
 }
 
-// A rule of an operator that is in no table: what it says is welcome, what it refuses is its project's business.
+// Applies the rule of an operator outside the tables: its results are used, its errors ignored.
 static void infer_foreign(InferContext& c) {
   try {
     c.op().infer(c);
@@ -687,10 +689,10 @@ void infer_node(Node& n, ValueFacts& facts) {
     try {
       op.infer(c);
     } catch (const UnknownAttribute&) {
-      // Only a call would tell: the results stay unknown.
+      // Only a call would provide the attribute: the results stay unknown.
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kLimit) throw;
-      c.fail(e.message(), e.notes());  // sizes that overflow
+      c.fail(e.message(), e.notes());  // overflow in sizes
     }
   }
   complete_results(c, bindings);

@@ -26,8 +26,8 @@ bool is_open(const Type* t) {
   return t == nullptr || (t->is_tensor() && (!t->ranked() || !std::ranges::all_of(t->dims(), &Dim::is_int)));
 }
 
-// `found` with what only `old` knows: a rank, or a number where the size is open. The name of a size is not kept: other values of that size
-// lost it.
+// `found`, completed with ranks and numbers that only `old` has. Names of sizes are not kept: other values of
+// that size lost them.
 const Type* with_ranks_and_numbers(Types& types, const Type* found, const Type* old) {
   if (found == nullptr) return old;
   if (!found->is_tensor() || !old->is_tensor() || !old->ranked() || types.meet(found, old) == nullptr) return found;
@@ -39,7 +39,7 @@ const Type* with_ranks_and_numbers(Types& types, const Type* found, const Type* 
   return types.with_dims(found, dims);
 }
 
-// Whether `now` has an element that `before` does not have.
+// Whether `now` knows an element that `before` does not.
 bool says_more(const SymbolicValue& now, const SymbolicValue* before) {
   if (before == nullptr || before->elements.size() != now.elements.size()) return true;
   for (size_t i = 0; i < now.elements.size(); ++i) {

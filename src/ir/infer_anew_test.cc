@@ -45,7 +45,7 @@ TEST(InferAnew, an_element_becomes_known_where_the_node_that_hid_it_is_gone) {
   Node& b = *m->graph().first()->next()->next()->next();
   ASSERT_TRUE(b.is("Neg"));
   facts.erase(*b.result());
-  EXPECT_TRUE(may_tell_more(*m));  // the input's size is open, those of results are not
+  EXPECT_TRUE(may_tell_more(*m));  // the input's size is unknown, the results' are not
   EXPECT_TRUE(infer_anew(*m, facts));
   EXPECT_NE(facts.find(*b.result()), nullptr);
   EXPECT_FALSE(infer_anew(*m, facts));

@@ -1,4 +1,4 @@
-// Inference over a chain of a million nodes: the types are interned, so a shape-preserving rule copies a pointer.
+// Inference over a chain of a million nodes: types are interned, so a shape-preserving rule copies a pointer.
 #include <benchmark/benchmark.h>
 
 #include "sardonyx/infer.h"

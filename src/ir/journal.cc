@@ -35,7 +35,7 @@ void Journal::reorder_constants(Graph& g, size_t first, std::span<Value* const> 
 
 void Journal::rollback() {
   SX_CHECK(open_, "this journal is closed");
-  close();  // what follows is no edit
+  close();  // undoing must not be recorded
   while (size_ > 0) {
     --size_;
     undo(chunks_.back()[size_ % kChunk]);
@@ -46,7 +46,7 @@ void Journal::rollback() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Records that do not fit 24 bytes
+// Records larger than 24 bytes
 
 void Journal::detaching(Node& n, Node* behind) {
   Detached d{n.graph_, behind, is_new(n), n.op_, n.attrs_, n.name_, n.provenance_, n.flags_, {}, {}};
@@ -70,7 +70,7 @@ void Journal::sorting(Graph& g) {
 }
 
 void Journal::signature(Graph& g) {
-  // One copy is enough: whatever happens to the ports afterwards, they become this again.
+  // One copy suffices: rollback restores it whatever happens to the ports later.
   if (!tables().has_signature.insert(&g).second) return;
   add(Kind::kSignature, &g, nullptr, put(tables().signatures, Signature{g.inputs_, g.outputs_}));
 }
@@ -108,7 +108,7 @@ void Journal::functions() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Taking back
+// Undoing
 
 void Journal::undo(const Edit& e) {
   const auto subject_value = [&]() -> Value& { return *static_cast<Value*>(e.subject); };
@@ -241,7 +241,7 @@ void Journal::restore(Node& n, const Detached& d) {
   }
 }
 
-// The slots of a graph as they were, dead nodes included.
+// Restores the slots of a graph, dead nodes included.
 void Journal::restore_order(Graph& g, const std::vector<Node*>& order) {
   g.first_block_ = g.last_block_ = nullptr;
   for (Node* n : order) {
@@ -270,7 +270,7 @@ void Journal::restore_facts() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The setters that look at the counter first
+// Setters that check the counter first
 
 void Value::note_type() {
   Graph* g = graph();

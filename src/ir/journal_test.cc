@@ -39,7 +39,7 @@ std::vector<Graph*> graphs_of(Model& m) {
   return all;
 }
 
-// What a graph remembers of its nodes with bodies is what a walk finds.
+// The cached nodes with bodies are those that a walk finds.
 void expect_bodies_known(Model& m) {
   for (const Graph* g : graphs_of(m)) {
     std::vector<const Node*> found;
@@ -76,7 +76,7 @@ void expect_same(Model& m, const State& s) {
   verify(m);
 }
 
-// Random edits of every kind that a pass can make. Whether they make sense is not asked.
+// Makes random edits of every kind that a pass can make, whether sensible or not.
 class Editor {
  public:
   Editor(Model& m, uint32_t seed) : m_(m), random_(seed) {}
@@ -110,7 +110,7 @@ class Editor {
       case 10: return n->set_op(m_.op("", "Max"));
       case 11: return n->set_provenance(m_.add_provenance({.sources = {{.file = fmt_name(), .line = 3}}, .source_count = 1}));
       case 12: n->edit_extra().doc = fmt_name(); return;
-      case 13: {  // to another place, with other facts
+      case 13: {  // moved, with other metadata
         g.detach(*n);
         n->set_name(m_.name(fmt_name()));
         n->result()->set_type(nullptr);
@@ -172,7 +172,7 @@ class Editor {
         if (m_.functions().size() < 2) return;
         Function& f = *m_.functions()[1 + pick(m_.functions().size() - 1)];
         Value& stays = *f.graph().add_constant(Tensor::scalar(1));
-        for (Node& inner : f.graph().nodes()) {  // in any order by now
+        for (Node& inner : f.graph().nodes()) {  // by now in any order
           for (Value& v : inner.results()) f.graph().replace_uses(v, stays);
         }
         return m_.erase_function(f);
@@ -181,7 +181,7 @@ class Editor {
         m_.set_opset_version(fmt_name(), 3);
         try {
           g.sort();
-        } catch (const Error&) {  // a cycle
+        } catch (const Error&) {  // cyclic
         }
         return;
     }
@@ -195,7 +195,7 @@ class Editor {
   static void drop_inputs(Node& n) {
     for (size_t i = 0; i < n.num_inputs(); ++i) n.set_input(i, nullptr);
   }
-  // A value that a node of g may read.
+  // A value visible to nodes of g.
   Value& any(Graph& g) { return any_but(g, nullptr); }
   Value& any_but(Graph& g, const Node* but) {
     std::vector<Value*> values;
@@ -240,7 +240,7 @@ TEST(Journal, random_edits_are_taken_back) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     expect_same(*m, before);
     if (HasFailure()) break;
-    // The model is as good as new: it can be edited, compacted, and taken back again.
+    // The model is fully usable: it can be edited, compacted and rolled back again.
     m->compact();
     Journal again(*m);
     Editor editor(*m, seed + 1000);

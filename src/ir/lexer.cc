@@ -138,7 +138,7 @@ void Lexer::fail_at(size_t offset, std::string message, ErrorCode code) const {
   size_t line_end = std::min(text_.find('\n', offset), text_.size());
   size_t line = 1 + static_cast<size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
   size_t column = offset - line_start;
-  // A window of a long line, with the place in it.
+  // Show a window of a long line around the error.
   size_t from = column > 80 ? column - 60 : 0;
   std::string shown(text_.substr(line_start + from, std::min<size_t>(line_end - line_start - from, 120)));
   std::replace(shown.begin(), shown.end(), '\t', ' ');

@@ -13,7 +13,7 @@
 namespace sardonyx {
 namespace {
 
-// What the boundary node of every graph claims to be.
+// The operator of every graph's boundary node.
 const Op& boundary_op() {
   static const Op op{.name = "<graph>"};
   return op;
@@ -96,7 +96,7 @@ Function* Model::find_function(std::string_view domain, std::string_view name, s
   return nullptr;
 }
 
-// In place of the main function, the one that was added last becomes the main one.
+// When the main function is erased, the last one added takes its place as main.
 void Model::erase_function(Function& f) {
   auto at = std::find_if(functions_.begin(), functions_.end(), [&](const auto& p) { return p.get() == &f; });
   SX_CHECK(at != functions_.end() && functions_.size() > 1, "the only function cannot be erased");

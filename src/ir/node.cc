@@ -57,9 +57,9 @@ bool Node::any_result_used() const {
 
 namespace {
 
-// A walk over a large graph waits for memory: these ask for the node that comes some steps later, both lines of it (its operator and flags
-// are at the beginning, its results behind it), and for the block after this one. Always inlined: gcc takes a function that only prefetches
-// for one without effects, and drops the call.
+// A walk over a large graph waits for memory. These prefetch the node a few steps ahead, both of its cache
+// lines (its operator and flags come first, its results after it), and the next block. Always inlined: gcc
+// treats a function that only prefetches as free of effects and drops the call.
 [[gnu::always_inline]] inline void fetch(const void* p) {
   __builtin_prefetch(p);
   __builtin_prefetch(static_cast<const char*>(p) + 64);

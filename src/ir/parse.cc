@@ -1,7 +1,7 @@
-// The .sx text form, in: a parser by hand over one token of look-ahead. docs/text_form.md has the grammar.
+// Parser of the .sx text form, hand-written with one token of look-ahead. docs/text_form.md has the grammar.
 //
-// Nodes are made as they are read, operands first; types that the text leaves out are inferred at the end. Recursion follows the
-// nesting of graphs and expressions in the text only, both bounded.
+// Nodes are made as they are read, operands first. Types that the text omits are inferred at the end.
+// Recursion follows the nesting of graphs and expressions in the text, and both are bounded.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Parser : private text::AttrParser {
         main = true;
         main_graph();
       } else if (lex_.is("function")) {
-        if (!main) {  // the main function stands first in the model, wherever it stands in the text
+        if (!main) {  // the main function comes first in the model, wherever it is in the text
           m_->add_function("main");
           main_made_ = true;
         }
@@ -51,7 +51,7 @@ class Parser : private text::AttrParser {
   }
 
  private:
-  // The model's dialect is said by its main graph, and is needed before anything is made.
+  // Looks ahead for the main graph, which names the model's dialect: nodes cannot be made without it.
   void dialect_ahead() {
     size_t begin = lex_.start();
     int depth = 0;
@@ -71,7 +71,8 @@ class Parser : private text::AttrParser {
 
   // --- facts
 
-  // `key` is the current word: true, and past it, if a string follows. So a value may be called "doc".
+  // Whether the current word is `key` and a string follows; if so, skips the word. So values may be called
+  // "doc".
   bool take_key(std::string_view key) {
     if (!lex_.is(key)) return false;
     size_t back = lex_.start();
@@ -158,7 +159,7 @@ class Parser : private text::AttrParser {
     if (!opset && dialect_ == DialectId::kOnnx) m_->set_opset_version("", 23);
   }
 
-  // range N 0..8: a number may be missing on either side
+  // range N 0..8; either bound may be missing
   void range() {
     std::string symbol = word_or_string("a dimension's name");
     size_t at = lex_.start(), end = std::min(lex_.text().find('\n', at), lex_.text().size());
@@ -294,7 +295,7 @@ class Parser : private text::AttrParser {
   }
 
   struct ValueWord {
-    std::string_view key;   // what the value is found by
+    std::string_view key;   // the key that identifies the value
     std::string_view name;  // empty: an unnamed value
     size_t at;
     bool quoted = false;
@@ -302,14 +303,14 @@ class Parser : private text::AttrParser {
 
   bool at_value() const { return lex_.kind() == Token::kWord || lex_.kind() == Token::kValue; }
 
-  // x, %12, %"any text", each with #2 behind it when the name is not unique
+  // x, %12 or %"any text", followed by #2 and so on if the name is not unique
   ValueWord value_word(bool port = false) {
     ValueWord w{lex_.raw(), lex_.raw(), lex_.start()};
     if (lex_.kind() == Token::kValue) {
       if (w.key.starts_with("%\"")) {
         w.quoted = true;
         w.name = owned_.emplace_back(lex_.unquoted());
-        const bool other = w.name.empty() || w.name[0] == '%' || w.name[0] == '\x01' || w.name[0] == '\x02';  // begins a key
+        const bool other = w.name.empty() || w.name[0] == '%' || w.name[0] == '\x01' || w.name[0] == '\x02';  // starts a key
         w.key = other ? std::string_view(owned_.emplace_back("\x02" + std::string(w.name))) : w.name;
       } else {
         w.name = {};
@@ -388,7 +389,7 @@ class Parser : private text::AttrParser {
     for (; scope_.size() > outer; scope_.pop_back()) names_.erase(scope_.back());
   }
 
-  // info x: f32[3] doc "..." meta {...}; false, and nothing read, when "info" is a value's name
+  // info x: f32[3] doc "..." meta {...}; returns false and reads nothing if "info" is a value's name
   bool info(Graph& g) {
     size_t back = lex_.start();
     lex_.next();
@@ -462,7 +463,7 @@ class Parser : private text::AttrParser {
       const Type* type;
     };
     std::vector<Left> left;
-    if (at_value()) {  // values stand on the left if a ',', ':' or '=' follows the first name
+    if (at_value()) {  // results come first if ',', ':' or '=' follows the first name
       ValueWord w = value_word(/*port=*/true);
       if (lex_.is(",") || lex_.is(":") || lex_.is("=")) {
         left.push_back({w, lex_.take(":") ? type() : nullptr});
@@ -580,14 +581,14 @@ class Parser : private text::AttrParser {
     return n;
   }
 
-  // --- operands with names (MIL)
+  // --- named operands (MIL)
 
   struct NamedOperands {
     std::string name;
     std::vector<Value*> values;
   };
 
-  // "name=", and not the comparison of anything.
+  // "name=", but not a comparison.
   bool at_operand_name() const {
     return (lex_.kind() == Token::kWord || lex_.kind() == Token::kString) && lex_.end() < lex_.text().size() &&
            lex_.text()[lex_.end()] == '=';
@@ -607,8 +608,8 @@ class Parser : private text::AttrParser {
     return one;
   }
 
-  // Puts operands where the op's slots are: those without a name fill the others in order; where the op takes a list, data and
-  // then the list. An op that is not known has the slots that the text names.
+  // Puts operands into the op's slots. Unnamed ones fill the other slots in order; if the op takes a list,
+  // data first, then the list. An unknown op has the slots that the text names.
   const Op& place_operands(const Op* found, size_t begin, std::vector<Value*>& operands,
                            const std::vector<NamedOperands>& named) {
     const Op& op = *found;
@@ -681,7 +682,7 @@ class Parser : private text::AttrParser {
     }
   }
 
-  // A name, a constant, another node with one result, or "_" for nothing.
+  // A name, a constant, a nested node with one result, or "_" for an absent operand.
   Value* operand(Graph& g, int nesting) {
     if (lex_.take("_")) return nullptr;
     if (at_constant()) return g.add_constant(constant());
@@ -704,8 +705,8 @@ class Parser : private text::AttrParser {
   DialectId dialect_ = DialectId::kOnnx;
   Function* function_ = nullptr;
   bool main_made_ = false;
-  std::unordered_map<std::string_view, const Op*> ops_;  // by spelling, in the present function
-  std::unordered_map<std::string_view, Value*> names_;   // what is visible
+  std::unordered_map<std::string_view, const Op*> ops_;  // by spelling, in the current function
+  std::unordered_map<std::string_view, Value*> names_;   // visible names
   std::vector<std::string_view> scope_;                  // keys of names_ in order of definition
   std::deque<std::string> owned_;
 };

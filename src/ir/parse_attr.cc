@@ -96,7 +96,7 @@ TensorPtr AttrParser::elements(DType dtype, std::vector<int64_t> shape, bool bra
   }
 }
 
-// {#0123456789abcdef}: sixteen digits behind the sign
+// {#0123456789abcdef}: sixteen digits after the '#'
 TensorPtr AttrParser::digest(DType dtype, std::vector<int64_t> shape, size_t begin) {
   size_t at = lex_.end();
   uint64_t hash = 0;
@@ -182,7 +182,7 @@ Attr AttrParser::attribute(int nesting) {
 Attr AttrParser::number() {
   std::string_view s = lex_.raw();
   bool integer = s.find_first_not_of("-0123456789") == std::string_view::npos;
-  // "2*B": an expression that begins with a number
+  // "2*B": an expression starting with a number
   char after = lex_.end() < lex_.text().size() ? lex_.text()[lex_.end()] : '\0';
   if (integer && (after == '*' || lex_.text().substr(lex_.end(), 2) == " *" || lex_.text().substr(lex_.end(), 2) == " +" ||
                   lex_.text().substr(lex_.end(), 2) == " -"))

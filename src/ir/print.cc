@@ -1,7 +1,8 @@
-// The .sx text form, out. docs/text_form.md has the grammar; parse.cc reads it back.
+// Printer of the .sx text form. docs/text_form.md has the grammar; parse.cc reads it back.
 //
-// One line per node; a node whose only result is unnamed and read once, by the node that follows, stands inside that reader:
-// Div(x, Sqrt(y)). What the text leaves out is what parsing finds again: types that rules infer, names that were never given.
+// One line per node, except that a node whose only result is unnamed and has one use, by the next node, is
+// nested in that user: Div(x, Sqrt(y)). The text omits what parsing restores: types that rules infer, and
+// names that were never given.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,7 +88,7 @@ class Printer : text::AttrPrinter {
     if (list.empty()) out_ += " none";
   }
 
-  // One line per fact that is not the default.
+  // One line per field that differs from the default.
   void header() {
     auto fact = [&](auto&& print) {
       size_t before = out_.size();
@@ -135,7 +136,7 @@ class Printer : text::AttrPrinter {
     }
   }
 
-  // Symbols whose range is not the usual "at least 1".
+  // Symbols whose range differs from the default, "at least 1".
   std::vector<std::string> ranged_symbols() const {
     std::vector<std::string> all;
     std::unordered_set<const Type*> seen;
@@ -244,7 +245,7 @@ class Printer : text::AttrPrinter {
     }
   }
 
-  // Gives a value the word it is called by from here on.
+  // Chooses the word for a value from here on.
   void define(const Value& v) {
     if (number_[v.id()] != 0) return;
     if (v.name().empty()) {
@@ -257,7 +258,7 @@ class Printer : text::AttrPrinter {
   }
 
   void reference(const Value& v) {
-    if (number_[v.id()] == 0) define(v);  // defined outside of what is printed, or later: the text still shows it
+    if (number_[v.id()] == 0) define(v);  // defined outside the printed part, or later: print it anyway
     uint32_t n = number_[v.id()];
     if (v.name().empty()) {
       fmt::format_to(std::back_inserter(out_), "%{}", n - 1);
@@ -293,7 +294,7 @@ class Printer : text::AttrPrinter {
     out_ += ')';
   }
 
-  // An unnamed constant with one reader here stands in its reader; others have a line.
+  // An unnamed constant with a single user here is nested in that user; others have a line.
   bool stands_inside(const Value& c, const Graph& g) const {
     if (!c.name().empty() || !c.has_one_use() || g.value_info.contains(&c)) return false;
     const Use& u = *c.uses().begin();
@@ -398,7 +399,7 @@ class Printer : text::AttrPrinter {
     int depth;
   };
 
-  // What no rule finds again when the text is read.
+  // Whether the text must state the type because no rule infers it.
   bool needs_type(const Node& n, const Value& v) const {
     const Type* t = v.type();
     if (t == nullptr || (n.extra() && n.extra()->payload)) return false;
@@ -406,7 +407,7 @@ class Printer : text::AttrPrinter {
     return n.op().infer == nullptr && !(t->is_tensor() && !t->ranked());
   }
 
-  // A call of a local function, whose body says the types.
+  // A call of a local function, whose body determines the types.
   bool is_call(const Op& op) const {
     auto [it, fresh] = calls_.try_emplace(&op, false);
     if (fresh) {
@@ -425,8 +426,8 @@ class Printer : text::AttrPrinter {
     return reader->graph() == &g && !reader->is_boundary() && !g.value_info.contains(&v);
   }
 
-  // Nodes that wait to be printed inside their reader, in graph order; whoever reads must take them from the end, or they get
-  // lines of their own: so parsing, which makes operands first, finds the same order.
+  // Nodes wait here, in graph order, to be nested in their user. A user must take them from the end,
+  // otherwise they get their own lines. Parsing makes operands first, so it restores the same order.
   void statement(const Node& n, const Graph& g, int depth) {
     size_t inside = 0, length = 0;
     int nesting = 0;
@@ -485,7 +486,7 @@ class Printer : text::AttrPrinter {
   void line(const Node& n, int depth) {
     indent(depth);
     std::string whole = std::exchange(out_, std::string());
-    expression(n, depth);  // first: what it reads from outside is called before its results
+    expression(n, depth);  // first, because it names outer values before the results
     std::string call = std::exchange(out_, std::move(whole));
     for (size_t i = 0; i < n.num_results(); ++i) {
       const Value& v = *n.result(i);
@@ -536,7 +537,7 @@ class Printer : text::AttrPrinter {
     }
     word_or_quote(op.name);
     if (op.dialect != DialectId::kOnnx && op.known) return;
-    // The version, where it is not the one that the imports lead to.
+    // Print the version if it is not the one that the imports select.
     auto [it, fresh] = usual_version_.try_emplace({function_, &op}, true);
     if (fresh) {
       int version = import_of(op.domain);
@@ -614,7 +615,8 @@ class Printer : text::AttrPrinter {
     suffix(n);
   }
 
-  // MIL: data operands by place, the rest by name: "conv(x, w, strides=i32[2]{1,1}, groups=i32 1)", "concat(axis=i32 0, values=(a, b))".
+  // MIL: data operands by position, the rest by name: "conv(x, w, strides=i32[2]{1,1}, groups=i32 1)",
+  // "concat(axis=i32 0, values=(a, b))".
   void named_operands(const Node& n) {
     const Op& op = n.op();
     bool named = false, first = true;
@@ -691,9 +693,9 @@ class Printer : text::AttrPrinter {
 
   const FileRecord& record_;
   const Function* function_ = nullptr;
-  std::vector<uint32_t> number_;  // by value id; 0 = not called anything yet
+  std::vector<uint32_t> number_;  // by value id; 0 = no number yet
   uint32_t unnamed_ = 0;
-  std::unordered_map<std::string_view, uint32_t> bound_;  // how many visible values have this name
+  std::unordered_map<std::string_view, uint32_t> bound_;  // number of visible values with this name
   std::vector<const Value*> defined_;                     // named values in scope, innermost last
   std::vector<Nested> pending_;
   std::unordered_map<VersionKey, bool, VersionHash> usual_version_;

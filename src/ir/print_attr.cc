@@ -66,7 +66,7 @@ void AttrPrinter::named_attr(const NamedAttr& a) {
 
 void AttrPrinter::bare_dim(Dim d) { out_ += m_.dims().to_string(d); }
 
-// A symbol that could be taken for another kind of attribute is wrapped.
+// Whether a symbol stands alone unambiguously; one that looks like another kind of attribute is wrapped.
 bool AttrPrinter::is_clear_alone(Dim d) const {
   if (!d.is_expr()) return false;
   std::string text = m_.dims().to_string(d);

@@ -1,8 +1,8 @@
-// Elements of every number format, as doubles: decode_element and encode_element.
+// Converts elements of every number format from and to doubles: decode_element and encode_element.
 //
-// The small formats are described by four numbers each (see kFormats), after the OCP 8-bit and microscaling specifications and, for
-// the fnuz kinds, "8-bit Numerical Formats for Deep Neural Networks" (Noune et al.). All conversions are exact integer work:
-// one rounding, to nearest even, straight from the double.
+// Four numbers describe each small format (see kFormats), after the OCP 8-bit and microscaling specifications
+// and, for the fnuz formats, "8-bit Numerical Formats for Deep Neural Networks" (Noune et al.). All
+// conversions use exact integer arithmetic and round once, to nearest even, directly from the double.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -15,10 +15,10 @@ namespace sardonyx {
 namespace {
 
 enum class Special : uint8_t {
-  kIeee,      // the top exponent means infinity and NaN
+  kIeee,      // the top exponent encodes infinity and NaN
   kFn,        // no infinity; all ones is NaN
-  kFnuz,      // no infinity, no -0; the code of -0 is NaN
-  kSaturate,  // neither; too large becomes the largest, NaN becomes -0 as in ml_dtypes
+  kFnuz,      // no infinity, no -0, whose code is NaN
+  kSaturate,  // neither; overflow gives the largest value, NaN gives -0 as in ml_dtypes
 };
 
 struct Format {
@@ -79,7 +79,7 @@ double decode(const Format& f, uint32_t code) {
 uint32_t encode(const Format& f, double value) {
   const uint32_t sign_bit = 1u << (f.exponent_bits + f.mantissa_bits);
   const uint32_t sign = std::signbit(value) ? sign_bit : 0;
-  // A quiet NaN; formats with one NaN per sign, or one at all, have no other.
+  // A quiet NaN; formats with only one NaN, or one per sign, have no other.
   auto nan = [&]() -> uint32_t {
     switch (f.special) {
       case Special::kIeee: return sign | (f.max_code + 1) | (1u << (f.mantissa_bits - 1));
@@ -94,9 +94,9 @@ uint32_t encode(const Format& f, double value) {
     code = uint64_t{f.max_code} + 1;
   } else if (magnitude >= std::numeric_limits<double>::min()) {
     const auto [significand, e] = split(magnitude);
-    const int exponent = std::max(e, 1 - f.bias);  // below: subnormal
+    const int exponent = std::max(e, 1 - f.bias);  // smaller ones are subnormal
     const uint64_t m = shift_round(significand, 52 - f.mantissa_bits + (exponent - e));
-    // Rounding up to the next power of two carries into the exponent by itself.
+    // Rounding up to the next power of two carries into the exponent correctly.
     code = (static_cast<uint64_t>(exponent + f.bias - 1) << f.mantissa_bits) + m;
   }
   if (code > f.max_code) {
@@ -108,7 +108,7 @@ uint32_t encode(const Format& f, double value) {
   return sign | static_cast<uint32_t>(code);
 }
 
-// f8e8m0: powers of two from 2^-127 to 2^127, and NaN. It has no zero, and no sign.
+// f8e8m0: powers of two from 2^-127 to 2^127, and NaN. It has neither zero nor sign.
 double decode_e8m0(uint8_t code) { return code == 0xff ? std::numeric_limits<double>::quiet_NaN() : power_of_two(code - 127); }
 
 uint8_t encode_e8m0(double value) {
@@ -143,7 +143,7 @@ void store(std::byte* base, int64_t index, T v) {
   std::memcpy(base + static_cast<size_t>(index) * sizeof(T), &v, sizeof(T));
 }
 
-// Toward zero, NaN to 0, too large to the nearest end: defined where C++ is not.
+// Towards zero, NaN to 0, overflow to the nearest end of the range: defined where C++ leaves it undefined.
 template <class T>
 T to_integer(double v, int width = 8 * sizeof(T)) {
   if (std::isnan(v)) return 0;
@@ -168,7 +168,7 @@ void store_bits(std::byte* base, int64_t index, int width, uint32_t code) {
   const uint32_t mask = ((1u << width) - 1) << (bit % 8);
   auto& at = base[bit / 8];
   at = static_cast<std::byte>((static_cast<uint32_t>(at) & ~mask) | ((code << (bit % 8)) & mask));
-  if (mask > 0xff) {  // 3 and 6 bits may lie in two bytes
+  if (mask > 0xff) {  // 3- and 6-bit elements may span two bytes
     auto& rest = base[bit / 8 + 1];
     rest = static_cast<std::byte>((static_cast<uint32_t>(rest) & ~(mask >> 8)) | (((code << (bit % 8)) & mask) >> 8));
   }

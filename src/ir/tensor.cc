@@ -33,7 +33,7 @@ int64_t element_count(DType dtype, std::span<const int64_t> shape) {
   return n;
 }
 
-// The byte that holds a splat's sub-byte element in each of its places.
+// A byte filled with copies of a splat's sub-byte element.
 std::byte spread(int width, std::byte element) {
   const unsigned low = static_cast<unsigned>(element) & ((1u << width) - 1);
   unsigned all = 0;
@@ -41,7 +41,7 @@ std::byte spread(int width, std::byte element) {
   return static_cast<std::byte>(all);
 }
 
-// The last byte of a sub-byte tensor, without the bits that belong to no element.
+// The last byte of a sub-byte tensor with its unused bits cleared.
 std::byte masked_tail(DType dtype, int64_t size, std::byte last) {
   const int used = static_cast<int>(static_cast<uint64_t>(size) * static_cast<uint64_t>(bit_width(dtype)) % 8);
   return used == 0 ? last : last & static_cast<std::byte>((1u << used) - 1);
@@ -191,7 +191,7 @@ std::span<const std::byte> Tensor::bytes(std::vector<std::byte>& scratch) const 
   }
   scratch.resize(total);
   std::memcpy(scratch.data(), bytes_.data(), width);
-  for (size_t done = width; done < total;) {  // doubling copies
+  for (size_t done = width; done < total;) {  // copy by doubling
     const size_t n = std::min(done, total - done);
     std::memcpy(scratch.data() + done, scratch.data(), n);
     done += n;
@@ -258,7 +258,7 @@ bool is_uniform_sub_byte(DType dtype, int64_t size, std::span<const std::byte> b
          masked_tail(dtype, size, bytes.back()) == masked_tail(dtype, size, pattern);
 }
 
-// Calls f(bytes) for the elements of a tensor that reads in pieces, in order, until f says false.
+// Calls f(bytes) for consecutive chunks of a tensor that reads in pieces, until f returns false.
 template <class F>
 void each_piece(const Tensor& t, const F& f) {
   constexpr size_t kPiece = size_t{4} << 20;
@@ -284,7 +284,7 @@ bool equal_in_pieces(const Tensor& a, const Tensor& b) {
   return same;
 }
 
-// As of the same tensor in memory.
+// Equals the hash of the same tensor in memory.
 uint64_t hash_in_pieces(const Tensor& t, uint64_t seed) {
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
   XXH3_64bits_reset_withSeed(state.get(), seed);
@@ -341,7 +341,7 @@ uint64_t Tensor::hash() const {
     std::vector<std::byte> scratch;
     return borrow(dtype_, shape_, bytes(scratch), nullptr)->hash();
   }
-  // A tensor of equal elements is hashed by one of them, so that a splat need not be spelled out.
+  // If all elements are equal, hash only one of them, so that a splat need not be expanded.
   const int width = bit_width(dtype_);
   if (width < 8) {
     const auto first = bytes_[0] & static_cast<std::byte>((1u << width) - 1);
@@ -368,7 +368,7 @@ TensorPtr Tensor::reshaped(std::vector<int64_t> shape) const {
 
 std::vector<int64_t> dense_strides(std::span<const int64_t> shape) {
   std::vector<int64_t> out(shape.size());
-  uint64_t step = 1;  // may wrap where there are no elements
+  uint64_t step = 1;  // may wrap if there are no elements
   for (size_t d = shape.size(); d-- > 0;) {
     out[d] = static_cast<int64_t>(step);
     step *= static_cast<uint64_t>(std::max<int64_t>(shape[d], 1));

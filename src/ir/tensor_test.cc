@@ -20,7 +20,7 @@ uint64_t fnv(uint64_t h, const void* data, size_t size) {
 }
 constexpr uint64_t kSeed = 0xcbf29ce484222325;
 
-// Fingerprints made with NumPy and ml_dtypes: of all codes decoded to f64, and of 20,000 floats encoded.
+// Fingerprints made with NumPy and ml_dtypes: all codes decoded to f64, and 20,000 encoded floats.
 struct Known {
   DType dtype;
   uint32_t codes;
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, SmallFloat,
                          [](const auto& p) { return std::string(to_string(p.param.dtype)); });
 
 TEST(SmallFloat, RoundsOnceFromDouble) {
-  // Just above the tie between 1 and 1 + 2^-10: through f32 this would become the tie, and then 1.
+  // Just above the tie between 1 and 1 + 2^-10: rounded through f32 it would become the tie, then 1.
   std::byte raw[2];
   encode_element(DType::kF16, raw, 0, 1 + 0x1p-11 + 0x1p-40);
   EXPECT_EQ(decode_element(DType::kF16, raw, 0), 1 + 0x1p-10);
@@ -109,7 +109,7 @@ TEST(Elements, SubByteIntegersArePackedLowBitsFirst) {
   encode_element(DType::kI4, raw, 0, -8);
   encode_element(DType::kI4, raw, 1, 3);
   EXPECT_EQ(static_cast<int>(raw[0]), 0x38);
-  EXPECT_EQ(static_cast<int>(raw[1]), 0xff);  // neighbours are not touched
+  EXPECT_EQ(static_cast<int>(raw[1]), 0xff);  // neighbouring bytes stay unchanged
   EXPECT_EQ(decode_element(DType::kI4, raw, 0), -8);
   EXPECT_EQ(decode_element(DType::kU4, raw, 0), 8);
   encode_element(DType::kI2, raw, 4, -2);
@@ -249,7 +249,7 @@ TEST(Tensors, DeferredInPieces) {
 }
 
 TEST(Tensors, TransposedInPieces) {
-  // 2 x 307 x 211 f32: beyond what is computed at once.
+  // 2 x 307 x 211 f32: more than is computed at once.
   const std::vector<int64_t> shape{2, 307, 211};
   std::vector<float> values(static_cast<size_t>(2 * 307 * 211));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
@@ -271,7 +271,7 @@ TEST(Tensors, TransposedInPieces) {
     t->read(0, bytes);
     return bytes;
   });
-  const auto back = transposed(computed, {2, 0, 1});  // of what is computed as a whole: as a whole
+  const auto back = transposed(computed, {2, 0, 1});  // a source computed as a whole gives a result computed as a whole
   EXPECT_FALSE(back->reads_in_pieces());
   EXPECT_TRUE(back->equals(*whole));
 }

@@ -31,7 +31,8 @@ TensorPtr transposed(const TensorPtr& t, const std::vector<int64_t>& perm) {
     copy_strided(t->bytes(scratch).data(), static_cast<size_t>(bit_width(t->dtype())) / 8, shape, strides, 0, out);
     return out;
   };
-  if (t->byte_size() > kDeferBytes) return Tensor::defer(t->dtype(), std::move(shape), compute);  // the source is computed once
+  if (t->byte_size() > kDeferBytes)
+    return Tensor::defer(t->dtype(), std::move(shape), compute);  // computes the source only once
   return Tensor::own(t->dtype(), shape, compute());
 }
 
@@ -58,7 +59,7 @@ TensorPtr casted(const Tensor& t, DType to) {
       encode_element(to, out.data(), i, t.as_double(i));
       continue;
     }
-    // Integers keep their low bits; truth is "not zero".
+    // Integers keep their low bits; for bool, nonzero is true.
     int64_t v = is_float(t.dtype()) ? static_cast<int64_t>(t.as_double(i)) : t.as_int(i);
     if (to == DType::kBool) v = is_float(t.dtype()) ? t.as_double(i) != 0 : v != 0;
     std::memcpy(out.data() + static_cast<size_t>(i) * width, &v, width);

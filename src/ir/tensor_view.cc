@@ -8,7 +8,7 @@
 namespace sardonyx {
 namespace {
 
-// Deletes a tensor that is a view. std::get_deleter() finds it: it holds what the tensor does not say.
+// The deleter of a tensor that is a view. It holds the view's description, and std::get_deleter() finds it.
 struct ViewDeleter {
   TensorView view;
   void operator()(const Tensor* t) const { delete t; }
@@ -38,7 +38,7 @@ struct Copier {
     std::memcpy(to + target * static_cast<int64_t>(sizeof(E)), from + source * static_cast<int64_t>(sizeof(E)), sizeof(E));
   }
 
-  // `count` neighbours of the target.
+  // Copies `count` adjacent elements of the target.
   void row(int64_t target, int64_t source, int64_t stride, int64_t count) const {
     if (stride == 1) {
       constexpr auto kWidth = static_cast<int64_t>(sizeof(E));
@@ -48,7 +48,7 @@ struct Copier {
     for (int64_t i = 0; i < count; ++i) put(target + i, source + i * stride);
   }
 
-  // Rows of the target that are columns of the source, square by square, so that both sides stay in the cache.
+  // Copies rows of the target that are columns of the source, tile by tile, so that both sides stay in cache.
   void square(int64_t target, int64_t target_step, int64_t source, int64_t source_step, int64_t rows, int64_t columns) const {
     constexpr int64_t kSquare = 16;
     for (int64_t c = 0; c < columns; c += kSquare) {
@@ -72,7 +72,7 @@ struct Copier {
     }
   }
 
-  // Four by four elements of four bytes.
+  // Copies four by four elements of four bytes.
   void four(int64_t target, int64_t target_step, int64_t source, int64_t source_step) const {
     using Four [[gnu::vector_size(16)]] = uint32_t;
     Four in[4];
@@ -86,11 +86,11 @@ struct Copier {
     for (int64_t i = 0; i < 4; ++i) std::memcpy(to + (target + i * target_step) * 4, &out[i], sizeof out[i]);
   }
 
-  // A whole box, dense in the target.
+  // Copies a whole box, dense in the target.
   void box(std::span<const Axis> axes, int64_t target, int64_t source) const {
     if (axes.empty()) return put(target, source);
     const size_t last = axes.size() - 1;
-    // The axis whose neighbours are neighbours in the source.
+    // The axis that is contiguous in the source.
     size_t side = last;
     if (axes[last].stride != 1) {
       for (size_t d = 0; d < last; ++d) side = axes[d].stride == 1 && axes[d].size > 1 ? d : side;
@@ -117,7 +117,8 @@ struct Copier {
     }
   }
 
-  // `count` elements from index `first` on: whole rows of an axis at once; what begins or ends amid one, by the next axis.
+  // Copies `count` elements from index `first` on: whole slices of an axis at once, partial ones by recursion
+  // over the next axis.
   void run(std::vector<Axis> axes, int64_t first, int64_t count, int64_t target, int64_t source) const {
     while (count > 0 && !axes.empty()) {
       int64_t inner = 1;
@@ -126,7 +127,7 @@ struct Copier {
       source += first / inner * axes[0].stride;
       if (const int64_t skipped = first % inner; skipped != 0) {
         const int64_t part = std::min(count, inner - skipped);
-        run(inside, skipped, part, target, source);  // recursion over axes
+        run(inside, skipped, part, target, source);  // recurses over the axes
         source += axes[0].stride;
         target += part;
         count -= part;

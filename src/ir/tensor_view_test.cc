@@ -10,7 +10,7 @@
 namespace sardonyx {
 namespace {
 
-// Bytes that differ from their neighbours.
+// Pseudo-random bytes.
 std::vector<std::byte> noise(size_t size) {
   std::vector<std::byte> out(size);
   uint32_t s = 1;
@@ -50,7 +50,7 @@ TEST(TensorView, PiecesOfStridedElements) {
   };
   for (const size_t width : {1, 2, 4, 8, 16}) {
     const std::vector<std::byte> bytes = noise(67 * 53 * 16 + 1);
-    const auto from = std::span(bytes).subspan(1);  // nothing is aligned
+    const auto from = std::span(bytes).subspan(1);  // unaligned
     for (const auto& [shape, strides] : cases) {
       const std::vector<std::byte> expected = one_by_one(from, width, shape, strides);
       const size_t size = expected.size() / width;
@@ -94,7 +94,7 @@ TEST(TensorView, EqualsAndHashesAsItsElementsInOrder) {
 }
 
 TEST(TensorView, EqualsAndHashesInPieces) {
-  const std::vector<int64_t> perm{1, 0}, shape{1511, 1013};  // more than one piece
+  const std::vector<int64_t> perm{1, 0}, shape{1511, 1013};  // more than one chunk
   std::vector<float> values(1511 * 1013, 1.0f);
   const TensorPtr ones = Tensor::of<float>(DType::kF32, shape, values);
   EXPECT_EQ(transposed_view(ones, perm)->hash(), Tensor::full(DType::kF32, {1013, 1511}, 1)->hash());

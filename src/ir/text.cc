@@ -45,7 +45,7 @@ std::optional<double> to_double(std::string_view word) {
   double v = 0;
   auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), v);
   if (end != word.data() + word.size()) return std::nullopt;
-  if (code == std::errc::result_out_of_range) {  // as strtod: too small is 0, too large infinite
+  if (code == std::errc::result_out_of_range) {  // like strtod: underflow gives 0, overflow infinity
     bool small = word.find("e-") != std::string_view::npos || word.find("E-") != std::string_view::npos;
     v = small ? 0.0 : std::numeric_limits<double>::infinity();
     return word[0] == '-' ? -v : v;
@@ -197,7 +197,7 @@ void print_tensor(std::string& out, const Tensor& t, bool full) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Elements in
+// Reading elements
 
 std::byte* ElementReader::grow() {
   ++count_;
@@ -233,7 +233,7 @@ bool ElementReader::add(std::string_view word) {
     return (word == "false" || word == "0") && store(0);
   }
   if (is_float(dtype_)) {
-    if (dtype_ == DType::kF32) {  // rounded once, not by way of a double
+    if (dtype_ == DType::kF32) {  // round once, not through a double
       float f = 0;
       auto [end, code] = std::from_chars(first, last, f);
       if (end == last && code == std::errc() && !std::isnan(f)) {

@@ -1,4 +1,4 @@
-// Whatever a model calls its values, nodes, functions and sizes, its text reads back as the same model.
+// Any names of values, nodes, functions and sizes survive printing and parsing.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -86,11 +86,11 @@ std::vector<std::string> words() {
   return all;
 }
 
-// A model in which `word` names everything that a file can name.
+// A model that uses `word` for everything that a file can name.
 std::unique_ptr<Model> model_of(const std::string& word, bool constants) {
   auto m = std::make_unique<Model>(DialectId::kOnnx);
   m->set_opset_version("", 23);
-  const std::string shown = word.empty() ? "x" : word;  // what may not be empty
+  const std::string shown = word.empty() ? "x" : word;  // some names must not be empty
   const Type* t = m->types().tensor(DType::kF32, {3});
   Function& f = m->add_function(shown);
   Graph& g = f.graph();
@@ -101,7 +101,7 @@ std::unique_ptr<Model> model_of(const std::string& word, bool constants) {
     x->set_name(m->name(word));
     g.value_info[x].declared = t;
   }
-  for (int i = 0; i < 3; ++i) {  // the same name for several values
+  for (int i = 0; i < 3; ++i) {  // several values with the same name
     Value* operands[] = {x, x};
     Node& n = m->new_node(m->op("", "Add"), operands, 1);
     n.set_name(m->name(word));

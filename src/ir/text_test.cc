@@ -1,4 +1,4 @@
-// The .sx text form: what is printed reads back as the same model and prints the same bytes again.
+// Tests of the .sx text form: a printed model reads back as the same model and prints the same bytes.
 #include "ir/text.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@
 namespace sardonyx {
 namespace {
 
-// Reads `text`, prints it, and reads that again: the same model, the same bytes. Returns the print.
+// Reads `text`, prints it and reads that again: the model and the bytes must be the same. Returns the printed
+// text.
 std::string roundtrip(std::string_view text, const PrintOptions& options = {}) {
   auto first = parse(text);
   std::string printed = print(*first, options);
@@ -48,12 +49,12 @@ TEST(Text, NestedExpressionsKeepTheirShape) {
 }
 
 TEST(Text, OrderOfNodesDecidesWhatNests) {
-  // Both operands nest in operand order; the other way round, the first stays on a line of its own.
+  // Operands nest in operand order; in the opposite order, the first one keeps its own line.
   EXPECT_EQ(roundtrip("graph(x: f32[3]) { z = Add(Neg(x), Abs(x)) return z }"),
             "graph(x: f32[3]) {\n  z = Add(Neg(x), Abs(x))\n  return z\n}\n");
   EXPECT_EQ(roundtrip("graph(x: f32[3]) { %7 = Abs(x) z = Add(Neg(x), %7) return z }"),
             "graph(x: f32[3]) {\n  %0 = Abs(x)\n  %1 = Neg(x)\n  z = Add(%1, %0)\n  return z\n}\n");
-  // Read twice, or by the signature: a line.
+  // A value with two uses, or used by the signature, keeps its line.
   EXPECT_EQ(roundtrip("graph(x: f32[3]) { %0 = Neg(x) return z = Mul(%0, %0), y = %0 }"),
             "graph(x: f32[3]) {\n  %0 = Neg(x)\n  %1 = Mul(%0, %0)\n  return z = %1, y = %0\n}\n");
 }
@@ -357,7 +358,7 @@ graph "g"(c: bool[], x: f32[2*B + 1,3], y = f32 1) {
   EXPECT_GT(refused, 2000);
 }
 
-// The examples of the guide are read, and are what they seem: they survive printing.
+// The guide's examples parse and survive printing.
 TEST(Text, ExamplesOfTheGuide) {
   std::ifstream in("docs/text_form.md");  // tests run in the source folder
   ASSERT_TRUE(in);

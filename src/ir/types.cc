@@ -157,7 +157,7 @@ const Type* Types::meet(const Type* a, const Type* b) {
     for (size_t i = 0; i < a->rank(); ++i) {
       Dim x = a->dim(i), y = b->dim(i);
       if (dims_->compare(x, y) == Compare::kDifferent) return nullptr;
-      // Integers say more than expressions, expressions more than unknowns, and a more than b.
+      // Integers are more precise than expressions, expressions more than unknowns; in a tie, a's dim wins.
       bool take_y = (y.is_int() && !x.is_int()) || (y.is_expr() && x.is_unknown()) || x.is_anonymous();
       dims.push_back(take_y ? y : x);
     }

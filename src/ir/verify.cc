@@ -1,7 +1,7 @@
-// What must hold of every model, checked: ownership, use lists, order, scopes, signatures, calls, operand types.
+// Checks the invariants of a model: ownership, use lists, order, scopes, signatures, calls, operand types.
 //
-// One pass over the nodes in order with a table "which value has this id and is visible here": it answers order, scope and
-// uniqueness of ids at once. Nested graphs wait on a stack of their own. Nothing is changed, not even type tables.
+// One pass over the nodes in order with a table of visible values by id checks order, scope and unique ids at
+// once. Nested graphs wait on an explicit stack. Nothing is modified, not even type tables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -117,7 +117,7 @@ class Verifier {
     unique(f.graph().outputs(), "results");
   }
 
-  // Which function calls which: a cycle would never end.
+  // Functions must not call each other in a cycle.
   void calls() {
     enum : uint8_t { kNew, kOpen, kDone };
     std::unordered_map<const Function*, uint8_t> state;
@@ -163,7 +163,7 @@ class Verifier {
 
   struct Frame {
     const Graph* graph;
-    const Node* at;  // whose bodies are being visited
+    const Node* at;  // the node whose bodies are being visited
     size_t next_body = 0;
     size_t count = 0;
   };
@@ -216,7 +216,7 @@ class Verifier {
       const Graph* home = v.graph();
       const Graph* at = u.owner->graph();
       while (at != nullptr && at != home) at = at->enclosing();
-      if (at != nullptr) ++listed_uses_;  // else: in a graph that belongs to nothing yet, which nobody visits
+      if (at != nullptr) ++listed_uses_;  // else the owner is in a graph outside the model, which is not visited
     }
   }
 
@@ -269,7 +269,7 @@ class Verifier {
     bool outermost = g.parent() == nullptr;
     if (outermost && listed_uses_ != read_uses_)
       fail(fmt::format("use lists hold {} readers, the nodes read {} times", listed_uses_, read_uses_));
-    // What was visible in here is visible no longer.
+    // The values of this graph go out of scope.
     for (const Port& p : g.inputs()) visible_[p.value->id()] = nullptr;
     for (const Value* c : g.constants()) visible_[c->id()] = nullptr;
     for (const Node& n : g.nodes())
@@ -342,7 +342,7 @@ class Verifier {
 
   // --- types
 
-  // Provably not the same: a const cousin of Types::meet.
+  // Whether the types provably differ: a const version of Types::meet.
   bool contradict(const Type* a, const Type* b) const {
     if (a == b || a == nullptr || b == nullptr) return false;
     if (a->kind() != b->kind()) return true;
@@ -384,7 +384,7 @@ class Verifier {
       fail(fmt::format("{} has {} operands and {} results, which its definition does not allow", op.name, n.num_inputs(),
                        n.num_results()),
            &n);
-    // What each type variable was bound to: (name, dtype), few per op.
+    // The dtype bound to each type variable; few per op.
     std::pair<std::string_view, DType> bound[8];
     size_t count = 0;
     auto check = [&](const Slot& slot, const Value& v, size_t i, std::string_view what) {
@@ -420,16 +420,16 @@ class Verifier {
   VerifyOptions options_;
   const Function* function_ = nullptr;
   const Graph* graph_ = nullptr;
-  std::vector<const Value*> visible_;  // by id: the value, while it may be read
+  std::vector<const Value*> visible_;  // by id: the value while it is visible
   std::vector<const Node*> node_seen_;
-  std::vector<uint8_t> import_checked_;  // by Op::id, in the present function
+  std::vector<uint8_t> import_checked_;  // by Op::id, in the current function
   std::vector<size_t> graph_sizes_;
   uint64_t listed_uses_ = 0, read_uses_ = 0;
   std::unordered_map<std::string, const Function*> by_key_;
   std::unordered_map<const Function*, std::vector<const Function*>> callees_;
 };
 
-// Infers a copy from scratch and compares what it finds with what is recorded.
+// Infers types of a copy from scratch and compares them with the recorded ones.
 void compare_shapes(const Model& m) {
   auto copy = clone_model(m);
   std::vector<std::pair<const Graph*, Graph*>> todo;

@@ -36,7 +36,7 @@ std::string error_of(const Model& m, const VerifyOptions& options = {}) {
   return "no error";
 }
 
-// Breaks the sample and expects verify() to say so.
+// Breaks the sample and expects verify() to report it.
 void expect_error(std::string_view part, const std::function<void(Model&)>& break_it, const VerifyOptions& options = {}) {
   auto m = sample();
   ASSERT_EQ(error_of(*m), "no error");
@@ -77,7 +77,7 @@ TEST(Verify, NamesWhatIsBrokenAndShowsTheNode) {
 }
 
 TEST(Verify, UseListsAreChecked) {
-  // A slot that the list does not know.
+  // A slot missing from the use list.
   expect_error("use list", [](Model& m) {
     Use& u = node(m, 0).operands()[0];
     Value* v = u.value;
@@ -85,7 +85,7 @@ TEST(Verify, UseListsAreChecked) {
     u.value = v;
     u.link = &u.next;
   });
-  // A slot that says it reads another value than the list it is in.
+  // A slot with another value than the list that it is in.
   expect_error("use list of 'x' is broken", [](Model& m) { node(m, 0).operands()[0].value = m.graph().constants()[0]; });
 }
 
@@ -194,7 +194,7 @@ TEST(Spelling, NamesThatTheTablesDoNotHave) {
             "Elu-22 has no attribute 'alhpa' | at y = Elu<alhpa=2.0>(x) | help: did you mean 'alpha'?");
   EXPECT_EQ(told("opset 23\ngraph(x: f32[3]) { y = Upsample(x) return y }"),
             "Upsample is deprecated since opset 10 | at y = Upsample(x)");
-  // A body is looked into; other domains may have operators that nobody has told us, and functions are the model's own.
+  // Bodies are checked too. Other domains may have unknown operators, and functions belong to the model.
   EXPECT_NE(told("opset 23\ngraph(c: bool[], x: f32[3]) { y = If<then_branch=graph() { a = Tann(x) return a }, "
                  "else_branch=graph() { b = Neg(x) return b }>(c) return y }"),
             "");

@@ -14,7 +14,7 @@ std::map<std::string, size_t> ChangeLog::count(const Model& m) {
       for (const Node& n : g->nodes()) ++by_op[&n.op()];
     }
   }
-  std::map<std::string, size_t> by_name;  // versions of one op are one
+  std::map<std::string, size_t> by_name;  // versions of one op are counted together
   for (const auto& [op, times] : by_op) by_name[std::string(op->name)] += times;
   return by_name;
 }

@@ -50,7 +50,7 @@ std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view na
 }
 
 bool is_removable(const Node& n) {
-  // ONNX graphs have no effects: what nobody reads does not matter. Core ML has states.
+  // ONNX graphs have no side effects, so an unused node can always go. Core ML has states.
   if (n.is_boundary()) return false;
   if (n.op().dialect == DialectId::kOnnx) return true;
   if (!n.has(Trait::kPure) && !n.has(Trait::kConstant) && !n.has(Trait::kSubgraphs)) return false;
@@ -125,7 +125,7 @@ std::optional<double> KnownValues::splat(const Value* v) {
     return std::nullopt;
   if (t->is_splat() || t->size() == 1) return t->as_double(0);
   const double first = t->as_double(0);
-  // Integers of 64 bits that differ may be one number as doubles.
+  // Distinct 64-bit integers may round to the same double.
   const bool is_long = is_integer(t->dtype()) && bit_width(t->dtype()) == 64;
   const auto is_first = [&](int64_t i) { return is_long ? t->as_int(i) == t->as_int(0) : t->as_double(i) == first; };
   if (!is_first(t->size() - 1) || !is_first(t->size() / 2)) return std::nullopt;
@@ -134,7 +134,7 @@ std::optional<double> KnownValues::splat(const Value* v) {
     bool same = true;
     for (int64_t i = 1; same && i < t->size(); ++i) same = is_first(i);
     if (same) at->second = first;
-    model.keep_alive(t);  // its address stands for it
+    model.keep_alive(t);  // the key is its address
   }
   return at->second;
 }
@@ -188,7 +188,7 @@ int64_t PassOptions::number(std::string_view name, int64_t otherwise) const {
   const std::string t = text(name, {});
   if (t.empty()) return otherwise;
   char* end = nullptr;
-  const double v = std::strtod(t.c_str(), &end);  // "1e6" is what people write
+  const double v = std::strtod(t.c_str(), &end);  // users write "1e6" too
   if (end != t.c_str() + t.size() || !(v >= -9e15 && v <= 9e15) || v != static_cast<double>(static_cast<int64_t>(v)))
     throw Error(ErrorCode::kInvalidArgument, fmt::format("option '{}' must be a whole number, not '{}'", name, t));
   return static_cast<int64_t>(v);

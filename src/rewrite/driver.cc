@@ -1,7 +1,8 @@
 // The worklist that applies rules. See apply_rules() in ready_rule.h.
 //
-// Nodes are visited in graph order; after a rule fired, the readers that were moved, the new nodes and the producers of what was erased
-// are visited again. As patterns reach deeper than one level, whole sweeps follow until one fires nothing.
+// Nodes are visited in graph order. After a rule fires, the driver revisits the users of the replaced values,
+// the new nodes and the producers of erased operands. Patterns reach deeper than one level, so it repeats
+// whole sweeps until one fires nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,14 +26,14 @@
 namespace sardonyx {
 namespace {
 
-// Before opset 7 the operators of today mean other things (legacy broadcasting): no rule runs there.
+// Before opset 7 operators had other semantics (legacy broadcasting), so no rule runs there.
 constexpr int kOldestOpset = 7;
 
-// What has become of a rule.
+// The status of a rule.
 struct State {
   size_t fired = 0;
   bool active = false;
-  bool off = false;  // for good: the opset lacks what it makes, or it changed results
+  bool off = false;  // for good: the opset lacks an operator that it makes, or it changed results
 };
 
 class Driver {
@@ -69,7 +70,8 @@ class Driver {
   }
 
  private:
-  // Rules whose operators the model lacks are off. Returns whether any is left. `more`: none is turned off that was on.
+  // Turns off the rules whose operators the model lacks; returns whether any is left. With `more`, only turns
+  // rules on.
   bool activate(bool more = false) {
     if (seen_ops_ == op_set(model_) && (more || exact_)) return any_;
     seen_ops_ = op_set(model_);
@@ -86,7 +88,7 @@ class Driver {
     }
     any_ = any;
     if (!changed) return any;
-    // The active ones by the operator of their root, as runs of one list, in their order.
+    // Lists the active rules by their root's operator: one array, a run per operator, in rule order.
     candidates_.clear();
     unknown_ops_.clear();
     rules_of_op_.assign(known_op_count(), {});
@@ -111,7 +113,7 @@ class Driver {
     rules_of_ops_.resize(total);
     for_each_root([&](uint32_t id, uint16_t rule) {
       RulesOfOp& r = rules_of_op_[id];
-      if (r.count > 0 && rules_of_ops_[r.first + r.count - 1] == rule) return;  // it stands on several alternatives
+      if (r.count > 0 && rules_of_ops_[r.first + r.count - 1] == rule) return;  // it has several alternatives with this root
       rules_of_ops_[r.first + r.count++] = rule;
     });
     for (size_t k = 0; k < rules_.size(); ++k) {
@@ -129,8 +131,8 @@ class Driver {
     return {rules_of_ops_.data() + r.first, r.count};
   }
 
-  // Those of them that may match, as far as one look at the operands tells: which operators make them, and whether they are constants.
-  // Nodes mostly look like others, so that is remembered.
+  // The rules for n that may match, judged by the operators that make the operands and by whether these are
+  // constants. Most nodes look alike, so the answer is cached.
   std::span<const uint16_t> candidates_for(const Node& n) {
     const auto rules = rules_for(n);
     if (rules.size() < 2 || n.num_inputs() > Looks::kOperands) return rules;
@@ -232,7 +234,8 @@ class Driver {
     }
   }
 
-  // As match(). Says so where a pattern of several nodes is there and the rule's condition declines without saying why.
+  // Like match(), but reports a near miss when a pattern of several nodes matches and the rule's condition
+  // declines without a reason.
   bool match_and_explain(size_t k, Node& n) {
     bool declined = false;
     const size_t explained = context_.log.near_misses();
@@ -249,7 +252,7 @@ class Driver {
     return false;
   }
 
-  // Erases a node nobody reads; what it alone read is looked at again.
+  // Erases an unused node and revisits the producers of its operands.
   void erase(Node& n) {
     freed_.clear();
     for (const Use& u : n.operands()) {
@@ -287,7 +290,7 @@ class Driver {
   }
 
   using AnyRewriter = std::variant<onnx::Rewriter, mil::Rewriter>;
-  // One for each graph: it knows the constants that are there already.
+  // One rewriter per graph, because it remembers the graph's constants.
   AnyRewriter& rewriter_of(Graph& g) {
     if (const auto known = rewriters_.find(&g); known != rewriters_.end()) return known->second;
     AnyRewriter fresh = model_.dialect() == DialectId::kMil ? AnyRewriter(std::in_place_type<mil::Rewriter>, g, context_)
@@ -295,7 +298,7 @@ class Driver {
     return rewriters_.emplace(&g, std::move(fresh)).first->second;
   }
 
-  // Takes back the nodes after `before` up to the root, and constants beyond `constants`.
+  // Erases the nodes between `before` and the root, and the constants beyond the first `constants`.
   static void take_back(Graph& g, Node* before, Node& root, size_t constants) {
     for (Node* n = root.prev(); n != before;) {
       Node* earlier = n->prev();
@@ -360,7 +363,7 @@ class Driver {
       take_over(g, old, *made[i], root, first_new);
       g.replace_uses(old, *made[i]);
     }
-    // A rule that makes an operator new to the model may wake others.
+    // A rule that makes an operator new to the model may activate others.
     for (const Node* n : fresh) {
       if (model_.op_count(n->op()) == 1) {
         activate(/*more=*/true);
@@ -368,7 +371,7 @@ class Driver {
       }
     }
     if (!root.any_result_used()) erase(root);
-    std::reverse(readers.begin(), readers.end());  // use lists are last in, first out: visit in the order of making
+    std::reverse(readers.begin(), readers.end());  // use lists are last in, first out: restore the order of creation
     for (Node* n : readers) push(n);
     for (auto n = fresh.rbegin(); n != fresh.rend(); ++n) push(*n);
     return true;
@@ -383,7 +386,7 @@ class Driver {
     return false;
   }
 
-  // Whether the runtime that has to load the model takes what the rule made.
+  // Whether the target runtime accepts the nodes that the rule made.
   bool is_loadable(size_t k, const Match& m, std::span<Node* const> fresh) {
     if (!check_->refusal) return true;
     for (const Node* n : fresh) {
@@ -404,7 +407,8 @@ class Driver {
     check_->faults.push_back(fmt::format("{}{} {}\n  at {}", rules_[k].pass_name, name, why, at));
   }
 
-  // Whether the values have the types of the root's results, each of them that is read. `fresh`: the nodes that were made.
+  // Whether each value has the type of the root's result that it replaces; unused results are skipped.
+  // `fresh`: the new nodes.
   bool stands_for(const Rule& rule, const Match& m, std::span<Value* const> made, std::span<Node* const> fresh) const {
     const Node& root = m.root();
     SX_CHECK(made.size() <= root.num_results(), "a rule made more values than its root has results");
@@ -428,8 +432,9 @@ class Driver {
 
   static bool is_of_unknown_rank(const Type* t) { return t == nullptr || (t->is_tensor() && !t->ranked()); }
 
-  // Equal types without a rank prove nothing: what a matched node broadcasts with may have more axes than the rest. So it is a number, or read
-  // again, or stands for the result itself. Only elementwise nodes may go without another in their place.
+  // Equal types of unknown rank prove nothing: an operand that a matched node broadcasts may have more axes
+  // than the others. Each operand must be a number, be used again by a new node, or be the replacement
+  // itself. Only elementwise nodes may disappear without a substitute.
   static bool keeps_axes(const Match& m, const Value& made, std::span<Node* const> fresh) {
     const auto is_one_of = [](std::span<Node* const> nodes, const Value& v) {
       return v.def() != nullptr && std::ranges::find(nodes, v.def()) != nodes.end();
@@ -449,7 +454,7 @@ class Driver {
     });
   }
 
-  // What is known and said of the old value holds for the new one.
+  // Transfers the facts, declarations and metadata of the old value to the new one.
   void take_over(Graph& g, Value& old, Value& made, const Node& root, uint32_t first_new) {
     Node* def = made.def();
     if (made.type() != old.type() && old.type() != nullptr) {
@@ -473,8 +478,8 @@ class Driver {
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::innermost();
   ChangeLog* const log_ = ChangeLog::innermost();
   std::vector<State> states_;       // of rules_
-  uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when rules were turned on or off
-  bool exact_ = false;              // whether those that had no use then were turned off
+  uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators at the last activation
+  bool exact_ = false;              // whether that activation also turned rules off
   bool any_ = false;
   struct RulesOfOp {
     uint32_t first = 0, count = 0;
@@ -482,7 +487,7 @@ class Driver {
   std::vector<RulesOfOp> rules_of_op_;  // by Op::id: a run of rules_of_ops_
   std::vector<uint16_t> rules_of_ops_;
   std::vector<uint16_t> unknown_ops_;
-  // How a node looks to Matcher::may_match().
+  // What Matcher::may_match() sees of a node.
   struct Looks {
     static constexpr size_t kOperands = 4;
     uint32_t op;
@@ -496,12 +501,12 @@ class Driver {
   };
   static constexpr int kRememberedBits = 7;
   static constexpr size_t kRemembered = size_t{1} << kRememberedBits, kMostCandidates = 4096;
-  std::vector<Candidates> candidates_;  // by hash; one pushes out another
+  std::vector<Candidates> candidates_;  // by hash; a collision evicts the older entry
   std::vector<uint16_t> candidate_rules_;
   std::unordered_map<const Graph*, AnyRewriter> rewriters_;
-  Match match_;                // of the visit that goes on
+  Match match_;                // of the current visit
   std::vector<Node*> work_;    // first in, first out
-  std::vector<Value*> freed_;  // what the node read that was erased last
+  std::vector<Value*> freed_;  // operands of the node erased last
   std::optional<NodeMap<uint8_t>> queued_;
   size_t fired_ = 0;
   size_t visits_ = 0;

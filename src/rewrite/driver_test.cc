@@ -1,4 +1,4 @@
-// The engine on rules made for the purpose.
+// Tests of the driver on small rules.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -61,7 +61,7 @@ TEST(Rules, OneVariableIsOneValue) {
       rewrite("graph(a: f32[3], b: f32[3], c: f32[3], d: f32[3]) { r = Add(Mul(a, b), Mul(c, d))  return r }", {rule}).changed);
 }
 
-// The first order in which the operands match is not the one that the condition likes.
+// The condition rejects the first operand order that matches.
 TEST(Rules, ConditionsTakePartInBacktracking) {
   const Rule rule{.match = Mul(x, y), .when = [](const Match& m) { return m.splat(y) == 2.0; }, .replace = Add(x, x)};
   EXPECT_TRUE(
@@ -99,7 +99,7 @@ TEST(Rules, AlternativesAndAttributes) {
   EXPECT_FALSE(rewrite("graph(a: f32[1,3]) { r = ReduceSum<keepdims=0>(a, i64[1]{0})  return r }", {rule}).changed);
 }
 
-// What is outside of a body runs once, what is inside many times.
+// Nodes outside a body run once, those inside many times.
 TEST(Rules, PatternsEndAtTheBorderOfABody) {
   const Rule rule{.match = Exp(Neg(x)), .replace = Reciprocal(Exp(x))};
   const auto r = rewrite(
@@ -127,7 +127,7 @@ TEST(Rules, PingPongIsReported) {
   }
 }
 
-// A right side that cannot be built leaves nothing behind.
+// A right side that cannot be built leaves no nodes behind.
 TEST(Rules, WhatABuildMadeIsTakenBack) {
   const Rule rule{.match = Exp(x), .build = [](onnx::Rewriter& b, const Match& m) -> Value* {
                     b.Add(m[x], b.full(DType::kF32, {7}, 3));
@@ -157,7 +157,7 @@ TEST(Rules, AWrongRuleIsSwitchedOff) {
   EXPECT_NE(r.faults[0].find("test/wrong would change results"), std::string::npos) << r.faults[0];
 }
 
-// What a rule knows of integers holds in the evaluation too.
+// The evaluation keeps the integer facts that a rule relies on.
 TEST(Rules, ShapesAreEvaluatedAsTheyAre) {
   const Rule rule{.match = Reshape(x, y),
                   .when = [](const Match& m) { return m[y]->def() != nullptr; },
@@ -171,20 +171,21 @@ TEST(Rules, ShapesAreEvaluatedAsTheyAre) {
   EXPECT_TRUE(r.faults.empty()) << r.faults[0];
 }
 
-// A rule sleeps while the model lacks the operators of all its alternatives, and not when it lacks those of some.
+// A rule is off while the model lacks the operators of all its alternatives, not just of some.
 TEST(Rules, OneAlternativeIsEnough) {
   const Rule rule{.match = any_of(Neg(Erf(x)), Neg(any_of(Exp(x), Log(x)))), .replace = Sin(x)};
   EXPECT_TRUE(rewrite("graph(a: f32[3]) { r = Neg(Log(a))  return r }", {rule}).changed);
   EXPECT_FALSE(rewrite("graph(a: f32[3]) { r = Neg(Cos(a))  return r }", {rule}).changed);
 }
 
-// A rule may be woken by what another makes.
+// A rule may be activated by what another makes.
 TEST(Rules, OperatorsThatAreMadeWakeRules) {
   const std::vector<Rule> rules{{.match = Cos(Sin(x)), .replace = Exp(x)}, {.match = Neg(x), .replace = Sin(x)}};
   EXPECT_TRUE(rewrite("graph(a: f32[3]) { r = Cos(Neg(a))  return r }", rules).is("graph(a: f32[3]) { r = Exp(a)  return r }"));
 }
 
-// What a right side that declines made goes again; the next one that wants the same constant makes it anew, and later ones share it.
+// A right side that declines loses the constants that it made; the next one makes them again, and later ones
+// share them.
 TEST(Rules, ConstantsOfRightSidesAreShared) {
   const Rule declines{.match = Neg(x), .build = [](onnx::Rewriter& b, const Match& m) {
                         b.Mul(m[x], b.full(DType::kF32, {3}, 7));
@@ -197,7 +198,8 @@ TEST(Rules, ConstantsOfRightSidesAreShared) {
   EXPECT_EQ(r.model->graph().constants().size(), 1u);
 }
 
-// Two rules fit the same node, and two nodes the same rules: a shuffled worklist takes any first, and the same one for the same seed.
+// Two rules match the same node, and one rule matches two nodes: a shuffled worklist may take any first,
+// always the same for one seed.
 TEST(Rules, AShuffledWorklistTakesAnyNodeAndRuleFirst) {
   const char* text = "graph(a: f32[3], b: f32[3]) { r = Neg(a)  s = Neg(b)  return r, s }";
   const std::vector<Rule> rules{{.match = Neg(x), .replace = Sin(x)}, {.match = Neg(x), .replace = Cos(x)}};

@@ -18,7 +18,7 @@ namespace {
 constexpr int kMaxCommutativeDepth = 4;
 constexpr size_t kMaxOperands = 16;
 
-// The versions of one operator, oldest first: neighbours in the table of its dialect.
+// The versions of one operator, oldest first: adjacent rows in the table of its dialect.
 struct Versions {
   std::string_view domain;
   std::span<const Op> ops;
@@ -48,7 +48,7 @@ const VersionsByName& versions_of(DialectId d) {
   return onnx;
 }
 
-// The bits of a dialect's operators, by id. Versions of one operator have the same; neighbours have different ones.
+// The bits of a dialect's operators, by id. Versions of one operator share a bit; adjacent operators differ.
 struct Bits {
   uint32_t first = 0;
   std::vector<uint8_t> places;
@@ -58,11 +58,11 @@ struct Bits {
     if (!ops.empty()) first = ops.front().id;
     uint8_t place = 0;
     for (size_t i = 0; i < ops.size(); ++i) {
-      if (i > 0 && (ops[i].name != ops[i - 1].name || ops[i].domain != ops[i - 1].domain)) ++place;  // and round again
+      if (i > 0 && (ops[i].name != ops[i - 1].name || ops[i].domain != ops[i - 1].domain)) ++place;  // wraps around
       places.push_back(place);
     }
   }
-  // All of them where no table knows the operator.
+  // All bits for an operator that no table knows.
   OpBits of(uint32_t id) const { return id - first < places.size() ? OpBits().set(places[id - first]) : OpBits().set(); }
   static const Bits& of(DialectId d) {
     static const Bits& onnx = *new Bits(DialectId::kOnnx);
@@ -71,7 +71,8 @@ struct Bits {
   }
 };
 
-// The constant's number is v rounded to its dtype, or 1 ulp beside; v itself where the dtype has it: 0.9999 is not 1.
+// Whether the constant equals v rounded to its dtype, or is 1 ulp off. If the dtype represents v exactly,
+// only v matches: 0.9999 is not 1.
 bool is_number(double got, double wanted, DType dtype) {
   if (got == wanted) return true;
   if (!is_float(dtype) || !std::isfinite(got) || !std::isfinite(wanted)) return false;
@@ -88,12 +89,12 @@ bool is_number(double got, double wanted, DType dtype) {
   return std::abs(got - wanted) <= 1.5 * std::ldexp(1.0, exponent - 1 - mantissa);
 }
 
-// Of more sets than these, the last ones are taken together: what they have in common.
+// Beyond this many sets, the last ones are replaced by their intersection.
 constexpr size_t kMostNeeds = 8;
 
 bool has_all(const OpBits& have, const OpBits& wanted) { return (wanted & ~have).none(); }
 
-// Into a list in which no set is a part of another.
+// Adds a set and keeps the list free of supersets.
 void add_needs(std::vector<OpBits>& needs, const OpBits& more) {
   if (std::ranges::any_of(needs, [&](const OpBits& n) { return has_all(more, n); })) return;
   std::erase_if(needs, [&](const OpBits& n) { return has_all(n, more); });
@@ -141,7 +142,7 @@ OpBits op_bits(std::span<const std::string_view> names, DialectId d) {
 }
 
 struct Matcher::Building {
-  std::vector<std::pair<const Pattern::Data*, uint16_t>> made;  // a pattern that stands in several places is one step
+  std::vector<std::pair<const Pattern::Data*, uint16_t>> made;  // a pattern used in several places is one step
 };
 
 Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(dialect) {
@@ -150,7 +151,7 @@ Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(di
   steps_.shrink_to_fit();
   Ids ops;
   for (Step& s : steps_) {
-    // Of an operator with ids, they say it.
+    // For operators with ids, first_id and last_id suffice.
     if (s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id) continue;
     ops.clear();
     add_accepted(s, s.accepts, ops);
@@ -171,7 +172,7 @@ OpBits Matcher::always_needs() const {
 }
 
 const Matcher& Matcher::of(const Pattern& p, DialectId dialect) {
-  // Never freed: rules refer to them to the end, and at the end that would only take time.
+  // Never freed: rules refer to the matchers until the process ends, and freeing them then only takes time.
   using Compiled = std::unordered_map<const Pattern::Data*, std::unique_ptr<const Matcher>>;
   static std::mutex mutex;
   static auto& compiled = *new std::array<Compiled, 3>;
@@ -183,7 +184,7 @@ const Matcher& Matcher::of(const Pattern& p, DialectId dialect) {
 
 uint16_t Matcher::add(const Pattern& p, int commutative_depth, Building& building) {
   const Pattern::Data& d = p.data();
-  // A pattern that stands in several places is one step: alternatives would multiply otherwise.
+  // A pattern used in several places is one step; copies would multiply the alternatives.
   for (const auto& [data, step] : building.made) {
     if (data == &d) return step;
   }
@@ -227,10 +228,11 @@ uint16_t Matcher::add(const Pattern& p, int commutative_depth, Building& buildin
       }
     }
   }
-  // Orders multiply only through commutative operators that feed each other: any other operator ends the count.
+  // Operand orders multiply only where commutative operators feed each other; any other operator resets the
+  // count.
   const int depth = s.commutative ? commutative_depth + 1 : d.kind == Pattern::Kind::kAnyOf ? commutative_depth : 0;
   SX_CHECK(depth <= kMaxCommutativeDepth, "commutative operators nest too deeply in " + to_string(pattern_));
-  s.open_ended = dialect_ == DialectId::kMil;  // slots behind the operands are parameters
+  s.open_ended = dialect_ == DialectId::kMil;  // further slots are parameters
   size_t count = d.children.size();
   if (count > 0 && d.children.back().data().kind == Pattern::Kind::kRest) {
     s.open_ended = true;
@@ -262,7 +264,8 @@ void Matcher::add_ops(const Step& s, Ids& ids) const {
   }
 }
 
-// Of operands, what all of them need; of alternatives, what one of them needs. known: what was found of each step.
+// A node needs what each of its operands needs, alternatives what one of them needs. `known` caches the sets
+// of each step.
 const std::vector<OpBits>& Matcher::needs_of(uint16_t step, std::span<std::vector<OpBits>> known) const {
   std::vector<OpBits>& needs = known[step];
   if (!needs.empty()) return needs;
@@ -298,7 +301,8 @@ bool Matcher::can_match_like(const Graph& samples) const {
   return is_possible(0, has_op, known);
 }
 
-// has_op(step) says whether there is an op for a step that is one. known: what was found of each step: 1, 0, or -1 = not looked at yet.
+// has_op(step): whether some op matches an operator step. `known` caches the answer for each step: 1, 0, or
+// -1 = unknown.
 template <class F>
 bool Matcher::is_possible(uint16_t step, const F& has_op, std::span<int8_t> known) const {
   if (known[step] >= 0) return known[step] != 0;
@@ -334,7 +338,7 @@ void Matcher::add_accepted(const Step& s, uint8_t& accepts, Ids& ops) const {
   }
 }
 
-// One look ahead, before anything is tried.
+// A cheap check of one operand before the search starts.
 inline bool Matcher::may_match_operand(uint16_t step, const Value* v) const {
   const Step& s = steps_[step];
   if (v == nullptr) return (s.accepts & kAbsent) != 0;
@@ -371,7 +375,7 @@ bool Matcher::may_match_root(const Step& s, const Node& root) const {
 
 bool Matcher::may_match(const Node& root) const { return may_match_root(steps_.front(), root); }
 
-// What remains to be matched: a list on the stack of those who ask.
+// What remains to be matched: a linked list on the callers' stacks.
 struct Matcher::Goal {
   uint16_t step;
   Value* value;
@@ -427,7 +431,7 @@ struct Matcher::Run {
     return true;
   }
 
-  // Whether v is what the leaf says; binds its variables.
+  // Whether v matches the leaf; binds its variables.
   bool leaf(const Step& s, Value* v, uint32_t* trail) {
     if (s.kind == Pattern::Kind::kAbsent) return v == nullptr;
     if (v == nullptr || (s.sole && !v->has_one_use())) return false;
@@ -435,7 +439,7 @@ struct Matcher::Run {
     if (s.kind == Pattern::Kind::kSplat) {
       const auto number = v->is_constant() ? context.splat(v) : std::nullopt;
       if (!number) return false;
-      // near() is for Core ML, whose passes take a number for one only where it stands alone.
+      // near() serves Core ML, whose passes accept only scalar constants.
       if (s.tolerance > 0 ? v->constant()->size() != 1 || !(std::abs(*number - s.number) <= s.tolerance)
                           : !is_number(*number, s.number, v->constant()->dtype()))
         return false;
@@ -443,8 +447,8 @@ struct Matcher::Run {
     return bind(s, v, trail);
   }
 
-  // Core ML: whether a parameter that has a default is computed. Core ML refuses such a program, and a rule that asks for the parameter
-  // would take the default for it.
+  // Core ML: whether a parameter with a default is computed. Core ML refuses such a program, and a rule that
+  // asks for the parameter would see the default instead.
   static bool has_computed_parameter(const Node& n) {
     if (n.op().dialect != DialectId::kMil) return false;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
@@ -457,7 +461,7 @@ struct Matcher::Run {
     return false;
   }
 
-  // Whether v is result s.result of a node that fits s, its operands apart.
+  // Whether v is result s.result of a node that matches s; operands are not checked.
   bool is_node(const Step& s, const Value& v) const {
     const Node* n = v.def();
     if (n == nullptr || v.index() != s.result || n->unchecked() || n->graph() != graph || !n->linked()) return false;
@@ -474,7 +478,8 @@ struct Matcher::Run {
     return s.attrs == nullptr || attrs_match(s, *n);
   }
 
-  // Reaches all goals, or leaves the match as it was. Where there is one way to go on, this is a loop.
+  // Matches all goals, or leaves the match unchanged. It loops, and recurses only where there are
+  // alternatives.
   bool solve(const Goal* g) {
     uint32_t trail = 0;
     const size_t nodes_before = m.node_count_;
@@ -518,7 +523,7 @@ struct Matcher::Run {
         if (!swaps) return fail();
       } else if (swaps) {
         if (in_order(s, n, 0, false, g->next)) return true;
-        // and then the other order, which is the last
+        // the other order follows, as the last alternative
       }
       size_t i = 0;
       for (; i < s.children; ++i) {
@@ -532,7 +537,7 @@ struct Matcher::Run {
     return !accept || accept(m) || fail();
   }
 
-  // Operands of n from the one for child `first` on, then `next`.
+  // Matches the operands of n from child `first` on, then `next`.
   bool in_order(const Step& s, const Node& n, size_t first, bool swapped, const Goal* next) {
     Goal goals[kMaxOperands];
     for (size_t i = first; i < s.children; ++i) {
@@ -556,7 +561,7 @@ bool Matcher::match(Node& root, PassContext& context, const Condition& accept, M
 }
 
 Value* Match::operator[](std::string_view name) const {
-  // Mostly the very text that the pattern was written with.
+  // Usually the very string literal that the pattern was written with.
   for (size_t i = 0; i < names_->size(); ++i) {
     if ((*names_)[i].data() == name.data() && (*names_)[i].size() == name.size()) return values_[i];
   }

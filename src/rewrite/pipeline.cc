@@ -17,16 +17,16 @@
 namespace sardonyx {
 namespace {
 
-// The entries [first, last) run together: one walk, or the rules of several passes in one sweep.
+// The entries [first, last), run together: one walk, or the rules of several passes in one sweep.
 struct Step {
   size_t first = 0, last = 0;
-  size_t changes_seen = SIZE_MAX;   // how many changes there had been when it last ended
+  size_t changes_seen = SIZE_MAX;   // the number of changes when it last ended
   const ReadyPass* pass = nullptr;  // of the first entry
   std::vector<AppliedRule> rules;
-  std::vector<size_t> owners;  // the entries that the rules are of
+  std::vector<size_t> owners;  // the entry of each rule
 };
 
-// `made` keeps what nobody else does.
+// `made` owns what the entries do not.
 std::vector<Step> steps_of(const Pipeline& p, DialectId dialect, std::deque<ReadyPass>& made) {
   std::vector<Step> steps;
   for (size_t i = 0; i < p.entries.size(); ++i) {
@@ -83,7 +83,7 @@ class Run {
   }
 
  private:
-  // Returns whether one of the steps changed something. A step does not run when nothing changed since it ran.
+  // Returns whether a step changed something. Skips steps that already ran on the current state of the model.
   bool run_once(std::vector<Step>& steps, size_t first, size_t last) {
     const size_t before = changes_;
     for (size_t i = first; i < last; ++i) {
@@ -99,13 +99,14 @@ class Run {
     return changes_ != before;
   }
 
-  // Passes that undo each other would go on forever: without fewer nodes than ever before, only so many rounds follow.
+  // Passes that undo each other would loop forever: the number of rounds without a new minimum of nodes is
+  // bounded.
   void run_until_stable(std::vector<Step>& steps, size_t first, size_t last) {
     constexpr int kMostIdleRounds = 16;
     size_t fewest = model_.num_nodes(), typed = changes_;
     for (int idle = 0;;) {
       if (!run_once(steps, first, last)) {
-        // What a file would tell that is written now and read again.
+        // Infer types from scratch, as if the model were written to a file and read again.
         if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !may_tell_more(model_)) return;
         if (!infer_anew(model_, context_.facts)) return;
         typed = ++changes_;
@@ -131,7 +132,7 @@ class Run {
     return graphs;
   }
 
-  // What passes make is spelled for the model's opset: a function that imports another one stays as it is.
+  // Passes make nodes for the model's opset, so a function that imports another one is left alone.
   bool has_opset_of_model(const Function& f) const {
     for (const OpsetImport& i : f.opset_imports) {
       if (i.domain.empty() || i.domain == "ai.onnx") return i.version == model_.opset_version("");
@@ -166,7 +167,7 @@ class Run {
       } catch (const Error& e) {
         journal.rollback();
         const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));
-        // What was asked for is wrong, and no pass is at fault: there is nothing to go on with.
+        // The request is wrong, not a pass: stop.
         if (settings_.strict || e.code() == ErrorCode::kInvalidArgument) throw told;
         error = told.what();
         changed = false;
@@ -175,7 +176,7 @@ class Run {
     if (error.empty()) {
       tell_of(step);
     } else {
-      // What was learned about values may speak of nodes that are gone.
+      // Facts about values may refer to erased nodes.
       context_.facts = ValueFacts();
       infer_model(model_, context_.facts, /*tolerant=*/true);
     }
@@ -190,7 +191,8 @@ class Run {
     first.seconds += watch.lap();
     first.changed |= changed;
     if (!error.empty()) first.error = error;
-    // What was erased keeps its place in the order: with many such places, the next walks would see little else.
+    // Erased nodes keep their place in the order. Compact when there are many, or later walks would mostly
+    // skip them.
     if (nodes_after < nodes_before - nodes_before / 4) {
       arrange_constants(model_, first_new_value_);
       model_.compact();
@@ -199,7 +201,7 @@ class Run {
     return changed;
   }
 
-  // Of a walk, the whole model is evaluated.
+  // Verifies a walk by evaluating the whole model before and after.
   void compare(const PipelineEntry& entry, const Model& before) {
     const ValueCheck check = compare_values(before, model_, entry.pass->numerics());
     check_.evaluations += check.runs;
@@ -208,7 +210,7 @@ class Run {
     throw Error(ErrorCode::kInternal, fmt::format("it changed results: {}", *check.difference));
   }
 
-  // What the runtime that has to load the model refuses; nothing where nobody asks.
+  // The nodes that the target runtime refuses; empty if there is no target.
   std::vector<const Node*> refused_nodes() const {
     std::vector<const Node*> refused;
     if (!settings_.refusal) return refused;
@@ -222,7 +224,7 @@ class Run {
     return refused;
   }
 
-  // Of a walk: no node is refused that was not `before`.
+  // Checks that a walk made no node that the runtime refuses, beyond those refused `before`.
   void check_loading(const PipelineEntry& entry, const std::vector<const Node*>& before) {
     for (const Node* n : refused_nodes()) {
       if (std::ranges::find(before, n) != before.end()) continue;
@@ -249,7 +251,7 @@ class Run {
     return changed;
   }
 
-  // A walk that was given options runs always: it may refuse them.
+  // A walk with options always runs, since it may refuse them.
   bool may_walk(const Step& step) {
     if (step.pass->needs.empty() || !pipeline_.entries[step.first].options.empty()) return true;
     if (seen_ops_ != op_set(model_)) {
@@ -259,7 +261,7 @@ class Run {
     return step.pass->may_walk(ops_);
   }
 
-  // What the step did goes into the report.
+  // Adds what the step did to the report.
   void tell_of(const Step& step) {
     for (const auto& [what, times] : context_.log.counts()) tell(report_.passes[step.first], what, times);
     for (size_t i = 0; i < fired_.size(); ++i) {
@@ -288,12 +290,12 @@ class Run {
   std::deque<ReadyPass> made_ready_;
   PipelineReport report_;
   RewriteCheck check_{.evaluates = settings_.verify_rewrites, .refusal = settings_.refusal};
-  uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when ops_ was found
+  uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when ops_ was computed
   OpBits ops_;
-  std::vector<size_t> fired_;  // by rule of the step that runs
+  std::vector<size_t> fired_;  // by rule of the current step
   size_t changes_ = 0;
-  std::string_view last_changed_;                       // the first entry of the step that changed something last
-  uint32_t first_new_value_ = model_.value_id_limit();  // values with lesser ids were there before, or are arranged
+  std::string_view last_changed_;                       // the first entry of the last step that changed something
+  uint32_t first_new_value_ = model_.value_id_limit();  // values with smaller ids are old, or already arranged
 };
 
 }  // namespace

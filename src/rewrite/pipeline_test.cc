@@ -1,4 +1,4 @@
-// What happens to a model when a pass fails.
+// Tests of pipelines: what happens to a model when a pass fails.
 #include "rewrite/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kText = "graph(x: f32[2,3]) { a = Exp(x)  b = Neg(a)  y = Add(a, b)  return y }";
 
-// Does much, then fails, or so the caller says.
+// Makes many changes, then throws if `throws`.
 Pass destroyer(bool throws) {
   return Pass::on_graph(Numerics::kExact, [throws](Graph& g, PassContext& context) {
     Node& neg = *g.first()->next();
@@ -81,7 +81,7 @@ TEST(Pipeline, a_walk_that_changes_results_is_undone_when_they_are_compared) {
   EXPECT_EQ(r.text(), r.before);
 }
 
-// Abs(Neg(Neg(b))) => Abs(b), or wrongly Neg(b), where the pattern is Abs alone.
+// Abs(Neg(Neg(b))) => Abs(b), or wrongly Neg(b); the pattern is Abs alone.
 PipelineReport read_beyond_the_pattern(bool rightly) {
   Ran r;
   r.model =
@@ -107,7 +107,7 @@ TEST(Pipeline, a_rule_that_reads_beyond_its_pattern_is_judged_from_where_its_new
   EXPECT_FALSE(wrong.passes[0].changed);
 }
 
-// Drops the last node: one each time.
+// Drops one node per run: the last.
 Pass one_fewer() {
   return Pass::on_graph(Numerics::kExact, [](Graph& g, PassContext&) {
     if (g.num_nodes() == 1) return false;
@@ -118,7 +118,7 @@ Pass one_fewer() {
   });
 }
 
-// Never has enough.
+// Reports a change on every run.
 Pass restless() {
   return Pass::on_graph(Numerics::kExact, [](Graph& g, PassContext& context) {
     context.log.count("things");
@@ -156,7 +156,7 @@ TEST(Pipeline, passes_that_never_end_are_stopped) {
       Error);
 }
 
-// A runtime that has no Relu.
+// Stands for a runtime without Relu.
 std::optional<std::string> refuses_relu(const Node& n) {
   return n.is("Relu") ? std::optional<std::string>("it refuses: Relu") : std::nullopt;
 }

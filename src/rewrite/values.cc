@@ -15,19 +15,19 @@
 namespace sardonyx {
 namespace {
 
-// On random inputs a loop may never end: such a graph counts as one that these inputs do not suit.
+// A loop may not end on random inputs: the graph then counts as unsuited to these inputs.
 constexpr EvalOptions kBounded{.max_steps = 4 << 20, .max_iterations = 10000, .states_too = true};
 
 // --- inputs
 
 struct Recipe {
   uint64_t seed;
-  int sizes;  // which values symbols take: 0 and 1 primes, 2 all one
+  int sizes;  // how symbols are sized: 0 and 1 = primes, 2 = all ones
   bool specials;
-  int64_t least, most;  // of integers
+  int64_t least, most;  // range of integers
 };
 
-// Shapes that unranked inputs take, tried in turn. The last ones broadcast, and fit beside others along one axis.
+// Shapes tried in turn for unranked inputs. The last ones broadcast, and concatenate along one axis.
 const std::vector<int64_t> kUnranked[] = {{3, 5}, {2, 3, 5, 7}, {2, 3, 5}, {3}, {}, {1, 1, 1, 1}, {1, 1, 1}};
 
 class InputMaker {
@@ -74,7 +74,7 @@ class InputMaker {
     if (t->kind() == TypeKind::kSequence)
       return EvalValue::sequence({value(t->element()), value(t->element()), value(t->element())});
     if (t->kind() == TypeKind::kOptional) return EvalOptional{std::make_shared<const EvalValue>(value(t->element()))};
-    if (t->kind() == TypeKind::kState) return value(t->element());  // what it begins with
+    if (t->kind() == TypeKind::kState) return value(t->element());  // its initial content
     if (!t->is_tensor()) throw Error(ErrorCode::kUnsupported, "an input is no tensor");
     std::vector<int64_t> shape;
     if (t->ranked()) {
@@ -134,11 +134,11 @@ double ulp(DType d, double magnitude) {
   return std::ldexp(1.0, exponent - 1 - mantissa);
 }
 
-// Which numbers move by an ulp of their type: see sensitivity().
+// Which dtypes are perturbed by an ulp: see sensitivity().
 enum class Nudge { kNothing, kDoubles, kAll };
 
-// The number in double precision, an ulp of its type up or down if it is to move, by turns that `place` decides. A whole number by itself
-// stays: it may be an exponent, or a count.
+// v in double precision, moved by an ulp of its type if `nudge` says so, up or down depending on `place`. A
+// lone whole number stays: it may be an exponent or a count.
 double widened(double v, DType t, bool alone, Nudge nudge, uint64_t& place) {
   if (nudge == Nudge::kNothing || (nudge == Nudge::kDoubles && t != DType::kF64) || (alone && v == std::floor(v))) return v;
   place = place * 6364136223846793005u + 1442695040888963407u;
@@ -153,7 +153,7 @@ TensorPtr widened(const TensorPtr& t, Nudge nudge, uint64_t& place) {
   return Tensor::of<double>(DType::kF64, {t->shape().begin(), t->shape().end()}, wide);
 }
 
-// The same graph on f64 in place of narrower floats. Only good for evaluation: its types are stale.
+// The same graph with f64 instead of narrower floats. Only for evaluation: its types are stale.
 std::unique_ptr<Model> widened(const Model& m, Nudge nudge) {
   auto copy = clone_model(m);
   uint64_t place = 1;
@@ -197,8 +197,9 @@ EvalValue widened(const EvalValue& v, Nudge nudge, uint64_t& place) {
 
 // --- comparing
 
-// How far results move when inputs and constants move by about an ulp. For f64 it stands for the rounding, as there is no truth. A rule that
-// rounds constants anew cannot be nearer than that where large terms cancel.
+// How far results move when inputs and constants move by about an ulp. For f64, which has no wider truth,
+// this estimates the rounding error. A rule that rounds constants again cannot be more accurate than this
+// where large terms cancel.
 double sensitivity(const Array& a, const Array* nudged) {
   double most = 0;
   if (nudged == nullptr || nudged->shape() != a.shape()) return most;
@@ -209,11 +210,11 @@ double sensitivity(const Array& a, const Array* nudged) {
   return most;
 }
 
-// Of f64, `truth` is the same computation on nudged inputs.
+// For f64, `truth` is the same computation on nudged inputs.
 std::optional<std::string> differ(const Array& a, const Array& b, const Array* truth, Numerics numerics,
                                   std::optional<double> moved) {
   const auto is_number = [](DType t) { return is_float(t) || is_integer(t); };
-  // Relaxed: it may be what was asked for (update_output_dtypes).
+  // kRelaxed passes may change the dtype on purpose (update_output_dtypes).
   if (a.dtype() != b.dtype() && !(numerics == Numerics::kRelaxed && is_number(a.dtype()) && is_number(b.dtype())))
     return fmt::format("{} became {}", to_string(a.dtype()), to_string(b.dtype()));
   if (a.shape() != b.shape())
@@ -238,7 +239,8 @@ std::optional<std::string> differ(const Array& a, const Array& b, const Array* t
   }
   const bool is_double = a.dtype() == DType::kF64;
   const bool has_truth = !is_double && truth != nullptr && truth->shape() == a.shape() && is_float(truth->dtype());
-  // What is made of numbers about 1 and comes near to zero, as the logarithm of a softmax, keeps their rounding.
+  // Results near zero that come from numbers near 1, such as the logarithm of a softmax, keep the rounding of
+  // those numbers.
   const double slack =
       16 * (ulp(a.dtype(), moved ? std::max(largest, 1.0) : largest) + (is_double ? sensitivity(a, truth) : 0));
   for (int64_t i = 0; i < a.size(); ++i) {
@@ -250,9 +252,9 @@ std::optional<std::string> differ(const Array& a, const Array& b, const Array* t
       const double t = truth->double_at(i);
       fine = std::abs(y - t) <= 2 * std::abs(x - t) + 4 * ulp(a.dtype(), largest) + 4 * moved.value_or(0);
     } else if (numerics == Numerics::kRounds && moved && std::isnan(x)) {
-      fine = true;  // what was no number may become one
+      fine = true;  // a NaN may become a number
     } else if (numerics == Numerics::kRounds && has_truth && std::isfinite(truth->double_at(i))) {
-      fine = true;  // it overflowed: any result is nearer
+      fine = true;  // the original overflowed: any result is closer
     } else if (numerics == Numerics::kRounds) {
       fine = x == y || std::abs(x - y) <= slack;
     } else if (numerics == Numerics::kRelaxed) {
@@ -285,7 +287,7 @@ std::optional<std::string> differ(const EvalValue& a, const EvalValue& b, const 
   return std::nullopt;
 }
 
-// A Dropout that is told to train, or may be told so by an input, draws as random operators do.
+// A Dropout in training mode, or one whose mode is an input, draws random numbers.
 bool may_drop(const Node& n) {
   if (!n.is("Dropout")) return false;
   if (n.op().since_version < 7) return n.attr_int("is_test", 0) == 0;
@@ -295,10 +297,10 @@ bool may_drop(const Node& n) {
   return known == nullptr || known->size() != 1 || known->as_int(0) != 0;
 }
 
-// Evaluates `before`, and by `after(inputs)` what it became, on inputs of all kinds.
+// Evaluates `before`, and its replacement through `after(inputs)`, on inputs of all kinds.
 using After = std::function<std::vector<EvalValue>(std::span<const EvalValue> inputs)>;
 
-// The results with wide numbers in place of narrow ones; none where an operator has no double precision.
+// The results in double precision; empty if an operator has no f64 kernel.
 std::vector<EvalValue> evaluate_widened(const Model& m, std::span<const EvalValue> inputs, Nudge nudge, uint64_t seed) {
   try {
     std::vector<EvalValue> wide;
@@ -317,7 +319,7 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
     try {
       b = after(run.inputs);
     } catch (const Error& e) {
-      if (numerics == Numerics::kRelaxed) continue;  // inputs outside of the domain that its page states
+      if (numerics == Numerics::kRelaxed) continue;  // inputs outside the domain that the pass documents
       check.difference = fmt::format("the result cannot be evaluated: {}", e.what());
       return check;
     }
@@ -339,7 +341,7 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
   return check;
 }
 
-// --- a piece of a graph as a model of its own
+// --- extracting part of a graph as a model
 
 class Cutter {
  public:
@@ -350,7 +352,7 @@ class Cutter {
     model_->keep_alive_like(from);
   }
 
-  // Copies the nodes (in order); what they read from elsewhere becomes an input. False when something has no type.
+  // Copies the nodes in order; operands from elsewhere become inputs. False if a value has no type.
   bool copy(std::span<Node* const> nodes) {
     for (const Node* n : nodes) {
       if (!n->bodies().empty() || !n->op().known) return false;
@@ -372,7 +374,8 @@ class Cutter {
     return true;
   }
 
-  // The copy of a value: of a node that was copied, a constant, or else a new input. Null when its type is unknown.
+  // The copy of a value: the result of a copied node, a constant, or else a new input. Null if its type is
+  // unknown.
   Value* value(const Value& v) {
     Value*& known = map_[&v];
     if (known != nullptr) return known;
@@ -415,7 +418,8 @@ bool is_random(const Model& m) {
 
 namespace {
 
-// Inputs that the graph runs on, and its results. False where these are none for it: indices out of range, sizes that do not fit.
+// Finds inputs that the graph accepts, and its results. False if these inputs do not suit it: indices out of
+// range, sizes that do not match.
 bool find_inputs(const Model& m, const Recipe& recipe, SeededRun& run, std::string& skipped) {
   std::string first;
   for (const std::vector<int64_t>& unranked : kUnranked) {
@@ -459,7 +463,7 @@ ValueCheck compare_values(const Model& before, const Model& after, Numerics nume
       before, numerics,
       [&](std::span<const EvalValue> inputs) {
         if (now.size() == old.size()) return evaluate(after.graph(), inputs, kBounded);
-        std::vector<EvalValue> left;  // some were pruned
+        std::vector<EvalValue> left;  // some inputs were pruned
         for (const Port& p : now) {
           const auto at = std::find_if(old.begin(), old.end(), [&](const Port& o) { return o.name == p.name; });
           if (at != old.end()) left.push_back(inputs[static_cast<size_t>(at - old.begin())]);
@@ -477,7 +481,8 @@ bool sees(const Graph* inner, const Graph* outer) {
   return inner != nullptr;
 }
 
-// The nodes of the set in the order in which they run: those of enclosing graphs first, each graph walked back from what leads to the root.
+// The nodes of the set in execution order, outer graphs first. Walks each graph backwards from the node that
+// leads to the root.
 std::vector<Node*> in_order(const std::unordered_set<const Node*>& set, const Node& root) {
   std::vector<Node*> ordered;
   for (Node* n = const_cast<Node*>(&root); n != nullptr && ordered.size() < set.size();) {
@@ -489,10 +494,10 @@ std::vector<Node*> in_order(const std::unordered_set<const Node*>& set, const No
   return ordered;
 }
 
-// How far back what the rewrite reads is followed; integers always are.
+// How far operands are followed backwards; integers are always followed.
 enum class Reach {
-  kMatched,      // no further than what was matched
-  kNewOperands,  // up to the values that the new nodes read
+  kMatched,      // only through matched nodes
+  kNewOperands,  // to the operands of the new nodes
   kEverything,
 };
 
@@ -552,12 +557,12 @@ ValueCheck compare_region(const Node& root, std::span<Value* const> made, std::s
 
 ValueCheck compare_rewrite(const Node& root, std::span<Value* const> made, std::span<Node* const> matched,
                            std::span<Node* const> fresh, Numerics numerics) {
-  // From the results backwards, through what was matched and made, and through integers.
+  // First follow the results back through matched nodes, new nodes and integers.
   ValueCheck check = compare_region(root, made, matched, fresh, numerics, Reach::kMatched);
   if (!check.difference) return check;
-  // The rule may have read more than its pattern (the node that makes an operand, through one of several transposes): then the two
-  // sides got inputs of which one follows from the other. So the verdict is given with what leads there: at least from where the new nodes
-  // begin, where that is enough; else with all, as far as its types are known.
+  // The rule may have looked beyond its pattern (at the node that makes an operand, say). Then one input of
+  // the extracted graph depends on another, and random inputs give a wrong verdict. So follow the operands
+  // further: to those of the new nodes if that suffices, else as far as types are known.
   const ValueCheck further = compare_region(root, made, matched, fresh, numerics, Reach::kNewOperands);
   if (further.runs > 0 && !further.difference) return further;
   ValueCheck whole = compare_region(root, made, matched, fresh, numerics, Reach::kEverything);

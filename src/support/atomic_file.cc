@@ -21,21 +21,21 @@ namespace sardonyx {
 namespace {
 
 constexpr size_t kBuffer = 1 << 16;
-constexpr mode_t kMode = 0666;  // less the umask
+constexpr mode_t kMode = 0666;  // minus the umask
 constexpr int kNameAttempts = 100;
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
-// /dev/stdout is a link to whatever a shell opened: a file, perhaps, that is not to be exchanged under the shell's hands.
+// /dev/stdout is a link to whatever a shell opened: perhaps a file, which must not be replaced.
 bool is_of_the_system(const std::filesystem::path& link) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(folder_of(link), none);
   return is_inside("/dev", folder) || is_inside("/proc", folder);
 }
 
-// The handle through which a file without a name can be linked to one.
+// The path through which an unnamed file can be linked to a name.
 std::string handle_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
 }  // namespace
@@ -73,13 +73,13 @@ void AtomicFile::open() {
     return;
   }
   exists = exists && !is_link;
-  // A file that may not be written is not to be replaced either, though the folder would let us.
+  // A read-only file must not be replaced either, even if the folder permits it.
   if (exists && ::access(target_.c_str(), W_OK) != 0) throw os_error("write", target_, errno);
 
   const std::filesystem::path folder = folder_of(target_);
   errno = EOPNOTSUPP;
   if (options_.unnamed) fd_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kMode);
-  if (fd_ >= 0 && ::access(handle_of(fd_).c_str(), F_OK) != 0) {  // no /proc: it could never be given its name
+  if (fd_ >= 0 && ::access(handle_of(fd_).c_str(), F_OK) != 0) {  // no /proc: the file could never be given its name
     ::close(fd_);
     fd_ = -1;
     errno = EOPNOTSUPP;
@@ -93,13 +93,13 @@ void AtomicFile::open() {
     }
   }
   if (fd_ < 0) throw os_error("write", target_, errno);
-  if (exists) (void)::fchmod(fd_, old.st_mode & 07777);  // the new content keeps the file's permissions where it can
+  if (exists) (void)::fchmod(fd_, old.st_mode & 07777);  // the new file keeps the old permissions if possible
 }
 
 std::filesystem::path AtomicFile::temporary_name() const {
   static std::atomic<unsigned> count{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  // Short whatever the target's name is: file systems bound the length of names.
+  // Short whatever the target's name, because file systems limit the length of names.
   return folder_of(target_) / fmt::format(".sardonyx-{:x}-{:x}-{:x}.tmp", ::getpid(), now, count++);
 }
 
@@ -150,8 +150,8 @@ void AtomicFile::pad_to(uint64_t alignment) {
 
 void AtomicFile::expect(uint64_t bytes) {
 #ifdef __linux__
-  // Blocks that ext4 finds at once cost it a tenth less than those that it reserves page by page. Systems that share blocks between
-  // files (btrfs, XFS) would take them in vain; they say so by another name.
+  // Preallocating saves ext4 a tenth compared to reserving page by page. File systems that share blocks
+  // between files (btrfs, XFS) would allocate them for nothing; they report another type.
   constexpr uint64_t kWorthIt = 1 << 20;
   if (direct_ || bytes < kWorthIt || !is_on_ext4(fd_)) return;
   if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) != 0 && (errno == ENOSPC || errno == EDQUOT))
@@ -191,7 +191,7 @@ void AtomicFile::commit() {
   if (expected_ > written_ && ::ftruncate(fd_, static_cast<off_t>(written_)) != 0) throw os_error("write", target_, errno);
   if (options_.sync && !direct_ && ::fsync(fd_) != 0) throw os_error("write", target_, errno);
   if (!direct_) {
-    // A file without a name gets one in two steps, as linking cannot replace.
+    // An unnamed file is put in place in two steps, because linking cannot replace a file.
     for (int attempt = 0; temporary_.empty(); ++attempt) {
       std::filesystem::path name = temporary_name();
       if (::linkat(AT_FDCWD, handle_of(fd_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
@@ -201,11 +201,11 @@ void AtomicFile::commit() {
       }
     }
   }
-  // Network file systems report late that a write failed: ask before the old file is gone.
+  // Network file systems may report a failed write only on close: check before the old file is gone.
   if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) throw os_error("write", target_, errno);
   if (direct_) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw os_error("write", target_, errno);
-  // Two names of one file: where the target had been it already, nothing was renamed.
+  // Both names may already refer to one file; then rename does nothing and the temporary name remains.
   if (linked_) ::unlink(temporary_.c_str());
   temporary_.clear();
   if (options_.sync) {

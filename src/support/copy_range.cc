@@ -21,10 +21,10 @@
 namespace sardonyx {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 19;  // stays in the cache between reading and writing
+constexpr size_t kPiece = size_t{1} << 19;  // stays in cache between read and write
 constexpr uint64_t kCallLimit = uint64_t{1} << 26;
 
-// The bytes of `from` end before `missing` more were copied.
+// Throws because the source ended with `missing` bytes left to copy.
 [[noreturn]] void throw_short(FileRange from, uint64_t missing) {
   throw Error(ErrorCode::kIo,
               fmt::format("'{}' is too short: {} more bytes were expected at its end", path_of(from.fd).string(), missing));
@@ -34,8 +34,8 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
   auto in = static_cast<off_t>(from.offset);
   auto out = static_cast<off_t>(to_offset.value_or(0));
 
-  // The system's own copy may share blocks, or happen on a server. On ext4 it goes 64 KiB at a time, which takes a third longer than
-  // larger pieces. It may stop at any point, for instance where it cannot cross file systems.
+  // The system's copy may share blocks or run on a server. ext4 copies 64 KiB at a time, which takes a third
+  // longer than larger chunks. The call may stop at any point, for instance if it cannot cross file systems.
   const bool by_system = to_offset && !is_on_ext4(to);
   while (size > 0 && by_system) {
     check_interrupt();
@@ -44,7 +44,7 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
     if (done < 0 && (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO)) {
       throw os_error("write", path_of(to), errno);
     }
-    if (done <= 0) break;  // what is left goes the slow way, which also tells a short source from a shy system
+    if (done <= 0) break;  // fall back to read and write, which distinguish a short source from an unsupported call
     size -= static_cast<uint64_t>(done);
   }
 
@@ -75,7 +75,7 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
 #if defined(__linux__) && defined(SEEK_DATA)
 namespace {
 
-// `size` bytes at `offset` read as zeros, and take no blocks where the system can do that.
+// Makes `size` bytes at `offset` read as zeros, without allocating blocks if the system can.
 void make_hole(int to, uint64_t offset, uint64_t size) {
   struct stat s;
   if (::fstat(to, &s) != 0) throw os_error("look at", path_of(to), errno);
@@ -94,7 +94,7 @@ void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
     const auto place = [&](uint64_t position) { return *to_offset + (position - from.offset); };
     const off_t data = ::lseek(from.fd, static_cast<off_t>(at), SEEK_DATA);
     struct stat s;
-    // ENXIO: a hole up to the end of the file. What cannot tell is copied.
+    // ENXIO: a hole up to the end of the file. If holes cannot be found, everything is copied.
     if (data < 0 && errno == ENXIO && ::fstat(from.fd, &s) == 0 && static_cast<uint64_t>(s.st_size) >= end)
       return make_hole(to, place(at), end - at);
     if (data < 0) return copy_bytes({from.fd, at}, end - at, to, place(at));

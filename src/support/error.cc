@@ -9,7 +9,8 @@
 namespace sardonyx {
 namespace {
 
-// The text of what(). Makes message and notes printable, too: names from files stand in them.
+// Returns the text of what(). Also makes the message and notes printable, because they contain names from
+// files.
 std::string render(std::string& message, std::vector<std::string>& notes) {
   message = without_long_lines(printable(std::move(message)));
   std::string text = message;

@@ -1,4 +1,4 @@
-// Files read (mapped_file) and written (atomic_file, copy_range).
+// Tests of reading files (mapped_file) and writing them (atomic_file, copy_range).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -42,7 +42,7 @@ std::string read_all(const fs::path& path) {
 
 void write_all(const fs::path& path, std::string_view text) { std::ofstream(path, std::ios::binary) << text; }
 
-// What `act` throws, as text; empty when it throws nothing.
+// The text of the error that `act` throws; empty if it throws nothing.
 std::string error_of(const std::function<void()>& act, ErrorCode code = ErrorCode::kIo) {
   try {
     act();
@@ -61,7 +61,7 @@ class FileTest : public ::testing::Test {
   }
   ~FileTest() override { fs::remove_all(folder_); }
 
-  // Names in the folder, sorted: what a run left behind.
+  // Sorted names in the folder: what a run left behind.
   std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const auto& entry : fs::directory_iterator(folder_)) all.push_back(entry.path().filename().string());
@@ -244,7 +244,7 @@ TEST_F(FileTest, WhatIsExpectedNeedNotCome) {
   EXPECT_EQ(read_all(folder_ / "out"), "less");
   struct stat now;
   ASSERT_EQ(::stat((folder_ / "out").c_str(), &now), 0);
-  EXPECT_LT(now.st_blocks, 100);  // of 512 bytes: none is kept for what did not come
+  EXPECT_LT(now.st_blocks, 100);  // blocks of 512 bytes: space for missing data is released
 }
 
 TEST_F(FileTest, AppendsPadsAndOverwrites) {
@@ -322,8 +322,8 @@ TEST_F(FileTest, HolesStayHoles) {
   ::close(fd);
   if (blocks("in") > kSize / 2) GTEST_SKIP() << "this file system has no holes";
   auto in = MappedFile::open(folder_ / "in");
-  for (const uint64_t first :
-       {uint64_t{0}, uint64_t{4096}, uint64_t{4099}}) {  // where the copy begins, of the source's pages and of the result's
+  for (const uint64_t first : {uint64_t{0}, uint64_t{4096},
+                               uint64_t{4099}}) {  // where the copy begins, relative to pages of the source and of the result
     for (const uint64_t before : {uint64_t{0}, uint64_t{1}, uint64_t{4096}}) {
       AtomicFile out(folder_ / "out");
       out.expect(kSize);
@@ -419,7 +419,7 @@ TEST_F(FileTest, SaysWhyAFileCannotBeWritten) {
 TEST_F(FileTest, ACommitThatFailsLeavesNothing) {
   AtomicFile* out = new AtomicFile(folder_ / "out");
   out->append("new");
-  fs::create_directory(folder_ / "out");  // what came in between cannot be replaced by a file
+  fs::create_directory(folder_ / "out");  // a folder that a file cannot replace
   EXPECT_NE(error_of([&] { out->commit(); }).find("Is a directory"), std::string::npos);
   delete out;
   EXPECT_EQ(names(), Names{"out"});
@@ -427,7 +427,7 @@ TEST_F(FileTest, ACommitThatFailsLeavesNothing) {
 }
 
 TEST_F(FileTest, AFullDeviceIsReportedWithAdvice) {
-  // Root tries a device of its own: a fault here must not replace the machine's.
+  // As root, use a full device made here: a bug must not replace the machine's.
   fs::path full = folder_ / "full";
   if (::mknod(full.c_str(), S_IFCHR | 0600, ::makedev(1, 7)) != 0) full = "/dev/full";
   const int probe = ::open(full.c_str(), O_WRONLY);
@@ -440,7 +440,8 @@ TEST_F(FileTest, AFullDeviceIsReportedWithAdvice) {
   EXPECT_NE(error.find("free some space"), std::string::npos) << error;
 }
 
-// In a child process, since the limit cannot be taken back. Exit status 0: the error came, and nothing was left.
+// In a child process, because the limit cannot be lifted again. Exit status 0: the error came, and nothing
+// was left.
 TEST_F(FileTest, ADiskThatFillsUpLeavesTheOldFile) {
   write_all(folder_ / "out", "old");
   write_all(folder_ / "in", std::string(400'000, 'i'));

@@ -15,7 +15,7 @@ bool is_inside(const fs::path& root, const fs::path& path) {
 
 void require_inside(const fs::path& folder, const fs::path& target) {
   std::error_code error;
-  // "new/": a trailing separator would stay as an empty component when the folder is not there yet.
+  // "new/": a trailing separator would remain as an empty component if the folder does not exist yet.
   const fs::path root = folder.has_filename() || !folder.has_relative_path() ? folder : folder.parent_path();
   const fs::path real = fs::weakly_canonical(root.empty() ? "." : root, error);
   const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");

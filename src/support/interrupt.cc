@@ -9,7 +9,7 @@ namespace {
 
 constexpr long long kBetween = 50'000'000;
 
-// Nanoseconds, some milliseconds apart: reading it costs no more than a call.
+// Nanoseconds, with a resolution of a few milliseconds: reading it costs no more than a call.
 long long now() {
   timespec t{};
 #ifdef CLOCK_MONOTONIC_COARSE

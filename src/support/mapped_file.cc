@@ -85,7 +85,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
       file->bytes_ = {static_cast<const std::byte*>(at), size};
       return file;
     }
-    // Some file systems cannot map; out of address space is no reason to try with memory.
+    // Some file systems cannot map, so read instead. If the address space is exhausted, reading would not
+    // help.
     if (errno != ENODEV && errno != EACCES) throw os_error("map", path, errno);
   }
   file->memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
@@ -137,7 +138,7 @@ bool MappedFile::fetch([[maybe_unused]] std::span<const std::byte> part) const {
 void MappedFile::forget(std::span<const std::byte> part) const {
   if (!mapped_ || part.empty()) return;
   static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  // Whole pages only, rounded inwards: neighbours may be in use.
+  // Only whole pages, rounded inwards: neighbouring data may be in use.
   auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
   auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

@@ -25,7 +25,7 @@ bool MinCut::solve(uint64_t steps, uint64_t* taken) {
   return pushed && left > 0;
 }
 
-// Distances from the source over edges with capacity left. Returns whether the sink is reached.
+// Computes distances from the source over edges with capacity left. Returns whether the sink is reachable.
 bool MinCut::find_levels(uint64_t& steps) {
   level_.assign(first_.size(), kUnreached);
   level_[kSource] = 0;
@@ -44,8 +44,8 @@ bool MinCut::find_levels(uint64_t& steps) {
   return level_[kSink] != kUnreached;
 }
 
-// Pushes flow along paths that go up one level with each edge, until there is none. False without steps left,
-// or if a path has no limit. Paths may be long: no recursion.
+// Pushes flow along paths that go up one level per edge, until none is left. False if the steps run out, or
+// if a path has unlimited capacity. Not recursive, because paths may be long.
 bool MinCut::push_flow(uint64_t& steps) {
   current_ = first_;
   std::vector<uint32_t> path;  // edges

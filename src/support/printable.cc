@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kLongLine = 4000;
 
 struct Character {
-  size_t bytes = 0;  // 0: no UTF-8
+  size_t bytes = 0;  // 0: invalid UTF-8
   uint32_t code = 0;
 };
 
@@ -32,7 +32,7 @@ Character first_of(std::string_view s) {
   return {n, code};
 }
 
-// Control characters, and those that let text run the other way.
+// Control characters, and those that change the direction of text.
 bool steers(uint32_t c) {
   return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
          (c >= 0x2066 && c <= 0x2069);
@@ -46,7 +46,7 @@ void escape(std::string& out, std::string_view bytes) {
   for (char c : bytes) fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
 }
 
-// The beginning and the end of a line; the cuts are between characters.
+// Appends the beginning and the end of a line, cut between characters.
 void add_line(std::string& out, std::string_view line) {
   if (line.size() <= kLongLine) {
     out += line;

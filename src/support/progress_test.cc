@@ -25,7 +25,7 @@ TEST(Progress, DrawsOnTerminalsOnlyAndCleansUp) {
   std::FILE* line = std::fopen(::ptsname(terminal), "w");
   ASSERT_NE(line, nullptr);
   {
-    Progress quick(line);  // over before anybody could read it
+    Progress quick(line);  // done before `delay`
     quick.show("first", 0, 2);
     quick.show("", 2, 2);
     Progress slow(line, milliseconds(0));
@@ -34,7 +34,7 @@ TEST(Progress, DrawsOnTerminalsOnlyAndCleansUp) {
   std::fclose(line);
   std::array<char, 256> seen{};
   std::string text;
-  // What was written may arrive in pieces; behind it, reading fails.
+  // Output may arrive in pieces; reading fails at its end.
   for (ssize_t n; (n = ::read(terminal, seen.data(), seen.size())) > 0;) text.append(seen.data(), static_cast<size_t>(n));
   EXPECT_EQ(text, "\r\x1b[2K[############............]  50 %  first\r\x1b[2K");
   ::close(terminal);

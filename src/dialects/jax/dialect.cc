@@ -12,9 +12,9 @@ constexpr Traits kMap = kData | Trait::kElementwise | Trait::kShapePreserving;
 constexpr Traits kMap1 = kMap | Trait::kUnary;
 constexpr Traits kMapCommutes = kMap | Trait::kCommutative;
 constexpr Traits kMapMixed = kData | Trait::kElementwise;  // some operands may be scalars beside arrays
-// Bodies may loop for ever or hold whatever else: neither pure nor safe by name alone.
+// Bodies may loop forever or have effects: neither pure nor safe by name alone.
 constexpr Traits kBodies = static_cast<Traits>(Trait::kSubgraphs);
-constexpr Traits kDataBodies = kData | Trait::kSubgraphs;  // the body only says how two elements combine
+constexpr Traits kDataBodies = kData | Trait::kSubgraphs;  // the body only combines two elements
 constexpr Traits kState = static_cast<Traits>(Trait::kRandom);
 
 struct Row {

@@ -36,7 +36,7 @@ void cond(InferContext& c) {
   }
 }
 
-// A loop variable has one type through all iterations: sizes that the body changes are not known.
+// A loop variable has one type in all iterations, so sizes that the body changes are unknown.
 void while_loop(InferContext& c) {
   Graph &test = body(c, "cond"), &step = body(c, "body");
   const Range vars = list(c, "loop_vars");
@@ -147,7 +147,7 @@ void classify(InferContext& c) {
   c.set(1, c.types().make(TypeKind::kMap, key, {&value, 1}));
 }
 
-// The values of `like` with the shape of `shaped`.
+// Element type from `like`, shape from `shaped`.
 namespace {
 
 void set_from(InferContext& c, std::string_view like, std::string_view shaped, size_t result = 0) {
@@ -155,7 +155,7 @@ void set_from(InferContext& c, std::string_view like, std::string_view shaped, s
   if (a != kNoSlot && b != kNoSlot) set_same_shape(c, dtype_of(c, a), b, result);
 }
 
-// The same with an explicit shape, or an axis along which each element stands for a vector.
+// The same with an explicit shape, or with an axis along which each element stands for a vector.
 void set_listed(InferContext& c, DType dtype) {
   const auto shape = param_ints(c, "shape");
   if (!shape) return c.set_unranked(0, dtype);
@@ -164,7 +164,7 @@ void set_listed(InferContext& c, DType dtype) {
   set_dims(c, dtype, dims);
 }
 
-// A table's last axis holds vectors.
+// The last axis of a lookup table holds vectors.
 int64_t vector_size(const InferContext& c) {
   const size_t lut = operand(c, "lut");
   const Type* t = lut == kNoSlot ? nullptr : c.ranked(lut);

@@ -12,7 +12,7 @@ namespace {
 struct Window {
   std::vector<int64_t> strides, dilations, pads;
   std::string pad_type;
-  bool known = true;  // all of them
+  bool known = true;  // all sizes are known
 };
 
 Window window(InferContext& c, size_t spatial) {
@@ -42,7 +42,7 @@ Window window(InferContext& c, size_t spatial) {
   return w;
 }
 
-// The size of a window's results along one axis; kernel is the size with dilation.
+// The number of window positions along one axis; `kernel` includes dilation.
 Dim windows(InferContext& c, const Window& w, size_t axis, Dim x, int64_t kernel, bool ceil_mode) {
   const int64_t stride = w.strides[axis], pad = w.pads[2 * axis] + w.pads[2 * axis + 1];
   if (w.pad_type == "same" || w.pad_type == "same_lower") return ceildiv(c, x, stride);
@@ -222,7 +222,7 @@ void resize(InferContext& c) {
   for (size_t i = 0; i < n; ++i) {
     const size_t axis = dims.size() - n + i;
     const Dim to = shape ? shape->elements[shape->elements.size() - n + i] : Dim();
-    if (!to.is(0)) dims[axis] = to;  // 0 leaves the size as it is
+    if (!to.is(0)) dims[axis] = to;  // 0 keeps the size
   }
   set_dims(c, dtype, dims);
 }

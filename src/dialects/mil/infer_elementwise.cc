@@ -22,7 +22,7 @@ void cast(InferContext& c) {
   if (auto v = c.value(0)) c.set_value(0, std::move(*v));
 }
 
-// These have the meaning that ONNX gives them.
+// These have ONNX semantics.
 void add_op(InferContext& c) { onnx::rules::add_op(c); }
 void sub_op(InferContext& c) { onnx::rules::sub_op(c); }
 void mul_op(InferContext& c) { onnx::rules::mul_op(c); }
@@ -71,7 +71,7 @@ void mod(InferContext& c) {
   combine(c, [&](Dim x, Dim y) { return y.is(0) ? Dim() : c.dims().mod(x, y); });
 }
 
-// Of integers, an integer; known where nothing remains.
+// Integer operands give an integer, known only if there is no remainder.
 void real_div(InferContext& c) {
   broadcasting(c);
   combine(c, [&](Dim x, Dim y) {
@@ -83,7 +83,7 @@ void real_div(InferContext& c) {
 
 void select(InferContext& c) { onnx::rules::where_op(c); }
 
-// One parameter for each channel, which is the second axis.
+// One parameter per channel, the second axis.
 void per_channel(InferContext& c) {
   const Type* x = c.ranked(0);
   need_rank_at_least(c, 0, 3);

@@ -1,4 +1,4 @@
-// Reductions, gather and scatter, slices, and what makes indices.
+// Reductions, gather and scatter, slices, and ops that make indices.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void reduce(InferContext& c) {
     for (size_t i = 0; i < x->rank(); ++i) axes.push_back(i);
   }
   set_reduced(c, dtype, axes);
-  // The product of a shape is a number of elements.
+  // Reducing a shape value: the product of a shape is a number of elements.
   const auto v = c.value(0);
   if (!v || v->scalar || !carries_value(c.node().result(0)->type()) || c.node().result(0)->type()->rank() != 0) return;
   Dim all = Dim::of(c.op().name == "reduce_prod" ? 1 : 0);
@@ -162,7 +162,7 @@ void gather(InferContext& c) {
   for (size_t i = shared; i < indices->rank(); ++i) dims.push_back(indices->dim(i));
   for (size_t i = at + 1; i < x->rank(); ++i) dims.push_back(x->dim(i));
   set_dims(c, dtype, dims);
-  // One size, or a few, of a shape.
+  // Gathering one size or several from a shape value.
   if (x->rank() != 1 || dims.size() > 1 || !carries_value(c.node().result(0)->type())) return;
   const auto v = c.value(0);
   const auto which = c.ints(1);
@@ -210,13 +210,13 @@ void scatter(InferContext& c) {
 
 namespace {
 
-// The elements of x[begin:end:stride] of an axis of that size; nullopt stands for a bound that is not known.
+// The size of x[begin:end:stride] along an axis of that size; nullopt is an unknown bound.
 Dim sliced(InferContext& c, Dim size, std::optional<Dim> begin, std::optional<Dim> end, int64_t stride, bool from_start,
            bool to_end) {
   if (from_start && to_end) return ceildiv(c, size, std::abs(stride));
   const bool ints = begin && end && begin->is_int() && end->is_int();
   if (!from_start && !to_end && ints) {
-    // Known whatever the size: none, or one.
+    // The result does not depend on the axis size: none or one element.
     const int64_t b = begin->value(), e = end->value();
     int64_t n = -1;
     if (b >= 0 && e >= 0 && stride > 0) {
@@ -233,7 +233,7 @@ Dim sliced(InferContext& c, Dim size, std::optional<Dim> begin, std::optional<Di
   if ((!from_start && !begin) || (!to_end && !end)) return Dim();
   const bool known = size.is_int() && (from_start || begin->is_int()) && (to_end || end->is_int());
   if (!known) {
-    // x[b:] and x[:e] of symbolic sizes, one by one.
+    // x[b:] and x[:e] with symbolic sizes.
     if (stride == 1 && to_end && begin->is_int() && begin->value() >= 0) {
       const Dim rest = sub(c, size, *begin);
       return c.dims().less_equal(Dim::of(0), rest) ? rest : c.dims().max(rest, Dim::of(0));
@@ -250,7 +250,7 @@ Dim sliced(InferContext& c, Dim size, std::optional<Dim> begin, std::optional<Di
     return v->value() < 0 ? std::max<int64_t>(0, v->value() + n) : v->value();
   };
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? n : n - 1;
-  int64_t first, last;  // upwards
+  int64_t first, last;  // in ascending order
   if (stride > 0) {
     first = from_start ? low : at(begin);
     last = to_end ? high : std::min(at(end), high);
@@ -298,7 +298,7 @@ void slice_by_index(InferContext& c) {
     dims.push_back(sliced(c, x->dim(i), at(begin), at(end), (*stride)[i], (*begin_mask)[i] != 0, (*end_mask)[i] != 0));
   }
   set_dims(c, dtype, dims);
-  // Some sizes of a shape.
+  // Slicing a shape value.
   const auto v = c.value(0);
   if (rank != 1 || !v || !carries_value(c.node().result(0)->type())) return;
   const auto n = static_cast<int64_t>(v->elements.size());

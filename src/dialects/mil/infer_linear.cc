@@ -25,7 +25,7 @@ void linear(InferContext& c) {
 void matmul(InferContext& c) {
   const Type *x = c.ranked(0), *y = c.ranked(1);
   DType dtype = dtype_of(c, 0);
-  // From iOS 17 on, a constant operand may have another type; the other one decides.
+  // From iOS 17 on, a constant operand may have another type; the other operand decides.
   if (c.constant(0) != nullptr && c.constant(1) == nullptr) dtype = dtype_of(c, 1);
   if (x == nullptr || y == nullptr) return c.set_unranked(0, dtype);
   need_rank_at_least(c, 0, 1);
@@ -45,7 +45,7 @@ void matmul(InferContext& c) {
   set_dims(c, dtype, dims);
 }
 
-// Two operands, and one of two equations: "nchw,nwhr->nchr" and the same without n.
+// Two operands and one of two equations: "nchw,nwhr->nchr" or the same without n.
 void einsum(InferContext& c) {
   const Range values = list(c, "values");
   if (values.last - values.first != 2) c.fail("takes two operands");

@@ -1,4 +1,4 @@
-// Ops that move elements about: shapes, slices of lists of values, concatenation.
+// Ops that rearrange elements: shapes, list slices, concatenation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ void reshape(InferContext& c) {
   auto target = c.value(1);
   const Type* x = c.ranked(0);
   if (target && x != nullptr) {
-    // 0 copies a size. Until iOS 16 the ranks are the same; from then on places are counted from the end, and
-    // beyond x there is 1.
+    // 0 copies a size. Until iOS 16 the ranks must be equal; from iOS 17 on positions count from the end, and
+    // missing sizes of x are 1.
     auto& sizes = target->elements;
     for (size_t i = 0; i < sizes.size(); ++i) {
       if (!sizes[i].is(0)) continue;
@@ -92,8 +92,8 @@ void squeeze(InferContext& c) {
   }
   DimVec dims;
   for (size_t i = 0; i < x->rank(); ++i) {
-    // An axis of another size stays where it is, and so, in the types that coremltools writes, does one whose
-    // size is not known.
+    // An axis of another size is not squeezed. Nor, in the types that coremltools writes, is one of unknown
+    // size.
     if (!gone[i] || !x->dim(i).is(1)) dims.push_back(x->dim(i));
   }
   set_dims(c, dtype, dims);
@@ -125,7 +125,7 @@ void concat(InferContext& c) {
     if (t == nullptr || !axis) return c.set_unranked(0, dtype);
     if (dtype_of(c, i) != dtype && dtype_of(c, i) != DType::kUndefined && dtype != DType::kUndefined)
       c.fail(fmt::format("operands have different element types, {} and {}", to_string(dtype), to_string(dtype_of(c, i))));
-    if (t->rank() == 0) {  // scalars become a list
+    if (t->rank() == 0) {  // scalars become rank 1
       sum = add(c, sum, Dim::of(1));
       dims.resize(1);
       continue;
@@ -276,11 +276,11 @@ void fill_like(InferContext& c) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Between space and depth
+// Space to depth and back
 
 namespace {
 
-// x is [n, c, h, w]; sizes are multiplied, or divided where nothing remains.
+// x is [n, c, h, w]. Multiplies sizes, or divides them if there is no remainder.
 void spread(InferContext& c, std::string_view name, bool to_space) {
   const Type* x = c.ranked(0);
   const DType dtype = dtype_of(c, 0);

@@ -1,4 +1,5 @@
-// Types of MIL ops: what no file of coremltools shows. The rest: tests/python/test_coreml_roundtrip.py.
+// Types of MIL ops in cases that no file of coremltools shows; tests/python/test_coreml_roundtrip.py covers
+// the rest.
 #include "sardonyx/infer.h"
 
 #include <fmt/format.h>

@@ -53,7 +53,7 @@ namespace {
 
 bool may_hold(const Slot& slot, DType d) { return slot.types.any || (slot.types.tensor >> static_cast<int>(d) & 1) != 0; }
 
-// The numbers of a literal as another element type.
+// Converts a literal to another element type.
 TensorPtr converted(const Tensor& literal, DType to, std::string_view op, std::string_view slot) {
   std::vector<std::byte> bytes(byte_size(to, static_cast<uint64_t>(literal.size())));
   for (int64_t i = 0; i < literal.size(); ++i) {
@@ -70,10 +70,10 @@ TensorPtr converted(const Tensor& literal, DType to, std::string_view op, std::s
   return Tensor::own(to, {literal.shape().begin(), literal.shape().end()}, std::move(bytes));
 }
 
-// Gathers operands by the names of their slots, and makes one node.
+// Gathers operands by slot name and makes one node.
 class OpMaker {
  public:
-  // Throws kUnsupported when the function's op set does not have the op.
+  // Throws kUnsupported if the function's op set lacks the op.
   OpMaker(MilBuilder& b, mil::Family family) : builder_(b), op_(mil::find(family, b.version())) {
     if (op_ == nullptr) {
       const Op& first = *mil::find(family, mil::kNewestVersion);
@@ -82,7 +82,7 @@ class OpMaker {
     }
     placed_.resize(op_->inputs.size());
   }
-  // Begins with what n has.
+  // Starts with the operands of n.
   OpMaker(MilBuilder& b, const Node& n)
       : builder_(b), op_(&n.op()), attrs_(n.attrs().items().begin(), n.attrs().items().end()) {
     SX_CHECK(n.bodies().empty(), "an op with blocks cannot be rebuilt");
@@ -104,7 +104,7 @@ class OpMaker {
   void change(const mil_params::Change& c) { placed_[place(c.slot)] = c.given.is_given() ? &c.given : nullptr; }
   void list(std::string_view slot, std::span<Value* const> values) {
     if (values.empty()) return;
-    place(slot);  // lists come last, in the order of their slots
+    place(slot);  // lists come last, in slot order
     lists_.insert(lists_.end(), values.begin(), values.end());
   }
   void body(std::string_view name, Graph& graph) { bodies_.push_back({builder_.model().name(name), &graph}); }
@@ -135,9 +135,9 @@ class OpMaker {
     return builder_.constant(converted(*given.payload(), dtype_for(slot, *given.payload()), op_->name, slot.name));
   }
 
-  // The element type of an operand that was written as numbers: that of the operand which it replaces, or of
-  // another with the same type variable; else the only one that the slot takes; else int32 for integers; else
-  // the first operand's, if that is a float type; else a float type that the slot takes.
+  // The element type of a numeric literal. In this order: the type of the operand that it replaces, or of
+  // another operand with the same type variable; the only type that the slot takes; int32 for integers; the
+  // first operand's type if that is a float type; a float type that the slot takes.
   DType dtype_for(const Slot& slot, const Tensor& literal) const {
     const auto at = static_cast<size_t>(&slot - op_->inputs.data());
     if (at < own_.size() && own_[at].value() != nullptr) return own_[at].value()->dtype();
@@ -161,11 +161,11 @@ class OpMaker {
 
   MilBuilder& builder_;
   const Op* op_;
-  std::vector<const mil_params::Operand*> placed_;  // by slot; they outlive the maker
+  std::vector<const mil_params::Operand*> placed_;  // by slot; the operands outlive the maker
   std::vector<Value*> lists_;
   std::vector<Body> bodies_;
   AttrInit attrs_;
-  std::vector<mil_params::Operand> own_;  // of the op that is changed
+  std::vector<mil_params::Operand> own_;  // the operands of the op that is changed
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The builder of Core ML programs: which constants it makes, where operands go, which version of an op it
-// takes.
+// The builder of Core ML programs: the constants that it makes, the order of operands, the version of each
+// op.
 #include "dialects/mil/mil_builder.h"
 
 #include <gtest/gtest.h>

@@ -96,7 +96,7 @@ class MilDialect final : public Dialect {
   std::unordered_map<std::string_view, const FamilyRow*> table_;
 };
 
-// The first name of a type is the one that is written.
+// If a type has several names, the first one is written.
 constexpr std::pair<std::string_view, DType> kDTypeNames[] = {
     {"fp16", DType::kF16},   {"fp32", DType::kF32},   {"fp64", DType::kF64},      {"int8", DType::kI8},
     {"int16", DType::kI16},  {"int32", DType::kI32},  {"int64", DType::kI64},     {"int4", DType::kI4},

@@ -1,4 +1,4 @@
-// If, Loop, Scan: types flow into bodies and out of them. And Constant.
+// If, Loop and Scan, whose types flow into bodies and out of them; and Constant.
 #include <algorithm>
 
 #include "dialects/onnx/carried_types.h"
@@ -13,8 +13,9 @@ Graph& body_of(const InferContext& c, std::string_view name) {
   return *g;
 }
 
-// What a carried value may be in any iteration: starts from what goes in and widens until the body gives it back.
-// `fixed` are the types of the body's other inputs, which come before (`before` of them) and after the carried ones.
+// Finds the types that carried values have in any iteration: starts from the loop's operands and widens until
+// the body returns them. `fixed` are the types of the body's other inputs, of which `before` come before the
+// carried ones and the rest after.
 void settle(InferContext& c, Graph& body, std::vector<const Type*>& inputs, size_t first_carried, size_t carried,
             size_t first_result) {
   Types& types = c.types();
@@ -46,7 +47,7 @@ void settle(InferContext& c, Graph& body, std::vector<const Type*>& inputs, size
       if (wider == nullptr) continue;
       wider = with_declared(first_carried + i, wider);
       if (wider == in) continue;
-      // What the body's signature promises stands, whatever inference finds.
+      // The declared types of the body's inputs hold, whatever inference finds.
       if (wider->is_tensor() && in->is_tensor() && wider->ranked() && in->ranked() && wider->rank() == in->rank()) {
         bool differs = false;
         for (size_t k = 0; k < in->rank(); ++k)
@@ -125,7 +126,7 @@ void loop(InferContext& c) {
   }
   if (c.num_results() < carried) c.fail(fmt::format("{} results for {} carried values", c.num_results(), carried));
   std::vector<const Type*> inputs{c.types().scalar(DType::kI64), c.types().scalar(DType::kBool)};
-  // Exporters write the counter and the condition as [1] too; what the body says of them stands.
+  // Exporters also write the counter and the condition as [1]; a declaration in the body decides.
   for (size_t i = 0; i < 2; ++i) {
     const Type* declared = body.inputs()[i].declared;
     if (declared == nullptr) continue;
@@ -137,7 +138,7 @@ void loop(InferContext& c) {
   for (size_t i = 0; i < carried; ++i) inputs.push_back(c.input(i + 2));
   settle(c, body, inputs, 2, carried, 1);
   for (size_t i = 0; i < carried; ++i) {
-    // A loop may run no iteration: what comes out is what went in, or what the body gives.
+    // A loop may run no iteration: a result is either the loop's operand or what the body returns.
     const Type *in = inputs[i + 2], *out = output_type(body, i + 1);
     if (in != nullptr && out != nullptr && in->kind() == TypeKind::kOptional && out->kind() == TypeKind::kSequence)
       in = in->element();
@@ -157,7 +158,7 @@ void loop(InferContext& c) {
       continue;
     }
     DimVec dims{trips};
-    // Sizes that the body makes anew in each iteration belong to it.
+    // A size that varies between iterations is known only inside the body.
     dims.insert(dims.end(), out->dims().begin(), out->dims().end());
     c.set(i, out->dtype(), dims);
   }
@@ -219,7 +220,7 @@ void scan(InferContext& c) {
       inputs.push_back(without(t, axis));
     }
   }
-  // State variables have one shape in all iterations, says the standard: what either end knows holds for both.
+  // The standard gives state variables one shape in all iterations, so facts about either end hold for both.
   for (size_t i = 0; i < carried; ++i) {
     const Type* declared = body.inputs()[i].declared;
     if (declared == nullptr || inputs[i] == nullptr) continue;

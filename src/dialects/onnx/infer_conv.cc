@@ -1,4 +1,4 @@
-// Convolutions and pools: windows that move over the trailing dims.
+// Convolutions and pooling: windows that slide over the trailing dims.
 #include <algorithm>
 
 #include "dialects/onnx/rule_util.h"
@@ -46,10 +46,10 @@ Window read_window(const InferContext& c, size_t n) {
   return w;
 }
 
-// How far a kernel of k taps reaches: (k - 1) * dilation + 1.
+// The extent of a kernel of k taps: (k - 1) * dilation + 1.
 Dim reach(const InferContext& c, Dim k, int64_t dilation) { return add(c, mul(c, sub(c, k, 1), dilation), 1); }
 
-// Where a window along one axis can stand.
+// The number of window positions along one axis.
 Dim positions(const InferContext& c, const Window& w, size_t i, Dim size, bool ceil_mode) {
   const Dim kernel = w.kernel[i];
   const int64_t stride = w.strides[i];
@@ -145,7 +145,7 @@ void conv_transpose(InferContext& c) {
   for (size_t i = 0; i < n; ++i) {
     const Dim size = x->dim(i + 2);
     if (output_shape && !output_shape->empty()) {
-      // All dims in old models, else the spatial ones.
+      // All dims in old models, only the spatial ones today.
       const size_t skip = output_shape->size() == n + 2 ? 2 : 0;
       if (output_shape->size() != n + skip) c.fail(fmt::format("output_shape has {} entries", output_shape->size()));
       dims.push_back(Dim::of((*output_shape)[i + skip]));

@@ -1,4 +1,4 @@
-// Elementwise operators, and the values that they compute on shapes.
+// Elementwise operators, and their results on shape values.
 #include <cmath>
 
 #include "dialects/onnx/rule_util.h"
@@ -9,7 +9,8 @@ namespace {
 
 constexpr int64_t kI32Max = 2147483647, kI32Min = -2147483648LL;
 
-// Runs `compute` on each pair of broadcast elements. What overflows is unknown; i32 results outside of i32 are unknown too.
+// Applies `compute` to each pair of broadcast elements. Overflow gives an unknown, and so do i32 results
+// outside i32.
 template <class F>
 void propagate(InferContext& c, DType result, F compute) {
   if (!carries_value(c.node().result(0)->type()) || c.num_results() == 0) return;
@@ -33,7 +34,7 @@ void propagate(InferContext& c, DType result, F compute) {
   c.set_value(0, std::move(out));
 }
 
-// ONNX divides integers towards zero.
+// ONNX integer division truncates towards zero.
 Dim truncating_div(const InferContext& c, Dim x, Dim y) {
   if (y.is(0)) return Dim();
   if (y.is(1)) return x;
@@ -119,7 +120,7 @@ void cast_like(InferContext& c) {
   if (auto v = c.value(0); v && is_integer(dtype_of(c, 0))) c.set_value(0, std::move(*v));
 }
 
-// The bits stay, the last dim does not change: both types have the same width.
+// Reinterprets the bits. Both types have the same width, so the last dim stays.
 void bit_cast(InferContext& c) {
   const auto number = c.attr_int("to");
   if (!number) return;
@@ -133,7 +134,7 @@ void bit_cast(InferContext& c) {
 
 void broadcasting(InferContext& c) {
   const DType dtype = dtype_of(c, 0);
-  // The most common case, without making a type.
+  // The most common case; creates no type.
   if (c.num_inputs() == 2 && c.input(0) != nullptr && c.input(0) == c.input(1)) {
     set_same(c);
     return;
@@ -153,7 +154,7 @@ void broadcasting_bool(InferContext& c) {
   }
 }
 
-// Before opset 7 the second operand was fitted to the first, on request.
+// Before opset 7 the second operand was broadcast to the first, if an attribute asked for it.
 void legacy_broadcasting(InferContext& c) { set_same(c); }
 
 void legacy_broadcasting_bool(InferContext& c) {
@@ -189,7 +190,7 @@ void mod_op(InferContext& c) {
   const bool fmod = c.attr_int("fmod", 0) != 0;
   propagate(c, dtype_of(c, 0), [&](Dim x, Dim y) {
     if (y.is(0)) return Dim();
-    // fmod has the sign of the dividend: the same where both are positive.
+    // fmod takes the sign of the dividend, so it equals mod only where both operands are positive.
     if (fmod && (c.dims().range(x).min.value_or(-1) < 0 || c.dims().range(y).min.value_or(0) < 1)) return Dim();
     return c.dims().mod(x, y);
   });
@@ -312,7 +313,7 @@ void where_op(InferContext& c) {
   c.set_value(0, std::move(out));
 }
 
-// The second operand must fit the first one, which gives the result.
+// The second operand broadcasts to the first, which determines the result.
 void prelu(InferContext& c) {
   const Type *x = c.ranked(0), *slope = c.ranked(1);
   if (x != nullptr && slope != nullptr && c.op().since_version >= 7) {

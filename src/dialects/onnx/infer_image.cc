@@ -8,7 +8,7 @@
 namespace sardonyx::onnx::rules {
 namespace {
 
-// floor(d * scale) for a scale that is an f32. Symbolic sizes only where the product is exact: p / 2^k.
+// floor(d * scale), where scale is an f32. A symbolic d only if the product is exact: p / 2^k.
 Dim scaled(const InferContext& c, Dim d, float scale) {
   if (scale == 1.0f) return d;
   if (d.is_int()) {
@@ -81,7 +81,7 @@ void resize(InferContext& c) {
   } else {
     for (size_t i = 0; i < x->rank(); ++i) axes.push_back(i);
   }
-  // An empty tensor in the place of scales or sizes means: not given.
+  // An empty tensor for scales or sizes means "not given".
   const auto given = [&](size_t i) {
     const Type* t = c.ranked(i);
     return c.has_input(i) && !(t != nullptr && t->rank() == 1 && t->dim(0).is(0));
@@ -100,7 +100,7 @@ void resize(InferContext& c) {
     if (policy.empty() || policy == "stretch") {
       for (size_t i = 0; i < axes.size(); ++i) dims[axes[i]] = sizes->elements[i];
     } else {
-      // One scale for all axes: the smallest or the largest of what the sizes ask for.
+      // Keeping the aspect ratio: one scale for all axes, the smallest or largest that the sizes imply.
       bool known = true;
       float scale = 0;
       for (size_t i = 0; i < axes.size(); ++i) {

@@ -1,4 +1,4 @@
-// Slices, pads, gathers and scatters.
+// Slice, Pad, gathers and scatters.
 #include <algorithm>
 
 #include "dialects/onnx/rule_util.h"
@@ -7,11 +7,11 @@
 namespace sardonyx::onnx::rules {
 namespace {
 
-// Beyond any size: "to the end". Exporters write the largest i64, and also the largest i32.
+// At or beyond this a position means "to the end". Exporters write the largest i64, and also the largest i32.
 constexpr int64_t kFar = 2147483647;
 
-// A position along an axis of size n, as Slice reads it: counted from the end when negative, then clamped to [low, n + high].
-// `far` stands for INT64_MAX and its like, which no Dim can hold.
+// A position along an axis of size n, as Slice interprets it: negative ones count from the end; then it is
+// clamped to [low, n + high]. `far` stands for INT64_MAX and similar values, which no Dim can hold.
 Dim clamp_position(const InferContext& c, Dim at, int far, Dim n, int64_t low, int64_t high) {
   const Dim top = add(c, n, high);
   if (far > 0) return top;
@@ -25,13 +25,14 @@ Dim clamp_position(const InferContext& c, Dim at, int far, Dim n, int64_t low, i
     return c.dims().max(c.dims().min(from_front, top), Dim::of(low));
   }
   if (n.is_unknown()) return Dim();
-  // A symbolic position: its sign must be known.
+  // The sign of a symbolic position must be known.
   const DimRange range = c.dims().range(at);
   Dim from_front = at;
   if (range.max && *range.max < 0) {
     from_front = add(c, n, at);
   } else if (!range.min || *range.min < 0) {
-    // B - 1 with B >= 0 at most reaches -1; sizes are taken to be large enough for the positions that are made from them.
+    // A position such as B - 1 with B >= 0 is at least -1; sizes are assumed large enough for positions
+    // derived from them.
     if (!c.dims().less_equal(Dim::of(0), at)) return Dim();
   }
   return c.dims().max(c.dims().min(from_front, top), Dim::of(low));

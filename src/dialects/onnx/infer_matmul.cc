@@ -57,7 +57,8 @@ void gemm(InferContext& c) {
   c.set(0, dtype, dims);
 }
 
-// "ij,jk->ik", "b...c,b->...", "ij": output in alphabetic order of letters that occur once.
+// For example "ij,jk->ik", "b...c,b->..." or "ij"; without an arrow, the output is the letters that occur
+// once, in alphabetical order.
 void einsum(InferContext& c) {
   DType dtype = DType::kUndefined;
   for (size_t i = 0; i < c.num_inputs() && dtype == DType::kUndefined; ++i) dtype = dtype_of(c, i);

@@ -1,5 +1,6 @@
-// Operators of onnxruntime (com.microsoft, and two that its optimizer writes into the standard's domain): shapes that flow through
-// them, so that what is computed from those shapes folds. Facts from onnxruntime's docs/ContribOperators.md.
+// Operators of onnxruntime (com.microsoft, and two that its optimizer adds to the standard's domain). Shapes
+// flow through them, so that values computed from these shapes fold. Facts from onnxruntime's
+// docs/ContribOperators.md.
 #include <unordered_map>
 
 #include "dialects/onnx/rule_util.h"
@@ -12,7 +13,7 @@ namespace {
 
 Dim dim_or_unknown(const Type* t, size_t axis) { return t != nullptr && axis < t->rank() ? t->dim(axis) : Dim(); }
 
-// Results 0 and, where there is one, 3: the sum that was normalized.
+// Results 0 and, if present, 3 (the normalized sum).
 void skip_norm(InferContext& c) {
   set_same(c);
   if (c.num_results() > 3) set_same(c, 0, 3);
@@ -38,14 +39,14 @@ void qlinear_binary(InferContext& c) {
   if (a != nullptr && b != nullptr) c.set(0, a->dtype(), broadcast(c, a->dims(), b->dims()));
 }
 
-// The condition alone has neither.
+// The condition alone has no scale and zero point.
 void qlinear_where(InferContext& c) {
   const Type *condition = c.ranked(0), *a = c.ranked(1), *b = c.ranked(4);
   if (condition == nullptr || a == nullptr || b == nullptr) return;
   c.set(0, a->dtype(), broadcast(c, broadcast(c, condition->dims(), a->dims()), b->dims()));
 }
 
-// The result's scale and zero point come first.
+// The scale and zero point of the result come first.
 void qlinear_concat(InferContext& c) {
   const Type* first = c.ranked(2);
   if (first == nullptr) return;
@@ -110,7 +111,7 @@ void matmul_f32(InferContext& c) { product(c, 0, 1, DType::kF32); }
 
 void matmul_to_float(InferContext& c) { product(c, 0, 1, dtype_of(c, 2)); }
 
-// Weights in blocks of few bits: only attributes tell their shape, [N,K].
+// Weights packed in blocks of few bits: only the attributes give their shape, [N,K].
 void matmul_packed(InferContext& c) {
   const Type* a = c.ranked(0);
   const auto columns = c.attr_int("N");
@@ -135,7 +136,7 @@ void gather_packed(InferContext& c) {
 
 // --- products
 
-// Transposes the last two axes, and before that, by transBatch, the first to the place before the last.
+// Transposes the last two axes. With transBatch, first moves the first axis to before the last.
 void fused_matmul(InferContext& c) {
   const Type *a = c.ranked(0), *b = c.ranked(1);
   if (a == nullptr || b == nullptr || a->rank() == 0 || b->rank() == 0) return;
@@ -157,7 +158,7 @@ void embed(InferContext& c) {
   c.set(2, words->dtype(), dims);
 }
 
-// The widths of Q, K and V stand beside each other in the weight.
+// The weight holds the widths of Q, K and V side by side.
 Dim width_of_v(InferContext& c, const Type* weight) {
   if (const auto sizes = c.attr_ints("qkv_hidden_sizes"); sizes && sizes->size() == 3) return Dim::of((*sizes)[2]);
   const Dim all = dim_or_unknown(weight, 1);
@@ -188,8 +189,8 @@ void attention_ms(InferContext& c) { packed_attention(c, 4, dtype_of(c, 0)); }
 // Operands and weights are integers; the scale has the result's type.
 void qattention(InferContext& c) { packed_attention(c, 8, dtype_of(c, 3)); }
 
-// Q [B,S,D], or Q, K and V together as [B,S,heads,3,size]; K and V [B,L,D], or from another attention [B,heads,L,size], or together
-// as [B,L,heads,2,size].
+// Q is [B,S,D], or Q, K and V packed as [B,S,heads,3,size]. K and V are [B,L,D], [B,heads,L,size] from
+// another attention, or packed as [B,L,heads,2,size].
 void multi_head_attention(InferContext& c) {
   const Type* q = c.ranked(0);
   const Type* k = c.ranked(1);
@@ -223,7 +224,7 @@ void multi_head_attention(InferContext& c) {
   c.set(2, q->dtype(), DimVec{q->dim(0), Dim::of(*heads), total, per_head(width)});
 }
 
-// Without K and V, Q holds all three. How long the results' caches are depends on data.
+// Without K and V, Q packs all three. The length of the resulting caches depends on data.
 void group_query_attention(InferContext& c) {
   const Type* q = c.ranked(0);
   const auto heads = c.attr_int("num_heads"), groups = c.attr_int("kv_num_heads");

@@ -152,7 +152,7 @@ void feature_vectorizer(InferContext& c) {
 void string_normalizer(InferContext& c) {
   const Type* x = c.ranked(0);
   if (x == nullptr) return c.set_unranked(0, DType::kString);
-  // [C] or [1,C]; stopwords are removed, so the length is not known.
+  // [C] or [1,C]. Stop words are removed, so the length is unknown.
   if (x->rank() == 1) {
     c.set(0, DType::kString, DimVec{Dim()});
   } else if (x->rank() == 2) {
@@ -186,8 +186,8 @@ void tf_idf(InferContext& c) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Training: R and T, then groups of optimized tensors, gradients and states; results are the groups without the gradients.
-// `groups` is the number of states that come back per tensor.
+// Training: operands are R and T, then groups of optimized tensors, gradients and states; results are the
+// groups without the gradients. `groups` is the number of states returned per tensor.
 
 namespace {
 void optimizer(InferContext& c, size_t per_tensor_in, size_t per_tensor_out) {

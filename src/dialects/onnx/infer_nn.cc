@@ -24,7 +24,7 @@ void batch_norm(InferContext& c) {
       channels = same_dim(c, channels, t->dim(0), "the sizes of the parameters");
     }
   }
-  // Statistics have the type of the running ones that come in.
+  // The statistics have the dtype of the running statistics given as operands.
   for (size_t i = 1; i < c.num_results(); ++i) {
     const DType dtype = c.op().since_version >= 14 ? dtype_of(c, 3) : dtype_of(c, 0);
     if (dtype != DType::kUndefined && (mean != nullptr || !channels.is_anonymous())) c.set(i, dtype, DimVec{channels});
@@ -93,7 +93,7 @@ void softmax_cross_entropy(InferContext& c) {
   }
 }
 
-// Q, K and V with heads as an axis (rank 4), or folded into the last one (rank 3).
+// Q, K and V have heads as an axis (rank 4), or folded into the last one (rank 3).
 void attention(InferContext& c) {
   const DType q_type = dtype_of(c, 0), v_type = dtype_of(c, 2) == DType::kUndefined ? q_type : dtype_of(c, 2);
   const Type *q = c.ranked(0), *k = c.ranked(1), *v = c.ranked(2);
@@ -132,7 +132,7 @@ void attention(InferContext& c) {
     if (q != nullptr && q->rank() == 4) {
       c.set(0, q_type, DimVec{pq.batch, pq.heads, pq.length, pv.size});
     } else if (q != nullptr) {
-      // v_hidden / kv_heads * q_heads; heads are shared evenly.
+      // v_hidden / kv_heads * q_heads: each K/V head serves equally many query heads.
       Dim hidden = mul(c, pv.size, pq.heads);
       if (v != nullptr && v->rank() == 3 && q_heads && kv_heads && *q_heads % *kv_heads == 0) {
         hidden = mul(c, v->dim(2), *q_heads / *kv_heads);

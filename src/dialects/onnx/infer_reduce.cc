@@ -1,11 +1,12 @@
-// Reductions and what selects or orders along an axis.
+// Reductions, and operators that select or sort along an axis.
 #include "dialects/onnx/rule_util.h"
 #include "dialects/onnx/rules.h"
 
 namespace sardonyx::onnx::rules {
 namespace {
 
-// The axes of a reduction, as attribute or operand. nullopt: not known. Empty list: as given, or absent.
+// The axes of a reduction, from an attribute or an operand. `list` may be empty because it was given so or is
+// absent.
 struct Axes {
   bool known = true;
   bool given = false;
@@ -21,7 +22,7 @@ Axes reduced_axes(const InferContext& c) {
     axes.known = v.has_value();
     if (v) axes.list = *v;
   } else if (auto v =
-                 c.op().inputs.size() == 1 ? c.attr_ints("axes") : std::nullopt) {  // later versions know no such attribute
+                 c.op().inputs.size() == 1 ? c.attr_ints("axes") : std::nullopt) {  // later versions have no such attribute
     axes.given = true;
     axes.list = *v;
   }
@@ -73,7 +74,7 @@ void reduce(InferContext& c) {
   }
   c.set(0, dtype, dims);
 
-  // The value of small integer reductions: the product or sum of a shape.
+  // Small integer reductions have known values: the product or sum of a shape.
   if (t->rank() > 1 || !carries_value(t) || t->dtype() == DType::kBool) return;
   const auto v = c.value(0);
   if (!v || v->elements.empty()) return;
@@ -123,13 +124,13 @@ void cumulative(InferContext& c) {
   if (t != nullptr && axis) normal_axis(c, *axis, t->rank());
 }
 
-// softmax and its kind: the operand's type, and an axis that must exist.
+// Softmax and similar operators: the result has the operand's type, and the axis must exist.
 void along_axis(InferContext& c) {
   set_same(c);
   const Type* t = c.ranked(0);
   const auto axis = c.attr_int("axis");
   if (t == nullptr || !axis || t->rank() == 0) return;
-  if (c.op().since_version < 13 && *axis == static_cast<int64_t>(t->rank())) return;  // flattened at the end: one column
+  if (c.op().since_version < 13 && *axis == static_cast<int64_t>(t->rank())) return;  // flattens everything: one column
   normal_axis(c, *axis, t->rank());
 }
 
@@ -206,7 +207,7 @@ void compress(InferContext& c) {
 
 void non_zero(InferContext& c) {
   const Type* t = c.ranked(0);
-  // Of a scalar: the standard says no rows, onnxruntime gives one. Nothing may rely on either.
+  // NonZero of a scalar: the standard says zero rows, onnxruntime gives one. Leave it unknown.
   c.set(0, DType::kI64, DimVec{t && t->rank() > 0 ? Dim::of(static_cast<int64_t>(t->rank())) : Dim(), Dim()});
 }
 

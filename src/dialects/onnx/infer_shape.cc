@@ -1,4 +1,4 @@
-// Operators that ask for shapes or change them without touching elements.
+// Operators that query or change shapes without touching elements.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxBlock = 1 << 20;
 
-// Removes from both lists what occurs in both: what is left has the same quotient.
+// Removes common elements from both lists, which keeps their quotient.
 void cancel(DimVec& a, DimVec& b) {
   for (size_t i = 0; i < a.size();) {
     bool found = false;
@@ -26,7 +26,7 @@ void cancel(DimVec& a, DimVec& b) {
   }
 }
 
-// What product(total) / product(rest) is, if that can be said.
+// product(total) / product(rest), if it can be expressed.
 Dim quotient(const InferContext& c, DimVec total, DimVec rest) {
   cancel(total, rest);
   if (rest.empty() && total.size() == 1) return total[0];
@@ -110,7 +110,7 @@ void reshape_to(InferContext& c, const std::optional<SymbolicValue>& target, boo
     return;
   }
   DimVec dims = target->elements;
-  std::optional<size_t> open;  // the place of -1
+  std::optional<size_t> open;  // the index of -1
   bool zero = false;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i].is(-1)) {
@@ -131,7 +131,7 @@ void reshape_to(InferContext& c, const std::optional<SymbolicValue>& target, boo
     }
   }
   if (open && zero && zero_is_zero) c.fail("a shape with 0 cannot have -1 when allowzero is set");
-  // A size that is only known at run time may itself be -1 or 0 there; then it says nothing about the others.
+  // A size known only at run time may turn out to be -1 or 0; then the other sizes cannot be derived from it.
   const bool all_sizes = [&] {
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i].is_unknown() && i != open) {
@@ -151,7 +151,7 @@ void reshape_to(InferContext& c, const std::optional<SymbolicValue>& target, boo
     }
     dims[*open] = quotient(c, dims_of(x), std::move(rest));
   } else if (x != nullptr && !open) {
-    // One size that is unknown follows from the number of elements.
+    // A single unknown size follows from the number of elements.
     const auto is_hole = [](Dim d) { return d.is_unknown(); };
     if (std::count_if(dims.begin(), dims.end(), is_hole) == 1) {
       const auto hole = std::find_if(dims.begin(), dims.end(), is_hole);
@@ -188,7 +188,7 @@ void squeeze(InferContext& c) {
     given = true;
     axes = c.ints(1);
   }
-  // The value stays the same list of elements, whatever is squeezed from it.
+  // Squeezing keeps the list of elements, so the known value carries over.
   const auto pass_value = [&](size_t rank) {
     if (auto v = c.value(0); v && rank <= 1 && carries_value(c.node().result(0)->type())) {
       v->scalar = rank == 0;
@@ -435,7 +435,7 @@ void split(InferContext& c) {
         sizes.assign(n, c.dims().fresh_unknown());  // equal parts
       }
     } else if (!whole.is_unknown()) {
-      // The parts are of one size; where that is too much for the axis, the last ones are smaller.
+      // All parts have the same size; if that exceeds the axis, the last ones are smaller.
       const Dim part = ceildiv(c, whole, pieces);
       sizes.assign(n, part);
       for (int64_t i = n == 2 ? 1 : pieces > 2 && whole.is_int() ? 0 : pieces - 1; i < pieces; ++i) {
@@ -571,7 +571,7 @@ void trilu(InferContext& c) {
 
 namespace {
 
-// f(x, blocksize) gives the sizes of the result, for an x of rank 4.
+// f(x, blocksize) returns the result's sizes for an x of rank 4.
 template <class Sizes>
 void move_blocks(InferContext& c, Sizes&& sizes) {
   const DType dtype = dtype_of(c, 0);

@@ -12,7 +12,7 @@ void dft(InferContext& c) {
   need_rank_at_least(c, 0, 2);
   const Dim parts = x->dim(x->rank() - 1);
   if (parts.is_int() && parts.value() != 1 && parts.value() != 2) c.fail("the last dim must be 1 (real) or 2 (complex)");
-  // Before 20 the axis was an attribute, then it became an operand.
+  // The axis is an attribute before opset 20, and an operand since.
   std::optional<int64_t> axis;
   if (c.op().since_version < 20) {
     axis = c.attr_int("axis", 1);
@@ -25,7 +25,7 @@ void dft(InferContext& c) {
   const bool back_to_real = onesided && inverse;
   dims.back() = Dim::of(back_to_real ? 1 : 2);
   if (!axis) {
-    // Any axis may have changed its length.
+    // The length of any axis may have changed.
     if (onesided || c.has_input(1)) {
       for (size_t i = 0; i + 1 < dims.size(); ++i) dims[i] = Dim();
     }

@@ -1,4 +1,4 @@
-// Type rules, by building nodes: what is known of shapes with symbols in them, and which nodes are refused.
+// Type rules, tested by building nodes: results with symbolic shapes, and nodes that are refused.
 #include <gtest/gtest.h>
 
 #include "sardonyx/onnx_builder.h"
@@ -106,7 +106,7 @@ graph(x: f32[2,3], y: f32[2,3], z: f32[3,2], n: f32[N,3], i: i64[2]) {
   forget();
   EXPECT_TRUE(infer_model(*m, others, /*tolerant=*/true).empty());
   EXPECT_EQ(types(), expected);
-  EXPECT_TRUE(infer_model(*m, others, /*tolerant=*/true).empty());  // once they have types, too
+  EXPECT_TRUE(infer_model(*m, others, /*tolerant=*/true).empty());  // also when they already have types
   EXPECT_EQ(types(), expected);
 }
 

@@ -5,7 +5,7 @@
 namespace sardonyx::onnx {
 namespace {
 
-// Calls `note(variable, dtype)` for the tensors among operands and results whose slots are homogeneous, or are not.
+// Calls `note(variable, dtype)` for each tensor operand and result whose slot is (or is not) homogeneous.
 template <class F>
 void for_each_type(const Node& n, const Op& op, bool homogeneous, const F& note) {
   const auto look = [&](const Slot* slot, const Value* v) {

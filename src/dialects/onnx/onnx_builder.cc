@@ -97,7 +97,7 @@ Node& NodeMaker::many(size_t num_results) {
 #include "dialects/onnx/builder_methods.gen.inc"
 
 // ---------------------------------------------------------------------------------------------------------------------
-// One meaning, spelled as the opset wants it
+// One meaning, spelled for the model's opset
 
 int OnnxBuilder::opset() const {
   const auto version = model().opset_version("");
@@ -108,8 +108,8 @@ int OnnxBuilder::opset() const {
 Value* OnnxBuilder::reduce(std::string_view op_name, Value* x, std::optional<std::vector<int64_t>> axes, bool keepdims) {
   AttrInit attrs;
   if (axes && axes->empty()) {
-    // An empty list means "all axes" to most versions. Reducing none leaves sums and extremes as they are; squares,
-    // magnitudes and logarithms are still taken, over an axis of one element.
+    // To most versions an empty list means "all axes". Reducing over no axes is the identity for sums and
+    // extremes; squares, magnitudes and logarithms still apply, so those reduce over an added axis of size 1.
     for (std::string_view same : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}) {
       if (op_name == same) return x;
     }

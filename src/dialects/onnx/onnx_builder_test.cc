@@ -1,4 +1,5 @@
-// The builder: what it writes for which opset, where nodes and constants go, and what is left after a refusal.
+// The builder: what it writes for each opset, where it puts nodes and constants, and what a refused call
+// leaves behind.
 #include "sardonyx/onnx_builder.h"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ Dim broadcast_dim(const InferContext& c, Dim a, Dim b) {
   if (a.is_int()) return a;  // the other one is 1 or the same
   if (b.is_int()) return b;
   if (a.is_expr() && b.is_expr()) {
-    // They are equal or one of them is 1: of sizes that are at least 1, the larger one.
+    // They are equal or one of them is 1, so the result is the larger one if both are at least 1.
     const auto at_least_one = [&](Dim d) { return c.dims().range(d).min.value_or(0) >= 1; };
     if (at_least_one(a) && at_least_one(b)) return c.dims().max(a, b);
   }

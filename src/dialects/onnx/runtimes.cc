@@ -28,12 +28,12 @@ constexpr auto kRuntimes = [] {
 
 struct Row {
   std::string_view op;
-  int first_version = 0, last_version = 0;  // last 0: that of the newest operator there was, and no other
+  int first_version = 0, last_version = 0;  // last 0: the kernel's range is open, see serves()
   int first_runtime = 0, last_runtime = 0;
   Kernel kernel;
-  bool is_expanded = false;  // no kernel: the function of that version is expanded, in models of that opset only
+  bool is_expanded = false;  // no kernel: expands the function of that version, only in models of that opset
 
-  // onnxruntime's own rule: a kernel without a last version serves its first one only.
+  // onnxruntime's rule: a kernel without a last version serves only its first one.
   bool serves(int version, int opset) const {
     if (is_expanded) return version == first_version && opset == first_version;
     return version == first_version || (last_version != 0 && first_version < version && version <= last_version);
@@ -54,7 +54,7 @@ constexpr Row kRows[] = {
 };
 static_assert(std::ranges::is_sorted(kRows, {}, &Row::op));
 
-// The next piece of `text` up to `end`, without the blanks before it.
+// The part of `text` up to `end`, without leading blanks.
 std::string_view take(std::string_view& text, char end) {
   const size_t n = std::min(text.find(end), text.size());
   std::string_view piece = text.substr(0, n);
@@ -78,7 +78,7 @@ const Runtime& runtime_named(std::string_view name) {
     if (r.name == wanted) return r;
     names.push_back(r.name);
   }
-  // The nearest ones by name: as far as there are several equally near, those around them help as well.
+  // The nearest names; the stable sort keeps releases in order among equally near ones.
   std::ranges::stable_sort(names, {}, [&](std::string_view known) { return edit_distance(wanted, known); });
   names.resize(std::min<size_t>(names.size(), 3));
   throw Error(ErrorCode::kUnsupported, fmt::format("target \"{}\" is not known", name),
@@ -151,7 +151,7 @@ bool has_kernel(const Model& m, std::string_view op, DType t) {
   const int opset = m.opset_version("").value_or(onnx.latest_version(""));
   const Op* found = onnx.find("", op, opset);
   if (found == nullptr || found->inputs.empty()) return false;
-  uint32_t having = 0;  // the releases that have a kernel, a bit each
+  uint32_t having = 0;  // bit set of the releases that have a kernel
   static_assert(kRuntimes.size() < 32);
   for (const Row& row : std::ranges::equal_range(kRows, op, {}, &Row::op)) {
     if (!row.serves(found->since_version, opset)) continue;
@@ -182,7 +182,7 @@ std::span<const DType> holders(DType t) {
   static constexpr std::array kOfU8 = {kU8, kU32, kI32, kI64};
   static constexpr std::array kOfU16 = {kU16, kU32, kI32, kI64};
   static constexpr std::array kOfU32 = {kU32, kU64, kI64};
-  static constexpr std::array kOfU64 = {kU64, kI64};  // i64 where is_modular()
+  static constexpr std::array kOfU64 = {kU64, kI64};  // i64 only where is_modular()
   static constexpr std::array kOfBF16 = {kBF16, kF32};
   static constexpr std::array kOfF16 = {kF16, kF32};
   static constexpr std::array kOfF32 = {kF32};

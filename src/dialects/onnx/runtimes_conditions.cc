@@ -1,17 +1,24 @@
-// What onnxruntime's kernels ask of a node beyond the standard, and which operators they compute by themselves. Found by trying releases 1.23,
-// 1.31 and 1.32, and by reading core/providers/cpu of microsoft/onnxruntime; releases between are taken for the older of their neighbours.
+// Requirements of onnxruntime's kernels beyond the standard, and the operators that have a kernel of their own.
+// Found by trying releases 1.23, 1.31 and 1.32, and by reading core/providers/cpu of microsoft/onnxruntime;
+// releases in between are treated like the older of their tested neighbours.
 //
-//   Attention            a mask has 2 to 4 axes; the last are just [queries, keys], which the standard broadcasts. In 1.23 a mask that tells heads
-//                        apart goes with as many heads of keys as of queries. Rows that see nothing: NaN in 1.23, later 0, and a score
-//                        of -3.4e38 counts as not seen; finite numbers above that give the mean. From version 25 on there is no kernel.
-//                        Up to 1.31 a mask of numbers has the type of the queries, and these are not f64.
-//   RMSNormalization,    1.23 normalizes more than one element, and broadcasts no scale and no bias.
+//   Attention            The mask has 2 to 4 axes, and the last two are exactly [queries, keys], though the
+//                        standard broadcasts them. In 1.23 a mask that differs between heads requires as many
+//                        key heads as query heads. Rows with no visible key give NaN in 1.23 and 0 later. A
+//                        mask score of -3.4e38 counts as masked; a row of finite scores above that gives the
+//                        mean. From version 25 on there is no kernel. Up to 1.31 a numeric mask has the type of
+//                        the queries, which are not f64.
+//   RMSNormalization,    1.23 requires more than one normalized element, and broadcasts neither scale nor bias.
 //   LayerNormalization
-//   RotaryEmbedding      angles and positions are given for each example. 1.23 turns a part of each head only if it is told their number.
-//   Resize               numbers between others: two axes, or one more in front that keeps its size, or two in front, or one in front and the
-//                        last. Cubic: of two or four axes, of which the last keeps its size only where nothing shrinks.
-//   MatMul               of f64 with a Transpose beside it: before 1.26, releases make an operator of them that they lack.
-//   Gelu, Swish, GroupNormalization, DepthToSpace, SpaceToDepth, TensorScatter   ask for element types and opsets only (runtime_kernels.gen.inc)
+//   RotaryEmbedding      Angles and positions are given per example. 1.23 rotates a part of each head only if
+//                        the number of heads is given.
+//   Resize               Interpolation resizes two axes, optionally with one more in front that keeps its size,
+//                        or two in front, or one in front and the last. Cubic: two or four axes, of which the
+//                        last keeps its size only if nothing shrinks.
+//   MatMul               In f64 with an adjacent Transpose: releases before 1.26 fuse both into an operator for
+//                        which they have no kernel.
+//   Gelu, Swish, GroupNormalization, DepthToSpace, SpaceToDepth, TensorScatter
+//                        Restricted only in element types and opsets (runtime_kernels.gen.inc).
 #include <algorithm>
 #include <array>
 
@@ -82,8 +89,8 @@ Fit has_heads_for_mask(const Node& n) {
   return either(is_equal(n, mask->dim(mask->rank() - 3), Dim::of(1)), is_equal(n, lengths->q_heads, lengths->kv_heads));
 }
 
-// Of other masks, kernels convert some too late: 1.23 loads no f64 at all, and computes f64 with f32 wrongly where
-// is_causal is said as well.
+// Other masks are converted too late by some kernels: 1.23 loads no f64 at all, and computes f64 with f32
+// masks wrongly if is_causal is set too.
 Fit has_mask_like_queries(const Node& n) {
   const Value *q = n.input(0), *mask = n.input(3);
   if (q == nullptr || mask == nullptr || mask->dtype() == DType::kBool || mask->dtype() == DType::kUndefined) return Fit::kYes;
@@ -126,7 +133,7 @@ Fit has_whole_scale(const Node& n) {
 
 // --- RotaryEmbedding
 
-// Angles are [batch, length, half], or rows that positions [batch, length] choose.
+// Angles are [batch, length, half], or rows selected by positions [batch, length].
 Fit has_angles_of_each(const Node& n) {
   const bool chosen = n.input(3) != nullptr;
   const Type *x = ranked(n, 0), *angles = ranked(n, chosen ? 3 : 1);
@@ -164,7 +171,8 @@ Fit has_axes_to_resize(const Node& n) {
 
 // --- others
 
-// Releases before 1.26 fuse a Transpose into the MatMul that reads it, in f64 too, and have no kernel for what comes out.
+// Releases before 1.26 fuse a Transpose into the MatMul that uses it, in f64 too, although they have no
+// kernel for the fused operator.
 Fit has_no_transposed_f64(const Node& n) {
   if (n.result()->dtype() != DType::kF64) return Fit::kYes;
   const auto is_matrix = [](const Value* v) { return v->ranked() && v->type()->rank() >= 2; };
@@ -177,7 +185,7 @@ Fit has_no_transposed_f64(const Node& n) {
 
 struct Condition {
   std::string_view op;
-  std::string_view last_release;  // that asks for it; empty: all of them
+  std::string_view last_release;  // the last release with this requirement; empty: all have it
   std::string_view asks;
   Fit (*holds)(const Node&);
 };
@@ -200,7 +208,7 @@ constexpr std::array kConditions{
     Condition{"MatMul", "ort-1.25", "operands of f64 that no Transpose makes", has_no_transposed_f64},
 };
 
-// Operators that fusions make and that releases do not all compute by a kernel of their own.
+// Operators that fusions make but not all releases compute with a kernel of their own.
 struct OwnKernel {
   std::string_view op;
   int first_version, last_version;
@@ -208,7 +216,7 @@ struct OwnKernel {
 };
 constexpr uint64_t bit(DType t) { return uint64_t{1} << static_cast<unsigned>(t); }
 constexpr std::array kOwnKernels{
-    // In f16 it takes from 1.1 to 146 times as long as what it stands for.
+    // In f16 it takes 1.1 to 146 times as long as the nodes that it replaces.
     OwnKernel{"Attention", 23, 24, bit(DType::kF32)},
 };
 
@@ -219,7 +227,7 @@ KernelFit kernel_fit(const Runtime& runtime, const Node& n) {
   KernelFit worst;
   for (const Condition& c : kConditions) {
     if (!n.is(c.op)) continue;
-    const auto last = std::ranges::find(runtimes(), c.last_release, &Runtime::name);  // none: to this day
+    const auto last = std::ranges::find(runtimes(), c.last_release, &Runtime::name);  // not found: all releases
     if (last != runtimes().end() && runtime.number > last->number) continue;
     if (const Fit fit = c.holds(n); fit > worst.fit) worst = {fit, c.asks};
   }

@@ -9,7 +9,7 @@ namespace {
 struct Wrong {
   std::string_view op;
   DType type;
-  int first = 0, last = 0;  // numbers of runtimes
+  int first = 0, last = 0;  // indices of runtimes
 };
 
 const std::vector<Wrong>& table() {
