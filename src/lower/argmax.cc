@@ -1,12 +1,13 @@
 // argmax[axes, index_dtype] x, argmin   =>   Cast(ArgMax<axis, keepdims = 0>(x))
 //
-// The first of equals wins in both. In JAX the first NaN wins over all numbers: where there is one, its place is looked up among truth values.
+// The first of equal elements wins in both. In JAX the first NaN wins over every number: if an element is
+// NaN, its position comes from an ArgMax over IsNaN(x).
 #include "lower/reduction.h"
 
 namespace sardonyx {
 namespace {
 
-// Where a runtime has no ArgMax for wide integers. TopK gives equal elements in the order of their places.
+// For runtimes without an ArgMax of wide integers. TopK returns equal elements in the order of their indices.
 Value* first_by_top_k(Lowering& ctx, Value* x, int64_t axis, bool largest) {
   const DType wide = kernel_dtype(ctx, {"TopK"}, x->dtype());
   if (wide == DType::kUndefined) ctx.unsupported("no runtime orders this element type");

@@ -1,7 +1,8 @@
-// bessel_i0e x, bessel_i1e x   =>   exp(-|x|) I0(x), exp(-|x|) I1(x): Chebyshev series in |x| / 2 - 2 up to 8, above in 32 / |x| - 2 over sqrt |x|
+// bessel_i0e x, bessel_i1e x   =>   exp(-|x|) I0(x), exp(-|x|) I1(x)
 //
-// The coefficients of S. Moshier's Cephes (i0.c, i1.c), which XLA uses too. Those of f32 are the last ones of f64's: the leading ones are too
-// small for f32 to see.
+// Chebyshev series: in |x| / 2 - 2 up to |x| = 8, and above in 32 / |x| - 2, divided by sqrt |x|. The
+// coefficients are those of S. Moshier's Cephes (i0.c, i1.c), which XLA uses too. f32 uses only the last ones
+// of f64's: the leading ones are too small to matter there.
 #include <span>
 
 #include "lower/special.h"
@@ -44,10 +45,10 @@ constexpr double kI1Far[] = {
     -2.51223623787020892529e-7,  -3.88256480887769039346e-6,  -1.10588938762623716291e-4,  -9.76109749136146840777e-3,
     7.78576235018280120474e-1};
 
-// How many coefficients f32 needs, of the near and of the far series.
+// The number of coefficients that f32 needs, of the near and of the far series.
 constexpr size_t kNearF32 = 18, kFarF32 = 7;
 
-// Clenshaw's recurrence for a Chebyshev series whose first term counts half, in x = 2 t.
+// Evaluates a Chebyshev series in x = 2 t by Clenshaw's recurrence. The first term counts half.
 Num chebyshev(const Num& x, std::span<const double> coefficients) {
   Num last = x.of(coefficients[0]), before = x.of(0), earlier = before;
   for (double c : coefficients.subspan(1)) {

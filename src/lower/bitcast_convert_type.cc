@@ -1,9 +1,13 @@
 // bitcast_convert_type[new_dtype] x   =>   BitCast<to>(x) from opset 26 on; before that
 //   between integers of one width       Cast, which keeps the bits
-//   between integers and floats         arithmetic on exponent and mantissa (lower/float_bits.h); NaN payloads are lost
-//   to narrower elements                a new last axis, by shifts;  to wider ones: the last axis summed up after shifts
+//   between integers and floats         arithmetic on exponent and mantissa (lower/float_bits.h)
+//   to narrower elements                shifts along a new last axis
+//   to wider elements                   shifts, then a sum over the last axis
 //
-// jax.random makes floats in [1, 2) from random bits b as bitcast((b >> s) | bits of 1.0): that is 1 + (b >> s) 2^-mantissa.
+// The arithmetic loses NaN payloads.
+//
+// jax.random makes floats in [1, 2) from random bits b as bitcast((b >> s) | bits of 1.0). That is
+// 1 + (b >> s) 2^-mantissa.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +18,7 @@
 namespace sardonyx {
 namespace {
 
-// One operand of a commutative equation that is a splat constant of these bits; the other operand, or null.
+// If one operand of a commutative equation is a splat constant of these bits: the other operand. Else null.
 const Value* beside_constant(const Node& n, uint64_t bits) {
   for (size_t i = 0; i < 2; ++i) {
     const TensorPtr& payload = n.input(i)->constant();
@@ -23,7 +27,7 @@ const Value* beside_constant(const Node& n, uint64_t bits) {
   return nullptr;
 }
 
-// The mantissa (b >> s) if the operand is (b >> s) | bits of 1.0 with a shift that leaves mantissa bits only.
+// The mantissa (b >> s), if the operand is (b >> s) | bits of 1.0 and the shift leaves only mantissa bits.
 Value* mantissa_under_one(Lowering& ctx, const FloatFormat& f) {
   const Node* either = ctx.eqn.input(0)->def();
   if (either == nullptr || !either->is("or")) return nullptr;
@@ -36,9 +40,10 @@ Value* mantissa_under_one(Lowering& ctx, const FloatFormat& f) {
   return ctx.context().value(*shifted, ctx.b);
 }
 
-// Between numbers of one width.
+// Converts between types of equal width.
 Value* same_width(Lowering& ctx, Value* x, DType to) {
-  // An exponent alone: that of f32, whose subnormal half of the least normal number is its 0, and whose NaN is its own.
+  // f8e8m0 is the exponent field of f32. Its code 0 is half of f32's least normal number, a subnormal; its
+  // code 255 is NaN.
   const FloatFormat single = FloatFormat::of(DType::kF32);
   if (x->dtype() == DType::kF8E8M0) {
     x = ctx.cast((magnitude_bits(ctx, single, ctx.cast(x, DType::kF32)) >> single.mantissa).value(), DType::kU8);

@@ -1,7 +1,9 @@
 // BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot   from opset 18 on; before that
 //
 //     x ── nibbles [..., n] ── × 16 ──┐
-//     y ── nibbles [..., n] ──────── Add ── Gather(table of 256) ── × 16^i ── ReduceSum ── result (64 bits: in two halves)
+//     y ── nibbles [..., n] ──────── Add ── Gather(table of 256) ── × 16^i ── ReduceSum ── result
+//
+// 64-bit integers take two halves.
 #include "lower/bitwise.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ Value* cast(OnnxBuilder& b, Value* x, DType to) { return x->dtype() == to ? x : 
 
 DType word_of(DType t) { return bit_width(t) == 64 ? DType::kU64 : DType::kU32; }
 
-// The bits of x and no others, in u32 or u64.
+// Zero-extends x to u32 or u64.
 Value* word(OnnxBuilder& b, Value* x) {
   const DType t = x->dtype();
   if (t == DType::kI8) x = cast(b, x, DType::kU8);
@@ -25,7 +27,7 @@ Value* word(OnnxBuilder& b, Value* x) {
   return cast(b, x, word_of(t));
 }
 
-// i64[..., width / 4], lowest first; of 64 bits i64[..., 2, 8].
+// i64[..., width / 4], lowest nibble first. 64-bit integers give i64[..., 2, 8].
 Value* nibbles(OnnxBuilder& b, Value* x) {
   const int64_t count = bit_width(x->dtype()) / 4;
   const DType t = word_of(x->dtype());
@@ -52,13 +54,13 @@ Value* by_table(OnnxBuilder& b, std::string_view op, Value* x, Value* y) {
   for (int i = 0; i < std::min(bit_width(own) / 4, 8); ++i) weights.push_back(int64_t{1} << (4 * i));
   Value* index = b.Add(b.Mul(nibbles(b, x), b.i64(16)), nibbles(b, y));
   Value* digits = b.Gather(b.i64s(table), index);
-  // Sums stay below 2^32: onnxruntime adds in doubles.
+  // onnxruntime adds in doubles: the sums stay below 2^32 and are exact.
   Value* sum = b.ReduceSum(b.Mul(digits, b.i64s(weights)), b.i64s({-1}), {.keepdims = false});
   if (bit_width(own) == 64) {
     auto half = [&](int64_t i) { return b.Gather(sum, b.i64(i), {.axis = -1}); };
     sum = b.Add(b.Mul(half(1), b.i64(int64_t{1} << 32)), half(0));
   }
-  // The conversion of what lies outside a signed type's range is not defined: unsigned first.
+  // Casting a number outside of a signed type's range is undefined: cast to the unsigned type first.
   if (own == DType::kI8) sum = cast(b, sum, DType::kU8);
   if (own == DType::kI16) sum = cast(b, sum, DType::kU16);
   if (own == DType::kI32) sum = cast(b, sum, DType::kU32);
@@ -82,7 +84,7 @@ Value* complement(OnnxBuilder& b, Value* x) {
   return cast(b, b.Add(result, b.i64(int64_t{1} << bit_width(own))), own);
 }
 
-// With a constant that makes it arithmetic; null: with none.
+// `op` with a constant operand, if it can be written as arithmetic; else null.
 Value* by_arithmetic(OnnxBuilder& b, std::string_view op, Value* x, uint64_t known) {
   const DType own = x->dtype();
   const int width = bit_width(own);
@@ -92,7 +94,7 @@ Value* by_arithmetic(OnnxBuilder& b, std::string_view op, Value* x, uint64_t kno
   if (op == "BitwiseXor" && known == all) return complement(b, x);
   if (op == "BitwiseAnd" && is_unsigned(own) && known != 0 && std::has_single_bit(known + 1))
     return b.Mod(x, b.scalar_int(own, static_cast<int64_t>(known + 1)));
-  // The highest bit is the same as its opposite: a sum carries nothing beyond it.
+  // Flipping the highest bit equals adding it: the carry is lost.
   if (op == "BitwiseXor" && width == 64 && known == uint64_t{1} << 63)
     return b.Add(x, b.scalar_int(own, std::bit_cast<int64_t>(known)));
   return nullptr;

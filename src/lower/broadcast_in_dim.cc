@@ -1,6 +1,7 @@
-// broadcast_in_dim[shape, broadcast_dimensions] x   =>   Unsqueeze(x), unless ONNX's alignment to the right says it, then Expand
+// broadcast_in_dim[shape, broadcast_dimensions] x   =>   Expand(Unsqueeze(x))
 //
-// No Expand where only axes of size 1 are new, and none where every reader broadcasts anyway.
+// There is no Unsqueeze if ONNX's alignment to the right implies it. There is no Expand if all new axes have
+// size 1, or if all users broadcast anyway.
 #include <algorithm>
 
 #include "lower/kernels.h"

@@ -41,7 +41,8 @@ bool has_types(const Node& eqn, bool (*is_wanted)(DType)) {
 
 using OwnLowering = std::function<std::vector<Value*>(Lowering&, const LowerFn& others)>;
 
-// `own` for equations with an operand or a result whose type `is_wanted`, what is registered for all others.
+// Uses `own` for equations with an operand or a result whose type `is_wanted`; all others keep the registered
+// lowering.
 void add_for(LoweringRegistry& r, std::string_view primitive, bool (*is_wanted)(DType), const OwnLowering& own) {
   const LowerFn* known = r.find(primitive);
   LowerFn others =
@@ -80,7 +81,7 @@ const LoweringRegistry& LoweringRegistry::builtin() {
 #undef SX_LINEAR
 #undef SX_MOVES
 #undef SX_BILINEAR
-    // Keys of four words are moved half by half; those of two are one number each.
+    // Keys of four words move as two halves; keys of two words are one number.
     for (std::string_view primitive : kMovements) add_for(r, primitive, is_wide_key, part_by_part);
     add_for(r, "eq", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_eq(ctx); });
     add_for(r, "ne", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_ne(ctx); });

@@ -14,7 +14,7 @@ namespace {
 
 using Axes = std::vector<int64_t>;
 
-// -1: not known.
+// The rank of v, or -1 if unknown.
 int64_t rank_of(const Value* v) {
   if (v == nullptr || !v->ranked() || !v->type()->is_tensor()) return -1;
   return static_cast<int64_t>(v->type()->rank());
@@ -27,7 +27,7 @@ std::optional<Axes> ints(const Attr& a) {
   return std::nullopt;
 }
 
-// Distinct axes of a value of that rank.
+// Checks that `axes` are distinct axes of a value of that rank.
 void check_axes(const Node& eqn, std::string_view name, const Axes& axes, int64_t rank) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= rank)
@@ -43,7 +43,7 @@ void check_count(const Node& eqn, std::string_view name, size_t found, int64_t r
     contradicts(eqn, fmt::format("'{}' has {} entries for a value with {} axes", name, found, rank));
 }
 
-// ((of the first operand, of the second), (batch of the first, of the second))
+// ((contracting axes of the first operand, of the second), (batch axes of the first, of the second))
 void check_dot(const Node& eqn, const AttrList& numbers) {
   Axes all[2];
   for (const Attr& pair : numbers) {
@@ -103,7 +103,7 @@ bool has_known_axes(std::string_view primitive) {
 
 namespace {
 
-// What a parameter of that name says of its operand, or of the result.
+// What a parameter of that name describes in the operand or the result.
 enum class Says : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kDot };
 
 Says says(std::string_view name) {
@@ -152,7 +152,7 @@ void check_equation(const Node& eqn) {
     switch (about) {
       case Says::kOther: break;
       case Says::kAxes:
-        // iota has no operand; the others lead from more axes to fewer.
+        // iota has no operand. The other primitives never add axes, so the larger rank is the operand's.
         if (const auto axes = ints(a.value); axes && (in >= 0 || out >= 0)) check_axes(eqn, a.name, *axes, std::max(in, out));
         break;
       case Says::kPerAxis:

@@ -1,21 +1,23 @@
-// What an equation says about itself: axes that its operands have. Programs that JAX traced are right; saved ones come from files.
+// Checks that an equation agrees with itself, for example that its operands have the axes that it names.
+// Programs that JAX traced are right; saved programs come from files.
 #pragma once
 
 #include "sardonyx/ir.h"
 
 namespace sardonyx {
 
-// Throws Error(kInvalidModel): no program that JAX traced has such an equation.
+// Throws Error(kInvalidModel): JAX never traces such an equation.
 [[noreturn]] void contradicts(const Node& eqn, std::string_view what);
 
-// Throws Error(kInvalidModel) for as many operands or results as the primitive never has.
+// Throws Error(kInvalidModel) if the primitive never has that many operands or results.
 void check_counts(const Node& eqn);
 
-// Whether it is one of JAX's own primitives with parameters that name axes: those of other libraries may mean what they like by them.
+// Whether `primitive` is one of JAX's own with parameters that name axes. Parameters of other libraries may
+// mean anything.
 bool has_known_axes(std::string_view primitive);
 
-// For equations of these. Throws Error(kInvalidModel) when a parameter names an axis that the operand or the result does not have, or has
-// not one entry for each.
+// For primitives with known axes. Throws Error(kInvalidModel) if a parameter names an axis that the operand
+// or the result does not have, or does not have one entry per axis.
 void check_equation(const Node& eqn);
 
 }  // namespace sardonyx

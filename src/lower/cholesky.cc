@@ -1,7 +1,9 @@
-// cholesky a            =>   L, lower triangular, L L^H = a: column by column, each taken off what remains (right-looking)
+// cholesky a            =>   L, lower triangular, with L L^H = a
 // cholesky_update R w   =>   the upper triangular factor of R^T R + w w^T: rotations of each row of R with w
 //
-// cholesky reads the lower triangle of a. A matrix that is not positive definite gives NaN everywhere, as JAX has it.
+// cholesky subtracts each column from those that remain (right-looking).
+// cholesky reads the lower triangle of a. As in JAX, the result is NaN everywhere if a matrix is not positive
+// definite.
 #include <limits>
 
 #include "lower/matrix.h"
@@ -19,7 +21,7 @@ std::vector<Value*> lower_cholesky(Lowering& ctx) {
     state[0] = state[0] - matmul(c, adjoint(c));
     state[1] = with_column(state[1], i, c);
   });
-  // A pivot of zero makes its column infinite or NaN, a negative one is NaN.
+  // A zero pivot makes its column infinite or NaN; the root of a negative pivot is NaN.
   Num pivots = diagonal(s[1]).re;
   Num is_bad = reduce("ReduceMin", pivots, {-1}) <= 0;
   Num total = sum(pivots, -1);

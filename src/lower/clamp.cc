@@ -1,4 +1,4 @@
-// clamp lo x hi   =>   Clip(x, lo, hi) where both bounds are scalars, else Min(Max(x, lo), hi)
+// clamp lo x hi   =>   Clip(x, lo, hi) if both bounds are scalars, else Min(Max(x, lo), hi)
 #include "lower/kernels.h"
 
 namespace sardonyx {

@@ -1,5 +1,6 @@
 // ne x y                        =>   Not(Equal(x, y));  bools: Xor(x, y)
-// lt_to x y, le_to x y, eq_to   floats in total order: as lt, but -0 before 0 and NaN last (its sign is not seen); others: as lt, le, eq
+// lt_to x y, le_to x y, eq_to   floats: as lt, le, eq, but -0 before 0 and NaN last (of either sign);
+//                               other types: lt, le, eq
 #include "lower/kernels.h"
 
 namespace sardonyx {
@@ -15,7 +16,7 @@ namespace {
 // x < y in total order.
 Value* before(Lowering& ctx, Value* x, Value* y) {
   OnnxBuilder& b = ctx.b;
-  // Reciprocals tell -0 from 0, and agree where other equals meet.
+  // Reciprocals distinguish -0 from 0 and agree for other equal operands.
   Value* zeros = b.And(b.Equal(x, y), b.Less(b.Reciprocal(x), b.Reciprocal(y)));
   Value* nan_last = b.And(b.Not(b.IsNaN(x)), b.IsNaN(y));
   return b.Or(b.Or(b.Less(x, y), zeros), nan_last);

@@ -19,7 +19,7 @@ Complex product(const Complex& x, const Complex& y, F&& times) {
 
 }  // namespace
 
-// The operands of a Concat of two Unsqueeze nodes that put a last axis of 2 together; else nothing.
+// The operands of a Concat of two Unsqueeze nodes that form a last axis of 2; else nothing.
 std::optional<std::pair<Value*, Value*>> joined_parts(Value* x) {
   const Node* n = x->def();
   if (n == nullptr || !n->is("Concat") || n->num_inputs() != 2 ||
@@ -36,7 +36,7 @@ std::optional<std::pair<Value*, Value*>> joined_parts(Value* x) {
   return std::pair(parts[0], parts[1]);
 }
 
-// A real operand leaves the imaginary part of the other alone: it is never of a larger shape.
+// A real operand leaves the other's imaginary part alone: its shape is never the larger one.
 Complex operator+(const Complex& x, const Complex& y) {
   if (x.is_real() || y.is_real()) return {x.re + y.re, x.im ? x.im : y.im};
   return {x.re + y.re, *x.im + *y.im};
@@ -55,14 +55,14 @@ Complex matmul(const Complex& x, const Complex& y) {
   return product(x, y, [](const Num& a, const Num& b) { return matmul(a, b); });
 }
 
-// With y's larger part in the denominator: R. L. Smith, "Algorithm 116: complex division" (1962).
+// Divides by the larger part of y first: R. L. Smith, "Algorithm 116: complex division" (1962).
 Complex operator/(const Complex& x, const Complex& y) {
   if (y.is_real()) {
     return each_part(x, [&](const Num& v) { return v / y.re; });
   }
   Num by_real = abs(y.re) >= abs(*y.im);
   Num large = where(by_real, y.re, *y.im), small = where(by_real, *y.im, y.re);
-  // Of equal sizes the quotient is no number where both are zero or infinite.
+  // small / large is NaN if both are zero or infinite: the signs give the ratio of equal sizes.
   Num ratio = where(eq(abs(small), abs(large)), sign(small) * sign(large), small / large);
   Num scale = large + small * ratio;
   Num re = x.re, im = x.imaginary();
@@ -80,7 +80,7 @@ Num abs(const Complex& x) {
   Num large = max(a, b), small = min(a, b);
   Num ratio = small / large;
   Num size = large * sqrt(ratio * ratio + 1);
-  // 0 / 0 and infinity / infinity; an infinite part wins over NaN.
+  // 0 / 0 and infinity / infinity. An infinite part wins over NaN.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   size = where(eq(large, 0), large, size);
   return where(eq(a, kInfinity) | eq(b, kInfinity), kInfinity, size);
@@ -107,7 +107,7 @@ Complex concat(std::initializer_list<Complex> xs, int64_t axis) {
 
 namespace {
 
-// Every second element of pairs of reals, from the first or the second on.
+// Every second element of pairs of reals, starting at the first or the second.
 TensorPtr every_second(const Tensor& t, int64_t from) {
   std::vector<std::byte> scratch;
   auto bytes = t.bytes(scratch);
@@ -168,7 +168,8 @@ std::vector<Value*> part_by_part(Lowering& ctx, const LowerFn& real) {
     return real(on_parts);
   };
   auto re = run(false), im = run(true);
-  // Where inference knows less than the equation says, the parts learn it here: the core sees only what is made of them.
+  // If inference knows less than the equation says, set the types of the parts here: the core checks only the
+  // joined result.
   for (size_t i = 0; i < re.size(); ++i) {
     if (!is_pair(ctx.out_dtype(i))) continue;
     const Type* expected = ctx.b.types().with_dtype(ctx.out_type(i), pair_part(ctx.out_dtype(i)));

@@ -1,7 +1,9 @@
-// Formulas on numbers that may be complex: the same text serves both. A real one has no imaginary part and costs nothing more.
+// Formulas on numbers that may be complex: one text serves both. A real number has no imaginary part and
+// costs nothing more.
 //
-// Inside the graph a complex value is a real tensor with a last axis of 2; here it is two tensors. join() of what split() gave is the value itself,
-// and split() of a join() are its parts: between complex equations nothing is put together and taken apart again.
+// In the graph a complex value is a real tensor with a last axis of 2; here it is two tensors. join(split(x))
+// is x itself, and split(join(re, im)) returns re and im, so consecutive complex equations do not join and
+// split.
 #pragma once
 
 #include "lower/num.h"
@@ -10,7 +12,7 @@ namespace sardonyx {
 
 class Complex {
  public:
-  Complex(Num real) : re(real) {}  // NOLINT(google-explicit-constructor): a real number is a complex one
+  Complex(Num real) : re(real) {}  // NOLINT(google-explicit-constructor): a real number is a complex number
   Complex(Num real, Num imaginary) : re(real), im(imaginary) {}
   Complex(Num real, std::optional<Num> imaginary) : re(real), im(imaginary) {}
 
@@ -23,11 +25,11 @@ class Complex {
   std::span<const Dim> dims() const { return re.dims(); }
   size_t rank() const { return re.rank(); }
   Dim dim(int64_t axis) const { return re.dim(axis); }
-  // The imaginary part, zero for real numbers: of the same shape.
+  // The imaginary part; for real numbers, zeros of the same shape.
   Num imaginary() const { return im ? *im : full_like(re, 0); }
 };
 
-// The same for both parts.
+// Applies f to both parts.
 template <class F>
 Complex each_part(const Complex& x, F&& f) {
   return {f(x.re), x.im ? std::optional<Num>(f(*x.im)) : std::nullopt};
@@ -36,7 +38,7 @@ Complex each_part(const Complex& x, F&& f) {
 Complex operator+(const Complex& x, const Complex& y);
 Complex operator-(const Complex& x, const Complex& y);
 Complex operator*(const Complex& x, const Complex& y);
-Complex operator/(const Complex& x, const Complex& y);  // by Smith's method: no overflow on the way
+Complex operator/(const Complex& x, const Complex& y);  // Smith's method: intermediate results do not overflow
 Complex matmul(const Complex& x, const Complex& y);
 inline Complex operator+(const Complex& x, double y) { return {x.re + y, x.im}; }
 inline Complex operator-(const Complex& x, double y) { return {x.re - y, x.im}; }
@@ -48,8 +50,8 @@ inline Complex operator-(const Complex& x) {
 }
 Complex conj(const Complex& x);
 Num square_of_abs(const Complex& x);
-Num abs(const Complex& x);                           // without overflow on the way
-Complex larger(const Complex& x, const Complex& y);  // by the real parts, and of equal ones by the imaginary parts
+Num abs(const Complex& x);                           // intermediate results do not overflow
+Complex larger(const Complex& x, const Complex& y);  // by real part, then by imaginary part
 Complex smaller(const Complex& x, const Complex& y);
 Complex where(const Num& condition, const Complex& x, const Complex& y);
 inline Complex where(const Num& condition, const Complex& x, double y) { return where(condition, x, Complex(x.re.of(y))); }
@@ -83,21 +85,22 @@ inline Complex reshape(const Complex& x, std::span<const Dim> dims) {
   return each_part(x, [=](const Num& v) { return reshape(v, dims); });
 }
 
-// Operand i of the equation, and a value as the graph holds it.
+// Operand i of the equation. split() and join() convert from and to the form that the graph holds.
 Complex operand(Lowering& ctx, size_t i);
 Complex split(Lowering& ctx, Value* x);
 Value* join(const Complex& x);
-// join(), with a zero imaginary part where result i is complex and x is not.
+// join(), with a zero imaginary part if result i is complex and x is not.
 Value* result(Lowering& ctx, const Complex& x, size_t i = 0);
 
-// An equation that does the same to real and imaginary parts (sums, moves), and one that is a product of its first two operands: by the lowering
-// for real numbers.
+// Lowerings made from the one for real numbers: of an equation that does the same to the real and the
+// imaginary part (sums, moves), and of one that multiplies its first two operands.
 std::vector<Value*> part_by_part(Lowering& ctx, const LowerFn& real);
-// The same for lowerings that know how the graph holds complex values: by parts only where an operand has just been put together.
+// Like part_by_part(), for lowerings that handle the last axis of 2 themselves: splits only operands that
+// were just joined.
 std::vector<Value*> moved(Lowering& ctx, const LowerFn& real);
 std::vector<Value*> product_of_parts(Lowering& ctx, const LowerFn& real);
 
-// loop() and repeat() of num.h over such numbers. What is complex in the state stays complex.
+// loop() and repeat() of num.h on complex numbers. A complex state stays complex.
 using ComplexBody = std::function<std::optional<Num>(const Num& i, std::vector<Complex>& s)>;
 std::vector<Complex> loop(Scope scope, Value* trips, std::optional<Num> go_on, std::vector<Complex> s, const ComplexBody& body);
 std::vector<Complex> repeat(Scope scope, Value* trips, std::vector<Complex> s,

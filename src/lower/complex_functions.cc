@@ -1,5 +1,6 @@
-// Functions of complex numbers z = x + iy, by their real and imaginary parts. Sources: NIST's Digital Library of Mathematical Functions, 4.2 to
-// 4.37, for definitions and branch cuts; W. Kahan, "Branch cuts for complex elementary functions" (1987), for the inverse ones.
+// Functions of complex numbers z = x + iy, in terms of their real and imaginary parts. Sources: NIST's
+// Digital Library of Mathematical Functions, 4.2 to 4.37, for definitions and branch cuts; W. Kahan, "Branch
+// cuts for complex elementary functions" (1987), for the inverse functions.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -39,7 +40,7 @@ Complex exp(const Complex& z) {
 
 Complex log(const Complex& z) { return {log(abs(z)), atan2(imag(z), real(z))}; }
 
-// log(1 + z): the square of the size, less 1, has no cancellation for small z.
+// log(1 + z): |1 + z|^2 - 1 = x (x + 2) + y^2 has no cancellation for small z.
 Complex log1p(const Complex& z) {
   Num x = real(z), y = imag(z);
   Num near = log1p(x * (x + 2) + y * y) * 0.5, far = log(abs(z + 1));
@@ -52,7 +53,7 @@ Complex expm1(const Complex& z) {
   return {expm1(x) * cos(y) - half_sine * half_sine * 2, exp(x) * sin(y)};
 }
 
-// The part of the larger size first; the other one from their product y / 2.
+// Computes the part of larger size first, and the other from their product y / 2.
 Complex sqrt(const Complex& z) {
   Num x = real(z), y = imag(z);
   Num large = sqrt((abs(z) + abs(x)) * 0.5);
@@ -69,7 +70,7 @@ Complex cos(const Complex& z) { return {cos(real(z)) * cosh(imag(z)), -(sin(real
 Complex sinh(const Complex& z) { return {sinh(real(z)) * cos(imag(z)), cosh(real(z)) * sin(imag(z))}; }
 Complex cosh(const Complex& z) { return {cosh(real(z)) * cos(imag(z)), sinh(real(z)) * sin(imag(z))}; }
 
-// (sinh 2x + i sin 2y) / (cosh 2x + cos 2y), both over e^2|x|: e = e^-2|x| never overflows.
+// (sinh 2x + i sin 2y) / (cosh 2x + cos 2y), both divided by e^2|x|: e = e^-2|x| never overflows.
 Complex tanh(const Complex& z) {
   Num a = abs(real(z)), y2 = imag(z) * 2;
   Num e = exp(a * -2);
@@ -84,7 +85,8 @@ Num asinh(const Num& x) {
   return log1p(a + square / (sqrt(square + 1) + 1)) * sign(x);
 }
 
-// Kahan's formula: the imaginary part from a cross product, in which nothing cancels; the two roots keep the branch cuts in their place.
+// Kahan's formula: the imaginary part is a cross product in which nothing cancels, and the two roots keep the
+// branch cuts.
 Complex asin(const Complex& z) {
   Complex minus = sqrt(-z + 1), plus = sqrt(z + 1);
   Num cross = real(minus) * imag(plus) - imag(minus) * real(plus);
@@ -167,7 +169,7 @@ bool is_zero(const Num& x) {
   return splat_value(x.value()) == 0.0;
 }
 
-// Operand i, as a real number where its imaginary part is known to be zero: real factors are common.
+// Operand i, as a real number if its imaginary part is known to be zero: real factors are common.
 Complex factor(Lowering& ctx, size_t i) {
   Complex z = operand(ctx, i);
   return z.im && is_zero(*z.im) ? Complex(z.re) : z;
@@ -215,7 +217,7 @@ std::vector<Value*> complex_atan2(Lowering& ctx) {
 
 namespace {
 
-// By real parts, and by imaginary ones where these are equal.
+// The larger or smaller by real part, then by imaginary part.
 Complex extreme(const Complex& z, const Complex& w, bool greatest) {
   Num first = greatest ? z.re > w.re : z.re < w.re, second = greatest ? *z.im > *w.im : *z.im < *w.im;
   return where(first | (eq(z.re, w.re) & second) | is_nan(z.re) | is_nan(*z.im), z, w);
@@ -253,7 +255,7 @@ std::vector<Value*> complex_ne(Lowering& ctx) {
 std::vector<Value*> complex_real(Lowering& ctx) { return {operand(ctx, 0).re.value()}; }
 std::vector<Value*> complex_imag(Lowering& ctx) { return {operand(ctx, 0).imaginary().value()}; }
 
-// Operands may be narrower than the result: their parts meet in a Concat, which does not broadcast.
+// Operands may be narrower than the result. Concat does not broadcast, so the parts are expanded first.
 std::vector<Value*> complex_of_parts(Lowering& ctx) {
   auto part = [&](size_t i) { return Num(ctx, ctx.expand(ctx.in(i), ctx.out_dims())); };
   return {join({part(0), part(1)})};
@@ -282,7 +284,7 @@ namespace {
 
 using Combine = std::function<Complex(const Complex&, const Complex&)>;
 
-// x = op(x shifted, x) by 1, by 2, by 4, ..., where nothing is shifted in.
+// x = op(x shifted, x) by 1, 2, 4, ... elements; elements with no neighbour to combine with stay.
 Complex by_steps(Complex z, int64_t axis, int64_t size, bool reverse, const Combine& op) {
   for (int64_t shift = 1; shift < size; shift *= 2) {
     Dim n = Dim::of(size), by = Dim::of(shift), rest = Dim::of(size - shift);
@@ -294,7 +296,7 @@ Complex by_steps(Complex z, int64_t axis, int64_t size, bool reverse, const Comb
   return z;
 }
 
-// The first element is taken as it is: 1 times an infinite number is no number.
+// Takes the first element as it is: 1 times an infinite complex number is NaN.
 Complex by_scan(Lowering& ctx, const Complex& z, int64_t axis, bool reverse, const Combine& op) {
   OnnxBuilder& b = ctx.b;
   std::vector<Dim> row(z.dims().begin(), z.dims().end());
@@ -327,7 +329,8 @@ std::vector<Value*> cumulative(Lowering& ctx, const Combine& op) {
   return {result(ctx, size.is_int() ? by_steps(z, axis, size.value(), reverse, op) : by_scan(ctx, z, axis, reverse, op))};
 }
 
-// The sum of the exponentials, less the larger number; the imaginary part lies between -pi and pi.
+// The sum of the exponentials, divided by the exponential of the larger number; the imaginary part lies in
+// (-pi, pi].
 Complex log_add_exp(const Complex& z, const Complex& w) {
   Complex large = extreme(z, w, true);
   Complex sum = large + log1p(exp(z + w - large * 2));
@@ -335,7 +338,7 @@ Complex log_add_exp(const Complex& z, const Complex& w) {
   return {real(sum), imag(sum) - turns * (2 * kPi)};
 }
 
-// The product along an axis, by folding the upper half on the lower.
+// The product along an axis: multiplies the upper half into the lower half.
 Complex fold_axis(Lowering& ctx, Complex z, int64_t axis) {
   Dim size = z.dim(axis);
   if (!size.is_int()) {

@@ -1,6 +1,6 @@
 // compress[axis, size] x, mask   =>   Compress<axis>(x, mask)
 //
-// The slices of x along `axis` where mask: bool[n] is true; `size` is the symbol that stands for how many there are.
+// The slices of x along `axis` for which mask: bool[n] is true. `size` is the symbol for their number.
 #include "lower/kernels.h"
 
 namespace sardonyx {

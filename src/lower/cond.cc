@@ -1,6 +1,7 @@
 // cond[branches] index, operands   =>   If(index > 0) { branches[1] } else { branches[0] }
 //
-// More than two branches nest. JAX clamps the index to the branches; comparing does that by itself. A constant index takes its branch.
+// More than two branches nest. JAX clamps the index to the range of branches, which the comparisons do as
+// well. A constant index selects its branch.
 #include <algorithm>
 
 #include "sardonyx/lower.h"
@@ -8,13 +9,13 @@
 namespace sardonyx {
 namespace {
 
-// The truth value that an index of two branches was converted from, if the graph still shows it.
+// The bool that an index of two branches was converted from, if the graph still shows it.
 Value* truth_behind(Value* index) {
   Node* def = index->def();
   return def != nullptr && def->is("Cast") && def->input(0)->dtype() == DType::kBool ? def->input(0) : nullptr;
 }
 
-// Chooses among `branches`, of which the first belongs to index `first`.
+// Selects one of `branches`; the first belongs to index `first`.
 std::vector<Value*> choose(Lowering& ctx, std::span<const Body> branches, int64_t first) {
   if (branches.size() == 1) {
     std::vector<Value*> args;

@@ -1,4 +1,4 @@
-// The loop over the equations of a program, and types on the way from jax to onnx.
+// Runs over the equations of a program, and converts types from jax to onnx.
 #include "lower/context.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace sardonyx {
 namespace {
 
-// No result has an element: nothing is to be computed, and runtimes refuse some windows over nothing.
+// If no result has an element, nothing has to be computed; runtimes refuse some windows over nothing.
 bool has_only_empty_results(const Node& eqn) {
   return eqn.num_results() > 0 && eqn.has(Trait::kPure) && std::ranges::all_of(eqn.results(), [](const Value& v) {
            return std::ranges::any_of(v.type()->dims(), [](Dim d) { return d.is(0); });
@@ -100,7 +100,7 @@ LoweringContext::KeyWords LoweringContext::key_words(const Value& key) const {
 
 namespace {
 
-// For nodes without an equation, between an input or a result and the program.
+// For nodes without an equation: between an input or a result and the program.
 uint32_t boundary_provenance(Model& onnx, const LowerOptions& options, std::string_view what) {
   if (options.provenance == LowerOptions::Provenance::kOff) return 0;
   Provenance p;

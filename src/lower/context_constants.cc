@@ -1,4 +1,4 @@
-// Constants of the program, and those that lowerings compute from them.
+// Constants of the program, and constants that lowerings compute from them.
 #include "lower/context.h"
 
 #include <fmt/format.h>
@@ -9,10 +9,10 @@
 namespace sardonyx {
 namespace {
 
-// Constants above this many bytes live in the main graph, once, however often the program mentions them.
+// Constants above this many bytes are stored once, in the main graph, however often the program uses them.
 constexpr size_t kSharedConstantBytes = 64;
 
-// Complex numbers as pairs of reals: the same bytes.
+// Views complex numbers as pairs of reals: the same bytes.
 TensorPtr as_stored(TensorPtr t) {
   if (!is_complex(t->dtype())) return t;
   const DType part = pair_part(t->dtype());
@@ -47,7 +47,8 @@ Value* LoweringContext::derived_constant(Value& source, std::string_view op, con
 }
 
 void LoweringContext::settle_constants() {
-  // How many forms of a constant are used, those that derive from forms of it included. Later ones first: they may derive from earlier ones.
+  // How many forms of each constant are used, including forms derived from forms. Goes backwards, as later
+  // ones may derive from earlier ones.
   std::unordered_map<const Value*, size_t> forms;
   std::unordered_map<const Value*, const Value*> source_of_form;
   for (size_t i = derived_.size(); i-- > 0;) {

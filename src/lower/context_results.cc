@@ -1,4 +1,4 @@
-// What lowerings return: its types are checked against the equation.
+// Checks the types of a lowering's results against the equation.
 #include "lower/context.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace sardonyx {
 namespace {
 
-// Every axis of `narrow`, aligned to the right, is that of `full` or 1.
+// Whether every axis of `narrow`, aligned to the right, is 1 or that of `full`.
 bool broadcasts_to(const Type* narrow, const Type* full) {
   if (!narrow->is_tensor() || !narrow->ranked() || narrow->dtype() != full->dtype() || narrow->rank() > full->rank())
     return false;
@@ -17,7 +17,8 @@ bool broadcasts_to(const Type* narrow, const Type* full) {
   return std::ranges::equal(narrow->dims(), aligned, [](Dim n, Dim f) { return n.is(1) || n == f; });
 }
 
-// Equations whose lowering may leave axes of size 1 to its readers: a reshape, if it puts some in front; `and` with a broadcast true.
+// Equations whose lowering may leave axes of size 1 for its users to broadcast: a reshape that adds leading
+// ones; `and` with a broadcast true.
 bool makes_narrow(const Node& n) {
   if (n.is("broadcast_in_dim") || n.is("iota")) return true;
   if (n.is("and") || n.is("or")) {
@@ -28,7 +29,7 @@ bool makes_narrow(const Node& n) {
   return n.is("reshape") && n.result()->type()->rank() > n.input(0)->type()->rank() && n.result()->type()->dim(0).is(1);
 }
 
-// A reshape or broadcast that only adds axes before those of its operand: it does nothing to a narrow one.
+// A reshape or broadcast that only adds leading axes: a no-op on a narrow value.
 bool puts_axes_in_front(const Node& n) {
   if (n.is_boundary() || (!n.is("broadcast_in_dim") && !n.is("reshape"))) return false;
   const Attr* order = n.attr("dimensions");
@@ -73,14 +74,15 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
     }
     const Type* found = v->type();
     if (found == expected) continue;
-    // Before meet(), which would take a 1 for a precise B.
+    // Before meet(), which would take a 1 for a more precise B.
     if (found != nullptr && broadcasts_to(found, expected) && may_stay_narrow(*eqn.result(i))) continue;
     if (found == nullptr || types.meet(found, expected) != nullptr) {
-      // Inference knew less than JAX does.
+      // Inference knew less than JAX.
       if (v->kind() != ValueKind::kInput) v->set_type(expected);
       continue;
     }
-    // meet() is null: a proven contradiction, or two symbolic spellings that only JAX knows to be equal.
+    // meet() returns null for a proven contradiction, and for two symbolic sizes that only JAX knows to be
+    // equal.
     const auto differs = [&](size_t d) { return onnx_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent; };
     bool symbolic_only =
         found->is_tensor() && found->ranked() && found->dtype() == expected->dtype() && found->rank() == expected->rank();
@@ -89,7 +91,7 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
       if (v->kind() != ValueKind::kInput) v->set_type(expected);
       continue;
     }
-    // Not kInternal: a saved program may say what it likes, and lowerings may be a plugin's.
+    // Not kInternal: a saved program may say anything, and the lowering may be a plugin's.
     throw Error(ErrorCode::kInvalidModel,
                 fmt::format("the lowering of '{}' ({}) gave {} as result {} where the equation says {}", eqn.op().name, origin,
                             types.to_string(found), i, types.to_string(expected)));
@@ -106,7 +108,7 @@ bool LoweringContext::may_stay_narrow(const Value& jax) const {
     }
     if (reader.is_boundary() || !reader.has(Trait::kElementwise) || reader.num_results() != 1) return false;
     const auto full = [&](const Use& other) {
-      // Another broadcast might stay narrow as well, and two narrow operands make a narrow result.
+      // Another broadcast may stay narrow as well, and two narrow operands make a narrow result.
       const Value* v = other.value;
       return v != nullptr && v != &jax && !(v->def() != nullptr && makes_narrow(*v->def())) &&
              std::ranges::equal(v->type()->dims(), reader.result()->type()->dims());

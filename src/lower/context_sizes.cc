@@ -20,7 +20,8 @@ void LoweringContext::add_origins(Value& input) {
   }
 }
 
-// Sizes that depend on data: the first value of that size is where it can be read. Symbols that inputs tell are read there.
+// Sizes that depend on data are read from the first value that has them. Symbols of inputs are read from the
+// inputs.
 void LoweringContext::add_own_sizes(Value& result) {
   const Type* t = result.type();
   if (t == nullptr || !t->is_tensor() || !t->ranked() || !sizes_by_graph_.back()->seen.insert(t).second) return;
@@ -98,12 +99,13 @@ Value* LoweringContext::arithmetic(Dim d, OnnxBuilder& b) {
     case Dims::Form::kFloorDiv: {
       Value* a = dim_vector(parts.operands[0]);
       Value* c = dim_vector(parts.operands[1]);
-      // A size that is divided by and may be 0: then nothing has a size that the quotient could say, but integers cannot be divided.
+      // The divisor may be 0. Then no value has the size of the quotient, but the integer division must not
+      // fail.
       const bool may_be_zero = dims.less_equal(Dim::of(0), parts.operands[1]) && !dims.less(Dim::of(0), parts.operands[1]);
       if (may_be_zero) c = b.Max({c, b.i64s({1})});
       const bool non_negative =
           dims.less_equal(Dim::of(0), parts.operands[0]) && dims.less_equal(Dim::of(0), parts.operands[1]);
-      // Div of integers truncates; Mod has the sign of the divisor, so a - Mod(a, b) divides without remainder.
+      // Integer Div truncates. Mod has the divisor's sign, so a - Mod(a, b) divides without remainder.
       if (!non_negative) a = b.Sub(a, b.Mod(a, c));
       return b.Div(a, c);
     }
@@ -113,7 +115,7 @@ Value* LoweringContext::arithmetic(Dim d, OnnxBuilder& b) {
   return nullptr;
 }
 
-// The symbol is no input's size by itself: solve a linear one, such as S from 2*S + 1.
+// Solves a linear size for a symbol that is no input's size by itself, such as S in 2*S + 1.
 Value* LoweringContext::solve_symbol(Dim symbol) {
   Dims& dims = onnx_.dims();
   const std::string name(dims.symbol_name(symbol));
@@ -154,7 +156,7 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
   }
   Sizes* sizes = sizes_by_graph_[depth].get();
   if (auto at = sizes->shapes.find(key); at != sizes->shapes.end()) return at->second;
-  // Runs of integers are one constant; runs of neighbouring axes of one input are one Shape.
+  // A run of integers becomes one constant; a run of adjacent axes of one input becomes one Shape.
   OnnxBuilder& b = *sizes->b;
   std::vector<Value*> pieces;
   for (size_t i = 0; i < dims.size();) {
@@ -172,7 +174,8 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
         if (!(t->dim(axis) == dims[i + n])) break;
       }
     }
-    // A trailing run of constants costs nothing as a constant: only take it along when a symbolic size follows or all is covered.
+    // A trailing run of constants is free as a constant: read it from the input only if a symbolic size
+    // follows or the run covers all dims.
     while (n > 1 && dims[i + n - 1].is_int() && n != dims.size()) --n;
     if (n == 1) {
       pieces.push_back(dim_vector(dims[i]));

@@ -1,4 +1,4 @@
-// Where equations come from, for errors and for the provenance of nodes.
+// Source locations of equations, for errors and for the provenance of nodes.
 #include "lower/context.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ void LoweringContext::refuse(const Node& eqn, std::string reason) {
   auto [at, inserted] = unsupported_.try_emplace(key);
   if (inserted) at->second = {std::string(eqn.op().name), std::move(types), std::move(reason), source_text(eqn), 0};
   ++at->second.count;
-  // Stand-ins with the right types let the loop go on and find everything else that is missing.
+  // Placeholders of the right types let the loop continue and find everything else that is missing.
   for (const Value& v : eqn.results()) bind(v, &onnx_.new_placeholder({}, stored(import(v.type()))));
 }
 

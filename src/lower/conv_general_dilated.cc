@@ -1,8 +1,9 @@
-// conv_general_dilated x, w   =>   Conv(x in NC.., w in OI..), or ConvTranspose where x is dilated
+// conv_general_dilated x, w   =>   Conv(x in NC.., w in OI..), or ConvTranspose if x is dilated
 //
-// Axes are brought into ONNX's order and back. Padding that ONNX cannot say (negative, or beyond what ConvTranspose takes) is done on
-// x before. batch_group_count moves groups from the batch into the features. Types and ranks that no runtime convolves become a
-// sum of matrix products. A number of groups that is known at run time only, as vmap over kernels gives, becomes a Scan over groups.
+// Axes are transposed to ONNX's order and back. Padding that ONNX cannot express (negative, or more than
+// ConvTranspose takes) is applied to x first. batch_group_count moves groups from the batch into the
+// features. Types and ranks that no runtime convolves become a sum of matrix products. A number of groups
+// known only at run time, as vmap over kernels gives, becomes a Scan over groups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ using Ints = std::vector<int64_t>;
 
 struct Conv {
   Ints strides, low, high, x_dilation, w_dilation;
-  Ints kernel;                           // empty when a size is symbolic: Conv reads it off its operand
-  std::string_view auto_pad = "NOTSET";  // or SAME_UPPER or SAME_LOWER, for sizes known at run time only
+  Ints kernel;                           // empty if a size is symbolic: Conv reads it from its operand
+  std::string_view auto_pad = "NOTSET";  // or SAME_UPPER or SAME_LOWER, for sizes known only at run time
   int64_t groups = 1;
   size_t rank = 0;  // spatial axes
 };
@@ -29,13 +30,13 @@ Value* pad_zeros(Lowering& ctx, Value* x, const Ints& pads) {
   return ctx.cast(ctx.b.Pad(ctx.cast(x, kernel_dtype(ctx, {"Pad"}, own)), ctx.b.i64s(pads)), own);
 }
 
-// x with zeros between its elements, padded with zeros or cut on the spatial axes; x is in NC.. order.
+// x in NC.. order, with zeros between its elements, padded with zeros or cut on the spatial axes.
 Value* dilate_and_pad(Lowering& ctx, Value* x, const Conv& c) {
   for (size_t i = 0; i < c.rank; ++i) {
     const int64_t axis = static_cast<int64_t>(i) + 2;
     const int64_t by = c.x_dilation[i];
     if (by == 1) continue;
-    // [.., n, ..] -> [.., n, by, ..] with zeros behind each element -> [.., n*by, ..] without the last by-1.
+    // [.., n, ..] -> [.., n, by, ..] with zeros after each element -> [.., n*by, ..] without the last by-1.
     std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end());
     const Dim n = dims[static_cast<size_t>(axis)];
     Value* spread = ctx.unsqueeze(x, Ints{axis + 1});
@@ -65,22 +66,22 @@ Value* dilate_and_pad(Lowering& ctx, Value* x, const Conv& c) {
 bool all_are(const Ints& v, int64_t value) {
   return std::ranges::all_of(v, [&](int64_t x) { return x == value; });
 }
-// Empty, which leaves an attribute out, if all of v have the attribute's default.
+// Empty, which omits the attribute, if all of v equal the attribute's default.
 Ints unless_all(const Ints& v, int64_t usual) { return all_are(v, usual) ? Ints{} : v; }
 
-// ConvTranspose is the convolution of a dilated x with a flipped kernel; its pads count from the full padding.
+// ConvTranspose convolves a dilated x with a flipped kernel; its pads count from the full padding.
 bool fits_conv_transpose(const Conv& c) {
   if (all_are(c.x_dilation, 1) || !all_are(c.strides, 1) || c.kernel.empty()) return false;
   for (size_t i = 0; i < c.rank; ++i) {
     const int64_t full = c.w_dilation[i] * (c.kernel[i] - 1);
-    // Beyond the full padding on the right there is output_padding, which must stay below the stride.
+    // output_padding extends the full padding on the right; it must stay below the stride.
     if (c.low[i] > full || c.high[i] - full >= c.x_dilation[i]) return false;
   }
   return true;
 }
 
 Value* conv_transpose(Lowering& ctx, Value* x, Value* w, const Conv& c, Dim in_channels, Dim out_channels) {
-  // w is [O, I/g, k..] and ConvTranspose wants [I, O/g, k..], flipped.
+  // w is [O, I/g, k..]; ConvTranspose wants [I, O/g, k..], flipped.
   std::vector<Dim> kernel(w->type()->dims().begin() + 2, w->type()->dims().end());
   Dims& dims = ctx.b.dims();
   const Dim g = Dim::of(c.groups);
@@ -135,8 +136,8 @@ Value* conv(Lowering& ctx, Value* x, Value* w, Conv c) {
                      .strides = unless_all(c.strides, 1)});
 }
 
-// A sum over the positions of the kernel, each a product of matrices: for element types and ranks that no runtime convolves.
-// Takes x in NC.. and w in OI.. order; the result is in N..C order.
+// Sums over the positions of the kernel, each a product of matrices: for element types and ranks that no
+// runtime convolves. Takes x in NC.. and w in OI.. order; the result is in N..C order.
 Value* shifted_products(Lowering& ctx, Value* x, Value* w, const Conv& c, std::span<const Dim> out_spatial) {
   Dims& dims = ctx.b.dims();
   if (c.kernel.size() != c.rank)
@@ -191,7 +192,8 @@ Value* shifted_products(Lowering& ctx, Value* x, Value* w, const Conv& c, std::s
   return ctx.reshape(sum, result);
 }
 
-// Padding of symbolic size: named, where it is that of SAME (onnxruntime takes the name without dilation only), else put around x, in NC.. order.
+// Padding of symbolic size: by name if it is that of SAME (onnxruntime takes the name only without dilation),
+// else as a Pad of x, in NC.. order.
 Value* pad_symbolic(Lowering& ctx, Value* x, Conv& c, std::vector<Padding> config, bool can_be_named) {
   c.low.assign(c.rank, 0);
   c.high.assign(c.rank, 0);
@@ -209,7 +211,7 @@ Value* pad_symbolic(Lowering& ctx, Value* x, Conv& c, std::vector<Padding> confi
   return pad(ctx, x, config, ctx.b.scalar(x->dtype(), 0));
 }
 
-// x [groups, n, c, ..] and w [groups, o, c, ..], group by group: [n, groups * o, ..].
+// Convolves x [groups, n, c, ..] with w [groups, o, c, ..] group by group; the result is [n, groups * o, ..].
 Value* group_by_group(Lowering& ctx, Value* x, Value* w, const Conv& c) {
   Types& types = ctx.b.types();
   Graph& each = ctx.make_body("body", [&](Lowering& inside) {
@@ -230,7 +232,7 @@ Value* group_by_group(Lowering& ctx, Value* x, Value* w, const Conv& c) {
   return ctx.reshape(y, merged);
 }
 
-// Axis `axis` of v as two, of which the first, of size g, goes to the front.
+// Splits axis `axis` of v in two; the first part, of size g, becomes the leading axis.
 Value* groups_in_front(Lowering& ctx, Value* v, Dim g, size_t axis) {
   std::vector<Dim> dims(v->type()->dims().begin(), v->type()->dims().end());
   const auto rest = ctx.b.dims().divide_exactly(dims[axis], g);

@@ -1,8 +1,9 @@
 // convert_element_type[new_dtype] x   =>   Cast<to>(x)
 //
-// Integers wrap and floats round in both. A float beyond an integer's range becomes its nearest end in XLA, and NaN becomes 0, where ONNX
-// leaves both open: to 8 and 16 bits a Clip comes first, to 32 and 64 bits, whose upper end no f32 is, a Where comes after.
-// From complex: the real part, as JAX takes it.
+// Integers wrap and floats round in both. In XLA, a float beyond an integer's range becomes the nearest end
+// and NaN becomes 0; ONNX leaves both open. So a Clip precedes casts to 8 and 16 bits. Casts to 32 and 64
+// bits are followed by a Where, since f32 cannot represent the upper end. A complex operand gives its real
+// part, as in JAX.
 #include <cmath>
 
 #include "lower/kernels.h"
@@ -11,11 +12,12 @@
 namespace sardonyx {
 namespace {
 
-// The ends of an integer type; the upper one plus 1 is a power of two.
+// The ends of an integer type's range; the upper end plus 1 is a power of two.
 double lowest(DType t) { return is_unsigned(t) ? 0 : -std::ldexp(1.0, bit_width(t) - 1); }
 double beyond(DType t) { return std::ldexp(1.0, bit_width(t) - (is_unsigned(t) ? 0 : 1)); }
 
-// Whether the equations above show that v lies in t's range: rounding and moving of what was clamped or converted.
+// Whether the equations that compute v show that it lies in t's range: they clamp or convert, then round or
+// move.
 bool is_within(const Value* v, DType t) {
   for (;;) {
     if (auto c = splat_value(v)) return *c >= lowest(t) && *c < beyond(t);
@@ -42,7 +44,7 @@ Value* saturating_cast(Lowering& ctx, Value* x, DType to) {
   if (bit_width(x->dtype()) <= 16) x = ctx.cast(x, DType::kF32);
   if (bit_width(to) <= 16) {
     Value* clipped = b.Clip(x, like(ctx, x, lowest(to)), like(ctx, x, beyond(to) - 1));
-    // To integers of 4 bits onnxruntime (1.31) rounds, where it should cut.
+    // onnxruntime (1.31) rounds when casting to 4-bit integers; it should truncate.
     return ctx.cast(is_narrow(to) ? ctx.cast(clipped, DType::kI32) : clipped, to);
   }
   Value* number = b.Where(b.IsNaN(x), like(ctx, x, 0), x);

@@ -1,6 +1,7 @@
 // cumsum[axis, reverse] x                      =>   CumSum<reverse>(x, axis)
-// cumprod, cummax, cummin, cumlogsumexp x      =>   x = op(x, x shifted by 1), by 2, by 4, ...: log2(n) steps of whole tensors
-//                                                   (Hillis and Steele, 1986);  of unknown length: Scan
+// cumprod, cummax, cummin, cumlogsumexp x      =>   x = op(x, x shifted by 1), by 2, by 4, ...
+//
+// The shifts take log2(n) steps on whole tensors (Hillis and Steele, 1986). An unknown length takes a Scan.
 #include "lower/reduction.h"
 
 namespace sardonyx {
@@ -57,11 +58,11 @@ std::vector<Value*> cumulative(Lowering& ctx, std::string_view primitive) {
   return cumulative(ctx, {"Pad", r.op}, r, [&](Lowering& inside, Value* x, Value* y) { return via(inside, r.op, {x, y}); });
 }
 
-// max + log1p(exp(-|x - y|)); equal infinities have no difference.
+// max + log1p(exp(-|x - y|)). The difference of equal infinities is NaN, so they are handled apart.
 Value* log_add_exp(Lowering& ctx, Value* x, Value* y) {
   OnnxBuilder& b = ctx.b;
   Value* difference = b.Where(b.Equal(x, y), like(ctx, x, 0), b.Sub(x, y));
-  // The sum lies in (0, 1] and is added to the larger one: no digits to lose near 0.
+  // The sum lies in (0, 1] and is added to the larger operand: no digits are lost near 0.
   Value* more = b.Log(b.Add(b.Exp(b.Neg(b.Abs(difference))), like(ctx, x, 1)));
   return b.Add(b.Max({x, y}), more);
 }

@@ -1,4 +1,6 @@
-// custom_linear_solve[jaxprs, const_lengths] constants, b   =>   the solver's jaxpr in line: what JAX runs when nothing is differentiated
+// custom_linear_solve[jaxprs, const_lengths] constants, b   =>   the solver's jaxpr, inlined
+//
+// This is what JAX runs when nothing is differentiated.
 #include "lower/params.h"
 
 namespace sardonyx {
@@ -12,7 +14,7 @@ std::vector<Value*> lower_custom_linear_solve(Lowering& ctx) {
     if (n == nullptr) ctx.unsupported("the number of constants is no integer");
     return static_cast<size_t>(*n);
   };
-  // Constants of matvec, vecmat, solve, transpose_solve; then the right sides.
+  // Operands: the constants of matvec, vecmat, solve and transpose_solve, then the right-hand sides.
   size_t first = count("matvec") + count("vecmat");
   size_t all = first + count("solve") + count("transpose_solve");
   std::vector<Value*> args;

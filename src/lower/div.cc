@@ -1,9 +1,11 @@
-// div a b     floats: a / b; integers: rounded to zero, a / 0 = -1 (all bits set), least / -1 = least   (as XLA defines it)
+// div a b     floats: a / b;  integers: rounded to zero, a / 0 = -1 (all bits set), least / -1 = least
 //             a sum over n elements, divided by n: ReduceMean
 // rem a b     the sign of a;  integers: a rem 0 = a, least rem -1 = 0
 //
-// onnxruntime stops the run at an integer division by zero, and least / -1 ends the process on x86. Divisors that are
-// constants, or sizes known to be positive, need no guard; others get one.
+// The integer results are those of XLA.
+//
+// onnxruntime aborts the run at an integer division by zero, and least / -1 ends the process on x86. Divisors
+// that are constants, or sizes known to be positive, need no guard; others get one.
 #include <algorithm>
 
 #include "lower/kernels.h"
@@ -11,7 +13,7 @@
 namespace sardonyx {
 namespace {
 
-// Neither 0 nor -1, whatever runs.
+// Whether y can never be 0 or -1.
 bool is_safe_divisor(Lowering& ctx, Value* y) {
   auto safe = [&](int64_t v) { return v != 0 && v != -1; };
   if (const TensorPtr& payload = y->constant()) {
@@ -42,7 +44,8 @@ Value* integer_div(Lowering& ctx, Value* x, Value* y) {
   return select(ctx, negates, via(ctx, "Neg", {x}), select(ctx, zero, minus_one, quotient));
 }
 
-// A sum over windows is their average times their size (reduce_window.cc): dividing by the size takes that back.
+// The lowering of a sum over windows multiplies their average by their size (reduce_window.cc): dividing by
+// the size undoes that.
 Value* as_average(Lowering& ctx, Value* sum, double size) {
   const Node* eqn = ctx.eqn.input(0)->def();
   if (eqn == nullptr || !eqn->is("reduce_window_sum") || sum->def() == nullptr || !sum->def()->is("Mul")) return nullptr;
@@ -50,7 +53,7 @@ Value* as_average(Lowering& ctx, Value* sum, double size) {
   return factor && *factor == size ? sum->def()->input(0) : nullptr;
 }
 
-// The equation behind v, seen through broadcasts that only repeat axes of size 1.
+// The equation that computes v, seen through broadcasts that only repeat axes of size 1.
 const Node* before_broadcasts(const Value* v) {
   const Node* eqn = v->def();
   while (eqn != nullptr && eqn->is("broadcast_in_dim") && eqn->input(0) != nullptr &&
@@ -59,7 +62,7 @@ const Node* before_broadcasts(const Value* v) {
   return eqn;
 }
 
-// The AveragePool that a sum over windows is made of (reduce_window.cc).
+// The AveragePool that a sum over windows became (reduce_window.cc).
 Node* average_below(Value* sum) {
   Node* n = sum->def();
   if (n == nullptr || !n->is("Mul")) return nullptr;
@@ -69,7 +72,7 @@ Node* average_below(Value* sum) {
   return n;
 }
 
-// A sum over windows, divided by the same of ones: their average, without what was padded.
+// A sum over windows divided by the same sum of ones is the average without the padding.
 Value* as_average_of_present(Lowering& ctx, Value* sum) {
   const Value* dividend = ctx.eqn.input(0);
   const Node *over = dividend->def(), *by = before_broadcasts(ctx.eqn.input(1));
@@ -107,7 +110,7 @@ std::vector<Value*> lower_rem(Lowering& ctx) {
   Value *x = xs[0], *y = xs[1];
   DType t = ctx.out_dtype();
   if (!is_integer(t)) return {via(ctx, "Mod", xs, {attr("fmod", 1)})};
-  // The fmod of 64-bit integers goes through double in onnxruntime.
+  // onnxruntime computes fmod of 64-bit integers in double.
   if (t == DType::kI64) return {ctx.b.Sub(x, ctx.b.Mul(y, integer_div(ctx, x, y)))};
   AttrInit fmod = {attr("fmod", is_signed(t) ? 1 : 0)};
   if (is_safe_divisor(ctx, y)) return {via(ctx, "Mod", xs, fmod)};

@@ -1,8 +1,8 @@
-// dot_general[((lc, rc), (lb, rb))] x, y   =>   MatMul(x', y'), Gemm for transposed matrices, MatMulInteger for bytes, Mul where
-//                                                       nothing is contracted
+// dot_general[((lc, rc), (lb, rb))] x, y   =>   MatMul(x', y'); Gemm for transposed matrices;
+//                                               MatMulInteger for bytes; Mul if nothing is contracted
 //
-// MatMul takes [batch.., m, k] and [batch.., k, n]. Operands whose axes already stand that way are used as they are: x of any rank
-// times a matrix needs neither Transpose nor Reshape.
+// MatMul takes [batch.., m, k] and [batch.., k, n]. Operands whose axes already have that order are used as
+// they are: x of any rank times a matrix needs neither Transpose nor Reshape.
 #include <algorithm>
 
 #include "lower/dot_general.h"
@@ -45,7 +45,7 @@ struct Operands {
   std::vector<Dim> lhs_dims, rhs_dims;
 };
 
-// The contracted axes may stand in any common order: take that of x or that of y, whichever saves a Transpose.
+// Contracted axes may have any common order: takes that of x or that of y, whichever saves a Transpose.
 void order_contraction(Operands& o) {
   if (o.lhs_contract.size() < 2) return;
   auto sorted_by = [&](const Axes& key) {
@@ -79,7 +79,7 @@ Value* outer_product(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   return via(ctx, "Mul", {ctx.reshape(x, xs), ctx.reshape(y, ys)});
 }
 
-// A product of two matrices, x or y transposed: Gemm reads them as they are.
+// A product of two matrices of which x or y is transposed: Gemm takes them as they are.
 Value* gemm(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   if (o.lhs_dims.size() != 2 || o.rhs_dims.size() != 2 || o.lhs_contract.size() != 1 || !o.lhs_batch.empty()) return nullptr;
   const bool trans_x = o.lhs_contract[0] == 0, trans_y = o.rhs_contract[0] == 1;
@@ -87,7 +87,7 @@ Value* gemm(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   return ctx.b.Gemm(x, y, nullptr, {.transA = trans_x, .transB = trans_y});
 }
 
-// Of Transpose(w) whose last two axes change places: w. Else null.
+// w if x is Transpose(w) with the last two axes swapped; else null.
 Value* before_transpose(Value* x) {
   const Node* def = x->def();
   if (def == nullptr || !def->is("Transpose")) return nullptr;
@@ -97,7 +97,8 @@ Value* before_transpose(Value* x) {
   return is_identity(*perm) ? def->input(0) : nullptr;
 }
 
-// u8 times u8 summed in i32 is MatMulInteger. Signed bytes are widened instead: runtimes add pairs of their products in 16 bits, and saturate.
+// MatMulInteger is u8 times u8, summed in i32. Signed bytes are widened instead: runtimes add pairs of their
+// products in 16 bits, and saturate.
 Value* product(Lowering& ctx, Value* x, Value* y) {
   return x->dtype() == DType::kU8 ? ctx.b.MatMulInteger(x, y) : via(ctx, "MatMul", {x, y});
 }
@@ -108,9 +109,10 @@ bool is_byte_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DTy
          has_kernel(ctx, "MatMulInteger", DType::kU8);
 }
 
-// x v with a vector v. onnxruntime (1.31) fuses a Transpose into the MatMul that reads it and then computes something else where the
-// second operand is a vector, so that pair is never written: x v = v x', which saves the Transpose too, or v becomes a column. Weights are
-// transposed for it as well: onnxruntime needs 8 times as long for x v as for v x' at 64 rows, 25 times at 256.
+// x v with a vector v. onnxruntime (1.31) fuses a Transpose into the MatMul that uses it, and the result is
+// wrong if the second operand is a vector. So that pair is never written: x v becomes v x', which also saves
+// the Transpose, or v becomes a column. Weights are transposed for the same form: at 64 rows onnxruntime
+// takes 8 times as long for x v as for v x', at 256 rows 25 times.
 Value* times_vector(Lowering& ctx, Value* x, Value* v) {
   if (x->constant() && x->type()->rank() == 2) return via(ctx, "MatMul", {v, ctx.transpose(x, std::vector<int64_t>{1, 0})});
   if (Value* w = before_transpose(x)) return via(ctx, "MatMul", {v, w});
@@ -129,7 +131,7 @@ Value* matmul(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   y = ctx.transpose(y, joined({&o.rhs_batch, &o.rhs_contract, &o.rhs_free}));
   std::vector<Dim> x_shape = dims_at(o.lhs_dims, o.lhs_batch), y_shape = x_shape;
   if (o.lhs_batch.empty()) {
-    // The free axes of x stand where MatMul has its batch; a vector stays a vector.
+    // The free axes of x take the place of MatMul's batch axes; a vector stays a vector.
     for (Dim d : dims_at(o.lhs_dims, o.lhs_free)) x_shape.push_back(d);
   } else {
     x_shape.push_back(dims.product(dims_at(o.lhs_dims, o.lhs_free)));
@@ -170,7 +172,8 @@ Value* dot_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y) {
 }
 
 Value* dot_general(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DType out) {
-  // JAX multiplies and adds in the preferred type where that is wider; bool products are counted and compared with zero.
+  // JAX multiplies and adds in the preferred type if that is wider. Products of bools are counted and
+  // compared with zero.
   const DType compute = out == DType::kBool ? DType::kI32 : out;
   std::vector<Dim> dims;
   auto add = [&](Value* v, const Axes& at_axes) {

@@ -1,4 +1,4 @@
-// Products of tensors over any axes, as lax.dot_general means them.
+// Products of tensors over any axes, as lax.dot_general defines them.
 #pragma once
 
 #include "lower/kernels.h"
@@ -12,9 +12,10 @@ struct DotAxes {
   static DotAxes of(const Lowering& ctx, const Attr& dimension_numbers);
 };
 
-// x, y of one real element type: [batch.., free axes of x, free axes of y], merged as the operator that was used has them; the caller reshapes.
+// x and y have the same real element type. Returns [batch.., free axes of x, free axes of y], with axes
+// merged as the chosen operator leaves them; the caller reshapes.
 Value* dot_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y);
-// In the type `out`, with the shape of the result.
+// The same, in the type `out` and with the shape of the result.
 Value* dot_general(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DType out);
 
 }  // namespace sardonyx

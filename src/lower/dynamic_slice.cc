@@ -1,8 +1,8 @@
-// dynamic_slice[slice_sizes] operand, starts..           =>   Slice(operand, clamped starts, starts + sizes, axes); Gather, if it takes one
-//                                                             row, whose number is computed, of one axis
-// dynamic_update_slice operand, update, starts..         =>   Concat(head, update, tail) on one axis, ScatterND on several
+// dynamic_slice[slice_sizes] operand, starts..     =>   Slice(operand, clamped starts, starts + sizes, axes);
+//                                                       Gather for one row whose index is computed
+// dynamic_update_slice operand, update, starts..   =>   Concat(head, update, tail); ScatterND on several axes
 //
-// Starts are moved so that the window lies inside, as XLA does. Axes taken whole need no start.
+// As in XLA, starts are clamped so that the window lies inside. Axes taken whole need no start.
 #include <algorithm>
 #include <optional>
 
@@ -50,7 +50,7 @@ Window window(Lowering& ctx, std::span<const Dim> sizes, size_t first) {
   return w;
 }
 
-// starts + sizes, folded when the starts are known.
+// starts + sizes; a constant if the starts are known.
 Value* stops(Lowering& ctx, const Window& w) {
   if (const TensorPtr& known = w.starts->constant()) {
     std::vector<Dim> sums;
@@ -61,7 +61,8 @@ Value* stops(Lowering& ctx, const Window& w) {
   return ctx.b.Add(w.starts, ctx.shape(w.sizes));
 }
 
-// x[i] as it stands in programs: a start that counts from the end if it is negative needs no arithmetic for that. Null for all other windows.
+// x[i] as programs write it: Gather counts a negative start from the end, so no arithmetic is needed. Null
+// for all other windows.
 Value* one_row(Lowering& ctx, std::span<const Dim> sizes) {
   const std::span<const Dim> dims = ctx.in_dims(0);
   std::optional<size_t> axis;

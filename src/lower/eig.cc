@@ -1,8 +1,11 @@
-// eig[compute_left_eigenvectors, compute_right_eigenvectors] a   =>   eigenvalues, and eigenvectors of length 1 whose largest element is real
+// eig[compute_left_eigenvectors, compute_right_eigenvectors] a   =>   eigenvalues and eigenvectors
 //
-// The QR algorithm on the Hessenberg form, with Wilkinson's shift, in complex arithmetic (Golub and Van Loan, "Matrix computations", 7.5): a
-// sweep of rotations over the part that is not triangular yet, until no element below the diagonal is left. Each matrix of a batch has
-// its own such part. Eigenvectors of the triangular form by substitution.
+// Eigenvectors have length 1, and their largest element is real.
+//
+// The QR algorithm on the Hessenberg form, with Wilkinson's shift, in complex arithmetic (Golub and Van Loan,
+// "Matrix computations", 7.5). Sweeps of rotations run over the part that is not triangular yet, until no
+// element below the diagonal is left. Each matrix of a batch has its own such part. Substitution in the
+// triangular form gives the eigenvectors.
 #include "lower/schur.h"
 #include "lower/special.h"
 
@@ -20,22 +23,24 @@ Complex complex_sqrt(const Complex& z) {
   return {where(right, large, small), where(negative, -im, im)};
 }
 
-// The part [low, high] of each matrix that is still to be made triangular: numbers [..., 1, 1]; high is 0 where there is none.
+// The part [low, high] of each matrix that is not triangular yet: numbers [..., 1, 1]; high is 0 if there is
+// none.
 struct Active {
   Num low, high;
 };
 
-// The sizes of the elements below the diagonal, in the place of their row: [..., n, 1].
+// The sizes of the elements below the diagonal, indexed by their row: [..., n, 1].
 Num below_diagonal(const Complex& t) {
   Num on = eq(row_numbers(t), column_numbers(t) + 1);
   return sum(where(on, abs(t), 0), -1, true);
 }
 
-// t without what is negligible below the diagonal or lies further down.
+// t without elements that are negligible next to the diagonal, and without those below the first subdiagonal.
 Complex deflated(const Complex& t) {
   Num main = where(eq(row_numbers(t), column_numbers(t)), abs(t), 0);
   Num sizes = sum(main, -1, true);
-  // The diagonal elements of this row and of the one before, and for zeros there the size of the whole.
+  // The size of the diagonal elements of this row and the previous one; if both are zero, the size of the
+  // whole matrix.
   Num before = sum(where(eq(row_numbers(t), column_numbers(t) + 1), sum(main, -2, true), 0), -1, true);
   Num scale = sizes + before;
   Num whole = sqrt(reduce("ReduceSum", square_of_abs(t), {-2, -1}, true));
@@ -55,13 +60,14 @@ Active active_part(const Complex& t) {
   return {low, high};
 }
 
-// Element (i, j) of each matrix, by numbers [..., 1, 1].
+// Element (i, j) of each matrix; i and j are [..., 1, 1].
 Complex pick(const Complex& t, const Num& i, const Num& j) {
   Num here = eq(row_numbers(t), i) & eq(column_numbers(t), j);
   return sum(sum(where(here, t, Complex(t.re.of(0))), -1, true), -2, true);
 }
 
-// Of the last 2 x 2 block of the part the eigenvalue nearer to its last element. Now and then another one, against cycles.
+// The eigenvalue of the active part's last 2 x 2 block that is nearest to its last element. Every eleventh
+// sweep shifts by another number, against cycles.
 Complex shift_of(const Complex& t, const Active& part, const Num& sweep) {
   Num h = part.high, g = max(h - 1, 0);
   Complex a = pick(t, g, g), b = pick(t, g, h), c = pick(t, h, g), d = pick(t, h, h);
@@ -75,7 +81,7 @@ Complex shift_of(const Complex& t, const Active& part, const Num& sweep) {
   return where(is_odd, d + Complex(abs(c) * 0.75), shift);
 }
 
-// One sweep of rotations of neighbouring rows and columns over the active part.
+// Rotates neighbouring rows and columns once over the active part.
 void sweep_once(std::vector<Complex>& state, const Num& sweep, bool with_vectors) {
   Complex t = state[0];
   Active part = active_part(t);
@@ -105,7 +111,7 @@ void sweep_once(std::vector<Complex>& state, const Num& sweep, bool with_vectors
   state[0] = deflated(state[0]);
 }
 
-// T, and Z with the rest of its columns turned along; without vectors Z is T.
+// T, and Z with the same rotations applied; without vectors Z is T.
 Schur triangularize(const Complex& x, bool with_vectors) {
   Factored f = hessenberg(x);
   Complex t = deflated(upper_triangle(f.packed, -1));
@@ -120,7 +126,7 @@ Schur triangularize(const Complex& x, bool with_vectors) {
   return {upper_triangle(s[0]), with_vectors ? s[1] : s[0]};
 }
 
-// Columns x with t x = x diag(t): t is triangular, and unit on its diagonal are the columns.
+// Columns x with t x = x diag(t), for a triangular t. The result is triangular with ones on its diagonal.
 Complex triangular_eigenvectors(const Complex& t, bool is_upper) {
   Complex values = unsqueeze(diagonal(t), -2);
   Dim n = t.dim(-1);
@@ -144,7 +150,7 @@ Complex triangular_eigenvectors(const Complex& t, bool is_upper) {
   return s[0];
 }
 
-// Columns of length 1, their largest element real.
+// Scales columns to length 1, with a real largest element.
 Complex normalized(const Complex& v) {
   Num sizes = abs(v);
   Num largest = reduce("ReduceMax", sizes, {-2}, true);

@@ -1,7 +1,8 @@
 // eigh[lower, subset_by_index] a   =>   eigenvectors and ascending eigenvalues of a Hermitian matrix
 //
-// Jacobi's method, all pairs of one round at once (matrix.h): rotations that make the elements (i, i + n/2) vanish, until what is left off the
-// diagonal is below the last bit of the whole. It converges quadratically; a dozen sweeps are more than any matrix needs.
+// Jacobi's method, all pairs of one round at once (matrix.h): rotations zero the elements (i, i + n/2) until
+// what is left off the diagonal is below the last bit of the whole. It converges quadratically; no matrix
+// needs more than a dozen sweeps.
 #include "lower/matrix.h"
 #include "lower/special.h"
 
@@ -15,7 +16,7 @@ struct Decomposition {
   Complex vectors;  // [..., n, n]
 };
 
-// n is even.
+// Requires an even n.
 Decomposition diagonalize(const Complex& a) {
   Scope outer = a.scope();
   Dims& dims = a.ctx().b.dims();
@@ -35,7 +36,7 @@ Decomposition diagonalize(const Complex& a) {
              swept = repeat(sweep.scope(), rounds.value(), swept, [&](const Num& round, std::vector<Complex>& state) {
                Num order = tournament(round.scope(), n);
                Num main = diagonal(state[0]).re;
-               // The pairs' own elements: the diagonal of the upper right quarter.
+               // The elements that the pairs share: the diagonal of the upper right quarter.
                Complex quarter = slice(slice(state[0], -1, half, n), -2, Dim::of(0), half);
                Rotation r = jacobi_rotation(slice(main, -1, Dim::of(0), half), slice(main, -1, half, n), diagonal(quarter));
                Complex turned = permute_columns(rotate_columns(state[0], r), order);
@@ -56,7 +57,8 @@ std::vector<Value*> lower_eigh(Lowering& ctx) {
   a = from_lower_triangle(a);
   Dim n = a.dim(-1);
   Dims& dims = ctx.b.dims();
-  // An odd size gets a row and a column of zeros, which no rotation touches; they are back in their place after a sweep.
+  // An odd size gets a row and a column of zeros. No rotation changes them, and after a sweep they are back
+  // in their place.
   Dim even = dims.mul(dims.ceildiv(n, Dim::of(2)), Dim::of(2));
   bool is_padded = !(even == n);
   if (is_padded) a = padded_square(a, dims.sub(even, n));

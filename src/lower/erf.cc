@@ -1,11 +1,12 @@
 // erf x       =>   Erf(x)
-// erfc x      =>   1 - Erf(x) where only products read it (as in gelu: what is lost lies below the last bit of the other factor);
-//                  else below 1, and exp(-x^2) p(1/x^2) / x above, p one of two polynomials of S. Moshier's Cephes (ndtrf.c)
-// erf_inv x   =>   x p(w), w = -log1p(-x^2)    p one of two polynomials: in w - 2.5, or in sqrt(w) - 3 from w = 5 on
+// erfc x      =>   1 - Erf(x) if all users are products, as in gelu; else that below 1,
+//                  and above exp(-x^2) p(1/x^2) / x, p one of two polynomials of Cephes (S. Moshier, ndtrf.c)
+// erf_inv x   =>   x p(w), w = -log1p(-x^2), p one of two polynomials: in w - 2.5; from w = 5 on in sqrt(w) - 3
 //
-// The polynomials of erf_inv are those of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), right to f32; XLA uses
-// them too. In f64, where runtimes have no Erf, erf and erfc are the rational approximations of FreeBSD's s_erf.c (Sun
-// Microsystems 1993), and erf_inv takes two Newton steps on erfc from the f32 value.
+// In a product, what 1 - Erf(x) loses lies below the last bit of the other factor. The polynomials of erf_inv
+// are those of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), accurate to f32; XLA
+// uses them too. In f64, where runtimes have no Erf, erf and erfc are the rational approximations of
+// FreeBSD's s_erf.c (Sun Microsystems 1993), and erf_inv takes two Newton steps on erfc from the f32 value.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -49,7 +50,7 @@ Erf erf_of_magnitude(Lowering& ctx, Value* a) {
   Value* erf_near_one = b.Add(near_one, c(kErfOne));
   Value* erfc_near_one = b.Sub(c(1 - kErfOne), near_one);
 
-  // above: exp(-a^2) r(1/a^2) / a, the square taken exactly from a's leading bits
+  // above: exp(-a^2) r(1/a^2) / a; the leading bits of a make the square exact
   Value* far = b.Clip(a, c(1), c(40));
   Value* inverse = b.Reciprocal(b.Mul(far, far));
   Value* middle = ratio(
@@ -95,7 +96,8 @@ std::vector<Value*> lower_erf(Lowering& ctx) {
 
 namespace {
 
-// Products with an exponential (as in erfcx) make up for what erfc has lost, and are none of these.
+// Whether all users are products. Products with an exponential (as in erfcx) do not count: they magnify what
+// erfc has lost.
 bool feeds_products_only(const Value& v) {
   for (const Use& u : v.uses()) {
     if (!u.owner->is("mul")) return false;
@@ -105,7 +107,7 @@ bool feeds_products_only(const Value& v) {
   return true;
 }
 
-// exp(-a^2) from the leading 12 bits of a, whose square is exact, and what they leave.
+// exp(-a^2) as the product of two: from the leading 12 bits of a, whose square is exact, and from the rest.
 Value* exp_of_minus_square(Lowering& ctx, Value* a) {
   OnnxBuilder& b = ctx.b;
   Value* spread = b.Mul(a, like(ctx, a, 4097));
@@ -128,7 +130,7 @@ Value* erfc_f32(Lowering& ctx, Value* x) {
                             {5.641895067754075e-1, -2.820767439740514e-1, 4.218463358204948e-1, -1.015265279202700e+0,
                              2.921019019210786e+0, -7.495518717768503e+0, 1.297719955372516e+1, -1.047766399936249e+1});
   Value* tail = b.Mul(b.Mul(exp_of_minus_square(ctx, a), inverse), b.Where(b.Less(a, two), middle, outer));
-  // NaN is not greater than 1 and takes the first way, as Erf does with it.
+  // NaN is not greater than 1 and takes the second branch, in which Erf keeps it.
   return b.Where(b.Greater(x, one), tail, b.Sub(one, b.Erf(x)));
 }
 
@@ -160,7 +162,8 @@ Value* erf_inv_f32(Lowering& ctx, Value* x) {
   return b.Mul(x, b.Where(b.Equal(b.Abs(x), like(ctx, x, 1)), like(ctx, x, kInfinity), p));
 }
 
-// Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is taken of the complements, which keep their digits there.
+// Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is that of the complements, which
+// keep their digits there.
 Value* erf_inv_f64(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* a = b.Abs(x);

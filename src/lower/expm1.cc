@@ -1,6 +1,6 @@
 // expm1 x   =>   (exp(x) + 1) * tanh(x / 2)
 //
-// The identity tanh(x/2) = (e^x - 1) / (e^x + 1). No cancellation near 0, and right at both infinities.
+// The identity tanh(x/2) = (e^x - 1) / (e^x + 1): no cancellation near 0, and exact at both infinities.
 #include "lower/special.h"
 
 namespace sardonyx {

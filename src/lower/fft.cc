@@ -1,10 +1,13 @@
 // fft[fft_type, fft_lengths] x   =>   a discrete Fourier transform along each of the last axes
-//   of 2^k elements, of a symbolic size, or of one with a large prime factor    DFT<inverse>(x)
-//   of up to 64 elements                                                        MatMul(x, matrix)
-//   of n1 n2 elements                                                           by those of n1 and of n2 (Cooley and Tukey 1965)
-//   IRFFT: the missing half is the conjugate of the other, backwards, and the real part stays; a MatMul has that in its matrix
+//   of 2^k elements, of a symbolic size, or with a large prime factor    DFT<inverse>(x)
+//   of up to 64 elements                                                 MatMul(x, matrix)
+//   of n1 n2 elements (Cooley and Tukey 1965)                            transforms of n1 and of n2 elements
 //
-// onnxruntime's DFT of other sizes than powers of two computes its angles in the type of x: an error of 1e-4 at 400 elements of f32.
+// IRFFT restores the missing half as the reversed conjugate and returns the real part; the matrix of a MatMul
+// does both.
+//
+// For sizes other than powers of two, onnxruntime's DFT computes its angles in the type of x: an error of
+// 1e-4 at 400 elements of f32.
 #include <cmath>
 #include <numbers>
 
@@ -14,7 +17,7 @@ namespace sardonyx {
 namespace {
 
 constexpr int64_t kLargestMatrix = 64;
-constexpr int64_t kLargestPrime = 256;  // whose matrix is 1 MiB of f32
+constexpr int64_t kLargestPrime = 256;  // a matrix of this size takes 1 MiB in f32
 
 // A constant [rows, columns] of pairs: [rows (2), columns (2)].
 Value* table(Lowering& ctx, DType t, std::vector<int64_t> shape, const std::function<double(int64_t row, int64_t column)>& f) {
@@ -31,12 +34,13 @@ double sine(int64_t i, int64_t k, int64_t n) {
   return std::sin(2 * std::numbers::pi * static_cast<double>(i * k % n) / static_cast<double>(n));
 }
 
-// What part `to` (0 real, 1 imaginary) of a result gets from part `from` of an operand that is multiplied by c + is.
+// The factor with which part `from` of an operand (0 real, 1 imaginary) enters part `to` of its product with
+// c + is.
 double of_product(int64_t from, int64_t to, double c, double s) { return from == to ? c : to == 1 ? s : -s; }
 
 class Transform {
  public:
-  // Of n elements in the last axis before the pairs.
+  // Transforms along the axis before the pairs; the data has element type t.
   Transform(Lowering& ctx, DType t, bool inverse) : ctx_(ctx), type_(t), inverse_(inverse) {}
 
   // x [..., n, 2]
@@ -99,7 +103,8 @@ class Transform {
   double direction() const { return inverse_ ? 1 : -1; }
   double scale(int64_t n) const { return inverse_ ? 1.0 / static_cast<double>(n) : 1; }
 
-  // The largest divisor up to kLargestMatrix; n itself where that is small enough, or too small to do without; else 0.
+  // n if it is small enough; else its largest divisor up to kLargestMatrix; n if it has none but is at most
+  // kLargestPrime; else 0.
   static int64_t factor(int64_t n) {
     if (n <= kLargestMatrix) return n;
     for (int64_t d = kLargestMatrix; d > 1; --d) {
@@ -120,15 +125,15 @@ class Transform {
 
   static int64_t axis_of(Value* x) { return static_cast<int64_t>(x->type()->rank()) - 2; }
 
-  // onnxruntime divides by n in f32: exact for powers of two, else the factor comes here, and the inverse is the conjugate of the
-  // transform of the conjugate.
+  // onnxruntime divides by n in f32. That is exact for powers of two; for other sizes we scale, and compute
+  // the inverse as the conjugate of the transform of the conjugate.
   Value* dft(Value* x, bool onesided) {
     OnnxBuilder& b = ctx_.b;
     Dim n = x->type()->dim(static_cast<size_t>(axis_of(x)));
     bool is_exact = n.is_int() && (n.value() & (n.value() - 1)) == 0;
     auto run = [&](Value* v, bool inverse) {
       if (b.opset() >= 20) return b.DFT(v, nullptr, b.i64(axis_of(v)), {.inverse = inverse, .onesided = onesided});
-      // The axis was an attribute before.
+      // Before opset 20 the axis is an attribute.
       return b.op("DFT", {v}, {attr("axis", axis_of(v)), attr("inverse", inverse ? 1 : 0), attr("onesided", onesided ? 1 : 0)});
     };
     if (!inverse_ || is_exact) return run(x, inverse_);
@@ -150,7 +155,7 @@ class Transform {
     return ctx_.concat(pieces, axis);
   }
 
-  // [second, first, 2] of f(i2, k1, part).
+  // A constant [second, first, 2] with the elements f(i2, k1, part).
   Value* pairs(int64_t first, int64_t second, const std::function<double(int64_t, int64_t, int64_t)>& f) {
     Value* flat =
         table(ctx_, type_, {second, 2 * first}, [&](int64_t i, int64_t column) { return f(i, column / 2, column % 2); });
@@ -158,7 +163,7 @@ class Transform {
     return ctx_.reshape(flat, dims);
   }
 
-  // x with its last `count` axes replaced by those.
+  // x with its last `count` axes reshaped to `sizes`.
   Value* replace_last(Value* x, size_t count, std::vector<int64_t> sizes) {
     std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end() - static_cast<ptrdiff_t>(count));
     for (int64_t n : sizes) dims.push_back(Dim::of(n));
@@ -170,7 +175,7 @@ class Transform {
   }
   Value* split_last(Value* x, int64_t n) { return replace_last(x, 1, {n, 2}); }
 
-  // The two axes before the pairs change places.
+  // Swaps the two axes before the pairs.
   Value* exchange(Value* x) {
     std::vector<int64_t> perm;
     for (size_t i = 0; i < x->type()->rank(); ++i) perm.push_back(static_cast<int64_t>(i));
@@ -178,7 +183,7 @@ class Transform {
     return ctx_.transpose(x, perm);
   }
 
-  // A zero behind the last axis.
+  // Pads that add one zero at the end of the last axis.
   static std::vector<int64_t> pads_of_last(Value* x) {
     std::vector<int64_t> pads(2 * x->type()->rank(), 0);
     pads.back() = 1;
@@ -190,12 +195,12 @@ class Transform {
   bool inverse_;
 };
 
-// f on x with `axis` (of x without its pairs) moved to the end, and back.
+// Applies f to x with `axis` (counted without the pairs) moved to the end, and moves it back.
 Value* along(Lowering& ctx, Value* x, int64_t axis, const std::function<Value*(Value*)>& f) {
   auto rank = static_cast<int64_t>(x->type()->rank());
   std::vector<int64_t> perm;
   for (int64_t i = 0; i < rank; ++i) perm.push_back(i);
-  // The exchange of two axes is its own inverse.
+  // Swapping two axes is its own inverse.
   std::swap(perm[static_cast<size_t>(axis)], perm[static_cast<size_t>(rank - 2)]);
   return ctx.transpose(f(ctx.transpose(x, perm)), perm);
 }

@@ -1,4 +1,5 @@
-// Every step is exact: powers of two come from a table by index, products with them and sums of disjoint bits do not round.
+// Every step is exact: powers of two come from a table, and neither products with them nor sums of disjoint
+// bits round.
 #include "lower/float_bits.h"
 
 #include <cmath>
@@ -10,7 +11,7 @@
 namespace sardonyx {
 namespace {
 
-// table[i] = 2^(first + step * i), and what `last` says at the end; picked by an integer index.
+// table[i] = 2^(first + step * i), with `last` as its last element if given; indexed by an integer.
 Value* power_of_two(Lowering& ctx, DType t, Value* index, int first, int step, int count, std::optional<double> last = {}) {
   std::vector<std::byte> bytes(byte_size(t, static_cast<uint64_t>(count)));
   for (int i = 0; i < count; ++i) encode_element(t, bytes.data(), i, std::ldexp(1.0, first + step * i));
@@ -40,7 +41,8 @@ double FloatFormat::greatest_number() const {
   return std::ldexp(static_cast<double>(significand + (uint64_t{1} << mantissa)), greatest_exponent() - mantissa);
 }
 
-// The exponent is guessed by a logarithm, which may be off by one next to a power of two, and corrected by looking at what remains.
+// A logarithm guesses the exponent. Next to a power of two it may be off by one; the remaining significand
+// tells, and corrects it.
 Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   OnnxBuilder& b = ctx.b;
   DType word = f.dtype == DType::kF64 ? DType::kU64 : DType::kU32;
@@ -49,7 +51,7 @@ Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   Value* a = b.Abs(x);
   Value* guess = b.Clip(b.Floor(b.Mul(b.Log(a), c(1 / std::numbers::ln2))), c(least), c(f.greatest_exponent()));
   Value* index = b.Sub(guess, c(least));
-  // Infinity and NaN are set below: until then they must only be numbers.
+  // Infinity and NaN are set below; until then any finite number will do.
   Value* special = b.Not(b.Less(a, c(std::numeric_limits<double>::infinity())));
   index = b.Where(special, c(0), index);
   a = b.Where(special, c(0), a);
@@ -58,7 +60,7 @@ Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   Value* up = ctx.cast(b.GreaterOrEqual(first, c(2)), x->dtype());
   Value* down = ctx.cast(b.Less(first, c(1)), x->dtype());
   index = b.Clip(b.Sub(b.Add(index, up), down), c(0), c(count - 1));
-  // Below the least exponent the leading bit is missing, and the exponent field is 0 as it should be.
+  // Below the least exponent the leading bit is missing, and the exponent field is 0 as it must be.
   Word significand(ctx, ctx.cast(b.Mul(scaled(index), c(std::ldexp(1.0, f.mantissa))), word));
   Word bits = significand + Word(ctx, ctx.cast(index, word)) * (uint64_t{1} << f.mantissa);
   Value* is_nan = b.IsNaN(x);
@@ -68,7 +70,7 @@ Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
 
 Word float_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   Word bits = magnitude_bits(ctx, f, x);
-  // Where zero has no sign, NaN has its code: magnitude_bits() gave the sign already.
+  // If zero has no sign, NaN has the code of -0, and magnitude_bits() has set its sign already.
   Value* negative = f.has_signed_zero ? sign_bit(ctx, x) : ctx.b.Less(x, like(ctx, x, 0));
   Word sign(ctx, select(ctx, negative, bits.constant(f.sign()), bits.constant(0)));
   return bits | sign;
@@ -82,7 +84,7 @@ Value* magnitude_of_bits(Lowering& ctx, const FloatFormat& f, Word bits) {
   Word significand = (bits & ((uint64_t{1} << f.mantissa) - 1)) | leading;
   // Exponents 0 and 1 have the same unit; entry 0 is never read.
   Value* index = b.Max({exponent.value(), exponent.constant(1)});
-  // Without infinity, the code after that of NaN has one exponent more; what becomes of it is said by the caller.
+  // Without infinity, the code after NaN's has one exponent more; the caller handles it.
   if (!f.has_infinity) index = b.Min({index, exponent.constant((uint64_t{1} << f.exponent) - 1)});
   const auto last = f.has_infinity ? std::optional(kInfinity) : std::nullopt;
   Value* unit = power_of_two(ctx, f.wide(), index, -f.bias() - f.mantissa, 1, 1 << f.exponent, last);

@@ -1,4 +1,5 @@
-// Model-local functions: jits that @sardonyx.onnx_function marked become calls, their jaxprs bodies.
+// Model-local functions: jits that @sardonyx.onnx_function marked become calls, and their jaxprs become
+// function bodies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,14 +34,14 @@ const std::string* FunctionMark::attribute(size_t operand) const {
 
 namespace {
 
-// ONNX's attributes hold f32 and i64; a value of that element type passes through one unchanged.
+// ONNX attributes hold f32 and i64; a value of that element type passes through one unchanged.
 bool fits_attribute(DType t) {
   return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16 || (is_integer(t) && t != DType::kU64);
 }
 
 constexpr int kFloatAttribute = 1, kIntAttribute = 2;  // AttributeProto.AttributeType
 
-// The value of the function's own attribute, inside its body: t[].
+// The value of the function's own attribute inside its body: t[].
 Value* attribute_value(OnnxBuilder& b, const std::string& name, DType t) {
   const bool is_int = is_integer(t);
   const DType held = is_int ? DType::kI64 : DType::kF32;
@@ -50,8 +51,8 @@ Value* attribute_value(OnnxBuilder& b, const std::string& name, DType t) {
   return t == held ? v : b.Cast(v, {.to = t});
 }
 
-// What a call says for an operand that is an attribute: a number, or the attribute of the function that the call is in. Nullopt when the
-// operand is computed.
+// The attribute that a call passes for an operand: a number, or an attribute of the enclosing function.
+// Nullopt if the operand is computed.
 std::optional<Attr> attribute_of(Value* v) {
   if (!fits_attribute(v->dtype())) return {};
   if (!v->ranked() || v->type()->rank() != 0) return {};

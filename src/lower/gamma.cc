@@ -1,7 +1,8 @@
 // lgamma x    log |gamma(x)|             digamma x    its derivative
 //
-// Lanczos' approximation with g = 7 and nine terms (P. Godfrey's coefficients), which XLA uses too, for x >= 1/2; below by reflection:
-// gamma(x) gamma(1 - x) = pi / sin(pi x). Arguments of the sine are reduced to [0, 1/2] first, where it is exact near its zeros.
+// Lanczos' approximation with g = 7 and nine terms (P. Godfrey's coefficients, which XLA uses too) for x >=
+// 1/2. Below, the reflection gamma(x) gamma(1 - x) = pi / sin(pi x); the argument of the sine is first
+// reduced to [0, 1/2], where it is exact near its zeros.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -38,7 +39,7 @@ Lanczos prepare(Lowering& ctx, Value* x) {
   return l;
 }
 
-// The sum of terms / (z + i)^power.
+// Adds the terms / (z + i)^power to `sum`.
 Value* series(Lowering& ctx, Value* z, int power, Value* sum) {
   OnnxBuilder& b = ctx.b;
   for (size_t i = 0; i < kTerms.size(); ++i) {
@@ -57,13 +58,13 @@ Value* log_gamma(Lowering& ctx, Value* x) {
   auto c = [&](double v) { return like(ctx, x, v); };
   Lanczos l = prepare(ctx, x);
   Value* sum = series(ctx, l.z, 1, c(kBase));
-  // (z + 1/2) log t - t, written so that the two large terms are one.
+  // (z + 1/2) log t - t, with its two large terms written as one.
   Value* large = b.Mul(b.Sub(b.Add(l.z, c(0.5)), b.Div(l.t, l.log_t)), l.log_t);
   Value* upper = b.Add(b.Add(large, c(std::log(2 * kPi) / 2)), b.Log(sum));
   Value* a = b.Abs(x);
   Value* fraction = b.Sub(a, b.Floor(a));
   Value* reduced = b.Where(b.Greater(fraction, c(0.5)), b.Sub(c(1), fraction), fraction);
-  // At 0, -1, -2, ... the sine is 0, and minus its logarithm is the result.
+  // At 0, -1, -2, ... the sine is 0, and the result is minus its logarithm.
   Value* log_sine = b.Log(b.Sin(b.Mul(reduced, c(kPi))));
   Value* lower = b.Sub(b.Sub(c(std::log(kPi)), log_sine), upper);
   Value* result = b.Where(l.reflected, b.Where(b.Equal(reduced, c(0)), b.Neg(log_sine), lower), upper);
@@ -76,7 +77,7 @@ Value* di_gamma(Lowering& ctx, Value* x) {
   Lanczos l = prepare(ctx, x);
   Value* ratio = b.Div(series(ctx, l.z, 2, nullptr), series(ctx, l.z, 1, c(kBase)));
   Value* upper = b.Sub(b.Sub(l.log_t, ratio), b.Div(c(kG), l.t));
-  // pi / tan(pi x), x less its nearest integer
+  // pi / tan(pi x), with x reduced by its nearest integer
   Value* angle = b.Mul(b.Sub(x, b.Round(x)), c(kPi));
   Value* lower = b.Sub(upper, b.Div(b.Mul(b.Cos(angle), c(kPi)), b.Sin(angle)));
   Value* result = b.Where(l.reflected, lower, upper);

@@ -1,9 +1,10 @@
-// gather operand, indices   =>   Gather, Slice, GatherElements or GatherND, whichever says it
+// gather operand, indices   =>   Gather, Slice, GatherElements or GatherND
 //
-// All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in mode `clip` they are
-// moved inside; `promise_in_bounds` is believed, except where what was gathered is one of two choices, by the indices of a scatter that
-// drops some, or where the program itself puts indices outside: the promise is broken there (map_coordinates, gradients of scatters, lists
-// of neighbours with empty places), and a runtime would refuse the index.
+// All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in
+// mode `clip` they are moved inside. `promise_in_bounds` is believed, except in three cases where programs
+// break it (map_coordinates, gradients of scatters, neighbour lists with empty places) and a runtime would
+// refuse the index: the result is one of two choices, a scatter that drops updates uses the same indices, or
+// the program itself writes indices out of bounds.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -19,7 +20,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Of an imaginary part: what fills the real one is a real number.
+// If `imaginary`, zero: the fill value is a real number.
 Value* fill_value(Lowering& ctx, DType t, bool imaginary) {
   if (imaginary) return ctx.b.scalar(t, 0);
   if (const Attr* given = ctx.find_param("fill_value")) {
@@ -36,7 +37,7 @@ Value* fill_value(Lowering& ctx, DType t, bool imaginary) {
   return ctx.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
 }
 
-// Whether somebody chooses between v and something else; jnp.where is a call.
+// Whether a user selects between v and another value. jnp.where is a call.
 bool is_chosen(const Value& v) {
   for (const Use& u : v.uses()) {
     const Node& reader = *u.owner;
@@ -48,8 +49,8 @@ bool is_chosen(const Value& v) {
   return false;
 }
 
-// Whether something is scattered to these indices that may leave them out or move them: the gradient of a scatter gathers by the indices of
-// the scatter itself, and promises that they are inside.
+// Whether a scatter that may drop or clamp indices uses these: the gradient of a scatter gathers with the
+// indices of the scatter and promises that they are in bounds.
 bool is_scattered_to(const Value& indices) {
   return std::ranges::any_of(indices.uses(), [&](const Use& u) {
     const Node& reader = *u.owner;
@@ -63,7 +64,8 @@ bool is_scattered_to(const Value& indices) {
   });
 }
 
-// Whether an index outside is written down in the program. Indices of several axes are put together from one column for each.
+// Whether the program contains an index that is out of bounds. Indices of several axes are a concatenation of
+// one column per axis.
 bool holds_sentinels(Lowering& ctx, const Indexing& ix) {
   const Value& indices = *ctx.eqn.input(1);
   const Node* n = indices.def();
@@ -76,7 +78,8 @@ bool holds_sentinels(Lowering& ctx, const Indexing& ix) {
   return false;
 }
 
-// The indices as the program has them before negative ones count from the end, in the shape of the lead axes; null where they do not.
+// The indices before the program adds the size to negative ones, in the shape of the lead axes; null if it
+// does not do so.
 Value* counted_from_the_end(Lowering& ctx, const Indexing& ix) {
   Value* own = before_wrapping(ctx, ctx.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
   return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
@@ -117,7 +120,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
 
   Ints labels = ix.lead_labels();
   const auto lead_rank = static_cast<int64_t>(labels.size());
-  // What follows the lead axes in the result, for the mask.
+  // Whether the lead axes come first in x: the mask needs them in the same place.
   bool lead_first = true;
 
   if (ix.indexed.empty()) {
@@ -145,7 +148,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
     Value* stops = ctx.b.Add(starts, ctx.shape(ix.window));
     x = ctx.b.Slice(x, starts, stops, ctx.b.i64s(ix.indexed));
     for (size_t a = 0; a < ix.operand_dims.size(); ++a) labels.push_back(static_cast<int64_t>(a));
-    // Slice keeps windows of size 1: only the collapsed ones go, with the last reshape.
+    // Slice keeps axes of windows of size 1: the last reshape removes the collapsed ones.
     std::vector<Dim> kept;
     for (size_t a = 0; a < sizes.size(); ++a) {
       if (std::ranges::find(collapsed, static_cast<int64_t>(a)) == collapsed.end()) kept.push_back(sizes[a]);
@@ -163,7 +166,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
   }
 
   if (mask != nullptr) {
-    // The mask has the lead axes only: give it axes of size 1 for what follows them.
+    // The mask has only the lead axes: append axes of size 1 for the others.
     const auto first = std::ranges::find_if(labels, [](int64_t l) { return l >= kIndexAxis; });
     const auto before = lead_first ? 0 : first - labels.begin();
     Ints behind;
@@ -171,7 +174,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
     x = select(ctx, ctx.unsqueeze(mask, behind), x, fill_value(ctx, x->dtype(), imaginary));
   }
 
-  // Where each axis of the result comes from.
+  // The source of each axis of the result.
   Ints wanted(ctx.out_dims().size(), -1);
   size_t k = 0;
   for (size_t a = 0; a < ix.operand_dims.size(); ++a) {

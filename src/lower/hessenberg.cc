@@ -1,5 +1,7 @@
-// hessenberg a            =>   H with zeros below the first subdiagonal, there the vectors of the reflections that make it, and their factors (LAPACK's gehrd)
-// tridiagonal[lower] a    =>   the same of a Hermitian matrix, with its diagonal and subdiagonal (LAPACK's sytrd, hetrd)
+// hessenberg a            =>   H with the reflection vectors below its first subdiagonal, and their factors
+// tridiagonal[lower] a    =>   the same for a Hermitian matrix, with its diagonal and subdiagonal
+//
+// The results are those of LAPACK's gehrd, sytrd and hetrd.
 #include "lower/schur.h"
 
 namespace sardonyx {
@@ -15,7 +17,8 @@ Factored hessenberg(const Complex& x) {
     Num rows = row_numbers(a), columns = column_numbers(a), next = i + 1;
     Complex old = column(a, i);
     Reflection h = reflection(old, next);
-    // Columns before i hold vectors; v is zero in their rows' place, so that the product from the right leaves them alone.
+    // Columns before i hold vectors. v is zero in their rows, so the product from the right leaves them
+    // alone.
     a = where(columns > i, reflect_rows(h.v, conj(h.tau), a), a);
     a = reflect_columns(h.v, h.tau, a);
     state[0] = with_column(a, i, where(rows > next, h.v, where(eq(rows, next), h.beta, old)));
@@ -24,7 +27,7 @@ Factored hessenberg(const Complex& x) {
   return {s[0], s[1]};
 }
 
-// Q = I - reflections that act on all but the first row.
+// Q: the product of the reflections, which act on all rows but the first.
 Complex hessenberg_orthogonal(const Factored& f) {
   const Complex& a = f.packed;
   Dims& dims = a.ctx().b.dims();
@@ -64,7 +67,7 @@ Complex reversed(const Complex& x, std::initializer_list<int64_t> axes) {
 
 }  // namespace
 
-// The upper triangle of a matrix is the lower one of the matrix backwards.
+// The upper triangle of a matrix is the lower triangle of the reversed matrix.
 std::vector<Value*> lower_tridiagonal(Lowering& ctx) {
   bool is_lower = ctx.bool_param("lower");
   Complex given = operand(ctx, 0);
@@ -73,7 +76,7 @@ std::vector<Value*> lower_tridiagonal(Lowering& ctx) {
   Complex main = diagonal(f.packed);
   Dim n = a.dim(-1), steps = ctx.b.dims().sub(n, Dim::of(1));
   Complex below = diagonal(slice(slice(f.packed, -2, Dim::of(1), n), -1, Dim::of(0), steps));
-  // What the other triangle held stays.
+  // Keep what the other triangle held.
   Complex packed = where(row_numbers(a) >= column_numbers(a), f.packed, a), tau = f.tau;
   if (!is_lower) {
     packed = reversed(packed, {-1, -2});

@@ -1,10 +1,11 @@
 // sinh x    =>   Sinh(x), in f64 (e + e / (e + 1)) / 2 with e = exp|x| - 1, and the sign of x
-// cosh x    =>   Cosh(x), in f64 exp(|x| - log 2) + exp(-|x| - log 2), which overflows no sooner than the result
+// cosh x    =>   Cosh(x), in f64 exp(|x| - log 2) + exp(-|x| - log 2)
 // asinh x   =>   Asinh(x), in f64 log1p(|x| + x^2 / (1 + sqrt(1 + x^2))), and the sign of x
 // acosh x   =>   Acosh(x), in f64 log1p(t + sqrt(2 t + t^2)) with t = x - 1
 // atanh x   =>   Atanh(x), in f64 log1p(2 |x| / (1 - |x|)) / 2, and the sign of x
 //
-// Runtimes have these operators in f32 only. Where the square overflows, asinh and acosh are log(2 |x|).
+// Runtimes have these operators only in f32. The formula of cosh overflows no sooner than its result. If the
+// square overflows, asinh and acosh are log(2 |x|).
 #include <numbers>
 
 #include "lower/special.h"
@@ -20,7 +21,7 @@ std::vector<Value*> one_operator(Lowering& ctx, std::string_view op, Formula in_
   return {via(ctx, op, {x})};
 }
 
-// `small` below 2^28, where 1 is still seen beside x^2; log(2x) above.
+// `small` for x below 2^28, where 1 still matters next to x^2; log(2x) above.
 Value* unless_large(Lowering& ctx, Value* x, Value* small) {
   OnnxBuilder& b = ctx.b;
   Value* large = b.Add(b.Log(x), like(ctx, x, std::numbers::ln2));

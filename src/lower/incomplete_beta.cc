@@ -1,7 +1,9 @@
-// regularized_incomplete_beta a b x   =>   x^a (1 - x)^b / (a B(a, b)) times a continued fraction (DLMF 8.17.22)
+// regularized_incomplete_beta a b x   =>   x^a (1 - x)^b / (a B(a, b)) times a continued fraction
 //
-// By the modified Lentz method (Thompson and Barnett 1986), to the same number of terms and the same threshold as JAX. The fraction
-// converges fast for x < (a + 1) / (a + b + 2); above, the symmetry I(a, b, x) = 1 - I(b, a, 1 - x) leads there (DLMF 8.17.4).
+// The continued fraction is that of DLMF 8.17.22, by the modified Lentz method (Thompson and Barnett 1986),
+// with the same number of terms and the same threshold as JAX. The fraction converges fast for x < (a + 1) /
+// (a + b + 2); for larger x the symmetry I(a, b, x) = 1
+// - I(b, a, 1 - x) reduces to that case (DLMF 8.17.4).
 #include <cmath>
 #include <limits>
 
@@ -21,7 +23,8 @@ std::vector<Value*> lower_regularized_incomplete_beta(Lowering& ctx) {
   Num one = full_like(x, 1);
   double tiny = epsilon(x) / 2;
 
-  // The numerator of term 1 is 1; of terms 2, 4, ... and 3, 5, ... as in the equation cited. All denominators are 1 but that of term 0.
+  // Numerators: 1 for term 1, those of the cited equation for terms 2, 4, ... and 3, 5, ... Denominators: 1,
+  // except that of term 0.
   Num terms(ctx, ctx.b.i64(is_f64 ? 600 : 200));
   auto away_from_zero = [&](const Num& v) { return where(abs(v) < tiny, tiny, v); };
   Num start = full_like(x, tiny);
@@ -44,7 +47,7 @@ std::vector<Value*> lower_regularized_incomplete_beta(Lowering& ctx) {
     return any(abs(step - 1) >= tiny);
   });
 
-  // a Gamma(a) is 1 for the least a, where 1 / a is infinite.
+  // a Gamma(a) is 1 for the least a, although 1 / a is infinite.
   Num log_rest = log_gamma(b) - log_gamma(a + b);
   Num decay = log1p(-x) * b;
   Num tiny_a = exp(decay - log_rest);

@@ -1,9 +1,12 @@
-// igamma a x          P(a, x) = gamma(a, x) / Gamma(a)         igammac a x    Q = 1 - P         igamma_grad_a a x    dP/da
+// igamma a x          P(a, x) = gamma(a, x) / Gamma(a)
+// igammac a x         Q = 1 - P
+// igamma_grad_a a x   dP/da
 //
-// Both are f(a, x) = x^a e^-x / Gamma(a) times a sum: for small x the power series of gamma(a, x) (DLMF 8.11.4), else the continued
-// fraction of Gamma(a, x) (DLMF 8.9.2) by its convergents, which are scaled down before they overflow. The bounds between the two, the
-// tests for convergence and the derivatives by a, carried along term by term, are those of XLA, which has them from S. Moshier's Cephes
-// (igam.c, igamc.c). Every element keeps its own result once its own terms are small; the loop ends with the slowest.
+// Both are f(a, x) = x^a e^-x / Gamma(a) times a sum: for small x the power series of gamma(a, x) (DLMF
+// 8.11.4), else the continued fraction of Gamma(a, x) (DLMF 8.9.2) by its convergents, which are scaled down
+// before they overflow. The bounds between the two, the convergence tests and the derivatives by a, updated
+// term by term, are those of XLA, which took them from S. Moshier's Cephes (igam.c, igamc.c). Each element
+// keeps its result once its own terms are small; the loop ends with the slowest element.
 #include <cmath>
 #include <limits>
 
@@ -48,7 +51,7 @@ Sum power_series(const Num& a, const Num& x, const Num& enabled, bool with_deriv
   return {s[3], with_derivative ? s[5] : zero};
 }
 
-// Numerator and denominator of a convergent, and what they become by a step of the recurrence.
+// Numerator and denominator of a convergent; next() is one step of the recurrence.
 struct Convergent {
   Num p, q;
 };
@@ -61,7 +64,8 @@ Sum continued_fraction(const Num& a, const Num& x, const Num& enabled, bool with
   Num y = one - a, z = x + y + 1;
   Num p = x + 1, q = z * x;
   Num start = p / q;
-  // 0 going, 1 answer, 2 y, 3 z; p and q of the last convergent and the one before; the same by a, and the answer's derivative.
+  // 0 active, 1 answer, 2 y, 3 z; p and q of the last convergent and of the one before; their derivatives by
+  // a, and the answer's.
   std::vector<Num> s{enabled, start, y, z, p, q, one, x};
   if (with_derivative) s.insert(s.end(), {zero, -x, zero, zero, start * x / q});
   Num limit(x.scope(), x.ctx().b.i64(2000));
@@ -148,7 +152,8 @@ std::vector<Value*> lower_igamma_grad_a(Lowering& ctx) {
   Num enabled = !(eq(x, 0) | error | underflows);
   Sum upper = continued_fraction(a, x, enabled & by_fraction, true);
   Sum lower = power_series(a, x, enabled & !by_fraction, true);
-  // The logarithmic derivative of the factor: over Gamma(a), and over Gamma(a + 1) = a Gamma(a) for the series.
+  // The logarithmic derivative of the factor, divided by Gamma(a); and by Gamma(a + 1) = a Gamma(a) for the
+  // series.
   Num slope_upper = log(x) - di_gamma(a), slope_lower = log(x) - di_gamma(a + 1);
   Num by_upper = -(factor * (upper.value * slope_upper + upper.by_a));
   Num by_lower = factor * (lower.value * slope_lower + lower.by_a) / a;

@@ -106,7 +106,7 @@ Value* Indexing::vectors(Lowering& ctx, Value* indices) const {
 
 namespace {
 
-// The columns of vectors that were put together from single components; empty where they are not to be had one by one.
+// The columns of vectors that a Concat joins from single components; empty for other vectors.
 std::vector<Value*> columns_of(const Value& vectors) {
   const Node* made_by = vectors.def();
   if (made_by != nullptr && made_by->is("Cast")) made_by = made_by->input(0)->def();
@@ -122,8 +122,8 @@ std::vector<Value*> columns_of(const Value& vectors) {
   return columns;
 }
 
-// Vectors put together as a batched dynamic_slice does it, without the other components: a row that is looked up needs no column of zeros.
-// Null where they are made otherwise.
+// The given components of vectors that a Concat joins, as batched dynamic_slice does; the others, such as a
+// column of zeros, are not needed. Null for other vectors.
 Value* picked(Lowering& ctx, const Value& vectors, const Indexing::Ints& component) {
   const std::vector<Value*> columns = columns_of(vectors);
   if (component.empty() || columns.empty()) return nullptr;
@@ -162,7 +162,7 @@ Value* Indexing::inside(Lowering& ctx, Value* vectors) const {
   std::vector<Dim> limits;
   for (int64_t a : index_map)
     limits.push_back(ctx.b.dims().sub(operand_dims[static_cast<size_t>(a)], slice[static_cast<size_t>(a)]));
-  // Constant indices can be looked at here and now.
+  // Constant indices can be checked now.
   if (const TensorPtr& known = vectors->constant();
       known && known->size() <= 4096 && std::ranges::all_of(limits, &Dim::is_int)) {
     bool all = true;

@@ -1,4 +1,6 @@
-// iota[dtype, shape, dimension]   =>   0, 1, 2, ... along `dimension` (a constant or a Range), Expand to the shape unless readers broadcast
+// iota[dtype, shape, dimension]   =>   0, 1, 2, ... along `dimension`: a constant or a Range
+//
+// There is no Expand to the shape if all users broadcast.
 #include "lower/kernels.h"
 
 namespace sardonyx {

@@ -1,6 +1,6 @@
-// jit, closed_call, core_call, remat2 (checkpoint), custom_jvp_call, custom_vjp_call, custom_lin: calls whose body is written in line.
-// The name of a call is a hint for provenance, never a reason to believe what it computes. A jit that @sardonyx.onnx_function marked is
-// written as a call of a model-local function.
+// jit, closed_call, core_call, remat2 (checkpoint), custom_jvp_call, custom_vjp_call, custom_lin: the body is
+// inlined. The name of a call is a hint for provenance; it never decides what the call computes. A jit that
+// @sardonyx.onnx_function marked becomes a call of a model-local function.
 #include "lower/context.h"
 
 namespace sardonyx {

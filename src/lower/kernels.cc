@@ -15,7 +15,7 @@ namespace {
   ctx.unsupported("ONNX has no way to compute " + std::string(op) + " in " + std::string(to_string(t)));
 }
 
-// Whether exact_op() has another way to compute it.
+// Whether exact_op() computes `op` exactly where a kernel may not.
 bool is_watched(std::string_view op, DType t) {
   return is_integer(t) && (op == "Max" || op == "Min" || op == "Clip" || op == "Sign");
 }
@@ -24,7 +24,7 @@ bool is_watched(std::string_view op, DType t) {
 
 bool has_kernel(const Lowering& ctx, std::string_view name, DType t) {
   if (static_cast<unsigned>(t) >= 64) return false;
-  // Composed where the opset lacks them (lower/bitwise.h).
+  // bitwise() composes these if the opset lacks them (lower/bitwise.h).
   if (name.starts_with("Bitwise") && ctx.b.opset() < 18) return is_integer(t);
   const Op& op = ctx.b.model().op("", name);
   if (op.inputs.empty()) return false;
@@ -73,7 +73,7 @@ Value* select(Lowering& ctx, Value* condition, Value* if_true, Value* if_false) 
   DType own = if_true->dtype();
   if (own == DType::kBool) {
     auto t = splat_value(if_true), f = splat_value(if_false);
-    // Rank 0 constants cannot enlarge the result; others go the long way.
+    // Rank 0 constants cannot enlarge the result; other operands take the long way.
     if (t && if_true->type()->rank() == 0)
       return *t != 0 ? ctx.b.Or(condition, if_false) : ctx.b.And(ctx.b.Not(condition), if_false);
     if (f && if_false->type()->rank() == 0)
@@ -94,7 +94,8 @@ bool may_be_empty(Lowering& ctx, const Value* x, std::span<const int64_t> axes) 
 
 }  // namespace
 
-// Of no element, onnxruntime refuses the largest of booleans, and takes the least number of the type that it computes in.
+// Over no elements, onnxruntime refuses the maximum of bools, and returns the least number of the type that
+// it computes in.
 Value* reduce(Lowering& ctx, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims) {
   if (axes.empty()) return x;
   DType own = x->dtype();
@@ -135,7 +136,7 @@ std::optional<double> known_value(const Lowering& ctx, size_t i) {
   const Value* v = ctx.eqn.input(i);
   while (v->def() != nullptr && v->def()->is("broadcast_in_dim")) v = v->def()->input(0);
   if (auto known = splat_value(v)) return known;
-  // In the body of a call the program's broadcast stands outside; the graph has it as Expand.
+  // In the body of a call, the program's broadcast is outside; in the graph it is an Expand.
   v = ctx.in(i);
   while (v->def() != nullptr && (v->def()->is("Expand") || v->def()->is("Unsqueeze"))) v = v->def()->input(0);
   return splat_value(v);

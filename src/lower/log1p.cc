@@ -1,10 +1,11 @@
 // log1p x   =>   u = 1 + x;  Where(x, Where(u - 1 == x, log u, log u + (x - (u - 1)) / u), x)
 //
-// Adding 1 rounds x to u - 1; the second term is what the rounding lost, to first order (higher ones are below the last bit).
-// Where nothing was lost the logarithm stands alone, so that -1 gives -inf and inf gives inf.
+// Adding 1 rounds x to u - 1. The second term is what the rounding lost, to first order; higher orders are
+// below the last bit. If nothing was lost, the logarithm alone is exact, and -1 gives -inf and inf gives inf.
 //
-// The outer Where keeps the sign of -0, by which programs divide: random.binomial(p=1) never ends without it. x stands in its second branch,
-// as onnxruntime gives 0 for a -0 in the first. What Exp gives has no -0.
+// The outer Where keeps the sign of -0, since programs divide by the result: without it random.binomial(p=1)
+// does not terminate. x is the second branch because onnxruntime's Where returns 0 for a -0 in its first
+// branch. Results of Exp are never -0 and need no Where.
 #include "lower/special.h"
 
 namespace sardonyx {

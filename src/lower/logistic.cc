@@ -1,7 +1,7 @@
-// logistic x   =>   Sigmoid(x);  where a logarithm reads it: 1 / (1 + exp(-x))
+// logistic x   =>   Sigmoid(x);  1 / (1 + exp(-x)) if a user is a logarithm
 //
-// onnxruntime's Sigmoid is right to an ulp of 1, which is nothing to other readers; but far below zero its relative error grows, from 1e-3 at -10 to
-// all of it at -18, and a logarithm sees that.
+// onnxruntime's Sigmoid is accurate to one ulp of 1, which suffices for other users. But its relative error
+// grows far below zero, from 1e-3 at -10 to 1 at -18, and a logarithm magnifies that.
 #include "lower/num.h"
 
 namespace sardonyx {

@@ -1,4 +1,4 @@
-// From a model of the jax dialect to one of the onnx dialect.
+// Lowers a model of the jax dialect to one of the onnx dialect.
 #include "lower/context.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace sardonyx {
 namespace {
 
-// Plugins may write operators of other domains: each is imported in the version that they were asked for, the newest of several.
+// Plugins may write operators of other domains. Imports each domain in the newest version that was asked for.
 void import_domain(Function& f, const Op& op) {
   const auto add = [&](std::vector<OpsetImport>& imports) {
     for (OpsetImport& i : imports) {
@@ -23,7 +23,7 @@ void import_domain(Function& f, const Op& op) {
   if (&f != &f.model().main()) add(f.opset_imports);
 }
 
-// What no result needs goes: parts of tuples nobody reads, sizes computed and then not used. Recursion is over nesting only.
+// Removes dead nodes and constants: unused parts of tuples, and unused sizes. Recursion is over nesting only.
 void sweep(Function& f, Graph& g) {
   for (Node* n = g.last(); n != nullptr; n = n->prev()) {
     if (!n->any_result_used()) {

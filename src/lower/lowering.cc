@@ -11,7 +11,7 @@
 namespace sardonyx {
 namespace {
 
-// A static iota or fill up to this many bytes is a constant; above, an operator makes it.
+// A static iota or fill up to this many bytes becomes a constant; a larger one becomes an operator.
 constexpr size_t kInlineConstantBytes = 1024;
 
 std::vector<int64_t> static_dims(std::span<const Dim> dims) {
@@ -34,7 +34,7 @@ std::vector<Dim> without_axes(std::span<const Dim> dims, std::span<const int64_t
   return out;
 }
 
-// dims with axes of size 1 at the places `axes` of the result.
+// `dims` with axes of size 1 added at the positions `axes` of the result.
 std::vector<Dim> with_axes(std::span<const Dim> dims, std::span<const int64_t> axes) {
   std::vector<Dim> out;
   const auto rank = static_cast<int64_t>(dims.size() + axes.size());
@@ -235,14 +235,14 @@ bool has_dims(const Value* x, std::span<const Dim> dims) {
   return x->ranked() && std::ranges::equal(x->type()->dims(), dims, [](Dim p, Dim q) { return p == q; });
 }
 
-// Sizes of `to` that are neither integers nor at the same place in `from`.
+// Counts the sizes of `to` that are symbolic and not at the same position in `from`.
 size_t open_sizes(std::span<const Dim> from, std::span<const Dim> to) {
   size_t open = 0;
   for (size_t i = 0; i < to.size(); ++i) open += !to[i].is_int() && !(i < from.size() && from[i] == to[i]);
   return open;
 }
 
-// Where x comes from through nodes that only regroup axes: the first value on the way back with these dims, else the last one.
+// Looks through nodes that only regroup axes: returns the first operand with these dims, else the last one.
 Value* regrouped_from(Value* x, std::span<const Dim> dims) {
   while (!has_dims(x, dims)) {
     const Node* n = x->def();
@@ -258,7 +258,7 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
   SX_CHECK(x->ranked(), "a value of unknown rank cannot be reshaped");
   Value* source = regrouped_from(x, dims);
   if (has_dims(source, dims)) return source;
-  // With symbolic sizes the longer way may be the one that needs no size at run time.
+  // With symbolic sizes, a Reshape of x itself may be the one that needs no size at run time.
   if (open_sizes(source->type()->dims(), dims) <= std::max<size_t>(1, open_sizes(x->type()->dims(), dims))) x = source;
   const Type* from = x->type();
   const bool has_zero = std::ranges::any_of(dims, [](Dim d) { return d.is(0); });
@@ -277,8 +277,9 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
     return b.Reshape(x, b.i64s(static_dims(dims)), {.allowzero = has_zero});
   }
   if (has_zero) return b.Reshape(x, shape(dims), {.allowzero = true});
-  // 0 copies the size at that position, -1 stands for one other size; more than one needs computing. So does one where a copied size
-  // may be zero, which leaves -1 undetermined; and a zero that was computed is a size, and copies none.
+  // 0 copies the size at its position, and -1 stands for one other size; further unknown sizes must be
+  // computed. So must one next to a copied size that may be zero, which leaves -1 undetermined. In a computed
+  // shape, a zero is a size and copies nothing.
   const auto may_be_empty = [&](Dim d) { return !d.is_int() && context_.model().dims().range(d).min.value_or(0) < 1; };
   std::vector<int64_t> spelled;
   size_t open = 0;
@@ -359,7 +360,7 @@ Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
     if (byte_size(dtype, static_cast<uint64_t>(size)) <= kInlineConstantBytes) return b.full(dtype, shape, v);
   }
   if (is_narrow(dtype)) return cast(full(is_float(dtype) ? DType::kF32 : DType::kI32, dims, v), dtype);
-  // ConstantOfShape has no kernel for the 16-bit brain float in onnxruntime: that is expanded.
+  // onnxruntime's ConstantOfShape has no bf16 kernel: expand a scalar instead.
   if (dtype == DType::kBF16) return expand(b.scalar(dtype, v), dims);
   return b.ConstantOfShape(shape(dims), {.value = Tensor::full(dtype, {1}, v)});
 }
@@ -370,7 +371,7 @@ Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
 std::vector<Value*> Lowering::inline_body(const Graph& body, std::span<Value* const> args) {
   SX_CHECK(body.inputs().size() == args.size(),
            fmt::format("the jaxpr of '{}' takes {} operands, not {}", eqn.op().name, body.inputs().size(), args.size()));
-  // The jaxpr computes in its own types, whatever those of the equation are computed in.
+  // The jaxpr computes in its own types, even if the equation is lowered in wider ones.
   const auto converted = [&](Value* v, DType own, DType to) { return context_.computed_as(own) == own ? v : cast(v, to); };
   for (size_t i = 0; i < args.size(); ++i) {
     const DType own = body.input(i)->type()->dtype();

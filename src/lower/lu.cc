@@ -1,12 +1,13 @@
-// lu a   =>   L and U in one matrix, the row exchanged with row i at step i, and the permutation of rows these make up
-//             Gaussian elimination with the largest element of the column as pivot; a column of zeros is left as it is
+// lu a   =>   L and U in one matrix, the row exchanged with row i at step i, and the permutation of all rows
 // lu_pivots_to_permutation[permutation_size] pivots   =>   0, 1, 2, .. after the same exchanges
+//
+// Gaussian elimination. The pivot is the largest element of the column; a column of zeros stays as it is.
 #include "lower/matrix.h"
 
 namespace sardonyx {
 namespace {
 
-// x with rows i and j exchanged; j is [..., 1, 1], a row for each matrix of the batch.
+// Exchanges rows i and j of x; j is [..., 1, 1], one row per matrix of the batch.
 Complex exchange_rows(const Complex& x, const Num& i, const Num& j) {
   Num rows = row_numbers(x);
   Num is_j = eq(rows, j);
@@ -15,7 +16,7 @@ Complex exchange_rows(const Complex& x, const Num& i, const Num& j) {
   return where(eq(rows, i), at_j, where(is_j, at_i, x));
 }
 
-// 0, 1, 2, .. as columns of i64, one for each matrix.
+// 0, 1, 2, .. as columns of i64, one per matrix.
 Complex counting(Lowering& ctx, std::span<const Dim> batch, Dim n) {
   std::vector<Dim> dims(batch.begin(), batch.end());
   dims.insert(dims.end(), {n, Dim::of(1)});

@@ -49,7 +49,7 @@ Reflection reflection(const Complex& x, const Num& k) {
   Num rows = row_numbers(x);
   Complex alpha = row(x, k);
   Complex rest = where(rows > k, x, zero(x));
-  // The norm, scaled against overflow.
+  // The norm, scaled so that its squares do not overflow.
   Num size = abs(rest);
   Num largest = reduce("ReduceMax", size, {-2}, /*keepdims=*/true);
   Num scaled = where(eq(largest, 0), size, size / largest);
@@ -102,7 +102,7 @@ Complex qr_orthogonal(const Factored& f, Dim columns) {
   return s[0];
 }
 
-// W. Ford, "Numerical linear algebra" / Golub and Van Loan 8.5: the smaller of the two angles.
+// Returns the smaller of the two angles. W. Ford, "Numerical linear algebra"; Golub and Van Loan, 8.5.
 Rotation jacobi_rotation(const Num& a, const Num& b, const Complex& w) {
   Num size = abs(w);
   Num is_zero = eq(size, 0);
@@ -116,7 +116,8 @@ Rotation jacobi_rotation(const Num& a, const Num& b, const Complex& w) {
   return {c, Complex(w / Complex(safe)) * Complex(s)};
 }
 
-// Of the upper row t0 t1 .. and the lower row b0 b1 ..: t0 b0 t1 .. t(h-2) above, b1 .. b(h-1) t(h-1) below.
+// Maps the upper row t0 t1 .. and the lower row b0 b1 .. to t0 b0 t1 .. t(h-2) above and b1 .. b(h-1) t(h-1)
+// below.
 Num tournament(Scope scope, Dim n) {
   Lowering& ctx = *scope.ctx;
   if (n.is_int()) {

@@ -1,4 +1,5 @@
-// Primitives that move elements about and compute nothing with them: what holds for one element type or for a part of it holds for all.
+// Primitives that move elements and compute nothing: what holds for one element type, or for a part of it,
+// holds for all.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,8 @@
-// mulhi x y   =>   the upper half of a product that has twice the bits: by a shift of the wider product; of 64 bits from products of halves
+// mulhi x y   =>   the upper half of the product: a shift of the product in a wider type
 //
-// H. S. Warren, Hacker's Delight, 2nd edition, sections 8-2 and 8-3: of signed factors it is the unsigned product's upper half, less each
-// factor where the other one is negative.
+// For 64 bits, the upper half comes from products of halves.
+// H. S. Warren, Hacker's Delight, 2nd edition, sections 8-2 and 8-3: for signed factors, the unsigned upper
+// half minus each factor whose other factor is negative.
 #include "lower/word.h"
 
 namespace sardonyx {

@@ -1,10 +1,12 @@
 //   x: f8 ── Exp ── y: f8     =>     x ── Cast<f32> ── Exp ── Cast<f8, saturate = 0> ── y
-//   x: i4 ── Add ── y: i4     =>     x ── Cast<i32> ── Add ── Cast<i4> ── y             which keeps the low bits, as XLA wraps
+//   x: i4 ── Add ── y: i4     =>     x ── Cast<i32> ── Add ── Cast<i4> ── y
 //
-// What only moves elements about travels in f16 or in bytes; products of integers start from bytes.
+// The integer Cast keeps the low bits, as XLA wraps.
+// Lowerings that only move elements use f16 or bytes. Integer products take bytes as operands.
 //
-// onnxruntime (up to 1.31) converts some numbers beyond the greatest float otherwise than the standard says: 480 to 512 become the 448 of
-// f8e4m3fn instead of NaN, 61440 to 65536 the NaN of f8e5m2 instead of infinity. Such numbers go elsewhere first.
+// onnxruntime (up to 1.31) violates the standard for some numbers beyond the greatest float: 480 to 512
+// become 448 in f8e4m3fn instead of NaN, and 61440 to 65536 become NaN in f8e5m2 instead of infinity.
+// to_small_float() moves such numbers out of these ranges first.
 #include "lower/narrow.h"
 
 #include <algorithm>
@@ -65,7 +67,7 @@ constexpr std::string_view kKeeps[] = {"all_gather",
                                        "while",
                                        "with_memory_space_constraint"};
 
-// Beside those that move: floats that are results of these are held by the type of the operands.
+// Besides the moves: results of these fit their type if the operands do.
 constexpr std::string_view kStaysInside[] = {"abs",
                                              "argmax",
                                              "argmin",
@@ -110,7 +112,7 @@ DType computed_as(DType t) {
   return is_float(t) ? DType::kF32 : DType::kI32;
 }
 
-// f16 has not the range of the float that is an exponent alone.
+// f16 does not have the range of f8e8m0.
 DType moved_as(DType t) {
   if (!is_narrow(t)) return t;
   if (is_float(t)) return t == DType::kF8E8M0 ? DType::kF32 : DType::kF16;
@@ -124,7 +126,7 @@ DType with_sign(DType t, bool sign) {
   return bit_width(t) == 2 ? (sign ? DType::kI2 : DType::kU2) : t;
 }
 
-// Reductions, of nothing, give the end of the wider type.
+// Reductions over no elements return the end of the wider type: limit it to t.
 Value* within(Lowering& ctx, Value* x, std::string_view primitive, DType t) {
   const bool is_max = primitive.ends_with("max");
   double end = 0;
@@ -159,10 +161,10 @@ Value* to_small_float(Lowering& ctx, Value* x, DType t, bool may_overflow) {
     x = ctx.cast(x, DType::kF32);
   if (may_overflow && t == DType::kF8E4M3FN) x = b.Clip(x, like(ctx, x, -470), like(ctx, x, 470));
   if (may_overflow && t == DType::kF8E5M2) x = b.Where(b.Less(b.Abs(x), like(ctx, x, 61440)), x, b.Mul(x, like(ctx, x, 2)));
-  // It has no sign and no zero; the standard drops the one and makes the other its least number.
+  // f8e8m0 has no sign and no zero. The standard drops the sign and maps zero to the least number.
   if (may_overflow && t == DType::kF8E8M0)
     x = b.Where(b.Greater(x, like(ctx, x, 0)), x, like(ctx, x, std::numeric_limits<double>::quiet_NaN()));
-  // An opset without the type has no such attributes either; the error is to name the type.
+  // An opset without the type lacks these attributes too: the error shall name the type.
   return b.Cast(x, {.round_mode = t == DType::kF8E8M0 && b.opset() >= 24 ? "nearest" : "up",
                     .saturate = t == DType::kF4E2M1 || b.opset() < 19,
                     .to = t});

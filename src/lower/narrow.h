@@ -1,4 +1,5 @@
-// Floats of 8 bits and fewer, integers of fewer than 8: ONNX converts them, gives them new shapes, and computes nothing in them.
+// Floats of 8 bits or fewer and integers of fewer than 8: ONNX casts and reshapes them, but does not compute
+// in them.
 #pragma once
 
 #include "sardonyx/lower.h"
@@ -7,15 +8,16 @@ namespace sardonyx {
 
 bool is_narrow(DType t);
 
-// `lower`, the lowering of `primitive` for other types, on an equation with narrow operands or results: in f32, f16, i32 or bytes, and each
-// result rounded once to its own type, or cut to its bits. XLA's CPU, which goes through f16 or rounds after each step, is one neighbour off
-// for some.
+// Runs `lower`, the lowering of `primitive` for other types, on an equation with narrow operands or results.
+// It computes in f32, f16, i32 or bytes; each result is rounded once to its own type, or truncated to its
+// bits. XLA's CPU goes through f16 or rounds after each step, so some of its results differ by one neighbour.
 std::vector<Value*> in_wider_types(Lowering& ctx, std::string_view primitive, const LowerFn& lower);
-// Primitives that know narrow types themselves, or do nothing to their operands.
+// Primitives that handle narrow types themselves, or only move their operands.
 bool keeps_narrow(std::string_view primitive);
 
-// x, of any other type, as the small float t, as XLA rounds: to the even one of two neighbours, beyond the greatest to infinity or else
-// NaN. Without `may_overflow` t holds what x can be.
+// Casts x, of any other type, to the small float t. Rounds like XLA: to nearest, ties to even; beyond the
+// greatest number to infinity, or to NaN if t has none. Pass `may_overflow` = false if t can hold every value
+// of x.
 Value* to_small_float(Lowering& ctx, Value* x, DType t, bool may_overflow = true);
 
 }  // namespace sardonyx

@@ -1,8 +1,8 @@
-// add x y   =>   Add(x, y)                        x + 0 = x for integers (a float -0 would change)
-// mul x y   =>   Mul(x, y), bools: And            x * 1 = x;  with an out_dtype: of operands cast to it first
-// max x y   =>   Max(x, y), bools: Or             max(x, -inf) = x, which softmax asks for
+// add x y   =>   Add(x, y)                        x + 0 = x for integers (0 would change a float -0)
+// mul x y   =>   Mul(x, y), bools: And            x * 1 = x;  with an out_dtype: casts the operands first
+// max x y   =>   Max(x, y), bools: Or             max(x, -inf) = x, as in softmax
 // min x y   =>   Min(x, y), bools: And            min(x, inf) = x
-// and x y   =>   BitwiseAnd(x, y), bools: And     and(x, true) = x, which attention masks ask for
+// and x y   =>   BitwiseAnd(x, y), bools: And     and(x, true) = x, as in attention masks
 // or x y    =>   BitwiseOr(x, y), bools: Or       or(x, 0) = x
 #include <limits>
 
@@ -16,7 +16,8 @@ std::vector<Value*> unless_neutral(Lowering& ctx, std::string_view op, double ne
   for (size_t i = 0; i < 2; ++i) {
     auto value = known_value(ctx, i);
     if (!value || *value != neutral) continue;
-    // The core knows that `and` and `or` of a broadcast may give a narrow result (LoweringContext::may_stay_narrow), and of no others.
+    // The core accepts a narrow result only from `and` and `or` of a broadcast
+    // (LoweringContext::may_stay_narrow).
     const bool is_logic = ctx.eqn.is("and") || ctx.eqn.is("or");
     if (xs[1 - i]->type() == ctx.out_type() || (is_logic && ctx.may_stay_narrow())) return {xs[1 - i]};
     return {ctx.expand(xs[1 - i], ctx.out_dims())};

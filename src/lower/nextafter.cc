@@ -1,7 +1,8 @@
-// nextafter x y   =>   the bits of |x| one up or down; from 0, the least float with the sign of y; x where x = y; NaN where either is
-// reduce_precision[exponent_bits, mantissa_bits] x   =>   Cast to f16, bf16 or f32 and back, else rounding of the bits
+// nextafter x y   =>   the bits of |x| plus or minus 1; from 0, the least float with the sign of y;
+//                      x if x = y; NaN if either is NaN
+// reduce_precision[exponent_bits, mantissa_bits] x   =>   Cast to f16, bf16 or f32 and back; else rounds the bits
 //
-// XLA's reduce_precision has no subnormal results: they become zeros of their sign.
+// XLA's reduce_precision flushes subnormal results to zeros of their sign.
 #include <cmath>
 
 #include "lower/float_bits.h"
@@ -17,7 +18,7 @@ std::vector<Value*> lower_nextafter(Lowering& ctx) {
   Value *x = ctx.cast(xs[0], f.wide()), *y = ctx.cast(xs[1], f.wide());
   Value* zero = like(ctx, x, 0);
   Word bits = magnitude_bits(ctx, f, x);
-  // Away from 0 when y lies on the far side of x.
+  // Grows unless y lies toward zero.
   Value* grows = b.Not(b.Xor(b.Less(x, y), b.Greater(x, zero)));
   Value* moved = select(ctx, grows, b.Add(bits.value(), bits.constant(1)), b.Sub(bits.value(), bits.constant(1)));
   Value* is_zero = b.Equal(x, zero);
@@ -25,14 +26,15 @@ std::vector<Value*> lower_nextafter(Lowering& ctx) {
   Value* size = magnitude_of_bits(ctx, f, next);
   Value* negative = b.Less(b.Where(is_zero, y, x), zero);
   Value* result = b.Where(b.Equal(x, y), y, b.Where(negative, b.Neg(size), size));
-  // The sum is NaN where either operand is (or infinities meet, which the comparison has settled).
+  // The sum is NaN if either operand is. For opposite infinities, whose sum is NaN too, any_nan is false.
   Value* any_nan = b.Or(b.IsNaN(x), b.IsNaN(y));
   return {ctx.cast(b.Where(any_nan, b.Add(x, y), result), own)};
 }
 
 namespace {
 
-// To the nearest float of the format, to the even one of two; beyond its greatest infinity, below its least normal number zero.
+// Rounds to the nearest float of the format, ties to even. Numbers beyond its greatest become infinity,
+// numbers below its least normal one become zero.
 Value* round_bits(Lowering& ctx, Value* x, const FloatFormat& own, int64_t exponent, int64_t mantissa) {
   OnnxBuilder& b = ctx.b;
   Value* wide = ctx.cast(x, own.wide());
@@ -42,12 +44,13 @@ Value* round_bits(Lowering& ctx, Value* x, const FloatFormat& own, int64_t expon
     uint64_t unit = uint64_t{1} << dropped;
     Word is_odd = (bits >> dropped) & 1;
     Word biased = bits + is_odd + Word(ctx, bits.constant(unit / 2 - 1));
-    // A NaN, whose bits mean nothing here, may be carried beyond infinity.
+    // NaN bits are meaningless here and may be carried beyond infinity.
     bits = Word(ctx, b.Min({(biased & ~(unit - 1)).value(), bits.constant(own.infinity())}));
   }
   if (exponent < own.exponent) {
     int bias = (1 << (exponent - 1)) - 1;
-    // Exponent fields of `own` from which on the format has infinity, and up to which it has no normal numbers.
+    // Exponent fields of `own`: from the first on the format has infinity, below the second it has no normal
+    // numbers.
     auto too_large = static_cast<uint64_t>(own.bias() + bias + 1) << own.mantissa;
     auto too_small = static_cast<uint64_t>(own.bias() - bias + 1) << own.mantissa;
     Value* overflows = b.GreaterOrEqual(bits.value(), bits.constant(too_large));

@@ -80,7 +80,7 @@ Num reduce(std::string_view op, const Num& x, std::initializer_list<int64_t> axe
   std::vector<int64_t> positive;
   for (int64_t axis : axes) positive.push_back(from_start(x, axis));
   std::ranges::sort(positive);
-  // The integers here are indices: no sum of them needs care.
+  // Integers here are indices: the plain reduction is exact for them.
   if (is_integer(x.value()->dtype())) return x.with(x.ctx().b.reduce(op, x.value(), positive, keepdims));
   return x.with(reduce(x.ctx(), op, x.value(), positive, keepdims));
 }
@@ -105,7 +105,7 @@ std::vector<Num> loop(Scope scope, Value* trips, std::optional<Num> go_on, std::
     g.add_output(*condition.value(), {}, types.scalar(DType::kBool));
     for (size_t k = 0; k < s.size(); ++k) g.add_output(*state[k].value(), {}, s[k].value()->type());
   });
-  // onnx's reference evaluator takes an absent condition for false.
+  // onnx's reference evaluator treats an absent condition as false.
   Value* first = go_on ? go_on->value() : has_condition ? ctx.b.scalar_int(DType::kBool, 1) : nullptr;
   std::vector<Value*> inputs{trips, first};
   for (const Num& x : s) inputs.push_back(x.value());

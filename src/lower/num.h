@@ -1,8 +1,9 @@
 // Formulas on tensors, written as on paper: x * x + 1, where(x < y, a, b), loops with a state.
 //
-// A Num is a value and the place where what is computed from it goes. A node is written in the innermost graph of its operands, so a
-// formula inside a loop that only reads outer values is computed once, outside. Element types must have kernels (f32, f64, i32, i64, bool); the caller
-// widens what is smaller. Constants take the element type of what they meet.
+// A Num is a value together with the place for nodes computed from it. A node is written in the innermost
+// graph of its operands, so a formula in a loop body that only uses outer values is computed once, outside.
+// Element types must have kernels (f32, f64, i32, i64, bool): the caller widens smaller types. Constants take
+// the element type of the other operand.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@
 
 namespace sardonyx {
 
-// Where nodes go: a lowering, and how many loops deep it stands in what the formula made.
+// Where nodes go: a lowering, and its depth in loops that the formula has made.
 struct Scope {
   Lowering* ctx;
   int depth = 0;
@@ -42,7 +43,7 @@ class Num {
   Value* v_;
 };
 
-// Any operator with one result, in the innermost scope of the operands.
+// Any operator with one result, written in the innermost scope of its operands.
 Num apply(std::string_view op, std::initializer_list<Num> xs, AttrInit attrs = {});
 
 #define SX_NUM_BINARY(spelling, op)                                               \
@@ -83,30 +84,31 @@ Num ne(const X& x, const Y& y) {
   return !eq(x, y);
 }
 
-// Bools too.
+// Also selects between bools.
 Num where(const Num& condition, const Num& x, const Num& y);
 inline Num where(const Num& condition, const Num& x, double y) { return where(condition, x, x.of(y)); }
 inline Num where(const Num& condition, double x, const Num& y) { return where(condition, y.of(x), y); }
 
 Num cast(const Num& x, DType to);
 Num full_like(const Num& x, double v);  // of x's shape
-Num any(const Num& x);                  // bool[]: whether an element of the bools x is true
+Num any(const Num& x);                  // bool[]: whether any element of the bools x is true
 
-// Moving elements about; negative axes count from the end.
-Num unsqueeze(const Num& x, int64_t axis);  // the axis in the result
+// Moves elements; negative axes count from the end.
+Num unsqueeze(const Num& x, int64_t axis);  // `axis` is a position in the result
 Num squeeze(const Num& x, int64_t axis);
 Num swap_last_axes(const Num& x);
 Num slice(const Num& x, int64_t axis, Dim start, Dim stop);
 Num concat(std::initializer_list<Num> xs, int64_t axis);
 Num expand(const Num& x, std::span<const Dim> dims);
 Num reshape(const Num& x, std::span<const Dim> dims);
-Num gather(const Num& x, const Num& index, int64_t axis);  // of a scalar index: without the axis
+Num gather(const Num& x, const Num& index, int64_t axis);  // a scalar index drops the axis
 Num reduce(std::string_view op, const Num& x, std::initializer_list<int64_t> axes, bool keepdims = false);
 inline Num sum(const Num& x, int64_t axis, bool keepdims = false) { return reduce("ReduceSum", x, {axis}, keepdims); }
 Num iota(Scope scope, DType t, Dim size);
 
-// s, carried through an ONNX Loop: body changes it in place, given the number of the iteration (i64[]), and may return a condition to go on. It
-// runs `trips` times (null: without bound), while `go_on` (absent: true) and then the body's condition hold. Shapes of the state must not change.
+// Runs an ONNX Loop over the state s. `body` updates the state in place, given the iteration number (i64[]),
+// and may return a condition to continue. The loop runs at most `trips` times (null: unbounded), while
+// `go_on` (absent: true) and then the body's condition hold. The shapes of the state must not change.
 using LoopBody = std::function<std::optional<Num>(const Num& i, std::vector<Num>& s)>;
 std::vector<Num> loop(Scope scope, Value* trips, std::optional<Num> go_on, std::vector<Num> s, const LoopBody& body);
 // For i in [0, trips).

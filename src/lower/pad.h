@@ -1,29 +1,30 @@
-// Padding as XLA has it, for the lowerings that need more of it than ONNX offers.
+// XLA's padding, for lowerings that need more than ONNX offers.
 #pragma once
 
 #include "lower/kernels.h"
 
 namespace sardonyx {
 
-// Elements added before, after, and between neighbours, on one axis. Negative edges remove elements.
+// Elements added before, after and between the elements of one axis. Negative edges remove elements.
 struct Padding {
   Dim low = Dim::of(0);
   Dim high = Dim::of(0);
   int64_t interior = 0;
 };
 
-// One Padding per axis of x; `fill` is a scalar of its type.
+// Pads x with `fill`, a scalar of its type; `config` has one Padding per axis.
 Value* pad(Lowering& ctx, Value* x, std::span<const Padding> config, Value* fill);
-// One axis that a window slides along.
+// An axis along which a window slides.
 struct PaddedAxis {
   Padding padding;
   Dim size;
   int64_t kernel, stride;
 };
 
-// The auto_pad that pads all axes like this: SAME_UPPER, SAME_LOWER, or empty. onnxruntime takes neither where the stride is the larger one.
+// The auto_pad that pads all axes like this: SAME_UPPER, SAME_LOWER, or empty. onnxruntime takes neither if
+// the stride exceeds the kernel.
 std::string_view auto_pad_of(Dims& dims, std::span<const PaddedAxis> axes);
-// A parameter that is a tuple of (low, high) or (low, high, interior).
+// Reads a parameter that is a tuple of (low, high) or (low, high, interior).
 std::vector<Padding> padding_param(Lowering& ctx, std::string_view name);
 
 }  // namespace sardonyx

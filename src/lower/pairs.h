@@ -8,9 +8,10 @@
 
 namespace sardonyx {
 
-// The element type of the two: the reals of a complex number, the i64 halves of a key of four words. kUndefined for what is held as one.
+// The element type of the pair: the reals of a complex number, the i64 halves of a key of four words.
+// kUndefined for values held as one number.
 DType pair_part(DType t);
-// The two of a value that has just been put together of them, else nothing.
+// The two values that form x, if x was just joined; else nothing.
 std::optional<std::pair<Value*, Value*>> joined_parts(Value* x);
 inline bool is_pair(DType t) { return pair_part(t) != DType::kUndefined; }
 

@@ -1,4 +1,4 @@
-// Reading structured parameters of jax equations: dimension numbers, pairs of sizes.
+// Reads structured parameters of jax equations: dimension numbers, pairs of sizes.
 #pragma once
 
 #include <string_view>
@@ -9,12 +9,12 @@
 
 namespace sardonyx {
 
-// A tuple of integers, () included, found inside another parameter.
+// A tuple of integers inside another parameter; () is allowed.
 std::vector<int64_t> ints_of(const Lowering& ctx, const Attr& a, std::string_view what);
 // Field `name` of a named tuple such as ConvDimensionNumbers.
 const Attr& field_of(const Lowering& ctx, const Attr& tuple, std::string_view name);
 std::vector<int64_t> ints_field(const Lowering& ctx, const Attr& tuple, std::string_view name);
-// ((low, high), ...), as `padding` and `padding_config` are written.
+// ((low, high), ...), the form of `padding` and `padding_config`.
 std::vector<std::vector<int64_t>> rows_of(const Lowering& ctx, const Attr& a, std::string_view what);
 
 }  // namespace sardonyx

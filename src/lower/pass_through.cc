@@ -1,5 +1,7 @@
-// Primitives that only steer JAX: their results are their operands. debug_print, debug_callback   =>   nothing: a graph does not print
-// empty[shape, dtype]   =>   zeros;   create_token, after_all   =>   nothing that anybody reads
+// Primitives that only steer JAX: their results are their operands.
+// debug_print, debug_callback   =>   nothing: a graph does not print
+// empty[shape, dtype]           =>   zeros
+// create_token, after_all       =>   nothing: no node uses tokens
 #include "lower/check_equation.h"
 #include "lower/context.h"
 
@@ -16,7 +18,7 @@ std::vector<Value*> lower_nothing(Lowering& ctx) {
   return {};
 }
 
-// Tokens put effects in order, and no effect reaches the graph. No operator reads one.
+// Tokens order effects. The graph has no effects, so no operator uses a token.
 std::vector<Value*> lower_token(Lowering& ctx) {
   return {&ctx.b.model().new_placeholder({}, ctx.context().import(ctx.eqn.result()->type()))};
 }

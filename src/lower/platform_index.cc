@@ -1,6 +1,6 @@
-// platform_index[platforms]   =>   the position of the branch for "cpu", else of the default (None): a constant
+// platform_index[platforms]   =>   a constant: the position of "cpu", else of the default (None)
 //
-// ONNX has no platforms; what a program does on a CPU is what it does anywhere.
+// ONNX has no platforms: the CPU branch is used everywhere.
 #include <algorithm>
 
 #include "sardonyx/lower.h"

@@ -1,5 +1,5 @@
 // pow x y            =>   Pow(x, y)                the base is a float, the exponent a float or an integer
-// integer_pow[y] x   =>   Pow(x, y), or products for squares and for integers, whose Pow goes through double
+// integer_pow[y] x   =>   Pow(x, y); products for squares and for integers, since Pow computes them in double
 // square x           =>   Mul(x, x)
 // exp2 x             =>   Pow(2, x)                exact at integers
 #include "lower/kernels.h"
@@ -7,7 +7,7 @@
 namespace sardonyx {
 namespace {
 
-// x^n by squaring; wraps as integers do.
+// x^n by repeated squaring; wraps like integers.
 Value* repeated_product(Lowering& ctx, Value* x, int64_t n) {
   Value* power = nullptr;
   for (Value* square = x;; square = via(ctx, "Mul", {square, square})) {

@@ -1,7 +1,9 @@
-// geqrf a                              =>   R, below it the vectors of the reflections that make it, and their factors (as LAPACK's)
+// geqrf a                              =>   R, the reflection vectors below it, and their factors
 // householder_product a taus           =>   the first columns of the product of the reflections
-// ormqr[left, transpose] a taus c      =>   that product, or its adjoint, times c; c times it
-// qr[full_matrices, pivoting] a        =>   Q and R; with pivoting each step takes the longest of the columns that are left
+// ormqr[left, transpose] a taus c      =>   that product, or its adjoint, times c; or c times it
+// qr[full_matrices, pivoting] a        =>   Q and R
+//
+// With pivoting, each step takes the longest of the remaining columns.
 #include "lower/matrix.h"
 
 namespace sardonyx {
@@ -20,7 +22,8 @@ std::vector<Value*> lower_ormqr(Lowering& ctx) {
   bool left = ctx.bool_param("left"), transposed = ctx.bool_param("transpose");
   Dim k = tau.dim(-1);
   Num last({&ctx}, count(a, ctx.b.dims().sub(k, Dim::of(1))));
-  // Q = H_0 H_1 ..: the last comes first on its left side, the first on its right.
+  // Q = H_0 H_1 ..: applied from the left, the last reflection comes first; from the right, the first one
+  // does.
   bool from_last = left != transposed;
   std::vector<Complex> s{c};
   s = repeat({&ctx}, count(a, k), std::move(s), [&](const Num& step, std::vector<Complex>& state) {
@@ -36,7 +39,8 @@ std::vector<Value*> lower_ormqr(Lowering& ctx) {
 
 namespace {
 
-// x with its columns in such an order that each, when its turn comes, is the longest of what is left; and that order, [..., 1, n] of i64.
+// Orders the columns of x so that each is the longest of the rest at its step. Returns them and their order,
+// i64 [..., 1, n].
 std::pair<Complex, Complex> pivoted(const Complex& x) {
   std::vector<Dim> dims(x.dims().begin(), x.dims().end());
   dims[x.rank() - 2] = Dim::of(1);

@@ -1,10 +1,11 @@
 // ragged_dot_general[ragged_dot_dimension_numbers] x y group_sizes
 //
-// One axis of x is cut into groups, one after the other, of the sizes given; elements behind the last group belong to none. By
-// the place of that axis:
-//   neither contracted nor batch   each group meets a matrix of its own: sum over groups of (x, zero outside the group) y[group]
-//   contracted                     a product per group, over the elements of the group: groups become a batch axis in front
-//   batch                          the sizes change nothing
+// Groups cut one axis of x into consecutive parts of the given sizes; elements after the last group belong to
+// none. That axis may be
+//   neither contracted nor batch   each group has its own matrix: the sum over groups of
+//                                  (x, zero outside of the group) y[group]
+//   contracted                     a product per group, over its elements; groups become a leading batch axis
+//   batch                          the sizes have no effect
 #include <algorithm>
 
 #include "lower/dot_general.h"
@@ -22,11 +23,11 @@ Axes behind_one(Axes axes) {
   return axes;
 }
 
-// Axes of `all` that stand before `axis` there.
+// The axes of `all` before `axis`.
 Axes before(const Axes& all, int64_t axis) { return {all.begin(), std::ranges::find(all, axis)}; }
 
-// x with a new first axis, the group: zero where the position along `ragged` lies outside the group. `sizes` has an axis for each of `prefix` (axes of
-// x), or none of these, and then the groups.
+// Adds a leading group axis to x: zero if the position along `ragged` lies outside the group. `sizes` has one
+// axis per axis of x in `prefix`, or none of them, and then the groups.
 Value* by_group(Lowering& ctx, Value* x, int64_t ragged, Value* sizes, const Axes& prefix) {
   OnnxBuilder& b = ctx.b;
   auto x_dims = x->type()->dims();
@@ -34,7 +35,7 @@ Value* by_group(Lowering& ctx, Value* x, int64_t ragged, Value* sizes, const Axe
   sizes = ctx.cast(sizes, DType::kI64);
   Value* ends = b.CumSum(sizes, b.i64(last));
   Value* starts = b.Sub(ends, sizes);
-  // [group, axes of x], 1 for those the sizes do not depend on.
+  // [group, axes of x]; size 1 for axes on which the sizes do not depend.
   std::vector<Dim> dims{sizes->type()->dims().back()};
   Axes perm{last};
   for (size_t a = 0; a < x_dims.size(); ++a) {
@@ -94,7 +95,9 @@ std::vector<Value*> lower_ragged_dot_general(Lowering& ctx) {
   return {ctx.reshape(result, ctx.out_dims())};
 }
 
-// scaled_matmul a b a_scale b_scale   =>   (a * a_scale) (b * b_scale)', [batch, m, k] and [batch, n, k], a scale for each run of elements along k
+// scaled_matmul a b a_scale b_scale   =>   (a * a_scale) (b * b_scale)'
+//
+// a is [batch, m, k], b is [batch, n, k]; each run of elements along k has one scale.
 std::vector<Value*> lower_scaled_matmul(Lowering& ctx) {
   if (ctx.b.opset() < 24 && ctx.in_dtype(2) == DType::kF8E8M0)
     ctx.unsupported("ONNX converts scales of type f8e8m0 from opset 24 on");

@@ -1,6 +1,6 @@
-// random_seed, random_wrap, random_unwrap, random_split, random_fold_in, random_bits, threefry2x32, iota_2x32_shape:
-// JAX's default generator. Both settings of jax_threefry_partitionable, recorded when the program was traced.
-// After jax/_src/random/threefry2x32.py.
+// random_seed, random_wrap, random_unwrap, random_split, random_fold_in, random_bits, threefry2x32,
+// iota_2x32_shape: JAX's default generator, with both settings of jax_threefry_partitionable, recorded when
+// the program was traced. After jax/_src/random/threefry2x32.py.
 #include <algorithm>
 
 #include "lower/bitwise.h"
@@ -11,12 +11,13 @@ namespace {
 
 using KeyWords = LoweringContext::KeyWords;
 
-// The importer records the setting in force where each equation was traced.
+// The importer records the setting that was active when each equation was traced.
 bool partitionable(const Lowering& ctx) { return ctx.bool_param("threefry_partitionable", true); }
 
 Dim size_of(Lowering& ctx, std::span<const Dim> dims) { return ctx.b.dims().product(dims); }
 
-// The words with `count` axes of size 1 behind: to broadcast a batch of keys over the counters of each.
+// Appends `count` axes of size 1 to the words, so that a batch of keys broadcasts over the counters of each
+// key.
 KeyWords with_trailing_axes(Lowering& ctx, KeyWords words, size_t count) {
   if (count == 0 || words.high->type()->rank() == 0) return words;
   std::vector<int64_t> axes;
@@ -24,13 +25,14 @@ KeyWords with_trailing_axes(Lowering& ctx, KeyWords words, size_t count) {
   return {ctx.unsqueeze(words.high, axes), ctx.unsqueeze(words.low, axes)};
 }
 
-// 0, 1, 2, ... in row-major order over `dims`. Its upper 32 bits are zero: no ONNX tensor has 2^32 elements.
+// 0, 1, 2, ... in row-major order over `dims`. The upper 32 bits are zero: no ONNX tensor has 2^32 elements.
 Value* counters(Lowering& ctx, std::span<const Dim> dims) {
   if (dims.empty()) return ctx.b.scalar_int(DType::kU32, 0);
   return ctx.reshape(ctx.iota(DType::kU32, size_of(ctx, dims)), dims);
 }
 
-// One word per counter and key, in the original (not partitionable) order: the counters 0..n-1 are hashed as pairs of halves.
+// One word per counter and key, in the original (not partitionable) order: hashes the counters 0..n-1 as
+// pairs, one from each half.
 Value* original_words(Lowering& ctx, KeyWords key, Dim n) {
   Dims& dims = ctx.b.dims();
   const Dim half = dims.ceildiv(n, Dim::of(2));
@@ -71,7 +73,7 @@ std::vector<Value*> lower_random_unwrap(Lowering& ctx) {
   return {unwrap_key(ctx.b, ctx.context(), ctx.in(0), ctx.in_dtype(0))};
 }
 
-// The seed's upper and lower 32 bits are the key's words.
+// The upper and lower 32 bits of the seed are the words of the key.
 std::vector<Value*> lower_random_seed(Lowering& ctx) {
   Value* seed = ctx.in(0);
   Value* high = nullptr;

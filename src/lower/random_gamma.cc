@@ -1,9 +1,10 @@
-// random_gamma[log_space] key alpha   =>   a sample of the gamma distribution for each alpha, or its logarithm
+// random_gamma[log_space] key alpha   =>   a gamma-distributed sample for each alpha, or its logarithm
 //
-// G. Marsaglia and W. W. Tsang, "A simple method for generating gamma variables" (2000), step by step as JAX does it
-// (jax/_src/random/core.py), so that the same key gives the same sample: all elements go through the rejection loop together, and each keeps
-// what it had when it was accepted. For alpha < 1, gamma(alpha + 1) U^(1 / alpha). Of 16-bit floats JAX rounds every step, and so does the
-// graph: it computes in f32 and rounds each result, constants too, or another candidate would be accepted.
+// G. Marsaglia and W. W. Tsang, "A simple method for generating gamma variables" (2000), step by step as in
+// JAX (jax/_src/random/core.py), so that the same key gives the same sample. All elements run through the
+// rejection loop together, and each keeps its value once accepted. For alpha < 1: gamma(alpha + 1) U^(1 /
+// alpha). JAX rounds every step of 16-bit floats. So the graph computes in f32 and rounds each result,
+// constants included; otherwise it would accept other candidates.
 #include <cmath>
 
 #include "lower/bitwise.h"
@@ -13,7 +14,7 @@
 namespace sardonyx {
 namespace {
 
-// v with a mantissa of so many bits.
+// v rounded to a mantissa of so many bits.
 double round_to_bits(double v, int bits) {
   int exponent = 0;
   const double mantissa = std::frexp(v, &exponent);
@@ -30,21 +31,21 @@ class Generator {
   Generator(bool partitionable, DType t)
       : partitionable_(partitionable), own_(t), dtype_(t == DType::kF64 ? DType::kF64 : DType::kF32) {}
 
-  // What a step of the arithmetic gives in the samples' own type.
+  // Rounds the result of a step to the samples' own type.
   Num rounded(const Num& x) const { return own_ == dtype_ ? x : cast(cast(x, own_), dtype_); }
   double rounded(double v) const {
     return own_ == dtype_ ? v : own_ == DType::kF16 ? round_to_bits(v, 11) : round_to_bits(v, 8);
   }
 
-  // Key i of those that split(key, n) gives.
+  // Key i of split(key, n).
   Keys split(const Keys& key, int n, int i) const {
     if (partitionable_) return hash(key, 0, i);
-    // 2 n counters are hashed as pairs (c, c + n); the first words stand before all second ones.
+    // 2 n counters are hashed as pairs (c, c + n); all first words precede all second ones.
     auto word = [&](int k) { return k < n ? hash(key, k, k + n).high : hash(key, k - n, k).low; };
     return {word(2 * i), word(2 * i + 1)};
   }
 
-  // In [0, 1), of as many bits as the mantissa has.
+  // In [0, 1), with as many random bits as the mantissa.
   Num uniform(const Keys& key) const {
     bool is_f64 = dtype_ == DType::kF64;
     Keys words = partitionable_ ? hash(key, 0, 0) : hash(key, 0, is_f64 ? 1 : 0);
@@ -54,7 +55,7 @@ class Generator {
       return cast(words.high, dtype_) * std::ldexp(1, -32) + cast(low, dtype_) * std::ldexp(1, -52);
     }
     Num bits = partitionable_ ? apply("BitwiseXor", {words.high, words.low}) : words.high;
-    // As many random bits as the type has, or 8 where that fills the mantissa: the low ones of the word.
+    // As many random bits as the type has, or 8 if that fills the mantissa: the low bits of the word.
     if (own_ == DType::kF16) return cast(masked(shifted(bits, 6), 0x3FF), dtype_) * std::ldexp(1, -10);
     if (own_ == DType::kBF16) return cast(masked(shifted(bits, 1), 0x7F), dtype_) * std::ldexp(1, -7);
     return cast(shifted(bits, 9), dtype_) * std::ldexp(1, -23);
@@ -65,7 +66,7 @@ class Generator {
                  : own_ == DType::kBF16 ? std::ldexp(1, -8) - 1
                  : own_ == DType::kF64  ? std::nextafter(-1.0, 0.0)
                                         : std::nextafter(-1.0F, 0.0F);
-    // 1 - low, a tie, which rounds to even.
+    // 1 - low is a tie, which rounds to even.
     Num u = max(rounded(uniform(key) * 2 + low), low);
     return rounded(rounded(u.with(erf_inv(u.ctx(), u.value()))) * rounded(std::sqrt(2.0)));
   }
@@ -87,8 +88,8 @@ class Generator {
   }
 
   bool partitionable_;
-  DType own_;    // of the samples
-  DType dtype_;  // that they are computed in
+  DType own_;    // type of the samples
+  DType dtype_;  // type to compute in
 };
 
 // x, v = (1 + c x)^3 > 0 for the next normal x.
@@ -119,7 +120,7 @@ std::vector<Value*> lower_random_gamma(Lowering& ctx) {
   auto r = [&](const auto& x) { return g.rounded(x); };
   bool log_space = ctx.bool_param("log_space");
 
-  // Each key serves the elements of the axes behind its own.
+  // Each key serves the elements of the axes after its own.
   size_t key_rank = ctx.in_rank(0);
   auto shape = ctx.out_dims();
   const Dim keys = dims.product(shape.first(key_rank)), each = dims.product(shape.subspan(key_rank));

@@ -1,7 +1,7 @@
 // range[dtype, size] start, stop, step   =>   Range(start, stop, step)
 //
-// Integers from start on, before stop: `size` is the symbol that stands for how many. None where step leads away from stop. A bound may be a
-// float that holds an integer.
+// Numbers from start to before stop; none if step leads away from stop. `size` is the symbol for their
+// number. A bound may be a float that holds an integer.
 #include "lower/kernels.h"
 
 namespace sardonyx {

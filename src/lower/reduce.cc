@@ -1,10 +1,12 @@
 // reduce_sum, reduce_prod, reduce_max, reduce_min [axes] x   =>   ReduceSum, ... <keepdims = 0>(x, axes)
-//     integers where onnxruntime's kernels are wrong: lower/wide_integers.h; products of them: halves folded on each other
+//     integers for which onnxruntime's kernels are wrong: lower/wide_integers.h
+//     integer products: halves folded on each other
 // reduce_and, reduce_or [axes] x    bools: ReduceMin, ReduceMax;  integers: halves folded on each other
-// reduce_xor [axes] x               halves folded on each other; bools: the sum is odd
+// reduce_xor [axes] x               halves folded on each other; bools: whether the sum is odd
 //
-// In JAX the maximum of anything with a NaN is NaN; ONNX leaves it open, and onnxruntime skips some. So it is put in afterwards, unless the
-// maximum only serves a softmax or logsumexp, where the NaN arrives by way of the sum as well.
+// In JAX the maximum is NaN if any element is NaN. ONNX leaves this open, and onnxruntime skips some NaNs. So
+// the NaN is selected afterwards, unless the maximum only serves a softmax or logsumexp, which gets the NaN
+// from its sum as well.
 #include <algorithm>
 
 #include "lower/bitwise.h"
@@ -30,7 +32,7 @@ Value* combine(Lowering& ctx, const Reduction& r, Value* x, Value* y) {
 
 namespace {
 
-// One axis of a size that is known at run time only: one element after the other. The axis stays, with a size of 1.
+// Reduces an axis whose size is known only at run time, element by element. The axis remains, with size 1.
 Value* scan_axis(Lowering& ctx, const Reduction& r, Value* x, int64_t axis) {
   std::vector<Dim> row(x->type()->dims().begin(), x->type()->dims().end());
   row.erase(row.begin() + axis);
@@ -45,7 +47,7 @@ Value* scan_axis(Lowering& ctx, const Reduction& r, Value* x, int64_t axis) {
   return ctx.unsqueeze(result, std::vector<int64_t>{axis});
 }
 
-// One axis, by folding the upper half on the lower. The axis stays, with a size of 1.
+// Reduces an axis by combining its upper half with its lower half. The axis remains, with size 1.
 Value* fold_axis(Lowering& ctx, const Reduction& r, Value* x, int64_t axis) {
   Dim size = x->type()->dim(static_cast<size_t>(axis));
   if (!size.is_int()) return scan_axis(ctx, r, x, axis);
@@ -78,12 +80,12 @@ Value* reduce_with(Lowering& ctx, const Reduction& r, Value* x, std::span<const 
     Value* sum = ctx.b.reduce("ReduceSum", ctx.cast(x, DType::kI32), std::vector<int64_t>(axes.begin(), axes.end()), false);
     return ctx.b.Equal(ctx.b.Mod(sum, ctx.b.scalar_int(DType::kI32, 2)), ctx.b.scalar_int(DType::kI32, 1));
   }
-  // u64 has no order in i64: with the highest bit flipped it has.
+  // u64 compared as i64 has the wrong order; flipping the highest bit corrects it.
   if (x->dtype() == DType::kU64 && (r.op == "Max" || r.op == "Min")) {
     return from_ordered_i64(ctx, reduce(ctx, r.reduce_op, to_ordered_i64(ctx, x), axes));
   }
   const DType wide = r.reduce_op.empty() ? DType::kUndefined : kernel_dtype(ctx, {r.reduce_op}, x->dtype());
-  // Products of integers wrap only when they are taken one by one.
+  // Integer products only wrap if they are computed one at a time.
   const bool is_lost = r.op == "Mul" && is_wrong(ctx, r.reduce_op, wide);
   if (wide != DType::kUndefined && !is_lost) return reduce(ctx, r.reduce_op, x, axes);
   for (int64_t axis : axes) x = fold_axis(ctx, r, x, axis);
@@ -92,7 +94,8 @@ Value* reduce_with(Lowering& ctx, const Reduction& r, Value* x, std::span<const 
 
 namespace {
 
-// Operand 0 has this equation as its only reader; so has what it was made from, back through equations that add no node.
+// Whether operand 0 has no other user, nor the values that it was computed from, back through equations that
+// add no node.
 bool is_only_reader(const Lowering& ctx) {
   for (const Value* v = ctx.eqn.input(0); v->has_one_use();) {
     const Node* n = v->def();
@@ -106,7 +109,7 @@ bool is_only_reader(const Lowering& ctx) {
   return false;
 }
 
-// The axes of a Reduce* node, none negative; nullopt when they are not known.
+// The axes of a Reduce* node, none negative; nullopt if unknown.
 std::optional<std::vector<int64_t>> reduced_axes(const Node& n) {
   std::optional<std::vector<int64_t>> axes = n.attr_ints("axes");
   if (n.input(1) != nullptr && n.input(1)->is_constant()) axes = n.input(1)->constant()->to_ints();
@@ -183,7 +186,7 @@ std::vector<Value*> reduce_axes(Lowering& ctx, std::string_view primitive) {
   return {reduce_with(ctx, *find_reduction(primitive), ctx.in(0), ctx.ints_param("axes"))};
 }
 
-// v is read by a reduce_sum or cumulative sum, possibly through a conversion.
+// Whether a reduce_sum or cumulative sum uses v, perhaps through a conversion.
 bool is_summed(const Value& v) {
   for (const Use& u : v.uses()) {
     if (u.owner->is("reduce_sum") || (u.owner->is("convert_element_type") && is_summed(*u.owner->result()))) return true;
@@ -191,15 +194,15 @@ bool is_summed(const Value& v) {
   return false;
 }
 
-// A logarithm, moved about or not.
+// Whether v is a logarithm, perhaps moved.
 bool is_logarithm(const Value* v) {
   const Node* n = v->def();
   while (n != nullptr && (n->is("reshape") || n->is("broadcast_in_dim") || n->is("stop_gradient"))) n = n->input(0)->def();
   return n != nullptr && n->is("log");
 }
 
-// Every reader of the maximum of x is, through moves and checks for infinity, a difference x - max whose exponential is summed, or an
-// addition to the logarithm of that sum.
+// Whether all uses of the maximum of x, through moves and checks for infinity, are differences x - max whose
+// exponentials are summed, or additions to the logarithm of that sum.
 bool only_scales_exponentials(const Value& maximum, const Value& x) {
   std::vector<const Value*> todo{&maximum};
   bool is_used = false;
@@ -216,7 +219,7 @@ bool only_scales_exponentials(const Value& maximum, const Value& x) {
       } else if (op == "max" && splat_value(n.input(1 - n.operand_index(u)))) {
         todo.push_back(n.result());
       } else if (op == "sub" && n.input(1) == v && n.input(0) == &x) {
-        // log_softmax takes the logarithm of the sum off the same difference.
+        // log_softmax subtracts the logarithm of the sum from the same difference.
         for (const Use& d : n.result()->uses()) {
           bool is_summed_up = d.owner->is("exp") && is_summed(*d.owner->result());
           if (!is_summed_up && !(d.owner->is("sub") && is_logarithm(d.owner->input(1)))) return false;
@@ -251,7 +254,7 @@ std::vector<Value*> lower_reduce_and(Lowering& ctx) { return reduce_axes(ctx, "a
 std::vector<Value*> lower_reduce_or(Lowering& ctx) { return reduce_axes(ctx, "or"); }
 std::vector<Value*> lower_reduce_xor(Lowering& ctx) { return reduce_axes(ctx, "xor"); }
 
-// A Scan over rows around one over elements; the outer one falls away for a single row.
+// A Scan over rows with a Scan over elements inside; a single row needs no outer Scan.
 std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value* const> xs, std::span<Value* const> inits) {
   size_t n = xs.size();
   Types& types = ctx.b.types();
@@ -287,7 +290,8 @@ std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value
   return results;
 }
 
-// reduce[jaxpr, dimensions] xs inits   where the body is one primitive we know: init combined with the reduction;  else element by element
+// reduce[jaxpr, dimensions] xs inits   =>   init combined with the reduction, if the body is one known primitive;
+//                                           else a Scan
 std::vector<Value*> lower_reduce(Lowering& ctx) {
   auto axes = ctx.ints_param("dimensions");
   size_t n = ctx.num_inputs() / 2;
@@ -327,7 +331,7 @@ const Reduction* find_reduction_of_body(const Lowering& ctx) {
     const Node* only = body.first();
     bool is_simple = body.num_nodes() == 1 && body.inputs().size() == 2 && body.outputs().size() == 1 &&
                      only->num_inputs() == 2 && body.output(0) == only->result();
-    // Both operands are the parameters, in either order: all reductions we know commute.
+    // The operands are the parameters in either order: all known reductions commute.
     is_simple = is_simple && ((only->input(0) == body.input(0) && only->input(1) == body.input(1)) ||
                               (only->input(0) == body.input(1) && only->input(1) == body.input(0)));
     if (is_simple) r = find_reduction(only->op().name);

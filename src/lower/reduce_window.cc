@@ -1,9 +1,12 @@
-// reduce_window_max, reduce_window_min, reduce_window_sum, reduce_window [window_dimensions, window_strides, padding, base_dilation,
-// window_dilation] x
-//   max of floats   =>   MaxPool over at most three axes, channels first;  min: -MaxPool(-x); the padding of SAME by its name where sizes are open
+// reduce_window_max, reduce_window_min, reduce_window_sum, reduce_window
+// [window_dimensions, window_strides, padding, base_dilation, window_dilation] x
+//   max of floats   =>   MaxPool over at most three axes, channels first;  min: -MaxPool(-x)
 //   sum of floats   =>   AveragePool, padding counted, times the size of the window
-//   else            =>   axis by axis: windows of 1, 2, 4, ... elements by combining x with itself shifted, then the strides
+//   else            =>   axis by axis: windows of 1, 2, 4, ... elements by combining x with itself shifted,
+//                        then the strides
 //   any body        =>   the windows written out, folded by Scan
+//
+// Padding of symbolic sizes is passed as auto_pad if it is that of SAME.
 #include <algorithm>
 
 #include "lower/complex.h"
@@ -34,11 +37,12 @@ Window window_of(Lowering& ctx) {
   return w;
 }
 
-// Windows of `size` elements, `dilation` apart, at every position: powers of two from the one before, then those that add up.
+// Windows of `size` elements, `dilation` apart, at every position: each power of two from the previous one,
+// then a combination of those that add up to `size`.
 Value* windows_along(Lowering& ctx, const Reduction& r, Value* x, int64_t axis, int64_t size, int64_t dilation) {
   Dims& dims = ctx.b.dims();
   auto length = [&](Value* v) { return v->type()->dim(static_cast<size_t>(axis)); };
-  // The positions where a window of `total` elements fits, seen from element `first` of it.
+  // The positions at which a window of `total` elements fits, as seen from its element `first`.
   Dim whole = length(x);
   auto from = [&](Value* v, int64_t first, int64_t total) {
     Dim stop = dims.sub(dims.add(whole, Dim::of(first * dilation)), Dim::of((total - 1) * dilation));
@@ -68,10 +72,10 @@ Value* by_axis(Lowering& ctx, const Reduction& r, Value* x, const Window& w, Val
   return x;
 }
 
-// The pooling operators of ONNX: batch and channel axes first, then one to three spatial ones.
+// ONNX's pooling operators: batch and channel axes first, then one to three spatial axes.
 class Pool {
  public:
-  // Of the first operand.
+  // Pools operand 0 of the equation.
   Pool(Lowering& ctx, const Window& w) : ctx_(ctx), w_(w) {
     for (size_t i = 0; i < w.rank(); ++i) (w.is_trivial(i) ? plain_ : spatial_).push_back(static_cast<int64_t>(i));
     const auto axes = [&](auto&& holds) { return [this, holds](int64_t axis) { return holds(static_cast<size_t>(axis)); }; };
@@ -107,7 +111,7 @@ class Pool {
     Value* moved = ctx_.transpose(ctx_.cast(x, wide), perm);
     std::vector<Dim> dims(moved->type()->dims().begin(), moved->type()->dims().end());
     Value* result = ctx_.b.op(op, {as_batch(moved)}, attributes(count_padding));
-    // Back: the plain axes as they were, the spatial ones as they became.
+    // Restores the axes: plain ones have their old sizes, spatial ones the result's.
     for (size_t i = 0; i < spatial_.size(); ++i) dims[plain_.size() + i] = ctx_.out_dims()[static_cast<size_t>(spatial_[i])];
     if (plain_.size() == 1) result = ctx_.squeeze(result, std::vector<int64_t>{0});
     if (plain_.empty()) result = ctx_.squeeze(result, std::vector<int64_t>{0, 1});
@@ -120,7 +124,7 @@ class Pool {
  private:
   bool is_same() const { return !auto_pad_.empty(); }
 
-  // Two axes before the spatial ones.
+  // Merges the plain axes into two before the spatial ones.
   Value* as_batch(Value* x) {
     if (plain_.empty()) return ctx_.unsqueeze(x, std::vector<int64_t>{0, 1});
     if (plain_.size() == 1) return ctx_.unsqueeze(x, std::vector<int64_t>{0});
@@ -157,10 +161,11 @@ class Pool {
   Lowering& ctx_;
   const Window& w_;
   std::vector<int64_t> plain_, spatial_;
-  std::string_view auto_pad_;  // SAME_UPPER or SAME_LOWER, for sizes known at run time only
+  std::string_view auto_pad_;  // SAME_UPPER or SAME_LOWER, for sizes known only at run time
 };
 
-// Windows as long as their axis, of a size known at run time only, are that axis, reduced. True when all others are of size 1.
+// A window that covers its whole axis, of a size known only at run time, reduces the axis. Returns whether
+// every window covers its axis or has size 1.
 bool covers_axes(Lowering& ctx, std::vector<int64_t>& covered) {
   const auto sizes = ctx.dims_param("window_dimensions");
   if (std::ranges::all_of(sizes, &Dim::is_int)) return false;
@@ -189,7 +194,7 @@ std::vector<Value*> reduce_window(Lowering& ctx, std::string_view primitive) {
   if (primitive == "mul" || !pool.fits(is_average ? "AveragePool" : "MaxPool", x->dtype()))
     return {by_axis(ctx, r, x, w, identity_element(ctx, r, x->dtype()))};
   if (primitive == "max") return {pool.run("MaxPool", x, false)};
-  // Through negation; of integers the least has no negative.
+  // min is a negated max. Not for integers: the least one has no negative.
   if (primitive == "min" && !is_float(x->dtype())) return {by_axis(ctx, r, x, w, identity_element(ctx, r, x->dtype()))};
   if (primitive == "min") return {via(ctx, "Neg", {pool.run("MaxPool", via(ctx, "Neg", {x}), false)})};
   int64_t count = 1;
@@ -206,7 +211,7 @@ std::vector<Value*> lower_reduce_window_sum(Lowering& ctx) { return reduce_windo
 
 namespace {
 
-// x with each window written out: [windows, elements of one].
+// x with each window written out: [windows, elements of a window].
 Value* windows_as_rows(Lowering& ctx, Value* x, const Window& w, Value* fill) {
   OnnxBuilder& b = ctx.b;
   x = pad(ctx, x, w.padding, fill);
@@ -229,8 +234,8 @@ Value* windows_as_rows(Lowering& ctx, Value* x, const Window& w, Value* fill) {
 
 }  // namespace
 
-// Every window starts from the initial value. What lies outside of x counts for nothing, as XLA has it on a CPU. Any other body folds the
-// windows element by element, where the padding is the initial value.
+// Every window starts from the initial value. As in XLA on CPUs, positions outside of x do not count. Any
+// other body folds the windows element by element, with the initial value as padding.
 std::vector<Value*> lower_reduce_window(Lowering& ctx) {
   auto inputs = operands(ctx);
   Window w = window_of(ctx);
@@ -244,7 +249,8 @@ std::vector<Value*> lower_reduce_window(Lowering& ctx) {
   return results;
 }
 
-// The windows of both parts written out side by side, and folded element by element. Products and sums are not changed by what lies outside.
+// Writes out the windows of both parts side by side and folds them element by element. Padding does not
+// change products and sums.
 std::vector<Value*> complex_reduce_window(Lowering& ctx) {
   const Window w = window_of(ctx);
   const size_t n = ctx.num_inputs() / 2;
@@ -285,7 +291,8 @@ std::vector<std::vector<int64_t>> offsets_in_window(const std::vector<int64_t>& 
   return offsets;
 }
 
-// Of every window of x, the element at `offset`: as many along each axis as there are windows.
+// The element at `offset` of every window of x: the result has as many elements along each axis as there are
+// windows.
 Value* element_of_windows(Lowering& ctx, Value* x, std::span<const Dim> windows, std::span<const int64_t> stride,
                           std::span<const int64_t> offset) {
   Dims& dims = ctx.b.dims();
@@ -300,7 +307,8 @@ bool selects_greatest(const Lowering& ctx) { return ctx.string_param("select_pri
 
 }  // namespace
 
-// select_and_gather_add[select_prim, ...] tangents x: of each window, the tangent at its (first) maximum or minimum.
+// select_and_gather_add[select_prim, ...] tangents x
+//   =>   the tangent at the (first) maximum or minimum of each window of x
 std::vector<Value*> lower_select_and_gather_add(Lowering& ctx) {
   auto inputs = operands(ctx);
   Window w = window_of(ctx);
@@ -320,8 +328,10 @@ std::vector<Value*> lower_select_and_gather_add(Lowering& ctx) {
   return {chosen};
 }
 
-// select_and_scatter_add[select_prim, ...] source x: each element of source is added where its window of x has its (first) maximum or
-// minimum. Element by element of the window: which one is chosen, then what it receives, spread over the strides.
+// select_and_scatter_add[select_prim, ...] source x
+//   =>   source, added at the (first) maximum or minimum of each window of x
+//
+// For each element of the window: where it is selected, then what it receives, spread over the strides.
 std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
   OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
@@ -350,12 +360,13 @@ std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
   Value* sum = nullptr;
   for (size_t k = 0; k < offsets.size(); ++k) {
     Value* received = select(ctx, b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
-    // Of a symbolic size that may leave no window, inference knows less of the slices above than the equation does.
+    // If a symbolic size may leave no window, inference knows less about the slices above than the equation
+    // does.
     const Type* known = b.types().with_dtype(source->type(), received->dtype());
     if (b.types().meet(received->type(), known) != nullptr) received->set_type(known);
     std::vector<Padding> spread(size.size());
     for (size_t i = 0; i < size.size(); ++i) {
-      // From the first element that is placed to the last; nothing where there is no window.
+      // From the first placed element to the last; nothing if there is no window.
       Dim placed = dims.add(dims.mul(dims.sub(source->type()->dim(i), Dim::of(1)), Dim::of(stride[i])), Dim::of(1));
       Dim covered = dims.add(dims.max(placed, Dim::of(0)), Dim::of(offsets[k][i]));
       spread[i] = {Dim::of(offsets[k][i]), dims.sub(x->type()->dim(i), covered), stride[i] - 1};

@@ -1,16 +1,19 @@
-// reshape[new_sizes, dimensions] x   =>   Reshape(x), after a Transpose by `dimensions` where given
-//                                         Unsqueeze where only axes of size 1 are put in; nothing for those in front that readers add
+// reshape[new_sizes, dimensions] x   =>   Reshape(x), after a Transpose by `dimensions` if given;
+//                                         Unsqueeze if it only adds axes of size 1
 // squeeze[dimensions] x              =>   Squeeze(x)
+//
+// Leading axes of size 1 need no node if all users add them by broadcasting.
 #include "lower/kernels.h"
 
 namespace sardonyx {
 namespace {
 
-// The positions of axes of size 1 that make `to` out of `from`; nullopt when something else changes or nothing does.
+// The positions of axes of size 1 that turn `from` into `to`; nullopt if anything else changes, or nothing.
 std::optional<std::vector<int64_t>> inserted_axes(std::span<const Dim> from, std::span<const Dim> to) {
   std::vector<int64_t> axes;
   size_t next = from.size();
-  // From the right, as broadcasting aligns: of several equal ways the one with new axes in front.
+  // Matches from the right, as broadcasting does: if several ways are possible, takes the one with leading
+  // new axes.
   for (size_t i = to.size(); i-- > 0;) {
     if (next > 0 && from[next - 1] == to[i]) {
       --next;
@@ -30,7 +33,7 @@ std::vector<Value*> lower_reshape(Lowering& ctx) {
   auto to = ctx.stored_out_type()->dims();
   if (ctx.find_param("dimensions") != nullptr)
     return {ctx.reshape(ctx.transpose(x, stored_axes(ctx, ctx.ints_param("dimensions"))), to)};
-  // By the equation's own types: the operand may be narrower, and then only axes in front are new.
+  // Compares the equation's own types: the operand may be narrower, and then only leading axes are new.
   auto axes = inserted_axes(ctx.stored_in_type(0)->dims(), to);
   if (!axes) return {ctx.reshape(x, to)};
   if (ctx.may_stay_narrow()) {

@@ -1,11 +1,13 @@
-// rng_bit_generator[algorithm, dtype, shape] key   =>   the new key, and the bits that XLA makes on CPUs: Philox4x32-10 or Threefry2x32-20
+// rng_bit_generator[algorithm, dtype, shape] key   =>   the new key, and the bits of XLA on CPUs
 // rng_uniform[shape] a b                           =>   RandomUniform<shape>() * (b - a) + a
 //
-// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11. A key is two u64: the key proper and a counter. Philox counts in 128
-// bits, of which the key is the upper half, and gives four words per count; Threefry gives a pair per count, side by side along one axis. Which axis, and
-// how far the counter goes, are XLA's (xla/hlo/builder/lib/prng.cc). The default algorithm on CPUs is Philox.
+// Philox4x32-10 or Threefry2x32-20: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11. A key
+// is two u64: the key proper and a counter. Philox counts in 128 bits, with the key as the upper half, and
+// gives four words per count. Threefry gives a pair per count, side by side along one axis. The choice of
+// that axis and the final counter follow XLA (xla/hlo/builder/lib/prng.cc). The default algorithm on CPUs is
+// Philox.
 //
-// rng_uniform has no key: XLA draws from a generator of the process, and so does ONNX.
+// rng_uniform has no key: XLA uses a generator of the process, and so does ONNX.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -48,7 +50,7 @@ std::array<Value*, 4> philox(Lowering& ctx, std::array<Value*, 4> x, Value* k0, 
 }
 
 struct Bits {
-  Value* words;    // flat, at least as many as wanted
+  Value* words;    // flat, at least as many as needed
   Value* counter;  // u64[]
 };
 
@@ -67,7 +69,8 @@ Bits philox_bits(Lowering& ctx, Value* key, Value* counter, Dim count, bool is_u
   return {ctx.reshape(ctx.concat(columns, 1), {&all, 1}), b.Add(counter, ctx.dim_as(blocks, DType::kU64))};
 }
 
-// The axis whose neighbours share a count: the first of even size, else the first of the greatest. None where that depends on symbolic sizes.
+// The axis along which neighbours share a count: the first of even size, else the first of the largest size.
+// Nullopt if that depends on symbolic sizes.
 std::optional<size_t> paired_axis(std::span<const Dim> shape) {
   std::vector<int64_t> sizes;
   for (Dim d : shape) {
@@ -78,14 +81,14 @@ std::optional<size_t> paired_axis(std::span<const Dim> shape) {
   return static_cast<size_t>(std::ranges::max_element(sizes) - sizes.begin());
 }
 
-// Where the axis is only known at run time: the count of each element, and which word of the pair it gets, from its number among all
-// elements. Each count is hashed twice.
+// For an axis known only at run time: computes the count of each element and its word of the pair from the
+// element's number. Hashes each count twice.
 Bits threefry_bits_of_any_axis(Lowering& ctx, const Halves& k, Value* counter, std::span<const Dim> shape) {
   OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
   Value *one = b.i64(1), *two = b.i64(2), *zero = b.i64(0);
   Value *size = zero, *behind = one,
-        *is_even = b.scalar_int(DType::kBool, 0);  // of the chosen axis: its size, how many elements one step skips
+        *is_even = b.scalar_int(DType::kBool, 0);  // of the chosen axis: its size, the elements that one step skips
   for (size_t i = 0; i < shape.size(); ++i) {
     Value* n = ctx.dim(shape[i]);
     Value* even = b.Equal(b.Mod(n, two), zero);

@@ -1,8 +1,8 @@
 // rsqrt x   =>   Reciprocal(Sqrt(x))
 // cbrt x    =>   y = |x|^(1/3), one Newton step, and the sign of x
 //
-// Pow alone is off by several last bits where the exponent of x is large, as 1/3 is not a float. The step divides by y^2;
-// where that is no number (x is 0 or infinite) the first value is exact already.
+// 1/3 is not a float, so Pow alone is off by several last bits if the exponent of x is large. The step
+// divides by y^2; if that is NaN (x is 0 or infinite), the first value is exact.
 #include "lower/kernels.h"
 
 namespace sardonyx {

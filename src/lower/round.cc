@@ -1,6 +1,8 @@
 // round[TO_NEAREST_EVEN] x       =>   Round(x)
-// round[AWAY_FROM_ZERO] x        =>   (floor|x| + (|x| - floor|x| >= 1/2)) * sign(x)      |x| + 1/2 would round 0.49999997 up
+// round[AWAY_FROM_ZERO] x        =>   (floor|x| + (|x| - floor|x| >= 1/2)) * sign(x)
 // is_finite x                    =>   |x| < inf                                        false for NaN
+//
+// |x| + 1/2 would round 0.49999997 up.
 #include <limits>
 
 #include "lower/kernels.h"

@@ -1,7 +1,8 @@
 // scan[jaxpr, length, reverse] constants, carry, xs   =>   Scan<directions>(carry, xs) { jaxpr }
 //
-// Constants are captured. Without xs there is nothing for Scan to walk over: a Loop of `length` iterations stacks the ys. So does one
-// whose length depends on data and may be 0, which onnxruntime's Scan refuses: the Loop gathers the slices of xs.
+// Constants are captured. Without xs, Scan has nothing to iterate over: a Loop of `length` iterations stacks
+// the ys. A Loop also replaces a Scan whose length depends on data and may be 0, which onnxruntime's Scan
+// refuses; it gathers the slices of xs.
 #include "lower/context.h"
 
 namespace sardonyx {
@@ -11,7 +12,7 @@ struct Shape {
   size_t consts, carries, xs, ys;
 };
 
-// The type of one slice of xs or ys: without its first axis.
+// The type of one slice of xs or ys: without the first axis.
 const Type* slice_type(Lowering& ctx, const Type* t) { return ctx.b.types().with_dims(t, t->dims().subspan(1)); }
 
 std::vector<Value*> call(Lowering& ctx, Lowering& inside, const Graph& jaxpr, const Shape& n, std::span<Value* const> carry,

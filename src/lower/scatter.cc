@@ -1,11 +1,14 @@
-// scatter, scatter-add, scatter-sub, scatter-mul, scatter-min, scatter-max operand, indices, updates   =>   ScatterND<reduction>
+// scatter, scatter-add, scatter-sub, scatter-mul, scatter-min, scatter-max operand, indices, updates
+//   =>   ScatterND<reduction>
 //
-// All of JAX's dimension numbers and modes. Windows that stick out are dropped in the default mode: an update that reduces becomes
-// the neutral element; one that replaces goes to rows added behind the operand, which are cut off again.
+// All of JAX's dimension numbers and modes. In the default mode, windows that stick out are dropped: their
+// updates become the neutral element if they reduce, or go to extra rows after the operand, which are cut off
+// again, if they replace.
 //
-// x.at[i].apply(f) is a scatter whose update is f of what stands there: Scan(x, i) { ScatterND(x, i, Scan(GatherND(x, i)) { f }) }.
-// One after the other, since an index that comes twice applies f twice. Before opset 18, max and min go the same way, and so do all of complex
-// numbers that are not sums: their last axis of 2 is one more axis of the window.
+// x.at[i].apply(f) is a scatter whose update is f of the old element: Scan(x, i) { ScatterND(x, i,
+// Scan(GatherND(x, i)) { f }) }. It takes the indices one at a time, because an index that occurs twice
+// applies f twice. So do max and min before opset 18, and all scatters of complex numbers but sums: their
+// last axis of 2 is one more axis of the window.
 #include <algorithm>
 #include <limits>
 
@@ -31,7 +34,8 @@ Value* neutral(Lowering& ctx, std::string_view reduction, DType t) {
   return ctx.b.scalar_int(t, reduction == "max" ? lowest : highest);
 }
 
-// The function of a scatter that does not replace or combine but maps what it finds; null for the others.
+// The function of a scatter that maps the old elements instead of replacing or combining them; null for other
+// scatters.
 const Graph* applied_function(Lowering& ctx) {
   const Graph* f = ctx.eqn.body("update_jaxpr");
   if (f == nullptr || f->inputs().size() != 2 || f->outputs().size() != 1 || f->output(0) == f->input(1)) return nullptr;
@@ -39,8 +43,8 @@ const Graph* applied_function(Lowering& ctx) {
   return f;
 }
 
-// The Scan over the rows of `grid` [.., k] and of `more`, which changes what stands in x at each index in turn; x has the indexed axes in
-// front. `change` gets what it finds, and the row of `more` if there is one.
+// A Scan over the rows of `grid` [.., k] and of `more` that changes the elements of x at each index in turn.
+// The indexed axes of x come first. `change` gets the old elements, and the row of `more` if there is one.
 Value* change_in_turn(Lowering& ctx, Value* x, Value* grid, Value* more,
                       const std::function<Value*(Lowering& inside, Value* found, Value* row)>& change) {
   const Type* type = x->type();
@@ -93,7 +97,8 @@ Value* combined_pairs(Lowering& ctx, std::string_view reduction, Value* x, Value
   return join(reduction == "mul" ? z * w : reduction == "max" ? larger(z, w) : smaller(z, w));
 }
 
-// ScatterND that combines: opset 16 brought sums and products, opset 18 extremes, which before that are taken one after the other.
+// ScatterND that combines: opset 16 added sums and products, opset 18 max and min. Before that, max and min
+// take one index at a time.
 Value* combine(Lowering& ctx, std::string_view reduction, Value* x, Value* grid, Value* updates, bool in_pairs) {
   if (reduction == "none") return ctx.b.ScatterND(x, grid, updates);
   if (in_pairs) {
@@ -116,7 +121,7 @@ Value* scatter(Lowering& ctx, std::string_view reduction, bool negate) {
   const Ints batching = ints_field(ctx, numbers, "operand_batching_dims");
   const bool in_pairs = is_complex(ctx.in_dtype(0));
   const auto operand_dims = ctx.stored_in_type(0)->dims();
-  // The window's size on each operand axis, and which axis of updates holds it.
+  // The window's size on each operand axis, and the axis of updates that holds it.
   std::vector<Dim> sizes(operand_dims.size(), Dim::of(1));
   Ints update_labels(ctx.in_rank(2), -1);
   size_t k = 0;
@@ -143,7 +148,7 @@ Value* scatter(Lowering& ctx, std::string_view reduction, bool negate) {
                              : reduction == "add" ? "Add"
                                                   : "Max"},
                             own);
-  // onnxruntime's ScatterND combines no f16.
+  // onnxruntime's ScatterND cannot combine f16.
   if (wide == DType::kF16 && reduction != "none") wide = DType::kF32;
   if (wide == DType::kUndefined) ctx.unsupported("no runtime scatters this element type");
   Value* x = ctx.transpose(ctx.cast(ctx.in(0), wide), ix.operand_perm());
@@ -172,7 +177,7 @@ Value* scatter(Lowering& ctx, std::string_view reduction, bool negate) {
   Value* starts = ix.starts(ctx, vectors);
   const bool drop = mode.find("FILL") != std::string::npos || mode.find("DROP") != std::string::npos;
   Value* mask = drop ? ix.inside(ctx, vectors) : nullptr;
-  Value* rows = nullptr;  // the size of the first indexed axis, when rows were added behind it
+  Value* rows = nullptr;  // the size of the first indexed axis, if rows were appended to it
   const auto first = static_cast<int64_t>(ix.batching.size());
   if (mode.find("CLIP") != std::string::npos) {
     starts = ix.clamped(ctx, starts);

@@ -1,8 +1,9 @@
-// schur[compute_schur_vectors] a   =>   T, Z with a = Z T Z^H: T triangular for complex a, for real a with blocks of two rows on its diagonal that
-//                                       have complex eigenvalues and equal diagonal elements
+// schur[compute_schur_vectors] a   =>   T, Z with a = Z T Z^H: T triangular for complex a
 //
-// Of real matrices by Francis' implicit double shift (Golub and Van Loan, "Matrix computations", 7.5): real arithmetic throughout. A sweep of
-// reflections of three rows and columns goes over the part that is not done yet; each matrix of a batch has its own such part.
+// For real a, T may have diagonal blocks of two rows with complex eigenvalues and equal diagonal elements.
+// Francis' implicit double shift (Golub and Van Loan, "Matrix computations", 7.5) uses only real arithmetic.
+// A sweep of reflections of three rows and columns passes over the part that is not finished; each matrix of
+// a batch has its own such part.
 #include "lower/schur.h"
 
 #include "lower/special.h"
@@ -12,17 +13,17 @@ namespace {
 
 constexpr int64_t kSweepsPerRow = 30;
 
-// Facts about each row's element on the diagonal below, left of it: [..., n, 1].
+// Facts about the subdiagonal element of each row, left of its diagonal element: [..., n, 1].
 struct Below {
-  Num is_left;  // it is not zero
-  Num is_open;  // and does not belong to a block that stays
+  Num is_left;  // not zero
+  Num is_open;  // not zero, and not part of a final block
 };
 
-// For row i the element (i + rows, i + columns), zero where that lies outside: [..., n, 1].
+// For row i the element (i + down, i + right); zero if that lies outside: [..., n, 1].
 Num band(const Num& t, int64_t down, int64_t right) {
   Complex m(t);
   Num i = row_numbers(m), j = column_numbers(m);
-  // Shifted rows first: the row that row i looks at.
+  // Shift the rows first: row i of `shifted` is row i + down.
   Num shifted = t;
   if (down != 0) {
     Num from = eq(i + static_cast<double>(down), j);
@@ -31,14 +32,14 @@ Num band(const Num& t, int64_t down, int64_t right) {
   return sum(where(eq(j, i + static_cast<double>(right)), shifted, 0), -1, true);
 }
 
-// x moved by `down` rows, zeros where nothing comes from.
+// x shifted by `down` rows, filled with zeros.
 Num from_row(const Num& x, const Num& t, int64_t down) {
   Complex m(t);
   Num from = eq(row_numbers(m) + static_cast<double>(down), column_numbers(m));
   return matmul(cast(from, t.dtype()), x);
 }
 
-// Of the blocks of rows i - 1 and i.
+// The blocks [[a, b], [c, d]] of rows i - 1 and i.
 struct Blocks {
   Num a, b, c, d;
   Num discriminant() const {
@@ -73,7 +74,7 @@ Num pick(const Num& t, const Num& i, const Num& j) {
   return sum(sum(where(eq(row_numbers(m), i) & eq(column_numbers(m), j), t, 0), -1, true), -2, true);
 }
 
-// T and Z after a reflection from both sides.
+// Applies a reflection to T from both sides, and to Z.
 void reflect(std::vector<Num>& s, const Reflection& h) {
   s[0] = reflect_columns(h.v, h.tau, reflect_rows(h.v, h.tau, s[0])).re;
   s[1] = reflect_columns(h.v, h.tau, s[1]).re;
@@ -97,7 +98,7 @@ void sweep_once(std::vector<Num>& s, const Num& sweep) {
   Num t00 = pick(t, low, low), t10 = pick(t, one_more, low), t01 = pick(t, low, one_more), t11 = pick(t, one_more, one_more);
   Num x0 = (t00 - trace) * t00 + t01 * t10 + determinant;
   Num x1 = t10 * (t00 + t11 - trace), x2 = t10 * pick(t, two_more, one_more);
-  // A block of two with real eigenvalues: the column less the farther one.
+  // For a block of two with real eigenvalues: the column minus the farther eigenvalue.
   Num is_pair = eq(one_more, high);
   Num delta = (t00 - t11) * 0.5;
   Num root = sqrt(max(delta * delta + t01 * t10, 0));
@@ -119,7 +120,7 @@ void sweep_once(std::vector<Num>& s, const Num& sweep) {
   s[0] = deflated(s[0]);
 }
 
-// Rotations that make the diagonal elements of the blocks of two that are left equal.
+// Rotates the remaining blocks of two so that their diagonal elements are equal.
 void standardize(std::vector<Num>& s) {
   Num t = s[0];
   Complex m(t);

@@ -1,19 +1,20 @@
-// Hessenberg and Schur forms, on which eigenvalues of general matrices rest.
+// Hessenberg and Schur forms, from which the eigenvalues of general matrices come.
 #pragma once
 
 #include "lower/matrix.h"
 
 namespace sardonyx {
 
-// x = Q H Q^H as LAPACK's gehrd leaves it: H on and above the first subdiagonal, below it the vectors of the reflections; tau is [..., n - 1].
+// x = Q H Q^H in the form of LAPACK's gehrd: H on and above the first subdiagonal, the reflection vectors
+// below; tau is [..., n - 1].
 Factored hessenberg(const Complex& x);
 Complex hessenberg_orthogonal(const Factored& f);
 
-// x = Z T Z^H with T upper triangular and Z unitary.
+// x = Z T Z^H with an upper triangular T and a unitary Z.
 struct Schur {
   Complex t, z;
 };
-// Of a complex matrix.
+// For complex matrices.
 Schur schur(const Complex& x);
 
 }  // namespace sardonyx

@@ -1,7 +1,8 @@
-// jnp.where(is_near, neighbours, n)   puts n, which is no index of n places, beside those that are
+// jnp.where(is_near, neighbours, n)   puts n, which is no index into n places, among valid indices
 //
-// The walk goes from the indices to what they are made of, through nested programs in both directions. It looks at constants only: a sentinel is
-// always written down somewhere, as a literal, or as the size of an axis.
+// The walk goes from the indices to the values that they are computed from, into and out of nested programs.
+// It only looks at constants: a program always writes a sentinel down, as a literal or as the size of an
+// axis.
 #include "lower/sentinels.h"
 
 #include <algorithm>
@@ -13,14 +14,14 @@
 namespace sardonyx {
 namespace {
 
-constexpr size_t kMostValues = 512;         // of a walk; what lies beyond is believed
-constexpr int64_t kMostElements = 1 << 20;  // of a constant
+constexpr size_t kMostValues = 512;         // visited per walk; the rest is assumed to hold none
+constexpr int64_t kMostElements = 1 << 20;  // searched per constant
 
 bool is_any(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Results of these are results of their body, result by result, and its inputs are their operands.
+// Ops whose results and operands correspond one to one to those of their body.
 bool is_call(const Node& n) {
   return n.bodies().size() >= 1 &&
          is_any(n.op().name, {"jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2", "scan"});
@@ -50,7 +51,7 @@ class Walk {
     if (v != nullptr && seen_.insert(v).second) todo_.push_back(v);
   }
 
-  // What a nested program gets for its input i.
+  // The operand that a nested program gets as its input i.
   static const Value* argument(const Graph& body, size_t i) {
     const Node& n = *body.parent();
     if (is_call(n)) return n.input(i);
@@ -71,7 +72,7 @@ class Walk {
     return numbers && std::ranges::any_of(*numbers, outside);
   }
 
-  // The number that all elements of `v` are: n * jnp.ones(..) is one of n.
+  // The value of all elements of v, if they are equal: n * jnp.ones(..) gives n.
   static std::optional<int64_t> number(const Value& v, int depth) {
     if (depth > 4) return std::nullopt;
     if (const TensorPtr& known = v.constant(); known && known->size() == 1) {
@@ -87,7 +88,7 @@ class Walk {
     return n->is("mul") ? *a * *b : n->is("add") ? *a + *b : *a - *b;
   }
 
-  // Goes on at the operands whose elements can become elements of result i.
+  // Follows the operands whose elements can become elements of result i.
   void follow(const Node& n, size_t i) {
     const std::string_view name = n.op().name;
     if (is_call(n)) {

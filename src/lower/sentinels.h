@@ -5,9 +5,11 @@
 
 namespace sardonyx {
 
-// Whether a number outside of -size .. size-1 (any number that stands for a size, where `size` is symbolic) can reach `index`, a value of the jax dialect, on a
-// way on which values are chosen, moved and ordered: the mark of an empty place in a list of neighbours, of a padded edge. JAX moves such an index inside when
-// it reads an array, also where the program promises that there is none. What comes from outside, and what is computed, is believed.
+// Whether a number outside of -size .. size-1 can reach `index`, a value of the jax dialect, by being
+// selected, moved or sorted. If `size` is symbolic, any number that stands for a size counts. Such a sentinel
+// marks an empty place in a neighbour list, or a padded edge; JAX clamps it when it indexes an array, even if
+// the program promises that all indices are in bounds. Inputs and computed numbers are assumed to be in
+// bounds.
 bool may_hold_sentinels(const Value& index, Dim size);
 
 }  // namespace sardonyx

@@ -1,5 +1,6 @@
-// shard_map on a mesh of one device   =>   its body in line
-// psum, pmax, ... over its axes       =>   the operand, reshaped where the result has an axis for the devices; over axes of vmap: a reduction
+// shard_map on a mesh of one device   =>   its body, inlined
+// psum, pmax, ... over its axes       =>   the operand, reshaped if the result has an axis for the devices
+//                 over axes of vmap   =>   a reduction
 // axis_index                          =>   0
 #include "lower/context.h"
 #include "lower/reduction.h"
@@ -9,7 +10,7 @@ namespace sardonyx {
 std::vector<Value*> lower_shard_map(Lowering& ctx) {
   if (ctx.eqn.bodies().empty()) ctx.unsupported("the equation has no jaxpr");
   const Graph& body = *ctx.eqn.bodies()[0].graph;
-  // With one device the body sees whole arrays.
+  // With one device the body gets whole arrays.
   for (size_t i = 0; i < body.inputs().size(); ++i) {
     const Type *inside = ctx.context().import(body.input(i)->type()), *outside = ctx.in_type(i);
     if (inside != outside) ctx.unsupported("the mesh has more than one device");
@@ -31,7 +32,7 @@ std::vector<Value*> lower_of_one_device(Lowering& ctx) {
 
 namespace {
 
-// Numbers among the axes are axes of the operand that vmap gave a name: those are reduced.
+// Integers among the axes are axes of the operand that vmap named: these are reduced.
 std::vector<Value*> over_devices_and_axes(Lowering& ctx, std::string_view primitive) {
   const auto* axes = ctx.param("axes").get<Attr::Ints>();
   if (axes == nullptr || axes->empty()) return lower_of_one_device(ctx);

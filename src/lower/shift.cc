@@ -1,11 +1,12 @@
 // shift_left x n, shift_right_logical x n, shift_right_arithmetic x n
 //
-// ONNX shifts unsigned integers of 8, 32 and 64 bits; signed ones travel as unsigned ones of the same bits, and u16 as u32. A shift by the
-// width or more (which is undefined in C++, and so in runtimes) gives 0 in JAX, and copies of the sign bit in the
-// arithmetic one. Shift counts are read as unsigned.
+// ONNX shifts unsigned integers of 8, 32 and 64 bits. Signed integers are shifted as unsigned ones of the
+// same bits, and u16 as u32. A shift by the width or more is undefined in C++, and so in runtimes; in JAX it
+// gives 0, or copies of the sign bit if arithmetic. Shift counts are unsigned.
 //
-// The highest bit of a float is its sign, as jnp.signbit and jnp.copysign ask for it:
-//   shift_right_* (bitcast_convert_type x) width - 1   =>   x < 0 or 1 / x < 0      -0 has it too; of NaN it is taken for 0
+// jnp.signbit and jnp.copysign ask for the highest bit of a float, its sign:
+//   shift_right_* (bitcast_convert_type x) width - 1   =>   x < 0 or 1 / x < 0
+// This is true for -0 and false for every NaN.
 #include <algorithm>
 
 #include "lower/context.h"
@@ -24,7 +25,7 @@ DType signed_of(DType t) {
   }
 }
 
-// The shift of the equation, on unsigned integers; x has their type already.
+// Shifts unsigned integers as the equation says; x is already unsigned.
 Value* shift(Lowering& ctx, Value* x, Value* count, std::string_view direction) {
   int width = bit_width(x->dtype());
   Value* n = ctx.cast(count, x->dtype());
@@ -34,7 +35,7 @@ Value* shift(Lowering& ctx, Value* x, Value* count, std::string_view direction) 
   return select(ctx, via(ctx, "Less", {n, ctx.b.scalar_int(n->dtype(), width)}), shifted, ctx.b.scalar_int(x->dtype(), 0));
 }
 
-// Whether what is shifted has its highest bit set, if it is the bits of a float and that bit alone is left; else null.
+// The sign of a float, if the equation shifts its bits so that only the sign bit is left; else null.
 Value* sign_of_float(Lowering& ctx) {
   const Node* bits = ctx.eqn.input(0)->def();
   const TensorPtr& count = ctx.eqn.input(1)->constant();
@@ -62,7 +63,8 @@ std::vector<Value*> lower_shift_right_logical(Lowering& ctx) {
   return logical_shift(ctx, "RIGHT");
 }
 
-// For negative x: ~(~x >> n). The mask is all ones there and 0 elsewhere. The sign is the highest bit of unsigned types too.
+// ~(~x >> n) for negative x: the mask is all ones there and 0 elsewhere. In unsigned types too, the sign is
+// the highest bit.
 std::vector<Value*> lower_shift_right_arithmetic(Lowering& ctx) {
   auto xs = operands(ctx);
   DType own = ctx.out_dtype(), bits = unsigned_of(own), with_sign = signed_of(own);

@@ -1,6 +1,7 @@
-// slice[start_indices, limit_indices, strides] x   =>   Slice(x, starts, ends, axes, steps), on the axes that lose something
+// slice[start_indices, limit_indices, strides] x   =>   Slice(x, starts, ends, axes, steps), on axes that shrink
 //
-// A symbolic limit is written as a distance from the end where it is one (b - 1 of b is -1): that needs no size at run time.
+// A symbolic limit is written as a distance from the end if it is one (b - 1 of b is -1): no size is needed
+// at run time.
 #include <algorithm>
 #include <limits>
 

@@ -1,9 +1,10 @@
-// sort[dimension, num_keys] xs   =>   TopK<largest = 0> of each key, last key first, and GatherElements by the order found
+// sort[dimension, num_keys] xs   =>   TopK<largest = 0> of each key, last key first, and GatherElements
 //
-// A complex key is two, the real part before the imaginary one.
+// A complex key becomes two keys: the real part, then the imaginary part.
 //
-// TopK breaks ties by index, so every sort is stable; is_stable asks for nothing more. JAX puts NaN last and takes -0 as 0; TopK does the
-// second, but NaN confuses it: it sees infinities instead, and a second pass moves what is NaN behind them.
+// TopK breaks ties by index, so every sort is stable whether is_stable asks for it or not. JAX puts NaN last
+// and treats -0 as 0. TopK agrees on -0 but not on NaN, so it gets infinities instead, and a second pass
+// moves the NaNs behind them.
 #include "lower/complex.h"
 #include "lower/reduction.h"
 
@@ -11,7 +12,7 @@ namespace sardonyx {
 namespace {
 
 struct Order {
-  Value* sorted = nullptr;  // the key in that order, when TopK gave it as it was
+  Value* sorted = nullptr;  // the key in that order, if TopK sorted it unchanged
   Value* index = nullptr;   // i64
 };
 

@@ -28,7 +28,7 @@ Value* polynomial(Lowering& ctx, Value* x, std::initializer_list<double> c) {
   return sum;
 }
 
-// 1/x tells -0 from 0, x tells the rest (1/x would lose -inf, whose reciprocal is -0).
+// 1/x distinguishes -0 from 0; x handles the rest (1/x alone would lose -inf, whose reciprocal is -0).
 Value* sign_bit(Lowering& ctx, Value* x) {
   Value* zero = like(ctx, x, 0);
   return ctx.b.Or(ctx.b.Less(x, zero), ctx.b.Less(ctx.b.Reciprocal(x), zero));

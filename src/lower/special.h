@@ -1,4 +1,5 @@
-// Functions that ONNX lacks and several lowerings need. Operands are f32 or f64: the caller has widened what is smaller.
+// Functions that ONNX lacks and several lowerings need. Operands are f32 or f64: the caller widens smaller
+// types.
 #pragma once
 
 #include <initializer_list>
@@ -8,7 +9,7 @@
 namespace sardonyx {
 
 Value* log1p(Lowering& ctx, Value* x);
-// (exp(x) - 1) without cancellation.
+// exp(x) - 1 without cancellation.
 Value* expm1(Lowering& ctx, Value* x);
 // c[0] + c[1] x + c[2] x^2 + ... by Horner's rule.
 Value* polynomial(Lowering& ctx, Value* x, std::initializer_list<double> c);
@@ -30,7 +31,8 @@ inline Num log1p(const Num& x) { return x.with(log1p(x.ctx(), x.value())); }
 inline Num log_gamma(const Num& x) { return x.with(log_gamma(x.ctx(), x.value())); }
 inline Num di_gamma(const Num& x) { return x.with(di_gamma(x.ctx(), x.value())); }
 
-// The operands in f32, or f64 where they are that; of full shape, so that loops can carry what is made of them.
+// The operands in f32, or in f64 if they are f64; expanded to the full shape, so that loops can carry values
+// computed from them.
 std::vector<Num> wide_operands(Lowering& ctx);
 // The difference between 1 and the next float of x's type, and the largest float.
 double epsilon(const Num& x);

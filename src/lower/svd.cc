@@ -1,8 +1,10 @@
-// svd[compute_uv, full_matrices, subset_by_index] a   =>   singular values, descending; with compute_uv also U and V^H
+// svd[compute_uv, full_matrices, subset_by_index] a   =>   singular values; with compute_uv also U, V^H
 //
-// One-sided Jacobi (Hestenes 1958): rotations from the right make the columns of a orthogonal, pair by pair, all pairs of one round at once (matrix.h).
-// Then a V = U S: its QR factorization gives U, orthogonal even where singular values vanish, and a diagonal that is S up to signs. A matrix with
-// more columns than rows is treated as its adjoint. Where nobody knows which there are more of, the columns that vanish at run time come last.
+// The singular values are descending. One-sided Jacobi (Hestenes 1958): rotations from the right make the
+// columns of a orthogonal, pair by pair, all pairs of one round at once (matrix.h). Then a V = U S. Its QR
+// factorization gives U, which is orthogonal even if singular values vanish, and a diagonal that is S up to
+// signs. A matrix with more columns than rows is replaced by its adjoint. If the order of the two sizes is
+// unknown, columns that vanish at run time come last.
 #include "lower/matrix.h"
 #include "lower/special.h"
 
@@ -11,12 +13,12 @@ namespace {
 
 constexpr int64_t kSweeps = 20;
 
-// The matrix with orthogonal columns, and the rotations.
+// The matrix with orthogonal columns, and the accumulated rotations.
 struct Orthogonalized {
   Complex columns, v;
 };
 
-// The number of columns is even.
+// Requires an even number of columns.
 Orthogonalized orthogonalize(const Complex& a) {
   Scope outer = a.scope();
   Dims& dims = a.ctx().b.dims();
@@ -26,7 +28,8 @@ Orthogonalized orthogonalize(const Complex& a) {
   Complex identity = expand(identity_like(a, n, n), square);
   Num limit(outer, a.ctx().b.i64(kSweeps));
   Num rounds(outer, count(a, dims.max(dims.sub(n, Dim::of(1)), Dim::of(1))));
-  // Columns as long as rounding errors of the whole matrix count as zero: there is nothing to be orthogonal to.
+  // Columns no longer than the rounding errors of the whole matrix count as zero: nothing needs to be
+  // orthogonal to them.
   double eps = epsilon(a.re);
   Num negligible = unsqueeze(reduce("ReduceSum", square_of_abs(a), {-2, -1}), -1) * (eps * eps);
   Num worst = full_like(unsqueeze(reduce("ReduceSum", square_of_abs(a), {-2, -1}), -1), 0);
@@ -70,7 +73,7 @@ std::vector<Value*> lower_svd(Lowering& ctx) {
   Num lengths = sqrt(sum(square_of_abs(o.columns), -2));
   auto axis = static_cast<int64_t>(lengths.rank()) - 1;
   Node& sorted = ctx.b.TopK(lengths.value(), ctx.shape({&n, 1}), {.axis = axis});
-  Dim first = Dim::of(0), stop = k;  // of the singular values that are asked for
+  Dim first = Dim::of(0), stop = k;  // the requested singular values
   if (ctx.find_param("subset_by_index") != nullptr) {
     auto range = ctx.dims_param("subset_by_index");
     first = range.at(0);
@@ -89,7 +92,7 @@ std::vector<Value*> lower_svd(Lowering& ctx) {
   bool is_full = ctx.bool_param("full_matrices", true);
   Complex u = qr_orthogonal(f, is_full ? m : k);
   if (!is_full && !(k == n)) v = slice(v, -1, Dim::of(0), k);
-  // R's diagonal is the singular values but for signs, which go to U's columns.
+  // R's diagonal holds the singular values up to signs, which move to the columns of U.
   Num main = diagonal(f.packed).re;
   Num signs = where(main < 0, -1, main.of(1));
   if (is_full && !(m == k)) {

@@ -33,7 +33,7 @@ Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dt
   auto word = [&](int64_t i) { return b.Gather(words, b.i64(i), {.axis = -1}); };
   Value* first = pack_key(b, context, {word(0), word(1)});
   if (dtype == DType::kKey) return first;
-  const auto axis = static_cast<int64_t>(first->type()->rank());  // as a number: split() of lower/complex.h looks for it
+  const auto axis = static_cast<int64_t>(first->type()->rank());  // never -1: split() of lower/complex.h looks for this number
   auto last = [&](Value* x) { return b.Unsqueeze(x, b.i64s({axis})); };
   return b.Concat({last(first), last(pack_key(b, context, {word(2), word(3)}))}, {.axis = axis});
 }

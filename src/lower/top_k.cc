@@ -1,7 +1,8 @@
 // top_k[k, axis] x                                     =>   TopK<axis>(x, k), indices cast to i32
-// approx_top_k[k, is_max_k, reduction_dimension] x     =>   the same; the least for is_max_k = False. Exact, as JAX is on CPUs
+// approx_top_k[k, is_max_k, reduction_dimension] x     =>   the same; the least if is_max_k = False
 //
-// Equal elements come in the order of their indices in both. Where NaN goes is left to the runtime.
+// approx_top_k is exact, as in JAX on CPUs. In both, equal elements come in the order of their indices. The
+// place of NaN is left to the runtime.
 #include "lower/reduction.h"
 
 namespace sardonyx {

@@ -1,8 +1,10 @@
-// triangular_solve[left_side, lower, transpose_a, conjugate_a, unit_diagonal] a b   =>   x with op(a) x = b, or x op(a) = b: by substitution, a row of x
-//                                                                                        at a time
-// tridiagonal_solve dl d du b   =>   x with the matrix of these diagonals times x = b: elimination that exchanges neighbouring rows (as
-//                                    LAPACK's gtsv), then substitution; with perturb_singular, a pivot that would overflow the result is moved from
-//                                    zero by the machine's precision times the largest element of the eliminated matrix
+// triangular_solve[left_side, lower, transpose_a, conjugate_a, unit_diagonal] a b
+//                               =>   x with op(a) x = b, or x op(a) = b
+//     Substitution, one row of x at a time.
+// tridiagonal_solve dl d du b   =>   x with the matrix of these diagonals times x = b
+//     Elimination that exchanges neighbouring rows, as in LAPACK's gtsv, then substitution. With
+//     perturb_singular, a pivot whose quotient would overflow is moved away from zero, by the machine's
+//     precision times the largest element of the eliminated matrix.
 // symmetric_product[alpha, beta] a c   =>   alpha a a^T + beta c
 #include <limits>
 #include <numbers>
@@ -14,7 +16,7 @@
 namespace sardonyx {
 namespace {
 
-// x with m x = b; m is zero outside its triangle and off the diagonal counts only.
+// x with m x = b. Only the triangle of m counts.
 Complex substitute(const Complex& m, const Complex& b, bool is_lower, bool unit_diagonal) {
   Num last(m.scope(), count(m, m.ctx().b.dims().sub(m.dim(-1), Dim::of(1))));
   Complex strict = is_lower ? lower_triangle(m, -1) : upper_triangle(m, 1);
@@ -46,11 +48,11 @@ std::vector<Value*> lower_triangular_solve(Lowering& ctx) {
 
 namespace {
 
-// Row i of vectors and matrices that have rows as their first matrix axis.
+// Row i of vectors, and of matrices whose first matrix axis is the rows.
 Complex take(const Complex& x, const Num& i) { return row(x, i); }
 Complex put(const Complex& x, const Num& i, const Complex& v) { return where(eq(row_numbers(x), i), v, x); }
 
-// The smallest normal number, whose reciprocal is finite.
+// The smallest normal number; its reciprocal is finite.
 double smallest(const Lowering& ctx) {
   return ctx.out_dtype() == DType::kF64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
 }
@@ -66,7 +68,7 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
   Lowering& here = ctx;
   Num one(here, here.b.i64(1));
   Num last(here, count(main, here.b.dims().sub(n, Dim::of(1))));
-  // Rows i and i + 1 have columns i, i + 1, i + 2; of the two the one with the larger leading element stays.
+  // Rows i and i + 1 have columns i, i + 1, i + 2; the row with the larger leading element becomes row i.
   std::vector<Complex> s{main, above, full_like(above, 0), b};
   s = repeat(main.scope(), last.value(), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
     Num next = i + 1;
@@ -78,7 +80,7 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
     auto under = [&](const Complex& x, const Complex& y) { return where(swap, x, y); };
     Complex zero(first.re.of(0));
     Complex pivot = upper(first, lead), factor = under(first, lead) / pivot;
-    // Of two zeros there is nothing to eliminate.
+    // If both are zero there is nothing to eliminate.
     if (perturbs) factor = where(eq(pivot.re, 0), 0, factor);
     Complex u1 = upper(second, middle), u2 = upper(zero, end), u3 = upper(right, right_next);
     state[0] = put(put(state[0], i, pivot), next, under(second, middle) - factor * u1);
@@ -86,7 +88,7 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
     state[2] = put(state[2], i, u2);
     state[3] = put(put(state[3], i, u3), next, under(right, right_next) - factor * u3);
   });
-  // What a pivot that is too small to divide by moves away from zero by.
+  // How far a pivot that is too small to divide by moves away from zero.
   std::optional<Num> step_aside;
   if (perturbs) {
     auto largest_of = [](const Num& v) { return reduce("ReduceMax", abs(v), {-2, -1}, true); };
@@ -97,15 +99,15 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
   Num top(here, here.dim(n));
   x = repeat(main.scope(), top.value(), std::move(x), [&](const Num& step, std::vector<Complex>& state) {
     Num i = last - step;
-    // Beyond the end there is nothing: rows there count zero times.
+    // There are no rows beyond the end: they are multiplied by zero.
     Num j = min(i + 1, last), k = min(i + 2, last);
     Complex zero(state[0].re.of(0));
     Complex a1 = where(i < last, take(s[1], i), zero), a2 = where(i + 1 < last, take(s[2], i), zero);
     Complex value = take(state[0], i) - a1 * take(state[0], j) - a2 * take(state[0], k);
     Complex pivot = take(s[0], i);
     if (perturbs) {
-      // LAPACK's lagts adds the step, twice the step, ... until the quotient is finite: 2^k - 1 steps. The logarithm may be above a whole
-      // number by its rounding; the limit leaves room for that.
+      // LAPACK's lagts adds the step, twice the step, ... until the quotient is finite: 2^k - 1 steps.
+      // Rounding may put the logarithm above a whole number; 1e-6 allows for that.
       Num size = abs(pivot.re), limit = abs(value.re) * smallest(ctx);
       Num overflows = eq(size, 0) | ((size < 1) & (limit > size));
       Num doublings = -floor(1e-6 - log((limit - size) / *step_aside + 1) * std::numbers::log2e);

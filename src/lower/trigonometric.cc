@@ -2,9 +2,9 @@
 // atan x     =>   Atan(x), in f64 one step from the f32 value
 // asin x     =>   Asin(x), in f64 2 atan(x / (1 + sqrt(1 - x^2)))
 // acos x     =>   Acos(x), in f64 2 atan(sqrt(1 - x) / sqrt(1 + x))
-// atan2 y x  =>   atan(|y| / |x|), mirrored into the quadrant that the sign bits of x and y name
+// atan2 y x  =>   atan(|y| / |x|), mirrored into the quadrant given by the sign bits of x and y
 //
-// Runtimes have these operators in f32 only.
+// Runtimes have these operators only in f32.
 #include <numbers>
 
 #include "lower/special.h"
@@ -16,7 +16,7 @@ constexpr double kPi = std::numbers::pi;
 
 bool in_f64(Lowering& ctx) { return ctx.out_dtype() == DType::kF64; }
 
-// One minus x squared, without cancellation near 1.
+// 1 - x^2 without cancellation near 1.
 Value* one_minus_square(Lowering& ctx, Value* x) {
   Value* one = like(ctx, x, 1);
   return ctx.b.Mul(ctx.b.Sub(one, x), ctx.b.Add(one, x));
@@ -26,8 +26,9 @@ Value* atan(Lowering& ctx, Value* x) { return x->dtype() == DType::kF64 ? atan_f
 
 }  // namespace
 
-// y0 = atan in f32 is right to 1e-7. With x = tan y, tan(y - y0) = (x cos y0 - sin y0) / (cos y0 + x sin y0) is so small
-// that it equals its arctangent. Beyond 1e300 the result is +-pi/2 to the last bit, and the products would overflow.
+// y0 = atan in f32 is accurate to 1e-7. With x = tan y, tan(y - y0) = (x cos y0 - sin y0) / (cos y0 + x sin
+// y0) is so small that it equals its arctangent. Beyond 1e300 the result is +-pi/2 to the last bit, and the
+// products would overflow.
 Value* atan_f64(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* start = ctx.cast(b.Atan(ctx.cast(x, DType::kF32)), DType::kF64);
@@ -66,14 +67,15 @@ std::vector<Value*> lower_acos(Lowering& ctx) {
   return {b.Mul(atan_f64(ctx, half), like(ctx, x, 2))};
 }
 
-// |y| / |x| is no number where both are 0 or both infinite: the sign of |y| = |x| gives 0 and 1 there, and 1 where it should.
+// |y| / |x| is NaN if both are 0 or both infinite. The sign of |y| = |x| is 0 or 1 there, and 1 for other
+// equal sizes.
 Value* atan2(Lowering& ctx, Value* y, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value *ay = b.Abs(y), *ax = b.Abs(x);
   Value* ratio = b.Where(b.Equal(ay, ax), b.Sign(ay), b.Div(ay, ax));
   Value* angle = atan(ctx, ratio);
   Value* upper = b.Where(sign_bit(ctx, x), b.Sub(like(ctx, x, kPi), angle), angle);
-  // A product, since onnxruntime's Where gives 0 for a -0 in its first branch.
+  // A product, because onnxruntime's Where returns 0 for a -0 in its first branch.
   return b.Mul(upper, b.Where(sign_bit(ctx, y), like(ctx, y, -1), like(ctx, y, 1)));
 }
 

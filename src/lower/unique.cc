@@ -1,6 +1,7 @@
-// unique[axis, dtype, size] x   =>   Unique<axis, sorted>(x): values, first index of each, which one each is, how often
+// unique[axis, dtype, size] x   =>   Unique<axis, sorted>(x): values, first indices, inverse indices, counts
 //
-// Of integers: the slices of x along `axis` that differ, in ascending order. `size` is the symbol that stands for how many.
+// The distinct slices of x, an integer tensor, along `axis` in ascending order. `size` is the symbol for
+// their number.
 #include "lower/kernels.h"
 
 namespace sardonyx {

@@ -1,5 +1,6 @@
-// unvmap_all, unvmap_any, unvmap_max x       =>   ReduceMin, ReduceMax over all axes (Equinox's: not mapped by vmap)
-// select_if_vmap x when y                    =>   x: the equation is left only where nothing was mapped, and there it means its first branch
+// Primitives of Equinox that vmap does not map:
+// unvmap_all, unvmap_any, unvmap_max x       =>   ReduceMin, ReduceMax over all axes
+// select_if_vmap x when y                    =>   x: the equation remains only if nothing was mapped
 #include "lower/reduction.h"
 
 namespace sardonyx {

@@ -1,9 +1,11 @@
-// while[cond_jaxpr, body_jaxpr] constants, carry   =>   Loop(cond_jaxpr(carry), carry) { carry' = body_jaxpr(carry), cond_jaxpr(carry') }
+// while[cond_jaxpr, body_jaxpr] constants, carry
+//   =>   Loop(cond_jaxpr(carry), carry) { carry' = body_jaxpr(carry), cond_jaxpr(carry') }
 //
-// The constants of both jaxprs are captured. The condition is written twice: before the loop and at the end of its body.
+// The constants of both jaxprs are captured. The condition is lowered twice: before the loop and at the end
+// of its body.
 //
-// vmap makes conditions of one truth value per row. The loop goes on while any is true, and only rows whose own is true change:
-// their values come from a Where in the body, on the condition of the carry that came in.
+// vmap gives conditions one bool per row. The loop continues while any is true, and only rows whose own
+// condition is true change: a Where in the body selects their values, by the condition on the incoming carry.
 #include "lower/kernels.h"
 
 namespace sardonyx {
@@ -30,7 +32,7 @@ std::vector<Value*> lower_while(Lowering& ctx) {
   auto any = [&](Lowering& where, Value* v) {
     return rows.empty() ? v : where.cast(reduce(where, "ReduceMax", where.cast(v, DType::kU8), rows), DType::kBool);
   };
-  // next where the row goes on, else the carry as it was.
+  // `next` for rows that continue, else `carry`.
   auto keep_finished = [&](Lowering& where, Value* going, Value* next, Value* carry) {
     std::vector<int64_t> behind;
     for (size_t i = rows_rank; i < carry->type()->rank(); ++i) behind.push_back(static_cast<int64_t>(i));

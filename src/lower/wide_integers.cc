@@ -12,9 +12,9 @@
 namespace sardonyx {
 namespace {
 
-constexpr double kLowWord = 0x1p31;       // what the kernels that look at low words compare rightly
-constexpr double kInDoubles = 0x1p53;     // up to which doubles hold all integers
-constexpr double kUnknownCount = 0x1p21;  // no reduction over axes of symbolic sizes is taken to have more elements
+constexpr double kLowWord = 0x1p31;       // kernels that look at low words compare smaller numbers correctly
+constexpr double kInDoubles = 0x1p53;     // doubles represent all integers up to this
+constexpr double kUnknownCount = 0x1p21;  // assumed limit on elements per reduction over axes of symbolic sizes
 constexpr int kMaxDepth = 8;
 
 double bound_of(DType t) { return std::ldexp(1.0, t == DType::kBool ? 1 : is_signed(t) ? bit_width(t) - 1 : bit_width(t)); }
@@ -44,7 +44,7 @@ double bound(const Lowering& ctx, const Value* v, int depth) {
   if (const SymbolicValue* known = ctx.b.facts().find(*v)) {
     const bool is_small = std::ranges::all_of(known->elements, [&](Dim d) {
       if (d.is_int()) return std::abs(static_cast<double>(d.value())) < kLowWord;
-      return ctx.b.dims().range(d).min.has_value();  // made of sizes, not of data
+      return ctx.b.dims().range(d).min.has_value();  // computed from sizes, not from data
     });
     return is_small ? std::min(by_type, kLowWord) : by_type;
   }
@@ -88,8 +88,8 @@ double count_of(const Value* x, std::span<const int64_t> axes) {
   return all_known ? known : std::max(known, kUnknownCount);
 }
 
-// Sums of pieces of few bits, each exact in doubles, put together again. Mod takes the sign of its divisor: all pieces but the last, which holds
-// the sign, are not negative.
+// Splits elements into pieces of `width` bits, whose sums are exact in doubles, and adds up the shifted sums.
+// Mod has the sign of its divisor, so no piece is negative but the last, which holds the sign.
 Value* sum_of_pieces(Lowering& ctx, Value* x, const std::vector<int64_t>& axes, bool keepdims, int width) {
   OnnxBuilder& b = ctx.b;
   Value *rest = ctx.cast(x, DType::kI64), *total = nullptr;
@@ -115,7 +115,7 @@ Value* exact_sum(Lowering& ctx, Value* x, const std::vector<int64_t>& axes, bool
   return ctx.cast(sum, own);
 }
 
-// The first of the sorted elements, axis by axis. Of no element, it is what changes nothing.
+// The first element of the sorted axis, axis by axis; over no elements, the identity.
 Value* exact_extreme(Lowering& ctx, const Reduction& r, Value* x, const std::vector<int64_t>& axes, bool keepdims) {
   const DType own = x->dtype();
   x = ctx.cast(x, DType::kI64);

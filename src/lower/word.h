@@ -1,4 +1,4 @@
-// Shifts, masks and wrapping arithmetic on u32 or u64 tensors, written as one would in C.
+// Shifts, masks and wrapping arithmetic on u32 or u64 tensors, written like C.
 #pragma once
 
 #include "lower/bitwise.h"
@@ -6,13 +6,13 @@
 
 namespace sardonyx {
 
-// u8, u16, u32 or u64: what has as many bits as t.
+// The unsigned integer type with as many bits as t: u8, u16, u32 or u64.
 DType unsigned_of(DType t);
 
 class Word {
  public:
   Word(Lowering& ctx, Value* bits) : ctx_(&ctx), bits_(bits) {}
-  // The bits of an integer x and no others, in u32 or u64.
+  // Zero-extends an integer x to u32 or u64.
   static Word of(Lowering& ctx, Value* x);
 
   Value* value() const { return bits_; }

@@ -1,7 +1,8 @@
 // zeta x q         Hurwitz' function, the sum of (q + k)^-x over k >= 0
 // polygamma m x    (-1)^(m+1) m! zeta(m + 1, x), and digamma(x) for m = 0
 //
-// Ten terms, then the Euler-Maclaurin formula with twelve Bernoulli numbers (DLMF 25.11.28), as in S. Moshier's Cephes (zeta.c) and in XLA.
+// Ten terms, then the Euler-Maclaurin formula with twelve Bernoulli numbers (DLMF 25.11.28), as in S.
+// Moshier's Cephes (zeta.c) and in XLA.
 #include <array>
 #include <limits>
 
@@ -36,7 +37,7 @@ Num hurwitz_zeta(const Num& x, const Num& q) {
     power = pow(a, minus_x);
     head = head + power;
   }
-  // The last power counts half, and half again comes from the formula: head has it whole, so one half is taken off.
+  // The formula takes half of the last power, and so does its sum: head contains it whole, hence - 0.5.
   Num inverse_square = reciprocal(a * a);
   Num tail = x.of(0);
   for (size_t j = kBernoulli.size(); j-- > 0;) {
@@ -47,7 +48,7 @@ Num hurwitz_zeta(const Num& x, const Num& q) {
   Num whole = head + power * (a / (x - 1) - 0.5 + tail);
   Num result = where(abs(power) < abs(head) * epsilon(x), head, whole);
   result = where(x < 1, kNaN, result);
-  // Below 0 the bases are negative: integer powers only, and at the integers a pole.
+  // Below 0 the bases are negative: only integer powers are defined, and integers are poles.
   Num not_above = q <= 0, is_integer = eq(x, floor(x)), is_pole = not_above & eq(q, floor(q));
   Num is_even = is_integer & eq(floor(x * 0.5) * 2, x);
   result = where(not_above & !is_integer, kNaN, result);
