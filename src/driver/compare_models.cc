@@ -11,7 +11,7 @@
 namespace sardonyx {
 namespace {
 
-// What has the same name must not stand in another place.
+// Inputs and results with the same name must have the same position.
 void check_interfaces(const Model& a, const Model& b) {
   const auto refuse = [](std::string what, std::string note) {
     throw Error(ErrorCode::kInvalidArgument, std::move(what), {std::move(note)});

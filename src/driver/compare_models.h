@@ -1,4 +1,4 @@
-// Whether two models compute the same, found by evaluating both on seeded inputs.
+// Checks whether two models compute the same, by evaluating both on seeded inputs.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,18 @@
 namespace sardonyx {
 
 struct ModelComparison {
-  size_t runs = 0;                        // evaluations that were compared
-  std::optional<std::string> difference;  // what differs, on which inputs
+  size_t runs = 0;                        // evaluations compared
+  std::optional<std::string> difference;  // the first difference, and the inputs that show it
   std::string skipped;                    // why nothing was compared
-  // The runtime that loads the model before, by its table of kernels, and what keeps it from loading the one after.
+  // The runtime that loads the first model, according to its table of kernels, and why it does not load the
+  // second one.
   std::string runtime;
   std::vector<std::string> load_problems;
 };
 
-// Inputs are paired by place; `after` may lack some of the inputs of `before`. Infers the types of both. Throws kInvalidArgument when the
-// signatures do not fit each other. `target` names the runtime that is to load both, the newest if empty; a model before that it
-// does not load for certain leaves the one after free.
+// Pairs inputs by position; `after` may lack some of the inputs of `before`. Infers the types of both. Throws
+// kInvalidArgument if the signatures do not match. `target` names the runtime that must load both; empty
+// means the newest. `after` is not checked if that runtime is certain not to load `before`.
 ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target = {});
 
 }  // namespace sardonyx

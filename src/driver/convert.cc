@@ -24,14 +24,15 @@
 namespace sardonyx {
 namespace {
 
-// The passes that make one operator of a normalization's arithmetic.
+// The passes that fuse the arithmetic of a normalization into one operator.
 constexpr std::string_view kNormalizationPasses[] = {"fuse_layer_normalization", "fuse_rms_normalization"};
 
 void choose_normalization(PassRequest& request, Normalization mode) {
   if (mode == Normalization::kForceDecomposed) {
     request.skip.insert(request.skip.end(), std::begin(kNormalizationPasses), std::end(kNormalizationPasses));
   } else if (mode == Normalization::kPreferNative) {
-    // They want one x - mean where the program spells two. Where the pipeline had them already, they find nothing left to do.
+    // They match one shared x - mean, and the program may contain two. If the pipeline has run them already,
+    // they are no-ops here.
     request.passes.emplace_back("common_subexpression_elimination");
     request.passes.insert(request.passes.end(), std::begin(kNormalizationPasses), std::end(kNormalizationPasses));
   }
@@ -45,11 +46,12 @@ void check_opset(const LowerOptions& options) {
               {"help: leave the opset out, and the target chooses it"});
 }
 
-// Lowerings write this opset and newer ones; convert_opset respells what they wrote for older ones, before any pass looks for
-// operators to fuse.
+// The oldest opset that lowerings write. For older ones convert_opset rewrites the result before any pass
+// looks for operators to fuse.
 constexpr int kOldestLowered = 17;
 
-// The IR version of the time, which runtimes of that time load. 3 would want initializers among the inputs, and functions came with 8.
+// The IR version that was current with the opset, which runtimes of that time load. Version 3 requires
+// initializers among the inputs, and functions need version 8.
 int ir_version_of(int opset, const Model& m) {
   constexpr std::pair<int, int> kSince[] = {{15, 8}, {12, 7}, {11, 6}, {10, 5}};
   if (m.functions().size() > 1) return 8;
@@ -64,9 +66,10 @@ void make_older(Model& m, int opset) {
   m.ir_version = ir_version_of(opset, m);
 }
 
-// Functions of one name are numbered by their domains: net.block.1, net.block.2. Where passes removed some, the rest move up.
+// Functions of one name are numbered by their domains: net.block.1, net.block.2. Renumbers them if passes
+// removed some.
 void close_gaps_in_functions(Model& m) {
-  std::map<std::pair<std::string, std::string>, std::map<int, Function*>> groups;  // by name and what stands before the number
+  std::map<std::pair<std::string, std::string>, std::map<int, Function*>> groups;  // by name and the domain before the number
   for (const auto& f : m.functions().subspan(1)) {
     const size_t dot = f->domain.rfind('.');
     int number = 0;
@@ -79,7 +82,7 @@ void close_gaps_in_functions(Model& m) {
   }
   std::map<std::string, std::string, std::less<>> renamed;  // domains
   for (auto& [key, functions] : groups) {
-    const bool unique = key.second.ends_with(".unique");  // of these, the first has no number
+    const bool unique = key.second.ends_with(".unique");  // the first of these has no number
     const auto is_first = [&](const auto& f) { return f->name == key.first && f->domain == key.second; };
     int next = std::ranges::any_of(m.functions(), is_first) ? 2 : 1;
     for (auto& [number, f] : functions) {
@@ -133,10 +136,10 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   if (lower.opset != options.lower.opset) make_older(onnx, options.lower.opset);
   dump(options, "1_lowered", onnx);
   check_spelling(onnx);
-  verify(onnx, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
+  verify(onnx, {.allow_unchecked = false});  // reports a faulty lowering here instead of to whoever loads the file
   const double lower_seconds = watch.lap();
   PassRequest request = options.passes;
-  request.skip.emplace_back("prune_unused_graph_inputs");  // the arguments of the user's function are its signature
+  request.skip.emplace_back("prune_unused_graph_inputs");  // the inputs are the signature of the user's function
   choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
   check_fixed_point(onnx, request);
@@ -146,7 +149,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   check_spelling(onnx);
   dump(options, "2_optimized", onnx);
   if (!options.lower.target.empty()) {
-    // Nodes get names: onnxruntime 1.20 makes two of the same name where it fuses what has none.
+    // Names the nodes: where onnxruntime 1.20 fuses unnamed nodes, it makes two of the same name.
     run_passes(onnx,
                {.passes = {"legalize", "name_fix"}, .options = {{"legalize.target", options.lower.target}}, .strict = true});
     dump(options, "3_legal", onnx);
@@ -182,7 +185,7 @@ void check_nesting(const Model& onnx) {
 
 void prepare_conversion() {
   LoweringRegistry::builtin();
-  // The first question about any operator makes the table of kernels.
+  // The first query of any operator builds the table of kernels.
   const Op* any = dialect(DialectId::kOnnx).find("", "Identity", 1);
   if (any != nullptr) onnx::kernels(onnx::newest_runtime(), *any);
   prepare_passes(DialectId::kOnnx);

@@ -17,13 +17,13 @@ namespace {
 
 constexpr uint64_t kMostBytes = 64'000'000;
 
-// The run that changes nothing after `request`.
+// A run that must change nothing after `request`.
 struct SecondRun {
   PassRequest request;
   bool through_file;
 };
 
-// None where nothing is promised.
+// Nullopt if no pass promises that.
 std::optional<SecondRun> second_run(const PassRequest& request, DialectId dialect) {
   const Pipeline pipeline = make_pipeline(request, dialect);
   if (pipeline.entries.empty()) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<SecondRun> second_run(const PassRequest& request, DialectId dialec
   return SecondRun{again, /*through_file=*/false};
 }
 
-// The first lines in which two texts differ.
+// The first differing lines of two texts.
 std::string difference(const std::string& a, const std::string& b) {
   size_t line = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) {

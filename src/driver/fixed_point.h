@@ -1,4 +1,4 @@
-// A check that the tests turn on: one run, and it is done.
+// A check for tests: a second run must change nothing.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,15 @@ namespace sardonyx {
 
 class Model;
 
-// Runs `request` again on the model that it was run on. Returns how that changes the model; nullopt if it does not. Where all passes repeat, the
-// model is written and read before the second run, and the bytes are compared. Elsewhere the second run is the last pass alone, as that one
-// may enable those before it, and in memory; nothing is checked where it is not idempotent. The second run has no fold budget, which each
-// run would spend anew. Models with more than 64 MB of constants are not checked.
+// Runs `request` again on the model that it has run on. Returns the change; nullopt if there is none. If all
+// passes repeat, the second run reads the model back from a written file, and the bytes are compared.
+// Otherwise it runs only the last pass, in memory, since that pass may enable earlier ones; if the last pass
+// is not idempotent, nothing is checked. The second run has no fold budget, which every run would spend
+// again. Skips models with more than 64 MB of constants.
 std::optional<std::string> change_by_second_run(const Model& m, const PassRequest& request);
 
-// With SARDONYX_CHECK_FIXED_POINT in the environment: throws kInternal where there is a change. Core ML's passes count dead users, as
-// coremltools' do, and are left out.
+// If SARDONYX_CHECK_FIXED_POINT is set in the environment, throws kInternal if there is a change. Skips Core
+// ML programs: like coremltools, their passes count dead users.
 void check_fixed_point(const Model& m, const PassRequest& request);
 
 }  // namespace sardonyx

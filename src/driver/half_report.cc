@@ -18,7 +18,7 @@ bool fit(const Graph& g, const std::vector<EvalValue>& inputs) {
   }
 }
 
-// How often it ran. `why` says why it could not, if it could not.
+// Returns how often the function ran. If it could not run, `why` gives the reason.
 size_t observe(Graph& g, const HalfReportRequest& request, bool is_main, mil::HalfRanges& ranges, std::string& why) {
   size_t runs = 0;
   for (const auto& inputs : request.runs) {

@@ -1,4 +1,4 @@
-// What half precision would do to a Core ML program: for people, and as ranges for add_fp16_cast.
+// Reports what half precision would do to a Core ML program: for people, and as ranges for add_fp16_cast.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace sardonyx {
 
 struct HalfReportRequest {
-  // Inputs of one run each of the main function, and of others whose inputs they fit. Where there is none, `random_runs` are made on random
-  // inputs.
+  // Each is the inputs of one run of the main function, and of other functions whose inputs it fits. If
+  // empty, makes `random_runs` on random inputs.
   std::vector<std::vector<EvalValue>> runs;
   size_t random_runs = 2;
   uint64_t seed = 0;
@@ -20,21 +20,22 @@ struct HalfReport {
   struct Op {
     std::string function, op, name;
     std::string verdict;  // "overflows", "vanishes", "may overflow", "unknown"
-    std::string value;    // the operand or result that decides, by name
+    std::string value;    // name of the operand or result that decides
     double low = 0, high = 0;
-    bool seen = false;  // in a run; else by bounds that hold always
+    bool seen = false;  // seen in a run; else proved by bounds
   };
-  std::vector<Op> ops;  // those that are not safe, in program order
-  size_t safe = 0;      // how many others there are
-  size_t runs = 0;      // that were made of the function that had most
+  std::vector<Op> ops;  // the ops that are not safe, in program order
+  size_t safe = 0;      // the number of other ops
+  size_t runs = 0;      // runs of the function with the most runs
   std::string not_run;  // why the program could not be run
   std::string ranges;   // the option `ranges` of add_fp16_cast
 };
 
-// Looks at all functions; those that were not run count what was seen of values of their names in others. The program stays as it is. Throws what evaluate() throws for runs that were asked for.
+// Analyses all functions; one that was not run uses the ranges of equally named values in others. Does not
+// change the program. Throws what evaluate() throws for the requested runs.
 HalfReport half_report(Model& m, const HalfReportRequest& request);
 
-// The same with runs on inputs from files: each .npz is one run, and NAME=FILE.npy or NAME=VALUE are for all of them.
+// The same for inputs from files: each .npz is one run; NAME=FILE.npy and NAME=VALUE apply to all runs.
 HalfReport half_report(Model& m, const std::vector<std::string>& inputs, size_t random_runs, uint64_t seed);
 
 }  // namespace sardonyx

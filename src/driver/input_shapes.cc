@@ -14,7 +14,7 @@ namespace {
 
 struct InputSpec {
   std::string name;
-  const Type* type;  // dtype undefined when the text does not say it
+  const Type* type;  // dtype undefined if the text does not give it
 };
 
 InputSpec parse_spec(Model& m, const std::string& text) {
@@ -22,7 +22,7 @@ InputSpec parse_spec(Model& m, const std::string& text) {
     return Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no shape of an input", text),
                  {"expected x=f32[1,3,B] or x:1,3,B"});
   };
-  // Names may hold colons ("input:0"): the last sign counts.
+  // Names may contain colons ("input:0"): the last separator counts.
   const size_t equals = text.rfind('='), colon = text.rfind(':');
   if (equals != std::string::npos && equals > 0) {
     std::string type = text.substr(equals + 1);
@@ -51,10 +51,11 @@ Port& input_named(Graph& g, std::string_view name) {
          meant.empty() ? fmt::format("it has: {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant));
 }
 
-// Sizes that names of the model get.
+// The sizes that symbols of the model get.
 using FixedSizes = std::map<std::string, Dim, std::less<>>;
 
-// What the model declares of the input, and what the text says of it: refuses what contradicts, and adds the sizes that names get.
+// Matches the declared type of the input with the given one: refuses contradictions and adds the sizes that
+// symbols get.
 void match_shapes(const Type* has, const InputSpec& spec, const std::string& text, Model& m, FixedSizes& fixed) {
   if (has == nullptr || !has->is_tensor()) return;
   const Dims& dims = m.dims();

@@ -1,4 +1,4 @@
-// Shapes that the user gives inputs.
+// Fixes the shapes of inputs.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace sardonyx {
 
-// Gives inputs of the main graph other shapes: "x=f32[1,3,224,224]" or "x:1,3,B" (the dtype may be left out). Throws kInvalidArgument for names,
-// ranks and sizes that the model does not have.
+// Sets the shapes of inputs of the main graph: "x=f32[1,3,224,224]" or "x:1,3,B" (the dtype may be omitted).
+// Throws kInvalidArgument for names, ranks and sizes that the model does not have.
 void fix_input_shapes(Model& m, const std::vector<std::string>& specs);
 
 }  // namespace sardonyx

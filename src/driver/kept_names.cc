@@ -31,7 +31,7 @@ KeptNames::KeptNames(Model& m) {
 }
 
 bool KeptNames::Meaning::holds_for(const Value& v) const {
-  constexpr size_t kCompared = 1 << 20;  // larger ones that were made anew are taken for others
+  constexpr size_t kCompared = 1 << 20;  // bytes; larger constants that were made anew count as changed
   if (payload != nullptr && v.is_constant()) {
     const TensorPtr& now = v.constant();
     return payload == now || (!now->is_deferred() && now->byte_size() <= kCompared && payload->equals(*now));

@@ -8,12 +8,12 @@
 
 namespace sardonyx {
 
-// What the names of a model stand for, before passes change it.
+// Records the meaning of the names of a model before passes change it.
 class KeptNames {
  public:
   explicit KeptNames(Model& m);
 
-  // Takes away the names of values that are no longer what had the name.
+  // Removes the names of values whose meaning has changed.
   void drop_changed(Model& m) const;
 
  private:

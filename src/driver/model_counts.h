@@ -1,4 +1,4 @@
-// What a model consists of, in numbers.
+// The contents of a model, in numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 namespace sardonyx {
 
 struct ModelCounts {
-  std::map<std::string, size_t>
-      ops;  // nodes by operator ("domain.Name" outside the default one), nested graphs and functions too
+  // Nodes by operator ("domain.Name" outside of the default domain), with those of nested graphs and
+  // functions.
+  std::map<std::string, size_t> ops;
   std::map<DType, uint64_t> weight_bytes;
-  size_t nodes = 0, nested = 0;  // of them in nested graphs
+  size_t nodes = 0, nested = 0;  // `nested`: those in nested graphs
   size_t tensors = 0;            // constants
-  uint64_t parameters = 0;       // their elements
-  uint64_t bytes = 0;            // as stored: tied weights once, lazy splats as one element
+  uint64_t parameters = 0;       // elements of constants
+  uint64_t bytes = 0;            // as stored: shared weights count once, a lazy splat counts as one element
   size_t values = 0, untyped = 0;
 };
 

@@ -59,7 +59,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     PassRequest conversion = conversion_to(m, options.opset);
     conversion.verify = options.request.verify == Verify::kOff ? Verify::kOff : Verify::kModel;
     for (const auto& option : options.request.options) {
-      if (option.first == "legalize.target") conversion.options.push_back(option);  // what verification asks
+      if (option.first == "legalize.target") conversion.options.push_back(option);  // verification uses it
     }
     report.passes = run_passes(m, conversion);
   }

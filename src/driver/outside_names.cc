@@ -31,7 +31,8 @@ std::vector<Graph*> all_graphs(Model& m) {
   return all;
 }
 
-// What a TrainingInfoProto may call a tensor of the model: keys of its bindings, operands of its nodes, texts in their attributes (Gradient).
+// Names of tensors that a TrainingInfoProto may use: keys of its bindings, operands of its nodes, strings in
+// their attributes (Gradient).
 void collect(std::string_view training_info, std::set<std::string, std::less<>>& names) {
   enum Kind { kTraining, kGraph, kNode, kAttribute, kBinding };
   std::vector<std::pair<Kind, std::string_view>> todo{{kTraining, training_info}};
@@ -104,7 +105,7 @@ ByName values_of(Graph& g) {
 struct OutsideNames::State {
   struct Variable {
     Value* input;
-    const Value* was;  // erased; the file's record still knows it
+    const Value* was;  // erased; the file's record still refers to it
     std::string name;
     TensorPtr payload;
   };
@@ -116,7 +117,7 @@ struct OutsideNames::State {
   Model& m;
   std::vector<Variable> variables;
   std::set<std::string> pinned;                                           // results that are outputs for now
-  std::map<Graph*, std::unordered_map<std::string_view, Meaning>> meant;  // by annotations
+  std::map<Graph*, std::unordered_map<std::string_view, Meaning>> meant;  // used by annotations
 
   void make_variable(Value& c) {
     Graph& g = m.graph();
@@ -129,7 +130,7 @@ struct OutsideNames::State {
   void make_constant(const Variable& v) {
     Graph& g = m.graph();
     const auto port = std::ranges::find(g.inputs(), v.input, &Port::value);
-    const bool is_there = port != g.inputs().end();  // an option drops inputs without users
+    const bool is_there = port != g.inputs().end();  // an option may drop inputs without users
     if (is_there) v.input->set_name({});
     Value* c = g.add_constant(v.payload, v.name);
     if (is_there) {

@@ -1,5 +1,5 @@
-// Names of a model's tensors that something besides its nodes refers to: training information and quantization annotations, which passes
-// do not look at.
+// Names of tensors that parts of a model besides its nodes refer to: training information and quantization
+// annotations, which passes do not see.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,12 @@
 
 namespace sardonyx {
 
-// Made before passes run; restore() afterwards gives these names their meaning again.
-//   - A constant that training information names is a variable of training: it is an input while passes run, so that nothing is folded into or
-//     out of it, and an initializer again afterwards. A node's result that it names keeps its name.
-//   - A quantization annotation stays with its tensor, and keeps the tensors of its parameters; it goes where the tensor has gone, or
-//     has other elements now.
+// Construct it before passes run; afterwards restore() gives these names their meaning again.
+//   - A constant that training information names is a training variable. While passes run it is an input, so
+//     that nothing is folded into it or out of it; afterwards it is an initializer again. A node's result that
+//     training information names keeps its name.
+//   - A quantization annotation stays with its tensor and keeps the tensors of its parameters. It is removed if
+//     the tensor is gone or has other elements.
 class OutsideNames {
  public:
   explicit OutsideNames(Model& m);

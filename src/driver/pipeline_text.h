@@ -1,4 +1,4 @@
-// A pipeline as people write it: on a command line, or in a file.
+// A pipeline as text: on a command line or in a file.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace sardonyx {
 
-// Adds the passes and options of "a, b, c.option=value" to `request`. A text that is no name of a pass or preset, and names a file, means what
-// the file has, with one entry a line and # before comments. Throws kIo.
+// Adds the passes and options of "a, b, c.option=value" to `request`. A text that is not the name of a pass
+// or preset but names a file stands for its contents: one entry per line, # before comments. Throws kIo.
 void add_pipeline(const std::string& text, PassRequest& request);
 
 }  // namespace sardonyx

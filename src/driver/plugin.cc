@@ -18,18 +18,18 @@ using sardonyx::Value;
 
 struct SardonyxHost {
   sardonyx::LoweringRegistry& registry;
-  std::string origin;  // the plugin's file
+  std::string origin;  // the path of the plugin
   sardonyx::LateAttributes& late;
 };
 
 struct SardonyxLowering {
   Lowering& ctx;
   std::vector<Value*> results;
-  sardonyx::AttrInit attrs = {};         // of the next operator
-  std::exception_ptr failure = nullptr;  // the first one
+  sardonyx::AttrInit attrs = {};         // for the next operator
+  std::exception_ptr failure = nullptr;  // the first exception
   sardonyx::LateAttributes& late;
   const std::string& origin;
-  std::deque<std::string> texts = {};  // that the plugin was given
+  std::deque<std::string> texts = {};  // strings that the plugin was given
 };
 
 namespace {
@@ -37,7 +37,7 @@ namespace {
 Value* native(const SardonyxValue* v) { return const_cast<Value*>(reinterpret_cast<const Value*>(v)); }
 SardonyxValue* foreign(Value* v) { return reinterpret_cast<SardonyxValue*>(v); }
 
-// No exception crosses the plugin: the first one waits, and what follows does nothing.
+// No exception may cross the plugin: the first one is kept, and later calls do nothing.
 template <class Do>
 auto guarded(SardonyxLowering* l, Do act) -> std::invoke_result_t<Do> {
   using Result = std::invoke_result_t<Do>;
@@ -242,7 +242,7 @@ void LateAttributes::set() const {
 }
 
 void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry, LateAttributes& late) {
-  // A bare name would be looked for in the system's folders.
+  // dlopen would search the system's folders for a bare name.
   void* handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw Error(ErrorCode::kIo, fmt::format("cannot load the plugin {}: {}", path.string(), dlerror()));
   auto* entry = reinterpret_cast<decltype(&sardonyx_plugin)>(dlsym(handle, "sardonyx_plugin"));

@@ -10,11 +10,13 @@
 
 namespace sardonyx {
 
-// Attributes that the lowerings of one conversion asked for, to be set after the passes (ConvertOptions::after_passes).
+// Attributes requested by the lowerings of one conversion, to be set after the passes
+// (ConvertOptions::after_passes).
 class LateAttributes {
  public:
   void add(Node& node, NamedAttr attribute, std::string origin);
-  // Sets them on the nodes that are still there. Throws when an operator refuses its new attributes, or when a result would get another type.
+  // Sets them on the nodes that still exist. Throws if an operator refuses its new attributes or a result
+  // would change its type.
   void set() const;
 
  private:
@@ -26,8 +28,8 @@ class LateAttributes {
   std::vector<Late> all_;
 };
 
-// Adds the lowerings of the plugin to the registry. The shared object stays loaded until the process ends. `late` must outlive the
-// registry. Throws Error(kIo) when it is no plugin.
+// Adds the lowerings of the plugin to the registry. The shared object stays loaded until the process ends.
+// `late` must outlive the registry. Throws Error(kIo) if the file is not a plugin.
 void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry, LateAttributes& late);
 
 }  // namespace sardonyx

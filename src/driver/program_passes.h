@@ -1,4 +1,5 @@
-// Passes on a Core ML program that the caller holds in memory, with types and values that the caller knows: the bridge to coremltools.
+// Runs passes on a Core ML program in memory whose types and values the caller knows: the bridge to
+// coremltools.
 #pragma once
 
 #include <functional>
@@ -10,12 +11,13 @@
 
 namespace sardonyx {
 
-// Infers nothing first: the types of all values are set, and `facts` has what is known of them.
+// Does not infer types first: all values have their types, and `facts` holds what is known about them.
 PipelineReport run_program_passes(Model& m, const PassRequest& request, ValueFacts& facts);
 
-// What the passes would report if samples of the program's ops are enough to say that they change nothing; else nullopt. `samples`, called
-// when it is needed, has one node for each way in which an op and the ops that make its operands meet in the program; null: that is not known.
-// `is_idle`: whether the caller knows by other means that a pass changes nothing in this program.
+// The report of a run that changes nothing, if samples of the program's ops prove that; else nullopt.
+// `samples` is called when needed. Its graph has one node for each combination of an op and the ops that
+// compute its operands; null: unknown. `is_idle` tells whether the caller knows by other means that a pass
+// changes nothing in this program.
 std::optional<PipelineReport> idle_report(const PassRequest& request, const std::function<const Graph*()>& samples,
                                           const std::function<bool(std::string_view)>& is_idle);
 

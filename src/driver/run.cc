@@ -227,7 +227,7 @@ std::vector<std::pair<std::string, EvalValue>> run_model(Model& m, const RunRequ
   std::vector<std::pair<std::string, EvalValue>> out;
   for (size_t i = 0; i < g.outputs().size(); ++i) out.emplace_back(g.outputs()[i].name.view(), std::move(values[i]));
   size_t next = g.outputs().size();
-  for (const Port& p : g.inputs()) {  // what states are afterwards
+  for (const Port& p : g.inputs()) {  // the states after the run
     const Type* t = type_of(p);
     if (t != nullptr && t->kind() == TypeKind::kState && next < values.size())
       out.emplace_back(p.name.view(), std::move(values[next++]));

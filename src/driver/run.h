@@ -1,4 +1,4 @@
-// Running a model on values from files and from the command line.
+// Runs a model on values from files and from the command line.
 #pragma once
 
 #include <filesystem>
@@ -11,24 +11,25 @@
 namespace sardonyx {
 
 struct RunRequest {
-  // NAME=FILE.npy, NAME=VALUE (a number, a text, a list of them: x=[[1,2],[3,4]]), or FILE.npz with arrays by name.
+  // NAME=FILE.npy, NAME=VALUE (a number, a string or a list of them: x=[[1,2],[3,4]]), or FILE.npz with
+  // arrays by name.
   std::vector<std::string> inputs;
-  std::vector<std::string> input_shapes;  // as optimize takes them: sizes of inputs that are made up
+  std::vector<std::string> input_shapes;  // fixes sizes of inputs that are made up, as in OptimizeOptions
   bool random = false;                    // make up inputs that are not given
-  uint64_t memory_cap = 0;                // bytes; 0: the evaluator's own
+  uint64_t memory_cap = 0;                // bytes; 0: the evaluator's default
   EvalOptions eval;
 };
 
-// The main graph's inputs as the request has them, checked against its signature.
+// The inputs of the main graph as requested, checked against its signature.
 std::vector<EvalValue> run_inputs(Model& m, const RunRequest& request);
 
-// Results by the names that the model gives them.
+// Returns the results with their names in the model.
 std::vector<std::pair<std::string, EvalValue>> run_model(Model& m, const RunRequest& request);
 
-// Tensors, with those in a sequence `y` as y.0, y.1, ... Empty optionals are left out; maps are refused.
+// Flattens a sequence `y` into y.0, y.1, ... Omits empty optionals and refuses maps.
 NamedTensors tensors_in(const std::vector<std::pair<std::string, EvalValue>>& results);
 
-// The value that a text stands for: an element, or nested lists of elements.
+// Parses an element or nested lists of elements.
 TensorPtr parse_value(std::string_view text, DType dtype);
 
 }  // namespace sardonyx

@@ -39,7 +39,7 @@ std::vector<std::string> unknown_operators(Model& m) {
         u.first = print(n);
         size_t end = std::min(u.first.find('\n'), kShownText);
         if (end >= u.first.size()) continue;
-        while (end > 0 && (u.first[end] & 0xC0) == 0x80) --end;  // not within a character
+        while (end > 0 && (u.first[end] & 0xC0) == 0x80) --end;  // do not cut inside a character
         u.first = u.first.substr(0, end) + (u.first[end] == '\n' ? "" : " ...");
       }
     }

@@ -1,4 +1,4 @@
-// Operators that no table has, for the warnings of a run.
+// Warns about operators that no table has.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace sardonyx {
 
-// A warning for each unknown operator: its nodes stay as they are, and no rule looks through them.
+// One warning per unknown operator: its nodes stay as they are, and no rule looks through them.
 std::vector<std::string> unknown_operators(Model& m);
 
 }  // namespace sardonyx
