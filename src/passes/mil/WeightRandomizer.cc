@@ -12,10 +12,10 @@
 namespace sardonyx::mil {
 namespace {
 
-constexpr int64_t kWeight = 10;  // elements; fewer stay in the program
+constexpr int64_t kWeight = 10;  // elements; smaller constants stay in the program
 constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
 
-// The number of that place in a stream of random ones: splitmix64.
+// Number `place` of the random sequence `stream`, by splitmix64.
 uint64_t random_at(uint64_t stream, uint64_t place) {
   uint64_t z = stream + (place + 1) * kGolden;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -23,7 +23,7 @@ uint64_t random_at(uint64_t stream, uint64_t place) {
   return z ^ z >> 31;
 }
 
-// As many bits as the type holds exactly below 1.
+// A number in [0, 1) with as many bits as the type represents exactly.
 double uniform(DType dtype, uint64_t bits) {
   return dtype == DType::kF16 ? static_cast<double>(bits >> 53) * 0x1p-11 : static_cast<double>(bits >> 40) * 0x1p-24;
 }

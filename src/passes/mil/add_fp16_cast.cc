@@ -47,7 +47,7 @@ bool keeps_precision(const Node& n, std::string_view slot) {
 // The constant with the least numbers of half precision for elements that would round to zero; null if there
 // are none.
 TensorPtr saved_from_zero(const Tensor& t) {
-  constexpr int64_t kSmall = 400;  // beyond, zeros are taken for a sparse matrix
+  constexpr int64_t kSmall = 400;  // with more elements, zeros are assumed to be a sparse matrix
   if (t.is_promise() || t.size() >= kSmall) return nullptr;
   const double least = std::ldexp(1.0, -24);
   std::vector<double> all = doubles(t);

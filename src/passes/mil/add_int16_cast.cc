@@ -40,7 +40,7 @@ DType narrow(const Tensor& t) {
   return DType::kUndefined;
 }
 
-// Indices that are computed might point beyond what int16 counts.
+// Whether computed indices may exceed the range of int16.
 bool counts_too_far(Node& n, PassContext& context) {
   const Value *indices = operand(n, context, "indices"), *x = operand(n, context, "x");
   const auto axis = rules::param_int(params(n, context), "axis");

@@ -15,16 +15,16 @@ namespace sardonyx::mil {
 namespace {
 
 size_t move_updates(Graph& g) {
-  NodeMap<uint32_t> place(g.model(), 0);  // of an update that moved: where its value is made
+  NodeMap<uint32_t> place(g.model(), 0);  // a moved update gets the place of the op that computes its value
   std::vector<Node*> updates;
   uint32_t at = 0;
   for (Node& n : g.nodes()) {
     place[n] = ++at;
     if (is_update(n)) updates.push_back(&n);
   }
-  std::unordered_map<const Value*, std::vector<Node*>> touching;  // what reads or writes each state, in order
+  std::unordered_map<const Value*, std::vector<Node*>> touching;  // the ops that read or write each state, in order
   for (const Node* u : updates) touching.try_emplace(u->input(0));
-  std::unordered_map<const Node*, const Node*> earlier;  // what touches the state before an update does
+  std::unordered_map<const Node*, const Node*> earlier;  // of each update, the previous op that touches its state
   for (auto& [state, nodes] : touching) {
     for (const Use& u : state->uses()) {
       if (Node* n = reader_in(g, u)) nodes.push_back(n);
@@ -35,7 +35,7 @@ size_t move_updates(Graph& g) {
     }
   }
   size_t moved = 0;
-  std::unordered_map<const Node*, Node*> last;  // of the updates that stand after the node that makes their value
+  std::unordered_map<const Node*, Node*> last;  // by the op that computes a value: the last update moved behind it
   for (Node* u : updates) {
     Node* maker = u->input(1)->def();
     if (maker == nullptr || maker->graph() != &g || maker->is("read_state") || is_update(*maker)) continue;

@@ -73,7 +73,7 @@ bool scale_first(Node& look_up, Rewriter& b, PassContext& context) {
   if (!shift.is("constexpr_blockwise_shift_scale") || shift.graph() != look_up.graph() || shift.unchecked()) return false;
   Value *scale = operand(shift, context, "scale"), *offset = operand(shift, context, "offset");
   Value* lut = operand(look_up, context, "lut");
-  if (!scale->is_constant() || (offset != nullptr && !offset->is_constant())) return false;  // so they are its data
+  if (!scale->is_constant() || (offset != nullptr && !offset->is_constant())) return false;  // then the look-up gives `data`
   const auto blocks = scale->constant()->shape();
   if (std::ranges::any_of(blocks, [](int64_t n) { return n != 1; })) {
     if (!lut->is_constant() || lut->constant()->is_promise() || lut->constant()->shape().back() != 1) return false;

@@ -20,7 +20,7 @@ namespace sardonyx::mil {
 namespace {
 
 struct Grid {
-  double low, high, step;  // step: 0 for integers' 1, else the rank of the type's precision; larger is coarser
+  double low, high, step;  // step: rank of the type's precision, larger is coarser
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
@@ -36,13 +36,13 @@ std::optional<Grid> grid(DType d) {
 
 Grid meet(const Grid& a, const Grid& b) { return {std::max(a.low, b.low), std::min(a.high, b.high), std::max(a.step, b.step)}; }
 
-// Up to this number the type has all whole numbers.
+// The type represents all integers up to this number.
 double whole_up_to(DType d) {
   if (d == DType::kF16) return 2048;
   return d == DType::kF32 ? 16777216 : std::numeric_limits<double>::infinity();
 }
 
-// Whether a cast to `middle` changes nothing of what a cast to `last` makes.
+// Whether casting to `middle` in between does not change the result of a cast to `last`.
 bool merge(DType first, DType middle, DType last) {
   const auto from = grid(first), through = grid(middle), to = grid(last);
   if (!from || !through || !to) return false;
@@ -51,7 +51,7 @@ bool merge(DType first, DType middle, DType last) {
   const bool all_arrive = meet(*from, *through) == *from;
   if (is_float(first)) return all_arrive || (is_integer(middle) && is_integer(last));
   if (last == DType::kBool) return all_arrive || is_float(middle);
-  return kept.high <= whole_up_to(middle);  // what a type has below zero, it has above, but for one
+  return kept.high <= whole_up_to(middle);  // ranges are symmetric, but for one number
 }
 
 // The cast that computes v, in this block or outside of it; or null.
@@ -74,7 +74,7 @@ Pass cast_optimization() {
        .build = [=](Rewriter& b, const Match& found) -> Value* {
          return becomes_result(found) ? b.identity(found[x]) : found[x];
        }},
-      {.name = "pair",  // to the type that x has, too: the other rule takes that away
+      {.name = "pair",  // even if U is T: the other rule then removes the cast
        .match = m::cast(middle),
        .when =
            [](const Match& found) {

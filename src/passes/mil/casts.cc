@@ -71,7 +71,7 @@ class Inserter {
     try {
       made = &b.make(n.op(), operands, n.num_results(), attrs_of(n));
     } catch (const Error& e) {
-      // The op does not support that type: it stays as it is.
+      // The op does not support that type: leave it as it is.
       for (const auto& at : fresh) casts.erase(at);
       for (Node* late = n.prev(); late != before; late = n.prev()) n.graph()->erase(*late);
       context_.log.near_miss(n, e.message());
@@ -84,10 +84,10 @@ class Inserter {
     ++changed;
   }
 
-  // `old` becomes `made`, cast back where its type changed.
+  // Replaces `old` by `made`, cast back if its type changed.
   void result(Value& old, Value& made, std::string_view op_name, Rewriter& b) {
     const DType now = made.dtype() != DType::kUndefined ? made.dtype() : old.dtype();
-    if (old.type() != nullptr) made.set_type(b.types().with_dtype(old.type(), now));  // the names of its sizes, too
+    if (old.type() != nullptr) made.set_type(b.types().with_dtype(old.type(), now));  // keeps the symbols of its sizes
     const Node& n = *made.def();
     if (!op_name.empty()) {
       const bool several = n.num_results() > 1;

@@ -37,7 +37,7 @@ Value* narrow(Rewriter& b, Node& wide, Value* in) {
   if (operand(wide, b.context(), "pad") != nullptr) {
     const auto all = param_ints(at, "pad");
     if (!all) return nullptr;
-    // With a padded row above, the only result would be that row's; other pad types ignore `pad`.
+    // A padded row above would be the only row of the result. Other pad types ignore `pad`.
     if ((*all)[0] != 0 && param_string(at, "pad_type") == "custom") return nullptr;
     pad = {(*all)[2], (*all)[3]};
   }
@@ -62,7 +62,7 @@ Pass compose_conv1d() {
                     has_axis(found.root(), found.context(), 2, 4);
            },
        .build = [](Rewriter& b, const Match& found) { return narrow(b, found.node(conv), found[x]); },
-       .same_type = true},  // the length may be a symbol that only the convolution has
+       .same_type = true},  // the length may be a symbol that only the convolution introduces
       {.name = "channels_last",
        .match = m::squeeze(sole(m::transpose(sole(m::conv(sole(m::transpose(inner)).as(before))).as(conv))).as(after)),
        .when =

@@ -37,7 +37,7 @@ std::vector<Value*> constants_of(Graph& g) {
 
 const Attr* known_sample(const Value& v) { return v.def() != nullptr ? v.def()->attr(kSampleAttribute) : nullptr; }
 
-// A few elements of it, of the first `count`.
+// A hash of a few of the first `count` elements.
 int64_t sample_of(const TensorPtr& t, int64_t count) {
   const int bits = bit_width(t->dtype());
   if (bits < 8) return static_cast<int64_t>(t->hash() >> 1);
@@ -63,11 +63,11 @@ int64_t sample_of(const TensorPtr& t, int64_t count) {
   return sample(count, width, [&](int64_t i) { return bytes.data() + static_cast<size_t>(i) * step; });
 }
 
-// Constants of one type and sample, no two of them equal. A few are compared; of more the contents are
-// hashed.
+// Distinct constants of one type and sample. Compares contents if there are few; hashes them if there are
+// more.
 class Firsts {
  public:
-  // The one with the elements of v; null where there is none, and then v is one of them.
+  // Returns the constant that equals v; if there is none, adds v and returns null.
   Value* equal_to(Value& v) {
     if (hashed_.empty() && few_.size() < kFew) {
       for (Value* f : few_) {
@@ -111,8 +111,8 @@ size_t merge_constants(Graph& g, int64_t threshold) {
   std::vector<std::vector<Value*>> alike;
   for (const auto& [type, values] : typed) {
     if (values.size() < 2) continue;
-    // Most differ in the first elements, and samples from all over a mapped weight cost as much as reading
-    // much of it.
+    // Most constants differ in the first elements, and sampling all over a mapped weight costs as much as
+    // reading much of it.
     std::map<int64_t, std::vector<Value*>> begun;
     const bool all_over = !std::ranges::all_of(values, begins_quickly);
     for (Value* v : values)

@@ -1,5 +1,5 @@
-// Constants of which there are too many, or that lie in memory as no text has them: const_deduplication.sx
-// has the others.
+// Cases that text cannot express: many constants, and constants with unusual memory layouts. The others are
+// in const_deduplication.sx.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace sardonyx {
 namespace {
 
-// Of each constant, which is the first that stands for it.
+// For each constant, the index of the one that replaces it.
 std::vector<size_t> merged(const std::vector<TensorPtr>& constants) {
   std::string body, results;
   for (size_t i = 0; i < constants.size(); ++i) {
@@ -38,7 +38,7 @@ std::vector<float> counted(size_t n) {
 }
 
 TEST(ConstDeduplication, ManyThatDifferWhereNobodyLooks) {
-  // 64 of the 111 elements are looked at, the second to last not among them.
+  // The sample has 64 of the 111 elements, and not the second to last.
   std::vector<TensorPtr> all;
   for (const float last : {1, 2, 3, 4, 5, 6, 7, 3, 6, 7, 1}) {
     std::vector<float> v(111, 0.5f);

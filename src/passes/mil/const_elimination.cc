@@ -26,7 +26,7 @@ namespace sardonyx::mil {
 namespace {
 
 constexpr uint64_t kMemoryCap = 4ull << 30;
-constexpr int kMaxDeferred = 8;  // one in another
+constexpr int kMaxDeferred = 8;  // nested in each other
 
 bool has_value(const Node& n) {
   static const std::set<std::string_view> kOps = {"abs",
@@ -141,7 +141,7 @@ bool has_value(const Node& n) {
   return kOps.contains(n.op().name);
 }
 
-// Evaluating these never fails, whatever the data, so it may happen later.
+// Evaluating these never fails, whatever the data, so it can be deferred.
 bool cannot_fail(const Node& n) {
   static const std::set<std::string_view> kOps = {"transpose", "reshape", "squeeze", "expand_dims", "identity",
                                                   "add",       "sub",     "mul",     "concat",      "tile",
@@ -182,7 +182,7 @@ class Fold {
     }
   }
 
-  // A new constant may make the sizes of its users known, then those of their users, and so on.
+  // A new constant may determine the sizes of its users, then those of their users, and so on.
   void type_anew(Node& n) {
     if (anew_.empty() || !n.bodies().empty()) return;
     if (std::ranges::none_of(n.operands(), [&](const Use& u) { return anew_.contains(u.value); })) return;
@@ -201,7 +201,7 @@ class Fold {
     for (const Value& v : n.results()) anew_.insert(&v);
   }
 
-  // How many elements of the results are known as sizes.
+  // Counts the elements of the results that are known as sizes.
   size_t count_known(const Node& n) const {
     size_t count = 0;
     for (const Value& v : n.results()) {
@@ -220,7 +220,7 @@ class Fold {
     found_.emplace(&v, std::move(t));
   }
 
-  // Sizes: known from the type of a value that is not constant itself.
+  // Results that are known as sizes, although no operand is a constant.
   void from_facts(const Node& n) {
     for (const Value& v : n.results()) {
       const auto ints = context_.ints(&v);
@@ -272,7 +272,7 @@ class Fold {
     for (size_t i = 0; i < n.num_results(); ++i) keep(*n.result(i), (*results)[i]);
   }
 
-  // One element stands for all.
+  // A fill becomes a splat.
   void spread(Node& n) {
     const Type& type = *n.result()->type();
     std::vector<int64_t> shape;
@@ -306,11 +306,11 @@ class Fold {
   double most_;
   bool changed_ = false;
   std::unordered_map<const Value*, TensorPtr> found_;
-  std::unordered_set<const Value*> anew_;            // of which more is known than when the pass began
-  std::unordered_map<const Tensor*, int> deferred_;  // how many deferred ones stand in each other; found_ keeps them alive
+  std::unordered_set<const Value*> anew_;            // values about which more is known than when the pass began
+  std::unordered_map<const Tensor*, int> deferred_;  // nesting depth of deferred constants; found_ keeps them alive
 };
 
-// The option as coremltools takes it: "1e6" too.
+// Parses the option like coremltools, which allows "1e6".
 double most_elements(const PassContext& context) {
   const std::string text = context.options().text("skip_const_by_size", {});
   if (text.empty()) return HUGE_VAL;

@@ -2,15 +2,15 @@
 //
 // Scale, zero point and axis must be the same. The dequantize stays for its other users; if the block returns
 // it, nothing changes. Nothing changes either if 8-bit integers do not survive the pair: the scale is so
-// large that a product overflows, or so small that it loses digits. An
-// input never becomes a result of the function: the writer would need an identity. quantize ── dequantize is not such a pair, since it
+// large that a product overflows, or so small that it loses digits. An input never becomes a result of the
+// function: the writer would need an identity. quantize followed by dequantize is not such a pair, since it
 // rounds. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
 
-// Absent in both, or constants of the same elements.
+// Whether both are absent, or constants with the same elements.
 bool agree(const Value* a, const Value* b) {
   if (a == nullptr || b == nullptr) return a == b;
   return a->is_constant() && b->is_constant() && a->constant()->equals(*b->constant());

@@ -50,7 +50,7 @@ Value* affine(Rewriter& b, Node& n, const TensorPtr& data) {
   if (data->rank() == 0) return nullptr;
   Value *zero = operand(n, b.context(), "zero_point"), *scale = operand(n, b.context(), "scale");
   Value* axis = operand(n, b.context(), "axis");
-  // The op wants scalars where a parameter has one element.
+  // The op requires scalars if a parameter has one element.
   const auto squeezed = [](Value* v) -> Rewriter::Numbers {
     if (v->constant()->size() != 1) return v;
     return v->constant()->reshaped({});
@@ -67,7 +67,7 @@ std::optional<size_t> axis_of(Node& n, PassContext& context, size_t rank) {
   return axis >= 0 && axis < size ? std::optional(static_cast<size_t>(axis)) : std::nullopt;
 }
 
-// One scale, or as many as the data has along the axis; and as many zero points.
+// One scale, or one per element of the data along the axis; and as many zero points.
 bool sizes_agree(Node& n, PassContext& context, const Tensor& data, const Tensor& scale, const Value* zero) {
   if (zero != nullptr && zero->constant()->size() != scale.size()) return false;
   if (scale.size() == 1) return true;

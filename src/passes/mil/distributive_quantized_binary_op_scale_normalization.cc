@@ -4,9 +4,9 @@
 //
 // Hardware fuses the scale of one operand; a scale of 1 costs nothing. The same for sub, and with a relu
 // before the quantize. s_y must be one number: if it is not, or if a quotient does not fit half precision, x
-// and y change places. What is dequantized may have other users, which keep what they read; no value in
-// between may be a result of the block or, after the op, have another user. Relaxed: equal but for ties that
-// another rounding decides; a quantized result may then be off by one. After coremltools' pass of this name.
+// and y change places. The dequantized values may have other users, which keep them; no value in between may
+// be a result of the block or, after the op, have another user. Relaxed: rounding differs at ties, so a
+// quantized result may be off by one. After coremltools' pass of this name.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// The dequantize after a value.
+// The dequantize that computes v; null if another op does.
 Node* dequantized(const Value* v) {
   Node* def = v != nullptr ? v->def() : nullptr;
   return def != nullptr && def->is("dequantize") && !is_graph_result(*v) ? def : nullptr;
@@ -28,7 +28,7 @@ Node* only_reader(const Node& n, std::string_view op) {
   return user->graph() == n.graph() && user->is(op) ? user : nullptr;
 }
 
-// a / b in single precision, rounded to a's own type; nullptr where half precision cannot hold it.
+// a / b in single precision, rounded to a's own type; null if half precision cannot represent it.
 TensorPtr quotient(const Tensor& a, float b) {
   std::vector<double> out = doubles(a);
   for (double& v : out) {
@@ -47,7 +47,7 @@ TensorPtr scale_of(Node& n, PassContext& context) {
   return scale != nullptr ? scale->constant() : nullptr;
 }
 
-// Divides by y's scale; nullopt if that cannot be, else whether anything changed.
+// Divides by y's scale. Returns nullopt if that is impossible, else whether anything changed.
 std::optional<bool> normalize(const Site& at, Rewriter& b, PassContext& context) {
   const TensorPtr by = scale_of(*at.y, context);
   if (operand(*at.y, context, "axis") != nullptr || by == nullptr || by->size() != 1) return std::nullopt;

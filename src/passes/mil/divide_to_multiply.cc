@@ -1,7 +1,7 @@
 //   x ── real_div(c) ── y    =>    x ── mul(1/c) ── y
 //
-// For floats, where each reciprocal is finite: a division of integers is one of integers. After coremltools'
-// pass of this name, names included.
+// Only for floats, and only if every reciprocal is finite. After coremltools' pass of this name, names
+// included.
 #include <fmt/format.h>
 
 #include <cmath>

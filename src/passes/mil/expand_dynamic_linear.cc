@@ -16,7 +16,7 @@ bool is_static(const Value* v) {
   return v == nullptr || v->is_constant() || (v->def() != nullptr && v->def()->op().name.starts_with("constexpr_"));
 }
 
-// Every element that is stored equals its zero point.
+// Whether every stored element equals its zero point.
 bool is_compressed_zero(const Value* v, PassContext& context) {
   Node* n = v->def();
   if (n == nullptr) return false;

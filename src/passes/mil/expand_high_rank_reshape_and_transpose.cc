@@ -2,9 +2,9 @@
 //     =>    x ── reshape ── transpose ── ... ── reshape      of rank 5 and less
 //
 // Axes that p keeps side by side count as one. If fewer than six are left, one reshape and one transpose are
-// enough; otherwise each step, of
-// rank 4, brings one axis to the front: (done, before, axis, behind) ── transpose<0,2,1,3>. The shape of the inner reshape is known; it and the
-// transpose have no other user. After coremltools' pass of this name, which needs a constant last shape.
+// enough. Otherwise each step transposes (done, before, axis, behind), of rank 4, by <0,2,1,3>, which moves
+// one axis to the front. The shape of the inner reshape must be known; it and the transpose must have no
+// other user. After coremltools' pass of this name, which needs a constant last shape.
 #include <algorithm>
 
 #include "passes/mil/params.h"
@@ -12,14 +12,14 @@
 namespace sardonyx::mil {
 namespace {
 
-// Axes i and i + 1 of the result are also neighbours in the operand: they count as one axis.
+// Axes i and i + 1 of the result that are also neighbours in the operand count as one axis.
 struct Groups {
   std::vector<int64_t> sizes;  // of the operand's axes, in its order
   std::vector<int64_t> perm;
 };
 
 Groups grouped(const std::vector<int64_t>& shape, const std::vector<int64_t>& perm) {
-  std::vector<int64_t> first;  // axis of the operand with which each group of the result begins
+  std::vector<int64_t> first;  // for each group of the result, the operand's axis with which it begins
   std::vector<int64_t> size;
   for (size_t i = 0; i < perm.size(); ++i) {
     const int64_t n = shape[static_cast<size_t>(perm[i])];
@@ -41,7 +41,7 @@ Groups grouped(const std::vector<int64_t>& shape, const std::vector<int64_t>& pe
   return g;
 }
 
-// One axis after another comes to the front.
+// Moves one axis after another to the front.
 Value* step_by_step(Rewriter& b, Value* x, const Groups& g) {
   int64_t done = 1;
   std::vector<bool> moved(g.sizes.size(), false);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Var conv{"conv"}, c{"c"};
 
-// The convolution with weights times c, where the factors are finite, or where one is not.
+// The convolution with its weights times c, if all factors are finite; without `finite`, if one is not.
 Value* fuse(Rewriter& b, const Match& found, bool finite) {
   const auto layer = convolution(found.node(conv), b.context());
   if (!layer) return nullptr;

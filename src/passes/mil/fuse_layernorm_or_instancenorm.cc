@@ -31,7 +31,7 @@ size_t users(const Value* v) {
   for (const Use& u : v->uses()) n += u.owner->is_boundary() ? 0 : 1;
   return n;
 }
-// It has that many users, and the block does not return it.
+// Whether v has that many users and the block does not return it.
 bool stays_inside(const Value* v, size_t times) { return users(v) == times && !is_graph_result(*v); }
 
 // The axes of a reduction that keeps them, counted from the end, in order.
@@ -54,7 +54,7 @@ std::optional<std::vector<int64_t>> axes_of(const Match& found, Var first, Var s
 bool is_scalar(const Value* v) { return v->is_constant() && v->constant()->rank() == 0; }
 bool is_usable(const Value* v) { return v->is_constant() && is_float(v->dtype()) && !v->constant()->is_promise(); }
 
-// As many elements as x has along `axis` (from the end), and not one; no other axis has more than one.
+// Whether t has x's size along `axis` (from the end), which is not 1, and size 1 along all other axes.
 bool varies_along(const Tensor& t, const Type& of, size_t axis) {
   const auto shape = t.shape();
   return t.size() > 1 && shape.size() >= axis && shape[shape.size() - axis] == t.size() &&
@@ -63,9 +63,9 @@ bool varies_along(const Tensor& t, const Type& of, size_t axis) {
 
 enum class Kind : uint8_t { kNone, kLayer, kInstance, kInstanceLast };
 
-// The op for these axes and shapes of gamma and beta (null: ones and zeros).
+// The op for these axes and these shapes of gamma and beta (null: ones and zeros).
 Kind kind_of(const Type& t, const std::vector<int64_t>& axes, const Tensor* g, const Tensor* b) {
-  const bool last = axes.front() == -static_cast<int64_t>(axes.size());  // in order, and none of them twice
+  const bool last = axes.front() == -static_cast<int64_t>(axes.size());  // in order, and no axis twice
   if (last && g != nullptr && g->rank() == axes.size() && std::ranges::equal(g->shape(), b->shape())) {
     bool same = true;
     for (size_t i = 0; i < axes.size(); ++i) same = same && t.dim(t.rank() - axes.size() + i).is(g->shape()[i]);
@@ -141,7 +141,7 @@ bool is_one_number(const Value* v) { return is_usable(v) && v->constant()->size(
 // Whether the first user of n is an add, as with a beta without a gamma.
 bool is_added_first(const Node& n) {
   if (std::ranges::none_of(n.result()->uses(), [](const Use& u) { return u.owner->is("add"); })) return false;
-  constexpr int kNear = 64;  // ops; where none of them reads it, no normalization is found
+  constexpr int kNear = 64;  // ops to search; if none of them uses it, there is no match
   const Node* at = n.next();
   for (int i = 0; at != nullptr && i < kNear; ++i, at = at->next()) {
     if (std::ranges::any_of(at->operands(), [&](const Use& u) { return u.value == n.result(); })) return at->is("add");

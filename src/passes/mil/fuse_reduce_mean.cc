@@ -29,8 +29,7 @@ Pass fuse_reduce_mean() {
             }
             const double given = found[n]->constant()->as_double(0);
             if (!found.root().is("mul")) return std::abs(given - count) <= 1e-2;
-            return std::abs(given - 1 / count) <= 1e-6 &&
-                   std::abs(given * count - 1) <= 1e-2;  // the latter: where count is large
+            return std::abs(given - 1 / count) <= 1e-6 && std::abs(given * count - 1) <= 1e-2;  // for large counts
           },
       .build =
           [](Rewriter& b, const Match& found) {

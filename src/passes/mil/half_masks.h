@@ -11,7 +11,7 @@
 namespace sardonyx::mil {
 
 inline constexpr double kLargestHalf = 65504;
-inline constexpr double kAsGoodAsInfinite = 1e38;  // as large a number is a mask, and its value does not matter
+inline constexpr double kAsGoodAsInfinite = 1e38;  // numbers this large are masks, whose value does not matter
 
 struct HalfFit {
   bool overflows = false;  // an element above 65504 whose value matters

@@ -17,7 +17,7 @@ namespace sardonyx::mil {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLogOfLeast = -104;             // of the least number in single precision; that of zero is infinite
+constexpr double kLogOfLeast = -104;             // of the least number in single precision; the logarithm of zero is infinite
 const double kVanishing = std::ldexp(1.0, -25);  // rounds to zero
 constexpr int64_t kRescued = 400;                // add_fp16_cast keeps smaller constants from vanishing
 
@@ -26,7 +26,7 @@ Extent extent_of(const Tensor& t) {
   Extent e{kInf, -kInf};
   const auto look = [&](double v) {
     if (!std::isfinite(v)) return;
-    if (std::abs(v) >= kAsGoodAsInfinite) v = std::copysign(kLargestHalf, v);  // what add_fp16_cast makes of it
+    if (std::abs(v) >= kAsGoodAsInfinite) v = std::copysign(kLargestHalf, v);  // as add_fp16_cast does
     e.low = std::min(e.low, v);
     e.high = std::max(e.high, v);
   };
@@ -47,8 +47,8 @@ Extent extent_of(const Tensor& t) {
   return e.low <= e.high ? e : Extent{0, 0};
 }
 
-// The largest sum of absolute values over all axes but `kept`, of a constant; over all, where it has no such
-// axis. Infinite when it is none.
+// The largest sum of absolute values over all axes but `kept`; over all axes if there is no such axis.
+// Infinite if v is not a constant.
 double widest_row(const Value& v, size_t kept) {
   if (!v.is_constant() || v.constant()->is_promise()) return kInf;
   const Tensor& t = *v.constant();
@@ -77,7 +77,7 @@ Extent times(const Extent& a, const Extent& b) {
 
 double length(Dim d) { return d.is_int() ? static_cast<double>(d.value()) : kInf; }
 
-// What a node computes from: extents of operands by slot, and sizes.
+// The operands of a rule: extents and values by slot, and sizes.
 struct At {
   Node& n;
   PassContext& context;
@@ -88,11 +88,11 @@ struct At {
     const Value* v = value(slot);
     return v != nullptr ? ranges.bounds(*v) : Extent{0, 0};
   }
-  // Not a number when it is not known.
+  // NaN if unknown.
   double number(std::string_view slot) const {
     return rules::param_float(params(n, context), slot).value_or(std::numeric_limits<double>::quiet_NaN());
   }
-  // How many elements of x become one of the result; infinite or not a number when that is not known.
+  // The number of elements of x per element of the result; infinite or NaN if unknown.
   double count() const { return size(*value("x")) / size(*n.result()); }
 
  private:
@@ -197,7 +197,7 @@ void add_elementwise(BoundsOfOps& m) {
 }
 
 void add_moves(BoundsOfOps& m) {
-  // What only moves or chooses elements.
+  // Ops that only move or select elements.
   for (std::string_view op : {"identity",
                               "reshape",
                               "transpose",
@@ -271,8 +271,8 @@ void add_products_and_normalizations(BoundsOfOps& m) {
       if (!w->is_constant()) continue;
       const bool flipped = param_bool(params(at.n, at.context), right ? "transpose_y" : "transpose_x");
       const size_t rank = w->constant()->rank();
-      // Summed over more than the product does where there are batches: larger, never smaller. A vector is
-      // summed over as a whole.
+      // With batches, the sum has more terms than in the product: the bound is larger, never smaller. A
+      // vector is summed as a whole.
       return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"));
     }
     const Value& x = *at.value("x");
@@ -443,7 +443,7 @@ HalfFinding HalfRanges::judge(const Node& n) const {
     if (f.verdict > worst.verdict) worst = f;
   };
   for (const Use& u : n.operands()) look(u.value, false);
-  for (const Value& v : n.results()) look(&v, n.is("reduce_l2_norm"));  // the sum that it takes the root of
+  for (const Value& v : n.results()) look(&v, n.is("reduce_l2_norm"));  // the sum under its root
   return worst;
 }
 

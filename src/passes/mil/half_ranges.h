@@ -29,9 +29,9 @@ struct Extent {
 Extent join(const Extent& a, const Extent& b);
 
 enum class HalfVerdict : uint8_t {
-  kSafe,         // all that it reads and makes fits
+  kSafe,         // all operands and results fit
   kUnknown,      // nothing is known
-  kMayOverflow,  // its bounds are beyond 65504; no run says more
+  kMayOverflow,  // its bounds exceed 65504; no run decides
   kOverflows,    // proved, or seen
   kVanishes,     // all that is not zero would become zero: proved, or seen
 };
@@ -40,7 +40,7 @@ std::string_view to_string(HalfVerdict v);
 struct HalfFinding {
   HalfVerdict verdict = HalfVerdict::kUnknown;
   const Value* value = nullptr;  // the operand or result that decides
-  Extent extent;                 // of it
+  Extent extent;                 // its extent
   bool seen = false;             // in a run, or told; else by bounds
 };
 
@@ -56,7 +56,7 @@ class HalfRanges {
   // Runs it on random inputs; false when the evaluator cannot.
   bool observe_random(size_t runs, uint64_t seed);
 
-  // Of an op that has single-precision values; kSafe for others.
+  // The finding on an op with single-precision values; kSafe for other ops.
   HalfFinding judge(const Node& n) const;
 
   Extent bounds(const Value& v) const;
@@ -75,7 +75,7 @@ class HalfRanges {
 using NamedExtents = std::map<std::string, Extent, std::less<>>;
 // Merges ranges by name, taking the wider one.
 void add_seen(const HalfRanges& ranges, NamedExtents& all);
-// Ranges as an option has them: a line for each value, "low high name".
+// Ranges in the form of the option: one line per value, "low high name".
 std::string ranges_text(const NamedExtents& ranges);
 NamedExtents parse_ranges(std::string_view text);
 

@@ -1,5 +1,5 @@
-// Bounds of values, and what they and runs say of half precision. What the pass makes of it:
-// add_fp16_cast_bounds.sx.
+// Bounds of values, and the findings on half precision that follow from bounds and runs.
+// add_fp16_cast_bounds.sx tests the pass.
 #include "passes/mil/half_ranges.h"
 
 #include <fmt/format.h>
@@ -10,8 +10,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// The graph reads x, m and n (any values); a is from -3 to 5, p from 2 to 7, n from -7 to -2, u is not
-// bounded.
+// a lies in [-3, 5], p in [2, 7], n in [-7, -2]; u is not bounded.
 constexpr const char* kGraph = R"(
 graph mil(x: f32[2,3,5], m: f32[5,7], s: f32[B,3,5], r: f32[...], c: f32[2,3,7,11], ok: bool[]) mil_opset "CoreML8" {{
   a: f32[2,3,5] = clip(x, alpha=f32 -3, beta=f32 5)
@@ -50,7 +49,7 @@ struct Row {
 };
 
 const Row kRows[] = {
-    // What is bounded, whatever it reads.
+    // Bounded, whatever the operands.
     {"y = sigmoid(u)", "0 1"},
     {"y = softmax(u)", "0 1"},
     {"y = sigmoid_hard(u, alpha=f32 0.5, beta=f32 0.5)", "0 1"},
@@ -68,9 +67,9 @@ const Row kRows[] = {
     {"y = one_hot(i32[3]{0,2,1}, one_hot_vector_size=i32 5, on_value=f32 -3, off_value=f32 2)", "-3 2"},
     {"y = clip(u, alpha=f32 -3, beta=f32 5)", "-3 5"},
     {"y = clip(u, alpha=f32 5, beta=f32 -3)", "-inf inf"},
-    // An op of another domain is none of these.
+    // An op of another domain is not one of these.
     {"y: f32[2,3,5] = own::sigmoid(u)", "-inf inf"},
-    // What rises.
+    // Increasing functions.
     {"y = identity(a)", "-3 5"},
     {"y = relu(a)", "0 5"},
     {"y = relu(p)", "2 7"},
@@ -97,7 +96,7 @@ const Row kRows[] = {
     {"y = log(a, epsilon=f32 0.5)", "-104 1.705"},
     {"y = log(n, epsilon=f32 0.5)", "-104 -104"},
     {"y = log(n, epsilon=f32 9)", "0.6931 1.946"},
-    // What falls first, and then rises.
+    // Decreasing, then increasing.
     {"y = gelu(a)", "-0.2 5"},
     {"y = gelu(n)", "-0.2 0"},
     {"y = silu(a)", "-0.3 5"},
@@ -134,7 +133,7 @@ const Row kRows[] = {
     {"y = select(ok, p, n)", "-7 7"},
     {"y = select(ok, n, p)", "-7 7"},
     {"y = select(ok, a, p)", "-3 7"},
-    // What moves or chooses elements.
+    // Moves or selects elements.
     {"y = reshape(a, i32[2]{6,5})", "-3 5"},
     {"y = transpose(a, perm=i32[3]{2,0,1})", "-3 5"},
     {"y = expand_dims(a, axes=i32[1]{0})", "-3 5"},
@@ -164,7 +163,7 @@ const Row kRows[] = {
     {"y = cast(a, dtype=str \"int32\")", "-inf inf"},
     {"y = argsort(a, axis=i32 2)", "-inf inf"},
     {"y = reshape_like(a, begins=i32[1]{0}, ends=i32[1]{0}, end_masks=bool[1]{true}, ref_tensors=(p))", "-3 5"},
-    // What may bring zeros or others in.
+    // May add zeros or other numbers.
     {"y = band_part(p, lower=i32 1, upper=i32 1)", "0 7"},
     {"y = band_part(n, lower=i32 1, upper=i32 1)", "-7 0"},
     {"y = space_to_batch(reshape(p, i32[4]{2,3,5,1}), block_shape=i32[2]{1,1}, paddings=i32[2,2]{0,0,0,0})", "0 7"},
@@ -198,7 +197,7 @@ const Row kRows[] = {
     {"y = cumsum(e, axis=i32 0)", "-inf inf"},
     {"y = cumsum(e, axis=i32 1)", "-9 15"},
     {"y = cumsum(f, axis=i32 1)", "-inf inf"},
-    // Products with constants, and with others.
+    // Products with constants and with computed values.
     {"y = linear(a, weight=f32[2,5]{1,-2,3,-4,5, 2,2,2,2,2}, bias=f32[2]{-1,3})", "-76 78"},
     {"y = linear(a, weight=f32[2,5]{1,-2,3,-4,5, 2,2,2,2,2})", "-75 75"},
     {"y = linear(a, weight=f32[2,5]{1,-2,3,-4,5, 2,2,2,2,2}, bias=f32[2]{1,3})", "-75 78"},
@@ -314,7 +313,7 @@ TEST(HalfRanges, BranchesJoin) {
   EXPECT_EQ(text(Ranged("y = f32[2]{3,-2}").bounds()), "-2 3");
 }
 
-// What is found of y's maker: the verdict, the value that decides, whether it was seen.
+// The finding on the op that computes y: the verdict, the value that decides, and whether it was seen.
 std::string judged(Ranged& r) {
   const HalfFinding f = r.ranges->judge(*r.y().def());
   return fmt::format("{}: {}, {}{}", to_string(f.verdict), f.value == nullptr ? "none" : f.value->name().view(), text(f.extent),
@@ -378,11 +377,11 @@ TEST(HalfRanges, WhatWasSeenCounts) {
 TEST(HalfRanges, Runs) {
   Ranged r("y = add(add(minimum(relu(x), f32 0), f32[2,3,5]{2e38...}), f32 0)");
   EXPECT_TRUE(r.ranges->observe_random(1, 0));
-  EXPECT_FALSE(r.ranges->seen().contains(&r.y()));  // nothing of it is finite
+  EXPECT_FALSE(r.ranges->seen().contains(&r.y()));  // no finite element
   const Value& z = *r.y().def()->input(0)->def()->input(0);
   EXPECT_EQ(text(r.ranges->seen().at(&z)), "0 0");
 
-  EXPECT_FALSE(Ranged("y: f32[2,3,5] = own::sigmoid(u)").ranges->observe_random(1, 0));  // nobody can run it
+  EXPECT_FALSE(Ranged("y: f32[2,3,5] = own::sigmoid(u)").ranges->observe_random(1, 0));  // the evaluator cannot run it
 
   Ranged two("y = add(relu(x), f32[3,1]{-5,2,9})");
   const auto run = [&](float v) {
@@ -396,10 +395,10 @@ TEST(HalfRanges, Runs) {
   run(-1);
   EXPECT_EQ(text(two.ranges->seen().at(&two.y())), "-5 12");
   EXPECT_EQ(text(two.ranges->seen().at(two.graph().input(0))), "-1 3");
-  EXPECT_FALSE(two.ranges->seen().contains(two.graph().input(5)));  // not of floats
+  EXPECT_FALSE(two.ranges->seen().contains(two.graph().input(5)));  // not floats
 }
 
-// What a constant masks is softmax's business; a mask that comes from outside is cast as it is.
+// Softmax handles values that a constant masks. A mask that comes from outside is cast as it is.
 TEST(HalfRanges, MasksFromOutsideOverflow) {
   Ranged inside("y = softmax(add(relu(x), f32[2,3,5]{-3.4e38...}))");
   EXPECT_TRUE(inside.ranges->observe_random(1, 0));

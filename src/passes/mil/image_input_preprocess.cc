@@ -1,10 +1,10 @@
 //   x: (N, H, W, C) ── ...    =>    x: (N, C, H, W) ── transpose<0,2,3,1> ── ...      for inputs that are images with channels last
 //
-// inputs: NAME:nhwc, several on lines of their own or between commas, "#0" for the first; NAME alone has its
-// channels first already. In memory, coremltools' `input_types` say it. Without them nothing changes. Callers
-// then pass the image with channels first; reduce_transposes removes the transpose if the program transposes
-// back. Function main only. An input with such a transpose stays. Relaxed: the input differs. After
-// coremltools' pass of this name.
+// inputs: NAME:nhwc, several on separate lines or separated by commas, "#0" for the first; NAME alone has its
+// channels first already. In memory, coremltools' `input_types` give them. Without them nothing changes.
+// Callers then pass the image with channels first; reduce_transposes removes the transpose if the program
+// transposes back. Function main only. An input with such a transpose stays. Relaxed: the input differs.
+// After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include "passes/mil/casts.h"

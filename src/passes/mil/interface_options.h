@@ -1,4 +1,4 @@
-// Options of passes that change the interface of a program: entries on lines of their own, or separated by
+// Options of passes that change the interface of a program: entries on separate lines, or separated by
 // commas.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace sardonyx::mil {
 
-// The entries of a list: one a line, or separated by commas if there is no line break. Empty ones are
+// The entries of a list: one per line; separated by commas if there is no line break. Empty entries are
 // dropped. (Names may contain commas.)
 inline std::vector<std::string> list_entries(std::string_view list) {
   const char between = list.find('\n') != std::string_view::npos ? '\n' : ',';

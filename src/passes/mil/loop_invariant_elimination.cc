@@ -83,7 +83,7 @@ Node* simplify(Node& loop, bool renamed) {
 Pass loop_invariant_elimination() {
   return Pass::on_graph(Numerics::kExact, needs({"while_loop"}), [](Graph& top, PassContext& context) {
     bool changed = false;
-    std::vector<Node*> without_variables;  // they go last: their blocks are looked at, too
+    std::vector<Node*> without_variables;  // erased last: the walk still visits their blocks
     for (Graph* g : graphs_in(top)) {
       for (Node& n : g->nodes()) {
         if (!n.is("while_loop")) continue;

@@ -177,7 +177,7 @@ class Lowering {
     return found;
   }
 
-  // x cut or filled up with zeros to that size.
+  // x cut or zero-padded to that size.
   Value* resize(Value* x, int64_t axis, int64_t length) {
     const int64_t now = size(x, axis);
     if (length < now) return gather(x, range(0, length, 1), axis);
@@ -188,7 +188,7 @@ class Lowering {
     return join({x, zeros}, axis);
   }
 
-  // cos and sin of 2 pi j k / n for all k below n, and j below n (or to its half).
+  // cos and sin of 2 pi j k / n for all k below n, and all j below n (with `half`, up to n / 2).
   std::pair<Value*, Value*> matrices(Value* n, bool half) {
     n = b_->cast(n, {.dtype = "fp32"});
     Value* rows = n;
@@ -198,7 +198,7 @@ class Lowering {
     j = b_->reshape(j, {-1, 1});
     k = b_->reshape(k, {1, -1});
     Value* angle = b_->matmul(j, k);
-    angle = b_->mod(angle, n);  // or products of many points lose their angle
+    angle = b_->mod(angle, n);  // or products of large indices would lose the angle
     angle = b_->mul(angle, 2 * std::numbers::pi);
     angle = b_->real_div(angle, n);
     Value* cos = b_->cos(angle);
@@ -348,9 +348,9 @@ class Lowering {
   PassContext& context_;
   Rewriter* b_ = nullptr;
   Node* node_ = nullptr;
-  const Node* before_ = nullptr;  // what stood before node_ when its lowering began
+  const Node* before_ = nullptr;  // the op before node_ when its lowering began
   std::unordered_map<const Value*, Complex> parts_;
-  std::unordered_set<const Node*> unclaimed_;  // made here, standing for no op yet
+  std::unordered_set<const Node*> unclaimed_;  // made here, but not yet for a particular op
 };
 
 }  // namespace
@@ -366,7 +366,7 @@ Pass lower_complex_dialect_ops() {
     }
     Lowering lowering(context);
     std::vector<Node*> gone;
-    // Depth first: outer values that a nested block uses are known before it.
+    // Depth first, so that outer values that a nested block uses are lowered before it.
     std::vector<Node*> todo;
     const auto push = [&](const Graph& g) {
       for (Node* n = g.last(); n != nullptr; n = n->prev()) todo.push_back(n);

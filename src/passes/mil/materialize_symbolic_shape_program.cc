@@ -29,7 +29,7 @@ Dim with_sizes(Dims& dims, Dim d, const Sizes& sizes) {
   });
 }
 
-// The value of the one symbol of `d` for which it is `wanted`, if it grows in steps of one size.
+// The value of d's one symbol for which d equals `wanted`; nullopt if d is not linear in it.
 std::optional<int64_t> solve(Dims& dims, Dim d, const std::string& symbol, int64_t wanted) {
   const auto at = [&](int64_t v) { return with_sizes(dims, d, {{symbol, v}}).value(); };
   try {
@@ -37,7 +37,7 @@ std::optional<int64_t> solve(Dims& dims, Dim d, const std::string& symbol, int64
     if (step == 0) return std::nullopt;
     const int64_t v = (wanted - zero) / step;
     return v >= 0 && at(v) == wanted ? std::optional(v) : std::nullopt;
-  } catch (const Error&) {  // it divides by the symbol
+  } catch (const Error&) {  // d divides by the symbol
     return std::nullopt;
   }
 }
@@ -91,7 +91,7 @@ Sizes sizes_of(const Function& source, const std::string& name, const nlohmann::
       if (symbol.empty()) continue;
       const auto at = sizes.emplace(symbol, wanted).first;
       if (at->second != wanted)
-        throw Error(ErrorCode::kInvalidArgument,  // coremltools' text, which programs look for
+        throw Error(ErrorCode::kInvalidArgument,  // coremltools' text, which programs search for
                     fmt::format("Inconsistent symbol materialization in new function {}: symbol {} is to be materialized into "
                                 "{} and {}. Please make sure input {} has compatible shape with others",
                                 name, symbol, at->second, wanted, p.name.view()));
@@ -164,7 +164,7 @@ bool materialize(PassContext& context) {
         continue;
       }
       m.add_function(name, *graph).mil_opset = opset;
-      m.erase_function(*old);  // the main one only where another is there
+      m.erase_function(*old);  // main can only be erased once its replacement exists
     } else {
       m.add_function(name, *graph).mil_opset = opset;
     }

@@ -18,7 +18,7 @@ int far_zero(const Match& found, Var v) {
   return z && (*z == -128 || *z == 128) ? static_cast<int>(*z) : 0;
 }
 
-// The same numbers 128 higher as uint8, or 128 lower as int8.
+// Converts to uint8 by adding 128, or to int8 by subtracting it.
 TensorPtr shifted(const TensorPtr& t) {
   const DType to = t->dtype() == DType::kI8 ? DType::kU8 : DType::kI8;
   std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
@@ -52,7 +52,8 @@ Pass nullify_redundant_quantization_zero_point() {
        .match = m::dequantize(constant.as(x), constant.as(zero)),
        .when =
            [](const Match& found) {
-             return far_zero(found, zero) != 0 && !found[x]->constant()->is_promise();  // int8 or uint8, for others are refused
+             return far_zero(found, zero) != 0 &&
+                    !found[x]->constant()->is_promise();  // int8 or uint8: other types are refused
            },
        .build =
            [](Rewriter& b, const Match& found) {

@@ -1,5 +1,5 @@
-// What equal graphs do not show: the order of ops, names of ops and of values between them, drawings, options
-// that are refused.
+// Checks what equal graphs do not show: the order of ops, names of ops and of inner values, drawings, and
+// options that are refused.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 struct Ran {
   std::string text;      // of each op, blocks after it in brackets: op=result or op@name=result
-  bool changed = false;  // as the pass says
+  bool changed = false;  // according to the pass
 };
 
 std::string ops_of(const Graph& g) {
@@ -54,7 +54,7 @@ TEST(MilPassOrder, UpdatesStandBehindWhatTheyWrite) {
         "relu=a coreml_update_state=u tanh=b coreml_update_state=v exp=c2", true);
   after("a = relu(x) b = tanh(y) u = coreml_update_state(s, a) v = coreml_update_state(t, a) return b, u, v",
         "relu=a coreml_update_state=u coreml_update_state=v tanh=b", true);
-  // What reads or writes the state keeps its place before it.
+  // Ops that read or write the state stay before the update.
   after("a = relu(x) r = read_state(s) b = tanh(y) u = coreml_update_state(s, a) return r, b, u",
         "relu=a read_state=r tanh=b coreml_update_state=u", false);
   after("r = read_state(s) a = relu(x) b = tanh(y) u = coreml_update_state(s, a) return r, b, u",
@@ -66,7 +66,7 @@ TEST(MilPassOrder, UpdatesStandBehindWhatTheyWrite) {
   // Another state does not matter.
   after("a = relu(x) r = read_state(t) b = tanh(y) u = coreml_update_state(s, a) return r, b, u",
         "relu=a coreml_update_state=u read_state=r tanh=b", true);
-  // What was read or written goes nowhere.
+  // An update by a value that was read or written does not move.
   after("r = read_state(t) b = tanh(y) u = coreml_update_state(s, r) return b, u", "read_state=r tanh=b coreml_update_state=u",
         false);
   after("a = relu(x) u = coreml_update_state(s, a) b = tanh(y) v = coreml_update_state(t, u) return b, v",
@@ -103,7 +103,7 @@ TEST(MilPassOrder, CastsAndTransposesStandBeforeTheirReaders) {
         "relu=b cast=a tanh=d exp=e sinh=f", true);
   after("a = cast(x, dtype=str \"fp16\") e = transpose(a, perm=i32[2]{1,0}) b = relu(y) d = tanh(e) return b, d",
         "relu=b cast=a transpose=e tanh=d", true);
-  // To the end when has no user it but the result.
+  // To the end if only the result uses it.
   after("a = cast(x, dtype=str \"fp16\") b = relu(y) return a, b", "relu=b cast=a", true);
   after("b = relu(y) a = cast(x, dtype=str \"fp16\") return a, b", "relu=b cast=a", false);
   after("a = cast(x, dtype=str \"fp16\") e = cast(y, dtype=str \"fp16\") b = relu(y) return a, b, e", "relu=b cast=e cast=a",
@@ -149,7 +149,7 @@ TEST(MilPassOrder, ConstantsOfANormalizationStandAsItsOperandsDo) {
 }
 
 TEST(MilPassNames, EachIsGivenOnce) {
-  // Texts name a value once: a' here is a second a.
+  // A name occurs once in text: a' stands for a second a.
   const auto after = [](std::string_view graph, std::string_view ops, bool changed) {
     std::string text(graph);
     for (size_t at = 0; (at = text.find('\'', at)) != std::string::npos;) text.replace(at, 1, "__");
@@ -189,7 +189,7 @@ TEST(MilPassNames, EachIsGivenOnce) {
 }
 
 TEST(MilPassNames, OfLoops) {
-  // i changes; a never does; b becomes a in the second round, when a stands outside.
+  // i changes; a never does; b becomes invariant in the second round, after a has left the loop.
   const auto after = [](std::string_view name) {
     return run("loop_invariant_elimination",
                fmt::format("(n: i32[], x: f32[3]) {{ i, a, b = while_loop<cond=graph(k1: i32[], a1: f32[3], b1: f32[3]) {{ "
@@ -203,8 +203,8 @@ TEST(MilPassNames, OfLoops) {
 }
 
 TEST(MilPassOrder, PlacesBetweenOpsRunOut) {
-  // Each cast goes before the next one, and so after a, which reads the first: the room between a and z is
-  // halved each time.
+  // Each cast moves before the next one, and so after a, which uses the first one: the space between a and z
+  // is halved each time.
   std::string chain, order = "cast=c0 relu=a";
   for (int i = 1; i <= 40; ++i) {
     chain += fmt::format("c{} = cast(c{}, dtype=str \"{}\") ", i, i - 1, i % 2 == 0 ? "fp16" : "fp32");
@@ -236,7 +236,7 @@ TEST(MilPassNames, OfInputsAndResults) {
   EXPECT_EQ(cleaned(":a"), "_a");
   EXPECT_EQ(cleaned("/a"), "_a");
   EXPECT_EQ(cleaned("."), "_");
-  // A value is called as its result was, where that had to change, and keeps a name of its own elsewhere.
+  // A value takes the name of its result if that had to change; otherwise both keep their own names.
   const auto result = [](std::string_view graph) {
     const auto m = parse(fmt::format("graph mil{}", graph));
     run_passes(*m, {.passes = {"sanitize_input_output_names"}, .strict = true, .verify_graph = true});

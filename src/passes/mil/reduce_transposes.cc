@@ -113,7 +113,7 @@ class Transposes {
   }
 
  private:
-  // What a value carries: transposes that start the same set, all by the same permutation.
+  // The pending transposes of a value: those of one set, all by the same permutation.
   struct Lazy {
     uint32_t set = 0;
     std::shared_ptr<const Perm> perm;
@@ -132,7 +132,7 @@ class Transposes {
   };
   struct Set {
     size_t starts = 0, cancels = 0, ends = 0;
-    bool in_place = true;  // every transpose stands right before the one op that needs it
+    bool in_place = true;  // every transpose is right before the only op that needs it
   };
 
   // --- sets of transposes
@@ -148,7 +148,7 @@ class Transposes {
   bool goes(uint32_t lazy) { return goes_[root(lazies_[lazy].set)]; }
   const Perm& perm(uint32_t lazy) const { return *lazies_[lazy].perm; }
 
-  // --- how each op passes the transposes of its operands on
+  // --- how each op passes on the transposes of its operands
 
   std::optional<Perm> perm_of(Node& n) {
     auto p = param_ints(params(n, context_), "perm");
@@ -182,7 +182,7 @@ class Transposes {
     moved_.push_back({&n, lazy, true});
   }
 
-  // Nothing but x has axes.
+  // Whether no operand but x has axes.
   bool is_elementwise(Node& n, uint32_t lazy) {
     if (n.is("pow")) {
       const Value* y = operand(n, context_, "y");
@@ -192,7 +192,7 @@ class Transposes {
     return true;
   }
 
-  // What the operands carry, when all that carry something carry the same permutation.
+  // What the operands carry, if all pending transposes are by the same permutation.
   uint32_t common(Node& n) {
     uint32_t found = kPlain;
     for (const Use& u : n.operands()) {
@@ -327,15 +327,15 @@ class Transposes {
     return shape;
   }
 
-  // --- which sets go
+  // --- which sets are removed
 
   void decide() {
     std::vector<Set> sets(parent_.size());
     for (size_t i = 0; i < starts_.size(); ++i) ++sets[root(static_cast<uint32_t>(i))].starts;
     for (const Moved& c : cancels_) ++sets[root(lazies_[c.lazy].set)].cancels;
     for (uint32_t lazy : ends_) ++sets[root(lazies_[lazy].set)].ends;
-    // Materializing what is there already would change nothing.
-    std::unordered_map<const Node*, const Node*> before;  // what stands before an op, transposes that it reads left out
+    // Materializing a transpose where it already is would change nothing.
+    std::unordered_map<const Node*, const Node*> before;  // the op before each op, skipping its own transposes
     for (auto e = edges_.rbegin(); e != edges_.rend(); ++e) {
       const Node* start = e->value->def();
       bool there = e->op != nullptr && start != nullptr && start->is("transpose") && users_in_edges(*e);
@@ -488,11 +488,11 @@ class Transposes {
   PassContext& context_;
   ValueMap<uint32_t> carried_;  // an index of lazies_; kPlain: nothing
   std::vector<Lazy> lazies_{Lazy{}};
-  std::vector<Node*> starts_;     // by set
-  std::vector<uint32_t> parent_;  // of sets, to the one that they were joined with
+  std::vector<Node*> starts_;     // of each set
+  std::vector<uint32_t> parent_;  // of each set, the one that it was merged into
   std::vector<Moved> moved_, cancels_;
   std::vector<Edge> edges_;
-  std::vector<uint32_t> ends_;  // what each op carries at which a transpose ends
+  std::vector<uint32_t> ends_;  // for each op at which a transpose ends, what it carries
   std::vector<bool> goes_;
   std::unordered_map<std::pair<const Node*, const Value*>, Value*, PairHash> made_;
 };

@@ -28,7 +28,7 @@ std::string key_of(const Node& n) {
   return key;
 }
 
-// Hashes may collide: look again.
+// Hashes may collide, so compare.
 bool same_operands(const Node& a, const Node& b) {
   if (&a.op() != &b.op() || a.num_inputs() != b.num_inputs() || a.attrs().canonical() != b.attrs().canonical()) return false;
   for (size_t i = 0; i < a.num_inputs(); ++i) {

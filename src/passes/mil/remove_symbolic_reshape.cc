@@ -11,7 +11,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// Known at compile time, though not all of it as numbers.
+// Whether the shape is known at compile time, though not all of it as numbers.
 bool is_symbolic(const Value* shape, PassContext& context) {
   if (shape == nullptr || context.ints(shape)) return false;
   // In memory, a const op may hold symbols: the bridge marks it.

@@ -87,7 +87,7 @@ Pass scaled_dot_product_attention_sliced_q() {
   using namespace pattern;
   namespace m = pattern::mil;
   Pass pass(Rule{.numerics = Numerics::kRounds, .match = m::scaled_dot_product_attention(), .build = sliced});
-  // Options are looked at whether there is attention or not.
+  // Checks the options even if there is no attention.
   pass.graph_walk = [](Graph&, PassContext& context) {
     limits(context);
     return false;

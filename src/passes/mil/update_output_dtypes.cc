@@ -1,7 +1,7 @@
 //   ... ── y    =>    ... ── y_type_fp32 ── cast ── y      where the option asks for another element type of the result y
 //
-// types: NAME=fp16, several on lines of their own or between commas; FUNCTION<tab>NAME=fp16 in one function
-// only, "#0" is the first. In memory, coremltools' `output_types` say it. Without them nothing changes.
+// types: NAME=fp16, several on separate lines or separated by commas; FUNCTION<tab>NAME=fp16 in one function
+// only, "#0" is the first. In memory, coremltools' `output_types` give them. Without them nothing changes.
 // Inputs that are returned unchanged stay, as do lists and states. Relaxed: a narrower type rounds, as
 // requested. After coremltools' pass of this name.
 #include <fmt/format.h>

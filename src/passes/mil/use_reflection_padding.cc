@@ -12,10 +12,10 @@
 namespace sardonyx::mil {
 namespace {
 
-// How far a pad may reflect.
+// The largest reflection that a pad may make.
 constexpr size_t kMostInputs = 1001;
 
-// What a slice_by_index takes of one axis.
+// The bounds of a slice_by_index.
 struct Cut {
   std::vector<int64_t> begin, end;
   std::vector<bool> from_start, to_end;
@@ -43,7 +43,8 @@ std::optional<Cut> cut(Node& n, PassContext& context, size_t rank) {
   return Cut{std::move(*begin), std::move(*end), flags(n, context, "begin_mask", rank), flags(n, context, "end_mask", rank)};
 }
 
-// Whether the slice is all of x but for the axis, and element `place` of that (from the end when negative).
+// Whether the slice takes all of x, except that it takes only element `place` of `axis` (from the end if
+// negative).
 bool takes(const Cut& c, const Type& x, size_t axis, int64_t place) {
   for (size_t i = 0; i < x.rank(); ++i) {
     if (i == axis) {

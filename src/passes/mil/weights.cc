@@ -66,7 +66,7 @@ std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_w
 namespace {
 
 constexpr int64_t kBlock = 16;            // floats: a line of the cache
-constexpr int64_t kAhead = 128 * kBlock;  // what is fetched now: weights are mapped, and seldom in the cache
+constexpr int64_t kAhead = 128 * kBlock;  // prefetch distance: weights are mapped, and seldom in the cache
 
 // n floats times s, each rounded once.
 [[gnu::always_inline]] inline void multiply_floats(const std::byte* from, std::byte* to, int64_t n, double s) {
@@ -153,7 +153,7 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
   if (conv.bias != nullptr) bias = doubles(*conv.bias);
   for (size_t c = 0; c < channels; ++c) {
     const double product = conv.bias != nullptr ? bias[c] * at(scale, c) : 0;
-    // Processors differ in the sign of the NaN that 0 times infinity is.
+    // The sign of the NaN that 0 times infinity gives depends on the processor.
     bias[c] = std::isnan(product) ? std::numeric_limits<double>::quiet_NaN() : product + at(shift, c);
   }
   return b.like(*conv.node, {{"weight", weight}, {"bias", tensor_of(dtype, {conv.channels}, bias)}});

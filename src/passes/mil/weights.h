@@ -12,17 +12,17 @@ namespace sardonyx::mil {
 
 // All elements, converted.
 std::vector<double> doubles(const Tensor& t);
-// A constant of those elements, rounded to dtype.
+// A constant of these elements, rounded to dtype.
 TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements);
 
-// The constant, seen through an op that only reshapes it (compose_conv1d leaves such weights); null if there
-// is none.
+// The constant value of v, seen through an op that only reshapes it (compose_conv1d leaves such weights);
+// null if there is none.
 TensorPtr known_value(const Value* v);
 
 // A conv or conv_transpose whose weight is constant, and whose bias is constant or absent.
 struct Convolution {
   Node* node = nullptr;
-  TensorPtr weight, bias;  // weight: null when it is no constant; bias: null when absent
+  TensorPtr weight, bias;  // null weight: not constant; null bias: absent
   bool transposed = false;
   int64_t groups = 1;
   int64_t channels = 0;  // of the result

@@ -1,5 +1,5 @@
-// Arithmetic on constants for fusions. What the fusions make of it: the cases of fuse_conv_bias,
-// fuse_conv_scale, fuse_conv_batchnorm.
+// Arithmetic on constants for fusions. The cases of fuse_conv_bias, fuse_conv_scale and fuse_conv_batchnorm
+// test the fusions themselves.
 #include "passes/mil/weights.h"
 
 #include <fmt/format.h>
@@ -133,7 +133,7 @@ TEST(MilPassWeights, Convolutions) {
   EXPECT_EQ(of("conv(x, weight=reshape(v, shape=i))", true), "none");
 }
 
-// How a weight is held: its bytes, computed on demand as a whole or in pieces, or one element repeated.
+// How a weight is stored: as bytes, computed on demand as a whole or in pieces, or as one repeated element.
 enum class Held : uint8_t { kBytes, kWhole, kPieces, kSplat };
 TensorPtr held_as(Held how, const TensorPtr& t) {
   const std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
