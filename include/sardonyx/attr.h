@@ -20,13 +20,13 @@ namespace sardonyx {
 
 class Attr;
 
-// A value that is not interpreted: `text` is its form for people. Reading it as anything else is an error
-// that shows the text.
+// A value that is not interpreted; `text` is its readable form. Reading it as any other kind is an error that
+// shows the text.
 struct OpaqueAttr {
   std::string text;
   friend bool operator==(const OpaqueAttr&, const OpaqueAttr&) = default;
 };
-// Inside an ONNX function: the value is that of the function's attribute `name`; type is onnx
+// Inside an ONNX function: the value of the function's attribute `name`; type is onnx
 // AttributeProto.AttributeType.
 struct RefAttr {
   std::string name;
@@ -85,15 +85,15 @@ struct NamedAttr {
 };
 
 // An immutable set of attributes, interned per model (Model::attrs): nodes with equal attributes share one.
-// Ordered by name. `wire` is the file's encoding of a set that was read and not changed: the writer copies it
-// back.
+// Ordered by name. `wire` is the file's encoding of a set that was read and not changed; the writer copies
+// it.
 class Attrs {
  public:
   std::span<const NamedAttr> items() const { return items_; }
   bool empty() const { return items_.empty(); }
   const Attr* find(std::string_view name) const;  // nullptr if absent
 
-  // Equal names and values if and only if equal canonical pointers; doc strings and tensor_fields do not
+  // Canonical pointers are equal if and only if names and values are; doc strings and tensor_fields do not
   // count.
   const Attrs* canonical() const { return canonical_; }
   std::string_view wire() const { return wire_; }
@@ -110,7 +110,7 @@ class Attrs {
 using AttrInit = std::vector<NamedAttr>;
 inline NamedAttr attr(std::string_view name, Attr value) { return {std::string(name), std::move(value), {}}; }
 
-// A short form for people: "3", "[1, 0]", "\"NHWC\"", "f32[3]{...}"; `types` prints types and dims.
+// A short readable form: "3", "[1, 0]", "\"NHWC\"", "f32[3]{...}"; `types` prints types and dims.
 std::string to_string(const Attr& a, const Types& types);
 
 }  // namespace sardonyx

@@ -26,7 +26,7 @@ class Builder {
   Dims& dims() const { return model().dims(); }
   // Null = append at the end.
   void set_insertion_point(Node* before) { before_ = before; }
-  // The mark of new nodes (Model::add_provenance).
+  // The provenance of new nodes (Model::add_provenance).
   void set_provenance(uint32_t p) { provenance_ = p; }
   uint32_t provenance() const { return provenance_; }
 
@@ -35,7 +35,7 @@ class Builder {
   Value* op(std::string_view name, std::initializer_list<Value*> inputs, AttrInit attrs = {}, std::string_view domain = {}) {
     return op(name, std::span<Value* const>(inputs.begin(), inputs.size()), std::move(attrs), domain);
   }
-  // With several results, or bodies. `bodies` are graphs from Model::new_graph, filled before.
+  // For several results, or bodies. `bodies` are graphs from Model::new_graph, already filled.
   Node& node(std::string_view name, std::span<Value* const> inputs, size_t num_results, AttrInit attrs = {},
              std::string_view domain = {}, std::span<const Body> bodies = {});
 
@@ -49,7 +49,7 @@ class Builder {
   Value* scalar_int(DType dtype, int64_t v);                       // dtype[] for integers and bool, exact for 64 bits
   Value* full(DType dtype, std::vector<int64_t> shape, double v);  // a lazy splat
 
-  // A node of exactly this operator version; all others call it. Throws as they do.
+  // Makes a node of exactly this operator version; the other functions call it and throw the same errors.
   Node& make(const Op& op, std::span<Value* const> inputs, size_t num_results, AttrInit attrs,
              std::span<const Body> bodies = {});
 
@@ -66,7 +66,7 @@ class Builder {
 
  private:
   std::unordered_multimap<uint64_t, Value*> small_constants_;  // by hash of the payload
-  size_t constants_seen_ = 0;                                  // of the graph's initializers, those that are in the table
+  size_t constants_seen_ = 0;                                  // number of the graph's initializers already in the table
 };
 
 }  // namespace sardonyx

@@ -14,10 +14,10 @@
 
 namespace sardonyx {
 
-class DimExpr;  // interned by Dims; defined in src/ir/dims.cc
+class DimExpr;  // interned by Dims; defined in src/ir/dim_expr.h
 
 // One word: an integer, a symbolic expression of one Dims table, or an unknown that equals only itself.
-// Dims of one table are equal if and only if their normal forms are: compare with ==.
+// Within one table, == compares normal forms.
 class Dim {
  public:
   Dim() = default;               // an anonymous unknown: equal to nothing, not even itself (see same())
@@ -38,9 +38,9 @@ class Dim {
 
   bool is(int64_t v) const { return is_int() && value() == v; }
 
-  // Proven equal: same integer, same normal form, or the same unknown.
+  // Provably equal: same integer, same normal form, or the same unknown.
   friend bool operator==(Dim a, Dim b) { return a.word_ == b.word_ && a.word_ != 0; }
-  // The same word; what interning and hashing use.
+  // The same word; used for interning and hashing.
   bool same(Dim other) const { return word_ == other.word_; }
   uint64_t word() const { return word_; }
 
@@ -78,7 +78,7 @@ class Dims {
   Dim max(Dim a, Dim b);
   Dim min(Dim a, Dim b);
   Dim ceildiv(Dim a, Dim b);  // -floordiv(-a, b)
-  // a / b where provable without remainder, else nullopt: what Reshape's -1 stands for.
+  // a / b if it provably has no remainder, else nullopt; computes the size for Reshape's -1.
   std::optional<Dim> divide_exactly(Dim a, Dim b);
   Dim product(std::span<const Dim> dims);
 
@@ -87,23 +87,22 @@ class Dims {
   bool less_equal(Dim a, Dim b);
   bool less(Dim a, Dim b);
   DimRange range(Dim d) const;
-  // Symbols are >= 1 unless told otherwise; names of data-dependent sizes are declared with min = 0.
+  // Symbols are >= 1 by default; names of data-dependent sizes are declared with min = 0.
   void set_range(std::string_view symbol, DimRange range);
   DimRange symbol_range(std::string_view symbol) const;
 
-  // Symbols that occur in d, each once, ordered by name.
+  // The symbols in d, each once, ordered by name.
   std::vector<std::string> symbols(Dim d) const;
-  // If d is just one symbol, its name; else empty.
+  // The symbol's name if d is a single symbol, else empty.
   std::string_view symbol_name(Dim d) const;
-  // Replaces each symbol of d by `value_of(name)` (nullopt: it stays).
+  // Replaces each symbol of d by `value_of(name)`; nullopt keeps it.
   Dim substitute(Dim d, const std::function<std::optional<Dim>(std::string_view)>& value_of);
   // The same expression in this table; used when a graph moves between models.
   Dim import(Dim d, const Dims& from);
 
-  // The parts of an expression, for building it at run time. Exactly one of these shapes holds per
-  // expression: kInt, kSymbol, kAdd/kMul (operands >= 2), kFloorDiv, kMax, kMin (operands == 2). kAdd's
-  // operands are terms; kMul's are an optional integer coefficient first, then factors (powers repeat the
-  // factor).
+  // The parts of an expression, for computing it at run time. The form determines the operands: kAdd and kMul
+  // have at least two, kFloorDiv, kMax and kMin exactly two. kAdd's operands are terms; kMul's are an
+  // optional integer coefficient first, then factors (a power repeats its factor).
   enum class Form { kInt, kSymbol, kAdd, kMul, kFloorDiv, kMax, kMin, kUnknown };
   struct Parts {
     Form form;
@@ -114,8 +113,8 @@ class Dims {
   // JAX's spelling: "2*B*T + 1", "floordiv(H, 2)", "mod(a, b)", "max(a, b)"; an unknown prints as "?".
   std::string to_string(Dim d) const;
   // Parses that spelling, and also "//", "%", "ceildiv", a leading "-", parentheses and "^"/"**" with integer
-  // powers. Throws kParse with the column of the mistake. Any other identifier (letters, digits, _, ., ',
-  // also "unk__0") is a symbol.
+  // powers. Throws kParse with the column of the error. Any other identifier (letters, digits, _, ., ', also
+  // "unk__0") is a symbol.
   Dim parse(std::string_view text);
 
  private:

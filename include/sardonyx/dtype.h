@@ -1,4 +1,4 @@
-// Element types: every one of ONNX, JAX and MIL.
+// Element types of ONNX, JAX and MIL.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,7 @@
 
 namespace sardonyx {
 
-// Values up to 47 are the numbers of onnx.TensorProto.DataType; those from 64 on are never element types of a
-// file.
+// Values up to 47 are the numbers of onnx.TensorProto.DataType; those from 64 on never occur in a file.
 enum class DType : uint8_t {
   kUndefined = 0,
   kF32 = 1,

@@ -18,8 +18,8 @@ enum class ErrorCode {
   kInternal,         // a fault of Sardonyx itself
 };
 
-// A message in one sentence that starts in lower case, and notes: where, what was expected, what to do.
-// what() is the message followed by the notes, each on its own line, indented by two spaces.
+// A one-sentence message that starts in lower case, and notes: where, what was expected, what to do. what()
+// is the message followed by the notes, each on its own line, indented by two spaces.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, std::string message, std::vector<std::string> notes = {});
@@ -29,7 +29,7 @@ class Error : public std::runtime_error {
   const std::vector<std::string>& notes() const { return notes_; }
 
   // The same error with one more note. The reader, the lowering loop and the pass manager add their context
-  // as it passes them.
+  // as the error passes them.
   Error with_note(std::string note) const;
 
  private:
@@ -38,13 +38,13 @@ class Error : public std::runtime_error {
   std::vector<std::string> notes_;
 };
 
-// "kParse" is spelled "parse", and so on: for --json output and Python's Error.code.
+// The name without its k: "parse" for kParse, and so on; for --json output and Python's Error.code.
 std::string_view to_string(ErrorCode code);
 
 [[noreturn]] void fail_check(const char* condition, const char* file, int line, std::string detail);
 
 }  // namespace sardonyx
 
-// Checks what holds for any input: a failure is a fault of Sardonyx, reported as kInternal.
+// Checks an invariant: a failure is a fault of Sardonyx, reported as kInternal.
 #define SX_CHECK(condition, ...) \
   ((condition) ? void(0) : ::sardonyx::fail_check(#condition, __FILE_NAME__, __LINE__, std::string{__VA_ARGS__}))

@@ -1,8 +1,8 @@
 // The reference evaluator: runs graphs of the onnx dialect on the CPU, exactly and in a fixed order.
 //
-// For folding (evaluate_node) and checking (evaluate), not a runtime: results are the same bytes everywhere,
-// since sums have a fixed order and transcendental functions of f32, f16 and bf16 are computed in f64 and
-// rounded once.
+// For constant folding (evaluate_node) and verification (evaluate), not a runtime. Results are the same bytes
+// on every machine, because sums have a fixed order and transcendental functions of f32, f16 and bf16 are
+// computed in f64 and rounded once.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,18 @@
 namespace sardonyx {
 
 // A tensor during evaluation: a strided view of shared storage. Views (broadcasts, transposes, slices) cost
-// no copy. Elements lie one by one in memory, natively aligned: sub-byte types take a byte each (integers
+// no copy. Each element occupies whole bytes, natively aligned: sub-byte types take a byte each (integers
 // sign-extended, f4 as its code), strings are std::string objects, complex numbers are pairs.
 class Array {
  public:
   Array() = default;
-  // `data` points at the element with index 0,...,0; strides are in elements.
+  // `data` points at the element with index 0,...,0. Strides are in elements.
   Array(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides, std::byte* data,
         std::shared_ptr<const void> owner);
   // Dense, row-major.
   Array(DType dtype, std::vector<int64_t> shape, std::byte* data, std::shared_ptr<const void> owner);
 
-  // Refers to the tensor's bytes where they are aligned and dense; a splat becomes a broadcast view.
+  // Refers to the tensor's bytes if they are aligned and dense; a splat becomes a broadcast view.
   static Array of(TensorPtr t);
   TensorPtr to_tensor() const;
 
@@ -39,7 +39,7 @@ class Array {
   const std::vector<int64_t>& shape() const { return shape_; }
   const std::vector<int64_t>& strides() const { return strides_; }
   size_t rank() const { return shape_.size(); }
-  // Throws kInvalidModel when there is no such axis: operands may have any rank.
+  // Throws kInvalidModel if there is no such axis, because operands may have any rank.
   int64_t dim(size_t axis) const {
     if (axis >= shape_.size()) no_axis(axis);
     return shape_[axis];
@@ -49,7 +49,7 @@ class Array {
   bool is_splat() const;  // one element, seen as several
 
   const std::byte* data() const { return data_; }
-  // For kernels, which write into arrays that they made before anybody else sees them.
+  // For kernels, which fill new arrays before sharing them.
   std::byte* mutable_data() { return data_; }
   template <class T>
   const T* as() const {
@@ -66,10 +66,10 @@ class Array {
   // NumPy's broadcasting; throws kInvalidModel if the shapes do not fit.
   Array broadcast_to(std::span<const int64_t> shape) const;
   Array transposed(std::span<const int64_t> perm) const;
-  // The same elements in order; only of a dense array.
+  // The same elements in order; requires a dense array.
   Array reshaped(std::vector<int64_t> shape) const;
 
-  // Element by place in row-major order, converted.
+  // The element at a row-major index, converted.
   int64_t int_at(int64_t i) const;
   double double_at(int64_t i) const;
   const std::string& string_at(int64_t i) const;
@@ -95,7 +95,7 @@ struct EvalOptional {
   std::shared_ptr<const EvalValue> value;  // null: empty
 };
 struct EvalMap;
-// A state of a Core ML program. All holders see what is written to it.
+// A state of a Core ML program. All holders see writes to it.
 struct EvalState {
   Array content;
 };
@@ -148,40 +148,41 @@ struct EvalMap {
 std::string describe(const EvalValue& v);
 
 struct EvalOptions {
-  uint64_t seed = 0;                     // of random operators without a seed of their own
+  uint64_t seed = 0;                     // for random operators without their own seed
   uint64_t memory_cap = 8ull << 30;      // bytes of tensors alive at once, inputs and constants not counted
-  uint64_t max_steps = 1000ull << 20;    // nodes run, those of loop bodies once per iteration
-  uint64_t max_iterations = 1ull << 30;  // of loops, in all
-  int max_depth = 1000;                  // bodies and function calls within each other
-  // Products of f32 and f64 by Eigen: faster, but their last bits depend on the machine.
+  uint64_t max_steps = 1000ull << 20;    // nodes run; nodes in loop bodies count once per iteration
+  uint64_t max_iterations = 1ull << 30;  // of all loops together
+  int max_depth = 1000;                  // of nested bodies and function calls
+  // Computes f32 and f64 products with Eigen: faster, but the last bits depend on the machine.
   bool fast_products = false;
   // Append the final content of the states to the results, in the order of the inputs.
   bool states_too = false;
 };
 
-// Runs a graph. `inputs` are the graph's, by position; absent or missing ones take the input's default value.
-// A state is given as its first tensor (absent: zeros), which is not written to. Results are freed after
-// their last use. Throws Error: kUnsupported (an operator without a kernel), kInvalidModel and
-// kInvalidArgument (operands that an operator cannot take), kLimit (memory, steps, iterations, depth).
+// Runs a graph. `inputs` are by position; absent ones take the input's default value. A state is given as its
+// initial tensor (absent: zeros), which is not modified. Results are freed after their last use. Throws
+// Error: kUnsupported (an operator without a kernel), kInvalidModel and kInvalidArgument (operands that an
+// operator cannot take), kLimit (memory, steps, iterations, depth).
 std::vector<EvalValue> evaluate(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 std::vector<EvalValue> evaluate(const Function& function, std::span<const EvalValue> inputs, const EvalOptions& options = {});
 
-// Throws kInvalidArgument naming the first input that the graph's signature does not allow: missing without a
-// default (and no state), of another kind, element type, rank or size; a named size has one value.
+// Throws kInvalidArgument for the first input that the graph's signature does not allow: absent without a
+// default (unless it is a state), or of another kind, element type, rank or size. Sizes with the same name
+// must be equal.
 void check_inputs(const Graph& graph, std::span<const EvalValue> inputs);
 
-// Random values for inputs that are absent and have no default (states begin with zeros), by their declared
-// types: floats are normal, integers small and not negative. Named sizes are those of the inputs that are
-// given; other sizes that the types leave open are `open_size`.
+// Fills absent inputs without a default with random values of their declared types (states start with zeros).
+// Floats are normally distributed, integers small and not negative. Named sizes are taken from the given
+// inputs; other open sizes become `open_size`.
 void fill_inputs(const Graph& graph, std::vector<EvalValue>& inputs, uint64_t seed, int64_t open_size = 2);
 
 // Whether there is a kernel for this version of the operator.
 bool can_evaluate(const Op& op);
 
-// Evaluates one node, for folding; a null operand is absent. nullopt where there is no kernel, where the node
-// is random, has bodies that capture values or is a function call, where it fails, and where it needs more
-// than `memory_cap` bytes. What the standard does not define (integer division by zero, casts out of range)
-// counts as failure.
+// Evaluates one node, for folding; a null operand is absent. Returns nullopt if there is no kernel, if the
+// node is random, has bodies that capture values or calls a function, if it fails, or if it needs more than
+// `memory_cap` bytes. Behaviour that the standard leaves undefined (integer division by zero, casts out of
+// range) counts as failure.
 std::optional<std::vector<TensorPtr>> evaluate_node(const Node& node, std::span<const TensorPtr> inputs, uint64_t memory_cap);
 
 }  // namespace sardonyx

@@ -15,62 +15,60 @@ namespace sardonyx {
 class MappedFile;
 
 struct ReadOptions {
-  // Map files instead of reading them into memory. Truncating a mapped file ends the process: turn this off
+  // Map files instead of reading them into memory. Truncating a mapped file kills the process: disable this
   // for storage that you do not trust.
   bool map = true;
-  // The limit of nested graphs. Reading, passes and writing recurse over them: a level takes some 2 KB of
-  // stack in all.
+  // Maximum depth of nested graphs. Reading, passes and writing recurse over them and use about 2 KB of stack
+  // per level.
   int max_depth = 1000;
 };
 
 // Reads an ONNX model. Names and weights refer to the mapped file, which lives as long as the model. External
-// data lies beside the model file (in its folder or below).
+// data must be beside the model file (in its folder or below).
 //
-// A later write keeps all that the file holds: unknown fields, documentation, metadata, training information.
-// Values have the types that the file declares; nothing is inferred, so nodes are unchecked until
-// infer_model(). Nodes out of order are sorted.
+// A later write preserves everything in the file: unknown fields, documentation, metadata, training
+// information. Values have the types that the file declares; nothing is inferred, so nodes are unchecked
+// until infer_model(). Nodes out of order are sorted.
 //
-// Throws Error: kIo (cannot be read), kInvalidModel (damaged, cyclic, undefined or doubly defined names,
-// wrong external data), kUnsupported (element types and encodings that Sardonyx does not know), kLimit
-// (nested too deeply).
+// Throws Error: kIo (cannot be read), kInvalidModel (damaged, cyclic, undefined or duplicate names, wrong
+// external data), kUnsupported (unknown element types and encodings), kLimit (nested too deeply).
 std::unique_ptr<Model> read_onnx(const std::filesystem::path& path, const ReadOptions& options = {});
 
-// The same from memory that `keepalive` keeps valid. External data must lie below `folder`; without one it is
-// refused.
+// Reads from memory that `keepalive` keeps valid. External data must be inside `folder`; without a folder it
+// is refused.
 std::unique_ptr<Model> read_onnx_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
                                        const std::filesystem::path& folder = {}, const ReadOptions& options = {});
 
-// The files that the model was read from, its own first; empty for models that were not. A writer checks that
-// they did not change meanwhile, and never replaces one of them by another model's data.
+// The files that the model was read from, its own first; empty if it was not read from files. Writers check
+// that these files did not change, and never replace one of them with another model's data.
 std::span<const std::shared_ptr<const MappedFile>> source_files(const Model& model);
 
 struct WriteOptions {
-  // Where tensors go. Automatic: into the model file, unless that would pass the 2 GiB that protobuf can
-  // hold.
+  // Where tensors are stored. Automatic: in the model file, unless it would exceed protobuf's 2 GiB.
   enum class External { kAuto, kNever, kAlways };
   External external = External::kAuto;
   // Smaller tensors stay in the model file.
   uint64_t external_threshold = 1024;
-  // Name of the data file, beside the model file; empty: the model file's name + ".data".
+  // Name of the data file, beside the model file. Empty: the model file's name + ".data".
   std::string data_file;
-  // Starts another data file (its name + ".1", ".2", ...) when one would grow beyond this; 0: one file.
+  // Maximum size of a data file; the next one is called name + ".1", ".2", and so on. 0: one file.
   uint64_t max_data_file_bytes = 0;
 
-  // Add value_info entries for values whose type was inferred. Else only those that the model declares.
+  // Add value_info entries for inferred types too, not only for those that the model declares.
   bool inferred_types = false;
 
-  // Sources of nodes, written as metadata_props: none, function and line, or stacks as well.
+  // Sources of nodes, written as metadata_props: none, function and line, or complete stacks.
   enum class Provenance { kOff, kLine, kFull };
   Provenance provenance = Provenance::kLine;
 
-  bool sync = false;  // wait until everything is on the disk
+  bool sync = false;  // wait until everything is on disk
 };
 
-// Writes an ONNX model. Weights stream from where they lie. Files appear under their names only when
-// complete; if it throws, the old files are still there.
+// Writes an ONNX model. Weights are streamed. Files appear under their names only when complete; if this
+// throws, the old files are unchanged.
 //
-// Parts that were read and not changed are written as they were. Values get a name where the format needs
-// one, and Identity nodes are added only where it demands them: an input, an initializer or an outer value
+// Unchanged parts of a file are written as they were read. Values get a name where the format needs one.
+// Identity nodes are added only where the format demands them: for an input, an initializer or an outer value
 // returned under another name, or one value returned under two names. Returns the bytes written, data files
 // included.
 //
@@ -78,57 +76,57 @@ struct WriteOptions {
 // (kNever and too large), kInvalidModel (interface names that clash, values that no file can hold).
 uint64_t write_onnx(const Model& model, const std::filesystem::path& path, const WriteOptions& options = {});
 
-// The file's bytes. Throws kLimit beyond 2 GiB, where only write_onnx() helps. Data never leaves the model.
+// Returns the file's bytes, with all data inside. Throws kLimit beyond 2 GiB, where only write_onnx() works.
 std::string serialize_onnx(const Model& model, const WriteOptions& options = {});
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Core ML
 
-// Reads an ML program: a package (.mlpackage) or a bare model file (.mlmodel) with its weights in the folder
-// weights beside it. Ops are those of the mil dialect, one function for each entry point. As with ONNX,
-// weights are not copied, a later write keeps all that the file holds, and nothing is inferred.
+// Reads an ML program: a package (.mlpackage), or a bare model file (.mlmodel) with its weights in the folder
+// weights beside it. Ops are those of the mil dialect; each entry point is a function. As with ONNX, weights
+// are not copied, a later write preserves everything in the file, and nothing is inferred.
 //
-// Throws Error: kIo, kInvalidModel (damaged files, undefined names, weights that are missing, short or
-// elsewhere), kUnsupported (models that are no programs, newer formats), kLimit.
+// Throws Error: kIo, kInvalidModel (damaged files, undefined names, weights that are missing, truncated or
+// outside the folder), kUnsupported (models that are not programs, newer formats), kLimit.
 std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const ReadOptions& options = {});
 
-// Reads either format, by the path: folders, .mlpackage and .mlmodel are Core ML, .sx is the text form, all
-// else is ONNX.
+// Reads any format, chosen by the path: folders, .mlpackage and .mlmodel are Core ML, .sx is the text form,
+// and everything else is ONNX.
 std::unique_ptr<Model> read_model(const std::filesystem::path& path, const ReadOptions& options = {});
 
-// A Model message in memory that `keepalive` keeps valid. Weights ("@model_path/...") must lie below
+// Reads a Model message from memory that `keepalive` keeps valid. Weights ("@model_path/...") must be inside
 // `weights`.
 std::unique_ptr<Model> read_coreml_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
                                          const std::filesystem::path& weights = {}, const ReadOptions& options = {});
-// The same for a Program message by itself, of that specification version (9 is iOS 18).
+// The same for a bare Program message of that specification version (9 is iOS 18).
 std::unique_ptr<Model> read_mil_program(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
                                         int64_t specification_version, const std::filesystem::path& weights = {},
                                         const ReadOptions& options = {});
 
 struct CoremlWriteOptions {
-  bool sync = false;  // wait until everything is on the disk
-  // Hard-link a weights file that does not change instead of copying it, where the file system can. Writing
-  // into it later, instead of replacing it, changes both packages.
+  bool sync = false;  // wait until everything is on disk
+  // Hard-link an unchanged weights file instead of copying it, if the file system can. Modifying it in place
+  // later changes both packages.
   bool link_weights = false;
 };
 
 // Writes a package if the path ends in .mlpackage, else a bare model file with its weights beside it. Weights
-// stream from where they lie. A package appears under its name only when complete; if this throws, the old
-// one is still there.
+// are streamed. A package appears under its name only when complete; if this throws, the old one is
+// unchanged.
 //
-// Parts that were read and not changed are written as they were; a package that replaces itself keeps weights
-// files that do not change. Constants become const ops before their first user; an identity op is added where
-// a result's name would be lost otherwise.
+// Unchanged parts are written as they were read; a package that replaces itself keeps unchanged weights
+// files. Constants become const ops before their first user. An identity op is added where a result's name
+// would be lost otherwise.
 //
-// Throws Error: kIo, kInvalidArgument (the target is no package, or holds another model's weights),
+// Throws Error: kIo, kInvalidArgument (the target is not a package, or holds another model's weights),
 // kInvalidModel (types that Core ML does not have, values without a type), kLimit.
 void write_coreml(const Model& model, const std::filesystem::path& path, const CoremlWriteOptions& options = {});
 
-// The bytes of the Program message. Weights are written below `weights`, as they would lie beside a model
+// Returns the bytes of the Program message. Weights are written to `weights`, laid out as beside a model
 // file.
 std::string serialize_mil_program(const Model& model, const std::filesystem::path& weights = {});
 
-// One tensor, one type as a protobuf message, for Python's interchange with onnx.
+// A tensor or a type as a protobuf message, for Python's interchange with onnx.
 std::string serialize_tensor(const Tensor& tensor, std::string_view name = {});
 
 }  // namespace sardonyx

@@ -1,12 +1,13 @@
 // The graph: Model owns Functions, a Function has a Graph, a Graph owns Nodes, a Node defines Values.
 //
-// Always true between calls of the public functions (and checked by verify()):
+// Invariants between calls of the public functions (verify() checks them):
 //  - each operand of a linked node is in the use list of its value, exactly once per slot;
 //  - a value is defined before it is used, in its own graph or in one that encloses it (a capture);
 //  - a constant is a value with a payload, wherever it is written;
-//  - what a graph returns are uses, owned by its boundary node; names of inputs and results belong to ports.
-//    Objects live in the model's arena until the model dies. Pointers stay valid; an erased node is !alive()
-//    until compact(). One model is used by one thread at a time; different models are independent.
+//  - a graph's boundary node owns the uses of its results; ports hold the names of inputs and results.
+//
+// Objects live in the model's arena until the model dies. Pointers stay valid; an erased node is !alive()
+// until compact(). Only one thread may use a model at a time; different models are independent.
 #pragma once
 
 #include <functional>
@@ -48,14 +49,14 @@ struct Port {
   Metadata metadata;
   // ONNX from IR version 4: an initializer with an input's name is the default value of that input.
   TensorPtr default_value;
-  uint32_t entry = 0;  // of the file that was read, for writers (src/ir/file_record.h); 0: none, or what it said was changed
+  uint32_t entry = 0;  // index in the file's record, for writers (src/ir/file_record.h); 0: none, or it no longer applies
 };
 
-// Facts that few values have, kept beside the graph.
+// Facts about a few values, stored beside the graph.
 struct ValueInfo {
-  const Type* declared = nullptr;      // what a value_info entry promises
+  const Type* declared = nullptr;      // declared by a value_info entry
   std::shared_ptr<const Notes> notes;  // null: none
-  uint32_t entry = 0;                  // as Port::entry
+  uint32_t entry = 0;                  // like Port::entry
 };
 
 class Graph {
@@ -77,9 +78,9 @@ class Graph {
   void append(Node& n);
   void insert_before(Node& at, Node& n);
   void insert_after(Node& at, Node& n);
-  // Unlinks n and keeps its operands; it may be inserted again, anywhere in this model.
+  // Unlinks n, which keeps its operands; it may be inserted again anywhere in this model.
   void detach(Node& n);
-  // Erases n, whose results must have no users, with its bodies.
+  // Erases n and its bodies; its results must have no users.
   void erase(Node& n);
   // Stable topological order; throws kInvalidModel naming a cycle.
   void sort();
@@ -109,19 +110,20 @@ class Graph {
   std::span<Value* const> constants() const { return constants_; }
   Value* add_constant(TensorPtr payload, std::string_view name = {});
   void erase_constant(Value& v);                   // must have no users
-  size_t erase_unread_constants();                 // those without users, in linear time; returns how many
+  size_t erase_unread_constants();                 // erases those without users in linear time; returns how many
   void set_constant(Value& v, TensorPtr payload);  // also for results of Constant nodes
 
   void replace_uses(Value& from, Value& to);
 
-  // --- what is declared and said
+  // --- declarations and metadata
   std::string doc;
   Metadata metadata;
-  std::unordered_map<const Value*, ValueInfo> value_info;  // passes edit it through the next three, which can be undone
-  ValueInfo& edit_value_info(const Value& v);              // a new one if there is none
+  std::unordered_map<const Value*, ValueInfo>
+      value_info;                              // passes edit it through the next three functions, which can be undone
+  ValueInfo& edit_value_info(const Value& v);  // creates it if necessary
   void erase_value_info(const Value& v);
-  // What is declared of `from`, a value of this graph, is declared of `to` from now on, which may be of
-  // another graph (or `from` itself).
+  // Moves the declaration of `from`, a value of this graph, to `to`, a value of `of_to` (possibly `from`
+  // itself).
   void move_value_info(const Value& from, const Value& to, Graph& of_to);
 
  private:
@@ -153,8 +155,8 @@ struct OpsetImport {
   int64_t version = 0;
 };
 
-// A named graph. The main function of an ONNX model is its main graph; the others are its local functions.
-// A MIL program has one function per entry point.
+// A named graph. The main function of an ONNX model is its main graph; the others are its local functions. A
+// MIL program has one function per entry point.
 class Function {
  public:
   Model& model() const { return graph_->model(); }
@@ -173,9 +175,9 @@ class Function {
   Graph* graph_ = nullptr;
 };
 
-// The source of a node.
+// The origin of a node in the user's program.
 struct Source {
-  std::string file;  // base name, or a path with provenance `full`
+  std::string file;  // base name; with provenance `full`, a path
   int line = 0;
   std::string function;
   std::string scope;      // module path: "Model/encoder/layers.3/attn"
@@ -187,7 +189,7 @@ struct Source {
 struct Provenance {
   std::vector<Source> sources;     // at most 4
   uint32_t source_count = 0;       // before the list was cut
-  std::vector<std::string> rules;  // that rewrote it
+  std::vector<std::string> rules;  // rules that rewrote it
 };
 
 class Model {
@@ -201,7 +203,7 @@ class Model {
 
   // --- functions; the first added is the main one
   Function& add_function(std::string_view name);
-  // The same with a graph that belongs to nothing yet (from new_graph()) as its body.
+  // Adds a function whose body is `body`, a graph from new_graph().
   Function& add_function(std::string_view name, Graph& body);
   std::span<const std::unique_ptr<Function>> functions() const { return functions_; }
   Function& main() const;  // throws kInternal when there is none
@@ -210,31 +212,31 @@ class Model {
   void erase_function(Function& f);
 
   // --- making things
-  // A graph that belongs to no node yet: give it to Node::add_body.
+  // Makes a graph that belongs to no node yet: give it to Node::add_body.
   Graph& new_graph(std::string_view name = {});
-  // A detached node. Operands may be null (absent). Result types are unknown and the node is marked
-  // unchecked: see infer_types() in dialect layer, or use a builder, which types and checks what it makes.
+  // Makes a detached node. Operands may be null (absent). Result types are unknown and the node is unchecked:
+  // infer_model() types it. Builders type and check what they make.
   Node& new_node(const Op& op, std::span<Value* const> inputs, size_t num_results, const Attrs* attrs = nullptr);
   NodeExtra& edit_extra(Node& n);  // detached nodes too
-  // A value to be used before its producer exists. fill() moves its users, name and type to the producer's
-  // result.
+  // A value that can be used before its producer exists. fill() moves its users, name and type to the
+  // producer's result.
   Value& new_placeholder(std::string_view name = {}, const Type* type = nullptr);
   void fill(Value& placeholder, Value& producer);
 
-  // The op for (domain, name) at the model's opset import (or `version`), else an opaque one interned here.
+  // The op for (domain, name) at the model's opset import (or `version`); an unknown one is interned here.
   const Op& op(std::string_view domain, std::string_view name, std::optional<int> version = {});
   const Op& opaque_op(std::string_view domain, std::string_view name, int version);
-  // The same for operands with names (MIL), one slot for each; those of a list have the same name and stand
-  // side by side.
+  // The same for an unknown op with named operands (MIL), one slot for each. Operands of a list are adjacent
+  // and have the same name.
   const Op& opaque_op(std::string_view name, int version, std::span<const std::string_view> operands);
   uint32_t op_count(const Op& op) const;  // live linked nodes with that op
-  // One more than the largest Op::id in this model; side tables by op are sized by it.
+  // One more than the largest Op::id in this model; the size of side tables by op.
   uint32_t op_id_limit() const;
 
   Name name(std::string_view text);  // copies into the arena; not deduplicated
   const Attrs* attrs(AttrInit items);
   const Attrs* empty_attrs() const { return empty_attrs_; }
-  // The set with these wire bytes, which must outlive the model; calls `parse` only if they are new.
+  // The set with these wire bytes, which must outlive the model. Calls `parse` only for new ones.
   const Attrs* attrs_from_wire(std::string_view wire, const std::function<AttrInit()>& parse);
   const Attrs* with_attr(const Attrs& base, std::string_view name, Attr value);
   const Attrs* without_attr(const Attrs& base, std::string_view name);
@@ -250,19 +252,19 @@ class Model {
   uint32_t merge_provenance(uint32_t a, uint32_t b);
 
   // --- sizes and ids
-  uint32_t node_id_limit() const { return next_node_id_; }  // ids are below
+  uint32_t node_id_limit() const { return next_node_id_; }  // all ids are smaller
   uint32_t value_id_limit() const { return next_value_id_; }
   size_t num_nodes() const;  // live, linked, in all functions and bodies
   // Drops dead nodes from the order and renumbers ids: side tables become stale, addresses stay.
   void compact();
 
   void keep_alive(std::shared_ptr<const void> what) { keepalive_.push_back(std::move(what)); }
-  // Keeps alive all that `other` keeps: names, wire bytes and payloads that were copied from it may point
-  // there.
+  // Keeps alive everything that `other` keeps alive: names, wire bytes and payloads copied from it may refer
+  // to that.
   void keep_alive_like(const Model& other);
   void* allocate(size_t bytes, size_t align);  // arena memory, lives as long as the model
 
-  // --- what is said of the model
+  // --- metadata of the model
   int64_t ir_version = 10;
   std::string producer_name, producer_version, domain, doc;
   int64_t model_version = 0;
@@ -270,14 +272,14 @@ class Model {
   std::vector<OpsetImport> opset_imports;
   std::optional<int64_t> specification_version;  // of a Core ML model: 4 (iOS 13) ... 9 (iOS 18)
 
-  // What the file that was read says beside all this; only for readers, writers and copies
+  // The contents of the file that the graph does not represent; only for readers, writers and copies
   // (src/ir/file_record.h).
   const FileRecord& file_record() const;
   FileRecord& edit_file_record();
-  // For a pass that makes a node anew: what the file says of `from` holds for `to`.
+  // For a pass that rebuilds a node: transfers the file's record of `from` to `to`.
   void keep_file_record(const Node& from, const Node& to);
 
-  // The journal that records edits now, so that they can be undone (src/ir/journal.h); or null.
+  // The open journal, which records edits so that they can be undone (src/ir/journal.h); or null.
   Journal* journal() const { return journal_; }
 
   std::optional<int64_t> opset_version(std::string_view domain) const;  // "" and "ai.onnx" are the same
@@ -338,36 +340,36 @@ class ValueMap {
 void clone_graph(const Graph& from, Graph& to, const std::unordered_map<const Value*, Value*>& outer = {});
 std::unique_ptr<Model> clone_model(const Model& from);
 
-// Equal up to names of values, of nodes and of nested graphs, and up to attribute order; interface names
-// count. On a difference, *why (if given) says where.
+// Whether the graphs are equal, ignoring names of values, nodes and nested graphs, and attribute order;
+// interface names count. If not, *why (if given) says where they differ.
 bool equal_graphs(const Graph& a, const Graph& b, std::string* why = nullptr);
 bool equal_models(const Model& a, const Model& b, std::string* why = nullptr);
 
-// Throws Error(kInvalidModel) that names the broken invariant and shows the node.
+// Options of verify(), which throws Error(kInvalidModel) with the broken invariant and the node.
 struct VerifyOptions {
   bool types = true;            // operand types against the ops' rules
   bool allow_unchecked = true;  // unchecked nodes are reported by warnings() only
-  bool shapes = false;          // infer a copy from scratch and compare: costs a copy of the graph
+  bool shapes = false;          // infer a copy from scratch and compare; takes the memory of a copy
 };
 void verify(const Model& m, const VerifyOptions& options = {});
-// Findings that are no errors: unchecked nodes, unknown attributes (with the likely intent), values that
-// share a name, deprecated operators. At most a hundred, then a count of the rest.
+// Findings that are not errors: unchecked nodes, unknown attributes (with the likely intent), duplicate value
+// names, deprecated operators. At most a hundred, then the number of remaining ones.
 std::vector<std::string> warnings(const Model& m);
 
 // The .sx text form.
 struct PrintOptions {
-  bool full_constants = false;  // else long ones print as a digest
+  bool full_constants = false;  // otherwise long ones print as a digest
   bool provenance = false;      // a comment with the source line after each node
   bool types = false;           // a comment with the result types after each node
 };
 std::string print(const Model& m, const PrintOptions& options = {});
 std::string print(const Graph& g, const PrintOptions& options = {});
 std::string print(const Node& n);
-// The constant behind a digest, or null if it is not there.
+// The constant for a digest, or null if it is unknown.
 using PayloadSource = std::function<TensorPtr(uint64_t digest)>;
-// Parses the text form (docs/text_form.md). Throws kParse with line, column and a caret. Types are inferred
-// where the dialect has rules; a node that its rule refuses stays, unchecked. Without `payloads`, a digest
-// becomes a Tensor::promise.
+// Parses the text form (docs/text_form.md). Throws kParse with line, column and a caret. Infers types where
+// the dialect has rules; a node that its rule refuses stays, unchecked. Without `payloads`, a digest becomes
+// a Tensor::promise.
 std::unique_ptr<Model> parse(std::string_view text, std::string_view file_name = "<text>", const PayloadSource& payloads = {});
 
 }  // namespace sardonyx

@@ -16,8 +16,8 @@ namespace sardonyx {
 class Lowering;
 class LoweringContext;
 
-// Lowers one equation: returns its results in order (one value: return it; none missing, none extra). Result
-// count, shapes and dtypes are checked against the equation by the core; names come from the core.
+// Lowers one equation; returns exactly its results, in order (one value: return it). The core checks result
+// count, shapes and dtypes against the equation, and names the results.
 using LowerFn = std::function<std::vector<Value*>(Lowering&)>;
 
 // Primitive name -> lowering. The built-in table is constant; a conversion may add or override entries (user
@@ -45,8 +45,8 @@ class LoweringRegistry {
   std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
 };
 
-// The equation being lowered, its operands already lowered, and the builder to write with. Operands and
-// results of the jax dialect have shapes of Dims (symbols included) in the *target* model's tables.
+// The equation being lowered, its operands (already lowered), and the builder. Operands and results of the
+// jax dialect have shapes of Dims (including symbols) in the *target* model's tables.
 class Lowering {
  public:
   Lowering(LoweringContext& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands);
@@ -62,37 +62,38 @@ class Lowering {
   size_t in_rank(size_t i) const { return in_type(i)->rank(); }
   const Type* in_type(size_t i) const;  // of the jax operand (shape always ranked), in the target model's tables
   const Type* out_type(size_t i = 0) const;
-  // Whether every user of result i broadcasts it against another operand of full shape: then the lowering may
-  // return a value that merely broadcasts to the equation's shape, and needs no Expand.
+  // Whether every user of result i broadcasts it against another operand of full shape. Then the lowering may
+  // return a value that only broadcasts to the equation's shape, without an Expand.
   bool may_stay_narrow(size_t i = 0) const;
-  // The same, as the graph holds it: a complex value has a last axis of 2, a PRNG key is an i64.
+  // The same, as the graph stores it: a complex value has a last axis of 2, a PRNG key is an i64.
   const Type* stored_in_type(size_t i) const;
   const Type* stored_out_type(size_t i = 0) const;
   DType out_dtype(size_t i = 0) const { return out_type(i)->dtype(); }
   std::span<const Dim> out_dims(size_t i = 0) const { return out_type(i)->dims(); }
 
-  // --- parameters of the equation: jax's own names. Missing or of another kind: Error that names primitive
-  // and parameter.
+  // --- parameters of the equation, by JAX's names. If one is missing or of another kind: an Error that names
+  // primitive and parameter.
   int64_t int_param(std::string_view name) const;
   bool bool_param(std::string_view name, std::optional<bool> otherwise = {}) const;
   double float_param(std::string_view name) const;
-  std::string string_param(std::string_view name) const;         // strings and enums (their name)
-  std::vector<int64_t> ints_param(std::string_view name) const;  // a tuple of integers, () included
+  std::string string_param(std::string_view name) const;         // strings and enums (by name)
+  std::vector<int64_t> ints_param(std::string_view name) const;  // a tuple of integers, possibly empty
   std::vector<Dim> dims_param(std::string_view name) const;  // a tuple of integers and symbolic dims, in the target's tables
   Dim dim_param(std::string_view name) const;                // an integer or a symbolic dim
   DType dtype_param(std::string_view name) const;
   const Attr& param(std::string_view name) const;       // of any kind
-  const Attr* find_param(std::string_view name) const;  // null when absent or None
+  const Attr* find_param(std::string_view name) const;  // null if absent or None
 
-  // --- sizes at run time. All are constants when the dims are integers; symbolic sizes are computed once per
-  // graph from the inputs they came from (Shape -> Gather -> arithmetic) and shared.
+  // --- sizes at run time. Integer dims are constants; symbolic sizes are computed once per graph from the
+  // inputs that define them (Shape -> Gather -> arithmetic) and shared.
   Value* dim(Dim d);                        // i64[]
   Value* shape(std::span<const Dim> dims);  // i64[n]
   Value* dim_as(Dim d, DType dtype);        // cast to dtype, rank 0
 
-  // --- what most lowerings need. Each returns its operand when there is nothing to do.
-  Value* cast(Value* x, DType to);                      // JAX's convert_element_type semantics where ONNX Cast differs
-  Value* reshape(Value* x, std::span<const Dim> dims);  // one Reshape, with 0 and -1 where that says it, else a computed shape
+  // --- helpers. Each returns its operand if there is nothing to do.
+  Value* cast(Value* x, DType to);  // JAX's convert_element_type, also where ONNX's Cast differs
+  Value* reshape(Value* x,
+                 std::span<const Dim> dims);  // one Reshape, with 0 and -1 if they suffice, else with a computed shape
   Value* reshape_like(Value* x, const Type* t) { return reshape(x, t->dims()); }
   Value* expand(Value* x, std::span<const Dim> dims);  // broadcasting rules of Expand
   Value* transpose(Value* x, std::span<const int64_t> perm);
@@ -104,17 +105,17 @@ class Lowering {
   Value* full(DType dtype, std::span<const Dim> dims, double v);  // static: a lazy splat constant; symbolic: Expand of a scalar
   Value* zeros(DType dtype, std::span<const Dim> dims) { return full(dtype, dims, 0); }
 
-  // Lowers a nested jaxpr in line: its inputs are `args`; returns its results.
+  // Lowers a nested jaxpr inline: `args` are its inputs; returns its results.
   std::vector<Value*> inline_body(const Graph& body, std::span<Value* const> args);
-  // Lowers a nested jaxpr into a fresh ONNX graph for If/Loop/Scan. `fill` receives the Lowering of the
-  // inside and the graph's builder; it adds inputs and outputs. Outer values are captured directly.
+  // Lowers a nested jaxpr into a new ONNX graph for If/Loop/Scan. `fill` adds inputs and outputs, using the
+  // Lowering of the new graph and its builder. Outer values are captured directly.
   Graph& make_body(std::string_view name, const std::function<void(Lowering& inside)>& fill);
 
-  // Refuses the equation; the core collects it with all other unsupported equations of the program.
+  // Refuses the equation; the error reports it with all other unsupported equations of the program.
   [[noreturn]] void unsupported(std::string why) const;
 
-  // The same equation on other operands, with the element type of a part wherever its own types are complex:
-  // for lowerings of real values, where an equation does the same to real and imaginary parts.
+  // The same equation on other operands, with the element type of the parts wherever its own types are
+  // complex: for lowerings of real values, when the equation treats real and imaginary parts alike.
   Lowering on_parts(std::vector<Value*> operands) const;
 
   LoweringContext& context() const { return context_; }
@@ -129,25 +130,24 @@ class Lowering {
 
 struct LowerOptions {
   int opset = 23;
-  std::string target;  // a runtime that must run the model, such as "ort-1.17"; empty: the newest one that is known
+  std::string target;  // a runtime that must run the model, such as "ort-1.17"; empty: the newest one known
   std::string model_name = "jax_model";
   std::vector<std::string> input_names, output_names;  // empty: names of the jax graph's ports, else in_0.., out_0..
   enum class Provenance { kOff, kLine, kFull } provenance = Provenance::kLine;
 };
 
-// Lowers a model of the jax dialect (its main function) to a new model of the onnx dialect. Payloads are
-// shared, not copied. Throws one Error(kUnsupported) that lists every equation that could not be lowered:
-// primitive, types, count, source line.
+// Lowers the main function of a jax model to a new onnx model. Payloads are shared, not copied. Throws one
+// Error(kUnsupported) that lists all unsupported equations: primitive, types, count, source line.
 std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& options = {},
                                      const LoweringRegistry& registry = LoweringRegistry::builtin());
-// The same into an empty model of the onnx dialect; if it throws, discard that model.
+// The same into an empty model of the onnx dialect; discard that model if this throws.
 void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
 
-// One kind of equation that lower_to_onnx refused: what its error lists, a line each.
+// One kind of equation that lower_to_onnx() refused; a line of its error.
 struct UnsupportedEquation {
   std::string primitive;
   std::string types;   // "f32[B,3], i32[] -> f32[B,3]"
-  std::string reason;  // empty: there is no lowering
+  std::string reason;  // empty: the primitive has no lowering
   std::string source;  // "model.py:41 (loss)"
   size_t count = 1;
 };

@@ -1,4 +1,4 @@
-// Name: one pointer to bytes that are preceded by their length, as protobuf stores a string.
+// Name: a pointer to bytes preceded by their length, the way protobuf stores strings.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace sardonyx {
 
-// Points at a base-128 varint length followed by that many bytes: into a mapped file, or into a model's arena
-// (Model::name()). Never owns. A null Name is the empty one; equality compares content.
+// Points at a base-128 varint length followed by that many bytes, in a mapped file or in a model's arena
+// (Model::name()). Never owns them. A null Name is empty; equality compares content.
 class Name {
  public:
   Name() = default;

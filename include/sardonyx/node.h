@@ -1,4 +1,4 @@
-// Values and nodes: what a Graph (sardonyx/ir.h) is made of.
+// Values and nodes: the contents of a Graph (sardonyx/ir.h).
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ class Value;
 // ---------------------------------------------------------------------------------------------------------------------
 // Values and uses
 
-// One use of a value: an operand slot, embedded in its owner, which is a node or (for results) a graph's
+// One use of a value: an operand slot, embedded in its owner. The owner is a node or, for results, a graph's
 // boundary node.
 struct Use {
   Value* value = nullptr;  // null: an absent optional operand
@@ -73,8 +73,8 @@ class UseRange {
 };
 
 namespace detail {
-// The number of journals (src/ir/journal.h) that are open in the process. While it is zero, an edit costs one
-// load.
+// The number of open journals (src/ir/journal.h) in the process. While it is zero, checking it costs an edit
+// one load.
 inline std::atomic<uint32_t> open_journals{0};
 inline bool is_recording() { return open_journals.load(std::memory_order_relaxed) != 0; }
 }  // namespace detail
@@ -87,18 +87,18 @@ class Value {
     if (detail::is_recording()) note_type();
     type_ = t;
   }
-  Name name() const { return name_; }  // may be empty: the writer makes one
+  Name name() const { return name_; }  // may be empty: writers invent one
   void set_name(Name n) {
     if (detail::is_recording()) note_name();
     name_ = n;
   }
 
   ValueKind kind() const { return kind_; }
-  uint32_t index() const { return index_; }  // among the results of its node, or the inputs of its graph
+  uint32_t index() const { return index_; }  // index among the results of its node, or the inputs of its graph
   uint32_t id() const { return id_; }        // dense per model; renumbered by compact()
 
   Node* def() const { return kind_ == ValueKind::kResult ? def_ : nullptr; }
-  Graph* graph() const;  // where it is defined; null for detached nodes and placeholders
+  Graph* graph() const;  // the graph that defines it; null for detached nodes and placeholders
   // The payload of a constant (an initializer, or the result of a Constant / const node), else null.
   const TensorPtr& constant() const;
   bool is_constant() const;
@@ -136,7 +136,7 @@ class Value {
 // Nodes
 
 // A nested graph of a node and the name of the attribute or parameter that holds it ("then_branch", "jaxpr").
-// Several bodies with one name stand for a list of graphs (ONNX GRAPHS, jax `branches`), in order.
+// Several bodies with one name form a list of graphs (ONNX GRAPHS, jax `branches`), in order.
 struct Body {
   Name name;
   Graph* graph = nullptr;
@@ -151,14 +151,14 @@ struct Notes {
   Metadata metadata;
 };
 
-// Parts that few nodes have.
+// Fields that few nodes have.
 struct NodeExtra {
   std::vector<Body> bodies;
   std::string doc;
   std::string overload;
   Metadata metadata;
   TensorPtr payload;                     // of Constant / const nodes
-  const Attrs* payload_attrs = nullptr;  // the attribute that said it: value, value_ints, sparse_value, ...
+  const Attrs* payload_attrs = nullptr;  // the attribute that holds it: value, value_ints, sparse_value, ...
 };
 
 // Flags of a node.
@@ -169,14 +169,13 @@ enum NodeFlag : uint16_t {
   kBoundary = 8,   // the pseudo-node that owns a graph's results
 };
 
-// An operation. One arena allocation: [Node][Value x results][Use x operands]; counts are fixed for life.
+// An operation. One arena allocation: [Node][Value x results][Use x operands]; the counts are fixed.
 class Node {
  public:
   const Op& op() const { return *op_; }
-  // Another operator (or version of it) with the same operands and results; the node becomes unchecked.
+  // Changes the operator (or its version), keeping operands and results; the node becomes unchecked.
   void set_op(const Op& op);
-  // True for this operator of the dialect itself in a version that the tables know, not for one of another
-  // domain.
+  // Whether this is a known version of the dialect's own operator with this name; false for other domains.
   bool is(std::string_view op_name) const { return op_->known && op_->domain.empty() && op_->name == op_name; }
   bool has(Trait t) const { return op_->has(t); }
   Graph* graph() const { return graph_; }  // null while detached
@@ -193,7 +192,7 @@ class Node {
   size_t num_results() const { return num_results_; }
   std::span<Use> operands() { return {uses(), num_inputs_}; }
   std::span<const Use> operands() const { return {const_cast<Node*>(this)->uses(), num_inputs_}; }
-  // Operand i; null when absent or beyond the last.
+  // Operand i; null if absent or out of range.
   Value* input(size_t i) const { return i < num_inputs_ ? const_cast<Node*>(this)->uses()[i].value : nullptr; }
   void set_input(size_t i, Value* v);
   Value* result(size_t i = 0) const { return const_cast<Node*>(this)->values() + i; }
@@ -207,20 +206,20 @@ class Node {
     attrs_ = a;
   }
   const Attr* attr(std::string_view name) const { return attrs_->find(name); }
-  // Attribute `name` as T, or `otherwise`; defaults of the operator tables do not count. An attribute of
+  // Attribute `name` as T, or `otherwise`. Ignores the defaults in the operator tables. An attribute of
   // another kind throws kInvalidModel.
   int64_t attr_int(std::string_view name, int64_t otherwise) const;
   double attr_float(std::string_view name, double otherwise) const;
   std::string attr_string(std::string_view name, std::string_view otherwise) const;
-  std::optional<std::vector<int64_t>> attr_ints(std::string_view name) const;  // nullopt when absent
+  std::optional<std::vector<int64_t>> attr_ints(std::string_view name) const;  // nullopt if absent
 
   std::span<const Body> bodies() const { return extra_ ? std::span<const Body>(extra_->bodies) : std::span<const Body>(); }
-  Graph* body(std::string_view name) const;  // the first of that name, or null
+  Graph* body(std::string_view name) const;  // the first one with that name, or null
   const NodeExtra* extra() const { return extra_; }
-  NodeExtra& edit_extra();  // of a node that is in a graph; see Model::edit_extra for detached ones
+  NodeExtra& edit_extra();  // for a node in a graph; see Model::edit_extra for detached ones
   // Makes `body` (from Model::new_graph) a nested graph of this node.
   void add_body(std::string_view name, Graph& body);
-  // Detaches nested graph i: it belongs to no node afterwards.
+  // Detaches nested graph i, which then belongs to no node.
   Graph& remove_body(size_t i);
 
   bool alive() const { return (flags_ & kAlive) != 0; }
@@ -240,8 +239,7 @@ class Node {
   }
 
   bool any_result_used() const;
-  // The neighbour in graph order, without dead nodes; null at the end. Works from an erased node, too, until
-  // compact().
+  // The next live node in graph order; null at the end. Also works from an erased node until compact().
   Node* next() const;
   Node* prev() const;
 
@@ -257,7 +255,7 @@ class Node {
 
   friend struct OrderBlock;
 
-  // Fields that walks read come first.
+  // Fields that walks use come first.
   const Op* op_ = nullptr;
   uint16_t flags_ = kAlive;
   uint16_t slot_ = 0;  // in block_
@@ -273,12 +271,12 @@ class Node {
 };
 
 inline bool Value::is_constant() const {
-  if (kind_ == ValueKind::kResult && !def_->has(Trait::kConstant)) return false;  // nearly all values
+  if (kind_ == ValueKind::kResult && !def_->has(Trait::kConstant)) return false;  // the common case
   return constant() != nullptr;
 }
 
-// Live nodes of a graph in order. The walk sees nodes inserted after the current one, not those before; the
-// current node may be erased.
+// The live nodes of a graph in order. The walk sees nodes inserted after the current one, not those before;
+// the current node may be erased.
 class NodeRange {
  public:
   class iterator {

@@ -14,7 +14,7 @@ class Node;
 
 enum class DialectId : uint8_t { kJax, kOnnx, kMil };
 
-// Facts for generic passes. A bit set.
+// Facts for generic passes, as a bit set.
 enum class Trait : uint32_t {
   kElementwise = 1u << 0,      // each result element depends on the operand elements at that (broadcast) position only
   kUnary = 1u << 1,            // elementwise with one tensor operand
@@ -34,7 +34,7 @@ constexpr bool has(Traits set, Trait t) { return (set & static_cast<Traits>(t)) 
 
 enum class Arity : uint8_t { kSingle, kOptional, kVariadic };
 
-// A set of dtypes as bits 1 << DType for ONNX numbers; element kind says how it is wrapped.
+// A set of dtypes as bits 1 << DType for ONNX numbers, one for each kind of wrapper.
 struct TypeSet {
   uint64_t tensor = 0;    // allowed element types of plain tensors
   uint64_t sequence = 0;  // of sequence(tensor(...))
@@ -45,11 +45,11 @@ struct TypeSet {
 struct Slot {
   std::string_view name{};
   Arity arity = Arity::kSingle;
-  // Slots with the same non-empty variable have the same type ("T"); variadic ones only when homogeneous.
+  // Slots with the same non-empty variable have the same type ("T"); variadic ones only if homogeneous.
   std::string_view type_var{};
   TypeSet types{};
   bool homogeneous = true;
-  bool parameter = false;  // MIL: must be a constant when the program is compiled; ONNX has attributes for these
+  bool parameter = false;  // MIL: must be constant when the program is compiled; ONNX uses attributes instead
 };
 
 enum class AttrKind : uint8_t {
@@ -80,12 +80,12 @@ struct AttrSpec {
   std::span<const int64_t> default_ints{};
 };
 
-// A type rule: reads operands and attributes through the context, sets results. Throws Error (kInvalidModel)
-// when ill-typed.
+// A type rule: reads operands and attributes through the context and sets results. Throws Error
+// (kInvalidModel) if the node is ill-typed.
 using TypeRule = void (*)(InferContext&);
 
-// One version of one operator. Known ops live in constant tables of the process; unknown ones are interned
-// per model (traits 0, no rule, any number of operands and results).
+// One version of one operator. Known ops are in constant tables of the process; unknown ones are interned per
+// model (traits 0, no rule, any number of operands and results).
 struct Op {
   DialectId dialect = DialectId::kOnnx;
   std::string_view domain{};  // "" for ai.onnx; jax and mil: ""
@@ -94,18 +94,18 @@ struct Op {
   bool known = false;
   bool deprecated = false;
   Traits traits = 0;
-  uint32_t id = 0;                     // dense over all known ops of the process; unknown ops of a model continue after them
+  uint32_t id = 0;                     // dense over all known ops of the process; a model's unknown ops follow
   int min_inputs = 0, max_inputs = 0;  // max < 0: no bound
   int min_outputs = 0, max_outputs = 0;
   std::span<const Slot> inputs{}, outputs{};
-  std::span<const AttrSpec> attrs{};  // MIL: values that optional slots have when nothing is given, by the slot's name
+  std::span<const AttrSpec> attrs{};  // MIL: default values of optional slots, by slot name
   TypeRule infer = nullptr;
 
   bool has(Trait t) const { return sardonyx::has(traits, t); }
 };
 
-// The slot of operand i of n, null when the op has no slots (any operands do). Lists of operands stand at the
-// end; if there are several, they have the same length.
+// The slot of operand i of n; null if the op has no slots (any operands do). Lists of operands come last; if
+// there are several, they have the same length.
 constexpr const Slot* slot_of(const Op& op, size_t i, size_t n) {
   if (op.inputs.empty()) return nullptr;
   size_t lists = 0;
@@ -127,14 +127,14 @@ class Dialect {
   // The newest version of the op that is <= version, or nullptr.
   virtual const Op* find(std::string_view domain, std::string_view name, int version) const = 0;
   virtual std::span<const Op> ops() const = 0;
-  // Newest version of a domain that the table has; 0 if it does not know the domain.
+  // The newest version of a domain in the table; 0 if the domain is unknown.
   virtual int latest_version(std::string_view domain) const = 0;
 };
 
-// Known ops of all registered dialects: ids are below this number.
+// The number of known ops of all registered dialects; their ids are smaller.
 uint32_t known_op_count();
 const Dialect& dialect(DialectId id);
-// Called once by the dialects layer (a constant table of the process); ids of `ops` must continue
+// Called once by the dialects layer, with a constant table of the process; ids of `ops` must continue
 // known_op_count().
 void register_dialect(const Dialect& d, uint32_t op_count);
 

@@ -18,18 +18,19 @@ namespace sardonyx {
 class Tensor;
 using TensorPtr = std::shared_ptr<const Tensor>;
 
-// The place of bytes in a file that is open for the whole run; a writer passes it to copy_file_range.
+// The position of bytes in a file that stays open; writers pass it to copy_file_range.
 struct FileRange {
   int fd = -1;
   uint64_t offset = 0;
 };
 
 // Elements are dense, row-major, little-endian; sub-byte types packed low bits first. Bytes may be unaligned:
-// read elements through read<T>() or memcpy. Shape is static. A splat stores one element and stands for all
-// of them.
+// read elements through read<T>() or memcpy. The shape is static. A splat stores one element that stands for
+// all.
 class Tensor {
  public:
-  // Takes the bytes. Their number must be byte_size(dtype, product(shape)); throws kInvalidModel otherwise.
+  // Takes ownership of the bytes. Their number must be byte_size(dtype, product(shape)); otherwise throws
+  // kInvalidModel.
   static TensorPtr own(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
   // Refers to bytes that `keepalive` keeps valid: a mapped file, a NumPy array.
   static TensorPtr borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
@@ -37,16 +38,15 @@ class Tensor {
   // `element` holds one element (for sub-byte types: one byte whose low bits count).
   static TensorPtr splat(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> element);
   static TensorPtr strings(std::vector<int64_t> shape, std::vector<std::string> values);
-  // A tensor whose bytes are computed when first read, by `compute`, which returns exactly byte_size() bytes.
-  // The bytes are not kept: each call of bytes() on a deferred tensor computes them again; use with_bytes()
-  // to read them once.
+  // A tensor whose bytes `compute` returns when they are read; exactly byte_size() bytes. They are not
+  // cached: each call of bytes() computes them again; with_bytes() reads them once.
   static TensorPtr defer(DType dtype, std::vector<int64_t> shape, std::function<std::vector<std::byte>()> compute);
-  // The same, computed in pieces: `fill(first, out)` puts the elements from index `first` (row-major) on into
-  // `out`, as many as fit. Element types of whole bytes. read() never holds all of them.
+  // The same, computed in pieces: `fill(first, out)` fills `out` with the elements from row-major index
+  // `first` on. Only for element types of whole bytes. read() never holds all elements.
   using Fill = std::function<void(int64_t first, std::span<std::byte> out)>;
   static TensorPtr defer(DType dtype, std::vector<int64_t> shape, Fill fill);
 
-  // A tensor of which only the hash() is known: a digest in a text without its sidecar. It compares by that
+  // A tensor of which only the hash() is known, from a digest in a text without its sidecar. It compares by
   // hash; reading its bytes throws kUnsupported.
   static TensorPtr promise(DType dtype, std::vector<int64_t> shape, uint64_t hash);
 
@@ -68,29 +68,29 @@ class Tensor {
   bool is_splat() const { return splat_; }
   bool is_promise() const { return promised_hash_.has_value(); }
   bool is_deferred() const { return compute_ != nullptr || fill_ != nullptr; }
-  // Whether read() of a part costs only that part: all but tensors that are deferred as a whole. Not for
-  // sub-byte types and strings.
+  // Whether reading a part with read() costs only that part: true unless the tensor is deferred as a whole.
+  // False for sub-byte types and strings.
   bool reads_in_pieces() const { return compute_ == nullptr && bit_width(dtype_) >= 8; }
-  // Copies elements, as many as fill `out`, from index `first` on. Element types of whole bytes.
+  // Fills `out` with elements from index `first` on. Only for element types of whole bytes.
   void read(int64_t first, std::span<std::byte> out) const;
-  // All bytes. A splat or deferred tensor is computed into *scratch; others refer to their storage.
+  // All bytes. A splat or deferred tensor is expanded into *scratch; others refer to their storage.
   std::span<const std::byte> bytes(std::vector<std::byte>& scratch) const;
-  // Bytes as stored: all of them, or one element of a splat. Not for deferred tensors.
+  // The stored bytes: all of them, or one element of a splat. Not for deferred tensors.
   std::span<const std::byte> stored_bytes() const { return bytes_; }
   std::span<const std::string> string_values() const { return strings_; }
   const std::optional<FileRange>& file() const { return file_; }
 
-  // Element i (row-major), converted: any integer, bool or float dtype. Exact for i64 and for doubles'
-  // integers.
+  // Element i (row-major), converted from any integer, bool or float dtype. Exact for i64 and for integers
+  // stored as doubles.
   int64_t as_int(int64_t i) const;
   double as_double(int64_t i) const;
-  // All elements as i64 when dtype is an integer or bool and size() <= limit; else nullopt. For shapes, axes,
+  // All elements as i64 if dtype is an integer or bool and size() <= limit, else nullopt. For shapes, axes,
   // pads.
   std::optional<std::vector<int64_t>> to_ints(int64_t limit = 4096) const;
 
   // Same dtype, shape and bytes (a splat equals its dense form).
   bool equals(const Tensor& other) const;
-  uint64_t hash() const;  // of dtype, shape and content; the same for a splat and its dense form
+  uint64_t hash() const;  // of dtype, shape and content; equal for a splat and its dense form
 
   TensorPtr reshaped(std::vector<int64_t> shape) const;  // same bytes; sizes must agree
 
@@ -112,8 +112,8 @@ class Tensor {
 // Strides in elements of a row-major tensor of that shape; an axis of size 0 counts as size 1.
 std::vector<int64_t> dense_strides(std::span<const int64_t> shape);
 
-// Conversions between double and the small float formats, round to nearest even (saturation as ONNX Cast's
-// default is the caller's business: these overflow to infinity, or to NaN where the format has no infinity).
+// Conversions between double and the small float formats, rounding to nearest even. Overflow gives infinity,
+// or NaN in formats without infinity; saturating (ONNX Cast's default) is up to the caller.
 double decode_element(DType dtype, const std::byte* base, int64_t index);
 void encode_element(DType dtype, std::byte* base, int64_t index, double value);
 

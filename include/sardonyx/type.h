@@ -73,22 +73,22 @@ class Types {
 
   const Type* with_dtype(const Type* t, DType dtype);
   const Type* with_dims(const Type* t, std::span<const Dim> dims);
-  // Anonymous unknown dims become fresh ones, so that two values never share an unknown by accident.
+  // Replaces anonymous unknown dims by fresh ones, so that two values never share an unknown by accident.
   const Type* freshen(const Type* t);
-  // The same type in this table; for graphs that move between models.
+  // The same type in this table, for moving graphs between models.
   const Type* import(const Type* t, const Types& from);
 
-  // The more precise of each part. Null if they contradict (different dtype, rank, integers).
+  // The more precise of each part. Null if they contradict (different dtype, rank or integers).
   const Type* meet(const Type* a, const Type* b);
-  // What holds for both, as for branches of an If or iterations of a Loop. Null = nothing known.
+  // The type that holds for both, as for branches of an If or iterations of a Loop. Null = nothing known.
   const Type* join(const Type* a, const Type* b);
-  // Provably the same type (unknown dims equal themselves only).
+  // Provably the same type (an unknown dim equals only itself).
   static bool equal(const Type* a, const Type* b) { return a == b && a != nullptr; }
 
   // "f32[B,3]", "f32[?,3]", "f32[...]" (rank unknown), "?" (null), "seq(f32[3])", "optional(...)", "map(i64,
   // ...)", "token".
   std::string to_string(const Type* t) const;
-  // Reads that spelling; each "?" is a fresh unknown. Throws kParse with the column of the mistake.
+  // Parses that spelling; each "?" is a fresh unknown. Throws kParse with the column of the error.
   const Type* parse(std::string_view text);
   Dims& dims() const { return *dims_; }
 

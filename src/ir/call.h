@@ -1,4 +1,4 @@
-// Which function of its model a node calls.
+// Finds the function that a node calls.
 #pragma once
 
 #include <string_view>
@@ -7,12 +7,12 @@
 
 namespace sardonyx {
 
-// Tells functions of one name apart; empty for most.
+// Distinguishes functions of one name; empty for most.
 inline std::string_view overload_of(const Node& n) {
   return n.extra() != nullptr ? std::string_view(n.extra()->overload) : std::string_view();
 }
 
-// Null when it calls none: its operator is known, or nobody knows it.
+// Null if n is no call: its operator is known, or no function of the model has its name.
 inline Function* called_function(const Node& n) {
   return n.op().known ? nullptr : n.model().find_function(n.op().domain, n.op().name, overload_of(n));
 }

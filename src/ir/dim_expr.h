@@ -1,8 +1,9 @@
-// Insides of Dims: atoms, terms and expressions in normal form. Only dims*.cc include this.
+// The implementation of Dims: atoms, terms and expressions in normal form. Only dims*.cc include this.
 //
-// An expression is a sum of integer * term, a term is a product of atom^power, an atom is a symbol or floordiv/max/min of two
-// expressions. All three are interned in their table, so equal content means equal pointers. Terms stand in JAX's order
-// (larger first, the integer last), factors in a term smaller first; the order looks at sizes and texts, never at addresses.
+// An expression is a sum of integer * term, a term is a product of atom^power, and an atom is a symbol or the
+// floordiv, max or min of two expressions. All three are interned in their table, so equal content means
+// equal pointers. Terms are in JAX's order (larger first, the integer last), factors within a term smaller
+// first. The order depends on sizes and texts, never on addresses.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +26,15 @@ enum class AtomKind : uint8_t {
   kFloorDiv,
   kMax,
   kMin,
-  kMod,  // never in a normal form: made when printing and when looking for bounds
+  kMod,  // never in a normal form: used for printing and for bounds
 };
 
 struct DimAtom {
   AtomKind kind = AtomKind::kSymbol;
   std::string name;    // kSymbol
   Dim lhs, rhs;        // the others; integers or expressions
-  uint64_t size = 1;   // JAX's measure, saturated: what terms are ordered by
-  uint32_t nodes = 1;  // atoms in all, nested ones included
+  uint64_t size = 1;   // JAX's size measure, saturated; terms are ordered by it
+  uint32_t nodes = 1;  // number of atoms, nested ones included
   uint32_t depth = 1;
 };
 
@@ -56,12 +57,12 @@ class DimExpr {
   uint64_t size = 0;
   uint32_t nodes = 0;
   uint32_t depth = 0;
-  // Bounds found last, and the version of the ranges they were found under.
+  // The last bounds found, and the version of the ranges that they are based on.
   mutable uint64_t bounds_version = 0;
   mutable int64_t lo = 0, hi = 0;
 };
 
-// A closed interval of integers; the two extremes of int64 stand for "unbounded".
+// A closed interval of integers; the extremes of int64 mean "unbounded".
 struct Interval {
   static constexpr int64_t kMinusInf = std::numeric_limits<int64_t>::min();
   static constexpr int64_t kPlusInf = std::numeric_limits<int64_t>::max();
@@ -95,7 +96,7 @@ struct Dims::Impl {
   const DimTerm* divide(const DimTerm* a, const DimTerm* b);  // null unless b divides a
   // p with duplicates merged and zeros dropped, in order.
   Poly normal(Poly p) const;
-  // The same sum with mod(a, b) and rounded-up divisions written as such where that saves terms; not normal.
+  // The same sum, using mod(a, b) and rounded-up division where that saves terms; not in normal form.
   Poly pretty(const Poly& p);
   // The normal form of a sum that pretty() made.
   Dim evaluate(const Poly& p);
@@ -136,7 +137,7 @@ int compare_atoms(const DimAtom* a, const DimAtom* b);
 int compare_dims(Dim a, Dim b);
 
 int64_t floor_div(int64_t a, int64_t b);  // b != 0
-// The constant term of a polynomial; 0 when there is none.
+// The constant term of a polynomial, or 0.
 int64_t constant_of(const Poly& p);
 [[noreturn]] void dim_overflow();
 int64_t checked_add(int64_t a, int64_t b);

@@ -1,4 +1,4 @@
-// What a user states of sizes, as ranges of symbols.
+// Facts that a user states about sizes, stored as ranges of symbols.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,10 @@
 
 namespace sardonyx {
 
-// Takes "B >= 2" or "4*T + 1 <= 513" (relations >=, <=, ==) as a fact: it narrows the range of its symbol. False, and nothing
-// changed, when it relates several symbols or is not linear: true all the same, but no range says it. Throws kParse for what is
-// no relation, kInvalidArgument when no size is left.
+// Records a relation such as "B >= 2" or "4*T + 1 <= 513" (>=, <=, ==) by narrowing the range of its symbol.
+// Returns false, with no effect, if it relates several symbols or is not linear: such a fact may be true, but
+// ranges cannot express it. Throws kParse if the text is not a relation, kInvalidArgument if no size
+// satisfies it.
 bool assume(Dims& dims, std::string_view relation);
 
 }  // namespace sardonyx

@@ -1,4 +1,4 @@
-// Type rules of operators that are in no dialect's table.
+// Type rules for operators outside the dialects' tables.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace sardonyx {
 
-// What types the results of an operator of another project's domain; null: nothing is known. Such an operator stays unknown to
-// everything else: no pass, kernel or verifier looks at it, and a rule that fails leaves the types that were there.
-// Defined in src/dialects/onnx/infer_microsoft.cc.
+// The type rule of an operator of another project's domain, or null. Everything else still treats such an
+// operator as unknown: no pass, kernel or verifier looks at it, and a rule that fails leaves the types
+// unchanged. Defined in src/dialects/onnx/infer_microsoft.cc.
 TypeRule foreign_type_rule(std::string_view domain, std::string_view name);
 
 }  // namespace sardonyx

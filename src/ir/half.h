@@ -1,4 +1,4 @@
-// Single precision to half precision and back, many elements at once.
+// Converts between single and half precision, many elements at once.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 
 namespace sardonyx {
 
-// Rounds `count` f32 to f16 as encode_element does: to nearest even, beyond the largest to infinity, any NaN to the quiet one of its sign.
-// Neither needs to be aligned.
+// Rounds `count` f32 to f16 like encode_element: to nearest even, overflow to infinity, any NaN to the quiet
+// NaN of its sign. Neither side needs to be aligned.
 void floats_to_halves(const std::byte* from, std::byte* to, size_t count);
 
-// The same numbers as f32; a NaN keeps its bits.
+// Converts back to f32, exactly; a NaN keeps its bits.
 void halves_to_floats(const std::byte* from, std::byte* to, size_t count);
 
-// The f32 tensor rounded to f16. A large one is deferred and reads in pieces, so that nobody holds all of it; null where t is computed as a
-// whole, and would be for each piece.
+// The f32 tensor rounded to f16. A large one is deferred and read in pieces, so that it is never in memory as
+// a whole. Null if t can only be computed as a whole, since each piece would compute it again.
 TensorPtr as_half(const TensorPtr& t);
 // The f16 tensor as f32, in the same way.
 TensorPtr as_single(const TensorPtr& t);
-// What t is cast from, where one of these two made it and it is deferred; else null.
+// The source of a deferred tensor made by one of these two; else null.
 TensorPtr cast_source(const TensorPtr& t);
 
 }  // namespace sardonyx

@@ -1,16 +1,17 @@
-// Types found once more, for a graph that is no longer the one that they were found for.
+// Infers types from scratch, after edits made the old types imprecise.
 #pragma once
 
 #include "sardonyx/infer.h"
 
 namespace sardonyx {
 
-// Whether infer_anew() might tell more: a size or a rank is open, or a local function is called.
+// Whether infer_anew() may find more: a size or a rank is unknown, or a local function is called.
 bool may_tell_more(Model& m);
 
-// Infers all types from the inputs on. Unknown sizes get new identities: two results that one node computes now have one size, which two
-// nodes gave two; a size that a file named in two ways gets one name. Ranks and numbers that are not found again are kept: the node that told
-// them may be gone. Returns whether a type is another one now, which it is wherever a size is unknown, or an element of a value became known.
+// Infers all types, starting from the inputs. Unknown sizes get new identities: two results of one node now
+// share a size, even if two nodes made them before, and a size that a file named in two ways gets one name.
+// Ranks and numbers that are not found again are kept, since the node they came from may be gone. Returns
+// whether a type changed (always true if a size is unknown) or an element of a value became known.
 bool infer_anew(Model& m, ValueFacts& facts);
 
 }  // namespace sardonyx

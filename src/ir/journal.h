@@ -1,7 +1,7 @@
 // Journal: undoes the edits of a pass that failed.
 //
 //   Journal journal(model);
-//   ... edit; on failure: journal.rollback(); at the end of its life, what was done stays.
+// ... edit; on failure: journal.rollback(). Destroying the journal keeps the edits.
 #pragma once
 
 #include <deque>
@@ -17,18 +17,22 @@
 
 namespace sardonyx {
 
-// Records what is done to a model while it is open, 24 bytes an edit, and takes it back in reverse order. One at a time per model.
+// Records the edits of a model while it is open, 24 bytes each, and undoes them in reverse order. One at a
+// time per model.
 //
-// Recorded: operands, order, nodes made and erased, operators, attributes, types, names, flags, provenance, extras and bodies,
-// constants and their payloads, signatures, functions, value_info through Graph::edit_value_info(). A model's and its functions' own
-// facts (opset imports, metadata, ...) are copied when it opens. Not recorded: graphs' doc strings and metadata, which no pass edits;
-// and edits of nodes that were detached before. A node that is detached meanwhile is remembered as a whole.
-// What it does not restore: the order within use lists, which carries no meaning; ids; things that are only added to the model's
-// tables (types, dims, attribute sets, names). Addresses stay as they are, but nodes made meanwhile are dead afterwards.
-// Model::compact() is refused while a journal is open.
+// Recorded: operands, order, nodes made and erased, operators, attributes, types, names, flags, provenance,
+// extras and bodies, constants and their payloads, signatures, functions, and value_info changed through
+// Graph::edit_value_info(). The fields of the model and of its functions (opset imports, metadata, ...) are
+// copied when the journal opens. Not recorded: doc strings and metadata of graphs, which no pass edits, and
+// edits of nodes detached before it opened. A node detached later is saved as a whole.
 //
-// How edits get here: those of linked nodes and of graphs know their model, and it knows its journal. Setters that must stay cheap
-// (Value::set_type) first look at one process-wide counter of open journals, so that nothing costs anything while there is none.
+// Not restored: the order within use lists, which carries no meaning; ids; and additions to the model's
+// tables (types, dims, attribute sets, names). Addresses stay the same, and nodes made meanwhile are dead
+// afterwards. Model::compact() is refused while a journal is open.
+//
+// Linked nodes and graphs reach the journal through their model. Setters that must stay cheap
+// (Value::set_type) first check a process-wide counter of open journals, so they cost almost nothing while
+// there is none.
 class Journal {
  public:
   explicit Journal(Model& m);
@@ -36,14 +40,14 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // Takes everything back and closes.
+  // Undoes all edits and closes.
   void rollback();
   size_t size() const { return size_; }  // edits so far
 
-  // Puts the initializers of g from place `first` on into another order. Not recorded: only while no journal is open.
+  // Permutes the initializers of g from index `first` on. Not recorded, so only while no journal is open.
   static void reorder_constants(Graph& g, size_t first, std::span<Value* const> order);
 
-  // --- for the graph: called before the edit, unless said otherwise
+  // --- for the graph; called before the edit unless marked otherwise
   void use(Use& u) { add(Kind::kUse, &u, u.value); }
   void type(Value& v) { add(Kind::kType, &v, v.type_); }
   void name(Value& v) { add(Kind::kValueName, &v, v.name_.data()); }
@@ -54,9 +58,9 @@ class Journal {
   void provenance(Node& n) { add(Kind::kProvenance, &n, nullptr, n.provenance_); }
   void made(Node& n) { add(Kind::kMade, &n); }      // afterwards
   void linked(Node& n) { add(Kind::kLinked, &n); }  // afterwards
-  void detaching(Node& n, Node* behind);  // behind: what stands after it in the order, dead nodes too; null at the end
-  void erased(Node& n) { add(Kind::kErased, &n); }               // its operands apart
-  void erased_inside(Node& n) { add(Kind::kErasedInside, &n); }  // with the body that it is in
+  void detaching(Node& n, Node* behind);            // behind: its successor in the order, dead nodes included; null at the end
+  void erased(Node& n) { add(Kind::kErased, &n); }  // without its operands
+  void erased_inside(Node& n) { add(Kind::kErasedInside, &n); }  // with its enclosing body
   void extra(Node& n);
   void parent(Graph& g) { add(Kind::kParent, &g, g.parent_); }
   void sorting(Graph& g);
@@ -67,10 +71,10 @@ class Journal {
   void payload(Value& v);
   void value_info(Graph& g, const Value& v);
   void functions();
-  // After functions().
+  // Call after functions().
   void erasing_function(std::unique_ptr<Function> f) { tables().erased_functions.push_back(std::move(f)); }
 
-  // Nodes and values made since it was opened need no records: they die on rollback.
+  // Nodes and values made after it opened need no records: they die on rollback.
   bool is_new(const Node& n) const { return n.id_ >= first_node_; }
   bool is_new(const Value& v) const { return v.id_ >= first_value_; }
 
@@ -107,14 +111,14 @@ class Journal {
   };
   struct Edit {
     Kind kind;
-    uint32_t number;  // an old number, or an index into one of the tables below
+    uint32_t number;  // an old number, or an index into a table below
     void* subject;
     const void* old;
   };
   static_assert(sizeof(Edit) == 24);
   static constexpr size_t kChunk = 1024;
 
-  // What a node was when it left the order.
+  // The state of a node when it left the order.
   struct Detached {
     Graph* graph;
     Node* behind;
@@ -130,7 +134,7 @@ class Journal {
   struct Signature {
     std::vector<Port> inputs, outputs;
   };
-  // The facts of a model that stand in it directly.
+  // The fields that a model stores directly.
   struct Facts {
     int64_t ir_version, model_version;
     std::string producer_name, producer_version, domain, doc;
@@ -143,7 +147,7 @@ class Journal {
     if (size_ % kChunk == 0) chunks_.push_back(std::make_unique_for_overwrite<Edit[]>(kChunk));
     chunks_.back()[size_++ % kChunk] = {kind, number, subject, old};
   }
-  // What does not fit an Edit, by number. Made when first needed: most passes need none of it, and most journals record nothing.
+  // Records that do not fit an Edit, by number. Created on demand: most journals need none of them.
   struct Tables {
     std::deque<Detached> detached;
     std::deque<std::optional<NodeExtra>> extras;

@@ -1,4 +1,4 @@
-// Words of the .sx text form, taken one by one from a text that outlives the lexer.
+// Lexer: the tokens of the .sx text form, read one by one from a text that must outlive it.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ class Lexer {
   std::string_view text() const { return text_; }
 
   void next();
-  // Goes on at `offset`, as if what lies before had been read.
+  // Continues at `offset`.
   void seek(size_t offset);
   bool take(std::string_view punct_or_word) {
     if (!is(punct_or_word)) return false;
@@ -39,9 +39,9 @@ class Lexer {
     return true;
   }
   void expect(std::string_view punct_or_word, std::string_view why = {});
-  // The content of the current string or %"..." token, without moving on.
+  // The content of the current string or %"..." token, without advancing.
   std::string unquoted() const;
-  // The current token is a string: returns its content and moves on.
+  // Returns the content of the current token, which must be a string, and advances.
   std::string string(std::string_view what);
   int64_t integer(std::string_view what);
 

@@ -1,4 +1,4 @@
-// What a Model owns and no other file needs to see.
+// The private state of a Model.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace sardonyx {
 
-// A value with a payload of its own: an initializer.
+// A value with its own payload: an initializer.
 class ConstantValue : public Value {
  public:
   TensorPtr payload;
@@ -32,12 +32,12 @@ struct Model::Impl {
   std::vector<uint32_t> op_counts;  // by Op::id
   std::deque<Provenance> provenance{Provenance{}};
   std::unordered_multimap<uint64_t, uint32_t> provenance_by_hash;
-  std::unique_ptr<FileRecord> file_record;  // null: nothing was read from a file
+  std::unique_ptr<FileRecord> file_record;  // null: the model was not read from a file
   size_t linked_nodes = 0;
   size_t detached_nodes = 0;
   uint64_t op_set = 0;        // see ir/graph_summary.h
-  uint64_t body_changes = 0;  // to bodies, and to the order of nodes that have some; 0: there never was one
-  std::unordered_map<const Graph*, std::pair<uint64_t, std::vector<Node*>>> with_bodies;  // as of so many changes
+  uint64_t body_changes = 0;  // changes to bodies and to the order of nodes with bodies; 0: there never were any
+  std::unordered_map<const Graph*, std::pair<uint64_t, std::vector<Node*>>> with_bodies;  // cached at that number of changes
 
   void count_op(const Op& op, int by) {
     if (op.id >= op_counts.size()) op_counts.resize(op.id + 1, 0);

@@ -1,4 +1,5 @@
-// The order of a graph's nodes: short blocks of pointers in a doubly linked list.
+// OrderBlock: graphs keep the order of their nodes in short blocks of pointers, linked as a doubly linked
+// list.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,9 @@
 
 namespace sardonyx {
 
-// Walking reads blocks front to back, which is several times faster than following links from node to node once a graph was
-// thinned. Erased nodes keep their slot until Model::compact(), so that a walk can go on from them; detached ones leave at once.
+// Walking blocks front to back is several times faster than following links between nodes once many nodes
+// were erased. Erased nodes keep their slot until Model::compact(), so that a walk can continue from them;
+// detached nodes leave at once.
 struct OrderBlock {
   static constexpr uint32_t kSlots = 14;  // 136 bytes with the header
 

@@ -1,4 +1,5 @@
-// What a text says within one node: constants, types, dimensions, attributes. The parser of graphs (parse.cc) builds on it.
+// AttrParser: parses the parts of one node: constants, types, dimensions, attributes. The parser of graphs
+// (parse.cc) uses it.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@
 
 namespace sardonyx::text {
 
-// Reads from where the lexer stands and leaves it behind what was read. Errors point at the text. The model, whose tables hold
-// types, names and dims, must be there before the first call.
+// Reads from the lexer's position and leaves the lexer after what it read. Errors point at the text. The
+// model, whose tables hold types, names and dims, must exist before the first call.
 class AttrParser {
  protected:
   AttrParser(std::string_view source, std::string_view file, const PayloadSource& payloads)
@@ -27,7 +28,7 @@ class AttrParser {
   bool at_constant();
   TensorPtr constant();
 
-  // `nesting`: how many attributes this one stands in.
+  // `nesting`: the number of enclosing attributes.
   Attr attribute(int nesting);
 
   Lexer lex_;

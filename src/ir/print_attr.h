@@ -1,5 +1,5 @@
-// What a text says within one node: names, documentation, attributes, constants. The printer of graphs (print.cc) builds on it;
-// parse_attr.h reads it back.
+// AttrPrinter: prints the parts of one node: names, documentation, attributes, constants. The printer of
+// graphs (print.cc) uses it; parse_attr.h reads its text back.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class AttrPrinter {
   AttrPrinter(const Model& m, const PrintOptions& options) : m_(m), options_(options) {}
 
   void word_or_quote(std::string_view s);
-  // A key and what stands behind it; nothing at all when that is empty.
+  // Prints a key and its value; nothing if the value is empty.
   void meta(std::string_view key, const Metadata& data);
   void quoted(std::string_view key, std::string_view value);
   void hex(std::string_view key, std::string_view bytes);

@@ -1,4 +1,5 @@
-// Names of operators and attributes that the tables do not have: a typing error in a plugin makes a node that no runtime loads.
+// Finds unknown names of operators and attributes: a typing error in a plugin makes a node that no runtime
+// loads.
 #pragma once
 
 #include <optional>
@@ -11,13 +12,13 @@ namespace sardonyx {
 
 struct Misspelling {
   std::string text;                // "Elu-22 has no attribute 'alhpa'"
-  std::vector<std::string> notes;  // what was likely meant, and where
+  std::vector<std::string> notes;  // the likely intended name, and the location
 };
 
-// Null for what the standard has in the model's opset, for calls of the model's functions, and for domains outside of the standard, whose
-// operators need not be in a table.
+// Null if the standard has the operator and attributes in the model's opset, for calls of the model's
+// functions, and for domains outside the standard, which have no tables.
 std::optional<Misspelling> misspelling(const Node& n);
-// The first in a graph or in bodies within it, of the nodes behind `after` where that is not null.
+// The first one in a graph or its bodies; with `after`, only among the nodes that follow it.
 std::optional<Misspelling> misspelling(const Graph& g, const Node* after = nullptr);
 
 // Throws Error(kInvalidModel) with the first one in the model.
@@ -27,7 +28,7 @@ struct UnknownAttr {
   std::string text;             // "Elu-22 has no attribute 'alhpa'"
   std::string_view meant = {};  // may be empty
 };
-// Null for an attribute that the operator has, and for operators without a table.
+// Null if the operator has the attribute, or has no table.
 std::optional<UnknownAttr> unknown_attr(const Op& op, std::string_view name);
 
 }  // namespace sardonyx

@@ -1,4 +1,5 @@
-// Constants reshaped, transposed or cast ahead of run time, for lowerings and passes. Large results are deferred: computed when written.
+// Reshapes, transposes and casts constants at compile time, for lowerings and passes. Large results are
+// deferred: computed when written.
 #pragma once
 
 #include <span>
@@ -11,7 +12,8 @@ namespace sardonyx {
 bool can_transpose(const Tensor& t);  // element types of whole bytes
 TensorPtr transposed(const TensorPtr& t, const std::vector<int64_t>& perm);
 
-// Small constants only, between types where the result is the same whoever casts: no float outside an integer type's range.
+// Only small constants, and only between types where every cast gives the same result: no float outside an
+// integer type's range.
 bool can_cast(const Tensor& t, DType to);
 TensorPtr casted(const Tensor& t, DType to);
 

@@ -1,4 +1,5 @@
-// Constants whose elements lie in memory in another order: a transposed weight that nobody has copied.
+// Views: constants whose elements are in another order in memory, such as a transposed weight that was not
+// copied.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +11,25 @@
 
 namespace sardonyx {
 
-// What a view is a view of. Element [i, j, ...] is the element i * strides[0] + j * strides[1] + ... of the storage.
+// The storage and strides of a view. Element [i, j, ...] is element i * strides[0] + j * strides[1] + ... of
+// the storage.
 struct TensorView {
-  TensorPtr storage;             // in order: neither deferred nor a splat; elements of whole bytes
+  TensorPtr storage;             // in order: not deferred and not a splat; elements of whole bytes
   std::vector<int64_t> strides;  // in elements; none is negative
 };
 
-// The storage seen with that shape and those strides. Where this is the order of the storage, it is the storage itself, reshaped; else a
-// deferred tensor, which reads in pieces. The strides must stay inside the storage.
+// The storage seen with this shape and these strides. If that is the order of the storage, returns the
+// storage reshaped; else a deferred tensor that reads in pieces. The strides must stay inside the storage.
 TensorPtr make_view(TensorPtr storage, std::vector<int64_t> shape, std::vector<int64_t> strides);
 
-// Null where t is no view: its elements are in order, or not in memory.
+// The description of a view; null if t is not a view: its elements are in order, or not in memory.
 const TensorView* view_of(const TensorPtr& t);
 
-// t with its axes in that order, without a copy; null where its elements are not in memory.
+// t with its axes permuted, without a copy; null if its elements are not in memory.
 TensorPtr transposed_view(const TensorPtr& t, std::span<const int64_t> perm);
 
-// Copies elements that lie at `strides` (in elements, which are `width` bytes), in row-major order of `shape`: from index `first` on, as many
-// as fill `out`. Nothing needs to be aligned.
+// Copies elements at `strides` (in elements of `width` bytes) in row-major order of `shape`, starting at
+// index `first`, until `out` is full. Nothing needs to be aligned.
 void copy_strided(const std::byte* from, size_t width, std::span<const int64_t> shape, std::span<const int64_t> strides,
                   int64_t first, std::span<std::byte> out);
 

@@ -1,4 +1,5 @@
-// What printer and parser of the .sx text form share: words, quoting, constants, types. docs/text_form.md has the grammar.
+// Shared by the printer and parser of the .sx text form: words, quoting, constants, types. docs/text_form.md
+// has the grammar.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@
 
 namespace sardonyx::text {
 
-// Constants of more elements print as a digest unless asked for in full.
+// Larger constants print as a digest unless printed in full.
 constexpr int64_t kMaxElements = 32;
-// Nested graphs and nested expressions are read (and graphs printed) to these depths.
+// Limits for nested graphs (reading and printing) and nested expressions (reading).
 constexpr int kMaxGraphDepth = 500;
 constexpr int kMaxExpressionDepth = 200;
 
@@ -26,7 +27,7 @@ inline bool is_word_char(char c) { return is_letter(c) || is_digit(c) || c == '.
 
 // Letters, digits, '_' and '.', not beginning with a digit or a dot and not ending with a dot.
 bool is_identifier(std::string_view s);
-// Identifiers that cannot stand for a value without quotes: dtypes, "_", "return", "graph", ...
+// Identifiers that need quotes as value names: dtypes, "_", "return", "graph", ...
 bool is_reserved(std::string_view s);
 // The dtype with exactly this name.
 std::optional<DType> dtype_word(std::string_view s);
@@ -37,21 +38,22 @@ std::string to_hex(std::string_view bytes);
 
 // "f32 0.5", "i64[2]{4,8}", "f32[8]{0.5...}", "f32[640]{#0123456789abcdef}".
 void print_tensor(std::string& out, const Tensor& t, bool full);
-// The tensor that the only attribute of a Constant node says (value, value_ints, ...), or null.
+// The payload in the only attribute of a Constant node (value, value_ints, ...), or null.
 TensorPtr payload_of(const Attrs& set);
-// A double that reads back as the same bits and is never taken for an integer.
+// Prints a double so that it reads back as the same bits and is never taken for an integer.
 void print_double(std::string& out, double v);
 
 // Collects the elements of one constant.
 class ElementReader {
  public:
   explicit ElementReader(DType dtype) : dtype_(dtype) {}
-  // Appends what `word` says (a number, true, false, nan, inf, or the bits as 0x...); false when it is no element of that dtype.
+  // Appends the element `word` (a number, true, false, nan, inf, or the bits as 0x...); returns false if it
+  // is not an element of the dtype.
   bool add(std::string_view word);
   bool add_complex(std::string_view real, std::string_view imaginary);
   void add_string(std::string s) { strings_.push_back(std::move(s)), ++count_; }
   int64_t count() const { return count_; }
-  // `repeat`: the single element stands for all.
+  // `repeat`: one element fills the whole tensor.
   TensorPtr finish(std::vector<int64_t> shape, bool repeat);
 
  private:
@@ -62,9 +64,10 @@ class ElementReader {
   std::vector<std::string> strings_;
 };
 
-// The type at text[at...], as Types::to_string spells it; moves `at` behind it. Throws kParse that says what was expected at `at`.
+// Parses the type at text[at...], in the spelling of Types::to_string, and moves `at` past it. Throws kParse
+// with what was expected at `at`.
 const Type* parse_type(Types& types, std::string_view text, size_t& at);
-// Where the dimension that begins at `at` ends: at a ',' or closing bracket that is not inside it.
+// The end of the dimension that begins at `at`: the next ',' or closing bracket that is not nested in it.
 size_t end_of_dim(std::string_view text, size_t at);
 
 }  // namespace sardonyx::text

@@ -1,4 +1,4 @@
-// The one place that links and unlinks uses.
+// The only code that links and unlinks uses.
 #pragma once
 
 #include "sardonyx/ir.h"
@@ -22,7 +22,7 @@ struct UseList {
     u.next = nullptr;
     u.link = nullptr;
   }
-  // All readers of `from` read `to` from now on: linear in the number of readers.
+  // Moves all uses of `from` to `to`, in time linear in their number.
   static void move_all(Value& from, Value& to) {
     if (&from == &to || from.uses_ == nullptr) return;
     Use* last = nullptr;

@@ -1,4 +1,4 @@
-// What passes changed, op by op, for runs that ask.
+// Records what each pass changed, op by op, for runs that ask for it.
 #pragma once
 
 #include <map>
@@ -12,30 +12,30 @@
 
 namespace sardonyx {
 
-// While it lives, pipelines of this thread put down here what each of their passes changed. It costs a walk over the model for each pass that
-// changes something, and a line for each rule that fires.
+// While it lives, pipelines of this thread record here what each of their passes changed. This costs a walk
+// over the model for each pass that changes something, and a line for each rule that fires.
 class ChangeLog : public ThreadScoped<ChangeLog> {
  public:
-  // A rule that fired, and the op that it was at: its type, and its own name or that of its first result.
+  // A rule that fired and the op that it matched: its type, and its own name or that of its first result.
   struct Firing {
-    std::string rule;  // empty: the only one of its pass
+    std::string rule;  // empty: the pass has only this rule
     std::string op, name;
   };
   // One entry of the pipeline.
   struct Entry {
-    std::map<std::string, std::pair<size_t, size_t>> ops;  // types of which there are more or fewer: how many before, and after
-    std::vector<Firing> firings;                           // of rules; walks have none
+    std::map<std::string, std::pair<size_t, size_t>> ops;  // ops whose count changed: the counts before and after
+    std::vector<Firing> firings;                           // rules only: walks record none
   };
 
-  // Entries of the pipeline that ran last, in its order.
+  // The entries of the pipeline that ran last, in order.
   std::vector<Entry> entries;
 
   // --- for pipelines and rules
 
   void begin(const Model& m, size_t num_entries);
-  // Entry `i` has run, and changed the model; firings since the last one are its.
+  // Entry `i` ran and changed the model; the firings since the previous entry belong to it.
   void changed(const Model& m, size_t i);
-  // What the entry did was taken back.
+  // The entry was undone.
   void undone() { firings_.clear(); }
   void fired(std::string_view rule, const Node& at);
   void takes_back_last() { firings_.pop_back(); }

@@ -1,4 +1,4 @@
-// Matcher: a pattern, flattened for one dialect, that is tried on nodes.
+// Matcher: a pattern compiled for one dialect and matched against nodes.
 #pragma once
 
 #include <bitset>
@@ -13,73 +13,77 @@
 
 namespace sardonyx {
 
-// A set of operators, whatever their versions. Where a dialect has more than fit, operators share bits: a set may seem to have more than
-// was put in, never less.
+// A set of operators, ignoring versions. A dialect may have more operators than bits, so operators share
+// bits: a set may appear to contain more than was added, never less.
 using OpBits = std::bitset<256>;
-// The operators that the model, or the graph without its bodies, has nodes of.
+// The operators of the model's nodes, or of the graph's without its bodies.
 OpBits op_bits(const Model& m);
 OpBits op_bits(const Graph& g);
-// Those of the names, of the dialect's own domain; a name that ends in '*' stands for all that begin so. Throws kInternal for names that no
-// table knows.
+// The operators of these names in the dialect's own domain; a name that ends in '*' matches every name with
+// that prefix. Throws kInternal for unknown names.
 OpBits op_bits(std::span<const std::string_view> names, DialectId dialect);
 
-// Immutable once built, and shared between runs: what a match finds lives in a Match. No allocation while matching.
+// Immutable once built and shared between runs: the state of a match lives in a Match. Matching allocates
+// nothing.
 class Matcher {
  public:
-  // Throws kInternal for patterns that cannot work: too many variables, `rest` before other operands, commutative operators nested
-  // more than four deep (their orders would multiply).
+  // Throws kInternal for patterns that cannot work: too many variables, `rest` before other operands, or
+  // commutative operators nested more than four deep (their orders would multiply).
   Matcher(const Pattern& p, DialectId dialect);
 
-  // The same, compiled once in the process: rules of the catalogue live as long as it does. Keeps p alive.
+  // The same, compiled once per process, since the rules of the catalogue live as long. Keeps p alive.
   static const Matcher& of(const Pattern& p, DialectId dialect);
 
-  // Whether the node matches and `accept` (the rule's condition; may be empty) agrees; *m says how. Tries every alternative and every
-  // order of commutative operands until `accept` agrees. Stays within the node's graph: what lies outside is a leaf.
+  // Whether the node matches and `accept` (the rule's condition; may be empty) agrees; the bindings go to *m.
+  // Tries every alternative and every order of commutative operands until `accept` agrees. Stays within the
+  // node's graph: values from outside are leaves.
   bool match(Node& root, PassContext& context, const Condition& accept, Match* m) const;
-  // False if match() cannot succeed, by the operators that make the root's operands. Cheaper than match().
+  // False if the operators that make the root's operands rule out a match. Cheaper than match().
   bool may_match(const Node& root) const;
 
-  // Operators that the root can be, as pairs first id, last id. Empty: operators that no table knows.
+  // The operators that the root can be, as pairs (first id, last id). Empty for operators that no table
+  // knows.
   std::span<const std::pair<uint32_t, uint32_t>> root_ops() const { return roots_; }
-  // Whatever matches has all operators of at least one of these sets; and those that are in all of them.
+  // Every match contains all operators of at least one of these sets; always_needs() is their intersection.
   std::span<const OpBits> needs() const { return needs_; }
   OpBits always_needs() const;
-  // Closer: whether nodes that may stand for each step are in a graph that has one node for each way in which an op and the ops that it
-  // reads meet in a program.
+  // A sharper test: whether a graph has a candidate node for each step. `samples` has one node for each way
+  // in which an op and its operands' ops meet in a program.
   bool can_match_like(const Graph& samples) const;
   const std::vector<std::string_view>& vars() const { return vars_; }
 
  private:
   using Ids = std::vector<std::pair<uint32_t, uint32_t>>;
-  // What a step accepts in the place of an operand, as far as the value and the operator that makes it tell; its alternatives taken together.
+  // What a step accepts as an operand, judged by the value and the operator that makes it; the union over
+  // alternatives.
   enum : uint8_t {
     kAbsent = 1,
     kConstant = 2,
     kAny = 4,
-    kUnknownOp = 8,  // operators that no table knows: they are told apart later
+    kUnknownOp = 8,  // operators that no table knows, compared by name later
   };
-  // Lists stand in tables of the matcher: where they begin, and how long they are.
+  // Lists are ranges of the matcher's tables: start and length.
   struct Step {
     Pattern::Kind kind = Pattern::Kind::kAny;
-    bool leaf = false;  // decided by the value alone: neither an operator nor alternatives
+    bool leaf = false;  // decided by the value alone
     bool sole = false;
     bool commutative = false;
     bool open_ended = false;  // the operands end in `rest`
     uint8_t accepts = 0;      // of kAbsent ... kUnknownOp
     uint16_t vars_at = 0, vars = 0;
     uint16_t children_at = 0, children = 0;
-    uint16_t accepted_ops_at = 0, accepted_ops = 0;  // besides, values that these operators make
+    uint16_t accepted_ops_at = 0, accepted_ops = 0;  // values made by these operators are accepted too
     uint32_t first_id = 1, last_id = 0;
     uint32_t result = 0;
     Trait trait{};
     double number = 0, tolerance = 0;
-    std::string_view domain, name;  // of an operator that no table knows
+    std::string_view domain, name;  // an operator that no table knows
     const std::vector<std::pair<std::string, Attr>>* attrs = nullptr;
   };
   struct Goal;
   struct Run;
 
-  // While it is built: steps by what they are of, lists of each step.
+  // State during construction: the step of each pattern, the lists of each step.
   struct Building;
 
   uint16_t add(const Pattern& p, int commutative_depth, Building& building);
@@ -98,7 +102,7 @@ class Matcher {
   template <class F>
   bool is_possible(uint16_t step, const F& has_op, std::span<int8_t> known) const;
 
-  Pattern pattern_;  // keeps what steps point at
+  Pattern pattern_;  // owns what the steps point at
   DialectId dialect_;
   std::vector<Step> steps_;
   std::vector<uint16_t> children_;

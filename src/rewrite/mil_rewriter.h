@@ -1,4 +1,4 @@
-// What passes on Core ML programs include: rules, walks, and the builder that their right sides use.
+// The header for passes on Core ML programs: rules, walks, and the builder for right sides.
 #pragma once
 
 #include "dialects/mil/mil_builder.h"

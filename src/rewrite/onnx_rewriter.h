@@ -1,4 +1,4 @@
-// What passes on ONNX graphs include: rules, walks, and the builder that their right sides use.
+// The header for passes on ONNX graphs: rules, walks, and the builder for right sides.
 #pragma once
 
 #include "rewrite/rewriter.h"

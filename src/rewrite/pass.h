@@ -1,4 +1,4 @@
-// Passes: rules and walks with a name, and what they see while they run. docs/passes.md shows how to write one.
+// Passes: named rules and walks, and the context that they run in. docs/passes.md shows how to write one.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace sardonyx {
 
-// A rule of either dialect makes nodes with its own (rewrite/onnx_rewriter.h, rewrite/mil_rewriter.h).
+// Rules build nodes with the rewriter of their dialect (rewrite/onnx_rewriter.h, rewrite/mil_rewriter.h).
 namespace onnx {
 class Rewriter;
 }
@@ -28,60 +28,60 @@ class Rewriter;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Reading nodes
+// Inspecting nodes
 
-// The node's attribute, else the operator's default; nullopt when there is neither, or the attribute is of another kind (a reference
-// to an attribute of the function included).
+// The node's attribute, else the operator's default. nullopt if there is neither, or if the attribute is of
+// another kind (including a reference to an attribute of the function).
 std::optional<int64_t> int_attr(const Node& n, std::string_view name);
 std::optional<double> float_attr(const Node& n, std::string_view name);
 std::optional<std::string> string_attr(const Node& n, std::string_view name);
 std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view name);
 
-// What a node of the same kind is made from. Operands that are not given are null.
+// The parts of a node, for building one like it. Absent operands are null.
 std::vector<Value*> operands_of(const Node& n);
 std::vector<Value*> results_of(const Node& n);
 AttrInit attrs_of(const Node& n, std::initializer_list<std::string_view> except = {});
-// With some of them changed or added.
+// attrs_of(n) with some attributes changed or added.
 AttrInit attrs_with(const Node& n, const AttrInit& changes);
 
-// Whether a node may go when nobody reads its results.
+// Whether the node can be erased once its results have no users.
 bool is_removable(const Node& n);
-// Whether the value leaves a graph as one of its results.
+// Whether the value is a result of its graph.
 bool is_graph_result(const Value& v);
-// g and all graphs nested in it, outer ones first.
+// g and all graphs nested in it, outer graphs first.
 std::vector<Graph*> graphs_in(Graph& g);
-// Erases nodes that nobody reads, in g and what is nested in it, chains of any length in one walk; returns how many.
+// Erases unused nodes in g and its nested graphs, whole chains in one walk; returns how many.
 size_t erase_dead_nodes(Graph& g);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What a pass sees
+// The context of a pass
 
-// What is known of the elements of values.
+// What is known about the elements of values.
 class KnownValues {
  public:
   KnownValues(Model& m, ValueFacts& f) : model(m), facts(f) {}
 
   Model& model;
-  ValueFacts& facts;  // elements of small integer tensors, symbolic ones included
+  ValueFacts& facts;  // elements of small integer tensors, possibly symbolic
 
-  // The value of a constant whose elements are all the same, as a double; nullopt for others. Remembers large constants.
+  // The value of a constant whose elements are all equal, as a double; else nullopt. Caches large constants.
   std::optional<double> splat(const Value* v);
-  // The elements of an integer value, when all are known: from its payload, or from what inference found.
+  // The elements of an integer value if all are known, from its payload or from inference.
   std::optional<std::vector<int64_t>> ints(const Value* v);
-  // The same with symbolic elements.
+  // The same, with symbolic elements.
   std::optional<SymbolicValue> symbolic(const Value* v);
 
  private:
   std::unordered_map<const Tensor*, std::optional<double>> splats_;
 };
 
-// The options that a pass was given. Those that it does not declare were refused before it runs.
+// The options given to a pass. The pipeline has already refused undeclared ones.
 class PassOptions {
  public:
   void set(std::string_view name, std::string_view value) { values_.insert_or_assign(std::string(name), std::string(value)); }
   bool empty() const { return values_.empty(); }
 
-  // The option as text, as a whole number or as true or false; `otherwise` where it was not given.
+  // The option as text, whole number or boolean; `otherwise` if it was not given.
   std::string text(std::string_view name, std::string_view otherwise) const;
   int64_t number(std::string_view name, int64_t otherwise) const;
   bool flag(std::string_view name, bool otherwise) const;
@@ -90,14 +90,15 @@ class PassOptions {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-// What passes report: what they did, and what they left alone.
+// What passes report: actions taken and near misses.
 class PassLog {
  public:
   using NearMiss = std::function<void(std::string_view pass, const Node&, std::string_view why)>;
 
-  // Walks call it with what they did.
+  // For walks: adds to the count of an action.
   void count(std::string_view what, size_t times = 1) { counts_[std::string(what)] += times; }
-  // Why a node that nearly matched was left alone, for --explain. explains(): whether anybody listens, where the text takes time to make.
+  // Reports why a node that nearly matched was left alone, for --explain. explains(): whether anyone listens,
+  // to avoid building expensive texts.
   void near_miss(const Node& n, std::string_view why);
   bool explains() const { return on_near_miss_ != nullptr; }
 
@@ -119,11 +120,11 @@ class PassContext : public KnownValues {
  public:
   PassContext(Model& m, ValueFacts& f, int64_t budget = 0);
 
-  const int64_t fold_budget;  // bytes that folding may add to the file
+  const int64_t fold_budget;  // bytes by which folding may grow the file
   PassLog log;
   const PassOptions& options() const { return *options_; }  // of the running pass
 
-  // For the driver: `pass` runs from here on, with these options, which must live as long as it runs.
+  // For the driver: `pass` runs from here on. `options` must outlive that run.
   void begin(std::string_view pass, const PassOptions& options);
 
  private:
@@ -133,27 +134,27 @@ class PassContext : public KnownValues {
 // ---------------------------------------------------------------------------------------------------------------------
 // Rules
 
-// What was found: the values behind the variables of the pattern.
+// The result of a match: the values bound to the pattern's variables.
 class Match {
  public:
   static constexpr size_t kMaxVars = 24, kMaxNodes = 40;
 
-  Value* operator[](Var v) const;  // null if v stands on another alternative than the one that matched
+  Value* operator[](Var v) const;  // null if v belongs to an alternative that did not match
   Value* operator[](std::string_view name) const;
   Node& root() const { return *nodes_[0]; }
-  // The node that defines the variable's value; it must be one.
+  // The node that defines the variable's value; there must be one.
   Node& node(Var v) const;
-  // All nodes that the pattern went through, the root first.
+  // All nodes that the pattern matched, the root first.
   std::span<Node* const> nodes() const { return {nodes_.data(), node_count_}; }
 
   PassContext& context() const { return *context_; }
   Model& model() const { return context_->model; }
   Dims& dims() const { return model().dims(); }
   const Type* type(Var v) const;
-  // As PassContext's, for a variable.
+  // Like PassContext's, for a variable.
   std::optional<double> splat(Var v) const { return context_->splat((*this)[v]); }
   std::optional<std::vector<int64_t>> ints(Var v) const { return context_->ints((*this)[v]); }
-  // For use in conditions: says why a near miss was left alone, and returns false.
+  // For conditions: reports a near miss with its reason, and returns false.
   bool refuse(std::string_view why) const;
 
  private:
@@ -167,7 +168,8 @@ class Match {
 
 using Condition = std::function<bool(const Match&)>;
 
-// A function of (onnx::Rewriter&, const Match&) or of (mil::Rewriter&, const Match&), which says what dialect the rule is for.
+// A function of (onnx::Rewriter&, const Match&) or (mil::Rewriter&, const Match&); its signature chooses the
+// rule's dialect.
 template <class Result>
 class BuildOf {
  public:
@@ -185,43 +187,44 @@ class BuildOf {
   std::function<Result(onnx::Rewriter&, const Match&)> onnx_;
   std::function<Result(mil::Rewriter&, const Match&)> mil_;
 };
-// What takes the place of the root's results. A null value declines.
+// Returns the replacement of the root's results. A null value declines.
 using Build = BuildOf<Value*>;
 using BuildAll = BuildOf<std::vector<Value*>>;
 
 // One local rewrite. Exactly one of replace, build and build_all is given.
-//  - `when` only looks; `build` only builds, at once before the root, and may decline by returning null: what it made goes again.
-//  - The replacement must have the root's type, provably; else the rule is not applied. `same_type` says that the rule itself proves
-//    it, where inference cannot.
+//  - `when` only inspects. `build` only builds, directly before the root. It may decline by returning null;
+//    the nodes that it made are erased.
+//  - The replacement must provably have the root's type, or the rule is not applied. `same_type` says that
+//    the rule proves this itself where inference cannot.
 struct Rule {
-  std::string_view name = {};  // for the report, when a pass has several
+  std::string_view name = {};  // for reports, when a pass has several rules
   Numerics numerics = Numerics::kExact;
   Pattern match;
   Condition when = {};
   std::optional<Pattern> replace = {};
   Build build = {};
-  BuildAll build_all = {};  // one value per result of the root; null for results that nobody reads
-  int opset = 0;            // ONNX: the least version of the default domain that the right side needs
+  BuildAll build_all = {};  // one value per result of the root; null for unused results
+  int opset = 0;            // ONNX: the minimum version of the default domain that the right side needs
   bool same_type = false;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Passes
 
-// A pass that looks at more than a neighbourhood. Each function returns whether it changed anything.
+// A pass that looks beyond a neighbourhood. Returns whether it changed anything.
 using GraphWalk =
-    std::function<bool(Graph&, PassContext&)>;  // called for a function's graph; nested graphs are the walk's business
+    std::function<bool(Graph&, PassContext&)>;  // called with a function's graph; the walk visits nested graphs itself
 using ModelWalk = std::function<bool(PassContext&)>;
 
-// Operators without which a walk has nothing to do: it is left out in models that do not have one of each list, in whatever version. What a
-// rule needs follows from its pattern.
-//   Pass::on_graph(Numerics::kExact, needs({"MatMul", "Gemm"}).and_one_of({"Mul", "Div"}), [](Graph& g, PassContext& context) { ... })
+// The operators that a walk needs, in any version: it is skipped in models that lack all operators of one of
+// the lists. Rules derive this from their patterns.
+//   needs({"MatMul", "Gemm"}).and_one_of({"Mul", "Div"})
 struct NeededOps {
   NeededOps and_one_of(std::initializer_list<std::string_view> ops) const;
 
   std::vector<std::vector<std::string_view>> lists;
 };
-// A name that ends in '*' stands for all operators whose names begin so.
+// A name that ends in '*' matches every operator name with that prefix.
 NeededOps needs(std::initializer_list<std::string_view> one_of);
 
 class Pass {
@@ -232,9 +235,9 @@ class Pass {
   static Pass on_graph(Numerics numerics, NeededOps needed, GraphWalk walk);
   static Pass on_model(Numerics numerics, ModelWalk walk);
 
-  // Declares an option, for help and for refusing others: name and what it means.
+  // Declares an option and its meaning, for --help and for refusing unknown options.
   Pass option(std::string_view name, std::string_view meaning) const;
-  // Its result is not a fixed point, for this reason.
+  // Declares that the result is not a fixed point, and why.
   Pass not_idempotent(std::string_view why) const;
 
   std::vector<Rule> rules;

@@ -1,12 +1,12 @@
-// Patterns: what a rule looks for, as a value. See docs/passes.md for how to write a rule.
+// Patterns describe what a rule looks for. See docs/passes.md for how to write a rule.
 //
 //   using namespace pattern;
 //   static constexpr Var x{"x"}, s{"s"};
 //   Pattern p = Mul(x, sole(Reciprocal(Sqrt(any).as(s))));
 //
-// An operator in upper case is ONNX's, of any version; one in lower case is Core ML's. A commutative operator
-// matches with its operands in either order. Each pattern describes the value that a node defines; operands that a pattern does not
-// mention must be absent, unless it ends in `rest`.
+// Upper-case operators are ONNX's, of any version; lower-case ones are Core ML's. Commutative operators match
+// with their operands in either order. A pattern describes the value that a node defines. Operands that it
+// does not mention must be absent, unless it ends in `rest`.
 #pragma once
 
 #include <array>
@@ -22,12 +22,13 @@
 
 namespace sardonyx {
 
-// The name of a value that a pattern binds. The same Var twice must be the same value, or equal constants.
+// The name of a value bound by a pattern. Two occurrences of a Var must be the same value, or equal
+// constants.
 struct Var {
   std::string_view name;
 };
 
-// An operator as patterns know it: its name in each dialect, empty where the dialect has no such operator.
+// An operator in patterns: its name in each dialect, empty if the dialect has no such operator.
 struct PatternOp;
 
 class Pattern {
@@ -35,12 +36,12 @@ class Pattern {
   enum class Kind : uint8_t {
     kAny,       // every value
     kConstant,  // a value with a payload
-    kSplat,     // a constant whose elements all are `number`, rounded to its dtype (within 1 ulp)
+    kSplat,     // a constant with all elements equal to `number` rounded to its dtype (within 1 ulp)
     kOp,        // a result of a node of operator `op` whose operands match
-    kTrait,     // a result of a node with the trait, one operand of which matches the only child
-    kAnyOf,     // the first child that leads to a match
+    kTrait,     // a result of a node with the trait that has an operand matching the only child
+    kAnyOf,     // the first child that matches
     kAbsent,    // an operand that is not there
-    kRest,      // the operands from here on, whatever they are
+    kRest,      // any further operands
   };
 
   Pattern(Var v);
@@ -51,15 +52,15 @@ class Pattern {
   Pattern attr(std::string_view name, Attr value) const;
   // In a replacement: takes all attributes of the node that defines v.
   Pattern attrs_of(Var v) const;
-  // Result `index` of the node instead of the first.
+  // Matches result `index` of the node instead of the first.
   Pattern result(uint32_t index) const;
-  // Only versions of the operator from this one on: where an older one means something else.
+  // Matches only this version of the operator and later ones, where older ones differ in meaning.
   Pattern since(int version) const;
 
-  // What rules do not need: for the compiler, the printer and the generator of random graphs.
+  // Internals, for the compiler, the printer and the generator of random graphs.
   struct Data {
     Kind kind = Kind::kAny;
-    bool sole = false;      // its value must have one reader
+    bool sole = false;      // the value must have exactly one use
     double number = 0;      // kSplat
     double tolerance = 0;   // kSplat: 0 = within 1 ulp
     Trait trait{};          // kTrait
@@ -68,7 +69,7 @@ class Pattern {
     std::string_view onnx;  // kOp: the operator's name in each dialect
     std::string_view mil;
     std::string_view domain;
-    std::vector<std::string_view> vars;  // bound to the value
+    std::vector<std::string_view> vars;  // names bound to the value
     std::vector<std::pair<std::string, Attr>> attrs;
     std::string_view attrs_of;
     std::vector<Pattern> children;
@@ -102,20 +103,22 @@ inline const Pattern constant{Pattern::Data{.kind = Pattern::Kind::kConstant}};
 inline const Pattern absent{Pattern::Data{.kind = Pattern::Kind::kAbsent}};
 inline const Pattern rest{Pattern::Data{.kind = Pattern::Kind::kRest}};
 
-// A constant whose elements all have this value, whatever its shape; within 1 ulp where its dtype can only round the value.
+// A constant whose elements all equal `value`, of any shape; within 1 ulp if the dtype has to round it.
 Pattern splat(double value);
-// The same within an absolute tolerance: for Core ML's passes, whose sources say how far off models may be.
+// The same within an absolute tolerance, for Core ML's passes, whose originals define how far off a constant
+// may be.
 Pattern near(double value, double tolerance);
-// The value has no other reader: the node goes when the rule has fired.
+// The value has no other user, so its node dies when the rule fires.
 Pattern sole(const Pattern& p);
 Pattern any_of(std::vector<Pattern> alternatives);
 template <class... P>
 Pattern any_of(const Pattern& first, const P&... others) {
   return any_of(std::vector<Pattern>{first, Pattern(others)...});
 }
-// A node with this trait that reads p in any position; its other operands are free. Bind it, and rebuild it with Rewriter::like.
+// A node with this trait that has p as an operand in any position; its other operands are free. Bind it, and
+// rebuild it with Rewriter::like.
 Pattern with_operand(Trait trait, const Pattern& p);
-// An operator of another domain than ONNX's own.
+// An operator of a domain other than ONNX's own.
 Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> operands);
 
 // ONNX's operators: Add, MatMul, ...
@@ -123,14 +126,14 @@ Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> 
 #include "dialects/onnx/ops_families.gen.inc"
 #undef SX_FAMILY
 
-// Core ML's: namespace m = pattern::mil; m::mul(x, m::erf(y)). Operands are those of the first slots; the others (axes, modes) are
-// parameters and are not looked at. Constants are matched as values, not by their op.
+// Core ML's: namespace m = pattern::mil; m::mul(x, m::erf(y)). Operands fill the first slots; the remaining
+// slots (axes, modes) are parameters and are ignored. Constants are matched as values, not by their op.
 namespace mil {
 #if defined(__clang__)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wkeyword-macro"
 #endif
-#define const const_  // the one op whose name is a word of C++
+#define const const_  // the only op whose name is a C++ keyword
 #define SX_FAMILY(name, first, count) inline constexpr PatternOp name{{}, #name, {}};
 #include "dialects/mil/ops_families.gen.inc"
 #undef SX_FAMILY

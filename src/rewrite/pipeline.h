@@ -1,4 +1,4 @@
-// Running passes one after another: timing, statistics, failures.
+// Runs passes in order and records time, statistics and failures.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace sardonyx {
 
-// One pass of a pipeline and where it runs.
+// One pass of a pipeline and the graphs that it runs on.
 struct PipelineEntry {
   std::string_view name;  // the catalogue's
   const Pass* pass = nullptr;
   PassOptions options;
-  bool bodies = true;  // model-local functions too, not only the main one. MIL: every function always
-  // It runs with the entries beside it that say so too: again and again, until none of them changes anything, and their rules share sweeps.
+  bool bodies = true;  // run on model-local functions too, not only on the main one (MIL: always on every function)
+  // Adjacent entries with this flag run together: they share sweeps and repeat until none of them changes
+  // anything.
   bool repeats = false;
   std::vector<std::string> skipped_rules;
-  const ReadyPass* ready = nullptr;  // made of the pass, where somebody keeps it; else each run makes it
+  const ReadyPass* ready = nullptr;  // the compiled pass, if the caller keeps it; else each run compiles it
 };
 
 struct Pipeline {
@@ -29,8 +30,8 @@ struct Pipeline {
 struct PipelineSettings {
   bool strict = false;
   bool verify_graph = false;
-  bool verify_rewrites = false;  // rewrites and walks are evaluated; the report has the faults
-  NodeRefusal refusal;           // if not null, they make no node that it refuses, else likewise
+  bool verify_rewrites = false;  // evaluates rewrites and walks; faults go to the report
+  NodeRefusal refusal;           // if set, a pass that makes a node it refuses is treated as faulty
   std::function<void(std::string_view pass, size_t done, size_t total)> progress;
 };
 

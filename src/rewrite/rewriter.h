@@ -1,4 +1,4 @@
-// What rules and walks make nodes with: the builder of a dialect that also knows what the running pass sees.
+// Rewriter: the builder of rules and walks. It is the dialect's builder plus the context of the running pass.
 #pragma once
 
 #include <span>
@@ -8,13 +8,12 @@
 
 namespace sardonyx {
 
-// The same operator with the same attributes, on other operands. Not for nodes with bodies.
+// Makes the same operator with the same attributes on other operands. Not for nodes with bodies.
 Value* rebuild(Builder& b, const Node& n, std::span<Value* const> operands);
-// The same with one operand replaced, in every slot that has it.
+// The same with one operand replaced, in every slot that uses it.
 Value* rebuild(Builder& b, const Node& n, const Value& old_operand, Value& new_operand);
 
-// onnx::Rewriter and mil::Rewriter add nothing to it but a name. In a rule it inserts before the matched
-// root.
+// onnx::Rewriter and mil::Rewriter only give this a name. In a rule it inserts before the matched root.
 template <class DialectBuilder>
 class RewriterOf : public DialectBuilder {
  public:

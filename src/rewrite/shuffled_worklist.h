@@ -1,4 +1,5 @@
-// For tests: rules that fire in another order than users see, for what a rule claims must hold in any.
+// For tests: applies rules in an order that users never see, because what a rule claims must hold in any
+// order.
 #pragma once
 
 #include "support/shuffled.h"
@@ -6,8 +7,8 @@
 
 namespace sardonyx {
 
-// While it lives, the worklist of this thread takes nodes and rules in an order drawn from the seed instead of that of the graph and of the
-// lists. What passes leave may then look different, and is worth the same.
+// While it lives, the worklist of this thread takes nodes and rules in an order drawn from the seed instead
+// of graph order and list order. The result may look different but must be equivalent.
 struct ShuffledWorklist : Shuffled, ThreadScoped<ShuffledWorklist> {
   using Shuffled::Shuffled;
 };

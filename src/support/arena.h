@@ -1,4 +1,4 @@
-// Arena: memory that is given out piece by piece and freed all at once.
+// Arena: a bump allocator that frees everything at once.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace sardonyx {
 
-// Pieces are never freed one by one and their destructors are not run. Chunks grow from 16 KiB to 8 MiB.
+// Allocations are not freed one by one, and destructors do not run. Chunks grow from 16 KiB to 8 MiB.
 class Arena {
  public:
   void* allocate(size_t bytes, size_t align) {
@@ -32,7 +32,7 @@ class Arena {
     chunks_.push_back(std::unique_ptr<std::byte[]>(new std::byte[capacity_]));
     current_ = chunks_.back().get();
     use_huge_pages(current_, capacity_);
-    // Offsets are aligned relative to an address that operator new aligns to 16.
+    // Offsets are aligned relative to the chunk's start, which operator new aligns to 16.
     used_ = 0;
   }
 

@@ -1,4 +1,4 @@
-// A file that is written: complete under its name, or not there at all.
+// AtomicFile: an output file that appears complete under its name, or not at all.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@
 
 namespace sardonyx {
 
-// Collects a file's content in the folder of its target and gives it the target's name on commit(). Until then, and when
-// destroyed without commit, a file that was at the target stays as it was. Where the system can hold files without a name,
-// even a killed process leaves nothing behind.
+// Writes a file in the target's folder and gives it the target's name on commit(). Until then, and if
+// destroyed without commit, an existing target stays unchanged. Where the system supports unnamed files, even
+// a killed process leaves nothing behind.
 //
-// If the target is a symbolic link, the link is replaced, and what it points to stays: nobody named that file. If it is a device or a pipe,
-// or a link of the system (/dev/stdout), bytes go there at once and write_at() fails.
+// If the target is a symbolic link, the link is replaced, not the file that it points to, because nobody
+// named that file. If the target is a device, a pipe or a link of the system (/dev/stdout), bytes go there
+// directly and write_at() fails.
 //
-// All functions throw Error (kIo) with the target's name. Not for use by several threads at a time.
+// All functions throw Error (kIo) with the target's name. Not thread-safe.
 class AtomicFile {
  public:
   struct Options {
-    bool sync = false;    // on commit, wait until bytes and name are on the disk
-    bool unnamed = true;  // until commit, a file without a name where the system can; else one with a temporary name
+    bool sync = false;    // on commit, wait until the content and the name are on disk
+    bool unnamed = true;  // use an unnamed file until commit if possible; else one with a temporary name
   };
 
   explicit AtomicFile(std::filesystem::path target);
@@ -40,20 +41,22 @@ class AtomicFile {
 
   void append(std::span<const std::byte> bytes);
   void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
-  // Appends `size` bytes of another open file, by the system's own copy where it has one.
+  // Appends `size` bytes of another open file, with the system's copy call if there is one.
   void append(FileRange source, uint64_t size);
   void append_zeros(uint64_t count);
   // Appends zeros until size() is a multiple of `alignment`.
   void pad_to(uint64_t alignment);
-  // How large the file will be: what the system knows in advance costs it less. Nothing is kept back or filled up.
+  // Announces the final size, which lets the file system allocate cheaply. Space that stays unused is
+  // released.
   void expect(uint64_t bytes);
-  // Before anything was appended: commit() gives the target's name to the open file `source` itself, a hard link. False where the system
-  // does not link it (another file system, a file of somebody else); then everything is as before.
+  // Makes commit() give the target's name to the open file `source`, as a hard link. Call it before anything
+  // is appended. Returns false, with no effect, if the system cannot link it (another file system, another
+  // owner's file).
   bool link(int source);
-  // Overwrites bytes that were appended before; they must exist.
+  // Overwrites bytes that were appended before.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
 
-  // Puts the file in place. Nothing can be written afterwards. If it throws, the target is as it was.
+  // Puts the file in place; nothing can be written afterwards. If this throws, the target is unchanged.
   void commit();
 
  private:
@@ -63,7 +66,7 @@ class AtomicFile {
   std::filesystem::path temporary_name() const;
 
   std::filesystem::path target_;
-  std::filesystem::path temporary_;  // empty while the file has no name
+  std::filesystem::path temporary_;  // empty while the file is unnamed
   Options options_;
   int fd_ = -1;
   bool direct_ = false;  // a device or pipe
@@ -73,7 +76,7 @@ class AtomicFile {
   std::vector<std::byte> buffer_;
 };
 
-// The file that an AtomicFile at `target` would replace; nullopt where there is none, or but a link.
+// The file that an AtomicFile at `target` would replace; nullopt if there is none, or only a link.
 std::optional<FileStamp> replaced_at(const std::filesystem::path& target);
 
 }  // namespace sardonyx

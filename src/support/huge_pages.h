@@ -1,4 +1,4 @@
-// Large pages for large tables: fewer page faults, fewer misses of the address cache.
+// Huge pages for large tables: fewer page faults, fewer TLB misses.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 namespace sardonyx {
 
-// A hint for memory that was allocated and not touched yet; without effect where the system does not do it.
+// A hint for memory that is allocated but untouched; the system may ignore it.
 inline void use_huge_pages(void* memory, size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t kHuge = uintptr_t{1} << 21;

@@ -1,15 +1,15 @@
-// Whether a path stays in a folder.
+// Checks that a path stays inside a folder.
 #pragma once
 
 #include <filesystem>
 
 namespace sardonyx {
 
-// Whether `path` begins with the components of `root`. Looks at names only: for paths without links and "..".
+// Whether `path` begins with the components of `root`. Compares names only: for paths without links and "..".
 bool is_inside(const std::filesystem::path& root, const std::filesystem::path& path);
 
-// Throws Error (kInvalidArgument) where a symbolic link on the way from `folder` to `target` leads out of `folder`. `target` is a path below
-// `folder` as far as names go; neither must exist.
+// Throws Error (kInvalidArgument) if a symbolic link between `folder` and `target` leads out of `folder`. By
+// name, `target` is a path below `folder`; neither has to exist.
 void require_inside(const std::filesystem::path& folder, const std::filesystem::path& target);
 
 }  // namespace sardonyx

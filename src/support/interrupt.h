@@ -1,15 +1,16 @@
-// Long work that somebody may want to end: its caller says how to ask, the work asks now and then.
+// Interrupting long work: the caller provides a check, and the work polls it.
 #pragma once
 
 #include <functional>
 
 namespace sardonyx {
 
-// Goes through the work that is to end. Nothing that handles errors catches it: it is no fault of what was going on, so it is no
-// std::exception.
+// Thrown to unwind interrupted work. It is no fault, so it is not a std::exception and error handlers do not
+// catch it.
 struct Interrupted {};
 
-// While it lives, check_interrupt() on this thread asks `wanted`, at most every 50 ms. The innermost one counts.
+// While it lives, check_interrupt() on this thread calls `wanted`, at most every 50 ms. The innermost one
+// applies.
 class Interruptible {
  public:
   using Wanted = std::function<bool()>;
@@ -22,14 +23,15 @@ class Interruptible {
   friend void ask_interrupt();
   Wanted wanted_;
   Interruptible* outer_;
-  long long next_;  // of the clock that is read: not before then
+  long long next_;  // time of the next check
 };
 
-// This thread's, or null.
+// The innermost one on this thread, or null.
 extern constinit thread_local Interruptible* interruptible;
 void ask_interrupt();
 
-// Throws Interrupted if the work is to end. Costs a few nanoseconds; loops call it at least every few milliseconds.
+// Throws Interrupted if the work should end. Costs a few nanoseconds; loops call it at least every few
+// milliseconds.
 inline void check_interrupt() {
   if (interruptible != nullptr) ask_interrupt();
 }

@@ -1,4 +1,4 @@
-// A file that is read: mapped, or in memory where mappings are not trusted.
+// MappedFile: an input file, mapped, or read into memory if mappings are not trusted.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sardonyx {
 
-// What tells one state of a file from another: identity, size and time of the last change.
+// Distinguishes two states of a file: identity, size and time of the last change.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -23,20 +23,20 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
   bool same_file(const FileStamp& other) const { return device == other.device && inode == other.inode; }
 
-  // Nullopt when nothing is at `path`, or it may not be looked at. Follows symbolic links.
+  // Nullopt if nothing is at `path` or it cannot be examined. Follows symbolic links.
   static std::optional<FileStamp> of(const std::filesystem::path& path);
 };
 
-// Owns an open file and its bytes; both stay valid, at the same address, until it is destroyed. Keep it alive by the
-// shared pointer, for instance as a Tensor's keepalive. Safe to use from many threads.
+// Owns an open file and its bytes; both stay valid, at the same address, until it is destroyed. Keep it alive
+// by the shared pointer, for instance as a Tensor's keepalive. Thread-safe.
 //
-// If somebody else truncates a mapped file, touching the lost pages ends the process (SIGBUS). kRead has no such risk and
-// takes the file's size in memory.
+// If someone else truncates a mapped file, touching the lost pages ends the process (SIGBUS). kRead has no
+// such risk but uses as much memory as the file is large.
 class MappedFile : public std::enable_shared_from_this<MappedFile> {
  public:
   enum class Access { kMap, kRead };
 
-  // Throws Error (kIo) when the file cannot be opened or read. What cannot be mapped (a pipe) is read.
+  // Throws Error (kIo) if the file cannot be opened or read. Files that cannot be mapped (pipes) are read.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path, Access access = Access::kMap);
 
   ~MappedFile();
@@ -49,18 +49,19 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
   bool is_mapped() const { return mapped_; }
   const FileStamp& stamp() const { return stamp_; }
 
-  // Where `part`, a piece of bytes(), lies in the file. Nullopt when the descriptor cannot be read from again (a pipe).
+  // The position in the file of `part`, a part of bytes(). Nullopt if the descriptor cannot be read again (a
+  // pipe).
   std::optional<FileRange> range_of(std::span<const std::byte> part) const;
 
-  // Throws Error (kIo) when size or time stamp are no longer those at opening. Writers call this before the final rename:
-  // what was read from a file that changed meanwhile is not to be trusted.
+  // Throws Error (kIo) if the size or time stamp changed since the file was opened. Writers call this before
+  // the final rename, because data read from a file that changed meanwhile cannot be trusted.
   void check_unchanged() const;
 
-  // Has the pages of `part` at hand at once, instead of one by one as they are touched. False where the system does not do that, or the
-  // file has become shorter.
+  // Loads the pages of `part` at once instead of one by one on access. False if the system does not support
+  // that, or if the file became shorter.
   bool fetch(std::span<const std::byte> part) const;
 
-  // Tells the system that the pages of `part` will not be needed soon. They are read again when touched again.
+  // Tells the system that the pages of `part` will not be needed soon. Touching them reads them again.
   void forget(std::span<const std::byte> part) const;
 
  private:

@@ -1,4 +1,4 @@
-// Names to things: the table that links the values of a file.
+// NameTable: the hash table that resolves names in a file.
 #pragma once
 
 #include <xxhash.h>
@@ -14,15 +14,16 @@
 
 namespace sardonyx {
 
-// Open addressing with 16 bytes per slot: the thing, and a pointer to its name with 16 bits of the hash in the pointer's
-// unused upper bits. A look-up costs two cache misses, the slot and the name's bytes; this table was nearly half of a large
-// file's reading time before. Keys are not copied: their bytes must outlive the table.
+// Open addressing with 16 bytes per slot: the object, and a pointer to its name with 16 bits of the hash in
+// the pointer's unused upper bits. A look-up costs two cache misses, for the slot and for the name; without
+// this layout it took nearly half of the time to read a large file. Keys are not copied: their bytes must
+// outlive the table.
 template <class T>
 class NameTable {
  public:
   explicit NameTable(size_t expected = 0) { allocate(expected + expected / 2); }
 
-  // The thing with that name, or nullptr.
+  // The object with that name, or nullptr.
   T* find(std::string_view name) const { return find(hash(name), name); }
   T* find(uint64_t h, std::string_view name) const {
     for (size_t i = h & mask_;; i = (i + 1) & mask_) {
@@ -32,7 +33,7 @@ class NameTable {
     }
   }
 
-  // Adds (name, thing); if the name is there already, returns its thing and changes nothing.
+  // Adds (name, thing). If the name exists already, returns its object and changes nothing.
   T* insert(Name name, T* thing) { return insert(hash(name.view()), name, thing); }
   T* insert(uint64_t h, Name name, T* thing) {
     if (size_ * 4 >= (mask_ + 1) * 3) grow();
@@ -46,9 +47,9 @@ class NameTable {
     return nullptr;
   }
 
-  // For those who know names some time before they need them: the hash, and a hint to the cache.
+  // For callers that know a name some time before they look it up: its hash, and a prefetch.
   void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[h & mask_], 1); }
-  // Seeded per process, so that no file can be made to collide.
+  // Seeded per process, so that no file can be crafted to collide.
   static uint64_t hash(std::string_view s) {
     static const uint64_t seed = reinterpret_cast<uint64_t>(std::malloc) ^ reinterpret_cast<uint64_t>(&seed_anchor);
     return XXH3_64bits_withSeed(s.data(), s.size(), seed);

@@ -1,4 +1,4 @@
-// The known name that somebody who wrote another one likely meant.
+// Finds the known name that a user most likely meant.
 #pragma once
 
 #include <span>
@@ -6,9 +6,9 @@
 
 namespace sardonyx {
 
-// Insertions, deletions and substitutions that make b of a.
+// The number of insertions, deletions and substitutions that turn a into b.
 size_t edit_distance(std::string_view a, std::string_view b);
-// The nearest of `known` that shares at least half of its letters with `wanted`; empty when there is none.
+// The nearest of `known` that shares at least half of its letters with `wanted`; empty if there is none.
 std::string_view nearest(std::string_view wanted, std::span<const std::string_view> known);
 
 }  // namespace sardonyx

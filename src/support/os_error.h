@@ -8,11 +8,11 @@
 
 namespace sardonyx {
 
-// "cannot <doing> '<path>': <what the system says>", code kIo, with a note on what to do where there is something to do.
+// "cannot <doing> '<path>': <system's message>", code kIo, with a note on what to do if there is a remedy.
 // `number` is an errno value.
 [[nodiscard]] Error os_error(std::string_view doing, const std::filesystem::path& path, int number);
 
-// The path that an open descriptor was opened with, for messages; "descriptor 7" where the system does not tell.
+// The path of an open descriptor, for messages; "descriptor 7" if the system does not know it.
 std::filesystem::path path_of(int fd);
 
 }  // namespace sardonyx

@@ -1,4 +1,4 @@
-// Text that a terminal, a log or a Python string can show, whatever bytes a file gave it.
+// Makes bytes from files safe to show in a terminal, a log or a Python string.
 #pragma once
 
 #include <string>
@@ -6,13 +6,14 @@
 
 namespace sardonyx {
 
-// Whether s is UTF-8: no byte sequence that is cut, too long, beyond U+10FFFF, or half of a surrogate pair.
+// Whether s is valid UTF-8: no truncated or overlong sequence, nothing beyond U+10FFFF, no surrogates.
 bool is_utf8(std::string_view s);
 
-// s with \xHH for bytes that are not UTF-8 and for those of control characters (of ASCII and of U+0080 to U+009F, and those that turn
-// the direction of writing), so that a name can neither steer a terminal nor end a message early. Line ends and tabs stay.
+// Replaces invalid UTF-8 and control characters (ASCII, U+0080 to U+009F, and those that change the direction
+// of text) by \xHH, so that a name can neither control a terminal nor end a message early. Keeps newlines and
+// tabs.
 std::string printable(std::string s);
-// Of lines beyond 4000 bytes, which nobody reads, the middle is left out. Takes UTF-8, and cuts between characters.
+// Cuts the middle out of lines longer than 4000 bytes. Takes UTF-8 and cuts between characters.
 std::string without_long_lines(std::string s);
 
 }  // namespace sardonyx

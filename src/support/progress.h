@@ -1,4 +1,4 @@
-// A line that says how far long work has come, for a person who watches a terminal.
+// A progress line for users watching a terminal.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,9 @@ namespace sardonyx {
 // "[######............]  33 %  fold_constants", cut to `width` columns.
 std::string progress_text(std::string_view what, size_t done, size_t total, size_t width);
 
-// Draws that line on `stream` if it is a terminal, and nothing otherwise: logs and pipes stay clean. Work that is over within `delay`
-// shows nothing. The line is taken away when the work is done, before anything else should be printed, and by the destructor.
+// Draws the line on `stream` if that is a terminal; otherwise does nothing, which keeps logs and pipes clean.
+// Work that ends within `delay` shows nothing. The line is erased when the work is done, before anything else
+// is printed, and by the destructor.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,12 +23,12 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress() { clear(); }
 
-  // `done` of `total` steps are done, `what` is the next. Redraws at most every 50 ms.
+  // `done` of `total` steps are done; `what` is the next. Redraws at most every 50 ms.
   void show(std::string_view what, size_t done, size_t total);
   void clear();
 
  private:
-  std::FILE* stream_ = nullptr;  // null: nobody watches
+  std::FILE* stream_ = nullptr;  // null: not a terminal
   Clock::time_point next_;
   bool drawn_ = false;
 };

@@ -1,4 +1,4 @@
-// For tests: an order drawn from a seed, where code would else follow that of the program.
+// For tests: an order drawn from a seed, where code normally follows the program's order.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Wall-clock time since the last look.
+// Measures wall-clock time.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@ namespace sardonyx {
 
 class Stopwatch {
  public:
-  // Seconds since the last call, or since it was made.
+  // Seconds since the previous call, or since construction.
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::duration<double> passed = now - last_;

@@ -1,17 +1,20 @@
-// An object that code far below finds while it lives: the innermost of its kind on this thread.
+// ThreadScoped: makes an object available to code far below its owner, as the innermost of its kind on this
+// thread.
 #pragma once
 
 #include <utility>
 
 namespace sardonyx {
 
-//   class ChangeLog : public ThreadScoped<ChangeLog> { ... };     ChangeLog log;   ... ChangeLog::innermost() ...
+//   class ChangeLog : public ThreadScoped<ChangeLog> { ... };
+//   ChangeLog log;
+//   ... ChangeLog::innermost() ...
 template <class Kind>
 class ThreadScoped {
  public:
   ThreadScoped& operator=(const ThreadScoped&) = delete;
 
-  // Null when there is none.
+  // Null if there is none.
   static Kind* innermost() { return innermost_; }
 
  private:

@@ -1,4 +1,4 @@
-// Names that inputs and results of a Core ML program may have everywhere.
+// Names that are legal for inputs and results of a Core ML program everywhere.
 #pragma once
 
 #include <algorithm>
@@ -6,12 +6,12 @@
 
 namespace sardonyx::mil {
 
-// Words of MIL's text form, which are no names.
+// Reserved words of MIL's text form.
 inline constexpr std::string_view kWordsOfMil[] = {"any",   "bool",  "program", "func",  "tensor", "list",   "dict",   "tuple",
                                                    "true",  "false", "string",  "bf16",  "fp16",   "fp32",   "fp64",   "int8",
                                                    "int16", "int32", "int64",   "uint8", "uint16", "uint32", "uint64", "state"};
 
-// [a-zA-Z_][a-zA-Z0-9_]*, and no such word.
+// [a-zA-Z_][a-zA-Z0-9_]* and not a reserved word.
 inline bool is_interface_name(std::string_view name) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };

@@ -1,4 +1,5 @@
-// What goes into a slot of a Core ML op: a value, or a number, list, text or flag that becomes a constant.
+// Operand: the argument for a slot of a Core ML op. It is a value, or a number, list, string or flag that
+// becomes a constant.
 //
 //   b.mul(x, y)                       a Value* is used as it is
 //   b.mul(x, 0.5)                     a constant of the type that the slot shares with x
@@ -23,7 +24,7 @@ class Value;
 
 namespace sardonyx::mil_params {
 
-// Any slot. The classes below also take what suits their slots.
+// For any slot. The classes below accept more forms for their slots.
 class Operand {
  public:
   Operand() = default;
@@ -37,7 +38,7 @@ class Operand {
   bool is_given() const { return value_ != nullptr || payload_ != nullptr; }
   Value* value() const { return value_; }  // null: see payload()
   const TensorPtr& payload() const { return payload_; }
-  // The payload was written as numbers (i64 or f64) that take the slot's element type.
+  // The payload was written as numbers (i64 or f64) and takes the slot's element type.
   bool is_literal() const { return is_literal_; }
 
  protected:
@@ -101,7 +102,7 @@ class Text : public Operand {
   Text(DType d);  // its name in Core ML
 };
 
-// What a slot of some op gets, where the op is data: MilBuilder::like.
+// A new operand for a slot of any op: see MilBuilder::like.
 struct Change {
   template <class Kind>
     requires std::derived_from<Kind, Operand>
@@ -120,7 +121,7 @@ struct Change {
   Operand given;
 };
 
-// One that must be given: leaving it out does not compile.
+// A required operand: leaving it out does not compile.
 template <class Kind>
 struct Required : Kind {
   using Kind::Kind;

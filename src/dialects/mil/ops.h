@@ -2,8 +2,8 @@
 // tools/gen_mil_ops.py.
 //
 // Versions are those of the model specification: 4 (iOS 13), 5 (iOS 14), ... 9 (iOS 18). Operands are named
-// slots; what must be a constant when the program is compiled has Slot::parameter. Data comes before
-// parameters, and lists of operands come last, so that a slot's place is fixed.
+// slots; Slot::parameter marks those that must be constant when the program is compiled. Data comes before
+// parameters and lists come last, so that a slot's position is fixed.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,13 @@ const Op* find(Family family, int version);
 // Whether n's op is a version of `family`.
 bool is(const Op& op, Family family);
 
-// "CoreML8" and so on: how a function names the op set of a specification version.
+// The name of a specification version's op set in functions: "CoreML8" and so on.
 std::string_view opset_name(int version);
-// The specification version of such a name; 0 when it is none.
+// The specification version of such a name; 0 if it is not one.
 int opset_version(std::string_view name);
 
-// How programs name element types: "fp16". Some types have several names; empty and kUndefined: none.
+// The name of an element type in programs: "fp16". Some types have several names. Empty or kUndefined if
+// there is none.
 std::string_view dtype_name(DType d);
 DType dtype_named(std::string_view name);
 

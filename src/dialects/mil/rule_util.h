@@ -1,4 +1,4 @@
-// What type rules of MIL share: operands and parameters by the name of their slot.
+// Shared by type rules of MIL: access to operands and parameters by slot name.
 #pragma once
 
 #include <optional>
@@ -36,28 +36,28 @@ using onnx::rules::sub;
 
 constexpr size_t kNoSlot = SIZE_MAX;
 
-// The operand in that slot; kNoSlot when the op has no such slot, or nothing is given.
+// The index of the operand in that slot; kNoSlot if the op has no such slot or the operand is absent.
 size_t operand(const InferContext& c, std::string_view slot);
 inline bool given(const InferContext& c, std::string_view slot) { return operand(c, slot) != kNoSlot; }
-// First and one past the last operand of a list.
+// The operands [first, last) of a list.
 struct Range {
   size_t first = 0, last = 0;
 };
 Range list(const InferContext& c, std::string_view slot);
 
-// A parameter as the program has it, else the op's default, else nullopt: not known, or not given.
+// The parameter's value, else the op's default; nullopt if unknown or absent.
 std::optional<int64_t> param_int(const InferContext& c, std::string_view slot);
-// The same, symbolic too; without the op's default.
+// The same, possibly symbolic, without the op's default.
 std::optional<Dim> param_dim(const InferContext& c, std::string_view slot);
 bool param_bool(const InferContext& c, std::string_view slot, bool otherwise = false);
 std::optional<double> param_float(const InferContext& c, std::string_view slot);
 // In lower case.
 std::optional<std::string> param_string(const InferContext& c, std::string_view slot);
 std::optional<std::vector<int64_t>> param_ints(const InferContext& c, std::string_view slot);
-// The element type that a string names ("fp16", "int32"); kUndefined when it is not known.
+// The element type named by a string ("fp16", "int32"); kUndefined if unknown.
 DType param_dtype(const InferContext& c, std::string_view slot);
 
-// Result i has this element type and shape; nothing when the element type is not known.
+// Gives result i this element type and shape; does nothing if the element type is unknown.
 inline void set_dims(InferContext& c, DType dtype, std::span<const Dim> dims, size_t i = 0) {
   if (dtype != DType::kUndefined) c.set(i, dtype, dims);
 }

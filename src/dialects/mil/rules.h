@@ -1,4 +1,4 @@
-// Type rules of MIL ops, by family: infer_*.cc. Which op has which is tabled in tools/gen_mil_facts.py.
+// Type rules of MIL ops, by family in infer_*.cc. tools/gen_mil_facts.py assigns rules to ops.
 #pragma once
 
 #include "sardonyx/infer.h"

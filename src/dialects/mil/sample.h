@@ -1,4 +1,4 @@
-// A look at a few elements of a large constant: what differs there need not be compared.
+// A hash of a few elements of a large constant: constants whose samples differ need not be compared.
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 
 namespace sardonyx::mil {
 
-// Of constants whose elements are not in order in memory, which makes looking at all of them dear, it is an
-// attribute of the const op.
+// This attribute of a const op holds the sample if the elements are not in order in memory, because reading
+// them all would be expensive.
 inline constexpr const char* kSampleAttribute = "sample";
 
-// Of const ops whose elements only their owner sees: equal numbers are equal elements.
+// This attribute identifies elements that only their owner can read: equal numbers mean equal elements.
 inline constexpr const char* kContentsAttribute = "contents";
 
-// at(i): the bytes of element i, row by row.
+// at(i): the bytes of element i in row-major order.
 template <class At>
 int64_t sample(int64_t size, size_t element_bytes, const At& at) {
   constexpr int64_t kLooks = 64;

@@ -1,4 +1,4 @@
-// Names that are given once: name, name_1, name_2, ...
+// Hands out unique names: name, name_1, name_2, ...
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace sardonyx::mil {
 class UniqueNames {
  public:
   void keep(std::string_view name) { seen_.emplace(name); }
-  // The name itself, or the first free one with a number.
+  // The name itself, or the first unused numbered variant.
   std::string unique(std::string_view name) {
     std::string text(name);
     if (seen_.insert(text).second) return text;

@@ -1,4 +1,4 @@
-// Types of values that a body hands on from one iteration to the next, in Loop and in Core ML's while_loop.
+// Types of values that a loop body passes to the next iteration, in Loop and in Core ML's while_loop.
 #pragma once
 
 #include "dialects/onnx/rule_util.h"
@@ -7,9 +7,9 @@ namespace sardonyx::onnx::rules {
 
 inline const Type* output_type(const Graph& g, size_t i) { return g.output(i) ? g.output(i)->type() : nullptr; }
 
-// The type that holds both what went into the body, `in`, and what came out, `out`, tensors of one element type: sizes
-// that differ are unknown, and so is the rank where it differs. Null if `in` holds `out`. After many rounds `gives_up`
-// asks for the widest type, since sizes may go on changing.
+// The narrowest type that holds both what enters the body, `in`, and what it returns, `out`: tensors of one
+// element type. Sizes that differ become unknown, and so does the rank if it differs. Null if `in` already
+// holds `out`. `gives_up` asks for the widest type, after many rounds in which sizes kept changing.
 inline const Type* widened_to_hold(Types& types, const Type* in, const Type* out, bool gives_up) {
   if (!in->ranked()) return nullptr;
   if (gives_up || !out->ranked() || out->rank() != in->rank()) return types.unranked(in->dtype());

@@ -1,4 +1,5 @@
-// What the methods of OnnxBuilder are made of: gathers operands, attributes and bodies, and makes one node.
+// NodeMaker: the implementation of OnnxBuilder's methods. It gathers operands, attributes and bodies, and
+// makes one node.
 #pragma once
 
 #include <optional>
@@ -20,8 +21,8 @@ class NodeMaker {
   void in(std::span<Value* const> vs) { inputs_.insert(inputs_.end(), vs.begin(), vs.end()); }
   void body(std::string_view name, Graph& graph);
 
-  // An attribute that is written unless it is what the operator's version takes without it. `newest` is the default of the
-  // newest version, for attributes that an older version does not know.
+  // Sets an attribute unless it equals the default of the operator's version. `newest` is the default of the
+  // newest version, for attributes that an older version lacks.
   void put(std::string_view name, bool v, bool newest) { integer(name, v, newest); }
   void put(std::string_view name, int64_t v, int64_t newest) { integer(name, v, newest); }
   void put(std::string_view name, DType v, DType newest) {
@@ -29,7 +30,7 @@ class NodeMaker {
   }
   void put(std::string_view name, double v, double newest);
   void put(std::string_view name, std::string_view v, std::string_view newest);
-  // Attributes without default: written when set.
+  // Attributes without a default: set if given.
   void put(std::string_view name, std::optional<bool> v);
   void put(std::string_view name, std::optional<int64_t> v);
   void put(std::string_view name, std::optional<double> v);

@@ -1,4 +1,4 @@
-// Element types of a node, by the type variables of its operator.
+// The element types of a node, by the type variables of its operator.
 #pragma once
 
 #include <map>
@@ -14,16 +14,16 @@ namespace sardonyx::onnx {
 
 using TypesByVariable = std::map<std::string_view, DType>;
 
-// The types of a node's operands and results, by the variables of `op`, some version of its operator. Operands that
-// each have a type of their own (those of If, Loop and Scan) are left out.
+// The types of a node's operands and results, by the type variables of `op`, a version of its operator.
+// Leaves out heterogeneous operands, which each have their own type (those of If, Loop and Scan).
 TypesByVariable types_by_variable(const Node& n, const Op& op);
-// Those that were left out: each variable with each of its types.
+// The heterogeneous ones: each variable with each of its types.
 std::set<std::pair<std::string_view, DType>> own_types_of(const Node& n);
 
 // "f32, i64"
 std::string to_string(const TypesByVariable& types);
 
-// The slot that describes result `i`; the last one describes all that follow.
+// The slot that describes result `i`; the last slot describes all further ones.
 const Slot* result_slot(const Op& op, size_t i);
 
 }  // namespace sardonyx::onnx

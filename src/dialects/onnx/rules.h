@@ -1,4 +1,4 @@
-// Type rules of ONNX operators, by family: infer_*.cc. Which operator has which is tabled in tools/gen_onnx_facts.py.
+// Type rules of ONNX operators, by family in infer_*.cc. tools/gen_onnx_facts.py assigns rules to operators.
 #pragma once
 
 #include "sardonyx/infer.h"
