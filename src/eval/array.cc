@@ -32,7 +32,7 @@ Array::Array(DType dtype, std::vector<int64_t> shape, std::byte* data, std::shar
 
 namespace {
 
-// Storage for n elements outside any memory account: what Array::of makes of a constant.
+// Storage for n elements outside any memory account. Array::of uses it for constants.
 template <class T>
 std::pair<T*, std::shared_ptr<const void>> storage(size_t n) {
   auto held = std::make_shared<std::vector<T>>(n);
@@ -45,7 +45,7 @@ Array unpacked(const Tensor& t, std::span<const std::byte> bytes, int64_t stored
   for (int64_t i = 0; i < stored; ++i) {
     const int64_t bit = i * bits;
     unsigned u = static_cast<unsigned>(bytes[static_cast<size_t>(bit / 8)]) >> (bit % 8);
-    // 3 and 6 bits may lie in two bytes.
+    // 3- and 6-bit elements may span two bytes.
     if (bit % 8 + bits > 8) u |= static_cast<unsigned>(bytes[static_cast<size_t>(bit / 8) + 1]) << (8 - bit % 8);
     u &= (1u << bits) - 1;
     if (is_signed(t.dtype()) && (u >> (bits - 1)) != 0) u |= ~0u << bits;
@@ -79,7 +79,7 @@ Array Array::of(TensorPtr t) {
     flat = unpacked(*t, bytes, stored);
   } else if (reinterpret_cast<uintptr_t>(bytes.data()) % std::min<size_t>(width, 8) != 0) {
     auto [to, held] = storage<uint64_t>((bytes.size() + 7) / 8);
-    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());  // no bytes may lie nowhere
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());  // bytes.data() may be null when there are no bytes
     flat = Array(t->dtype(), {stored}, reinterpret_cast<std::byte*>(to), held);
   } else {
     flat = Array(t->dtype(), {stored}, const_cast<std::byte*>(bytes.data()), owner);
@@ -102,7 +102,7 @@ TensorPtr Array::to_tensor() const {
     return Tensor::borrow(dtype_, shape_, bytes, owner_);
   }
   const size_t size = static_cast<size_t>(size_) * element_bytes(dtype_);
-  const std::shared_ptr<std::byte[]> held(new std::byte[size]);  // not cleared: all of it is written
+  const std::shared_ptr<std::byte[]> held(new std::byte[size]);  // left uninitialized: every byte is written
   Array dense(dtype_, shape_, held.get(), held);
   eval::copy_elements(*this, dense);
   if (bits >= 8) return Tensor::borrow(dtype_, shape_, {held.get(), size}, held);
@@ -135,7 +135,7 @@ bool Array::is_dense() const {
 
 Array Array::view(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset) const {
   std::byte* first =
-      data_ == nullptr ? nullptr : data_ + offset * static_cast<int64_t>(element_bytes(dtype_));  // null: it is empty
+      data_ == nullptr ? nullptr : data_ + offset * static_cast<int64_t>(element_bytes(dtype_));  // null when it is empty
   return {dtype_, std::move(shape), std::move(strides), first, owner_};
 }
 
@@ -176,7 +176,7 @@ void Array::no_axis(size_t axis) const {
 }
 
 int64_t Array::place(int64_t i) const {
-  // Models make kernels look for a number in an empty tensor.
+  // Some models make kernels look for a number in an empty tensor.
   if (i < 0 || i >= size_) {
     throw Error(ErrorCode::kInvalidModel, "a tensor of shape " + show(shape_) + " has no element " + std::to_string(i));
   }

@@ -1,6 +1,7 @@
-// Attention and what surrounds it: rotary embeddings, linear attention, attention with graphs in between.
+// Attention, including variants with graphs inside, rotary embeddings and linear attention.
 //
-// Intermediate results are rounded to the operands' type where the standard's own expansions have a tensor of that type.
+// Intermediate results are rounded to the operands' dtype wherever the standard's own expansion has a tensor
+// of that dtype.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
-// Rounds to what elements of dtype t can hold.
+// Rounds each value to dtype t.
 void round_to(Call& c, DType t, std::vector<double>& v) {
   if (t == DType::kF64) return;
   Array a = c.of<double>(t, {static_cast<int64_t>(v.size())}, v);
@@ -27,7 +28,8 @@ double rounded(Call& c, DType t, double v) {
   return one[0];
 }
 
-// Heads of a tensor of shape [batch, heads, length, size], or [batch, length, heads * size] and a number of heads.
+// The heads of a tensor of shape [batch, heads, length, size], or [batch, length, heads * size] with a number
+// of heads.
 struct Heads {
   std::vector<double> data;  // [batch][heads][length][size]
   int64_t batch = 0, count = 0, length = 0, size = 0;
@@ -45,7 +47,7 @@ Array split_heads(Call& c, const Array& x, std::string_view heads_attr) {
 
 Heads heads_of(const Array& four) { return {load_all<double>(four), four.dim(0), four.dim(1), four.dim(2), four.dim(3)}; }
 
-// Softmax over rows of `width`, with results and sums in dtype t; rows of nothing but -inf become zero.
+// Softmax over rows of `width`, with results and sums in dtype t. Rows that hold only -inf become zero.
 void softmax_rows(Call& c, DType t, std::vector<double>& scores, int64_t width) {
   for (size_t first = 0; width > 0 && first < scores.size(); first += static_cast<size_t>(width)) {
     const std::span<double> row(scores.data() + first, static_cast<size_t>(width));
@@ -58,7 +60,8 @@ void softmax_rows(Call& c, DType t, std::vector<double>& scores, int64_t width) 
   round_to(c, t, scores);
 }
 
-// Masks, causality, windows and padding, as one sum for each score: what is masked anywhere is masked.
+// Combines masks, causality, windows and padding into one bias per score. A score masked by any of them is
+// masked.
 std::vector<double> attention_bias(Call& c, const std::vector<int64_t>& score_shape) {
   const int64_t batch = score_shape[0], heads = score_shape[1], queries = score_shape[2], keys = score_shape[3];
   std::vector<double> bias(static_cast<size_t>(batch * heads * queries * keys), 0.0);
@@ -122,8 +125,9 @@ void Attention(Call& c) {
                 k.count > 0 && q.count % k.count == 0,
             "queries, keys and values do not fit each other");
   const int64_t group = q.count / k.count, queries = q.length, keys = k.length;
-  // Half of the scale goes to queries and half to keys, so that 16 bits hold the products. Wider types take it as runtimes do, whole and
-  // behind the sum: rounded roots would cost large scores their last digits.
+  // Half of the scale goes to the queries and half to the keys, so that 16 bits hold the products. Wider
+  // dtypes apply the whole scale after the sum, as runtimes do: a rounded square root would cost large scores
+  // their last digits.
   const double scale = c.attr("scale") != nullptr ? c.float_attr("scale", 0) : 1 / std::sqrt(static_cast<double>(q.size));
   const bool halves = bit_width(t) <= 16;
   const double root = rounded(c, t, std::sqrt(scale));
@@ -182,7 +186,7 @@ void Attention(Call& c) {
         double* to = flat ? out.data() + ((b * queries + i) * q.count + h) * v.size
                           : out.data() + ((b * q.count + h) * queries + i) * v.size;
         for (int64_t j = 0; j < keys; ++j) {
-          if (weights[j] == 0) continue;  // what is masked may be anything
+          if (weights[j] == 0) continue;  // masked values may be anything, even NaN
           const double* from = v.row(b, h / group, j);
           for (int64_t d = 0; d < v.size; ++d) to[d] += weights[j] * from[d];
         }
@@ -257,7 +261,7 @@ void FlexAttention(Call& c) {
   c.set(0, c.of<double>(c.dtype(2), {q.batch, q.count, queries, v.size}, out));
 }
 
-// A state matrix per head, updated and read at each step.
+// Keeps a state matrix per head, which each step reads and updates.
 void LinearAttention(Call& c) {
   const int64_t q_heads = c.int_attr("q_num_heads"), heads = c.int_attr("kv_num_heads");
   c.require(q_heads > 0 && heads > 0 && q_heads % heads == 0, "the heads of queries are no multiple of those of keys");
@@ -328,7 +332,7 @@ void LinearAttention(Call& c) {
   c.set(1, c.of<double>(c.has(3) ? c.dtype(3) : c.dtype(), {batch, heads, n, m}, state));
 }
 
-// Pairs of elements turn by angles whose cosines and sines are given for each position.
+// Rotates pairs of elements by angles whose cosines and sines are given for each position.
 void RotaryEmbedding(Call& c) {
   const Array& x = c.in(0);
   const bool flat = x.rank() == 3;

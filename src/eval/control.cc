@@ -14,7 +14,7 @@ bool truth(const Call& c, const EvalValue& v) {
   return a->int_at(0) != 0;
 }
 
-// Arrays of one shape, one for each iteration, along a new axis.
+// Stacks arrays of one shape, one per iteration, along a new axis.
 Array stacked(Call& c, std::span<const EvalValue> parts, int64_t new_axis, bool reverse) {
   const Array* first = parts.front().array();
   if (first == nullptr) c.fail(fmt::format("a collected result is {}, not a tensor", describe(parts.front())));
@@ -36,7 +36,7 @@ Array stacked(Call& c, std::span<const EvalValue> parts, int64_t new_axis, bool 
   return out;
 }
 
-// What a scan output without iterations is: its declared sizes where they are known, none along the new axis.
+// A scan output without iterations: the declared sizes where they are known, and size 0 along the new axis.
 Array nothing_stacked(Call& c, const Graph& body, size_t output, int64_t axis) {
   const Value* v = body.outputs()[output].use->value;
   const Type* t = v != nullptr && v->type() != nullptr ? v->type() : body.outputs()[output].declared;

@@ -1,4 +1,4 @@
-// Convolutions: each group is a product of its weights with columns of what the window sees.
+// Convolutions. Each group multiplies its weights by columns of the elements that the window covers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace sardonyx::eval {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 31;  // of an attribute: products of two fit
+constexpr int64_t kLargest = int64_t{1} << 31;  // the largest attribute, so that a product of two fits
 
 std::vector<int64_t> list_of(const Call& c, std::string_view name, size_t rank, int64_t otherwise) {
   if (c.attr(name) == nullptr) return std::vector<int64_t>(rank, otherwise);
@@ -53,7 +53,8 @@ Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> ke
     }
     const int64_t room = w.size[d] + w.pads_begin[d] + w.pads_end[d] - reach;
     int64_t out = room < 0 ? 0 : room / w.strides[d] + 1;
-    // Rounded up, unless the last window would begin in the padding at the end. A window may be larger than all there is.
+    // Rounded up, unless the last window would begin in the padding at the end. A window may be larger than
+    // the padded input.
     const bool part = room < 0 ? -room < w.strides[d] : room % w.strides[d] != 0;
     if (-room > (up ? 2 * w.strides[d] - 1 : w.strides[d]))
       c.fail(fmt::format("the window is larger than axis {} with its pads", d + 2));
@@ -65,13 +66,15 @@ Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> ke
 
 namespace {
 
-// columns[(channel, kernel place)][window position] of `channels` planes of x; padding reads `outside`.
+// Fills columns[(channel, kernel element)][window position] from `channels` planes of x. Padding reads as
+// `outside`.
 template <class T>
 void columns_of(const T* x, int64_t channels, const Window& w, T outside, std::vector<T>& columns) {
   const int64_t places = w.kernel_size(), positions = w.out_size(), plane = product(w.size);
   const std::vector<int64_t> strides = dense_strides(w.size);
   columns.resize(static_cast<size_t>(channels * places * positions));
-  // Where each window position of each kernel place reads, once for all channels; -1 = padding.
+  // The index that each kernel element reads at each window position, computed once for all channels. -1 is
+  // padding.
   std::vector<int64_t> source(static_cast<size_t>(places * positions));
   for_each_position(w.kernel, [&](int64_t k, const std::vector<int64_t>& kernel_at) {
     for_each_position(w.out, [&](int64_t p, const std::vector<int64_t>& at) {
@@ -225,7 +228,7 @@ Array conv_transpose_as(Call& c, const Array& x, const Array& weights) {
   return out;
 }
 
-// f16 and narrower are convolved in f64 like f64, f32 in f32 with sums in f64.
+// f16 and narrower dtypes are convolved in f64 like f64 itself; f32 is convolved in f32 with sums in f64.
 bool in_double(DType t) { return t != DType::kF32; }
 
 }  // namespace
@@ -256,7 +259,8 @@ void ConvTranspose(Call& c) {
         in_double(c.dtype()) ? conv_transpose_as<double>(c, c.in(0), c.in(1)) : conv_transpose_as<float>(c, c.in(0), c.in(1)));
 }
 
-// Integers minus their zero points; a zero point for each output channel is allowed for the weights. Sums are exact in f64.
+// Convolves integers minus their zero points. The weights may have one zero point per output channel. Sums
+// are exact in f64.
 void ConvInteger(Call& c) {
   const Array x = map_as<double>(c, c.in(0), DType::kF64, [zero = c.has(2) ? c.scalar(2) : 0](double v) { return v - zero; });
   Array weights = c.in(1);
@@ -274,7 +278,7 @@ void ConvInteger(Call& c) {
   c.set(0, conv_as<double>(c, x, weights, nullptr, DType::kI32));
 }
 
-// A causal depthwise convolution over one axis that hands its last places on.
+// A causal depthwise convolution over one axis, which returns its last elements as the next state.
 void CausalConvWithState(Call& c) {
   const Array& x = c.in(0);
   const Array& weights = c.in(1);
@@ -305,7 +309,7 @@ void CausalConvWithState(Call& c) {
   c.set(1, padded.view({batch, channels, k - 1}, padded.strides(), length - (k - 1)));
 }
 
-// Blocks of columns back to images: overlapping places add up.
+// Adds blocks of columns back into images; overlapping elements add up.
 void Col2Im(Call& c) {
   const Array& x = c.in(0);
   const std::vector<int64_t> image = c.ints(1), block = c.ints(2);
@@ -336,7 +340,8 @@ void Col2Im(Call& c) {
   c.set(0, c.of<double>(x.dtype(), shape, out));
 }
 
-// A convolution whose window places are moved by offsets and weighted by a mask; between places it interpolates.
+// A convolution whose window elements are moved by offsets and weighted by a mask. It interpolates between
+// elements.
 void DeformConv(Call& c) {
   const Array& x = c.in(0);
   const Array& weights = c.in(1);

@@ -1,4 +1,4 @@
-// Einsum: operands are contracted pair by pair, from the left; each pair is a batched matrix product.
+// Einsum. Operands are contracted pair by pair from the left; each pair is one batched matrix product.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace sardonyx::eval {
 namespace {
 
-// A letter, or a dimension of the ellipsis: -1 is its last, -2 the one before.
+// A letter, or a dimension of the ellipsis: -1 is its last dimension, -2 the one before.
 using Label = int;
 using Labels = std::vector<Label>;
 
 struct Term {
   Array a;
-  Labels labels;  // one per axis, none twice
+  Labels labels;  // one per axis, without duplicates
 };
 
 struct Equation {
@@ -117,7 +117,7 @@ Labels joined_labels(std::initializer_list<const Labels*> parts) {
   return out;
 }
 
-// The product of a and b, summed over what nobody needs later.
+// The product of left and right, summed over the labels that are not in `keep`.
 Term contract(Call& c, const Term& left, const Term& right, const Labels& keep) {
   const Term a = without(c, left, joined_labels({&keep, &right.labels}));
   const Term b = without(c, right, joined_labels({&keep, &left.labels}));
@@ -177,7 +177,8 @@ void Einsum(Call& c) {
     const int rank = dots ? static_cast<int>(x.rank()) - static_cast<int>(e.operands[i].size()) + 1 : 0;
     const Labels all = labels_of(c, e.operands[i], rank);
     if (all.size() != x.rank()) c.fail(fmt::format("the term \"{}\" does not fit {}", e.operands[i], describe(x)));
-    // A label that stands twice in one term is a diagonal: one axis with the sum of the strides.
+    // A label that occurs twice in one term takes a diagonal: the two axes become one whose stride is the sum
+    // of theirs.
     Term t;
     std::vector<int64_t> shape, strides;
     for (size_t d = 0; d < all.size(); ++d) {
@@ -201,7 +202,7 @@ void Einsum(Call& c) {
     t.a = x.view(std::move(shape), std::move(strides));
     terms.push_back(std::move(t));
   }
-  // Sizes of 1 spread to the label's size.
+  // Sizes of 1 broadcast to the label's size.
   for (Term& t : terms) {
     std::vector<int64_t> shape;
     for (Label l : t.labels) shape.push_back(sizes[l]);
@@ -210,7 +211,7 @@ void Einsum(Call& c) {
   Labels result;
   if (e.result) {
     result = labels_of(c, *e.result, ellipsis);
-  } else {  // the ellipsis, then what occurs once, in the alphabet's order
+  } else {  // the ellipsis, then the labels that occur once, in alphabetical order
     for (int i = ellipsis; i > 0; --i) result.push_back(-i);
     for (const auto& [label, count] : occurrences) {
       size_t in_text = 0;
@@ -226,7 +227,7 @@ void Einsum(Call& c) {
     }
   }
   const DType dtype = c.dtype();
-  // 16-bit floats are summed and multiplied as f32 until the end.
+  // 16-bit floats are multiplied and summed as f32 and rounded at the end.
   if (is_float(dtype) && dtype != DType::kF64 && dtype != DType::kF32) {
     for (Term& t : terms) t.a = cast(c, t.a, DType::kF32);
   }

@@ -14,7 +14,7 @@
 namespace sardonyx::eval {
 namespace {
 
-// --- half floats, by their bits
+// --- conversions of half floats by their bits
 
 float half_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
@@ -29,7 +29,8 @@ float half_to_float(uint16_t h) {
 
 float bfloat_to_float(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
 
-// A double that rounds to any narrower format as the integer itself would: what is lost leaves a sticky bit.
+// A double that rounds to any narrower format as the integer itself would: a sticky bit stands for the bits
+// lost.
 double sticky(uint64_t v) {
   if (v < (uint64_t{1} << 53)) return static_cast<double>(v);
   const int shift = 64 - 53 - std::countl_zero(v);
@@ -102,7 +103,7 @@ void load_real(const Array& a, int64_t offset, int64_t step, int64_t n, T* to) {
     case DType::kF8E5M2:
     case DType::kF8E5M2FNUZ:
     case DType::kF8E8M0:
-    case DType::kF4E2M1: {  // one code per byte; decode_element reads f4 in pairs, the low half first
+    case DType::kF4E2M1: {  // one code per byte: decode_element reads f4 in pairs, low half first
       for (int64_t i = 0; i < n; ++i) to[i] = from_double<T>(decode_element(a.dtype(), base + offset + i * step, 0));
       return;
     }
@@ -139,7 +140,7 @@ double to_double(T v) {
   }
 }
 
-// Integers of fewer than 8 bits: the low bits, sign-extended.
+// Integers of fewer than 8 bits: the low bits of a byte, sign-extended.
 template <class T>
 void store_bits(Array& a, int64_t offset, int64_t n, const T* from) {
   const int bits = bit_width(a.dtype());
@@ -303,7 +304,7 @@ SX_INSTANTIATE(std::complex<double>)
 
 namespace {
 
-// Two dimensions of a copy that swap: `columns` lie side by side in the target, `rows` in the source.
+// Two dimensions that a copy exchanges: `columns` is contiguous in the target, `rows` in the source.
 struct Swapped {
   size_t rows = 0, columns = 0;
 };
@@ -313,7 +314,7 @@ std::optional<Swapped> swapped(const Array& from, const Array& to) {
   const auto side_by_side = [](const Array& a) {
     size_t d = a.rank();
     while (d > 0 && (a.shape()[d - 1] == 1 || a.strides()[d - 1] != 1)) --d;
-    return d;  // one more than the dimension; 0: none
+    return d;  // the dimension plus one; 0 when there is none
   };
   const size_t rows = side_by_side(from), columns = side_by_side(to);
   if (rows == 0 || columns == 0 || rows == columns) return std::nullopt;
@@ -321,7 +322,7 @@ std::optional<Swapped> swapped(const Array& from, const Array& to) {
   return Swapped{rows - 1, columns - 1};
 }
 
-// Square by square, so that both sides stay in the cache.
+// Copies square by square, so that both sides stay in the cache.
 template <class E>
 void copy_swapped(const Array& from, Array& to, Swapped s) {
   constexpr int64_t kSquare = 32;

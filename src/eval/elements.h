@@ -1,4 +1,5 @@
-// Elements of arrays: converting runs of them to the type a kernel computes in, and back; walking over strided arrays.
+// Access to array elements: conversion between stored dtypes and the types that kernels compute in, and walks
+// over strided arrays.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace sardonyx::eval {
 
-// A number in another type that kernels compute in: what no integer holds saturates, NaN gives 0.
+// Converts v to another compute type. Doubles outside an integer type's range saturate; NaN becomes 0.
 template <class To, class From>
 To convert(From v) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
@@ -31,16 +32,18 @@ To convert(From v) {
   }
 }
 
-// The type a kernel computes in. f16, bf16 and the small floats are computed as f32, integers in 64 bits.
+// The type a kernel computes in: f32 for f16, bf16 and the small floats, 64 bits for integers.
 enum class Compute : uint8_t { kF32, kF64, kI64, kU64, kComplex, kString };
 Compute compute_class(DType t);
 
-// Elements offset, offset + step, ... as T: float, double, int64_t, uint64_t (converted as C++ does; doubles to integers truncate and
-// saturate, NaN gives 0) or complex<double>. Returns `scratch`, filled, or the array's own elements when they are T already.
+// Loads elements offset, offset + step, ... as T: float, double, int64_t, uint64_t or complex<double>. Values
+// convert as in C++, except that doubles converted to integers saturate and NaN becomes 0. Returns the
+// array's own elements when they already are of type T; otherwise fills and returns `scratch`.
 template <class T>
 const T* load(const Array& a, int64_t offset, int64_t step, int64_t n, T* scratch);
 
-// n elements into dense places from `offset`: rounded to nearest even, integers modulo their width.
+// Stores n elements contiguously from `offset`. Floats are rounded to nearest even; integers wrap to their
+// width.
 template <class T>
 void store(Array& a, int64_t offset, int64_t n, const T* from);
 
@@ -48,12 +51,13 @@ void store(Array& a, int64_t offset, int64_t n, const T* from);
 template <class T>
 std::vector<T> load_all(const Array& a);
 
-// Row-major walk over arrays of one shape: calls f(n, offsets, steps) for runs of n elements, with the offset of the first element and
-// the distance between elements in each array. Dimensions are merged where all arrays allow it, so that dense arrays are one run.
+// Walks arrays of one shape in row-major order. Calls f(n, offsets, steps) for runs of n elements, with the
+// offset of the first element and the distance between elements in each array. Dimensions are merged where
+// all arrays allow it, so dense arrays form a single run.
 template <size_t N, class F>
 void walk(std::span<const int64_t> shape, const std::array<std::span<const int64_t>, N>& strides, F&& f) {
   for (int64_t n : shape) {
-    if (n == 0) return;  // the other sizes may be any
+    if (n == 0) return;  // the other sizes may be anything
   }
   std::vector<int64_t> sizes;
   std::vector<std::array<int64_t, N>> steps;
@@ -96,13 +100,14 @@ void walk(std::span<const int64_t> shape, const std::array<std::span<const int64
 
 constexpr int64_t kChunk = 512;
 
-// Splits a run into chunks that fit a buffer: f(begin, count).
+// Splits a run into chunks that fit a buffer and calls f(begin, count) for each.
 template <class F>
 void chunks(int64_t n, F&& f) {
   for (int64_t i = 0; i < n; i += kChunk) f(i, std::min(kChunk, n - i));
 }
 
-// Calls f with a value of the type that moves an element of dtype t: unsigned integers by size, or std::string.
+// Calls f with a value of the type that moves an element of dtype t: an unsigned integer of its size, or
+// std::string.
 struct Bytes16 {
   uint64_t a, b;
 };

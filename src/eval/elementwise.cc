@@ -1,4 +1,4 @@
-// Arithmetic, comparisons, logic and bits.
+// Arithmetic, comparisons, logic and bit operations.
 #include "eval/elementwise.h"
 
 #include <fmt/format.h>
@@ -71,7 +71,7 @@ void bitwise(Call& c, F f) {
   c.set(0, map2_as<uint64_t, uint64_t>(c, c.in(0), c.in(1), c.dtype(), f));
 }
 
-// In unsigned arithmetic where signed would overflow: integers wrap.
+// Computes in unsigned arithmetic where signed would overflow: integers wrap.
 template <class T>
 using Wrapping = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;
 
@@ -144,7 +144,7 @@ void Mod(Call& c) {
   arithmetic(c, [&]<class T>(T a, T b) { return modulo(c, a, b, fmod); });
 }
 
-// The result has the base's dtype. Integers with integer exponents wrap; all else is computed in f64.
+// The result has the base's dtype. Integer bases with integer exponents wrap; all others are computed in f64.
 void Pow(Call& c) {
   const Array& a = c.in(0);
   const Array b = second_operand(c);
@@ -167,7 +167,7 @@ void Mean(Call& c) {
   const auto n = static_cast<double>(c.num_inputs());
   c.set(0, map_as<double>(c, *c.results[0].array(), c.dtype(), [n](double x) { return x / n; }));
 }
-// A NaN on either side wins, as in NumPy's maximum.
+// NaN on either side gives NaN, as in NumPy's maximum.
 void Max(Call& c) {
   variadic(c, []<class T>(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -251,7 +251,8 @@ void BitwiseNot(Call& c) {
   c.require(is_integer(c.dtype()), "bitwise operators need integers");
   c.set(0, map_as<uint64_t>(c, c.in(0), c.dtype(), [](uint64_t a) { return ~a; }));
 }
-// Shifting by the width or more, or by a negative count, shifts everything out; to the right, the sign comes in.
+// A shift by the width or more, or by a negative count, shifts everything out. Right shifts of signed
+// integers fill with the sign.
 void BitShift(Call& c) {
   require_same_dtype(c, 0, 1);
   c.require(is_integer(c.dtype()), "BitShift needs integers");
@@ -272,7 +273,7 @@ void BitShift(Call& c) {
 
 namespace {
 
-// Strings as NumPy would write them.
+// Formats strings as NumPy does.
 std::string text_of(const Array& x, int64_t offset) {
   double d = 0;
   d = *load<double>(x, offset, 1, 1, &d);
@@ -299,7 +300,7 @@ double parse_number(const Call& c, const std::string& s) {
   return d;
 }
 
-// The largest finite value of a small float.
+// The largest finite value of a small float dtype.
 double largest(DType t) {
   switch (t) {
     case DType::kF8E4M3FN: return 448;
@@ -371,7 +372,8 @@ Array cast(Call& c, const Array& x, DType to, bool saturate) {
     if (to == DType::kF8E8M0) return cast_to_e8m0(c, x, saturate, c.string_attr("round_mode", "up"));
     if (!is_float(to)) {
       if (c.run.folding && to != DType::kBool) {
-        // Out of range is undefined: not folded. But below the range of i32 and i64, processors agree on the least integer.
+        // A value out of range is undefined, so it is not folded. Processors do agree on the least integer
+        // for values below the range of i32 and i64.
         const int width = bit_width(to);
         const bool has_least = is_signed(to) && width >= 32;
         const double high = std::ldexp(1.0, is_signed(to) ? width - 1 : width), low = is_signed(to) ? -high : 0;
@@ -380,7 +382,8 @@ Array cast(Call& c, const Array& x, DType to, bool saturate) {
           if (!(whole < high && (whole >= low || has_least))) c.fail("a number is out of the integers' range");
         }
       }
-      // Fractions are dropped. 32 and 64 bits saturate; narrower integers take the low bits of that, as processors do.
+      // Fractions are dropped. 32- and 64-bit integers saturate; narrower integers take the low bits of the
+      // saturated value, as processors do.
       if (to == DType::kBool || bit_width(to) >= 32) return map_as<double>(c, x, to, [](double v) { return v; });
       return map_as<int64_t>(c, x, to, [](int64_t v) { return v; });
     }
@@ -420,7 +423,7 @@ void BitCast(Call& c) {
   const auto to = static_cast<DType>(c.int_attr("to"));
   const Array x = c.dense(0);
   c.require(bit_width(x.dtype()) == bit_width(to), "BitCast needs element types of one size");
-  if (bit_width(to) < 8) {  // a byte each, integers sign-extended
+  if (bit_width(to) < 8) {  // one byte per element, integers sign-extended
     Array y = c.make(to, x.shape());
     const int bits = bit_width(to);
     for (int64_t i = 0; i < x.size(); ++i) {

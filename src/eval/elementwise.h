@@ -1,11 +1,11 @@
-// Loops over elements: the kernels of elementwise operators are one line each on these.
+// Loops over elements. The kernel of an elementwise operator is one line on top of these.
 #pragma once
 
 #include "eval/kernel.h"
 
 namespace sardonyx::eval {
 
-// y = f(x) in T, for each element; the result has dtype `out`.
+// y = f(x), computed in T for each element; the result has dtype `out`.
 template <class T, class F>
 Array map_as(Call& c, const Array& x, DType out, F f) {
   Array y = c.make(out, x.shape());
@@ -22,7 +22,7 @@ Array map_as(Call& c, const Array& x, DType out, F f) {
   return y;
 }
 
-// y = f(a, b) in T with broadcasting; f's result is an R, stored as dtype `out`.
+// y = f(a, b), computed in T with broadcasting. f returns an R, which is stored as dtype `out`.
 template <class T, class R, class F>
 Array map2_as(Call& c, const Array& a, const Array& b, DType out, F f) {
   std::vector<int64_t> shape = broadcast_shapes(a.shape(), b.shape());
@@ -66,20 +66,20 @@ Array map1(Call& c, const Array& x, F f) {
   }
 }
 
-// In f64 whatever the dtype, rounded once: transcendental functions.
+// Computes in f64 whatever the dtype and rounds once. For transcendental functions.
 template <class F>
 Array map_double(Call& c, const Array& x, F f) {
   if (c.run.folding && x.dtype() == DType::kF64) c.unsupported("f64 functions differ in their last bits between machines");
   return map_as<double>(c, x, x.dtype(), f);
 }
 
-// Checks that both operands have one dtype.
+// Throws unless both operands have the same dtype.
 void require_same_dtype(const Call& c, size_t i, size_t j);
 
-// Where operand 1 has to be seen as another shape: broadcasting before opset 7 (attributes broadcast and axis).
+// Operand 1, reshaped to broadcast as the attributes broadcast and axis demand before opset 7.
 Array second_operand(Call& c);
 
-// x converted to dtype as Cast does, saturating only where the target is an 8-bit float.
+// Converts x to a dtype as Cast does. `saturate` applies only to 8-bit float targets.
 Array cast(Call& c, const Array& x, DType to, bool saturate = true);
 
 }  // namespace sardonyx::eval

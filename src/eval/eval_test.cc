@@ -1,4 +1,4 @@
-// What has no text: limits, depth, and what folding refuses.
+// Evaluator tests that the text form cannot express: limits, depth, and what folding refuses.
 #include "sardonyx/eval.h"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ TEST(Eval, BroadcastsAreViews) {
   EXPECT_EQ(out[0].array()->double_at(1), 2);
 }
 
-// What lies in a file may begin anywhere. The undefined-behaviour sanitizer watches this (make asan).
+// Data in a file may begin at any address. The undefined-behaviour sanitizer checks this (make asan).
 TEST(Eval, AConstantWithoutElementsMayLieAnywhere) {
   alignas(8) static constexpr std::byte kBytes[8] = {};
   const TensorPtr none = Tensor::borrow(DType::kF32, {0, 3}, std::span(kBytes).subspan(1, 0), nullptr);
@@ -51,7 +51,7 @@ TEST(Eval, AConstantWithoutElementsMayLieAnywhere) {
 }
 
 TEST(Eval, TransposedElementsAreWhereTheyBelong) {
-  // Sizes on both sides of the squares in which they are copied.
+  // Sizes on both sides of the square size in which elements are copied.
   const std::vector<int64_t> sizes{3, 37, 2, 67};
   std::vector<int64_t> perm{0, 1, 2, 3};
   std::vector<float> values(static_cast<size_t>(3 * 37 * 2 * 67));

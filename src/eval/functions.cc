@@ -1,4 +1,4 @@
-// Elementwise functions of one operand: computed in f64 and rounded once, except where f32 is exact.
+// Elementwise functions of one operand, computed in f64 and rounded once, except where f32 is exact.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -14,7 +14,7 @@ void in_double(Call& c, double (*f)(double)) { c.set(0, map_double(c, c.in(0), f
 double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-// f32 results of comparisons and products with attributes: attributes take part as f32.
+// Computes comparisons and products with attributes in f32 for f32 operands; the attributes take part as f32.
 template <class F>
 void in_kind(Call& c, F f) {
   c.set(0, map1(c, c.in(0), f));
@@ -87,7 +87,8 @@ void HardSwish(Call& c) {
   in_double(c, [](double x) { return x * std::fmax(0, std::fmin(1, x / 6 + 0.5)); });
 }
 void Gelu(Call& c) {
-  // 1 + erf(-5) would lose most digits: its complement, and 1 + tanh(u) as the sigmoid of 2 u, do not.
+  // 1 + erf(-5) would lose most digits, so use erfc. For the same reason 1 + tanh(u) is computed as 2
+  // sigmoid(2 u).
   if (c.string_attr("approximate", "none") == "tanh") {
     return in_double(c, [](double x) { return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)); });
   }
@@ -104,7 +105,7 @@ void Elu(Call& c) {
 void Celu(Call& c) {
   const double alpha = c.float_attr("alpha", 1);
   c.set(0, map_double(c, c.in(0), [=](double x) {
-          const double y = alpha * std::expm1(x / alpha);  // NaN stays, that of x / 0 as well
+          const double y = alpha * std::expm1(x / alpha);  // keeps NaN, including that of x / 0
           return (x < 0 ? 0 : x) + (y > 0 ? 0 : y);
         }));
 }
@@ -125,7 +126,7 @@ void HardSigmoid(Call& c) {
   const double alpha = c.float_attr("alpha", 0.2), beta = c.float_attr("beta", 0.5);
   c.set(0, map_as<double>(c, c.in(0), c.dtype(), [=](double x) {
           const double y = alpha * x + beta;
-          return y < 0 ? 0 : y > 1 ? 1 : y;  // NaN stays
+          return y < 0 ? 0 : y > 1 ? 1 : y;  // keeps NaN
         }));
 }
 void Shrink(Call& c) {
@@ -134,7 +135,7 @@ void Shrink(Call& c) {
 }
 
 void Relu(Call& c) {
-  in_kind(c, []<class T>(T x) { return x < 0 ? T{0} : x; });  // NaN stays, as it does in Max
+  in_kind(c, []<class T>(T x) { return x < 0 ? T{0} : x; });  // keeps NaN, as Max does
 }
 void Abs(Call& c) {
   in_kind(c, []<class T>(T x) {
@@ -163,7 +164,7 @@ void Ceil(Call& c) {
 void Floor(Call& c) {
   c.set(0, map_as<double>(c, c.in(0), c.dtype(), [](double x) { return std::floor(x); }));
 }
-void Round(Call& c) {  // halves to even
+void Round(Call& c) {  // ties to even
   c.set(0, map_as<double>(c, c.in(0), c.dtype(), [](double x) { return std::nearbyint(x); }));
 }
 void IsNaN(Call& c) {
@@ -175,7 +176,7 @@ void IsInf(Call& c) {
                           [=](double x) { return std::isinf(x) && (x < 0 ? negative : positive) ? 1 : 0; }));
 }
 
-// The largest finite number; 0 for integers, whose ends no operand is beyond.
+// The largest finite number of a float dtype. 0 for integers, where every operand is within range.
 double largest_finite(DType t) {
   switch (t) {
     case DType::kF64: return std::numeric_limits<double>::max();
@@ -186,7 +187,8 @@ double largest_finite(DType t) {
   }
 }
 
-// A bound that is not given is the end of the finite numbers, so that infinities become finite: the standard says so, and onnxruntime does it.
+// A bound that is not given is the largest or the lowest finite number, so that infinities become finite. The
+// standard says so, and onnxruntime does it.
 void Clip(Call& c) {
   Array x = c.in(0);
   const double end = largest_finite(x.dtype());
@@ -199,7 +201,7 @@ void Clip(Call& c) {
     return c.full(x.dtype(), {}, given ? *given : otherwise);
   };
   if (const auto low = bound(1, "min", -end)) x = map2(c, x, *low, above);
-  if (const auto high = bound(2, "max", end)) x = map2(c, x, *high, below);  // wins when they cross
+  if (const auto high = bound(2, "max", end)) x = map2(c, x, *high, below);  // max wins when the bounds cross
   c.set(0, x);
 }
 

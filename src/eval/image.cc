@@ -1,4 +1,4 @@
-// Images: resizing, sampling at grids and regions, boxes.
+// Image operators: resizing, sampling at grids and regions, boxes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace sardonyx::eval {
 namespace {
 
-// Keys' cubic convolution at distance x.
+// Keys' cubic convolution kernel at distance x.
 double cubic(double x, double a) {
   x = std::fabs(x);
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -21,7 +21,8 @@ double cubic(double x, double a) {
 
 // --- Resize
 
-// Where one place of the result reads along one axis: places (outside ones stand for the nearest inside) with weights.
+// The elements that one result element reads along one axis, with weights. Indices outside are clamped to the
+// nearest inside.
 struct Tap {
   std::vector<std::pair<int64_t, double>> weights;
   bool extrapolated = false;
@@ -61,7 +62,7 @@ double source_coordinate(const Call& c, const ResizeMode& m, const AxisPlan& a, 
 Tap tap(const Call& c, const ResizeMode& m, const AxisPlan& a, int64_t i) {
   Tap t;
   const double x = source_coordinate(c, m, a, i, &t.extrapolated);
-  // The place left of x, and the distance to it in (0, 1].
+  // The index left of x, and the distance to it in (0, 1].
   const double left = std::ceil(x) - 1, ratio = x - left;
   const auto base = static_cast<int64_t>(std::clamp(left, -1e15, 1e15));
   if (m.interpolation == "nearest") {
@@ -163,7 +164,7 @@ struct Grid {
   bool align;
   double low() const { return align ? 0 : -0.5; }
   double high(size_t d) const { return static_cast<double>(size[d]) - (align ? 1 : 0.5); }
-  // The place for index i on axis d; -1 = outside, zero.
+  // Maps index i on axis d into the image; -1 is outside and reads as zero.
   int64_t place(size_t d, int64_t i) const {
     if (i >= 0 && i < size[d]) return i;
     if (padding == Padding::kZeros) return -1;
@@ -276,7 +277,8 @@ void Upsample(Call& c) {
   c.set(0, resized(c, x, plans, m, 0));
 }
 
-// Values of x at places of a grid, in [-1, 1] from one border to the other; the last axis of the grid counts x's axes from the last.
+// Samples x at the grid's coordinates, which run from -1 at one edge to 1 at the other. A grid lists
+// coordinates from x's last axis backwards.
 void GridSample(Call& c) {
   const Array& x = c.in(0);
   const Array& grid = c.in(1);
@@ -346,7 +348,7 @@ void GridSample(Call& c) {
   c.set(0, c.of<double>(x.dtype(), shape, out));
 }
 
-// theta times the homogeneous coordinates of each place.
+// Multiplies theta by the homogeneous coordinates of each grid position.
 void AffineGrid(Call& c) {
   const Array& theta = c.in(0);
   const std::vector<int64_t> size = c.ints(1);
@@ -380,7 +382,7 @@ void AffineGrid(Call& c) {
   c.set(0, c.of<double>(theta.dtype(), shape, out));
 }
 
-// Samples each cell of a grid over a region at several points, and takes their mean or maximum.
+// Samples each cell of a grid over a region at several points and takes their mean or maximum.
 void RoiAlign(Call& c) {
   const Array& x = c.in(0);
   const Array& rois = c.in(1);
@@ -437,7 +439,7 @@ void RoiAlign(Call& c) {
                 parts[3] = u * t * image[y_high * width + z_high];
               }
               sum += parts[0] + parts[1] + parts[2] + parts[3];
-              // The standard's maximum is over the weighted neighbours, not over interpolated points.
+              // The standard takes the maximum over the weighted neighbours, not over interpolated points.
               const double high = *std::max_element(parts, parts + 4);
               best = first ? high : std::max(best, high);
               first = false;
@@ -451,7 +453,8 @@ void RoiAlign(Call& c) {
   c.set(0, c.of<double>(x.dtype(), {rois.dim(0), channels, rows, columns}, out));
 }
 
-// Boxes by falling score; one that overlaps a chosen one of its class too much is left out. Rows: batch, class, box.
+// Picks boxes by descending score. A box that overlaps a chosen box of its class too much is dropped. Result
+// rows are (batch, class, box).
 void NonMaxSuppression(Call& c) {
   const Array& boxes = c.in(0);
   const Array& scores = c.in(1);

@@ -12,7 +12,7 @@
 namespace sardonyx::eval {
 namespace {
 
-// An index into a size, counted from the end when negative.
+// Normalizes an index that counts from the end when negative. Throws when it is outside the size.
 int64_t place_in(const Call& c, int64_t index, int64_t size) {
   if (index < -size || index >= size) c.fail(fmt::format("index {} is outside of a size of {}", index, size));
   return index < 0 ? index + size : index;
@@ -55,7 +55,7 @@ T combined(Combine how, T a, T b) {
   return b;
 }
 
-// out[to] = out[to] (how) values[from]; both dense, of one dtype.
+// Combines values[from] into out[to]. Both are dense and of one dtype.
 void put(Combine how, Array& out, int64_t to, const Array& values, int64_t from) {
   if (how == Combine::kReplace) {
     with_element(out.dtype(), [&]<class E>(E) { out.as<E>()[to] = values.as<E>()[from]; });
@@ -115,7 +115,7 @@ void Gather(Call& c) {
   const Array& indices = c.in(1);
   const size_t axis = c.axis(c.int_attr("axis", 0), x.rank());
   const auto lead = std::span(x.shape()).first(axis), rest = std::span(x.shape()).subspan(axis + 1);
-  if (indices.size() == 1) {  // a view
+  if (indices.size() == 1) {  // returns a view
     const int64_t k = place_in(c, indices.int_at(0), x.dim(axis));
     std::vector<int64_t> none(indices.rank(), 0);
     return c.set(0, x.view(concat({lead, indices.shape(), rest}),
@@ -124,10 +124,10 @@ void Gather(Call& c) {
   }
   Array out = c.make(x.dtype(), concat({lead, indices.shape(), rest}));
   const std::vector<int64_t> at = load_all<int64_t>(indices);
-  // out seen as [lead..., indices, rest...].
+  // View out as [lead..., indices, rest...].
   const auto count = static_cast<int64_t>(at.size());
   const int64_t width = product(rest);
-  if (x.is_dense()) {  // as most tables are: rows are copied whole
+  if (x.is_dense()) {  // as most tables are: copy whole rows
     const int64_t size = x.dim(axis);
     std::vector<int64_t> places(at);
     for (int64_t& k : places) k = place_in(c, k, size);
@@ -178,7 +178,8 @@ void GatherElements(Call& c) {
 }
 
 namespace {
-// For GatherND and ScatterND: where each index tuple points, in elements of a dense array, and how many elements lie there.
+// For GatherND and ScatterND: the offset that each index tuple addresses, in elements of a dense array, and
+// the number of elements there.
 struct Tuples {
   std::vector<int64_t> offsets;
   int64_t width = 1;
@@ -257,7 +258,7 @@ void OneHot(Call& c) {
     const int64_t inner = product(std::span(shape).subspan(axis + 1));
     for (size_t i = 0; i < at.size(); ++i) {
       const auto n = static_cast<int64_t>(i);
-      if (at[i] < -depth || at[i] >= depth) continue;  // out of range: all off
+      if (at[i] < -depth || at[i] >= depth) continue;  // out of range: leave all elements off
       const int64_t k = at[i] < 0 ? at[i] + depth : at[i];
       out.as<E>()[(n / inner * depth + k) * inner + n % inner] = on;
     }
@@ -280,7 +281,7 @@ void NonZero(Call& c) {
   }
   const auto count = static_cast<int64_t>(found.size());
   const std::vector<int64_t> strides = dense_strides(x.shape());
-  const size_t rank = std::max<size_t>(x.rank(), 1);  // of a scalar: as of one element
+  const size_t rank = std::max<size_t>(x.rank(), 1);  // a scalar counts as one element
   Array out = c.make(DType::kI64, {static_cast<int64_t>(rank), count});
   for (size_t d = 0; d < rank; ++d) {
     for (int64_t i = 0; i < count; ++i) {
@@ -336,7 +337,7 @@ void ReverseSequence(Call& c) {
   c.set(0, out);
 }
 
-// Writes updates into a cache along an axis, at an index per batch.
+// Writes updates into a cache along an axis, at one index per batch.
 void TensorScatter(Call& c) {
   require_same_dtype(c, 0, 1);
   Array out = copy_of(c, c.in(0));

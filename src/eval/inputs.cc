@@ -1,4 +1,4 @@
-// Inputs of graphs: checked against the signature, or made up.
+// Checks the inputs of a graph against its signature, and makes up inputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 namespace sardonyx {
 namespace {
 
-// What named sizes are, as far as values say it.
+// The values of named sizes, as far as inputs determine them.
 class Sizes {
  public:
   explicit Sizes(const Graph& g) : dims_(g.model().dims()) {}
 
-  // The size that d stands for; nullopt when that is open.
+  // The size that d stands for; nullopt when it is not known.
   std::optional<int64_t> value(Dim d) {
     if (d.is_int()) return d.value();
     if (!d.is_expr()) return std::nullopt;
@@ -28,7 +28,7 @@ class Sizes {
     });
     return known.is_int() ? std::optional(known.value()) : std::nullopt;
   }
-  // d is n, for all that is known so far; a lone symbol is n from now on.
+  // Whether d can be n, given what is known so far. A lone symbol is n from now on.
   bool agrees(Dim d, int64_t n) {
     if (const auto v = value(d)) return *v == n;
     if (const std::string_view symbol = dims_.symbol_name(d); !symbol.empty()) known_.emplace(symbol, n);
@@ -53,10 +53,10 @@ bool is_kind(const Type& t, const EvalValue& v) {
   }
 }
 
-// Adds what the value says about named sizes; false when it contradicts the type.
+// Records what the value says about named sizes. Returns false when it contradicts the type.
 bool fits(const Type* t, const EvalValue& v, Sizes& sizes) {
   if (t == nullptr) return true;
-  if (t->kind() == TypeKind::kState) t = t->element();  // it is given as the tensor that it begins with
+  if (t->kind() == TypeKind::kState) t = t->element();  // a state is given as the tensor it begins with
   if (!is_kind(*t, v)) return false;
   const Array* a = v.array();
   if (!t->is_tensor() || a == nullptr) return true;
@@ -71,7 +71,7 @@ bool fits(const Type* t, const EvalValue& v, Sizes& sizes) {
 
 const Type* type_of(const Port& p) { return p.declared != nullptr ? p.declared : p.value->type(); }
 
-// SplitMix64's stream.
+// The next number of a SplitMix64 stream.
 uint64_t next_random(uint64_t& state) {
   uint64_t z = state += 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -112,7 +112,7 @@ class Maker {
     auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(n) * width);
     Array a(t->dtype(), std::move(shape), bytes->data(), bytes);
     for (int64_t i = 0; i < n; ++i) {
-      if (is_float(t->dtype())) {  // Box and Muller
+      if (is_float(t->dtype())) {  // the Box-Muller transform
         const double v = std::sqrt(-2 * std::log(1 - uniform(state_))) * std::cos(2 * std::numbers::pi * uniform(state_));
         eval::store<double>(a, i, 1, &v);
       } else if (is_complex(t->dtype())) {
@@ -169,7 +169,7 @@ void fill_inputs(const Graph& graph, std::vector<EvalValue>& inputs, uint64_t se
   for (size_t i = 0; i < ports.size(); ++i) {
     if (!inputs[i].absent() || ports[i].default_value != nullptr) continue;
     if (const Type* t = type_of(ports[i]); t != nullptr && t->kind() == TypeKind::kState) continue;
-    // Each input draws from a stream of its own, so that giving one does not change the others.
+    // Each input draws from its own stream, so that giving one does not change the others.
     uint64_t own = seed + i;
     inputs[i] = Maker(graph, sizes, next_random(own), open_size).make(type_of(ports[i]), ports[i].name.view());
   }

@@ -1,6 +1,7 @@
-// The interpreter: a plan per function (nodes in order, values as numbered places, what to free when), then one loop over it.
+// The interpreter. It makes a plan per function (nodes in order, values as numbered slots, what to free when)
+// and runs the plan in one loop.
 //
-// A chain of nodes is a loop here; only bodies within bodies and calls within calls recurse, as deep as EvalOptions::max_depth.
+// A chain of nodes is a loop. Only nested bodies and nested calls recurse, up to EvalOptions::max_depth.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,15 +34,15 @@ struct Block {
   const Graph* graph = nullptr;
   std::vector<Step> steps;
   std::vector<uint32_t> inputs, outputs;
-  std::vector<uint32_t> leftovers;  // its own places that are still full at the end: results, and inputs that nothing reads
-  std::vector<uint32_t> captures;   // places of outer values that it reads
+  std::vector<uint32_t> leftovers;  // its own places still full at the end: results, and unused inputs
+  std::vector<uint32_t> captures;   // places of outer values that it uses
 };
 
-// A function's graph with all that is nested in it. Each place holds one value of the graph.
+// A function's graph with all nested graphs. Each place holds one value.
 struct Plan {
-  std::vector<Block> blocks;  // the function's own first
+  std::vector<Block> blocks;  // the function's own block first
   std::vector<uint32_t> places;
-  std::vector<const Value*> constants;  // by place; null unless it is a constant
+  std::vector<const Value*> constants;  // by place; null unless the value is a constant
 };
 
 class Planner {
@@ -69,7 +70,7 @@ class Planner {
     if (v == nullptr) return kNowhere;
     if (auto at = places_.find(v); at != places_.end()) return at->second;
     if (!v->is_constant()) return define(*v, kNowhere);  // of a graph outside: the planner refuses it
-    // A constant is freed in the graph that owns it, after its last reader there.
+    // A constant is freed in the graph that owns it, after its last use there.
     for (uint32_t b : nesting_) {
       if (plan_.blocks[b].graph == v->graph()) return define(*v, b);
     }
@@ -155,8 +156,8 @@ class Planner {
   Plan plan_;
   std::unordered_map<const Value*, uint32_t> places_;
   std::vector<uint32_t> owner_;    // by place: its block
-  std::vector<bool> seen_;         // by place: a later reader is known
-  std::vector<uint32_t> nesting_;  // the block being planned, and those around it
+  std::vector<bool> seen_;         // by place: a later use is known
+  std::vector<uint32_t> nesting_;  // the block being planned and its enclosing blocks
 };
 
 std::string name_of(const Node& n) {
@@ -170,7 +171,7 @@ class Interpreter {
  public:
   explicit Interpreter(const EvalOptions& options, const EvalWatcher* watcher = nullptr) : run_(options), watcher_(watcher) {}
 
-  // A result that is a view of few elements as many: whoever reads it needs them all.
+  // Charges the full size of a view that repeats a few elements: its users will need all of them.
   void check_size(const Array& a) const {
     if (!a.is_dense() && !a.is_splat()) run_.account->check(a.size(), element_bytes(a.dtype()));
   }
@@ -189,7 +190,7 @@ class Interpreter {
     const CallSite* site;
   };
 
-  // The value at a place. Constants get there when they are first read.
+  // The value at a place. Constants are loaded on first use.
   EvalValue& at(Frame& f, uint32_t place) const {
     EvalValue& v = f.values[place];
     if (v.absent() && f.plan.constants[place] != nullptr) v = EvalValue(f.plan.constants[place]->constant());
@@ -229,7 +230,8 @@ class Interpreter {
     for (uint32_t i = 0; i < s.num_operands; ++i) {
       if (const uint32_t place = places[s.operands + i]; place != kNowhere) operands[i] = at(f, place);
     }
-    // What bodies read must stay until they ran; all else may go now, so that a kernel that takes its operand owns it.
+    // Values that bodies use must stay until the bodies have run. Everything else may go now, so that a
+    // kernel that takes its operand owns it.
     auto free_places = [&] {
       for (uint32_t i = 0; i < s.num_frees; ++i) f.values[places[s.frees + i]] = {};
     };
@@ -264,7 +266,7 @@ class Interpreter {
       Call c(*s.node, operands, run_, f.site, &bodies);
       return apply(s.kernel, c);
     } catch (const Error& e) {
-      // Within bodies and calls, the innermost node says it.
+      // The innermost node has already named itself in an error from a body or call.
       if (!e.notes().empty() && e.notes().back().starts_with("in ")) throw;
       throw e.with_note("in " + name_of(*s.node));
     }
@@ -280,7 +282,7 @@ class Interpreter {
 
 namespace {
 
-// The inputs, with a state of its own for each that is one; `states` are these.
+// The inputs, with a fresh state for each input that is a state; `states` receives these.
 std::vector<EvalValue> with_states(const Graph& graph, std::span<const EvalValue> inputs,
                                    std::vector<std::shared_ptr<EvalState>>& states) {
   std::vector<EvalValue> out(inputs.begin(), inputs.end());

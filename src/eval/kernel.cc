@@ -22,7 +22,7 @@ constexpr FamilyRange kRanges[] = {
 #undef SX_FAMILY
 };
 
-// By place in the dialect's table.
+// Indexed by the op's position in the dialect's table.
 constexpr auto kKernels = [] {
   std::array<Kernel, onnx::kOpCount> table{};
 #define SX_KERNEL(name)                                               \
@@ -288,7 +288,7 @@ void Call::unsupported(std::string message) const { throw Error(ErrorCode::kUnsu
 std::vector<EvalValue> apply(Kernel kernel, Call& call) {
   try {
     kernel(call);
-  } catch (const std::bad_alloc&) {  // what a kernel needs besides its results
+  } catch (const std::bad_alloc&) {  // memory that a kernel needs besides its results
     throw Error(ErrorCode::kLimit, "there is not enough memory");
   } catch (const std::length_error&) {
     throw Error(ErrorCode::kLimit, "there is not enough memory");

@@ -1,4 +1,5 @@
-// What a kernel sees: one application of an operator, with its operands, attributes and means to make results.
+// What a kernel sees: one application of an operator, with its operands and attributes, and functions that
+// make results.
 #pragma once
 
 #include <atomic>
@@ -17,11 +18,11 @@
 
 namespace sardonyx::eval {
 
-// Counts the bytes of tensors that one evaluation holds. Storage keeps its account alive.
+// Counts the bytes of the tensors that one evaluation holds. Storage keeps its account alive.
 class Account {
  public:
   explicit Account(uint64_t cap) : cap_(cap) {}
-  void take(uint64_t bytes);  // throws kLimit, before anything is allocated
+  void take(uint64_t bytes);  // throws kLimit before anything is allocated
   void give_back(uint64_t bytes) { used_ -= bytes; }
   // Throws kLimit if n elements of that many bytes could not be taken now.
   void check(int64_t n, size_t bytes_each);
@@ -31,15 +32,15 @@ class Account {
   std::atomic<uint64_t> used_ = 0;
 };
 
-// What all nodes of one evaluation share.
+// State shared by all nodes of one evaluation.
 struct Run {
   EvalOptions options;
   std::shared_ptr<Account> account;
   uint64_t steps = 0;
   uint64_t iterations = 0;
   int depth = 0;
-  uint64_t random_nodes = 0;  // random operators that ran: each draws from a stream of its own
-  // Folding: what the standard leaves undefined is an error.
+  uint64_t random_nodes = 0;  // random operators that ran so far; each draws from its own stream
+  // When folding constants, behaviour that the standard leaves undefined is an error.
   bool folding = false;
 
   explicit Run(const EvalOptions& o) : options(o), account(std::make_shared<Account>(o.memory_cap)) {}
@@ -47,7 +48,8 @@ struct Run {
   Array make(DType dtype, std::vector<int64_t> shape);
 };
 
-// The attributes that a function's body refers to: those of its call.
+// The call that a function's body runs for. References to attributes in the body resolve to the attributes of
+// the call.
 struct CallSite {
   const Node* call = nullptr;
   const Function* callee = nullptr;
@@ -73,39 +75,41 @@ class Call {
   size_t num_inputs() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && !inputs_[i].absent(); }
   const EvalValue& value(size_t i) const;
-  EvalValue take(size_t i);         // moves it out: storage that nobody else holds may be reused
+  EvalValue take(size_t i);         // moves the operand out, so that storage nobody else holds can be reused
   const Array& in(size_t i) const;  // a tensor; throws kInvalidModel otherwise
   Array dense(size_t i) { return dense(in(i)); }
   const std::vector<EvalValue>& sequence(size_t i) const;
-  // All elements, converted; a view of few as many has to fit into memory.
+  // All elements, converted. Throws kLimit when they do not fit into memory, as with a view that repeats a
+  // few elements.
   std::vector<int64_t> ints(size_t i) const { return load_all<int64_t>(fitting(i)); }
   std::vector<double> doubles(size_t i) const { return load_all<double>(fitting(i)); }
   int64_t int_scalar(size_t i) const;
   double scalar(size_t i) const;
   DType dtype(size_t i = 0) const { return in(i).dtype(); }
 
-  // --- attributes: the node's, else the operator's default. A reference in a function's body is that of the call.
+  // --- attributes: the node's own, else the operator's default. A reference in a function's body resolves to
+  // the call's attribute.
   const Attr* attr(std::string_view name) const;
   std::optional<int64_t> maybe_int(std::string_view name) const;
   int64_t int_attr(std::string_view name, int64_t otherwise) const { return maybe_int(name).value_or(otherwise); }
   int64_t int_attr(std::string_view name) const;  // required
   std::optional<double> maybe_float(std::string_view name) const;
-  // Attributes are f32: 0.2 is 0.20000000298.
+  // The attribute is stored as f32: 0.2 reads as 0.20000000298.
   double float_attr(std::string_view name, double otherwise) const { return maybe_float(name).value_or(otherwise); }
   std::string string_attr(std::string_view name, std::string_view otherwise) const;
   std::optional<std::vector<int64_t>> ints_attr(std::string_view name) const;
   std::optional<std::vector<double>> floats_attr(std::string_view name) const;
   std::optional<std::vector<std::string>> strings_attr(std::string_view name) const;
   TensorPtr tensor_attr(std::string_view name) const;  // null when absent
-  // The axis attribute or operand, counted from the front; throws when out of range.
+  // Counts an axis attribute or operand from the front. Throws when it is out of range.
   size_t axis(int64_t a, size_t rank) const;
-  std::vector<size_t> axes(std::span<const int64_t> list, size_t rank) const;  // no axis twice
+  std::vector<size_t> axes(std::span<const int64_t> list, size_t rank) const;  // throws when an axis repeats
 
   // --- results
   Array make(DType dtype, std::vector<int64_t> shape) { return run.make(dtype, std::move(shape)); }
-  Array dense(const Array& a);  // itself, or a dense copy
+  Array dense(const Array& a);  // a, or a dense copy of it
   Array reshaped(const Array& a, std::vector<int64_t> shape) { return dense(a).reshaped(std::move(shape)); }
-  Array full(DType dtype, std::vector<int64_t> shape, double v);  // one element, seen as many
+  Array full(DType dtype, std::vector<int64_t> shape, double v);  // one element in memory, viewed as many
   template <class T>
   Array of(DType dtype, std::vector<int64_t> shape, std::span<const T> values) {
     Array out = make(dtype, std::move(shape));
@@ -119,7 +123,7 @@ class Call {
   }
 
   // --- bodies
-  size_t body(std::string_view name) const;  // its index; throws when there is none
+  size_t body(std::string_view name) const;  // the body's index; throws when the node has no such body
   std::vector<EvalValue> run_body(size_t i, std::vector<EvalValue> inputs) const { return (*bodies_)(i, std::move(inputs)); }
   void count_iteration() const;
 
@@ -138,16 +142,16 @@ class Call {
 
 using Kernel = void (*)(Call&);
 
-// Arrays of one dtype, and of one shape but for that axis, as one array.
+// Concatenates arrays of one dtype along `axis`. Their shapes must agree on all other axes.
 Array joined(Call& c, std::span<const Array> parts, size_t axis);
 
 // The kernel for an operator, or null.
 Kernel find_kernel(const Op& op);
 
-// Calls the kernel; errors say which node failed.
+// Calls the kernel. Errors name the node that failed.
 std::vector<EvalValue> apply(Kernel kernel, Call& call);
 
-// Kernels are named as their operators.
+// Kernels are named after their operators.
 namespace kernels {
 #define SX_KERNEL(name) void name(Call& c);
 #include "eval/kernels.def"

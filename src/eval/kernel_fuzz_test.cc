@@ -1,4 +1,5 @@
-// Every kernel on operands that make no sense: it gives results or an Error, and touches nothing that is not its own.
+// Runs every kernel on operands that make no sense. Each must return results or throw an Error, without
+// touching memory that is not its own.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -120,7 +121,8 @@ class Nonsense {
   int64_t rank_ = -1, size_ = 2;
 };
 
-// How often ops of a dialect gave results for nonsense, and how often they refused it. Anything else fails.
+// How many calls with nonsense operands gave results, and how many were refused. Any other outcome fails the
+// test.
 struct Told {
   size_t worked = 0, refused = 0;
 };
@@ -179,7 +181,7 @@ TEST(KernelFuzz, NonsenseIsAnError) {
   EXPECT_GT(told.refused, 2000u);
 }
 
-// Core ML's parameters are operands.
+// Core ML's parameters are operands, so they are random too.
 TEST(KernelFuzz, NonsenseToMilOpsIsAnError) {
   Told told;
   run_nonsense(DialectId::kMil, told);

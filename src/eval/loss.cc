@@ -1,4 +1,4 @@
-// Losses, and two operators over whole matrices and sets: Det, Unique.
+// Losses, and two operators over whole matrices and sets: Det and Unique.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace sardonyx::eval {
 namespace {
 
-// Scores of shape [N, C, D...] and one class per [N, D...]: the weighted negative scores of those classes, and their reduction.
+// Takes scores of shape [N, C, D...] and one class per [N, D...]. Gives the weighted negative scores of those
+// classes and their reduction.
 void likelihood(Call& c, const Array& shaped_as, std::span<const double> scores) {
   const Array& x = shaped_as;
   const Array& target = c.in(1);
@@ -70,7 +71,7 @@ void Det(Call& c) {
   const int64_t n = x.dim(x.rank() - 1);
   Array out = c.make(x.dtype(), {x.shape().begin(), x.shape().end() - 2});
   std::vector<double> all = c.doubles(0);
-  for (int64_t m = 0; m < out.size(); ++m) {  // elimination with the largest pivot of each column
+  for (int64_t m = 0; m < out.size(); ++m) {  // elimination with the largest pivot in each column
     double* a = all.data() + m * n * n;
     double det = 1;
     for (int64_t k = 0; k < n; ++k) {
@@ -94,7 +95,8 @@ void Det(Call& c) {
   c.set(0, out);
 }
 
-// Equal elements (or slices along the axis) once, sorted or in the order of their first occurrence. Every NaN is of its own.
+// Lists equal elements (or slices along the axis) once, sorted or in order of first occurrence. Each NaN is
+// distinct.
 void Unique(Call& c) {
   Array x = c.in(0);
   size_t axis = 0;
@@ -106,11 +108,11 @@ void Unique(Call& c) {
   std::vector<int64_t> perm(x.rank());
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[0], perm[axis]);
-  const Array rows = c.dense(x.transposed(perm));  // slices in a row each
+  const Array rows = c.dense(x.transposed(perm));  // one slice per row
   const int64_t n = x.dim(axis), width = n == 0 ? 0 : x.size() / n;
   std::vector<int64_t> order(static_cast<size_t>(n)), group_of(static_cast<size_t>(n)), first, counts;
   std::iota(order.begin(), order.end(), 0);
-  auto find_groups = [&](auto less) {  // less(i, j) over slices
+  auto find_groups = [&](auto less) {  // less(i, j) compares slices
     std::ranges::stable_sort(order, less);
     for (size_t k = 0; k < order.size(); ++k) {
       if (k == 0 || less(order[k - 1], order[k])) {
@@ -134,7 +136,7 @@ void Unique(Call& c) {
   } else if (compute_class(x.dtype()) == Compute::kI64) {
     const std::vector<int64_t> all = load_all<int64_t>(rows);
     compare(all.data());
-  } else {  // NaN after everything else
+  } else {  // NaN sorts last
     const std::vector<double> all = load_all<double>(rows);
     find_groups([&](int64_t i, int64_t j) {
       for (int64_t k = 0; k < width; ++k) {

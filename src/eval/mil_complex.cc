@@ -1,5 +1,5 @@
-// Complex numbers of Core ML's frontends: what the ops mean that lower_complex_dialect_ops takes apart. Transforms are those of torch.fft and
-// torch.stft, as coremltools documents the ops.
+// Ops of Core ML's frontends on complex numbers, which lower_complex_dialect_ops decomposes. Transforms
+// follow torch.fft and torch.stft, as coremltools documents the ops.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Numbers as pairs along one more axis, and back; a real number is alone on that axis.
+// Converts between complex numbers and pairs along one more axis. A real number stands alone on that axis.
 Array pairs(const Mil& m, const Array& x) {
   const bool complex = x.dtype() == DType::kC64;
   Ints shape(x.shape());
@@ -46,7 +46,7 @@ struct Axes {
   Ints lengths;
 };
 
-// `to_real`: without a length, the last axis holds half of the frequencies.
+// `to_real`: without a given length, the last axis holds half of the frequencies.
 Axes axes_of(const Mil& m, const Array& x, bool to_real) {
   Axes out;
   if (m.c.node.op().name.ends_with("n")) {
@@ -73,12 +73,12 @@ Axes axes_of(const Mil& m, const Array& x, bool to_real) {
   return out;
 }
 
-// One axis of pairs. `onesided`: half of the frequencies suffices, as the other side is real.
+// Transforms one axis of pairs. `onesided`: half of the frequencies suffices, as the other side is real.
 Array along(const Mil& m, const Array& x, size_t axis, int64_t length, bool inverse, bool onesided) {
   m.c.require(length > 0, "a length is positive");
   const Array n = m.reshape(m.i64s({length}), {}), at = m.reshape(m.i64s({static_cast<int64_t>(axis)}), {});
   Array y = m.onnx("DFT", {x, n, at}, {attr("inverse", inverse ? 1 : 0), attr("onesided", onesided ? 1 : 0)});
-  // The operator of ONNX divides on the way back.
+  // ONNX's operator divides in the inverse direction.
   const std::string norm = m.text("norm", "backward");
   m.c.require(norm == "backward" || norm == "forward" || norm == "ortho", "norm is forward, backward or ortho");
   if (norm == "backward") return y;
@@ -142,7 +142,7 @@ void complex_rfftn(Mil m) { transform_real(m); }
 void complex_irfft(Mil m) { restore_real(m); }
 void complex_irfftn(Mil m) { restore_real(m); }
 
-// Frames of n_fft numbers, hop_length apart; a shorter window stands in the middle of each.
+// Frames of n_fft numbers, hop_length apart. A shorter window is centered in each frame.
 void complex_stft(Mil m) {
   const Array& x = m.in("input");
   m.c.require(x.rank() == 1 || x.rank() == 2, "a signal, or several");

@@ -12,7 +12,7 @@ Array shifted(const Mil& m, double otherwise) {
   return m.onnx("Add", {x, m.like(x, m.number("epsilon", otherwise))});
 }
 
-// A parameter for each channel, which is the second axis, in the element type of x.
+// A parameter with one element per channel (the second axis), in x's dtype.
 Array per_channel(const Mil& m, std::string_view slot) {
   const Array& x = m.in("x");
   m.c.require(x.rank() >= 2, "x needs an axis of channels");
@@ -53,7 +53,7 @@ void exp2(Mil m) {
 void square(Mil m) { m.set(m.onnx("Mul", {m.in("x"), m.in("x")})); }
 
 void real_div(Mil m) {
-  // Of integers, the quotient without its fraction.
+  // Integer division truncates.
   m.set(m.onnx("Div", {m.in("x"), m.in("y")}));
 }
 
@@ -136,7 +136,7 @@ void thresholded_relu(Mil m) {
 
 namespace {
 
-// A scale or zero point, one for all or one along an axis, so that it broadcasts against x.
+// Reshapes a scale or zero point, one for all or one along an axis, so that it broadcasts against x.
 Array along_axis(const Mil& m, const Array& p, const Array& x, int64_t axis) {
   if (p.size() == 1 && p.rank() == 0) return p;
   std::vector<int64_t> shape(x.rank(), 1);
@@ -186,7 +186,7 @@ void constexpr_cast(Mil m) { m.set(m.cast(m.in("source_val"), m.dtype("output_dt
 
 namespace {
 
-// Each element of p stands for a block of x: p repeated to x's shape.
+// Repeats p, which has one element per block of x, to x's shape.
 Array blocks(const Mil& m, const Array& p, const Array& x) {
   m.c.require(p.rank() == x.rank(), "a scale has another number of axes than the data");
   std::vector<int64_t> wide, repeat;
@@ -200,7 +200,7 @@ Array blocks(const Mil& m, const Array& p, const Array& x) {
   return m.reshape(spread, x.shape());
 }
 
-// Bits, the lowest first, of a packed list.
+// Unpacks a list of bits, the lowest first.
 std::vector<int64_t> unpacked(std::span<const int64_t> bytes, int bits, int64_t count) {
   if (bits < 1 || count < 0 || count > static_cast<int64_t>(bytes.size()) * 8 / bits)
     throw Error(ErrorCode::kInvalidModel, "packed numbers are fewer than their shape says");
@@ -216,7 +216,7 @@ std::vector<int64_t> unpacked(std::span<const int64_t> bytes, int bits, int64_t 
   return out;
 }
 
-// What each index stands for in a table of [blocks of each axis..., entries, vector].
+// Looks each index up in a table of shape [blocks of each axis..., entries, vector].
 Array looked_up(const Mil& m, const Array& x) {
   const Array& lut = m.in("lut");
   const std::vector<int64_t> indices = load_all<int64_t>(x);
@@ -224,7 +224,7 @@ Array looked_up(const Mil& m, const Array& x) {
   const size_t rank = x.rank();
   m.c.require(lut.rank() == rank + 2, "a table has two axes more than its indices");
   const int64_t entries = lut.dim(rank), vector = lut.dim(rank + 1);
-  // Each index stands for a vector along one axis, which is as many times longer.
+  // Each index stands for a vector along one axis, which grows by the vector's length.
   size_t axis = 0;
   if (vector != 1) {
     m.c.require(m.has("vector_axis") && rank > 0, "a table of vectors needs their axis");
@@ -251,7 +251,7 @@ Array looked_up(const Mil& m, const Array& x) {
   return m.c.of<double>(lut.dtype(), shape, out);
 }
 
-// The values, in order, where the mask has a bit, and zeros elsewhere.
+// Places the values, in order, where the mask has a bit, and zeros elsewhere.
 Array spread(const Mil& m, const std::vector<int64_t>& mask, const std::vector<int64_t>& shape, const Array& data) {
   const std::vector<double> values = load_all<double>(data);
   std::vector<double> out;
@@ -266,7 +266,7 @@ Array spread(const Mil& m, const Array& mask, const Array& data) {
   return spread(m, load_all<int64_t>(mask), mask.shape(), data);
 }
 
-// What is left of x where the mask has a bit.
+// The elements of x where the mask has a bit.
 Array kept(const Mil& m, const Array& mask, const Array& x) {
   const std::vector<int64_t> bits = load_all<int64_t>(mask);
   const std::vector<double> all = load_all<double>(x);
@@ -316,7 +316,8 @@ void constexpr_sparse_to_dense(Mil m) {
   m.set(spread(m, m.in("mask"), m.in("nonzero_data")));
 }
 
-// The mask, and what the table has for the indices that it keeps. Where an index stands for a vector, the mask grows along its axis too.
+// Returns the mask and the table's values for the indices that it keeps. Where an index stands for a vector,
+// the mask grows along that axis too.
 void constexpr_lut_to_sparse(Mil m) {
   Array mask = m.in("indices_mask");
   const Array all = looked_up(m, spread(m, mask, m.in("indices_nonzero_data")));

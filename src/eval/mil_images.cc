@@ -1,5 +1,5 @@
-// Core ML's resizing to sizes, sampling at places, and selection of boxes. What is sampled where is as the ops' definitions say it;
-// everything is computed in f64 and rounded once.
+// Core ML's resizing, sampling and selection of boxes. Sampling positions follow the ops' definitions.
+// Everything is computed in f64 and rounded once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ int64_t count(std::span<const int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Where `out` samples lie on [0, size - 1], by the sampling mode of resize_bilinear. `size` need not be whole: boxes are cropped with it.
+// The positions of `out` samples on [0, size - 1], by the sampling mode of resize_bilinear. `size` may be
+// fractional, as boxes are cropped with it.
 Doubles grid(const Mil& m, double size, int64_t out, const std::string& mode) {
   const auto n = static_cast<double>(out);
   double first = 0, spacing = 0;
@@ -44,7 +45,7 @@ Doubles grid(const Mil& m, double size, int64_t out, const std::string& mode) {
   return at;
 }
 
-// Samples of x along one axis: between two elements by their distance, or the element before.
+// Samples x along one axis, either interpolating between two elements or taking the element before.
 Doubles along(const Doubles& x, Ints& shape, size_t axis, const Doubles& at, bool nearest) {
   const int64_t size = shape[axis], outer = count(std::span(shape).first(axis)),
                 inner = count(std::span(shape).subspan(axis + 1));
@@ -65,7 +66,7 @@ Doubles along(const Doubles& x, Ints& shape, size_t axis, const Doubles& at, boo
   return y;
 }
 
-// x with other sizes on its last axes.
+// Resizes x on its last axes.
 void resized(const Mil& m, const Ints& sizes, const std::string& mode, bool nearest) {
   const Array& x = m.in("x");
   m.c.require(x.rank() >= sizes.size() && product(x.shape()) > 0, "x has too few axes, or no elements");
@@ -112,8 +113,8 @@ void resize(Mil m) {
 
 namespace {
 
-// An image at a place between pixels. What is outside is by the padding mode: "constant", "border", "reflection" (about the first and
-// the last pixel) or "symmetric" (about their outer edges).
+// An image that can be read between pixels. The padding mode says what lies outside: "constant", "border",
+// "reflection" (about the first and the last pixel) or "symmetric" (about their outer edges).
 class Image {
  public:
   Image(const Mil& m, const double* pixels, int64_t height, int64_t width, std::string padding, double outside)
@@ -180,7 +181,7 @@ void sampled(const Mil& m, const Doubles& places, int64_t stride, int64_t height
   m.set(m.c.of<double>(x.dtype(), {x.dim(0), x.dim(1), height, width}, y));
 }
 
-// A coordinate as a place between pixels.
+// Converts a coordinate to a position in pixels.
 double place(const Mil& m, double v, int64_t size, const std::string& mode, bool corners) {
   const auto n = static_cast<double>(size);
   if (mode == "unnormalized") return v;
@@ -284,8 +285,8 @@ void crop_resize(Mil m) {
   m.set(m.c.of<double>(x.dtype(), shape, y));
 }
 
-// Boxes in the order of their best scores, without those that overlap one that was taken. Places that are left over hold zeros, and the
-// index -1.
+// Lists boxes by descending score and drops those that overlap a box already taken. Unused result elements
+// hold zeros, with index -1.
 void non_maximum_suppression(Mil m) {
   const Array &boxes = m.in("boxes"), &scores = m.in("scores");
   const bool newest = m.c.version() >= 8;  // boxes are the last axis

@@ -11,7 +11,7 @@
 namespace sardonyx::eval {
 namespace {
 
-// Ops that are ONNX's with the same operands in the same order run its kernel, on the same call.
+// An op with the same operands in the same order as an ONNX op runs ONNX's kernel on the same call.
 #define SX_MIL_KERNEL(name)
 #define SX_MIL_SAME(name, onnx_name) \
   void same_##name(Call& c) { kernels::onnx_name(c); }
@@ -34,7 +34,7 @@ constexpr FamilyRange kRanges[] = {
 #undef SX_FAMILY
 };
 
-// By place in the dialect's table.
+// Indexed by the op's position in the dialect's table.
 constexpr auto kKernels = [] {
   std::array<Kernel, mil::kOpCount> table{};
   const auto set = [&table](mil::Family family, Kernel kernel) {
@@ -132,7 +132,7 @@ DType Mil::dtype(std::string_view slot) const {
 }
 
 std::vector<Array> Mil::onnx_all(std::string_view op, std::vector<Array> operands, AttrInit attrs, size_t results) const {
-  // A node by itself: a kernel reads its attributes and its version, and no graph.
+  // A node without a graph: kernels read only its attributes and version.
   Model scratch(DialectId::kOnnx);
   const int version = dialect(DialectId::kOnnx).latest_version("");
   std::vector<Value*> none(operands.size(), nullptr);

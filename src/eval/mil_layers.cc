@@ -48,9 +48,9 @@ void reduce_argmin(Mil m) { reduce_arg(m, "ArgMin"); }
 
 namespace {
 
-// The last two axes exchanged.
+// Exchanges the last two axes.
 Array swapped(const Array& x) {
-  if (x.rank() < 2) return x;  // the product says that it does not fit
+  if (x.rank() < 2) return x;  // the product reports the misfit
   Ints perm(x.rank());
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
@@ -73,7 +73,7 @@ void linear(Mil m) {
 
 void einsum(Mil m) { m.set(m.onnx("Einsum", m.list("values"), {attr("equation", m.in("equation").string_at(0))})); }
 
-// softmax(query key^T / sqrt(d) + mask) value; a mask of truth values lets through where it is true.
+// softmax(query key^T / sqrt(d) + mask) value. A boolean mask keeps the positions where it is true.
 void scaled_dot_product_attention(Mil m) {
   const Array &query = m.in("query"), &key = m.in("key");
   m.c.require(query.rank() >= 2 && key.rank() >= 2, "query and key are matrices, or many of them");
@@ -93,7 +93,7 @@ void scaled_dot_product_attention(Mil m) {
 
 namespace {
 
-// strides, dilations and pads as ONNX has them.
+// strides, dilations and pads in ONNX's form.
 AttrInit window(const Mil& m, size_t spatial, bool dilations) {
   AttrInit attrs{attr("strides", m.ints("strides", Ints(spatial, 1)))};
   if (dilations) attrs.push_back(attr("dilations", m.ints("dilations", Ints(spatial, 1))));
@@ -124,7 +124,7 @@ AttrInit pooling(const Mil& m) {
   const Ints sizes(m.in("x").shape().begin() + std::min<std::ptrdiff_t>(2, std::ssize(m.in("x").shape())),
                    m.in("x").shape().end());
   if (m.flag("ceil_mode") && m.text("pad_type") == "custom" && sizes.size() == kernel.size()) {
-    // No window begins in the padding behind, also where nothing had to be rounded up.
+    // No window begins in the end padding, even where nothing had to be rounded up.
     const Ints strides = m.ints("strides", Ints(kernel.size(), 1));
     Ints pads = m.ints("pad", Ints(2 * kernel.size(), 0));
     Ints all(pads.size(), 0);
@@ -165,7 +165,7 @@ void conv_transpose(Mil m) {
     const std::string type = m.text("pad_type", "valid");
     if (type.starts_with("same")) {
       attrs.push_back(attr("output_shape", sizes));
-    } else {  // what is cut before stays; the sizes say how much goes behind
+    } else {  // the crop at the start stays; the sizes determine the end padding
       const Ints ones(spatial, 1), pad = type == "custom" ? m.ints("pad", Ints(2 * spatial, 0)) : Ints(2 * spatial, 0);
       const Ints strides = m.ints("strides", ones), dilations = m.ints("dilations", ones);
       m.c.require(pad.size() == 2 * spatial && strides.size() == spatial && dilations.size() == spatial,
@@ -205,7 +205,7 @@ namespace {
 void upsample(Mil m, std::string_view mode, std::string_view coordinates) {
   const Array& x = m.in("x");
   m.c.require(x.rank() >= 2, "x needs spatial axes");
-  // The sizes decide: where a factor is not whole, what is sampled is in proportion to them.
+  // The result sizes decide: where a factor is not whole, samples are spaced in proportion to the sizes.
   Ints sizes(x.shape());
   const auto scale = [&](size_t axis, std::string_view slot) {
     sizes[axis] = static_cast<int64_t>(std::floor(m.number(slot, 1) * static_cast<double>(sizes[axis])));
@@ -296,7 +296,7 @@ void local_response_norm(Mil m) {
 
 namespace {
 
-// Rows of a weight [gates * hidden, ...] with the gates in another order, and an axis for the direction.
+// Reorders the gates of a weight [gates * hidden, ...] and adds an axis for the direction.
 Array gates(const Mil& m, const Array& w, std::initializer_list<int64_t> order) {
   const auto count = static_cast<int64_t>(order.size());
   Ints shape(w.shape());
@@ -318,12 +318,12 @@ std::string activation(const Mil& m, std::string_view slot, std::string_view oth
   m.c.unsupported(fmt::format("the activation {} is not evaluated", name));
 }
 
-// [directions, batch, hidden] as [batch, directions * hidden], and back.
+// Converts [directions, batch, hidden] to [batch, directions * hidden].
 Array last(const Mil& m, const Array& h) {
   return m.reshape(m.c.dense(h.transposed(Ints{1, 0, 2})), {h.dim(1), h.dim(0) * h.dim(2)});
 }
-// What comes of each step, or of the last one of each direction. y of ONNX is [time, directions, batch, hidden], MIL's [time or 1,
-// batch, directions * hidden].
+// The results of each step, or of the last step of each direction. ONNX's y is [time, directions, batch,
+// hidden]; MIL's is [time or 1, batch, directions * hidden].
 Array sequence(const Mil& m, const Array& y, const Array& h) {
   if (!m.flag("output_sequence")) return m.reshape(last(m, h), {1, h.dim(1), h.dim(0) * h.dim(2)});
   return m.reshape(m.c.dense(y.transposed(Ints{0, 2, 1, 3})), {y.dim(0), y.dim(2), y.dim(1) * y.dim(3)});
@@ -345,7 +345,7 @@ Array initial(const Mil& m, const Array& h, int64_t directions) {
 
 namespace {
 
-// One function of the numbers of a recurrent layer. Core ML documents no parameters for the others.
+// An activation of a recurrent layer. Core ML documents no parameters for the others.
 std::function<double(double)> function(const Mil& m, std::string_view slot, std::string_view otherwise) {
   const std::string name = m.text(slot, otherwise);
   if (name == "tanh") return [](double v) { return std::tanh(v); };
@@ -357,8 +357,8 @@ std::function<double(double)> function(const Mil& m, std::string_view slot, std:
 
 }  // namespace
 
-// Gates in the order of the weights: input, forget, output, cell. Input and forget gate look at the cell as it was, through their
-// peepholes, the output gate at the cell as it is; what clip bounds is the cell.
+// The weights' gate order is input, forget, output, cell. Peepholes feed the old cell to the input and forget
+// gates, and the new cell to the output gate. clip bounds the cell.
 void lstm(Mil m) {
   const Array &x = m.in("x"), &h0 = m.in("initial_h"), &c0 = m.in("initial_c");
   const std::string direction = m.text("direction", "forward");
@@ -411,7 +411,8 @@ void lstm(Mil m) {
   m.set(m.c.of<double>(x.dtype(), state, cell), 2);
 }
 
-// Gates of MIL: reset, new, update; of ONNX: update, reset, new. The bias of the new gate is multiplied by the reset gate.
+// MIL's gate order is reset, new, update; ONNX's is update, reset, new. The reset gate multiplies the new
+// gate's bias.
 void gru(Mil m) {
   const Array& x = m.in("x");
   const int64_t hidden = hidden_size(m);

@@ -1,4 +1,4 @@
-// Core ML's random numbers, lists, states and classes.
+// Core ML's random numbers, lists, states and classifiers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// What ONNX's operators that draw take: the seed if there is one, as the same seed gives the same numbers.
+// Attributes for ONNX's random operators. The seed is passed on when given: the same seed gives the same
+// numbers.
 AttrInit drawing(const Mil& m, DType dtype) {
   AttrInit attrs{attr("dtype", static_cast<int64_t>(dtype))};
   if (m.integer("seed", -1) >= 0) attrs.push_back(attr("seed", static_cast<double>(m.integer("seed"))));
@@ -84,7 +85,7 @@ void put(Mil m, Items& list, int64_t at, const Array& value) {
 
 }  // namespace
 
-// Places that were not written hold nothing.
+// Elements that were never written are empty.
 void make_list(Mil m) {
   const int64_t length = m.integer("init_length", 1);
   m.c.require(length >= 0 && length < 1 << 20, "the length of a list");
@@ -159,7 +160,7 @@ void coreml_update_state(Mil m) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Classes
 
-// The class with the highest probability (of equal ones, the first), and what is probable how much.
+// Returns the class with the highest probability (the first of equal ones) and the probability of each class.
 void classify(Mil m) {
   const std::vector<double> p = load_all<double>(m.in("probabilities"));
   const Array& classes = m.in("classes");

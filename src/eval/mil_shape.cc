@@ -1,4 +1,4 @@
-// MIL ops that move elements, index, or hold blocks.
+// MIL ops that move elements, index into tensors, or rearrange blocks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// One element of each `step`, from `begin`, of every axis.
+// The elements from `begin`, every `step`-th, of every axis.
 struct Region {
   Ints begin, step, count;
 };
@@ -31,7 +31,7 @@ Array region(const Array& x, const Region& r) {
   return x.view(r.count, strides, offset);
 }
 
-// What slice_by_index and slice_update mean by their operands.
+// The region that slice_by_index and slice_update address.
 Region indexed(const Mil& m, const Array& x, std::string_view begin_slot, std::string_view end_slot) {
   const size_t rank = x.rank();
   const Ints begin = m.ints(begin_slot), end = m.ints(end_slot), stride = m.ints("stride", Ints(rank, 1));
@@ -83,7 +83,7 @@ Ints iota(size_t n) {
   return out;
 }
 
-// Axis `axis` first, the others in order.
+// The axes with `axis` first and the others in order.
 Ints to_front(size_t rank, size_t axis) {
   Ints perm = iota(rank);
   std::rotate(perm.begin(), perm.begin() + static_cast<std::ptrdiff_t>(axis),
@@ -179,7 +179,7 @@ void concat(Mil m) {
     if (v.rank() == 0) v = m.reshape(v, {1});
   }
   if (!m.flag("interleave")) return m.set(m.onnx("Concat", values, {attr("axis", axis)}));
-  // The first of each, then the second of each, ...
+  // The first of each value, then the second of each, ...
   const size_t at = m.c.axis(axis, values.at(0).rank());
   Ints shape(values[0].shape());
   shape[at] *= static_cast<int64_t>(values.size());
@@ -229,7 +229,7 @@ void pad(Mil m) {
 void fill(Mil m) {
   const Array one = m.has("value") ? m.in("value") : m.c.full(DType::kF32, {}, 0);
   const Ints shape = m.ints("shape");
-  (void)product(shape);  // sizes that no tensor has are refused
+  (void)product(shape);  // refuses sizes that no tensor has
   m.set(m.reshape(one, {}).broadcast_to(shape));
 }
 
@@ -268,7 +268,7 @@ void sliding_windows(Mil m) {
   m.set(m.c.dense(x.view(shape, strides)));
 }
 
-// Everything but a band around the diagonal of the last two axes is 0; -1 keeps all on that side.
+// Zeroes everything but a band around the diagonal of the last two axes. -1 keeps all elements on that side.
 void band_part(Mil m) {
   Array x = m.in("x");
   const int64_t lower = m.integer("lower", -1), upper = m.integer("upper", -1);
@@ -365,7 +365,7 @@ void gather(Mil m) {
   const auto batch = static_cast<size_t>(m.c.version() >= 7 ? m.integer("batch_dims") : 0);
   if (batch == 0) return m.set(m.onnx("Gather", {x, indices}, {attr("axis", static_cast<int64_t>(axis))}));
   m.c.require(batch <= axis && batch <= indices.rank(), "batch_dims is larger than the axis");
-  // One gather for each batch, behind each other.
+  // One gather per batch, concatenated.
   const int64_t batches = product(std::span(x.shape()).first(batch));
   Ints part(x.shape().begin() + static_cast<std::ptrdiff_t>(batch), x.shape().end());
   Ints index_part(indices.shape().begin() + static_cast<std::ptrdiff_t>(batch), indices.shape().end());
@@ -396,7 +396,7 @@ void gather_nd(Mil m) {
 
 namespace {
 
-// What an update does to an element: ONNX's word, and the updates that it takes.
+// How an update changes an element: ONNX's name for it, and the updates in the form it expects.
 std::string reduction(const Mil& m, Array& updates) {
   std::string mode = m.text("mode", "add");
   if (mode == "update") return "none";
@@ -416,7 +416,7 @@ void scatter(Mil m) {
   Array updates = m.in("updates");
   const size_t axis = m.c.axis(m.integer("axis"), data.rank());
   const std::string mode = reduction(m, updates);
-  // The axis and what the indices stand for in front; then rows are scattered.
+  // Move the axis and the indexed axes to the front, then scatter rows.
   m.c.require(updates.rank() >= axis + indices.rank(), "the updates have too few axes");
   const Ints perm = to_front(data.rank(), axis);
   Ints update_perm = iota(updates.rank());
@@ -452,7 +452,7 @@ void one_hot(Mil m) {
 }
 
 void non_zero(Mil m) {
-  if (m.in("x").rank() == 0) {  // a place has no coordinates: as many rows of nothing as there are
+  if (m.in("x").rank() == 0) {  // a scalar has no coordinates: an empty row per nonzero element
     const bool any = m.onnx("Cast", {m.in("x")}, {attr("to", static_cast<int64_t>(DType::kBool))}).int_at(0) != 0;
     return m.set(m.c.make(DType::kI32, {any ? 1 : 0, 0}));
   }

@@ -1,4 +1,4 @@
-// MIL ops that no package holds: complex numbers, held to sums over the definition.
+// MIL ops on complex numbers, which no package holds. They are compared with sums that follow the definition.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ TEST(MilEval, RealSignalsHaveHalfOfTheFrequencies) {
   x.resize(7);
   expect_near(out[0], out[1], transform(x, -1, 4));
   for (int64_t i = 0; i < 7; ++i) EXPECT_NEAR(out[2].double_at(i), x[static_cast<size_t>(i)].real(), 1e-5);
-  // Without a length it is even: the last frequency counts once, by its real part.
+  // Without a length, the length is even: the last frequency counts once, by its real part.
   std::vector<Complex> half = transform(x, -1, 4);
   half[3] = half[3].real();
   half.push_back(std::conj(half[2]));

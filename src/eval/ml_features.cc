@@ -12,7 +12,8 @@
 namespace sardonyx::eval {
 namespace {
 
-// Keys of a label table: floats by their bits, all NaN alike; integers in text would clash with texts, so both are kept apart.
+// Keys of a label table. Floats are keyed by their bits, with all NaN equal. Integers and strings are kept
+// apart, since an integer in decimal would clash with a string.
 using Key = std::variant<int64_t, std::string>;
 
 int64_t float_key(double d) { return std::isnan(d) ? INT64_MIN : std::bit_cast<int64_t>(d == 0 ? 0.0 : d); }
@@ -34,7 +35,8 @@ Array texts(std::vector<std::string> v) {
   return Array::of(Tensor::strings({n}, std::move(v)));
 }
 
-// One of several attributes as a vector: name + "_floats", "_int64s", "_strings", "_tensor"; nullopt when none is there.
+// One of several attributes as a vector: name + "_floats", "_int64s", "_strings" or "_tensor". nullopt when
+// none is set.
 std::optional<Array> list_attr(Call& c, const std::string& name) {
   if (const TensorPtr t = c.tensor_attr(name + "_tensor")) return Array::of(t);
   if (c.attr(name + "_floats") != nullptr) {
@@ -48,7 +50,7 @@ std::optional<Array> list_attr(Call& c, const std::string& name) {
   return std::nullopt;
 }
 
-// x with each element replaced: by values[i] where it equals keys[i] (the last such i), else by `otherwise`.
+// Replaces each element of x by values[i] for the last i where keys[i] equals it, else by `otherwise`.
 Array mapped(Call& c, const Array& x, const Array& keys, const Array& values, const Array& otherwise) {
   c.require(keys.size() == values.size(), "keys and values differ in number");
   c.require((x.dtype() == DType::kString) == (keys.dtype() == DType::kString), "keys are of another type than the elements");
@@ -67,7 +69,7 @@ Array mapped(Call& c, const Array& x, const Array& keys, const Array& values, co
   return out;
 }
 
-// [rows][columns] of a matrix; a vector is one row.
+// A matrix as [rows][columns]; a vector is one row.
 struct Matrix {
   int64_t rows = 1, columns = 0;
 };
@@ -76,7 +78,7 @@ Matrix matrix(const Call& c, const Array& x) {
   return {x.rank() == 2 ? x.dim(0) : 1, x.dim(x.rank() - 1)};
 }
 
-// A list of one value for each column, or of one for all.
+// Reads a list of one value per column, or of one value for all.
 double per_column(const Call& c, const std::vector<double>& list, int64_t column, int64_t columns) {
   if (list.size() == 1) return list[0];
   if (static_cast<int64_t>(list.size()) != columns)

@@ -35,11 +35,12 @@ std::vector<double> numbers(const Call& c, const std::string& name) {
   return floats(c, name);
 }
 
-// --- what happens to scores at the end
+// --- transforms of final scores
 
 double logistic(double v) { return v >= 0 ? 1 / (1 + std::exp(-v)) : std::exp(v) / (1 + std::exp(v)); }
 
-// The normal distribution's quantile, as the standard's implementations approximate it (Winitzki 2008).
+// The quantile function of the normal distribution, approximated as the standard's implementations do
+// (Winitzki 2008).
 double probit(double p) {
   const double x = 2 * p - 1, sign = x < 0 ? -1 : 1, y = (1 - x) * (1 + x);
   if (y == 0) return 0;
@@ -88,7 +89,8 @@ class Labels {
     if (size() != 0 && (which < 0 || which >= static_cast<int64_t>(size()))) c.fail(fmt::format("there is no label {}", which));
     picked_.push_back(which);
   }
-  // A number that is no place in the list: the standard's answer where a binary model has one label or none.
+  // Adds a number that is no index into the list. The standard returns one where a binary model has one label
+  // or none.
   void add_number(int64_t number) {
     picked_.push_back(number);
     as_numbers_ = true;
@@ -145,7 +147,7 @@ class KernelFunction {
   double gamma_ = 0, coef0_ = 0, degree_ = 0;
 };
 
-// Class probabilities out of pairwise ones (Wu, Lin, Weng 2004, the second method, as in libsvm).
+// Computes class probabilities from pairwise ones (Wu, Lin, Weng 2004, second method, as in libsvm).
 std::vector<double> coupled(const std::vector<std::vector<double>>& r) {
   const size_t k = r.size();
   std::vector<std::vector<double>> q(k, std::vector<double>(k, 0));
@@ -180,7 +182,8 @@ std::vector<double> coupled(const std::vector<std::vector<double>>& r) {
   return p;
 }
 
-// Scores of a binary model become two. Which second score depends on how the model was made.
+// Expands the score of a binary model to two. How the second score is computed depends on how the model was
+// made.
 std::vector<double> finished_scores(const Call& c, const std::string& how, std::vector<double> s, bool two_labels) {
   if (s.size() == 1 && how != "PROBIT" && two_labels) {
     s = {-s[0], s[0]};
@@ -371,7 +374,7 @@ struct TreeNode {
   int64_t feature = 0;
   double value = 0;
   bool missing_is_true = false;
-  size_t yes = 0, no = 0;                                // places of nodes
+  size_t yes = 0, no = 0;                                // indices of nodes
   std::vector<double> members = {};                      // of kMember
   std::vector<std::pair<int64_t, double>> weights = {};  // of a leaf: target and weight
 };
@@ -381,7 +384,8 @@ struct Forest {
   std::vector<size_t> roots;
 };
 
-// The leaf that a sample reaches. A tree is walked at most as many steps as there are nodes: a cycle is an error.
+// Finds the leaf that a sample reaches. A walk takes at most as many steps as there are nodes, so a cycle is
+// an error.
 const TreeNode& leaf(const Call& c, const Forest& f, size_t at, const double* sample, int64_t features) {
   for (size_t steps = 0; steps <= f.nodes.size(); ++steps) {
     const TreeNode& n = f.nodes[at];
@@ -404,7 +408,7 @@ const TreeNode& leaf(const Call& c, const Forest& f, size_t at, const double* sa
   c.fail("the nodes of a tree form a cycle");
 }
 
-// The older encoding: nodes are named by tree and number, leaves are nodes, weights refer to leaves.
+// Reads the older encoding: nodes are named by tree and number, leaves are nodes, weights refer to leaves.
 Forest named_forest(const Call& c, const std::string& what) {
   const std::vector<int64_t> trees = ints(c, "nodes_treeids"), ids = ints(c, "nodes_nodeids"),
                              features = ints(c, "nodes_featureids"), yes = ints(c, "nodes_truenodeids"),
@@ -477,7 +481,7 @@ std::vector<std::vector<double>> aggregated(const Call& c, const Forest& f, cons
       }
     }
     for (double& v : s) {
-      if (std::isinf(v)) v = 0;  // no tree says anything about that target
+      if (std::isinf(v)) v = 0;  // no tree votes on that target
       if (how == Aggregate::kAverage) v /= static_cast<double>(f.roots.size());
     }
     out.push_back(std::move(s));
@@ -532,7 +536,7 @@ void TreeEnsembleClassifier(Call& c) {
       post_transform(c, how, s);
       continue;
     }
-    // One column of weights stands for the second class.
+    // One column of weights scores the second class.
     double score = s[static_cast<size_t>(ids[0])];
     if (base.size() == 1) score += base[0];
     if (base.size() == 2) score += base[1];
@@ -553,7 +557,7 @@ void TreeEnsembleClassifier(Call& c) {
   set_scores(c, rows, DType::kF32);
 }
 
-// The newer encoding: inner nodes and leaves in lists of their own.
+// Reads the newer encoding: inner nodes and leaves are in separate lists.
 void TreeEnsemble(Call& c) {
   const Matrix x = samples(c);
   auto tensor = [&](std::string_view name) {
@@ -571,7 +575,7 @@ void TreeEnsemble(Call& c) {
                 no_leaf.size() == n && targets_of.size() == leaf_weights.size(),
             "the lists of nodes or of leaves differ in length");
   Forest f;
-  auto target = [&](int64_t at, bool is_leaf) {  // leaves stand behind the nodes
+  auto target = [&](int64_t at, bool is_leaf) {  // leaves follow the nodes
     const auto limit = static_cast<int64_t>(is_leaf ? leaf_weights.size() : n);
     if (at < 0 || at >= limit) c.fail(fmt::format("there is no {} {}", is_leaf ? "leaf" : "node", at));
     return static_cast<size_t>(at) + (is_leaf ? n : 0);

@@ -30,7 +30,7 @@ Moments moments(const double* x, int64_t n) {
   return m;
 }
 
-// Operand i seen with the shape of the operand that it scales, from the last axis.
+// Broadcasts operand i from the last axis to the shape that it scales.
 std::vector<double> spread(const Call& c, size_t i, const std::vector<int64_t>& shape) {
   return load_all<double>(c.in(i).broadcast_to(shape));
 }
@@ -97,7 +97,7 @@ void InstanceNormalization(Call& c) {
   c.set(0, c.of<double>(x.dtype(), x.shape(), all));
 }
 
-// Scale and bias: one for each group up to version 18, one for each channel from 21.
+// Scale and bias: one per group up to version 18, one per channel from 21.
 void GroupNormalization(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() >= 2, "a batch of channels is needed");
@@ -166,7 +166,7 @@ void RMSNormalization(Call& c) {
   c.set(0, c.of<double>(c.dtype(1), x.shape(), all));
 }
 
-// Across neighbouring channels.
+// Normalizes across neighbouring channels.
 void LRN(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() >= 2, "a batch of channels is needed");
@@ -190,7 +190,7 @@ void LRN(Call& c) {
   c.set(0, c.of<double>(x.dtype(), x.shape(), out));
 }
 
-// A line of zeros stays a line of zeros.
+// A line of zeros stays zero.
 void LpNormalization(Call& c) {
   const Array& x = c.in(0);
   const size_t axis = c.axis(c.int_attr("axis", -1), x.rank());

@@ -16,8 +16,9 @@ std::vector<int64_t> kernel_of(const Call& c) {
   return *c.ints_attr("kernel_shape");
 }
 
-// For each plane and window position: reduce(plane, list of places that the window sees in it, number of its places, those in the
-// padding counted, those beyond it not), as a double.
+// Calls reduce(plane, indices that the window covers, number of window elements) for each plane and window
+// position, and stores the double it returns. The number includes elements in the padding but not those
+// beyond it.
 template <class F>
 void pool(Call& c, const Window& w, F reduce) {
   const Array& x = c.in(0);
@@ -97,7 +98,7 @@ void MaxPool(Call& c) {
     }
     if (with_places) {
       int64_t place = std::max<int64_t>(at, 0);
-      if (columns_first) {  // places count down the first spatial axis fastest
+      if (columns_first) {  // indices count down the first spatial axis fastest
         int64_t turned = 0, step = 1, rest = place;
         std::vector<int64_t> index(w.rank());
         for (size_t d = w.rank(); d-- > 0;) index[d] = rest % w.size[d], rest /= w.size[d];
@@ -156,7 +157,7 @@ void GlobalLpPool(Call& c) {
   });
 }
 
-// The inverse of MaxPool with places: zero where nothing was picked.
+// The inverse of MaxPool with indices: zero where nothing was picked.
 void MaxUnpool(Call& c) {
   require_planes(c);
   const Array& x = c.in(0);

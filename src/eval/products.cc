@@ -14,8 +14,9 @@
 namespace sardonyx::eval {
 namespace {
 
-// Columns [begin, end) of the product. Each element is summed in the order of k, whatever the blocks: a strip of b is packed, and
-// two rows of a pass over it at a time. Returns early when `stop` says so.
+// Computes columns [begin, end) of the product. Each element is summed in the order of k, whatever the
+// blocking. A strip of b is packed, and each pass over it handles two rows. Returns early when `stop` says
+// so.
 template <class T, class Sum>
 void ordered_strip(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t n, int64_t begin, int64_t end,
                    const std::atomic<bool>& stop) {
@@ -32,7 +33,7 @@ void ordered_strip(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t
         check_interrupt();
         if (stop.load(std::memory_order_relaxed)) return;
       }
-      const int64_t second = std::min(i + 1, m - 1);  // the last of an odd number is computed twice
+      const int64_t second = std::min(i + 1, m - 1);  // an odd last row is computed twice
       Sum sums[kRows][kWide] = {};
       const Sum* from = strip.data();
       for (int64_t p = 0; p < k; ++p, from += kWide) {
@@ -51,7 +52,7 @@ void ordered_strip(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t
 template <class T, class Sum>
 void ordered_product(const T* a, const T* b, T* out, int64_t m, int64_t k, int64_t n) {
   if (m == 0 || n == 0) return;
-  // Large ones on two threads, half of the columns each.
+  // Split large products over two threads, half of the columns each.
   const double work = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
   std::atomic<bool> stop = false;
   if (work < 4e6 || n < 32) return ordered_strip<T, Sum>(a, b, out, m, k, n, 0, n, stop);
@@ -93,7 +94,7 @@ void any_product(Call& c, const T* a, const T* b, T* out, int64_t m, int64_t k, 
 
 template <class T>
 Array matmul_as(Call& c, const Array& x, const Array& y, DType dtype) {
-  // Vectors become matrices with a size of 1 that the result loses again.
+  // View vectors as matrices with a size of 1, which the result drops again.
   Array a = x, b = y;
   if (x.rank() == 1) a = x.view({1, x.dim(0)}, {0, x.strides()[0]});
   if (y.rank() == 1) b = y.view({y.dim(0), 1}, {y.strides()[0], 0});
@@ -113,7 +114,7 @@ Array matmul_as(Call& c, const Array& x, const Array& y, DType dtype) {
   Array out = c.make(dtype, std::move(shape));
   if (out.size() == 0) return out;
   std::vector<T> left(static_cast<size_t>(m * k)), right(static_cast<size_t>(k * n)), result(static_cast<size_t>(m * n));
-  std::optional<int64_t> left_at, right_at;  // what is loaded: a broadcast operand is loaded once
+  std::optional<int64_t> left_at, right_at;  // offsets of the loaded matrices: a broadcast operand is loaded once
   int64_t done = 0;
   const auto strides_a = std::span(p.strides()).first(batch.size()), strides_b = std::span(q.strides()).first(batch.size());
   auto matrix = [](const Array& z, int64_t at, int64_t rows, int64_t columns, std::vector<T>& to) {
@@ -185,7 +186,7 @@ void Gemm(Call& c) {
     if (c.has(2)) y = map2(c, y, scaled(c.in(2), beta), []<class T>(T p, T q) { return static_cast<T>(p + q); });
     return c.set(0, y);
   }
-  // Products stay unrounded until the sum is whole.
+  // Round only the final sum, not the product.
   const DType wide = t == DType::kF64 ? DType::kF64 : DType::kF32;
   Array y = matmul(c, a, b, wide);
   if (c.has(2)) {

@@ -1,4 +1,4 @@
-// Quantized numbers: q stands for (q - zero point) * scale.
+// Quantized numbers. q stands for (q - zero point) * scale.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ Range range_of(DType t) {
   return is_signed(t) ? Range{-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1} : Range{0, std::ldexp(1.0, bits) - 1};
 }
 
-// A parameter seen with x's shape: one for all, one for each index of the axis, or one for each block along it.
+// Broadcasts a parameter to x's shape: one for all, one per index of the axis, or one per block along it.
 Array spread(Call& c, const Array& parameter, const Array& x, int64_t axis_attr, int64_t block) {
   if (parameter.size() == 1 && parameter.rank() <= 1) return c.reshaped(parameter, {}).broadcast_to(x.shape());
   const size_t axis = c.axis(axis_attr, x.rank());
@@ -51,7 +51,7 @@ std::vector<double> rounded_to(Call& c, DType t, const std::vector<double>& v) {
   return load_all<double>(c.of<double>(t, {static_cast<int64_t>(v.size())}, v));
 }
 
-// Rounded to nearest even, moved by the zero point, saturated.
+// Rounds to nearest even, adds the zero point and saturates.
 Array quantized(Call& c, const std::vector<double>& v, const std::vector<double>& zero, DType t, std::vector<int64_t> shape) {
   const Range r = range_of(t);
   std::vector<double> out(v.size());
@@ -62,7 +62,8 @@ Array quantized(Call& c, const std::vector<double>& v, const std::vector<double>
   return c.of<double>(t, std::move(shape), out);
 }
 
-// Operand `values` minus operand `zero` as f64; a zero point for each row (of a left factor) or column stands along that axis.
+// Operand `values` minus operand `zero`, as f64. The zero point may have one element per row (of a left
+// factor) or column.
 Array centered(Call& c, size_t values, size_t zero, bool rows) {
   const Array& x = c.in(values);
   Array z = c.has(zero) ? c.in(zero) : c.full(x.dtype(), {}, 0);
@@ -74,7 +75,7 @@ Array centered(Call& c, size_t values, size_t zero, bool rows) {
   return map2_as<double, double>(c, x, z.broadcast_to(x.shape()), DType::kF64, [](double a, double b) { return a - b; });
 }
 
-// As f32, whose products and quotients are what implementations use.
+// Scales as f32: implementations multiply and divide in f32.
 std::vector<float> scales(const Call& c, size_t i) { return load_all<float>(c.in(i)); }
 
 }  // namespace
@@ -137,7 +138,7 @@ void MatMulInteger(Call& c) {
 
 void QLinearMatMul(Call& c) {
   const Array y = matmul(c, centered(c, 0, 2, true), centered(c, 3, 5, false), DType::kF64);
-  // One scale, or one for each row of the left and each column of the right factor.
+  // One scale, or one per row of the left and per column of the right factor.
   Array left = c.in(1), right = c.in(4);
   left = left.size() == 1 ? c.reshaped(left, {}) : left.rank() == 1 ? c.reshaped(left, {left.size(), 1}) : left;
   if (right.size() == 1) right = c.reshaped(right, {});

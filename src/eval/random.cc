@@ -1,6 +1,8 @@
-// Random operators. Numbers are a function of the seed and of how many random nodes ran before: the same on every machine.
+// Random operators. Numbers depend only on the seed and on how many random nodes ran before, so every machine
+// draws the same.
 //
-// A node's own seed wins over the run's. Streams are counters through SplitMix64's finalizer (Steele, Lea, Flood 2014).
+// A node's own seed wins over the run's. Streams are counters through SplitMix64's finalizer (Steele, Lea,
+// Flood 2014).
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -24,7 +26,7 @@ class Stream {
   }
   uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15); }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
-  double normal() {                                                         // Box and Muller
+  double normal() {                                                         // the Box-Muller transform
     const double r = std::sqrt(-2 * std::log(1 - uniform()));
     return r * std::cos(2 * std::numbers::pi * uniform());
   }
@@ -80,7 +82,7 @@ void Bernoulli(Call& c) {
        [&](int64_t i) { return s.uniform() < p[static_cast<size_t>(i)] ? 1.0 : 0.0; });
 }
 
-// Operand: logarithms of the outcomes' probabilities, not normalized.
+// The operand holds unnormalized log-probabilities of the outcomes.
 void Multinomial(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() == 2 && x.dim(1) > 0, "a matrix is needed: a row of logarithms for each draw");
@@ -101,7 +103,7 @@ void Multinomial(Call& c) {
   });
 }
 
-// Drops nothing unless it is told to train.
+// Drops nothing outside training mode.
 void Dropout(Call& c) {
   const Array& x = c.in(0);
   double ratio = 0.5;

@@ -1,4 +1,5 @@
-// RNN, GRU, LSTM: all activations, directions, lengths, layouts and clipping of the standard, computed in f64.
+// RNN, GRU, LSTM with all of the standard's activations, directions, lengths, layouts and clipping, computed
+// in f64.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ using Activation = std::function<double(double)>;
 
 double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 
-// The k-th activation of the node: names, and parameters for those that have any, in order.
+// The node's k-th activation: a name, and parameters from the lists, which hold them in order.
 class Activations {
  public:
   Activations(const Call& c, std::vector<std::string> defaults, size_t directions) : c_(c) {
@@ -67,15 +68,15 @@ class Activations {
   size_t next_ = 0, next_alpha_ = 0, next_beta_ = 0;
 };
 
-// One direction's weights.
+// The weights of one direction.
 struct Weights {
   const double* w;  // [gates * hidden][input]
   const double* r;  // [gates * hidden][hidden]
-  const double* b;  // [2 * gates * hidden]: of w, of r; may be null
+  const double* b;  // [2 * gates * hidden], for w and then r; may be null
   const double* p;  // peepholes, [3 * hidden]; may be null
 };
 
-// What a step reads and writes: x [input], h [hidden] (to be updated), cell [hidden] (LSTM).
+// One step. Reads x [input]; updates h [hidden] and, for LSTM, cell [hidden].
 using Step = std::function<void(const Weights&, const double* x, double* h, double* cell)>;
 
 struct Sizes {
@@ -88,8 +89,8 @@ double dot(const double* a, const double* b, int64_t n) {
   return sum;
 }
 
-// Everything that the three operators share: layouts, directions, lengths, initial states, results.
-// make_step is called once for each direction, in order.
+// The part that the three operators share: layouts, directions, lengths, initial states, results. Calls
+// make_step once per direction, in order.
 void recurrent(Call& c, int64_t gates, size_t initial_cell, size_t peepholes,
                const std::function<Step(const Sizes&)>& make_step) {
   const bool batch_first = c.int_attr("layout", 0) != 0;
@@ -161,7 +162,7 @@ void recurrent(Call& c, int64_t gates, size_t initial_cell, size_t peepholes,
   if (initial_cell != 0) c.set(2, result(cell, {directions, batch, s.hidden}, {1, 0, 2}));
 }
 
-// clip(v) for the node's clip attribute.
+// Returns a function that clips as the node's clip attribute says.
 std::function<double(double)> clipping(const Call& c) {
   if (c.attr("clip") == nullptr) return [](double v) { return v; };
   const double limit = c.float_attr("clip", 0);
@@ -188,7 +189,7 @@ void RNN(Call& c) {
   });
 }
 
-// Gates in the weights' order: update z, reset r, hidden h.
+// The weights' gate order: update z, reset r, hidden h.
 void GRU(Call& c) {
   Activations activations(c, {"Sigmoid", "Tanh"}, static_cast<size_t>(c.in(1).dim(0)));
   const bool linear = c.int_attr("linear_before_reset", 0) != 0;
@@ -221,7 +222,7 @@ void GRU(Call& c) {
   });
 }
 
-// Gates in the weights' order: input i, output o, forget f, cell c. Peepholes: i, o, f.
+// The weights' gate order: input i, output o, forget f, cell c. Peepholes: i, o, f.
 void LSTM(Call& c) {
   Activations activations(c, {"Sigmoid", "Tanh", "Tanh"}, static_cast<size_t>(c.in(1).dim(0)));
   const bool coupled = c.int_attr("input_forget", 0) != 0;

@@ -1,6 +1,6 @@
-// Reductions, arg-extrema, running sums, TopK, the softmax family.
+// Reductions, arg-extrema, running sums, TopK and the softmax family.
 //
-// Sums run in the order of the elements, floats in f64, integers modulo their width.
+// Sums run in element order, floats in f64, integers modulo their width.
 #include "eval/reduce.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::optional<std::vector<bool>> reduced_axes(const Call& c, size_t rank, int ax
   return reduced;
 }
 
-// result = finish(fold over row) with an accumulator of T.
+// result = finish(fold over row), with an accumulator of type T.
 template <class T, class Row>
 void reduce(Call& c, int since, Row row) {
   const Array& x = c.in(0);
@@ -127,7 +127,7 @@ double log_sum_exp(std::span<const T> row) {
   return high + std::log(sum);
 }
 
-// f64 functions of sums are as machine-dependent as any.
+// f64 functions of sums differ between machines as other f64 functions do.
 void refuse_f64_folding(const Call& c) {
   if (c.run.folding && c.dtype() == DType::kF64) c.unsupported("f64 functions differ in their last bits between machines");
 }
@@ -231,7 +231,7 @@ void arg_extreme(Call& c, bool largest) {
   c.set(0, out);
 }
 
-// The array with the axis last, dense, as [rows][n], and back.
+// The array as dense [rows][n] with the axis last, and back.
 struct Lines {
   Array rows;
   int64_t count = 0, width = 0;
@@ -283,7 +283,8 @@ void cumulative(Call& c, bool sum) {
   c.set(0, out.transposed(l.inverse));
 }
 
-// Softmax and its kin: each line becomes f(line). Before opset 13 everything from the axis on was one line.
+// Applies f to each line: Softmax and its relatives. Before opset 13, everything from the axis on was one
+// line.
 template <class F>
 void per_line(Call& c, F f) {
   const Array& x = c.in(0);
@@ -366,7 +367,7 @@ void TopK(Call& c) {
     for (int64_t i = 0; i < l.count; ++i) {
       const T* row = load<T>(l.rows, i * l.width, 1, l.width, buffer.data());
       std::iota(order.begin(), order.end(), 0);
-      // NaN counts as larger than everything; equal elements keep their order.
+      // NaN compares greater than everything; equal elements keep their order.
       std::ranges::stable_sort(order, [&](int64_t p, int64_t q) {
         const T a = row[p], b = row[q];
         if constexpr (std::is_floating_point_v<T>) {

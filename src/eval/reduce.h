@@ -1,11 +1,11 @@
-// Reductions: elements along some axes become one.
+// Reductions over some axes.
 #pragma once
 
 #include "eval/kernel.h"
 
 namespace sardonyx::eval {
 
-// x with the axes that are kept first, then the reduced ones, dense as [kept elements][reduced elements].
+// x with the kept axes first and the reduced axes last, dense as [kept elements][reduced elements].
 struct Grouped {
   Array rows;
   int64_t count = 0;                // rows

@@ -10,14 +10,14 @@ namespace {
 
 using Items = std::vector<EvalValue>;
 
-// A place in a sequence; `end` allows the place after the last.
+// Checks a position in a sequence. `end` also allows the position after the last item.
 size_t position(const Call& c, int64_t at, size_t size, bool end) {
   const auto n = static_cast<int64_t>(size);
   if (at < -n || at > (end ? n : n - 1)) c.fail(fmt::format("position {} is outside of a sequence of {}", at, n));
   return static_cast<size_t>(at < 0 ? at + n : at);
 }
 
-// The items of operand i to change: its own storage when nobody else holds it.
+// The items of operand i, to be changed in place when nobody else holds them, else copied.
 std::shared_ptr<Items> items_to_change(Call& c, size_t i) {
   c.sequence(i);
   EvalValue v = c.take(i);
@@ -77,7 +77,7 @@ void SplitToSequence(Call& c) {
   if (!c.has(1)) {
     sizes.assign(static_cast<size_t>(n), 1);
     drop_axis = c.int_attr("keepdims", 1) == 0;
-  } else if (c.in(1).rank() == 0) {  // chunks of that size, the last one smaller
+  } else if (c.in(1).rank() == 0) {  // chunks of that size, the last one perhaps smaller
     const int64_t each = c.int_scalar(1);
     c.require(each > 0, "the size of a chunk has to be positive");
     for (int64_t left = n; left > 0; left -= each) sizes.push_back(std::min(each, left));
@@ -124,7 +124,8 @@ void ConcatFromSequence(Call& c) {
   c.set(0, joined(c, parts, axis));
 }
 
-// The body runs for each item of the first sequence; further operands are sequences of as many items, or tensors.
+// Runs the body for each item of the first sequence. Further operands are sequences of the same length, or
+// tensors.
 void SequenceMap(Call& c) {
   const size_t body = c.body("body");
   const size_t n = c.sequence(0).size();

@@ -1,4 +1,4 @@
-// Operators that rearrange elements: views wherever strides can say it.
+// Operators that rearrange elements. They return views wherever strides can express the result.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ Array joined(Call& c, std::span<const Array> parts, size_t axis) {
 
 namespace {
 
-// The axes operand or attribute; nullopt when neither is there.
+// The axes operand or attribute; nullopt when neither is given.
 std::optional<std::vector<int64_t>> axes_of(const Call& c, size_t operand, int attribute_before) {
   if (c.version() < attribute_before) return c.ints_attr("axes");
   if (!c.has(operand)) return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<std::vector<int64_t>> axes_of(const Call& c, size_t operand, int a
 void pad(Call& c, std::span<const int64_t> before, std::span<const int64_t> after, const std::string& mode, const Array& fill) {
   Array x = c.in(0);
   const size_t rank = x.rank();
-  // Negative pads cut.
+  // Negative pads crop.
   std::vector<int64_t> shape(x.shape()), lead(rank), trail(rank);
   int64_t offset = 0;
   for (size_t d = 0; d < rank; ++d) {
@@ -67,7 +67,7 @@ void pad(Call& c, std::span<const int64_t> before, std::span<const int64_t> afte
     copy_elements(x, middle);
     return c.set(0, out);
   }
-  // Other modes: axis by axis, each place reads the place that it mirrors.
+  // Other modes work axis by axis: each result index copies the index that it mirrors.
   std::vector<std::vector<int64_t>> sources(rank);
   for (size_t d = 0; d < rank; ++d) {
     const int64_t n = shape[d];
@@ -111,7 +111,7 @@ namespace kernels {
 
 void Identity(Call& c) { c.set(0, c.value(0)); }
 
-void Constant(Call& c) {  // what the graph does not hold as a payload: values that refer to a call's attributes
+void Constant(Call& c) {  // not a payload in the graph: values that refer to a call's attributes
   if (const TensorPtr t = c.tensor_attr("value")) return c.set(0, EvalValue(t));
   if (const auto v = c.maybe_float("value_float")) return c.set(0, c.of<double>(DType::kF32, {}, {{*v}}));
   if (const auto v = c.maybe_int("value_int")) return c.set(0, c.of<int64_t>(DType::kI64, {}, {{*v}}));
@@ -252,7 +252,7 @@ void Split(Call& c) {
     sizes = *c.ints_attr("split");
   else if (c.has(1))
     sizes = c.ints(1);
-  else {  // equal parts, the last one smaller
+  else {  // equal parts, the last one perhaps smaller
     const auto n = static_cast<int64_t>(c.results.size());
     const int64_t each = (x.dim(axis) + n - 1) / n;
     for (int64_t i = 0, left = x.dim(axis); i < n; ++i) {
@@ -361,7 +361,7 @@ void Tile(Call& c) {
     repeats = c.ints(1);
   }
   if (repeats.size() != x.rank()) c.fail(fmt::format("repeats {} do not fit {}", show(repeats), describe(x)));
-  // [n] tiled r times is [r, n] with stride 0 for r, read as one axis.
+  // [n] tiled r times is [r, n] with stride 0 for r, merged into one axis.
   std::vector<int64_t> shape, split, strides;
   for (size_t d = 0; d < x.rank(); ++d) {
     if (repeats[d] < 0) c.fail("a repeat is negative");
@@ -504,7 +504,7 @@ void CenterCropPad(Call& c) {
   std::vector<int64_t> before(x.rank(), 0), after(x.rank(), 0);
   for (size_t i = 0; i < which.size(); ++i) {
     const int64_t more = wanted[i] - x.dim(which[i]);
-    // An odd element more goes to the end when padding, and is cut at the end when cropping.
+    // An odd extra element goes to the end when padding, and is cut from the end when cropping.
     before[which[i]] = more >= 0 ? more / 2 : -((-more) / 2);
     after[which[i]] = more - before[which[i]];
   }

@@ -13,7 +13,8 @@ namespace {
 using Complex = std::complex<double>;
 using Signal = std::vector<Complex>;
 
-// e^(2 pi i k / n), from the angle in the first eighth of the circle: exact at its corners.
+// e^(2 pi i k / n), with the angle reduced to the first eighth of the circle. Exact at the corners of the
+// eighths.
 Complex root_of_one(int64_t k, int64_t n) {
   k %= n;
   if (k < 0) k += n;
@@ -34,7 +35,8 @@ Complex root_of_one(int64_t k, int64_t n) {
   }
 }
 
-// y[k] = sum of x[j * step] * e^(sign 2 pi i j k / n). Splits off the smallest factor of n each time; a prime is summed directly.
+// y[k] = sum of x[j * step] * e^(sign 2 pi i j k / n). Splits off the smallest prime factor of n each time; a
+// prime length is summed directly.
 Signal transform(const Complex* x, int64_t step, int64_t n, int sign) {
   Signal y(static_cast<size_t>(n));
   int64_t factor = n;
@@ -65,8 +67,8 @@ Signal transform(const Complex* x, int64_t step, int64_t n, int sign) {
   return y;
 }
 
-// Signals along an axis of x, whose last axis holds 1 (real) or 2 (complex) numbers. Calls f(signal) and writes what it returns:
-// `length` complex numbers, or their real parts.
+// Visits signals along an axis of x, whose last axis holds 1 (real) or 2 (complex) numbers. Calls f(signal)
+// and stores what it returns: `length` complex numbers, or their real parts.
 template <class F>
 Array along(Call& c, const Array& x, size_t axis, int64_t length, bool real, F f) {
   const size_t rank = x.rank();
@@ -111,7 +113,7 @@ void window(Call& c, double a0, double a1, double a2) {
   Array out = c.make(t, {n});
   for (int64_t i = 0; i < n; ++i) {
     const double x = 2 * std::numbers::pi * static_cast<double>(i) / period;
-    const double v = a0 - a1 * std::cos(x) + a2 * std::cos(2 * x);  // one element that is not periodic is 0 / 0
+    const double v = a0 - a1 * std::cos(x) + a2 * std::cos(2 * x);  // a symmetric window of one element divides 0 by 0
     store<double>(out, i, 1, &v);
   }
   c.set(0, out);
@@ -163,7 +165,7 @@ void STFT(Call& c) {
   c.require(weights.empty() || static_cast<int64_t>(weights.size()) == length, "the window is not as long as a frame");
   const int64_t frames = 1 + (x.dim(1) - length) / step;
   const int64_t kept = c.int_attr("onesided", 1) != 0 ? length / 2 + 1 : length;
-  // Frames overlap: a view with the step as stride.
+  // Frames overlap: make a view with the step as stride.
   const Array d = c.dense(x);
   const Array framed = d.view({x.dim(0), frames, length, x.dim(2)}, {d.strides()[0], step * d.strides()[1], d.strides()[1], 1});
   c.set(0, along(c, framed, 2, kept, false, [&](Signal s) {

@@ -1,4 +1,4 @@
-// Operators on texts.
+// Operators on strings.
 #include <fmt/format.h>
 #include <re2/re2.h>
 
@@ -13,10 +13,11 @@
 namespace sardonyx::eval {
 namespace {
 
-// Case of one character: ASCII, Latin-1 and Latin Extended-A, Greek, Cyrillic; whatever the locale is called.
+// Changes the case of one character of ASCII, Latin-1, Latin Extended-A, Greek or Cyrillic, whatever the
+// locale.
 uint32_t changed_case(uint32_t c, bool upper) {
   if (c < 128) return upper ? (c >= 'a' && c <= 'z' ? c - 32 : c) : (c >= 'A' && c <= 'Z' ? c + 32 : c);
-  auto shift = [&](uint32_t low, uint32_t high, uint32_t distance, uint32_t& to) {  // capitals low..high, small ones further up
+  auto shift = [&](uint32_t low, uint32_t high, uint32_t distance, uint32_t& to) {  // capitals low..high; lowercase is `distance` later
     if (!upper && c >= low && c <= high) return to = c + distance, true;
     if (upper && c >= low + distance && c <= high + distance) return to = c - distance, true;
     return false;
@@ -40,7 +41,7 @@ std::string change_case(const std::string& s, bool upper) {
   std::string out;
   for (size_t i = 0; i < s.size();) {
     const auto first = static_cast<uint8_t>(s[i]);
-    if (first >= 0xc0 && first < 0xe0 && i + 1 < s.size()) {  // all others that change take two bytes, before and after
+    if (first >= 0xc0 && first < 0xe0 && i + 1 < s.size()) {  // all other letters with case take two bytes, before and after
       const uint32_t c = changed_case(((first & 31u) << 6) | (static_cast<uint8_t>(s[i + 1]) & 63u), upper);
       out += static_cast<char>(0xc0 | (c >> 6));
       out += static_cast<char>(0x80 | (c & 63));
@@ -126,7 +127,7 @@ void RegexFullMatch(Call& c) {
   c.set(0, out);
 }
 
-// Elements that are stop words go, the rest changes case. Comparison looks at case only when told to.
+// Removes stop words and changes the case of the rest. The comparison respects case only when asked to.
 void StringNormalizer(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() == 1 || (x.rank() == 2 && x.dim(0) == 1), "texts of shape [C] or [1, C] are needed");
@@ -150,7 +151,7 @@ void StringNormalizer(Call& c) {
   c.set(0, EvalValue(Tensor::strings(std::move(shape), std::move(kept))));
 }
 
-// Counts n-grams of a pool. Its n-grams lie one after another, by length; ngram_counts says where each length begins.
+// Counts the n-grams of a pool. The pool lists n-grams by length; ngram_counts says where each length begins.
 void TfIdfVectorizer(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() <= 2, "a sequence or a batch of sequences is needed");
@@ -163,7 +164,7 @@ void TfIdfVectorizer(Call& c) {
   const std::vector<double> weights = c.floats_attr("weights").value_or(std::vector<double>{});
   c.require(!targets.empty() && std::ranges::all_of(targets, [](int64_t t) { return t >= 0; }),
             "ngram_indexes are missing or negative");
-  // Words become numbers.
+  // Number the words.
   std::unordered_map<std::string, int64_t> words;
   std::vector<int64_t> pool, text;
   if (x.dtype() == DType::kString) {
@@ -199,7 +200,7 @@ void TfIdfVectorizer(Call& c) {
     const int64_t* row = text.data() + r * length;
     for (int64_t n = shortest; n <= longest; ++n) {
       for (int64_t step = 1; step <= skips + 1; ++step) {
-        if (n == 1 && step > 1) break;  // single words know no skips
+        if (n == 1 && step > 1) break;  // single words have no skips
         for (int64_t begin = 0; begin + (n - 1) * step < length; ++begin) {
           std::vector<int64_t> gram;
           for (int64_t k = 0; k < n; ++k) gram.push_back(row[begin + k * step]);

@@ -1,4 +1,4 @@
-// Evaluation that somebody looks at while it runs.
+// Evaluation with a callback that sees every result.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace sardonyx {
 
-// Called with each result of each node, those in bodies once per run of the body.
+// Called with each result of each node; for nodes in a body, once per run of the body.
 using EvalWatcher = std::function<void(const Value& which, const EvalValue& what)>;
 
-// As evaluate().
+// As evaluate(), and calls the watcher.
 std::vector<EvalValue> evaluate_watched(const Graph& graph, std::span<const EvalValue> inputs, const EvalOptions& options,
                                         const EvalWatcher& watcher);
 
