@@ -47,7 +47,7 @@ WriteOptions write_options(const OutputArgs& out) {
 
 namespace {
 
-// Types of the jax dialect are facts of the trace: nothing can infer them.
+// Types of the jax dialect come from the trace: inference cannot supply them.
 void require_types(const Graph& g) {
   for (const Node& n : g.nodes()) {
     for (const Value& v : n.results()) {

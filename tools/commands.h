@@ -1,4 +1,4 @@
-// What the subcommands do; options are parsed in sardonyx_main.cc. Each returns the exit code.
+// The subcommands. sardonyx_main.cc parses their options. Each returns the exit code.
 #pragma once
 
 #include <cstdint>
@@ -33,22 +33,22 @@ struct DiffArgs {
   size_t lines = 60;
   bool json = false;
 };
-// Compares two models: 0 when they are the same, else 1.
+// Compares two models. Returns 0 when they are the same, else 1.
 int diff(const DiffArgs& args);
 
 struct VerifyArgs {
   std::string before, after;
-  std::string numerics = "rounds";  // exact, rounds or relaxed, as of passes
-  std::string target;               // the runtime that is to load the second as it loads the first; empty: the newest
+  std::string numerics = "rounds";  // exact, rounds or relaxed, as for passes
+  std::string target;               // the runtime that must load the second model if it loads the first; empty: the newest
 };
-// Whether two models compute the same on seeded inputs: 0 when they do, 1 when they differ, nothing could be compared, or a runtime
-// loads the first alone.
+// Checks that two models compute the same on seeded inputs. Returns 0 when they do; 1 when they differ, when
+// nothing could be compared, or when a runtime loads only the first.
 int verify(const VerifyArgs& args);
 
-// The model as text with types, or as an HTML page in `output`.
+// Prints the model as text with types, or writes it to `output` as an HTML page.
 int view(const FileArgs& files, const std::string& output);
 
-// How results are written: what optimize and lower share.
+// Options for writing results, shared by optimize and lower.
 struct OutputArgs {
   std::string output;
   bool external = false;
@@ -58,11 +58,11 @@ struct OutputArgs {
 };
 
 struct OptimizeArgs {
-  std::vector<std::string> inputs;  // files, or folders that are searched for *.onnx
+  std::vector<std::string> inputs;  // files, or folders to search for *.onnx
   bool no_mmap = false;
   std::string passes = "onnx";  // names separated by commas, or a file with one per line
   std::vector<std::string> skip, options, input_shapes, explain;
-  std::vector<std::string> calibrate;                    // Core ML: inputs of runs
+  std::vector<std::string> calibrate;                    // Core ML: inputs of calibration runs
   std::string compute_precision;                         // Core ML: fp16 or fp32
   std::vector<std::string> image_inputs, output_dtypes;  // Core ML: NAME:nhwc, NAME=fp16
   std::string fold_budget = "0";
@@ -79,7 +79,8 @@ struct OptimizeArgs {
   bool json = false;
   bool quiet = false;
 };
-// One model, or several into the folder out.output. Goes on after a model that is refused; the exit code says so.
+// Optimizes one model, or several into the folder out.output. Continues after a model that is refused; the
+// exit code tells.
 int optimize(const OutputArgs& out, const OptimizeArgs& args);
 
 // The same for Core ML packages and model files.
@@ -96,7 +97,7 @@ struct HalfReportArgs {
 // Reports the ops of a Core ML program that half precision would break.
 int half_report(const HalfReportArgs& args);
 
-// Lists passes and presets; with a name, shows that one.
+// Lists passes and presets, or shows the one named.
 int passes(const std::string& name, bool json);
 
 struct RunArgs {
@@ -109,16 +110,17 @@ struct RunArgs {
 };
 int run(const FileArgs& files, const RunArgs& args);
 
-// A program in text form (files.input), to ONNX.
+// Lowers a program in text form (files.input) to ONNX.
 int lower(const FileArgs& files, const OutputArgs& out, std::optional<int> opset, const std::string& target,
           const std::vector<std::string>& plugins);
 
 WriteOptions write_options(const OutputArgs& out);
 
-// Replaces this process by `python -m sardonyx` with the same arguments. Returns only by throwing (kIo).
+// Replaces this process by `python -m sardonyx` with the same arguments. Throws kIo on failure, else does not
+// return.
 void run_python(int argc, char** argv);
 
-// To stderr: "error: ..." and the notes below it, indented.
+// Prints "error: ..." and the indented notes to stderr.
 void show_error(const Error& e);
 void show_error(const std::exception& e);
 

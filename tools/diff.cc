@@ -25,14 +25,14 @@ std::vector<std::string> lines_of(const Model& m) {
   return lines;
 }
 
-// One line of either text: ' ' in both, '-' only in the first, '+' only in the second.
+// One line of the comparison: ' ' in both texts, '-' only in the first, '+' only in the second.
 struct Line {
   char side;
   const std::string* text;
 };
 
-// The shortest list of removed and added lines (Myers), up to kMostChanges of them; beyond that, all lines between the first and the last
-// difference.
+// The shortest list of removed and added lines (Myers), up to kMostChanges of them. Beyond that, lists all
+// lines between the first and the last difference.
 std::vector<Line> compare(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   constexpr int kMostChanges = 2000;
   size_t front = 0, back = 0;
@@ -105,7 +105,7 @@ void interface(const Model& m, std::map<std::string, std::string>& facts) {
 }
 
 struct Change {
-  std::string what, before, after;  // empty: not there
+  std::string what, before, after;  // empty: absent
 };
 
 std::vector<Change> changes(const std::map<std::string, std::string>& a, const std::map<std::string, std::string>& b) {
@@ -127,7 +127,7 @@ std::map<std::string, std::string> counts(const ModelCounts& c) {
   return text;
 }
 
-// Up to `most` differing lines, with their context.
+// Prints up to `most` differing lines with their context.
 void show(const std::vector<Line>& lines, size_t most) {
   constexpr size_t kAround = 2;
   std::vector<char> shown(lines.size(), 0);

@@ -71,7 +71,7 @@ int info(const FileArgs& files, const InfoArgs& args) {
   const ModelCounts c = count_model(m);
   uint64_t file_bytes = 0;
   for (const auto& f : source_files(m)) file_bytes += f->size();
-  if (source_files(m).empty()) file_bytes = std::filesystem::file_size(files.input);  // a text
+  if (source_files(m).empty()) file_bytes = std::filesystem::file_size(files.input);  // a text file
   if (args.json) {
     print_json(m, files, c, file_bytes);
     return 0;
@@ -106,7 +106,7 @@ int info(const FileArgs& files, const InfoArgs& args) {
   }
   say("\n");
   std::vector<std::pair<std::string, size_t>> ops(c.ops.begin(), c.ops.end());
-  std::ranges::sort(ops, {}, [](const auto& e) { return std::pair(~e.second, e.first); });  // most first, then by name
+  std::ranges::sort(ops, {}, [](const auto& e) { return std::pair(~e.second, e.first); });  // most frequent first, then by name
   size_t width = 10;
   for (const auto& [op, count] : ops) width = std::max(width, op.size());
   if (!ops.empty()) say("\n  {:<{}}  {:>8}\n", "operator", width, "nodes");

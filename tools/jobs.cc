@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A Core ML package is a folder, and stands for one model.
+// Whether the path is a folder of models. A Core ML package is a folder too, but stands for one model.
 bool holds_models(const fs::path& path) {
   std::error_code none;
   return fs::is_directory(path, none) && path.extension() != ".mlpackage";
@@ -29,7 +29,7 @@ class Walk {
     real_output_ = fs::canonical(output, none);
   }
 
-  // `name` is that of the folder below the input that was named.
+  // `name` is the path relative to the input that was named.
   void visit(const fs::path& folder, const fs::path& name) {
     around_.push_back(fs::canonical(folder));
     std::vector<fs::path> entries;
@@ -51,7 +51,7 @@ class Walk {
   fs::path output_, real_output_;
   std::span<const std::string_view> extensions_;
   std::vector<Job>& jobs_;
-  std::vector<fs::path> around_;  // the folders that are being visited, without links
+  std::vector<fs::path> around_;  // the folders being visited, with links resolved
 };
 
 }  // namespace

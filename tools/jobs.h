@@ -1,4 +1,4 @@
-// Which models a command line means, and where the result of each goes.
+// Finds the models that a command line names, and where the result of each goes.
 #pragma once
 
 #include <filesystem>
@@ -11,19 +11,21 @@ namespace sardonyx::tools {
 
 struct Job {
   std::filesystem::path in, out;
-  std::filesystem::path below;  // the folder that `out` must not leave; empty where the command line names `out` itself
+  std::filesystem::path below;  // the folder that `out` must stay inside; empty where the command line names `out` itself
 };
 
-// `inputs` are models and folders, `output` is where one model goes or the folder of several. A model in a folder keeps the name that it has
-// there, also where that is a link: in/a/m.onnx becomes output/a/m.onnx. Links to folders are followed; `output`, and a folder that leads
-// back to one that it lies in, are left out. Throws kInvalidArgument where there are no models, or two have one name.
+// `inputs` are models and folders. `output` is a file for one model or a folder for several. A model in a
+// folder keeps its relative name, also through links: in/a/m.onnx becomes output/a/m.onnx. Links to folders
+// are followed, except to `output` and to a folder that encloses the link. Throws kInvalidArgument if there
+// are no models or two have the same name.
 std::vector<Job> jobs_of(std::span<const std::string> inputs, const std::string& output,
                          std::span<const std::string_view> extensions);
 
-// Makes the folder of a job's result. Throws where a link would take it elsewhere, or the input is a pipe that nobody named.
+// Creates the folder of a job's result. Throws where a link would lead outside `below`, or the input is an
+// unnamed pipe.
 void prepare(const Job& job);
 
-// Throws kInvalidArgument where two results would share the data file of that name.
+// Throws kInvalidArgument if two results would share a data file of that name.
 void require_folders_of_their_own(std::span<const Job> jobs, const std::string& data_file);
 
 }  // namespace sardonyx::tools

@@ -1,4 +1,4 @@
-// sardonyx optimize, sardonyx passes.
+// The commands sardonyx optimize and sardonyx passes.
 #include "driver/optimize.h"
 #include "driver/pipeline_text.h"
 
@@ -26,7 +26,7 @@ std::string_view trimmed(std::string_view s) {
   return s;
 }
 
-// "10M" and the like.
+// Parses sizes such as "10M".
 int64_t bytes_of(const std::string& text) {
   size_t used = 0;
   double v = -1;
@@ -55,7 +55,7 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
     request.options.emplace_back(o.substr(0, equals), o.substr(equals + 1));
   }
   if (!args.compute_precision.empty()) request.options.emplace_back("compute_precision", args.compute_precision);
-  // A line each: names may have commas.
+  // One per line: names may contain commas.
   const auto list = [&](std::string_view option, const std::vector<std::string>& entries) {
     std::string lines;
     for (const std::string& e : entries) lines += e + '\n';
@@ -119,7 +119,7 @@ void print_report(const Job& job, const OptimizeReport& r) {
       r.read_seconds, r.optimize_seconds, r.write_seconds);
 }
 
-// What each pass of a Core ML pipeline changed.
+// Prints what each pass of a Core ML pipeline changed.
 void print_changes(const OptimizeReport& r) {
   for (size_t i = 0; i < r.changes.size(); ++i) {
     const PassReport& p = r.passes.passes[i];
@@ -163,13 +163,13 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
           {"warnings", r.warnings}};
 }
 
-// Shows progress at a terminal, unless other output would break the line.
+// Shows progress on a terminal, unless other output would break the line.
 void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
   if (args.quiet || args.json || !args.explain.empty()) return;
   request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
 }
 
-// Runs the jobs, shows what happened, goes on after a model that is refused. `one` optimizes a file.
+// Runs the jobs and prints the results. Continues after a model that is refused. `one` optimizes one file.
 int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::function<OptimizeReport(const Job&)>& one) {
   ordered_json all = ordered_json::array();
   bool failed = false;
@@ -234,7 +234,8 @@ int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
 
 namespace {
 
-// `text` in lines of at most `width` columns, broken at spaces; those after the first begin with `indent` spaces.
+// Wraps `text` at spaces into lines of at most `width` columns. Lines after the first are indented by
+// `indent` spaces.
 std::string wrapped(std::string_view text, size_t indent, size_t width = 110) {
   std::string out;
   size_t column = indent;
@@ -291,7 +292,7 @@ int passes(const std::string& name, bool json) {
   const size_t prefix = name.rfind("::");
   const std::string bare = prefix == std::string::npos ? name : name.substr(prefix + 2);
   const auto found = std::find_if(all.begin(), all.end(), [&](const PassInfo& i) { return i.name == bare; });
-  if (found == all.end()) check_request({.passes = {name}}, DialectId::kOnnx);  // says what is near
+  if (found == all.end()) check_request({.passes = {name}}, DialectId::kOnnx);  // names the nearest pass
   const PassInfo& p = *found;
   say("{}::{}: {}\n  numerics  {}\n", p.dialect, p.name, p.about, to_string(p.numerics));
   for (const auto& [option, meaning] : p.options) say("  option    {}: {}\n", option, meaning);

@@ -1,4 +1,4 @@
-// Commands that trace or read Python run in Python: the process becomes `python -m sardonyx ...`.
+// Runs commands that trace or read Python in Python: the process becomes `python -m sardonyx ...`.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,7 +15,8 @@
 namespace sardonyx::tools {
 namespace {
 
-// The interpreter that SARDONYX_PYTHON names; else that of the environment this program is installed in; else the first on PATH.
+// The interpreter that SARDONYX_PYTHON names, else that of the environment this program is installed in, else
+// the first on PATH.
 std::string interpreter() {
   if (const char* named = std::getenv("SARDONYX_PYTHON"); named != nullptr && *named != '\0') return named;
   std::error_code ignored;

@@ -10,7 +10,7 @@
 namespace sardonyx::tools {
 namespace {
 
-// The first elements, as a person reads them.
+// Formats the first elements for people to read.
 std::string preview(const Tensor& t) {
   constexpr int64_t kShown = 12;
   std::string out;

@@ -1,6 +1,6 @@
-// The sardonyx command. CLI11 is included here and nowhere else: it costs seconds to compile.
+// The sardonyx command. Only this file includes CLI11, which takes seconds to compile.
 //
-// Exit codes: 0 = done; 1 = the input was refused, or a check failed; 2 = the command line is invalid.
+// Exit codes: 0 = success; 1 = the input was refused, or a check failed; 2 = the command line is invalid.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,12 +23,12 @@ namespace {
 constexpr int kRefused = 1;
 constexpr int kUsage = 2;
 
-// CLI11 reads -1 as the largest unsigned number.
+// CLI11 parses -1 as the largest unsigned number.
 const std::function<std::string(const std::string&)> kNoSign = [](const std::string& text) {
   return text.starts_with('-') ? fmt::format("{} is negative", text) : std::string();
 };
 
-// Names the nearest command. CLI11 would only ask for a command.
+// Suggests the nearest command when the name is unknown. CLI11 would only ask for a command.
 void require_known(const CLI::App& app, std::string_view name) {
   std::vector<std::string> commands;
   for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; })) commands.push_back(c->get_name());
@@ -40,14 +40,15 @@ void require_known(const CLI::App& app, std::string_view name) {
       {meant.empty() ? fmt::format("there are: {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant)});
 }
 
-// An option takes one text, since models may follow it; repeat the option for more. Only --calibrate takes a list.
+// Limits each option to one argument, since models may follow it; the option can be repeated. Only
+// --calibrate takes a list.
 void take_one_text_each(CLI::App* command) {
   for (CLI::Option* o : command->get_options()) {
     if (!o->get_positional() && o->get_items_expected_max() > 1 && o->get_name() != "--calibrate") o->allow_extra_args(false);
   }
 }
 
-// One member function for each command: it adds the command to `to` and says what runs it.
+// Each member function adds one command to `to` and sets the function that runs it.
 class CommandLine {
  public:
   CommandLine() {
@@ -73,15 +74,15 @@ class CommandLine {
     add_run(app_);
     add_run(*coreml);
     add_lower(app_);
-    // Python parses these; they are only listed here.
+    // Python parses these; they are added here only for --help.
     app_.add_subcommand("export", "Export a JAX function, given as module:function, as ONNX");
     app_.add_subcommand("explain", "List the primitives of a JAX function, and whether it can be exported");
     app_.add_subcommand("lint-plugin", "Check plugins for misuse of the builder");
   }
 
-  // The exit code.
+  // Returns the exit code.
   int execute(int argc, char** argv) {
-    int first = 1;  // argument that is no --plugin
+    int first = 1;  // the first argument after --plugin options
     while (first < argc && std::string_view(argv[first]).starts_with("--plugin"))
       first += std::string_view(argv[first]) == "--plugin" ? 2 : 1;
     const std::string_view command = first < argc ? argv[first] : "";
@@ -293,7 +294,7 @@ class CommandLine {
 
   CLI::App app_{"Sardonyx: a native graph compiler for machine-learning models"};
   int status_ = 0;
-  // What the options fill.
+  // Filled by the options.
   FileArgs files_;
   InfoArgs info_;
   DiffArgs diff_;

@@ -1,5 +1,5 @@
-// What the command tells people. Names come from files: they are spelt so that they cannot steer a terminal. Output for programs
-// (--json, --text) is not told but printed as it is.
+// Prints messages for people. Names come from files, so they are escaped and cannot control a terminal.
+// Machine-readable output (--json, --text) is printed without escapes.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// sardonyx verify: whether two models compute the same. Exit code 1 when they do not.
+// sardonyx verify: checks that two models compute the same. Exit code 1 when they do not.
 #include "commands.h"
 #include "driver/compare_models.h"
 #include "sardonyx/io.h"

@@ -1,4 +1,4 @@
-// sardonyx view: a model as a page to read, in text or HTML.
+// sardonyx view: shows a model as text or as an HTML page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ class Page {
   }
 
   void node(const Node& n, int depth) {
-    if (n.has(Trait::kConstant) && n.result()->is_constant()) return;  // shown where it is read
+    if (n.has(Trait::kConstant) && n.result()->is_constant()) return;  // shown where it is used
     std::string left, right;
     for (const Value& v : n.results()) {
       left += fmt::format("{}<b id=\"v{}\">{}</b> <span class=\"t\">{}</span>", left.empty() ? "" : "<br>", v.id(),
@@ -177,7 +177,7 @@ class Page {
 int view(const FileArgs& files, const std::string& output) {
   const auto model = read_model(files.input, {.map = !files.no_mmap});
   ValueFacts facts;
-  infer_model(*model, facts, /*tolerant=*/true);  // what is wrong, `check` says
+  infer_model(*model, facts, /*tolerant=*/true);  // `check` reports the faults
   if (output.empty()) {
     fmt::print("{}", print(*model, {.types = true}));
     return 0;

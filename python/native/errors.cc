@@ -20,7 +20,7 @@ void bind_errors(nb::module_&) {
       if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
     } catch (const Error& e) {
       try {
-        // Looked up each time: errors are rare, and nothing outlives the interpreter this way.
+        // Looked up each time: errors are rare, and no reference outlives the interpreter.
         nb::object type = nb::module_::import_("sardonyx._error").attr("Error");
         nb::list notes;
         for (const std::string& note : e.notes()) notes.append(nb::str(note.c_str(), note.size()));

@@ -1,4 +1,4 @@
-// sardonyx::Error becomes Python's sardonyx.Error.
+// Converts sardonyx::Error to Python's sardonyx.Error.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,10 +7,10 @@
 
 namespace sardonyx::python {
 
-// Called once by the module.
+// Called once when the module loads.
 void bind_errors(nanobind::module_& m);
 
-// The caller's mistake, in our words.
+// Throws an Error about an invalid argument.
 [[noreturn]] void refuse(std::string message, std::vector<std::string> notes = {});
 
 }  // namespace sardonyx::python

@@ -10,7 +10,8 @@
 
 namespace sardonyx::python {
 
-// None: absent. A tensor; a list: a sequence; ("optional", value or None); ("map", integer keys?, [(key, value), ...]).
+// None is an absent value, a tensor a tensor, a list a sequence. Tuples are ("optional", value or None) and
+// ("map", whether keys are integers, [(key, value), ...]).
 EvalValue eval_value(nb::handle h) {
   if (h.is_none()) return {};
   if (nb::isinstance<PyTensor>(h)) return EvalValue(nb::cast<const PyTensor&>(h).tensor);

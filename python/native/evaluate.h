@@ -1,4 +1,4 @@
-// The evaluator as Python sees it.
+// Python bindings of the evaluator.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,11 +7,11 @@
 
 namespace sardonyx::python {
 
-// sardonyx._sardonyx.evaluate(): runs a model on values that sardonyx._evaluate prepared.
-// What the evaluator takes and gives, from and to Python: tensors of ir, lists, tuples.
+// Convert the evaluator's inputs and results from and to Python: tensors of ir, lists, tuples.
 EvalValue eval_value(nanobind::handle h);
 nanobind::object eval_object(const EvalValue& v);
 
+// Binds sardonyx._sardonyx.evaluate(), which runs a model on values that sardonyx._evaluate prepared.
 void bind_evaluate(nanobind::module_& m);
 
 }  // namespace sardonyx::python

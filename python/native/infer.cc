@@ -45,7 +45,7 @@ nb::object plain(const Type* t, const Dims& dims) {
   }
 }
 
-// Types of the values of the main graph by name, and messages about nodes that are ill-typed.
+// Returns the types of the main graph's values by name, and messages about ill-typed nodes.
 nb::tuple infer_types(nb::bytes data, bool forget_declared) {
   const auto given = std::as_bytes(std::span(data.c_str(), data.size()));
   auto bytes = std::make_shared<std::vector<std::byte>>(given.begin(), given.end());

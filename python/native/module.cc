@@ -15,8 +15,9 @@
 
 namespace {
 
-// Maps this library's code and constant tables now, in a few system calls, instead of by some hundred page faults during the first
-// export, which would then look (and be) slower and larger than later ones. A hint: an old kernel refuses, and nothing is lost.
+// Maps this library's code and constant tables now with a few system calls. Otherwise some hundred page
+// faults would do it during the first export, which would look (and be) slower and larger than later ones.
+// This is a hint: an old kernel refuses it, with no harm done.
 void populate_code() {
 #ifdef MADV_POPULATE_READ
   auto visit = [](dl_phdr_info* info, size_t, void*) {
@@ -48,7 +49,7 @@ NB_MODULE(_sardonyx, m) {
   m.def(
       "prepare",
       [] {
-        static bool done = false;  // Python's lock is held
+        static bool done = false;  // guarded by the interpreter lock
         if (done) return;
         populate_code();
         sardonyx::prepare_conversion();

@@ -98,7 +98,7 @@ nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, cons
   {
     std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
     const Unlocked others_may_run;
-    // The caller's bytes outlive this call, and the model does not.
+    // The caller's bytes outlive this call; the model does not.
     const auto model = read_onnx_bytes(view, nullptr, folder);
     verify(*model);
     report = optimize_model(*model, o);

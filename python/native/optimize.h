@@ -1,4 +1,4 @@
-// Passes, as Python sees them.
+// Python bindings of the passes.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,7 +7,7 @@
 
 namespace sardonyx::python {
 
-// What Python's fronts ask for, and what they show of what was done.
+// Convert options from Python, and reports to Python.
 OptimizeOptions optimize_options(const nanobind::dict& d);
 nanobind::dict report_dict(const OptimizeReport& r);
 

@@ -1,4 +1,4 @@
-// Native work without Python's lock: other threads may run, and Ctrl-C ends it.
+// Releases the interpreter lock around native work, so that other threads run and Ctrl-C stops it.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,20 +7,21 @@
 
 namespace sardonyx::python {
 
-// Whether Python wants this thread to stop: a signal's handler raised. Its exception is then the thread's.
+// Whether a signal handler raised and this thread must stop. The handler's exception is then pending on the
+// thread.
 inline bool python_wants_end() {
   const nanobind::gil_scoped_acquire locked;
   return PyErr_CheckSignals() != 0;
 }
 
-// While it lives, Python's lock is free and check_interrupt() asks Python. The exception that a signal raised is what the caller sees:
-// bind_errors() lets it through.
+// Releases the interpreter lock while it lives, and makes check_interrupt() ask Python about signals. The
+// exception that a signal handler raised reaches the caller: bind_errors() lets it through.
 class Unlocked {
  public:
   Unlocked() : interruptible_(python_wants_end) {}
 
  private:
-  nanobind::gil_scoped_release released_;  // taken back last
+  nanobind::gil_scoped_release released_;  // reacquired last
   Interruptible interruptible_;
 };
 

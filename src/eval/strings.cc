@@ -17,7 +17,7 @@ namespace {
 // locale.
 uint32_t changed_case(uint32_t c, bool upper) {
   if (c < 128) return upper ? (c >= 'a' && c <= 'z' ? c - 32 : c) : (c >= 'A' && c <= 'Z' ? c + 32 : c);
-  auto shift = [&](uint32_t low, uint32_t high, uint32_t distance, uint32_t& to) {  // capitals low..high; lowercase is `distance` later
+  auto shift = [&](uint32_t low, uint32_t high, uint32_t distance, uint32_t& to) {  // capitals; lowercase is `distance` later
     if (!upper && c >= low && c <= high) return to = c + distance, true;
     if (upper && c >= low + distance && c <= high + distance) return to = c - distance, true;
     return false;

@@ -13,7 +13,7 @@
 namespace sardonyx::python {
 namespace {
 
-// The op still stands in its block, and is of the same type with the same value.
+// Whether the op is still in its block, with the same type and value.
 bool stays(const ImportedOp& o) {
   const Node& n = *o.node;
   const Tensor* payload = n.extra() != nullptr ? n.extra()->payload.get() : nullptr;
@@ -61,8 +61,8 @@ uint32_t EditCollector::number(Value* v) {
   return at->second;
 }
 
-// The number of the op that n was read from; none when n is new, or not what it was. An op that took over the blocks of another, a loop
-// with fewer variables, is that op.
+// The number of the op that n was read from; none when n is new or changed its type. An op that took over the
+// blocks of another, such as a loop with fewer variables, counts as that op.
 std::optional<uint32_t> EditCollector::imported(Node& n) {
   if (op_numbers_.empty()) {
     for (size_t i = 0; i < p_.ops.size(); ++i) op_numbers_.emplace(p_.ops[i].node, static_cast<uint32_t>(i));
@@ -80,7 +80,7 @@ std::optional<uint32_t> EditCollector::imported(Node& n) {
   return at != op_numbers_.end() && stays(p_.ops[at->second]) ? std::optional(at->second) : std::nullopt;
 }
 
-// It has the operands and the names that were read.
+// Whether the op still has the operands and names it was read with.
 bool EditCollector::is_unchanged(const ImportedOp& o) const {
   const Node& n = *o.node;
   if (o.rebuilt || n.name() != o.name) return false;
@@ -131,7 +131,7 @@ std::optional<BlockEdit> EditCollector::edit_block(Graph& g) {
     if (op) moved |= *op < std::exchange(last, *op);
     now.emplace_back(&n, op);
   }
-  std::vector<std::optional<uint32_t>> next(now.size());  // the op that stays at this place or after it
+  std::vector<std::optional<uint32_t>> next(now.size());  // the first imported op at or after this position
   for (size_t i = now.size(); i-- > 0;)
     next[i] = now[i].second ? now[i].second : i + 1 < now.size() ? next[i + 1] : std::nullopt;
   Edits edits;
@@ -211,7 +211,7 @@ nb::object EditCollector::constant_value(const TensorPtr& t) const {
   return nb::cast(ArrayView{array->second.array, nb::tuple(shape), strides});
 }
 
-// A constant that passes made goes in front of its first user.
+// Inserts a constant that a pass made before its first user.
 void EditCollector::add_constant(Value* v, const Node& user, const Slot* slot, Edits& edits) {
   if (v == nullptr || v->kind() != ValueKind::kConstant) return;
   const size_t known = p_.values.size();

@@ -1,6 +1,7 @@
-// What passes did to an imported program, as edits of coremltools' own objects.
+// The changes that passes made to an imported program, as edits of coremltools' own objects.
 //
-// Ops and values are named by their numbers in the ImportedProgram. Python applies the edits: apply_edits() in _coreml_program.py.
+// Edits refer to ops and values by their numbers in the ImportedProgram. Python applies them: apply_edits()
+// in _coreml_program.py.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace sardonyx::python {
 
-// Elements of an array that was imported, in another shape or order.
+// The elements of an imported array in another shape or order.
 struct ArrayView {
   nb::object array;
   nb::tuple shape;
@@ -25,9 +26,9 @@ struct OperandEdit {
   nb::list values;
 };
 
-// An input of a block, a function's or a new block's.
+// An input of a function, or of a new block.
 struct InputEdit {
-  std::string name, type;  // the type only of a new function's
+  std::string name, type;  // type only for a new function
   uint32_t value = 0;
   bool has_new_type = false;
 };
@@ -37,27 +38,27 @@ struct ResultEdit {
   uint32_t value = 0;
 };
 
-// An op that changed, or a new one.
+// A changed or new op.
 struct OpEdit {
   std::optional<uint32_t> op;  // none: a new op
   std::string type;            // "" for a new constant
-  nb::object constant;         // of a new constant: the number of a variable that has the value, an ArrayView or an ir.Tensor
+  nb::object constant;         // of a new constant: the number of a variable with that value, an ArrayView or an ir.Tensor
   std::string name;
   std::vector<OperandEdit> operands;
-  nb::list results, result_names;  // numbers, texts
-  nb::list blocks;                 // BlockEdit; None where nothing changed in it
-  nb::list sources;                // numbers of the ops that a new one comes from
-  std::optional<uint32_t> before;  // a new op goes in front of this op; none: at the end
+  nb::list results, result_names;  // numbers, strings
+  nb::list blocks;                 // BlockEdit, or None where nothing changed in the block
+  nb::list sources;                // numbers of the ops that a new op replaces
+  std::optional<uint32_t> before;  // a new op goes before this one; none: at the end
   bool has_new_types = false;      // results have other types than before
 };
 
-// A block that changed, or a new one, whose ops are all new.
+// A changed block, or a new one, whose ops are all new.
 struct BlockEdit {
   std::vector<InputEdit> inputs;
   std::vector<OpEdit> ops;                         // in order
   nb::list removed;                                // numbers of ops
   std::optional<std::vector<ResultEdit>> results;  // none: as before
-  std::optional<std::vector<int64_t>> order;       // numbers of all ops in order, -1 - i for ops[i]; none: nothing moved
+  std::optional<std::vector<int64_t>> order;       // numbers of all ops in order, -1 - i for ops[i]; none: no op moved
 };
 
 struct FunctionEdit {
@@ -69,9 +70,9 @@ class EditCollector {
  public:
   explicit EditCollector(ImportedProgram& program) : p_(program) {}
 
-  // What became of a function that was imported; none where nothing changed.
+  // The edits of an imported function; none if nothing changed.
   std::optional<BlockEdit> function(const std::string& name);
-  // Functions that passes made.
+  // Names of the functions that passes made.
   std::vector<std::string> new_functions() const;
   FunctionEdit new_function(const std::string& name);
 
@@ -99,7 +100,7 @@ class EditCollector {
   nb::list sources(const Node& n) const;
 
   ImportedProgram& p_;
-  std::unordered_map<const Value*, uint32_t> value_numbers_;  // filled when something changed
+  std::unordered_map<const Value*, uint32_t> value_numbers_;  // filled on the first change
   std::unordered_map<const Node*, uint32_t> op_numbers_;      // likewise
 };
 

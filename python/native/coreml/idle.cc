@@ -1,4 +1,4 @@
-// Whether passes would change a program of coremltools in memory, found out without importing it.
+// Whether passes would change a coremltools program in memory, decided without importing it.
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -20,7 +20,7 @@
 namespace sardonyx::python {
 namespace {
 
-// Looks at coremltools' objects, so that a program is imported only if a pass may change it.
+// Inspects coremltools' objects, so that a program is imported only if a pass may change it.
 class IdleCheck {
  public:
   IdleCheck(nb::dict functions, const PassRequest& request) : functions_(std::move(functions)), request_(request) {}
@@ -38,7 +38,7 @@ class IdleCheck {
     return false;
   }
 
-  // See Samples; null where they do not represent the program.
+  // See Samples. Null where they do not represent the program.
   const Graph* samples() const {
     if (!samples_) samples_.emplace(functions_);
     return samples_->graph();
@@ -51,7 +51,7 @@ class IdleCheck {
     });
   }
 
-  // Calls f(op) until it returns false; false if it did, or if some op has blocks.
+  // Calls f(op) until it returns false. Returns false if it did, or if some op has blocks.
   template <class F>
   bool all_ops(const F& f) const {
     PyTypeObject* constant = nullptr;  // most ops are constants, which have no blocks
@@ -109,9 +109,9 @@ class IdleCheck {
     });
   }
 
-  // coremltools knows the values of constants only.
+  // No op but a constant has a value that coremltools has computed.
   bool has_no_values() const {
-    PyTypeObject *constant = nullptr, *other = nullptr;  // the types that were met last
+    PyTypeObject *constant = nullptr, *other = nullptr;  // the last types seen
     return all_ops([&](const nb::object& op) {
       PyTypeObject* type = Py_TYPE(op.ptr());
       if (type == constant) return true;
@@ -216,10 +216,10 @@ class IdleCheck {
 
   nb::dict functions_;
   const PassRequest& request_;
-  mutable std::optional<Samples> samples_;  // filled when it is asked for
+  mutable std::optional<Samples> samples_;  // filled on first use
 };
 
-// The report of Session.run() if no pass would change the program; None if one might.
+// The report of Session.run() if no pass would change the program, else None.
 nb::object report_of_idle_passes(const nb::dict& functions, const nb::dict& options) {
   const OptimizeOptions o = optimize_options(options);
   const IdleCheck check(functions, o.request);

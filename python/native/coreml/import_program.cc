@@ -30,7 +30,7 @@ class Importer {
   }
 
  private:
-  // What is the same for all ops of one class.
+  // Properties shared by all ops of one class.
   struct Kind {
     const Op* op = nullptr;
     std::string name;
@@ -38,7 +38,7 @@ class Importer {
     bool is_const = false;
   };
   struct KnownType {
-    nb::object object;  // its address stands for it
+    nb::object object;  // kept alive, so that its address stays unique
     const Type* type = nullptr;
     std::string text;  // of types with unknown sizes
   };
@@ -54,7 +54,7 @@ class Importer {
   const Type* type(const nb::object& t) {
     const auto known = types_.find(t.ptr());
     if (known != types_.end()) {
-      // Each unknown size is one of its own.
+      // Each occurrence of an unknown size is a distinct symbol, so the type is parsed again.
       return known->second.type != nullptr || known->second.text.empty() ? known->second.type
                                                                          : model_.types().parse(known->second.text);
     }
@@ -65,14 +65,14 @@ class Importer {
     return parsed;
   }
 
-  // As Python spells it. coremltools makes each type once, and never changes it.
+  // The type as Python spells it. coremltools makes each type once and never changes it.
   std::string spelled(const nb::object& t) {
     struct Spelled {
-      nb::object type;  // its address stands for it
+      nb::object type;  // kept alive, so that its address stays unique
       std::string text;
     };
     constexpr size_t kMost = 4096;
-    static auto& all = *new std::unordered_map<PyObject*, Spelled>;  // Python may be gone when statics go
+    static auto& all = *new std::unordered_map<PyObject*, Spelled>;  // never destroyed: Python may be gone when statics are
     const auto known = all.find(t.ptr());
     if (known != all.end()) return known->second.text;
     if (all.size() >= kMost) all.clear();
@@ -127,7 +127,7 @@ class Importer {
     Node& n = model_.new_node(is, operand_values_, num_results);
     n.set_name(model_.name(text_of(get(op, names().name))));
     const size_t number = p_.ops.size();
-    // New ops take their scopes from the ops that they stand for, never from constants alone.
+    // New ops take their scopes from the ops that they replace, never from constants alone.
     if (!k.is_const)
       n.set_provenance(model_.add_provenance({.sources = {{.line = static_cast<int>(number) + 1}}, .source_count = 1}));
     g.append(n);
@@ -144,7 +144,7 @@ class Importer {
       for (nb::handle var : outputs) read_result(k, n, i++, var);
     }
     n.set_unchecked(false);
-    // Weights of another key are others, whatever their values are.
+    // Weights with different keys are different, even if their values are equal.
     if (k.is_const || k.name.starts_with("constexpr_")) {
       const nb::object key = find(op, names().weight_key);
       if (!key.is_none()) n.set_attrs(model_.with_attr(n.attrs(), "weight_key", Attr(nb::str(key).c_str())));
@@ -152,7 +152,7 @@ class Importer {
     if (!k.is_const) read_blocks(k, n, number, op, outputs);
   }
 
-  // Result i of the op that was read last.
+  // Reads result i of the op that was read last.
   void read_result(const Kind& k, Node& n, size_t i, nb::handle var) {
     Value* v = n.result(i);
     const auto number = static_cast<uint32_t>(p_.values.size());
@@ -172,7 +172,7 @@ class Importer {
       }
     } else if (!value.is_none()) {
       know(*v, get(value, names().val), t);
-      // What coremltools has computed already: const_elimination need not.
+      // A value that coremltools has computed already: const_elimination need not compute it.
       if (n.num_results() == 1 && t != nullptr && t->is_tensor() && t->static_size().value_or(0) > 4096) {
         if (const TensorPtr computed = payloads_.read(var, value, t).tensor) {
           n.edit_extra().payload = computed;
@@ -205,7 +205,8 @@ class Importer {
       read_block(body, block);
       p_.blocks[&body].owner = static_cast<uint32_t>(number);
     }
-    // Programs of the backend for neural networks have one variable for a loop's result and for what its blocks read: after it, the result.
+    // In programs of the neural network backend, one variable is both a loop's result and the value its
+    // blocks use. After the loop it stands for the result.
     if (i == 0) return;
     i = p_.ops[number].first_result;
     for (nb::handle var : outputs) numbers_.put(var.ptr(), static_cast<uint32_t>(i++));
@@ -217,7 +218,7 @@ class Importer {
     return "block";
   }
 
-  // Fills operand_values_: by slot where the op is known (and says so), else as they come.
+  // Fills operand_values_ by slot if the op is known and the operands fit its slots, else in the order given.
   bool read_operands(const Kind& k, nb::handle op) {
     slot_values_.clear();
     operand_slots_.clear();
@@ -232,7 +233,7 @@ class Importer {
     return false;
   }
 
-  // Elements that coremltools knows of a value that is no constant.
+  // Records elements that coremltools knows of a value that is not a constant.
   void know(Value& v, const nb::object& value, const Type* t) {
     if (t == nullptr || !t->is_tensor() || !is_integer(t->dtype()) || !t->ranked() || t->rank() > 1) return;
     SymbolicValue known{.scalar = t->rank() == 0, .elements = {}};
@@ -251,7 +252,7 @@ class Importer {
         for (nb::handle e : value) add(e);
       }
     } catch (const std::exception&) {
-      return;  // not a value that sizes have
+      return;  // not a value that holds sizes
     }
     p_.facts.set(v, std::move(known));
   }
@@ -264,7 +265,7 @@ class Importer {
   std::unordered_map<PyObject*, KnownType> types_;
   std::unordered_map<PyTypeObject*, Kind> kinds_;
 
-  // While an op is read.
+  // Scratch space while an op is read.
   std::vector<std::pair<std::string_view, Value*>> slot_values_;
   std::vector<std::string_view> operand_slots_;
   std::vector<Value*> operand_values_;

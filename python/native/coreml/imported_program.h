@@ -1,6 +1,8 @@
-// A program of coremltools as native code holds it: a model, and which of coremltools' ops and variables its nodes and values were read from.
+// A coremltools program in native form: a model, and the coremltools ops and variables its nodes and values
+// were read from.
 //
-// Python knows ops and values by numbers, given in the order in which they are read. Values that passes make get the next numbers.
+// Python refers to ops and values by numbers, given in the order in which they are read. Values that passes
+// make get the next numbers.
 #pragma once
 
 #include <memory>
@@ -24,12 +26,12 @@ struct ImportedOp {
   const Tensor* payload = nullptr;
   size_t first_operand = 0;  // in ImportedProgram::operands
   size_t first_result = 0;   // in ImportedProgram::values
-  bool rebuilt = false;      // another node has its blocks now
+  bool rebuilt = false;      // another node holds its blocks now
 };
 
 // A block as it was read.
 struct ImportedBlock {
-  size_t first = 0, last = 0;  // numbers of its ops, those of nested blocks among them
+  size_t first = 0, last = 0;  // numbers of its ops, including those of nested blocks
   uint32_t owner = 0;          // the op that holds it
   std::vector<std::pair<Name, Value*>> outputs;
   std::vector<std::pair<Name, const Type*>> inputs;
@@ -37,23 +39,24 @@ struct ImportedBlock {
 
 struct ImportedProgram {
   std::unique_ptr<Model> model;
-  ValueFacts facts;                       // what coremltools knows of small integer values
-  bool has_constexpr = false;             // some op decompresses a weight
+  ValueFacts facts;                       // small integer values that coremltools knows
+  bool has_constexpr = false;             // whether some op decompresses a weight
   std::vector<ImportedOp> ops;            // by number
   std::vector<Value*> operands;           // of the ops
   std::vector<Value*> values;             // by number
   std::vector<nb::object> variables;      // likewise
-  std::vector<Name> value_names;          // likewise, as they were read
-  std::vector<const Type*> types_before;  // likewise, when the passes began
+  std::vector<Name> value_names;          // likewise; names as read
+  std::vector<const Type*> types_before;  // likewise; types before the passes ran
   std::unordered_map<const Graph*, ImportedBlock> blocks;
-  std::unordered_map<const Value*, const Type*> input_types;  // of blocks' inputs, as they were read
-  // The variable that has this payload: a const's, or that of an op whose value coremltools has computed.
+  std::unordered_map<const Value*, const Type*> input_types;  // of block inputs, as read
+  // The variable that has this payload: that of a const, or of an op whose value coremltools has computed.
   std::unordered_map<const Tensor*, uint32_t> variable_of;
-  std::vector<TensorPtr> kept_payloads;                        // keys of variable_of stay alive
-  std::unordered_map<const std::byte*, BorrowedArray> arrays;  // large ones that tensors lie in, by their first element
+  std::vector<TensorPtr> kept_payloads;                        // keep the keys of variable_of alive
+  std::unordered_map<const std::byte*, BorrowedArray> arrays;  // large arrays that tensors borrow, by their first element
 };
 
-// What only Python knows of coremltools' objects: functions of a type, an op, a variable and a function.
+// Python functions that return the text of a type, the version of an op, the payload of a variable and the
+// opset of a function.
 struct ImportHelpers {
   nb::object type_text, version, payload, opset;
 };

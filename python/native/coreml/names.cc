@@ -1,4 +1,4 @@
-// Names of ops and variables of a coremltools program, made unique where they stand: it need not be read for that.
+// Makes names of ops and variables of a coremltools program unique in place, without reading the program.
 #include <unordered_set>
 
 #include "dialects/mil/unique_names.h"
@@ -8,10 +8,10 @@
 namespace sardonyx::python {
 namespace {
 
-// As the pass dedup_op_and_var_names does it.
+// Does what the pass dedup_op_and_var_names does.
 class Renamer {
  public:
-  // False, and nothing is changed, where an input and a result have one name: the pass says what is wrong.
+  // Returns false, without changes, where an input and a result share a name. The pass reports that.
   bool function(nb::handle f) {
     std::unordered_set<std::string_view> inputs;
     const auto vars = nb::cast<nb::dict>(get(f, names().inputs));
@@ -69,7 +69,7 @@ class Renamer {
   size_t renamed_ = 0;
 };
 
-// What the pass would report, after having done what it does; None if it has to be asked.
+// Renames as the pass would and returns its report. None if the pass itself must run.
 nb::object rename_repeated(const nb::dict& functions) {
   PassReport report{.name = "dedup_op_and_var_names"};
   for (const auto& [name, function] : functions) {

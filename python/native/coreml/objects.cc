@@ -4,7 +4,7 @@ namespace sardonyx::python {
 
 bool place_operands(const Op& op, std::span<const std::pair<std::string_view, Value*>> given, std::vector<Value*>& operands) {
   const size_t slots = op.inputs.size();
-  size_t single = slots;  // lists come last
+  size_t single = slots;  // variadic operands come last
   while (single > 0 && op.inputs[single - 1].arity == Arity::kVariadic) --single;
   operands.assign(single, nullptr);
   for (const auto& [slot, v] : given) {

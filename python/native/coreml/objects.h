@@ -1,4 +1,5 @@
-// coremltools' objects, read through Python's C interface: attributes by interned names, ops of a block, numbers of objects.
+// Reads coremltools' objects through Python's C interface: attributes by interned names, ops of a block,
+// numbers of objects.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,7 +17,7 @@ namespace sardonyx::python {
 
 namespace nb = nanobind;
 
-// Attributes that are asked for once per op or variable.
+// Attributes that are read once per op or variable.
 struct AttributeNames {
   PyObject *op, *var_op, *next, *start, *operations, *name, *input_vars, *output_vars, *sym_type, *sym_val, *val, *blocks,
       *inputs, *outputs, *child_ops, *consuming_blocks, *weight_key;
@@ -41,7 +42,7 @@ inline nb::object get(nb::handle object, PyObject* name) {
   return nb::steal(found);
 }
 
-// None where there is no such attribute, without an error in between.
+// Returns None if there is no such attribute, without raising in between.
 inline nb::object find(nb::handle object, PyObject* name) {
   PyObject* found = nullptr;
 #if PY_VERSION_HEX >= 0x030d0000
@@ -61,7 +62,7 @@ inline std::string_view text_of(nb::handle object) {
   return {bytes, static_cast<size_t>(size)};
 }
 
-// From objects to numbers; the objects are kept alive elsewhere.
+// Maps objects to numbers. The objects are kept alive elsewhere.
 class NumberOf {
  public:
   void put(PyObject* key, uint32_t number) {
@@ -70,7 +71,7 @@ class NumberOf {
     used_ += s.key == nullptr ? 1 : 0;
     s = {key, number};
   }
-  // kNone when it is not there.
+  // Returns kNone if it is not there.
   uint32_t find(PyObject* key) const {
     if (slots_.empty()) return kNone;
     const Slot& s = const_cast<NumberOf*>(this)->slot(key);
@@ -100,7 +101,7 @@ class NumberOf {
   size_t used_ = 0;
 };
 
-// Calls f(op) for the ops of a block, which are a linked list, or a list.
+// Calls f(op) for the ops of a block, which may be a linked list or a list.
 template <class F>
 void each_op(nb::handle block, const F& f) {
   const nb::object operations = get(block, names().operations);
@@ -111,14 +112,14 @@ void each_op(nb::handle block, const F& f) {
   for (nb::object at = get(operations, names().start); !at.is_none(); at = get(at, names().next)) f(get(at, names().op));
 }
 
-// Calls f(name of the slot, variable) for all operands of an op, in order.
+// Calls f(slot name, variable) for all operands of an op, in order.
 template <class F>
 void each_operand(nb::handle op, const F& f) {
   const nb::object inputs = get(op, names().input_vars);
   PyObject *slot = nullptr, *value = nullptr;
   Py_ssize_t at = 0;
   while (PyDict_Next(inputs.ptr(), &at, &slot, &value)) {
-    if (value == Py_None || text_of(slot).starts_with("_")) continue;  // what is internal to coremltools
+    if (value == Py_None || text_of(slot).starts_with("_")) continue;  // internal to coremltools
     if (PyList_Check(value) || PyTuple_Check(value)) {
       for (nb::handle v : nb::handle(value)) f(slot, v.ptr());
     } else {
@@ -127,10 +128,11 @@ void each_operand(nb::handle op, const F& f) {
   }
 }
 
-// Puts operands that stand under names of slots into the order of the op's slots, null where one is not given. False if they do not fit.
+// Sorts operands given by slot name into the order of the op's slots, with null where one is not given.
+// Returns false if they do not fit.
 bool place_operands(const Op& op, std::span<const std::pair<std::string_view, Value*>> given, std::vector<Value*>& operands);
 
-// A report as Python gets it.
+// Converts a report to Python.
 nb::dict report_of(const PipelineReport& report);
 
 }  // namespace sardonyx::python

@@ -33,7 +33,7 @@ static std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size)
   }
 }
 
-// A transposed array as a view of the same array in order; null where no order of the axes gives one.
+// A transposed array as a view of the same buffer in memory order. Null if no order of the axes gives one.
 TensorPtr view_of_buffer(const std::shared_ptr<Py_buffer>& array, DType dtype, const std::vector<int64_t>& shape) {
   if (array->suboffsets != nullptr) return nullptr;
   std::vector<size_t> axes;
@@ -120,7 +120,7 @@ PayloadReader::Payload PayloadReader::of_buffer(Py_buffer& view, DType dtype, co
     arrays.try_emplace(bytes, BorrowedArray{array, dtype, size});
     return {t};
   }
-  // A reversed array, for example: its users put it in order.
+  // Some other order, such as a reversed array. Code that uses the elements puts them in order.
   const int64_t sample = mil::sample(view.len / view.itemsize, static_cast<size_t>(view.itemsize), [&](int64_t i) {
     std::vector<Py_ssize_t> place(shape.size());
     for (size_t d = shape.size(); d-- > 0; i /= shape[d]) place[d] = i % shape[d];

@@ -1,4 +1,4 @@
-// Values of coremltools' variables as tensors that share the arrays' memory.
+// Reads values of coremltools' variables as tensors that share the arrays' memory.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace sardonyx::python {
 
-// An array that a tensor lies in.
+// An array whose memory a tensor borrows.
 struct BorrowedArray {
   nb::object array;
   DType dtype = DType::kUndefined;
@@ -20,15 +20,16 @@ struct BorrowedArray {
 
 class PayloadReader {
  public:
-  // `describe(variable)` gives what Python has to look at: see ProgramSession._payload() in _coreml_program.py.
+  // `describe(variable)` returns what Python has to examine: see ProgramSession._payload() in
+  // _coreml_program.py.
   explicit PayloadReader(nb::object describe) : describe_(std::move(describe)) {}
 
   struct Payload {
-    TensorPtr tensor;                 // null where no value can be read
-    std::optional<int64_t> sample;    // of a tensor whose elements are not in order: see dialects/mil/sample.h
-    std::optional<int64_t> contents;  // equal for equal elements, where only Python reads them: there is no tensor
+    TensorPtr tensor;                 // null if no value can be read
+    std::optional<int64_t> sample;    // of a tensor whose elements are not in order; see dialects/mil/sample.h
+    std::optional<int64_t> contents;  // equal for equal elements; set when only Python can read them and there is no tensor
   };
-  // `sym_val` is the variable's value as coremltools holds it, or None; `declared` its type, or null.
+  // `sym_val` is the variable's value as coremltools holds it, or None. `declared` is its type, or null.
   Payload read(nb::handle var, const nb::object& sym_val, const Type* declared);
 
   // Large arrays, by their first element.

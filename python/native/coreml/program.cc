@@ -22,7 +22,7 @@ namespace {
 
 namespace nb = nanobind;
 
-// A program by itself: Python looks at it as a whole, and never at its graph's objects.
+// A program that Python treats as a whole: the objects of its graph are not exposed.
 struct CoremlProgram {
   std::unique_ptr<Model> model;
 };
@@ -55,7 +55,7 @@ std::vector<std::string> infer(CoremlProgram& p) {
   return infer_model(*p.model, facts, /*tolerant=*/true);
 }
 
-// Whether `inferred` says at least what the file says.
+// Whether `inferred` is at least as precise as the declared type.
 bool covers(const Type* inferred, const Type* declared) {
   if (declared == nullptr || inferred == declared) return true;
   if (inferred == nullptr || inferred->kind() != declared->kind()) return false;
@@ -93,7 +93,7 @@ void forget(const Graph& g) {
   }
 }
 
-// What inference from the inputs alone does not find of the types in the file, and what it finds wrong.
+// The declared types that inference from the inputs alone does not reach, and the faults it finds.
 std::vector<std::string> compare_types(const CoremlProgram& p) {
   const auto copy = clone_model(*p.model);
   for (const auto& f : copy->functions()) forget(f->graph());
@@ -104,7 +104,7 @@ std::vector<std::string> compare_types(const CoremlProgram& p) {
   return out;
 }
 
-// Runs a function on the evaluator: its results, then what its states hold at the end.
+// Runs a function on the evaluator. Returns its results, followed by the final values of its states.
 nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& function) {
   const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
   if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
@@ -121,7 +121,7 @@ nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& functio
   return out;
 }
 
-// What half precision would do, after runs on these inputs, or on random ones.
+// Reports how half precision would change results, after runs on these inputs or on random ones.
 nb::dict half_report_dict(const CoremlProgram& p, nb::list runs, size_t random_runs, uint64_t seed) {
   HalfReportRequest request{.runs = {}, .random_runs = random_runs, .seed = seed};
   for (nb::handle run : runs) {
@@ -131,7 +131,7 @@ nb::dict half_report_dict(const CoremlProgram& p, nb::list runs, size_t random_r
   HalfReport report;
   {
     const Unlocked others_may_run;
-    const auto copy = clone_model(*p.model);  // types are inferred on the way
+    const auto copy = clone_model(*p.model);  // inferring types changes the model
     report = half_report(*copy, request);
     request.runs.clear();
   }
@@ -165,7 +165,7 @@ std::vector<std::string> port_names(const CoremlProgram& p, const std::string& f
   return names;
 }
 
-// Inputs that are states: name, element type as in the text form, shape (-1: open).
+// Inputs that are states: name, dtype as in the text form, shape (-1: unknown).
 nb::list states(const CoremlProgram& p, const std::string& function) {
   const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
   if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));

@@ -1,4 +1,4 @@
-// sardonyx.coreml: programs of Core ML.
+// Python bindings of Core ML programs, for sardonyx.coreml.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -6,7 +6,7 @@ namespace sardonyx::python {
 namespace {
 
 std::string_view class_name(PyTypeObject* type) {
-  const std::string_view name = type->tp_name;  // of classes made in Python, without the module
+  const std::string_view name = type->tp_name;  // of classes defined in Python, without the module
   return name.substr(name.rfind('.') + 1);
 }
 
@@ -50,7 +50,7 @@ Value* Samples::made_by(PyTypeObject* type) {
   if (k.is_const) {
     k.result = g.add_constant(Tensor::full(DType::kF32, {}, 0));
   } else {
-    // Stands in no graph: it is not a sample itself.
+    // The op's own node, which is in no graph and is not a sample.
     k.result = model_.new_node(*k.op, {}, 1).result();
   }
   return k.result;
@@ -66,7 +66,7 @@ void Samples::op(nb::handle one) {
       known_ = false;
       return;
     }
-    // Only ops of control flow have blocks: the first of a type tells.
+    // Only control-flow ops have blocks, so the first op of a type decides.
     k.has_blocks = nb::len(get(one, names().blocks)) > 0;
   }
   meeting_.assign(1, type);

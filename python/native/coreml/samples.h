@@ -1,4 +1,4 @@
-// Samples of a coremltools program: which ops read which, found out without reading the program.
+// Samples of a coremltools program: which kinds of ops use which, found without reading the program.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,23 +11,24 @@
 
 namespace sardonyx::python {
 
-// A graph with one node for each way in which an op and the ops that it reads meet in a program, however large that is. Producers are told
-// apart by their op alone, so what matches nowhere here matches nowhere there; that something does match here says nothing.
+// A graph with one node for each distinct combination of an op and the ops that make its operands, however
+// large the program. Producers are distinguished by their op alone. A pattern that matches nowhere here
+// matches nowhere in the program; a match here proves nothing.
 class Samples {
  public:
   // {name: coremltools' Function}
   explicit Samples(const nanobind::dict& functions);
 
-  // Null if the program has ops, or operands, that no table knows.
+  // Null if the program has ops or operands that no table knows.
   const Graph* graph() const { return known_ ? &model_.main().graph() : nullptr; }
 
  private:
   struct Kind {
-    const Op* op = nullptr;  // the newest of that name; null if no table knows it
+    const Op* op = nullptr;  // the newest version; null if no table knows the name
     Value* result = nullptr;
     bool is_const = false, has_blocks = false, is_sampled = false;
   };
-  // One meeting: the op's type, and for each operand the slot's name and what makes it.
+  // One combination: the op's type, and each operand's slot name and producer.
   using Meeting = std::vector<const void*>;
   struct HashOf {
     size_t operator()(const Meeting& m) const;
@@ -40,7 +41,7 @@ class Samples {
 
   Model model_{DialectId::kMil};
   bool known_ = true;
-  Value* other_ = nullptr;  // what no op of the block makes
+  Value* other_ = nullptr;  // stands for values that no op of the block makes
   std::unordered_map<PyTypeObject*, Kind> kinds_;
   std::unordered_map<Meeting, bool, HashOf> seen_;
   Meeting meeting_;

@@ -14,14 +14,15 @@
 namespace sardonyx::python {
 namespace {
 
-// A program on its way through the passes, and back.
+// A program between import and edits, while passes run on it.
 class Session {
  public:
   Session(const nb::dict& functions, int64_t specification_version, const nb::object& type_text, const nb::object& version,
           const nb::object& payload, const nb::object& opset)
       : program_(import_program(functions, specification_version, {type_text, version, payload, opset})), edits_(program_) {}
 
-  // The op stays in single precision (keep_fp32), or in 32 bits (keep_int32), whatever add_fp16_cast and add_int16_cast do to the others.
+  // Keeps the op in single precision (keep_fp32) or in 32 bits (keep_int32) when add_fp16_cast or
+  // add_int16_cast run.
   void keep(size_t op, const std::string& attribute) {
     Node& n = *program_.ops.at(op).node;
     n.set_attrs(program_.model->with_attr(n.attrs(), attribute, Attr(true)));

@@ -1,4 +1,4 @@
-// sardonyx.coreml.apply_pass: passes on programs of coremltools in memory.
+// Python bindings for sardonyx.coreml.apply_pass: passes on coremltools programs in memory.
 #pragma once
 
 #include <nanobind/nanobind.h>

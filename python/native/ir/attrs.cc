@@ -1,4 +1,5 @@
-// Attributes between nodes and Python: (name, type number, value, ref_attr_name or None, doc or None).
+// Converts attributes between nodes and Python: (name, type number, value, ref_attr_name or None, doc or
+// None).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ enum AttributeType : int {
 
 double as_f32(nb::handle v) { return static_cast<double>(static_cast<float>(nb::cast<double>(v))); }
 
-// Strings of attributes are bytes in ONNX; text that is no UTF-8 travels as surrogates.
+// String attributes are bytes in ONNX. Bytes that are not UTF-8 become surrogates in Python.
 std::string bytes_of(nb::handle v) {
   if (nb::isinstance<nb::bytes>(v)) {
     auto b = nb::borrow<nb::bytes>(v);
@@ -77,7 +78,7 @@ std::vector<T> each(nb::handle list, Read&& read) {
   return out;
 }
 
-// What files and Python make of a sparse tensor.
+// Whether the parts are those that files and Python give a sparse tensor.
 bool is_sparse(const AttrDict& parts) {
   return parts.size() == 3 && parts[0].second.get<TensorPtr>() != nullptr && parts[1].second.get<TensorPtr>() != nullptr &&
          parts[2].second.get<Attr::Ints>() != nullptr;
@@ -210,7 +211,7 @@ std::vector<PyGraph*> graphs_among(nb::handle items) {
 
 namespace {
 
-// What a Constant node stands for, if its attributes say it plainly.
+// The payload of a Constant node, if its attributes give it directly. Null otherwise.
 TensorPtr payload_of(const Attrs& attrs) {
   for (const NamedAttr& a : attrs.items()) {
     if (a.name == "value") {
@@ -240,7 +241,7 @@ TensorPtr payload_of(const Attrs& attrs) {
 
 void set_attributes(const StorePtr& s, Node& n, nb::handle items) {
   Model& m = *s->model;
-  // Everything that can be refused is looked at before anything changes.
+  // Check everything that can be refused before changing anything.
   AttrInit plain;
   std::unordered_set<std::string> names;
   std::vector<std::pair<std::string, Graph*>> bodies;
@@ -256,7 +257,7 @@ void set_attributes(const StorePtr& s, Node& n, nb::handle items) {
     const Attr* same = n.attr(name);
     if (same == nullptr && n.extra() != nullptr && n.extra()->payload_attrs != nullptr)
       same = n.extra()->payload_attrs->find(name);
-    if (same != nullptr && type == kUndefined) {  // of a kind that only files bring: stays as it is
+    if (same != nullptr && type == kUndefined) {  // a kind that only files contain: keep it
       plain.push_back({name, *same, {}});
     } else {
       plain.push_back(attribute_from_python(m.types(), item));
@@ -282,7 +283,8 @@ void set_attributes(const StorePtr& s, Node& n, nb::handle items) {
   const Attrs* attrs = m.attrs(std::move(plain));
   n.set_unchecked(true);
   if (n.has(Trait::kConstant) && n.num_results() == 1) {
-    // As the reader has it: what a Constant says is its payload, and payload_attrs is how it says it.
+    // As the reader does it: the constant's value is its payload, and payload_attrs records the attributes
+    // that spelled it.
     TensorPtr payload = attrs->items().size() == 1 ? payload_of(*attrs) : nullptr;
     if (payload != nullptr || n.extra() != nullptr) {
       NodeExtra& extra = m.edit_extra(n);

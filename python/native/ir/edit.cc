@@ -13,7 +13,7 @@ std::vector<OpsetImport>& opsets_of(Store& s, Graph& g) {
 }
 
 StorePtr gather(const StorePtr& graph_store, const std::vector<PyNode*>& nodes) {
-  // By store, in the order of their first node.
+  // By store, in the order of each store's first node.
   std::vector<std::pair<StorePtr, std::vector<Node*>>> removed;
   for (PyNode* n : nodes) {
     if (n->store == graph_store || !n->store->owned || !graph_store->owned) continue;
@@ -156,7 +156,7 @@ void add_initializer(const StorePtr& s, Graph& g, PyValue& handle) {
 void add_output(const StorePtr& s, Graph& g, Value& v) {
   std::string name = value_name(v);
   if (output_of(v) == &g) {
-    // The same value once more: outside it needs a name of its own.
+    // The value is already a result: this one needs its own name.
     name = fresh_value_name(*s, g, name);
   }
   g.add_output(v, name, v.type());

@@ -50,7 +50,7 @@ void init_graph(PyGraph* self, nb::handle inputs, nb::handle outputs, nb::handle
   auto consts = handles_of<PyValue>(initializers, "initializer", "ir.Value");
   std::vector<OpsetImport> imports = opsets_from_python(opsets);
   Metadata props = metadata_from_python(metadata);
-  // Everything that can be wrong is looked at before anything is taken.
+  // Check everything that can be wrong before taking anything.
   check_distinct(ins, "an input");
   check_distinct(list, "a node");
   std::erase_if(consts, [seen = std::unordered_set<PyValue*>()](PyValue* v) mutable { return !seen.insert(v).second; });
@@ -140,7 +140,7 @@ void set_outputs(PyGraph& self, nb::handle values) {
   size_t same = 0;
   while (same < list.size() && same < at.outputs().size() && list[same]->ptr == at.output(same)) ++same;
   if (same < at.outputs().size()) {
-    // Those that go keep what is known of them; those that stay keep their names outside.
+    // Removed outputs keep their doc strings and metadata as values; kept outputs keep their names.
     std::unordered_map<Value*, std::vector<Port>> old;
     for (size_t i = 0; i < at.outputs().size(); ++i) {
       Port& p = at.output_port(i);
@@ -263,7 +263,8 @@ nb::object node_at(PyGraph& self, int64_t index) {
   return wrap(self.store, n);
 }
 
-// Walks a graph that may change on the way: nodes put in after the current one are seen, also when the current one was removed.
+// Walks a graph that may change meanwhile. Visits nodes inserted after the current one, even when the current
+// one was removed.
 class NodeWalk {
  public:
   NodeWalk(nb::object graph, bool backwards) : graph_(std::move(graph)), backwards_(backwards), upcoming_(nullptr) {
@@ -305,7 +306,7 @@ void sort_graph(PyGraph& self) {
   }
 }
 
-// Names of values that g or the graphs inside it read from outside.
+// Names of values that g or the graphs inside it capture from outside.
 std::vector<std::string> captures(Graph& g) {
   std::unordered_set<const Value*> defined;
   std::vector<Value*> read;

@@ -1,4 +1,4 @@
-// Reading and writing ONNX from Python's ir.
+// Reads and writes ONNX for Python's ir.
 #include <fmt/format.h>
 #include <nanobind/stl/string_view.h>
 
@@ -14,7 +14,7 @@ namespace {
 nb::object read_path(const std::string& path, bool map) { return wrap_model(Store::of(read_onnx(path, {.map = map}))); }
 
 nb::object read_bytes(const nb::bytes& bytes, const std::string& folder) {
-  // The model refers to the bytes: they live as long as it does.
+  // The model refers to the bytes, so it keeps them alive.
   auto* kept = new nb::bytes(bytes);
   std::shared_ptr<const void> keepalive(kept, [](nb::bytes* b) {
     if (!Py_IsInitialized()) return;
@@ -26,7 +26,7 @@ nb::object read_bytes(const nb::bytes& bytes, const std::string& folder) {
   return wrap_model(Store::of(read_onnx_bytes(view, std::move(keepalive), folder)));
 }
 
-// Takes a node out of the model it was read in.
+// Removes a node from the model it was read into.
 nb::object free_node(PyNode& n) {
   Node& node = live(n);
   if (node.linked()) unlink(*n.store, node);
@@ -41,7 +41,7 @@ nb::object free_graph(PyGraph& g) {
 
 }  // namespace
 
-// What a file cannot hold, and what only Python can have left behind.
+// Finds faults that only edits in Python can leave behind, and that a file cannot hold.
 void check_complete(Store& s) {
   const Model& m = *s.model;
   auto fail = [&](Value& v, const std::string& reader) {
@@ -80,7 +80,7 @@ void bind_ir_io(nb::module_& m) {
   m.def("read_bytes", &read_bytes);
   m.def("free_node", &free_node);
   m.def("free_graph", &free_graph);
-  // Both look at a copy, whose nodes inference has checked: what people build or read is unchecked.
+  // Both work on a copy whose nodes inference has checked: nodes that people build or read are unchecked.
   m.def("verify", [](PyModel& self, bool types) {
     check_complete(*self.store);
     const Unlocked others_may_run;

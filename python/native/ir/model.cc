@@ -91,12 +91,12 @@ void add_function(const StorePtr& s, PyFunction& f) {
   f.own.reset();
 }
 
-// Takes f out of its model; f and its graph live on by themselves.
+// Removes f from its model. f and its graph remain usable.
 void remove_function(PyModel& self, PyFunction& f) {
   if (f.own != nullptr || f.store != self.store) refuse(fmt::format("function {} is not in this model", identify(f.data())));
   Function& native = *f.ptr;
   if (&native == &self.ptr->main()) refuse("the main graph of a model cannot be removed");
-  // A copy that the handles of the function's nodes do not follow: they end with the function.
+  // The handles of the function's nodes do not follow this copy: they end with the function.
   StorePtr s = Store::make();
   Graph& body = copy_graph(native.graph(), s);
   s->facts(body).opsets = native.opset_imports;
@@ -134,7 +134,7 @@ void init_model(PyModel* self, PyGraph& graph, int64_t ir_version, std::string_v
   Metadata props = metadata_from_python(metadata);
   StorePtr s = graph.store;
   if (s->owned) {
-    if (g.function() == nullptr) {  // one graph of several in this store: it leaves for a model of its own
+    if (g.function() == nullptr) {  // one of several graphs in this store: it moves to its own model
       StorePtr own = Store::make();
       transfer(s, own, {}, {&g});
       s = own;
@@ -163,7 +163,7 @@ void init_model(PyModel* self, PyGraph& graph, int64_t ir_version, std::string_v
   m.metadata = std::move(props);
   resolve_ops(*s, *graph.ptr);
   for (PyFunction* f : list) resolve_ops(*s, f->data().graph());
-  // A second ir.Model on the same graph shares it; the newest one is what the store knows.
+  // A second ir.Model on the same graph shares it; the store refers to the newest one.
   self->bind(s, s->model.get());
 }
 

@@ -1,4 +1,5 @@
-// How nodes, graphs and values move from one store to another: they are cloned, and handles and side tables follow.
+// Moves nodes, graphs and values from one store to another. They are cloned, and handles and side tables
+// follow.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@ struct Moved {
   std::unordered_map<const Graph*, Graph*> graphs;
 };
 
-// Which object became which: `b` is a clone of `a`, so both walks meet the same things in the same order.
+// Maps each object of `a` to its copy. `b` is a clone of `a`, so both walks visit corresponding objects in
+// the same order.
 void match(Graph& a, Graph& b, Moved& moved) {
   std::vector<std::pair<Graph*, Graph*>> stack{{&a, &b}};
   while (!stack.empty()) {
@@ -36,13 +38,13 @@ void match(Graph& a, Graph& b, Moved& moved) {
   }
 }
 
-// What a graph, with all that is nested in it, defines and reads.
+// The values that a graph and its nested graphs define and use.
 struct Content {
   std::vector<Value*> defined;
   std::unordered_set<const Value*> own;
   std::unordered_set<const Node*> nodes;  // boundaries included
   std::vector<Value*> read;
-  // Read before it is defined, or from where it cannot be seen: legal while a graph is being edited.
+  // Used before their definition, or from where they are not visible. Legal while a graph is being edited.
   std::vector<Value*> astray;
 };
 
@@ -99,7 +101,7 @@ void rekey(std::unordered_map<const Key*, T>& from, std::unordered_map<const Key
   }
 }
 
-// Points handles and side tables at the new objects.
+// Redirects handles and side tables to the new objects.
 void follow(Store& from, const StorePtr& to, const Moved& moved) {
   for (auto at = from.handles.begin(); at != from.handles.end();) {
     bool found = true;
@@ -173,7 +175,7 @@ bool is_free(const Graph& g) { return g.parent() == nullptr && g.function() == n
 
 void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>& nodes, const std::vector<Graph*>& graphs) {
   if (from == to) return;
-  // Loose nodes travel as the nodes of a graph made for the journey.
+  // Loose nodes travel in a temporary graph.
   Graph& carrier = from->model->new_graph();
   auto unload = [](Graph& g) {
     std::vector<Node*> all;
@@ -214,7 +216,8 @@ void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>
       moved.values[v] = outer[v] = &move_placeholder(*from, to, *v);
     }
   }
-  // What is not there yet when its reader is copied is bridged by placeholders until all have arrived.
+  // A placeholder stands in for each value that is not there yet when its user is copied, until all have
+  // arrived.
   std::vector<std::pair<Value*, const Value*>> bridges;
   for (size_t i = 0; i < pieces.size(); ++i) {
     Graph* g = pieces[i];
@@ -240,7 +243,8 @@ void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>
   }
   for (auto& [bridge, v] : bridges) UseList::move_all(*bridge, *moved.values.at(v));
 
-  // The originals end. Readers that stay behind (of a node that was removed while it was read) get placeholders.
+  // Erase the originals. Users that stay behind (of a node that was removed while it was used) get
+  // placeholders.
   for (Content& c : contents) {
     for (Value* v : c.defined) {
       Value* stays = nullptr;
@@ -269,7 +273,7 @@ void transfer(const StorePtr& from, const StorePtr& to, const std::vector<Node*>
   for (Graph* g : pieces) {
     for (Node* n = g->last(); n != nullptr;) {
       Node* before = n->prev();
-      // Only readers inside the graphs that end with it are left, when those read what they cannot see.
+      // The remaining users are inside the graphs being erased and use values that are not visible to them.
       for (Value& v : n->results()) {
         if (v.has_uses()) UseList::move_all(v, from->model->new_placeholder());
       }
@@ -327,7 +331,7 @@ StorePtr combine(std::vector<StorePtr> stores) {
       if (is_free(*g) && seen_graphs.insert(g).second) graphs.push_back(g);
     }
     transfer(s, target, nodes, graphs);
-    // Placeholders that nothing read, but that somebody holds.
+    // Placeholders that nothing uses but that a handle refers to.
     Moved rest;
     for (Value* v : s->placeholders) {
       if (s->handles.contains(v) && v->kind() == ValueKind::kPlaceholder) rest.values[v] = &move_placeholder(*s, target, *v);

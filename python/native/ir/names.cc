@@ -41,7 +41,7 @@ std::string value_name(const Value& v) {
     if (port.value == &v && !port.name.empty()) return std::string(port.name.view());
   }
   if (v.kind() == ValueKind::kResult) {
-    // A result of the graph is known by the name it has outside, if that is one name.
+    // A result of the graph goes by its name in the signature, if it has just one.
     Name outside;
     int count = 0;
     each_port(v, [&](Port& p) { outside = p.name, ++count; });
@@ -131,7 +131,7 @@ void rename(Store& s, Value& v, std::string_view name) {
   v.set_name(s.model->name(name));
   bool first = true;
   each_port(v, [&](Port& p) {
-    // A value that is returned twice keeps distinct names outside.
+    // A value that is returned twice keeps distinct names in the signature.
     if (first || v.kind() != ValueKind::kInput) p.name = v.name();
     first = false;
   });
@@ -143,7 +143,8 @@ void rename(Store& s, Value& v, std::string_view name) {
 
 namespace {
 
-// The port that says more of v than its graph: the input, or the first result that returns it there. Or null.
+// The port that holds v's notes: v's input port, or the first output port that returns v from its own graph.
+// Null if there is none.
 Port* port_with_notes(Value& v) {
   if (v.kind() == ValueKind::kInput) return &v.graph()->input_port(v.index());
   Graph* g = output_of(v);
@@ -173,7 +174,7 @@ void set_notes(Store& s, Value& v, Notes notes) {
     if (fresh && v.graph() != nullptr && v.kind() == ValueKind::kResult) at->second.declared = v.type();
     at->second.notes = std::make_shared<const Notes>(std::move(notes));
   }
-  // What the file said is no longer the whole truth.
+  // The entry read from the file is no longer complete.
   each_port(v, [](Port& p) { p.entry = 0; });
   if (Graph* g = v.graph()) {
     if (auto at = g->value_info.find(&v); at != g->value_info.end()) at->second.entry = 0;
@@ -215,7 +216,8 @@ std::string fresh_value_name(Store& s, Graph& g, std::string_view base) {
 
 namespace {
 
-// The names inside a nested graph join those around it. Names that were made here give way; the user's own stay.
+// Merges the names inside a nested graph with those around it. Generated names give way; the user's own names
+// stay.
 void join_names(Store& s, GraphFacts& facts, Graph& home, Graph& body) {
   std::vector<Graph*> stack{&body};
   auto join = [&](Value& v) {
@@ -276,7 +278,7 @@ void settle(Store& s, Node& n) {
         if (p.metadata.empty()) p.metadata = info->second.notes->metadata;
       });
     }
-    // The payload of a Constant says its type already.
+    // The payload of a Constant already states its type.
     const bool said =
         v.constant() != nullptr && v.type() == s.model->types().tensor(v.constant()->dtype(), v.constant()->shape());
     if (!returned && ((v.type() != nullptr && !said) || info != s.loose_info.end())) {

@@ -130,7 +130,7 @@ void init_node(PyNode* self, std::string_view domain, std::string_view op_type, 
   if (graph != nullptr) link_nodes(*graph, {self}, nullptr, false);
 }
 
-// The same node with other counts of operands and results: a new native node that the handle follows.
+// Rebuilds the node with other numbers of operands and results. The handle follows to the new native node.
 Node& rebuild(const StorePtr& s, Node& old, const std::vector<Value*>& operands, size_t results) {
   Model& m = *s->model;
   Node& n = m.new_node(old.op(), operands, results, &old.attrs());

@@ -6,8 +6,8 @@ namespace sardonyx::python {
 
 namespace {
 
-// Values that nothing reads yet share models of this many values: making a model for each would be slow, and one for all
-// would never be freed.
+// Values that nothing uses yet share models of this many values. A model per value would be slow to make, and
+// one model for all would never be freed.
 constexpr uint32_t kLobbyValues = 4096;
 
 std::unordered_map<const Model*, std::weak_ptr<Store>>& stores_of_models() {
@@ -26,7 +26,7 @@ void refuse_type(std::string_view message) {
 StorePtr Store::make() {
   auto s = std::make_shared<Store>();
   s->model = std::make_shared<Model>(DialectId::kOnnx);
-  // Until a graph says otherwise, operators are those of the newest opset.
+  // Operators are those of the newest opset until a graph imports another.
   if (int newest = dialect(DialectId::kOnnx).latest_version("")) s->model->set_opset_version("", newest);
   return s;
 }
@@ -55,7 +55,7 @@ StorePtr Store::now() {
 }
 
 StorePtr lobby() {
-  // Never destroyed: it may hold Python objects, which must not be let go after the interpreter has ended.
+  // Never destroyed: it may hold Python objects, which must not be released after the interpreter has ended.
   static auto* current = new StorePtr;
   if (*current == nullptr || (*current)->model->value_id_limit() >= kLobbyValues) {
     *current = Store::make();

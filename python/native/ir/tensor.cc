@@ -1,4 +1,4 @@
-// ir.Tensor: a payload without copying, from and to NumPy arrays.
+// ir.Tensor: a payload, converted from and to NumPy arrays without copying.
 #include <fmt/format.h>
 #include <nanobind/stl/string_view.h>
 
@@ -9,7 +9,7 @@ namespace sardonyx::python {
 
 namespace {
 
-// A buffer of another object, let go with the interpreter lock held, on whatever thread.
+// A buffer of another object. It is released with the interpreter lock held, on whatever thread.
 struct Buffer {
   Py_buffer view{};
   Buffer() = default;
@@ -23,7 +23,7 @@ struct Buffer {
   }
 };
 
-// Bytes of a tensor as a Python buffer that keeps it alive: what memoryview and NumPy read.
+// Exposes a tensor's bytes as a Python buffer that keeps the tensor alive. memoryview and NumPy read it.
 class TensorBytes {
  public:
   explicit TensorBytes(TensorPtr t) : tensor_(std::move(t)) {

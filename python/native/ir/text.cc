@@ -1,4 +1,4 @@
-// Showing graphs, and typing them, from Python's ir.
+// Prints and parses graphs for Python's ir.
 #include <nanobind/stl/string_view.h>
 
 #include "native/ir/store.h"
@@ -8,13 +8,13 @@ namespace sardonyx::python {
 
 namespace {
 
-// Types by the operators' rules; results of graphs that have no type yet are declared with them.
+// Infers types by the operators' rules, and declares untyped graph results with them.
 std::vector<std::string> infer_types(PyModel& self) {
   Model& m = *self.ptr;
   ValueFacts facts;
   std::vector<std::string> messages = infer_model(m, facts, /*tolerant=*/true);
   for (const auto& f : m.functions()) {
-    if (f.get() != &m.main()) continue;  // functions have no types of their own
+    if (f.get() != &m.main()) continue;  // functions declare no types
     std::vector<Graph*> stack{&f->graph()};
     while (!stack.empty()) {
       Graph& g = *stack.back();

@@ -1,4 +1,5 @@
-// Types and dims between native tables and the plain Python objects that sardonyx/ir builds its classes from.
+// Converts types and dims between native tables and the plain Python objects that sardonyx/ir builds its
+// classes from.
 #include <fmt/format.h>
 #include <nanobind/stl/string_view.h>
 
@@ -108,7 +109,7 @@ nb::list metadata_to_python(const Metadata& m) {
 
 namespace {
 
-// Arithmetic on dims written as text, for SymbolicDim: the result in normal form.
+// Arithmetic on dims written as text, for SymbolicDim. The result is in normal form.
 nb::object dim_arithmetic(std::string_view op, nb::handle a, nb::handle b) {
   Dims dims;
   Dim x = dim_from_python(dims, a), y = dim_from_python(dims, b);

@@ -16,7 +16,7 @@ nb::list uses_of(PyValue& self) {
     if (!u.owner->is_boundary()) uses.push_back(&u);
   }
   nb::list out;
-  // The list has the newest reader first; people expect the oldest.
+  // The list starts with the newest user; Python callers expect the oldest first.
   for (auto at = uses.rbegin(); at != uses.rend(); ++at) {
     out.append(nb::make_tuple(wrap(self.store, (*at)->owner), (*at)->owner->operand_index(**at)));
   }
@@ -64,7 +64,7 @@ void replace_all_uses(PyValue& self, PyValue& other, bool outputs_too) {
   Value* made = bring(s, other);
   std::vector<Use*> returned, read;
   for (Use& u : old->uses()) (u.owner->is_boundary() ? returned : read).push_back(&u);
-  // The output takes the replacement's name with it, as the value that is returned now.
+  // The output takes the name of the replacement, which is now the returned value.
   for (Use* u : returned) {
     Graph& at = *u->owner->graph();
     for (size_t i = 0; i < at.outputs().size(); ++i) {

@@ -1,4 +1,4 @@
-// Writing ONNX from Python's ir.
+// Writes ONNX for Python's ir.
 #include <fmt/format.h>
 #include <nanobind/stl/string_view.h>
 

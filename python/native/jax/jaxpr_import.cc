@@ -14,10 +14,10 @@
 namespace sardonyx::python {
 namespace {
 
-// More equations than any program that a person traces: sharing of jaxprs that would multiply out beyond it stops here.
+// More equations than anybody traces. The limit stops shared jaxprs that would expand beyond it.
 constexpr size_t kMaxEquations = 50'000'000;
 
-// Names of primitives in older versions of JAX.
+// Maps names of primitives in older versions of JAX to current ones.
 std::string_view modern_name(std::string_view name) {
   if (name == "pjit") return "jit";
   if (name == "checkpoint" || name == "remat") return "remat2";
@@ -34,7 +34,7 @@ class Importer {
     Graph& graph = model_.add_function(options_.name).graph();
     graph.set_name(model_.name(options_.name));
     read({&graph, nb::borrow(closed_jaxpr), 0, 0}, true);
-    // Nested jaxprs wait in a queue: they are closed, and depth costs no stack.
+    // Nested jaxprs wait in a queue: they are closed, and nesting depth uses no stack.
     while (!waiting_.empty()) {
       Task task = std::move(waiting_.front());
       waiting_.pop_front();
@@ -160,7 +160,7 @@ class Importer {
     return v;
   }
 
-  // The value that a Var or a Literal stands for.
+  // The value of a Var or a Literal.
   Value* operand(Graph& graph, nb::handle atom) {
     if (Py_TYPE(atom.ptr()) != reinterpret_cast<PyTypeObject*>(JaxClasses::get().literal.ptr())) {
       auto at = vars_.find(atom.ptr());
@@ -171,7 +171,8 @@ class Importer {
     nb::object value = get_attr<"val">(atom);
     const Type* type = values_.type(aval);
     if (type->is_tensor() && type->rank() == 0 && !is_key(type->dtype())) {
-      // Equal scalars of one graph are one constant: a program of 300,000 equations has few different numbers.
+      // Equal scalars of one graph share one constant: even a program of 300,000 equations has few distinct
+      // numbers.
       TensorPtr payload;
       std::string key(1, static_cast<char>(type->dtype()));
       if (!values_.append_scalar(value, aval, key)) {
@@ -223,14 +224,14 @@ class Importer {
       nested_.push_back({"jaxpr", std::move(program)});
       o = &model_.op("", "jit");
     } else {
-      if (other_generator) {  // the lowering would draw what JAX's default generator draws
+      if (other_generator) {  // the lowering would draw as JAX's default generator does
         throw Error(ErrorCode::kUnsupported,
                     fmt::format("the program of '{}' for this kind of random keys cannot be read", o->name),
                     {"help: use jax.random.key(seed, impl=\"threefry2x32\"), JAX's default"});
       }
       attrs = values_.params(get_attr<"params">(eqn), nested_);
       if (is_random) {
-        // How bits follow from a key is a setting of JAX that each equation was traced under.
+        // How a key turns into bits is a JAX setting, recorded with each equation when it was traced.
         nb::object partitionable = get_attr<"threefry_partitionable">(get_attr<"ctx">(eqn));
         attrs.push_back(sardonyx::attr("threefry_partitionable", Attr(partitionable.ptr() == Py_True)));
       }
@@ -271,7 +272,7 @@ class Importer {
     nb::object primitive;
     const Op* op = nullptr;
     bool kept = false;
-    bool lowered = false;  // here or in Python
+    bool lowered = false;  // natively or in Python
   };
 
   static nb::object expansion(nb::handle eqn) { return nb::module_::import_("sardonyx._expand").attr("expansion")(eqn); }

@@ -12,7 +12,7 @@
 namespace sardonyx::python {
 namespace {
 
-// One equation that is being lowered by Python. Dead once the lowering has returned.
+// One equation that Python is lowering. Unusable after the lowering has returned.
 class PyLowering {
  public:
   PyLowering(Lowering& at, StorePtr store, std::string origin, nb::handle late)
@@ -27,7 +27,7 @@ class PyLowering {
   nb::handle late() const { return late_; }
   void end() { at_ = nullptr; }
 
-  // Marks what was appended since the last call: types by the operators' rules, the equation's source line.
+  // Types the nodes that were appended since the last call, and gives them the equation's source line.
   void settle() {
     Graph& graph = at().b.graph();
     for (Node* n = seen_ ? seen_->next() : graph.first(); n != nullptr; n = n->next()) {
@@ -39,7 +39,7 @@ class PyLowering {
 
   nb::object handle(Value* v) const { return wrap(store_, v); }
 
-  // A value of this conversion.
+  // The native value of an ir.Value. Refuses values of other graphs.
   Value& value(nb::handle object, const char* what) const {
     if (!nb::isinstance<PyValue>(object)) {
       refuse(fmt::format("{}: {} is a {}, not an ir.Value", origin_, what, nb::type_name(object.type()).c_str()));
@@ -56,8 +56,8 @@ class PyLowering {
   Lowering* at_;
   StorePtr store_;
   std::string origin_;
-  nb::handle late_;  // the list of attributes to be set after the passes
-  Node* seen_;       // the last node that is settled
+  nb::handle late_;  // attributes to be set after the passes
+  Node* seen_;       // the last settled node
 };
 
 std::vector<Value*> run_python(nb::handle fn, Lowering& at, const StorePtr& store, const std::string& origin,
@@ -76,7 +76,7 @@ std::vector<Value*> run_python(nb::handle fn, Lowering& at, const StorePtr& stor
     for (nb::handle r : results) out.push_back(&lowering.value(r, "a result"));
     return out;
   } catch (nb::python_error& e) {
-    // What the lowering itself cannot do is collected with all else that is missing.
+    // Collect this with the other unsupported equations, to report all at once.
     if (e.matches(nb::module_::import_(kModule).attr("Unsupported"))) at.unsupported(text_of(e.value()));
     throw;
   }
@@ -90,8 +90,8 @@ void add_python_lowerings(LoweringRegistry& registry, const nb::dict& by_primiti
                           const std::unordered_map<uint32_t, nb::object>& equations, std::shared_ptr<Model> target,
                           const nb::list& late) {
   if (by_primitive.size() == 0) return;
-  nb::module_::import_("sardonyx.ir");  // the classes of handles
-  // The store must not outlive the interpreter lock's owner: the functions below are destroyed with the registry, which is.
+  nb::module_::import_("sardonyx.ir");  // for the classes of handles
+  // The functions below own the store. They are destroyed with the registry, while the interpreter still runs.
   StorePtr store = Store::of(std::move(target));
   for (auto [name, fn] : by_primitive) {
     std::string primitive = nb::cast<std::string>(name);
@@ -163,7 +163,8 @@ void bind_lowering_context(nb::module_& m) {
       .def("num_results", [](PyLowering& l) { return l.at().eqn.num_results(); })
       .def("operand",
            [](PyLowering& l, size_t i) {
-             // A broadcast may have been left to its readers: an author sees the shape that the equation has.
+             // A broadcast may have been left to its users. Expand it, so that the author sees the equation's
+             // own shape.
              Lowering& at = l.at();
              return l.handle(at.expand(at.in(i), at.stored_in_type(i)->dims()));
            })

@@ -50,7 +50,8 @@ struct Program {
   Model& model() const { return *imported.model; }
 };
 
-// One primitive: its equations, whose lowering it has ("": nobody's), and where they stand in the user's code, each line once.
+// One primitive: name, number of equations, owner of its lowering ("": none), and the user's source lines,
+// each once.
 using PrimitiveUse = std::tuple<std::string, size_t, std::string, std::vector<std::string>>;
 
 std::vector<PrimitiveUse> primitives(const Model& m, const LoweringRegistry& registry) {
@@ -77,7 +78,7 @@ std::vector<PrimitiveUse> primitives(const Model& m, const LoweringRegistry& reg
   return all;
 }
 
-// Equations in text, one per line: primitive, types, parameters, source line.
+// The equations as text, one per line: primitive, types, parameters, source line.
 std::string record(const Model& m) {
   std::string out;
   std::vector<const Graph*> todo{&m.graph()};
@@ -113,7 +114,7 @@ std::string record(const Model& m) {
   return out;
 }
 
-// What a conversion made, until it is written.
+// A converted model in parts that are not yet serialized.
 struct ApartModel {
   std::shared_ptr<const Model> model;
   Apart parts;
@@ -125,7 +126,8 @@ struct Converted {
   WriteOptions write;
 };
 
-// What `make` writes while other threads may run; what protobuf cannot hold is an error that names the way out.
+// Calls `make` with the interpreter lock released. Output larger than protobuf allows is an error that names
+// the way out.
 auto within_limit(const Converted& c, auto make) {
   check_nesting(*c.model);
   const Unlocked others_may_run;
@@ -164,7 +166,7 @@ LowerOptions::Provenance lower_provenance(SourceDetail detail) {
   return LowerOptions::Provenance::kLine;
 }
 
-// "x: f32[B,3]" for each input or result of the main graph.
+// Formats each input or result of the main graph as "x: f32[B,3]".
 std::vector<std::string> ports(const Model& m, std::span<const Port> ports) {
   std::vector<std::string> out;
   for (const Port& p : ports) out.push_back(fmt::format("{}: {}", p.name.view(), m.types().to_string(p.declared)));
@@ -249,7 +251,8 @@ void bind_jaxpr(nb::module_& m) {
           nb::arg("libraries") = std::vector<std::string>{},
           "Per primitive: its name, how many equations it has, whose lowering (\"\": none), and the lines where they stand.")
       .def("constants", [](const Program& p) {
-        // (type, address of the bytes) of the main graph's constants: who owns weights can be seen.
+        // (type, address of the bytes) for each constant of the main graph, so that tests can see who owns
+        // weights.
         nb::list out;
         for (const Value* v : p.model().graph().constants()) {
           out.append(nb::make_tuple(p.model().types().to_string(v->type()),
@@ -305,7 +308,7 @@ void bind_converted(nb::module_& m) {
             const FileId old_data = file_id(path + ".data");
             write_onnx(*c.model, path, options);
             const FileId model = file_id(path), data = file_id(path + ".data");
-            // A data file from an earlier export of something larger stays, and is not ours.
+            // A data file left by an earlier, larger export stays and is not counted.
             return model.size + (data.inode != old_data.inode ? data.size : 0);
           },
           nb::arg("path"), nb::arg("one_file") = false,

@@ -1,14 +1,15 @@
-// A traced program on its way to ONNX, as Python sees it.
+// A traced program on its way to ONNX, for Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace sardonyx::python {
 
-// sardonyx._sardonyx.Program: a jaxpr that was read, and the functions that make and convert it.
+// Binds sardonyx._sardonyx.Program, a jaxpr that was read, and the functions that create and convert it.
 void bind_program(nanobind::module_& m);
 
-// Makes what the first jaxpr would make otherwise: tables of lowerings, and what is looked up in JAX, which must be there.
+// Builds in advance what the first jaxpr would build: lowering tables, and objects looked up in JAX, which
+// must be installed.
 void prepare_program();
 
 }  // namespace sardonyx::python

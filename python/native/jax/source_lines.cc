@@ -19,7 +19,7 @@ std::string base_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-// Of what is installed. Looked for once per process.
+// Folders of installed code, found once per process.
 struct Folders {
   std::string jax = folder_of(text_of(nb::module_::import_("jax").attr("__file__")));
   std::string ours = folder_of(text_of(nb::module_::import_("sardonyx").attr("__file__")));
@@ -31,14 +31,14 @@ struct Folders {
   }
 };
 
-// What name stacks are made of. Null in a JAX that has other classes.
+// The classes that name stacks are made of. Null in versions of JAX with other classes.
 struct StackClasses {
   PyTypeObject *scope = nullptr, *transform = nullptr;
 
   StackClasses() {
     nb::object module = nb::module_::import_("jax._src.source_info_util");
     nb::object scope_class = find_attr<"Scope">(module), transform_class = find_attr<"Transform">(module);
-    scope = reinterpret_cast<PyTypeObject*>(scope_class.release().ptr());  // kept to the end of the process
+    scope = reinterpret_cast<PyTypeObject*>(scope_class.release().ptr());  // never released
     transform = reinterpret_cast<PyTypeObject*>(transform_class.release().ptr());
   }
   static const StackClasses& get() {
@@ -47,12 +47,13 @@ struct StackClasses {
   }
 };
 
-// str() of a name stack, which JAX computes in Python: names of scopes from the outermost, each inside the transformations before it.
+// Equals str() of a name stack, which JAX computes in Python: names of scopes from the outermost, each inside
+// the transformations before it.
 std::string stack_text(nb::handle name_stack) {
   nb::object parts = find_attr<"stack">(name_stack);
   if (!parts.is_valid() || !PyTuple_CheckExact(parts.ptr())) return text_of(name_stack);
   const StackClasses& classes = StackClasses::get();
-  std::string out, open;  // open: names of transformations whose scope is yet to come
+  std::string out, open;  // open: transformations whose scope has not come yet
   size_t to_close = 0;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.ptr()); ++i) {
     PyObject* part = PyTuple_GET_ITEM(parts.ptr(), i);
@@ -91,7 +92,7 @@ void SourceLines::prepare() {
 }
 
 SourceLines::FrameKind SourceLines::frame_kind(PyObject* code) {
-  // Functions of one file share the text of its name.
+  // Functions of one file share the string of its name.
   auto [at, fresh] = files_.try_emplace(as_code(code)->co_filename, FrameKind::kUser);
   if (!fresh) return at->second;
   const Folders& folders = Folders::get();
@@ -179,7 +180,7 @@ uint32_t SourceLines::place(uint32_t outer, nb::handle source_info) {
 
 uint32_t SourceLines::provenance(uint32_t where, uint32_t scope, const Op& op) {
   if (level_ == SourceDetail::kOff) return 0;
-  // Places and scopes are fewer than two million, ops a few hundred: the three make one key.
+  // At most two million places and scopes and a few hundred ops: all three fit into one key.
   SX_CHECK(where < (1u << 22) && scope < (1u << 22) && op.id < (1u << 20), "too many source lines");
   uint64_t key = (static_cast<uint64_t>(where) << 42) | (static_cast<uint64_t>(scope) << 20) | op.id;
   auto [at, fresh] = known_.try_emplace(key, 0);

@@ -1,4 +1,4 @@
-// Where an equation was written: the user's line and the module path, from JAX's source_info.
+// The user's source line and module path of an equation, from JAX's source_info.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,27 +10,33 @@
 
 namespace sardonyx::python {
 
-// How much of an equation's origin is kept: nothing; file name, line, function and scope; whole paths and the stack too.
+// How much of an equation's origin to keep: nothing; file name, line, function and scope; full paths and the
+// stack too.
 enum class SourceDetail { kOff, kLine, kFull };
 
-// Remembers what it found per traceback, per name stack and per combination, so that an equation costs two look-ups.
+// Caches results per traceback, per name stack and per combination, so that an equation costs two look-ups.
 //
-// The user's frame is the innermost one outside JAX, the standard library and installed packages; if there is none before our
-// own frames begin, the innermost one outside JAX and the standard library (a model that is itself installed, or Flax's code).
+// The user's frame is the innermost one outside JAX, the standard library and installed packages. If there is
+// none before Sardonyx's own frames begin, it is the innermost one outside JAX and the standard library (a
+// model that is itself installed, or Flax's code).
 //
+// With kFull, Source::stack has one frame per line, the innermost first. Frames inside JAX and the standard
+// library begin with a tab.
 // With kFull, Source::stack has a frame per line, the innermost first; those inside JAX and the standard library begin with a tab.
 class SourceLines {
  public:
   SourceLines(Model& model, SourceDetail level);
 
-  // Looks up where JAX and the standard library are installed, which is done once per process.
+  // Finds out where JAX and the standard library are installed, once per process.
   static void prepare();
 
-  // Index of a scope: `outer` followed by the name stack of an equation's source_info. 0 = the top.
+  // The index of a scope: `outer` followed by the name stack of an equation's source_info. 0 is the top
+  // level.
   uint32_t scope(uint32_t outer, nanobind::handle source_info);
-  // Index of the user's line; that of the equation around it where JAX knows none, as in library functions under jit.
+  // The index of the user's line. Falls back to the line of the enclosing equation where JAX knows none, as
+  // in library functions under jit.
   uint32_t place(uint32_t outer, nanobind::handle source_info);
-  // An index into Model::provenance(), 0 when switched off.
+  // An index into Model::provenance(); 0 when switched off.
   uint32_t provenance(uint32_t place, uint32_t scope, const Op& op);
 
  private:
@@ -45,7 +51,7 @@ class SourceLines {
 
   Model& model_;
   SourceDetail level_;
-  std::unordered_map<PyObject*, FrameKind> files_;  // by the text of its name; alive as long as the tracebacks
+  std::unordered_map<PyObject*, FrameKind> files_;  // by file name string; alive as long as the tracebacks
   nanobind::dict places_by_traceback_;              // Traceback hashes and compares by its frames, in C++
   std::vector<Place> places_;
   struct NameStack {

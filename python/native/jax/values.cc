@@ -9,7 +9,7 @@
 namespace sardonyx::python {
 namespace {
 
-// Parameters that guide compilers and autodiff and say nothing about values.
+// Parameters for compilers and autodiff that do not affect values.
 constexpr std::string_view kIgnored[] = {
     "bwd",         "compiler_options_kvs", "ctx_mesh",     "donated_invars", "fwd_jaxpr_thunk",
     "in_layouts",  "in_shardings",         "inline",       "jvp_jaxpr_fun",  "jvp_jaxpr_thunk",
@@ -40,7 +40,8 @@ int64_t to_int(nb::handle object) {
   return v;
 }
 
-// Class of a symbolic dim: jax._src.export.shape_poly._DimExpr, found by name so that jax.export need not be imported.
+// The class of a symbolic dim, jax._src.export.shape_poly._DimExpr. Compared by name, so that jax.export need
+// not be imported.
 bool is_dim_class(PyTypeObject* t) { return std::strcmp(t->tp_name, "_DimExpr") == 0; }
 
 std::vector<std::byte> pack_sub_byte(std::span<const std::byte> bytes, int bits) {
@@ -63,7 +64,8 @@ nb::object import_first(std::initializer_list<const char*> names) {
   return {};
 }
 
-// How the buffer protocol spells the type, one of these letters; none for bfloat16 and its kin, which it does not know.
+// The buffer protocol's format characters for a dtype. Empty for bfloat16 and others that the protocol does
+// not cover.
 std::string_view formats(DType t) {
   switch (t) {
     case DType::kF64: return "d";
@@ -78,7 +80,7 @@ std::string_view formats(DType t) {
     case DType::kU16: return "H";
     case DType::kU8: return "B";
     case DType::kBool: return "?";
-    case DType::kC64: return "f";  // behind a Z, as the next
+    case DType::kC64: return "f";  // after a Z, as the next
     case DType::kC128: return "d";
     default: return {};
   }
@@ -86,7 +88,7 @@ std::string_view formats(DType t) {
 
 bool has_format(DType t) { return !formats(t).empty(); }
 
-// Whether the elements of a buffer are of the type.
+// Whether the buffer's elements have the dtype.
 bool is_of_type(const Py_buffer& view, DType type) {
   if (view.format == nullptr || view.itemsize * 8 != bit_width(type)) return false;
   std::string_view format = view.format;
@@ -103,7 +105,8 @@ TensorPtr scalar_of(DType type, std::string_view bytes) {
   return Tensor::own(type, {}, std::vector<std::byte>(first, first + bytes.size()));
 }
 
-// The bytes of a number of Python's, or of a class below it; false where another type is wanted, or the number is beyond its range.
+// Appends the bytes of a Python number (or an instance of a subclass). Returns false if `type` does not match
+// or the number is out of range.
 bool append_number(nb::handle value, DType type, std::string& bytes) {
   const auto append = [&](auto v, size_t size) { bytes.append(reinterpret_cast<const char*>(&v), size); };
   if (PyFloat_Check(value.ptr())) {
@@ -123,7 +126,7 @@ bool append_number(nb::handle value, DType type, std::string& bytes) {
   if (overflow != 0 || (is_unsigned(type) && v < 0)) return false;
   const int room = is_unsigned(type) ? bits : bits - 1;
   if (room < 63 && (v >> room) != (v < 0 ? -1 : 0)) return false;
-  append(v, static_cast<size_t>(bits / 8));  // the low bytes come first
+  append(v, static_cast<size_t>(bits / 8));  // low bytes first
   return true;
 }
 
@@ -145,7 +148,7 @@ const JaxClasses& JaxClasses::get() {
   static const JaxClasses* classes = [] {
     auto* c = new JaxClasses;
     nb::object core = nb::module_::import_("jax._src.core");
-    nb::object prng = import_first({"jax._src.random.prng", "jax._src.prng"});  // new and old place
+    nb::object prng = import_first({"jax._src.random.prng", "jax._src.prng"});  // new and old location
     nb::object numpy = nb::module_::import_("numpy");
     c->closed_jaxpr = core.attr("ClosedJaxpr");
     c->jaxpr = core.attr("Jaxpr");
@@ -194,7 +197,7 @@ std::string_view class_name(nb::handle object) {
 
 std::shared_ptr<const void> keep_python(nb::object object) {
   return {object.release().ptr(), [](PyObject* p) {
-            if (!Py_IsInitialized()) return;  // the process is ending: let it have the memory
+            if (!Py_IsInitialized()) return;  // the process is ending: leak the reference
             PyGILState_STATE state = PyGILState_Ensure();
             Py_DECREF(p);
             PyGILState_Release(state);
@@ -206,7 +209,7 @@ DType JaxValues::dtype(nb::handle dtype) {
   if (!fresh) return at->second.second;
   at->second.first = nb::borrow(dtype);
   DType& answer = at->second.second;
-  // NumPy makes the name anew whenever it is asked for: a number per type is remembered by the process.
+  // NumPy builds a dtype's name anew on each access, so remember each type number for the process.
   static auto* by_number = new std::unordered_map<int64_t, DType>;
   const bool is_numpy = PyObject_TypeCheck(dtype.ptr(), reinterpret_cast<PyTypeObject*>(JaxClasses::get().np_dtype.ptr()));
   const int64_t number = is_numpy ? to_int(get_attr<"num">(dtype)) : -1;
@@ -228,7 +231,7 @@ DType JaxValues::dtype(nb::handle dtype) {
     if (is_numpy) by_number->emplace(number, *known);
     return answer = *known;
   }
-  // float0, the tangent of integers, is a structured dtype with one field of that name.
+  // float0, the tangent type of integers, is a structured dtype with one field of that name.
   if (text_of(dtype).find("float0") != std::string::npos) return answer = DType::kFloat0;
   if (name.starts_with("float") || name.starts_with("int") || name.starts_with("uint")) {
     throw Error(ErrorCode::kUnsupported, fmt::format("dtype '{}' is not supported: ONNX has no such element type", name),
@@ -308,7 +311,7 @@ TensorPtr JaxValues::tensor(nb::handle array) {
   std::vector<int64_t> shape;
   for (nb::handle n : nb::tuple(get_attr<"shape">(np))) shape.push_back(to_int(n));
   size_t bytes = nb::cast<size_t>(get_attr<"nbytes">(np));
-  // What has no buffer format has this interface.
+  // Dtypes without a buffer format offer this interface.
   nb::object interface = get_attr<"__array_interface__">(np);
   nb::tuple data = nb::cast<nb::tuple>(interface["data"]);
   auto* first = static_cast<const std::byte*>(PyLong_AsVoidPtr(nb::handle(data[0]).ptr()));
@@ -336,7 +339,7 @@ bool JaxValues::append_scalar(nb::handle value, nb::handle aval, std::string& by
 TensorPtr JaxValues::literal(nb::handle value, nb::handle aval) {
   std::string bytes;
   nb::object want = get_attr<"dtype">(aval);
-  // The common case. The bytes are copied: eight of them are less than an owner.
+  // The common case. Copying at most eight bytes costs less than keeping an owner.
   if (append_scalar(value, aval, bytes)) return scalar_of(dtype(want), bytes);
   if (TensorPtr borrowed = lent(value, dtype(want))) return borrowed;
   const JaxClasses& c = JaxClasses::get();
@@ -360,9 +363,9 @@ JaxValues::Kind JaxValues::kind(nb::handle value) {
   Kind k = Kind::kOpaque;
   if (is_exactly(value, c.closed_jaxpr) || is_exactly(value, c.jaxpr)) {
     k = Kind::kJaxpr;
-  } else if (is_instance(value, c.enum_class)) {  // before int and str, of which enums may be subclasses
+  } else if (is_instance(value, c.enum_class)) {  // before int and str, which enums may subclass
     k = Kind::kEnum;
-  } else if (is_instance(value, c.np_generic)) {  // before float, of which np.float64 is a subclass
+  } else if (is_instance(value, c.np_generic)) {  // before float, which np.float64 subclasses
     k = Kind::kNumpyScalar;
   } else if (PyLong_Check(v)) {
     k = Kind::kInt;
@@ -387,7 +390,7 @@ JaxValues::Kind JaxValues::kind(nb::handle value) {
   } else if (is_instance(value, c.closed_jaxpr) || is_instance(value, c.jaxpr)) {
     k = Kind::kJaxpr;
   } else if (PyType_Check(v)) {
-    k = Kind::kScalarClass;  // perhaps: looked at again
+    k = Kind::kScalarClass;  // perhaps: checked below
   } else if (has_attr<"__dataclass_fields__">(value) && has_attr<"__module__">(value) &&
              text_of(get_attr<"__module__">(value)).starts_with("jax._src.lax")) {
     k = Kind::kDataclass;
@@ -434,7 +437,7 @@ Attr JaxValues::attr(nb::handle value, std::string_view path, std::vector<Nested
     }
     case Kind::kArray: return Attr(tensor(value));
     case Kind::kJaxpr: nested.push_back({std::string(path), nb::borrow(value)}); return {};
-    case Kind::kScalarClass: {  // jnp.float32 and np.float32 in place of a dtype
+    case Kind::kScalarClass: {  // jnp.float32 and np.float32 used as a dtype
       if (!has_attr<"dtype">(value)) return opaque();
       nb::object made = nb::steal(PyObject_CallOneArg(c.np_dtype.ptr(), value.ptr()));
       if (!made.is_valid()) {
@@ -476,7 +479,7 @@ Attr JaxValues::attr(nb::handle value, std::string_view path, std::vector<Nested
   return opaque();
 }
 
-// What a tuple of ints holds, Python's or NumPy's, the usual list; nothing where an element is anything else.
+// The ints of a tuple, Python's or NumPy's. nullopt if any element is something else.
 std::optional<Attr::Ints> plain_ints(nb::handle items) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
   Attr::Ints list(static_cast<size_t>(n));
@@ -494,7 +497,7 @@ std::optional<Attr::Ints> plain_ints(nb::handle items) {
   return list;
 }
 
-// The plainest list that holds all elements: integers, dims, numbers, texts, else a list of anything.
+// The plainest list that holds all elements: integers, dims, numbers, strings, else a list of anything.
 Attr JaxValues::sequence(nb::handle value, std::string_view path, std::vector<NestedJaxpr>& nested, int depth) {
   nb::object items = checked(PySequence_Fast(value.ptr(), "a list was expected"));
   Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());

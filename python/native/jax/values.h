@@ -1,7 +1,8 @@
-// JAX's Python values in our terms: dtypes, abstract values, symbolic dims, arrays, parameters of equations.
+// Converts JAX's Python values to native ones: dtypes, abstract values, symbolic dims, arrays, equation
+// parameters.
 //
-// Everything here needs the interpreter lock. Answers are remembered per Python object; the object is kept alive as long as
-// its answer, so that an address is never taken for another object.
+// Everything here needs the interpreter lock. Results are cached per Python object. The cache keeps each
+// object alive, so an address is never mistaken for that of another object.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,30 +20,30 @@ namespace sardonyx::python {
 
 namespace nb = nanobind;
 
-// The classes of JAX and NumPy that we tell apart. Made once per process, when first needed.
+// The JAX and NumPy classes that conversions distinguish. Looked up once per process, when first needed.
 struct JaxClasses {
   nb::object closed_jaxpr, jaxpr, literal, shaped_array, jax_array, key_array, key_type;
   nb::object enum_class, np_dtype, np_generic, np_int64, np_ndarray, np_asarray, np_ascontiguousarray;
   static const JaxClasses& get();
 };
 
-// A text as a template argument.
+// A string as a template argument.
 template <size_t n>
 struct Literal {
   char text[n]{};
   consteval Literal(const char (&t)[n]) { std::copy_n(t, n, text); }
 };
 
-// Python's own text of it, made once per process.
+// The interned Python string, made once per process.
 template <Literal name>
 PyObject* interned() {
   static PyObject* const text = PyUnicode_InternFromString(name.text);
   return text;
 }
 
-// `object.name`. Throws the Python error.
+// Returns `object.name`. Throws the Python error.
 nb::object get_attr(nb::handle object, PyObject* name);
-// The same, or null where there is none.
+// As get_attr(), but null where there is no such attribute.
 nb::object find_attr(nb::handle object, PyObject* name);
 
 template <Literal name>
@@ -59,10 +60,11 @@ bool has_attr(nb::handle object) {
 }
 // str(object) as UTF-8.
 std::string text_of(nb::handle object);
-// The bare class name: "ShapedArray".
+// The class name without its module: "ShapedArray".
 std::string_view class_name(nb::handle object);
 
-// Keeps a Python object alive from native code; let go with the interpreter lock held, on whatever thread.
+// Keeps a Python object alive from native code. It is released with the interpreter lock held, on whatever
+// thread.
 std::shared_ptr<const void> keep_python(nb::object object);
 
 // A nested jaxpr among the parameters of an equation.
@@ -79,21 +81,24 @@ class JaxValues {
   const Type* type(nb::handle aval);
   Dim dim(nb::handle size);
 
-  // A tensor over the buffer that an array of NumPy or JAX lends; null where it lends none, or not one of this type.
+  // A tensor over the buffer that a NumPy or JAX array exports. Null if it exports none, or one of another
+  // dtype.
   static TensorPtr lent(nb::handle array, DType type);
-  // A tensor over the array's own buffer; copied only when it is not dense or holds sub-byte elements. Not for key arrays.
+  // A tensor over the array's own buffer, copied only when it is not dense or holds sub-byte elements. Not
+  // for key arrays.
   TensorPtr tensor(nb::handle array);
-  // Whether the value is a NumPy array of rank 0 of the dtype of `aval`, or a number that it has, as most Literals are: its bytes are put
-  // behind `bytes`.
+  // Appends the bytes of a rank-0 NumPy array or a number in the dtype of `aval`, as most Literals are.
+  // Returns false if `value` is neither, or does not fit.
   bool append_scalar(nb::handle value, nb::handle aval, std::string& bytes);
   // The value of a Literal, in the dtype of its aval.
   TensorPtr literal(nb::handle value, nb::handle aval);
   bool is_key_array(nb::handle value);
-  // Whether an equation draws random numbers by another generator than JAX's default, which is the one that has lowerings: keys of other
-  // kinds are only wrapped, moved about and unwrapped.
+  // Whether an equation draws random numbers with a generator other than JAX's default, the only one with
+  // lowerings. Keys of other kinds can only be wrapped, moved and unwrapped.
   static bool has_other_generator(nb::handle eqn);
 
-  // Parameters of an equation. Jaxprs among them go to `nested`; None and what only guides compilers is left out.
+  // The parameters of an equation. Jaxprs among them go to `nested`. None, and parameters for compilers only,
+  // are left out.
   AttrInit params(nb::handle dict, std::vector<NestedJaxpr>& nested);
 
  private:

@@ -9,9 +9,9 @@ namespace sardonyx::python {
 namespace {
 
 constexpr size_t kMostObjects = 1'000'000;
-constexpr size_t kMostTypes = 4096;  // to remember
+constexpr size_t kMostTypes = 4096;  // at most this many types are remembered
 
-// The step to what an object merely wraps.
+// The step from a wrapper to the object it wraps.
 PyObject* here() { return interned<"">(); }
 
 bool is_partial(PyObject* value) {
@@ -29,7 +29,7 @@ bool is_private(PyObject* name) {
   return PyUnicode_GET_LENGTH(name) >= 2 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_';
 }
 
-// Objects of these types hold no weights.
+// Whether objects of this type hold no weights.
 bool is_leaf(PyObject* value) {
   const PyTypeObject* t = Py_TYPE(value);
   return value == Py_None || t == &PyUnicode_Type || t == &PyLong_Type || t == &PyBool_Type || t == &PyFloat_Type ||
@@ -37,12 +37,12 @@ bool is_leaf(PyObject* value) {
          t == &PyRange_Type || t == &_PyWeakref_RefType;
 }
 
-// Addresses of objects, each with a mark.
+// A hash table from addresses of objects to marks.
 class Marks {
  public:
   enum Mark : uint8_t { kNew, kWanted, kSeen };
 
-  // kNew where it was not there: it is there now.
+  // Inserts the object with kNew if it is not there.
   Mark& operator[](PyObject* object) {
     if (2 * (used_ + 1) > slots_.size()) grow();
     Slot& slot = place(object);
@@ -97,14 +97,14 @@ class Search {
   std::unordered_map<PyObject*, std::string> found;
 
  private:
-  // How the children of objects of one type are found.
+  // How to find the children of objects of one type.
   enum class Kind : uint8_t { kNothing, kFunction, kMethod, kPartial, kDict, kSequence, kTuple, kVariable, kObject };
   struct Look {
     Kind kind = Kind::kNothing;
-    std::vector<nb::object> names;  // of a tuple's fields, an object's slots, or where a variable holds its array
+    std::vector<nb::object> names;  // of a tuple's fields, an object's slots, or the attributes that hold a variable's array
   };
 
-  // A visited object, and the step that leads to it: a text or a dict's key, else a position.
+  // A visited object and the last step of its path: a name, a dict key, or a position.
   struct Place {
     nb::object value;
     nb::object step;
@@ -210,7 +210,8 @@ class Search {
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.ptr()); ++i) {
         nb::object content = nb::borrow(PyCell_GET(PyTuple_GET_ITEM(cells, i)));  // null: not filled yet
         if (!is_new(content.ptr())) continue;
-        // A module that a function closes over is what is exported: its name would be on every weight.
+        // A module that a function closes over is the exported model itself: its name would be on every
+        // weight.
         const bool is_model = has_attr<"__dict__">(content) && !has_attr<"dtype">(content);
         add(content.ptr(), is_model ? here() : PyTuple_GET_ITEM(names.ptr(), i));
       }
@@ -235,13 +236,13 @@ class Search {
     PyObject *key = nullptr, *child = nullptr;
     Py_ssize_t at = 0;
     while (has_dict && PyDict_Next(attributes.ptr(), &at, &key, &child)) {
-      // The lists of Flax 0.12.0 have numbers for names.
+      // The lists of Flax 0.12.0 are attributes named by numbers.
       if (PyLong_Check(key) || (PyUnicode_Check(key) && !is_private(key))) add(child, key);
     }
     for (const nb::object& slot : look.names) of_attr(value, slot.ptr(), slot.ptr());
   }
 
-  // By type, for as long as the type lives: asking an object for what it does not have may run Python.
+  // Cached per type for as long as the type lives: looking up a missing attribute may run Python code.
   static std::shared_ptr<const Look> look(PyObject* value) {
     struct Known {
       nb::object type;  // a weak reference
@@ -280,7 +281,7 @@ class Search {
       return {Kind::kTuple, list(fields)};
     }
     if (PyType_Check(value)) return {};
-    // A variable of Flax: looks like an array and holds one.
+    // A Flax variable: looks like an array and holds one.
     for (PyObject* name : {interned<"_raw_value">(), interned<"raw_value">()}) {
       if (PyObject_HasAttr(value, name) == 1) return {Kind::kVariable, {nb::borrow(name)}};
     }
@@ -305,7 +306,7 @@ class Search {
 
   Marks marks_;
   std::vector<Place> places_;
-  size_t at_ = 0;  // whose children are looked at
+  size_t at_ = 0;  // the place whose children are next
   size_t missing_ = 0;
 };
 
@@ -317,13 +318,13 @@ std::vector<std::string> weight_names(nb::handle root, nb::handle closed_jaxpr) 
   size_t i = 0;
   for (nb::handle var : vars) {
     nb::object c = consts[i++], shape = find_attr<"shape">(get_attr<"aval">(var));
-    // Scalars have no names, but references to them do: these may become inputs.
+    // Scalars get no names, but references to them do: they may become inputs.
     if (shape.is_valid() && (is_true(shape) || class_name(c) == "Ref")) search.want(c);
   }
   try {
     search.run(root);
   } catch (const nb::python_error& e) {
-    if (!e.matches(PyExc_Exception)) throw;  // somebody's attribute raised: what was found stays
+    if (!e.matches(PyExc_Exception)) throw;  // an attribute raised: keep what was found so far
   }
   std::vector<std::string> out;
   for (nb::handle c : consts) {

@@ -1,4 +1,4 @@
-// Names of weights: where in the exported object each captured array was found.
+// Names of weights: the path at which each captured array was found in the exported object.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,9 +8,9 @@
 
 namespace sardonyx::python {
 
-// One name per const of a ClosedJaxpr, "" where none was found: `layers.0.kernel`, as a path of attributes, keys and positions below
-// `root`, the nearest of several. Each object is visited once. Somebody's attribute that raises ends the search: names are a courtesy.
-// Needs the interpreter lock.
+// Returns one name per const of a ClosedJaxpr, "" where none was found. `layers.0.kernel` is a path of
+// attributes, keys and positions below `root`; the shortest of several is used. Each object is visited once.
+// An attribute that raises ends the search: names are only a convenience. Needs the interpreter lock.
 std::vector<std::string> weight_names(nanobind::handle root, nanobind::handle closed_jaxpr);
 
 }  // namespace sardonyx::python
