@@ -14,9 +14,10 @@
 namespace sardonyx {
 namespace {
 
-// --- kinds of cases: what turns the input into the result. Add a kind here.
+// --- kinds of cases, each of which transforms the input into the result. Add a kind here.
 
-// lower PRIMITIVE: the input, of the jax dialect, has that primitive; the result is its ONNX graph.
+// lower PRIMITIVE: the input, of the jax dialect, contains that primitive. The result is the ONNX graph it
+// lowers to.
 std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& input) {
   bool found = false;
   std::vector<const Graph*> todo{&input.graph()};
@@ -30,16 +31,16 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
 }
 
-// pass NAME [option=value...]: the pass alone, with the options of the case. It must report truly whether it
-// changed anything, and be a no-op when it runs again, unless it says why not.
+// pass NAME [option=value...]: runs the pass alone with the case's options. The pass must report correctly
+// whether it changed anything, and be a no-op when it runs again, unless it says why not.
 std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input) {
   auto model = clone_model(input);
   const PipelineReport report = run_passes(*model, request);
-  // remove_dead_nodes drops constants that lost their users.
+  // As remove_dead_nodes does: drop constants that lost their users.
   for (Graph* g : graphs_in(model->graph())) g->erase_unread_constants();
   std::string why;
   const bool same = equal_models(input, *model, &why);
-  // Equal models may differ in names and declared types, but passes change these, too.
+  // equal_models() ignores names and declared types, but passes change these too, so compare the texts.
   const auto text = [](const Model& m) { return print(m, {.full_constants = true}); };
   if (report.passes.front().changed && same && text(input) == text(*model))
     throw Error(ErrorCode::kInternal, "the pass says that it changed something");
@@ -70,7 +71,7 @@ namespace {
 
 // --- running
 
-// "Add 5, Loop 1": all operators of the model, in lines.
+// "Add 5, Loop 1": counts all operators of the model, wrapped into lines.
 std::string counts_text(const Model& m) {
   std::string text;
   size_t width = 0;
@@ -83,7 +84,7 @@ std::string counts_text(const Model& m) {
   return text + "\n";
 }
 
-// Cases with types that no file keeps: after reading, more is known.
+// Cases with types that no file keeps: reading the file back yields more precise types.
 constexpr std::string_view kContradictory[] = {
     "a list whose declared length is another",
     "elements and their places, of which a file says another number",
@@ -102,7 +103,7 @@ bool has_ranges(Model& m) {
   return false;
 }
 
-// A second run of the default preset must be a no-op. Models that no file can hold are not checked: invalid
+// Checks that a second run of the default preset is a no-op. Skips models that no file can hold: invalid
 // ones, constants that are digests, ranges of sizes.
 std::optional<std::string> change_by_second_optimization(const Model& m) {
   const auto once = clone_model(m);
@@ -158,7 +159,7 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
   if (std::string twice = print(*again, {.full_constants = true}); twice != printed)
     return fmt::format("the result prints in two ways:\n{}and\n{}", printed, twice);
 
-  // Values must stay, whatever graph is expected.
+  // Values must be preserved, whatever graph is expected.
   if (f.kind == "pass" && c.verdict != "same") {
     const ValueCheck check = compare_values(*input, *got, find_pass(f.name)->pass.numerics());
     if (check.difference) return *check.difference + "\ngot:\n" + printed;
@@ -166,7 +167,7 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     if (check.runs == 0) values.reasons.push_back(fmt::format("{}:{}: {}", file, c.line, check.skipped));
   }
 
-  // A model with functions is compared with its imports and functions, others by their graphs.
+  // A model with functions is compared with its imports and functions; others by their graphs.
   const bool exactly = c.verdict == "exactly";
   const auto text = [&](const Model& m, bool whole) {
     return whole ? print(m, {.full_constants = true}) : print(m.graph(), {.full_constants = true});

@@ -1,4 +1,4 @@
-// Running the cases of .sx files: what turns the input of one into its result.
+// Runs the cases of .sx files by transforming the input of each into its result.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace sardonyx {
 
-// What turns the input into the result; throws what the case expects where it expects an error.
+// Transforms the input into the result. Throws the error that the case expects, if it expects one.
 using Transform = std::function<std::unique_ptr<Model>(const Model& input)>;
 Transform transform_for(const CaseFile& f, const Case& c);
 
@@ -22,7 +22,8 @@ struct Values {
   std::vector<std::string> reasons;
 };
 
-// nullopt if the case holds; else what went wrong. *bless: the graph to write in place of the expected one.
+// Returns nullopt if the case holds, else what went wrong. *bless: the graph to write in place of the
+// expected one.
 std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Transform& transform, std::string* bless,
                                     Values& values);
 

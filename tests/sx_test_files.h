@@ -1,4 +1,4 @@
-// The .sx files with cases: finding and reading them.
+// Finds and reads the .sx files with cases.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,15 @@ struct CaseFile {
   std::vector<Case> cases;
 };
 
-// The files, and the .sx files in those of the paths that are folders; sorted.
+// Returns the files, and the .sx files below those paths that are folders, sorted.
 std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem::path>& paths);
 
 CaseFile read_cases(const std::filesystem::path& path);
-// The lines [begin, end) at their place in the file, so that errors tell its lines.
+// The lines [begin, end), preceded by empty lines so that errors show the file's line numbers.
 std::string text_of(const CaseFile& f, size_t begin, size_t end);
 
-// The text that stands in double quotes, and in *rest what follows it; throws, with the place, where there is
-// none, or where something follows and there is no `rest`.
+// The text in double quotes; what follows it goes to *rest. Throws, with the position, if there is none, or
+// if something follows and `rest` is null.
 std::string unquoted(std::string_view s, const std::filesystem::path& path, size_t line, std::string* rest = nullptr);
 bool is_blank(std::string_view line);
 

@@ -25,7 +25,7 @@ uint64_t seed_of(std::string_view name, uint64_t seed) {
   return h;
 }
 
-// Rewrites the model if the rule fires; returns whether it did.
+// Rewrites the model if the rule fires. Returns whether it did.
 bool fires(Model& m, const Rule& rule, std::string_view pass) {
   ValueFacts facts;
   infer_model(m, facts, /*tolerant=*/true);
@@ -39,11 +39,11 @@ bool fires(Model& m, const Rule& rule, std::string_view pass) {
   return fired.front() > 0;
 }
 
-// Runs the rule on the graph; returns whether it fired.
+// Runs the rule on the graph. Returns whether it fired.
 bool try_rule(const Model& input, const Rule& rule, std::string_view pass, std::string_view name, Tally& tally) {
   try {
     verify(input, {.allow_unchecked = false});
-  } catch (const Error&) {  // a type that the operator cannot give
+  } catch (const Error&) {  // a type that the operator does not support
     return false;
   }
   auto got = clone_model(input);
@@ -74,7 +74,7 @@ size_t fuzz_rules(const std::map<std::string, std::vector<std::unique_ptr<Model>
   std::set<std::string_view> reached;
   for (const CatalogPass& p : catalog()) {
     if (p.dialect != DialectId::kOnnx) continue;
-    // The graphs before each rule of the pass fired, the rules taken in their order.
+    // The graph before each firing of each of the pass's rules, per rule.
     std::vector<std::vector<std::unique_ptr<Model>>> seeds(p.pass.rules.size());
     if (const auto own = cases.find(std::string(p.name)); own != cases.end()) {
       for (const auto& input : own->second) {

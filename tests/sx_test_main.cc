@@ -1,21 +1,27 @@
-// Runs the .sx cases that lie beside the sources: sx_test [--bless] [--filter=TEXT] [--write-models=FOLDER]
-// PATH...
-// With --write-models=FOLDER, it also writes the cases as ONNX models (sx_test_models.h).
-// With --fuzz, rules on random graphs instead (sx_test_fuzz.h): sx_test --fuzz[=EFFORT] [--seed=N] [--report]
-// [--filter=TEXT] PATH...
+// sx_test runs the .sx cases beside the sources:
+//   sx_test [--bless] [--filter=TEXT] [--write-models=FOLDER] PATH...
 //
-//   lower cumsum                      what the cases are about: a kind and a name; of a pass also options: pass NAME option=value
+// --write-models=FOLDER also writes the cases as ONNX models (sx_test_models.h).
 //
-//   case "the claim"                  options of the pass may follow: case "the claim" option=value; without, those of the first line hold
+// sx_test --fuzz runs rules on random graphs instead (sx_test_fuzz.h):
+//   sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...
+//
+//   lower cumsum                      the subject of the cases: a kind and a name. A pass may have options:
+//                                     pass NAME option=value
+//
+//   case "the claim"                  pass options may follow: case "the claim" option=value. They replace
+//                                     those of the first line
 //   graph jax(...) { ... }            the input
 //   =>
-//   graph(...) { ... }                what must come out; or: => same, => error "part of the message"
+//   graph(...) { ... }                the expected result; or: => same, => error "part of the message"
 //
-// Behind "=> exactly" stands a model of which names, declared types, descriptions and imports count as well.
-// Behind "=> counts" stand the nodes of the result by operator, bodies included, for graphs that are too long to be read: Add 5, Loop 1
+// "=> exactly" is followed by a model whose names, declared types, descriptions and imports are compared too.
+// "=> counts" is followed by the numbers of nodes per operator, bodies included, for graphs that are too long
+// to read: Add 5, Loop 1
 //
-// The result is verified, compared with the expected graph up to names, printed and read again; for a pass,
-// both graphs are evaluated (rewrite/values.h). --bless writes the result into the file where it differs.
+// The result is verified, compared with the expected graph up to names, printed and parsed again. For a pass,
+// both graphs are also evaluated (rewrite/values.h). --bless writes the result into the file where it
+// differs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,7 +80,7 @@ void run_file(const std::filesystem::path& path, const std::string& filter, bool
     }
   }
   if (rewrites.empty()) return;
-  for (auto r = rewrites.rbegin(); r != rewrites.rend(); ++r) {  // from the end, so that line numbers stay right
+  for (auto r = rewrites.rbegin(); r != rewrites.rend(); ++r) {  // from the end, so that line numbers stay valid
     auto [c, text] = *r;
     while (!text.empty() && text.back() == '\n') text.pop_back();
     auto at = f.lines.erase(f.lines.begin() + static_cast<std::ptrdiff_t>(c->expected_begin),
@@ -86,7 +92,7 @@ void run_file(const std::filesystem::path& path, const std::string& filter, bool
   if (!out.flush()) throw Error(ErrorCode::kIo, fmt::format("cannot write {}", f.path.string()));
 }
 
-// The graphs of the cases of passes, by pass.
+// The input graphs of the cases of passes, by pass.
 std::map<std::string, std::vector<std::unique_ptr<Model>>> graphs_of_cases(const std::vector<std::filesystem::path>& files) {
   std::map<std::string, std::vector<std::unique_ptr<Model>>> graphs;
   for (const auto& path : files) {

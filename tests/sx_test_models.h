@@ -1,4 +1,4 @@
-// Cases as ONNX models, with inputs and what the evaluator makes of them, for a runtime to judge
+// Writes cases as ONNX models, with inputs and the evaluator's results, so that a runtime can check them
 // (tests/python/onnxruntime_cases.py).
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace sardonyx {
 
-// Writes into a folder
-//   0.before.onnx, 0.after.onnx, ...   both sides of a pass that changes something; of a lowering what it makes only
-//   values.bin                         TensorProto messages, one behind the other
-//   cases.jsonl                        a line of JSON for each case: its name, numerics, files, and runs on seeded inputs. A tensor is
-//                                      [offset, size] in values.bin, a sequence a list of these in an object
+// Writes these files into a folder:
+//   0.before.onnx, 0.after.onnx, ...   both sides of a pass that changes something; for a lowering, the result only
+//   values.bin                         TensorProto messages, one after another
+//   cases.jsonl                        a line of JSON per case: its name, numerics, files, and runs on seeded inputs. A
+//                                      tensor is [offset, size] in values.bin, a sequence an object with a list of these
 class ModelWriter {
  public:
   explicit ModelWriter(std::filesystem::path folder);
 
-  // Nothing where there are no two sides to compare: errors, cases that stay as they are, other dialects than
-  // onnx.
+  // Writes nothing where there are no two sides to compare: errors, cases that stay the same, dialects other
+  // than onnx.
   void add(const CaseFile& f, const Case& c, const Transform& transform);
-  // Throws where something could not be written.
+  // Throws if something could not be written.
   void finish();
 
  private:

@@ -1,8 +1,9 @@
 // sx_bytes TARGET [--mutate=SECONDS] [--seed=N] [--keep=FILE] PATH...
 //
-// Gives the files to a target of targets.h; with --mutate, damaged copies of them, at random, without coverage as a guide: for
-// compilers that have no libFuzzer, and to replay what was found. --keep holds the input that is being tried, so that a crash leaves it.
-// Says which input took longest and how much memory was asked for at once.
+// Passes the files to a target of targets.h. With --mutate, passes randomly damaged copies of them instead,
+// without coverage guidance: for compilers without libFuzzer, and to replay findings. --keep saves the
+// current input to a file, so that a crash leaves it behind. Prints which input took longest and the largest
+// memory request.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -34,7 +35,7 @@ Bytes read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// One to eight damages. What two seeds share in structure makes pieces of one fit into the other.
+// Applies one to eight random changes. Seeds share structure, so pieces of one fit into another.
 Bytes damaged(const std::vector<Bytes>& seeds, std::mt19937_64& random) {
   const auto below = [&](size_t n) { return n == 0 ? 0 : static_cast<size_t>(random() % n); };
   Bytes b = seeds[below(seeds.size())];
@@ -64,7 +65,7 @@ Bytes damaged(const std::vector<Bytes>& seeds, std::mt19937_64& random) {
                  other.begin() + static_cast<std::ptrdiff_t>(from + n));
         break;
       }
-      case 6: {  // a large number in protobuf's spelling
+      case 6: {  // a large number as a protobuf varint
         const Bytes varint(1 + below(9), 0xff);
         std::copy(varint.begin(), varint.begin() + static_cast<std::ptrdiff_t>(std::min(varint.size(), b.size() - at)), place);
         break;

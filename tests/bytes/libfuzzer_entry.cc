@@ -1,4 +1,4 @@
-// The entry point that libFuzzer looks for, for one of the targets.
+// libFuzzer's entry point, for one of the targets.
 #include "targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,4 +1,5 @@
-// Inputs that once did harm, and damaged cases: through the targets of targets.h, with little memory and time.
+// Runs inputs that once did harm, and damaged cases, through the targets of targets.h with little memory and
+// time.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -22,7 +23,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-#if defined(__has_feature)  // clang's way to say it; gcc defines macros
+#if defined(__has_feature)  // clang's spelling; gcc defines macros
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SX_SANITIZED
 #endif
@@ -42,7 +43,7 @@ uint64_t address_space() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Runs f in a process of its own that may take so much more memory and time, and says how it ended: "" is well.
+// Runs f in a child process with limits on additional memory and time. Returns how it ended; "" means well.
 std::string ending(const std::function<void()>& f, uint64_t memory, unsigned seconds) {
   const pid_t child = fork();
   if (child == 0) {
@@ -91,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Bytes, KeptInputs,
                                          Named{"program", program}),
                          [](const auto& i) { return std::string(i.param.first); });
 
-// The limits are seen to work: what hangs, crashes and hoards is told apart.
+// Checks the limits themselves: hanging, crashing and excessive memory are told apart.
 TEST(KeptInputsLimits, AreSeenToHold) {
   EXPECT_EQ(ending(
                 [] {

@@ -22,12 +22,12 @@
 namespace sardonyx::bytes {
 namespace {
 
-// Little of everything: a hostile model is to be refused, not to be run to its end.
+// Low limits: a hostile model must be refused, not run to its end.
 EvalOptions bounded(size_t input) {
   return {.memory_cap = (16u << 20) + 16 * input, .max_steps = 2000, .max_iterations = 1000, .max_depth = 20};
 }
 
-// Errors are what is hoped for; all but those that say that we are at fault.
+// Runs f. Any Error is fine except kInternal, which means that we are at fault.
 template <class F>
 bool tolerated(F&& f) {
   try {
@@ -40,7 +40,7 @@ bool tolerated(F&& f) {
   }
 }
 
-// A folder of this process for inputs that must be files. It goes with the process.
+// A folder for inputs that must be files. It is removed when the process ends.
 const std::filesystem::path& folder() {
   struct Folder {
     std::filesystem::path path;
@@ -90,7 +90,7 @@ bool is_small(const Model& m) {
   return true;
 }
 
-// What is done with any model.
+// The steps applied to any model.
 void use(Model& m, size_t input) {
   tolerated([&] { verify(m); });
   (void)warnings(m);
@@ -106,7 +106,7 @@ void use(Model& m, size_t input) {
   }
 }
 
-// Strict: a pass that fails by a fault of ours is undone and reported otherwise.
+// Strict: otherwise a pass that fails through our own fault would be undone and only reported.
 void optimize(Model& m, size_t input) {
   if (input >= 4000) return;
   tolerated([&] { run_passes(m, {.passes = {m.dialect() == DialectId::kMil ? "default" : "onnx"}, .strict = true}); });
@@ -138,7 +138,7 @@ void text(Input bytes) {
   tolerated([&] {
     const auto m = parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     const std::string once = print(*m, {.full_constants = true});
-    // What prints must read back, and print the same.
+    // Printed text must parse, and print the same again.
     std::unique_ptr<Model> again;
     try {
       again = parse(once);

@@ -1,4 +1,5 @@
-// Uses an installed Sardonyx as any C++ program would: builds a graph, writes it as ONNX, reads it back, shows what is in it.
+// Uses an installed Sardonyx as any C++ program would: builds a graph, writes it as ONNX, reads it back and
+// prints it.
 //
 //   x ── MatMul(weights) ── Relu ── y        x: f32[B,3]
 #include <array>

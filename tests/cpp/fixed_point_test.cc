@@ -1,4 +1,4 @@
-// The check that tests turn on.
+// Tests for the fixed-point check, which tests turn on.
 #include "driver/fixed_point.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// In which order the parts of an expression are made is left to the compiler; what is written must not tell. The cases of all
-// lowerings and passes are run with their batches shuffled (src/ir/arrange.h). `make test-determinism` compares real compilers.
+// Compilers may evaluate the parts of an expression in any order, and the output must not depend on it. These
+// tests run the cases of all lowerings and passes with shuffled batches (src/ir/arrange.h). `make
+// test-determinism` compares real compilers.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr uint64_t kSeeds[] = {1, 2, 3};
 
-// What stands before "=>" in each case of the folder's files whose graph begins with `kind`.
+// The text before "=>" of each case in the folder's files whose graph begins with `kind`.
 std::vector<std::string> graphs_of(const std::string& folder, std::string_view kind) {
   std::vector<std::string> graphs;
   for (const auto& path : case_files({folder})) {
@@ -33,7 +34,8 @@ std::vector<std::string> graphs_of(const std::string& folder, std::string_view k
   return graphs;
 }
 
-// What `make` returns, whatever the order; empty when it refuses. How many of the graphs give something is counted.
+// Expects the same result from `make` in every order; it is empty where `make` refuses. Returns the number of
+// graphs that were not refused.
 size_t expect_the_same(const std::vector<std::string>& graphs, const std::function<std::string(const std::string&)>& make) {
   size_t made = 0;
   for (const std::string& graph : graphs) {

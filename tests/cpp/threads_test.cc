@@ -1,5 +1,5 @@
-// Many threads, each with models of its own: what is shared (tables of operators, compiled patterns, registries) is made once, by
-// whichever comes first. The thread sanitizer watches these (make tsan).
+// Many threads, each with its own models. Shared objects (tables of operators, compiled patterns, registries)
+// are built once, by whichever thread comes first. The thread sanitizer checks these tests (make tsan).
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,7 +44,7 @@ constexpr std::string_view kProgram = R"(graph jax(x: f32[B,3]) {
   return y
 })";
 
-// Values, then what passes made, then its bytes.
+// The evaluated values, the optimized graph, and its bytes.
 std::string optimized(std::string_view text) {
   const auto model = parse(text);
   std::vector<EvalValue> inputs(model->graph().inputs().size());
@@ -64,7 +64,7 @@ std::string converted(std::string_view text) {
   return serialize_onnx(*model);
 }
 
-// What each thread gets is what one alone gets.
+// Every thread must get the same result as a single thread.
 template <class F>
 void expect_the_same_from_all(const F& work) {
   std::vector<std::string> found(kThreads);
@@ -98,7 +98,7 @@ TEST(Threads, LowerPrograms) {
   expect_the_same_from_all([] { return converted(kProgram); });
 }
 
-TEST(Threads, MultiplyOnThreadsOfTheirOwn) {  // a product of that size is computed by two
+TEST(Threads, MultiplyOnThreadsOfTheirOwn) {  // a product of this size runs on two threads
   expect_the_same_from_all([] {
     const auto model = parse("graph(x: f32[193,179], w: f32[179,211]) { y = MatMul(x, w)  return y }");
     std::vector<EvalValue> inputs(2);

@@ -1,4 +1,4 @@
-// Rewrites that read inputs of unknown rank are judged on shapes that their nodes accept.
+// Rewrites that read inputs of unknown rank are checked on shapes that their nodes accept.
 #include <gtest/gtest.h>
 
 #include "sardonyx/ir.h"
@@ -7,7 +7,7 @@
 namespace sardonyx {
 namespace {
 
-// What is wrong with the rewrites of merge_consecutive, each evaluated by itself.
+// The faults found in the rewrites of merge_consecutive, each evaluated by itself.
 std::vector<std::string> faults_of(std::string_view text) {
   const auto m = parse(text);
   const PipelineReport report = run_passes(*m, {.passes = {"merge_consecutive"}, .verify = Verify::kPass});

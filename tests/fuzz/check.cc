@@ -20,7 +20,7 @@
 namespace sardonyx::fuzz {
 namespace {
 
-// Passes that change values of floats on purpose: coremltools' tests ask for it, and the rule says so.
+// Passes that change float values on purpose, because coremltools' tests demand it. The rules document it.
 constexpr std::string_view kDecided = "noop_elimination/floor_div ";
 
 constexpr EvalOptions kBounded{.memory_cap = 256 << 20, .max_steps = 1 << 18, .max_iterations = 10000, .states_too = true};
@@ -36,7 +36,7 @@ std::vector<EvalValue> inputs_for(const Graph& g, const Subject& s, size_t which
   return inputs;
 }
 
-// Whether small errors stay small: all floats are doubles, and no operator jumps.
+// Whether small errors stay small: all floats are f64, and no operator is discontinuous.
 bool is_smooth(const Model& m) {
   static constexpr std::string_view kJumps[] = {"Floor",
                                                 "Ceil",
@@ -146,7 +146,7 @@ std::string kind_of(const Error& e) {
   return kind;
 }
 
-// A folder of this process for files; removed with this object.
+// A temporary folder, removed with this object.
 class Scratch {
  public:
   explicit Scratch(std::string_view end)
@@ -166,7 +166,7 @@ std::string serialize(const Model& m) {
   return serialize_mil_program(m, weights.path);
 }
 
-// `package`: where to write a Core ML package. A model that was read from it needs it as long as it lives.
+// `package` is where to write a Core ML package. The model that is read from it needs it for its lifetime.
 std::unique_ptr<Model> through_file(const Model& m, const Scratch& package) {
   if (m.dialect() == DialectId::kMil) {
     write_coreml(m, package.path);
@@ -182,8 +182,8 @@ std::unique_ptr<Model> through_file(const Model& m, const Scratch& package) {
   return read;
 }
 
-// Whether a graph returns a value that a file can only return through an Identity: an input, a constant, an
-// outer value, a value twice.
+// Whether a graph returns a value that a file can return only through an Identity: an input, a constant, a
+// captured value, or a value twice.
 bool needs_identities(const Model& m) {
   for (const auto& f : m.functions()) {
     for (const Graph* g : graphs_in(f->graph())) {
@@ -197,7 +197,7 @@ bool needs_identities(const Model& m) {
   return false;
 }
 
-// The bytes of the constants in a file. One number seen as gigabytes is four bytes in memory.
+// The bytes that the constants take in a file. A splat of gigabytes takes four bytes in memory.
 uint64_t bytes_in_file(const Model& m) {
   uint64_t bytes = 0;
   for (const auto& f : m.functions()) {
@@ -234,7 +234,7 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     if (s.order != 0) order.emplace(s.order);
     report = run_passes(*after, request);
   } catch (const Error& e) {
-    // legalize: no release of onnxruntime runs it; convert_opset: no opset is given.
+    // legalize: no release of onnxruntime runs the operator. convert_opset: no opset is given.
     if (e.code() == ErrorCode::kUnsupported || e.code() == ErrorCode::kInvalidArgument) return std::nullopt;
     return Failure{"throws: " + kind_of(e), e.what()};
   }
@@ -249,13 +249,13 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
   } catch (const Error& e) {
     return Failure{"verifier: " + kind_of(e), fmt::format("{}\n{}", e.what(), text)};
   }
-  // Passes that compute in half precision on request change values, and integers are assumed to fit into 16
-  // bits: only dtypes and sizes are compared.
+  // Passes that compute in half precision on request change values, and add_int16_cast assumes that integers
+  // fit into 16 bits. For these, compare only dtypes and sizes.
   const bool lossy = std::any_of(report.passes.begin(), report.passes.end(), [](const PassReport& p) {
     return p.changed && (p.name == "add_fp16_cast" || p.name == "add_int16_cast" ||
                          p.name == "fuse_onehot_matmul_to_gather");  // ids beyond the table are not allowed afterwards
   });
-  // Each rewrite alone: errors of several may add up beyond any bound.
+  // Check each rewrite alone: together their errors may exceed any bound.
   Numerics loosest = Numerics::kExact;
   for (size_t i = 0; i < pipeline.entries.size(); ++i) {
     if (report.passes[i].changed) loosest = std::max(loosest, pipeline.entries[i].pass->numerics());
@@ -283,7 +283,7 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     try {
       a = evaluate_subject(s, which);
     } catch (const Error&) {
-      break;  // while it is being shrunk
+      break;  // only while a failure is being shrunk
     }
     try {
       b = evaluate(after->graph(), inputs_for(after->graph(), s, which), kBounded);
@@ -298,8 +298,8 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     }
     if (statistics != nullptr) ++(exact || smooth ? statistics->compared : statistics->compared_loosely);
   }
-  // Core ML's passes count dead users, as coremltools' do; and facts about a function's body hold for all
-  // calls, dead ones included.
+  // Core ML's passes count dead users, as coremltools' do. Facts about a function's body hold for all its
+  // calls, including dead ones.
   const bool settled =
       (s.model->dialect() == DialectId::kOnnx && s.model->functions().size() == 1) || !has_dead_nodes(*s.model);
   const bool repeats = std::ranges::all_of(pipeline.entries, &PipelineEntry::repeats);
@@ -315,7 +315,7 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
 
 namespace {
 
-// The model after one pass with one option; null if the pass refuses it.
+// The model after one pass with one option. Null if the pass refuses it or changes nothing.
 std::unique_ptr<Model> after_told(const Subject& s, const std::string& pass, const std::string& option,
                                   const std::string& value) {
   auto after = clone_model(*s.model);
@@ -329,7 +329,7 @@ std::unique_ptr<Model> after_told(const Subject& s, const std::string& pass, con
   try {
     verify(*after, {.allow_unchecked = false, .shapes = true});
   } catch (const Error& e) {
-    // An op whose result is empty runs with a size of zero, and is ill-typed once the size is known.
+    // An op with an empty result runs with a size of zero, and is ill-typed once the size is known.
     if (e.message().starts_with("the types of this node were not checked")) return nullptr;
     throw;
   }
@@ -341,7 +341,7 @@ std::optional<Failure> compare(const Subject& s, const Graph& after, std::span<c
   try {
     a = evaluate_subject(s, which);
   } catch (const Error&) {
-    return std::nullopt;  // while it is being shrunk
+    return std::nullopt;  // only while a failure is being shrunk
   }
   const auto b = evaluate(after, inputs, kBounded);
   if (a.size() != b.size()) return Failure{"changes values", "another number of results"};
@@ -352,7 +352,7 @@ std::optional<Failure> compare(const Subject& s, const Graph& after, std::span<c
   return std::nullopt;
 }
 
-// Channels last become channels first.
+// Converts an input from channels last to channels first.
 std::optional<Failure> check_image(const Subject& s) {
   for (const Port& p : s.model->graph().inputs()) {
     const Type* t = p.value->type();
@@ -374,7 +374,7 @@ std::optional<Failure> check_image(const Subject& s) {
   return std::nullopt;
 }
 
-// A copy for the sizes that the inputs have.
+// Compares a copy that has fixed sizes, those of the inputs.
 std::optional<Failure> check_materialized(const Subject& s) {
   for (size_t which : {0, 1}) {
     std::string sizes;
@@ -425,7 +425,7 @@ std::optional<Failure> check_round_trips(const Subject& s) {
   } catch (const Error& e) {
     return Failure{"text: " + kind_of(e), fmt::format("{}\n{}", e.what(), text)};
   }
-  if (bytes_in_file(*s.model) > kMostBytesInFile) return std::nullopt;  // a message ends at 2 GiB, and it would take minutes
+  if (bytes_in_file(*s.model) > kMostBytesInFile) return std::nullopt;  // messages end at 2 GiB; writing would take minutes
   try {
     const Scratch one("_1.mlpackage"), two("_2.mlpackage");
     const auto first = through_file(*s.model, one), second = through_file(*first, two);
@@ -453,7 +453,7 @@ std::optional<Failure> check_round_trips(const Subject& s) {
 
 namespace {
 
-// Drops what is not needed, and types everything anew.
+// Drops unneeded parts if `drop`, and infers all types again.
 bool tidy(Subject& s, bool drop) {
   for (int round = 0; round < 2 && drop; ++round) {
     for (const auto& f : s.model->functions()) {
@@ -534,7 +534,7 @@ Subject shrink(const Subject& start, const std::function<std::optional<Failure>(
     best = std::move(s);
     return true;
   };
-  drop = keep(copy(best));  // else what nobody reads is part of the failure, and goes piece by piece
+  drop = keep(copy(best));  // else dead code is part of the failure and goes piece by piece
   for (bool smaller = true; smaller && budget > 0;) {
     smaller = false;
     for (size_t i = all_nodes(*best.model).size(); i-- > 0 && !drop;) {
@@ -563,7 +563,7 @@ Subject shrink(const Subject& start, const std::function<std::optional<Failure>(
       s.model->graph().remove_output(i);
       smaller |= keep(std::move(s));
     }
-    // A node becomes an input, or one of its operands.
+    // Replace a node by an input, or by one of its operands.
     for (size_t i = all_nodes(*best.model).size(); i-- > 0;) {
       for (int how = 0; how < 3; ++how) {
         Subject s = copy(best);

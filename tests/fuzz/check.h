@@ -1,4 +1,5 @@
-// Checks for any model: passes keep what it computes, files and text keep the model. Also shrinks failures.
+// Checks that hold for any model: passes preserve its values, files and text preserve the model. Also shrinks
+// failures.
 #pragma once
 
 #include <array>
@@ -21,11 +22,11 @@ struct Subject {
   uint64_t order = 0;  // rules fire in an order drawn from this, unless 0
 };
 Subject copy(const Subject& s);
-// Its results for the inputs of one size, 0 or 1, within bounds of memory and steps.
+// Its results for the inputs of one size, 0 or 1, within limits on memory and steps.
 std::vector<EvalValue> evaluate_subject(const Subject& s, size_t which);
 
 struct Failure {
-  std::string kind;    // a failure is made smaller as long as this stays
+  std::string kind;    // shrinking keeps this unchanged
   std::string detail;  // for people
 };
 
@@ -37,18 +38,18 @@ struct Statistics {
   size_t pipelines = 0, compared = 0, compared_loosely = 0;
 };
 
-// Runs the passes, in order, on a copy. They must not throw, keep a valid graph and the values, report truly
-// whether they changed anything and, if it is only one, be a no-op afterwards.
+// Runs the passes, in order, on a copy. They must not throw, must keep the graph valid and preserve values,
+// and must report correctly whether they changed anything. A single pass must be a no-op afterwards.
 std::optional<Failure> check_passes(const Subject& s, const std::vector<std::string>& passes, Statistics* statistics = nullptr);
-// The Core ML passes that do nothing without options: an input as an image with channels last, and all
+// Checks the Core ML passes that are no-ops without options: an input as an image with channels last, and all
 // symbolic sizes fixed.
 std::optional<Failure> check_told_passes(const Subject& s);
-// Through the text form and through an ONNX file or a Core ML package, and back.
+// Writes and reads the model in text form and as an ONNX file or a Core ML package.
 std::optional<Failure> check_round_trips(const Subject& s);
 
-// A smaller subject that fails in the same way.
+// Returns a smaller subject that fails in the same way.
 Subject shrink(const Subject& s, const std::function<std::optional<Failure>(const Subject&)>& check, const Failure& failure);
-// Fewer passes that fail in the same way.
+// Returns fewer passes that fail in the same way.
 std::vector<std::string> shrink_passes(const Subject& s, std::vector<std::string> passes, const Failure& failure);
 
 }  // namespace sardonyx::fuzz

@@ -2,9 +2,9 @@
 //         [--report] [--no-shrink]
 //
 // Draws models (random/generator.h) and runs each through every pass alone, through presets and random
-// pipelines, through text and file. Shrinks a failure and prints it as a case for the .sx file of the pass.
-// With --report, ends with how often passes and rules fired. With --order, rules fire in random orders:
-// values must hold then, too.
+// pipelines, and through text and file. Shrinks a failure and prints it as a case for the pass's .sx file.
+// --report prints at the end how often passes and rules fired. With --order, rules fire in random orders, in
+// which values must be preserved too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Options {
   size_t most_failures = 20;
 };
 
-// The graphs before "=>" of the cases beside the passes.
+// The graphs before "=>" in the cases of the passes.
 std::vector<std::string> read_snippets(const std::string& folder, bool mil) {
   std::vector<std::string> snippets;
   if (folder.empty()) return snippets;
@@ -53,8 +53,8 @@ std::vector<std::string> read_snippets(const std::string& folder, bool mil) {
   return snippets;
 }
 
-// The same with inputs of unknown rank, and with numbers that have axes of their own, which broadcasting may
-// give to other values; null if the operators refuse that, or fail on it.
+// A copy whose inputs have unknown rank, and whose scalar constants have axes of their own, which
+// broadcasting may pass on to other values. Null if the operators refuse that or fail on it.
 std::optional<Subject> without_ranks(const Subject& known) {
   Subject s = copy(known);
   Model& m = *s.model;
@@ -94,7 +94,7 @@ class Fuzz {
  public:
   explicit Fuzz(Options o) : options_(std::move(o)), snippets_(read_snippets(options_.cases, options_.mil())) {
     for (const CatalogPass& p : catalog()) {
-      if (p.name == "materialize_symbolic_shape_program") continue;  // is told names and sizes: check_told_passes()
+      if (p.name == "materialize_symbolic_shape_program") continue;  // needs names and sizes: check_told_passes()
       if (p.dialect == (options_.mil() ? DialectId::kMil : DialectId::kOnnx)) all_.emplace_back(p.name);
     }
     if (options_.passes.empty()) options_.passes = all_;
@@ -188,7 +188,7 @@ class Fuzz {
     if (failures_ >= options_.most_failures) return;
     const auto failure = check(s);
     if (!failure) return;
-    // One of a kind is enough.
+    // Report one failure of each kind.
     const std::string kind = (names.size() == 1 ? names[0] : "") + failure->kind;
     ++seen_[kind];
     if (seen_[kind] > 2) return;

@@ -1,5 +1,5 @@
-// What scripts/mutate.py writes into copies of the passes: every mutant of a file is compiled at once, and
-// the environment says which one is awake. Only the copies include this.
+// scripts/mutate.py includes this in copies of the passes. All mutants of a file are compiled at once, and an
+// environment variable selects the active one.
 #pragma once
 
 #include <type_traits>
@@ -7,13 +7,13 @@
 
 namespace sx_mutant {
 
-// Whether this mutant is the one that SX_MUTANT names; remembers that somebody asked (SX_MUTANT_REACHED=FILE,
-// one number per line).
+// Whether SX_MUTANT names this mutant. Also records that it was reached (SX_MUTANT_REACHED=FILE, one number
+// per line).
 bool awake(int id);
 
 inline bool no(int id, bool v) { return awake(id) != v; }
 
-// A number becomes the next one, a truth value the other.
+// Increments a number; negates a boolean.
 template <class T>
 T other(int id, T v) {
   if (!awake(id)) return v;
@@ -26,7 +26,7 @@ T other(int id, T v) {
   }
 }
 
-// f of two operands, or of the same in the other order.
+// Calls f with its two operands in the given or the opposite order.
 template <class F, class A, class B>
 auto swapped(int id, F&& f, A&& a, B&& b) -> decltype(f(std::forward<A>(a), std::forward<B>(b))) {
   if (awake(id)) return f(std::forward<B>(b), std::forward<A>(a));

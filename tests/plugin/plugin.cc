@@ -1,4 +1,4 @@
-// A plugin for the tests: lowerings that work, and some that fail each in its own way.
+// A plugin for the tests, with lowerings that work and others that each fail in a different way.
 #include <sardonyx/plugin.h>
 
 namespace {
@@ -17,7 +17,7 @@ void lower_cumsum(const SardonyxApi* api, SardonyxLowering* at, void*) {
   const int64_t axis = api->int_param(at, "axis");
   SardonyxValue* operands[] = {api->input(at, 0), api->ints(at, &axis, 1)};
   api->attr_int(at, "keepdims", 1);
-  api->result(at, 0, api->op(at, "ReduceSum", operands, 2));  // of another shape: the conversion notices
+  api->result(at, 0, api->op(at, "ReduceSum", operands, 2));  // has another shape: the conversion reports it
 }
 
 void lower_exp(const SardonyxApi* api, SardonyxLowering* at, void* why) { api->unsupported(at, static_cast<const char*>(why)); }
@@ -39,7 +39,7 @@ void lower_asinh(const SardonyxApi* api, SardonyxLowering* at, void*) {
 
 void lower_acosh(const SardonyxApi* api, SardonyxLowering* at, void*) {
   SardonyxValue* x = api->input(at, 0);
-  api->late_int(at, x, "axis", 1);  // nothing makes an input
+  api->late_int(at, x, "axis", 1);  // no node makes an input
   api->result(at, 0, api->op(at, "Acosh", &x, 1));
 }
 
@@ -52,11 +52,11 @@ void lower_atanh(const SardonyxApi* api, SardonyxLowering* at, void*) {
   api->attr_ints(at, "perm", swapped, 2);
   SardonyxValue* back = api->op(at, "Transpose", &z, 1);
   const int64_t same[] = {0, 1};
-  api->late_ints(at, back, "perm", same, 2);  // of another type: told, unless the passes have removed it
+  api->late_ints(at, back, "perm", same, 2);  // of another type: an error, unless the passes have removed it
   api->result(at, 0, back);
 }
 
-// The k largest, by an operator with two results, constants and the types of operands and results.
+// The k largest. Uses an operator with two results, constants, and the dtypes of operands and results.
 void lower_top_k(const SardonyxApi* api, SardonyxLowering* at, void*) {
   const int64_t k = api->int_param(at, "k"), one = 1;
   const auto axis = static_cast<int64_t>(api->rank(at, api->input(at, 0))) - 1;
@@ -69,7 +69,8 @@ void lower_top_k(const SardonyxApi* api, SardonyxLowering* at, void*) {
   api->result(at, 1, api->op(at, "Cast", &found[1], 1));
 }
 
-// Sizes at run time, tuples, and an operator of another domain: x reshaped to itself, times the size of its first axis.
+// Run-time sizes, tuples, and an operator of another domain: reshapes x to itself and multiplies by the size
+// of axis 0.
 void lower_rev(const SardonyxApi* api, SardonyxLowering* at, void*) {
   int64_t dimensions[4];
   SardonyxValue* x = api->input(at, 0);
@@ -90,7 +91,7 @@ void lower_rev(const SardonyxApi* api, SardonyxLowering* at, void*) {
 }
 
 void lower_log(const SardonyxApi* api, SardonyxLowering* at, void*) {
-  (void)api->dim(at, api->input(at, 0), 5);  // which is not there
+  (void)api->dim(at, api->input(at, 0), 5);  // there is no such axis
   api->result(at, 0, api->input(at, 0));
 }
 

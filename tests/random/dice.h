@@ -1,4 +1,4 @@
-// Chance for random graphs. The same seed gives the same numbers on every system.
+// Randomness for random graphs. The same seed gives the same numbers on every system.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@ class Dice {
     return c[static_cast<size_t>(below(std::ssize(c)))];
   }
   double normal();
-  // For a constant: a usual number, any, or now and then one that is NaN, infinite or near it.
+  // A value for a constant: often a typical one, else any, and with odd_numbers sometimes NaN, infinite or
+  // huge.
   double number();
-  bool odd_numbers = false;  // whether number() gives the latter
+  bool odd_numbers = false;  // whether number() also gives NaN, infinities and the like
 
  private:
   std::mt19937_64 random_;
@@ -34,10 +35,10 @@ inline constexpr int64_t kSizes[] = {2, 3, 4, 5, 6, 7, 8};
 inline constexpr DType kUsualFloats[] = {DType::kF32, DType::kF32, DType::kF32, DType::kF32,
                                          DType::kF16, DType::kF64, DType::kBF16};
 
-// What is thrown if a graph cannot be completed.
+// Thrown when a graph cannot be completed.
 struct DeadEnd {};
 
-// What `make` returns, or null if it came to a dead end or to types that do not fit.
+// Returns what `make` returns, or null if it reached a dead end or its types do not fit.
 template <class Make>
 std::unique_ptr<Model> model_or_null(const Make& make) {
   try {

@@ -13,7 +13,7 @@
 namespace sardonyx::fuzz {
 namespace {
 
-// Sizes of the two runs, by symbol.
+// The size that a symbol has in each of the two runs.
 int64_t size_of_symbol(std::string_view symbol, int which) {
   static constexpr int64_t kSizes[2][3] = {{5, 3, 2}, {2, 7, 4}};
   return kSizes[which][symbol == "B" ? 0 : symbol == "T" ? 1 : 2];
@@ -97,7 +97,7 @@ Value* Generator::pick(uint64_t dtypes, size_t min_rank, size_t max_rank) {
     fit.push_back(v);
   }
   if (fit.empty()) return nullptr;
-  // Later ones oftener: chains grow.
+  // Prefer later values, so that chains grow.
   const size_t n = fit.size();
   return chance(50) ? fit[n - 1 - static_cast<size_t>(below(static_cast<int64_t>(std::min<size_t>(n, 4))))] : one_of(fit);
 }
@@ -173,7 +173,7 @@ TensorPtr Generator::random_tensor(DType dtype, std::vector<int64_t> shape) {
 }
 
 Value* Generator::constant(TensorPtr payload) {
-  // Equal ones are shared or not, as chance has it; some are nodes.
+  // Equal constants are sometimes shared, and some become nodes.
   Graph& g = chance(70) && !in_function_ ? *scopes_.front().graph : *scopes_.back().graph;
   for (Value* c : g.constants()) {
     if (chance(80) && c->constant() != nullptr && c->constant()->equals(*payload)) return c;
@@ -280,7 +280,7 @@ Value* Generator::partner(const Value& a, bool widen) {
     if (!fit.empty()) return one_of(fit);
   }
   std::vector<Dim> want(dims.begin(), dims.end());
-  if (options_.growing && want.size() >= 2 && one_in(8)) {  // a number per channel
+  if (options_.growing && want.size() >= 2 && one_in(8)) {  // one number per channel
     std::vector<Dim> channels(want.size() - 1, Dim::of(1));
     channels[0] = want[1];
     return exactly(d, channels);
@@ -326,7 +326,7 @@ Node* Generator::add(Draft& d) {
       if (fine) results[i][static_cast<size_t>(which)] = (*out)[i];
     }
     fine = fine && !(n->is("slice_by_index") && ends_early(*n->result()->type(), (*out)[0]->shape(), which));
-    // Core ML's types keep an axis of unknown size that is squeezed, and there is none when that size is 1.
+    // Core ML's types keep a squeezed axis of unknown size, which disappears when that size is 1.
     fine = fine && !(n->is("squeeze") && n->result()->ranked() && n->result()->type()->rank() > (*out)[0]->rank());
     fine = fine && (!mil() || may_be_known(*n, operands));
     if (!fine) {
@@ -341,16 +341,16 @@ Node* Generator::add(Draft& d) {
   return n;
 }
 
-// Whether an axis is shorter than its type: Core ML's types assume that a symbolic size reaches as far as a
-// slice does.
+// Whether an axis is shorter than its type says: Core ML's types assume that slices end within symbolic
+// sizes.
 bool Generator::ends_early(const Type& t, std::span<const int64_t> got, int which) {
   if (!t.is_tensor() || !t.ranked() || t.rank() != got.size()) return false;
   const auto expected = sizes(t.dims(), which);
   return !std::ranges::equal(expected, got, [](int64_t said, int64_t is) { return said <= is; });
 }
 
-// Whether the type rule accepts the node with these operands as constants: a pass that folds reveals what was
-// unknown, such as a window larger than its operand.
+// Whether the type rule accepts the node with constant operands. A pass that folds may reveal something that
+// was unknown, such as a window larger than its operand.
 bool Generator::may_be_known(const Node& n, std::span<const TensorPtr> operands) {
   Model alone(options_.dialect);
   ValueFacts facts;
@@ -368,7 +368,7 @@ bool Generator::may_be_known(const Node& n, std::span<const TensorPtr> operands)
   }
 }
 
-// The evaluator's result must have the inferred type.
+// Checks that the evaluator's result has the inferred type.
 void Generator::check_types(const Node& n, size_t result, const TensorPtr& got, int which) {
   const Type* t = n.result(result)->type();
   if (t == nullptr || !t->is_tensor()) return;
@@ -446,7 +446,7 @@ void Generator::fill_attrs(Draft& d) {
 
 bool Generator::fill_generic(Draft& d) {
   std::unordered_map<std::string_view, DType> bound;
-  const Value* like = nullptr;  // a tensor that the others broadcast with
+  const Value* like = nullptr;  // a tensor that the other operands broadcast with
   const auto note = [&](const Slot& s, const Value* v) {
     if (v == nullptr || v->type() == nullptr) return;
     if (!s.type_var.empty()) bound.try_emplace(s.type_var, v->dtype());
@@ -458,10 +458,10 @@ bool Generator::fill_generic(Draft& d) {
   }
   const bool broadcasts = d.op->has(Trait::kBroadcasts) || d.op->has(Trait::kElementwise) ||
                           (d.op->max_inputs < 0 && d.op->since_version < 8 &&
-                           d.op->outputs.size() == 1);  // Sum and the like, before they broadcast
+                           d.op->outputs.size() == 1);  // Sum and similar operators, before they broadcast
   size_t i = 0;
   for (const Slot& s : d.op->inputs) {
-    if (mil() && s.parameter) break;  // they come last, and by their names
+    if (mil() && s.parameter) break;  // drawn last, by name
     if (s.arity == Arity::kOptional && !d.is_settled(i) && chance(60)) {
       d.put(i++, nullptr);
       continue;
@@ -501,7 +501,7 @@ bool Generator::random_node() {
   return add(d) != nullptr;
 }
 
-// The same again: for passes that look for equal nodes.
+// Repeats a node, for passes that look for equal nodes.
 bool Generator::repeat_node() {
   std::vector<Node*> all;
   for (Node& n : scopes_.back().graph->nodes()) {
@@ -561,7 +561,7 @@ void Generator::begin() {
   if (mil()) {
     main.mil_opset = mil::opset_name(opset_);
   } else {
-    model_->ir_version = 13;  // so that writing need not raise it
+    model_->ir_version = 13;  // so that the writer need not raise it
   }
   palette_ = {model_->dims().symbol("B"), model_->dims().symbol("T"), Dim::of(3), Dim::of(5), Dim::of(1), Dim::of(4)};
   if (chance(40)) palette_ = {Dim::of(2), Dim::of(3), Dim::of(5), Dim::of(1)};
@@ -573,7 +573,7 @@ void Generator::begin() {
   for (const Op& op : dialect(options_.dialect).ops()) {
     if (!op.domain.empty() || find(op.name) != &op || op.deprecated) continue;
     if (!can_evaluate(op) || op.has(Trait::kRandom) || op.has(Trait::kSubgraphs) || op.has(Trait::kConstant)) continue;
-    if (mil() && op.name.starts_with("complex")) continue;  // of coremltools' memory only: no package holds them
+    if (mil() && op.name.starts_with("complex")) continue;  // exist only in coremltools' memory, in no package
     const Recipe* recipe = mil() ? find_mil_recipe(op.name) : find_recipe(op.name);
     ops_.insert(ops_.end(), static_cast<size_t>(recipe != nullptr ? recipe->weight : 1), &op);
   }
@@ -610,7 +610,7 @@ bool Generator::finish(Generated& out) {
   if (unread.empty() && read.empty()) return false;
   std::vector<Value*> outputs;
   for (Value* v : unread) {
-    if (outputs.empty() || chance(80)) outputs.push_back(v);  // the others are unused parts
+    if (outputs.empty() || chance(80)) outputs.push_back(v);  // values that are not returned are dead code
   }
   for (Value* v : read) {
     if (chance(10)) outputs.push_back(v);

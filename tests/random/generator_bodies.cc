@@ -1,4 +1,4 @@
-// Nodes with bodies, local functions, and pieces of cases.
+// Nodes with bodies, local functions, and snippets from cases.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 namespace sardonyx::fuzz {
 namespace {
 
-// Whether a normalization divides by the root of it: others than the case has would divide by zero.
+// Whether a normalization divides by the root of v. Values other than the case's own would make it divide by
+// zero.
 bool divides(const Value& v) {
   static constexpr std::string_view kSlots[] = {"epsilon", "variance", "var", "input_var"};
   for (const Use& u : v.uses()) {
@@ -39,7 +40,7 @@ bool Generator::run_bodies(Node& n) {
         fine = a != nullptr && ((n.op().outputs.empty() ? ~uint64_t{0} : n.op().outputs.back().types.tensor) &
                                 (uint64_t{1} << static_cast<int>(a->dtype()))) != 0;
         if (!fine) break;
-        // What a loop collects in no iteration at all has a shape that nobody can know when it runs.
+        // The shape of a result that a loop collects in zero iterations is unknown at run time.
         fine = a != nullptr && a->size() <= kMostElements && (a->size() > 0 || !n.is("Loop"));
         if (!fine) break;
         results[i][static_cast<size_t>(which)] = a->to_tensor();
@@ -152,7 +153,7 @@ bool Generator::add_loop() {
   }
 }
 
-// What a loop body returns for its state: a value of the same type, mostly not the state itself.
+// A loop body's result for a state variable: a value of the same type, mostly not the state itself.
 Value* Generator::next_state(Value& state, std::string_view add) {
   std::vector<Value*> fit;
   for (Value* v : scopes_.back().values) {
@@ -165,7 +166,7 @@ Value* Generator::next_state(Value& state, std::string_view add) {
   return v != nullptr && Types::equal(v->type(), state.type()) ? v : next;
 }
 
-// Counts to a number, and changes a value on the way. One more variable may stay as it is.
+// A loop that counts to a number and changes a value on the way. One more variable may stay unchanged.
 bool Generator::add_while() {
   Value* carried = pick(bit(main_dtype_), 0, 3);
   Value* kept = chance(40) ? pick(kMilInputs, 0, 3) : nullptr;
@@ -243,7 +244,7 @@ bool Generator::add_scan() {
   }
 }
 
-// A local function, typed while it is built by the operands of its first call.
+// A local function. It is typed while it is built, by the operands of its first call.
 bool Generator::add_call() {
   std::vector<Value*> operands;
   for (int64_t k = between(1, 2); k > 0; --k) operands.push_back(pick(bit(main_dtype_) | bit(DType::kI64)));
@@ -287,8 +288,8 @@ bool Generator::add_call() {
   return any;
 }
 
-// A graph of a case: its inputs are values that exist, or new inputs; later nodes may use its results.
-// One number seen as gigabytes takes none until something is computed from it.
+// The limit for constants of a snippet. A splat of gigabytes takes no memory until something is computed from
+// it.
 constexpr size_t kMostBytes = 64 << 20;
 
 bool Generator::add_snippet() {
@@ -340,7 +341,7 @@ bool Generator::add_snippet() {
   std::vector<Value*> tops;
   for (const Node& n : from.nodes()) {
     if (!n.bodies().empty() || !n.op().known || n.has(Trait::kRandom)) return undo();
-    if (mil() && n.op().name.starts_with("complex")) return undo();  // no package holds them
+    if (mil() && n.op().name.starts_with("complex")) return undo();  // exist in no package
     if (n.has(Trait::kConstant)) {
       if (n.result()->constant() == nullptr || n.result()->constant()->is_promise()) return undo();
       map[n.result()] = constant(n.result()->constant());
@@ -348,7 +349,7 @@ bool Generator::add_snippet() {
     }
     const Op* op = n.op().domain.empty() ? find(n.op().name) : nullptr;
     if (op == nullptr || (mil() && op != &n.op())) return undo();
-    for (const NamedAttr& a : n.attrs().items()) {  // of another version
+    for (const NamedAttr& a : n.attrs().items()) {  // an attribute of another version
       if (std::none_of(op->attrs.begin(), op->attrs.end(), [&](const AttrSpec& s) { return s.name == a.name; })) return undo();
     }
     Draft d{.op = op, .results = n.num_results()};
@@ -361,7 +362,7 @@ bool Generator::add_snippet() {
     for (NamedAttr& a : d.attrs) {  // files hold floats
       if (const double* f = a.value.get<double>()) a.value = Attr(static_cast<double>(static_cast<float>(*f)));
     }
-    if (chance(2) && !d.in.empty() && d.in[0] != nullptr) {  // something in between
+    if (chance(2) && !d.in.empty() && d.in[0] != nullptr) {  // sometimes a node in between
       if (Value* v = add_one(mil() ? "identity" : "Identity", {d.in[0]})) {
         made.push_back(v->def());
         d.in[0] = v;

@@ -1,12 +1,12 @@
-// States and lists, which only Core ML has. Neither is a tensor, so no recipe draws them: a few ops are made
-// together, the last of which returns a tensor.
+// States and lists, which only Core ML has. They are not tensors, so no recipe draws them: a few ops are made
+// together, of which the last returns a tensor.
 #include <fmt/format.h>
 
 #include "random/generator.h"
 
 namespace sardonyx::fuzz {
 
-// Shows the results if the whole model so far runs.
+// Makes the results visible if the whole model so far runs.
 Value* Generator::make_and_run(const Op* op, std::vector<Value*> in) {
   if (op == nullptr) return nullptr;
   try {
@@ -18,7 +18,8 @@ Value* Generator::make_and_run(const Op* op, std::vector<Value*> in) {
   }
 }
 
-// A state is read, replaced and read again, in any order; it may be an earlier one of the same type.
+// Reads a state, replaces it and reads it again, in any order. The state may be an earlier one of the same
+// type.
 bool Generator::add_state() {
   const Op *read = find("read_state"), *update = find("coreml_update_state");
   Value* v = nullptr;
@@ -44,13 +45,13 @@ bool Generator::add_state() {
   return done;
 }
 
-// A list of tensors of one type: made, written in one or two places, and read.
+// Makes a list of tensors of one type, writes one or more elements, and reads it.
 bool Generator::add_list() {
   Value* v = nullptr;
   for (int k = 0; k < 6 && (v == nullptr || !v->type()->is_static()); ++k) v = pick(bit(main_dtype_) | bit(DType::kI32), 1, 3);
   const Op *write = find("list_write"), *scatter = find("list_scatter");
   if (v == nullptr || !v->type()->is_static() || v->dtype() == DType::kF64 || v->type()->dim(0).is(0)) return false;
-  const bool rows = chance(40) && v->type()->rank() > 1;  // each row of v in a place of its own
+  const bool rows = chance(40) && v->type()->rank() > 1;  // each row of v becomes an element
   std::vector<Dim> dims(v->type()->dims().begin(), v->type()->dims().end());
   const int64_t count = rows ? dims[0].value() : between(1, 3);
   if (rows) dims.erase(dims.begin());
@@ -77,7 +78,7 @@ bool Generator::add_list() {
     }
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kInternal) throw;
-    made.clear();  // ill-typed: what was made so far stays unread
+    made.clear();  // ill-typed: the nodes made so far remain without users
     return false;
   }
   Value* list = made.back()->result();

@@ -1,4 +1,4 @@
-// grow(): from a pattern.
+// grow(): makes a graph from a pattern.
 #include "random/grow.h"
 
 #include <algorithm>
@@ -43,14 +43,14 @@ class Grower {
     Graph& g = g_.model().graph();
     const auto add_output = [&](Value& v) { g.add_output(v, "y" + std::to_string(g.outputs().size())); };
     for (Value& r : root->results()) add_output(r);
-    for (Node& n : g.nodes()) {  // sometimes a value in the middle has another user
+    for (Node& n : g.nodes()) {  // sometimes an inner value has another user
       if (&n != root && g_.one_in(30)) add_output(*n.result());
     }
     return g_.take_model();
   }
 
  private:
-  // Where a variable is bound to the result of a node, or to a constant.
+  // Finds the patterns at which variables are bound to results of nodes or to constants.
   void find_definitions(const Pattern& p) {
     const auto& d = p.data();
     if (!seen_.insert(&d).second) return;
@@ -65,7 +65,7 @@ class Grower {
     return k == Kind::kAny || k == Kind::kConstant || k == Kind::kSplat;
   }
 
-  // What is bound already to one of the pattern's variables.
+  // The value already bound to one of the pattern's variables; null if there is none.
   Value* bound(const Pattern& p) const {
     for (std::string_view var : p.data().vars) {
       if (const auto known = vars_.find(var); known != vars_.end()) return known->second;
@@ -77,7 +77,8 @@ class Grower {
     for (std::string_view var : p.data().vars) vars_.try_emplace(var, v);
   }
 
-  // The pattern that says more of an operand: one of its alternatives, or where its variable is defined.
+  // The most specific pattern for an operand: one of its alternatives, or the pattern where its variable is
+  // defined.
   const Pattern& resolved(const Pattern& p) {
     const auto& d = p.data();
     if (d.kind == Kind::kAnyOf && bound(p) == nullptr) return resolved(g_.one_of(d.children));
@@ -90,7 +91,7 @@ class Grower {
     return p;
   }
 
-  // The value of a pattern that is no leaf, or is bound.
+  // The value of a pattern that is bound or not a leaf.
   Value* value(const Pattern& p) {
     const auto& d = p.data();
     if (Value* v = bound(p)) return v;
@@ -141,7 +142,8 @@ class Grower {
     for (const auto& [name, v] : d.attrs) draft.attrs.push_back(attr(name, v));
     std::vector<const Pattern*> operands;
     for (size_t i = 0; i < given; ++i) operands.push_back(&resolved(d.children[i]));
-    // Bound values first, then nodes: they decide types and shapes. A node may bind what a leaf is.
+    // Settle bound values first, then nodes: they decide types and shapes. A node may bind the variable of a
+    // leaf.
     const auto settle = [&](const auto& wanted) {
       for (size_t i = 0; i < given; ++i) {
         const Pattern& p = *operands[i];
@@ -168,14 +170,14 @@ class Grower {
     return add(draft, d.result);
   }
 
-  // A list one of whose operands is another list of the same operator.
+  // Makes one operand of a variadic node the result of another node of the same operator.
   void nest(Draft& d) {
     Draft inner{.op = d.op, .attrs = d.attrs};
     inner.settle(0, d.in.back());
     if (g_.complete(inner)) d.in.back() = add(inner, 0);
   }
 
-  // What was drawn for an operand, as the pattern asks for it.
+  // Turns the value drawn for an operand into one that the pattern accepts.
   Value* leaf(const Pattern::Data& d, Value* drawn) {
     if (d.kind == Kind::kAny) return drawn;
     const DType t = drawn != nullptr && drawn->type() != nullptr ? drawn->dtype() : *options_.dtype;

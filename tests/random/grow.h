@@ -1,5 +1,5 @@
-// Random graphs for rules: grown from a rule's pattern, or made of a graph on which the rule fires by
-// changing its sizes, types, constants and attributes.
+// Random graphs for rules. They are grown from a rule's pattern, or varied from a graph on which the rule
+// fires by changing its sizes, dtypes, constants and attributes.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace sardonyx::fuzz {
 
-// A model whose graph has a node that the pattern describes. What the pattern leaves open is drawn as in
-// random graphs (generator.h). Null when this try came to nothing: types that do not fit.
+// A model whose graph has a node that the pattern describes. Whatever the pattern leaves open is drawn as in
+// random graphs (generator.h). Returns null when the attempt fails because types do not fit.
 std::unique_ptr<Model> grow(const Rule& rule, Dice& dice);
 
-// The graph with other sizes, element types, constants and attributes; null when that makes no graph. Graphs
-// with bodies and calls are not for this.
+// Returns the graph with other sizes, dtypes, constants and attributes; null when that is not a valid graph.
+// Does not support graphs with bodies or calls.
 std::unique_ptr<Model> vary(const Model& seed, Dice& dice);
 
 }  // namespace sardonyx::fuzz

@@ -1,5 +1,5 @@
-// How ops of Core ML get operands and parameters that fit together. Names of slots are those of the op table,
-// so one recipe serves all versions of an op.
+// Recipes that draw operands and parameters of Core ML ops so that they fit together. Slots are named as in
+// the op table, so one recipe serves all versions of an op.
 #include "random/recipes.h"
 
 namespace sardonyx::fuzz {
@@ -19,14 +19,14 @@ Value* flags(Generator& g, const std::vector<uint8_t>& v) {
 
 int64_t spelled(Generator& g, int64_t axis, int64_t rank) { return g.chance(40) ? axis - rank : axis; }
 
-// The first operand: a tensor that the op takes.
+// Draws the first operand: a tensor that the op takes.
 Value* first(Generator& g, Draft& d, size_t min_rank, size_t max_rank = 5) {
   Value* v = g.pick_or_make(d.op->inputs[0].types.tensor & (kNumbers | bits({DType::kBool})), min_rank, max_rank);
   if (v != nullptr && std::ranges::any_of(v->type()->dims(), [](Dim s) { return s.is(0); })) return nullptr;
   if (v != nullptr) d.set_slot(d.op->inputs[0].name, v);
   return v;
 }
-// A constant of those sizes, all of them known.
+// A constant of those sizes, which must all be known.
 Value* fixed(Generator& g, DType t, const std::vector<Dim>& dims) {
   Ints shape;
   for (Dim s : dims) {
@@ -35,7 +35,7 @@ Value* fixed(Generator& g, DType t, const std::vector<Dim>& dims) {
   }
   return g.constant(t, shape);
 }
-// The element type of parameters that may be of another float than x.
+// A dtype for parameters that may be of another float type than x.
 DType other_float(Generator& g, const Draft& d, const Value& x) {
   const auto at = d.slot("beta");
   const bool own = at && d.op->inputs[*at].type_var != d.op->inputs[0].type_var;
@@ -181,7 +181,7 @@ bool linear(Generator& g, Draft& d) {
   return w != nullptr;
 }
 
-// Strides, dilations and pads of `spatial` axes.
+// Draws strides, dilations and pads for `spatial` axes.
 void window(Generator& g, Draft& d, size_t spatial, bool with_same) {
   Ints strides, dilations, pad;
   for (size_t i = 0; i < spatial; ++i) {
@@ -219,7 +219,7 @@ bool pool(Generator& g, Draft& d) {
   Ints kernel;
   for (int64_t i = 2; i < rank_of(*x); ++i) kernel.push_back(g.between(1, 3));
   d.set_slot("kernel_sizes", g.ints(kernel));
-  if (g.chance(20)) {  // windows that begin behind the end are for nobody to say
+  if (g.chance(20)) {  // no specification defines windows that begin beyond the end
     d.set_slot("ceil_mode", flag(g, true));
     d.set_slot("strides", g.ints(kernel));
     d.set_slot("pad_type", text(g, "valid"));
@@ -265,7 +265,7 @@ bool layer_norm(Generator& g, Draft& d) {
   return true;
 }
 
-// One number per channel, in every parameter.
+// Draws one number per channel for every parameter.
 bool per_channel(Generator& g, Draft& d) {
   Value* x = first(g, d, 3, 4);
   if (x == nullptr || !g.known(dim(*x, 1))) return false;
@@ -326,7 +326,7 @@ bool split(Generator& g, Draft& d) {
   return true;
 }
 
-// begin, end and stride of a slice; sizes that are not known stay whole.
+// Draws begin, end and stride of a slice. Axes of unknown size stay whole.
 void bounds(Generator& g, Draft& d, const Value& x, bool may_squeeze) {
   Ints begin, end, stride;
   std::vector<uint8_t> begin_mask, end_mask, squeeze_mask;
@@ -544,7 +544,7 @@ bool band_part(Generator& g, Draft& d) {
   return true;
 }
 
-// Images of known channels that the op's block divides.
+// Draws an image whose channels are known and divisible by the op's block.
 Value* image(Generator& g, Draft& d, int64_t channels, int64_t height, int64_t width) {
   const std::vector<Dim> dims{g.random_dims(1)[0], Dim::of(channels), Dim::of(height), Dim::of(width)};
   Value* x = g.exactly(g.random_dtype(kFloats), dims);
@@ -651,7 +651,7 @@ bool upsample(Generator& g, Draft& d) {
   return true;
 }
 
-// To sizes; also to those that it has.
+// Resizes to drawn sizes, sometimes to the image's own.
 bool resize(Generator& g, Draft& d) {
   Value* x = first(g, d, 3, 4);
   if (x == nullptr || !is_float(x->dtype())) return false;
@@ -708,7 +708,8 @@ bool pow(Generator& g, Draft& d) {
 bool divide(Generator& g, Draft& d) {
   Value* x = first(g, d, 0);
   if (x == nullptr) return false;
-  // Not by one: floor_div of floats by one is taken for nothing, as coremltools does.
+  // Never divide floats by one: floor_div by one is removed as a no-op, as in coremltools, although it rounds
+  // down.
   const bool keeps = d.op->name == "floor_div" && is_float(x->dtype());
   Value* y = !keeps && is_float(x->dtype()) && g.chance(50)
                  ? g.partner(*x)
@@ -817,7 +818,8 @@ constexpr Recipe kRecipes[] = {
 
 const Recipe* find_mil_recipe(std::string_view op) { return find_in(kRecipes, op); }
 
-// Parameters that chance may draw: numbers, flags, axes. False: one that is required is of another kind.
+// Draws the parameters that chance can draw: numbers, flags, axes. Returns false if a required one is of
+// another kind.
 bool fill_mil_parameters(Generator& g, Draft& d) {
   const Value* x = d.in.empty() ? nullptr : d.in.front();
   const int64_t rank = x != nullptr && x->ranked() ? rank_of(*x) : 0;

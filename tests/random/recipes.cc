@@ -1,6 +1,6 @@
-// How operators get operands and attributes that fit together. Names of slots and attributes are those of the
-// op tables, so one recipe serves all versions of an operator. Operands that are settled already decide what
-// fits.
+// Recipes that draw operands and attributes so that they fit together. Slots and attributes are named as in
+// the op tables, so one recipe serves all versions of an operator. Operands that are already settled restrict
+// the choice.
 #include "random/recipes.h"
 
 namespace sardonyx::fuzz {
@@ -8,8 +8,8 @@ namespace {
 
 constexpr uint64_t kInts = bits({DType::kI32, DType::kI64});
 
-// Operand `slot`: a tensor that the operator takes. Null if there is none, or if a settled one has another
-// rank.
+// Draws a tensor that the operator takes for operand `slot`. Returns null if there is none, or if a settled
+// one has another rank.
 Value* tensor(Generator& g, Draft& d, size_t slot, size_t min_rank, size_t max_rank = 6) {
   if (d.is_settled(slot)) {
     Value* v = d.settled_tensor(slot);
@@ -20,9 +20,9 @@ Value* tensor(Generator& g, Draft& d, size_t slot, size_t min_rank, size_t max_r
 }
 Value* first(Generator& g, Draft& d, size_t min_rank, size_t max_rank = 6) { return tensor(g, d, 0, min_rank, max_rank); }
 
-// An axis as an attribute has it; sometimes counted from the end, where the version allows that.
+// An axis for an attribute, sometimes counted from the end where the version allows that.
 int64_t spelled(Generator& g, int64_t axis, int64_t rank) { return g.opset() >= 11 && g.chance(40) ? axis - rank : axis; }
-// The attribute `axis` if it is given, else a random axis, which it becomes.
+// The attribute `axis` if it is given. Otherwise draws an axis and sets the attribute.
 int64_t axis_of(Generator& g, Draft& d, int64_t rank) {
   if (const auto given = d.given_int("axis")) return (*given % rank + rank) % rank;
   const int64_t axis = g.below(rank);
@@ -41,7 +41,7 @@ bool transpose(Generator& g, Draft& d) {
   return true;
 }
 
-// Sizes of some of the axes as a computed tensor.
+// Sizes of some of the axes, as a computed tensor.
 Value* size_of(Generator& g, Value& x, int64_t axis) {
   Value* shape = g.add_one("Shape", {&x});
   if (shape == nullptr) return nullptr;
@@ -68,7 +68,7 @@ bool reshape(Generator& g, Draft& d) {
     }
     return d.put(1, g.add_one("Concat", parts, {attr("axis", Attr(0))}));
   }
-  if (g.computes(10)) {  // the shape of something else
+  if (g.computes(10)) {  // the shape of another value
     Value* like = g.pick(~uint64_t{0});
     return d.put(1, like == nullptr ? nullptr : g.add_one("Shape", {like}));
   }
@@ -86,7 +86,7 @@ bool reshape(Generator& g, Draft& d) {
     }
     target.push_back(n);
   } else {
-    // Axes kept, joined or split.
+    // Keep, merge or split axes.
     bool free = true;
     for (int64_t i = 0; i < r; ++i) {
       if (g.chance(25)) target.push_back(1);
@@ -213,7 +213,7 @@ bool gemm(Generator& g, Draft& d) {
   return d.put(2, g.exactly(a->dtype(), g.chance(50) ? row : g.chance(50) ? full : none));
 }
 
-// Numbers per axis of a convolution.
+// Draws the per-axis attributes of a convolution.
 void conv_attrs(Generator& g, Draft& d, std::span<const Dim> weight) {
   std::vector<int64_t> kernel, strides, pads, dilations;
   for (const Dim k : weight.subspan(2)) {
@@ -280,10 +280,10 @@ bool pool(Generator& g, Draft& d) {
   return true;
 }
 
-// An image without parameters: global pools and the like.
+// Draws an image for operators without parameters, such as global pools.
 bool image(Generator& g, Draft& d) { return first(g, d, 3, 4) != nullptr; }
 
-// Scale, bias and the like along axis 1 or the last axes.
+// Draws scale, bias and similar operands along axis 1 or the last axes.
 bool normalization(Generator& g, Draft& d) {
   const bool by_channel =
       d.op->name == "BatchNormalization" || d.op->name == "InstanceNormalization" || d.op->name == "GroupNormalization";
@@ -605,7 +605,7 @@ bool attention(Generator& g, Draft& d) {
   const std::vector<Dim> mask{Dim::of(3), Dim::of(5)};
   if (g.chance(40) && !d.fill(3, [&] { return g.exactly(g.chance(50) ? DType::kBool : t, mask); })) return false;
   if (g.chance(30)) d.set("is_causal", Attr(1));
-  d.set("scale", Attr(0.5));  // never the others by chance: softcap 0 is off, -1 makes no sense
+  d.set("scale", Attr(0.5));  // never draw the others: softcap 0 is off, -1 is invalid
   return true;
 }
 

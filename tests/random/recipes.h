@@ -1,4 +1,4 @@
-// What the recipes of both dialects share.
+// Helpers shared by the recipes of both dialects.
 #pragma once
 
 #include <algorithm>

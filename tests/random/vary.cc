@@ -1,4 +1,4 @@
-// vary(): from a graph.
+// vary(): changes a graph at random.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -56,7 +56,7 @@ class Varied {
  private:
   DType dtype(DType t) const { return dtype_ && (t == DType::kF32 || t == DType::kF16 || t == DType::kF64) ? *dtype_ : t; }
 
-  // Every size has one image, so that what was equal stays equal. Small ones are left alone more often: they
+  // Maps each size to one other size, so that equal sizes stay equal. Small sizes change less often: they may
   // count axes.
   int64_t size(int64_t s) {
     if (s <= 1) return s;
@@ -82,7 +82,7 @@ class Varied {
     return model_->types().tensor(dtype(t->dtype()), dims);
   }
 
-  // One more or one less; behind the greatest comes the least.
+  // One more or one less. The greatest integer wraps around to the least.
   int64_t beside(int64_t k) {
     return static_cast<int64_t>(static_cast<uint64_t>(k) + (dice_.one_in(2) ? uint64_t{1} : ~uint64_t{0}));
   }
