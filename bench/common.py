@@ -1,4 +1,5 @@
-"""What the benchmarks share: fresh processes, the memory of one, and the file of figures that each leaves."""
+"""Code shared by the benchmarks: fresh processes, the memory of a process, and the file of figures that each
+writes."""
 
 import argparse
 import json
@@ -27,23 +28,24 @@ def resident(field: str) -> int:
 
 
 def parser(about: str) -> argparse.ArgumentParser:
-    """With what every benchmark takes: `about` is its page of documentation, of which the first line is shown."""
+    """A parser with the options of every benchmark. `about` is its module docstring; the help shows the first
+    line."""
     made = argparse.ArgumentParser(description=about.splitlines()[0])
     made.add_argument("--out", type=Path, default=OUT, help="the folder that figures are kept in")
     return made
 
 
 def asked_to_work(argv: list[str] | None = None) -> list[str] | None:
-    """What a process that measure() started is to do; None in others."""
+    """The work for a process that measure() started; None in other processes."""
     argv = sys.argv if argv is None else argv
     return argv[2:] if argv[1:2] == ["--worker"] else None
 
 
 def measure(script: str, python: str, *arguments: object, timeout: float | None = None) -> dict:
     """What `script --worker arguments` prints as JSON in its last line, or {"error": ...}."""
-    # Byte code is kept, as it is for an installed package.
+    # Byte code is cached, as it is for an installed package.
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    env["JAX_TRACEBACK_FILTERING"] = "off"  # or the last line of an error is advice
+    env["JAX_TRACEBACK_FILTERING"] = "off"  # else the last line of an error is advice
     command = [python, script, "--worker", *map(str, arguments)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False, timeout=timeout)
@@ -55,7 +57,7 @@ def measure(script: str, python: str, *arguments: object, timeout: float | None 
 
 
 def commit() -> str:
-    """Of what is checked out; "+" when something differs from it."""
+    """The commit that is checked out; "+" is appended if the tree differs from it."""
     done = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.strip() or "unknown"
 
@@ -80,7 +82,7 @@ print(json.dumps(found))
 
 
 def machine() -> str:
-    """What this machine has, with the versions of what is measured on it."""
+    """The machine, with the versions of the tools measured on it."""
     found: dict[str, str] = {}
     for python in dict.fromkeys((sys.executable, RIVALS)):
         done = subprocess.run([python, "-c", VERSIONS, *TOOLS], capture_output=True, text=True, check=True)
@@ -92,11 +94,11 @@ def machine() -> str:
 
 
 def finish(out: Path, name: str, results: object, missed: list[str]) -> int:
-    """Keeps the figures in `out`/`name`.json, says what was missed, and gives the status to end with."""
+    """Writes the figures to `out`/`name`.json, prints the missed targets, and returns the exit status."""
     out.mkdir(parents=True, exist_ok=True)
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     asked = sys.argv[1:]
-    if "--out" in asked:  # where figures are kept says nothing about them
+    if "--out" in asked:  # the folder for figures does not affect them
         del asked[asked.index("--out") : asked.index("--out") + 2]
     kept = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

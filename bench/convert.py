@@ -1,9 +1,9 @@
-"""How long exporting takes beside tracing, and how much memory: Sardonyx and jax2onnx on the demonstration models.
+"""Time and memory of exporting, compared with tracing: Sardonyx and jax2onnx on the demonstration models.
 
     bench/convert.py [--only NAME ...] [--repeat 5] [--rivals] [--out build/bench]
 
-Every figure comes from a fresh process, the exporters take turns within one run, and what counts are ratios. See README.md
-in this folder for what each column means.
+Every figure comes from a fresh process, and the exporters take turns within one run. Only ratios are compared
+with targets. README.md in this folder explains the columns.
 """
 
 import gc
@@ -20,7 +20,7 @@ from common import RIVALS, ROOT, asked_to_work, finish, measure, parser, residen
 sys.path.insert(0, str(ROOT / "demo"))
 
 TARGETS = {"ratio": 0.25, "memory": 0.10, "import": 0.15, "rival": 10}
-MEASURABLE = 10e6  # bytes of weights; with fewer, a tenth of them is less than what the allocator rounds to
+MEASURABLE = 10e6  # bytes of weights; a tenth of fewer is less than the allocator's rounding
 
 
 # ---- in the process that is measured ---------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ def reset_peak() -> None:
 
 
 def export(tool: str, model, fn, path: Path) -> tuple[float, dict[str, float]]:
-    """Seconds in all, and by stage where the exporter tells."""
+    """Total seconds, and seconds by stage if the exporter reports them."""
     keywords = {"model_name": model.name, "opset": 23, "return_mode": "file", "output_path": str(path)}
     if tool == "sardonyx":
         import sardonyx
@@ -48,7 +48,8 @@ def export(tool: str, model, fn, path: Path) -> tuple[float, dict[str, float]]:
 
 
 def after_tracing(tool: str, model, fn, exports: int = 3) -> float:
-    """Processor time from the end of tracing to a graph in memory, the least of some exports: the one figure that all exporters have."""
+    """Processor time from the end of tracing to a graph in memory, the minimum of some exports. All exporters
+    have this figure."""
     import jax
 
     exporter = importlib.import_module(tool)
@@ -61,7 +62,7 @@ def after_tracing(tool: str, model, fn, exports: int = 3) -> float:
             try:
                 return run(*values, **more)
             finally:
-                ended.append(time.process_time())  # the first is the program's; later ones belong to the exporter
+                ended.append(time.process_time())  # the first trace is the program's; later ones belong to the exporter
 
         return and_note
 
@@ -109,7 +110,7 @@ def worker(what: str, tool: str, name: str) -> dict:
         del closed
         gc.collect()
         reset_peak()
-        if what == "memory of tracing":  # the exporter traces anew, and JAX keeps some of each trace
+        if what == "memory of tracing":  # the exporter traces again, and JAX keeps some of each trace
             jax.make_jaxpr(fn)(*model.symbolic_inputs())
         else:
             export(tool, model, fn, path)
@@ -124,7 +125,7 @@ def median(values) -> float:
 
 
 def bench_model(name: str, tools: dict[str, str], repeat: int, memory_runs: int) -> dict:
-    """Traces and exports in turn, so that a slow minute of the machine hits all of them."""
+    """Traces and exports in turn, so that a slow minute of the machine affects all of them."""
     runs: dict[str, list[dict]] = {tool: [] for tool in ("trace", *tools)}
     for _ in range(repeat):
         runs["trace"].append(measure(__file__, sys.executable, "trace", "none", name))

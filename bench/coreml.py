@@ -2,8 +2,10 @@
 
     bench/coreml.py [--only NAME ...] [--scale 0.25] [--synthetic 8000] [--alone 100000] [--skip files|memory|passes] [--minutes 14] [--out build/bench]
 
-On files both load a package, run a pass (or coremltools' whole default pipeline) and write a package. In memory both work on a Program of
-coremltools. Chains of --alone ops run Sardonyx's default pipeline only: coremltools takes minutes. With --minutes, single passes for which no time is left are named and not measured. See README.md in this folder for the columns.
+On files, both load a package, run a pass (or coremltools' whole default pipeline) and write a package. In
+memory, both work on a Program of coremltools. Chains of --alone ops run Sardonyx's default pipeline only,
+since coremltools takes minutes. With --minutes, single passes for which no time is left are listed but not
+measured. README.md in this folder explains the columns.
 """
 
 import gc
@@ -24,15 +26,16 @@ from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipeline, Pa
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 from sardonyx import _sardonyx, coreml  # noqa: E402
 
-# A conversion to half precision is asked for by itself.
+# Conversion to half precision runs only on request.
 APART = ("common::add_fp16_cast", "common::add_int16_cast")
 FILES, MEMORY = 20.0, 5.0  # times faster, at least
-# Shorter than this, the clock says little of a single pass.
+# Below this, the clock is too coarse for a single pass.
 SHORT = 2e-4
 
 
 class Clock:
-    """Whether there is time for single passes. Those of a program share what is left with the programs that follow it."""
+    """Whether there is time for single passes. Each program leaves a share of the remaining time to the
+    programs after it."""
 
     def __init__(self, minutes: float, shares: int):
         self.end = time.monotonic() + 60 * minutes if minutes else None
@@ -120,7 +123,7 @@ def in_memory(build, each: bool, clock: Clock) -> dict:
 
 
 def copying(source: Path, target: Path) -> float:
-    """Processor time of `cp`: what the bytes alone take, where the file system cannot share them."""
+    """Processor time of `cp`: what copying the bytes takes, where the file system cannot share them."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(["cp", "-r", source, target], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -129,7 +132,7 @@ def copying(source: Path, target: Path) -> float:
 
 
 def fresh(package: Path) -> None:
-    """Throws away what stands there, which is nobody's time: the system takes as long to forget a file of weights as to write it."""
+    """Deletes an existing package before timing: deleting a file of weights can take as long as writing it."""
     shutil.rmtree(package, ignore_errors=True)
 
 
@@ -193,12 +196,12 @@ def on_files(build, each: bool, folder: Path, clock: Clock) -> dict:
 
 
 def least(r: dict, what: str) -> list[dict]:
-    """Passes, those with the least gain first."""
+    """Passes, the smallest gain first."""
     return sorted(r["passes"], key=lambda p: p["theirs"] / p[what])
 
 
 def alone(ops: int, folder: Path) -> dict:
-    """Sardonyx's default pipeline without coremltools' beside it."""
+    """Sardonyx's default pipeline, without running coremltools'."""
     name = f"synthetic-{ops}"
     coreml.apply_pass(programs.program("mobilenet", 0.25), "const_elimination")  # tables that are built once
     prog = programs.program(name)

@@ -1,6 +1,6 @@
-"""Networks as coremltools' programs, in the spelling in which frontends hand them over: nothing is fused yet.
+"""Networks as coremltools programs, in the form that frontends produce, before any fusion.
 
-Weights are noise of a fixed seed. `scale` makes every channel count smaller, and leaves the ops what they are.
+Weights are noise from a fixed seed. `scale` reduces every channel count and keeps the ops.
 """
 
 import logging
@@ -50,7 +50,7 @@ class Net:
     # --- words
 
     def linear(self, x, channels):
-        """As PyTorch has it: a product with the transposed weight, then the bias."""
+        """As PyTorch emits it: a product with the transposed weight, then the bias."""
         weight = mb.transpose(x=mb.const(val=self.w(channels, x.shape[-1])), perm=[1, 0])
         return mb.add(x=mb.matmul(x=x, y=weight), y=self.w(channels))
 
@@ -183,7 +183,7 @@ def gpt2_small(net, length=128):
 
 
 def synthetic(net, ops):
-    """About so many ops, constants among them, in blocks that some passes look at and few change."""
+    """About this many ops, constants included, in blocks that some passes look at and few change."""
 
     def build(x):
         weight = net.w(8, 8, 3, 3)

@@ -1,9 +1,10 @@
-"""How the time for exporting grows with the program: 3k, 30k and 300k equations.
+"""Growth of export time with the number of equations: 3k, 30k and 300k.
 
     bench/equations.py [--equations 3000 30000 300000] [--out build/bench]
 
-The program is a chain of layers: products with weights, sums, elementwise functions, reductions, broadcasts, reshapes, transposes, and a call
-that is shared. Missed is a program that takes more than twice as long per equation after tracing as the smallest one.
+The program is a chain of layers: products with weights, sums, elementwise functions, reductions, broadcasts,
+reshapes, transposes, and a shared call. A program misses its target if it takes more than twice as long per
+equation after tracing as the smallest one.
 """
 
 import json
@@ -39,7 +40,9 @@ def worker(equations: int, folder: str) -> dict:
         return x
 
     path = Path(folder) / "model.onnx"
-    sardonyx.to_onnx(lambda x: layer(x, 0), [(7, 7)], return_mode="file", output_path=str(path))  # imports, caches
+    sardonyx.to_onnx(
+        lambda x: layer(x, 0), [(7, 7)], return_mode="file", output_path=str(path)
+    )  # warms up imports and caches
     sardonyx.to_onnx(program, [(7, 7)], return_mode="file", output_path=str(path))
     report = sardonyx.report.last()
     return {"equations": report.equations, "nodes": report.nodes, "stages": dict(report.stages)}

@@ -1,10 +1,10 @@
-"""How many instructions the hot paths take: a number that no other work on the machine can change.
+"""Instruction counts of the hot paths, which do not depend on the machine's load.
 
     bench/instructions.py [--only TEXT ...] [--bless] [--out build/bench]
 
-Each path is one run of the `sardonyx` command under callgrind, on models that are made here. The counts are compared with those in
-instructions.json, which --bless writes: missed is a path that takes more than 5 % more. Counts of another compiler, other flags or another
-architecture are shown, and not judged.
+Each path is one run of the `sardonyx` command under callgrind, on models generated here. Counts are compared
+with those in instructions.json, which --bless writes. A path misses its target if it takes more than 5 %
+more. Counts for another compiler, other flags or another architecture are shown but not compared.
 """
 
 import json
@@ -25,7 +25,7 @@ NODES = 10_000
 
 
 def write_program(path: Path, equations: int) -> None:
-    """A program in the jax dialect: layers of products, sums, broadcasts and elementwise functions."""
+    """Writes a program in the jax dialect: layers of products, sums, broadcasts and elementwise functions."""
     lines, last = ["graph jax(x: f32[7,7], w: f32[7,7]) {"], "x"
     for i in range(equations // 6):
         lines += [
@@ -48,7 +48,7 @@ def write_graph(path: Path, name: str) -> None:
 
 
 def paths(tool: str, folder: Path) -> dict[str, list[str]]:
-    """Name -> command. The files that they read lie in `folder`."""
+    """Name -> command. The files that they read are in `folder`."""
     chain, pairs, mesh = folder / "chain.onnx", folder / "pairs.onnx", folder / "mesh.onnx"
     write_chain(chain, NODES)
     write_pairs(pairs, NODES)
@@ -86,7 +86,7 @@ def count(command: list[str]) -> int:
 
 
 def built_with(tool: Path) -> dict[str, str]:
-    """Compiler, flags and architecture, from the build folder that the command lies in."""
+    """Compiler, flags and architecture, from the build folder of the command."""
     cache = (tool.parent / "CMakeCache.txt").read_text()
 
     def entry(name: str) -> str:

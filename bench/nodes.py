@@ -1,11 +1,12 @@
-"""How many nodes the models of `tests/python/zoo` and the demonstration become, and how fast they run: Sardonyx and jax2onnx.
+"""Node counts and speed of the models of `tests/python/zoo` and the demonstration: Sardonyx and jax2onnx.
 
     RIVALS_PYTHON=... bench/nodes.py [--only TEXT ...] [--static] [--time] [--run] [--rounds 21] [--out build/bench]
 
-Nodes of the graph, its bodies and its functions, Constant nodes not counted. Each exporter runs in a process of its own. Missed is a
-model of which jax2onnx makes fewer. `--time` adds the processor time from the end of tracing to a graph in memory, the least of nine exports; missed is
-then also a model for which jax2onnx needs less than ten times as much. `--run` also times both models in onnxruntime, in one process, by turns, on one thread. Missed is then also
-a model whose median is more than 5 % above that of jax2onnx's, in two series.
+Counts the nodes of the graph, its bodies and its functions, except Constant nodes. Each exporter runs in its
+own process. A model misses its target if jax2onnx makes fewer nodes. `--time` adds the processor time from
+the end of tracing to a graph in memory, the minimum of nine exports; the target is a tenth of jax2onnx's
+time. `--run` also times both models in onnxruntime, in one process, alternating, on one thread; the target is
+a median at most 5 % above that of jax2onnx's, in two series.
 """
 
 import json
@@ -45,7 +46,8 @@ def file_of(folder: str, tool: str, name: str) -> Path:
 
 
 def worker(tool: str, static: bool, timed: bool, folder: str, only: list[str]) -> dict:
-    """Nodes by operator, or why there are none, of each model, and seconds after tracing if `timed`; the models go into the folder."""
+    """For each model, nodes by operator (or why there are none), and seconds after tracing if `timed`. Writes
+    the models to the folder."""
     import importlib
     import logging
     import warnings
@@ -76,7 +78,7 @@ def worker(tool: str, static: bool, timed: bool, folder: str, only: list[str]) -
 
 
 def run_both(folder: str, name: str, rounds: int) -> dict:
-    """Seconds of processor time of each exporter's model, by turns: the least and the median of each of two series."""
+    """Processor time of each exporter's model, alternating: minimum and median of each of two series."""
     import onnxruntime as ort
 
     model = next(m for m in models() if m.name == name)
@@ -104,7 +106,7 @@ def run_both(folder: str, name: str, rounds: int) -> dict:
             session.run(None, feed)
         return (time.process_time() - start) / repeat
 
-    # Small models run for a millisecond at least: the clock and the call cost more than they do.
+    # Repeat small models for at least a millisecond: the clock and the call cost more than they do.
     repeat = max(1, round(1e-3 / min(once(tool, 3) for tool in TOOLS)))
     series = []
     for _ in range(2):
@@ -154,7 +156,7 @@ def compare(arguments, folder: str) -> int:
     for name, ours in results["sardonyx"].items():
         theirs = results["jax2onnx"].get(name, {"error": "not there"})
         print(f"{name:44}{ours.get('nodes', 'fails'):>10}{theirs.get('nodes', 'fails'):>10}", end="", flush=True)
-        # A generator of ONNX's own has no key: those are other numbers than JAX draws, and another program.
+        # A random generator node has no key: it draws other numbers than JAX, so this is a different program.
         other = any(op.startswith("Random") for op in theirs.get("ops", ()))
         print("  " + ("draws other numbers than JAX" if other else theirs.get("error", "")[:90]), end="")
         if "after" in ours and "after" in theirs:

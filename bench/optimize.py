@@ -1,10 +1,12 @@
-"""How small and how fast optimizers make ONNX models, and what that takes: Sardonyx and the installed rivals.
+"""Size and speed of ONNX models after optimizers, and the optimizers' own cost: Sardonyx and the installed
+rivals.
 
     bench/optimize.py [--only NAME ...] [--runs 42] [--out build/bench]
 
-The models: exports of the demonstration models without any pass, the light models of the `onnx` package, and graphs in the
-spelling of PyTorch's exporters. Each tool works in a fresh process, reading and writing included. RIVALS_PYTHON names the
-Python of another environment that has the rivals. See README.md in this folder for the columns.
+The models are exports of the demonstration models without any pass, the light models of the `onnx` package,
+and graphs as PyTorch's exporters write them. Each tool works in a fresh process, including reading and
+writing. RIVALS_PYTHON names the Python of another environment that has the rivals. README.md in this folder
+explains the columns.
 """
 
 import json
@@ -35,7 +37,7 @@ SIZES = {"batch": 2, "length": 17, "height": 64, "width": 96, "B": 2, "T": 17}
 
 
 def run_tool(tool: str, source: str, target: str) -> dict:
-    """CPU seconds after the imports, those of the imports, what the resident set grew by at most."""
+    """CPU seconds after the imports, those of the imports, and the maximum growth of the resident set."""
     if tool == "sardonyx":
         from sardonyx import optimize
 
@@ -85,7 +87,7 @@ def run_tool(tool: str, source: str, target: str) -> dict:
 
 
 def with_weights(model):
-    """A light model as the one it stands for: weights of seeded noise instead of ConstantOfShape nodes."""
+    """Replaces a light model's ConstantOfShape nodes by weights of seeded noise."""
     import numpy as np
     from onnx import numpy_helper
 
@@ -105,14 +107,14 @@ def with_weights(model):
         graph.node.remove(node)
     for item in [i for i in graph.initializer if i.name in shapes]:
         graph.initializer.remove(item)
-    for item in [i for i in graph.input if i.name in values]:  # or the caller could give other weights
+    for item in [i for i in graph.input if i.name in values]:  # otherwise the caller could override the weights
         graph.input.remove(item)
     model.ir_version = max(model.ir_version, 4)
     return model
 
 
 def make_models(folder: Path, only: list[str] | None) -> dict[str, Path]:
-    """Name -> file; what is there already is kept."""
+    """Name -> file. Existing files are kept."""
     import onnx
 
     sys.path[:0] = [str(ROOT / "demo"), str(ROOT / "bench")]
@@ -182,10 +184,11 @@ def session_of(path: Path, optimize: bool):
 
 
 def run_times(files: dict[str, Path], reference: Path, runs: int) -> dict[str, dict]:
-    """Median processor seconds in onnxruntime as it runs models by default, on one thread, the files taking turns in an order that
-    rotates; the largest difference of a result from the model as it was, as a share of that result's largest magnitude.
+    """Median processor time in onnxruntime with its default settings, on one thread, the files taking turns
+    in rotating order. Also the largest difference of a result from the original model's, relative to that
+    result's largest magnitude.
 
-    Processor time of the thread, since others may want the machine meanwhile."""
+    Processor time of the thread, since other processes may use the machine meanwhile."""
     import numpy as np
 
     plain = session_of(reference, optimize=False)
@@ -205,7 +208,7 @@ def run_times(files: dict[str, Path], reference: Path, runs: int) -> dict[str, d
                 if w.size
             ]
             answers[tool] = {"off": max(off, default=0.0), "times": []}
-        except Exception as error:  # a rival's file may be one that cannot be run
+        except Exception as error:  # a rival's file may not run
             sessions.pop(tool, None)
             answers[tool] = {"error": str(error).splitlines()[0][:100]}
     turns = list(sessions.items())
@@ -262,7 +265,7 @@ def show(results: dict) -> None:
 
 
 def verdict(results: dict) -> list[str]:
-    """What this project promises of itself and did not keep."""
+    """The targets that Sardonyx missed."""
     missed, shares, best = [], [], []
     for name, result in results.items():
         ours, others = result["tools"]["sardonyx"], {t: r for t, r in result["tools"].items() if t in TOOLS[1:]}

@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md and its plots from the figures that the benchmarks kept.
+"""Write docs/benchmarks.md and its plots from the benchmarks' results.
 
 bench/page.py [--out build/bench]
 """
@@ -14,8 +14,8 @@ from plots import bars
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLOTS = ROOT / "docs" / "benchmarks"
-BUSY = 1.5  # of the load: above it, times say little
-COUNTS = ("nodes", "instructions")  # what no load changes
+BUSY = 1.5  # load above which times are unreliable
+COUNTS = ("nodes", "instructions")  # independent of the load
 
 
 def table(heads: list[str], rows: list[list[object]]) -> list[str]:
@@ -36,7 +36,8 @@ def milliseconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:,.0f} ms"
 
 
-# ---- a section for each benchmark: its text and tables, from its results ---------------------------------------------
+# ---- a section for each benchmark: its text and tables, from its results
+# ---------------------------------------------
 
 
 def convert(results: dict) -> list[str]:
@@ -212,7 +213,7 @@ SECTIONS = {
 
 
 def sections_there() -> dict[str, list[str]]:
-    """The lines of each section of the page as it is, by title."""
+    """The lines of each section of the existing page, by title."""
     found: dict[str, list[str]] = {}
     for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
         if line.startswith("## "):
@@ -223,7 +224,7 @@ def sections_there() -> dict[str, list[str]]:
 
 
 def page(out: Path) -> str:
-    """What was not measured anew stays as it was."""
+    """Keeps sections that were not measured again."""
     before = sections_there()
     lines = [
         "# Benchmarks",

@@ -1,4 +1,4 @@
-"""Bar charts as SVG: groups of bars, one bar for each tool, no library needed."""
+"""Bar charts as SVG: groups of bars, one bar per tool. No library needed."""
 
 import math
 from html import escape
@@ -9,9 +9,11 @@ BAR, GAP, LEFT, WIDTH, TOP = 11, 10, 150, 760, 56
 
 
 def bars(path: Path, title: str, unit: str, groups: dict[str, dict[str, float]], log: bool = False) -> list[str]:
-    """Draws, and gives the lines that show it in a page beside its folder; none where there is nothing to draw.
+    """Draws the chart and returns the lines that show it on a page beside its folder; none if there is
+    nothing to draw.
 
-    `groups`: label -> tool -> value. With `log`, lengths are logarithms that begin at half of the smallest value."""
+    `groups`: label -> tool -> value. With `log`, bar lengths are logarithmic and start at half of the
+    smallest value."""
     tools = list(dict.fromkeys(tool for values in groups.values() for tool in values))
     values = [v for group in groups.values() for v in group.values() if v > 0]
     if not values:

@@ -1,9 +1,9 @@
-"""Run every benchmark that is a script here, one after the other, and write docs/benchmarks.md: `make bench`.
+"""Run every benchmark script in this folder and write docs/benchmarks.md: `make bench`.
 
     bench/run.py [--quick] [--only NAME ...] [--page]
 
-Rivals are those of this environment, or of the Python that RIVALS_PYTHON names. --quick tries each benchmark on its smallest case in three
-minutes and leaves the page alone, unless --page asks for it.
+Rivals are those of this environment, or of the Python that RIVALS_PYTHON names. --quick runs each benchmark
+on its smallest case, in three minutes, and leaves the page alone unless --page is given.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ from pathlib import Path
 from common import OUT, parser
 
 HERE = Path(__file__).parent
-# Arguments of a run, and of a quick one.
+# Arguments of a full run and of a quick one.
 SCRIPTS: dict[str, tuple[list[str], list[str]]] = {
     "convert": (
         ["--rivals", "--repeat", "3", "--memory-runs", "3"],

@@ -2,8 +2,9 @@
 
     bench/scale.py [--sizes 1000 10000 100000 1000000] [--gigabytes 4] [--out build/bench]
 
-Reading, verifying and writing must stay linear in the nodes, and so must the passes that run by default; the large models must take
-the time of `cp` and little memory. The files are written here, byte by byte, since no other library can make them in reasonable time.
+Reading, verifying and writing must be linear in the number of nodes, and so must the default passes. The
+large models must take about as long as `cp` and little memory. The files are written here byte by byte, since
+no other library makes them in reasonable time.
 """
 
 import itertools
@@ -19,12 +20,14 @@ from pathlib import Path
 
 from common import ROOT, finish, parser
 
-# At most so much: (seconds, bytes) for a million nodes, anonymous bytes for 4 GB of weights. "none": without passes.
+# Upper bounds: (seconds, bytes) for a million nodes, anonymous bytes for 4 GB of weights. "none": without
+# passes.
 AT_A_MILLION = {"none": (0.8, 0.3e9), "onnx": (1.5, 0.5e9)}
 ANONYMOUS = {"none": 150e6, "onnx": 200e6}
 
 
-# ---- protobuf, as little of it as a chain needs ----------------------------------------------------------------------
+# ---- protobuf, the subset that a chain needs
+# --------------------------------------------------------------------------
 
 
 def varint(n: int) -> bytes:
@@ -73,7 +76,7 @@ def write_chain(path: Path, nodes: int) -> None:
 
 
 class Nodes:
-    """Nodes one after the other, each with a name."""
+    """Named nodes, one after another."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -91,7 +94,8 @@ class Nodes:
 
 
 def write_pairs(path: Path, count: int) -> None:
-    """Pairs of casts, transposes and reshapes, alone and around elementwise nodes: of twelve nodes two stay."""
+    """Pairs of casts, transposes and reshapes, alone and around elementwise nodes. Two of twelve nodes
+    remain."""
 
     def ints(name: str, values: list[int]) -> bytes:
         return field(5, field(1, name) + b"".join(field(8, v) for v in values) + field(20, 7))
@@ -114,7 +118,7 @@ def write_pairs(path: Path, count: int) -> None:
 
 
 def write_mesh(path: Path, count: int) -> None:
-    """Rows of nodes, each computed twice: half of them go."""
+    """Rows of nodes, each computed twice. Half of them are removed."""
     n = Nodes()
     u = v = "x"
     while len(n.parts) < count - 6:
@@ -125,7 +129,8 @@ def write_mesh(path: Path, count: int) -> None:
 
 
 def write_large(path: Path, gigabytes: float) -> int:
-    """y = Relu(Relu(x @ w0) @ w1) ..., the weights 64 MiB each in one external file. Returns the bytes of the weights."""
+    """y = Relu(Relu(x @ w0) @ w1) ..., with weights of 64 MiB each in one external file. Returns the bytes of
+    the weights."""
     import numpy as np
 
     side = 4096
@@ -153,9 +158,10 @@ def write_large(path: Path, gigabytes: float) -> int:
 
 
 def watch(command: list[str]) -> dict:
-    """Wall and processor time, peak resident set and its largest anonymous part, sampled each 10 ms (2 at first): more often would slow it down.
+    """Wall and processor time, and the peaks of resident and anonymous memory. Samples every 10 ms (2 at
+    first), since more frequent sampling would slow the process down.
 
-    Memory is not from wait4: the kernel counts this process's own size to a child's peak.
+    Memory does not come from wait4: the kernel includes this process's own size in a child's peak.
     """
     seen = {"VmHWM": 0, "RssAnon": 0}
     start = time.perf_counter()
@@ -193,7 +199,7 @@ def best(command: list[str], repeat: int) -> dict:
 
 
 def command(tool: str, source: Path, target: Path, passes: str) -> list[str]:
-    """Reads, verifies, runs the passes and writes."""
+    """The command that reads, verifies, runs the passes and writes."""
     return [tool, "optimize", str(source), "-o", str(target), "--passes", passes]
 
 
@@ -207,9 +213,9 @@ def bench_large(arguments, folder: Path, missed: list[str]) -> dict:
         "onnx": command(arguments.tool, source, target, "onnx"),
     }
     runs: dict[str, list] = {name: [] for name in commands}
-    for _ in range(arguments.repeat):  # in turn, over files that are in memory for all
+    for _ in range(arguments.repeat):  # in turn, with all files in the page cache
         for name, what in commands.items():
-            shutil.rmtree(target.parent, ignore_errors=True)  # of a run that was ended
+            shutil.rmtree(target.parent, ignore_errors=True)  # left by an interrupted run
             target.parent.mkdir()
             runs[name].append(watch(what))
             shutil.rmtree(target.parent)

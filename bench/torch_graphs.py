@@ -1,4 +1,5 @@
-"""Graphs as PyTorch's exporters spell them, built with `onnx.helper`: sizes read at run time, weights of seeded noise."""
+"""Graphs as PyTorch's exporters write them, built with `onnx.helper`: sizes read at run time, weights of
+seeded noise."""
 
 import numpy as np
 import onnx
@@ -8,7 +9,7 @@ __all__ = ["GRAPHS"]
 
 
 class Writer:
-    """Appends nodes under unique names; integers become Constant nodes, as tracing leaves them."""
+    """Appends nodes with unique names. Integers become Constant nodes, as in a trace."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -36,7 +37,7 @@ class Writer:
         return self.op("Gather", self.op("Shape", x), self.constant(np.array(axis, np.int64)), axis=0)
 
     def shape(self, *parts: str | int) -> str:
-        """A shape of sizes read at run time and integers, one Unsqueeze each."""
+        """A shape of run-time sizes and integers, with one Unsqueeze each."""
         pieces = []
         for part in parts:
             scalar = self.constant(np.array(part, np.int64)) if isinstance(part, int) else part
@@ -80,7 +81,7 @@ def encoder(layers: int = 4, width: int = 64, heads: int = 4, vocabulary: int = 
         return w.op("Mul", half, f32(0.5))
 
     batch, length = w.size("ids", 0), w.size("ids", 1)
-    # The idiom of Tensor.expand: -1 means the size that is there.
+    # Tensor.expand's idiom: -1 keeps the size.
     wanted = w.shape(batch, 1, length, length)
     ones = w.op("ConstantOfShape", w.op("Shape", wanted), value=numpy_helper.from_array(np.array([1], np.int64)))
     negative = w.op("Equal", wanted, w.op("Mul", ones, w.constant(np.array(-1, np.int64))))

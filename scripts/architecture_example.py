@@ -1,6 +1,7 @@
-"""Write the worked example of docs/architecture.md: one function from the jaxpr to the file, as the program itself shows each stage.
+"""Write the worked example of docs/architecture.md: one function from the jaxpr to the file, as the program
+prints each stage.
 
-scripts/architecture_example.py     (a test compares the page with what this makes)
+    scripts/architecture_example.py     (a test compares the page with this output)
 """
 
 import re
@@ -24,7 +25,7 @@ sardonyx.to_onnx(layer, [("B", 3), (3, 5), (5,)])
 
 
 def bare(text: str) -> str:
-    """The graph alone, without the comments that say where nodes come from."""
+    """The graph without the comments on where nodes come from."""
     return re.sub(r" *//.*| meta \{.*?\}", "", text[text.index("graph") :])
 
 
@@ -35,7 +36,7 @@ def example(folder: Path) -> str:
 
     path = folder / "step.sx"
     path.write_text(bare((folder / "1_lowered.sx").read_text()))
-    sardonyx.optimize(path, path, passes="none")  # printed as the steps after it are
+    sardonyx.optimize(path, path, passes="none")  # reprinted, for comparison with the later steps
     lowered = bare(path.read_text())
     parts = [
         ("", "python", SOURCE),
@@ -47,7 +48,7 @@ def example(folder: Path) -> str:
     before, number = lowered, 3
     sardonyx.optimize(path, folder / "all.sx")
     changed = [p["name"] for p in sardonyx.report.last().passes if p["changed"]]
-    for name in [*changed, *changed]:  # presets run in rounds, and a later pass leaves work for an earlier one
+    for name in [*changed, *changed]:  # presets run in rounds: a later pass can make work for an earlier one
         sardonyx.optimize(path, path, passes=[name])
         after = bare(path.read_text())
         if after != before:

@@ -1,8 +1,8 @@
-"""Run the project's checks and say in one last line how many passed and failed.
+"""Run the project's checks and print the numbers passed and failed in the last line.
 
     scripts/check.py lint | test | test-all | test-coremltools | bench
 
-Each step is a program; a step that fails does not stop the ones after it. Uses the standard library only.
+Each step is a program. If a step fails, the later ones still run. Uses the standard library only.
 """
 
 import argparse
@@ -29,13 +29,13 @@ class Result:
 
 
 def run(*command: object, env: dict[str, str] | None = None) -> int:
-    """Run a program in the project's folder, its output shown as it comes. Returns its exit status."""
+    """Run a program in the project's folder and show its output as it comes. Returns its exit status."""
     sys.stdout.flush()
     return subprocess.run([str(c) for c in command], cwd=ROOT, env=os.environ | (env or {}), check=False).returncode
 
 
 def counted(status: int, passed: int, failed: int) -> Result:
-    """A program that ends badly without having counted a failure (a crash, say) counts as one."""
+    """Counts a failure for a program that fails without reporting one, for example by crashing."""
     return Result(passed, max(failed, 1 if status else 0))
 
 
@@ -48,7 +48,7 @@ def lint() -> Result:
 
 
 def unit() -> Result:
-    """C++ tests: GoogleTest counts them in its report."""
+    """C++ tests. GoogleTest's report has the counts."""
     report = REPORTS / "unit.json"
     report.unlink(missing_ok=True)
     status = run(BUILD / "sx_unit", "--gtest_brief=1", f"--gtest_output=json:{report}")
@@ -137,7 +137,8 @@ def python_all() -> Result:
 
 
 def coremltools() -> Result:
-    """coremltools' own tests of its passes, of the wheel and of a checkout; those that are expected to fail count as skipped."""
+    """coremltools' own tests of its passes, from the wheel and from a checkout. Tests that are expected to
+    fail count as skipped."""
     script = ("scripts/coremltools_tests.py",)
     parts = [pytest("coremltools", "-n2", program=script)]
     if checkout := os.environ.get("COREMLTOOLS_CHECKOUT"):
@@ -146,7 +147,7 @@ def coremltools() -> Result:
 
 
 def wheel() -> Result:
-    """`pip install .` into an environment of its own."""
+    """`pip install .` into a fresh environment."""
     return pytest("wheel", "-m", "wheel")
 
 

@@ -1,12 +1,12 @@
-"""coremltools' own tests of its passes, run on Sardonyx's passes.
+"""Run coremltools' own tests of its passes on Sardonyx's passes.
 
     scripts/coremltools_tests.py [--checkout FOLDER] [--sample] [--own] [pytest's arguments]
 
-The tests are those that the installed coremltools ships; with --checkout those of a checkout of its
-repository, which runs with the wheel's shared libraries. Which of them fail, and why, is in tests/coremltools_own; the run
-fails when another one does, and when one of these passes. --own runs the tests on coremltools' passes, where only the second list counts;
---sample runs one case of each test. Names of files or tests (test_passes.py::TestPadConvFusion) and pytest's options may follow, each in
-one piece: -n2, --tb=short.
+The tests come from the installed coremltools or, with --checkout, from a checkout of its repository, which
+runs with the wheel's shared libraries. tests/coremltools_own lists the tests that fail, and why. The run
+fails when any other test fails, and when a listed one passes. --own runs the tests on coremltools' passes,
+where only the second list counts. --sample runs one case of each test. Names of files or tests
+(test_passes.py::TestPadConvFusion) and pytest's options may follow, each as one argument: -n2, --tb=short.
 """
 
 import argparse
@@ -19,13 +19,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VERSION = "9.0"  # of the wheel that the lists were written for
-MAIN = "e0e2f42b"  # and the commit of coremltools' main branch
+VERSION = "9.0"  # the wheel that the lists were written for
+MAIN = "e0e2f42b"  # the commit of coremltools' main branch
 PASSES = Path("converters", "mil", "mil", "passes")
 
 
 def installed() -> Path | None:
-    """Where the installed coremltools is; None where it has no tests."""
+    """The folder of the installed coremltools; None if it has no tests."""
     spec = importlib.util.find_spec("coremltools")
     if spec is None or spec.origin is None:
         return None
@@ -42,11 +42,12 @@ def why_not() -> str | None:
 
 
 def staged(checkout: Path) -> Path:
-    """A folder with the package `coremltools` of the checkout and the wheel's shared libraries, as links. The checkout stays as it is."""
+    """A folder that links to the checkout's package `coremltools` and the wheel's shared libraries. The
+    checkout stays unchanged."""
     source, wheel = checkout.resolve() / "coremltools", installed()
     if wheel is None or not (source / PASSES / "tests" / "test_passes.py").exists():
         raise SystemExit(f"{checkout} is no checkout of coremltools' repository: {source} has no tests of passes")
-    # A folder for each checkout, so that runs of several do not meet.
+    # One folder per checkout, so that concurrent runs do not collide.
     root = ROOT / "build" / "coremltools" / hashlib.sha256(str(source).encode()).hexdigest()[:12]
     package = root / "coremltools"
     package.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,8 @@ def staged(checkout: Path) -> Path:
 
 
 def command(where: Path, tests: list[str], options: list[str]) -> list[str]:
-    # A temporary folder and no settings: the tests are not part of this project, and leave nothing beside themselves.
+    # A temporary folder without settings: the tests are not part of this project and must leave no files in
+    # it.
     fixed = ["-q", "-p", "native_plugin", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={where}"]
     ours = ROOT / "tests" / "coremltools_own" / "test_registry.py"
     return [

@@ -1,11 +1,13 @@
-"""Which lines and branches the tests run, in C++ and in Python.
+"""Measure which lines and branches the tests run, in C++ and in Python.
 
     scripts/coverage.py [--cpp-only] [--report FILE] [-- PYTEST ARGUMENTS...]
 
-The build is build/coverage (preset coverage: clang's source-based coverage). Runs the C++ tests, the cases, the rules on random graphs, the
-random graphs of `make test` and the Python tests on the module of that build; Python's own lines are counted by coverage.py. Prints a
-table by folder, leaves pages of all files in build/coverage/html, and brings docs/coverage.md (--report) up to date: there, each file of
-`ir`, `rewrite`, `passes`, `lower` and `io` under 90 % of its lines stands with its reason of tests/coverage_reasons.txt.
+The build is build/coverage (preset coverage: clang's source-based coverage). Runs the C++ tests, the cases,
+the rules on random graphs, the random graphs of `make test`, and the Python tests on that build's module;
+coverage.py counts Python's own lines. Prints a table by folder, writes HTML pages of all files to
+build/coverage/html, and updates docs/coverage.md (--report). The page lists each file of `ir`, `rewrite`,
+`passes`, `lower` and `io` with less than 90 % of its lines run, and the reason from
+tests/coverage_reasons.txt.
 """
 
 import argparse
@@ -28,13 +30,13 @@ PYTEST = ["-m", "not slow and not wheel", "-n", "2", "--dist", "worksteal"]
 
 def run(*command: object, **env: str) -> int:
     print("$", *command, flush=True)
-    # %4m: processes add to one of four files, instead of leaving one each.
+    # %4m: processes merge their counts into four files instead of leaving one each.
     env = os.environ | {"LLVM_PROFILE_FILE": str(RAW / "%4m.profraw")} | env
     return subprocess.run([str(c) for c in command], cwd=ROOT, env=env, check=False).returncode
 
 
 def tests(pytest: list[str], cpp_only: bool) -> list[str]:
-    """The names of what failed: their lines count all the same."""
+    """Runs the tests. Returns the names of failures; their lines still count."""
     bad = []
     steps = {
         "unit": ["sx_unit", "--gtest_brief=1"],
@@ -141,7 +143,7 @@ def reasons() -> dict[str, str]:
 
 
 def write_page(page: Path, table: str, low: dict[str, float]) -> list[str]:
-    """Returns what is to be done about reasons: those that are missing, and those that no file needs any more."""
+    """Returns faults of the reasons: those missing, and those that no file needs any more."""
     known = reasons()
     rows = [f"| `{path}` | {percent:.1f} % | {known.get(path, '')} |\n" for path, percent in sorted(low.items())]
     text = page.read_text()

@@ -1,10 +1,11 @@
-"""Compare what several builds write: the same input must give the same bytes.
+"""Compare the output of several builds: the same input must give the same bytes.
 
     scripts/determinism.py [--models N] [--inputs FOLDER] [--kept FILE] BUILD_FOLDER BUILD_FOLDER...
 
-Each build draws the same random models (sx_fuzz, ONNX and Core ML), and runs its own `sardonyx` on them and on the inputs of
-scripts/determinism_inputs.py: traced programs are lowered and optimized with both presets, models and packages optimized with theirs.
-The digests of all files must agree; the first build runs twice. `make test-determinism` does that for gcc and clang, release and debug.
+Each build draws the same random models (sx_fuzz, ONNX and Core ML). It runs its own `sardonyx` on them and on
+the inputs of scripts/determinism_inputs.py: traced programs are lowered and optimized with both presets,
+models and packages are optimized with theirs. The digests of all files must agree. The first build runs
+twice. `make test-determinism` does that for gcc and clang, release and debug.
 """
 
 import argparse
@@ -21,7 +22,7 @@ COREML_PRESETS = ("default", "cleanup")
 
 
 def run(*command: object) -> None:
-    # Some inputs are refused, by every build.
+    # Every build refuses some inputs.
     subprocess.run([str(c) for c in command], check=False, capture_output=True)
 
 
@@ -65,7 +66,9 @@ def main() -> int:
     if arguments.kept and arguments.kept.exists():
         first = json.loads(arguments.kept.read_text())
     wrong = 0
-    for build in arguments.builds if first else [*arguments.builds, arguments.builds[0]]:  # runs agree, too
+    for build in (
+        arguments.builds if first else [*arguments.builds, arguments.builds[0]]
+    ):  # two runs of one build must agree, too
         with tempfile.TemporaryDirectory() as scratch:
             found = digests(build, arguments.inputs, arguments.models, Path(scratch))
         first = first or found

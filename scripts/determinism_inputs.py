@@ -1,9 +1,11 @@
-"""Write what scripts/determinism.py gives to each build: programs, models and packages. Needs the release build's Python module.
+"""Write the inputs of scripts/determinism.py: programs, models and packages. Needs the release build's Python
+module.
 
     scripts/determinism_inputs.py FOLDER
 
-FOLDER/programs: traced programs (.sx) of the zoo and the demonstration models. FOLDER/models: the models of the onnx package, and the
-graphs of the text cases. FOLDER/packages: small programs of Core ML, one for each op, and networks.
+FOLDER/programs: traced programs (.sx) of the zoo and the demonstration models. FOLDER/models: the models of
+the onnx package, and the graphs of the text cases. FOLDER/packages: small Core ML programs, one per op, and
+networks.
 """
 
 import argparse
@@ -19,7 +21,7 @@ sys.path[:0] = [str(ROOT / p) for p in ("build/release/python", "tests/python", 
 
 
 def cases(folder: Path, start: str):
-    """What stands before "=>" in the cases that begin so: (name, text)."""
+    """(name, text before "=>") of the cases whose text begins with `start`."""
     for path in sorted(folder.rglob("*.sx")):
         for k, case in enumerate(path.read_text().split('\ncase "')[1:]):
             text = case.partition("\n=>")[0].partition("\n")[2]
@@ -50,7 +52,7 @@ def write_models(out: Path, tool: Path) -> None:
             onnx.save(model, out / f"{kind}_{name}.onnx")
     text = out / "case.sx"
     for name, graph in cases(ROOT / "src" / "passes", "graph("):
-        text.write_text(graph + "\n")  # what the parser refuses is left out
+        text.write_text(graph + "\n")  # graphs that the parser refuses are skipped
         subprocess.run([tool, "lower", text, "-o", out / f"case_{name}.onnx"], check=False, capture_output=True)
     text.unlink()
 

@@ -1,6 +1,7 @@
-"""Write docs/evaluator_trial.md: how exact the evaluator's functions are, and where it differs from onnxruntime.
+"""Write docs/evaluator_trial.md: the accuracy of the evaluator's functions, and its differences from
+onnxruntime.
 
-scripts/evaluator_page.py   (takes half a minute; a test compares the page with what this writes)
+    scripts/evaluator_page.py   (takes half a minute; a test compares the page with this output)
 """
 
 import sys

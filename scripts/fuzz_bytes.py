@@ -1,9 +1,10 @@
-"""Run the libFuzzer targets for some minutes each; what they find is kept and named.
+"""Run the libFuzzer targets for some minutes each, and keep what they find.
 
     scripts/fuzz_bytes.py MINUTES [TARGET...]
 
-Seeds and dictionaries come from scripts/fuzz_seeds.py; the corpus grows in build/fuzz/corpus from run to run. An input that crashes, hangs
-or asks for too much memory is left in build/fuzz/found: mend what it shows and move it to tests/bytes/kept/TARGET.
+Seeds and dictionaries come from scripts/fuzz_seeds.py. The corpus in build/fuzz/corpus grows from run to run.
+An input that crashes, hangs or asks for too much memory is left in build/fuzz/found: fix the fault and move
+the input to tests/bytes/kept/TARGET.
 """
 
 import shutil
@@ -21,7 +22,7 @@ def main() -> int:
     corpus, found = BUILD / "corpus", BUILD / "found"
     found.mkdir(parents=True, exist_ok=True)
     if not corpus.exists():
-        fresh = BUILD / "corpus.new"  # a name that only a complete set of seeds loses
+        fresh = BUILD / "corpus.new"  # renamed only once the seeds are complete
         shutil.rmtree(fresh, ignore_errors=True)
         subprocess.run([sys.executable, ROOT / "scripts" / "fuzz_seeds.py", fresh], check=True)
         fresh.rename(corpus)

@@ -1,8 +1,8 @@
-"""Seeds and dictionaries for the libFuzzer targets, made from the models of the tests.
+"""Make seeds and dictionaries for the libFuzzer targets from the models of the tests.
 
     scripts/fuzz_seeds.py FOLDER     writes FOLDER/{onnx,coreml,text,program} and FOLDER/NAME.dict
 
-A target that takes several files at once gets them as tests/bytes/targets.h says.
+tests/bytes/targets.h describes how several files are packed into one input.
 """
 
 import collections
@@ -56,7 +56,7 @@ def coreml_models():
             package = Path(scratch) / f"{number}.mlpackage"
             try:
                 mil_programs.save(mil_programs.build(case, target), package, target)
-            except Exception as error:  # an op that this coremltools cannot save is no seed
+            except Exception as error:  # skip ops that this coremltools cannot save
                 print(f"no seed of {case.op}: {error}", file=sys.stderr)
                 continue
             message = next(package.rglob("*.mlmodel")).read_bytes()

@@ -1,11 +1,12 @@
-"""The cases that jax2onnx tests itself with, exported by Sardonyx and compared with JAX in onnxruntime.
+"""Run jax2onnx's own test cases on Sardonyx and compare with JAX in onnxruntime.
 
     scripts/jax2onnx_tests.py SOURCES [pytest's arguments]
 
-SOURCES is the unpacked source distribution of jax2onnx (pip download --no-deps --no-binary jax2onnx jax2onnx), which has the generator of
-the tests. RIVALS_PYTHON names the Python of an environment that has the same version of it, the frameworks of its examples, and pytest.
-Which cases differ, and why, is in tests/jax2onnx_own/differs.txt; the run fails when another one does, and when one of these passes.
-Pytest's options may follow, each in one piece: -n2, -kattention. All of them take an hour and more.
+SOURCES is the unpacked source distribution of jax2onnx (pip download --no-deps --no-binary jax2onnx
+jax2onnx), which contains the test generator. RIVALS_PYTHON names the Python of an environment that has the
+same version, the frameworks of its examples, and pytest. tests/jax2onnx_own/differs.txt lists the cases that
+differ, and why. The run fails when any other case differs, and when a listed one passes. Pytest's options may
+follow, each as one argument: -n2, -kattention. All cases take more than an hour.
 """
 
 import argparse

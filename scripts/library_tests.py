@@ -1,10 +1,12 @@
-"""Programs of libraries on JAX (tests/libraries), exported and held to the jitted function in onnxruntime.
+"""Export programs of JAX libraries (tests/libraries) and compare them with the jitted function in
+onnxruntime.
 
     scripts/library_tests.py [--again] [PROGRAM ...]     (without names: all of them)
 
-The libraries have an environment of their own, build/libraries/env, pinned in tests/libraries/requirements.txt; LIBRARIES_PYTHON names the Python of
-another one. Outcomes are kept in build/libraries/outcomes.json until the program, Sardonyx or the pins change, so that a run that was stopped goes on where it
-was; --again forgets them. The run fails unless what differs is just what tests/libraries/differs.txt lists.
+The libraries have their own environment, build/libraries/env, pinned in tests/libraries/requirements.txt;
+LIBRARIES_PYTHON names the Python of another one. Outcomes are cached in build/libraries/outcomes.json until
+the program, Sardonyx or the pins change, so an interrupted run can continue; --again discards them. The run
+fails unless exactly the programs listed in tests/libraries/differs.txt differ.
 """
 
 import argparse
@@ -20,11 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "libraries"
 BUILD = ROOT / "build" / "libraries"
 PACKAGE = ROOT / "build" / "release" / "python"
-SECONDS = 900  # that one file of programs may take
+SECONDS = 900  # limit for one file of programs
 
 
 def python() -> str:
-    """The Python of the environment, which is made if it is not there, or has other pins."""
+    """The Python of the environment. Creates it if it does not exist or has other pins."""
     if given := os.environ.get("LIBRARIES_PYTHON"):
         return given
     pins = FOLDER / "requirements.txt"
@@ -47,13 +49,13 @@ def _digest(files) -> str:
 
 
 def expected() -> dict[str, str]:
-    """By program, how the outcome of one that is listed begins."""
+    """By program, the beginning of the outcome of each listed one."""
     lines = (FOLDER / "differs.txt").read_text().splitlines()
     return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
 
 
 def outcomes(executable: str, names: set[str], again: bool) -> dict[str, str]:
-    """By program, "" or what is wrong."""
+    """By program, "" or the failure."""
     kept = BUILD / "outcomes.json"
     known = json.loads(kept.read_text()) if kept.exists() and not again else {}
     product = [*sorted(PACKAGE.glob("sardonyx/**/*.py")), *sorted(PACKAGE.glob("sardonyx/*.so"))]
@@ -75,7 +77,7 @@ def outcomes(executable: str, names: set[str], again: bool) -> dict[str, str]:
             ) as process:  # fmt: skip
                 for line in process.stdout:
                     if not line.startswith("{"):
-                        continue  # libraries say what they miss
+                        continue  # libraries print warnings
                     outcome = json.loads(line)
                     known[outcome["program"]] = {"key": key, "text": outcome["text"], "seconds": outcome["seconds"]}
                     kept.write_text(json.dumps(known, indent=1))

@@ -1,10 +1,10 @@
-"""Check how the sources look: clang-format, ruff, layers, sizes, clang-tidy.
+"""Check the sources: clang-format, ruff, layers, sizes, clang-tidy.
 
     scripts/lint.py            all of it; clang-tidy on files that differ from the main branch
     scripts/lint.py --fix      let clang-format and ruff rewrite what they can
 
-TIDY=all in the environment runs clang-tidy on every source. A file that passed is remembered in build/tidy by the hash
-of everything it includes from this project, and is not looked at again until that changes.
+TIDY=all in the environment runs clang-tidy on every source. build/tidy remembers each file that passed by the
+hash of everything it includes from this project, and skips it until that changes.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def cxx_files() -> list[str]:
 
 
 def is_generated(file: str) -> bool:
-    """Written by a program, which decides how it looks."""
+    """Whether a program writes the file and decides its format."""
     with open(ROOT / file, encoding="utf-8") as stream:
         return "Written by tools/" in stream.readline()
 
@@ -54,7 +54,8 @@ def clang_format(fix: bool) -> bool:
     return run("clang-format-19", *mode, *files).returncode == 0
 
 
-# What each layer may include, besides itself and the public headers. A lowering in Python is a lowering; passes run through `driver`.
+# The layers that each layer may include, besides itself and the public headers. python/native/jax lowers
+# equations too; passes run through `driver`.
 LAYERS = {
     "support": [],
     "ir": ["support"],
@@ -76,12 +77,12 @@ NATIVE_LAYERS = {
 }
 
 
-# Headers that only some of the layers below may include: what a file says beside the graph is not for passes.
+# Headers that only some of these layers may include: file data beside the graph is not for passes.
 KEPT_FROM_OTHERS = {"ir/file_record.h": ["ir", "io", "driver"]}
 
 
 def layers() -> bool:
-    """Includes go down the layers of docs/architecture.md only. Tests may look anywhere."""
+    """Checks that includes only go down the layers of docs/architecture.md. Tests may include anything."""
     good = True
     for file in cxx_files():
         parts = Path(file).parts
@@ -182,7 +183,7 @@ def clang_tidy() -> bool:
 
     def check(item: tuple[Path, Path]) -> bool:
         source, stamp = item
-        # The commands are gcc's, and libstdc++ itself uses what it deprecates.
+        # The commands are gcc's, and libstdc++ itself uses deprecated names.
         done = run(
             "clang-tidy-19", "-p", TIDY_BUILD, "--quiet", "--warnings-as-errors=*",
             "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-deprecated-declarations", source, quiet=True,

@@ -7,23 +7,24 @@ PASS is the name of a file or of a folder (`onnx`, `mil`).
 A mutant is one change of one source below src/passes:
 
 - condition dropped: one operand of an `and` or an `or`, a whole `if`, the `sole` of a pattern
-- comparison turned: `==` and `!=`, `<` and `>=`
-- operands swapped: of operators that do not commute, in patterns, in what is built, in arithmetic
+- comparison reversed: `==` and `!=`, `<` and `>=`
+- operands swapped: of operators that do not commute, in patterns, in replacements, in arithmetic
 - number changed: the next one; `true` and `false`
-- return negated: of a function or a condition that says yes or no
-- guard dropped: a condition that only asks whether there is something to look at: `v == nullptr`, `!v->ranked()`,
-  `n.unchecked()`, and `!axis` before `*axis`. Most of them stand before what would say no anyway, or against what the
-  verifier lets nobody build: they are tried and counted, but apart
+- return negated: of a function or a condition that returns a boolean
+- guard dropped: a condition that only checks that a value exists: `v == nullptr`, `!v->ranked()`, `n.unchecked()`, and
+  `!axis` before `*axis`. Most of them precede a check that would fail anyway, or guard against graphs that the verifier
+  refuses. They are tried and counted separately
 
-The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which asks at run time
-which of them is awake (tests/mutants/mutant.h), so that each file is compiled once and a mutant costs one run of the
-tests that reach it: the cases of its own file, those of all passes, the rules on random graphs, the C++ tests, random
-graphs with pieces of the cases. It is killed when one of them fails, crashes or takes ten times as long as it should.
-A mutant whose copy does not compile is none. The copies are compiled with the standard library's own checks: a mutant
-that reads an optional without a value or behind a vector crashes, which would go unseen without.
+The sources are not touched. All mutants of a file go into one copy of it in build/mutants, which checks at
+run time which of them is active (tests/mutants/mutant.h). So each file is compiled once, and a mutant costs
+one run of the tests that reach it: the cases of its own file, those of all passes, the rules on random
+graphs, the C++ tests, random graphs with pieces of the cases. A mutant is killed when one of them fails,
+crashes or takes ten times as long as it should. A mutant whose copy does not compile does not count. The
+copies are compiled with the standard library's own checks, so a mutant that reads an empty optional or beyond
+a vector crashes instead of going unnoticed.
 
-Survivors are what to look at: either a case is missing, or the mutant means the same, as some always do. So the share of
-those that are killed is compared with that of the last run, and never reaches 100 %.
+Look at the survivors: either a case is missing, or the mutant is equivalent, as some always are. So the share
+of killed mutants is compared with that of the last run, and never reaches 100 %.
 """
 
 import argparse
@@ -47,7 +48,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "build" / "release"
 WORK = ROOT / "build" / "mutants"
 FOLDER = ROOT / "src" / "passes"
-# The tables of passes are no passes.
+# The tables of passes are not passes.
 NO_PASSES = {"catalog.cc", "run_passes.cc"}
 
 COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
@@ -56,7 +57,7 @@ ORDERED_OPS = set(
     """Sub Div Pow MatMul Mod Less Greater LessOrEqual GreaterOrEqual Gather Reshape Expand BitShift PRelu
     sub real_div floor_div pow mod less less_equal greater greater_equal matmul gather""".split()
 )
-# Literals there are part of a type or of a table, or have to be constants.
+# Literals in these are part of a type or of a table, or must be constants.
 FIXED = set(
     """template_argument_list template_parameter_list static_assert_declaration array_declarator enumerator preproc_def
     preproc_function_def preproc_include preproc_call preproc_if alignas_qualifier bitfield_clause""".split()
@@ -69,7 +70,7 @@ class Mutant:
     path: Path
     line: int
     kind: str
-    text: str  # the place as the source has it
+    text: str  # the source text at this place
     alive: bool | None = None
     killer: str = ""
 
@@ -82,7 +83,7 @@ class Mutant:
 
 
 class Writer:
-    """One source with all its mutants written in; lines stay where they are."""
+    """One source with all its mutants written in. Line numbers stay the same."""
 
     def __init__(self, path: Path, first_id: int, dropped: set[int], wanted: set[int] | None = None) -> None:
         self.path, self.next, self.dropped, self.wanted = path, first_id, dropped, wanted
@@ -95,9 +96,9 @@ class Writer:
         return self.source[n.start_byte : n.end_byte].decode()
 
     def add(self, n: Node, kind: str) -> int | None:
-        """The number of a new mutant; None where one is not wanted."""
+        """The number of a new mutant; None where none is wanted."""
         number = self.next
-        self.next += 1  # also of those that are left out, so that numbers stay
+        self.next += 1  # also counts skipped mutants, so that numbers stay the same
         if number in self.dropped or (self.wanted is not None and number not in self.wanted):
             return None
         text = " ".join(self.raw(n).split())
@@ -126,7 +127,7 @@ class Writer:
     # --- conditions
 
     def is_refusal(self, n: Node) -> bool:
-        """m.refuse("why") only says no."""
+        """Whether the statement is m.refuse("why"), which only returns false."""
         return n.type == "call_expression" and re.match(r"m_?\.refuse\(", self.raw(n)) is not None
 
     def operator(self, n: Node) -> str:
@@ -163,7 +164,7 @@ class Writer:
         return "guard dropped" if is_guard or self.is_optional(n) else "condition dropped"
 
     def is_optional(self, n: Node) -> bool:
-        """`x` or `!x` of what may not be there: the function looks into it, as `*x` or `x->`."""
+        """Whether `x` or `!x` checks an optional value that the function then reads as `*x` or `x->`."""
         name = self.raw(n).removeprefix("!")
         around = n
         while around.parent is not None and around.type != "function_definition":
@@ -171,7 +172,7 @@ class Writer:
         return name.isidentifier() and re.search(rf"(?<!\w)(\*{name}\b|{name}->)", self.raw(around)) is not None
 
     def leaf(self, n: Node, op: str) -> str:
-        """An operand of `and` or `or`; one that is dropped is true in the former and false in the latter."""
+        """An operand of `and` or `or`. A dropped one is true in the former and false in the latter."""
         inside = self.render(n)
         if self.operator(n) == op or self.is_refusal(n):
             return inside
@@ -197,7 +198,8 @@ class Writer:
         return self.inside(n, clause, before + inside + after)
 
     def render_for_statement(self, n: Node) -> str:
-        """Loops over counters: their bounds are no conditions of a rule, and every test would notice."""
+        """Skips loops over counters: their bounds are not conditions of a rule, and every test would notice a
+        change."""
         body = n.child_by_field_name("body")
         return self.source[n.start_byte : body.start_byte].decode() + self.render(body)
 
@@ -205,10 +207,10 @@ class Writer:
         value = n.child_by_field_name("value")
         return self.inside(n) if value is None else self.inside(n, value, self.raw(value))
 
-    # --- what is returned
+    # --- return statements
 
     def says_yes_or_no(self, n: Node) -> bool:
-        """Whether the return statement belongs to a function or lambda that returns a truth value."""
+        """Whether the return statement belongs to a function or lambda that returns a boolean."""
         at = n.parent
         while at is not None and at.type not in ("function_definition", "lambda_expression"):
             at = at.parent
@@ -253,7 +255,7 @@ class Writer:
 
     def add_literal(self, n: Node) -> int | None:
         number = self.add(n, "number changed")
-        if number is not None:  # a bare number says nothing
+        if number is not None:  # a bare number is unclear in the report
             around = n.parent
             while (
                 around.parent is not None
@@ -290,16 +292,16 @@ class Writer:
 
 @dataclass
 class Suite:
-    """A test program; what it reaches is asked once."""
+    """A test program. The mutants it reaches are found once."""
 
     name: str
     command: list[str]
-    only: str = ""  # the option that chooses a pass
+    only: str = ""  # the option that selects a pass
     seconds: float = 0
     reached: set[int] = field(default_factory=set)
 
     def run(self, mutant: int | None, report: Path | None = None, more: list[str] | None = None) -> str:
-        """ "" when the tests hold, else how they ended."""
+        """ "" when the tests pass, else how they ended."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("SX_MUTANT")}
         if mutant is not None:
             env["SX_MUTANT"] = str(mutant)
@@ -329,14 +331,14 @@ class Suite:
         self.reached = {int(line) for line in report.read_text().split()} if report.exists() else set()
 
 
-# What nearly all passes include; the compiler reads it once.
+# The headers that nearly all passes include. The compiler reads them once.
 COMMON = '#include "mutant.h"\n#include "passes/catalog.h"\n#include "rewrite/pass.h"\n' + "".join(
     f"#include <{name}>\n" for name in "algorithm map optional set string unordered_map vector fmt/format.h".split()
 )
 
 
 def compile_flags() -> list[str]:
-    """How the library's sources are compiled, from the release build: without warnings, quickly."""
+    """The compile flags of the library's sources, from the release build: fast, and without warnings."""
     WORK.mkdir(parents=True, exist_ok=True)
     for entry in json.loads((RELEASE / "compile_commands.json").read_text()):
         if entry["file"].endswith("src/passes/catalog.cc"):
@@ -366,11 +368,12 @@ def first_id(path: Path) -> int:
 
 
 def compile_copy(path: Path, flags: list[str], wanted: set[int] | None) -> tuple[Path, list[Mutant]]:
-    """The object of the copy with its mutants. Those that do not compile are taken out, by the lines that the compiler names."""
+    """The object of the copy with its mutants. Mutants that do not compile, by the lines in the compiler's
+    errors, are removed."""
     copy = WORK / "src" / path.relative_to(ROOT / "src")
     copy.parent.mkdir(parents=True, exist_ok=True)
     target = copy.with_suffix(".o")
-    # What did not compile last time will not compile now; what did is there still.
+    # A mutant that did not compile last time will not compile now; one that did is still in the object.
     memory = copy.with_suffix(".dropped")
     dropped: set[int] = set(json.loads(memory.read_text())) if memory.exists() else set()
     if copy.exists() and target.exists():
@@ -400,7 +403,7 @@ def compile_copy(path: Path, flags: list[str], wanted: set[int] | None) -> tuple
 
 
 def link(objects: list[Path], flags: list[str]) -> None:
-    """sx_test, sx_unit and sx_fuzz with the copies in place of the library's own."""
+    """Link sx_test, sx_unit and sx_fuzz with the copies in place of the library's own files."""
     switch, source = WORK / "mutant.o", ROOT / "tests" / "mutants" / "mutant.cc"
     subprocess.run([*flags, "-o", switch, "-c", source], check=True)
     for program in ("sx_test", "sx_unit", "sx_fuzz"):
@@ -417,7 +420,7 @@ def link(objects: list[Path], flags: list[str]) -> None:
 
 
 def suites(named: str) -> list[Suite]:
-    """Those whose names match; the quickest first."""
+    """The suites whose names match, the fastest first."""
     found = [Suite(f.stem, [f"{WORK}/sx_test", str(f.relative_to(ROOT))]) for f in sorted(FOLDER.rglob("*.sx"))]
     listed = subprocess.run(
         [f"{WORK}/sx_unit", "--gtest_list_tests"], capture_output=True, text=True, check=True
@@ -440,7 +443,7 @@ def try_mutant(mutant: Mutant, tests: list[Suite]) -> Mutant:
     reaching = [t for t in tests if mutant.id in t.reached]
     reaching.sort(key=lambda t: (t.name not in own, t.seconds > 2, t.seconds if t.seconds > 2 else 0))
     for test in reaching:
-        # What draws graphs does so for the mutant's own pass, where it is one.
+        # Suites that draw graphs draw them for the mutant's own pass, where it belongs to one.
         how = test.run(mutant.id, more=[test.only.format(mutant.path.stem)] if test.only and mutant.is_pass else None)
         if how:
             mutant.alive, mutant.killer = False, f"{test.name} {how}"
@@ -451,7 +454,7 @@ def try_mutant(mutant: Mutant, tests: list[Suite]) -> Mutant:
 
 
 def print_shares(mutants: list[Mutant]) -> None:
-    """How many are killed: of each file, the worst first, of each kind, and of all."""
+    """Print the shares killed: per file, the worst first, per kind, and in all."""
 
     def row(name: str, some: list[Mutant]) -> None:
         killed = sum(not m.alive for m in some)

@@ -1,6 +1,6 @@
-"""Write docs/catalogue.md: all passes and presets, as `sardonyx passes --json` tells them.
+"""Write docs/catalogue.md: all passes and presets, from `sardonyx passes --json`.
 
-scripts/passes_page.py [--sardonyx build/release/sardonyx]   (a test compares the page with what this prints)
+scripts/passes_page.py [--sardonyx build/release/sardonyx]   (a test compares the page with this output)
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""Run every line of the primitives' tables and write docs/primitives.md from those that agree with JAX.
+"""Run every line of the primitives' tables and list those that agree with JAX in docs/primitives.md.
 
     .venv/bin/python scripts/primitives_page.py [--no-run]
 
-Needs the built package on the path (`make` sets it). With --no-run the lines are taken to agree, as after a full run that just passed.
+Needs the built package on the path (`make` sets it). --no-run assumes that all lines agree, as after a full
+run that just passed.
 """
 
 import re
@@ -16,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 
 def failed_lines() -> set[str]:
-    """Names of the lines that do not pass."""
+    """Names of the lines that fail."""
     report = ROOT / "build" / "reports" / "primitives.xml"
     report.parent.mkdir(parents=True, exist_ok=True)
     command = [

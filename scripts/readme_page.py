@@ -1,6 +1,7 @@
-"""Draw docs/before_after.svg, a transformer block of Flax before and after the default passes, and write the figures of README.md.
+"""Draw docs/before_after.svg, a Flax transformer block before and after the default passes, and write
+README.md's figures.
 
-scripts/readme_page.py     (a test compares both with what this makes)
+    scripts/readme_page.py     (a test compares both with this output)
 
 The figures come from docs/exporters.md and docs/benchmarks.md.
 """
@@ -27,7 +28,8 @@ BIG = {"MatMul", "Gemm", "Attention", "LayerNormalization", "Gelu", "Softmax"}
 
 
 class Block(nnx.Module):
-    """Attention and a perceptron, each behind a layer normalization. Biases are drawn, as zeros would be left out."""
+    """Attention and a perceptron, each after a layer normalization. Biases are random, as zeros would be
+    removed."""
 
     def __init__(self, rngs):
         bias = nnx.initializers.normal(0.02)
@@ -47,13 +49,14 @@ def color(op: str) -> str:
 
 
 def drawing(model: onnx.ModelProto, top: float, upright: bool) -> tuple[list[str], float]:
-    """Nodes in columns by their longest path from an input; the y of the lowest edge. `upright`: names run from bottom to top."""
+    """Draws nodes in columns by their longest path from an input. Returns the y of the lowest edge.
+    `upright`: names run from bottom to top."""
     nodes = list(model.graph.node)
     maker = {name: i for i, n in enumerate(nodes) for name in n.output if name}
     column: list[int] = []
     for n in nodes:
         column.append(max((column[maker[name]] + 1 for name in n.input if name in maker), default=0))
-    # A node without operands that were computed stands beside its first user.
+    # A node without computed operands is placed beside its first user.
     for i in range(len(nodes) - 1, -1, -1):
         users = [column[j] for j, n in enumerate(nodes) if set(n.input) & set(nodes[i].output)]
         if users:
@@ -76,7 +79,7 @@ def drawing(model: onnx.ModelProto, top: float, upright: bool) -> tuple[list[str
         for name in dict.fromkeys(n.input):
             if name in maker:
                 a, b = place[maker[name]]
-                # An edge past other nodes leaves its row.
+                # An edge that passes other nodes is drawn outside its row.
                 aside = (
                     (along + (14 if upright else 44)) * 2 / 3
                     if column[i] - column[maker[name]] > 1 and abs(b - y) < 1

@@ -1,8 +1,8 @@
-"""Files and functions that have grown too long: more than 900 lines, or 120.
+"""Find files of more than 900 lines and functions of more than 120.
 
     scripts/sizes.py    lists them all; fails if there is one
 
-Counted are the lines of sources that people write, without those of a Python function's docstring. `make lint` runs this.
+Counts hand-written sources, without the docstring of a Python function. `make lint` runs this.
 """
 
 import ast
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES = 900
 FUNCTION_LINES = 120
 
-# Comments, string and character literals of C++: braces in them open nothing.
+# Comments, string and character literals of C++. Braces in them do not count.
 _CXX_QUIET = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
 )
@@ -27,7 +27,7 @@ def cxx_functions(text: str) -> Iterator[tuple[int, int]]:
     """(first line, lines) of each function that is not inside another."""
     text = _CXX_QUIET.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.MULTILINE)
-    depth, function, start = 0, None, 0  # `function`: (first line, depth) of the one that is open
+    depth, function, start = 0, None, 0  # `function`: (first line, depth) of the open one
     for m in re.finditer(r"[{};]", text):
         line = text.count("\n", 0, m.start()) + 1
         if m[0] == "{":
@@ -65,7 +65,7 @@ def sources() -> Iterator[str]:
 
 
 def too_long() -> Iterator[str]:
-    """A message for each."""
+    """Yields a message for each."""
     for file in sources():
         text = (ROOT / file).read_text(encoding="utf-8")
         if "Written by tools/" in text.partition("\n")[0]:

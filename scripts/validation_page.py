@@ -1,6 +1,6 @@
-"""Write the counts of docs/validation.md: what the tests of this tree consist of.
+"""Write the counts of docs/validation.md: the numbers of tests in this tree.
 
-scripts/validation_page.py     (a test asks for it when a count is more than a tenth off)
+scripts/validation_page.py     (a test fails when a count is more than a tenth off)
 """
 
 import re

@@ -1,17 +1,17 @@
-"""What the op definitions of coremltools do not say as data: input of gen_mil_ops.py."""
+"""Facts about ops that coremltools' definitions do not hold as data. Input of gen_mil_ops.py."""
 
 from __future__ import annotations
 
 from gen_tables import traits
 
-# Ops of coremltools that stand for nothing in a program.
+# Ops of coremltools that have no meaning in a program.
 SKIP = {"_const_symbolic"}
 
 # Ops of the format that coremltools spells otherwise in memory: (name, first version) -> operands.
 EXTRA_OPS = {("write_state", 9): ["input", "data"], ("custom_layer", 4): []}
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Results: how many at least and at most (-1: no bound). One if not said.
+# Minimum and maximum number of results (-1: no bound). One result unless listed.
 
 RESULTS = {
     "classify": (2, 2),
@@ -31,7 +31,7 @@ RESULTS = {
 }
 
 
-# For the builder's header.
+# Names of results, for comments in the builder's header.
 RESULT_NAMES = {
     "classify": "label, probabilities",
     "constexpr_lut_to_sparse": "mask, nonzero data",
@@ -46,7 +46,7 @@ RESULT_NAMES = {
 # Blocks, in the order of the op's operands.
 BODIES = {"cond": ["true_fn", "false_fn"], "while_loop": ["cond", "body"]}
 
-# No methods: constants are values, and a custom layer has the operands of its author.
+# No methods: constants are values, and the operands of a custom layer are up to its author.
 BUILDER_SKIP = {"const", "custom_layer"}
 
 
@@ -68,10 +68,10 @@ SHAPE_PRESERVING = """softmax batch_norm instance_norm layer_norm l2_norm local_
     quantize dequantize reverse reverse_sequence band_part scatter scatter_along_axis scatter_nd slice_update argsort
     scaled_dot_product_attention""".split()
 SUBGRAPHS = ["cond", "while_loop"]
-# Change something besides their results, or depend on something besides their operands.
+# Ops with effects besides their results, or that depend on more than their operands.
 NOT_PURE = {*RANDOM, *SUBGRAPHS, "read_state", "write_state", "coreml_update_state", "custom_layer"}
 NOT_PURE |= {"make_list", "list_write", "list_scatter"}
-# No operand values make them raise. Indices, sizes and integer division may.
+# No operand values make these fail. Indices, sizes and integer division may.
 CANNOT_FAIL = [
     *UNARY,
     *[n for n in BINARY if n not in ("floor_div", "mod", "real_div", "pow")],
@@ -101,7 +101,7 @@ def traits_of(name: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Type rules: op -> rule in src/dialects/mil/rules.h. No entry: no rule.
+# Type rules: op -> rule in src/dialects/mil/rules.h. An op without an entry has no rule.
 
 RULES: dict[str, str] = {}
 

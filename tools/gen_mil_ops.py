@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Generates the operator tables of the mil dialect and its builder from the op definitions of the `coremltools` package.
+"""Generates the operator tables of the mil dialect and its builder from the op definitions of the
+`coremltools` package.
 
     python tools/gen_mil_ops.py            writes the files
     python tools/gen_mil_ops.py --check    exits 1 if they differ from what would be written
 
-Written: src/dialects/mil/ops_*.gen.inc, rules.gen.inc and builder_*.gen.inc. What definitions do not say as data (traits, results, type
-rules) is tabled in gen_mil_facts.py.
+Writes src/dialects/mil/ops_*.gen.inc, rules.gen.inc and builder_*.gen.inc. Facts that the definitions do not
+hold as data (traits, results, type rules) come from tables in gen_mil_facts.py.
 
-Operands are in the order of the definition, except that data comes before parameters and lists of operands
-(TupleInputType) come last. Blocks of `cond` and
-`while_loop` are bodies and no operands.
+Operands are in the definition's order, except that data comes before parameters and lists of operands
+(TupleInputType) come last. Blocks of `cond` and `while_loop` are bodies, not operands.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ DTYPES = {
 
 
 class Probe:
-    """Stands for an operand of an op whose default values are asked for: knows ranks and nothing else."""
+    """A stand-in for an operand while default values are computed. It knows ranks and nothing else."""
 
     def __init__(self, rank: int):
         self._rank = rank
@@ -95,12 +95,12 @@ class Shape:
         return self.rank
 
     def __getitem__(self, i):
-        # Primes that no default is.
+        # Primes that are no op's default.
         return 1009 + i % self.rank + 31 * self.rank if isinstance(i, int) else [1009] * self.rank
 
 
 def defaults_of(cls) -> dict[str, object]:
-    """Values that optional operands have by default, as far as they depend on nothing."""
+    """Default values of optional operands, where they do not depend on other operands."""
     found = []
     for rank in (3, 4):
         op = cls.__new__(cls)
@@ -108,7 +108,7 @@ def defaults_of(cls) -> dict[str, object]:
             setattr(op, name, Probe(rank))
         try:
             given = op.default_inputs()
-        except Exception:  # the definition wants to know more
+        except Exception:  # the definition needs more than ranks
             return {}
         found.append(dict(given.items()))
     same = {}
@@ -172,7 +172,7 @@ def versions() -> list[tuple[str, int, object]]:
 
 
 def slots_of(cls) -> list[tuple[str, object]]:
-    """Operands in the order of the tables: data, parameters, lists."""
+    """Operands in table order: data, parameters, lists."""
     kinds = [
         (n, k)
         for n, k in cls.input_spec.input_types.items()
@@ -237,7 +237,7 @@ SPAN, LIST = "std::span<Value* const>", "std::initializer_list<Value*>"
 
 
 def class_of(cls, kind) -> str:
-    """The class of operand.h that the slot takes."""
+    """The class of operand.h for the slot."""
     if not isinstance(kind, TensorInputType):
         return "Operand"
     domain = set(kind._type_domain or cls.type_domains[kind.type_domain_id])
@@ -257,7 +257,8 @@ def spelled(value) -> str:
 
 
 class Method:
-    """The newest version of one op as a method: operands that must be given and may be computed, then the rest by name."""
+    """The newest version of one op as a method. Operands that must be given and may be computed come first;
+    the rest are named."""
 
     def __init__(self, name: str, cls):
         self.name = name

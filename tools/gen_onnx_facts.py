@@ -1,20 +1,20 @@
-"""What the schemas of ONNX do not say about its operators: input of gen_onnx_ops.py."""
+"""Facts about operators that ONNX's schemas do not hold. Input of gen_onnx_ops.py."""
 
 from __future__ import annotations
 
 from gen_tables import traits
 
-# Integers that are truth values.
+# Integer attributes that are booleans.
 FLAGS = set(
     """align_corners allowzero antialias ceil_mode center_point_box count_include_pad detect_negative detect_positive
     exclude_outside exclusive input_forget interleaved inverse is_case_sensitive is_causal keepdims largest
     linear_before_reset new_axis noop_with_empty_axes onesided periodic reverse saturate select_last_index sorted
     training_mode transA transB upper""".split()
 )
-# Integers that are numbers of element types.
+# Integer attributes that are dtypes.
 DTYPE_ATTRS = {"to", "dtype", "output_dtype", "output_datatype", "softmax_precision", "stash_type", "precision"}
 
-# Constants are made with Builder::constant().
+# Builder::constant() makes constants.
 BUILDER_SKIP = {"Constant"}
 RESULT_COUNTS = {
     "If": "then_branch.outputs().size()",
@@ -31,23 +31,23 @@ UNARY = """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh El
     Sqrt Swish Tan Tanh ThresholdedRelu Cast RegexFullMatch""".split()
 BINARY = """Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min
     Mod Mul Or PRelu Pow StringConcat Sub Sum Where Xor""".split()
-# Before these versions the second operand was fitted to the first by attributes, or had to have its shape.
+# Before these versions, attributes fitted the second operand to the first, or it had to have the same shape.
 BROADCASTS_SINCE = {
     **dict.fromkeys("Add And Div Equal Greater Less Mul Or PRelu Pow Sub Xor".split(), 7),
     **dict.fromkeys("Max Mean Min Sum".split(), 8),
 }
 COMMUTATIVE = "Add And BitwiseAnd BitwiseOr BitwiseXor Equal Max Mean Min Mul Or Sum Xor".split()
 RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli".split()
-# Random when training, by an operand or an attribute: not pure as a whole.
+# Random when training, as an operand or an attribute says, so not pure.
 NOT_PURE = {*RANDOM, "Dropout", "ImageDecoder", "Gradient"}
 SHAPE_PRESERVING = """CumSum CumProd Softmax LogSoftmax Hardmax LpNormalization MeanVarianceNormalization LRN
     BatchNormalization InstanceNormalization GroupNormalization LayerNormalization RMSNormalization Dropout Trilu
     ReverseSequence ScatterElements ScatterND Scatter TensorScatter RotaryEmbedding EyeLike RandomNormalLike RandomUniformLike
     Bernoulli CastLike Clip QuantizeLinear DequantizeLinear BitCast PRelu SwiGLU""".split()
-# Elementwise with operands that are scalars or parameters: not unary.
+# Elementwise, but further operands are scalars or parameters: not unary.
 ELEMENTWISE_MORE = ["Clip", "CastLike", "SwiGLU"]
 SUBGRAPHS = ["If", "Loop", "Scan", "SequenceMap", "FlexAttention"]
-# No operand values make them raise. Integer Div and Mod may, and so may indices, sizes and conversions of
+# No operand values make these fail. Integer Div and Mod may, and so may indices, sizes and conversions of
 # strings.
 CANNOT_FAIL = [
     *[n for n in UNARY if n not in ("Cast", "RegexFullMatch")],
@@ -83,8 +83,8 @@ def traits_of(domain: str, name: str, version: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Type rules: operator -> [(first version, rule in src/dialects/onnx/rules.h)], newest last. No entry: no
-# rule.
+# Type rules: operator -> [(first version, rule in src/dialects/onnx/rules.h)], newest last. An operator
+# without an entry has no rule.
 
 RULES: dict[str, list[tuple[int, str]]] = {}
 

@@ -4,9 +4,9 @@
     python tools/gen_onnx_ops.py            writes the files
     python tools/gen_onnx_ops.py --check    exits 1 if they differ from what would be written
 
-Written: src/dialects/onnx/ops_*.gen.inc, src/dialects/onnx/builder_methods.gen.inc, include/sardonyx/onnx_attrs.h and
-include/sardonyx/onnx_builder.h. What schemas do not say (traits, type rules, which integers are flags) is
-tabled in gen_onnx_facts.py.
+Writes src/dialects/onnx/ops_*.gen.inc, src/dialects/onnx/builder_methods.gen.inc,
+include/sardonyx/onnx_attrs.h and include/sardonyx/onnx_builder.h. Facts that schemas do not hold (traits,
+type rules, which integers are flags) come from tables in gen_onnx_facts.py.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class Method:
 
     def parameters(self, declare: bool, count: bool, span: str = "std::span<Value* const>") -> str:
         out = []
-        # Parameters may have defaults only where all that follow have them.
+        # C++ allows a default only if all later parameters have one.
         first_default = len(self.inputs)
         while first_default and self.inputs[first_default - 1].option == OPTION.Optional:
             first_default -= 1

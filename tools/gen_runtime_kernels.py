@@ -1,14 +1,15 @@
-"""Writes src/dialects/onnx/runtime_kernels.gen.inc: what onnxruntime's CPU provider computes, by release.
+"""Writes src/dialects/onnx/runtime_kernels.gen.inc: the kernels of onnxruntime's CPU provider, by release.
 
-Each release is asked itself: for the kernels it registers (operator, versions, element types), for the newest
-opset and IR version it loads, and, for operators that it may also compute by expanding functions or by
-converting f16, whether it makes a session for a model of one node. Unpack the wheels of the releases first:
+Queries each release itself. It lists the kernels that the release registers (operator, versions, dtypes) and
+the newest opset and IR version that it loads. An operator may also run by expansion into a function or by
+conversion from f16; for these, it tries whether the release creates a session for a model of one node. Unpack
+the wheels of the releases first:
 
     pip download --no-deps onnxruntime==1.17.0 && python -m zipfile -e onnxruntime-1.17.0-*.whl ort-1.17
     python tools/gen_runtime_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/runtime_kernels.gen.inc
 
-Releases before 1.19 need a Python with NumPy 1: name it with --python. Text and facts only; nothing is copied
-from onnxruntime.
+Releases before 1.19 need a Python with NumPy 1, given by --python. Only text and facts are written; nothing
+is copied from onnxruntime.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-OLDEST, NEWEST = 7, 28  # opsets: from the oldest that convert_opset writes to the newest that a release loads
+OLDEST, NEWEST = 7, 28  # opsets: the oldest that convert_opset writes to the newest that a release loads
 OPEN = 2**31 - 1
 EXPANDED = -1
 TYPES = {
@@ -54,11 +55,11 @@ PROBED = ("f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Inside a release's own Python
+# Code that runs in a release's own Python
 
 
 def ask(models_file: str) -> None:
-    """Prints what the onnxruntime on the path says, as JSON: kernels, and which of the pickled models
+    """Prints facts about the importable onnxruntime as JSON: its kernels, and which of the pickled models
     load."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -73,14 +74,14 @@ def ask(models_file: str) -> None:
     levels = onnxruntime.GraphOptimizationLevel
 
     def loads(model) -> bool:
-        """With and without its own optimizations: some pairs run in one of the two only."""
+        """Tries with and without onnxruntime's own optimizations: some pairs run in only one of the two."""
         for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL):
             options = onnxruntime.SessionOptions()
             options.log_severity_level = 4
             options.graph_optimization_level = level
             try:
                 onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-            except Exception:  # whatever it says, it does not run
+            except Exception:  # whatever the error, it does not run
                 return False
         return True
 
@@ -109,8 +110,8 @@ NUMBERS = dict(zip(TYPES.values(), (1, 11, 10, 16, 3, 5, 6, 7, 2, 4, 12, 13, 9, 
 
 
 def one_node(op, opset, inputs, outputs, shapes=None, constants=None, in_body=False, **attributes) -> bytes:
-    """A model of one node; with `in_body` in both branches of an If, where some releases expand no
-    functions."""
+    """A model of one node. With `in_body`, the node is in both branches of an If, where some releases expand
+    no functions."""
     from onnx import helper
 
     shapes, constants = shapes or {}, constants or {}
@@ -141,7 +142,7 @@ def one_node(op, opset, inputs, outputs, shapes=None, constants=None, in_body=Fa
 
 
 def probes(opset: int, t: int):
-    """(operator, two models with element type number t) for every operator that is tried."""
+    """(operator, two models with dtype number t) for every operator that is tried."""
 
     def model(op, *args, **kwargs):
         return op, [one_node(op, opset, *args, in_body=b, **kwargs) for b in (False, True)]
@@ -192,13 +193,13 @@ def probes(opset: int, t: int):
     yield model("SpaceToDepth", [t], [t], {0: [1, 2, 4, 4]}, blocksize=2)
 
 
-# The type variable of what is tried, where it is not T.
+# The type variable that is tried, where it is not T.
 VARIABLES = {"IsNaN": "T1", "IsInf": "T1", "RMSNormalization": "T", "Attention": "T1"}
-ALSO = {"RMSNormalization": ("V",), "Attention": ("T2", "U")}  # variables that take the same types, besides their own
+ALSO = {"RMSNormalization": ("V",), "Attention": ("T2", "U")}  # other variables that take the same types
 
 
 def asked(models: list[bytes], folder: str, python: str) -> dict:
-    """What the release in that folder says of the models."""
+    """The release's answers about the models."""
     with tempfile.TemporaryDirectory() as scratch:
         file = os.path.join(scratch, "models")
         with open(file, "wb") as f:
@@ -213,7 +214,8 @@ def asked(models: list[bytes], folder: str, python: str) -> dict:
 
 
 def release(name: str, folder: str, python: str) -> dict:
-    """{"opset", "ir", "rows"}: rows are (operator, from, to, {variable: types}); to is EXPANDED for what is a function and no kernel."""
+    """{"opset", "ir", "rows"}. Rows are (operator, from, to, {variable: types}); `to` is EXPANDED for a
+    function without a kernel."""
     import onnx
     import onnx.defs
 
@@ -227,8 +229,8 @@ def release(name: str, folder: str, python: str) -> dict:
         model = onnx.ModelProto.FromString(one_node("Identity", OLDEST, [1], [1]))
         model.ir_version = ir
         loads.append(model.SerializeToString())
-    # Each version of an operator is tried in its first opset and in its last one: functions are expanded in the first only, if what
-    # they are made of changed since.
+    # Each version of an operator is tried in its first and in its last opset: a function is expanded only in
+    # the first if an operator in its body has changed since.
     for opset in range(OLDEST, newest + 1):
         for t in PROBED:
             for op, models in probes(opset, NUMBERS[t]):
@@ -259,7 +261,7 @@ def release(name: str, folder: str, python: str) -> dict:
             rows = [r for r in rows if r not in here]
             known = {t for r in here for t in r[3].get(variable, ())}
             if op.startswith("Reduce"):
-                # Their functions expand in this graph and not in every other: what has a kernel counts.
+                # Whether their functions expand depends on the rest of the graph, so only kernels count.
                 types = [t for t in types if t in known]
             lasting = [t for t in types if t in known or all(loaded[("late", op, since, t, n)] for n in (0, 1))]
             rest = {v: ts for r in here[:1] for v, ts in r[3].items() if v != variable}
@@ -285,12 +287,12 @@ def since_version(op: str, opset: int) -> int | None:
 
 
 def covers(row, since: int) -> bool:
-    """onnxruntime's own rule: a range that is open at its end stands for its first version only."""
+    """onnxruntime's own rule: a range without an end covers only its first version."""
     return row[1] == since or (row[1] < since <= row[2] and row[2] != OPEN)
 
 
 def joined(rows):
-    """Kernels of one operator and range whose types are independent of each other, as one row."""
+    """Merges kernels of one operator and range whose types are independent of each other into one row."""
     groups: dict = {}
     for op, first, last, types in rows:
         groups.setdefault((op, first, last, tuple(sorted(types))), []).append(types)
@@ -306,7 +308,7 @@ def joined(rows):
 
 
 def with_f16(types: dict) -> dict:
-    """onnxruntime computes f16 in f32 where it has no kernel for it, and converts before and after."""
+    """Adds f16: where onnxruntime has no f16 kernel, it computes in f32 and converts before and after."""
     return {v: [*ts, "f16"] if "f32" in ts and "f16" not in ts else ts for v, ts in types.items()}
 
 

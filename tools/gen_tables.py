@@ -1,4 +1,4 @@
-"""What gen_onnx_ops.py and gen_mil_ops.py share: rows of tables in C++, traits, and writing what changed."""
+"""Code shared by gen_onnx_ops.py and gen_mil_ops.py: rows of C++ tables, traits, and writing changed files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def identifier(name: str) -> str:
 
 
 def cpp_double(value: float) -> str:
-    """The shortest decimal that is the same f32; attributes are f32."""
+    """The shortest decimal that gives the same f32; attributes are f32."""
     as_f32 = struct.unpack("f", struct.pack("f", value))[0]
     for digits in range(1, 18):
         text = f"{as_f32:.{digits}g}"
@@ -30,7 +30,7 @@ def cpp_double(value: float) -> str:
 
 
 class Pool:
-    """Sequences of rows laid end to end; equal sequences share their place."""
+    """Sequences of rows in one array. Equal sequences share their rows."""
 
     def __init__(self):
         self.rows: list[str] = []
@@ -47,7 +47,7 @@ class Pool:
 
 
 def traits(name: str, having: Mapping[str, Container[str]]) -> str:
-    """The traits whose names hold `name`, as one expression."""
+    """The traits whose name lists contain `name`, as one expression."""
     return " | ".join(trait for trait, names in having.items() if name in names) or "0"
 
 

@@ -2,14 +2,14 @@
 wrong results, by release.
 
 Every release runs models of one node on extreme integers (ends of the range, powers of two and their
-neighbours, random bits), and the results are compared with exact arithmetic modulo 2^bits. Unpack the wheels
-of the releases first, as for gen_runtime_kernels.py:
+neighbours, random bits). The results are compared with exact arithmetic modulo 2^bits. Unpack the wheels of
+the releases first, as for gen_runtime_kernels.py:
 
     python tools/gen_wrong_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/wrong_kernels.gen.inc
 
-What the standard leaves open is not asked: division by zero and its overflow, shifts by the width and more,
-conversions of floats that are out of range, averages that are no integers. Text and facts only; nothing is
-copied from onnxruntime.
+Cases that the standard leaves undefined are not tried: division by zero and its overflow, shifts by the width
+or more, conversions of floats out of range, averages that are not integers. Only text and facts are written;
+nothing is copied from onnxruntime.
 """
 
 import argparse
@@ -29,7 +29,7 @@ NUMPY = {t: np.dtype(("int" if t[0] == "i" else "uint") + t[1:]) for t in INTS} 
     "f64": np.dtype("float64"),
     "bool": np.dtype("bool"),
 }
-OPSETS = (13, 18, 20, 23)  # where kernels change; a release is asked what it loads
+OPSETS = (13, 18, 20, 23)  # opsets in which kernels change; a release is tried with those it loads
 
 
 def bits(t: str) -> int:
@@ -37,7 +37,7 @@ def bits(t: str) -> int:
 
 
 def wrapped(values, t: str) -> np.ndarray:
-    """Exact integers modulo 2^bits, in the type."""
+    """Exact integers modulo 2^bits, in that dtype."""
     n = bits(t)
     flat = np.array([int(v) % 2**n for v in np.asarray(values, dtype=object).ravel()], dtype=np.uint64)
     return flat.astype(f"uint{n}").view(NUMPY[t]).reshape(np.shape(values))
@@ -58,7 +58,7 @@ def exact(x: np.ndarray) -> np.ndarray:
     return np.array([int(v) for v in x.ravel()], dtype=object).reshape(x.shape)
 
 
-def quotient(x: int, y: int) -> int:  # rounded to zero
+def quotient(x: int, y: int) -> int:  # rounds toward zero
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
 
@@ -67,7 +67,7 @@ def sign(x: int) -> int:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Cases: (operator, row of types, attributes, inputs by name, expected results; None: not asked)
+# Cases: (operator, row of types, attributes, inputs by name, expected results; None: not compared)
 
 
 def elementwise(t: str):
@@ -82,7 +82,7 @@ def elementwise(t: str):
     if t in SIGNED:
         unary["Neg"] = (lambda v: -v, t)
     for op, (f, out) in unary.items():
-        # Alone, and in numbers that fill vector registers.
+        # Single elements, and enough to fill vector registers.
         for data in (x, np.tile(x, 41)):
             yield op, t, {}, [data], [wrapped([f(int(v)) for v in data], out)]
     pairs = np.array(list(itertools.product(x, x)), dtype=NUMPY[t])
@@ -116,7 +116,7 @@ def elementwise(t: str):
     for op, (f, attributes, asked) in binary.items():
         u, v = a[asked], b[asked]
         yield op, t, attributes, [u, v], [wrapped([f(int(p), int(q)) for p, q in zip(u, v, strict=True)], t)]
-        for scalar in x[:: max(1, len(x) // 9)]:  # one operand of rank 0 goes another way
+        for scalar in x[:: max(1, len(x) // 9)]:  # an operand of rank 0 takes another code path
             for left in (True, False):
                 rest = x[[_asked(op, t, int(scalar) if left else int(e), int(e) if left else int(scalar)) for e in x]]
                 if len(rest) == 0:
@@ -155,8 +155,8 @@ def _asked(op: str, t: str, u: int, v: int) -> bool:
 
 
 def tensors(t: str):
-    """Tensors whose reductions take each of onnxruntime's ways: short and long, inner, outer and middle
-    axes."""
+    """Tensors whose reductions take each of onnxruntime's code paths: short and long, over inner, outer and
+    middle axes."""
     x = extremes(t)
     rng = np.random.default_rng(11)
     for shape in ((1,), (2,), (5,), (8,), (17,), (1031,)):
@@ -225,7 +225,7 @@ def reductions(t: str):
             total = np.flip(total, axis) if reverse else total
             yield "CumSum", t, {"exclusive": exclusive, "reverse": reverse}, [x, np.array(axis)], [wrapped(total, t)]
         yield "Unique", t, {}, [x], [np.unique(x), None, None, None]
-    # An average is asked for where it is one of the integers.
+    # Averages are compared where they are integers.
     for v in extremes(t):
         if abs(int(v)) * 4 < 2 ** (bits(t) - 1):
             yield "ReduceMean", t, {"keepdims": 0}, [np.full((3, 4), v), np.array([1])], [np.full(3, v)]
@@ -300,7 +300,7 @@ def cases(t: str):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Inside a release's own Python
+# Code that runs in a release's own Python
 
 
 def model_of(op: str, opset: int, attributes: dict, inputs, outputs) -> bytes | None:
@@ -333,8 +333,8 @@ def model_of(op: str, opset: int, attributes: dict, inputs, outputs) -> bytes | 
 
 
 def ask(shard: list[str]) -> None:
-    """Prints what the onnxruntime on the path computes wrongly, as JSON lines: operator, type, opset, what it
-    said."""
+    """Prints the wrong results of the importable onnxruntime as JSON lines: operator, dtype, opset, what
+    differed."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -358,7 +358,7 @@ def ask(shard: list[str]) -> None:
                         sessions = {
                             data: onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
                         }
-                except Exception:  # whatever it says, there is no kernel
+                except Exception:  # whatever the error, there is no kernel
                     lacking.add((name, opset))
                     continue
                 try:
@@ -374,7 +374,7 @@ def ask(shard: list[str]) -> None:
 
 
 def witness(opset: int, inputs, got, expected) -> str:
-    """One place where the two differ, with its operands where these are as many."""
+    """One element where the two differ, with its operands if they have as many elements."""
     if got.shape != expected.shape:
         return f"opset {opset}: a result of shape {got.shape}, not {expected.shape}"
     at = tuple(int(i) for i in np.argwhere(got != expected)[0])
@@ -388,14 +388,14 @@ def witness(opset: int, inputs, got, expected) -> str:
 
 
 def vectors() -> str:
-    """What kernels are compiled for decides some of their results."""
+    """The processor's vector extensions, which decide some of the kernels' results."""
     with open("/proc/cpuinfo") as file:
         flags = set(file.read().split())
     return "AVX-512" if "avx512dq" in flags else "AVX2" if "avx2" in flags else "neither AVX-512 nor AVX2"
 
 
 def print_table(told: dict) -> None:
-    """`told`: by release, what is wrong by (operator, type)."""
+    """`told`: per release, the wrong results by (operator, dtype)."""
     names = list(told)
     print(
         "// Integer kernels of onnxruntime's CPU provider that compute wrong results. Written by tools/gen_wrong_kernels.py on"
