@@ -149,7 +149,7 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   check_spelling(onnx);
   dump(options, "2_optimized", onnx);
   if (!options.lower.target.empty()) {
-    // Names the nodes: where onnxruntime 1.20 fuses unnamed nodes, it makes two of the same name.
+    // Names the nodes: onnxruntime 1.20 gives two nodes the same name if it fuses unnamed ones.
     run_passes(onnx,
                {.passes = {"legalize", "name_fix"}, .options = {{"legalize.target", options.lower.target}}, .strict = true});
     dump(options, "3_legal", onnx);

@@ -329,8 +329,7 @@ std::vector<Value*> cumulative(Lowering& ctx, const Combine& op) {
   return {result(ctx, size.is_int() ? by_steps(z, axis, size.value(), reverse, op) : by_scan(ctx, z, axis, reverse, op))};
 }
 
-// The sum of the exponentials, divided by the exponential of the larger number; the imaginary part lies in
-// (-pi, pi].
+// log(exp(z) + exp(w)), computed relative to the larger number; the imaginary part is brought into [-pi, pi).
 Complex log_add_exp(const Complex& z, const Complex& w) {
   Complex large = extreme(z, w, true);
   Complex sum = large + log1p(exp(z + w - large * 2));

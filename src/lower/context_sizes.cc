@@ -115,7 +115,7 @@ Value* LoweringContext::arithmetic(Dim d, OnnxBuilder& b) {
   return nullptr;
 }
 
-// Solves a linear size for a symbol that is no input's size by itself, such as S in 2*S + 1.
+// Solves for a symbol that is not itself the size of an input's axis, such as S in 2*S + 1.
 Value* LoweringContext::solve_symbol(Dim symbol) {
   Dims& dims = onnx_.dims();
   const std::string name(dims.symbol_name(symbol));

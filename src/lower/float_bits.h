@@ -19,7 +19,7 @@ struct FloatFormat {
   int bias() const { return (1 << (exponent - 1)) - (has_signed_zero ? 1 : 0); }
   int greatest_exponent() const { return (1 << exponent) - (has_infinity ? 2 : 1) - bias(); }
   double greatest_number() const;
-  // The first code that is no number: infinity's; without infinity, NaN's or that of the sign bit.
+  // The first code that is not a number: infinity's; without infinity, NaN's or that of the sign bit.
   uint64_t infinity() const {
     if (has_infinity) return ((uint64_t{1} << exponent) - 1) << mantissa;
     return sign() - (has_nan && has_signed_zero ? 1 : 0);

@@ -1,6 +1,6 @@
 //   y = f(...);  z = g(y);  u = coreml_update_state(s, y)    =>    y = f(...);  u = coreml_update_state(s, y);  z = g(y)
 //
-// In files an update is a write_state and, where its result is read, the read_state after it: both move.
+// In files an update is a write_state and, if its result is used, the read_state after it: both move.
 //
 // An update moves to just after the op that computes the value: passes and compilers look for the two side by
 // side. It does not move past an op that reads or writes the same state, since that op would see another

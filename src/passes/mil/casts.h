@@ -9,7 +9,7 @@
 
 namespace sardonyx::mil {
 
-// What is cast, and to what. All names are as coremltools gives them: x_to_fp16, op_cast_fp16,
+// Which values are cast, and to which type. All names are those of coremltools: x_to_fp16, op_cast_fp16,
 // op_cast_fp16_to_fp32.
 struct Casting {
   DType from;

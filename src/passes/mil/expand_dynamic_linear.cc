@@ -1,8 +1,8 @@
-//   linear<w, b>(x), w computed      =>    add(matmul<transpose_y>(x, w), b)       without the addition when b is absent or zero,
-//                                                                                compressed or not
+//   linear<w, b>(x), w computed      =>    add(matmul<transpose_y>(x, w), b)
 //   linear<w, b>(x), only b computed =>    add(linear<w>(x), b)
 //
-// The weights of linear must be constant, or results of constexpr ops. After coremltools' pass of this name.
+// The addition is omitted if b is absent or zero, compressed or not. The weights of linear must be constant,
+// or results of constexpr ops. After coremltools' pass of this name.
 #include <algorithm>
 #include <cmath>
 

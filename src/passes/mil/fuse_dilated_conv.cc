@@ -1,9 +1,9 @@
 //   x ── space_to_batch<b> ── conv ── batch_to_space<b> ── y    =>    x ── conv<dilations=b> ── y
 //
 // Two-dimensional convolutions only. Paddings, if any, must be those of `same`: half of the dilated kernel's
-// reach, and at the end what fills the last block, which the crops remove again. A convolution with paddings,
-// strides or dilations of its own stays: they mean something else between blocks. Values in between must have
-// no other users. After coremltools' pass of this name.
+// reach, and at the end enough to fill the last block, which the crops remove again. A convolution with
+// paddings, strides or dilations of its own stays: they mean something else between blocks. Values in between
+// must have no other users. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/weights.h"
@@ -23,7 +23,7 @@ bool is_plain(const InferContext& at) {
   return all(param_ints(at, "strides"), 1) && all(param_ints(at, "dilations"), 1);
 }
 
-// Whether paddings and crops are what `same` means for an axis of this size.
+// Whether paddings and crops are those of `same` for an axis of this size.
 bool is_same(int64_t size, int64_t kernel, int64_t block, const int64_t* paddings, const int64_t* crops) {
   const int64_t reach = block * (kernel - 1), before = reach / 2, after = reach - before;
   const int64_t extra = (block - (size + reach) % block) % block;

@@ -1,8 +1,8 @@
 //   x ── pow(3) ── mul(0.044715) ── add(x) ── mul(sqrt(2/pi)) ── tanh ── add(1) ──┐
 //   x ────────────────────────────────────────────────────────── mul ── mul(0.5)     =>   x ── gelu<TANH_APPROXIMATION>
 //
-// The factor 0.5 stands at x or at 1 + tanh. Constants match within coremltools' tolerance (1e-3): relaxed.
-// After its pass of this name.
+// The factor 0.5 may belong to x or to 1 + tanh. Constants match within coremltools' tolerance (1e-3):
+// relaxed. After its pass of this name.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

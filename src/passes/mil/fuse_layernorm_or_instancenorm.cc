@@ -10,7 +10,7 @@
 // layer_norm: the axes are the last ones, gamma and beta have their shape. instance_norm: rank 4, the axes
 // are (2, 3) and gamma and beta vary along axis 1, or the axes are (1, 2) and they vary along axis 3: then
 // with transposes around it. More than one channel. What stops it: a reduction that drops its axes, other
-// axes in the second one, an epsilon that is no scalar constant, gamma or beta that are computed or have
+// axes in the second one, an epsilon that is not a scalar constant, gamma or beta that are computed or have
 // another shape, other users of x (but in 5) or of values in between. In 5, a first user of the result that
 // adds without a product after it; beta may be one number. We are stricter than coremltools' pass of this
 // name, which checks neither the factors of 4 nor along which axis gamma varies.
@@ -45,7 +45,7 @@ std::optional<std::vector<int64_t>> axes_of(Node& reduce, PassContext& context) 
   return axes;
 }
 
-// The axes of both reductions, where they are the same.
+// The axes of both reductions if they are the same; else nullopt.
 std::optional<std::vector<int64_t>> axes_of(const Match& found, Var first, Var second) {
   auto axes = axes_of(found.node(first), found.context());
   return axes_of(found.node(second), found.context()) == axes ? axes : std::nullopt;
@@ -180,7 +180,7 @@ Pass fuse_layernorm_or_instancenorm() {
     return sole(m::add(constant.as(eps), sole(m::reduce_mean(sole(squared)).as(spread))));
   };
   const Pattern v = variance(m::square(sole(m::sub(x, average))));
-  // 1 and 4: what follows 1 / sqrt(v + eps).
+  // 1 and 4: the arithmetic after 1 / sqrt(v + eps).
   const auto affine = [&](const Pattern& inverse, const Pattern& mu) {
     const Pattern r = m::mul(constant.as(gamma), sole(inverse)).as(factor);
     return m::add(sole(m::mul(x, r)), sole(m::sub(constant.as(beta), sole(m::mul(mu, factor)))));

@@ -1,9 +1,11 @@
-//   matmul(x, W) + c    =>    linear<W transposed, c>(x)          W constant, of rank 2, no other user; c one per column
-//   matmul(W, x) + c    =>    transpose(linear<W, c>(transpose(x)))    c the same everywhere (coremltools takes a vector along the wrong axis)
+//   matmul(x, W) + c    =>    linear<W transposed, c>(x)
+//   matmul(W, x) + c    =>    transpose(linear<W, c>(transpose(x)))
 //
-// c is a vector with a number for each column of the product, or (1, ..., columns). Also with sub, which
-// negates c. The product must have no other user. Flags that transpose W or x become transposes;
-// const_elimination folds that of the constant. After coremltools' pass of this name.
+// W is constant, of rank 2, and has no other user. In the second form all elements of c are equal
+// (coremltools takes a vector along the wrong axis). Otherwise c is a vector with a number for each column of
+// the product, or (1, ..., columns). Also with sub, which negates c. The product must have no other user.
+// Flags that transpose W or x become transposes; const_elimination folds that of the constant. After
+// coremltools' pass of this name.
 #include <numeric>
 
 #include "passes/mil/weights.h"

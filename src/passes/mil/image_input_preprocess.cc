@@ -1,4 +1,6 @@
-//   x: (N, H, W, C) ── ...    =>    x: (N, C, H, W) ── transpose<0,2,3,1> ── ...      for inputs that are images with channels last
+//   x: (N, H, W, C) ── ...    =>    x: (N, C, H, W) ── transpose<0,2,3,1> ── ...
+//
+// For inputs that are images with channels last.
 //
 // inputs: NAME:nhwc, several on separate lines or separated by commas, "#0" for the first; NAME alone has its
 // channels first already. In memory, coremltools' `input_types` give them. Without them nothing changes.

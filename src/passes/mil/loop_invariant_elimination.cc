@@ -1,7 +1,7 @@
 // A while_loop variable is invariant if the loop body returns it unchanged, or returns an outer value for it.
 // It leaves the loop, and its users inside use the outer value. This repeats, since it may make other
 // variables invariant. The results of a loop without other variables are its operands (if it terminates): the
-// loop goes, unless it writes a state.
+// loop is removed, unless it writes a state.
 //
 // If the block returns the loop's result for that variable, an identity before the loop keeps its name, and
 // the loop gets another, as both may have had the same name. After coremltools' pass of this name.

@@ -1,11 +1,12 @@
 //   complex(a, b)                =>    two values, a and b
-//   complex_real(c)              =>    identity of the real part                      complex_imag, complex_shape, complex_abs likewise
-//   complex_fft(c), ..., ifft    =>    products with cos and sin of 2 pi (j k mod N) / N      ifft divides by N; rfft, irfft keep or restore half
+//   complex_real(c)              =>    identity of the real part
+//   complex_fft(c), ..., ifft    =>    products with cos and sin of 2 pi (j k mod N) / N
 //   complex_stft(x)              =>    convolutions with those matrices, row by row
 //
-// Core ML has no complex numbers, but frontends write such ops. A complex value becomes its real and its
-// imaginary part. The steps are those of coremltools' pass of this name, one for one. A complex result of a
-// function is an error, and so is an unknown size along the axis of a transform.
+// complex_imag, complex_shape and complex_abs are similar to complex_real. ifft divides by N; rfft and irfft
+// keep or restore one half. Core ML has no complex numbers, but frontends write such ops. A complex value
+// becomes its real and its imaginary part. The steps are those of coremltools' pass of this name, one for
+// one. A complex result of a function is an error, and so is an unknown size along the axis of a transform.
 #include <fmt/format.h>
 
 #include <numbers>

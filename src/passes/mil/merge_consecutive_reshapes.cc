@@ -1,7 +1,7 @@
 //   x ── reshape ── reshape<s> ── y    =>    x ── reshape<s> ── y
 //
 // The inner reshape must have no other user, as in coremltools' pass of this name. A zero in the outer shape
-// copies a size of the value between: it becomes that number, and nothing happens where that is not known.
+// copies a size of the value between: it becomes that number; if the size is unknown, nothing changes.
 #include <algorithm>
 
 #include "passes/mil/params.h"

@@ -65,7 +65,7 @@ Pass noop_elimination() {
            [](const Match& found) { return is_inner(found) && is_integer(found[x]->dtype()); }),  // floats lose their fraction
       drop("pow", m::pow(x, one)),
       drop("real_div", m::real_div(x, one)),
-      drop("split", m::split(x)),  // into one, or into pieces of which only one is read, and not empty
+      drop("split", m::split(x)),  // into one piece, or into several of which only one has users
       drop("slice_by_index", m::slice_by_index(x), Numerics::kExact, goes_forward),
       drop_whatever("transpose", m::transpose(x), Numerics::kExact, keeps_order),
       drop_whatever("linear_activation", m::linear_activation(x, splat(1), splat(0)), Numerics::kRounds),  // likewise

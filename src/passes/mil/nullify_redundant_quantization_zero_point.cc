@@ -1,10 +1,10 @@
 //   quantize or dequantize (zero_point = 0)                 =>    the same without a zero point
-//   dequantize(constant int8, zero_point = -128)            =>    dequantize(constant + 128 as uint8)         and with uint8 and 128
-//   quantize(x, -128, "int8") ── dequantize(-128) ── y      =>    quantize(x, "uint8") ── dequantize ── y     and with uint8 and 128
+//   dequantize(constant int8, zero_point = -128)            =>    dequantize(constant + 128 as uint8)
+//   quantize(x, -128, "int8") ── dequantize(-128) ── y      =>    quantize(x, "uint8") ── dequantize ── y
 //
-// This saves a subtraction. Between int8 and uint8, a shift by 128 flips the highest bit and nothing else.
-// The value in between must have no other user, which would see it shifted. After coremltools' pass of this
-// name.
+// The last two also apply to uint8 and 128. This saves a subtraction. Between int8 and uint8, a shift by 128
+// flips the highest bit and nothing else. The value in between must have no other user, which would see it
+// shifted. After coremltools' pass of this name.
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {

@@ -1,6 +1,6 @@
 //   u = coreml_update_state(s, y);  z = f(y)    =>    u = coreml_update_state(s, y);  z = f(u)
 //
-// In files: w = write_state(s, y); r = read_state(s); z = f(r), where the read is made if there is none.
+// In files: w = write_state(s, y); r = read_state(s); z = f(r). The read is added if there is none.
 //
 // Users of a value that is written to a state take it from the state, so it needs no memory of its own. Users
 // before the update keep y. Nothing changes if only updates use y, or if y is both an input and a result of

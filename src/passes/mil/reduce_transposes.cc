@@ -4,13 +4,14 @@
 // instead (concat, split, pad, reductions that keep their axes, sums and products with a value that has the
 // same transpose, with a constant, or with a value that a reshape can transpose). It ends at a transpose that
 // cancels it, or at any other op or result of the block, before which it would have to be materialized.
-// Transposes that end at the same ops form a set. A set goes, with the transposes that cancel it, if fewer
-// transposes have to be materialized than go. One is materialized per op and value, right before the op.
-// Functions with nested blocks stay as they are, and so do the blocks, as in coremltools' pass of this name,
-// whose cost model this is: a minimum cut (passes/layout) would move fewer elements, but leave other ops in
-// another order. We are stricter: the exponent of pow is a number, slopes per channel of softplus_parametric
-// need the channels in place, and an op may use a value with and without the transpose. debug: a folder, in
-// which the function is drawn before and after, for Graphviz: NAME_before.dot and NAME_after.dot.
+// Transposes that end at the same ops form a set. A set is removed, with the transposes that cancel it, if
+// fewer transposes have to be materialized than are removed. One is materialized per op and value, right
+// before the op. Functions with nested blocks stay as they are, and so do the blocks, as in coremltools' pass
+// of this name, whose cost model this is: a minimum cut (passes/layout) would move fewer elements, but leave
+// other ops in another order. We are stricter: the exponent of pow is a number, slopes per channel of
+// softplus_parametric need the channels in place, and an op may use a value with and without the transpose.
+// debug: a folder, in which the function is drawn before and after, for Graphviz: NAME_before.dot and
+// NAME_after.dot.
 #include <fmt/format.h>
 
 #include <algorithm>

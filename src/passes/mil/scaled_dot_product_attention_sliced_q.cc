@@ -2,7 +2,7 @@
 //
 // The matrix of all rows by all columns is never in memory at once. For sequences of at least
 // `min_seq_length`, known, and divided into `seq_length_divider` chunks. Ops in nested blocks stay, as in
-// coremltools' pass of this name, which goes beyond the last row where there are fewer rows than chunks.
+// coremltools' pass of this name, which reads beyond the last row if there are fewer rows than chunks.
 #include <algorithm>
 #include <cmath>
 #include <limits>

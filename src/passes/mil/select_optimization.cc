@@ -1,8 +1,9 @@
-//   select(all true, a, b)           =>    a        and b where all is false: unless the other broadcasts
-//   select(mask, ±inf constant, b)   =>    add(mask ? ±inf : 0, b)          and likewise if b is the constant, with the mask inverted
+//   select(all true, a, b)           =>    a
+//   select(mask, ±inf constant, b)   =>    add(mask ? ±inf : 0, b)
 //
-// The mask is constant. The second form relies on inf + b = inf, which fails if b is the opposite infinity or
-// NaN, as in coremltools' pass of this name: relaxed.
+// The mask is constant. If it is all false, the result is b. The unselected operand must not enlarge the
+// result. The second form also applies if b is the constant, with the mask inverted. It relies on inf + b =
+// inf, which fails if b is the opposite infinity or NaN, as in coremltools' pass of this name: relaxed.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,6 @@
-//   ... ── y    =>    ... ── y_type_fp32 ── cast ── y      where the option asks for another element type of the result y
+//   ... ── y    =>    ... ── y_type_fp32 ── cast ── y
+//
+// For results y for which the option requests another element type.
 //
 // types: NAME=fp16, several on separate lines or separated by commas; FUNCTION<tab>NAME=fp16 in one function
 // only, "#0" is the first. In memory, coremltools' `output_types` give them. Without them nothing changes.
