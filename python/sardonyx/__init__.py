@@ -1,8 +1,8 @@
 """Sardonyx: a native graph compiler for machine-learning models.
 
-`to_onnx(fn, inputs)` exports a JAX function as ONNX, `optimize(model)` makes an ONNX model smaller and
-faster. Everything else is imported when it is first used; the exporter at once where JAX is imported already,
-so that the first export pays nothing that later ones do not.
+`to_onnx(fn, inputs)` exports a JAX function as ONNX. `optimize(model)` makes an ONNX model smaller and
+faster. Everything else is imported on first use. If JAX is imported already, the exporter is imported at once,
+so that the first export takes no longer than later ones.
 """
 
 import sys

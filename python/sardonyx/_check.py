@@ -35,7 +35,7 @@ def allclose(
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
 ) -> tuple[bool, str]:
-    """Whether `fn` in JAX and `model` in onnxruntime agree: (answer, what differs).
+    """Whether `fn` in JAX and `model` in onnxruntime agree: (agreement, first difference).
 
     Args:
         fn: What was exported.
@@ -144,7 +144,7 @@ def _traced(fn, spec, args, params):
 
 
 class _Second:
-    """A closer look at a program whose results differ: its equations one by one, on the same values, exported
+    """Re-examines a program whose results differ: runs its equations one by one on the same values, exported
     without passes."""
 
     def __init__(self, fn, spec, args, params, export):
@@ -153,7 +153,7 @@ class _Second:
     @functools.cached_property
     def program(self):
         """(ClosedJaxpr without calls and references, names of the sizes that depend on data, values of its
-        inputs)"""
+        inputs)."""
         import jax
 
         with plugins._active():
@@ -165,8 +165,8 @@ class _Second:
         return self._export(closed, data_sizes=self.program[1])
 
     def _symbolic(self):
-        """(the ClosedJaxpr with names for sizes, as the model has them, a function that runs one like it):
-        for known sizes a lowering may choose otherwise."""
+        """(The ClosedJaxpr with names for sizes, as in the model; a function that runs such a jaxpr). For
+        known sizes a lowering may take another path."""
         import jax
 
         with plugins._active():
@@ -182,8 +182,8 @@ class _Second:
         return _interpret.in_line(closed), run
 
     def with_choices(self) -> list | None:
-        """JAX's results where it is given the model's eigenvectors and the like; None where there are none,
-        or where they are wrong."""
+        """JAX's results with the model's eigenvectors and similar choices put in. None where there are no
+        such choices, or where they are wrong."""
         import jax
 
         try:
@@ -197,8 +197,8 @@ class _Second:
         return jax.device_get([_compare.as_array(x) for x in expected])
 
     def where_it_differs(self) -> list[str]:
-        """The first equation that differs, as a note; what runs here is only for the message, so its own
-        failures are only reported."""
+        """The first equation that differs, as a note. This runs only for the message, so its own failures are
+        merely reported."""
 
         def results(model):
             session = Session(model.serialize())

@@ -1,9 +1,9 @@
 """Equations whose results JAX leaves open: signs of eigenvectors, phases of singular vectors, the order of
 eigenvalues.
 
-An exported model makes its own choice of them, by another algorithm (src/lower/eigh.cc, svd.cc, eig.cc,
-schur.cc say which). It is right where its results satisfy the equation that defines them, and where the rest
-of the program, given these results, agrees with JAX.
+An exported model makes its own choice of them, by another algorithm (see src/lower/eigh.cc, svd.cc, eig.cc
+and schur.cc). The choice is right if its results satisfy the defining equation, and if the rest of the
+program, given these results, agrees with JAX.
 """
 
 from collections.abc import Callable
@@ -66,8 +66,8 @@ def has_choices(closed) -> bool:
 
 
 def of_model(closed, run: Callable) -> list[list]:
-    """The exported model's results of each equation of `closed` that has a choice. `run(closed)` gives the
-    results of a program as the model computes them."""
+    """The exported model's results of each equation of `closed` that has a choice. `run(closed)` returns the
+    results that the model computes for a program."""
     from jax.extend import core
 
     eqns, outvars = [], []
@@ -83,7 +83,7 @@ def of_model(closed, run: Callable) -> list[list]:
 
 
 def hook(chosen: list[list]) -> Callable:
-    """For one `_interpret.evaluate`: the model's choices in place of JAX's, where they satisfy their
+    """For one `_interpret.evaluate`: puts the model's choices in place of JAX's, if they satisfy their
     equations. Raises Wrong."""
     left = iter(chosen)
 
@@ -109,7 +109,7 @@ def hook(chosen: list[list]) -> Callable:
 
 
 def right_ones(closed, leaves: list, run: Callable) -> Callable | None:
-    """The hook with the exported model's choices; None where there are none, or where one is wrong."""
+    """The hook with the exported model's choices. None where there are no choices, or where one is wrong."""
     if not has_choices(closed):
         return None
     chosen = of_model(closed, run)

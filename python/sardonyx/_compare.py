@@ -25,7 +25,7 @@ def two_rounds(spec):
 
 
 def as_array(x):
-    """A result as JAX has it: Python's numbers and NumPy's wide types become JAX's own."""
+    """Converts a result to JAX's types: Python numbers and NumPy's wide types become JAX's own."""
     import jax
 
     return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
@@ -114,7 +114,7 @@ def tolerances(dtype) -> tuple[float, float]:
 
 
 def compare_results(expected, found, names, rtol, atol, nchw) -> tuple[bool, str]:
-    """Where `rtol` is None, the tolerances are those of each result's type."""
+    """If `rtol` is None, each result's dtype sets the tolerances."""
     import jax
 
     if len(expected) != len(found):

@@ -13,7 +13,7 @@ from sardonyx import report as reports
 from sardonyx._error import Error
 from sardonyx._require import one_of, require
 
-# Opsets that the lowerings are written for.
+# Opsets that the lowerings support.
 _OLDEST_OPSET, _NEWEST_OPSET = 7, 28
 _DEFAULT_OPSET = 23
 
@@ -103,7 +103,7 @@ def to_onnx(
     one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
     one_of("functions", functions, ("decorated", "auto"))
     provenance = provenance if stacktrace_metadata is None else stacktrace_metadata
-    if isinstance(provenance, bool):  # jax2onnx's spelling
+    if isinstance(provenance, bool):  # jax2onnx's form
         provenance = "line" if provenance else "off"
     one_of("provenance", provenance, ("off", "line", "full"))
     if not isinstance(model_name, str):
@@ -144,7 +144,7 @@ def to_onnx(
         lowerings=lowerings,
         outline=functions == "auto",
     )
-    del program  # its memory serves what follows
+    del program  # frees its memory for the next stages
     layouts = inputs_as_nchw, outputs_as_nchw
     if check:
         with _Stage(report, "check"):
@@ -176,7 +176,7 @@ def _lowered(report, program, **options):
 
 
 def _part_exporter(opset, target, lowerings):
-    """export(closed jaxpr, data_sizes): a part of the program, converted without passes."""
+    """Returns export(closed jaxpr, data_sizes), which converts a part of the program without passes."""
 
     def export(closed, data_sizes):
         part = native.import_jaxpr(
@@ -191,7 +191,7 @@ def _part_exporter(opset, target, lowerings):
 
 
 def _written(report, model, return_mode, path, one_file):
-    """The model as the caller wants it: its path, an ir.Model or an onnx.ModelProto."""
+    """The model in the requested form: its path, an ir.Model or an onnx.ModelProto."""
     if return_mode == "file":
         report.bytes = model.save(path, one_file=one_file)
         report.path = path
@@ -264,7 +264,7 @@ def _read_program(
         with (
             _Stage(report, "import"),
             _one_error(f"reading the program of {_source.callable_name(fn)}"),
-        ):  # which may trace what stands behind a primitive
+        ):  # may trace the program behind a primitive
             program = native.import_jaxpr(
                 closed,
                 name=report.model_name,
@@ -298,7 +298,7 @@ def _one_error(doing: str):
 
 
 class _Stage:
-    """Adds the time that its block took to the report."""
+    """Adds the duration of its block to the report."""
 
     def __init__(self, report, name):
         self.report, self.name = report, name
@@ -312,7 +312,7 @@ class _Stage:
 
 
 def _to_proto(model, report):
-    """Fills the message tensor by tensor, so that only one is held twice."""
+    """Fills the message tensor by tensor, so that only one tensor is held twice."""
     onnx = require("onnx", "onnx")
     parts = model.serialize_apart(64 << 10)
     report.bytes = parts.file_bytes

@@ -1,4 +1,4 @@
-"""The interface of a coremltools program: its input and output types become options of passes, and changes
+"""The interface of a coremltools program. Its input and output types become options of passes, and changes
 are written back."""
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import numpy as np
 _TYPES = "update_output_dtypes"
 _IMAGES = "image_input_preprocess"
 _RANDOM = "WeightRandomizer"
-# Passes that do nothing without options.
+# Passes that are no-ops without options.
 BY_OPTION = (_TYPES, _IMAGES)
 
 
 def options(prog: Any, passes: Sequence[str], given: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Options that the program's `output_types` and `input_types` stand for; by position, since names may
-    change on the way."""
+    """Options that the program's `output_types` and `input_types` stand for. They refer to positions, since
+    passes may change names."""
     bare = {p.split("::")[-1] for p in passes}
     asked = {key.split("::")[-1].split(".")[0] for key, _ in given}
     found = []
     main = prog.functions.get("main")
     if _IMAGES in bare and isinstance(getattr(main, "input_types", None), list):
-        main.input_types = tuple(main.input_types)  # as coremltools' pass leaves them, whether it finds an image or not
+        main.input_types = tuple(main.input_types)  # as coremltools' pass leaves them, whether or not it finds an image
     if _TYPES in bare and _TYPES not in asked and (types := _output_types(prog)):
         found.append((f"{_TYPES}.types", types))
     if _IMAGES in bare and _IMAGES not in asked and (images := _image_inputs(prog)):
         found.append((f"{_IMAGES}.inputs", images))
     if _RANDOM in bare and _RANDOM not in asked:
-        found.append((f"{_RANDOM}.seed", int(np.random.randint(2**31))))  # NumPy's generator, as coremltools takes it
+        found.append((f"{_RANDOM}.seed", int(np.random.randint(2**31))))  # coremltools uses NumPy's generator
     return found
 
 

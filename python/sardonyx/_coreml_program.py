@@ -1,8 +1,8 @@
-"""Passes on programs of coremltools in memory: imported op by op, optimized natively, and changed in place by
-the edits that come back.
+"""Passes on coremltools programs in memory. A program is imported op by op and optimized natively, and the
+resulting edits change it in place.
 
-Ops and variables that a pass leaves alone stay the objects that they were. New ops are made by coremltools'
-own builder, so that types, symbols and values are its own.
+Ops and variables that no pass changes keep their identity. coremltools' own builder makes new ops, so their
+types, symbols and values are its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DTYPES = {
     "int64": "i64", "uint1": "u1", "uint2": "u2", "uint3": "u3", "uint4": "u4", "uint6": "u6", "uint8": "u8", "uint16": "u16",
     "uint32": "u32", "uint64": "u64", "bool": "bool", "str": "str", "string": "str", "complex64": "c64",
 }  # fmt: skip
-# Array dtypes that native code reads as they are, and their DType numbers.
+# Array dtypes that native code reads directly, and their DType numbers.
 _WHOLE = {
     np.dtype(name): number
     for name, number in {
@@ -64,7 +64,7 @@ def require_coremltools() -> None:
 
 
 def require_program(prog) -> None:
-    """Raises for anything but a coremltools Program, and says how to get one."""
+    """Raises unless `prog` is a coremltools Program, and says how to get one."""
     mil, _, _ = _mil()
     if isinstance(prog, mil.Program):
         return
@@ -242,7 +242,7 @@ class ProgramSession:
             block.operations = self.op_list(ops)
 
     def _edit_ops(self, block, edits) -> dict[int, list]:
-        """Changes ops and makes new ones: those that edit i made, by i."""
+        """Changes ops and makes new ones. Returns the ops that edit i made, by i."""
         made = {}
         for i, edit in enumerate(edits):
             if edit.op is not None:
@@ -269,7 +269,7 @@ class ProgramSession:
             block.set_outputs(results)
 
     def _empty(self, block) -> None:
-        """Its ops, and their uses of outer values, go: the block is about to be removed."""
+        """Removes the block's ops and their uses of outer values, before the block itself is removed."""
         block.set_outputs([])
         ops = list(block.operations)
         for op in ops:
@@ -362,7 +362,7 @@ class ProgramSession:
         return sympy.sympify(text, locals={s.name: s for d in symbols.values() for s in getattr(d, "free_symbols", ())})
 
     def _make_op(self, block, edit) -> list:
-        """What an edit makes: the op, and the constants that coremltools' builder adds for its defaults."""
+        """Makes an edit's op. Returns it with the constants that coremltools' builder adds for its defaults."""
         before = edit.before
         where = {} if before is None else {"before_op": self.native.op(before)}
         if edit.name:
@@ -388,8 +388,8 @@ class ProgramSession:
         while at is not None and (before is None or at.op is not where["before_op"]):
             made.append(at.op)
             at = at.next
-        # A constant that becomes a block's result comes from no op: it takes the scope of the old result, or
-        # of the op that holds the block.
+        # A constant that becomes a block's result replaces no op. It takes the scope of the old result, or of
+        # the op that holds the block.
         stands_for = [self.native.op(number) for number in edit.sources]
         if not stands_for:
             was = sorted(block.outputs, key=lambda v: v.name not in edit.result_names)
@@ -399,7 +399,7 @@ class ProgramSession:
         return made
 
     def _builder(self, new):
-        """The function that fills a block of a new op. coremltools may call it several times: the last call
+        """The function that fills a block of a new op. coremltools may call it several times; the last call
         counts."""
         from coremltools.converters.mil.mil.block import curr_block
 
@@ -415,7 +415,7 @@ class ProgramSession:
         return build
 
     def _value(self, constant):
-        """An OpEdit's constant as coremltools has it."""
+        """An OpEdit's constant in coremltools' form."""
         if isinstance(constant, int):
             return self.native.variable(constant).val
         if isinstance(constant, _sardonyx.coreml.ArrayView):

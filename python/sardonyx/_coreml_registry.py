@@ -12,7 +12,7 @@ from sardonyx._coreml_program import SELECTING, require_coremltools, run
 
 # Only native passes have this attribute.
 _NAME = "sardonyx_name"
-# Options here that are attributes of coremltools' classes: the attribute, and its default.
+# Options here that are attributes of coremltools' classes: the attribute and its default.
 _OF_CLASSES = {
     "prefer_int16_ops": ("_PREFER_INT16_OPS", {"gather", "gather_along_axis", "gather_nd", "squeeze", "topk"}),
     "dequant_first": ("_DEQUANT_FIRST", True),
@@ -22,9 +22,9 @@ _lock = threading.Lock()
 _entered = 0  # how many blocks are open, in all threads
 _made: dict[
     str, tuple[type, Any]
-] = {}  # by key: the native pass, and the pass that it replaces; kept, since making 60 classes takes time
-_replaced: dict[str, tuple[type, Any]] = {}  # by key: the entry of the registry now, and before
-_pipeline: tuple[Any, Any] | None = None  # coremltools' apply_pipeline: ours, and its own
+] = {}  # by key: the native pass and the pass that it replaces; cached, since making 60 classes takes time
+_replaced: dict[str, tuple[type, Any]] = {}  # by key: the current and the previous entry of the registry
+_pipeline: tuple[Any, Any] | None = None  # coremltools' apply_pipeline: ours and the original
 
 
 @contextlib.contextmanager
@@ -100,7 +100,7 @@ def _native_pass(name: str, options: frozenset[str], original: Any) -> type:
             return name
 
         def __getattr__(self, key):
-            # What else callers use of coremltools' pass: it works, with this one's `apply`.
+            # Other attributes of coremltools' pass still work, with this class's `apply`.
             if key.startswith("__"):
                 raise AttributeError(key)
             if key in self.chosen:

@@ -10,8 +10,8 @@ _OPAQUE = ("call_hi_primitive", "ffi_call", "io_callback", "pallas_call", "pure_
 
 
 def lowerings(custom_ops, closed) -> dict:
-    """By primitive, the lowering that writes the nodes. Keys of `custom_ops` that the program does not have
-    are an error."""
+    """By primitive, the lowering that writes the nodes. A key of `custom_ops` that the program does not have
+    is an error."""
     wanted = {key: _operator(key, value) for key, value in custom_ops.items()}
     found, primitives, offered = set(), set(), set()
     for eqn in _equations(closed.jaxpr):
@@ -76,8 +76,8 @@ def _lower(wanted, ctx, eqn):
 
 
 def _attributes(eqn) -> dict:
-    """The numbers and texts that a foreign function is given; of other primitives, parameters that are
-    numbers, texts or lists of them."""
+    """The numbers and strings that are passed to a foreign function. For other primitives, the parameters
+    that are numbers, strings or lists of them."""
     import numpy as np
 
     name = eqn.primitive.name

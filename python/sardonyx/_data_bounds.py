@@ -1,4 +1,4 @@
-"""Lower bounds of symbols: JAX assumes 1, sizes that depend on data may be 0. See _data_shapes.py."""
+"""Lower bounds of symbols. JAX assumes 1, but sizes that depend on data may be 0. See _data_shapes.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sardonyx._data_sizes import sizes
 
 
 class _Truth:
-    """`bool(n)`: JAX takes every size as true. A descriptor and not a function, so that it is assigned
-    unwrapped."""
+    """`bool(n)`: JAX treats every size as true. A descriptor and not a function, so that assigning it does
+    not wrap it."""
 
     def __get__(self, size, cls):
         def truth():
@@ -51,11 +51,11 @@ def _bounds(size) -> tuple[float, float]:
 
 
 class Bounds(plugins.Plugin):
-    """JAX takes every symbol as at least 1; those made here are at least 0.
+    """JAX assumes that every symbol is at least 1. The symbols made here are at least 0.
 
-    So `max(n, 1)` and `x[:1]` stay what they say. But where JAX's rules check operands, that a maximum is one
-    of something for instance, they are taken as at least 1, as JAX takes all others. Whether one is 0 cannot
-    be asked: JAX says no to `n == 0` and yes to `if n`.
+    So `max(n, 1)` and `x[:1]` keep their meaning. But where JAX's rules check operands, for instance that a
+    maximum is taken over something, these symbols count as at least 1 like all others. Programs cannot test
+    whether one is 0: JAX answers no to `n == 0` and yes to `if n`.
     """
 
     jaxpr_primitive = "_sardonyx_bounds"
@@ -81,8 +81,8 @@ class Bounds(plugins.Plugin):
             mine = sizes()
             if mine is None or not hasattr(found, "_get_vars") or not mine.origins.keys() & found._get_vars():
                 return found
-            # By way of the minimum, so that x[1:] and x[:-1] have the same size: n - min(n, 1), and not max(n
-            # - 1, 0).
+            # Use the minimum, so that x[1:] and x[:-1] have the same size: n - min(n, 1) instead of max(n -
+            # 1, 0).
             difference = self - other
             lower, upper = _bounds(difference)
             if lower >= 0 or upper <= 0:
@@ -158,6 +158,6 @@ _COMPARING = ("_asker", "_asked_by_rules", "_decide", "_geq_decision", "__eq__",
 
 
 def _asked_by_rules() -> bool:
-    """Whether it is one of JAX's rules for operands, which raises an error where it does not hold."""
+    """Whether one of JAX's rules for operands asks, which raises an error if the condition does not hold."""
     path = _asker()
     return "/jax/_src/lax/" in path or path.endswith("/jax/_src/numpy/reductions.py")

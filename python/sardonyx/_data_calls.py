@@ -56,7 +56,7 @@ def at_most(a, b) -> bool:
 
 
 def as_number(v):
-    """A symbolic dimension as an array; others as they are."""
+    """A symbolic dimension as an array; other values unchanged."""
     import jax.numpy as jnp
 
     return jnp.asarray(v) if hasattr(v, "dimension_as_value") else v

@@ -1,4 +1,4 @@
-"""Functions of jax.numpy whose sizes depend on data and that are masks or ranges underneath: see
+"""Functions of jax.numpy whose sizes depend on data and that are masks or ranges underneath. See
 _data_shapes.py."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from sardonyx._data_calls import LAX_NUMPY, as_number, at_most, bind_arguments, is_traced
 
-# Functions whose sizes may be values: the parameters that hold them.
+# Functions whose sizes may be traced values: the parameters that hold them.
 _COUNTS = {
     "jax.numpy.eye": ("N", "M"),
     "jax.numpy.identity": ("n",),
@@ -24,7 +24,7 @@ _COUNTS = {
 
 
 def replacements() -> dict[str, Any]:
-    """By full name, what makes the replacement of the original."""
+    """By full name, the function that makes a replacement from the original."""
     jnp = "jax.numpy"
     found = {
         f"{LAX_NUMPY}.bincount": bincount,
@@ -49,8 +49,8 @@ def replacements() -> dict[str, Any]:
 
 
 def replacing(compute):
-    """A maker of replacements. What `compute(original, bound, **options)` answers NotImplemented to, the
-    original does.
+    """A maker of replacements. Where `compute(original, bound, **options)` returns NotImplemented, the
+    original is called.
 
     `bound.arguments` has the arguments by name with their defaults.
     """
@@ -67,8 +67,8 @@ def replacing(compute):
 
 
 def size_of(count):
-    """The symbol of as many as `count`, an integer that is a value; below 0 there are none, as in a range.
-    Sizes stay as they are."""
+    """The symbol for a size of `count` elements, where `count` is an integer value; below 0 the size is 0, as
+    in a range. Sizes are returned unchanged."""
     import jax.numpy as jnp
 
     return jnp.arange(count).shape[0] if _is_count(count) else count
@@ -81,13 +81,13 @@ def _is_count(d) -> bool:
 
 
 def is_open(d) -> bool:
-    """A count that is a value, or a size that has only a name: JAX wants numbers."""
+    """Whether a count is a traced value or a symbolic size: JAX requires numbers."""
     return _is_count(d) or hasattr(d, "_get_vars")
 
 
 @replacing
 def counted(original, bound, names):
-    """The original with a symbol for each size among its arguments `names` that is a value."""
+    """Calls the original with a symbol for each size among its arguments `names` that is a traced value."""
     given = bound.arguments
     found = {}
     for name in names:
@@ -121,7 +121,8 @@ def linspace(original, bound):
     rank = start.ndim + 1
     axis = given.get("axis", 0) % rank
     start, stop = jnp.expand_dims(start, axis), jnp.expand_dims(stop, axis)
-    # As JAX computes it for a number: between the ends, whose last is exact; a single one is the first.
+    # As JAX computes it for a number: interpolate between the ends; the last is exact. A single element is
+    # the first.
     place = jnp.arange(size_of(given["num"]))
     place = place.reshape([place.shape[0] if a == axis else 1 for a in range(rank)])
     real = jnp.finfo(working).dtype
@@ -140,8 +141,8 @@ def linspace(original, bound):
 
 
 def _types(original, given):
-    """The type of what a range between two ends gives, and the one in which JAX computes it: those that two
-    of them have."""
+    """The dtype of a range between two ends, and the dtype in which JAX computes it: those that two of the ends
+    have."""
     import jax.numpy as jnp
 
     start, stop = jnp.asarray(given["start"]), jnp.asarray(given["stop"])
@@ -187,7 +188,7 @@ def indices(original, bound):
     if not isinstance(shape, (tuple, list)) or not any(map(is_open, shape)):
         return NotImplemented
     if not all(is_open(d) or isinstance(d, (int, np.integer)) for d in shape):
-        return NotImplemented  # and its error
+        return NotImplemented  # raises the original's error
     shape = tuple(map(size_of, shape))
     dtype = dtypes.canonicalize_dtype(int if dtype is None else dtype)
     if given.get("sparse"):
@@ -238,7 +239,7 @@ def _wave(place, last, times: int = 2):
     return jnp.cos(times * np.pi * place / last)
 
 
-# Windows by the places of their elements and that of the last one, in the order in which JAX computes.
+# Windows by the positions of their elements and of the last one, in the order in which JAX computes.
 _WINDOWS = {
     "bartlett": lambda place, last: 1 - abs(2 * place - last) / last,
     "blackman": lambda place, last: 0.42 - 0.5 * _wave(place, last) + 0.08 * _wave(place, last, 4),
@@ -275,15 +276,15 @@ def searchsorted(original, bound):
     a, v = jnp.broadcast_arrays(a, jnp.expand_dims(given["v"], -1))
     if jnp.iscomplexobj(a) or jnp.iscomplexobj(v):
         return NotImplemented
-    # Halving takes a known number of steps: those before v are counted instead. NaN comes last.
+    # Halving takes a known number of steps: count the elements before v instead. NaN comes last.
     before = (a < v) | ((v != v) & (a == a)) if side == "left" else (a <= v) | (v != v)
     return jnp.sum(before, axis=-1, dtype=jnp.int32)
 
 
 @replacing
 def convolution(original, bound):
-    """`jnp.convolve` and `jnp.correlate`. The shorter array is moved over the other one; in mode "full" it
-    may as well be the longer one."""
+    """`jnp.convolve` and `jnp.correlate`. Moves the shorter array over the other. In mode "full", it may also
+    be the longer one."""
     import jax.numpy as jnp
     from jax import lax
 
@@ -305,7 +306,7 @@ def convolution(original, bound):
     y = jnp.conj(y) if op == "correlate" else y
     x, y = (y, x) if swapped else (x, y)
     y = jnp.flip(y) if op == "convolve" else y
-    x = jnp.pad(x[None, None], ((0, 0), (0, 0), pad(y.shape[0])))  # conv_general_dilated wants numbers
+    x = jnp.pad(x[None, None], ((0, 0), (0, 0), pad(y.shape[0])))  # conv_general_dilated requires numbers
     kinds = {"precision": given.get("precision"), "preferred_element_type": kind}
     out = lax.conv_general_dilated(x, y[None, None], (1,), [(0, 0)], **kinds)[0, 0]
     return jnp.flip(out) if swapped and op == "correlate" else out
@@ -313,7 +314,7 @@ def convolution(original, bound):
 
 @replacing
 def of_sets(original, bound, operation):
-    """`operation` on two flat arrays, and whether each is known to hold nothing twice."""
+    """Applies `operation` to two flat arrays, with whether each is known to have no duplicates."""
     import jax.numpy as jnp
 
     given = bound.arguments
@@ -351,8 +352,8 @@ def bincount(original, bound):
     if not is_traced(x) or given.get("length") is not None or x.ndim != 1:
         return NotImplemented
     if not jnp.issubdtype(x.dtype, jnp.integer):
-        return NotImplemented  # and its error
-    # Of nothing the maximum is what it starts from; negative numbers count as 0.
+        return NotImplemented  # raises the original's error
+    # The maximum of an empty array is its initial value; negative numbers count as 0.
     largest = jnp.max(x, initial=0)
     count = jnp.where(as_number(x.shape[0]) > 0, largest.astype("int32") + 1, 0)
     given["length"] = size_of(jnp.maximum(count, given.get("minlength", 0)))
@@ -372,7 +373,7 @@ def delete(original, bound):
     size = a.shape[axis]
     if obj.dtype == bool:
         if obj.shape != (size,):
-            return NotImplemented  # and its error
+            return NotImplemented  # raises the original's error
         kept = ~obj
     elif jnp.issubdtype(obj.dtype, jnp.integer):
         kept = jnp.ones(size, bool).at[jnp.ravel(obj)].set(False, mode="drop")
@@ -392,7 +393,7 @@ def trim_zeros(original, bound):
         return NotImplemented
     axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
     if any(not isinstance(a, int) or not -x.ndim <= a < x.ndim for a in axes):
-        return NotImplemented  # and its error
+        return NotImplemented  # raises the original's error
     out = x
     for axis in {a % x.ndim for a in axes}:
         wanted = (x != 0).any([a for a in range(x.ndim) if a != axis]).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Loops and collectives whose number of steps has only a name, or is a value: JAX asks for a number. See
+"""Loops and collectives whose number of steps is symbolic or a traced value, where JAX requires a number. See
 _data_shapes.py."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MOST_DOUBLINGS = 31
 
 
 def replacements() -> dict[str, Any]:
-    """By full name, what makes the replacement of the original."""
+    """By full name, the function that makes a replacement from the original."""
     return {
         "jax.lax.scan": scan,
         "jax.lax.associative_scan": associative_scan,
@@ -46,8 +46,8 @@ def scan(original, bound):
 
 @replacing
 def associative_scan(original, bound):
-    """By doubling: after k steps each element combines the 2^k before it. JAX halves the axis instead,
-    which needs its size."""
+    """Doubles: after k steps each element combines the 2^k before it. JAX halves the axis instead, which
+    needs its size."""
     import jax
     import jax.numpy as jnp
     from jax import lax
@@ -84,7 +84,7 @@ def associative_scan(original, bound):
 
 @replacing
 def psum(original, bound):
-    """The sum of a constant: the axis's size, which has a name."""
+    """The sum of a constant is a multiple of the axis's size, which is symbolic."""
     import math
 
     import jax

@@ -1,5 +1,5 @@
-"""The primitives whose results have a size that depends on data: what they compute, and the JAX functions
-that become them."""
+"""Primitives whose results have a size that depends on data: what they compute, and the JAX functions that
+they replace."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sardonyx._error import Error
 
 
 class _BuiltIn(plugins.Plugin):
-    """Lowered natively: a program that holds these can be saved and converted without Python.
+    """Lowered natively: a program with these primitives can be saved and converted without Python.
 
-    `evaluate` is what they compute, for `check=True`; an `impl` would be where JAX looks for their gradients
-    and batches. `replacements()` are the functions that become them: by full name, what makes the replacement
-    of the original.
+    `evaluate` computes their results for `check=True`. An `impl` would also give JAX their gradients and
+    batching rules. `replacements()` lists the functions that they replace: by full name, the function that
+    makes a replacement from the original.
     """
 
     @classmethod
@@ -78,8 +78,8 @@ class NonZero(_BuiltIn):
 
     @classmethod
     def of(cls, array, fitted=None):
-        """i[rank, n]; with `fitted` i[rank, fitted]: there are as many, or one that is broadcast, or the
-        model stops when it runs."""
+        """i[rank, n], or i[rank, fitted] with `fitted`. Then there are that many, or one that is broadcast,
+        or the model fails at run time."""
         import jax
         import jax.numpy as jnp
 
@@ -109,7 +109,7 @@ class NonZero(_BuiltIn):
                 return original(*args, **kwargs)
             if not is_traced(a):
                 return computed_now(original, *args, **kwargs)
-            # A fill value fills what `size` is too much: nothing here.
+            # A fill value fills the excess of `size`: there is none here.
             return cls.rows(a) if a.ndim else original(*args, **kwargs)
 
         return nonzero
@@ -204,7 +204,8 @@ class Compress(_BuiltIn):
 
     @classmethod
     def of(cls, x, mask, axis: int):
-        """x with the axes of `mask`, from `axis` on, replaced by one of those elements where it is true."""
+        """x with the axes of `mask`, from `axis` on, replaced by one axis that holds the elements where it is
+        true."""
         import jax.numpy as jnp
 
         size = sizes().of("nonzero", [mask])
@@ -229,13 +230,13 @@ class Compress(_BuiltIn):
                 return computed_now(original, *args, **kwargs)
             mask = condition if is_traced(condition) else np.asarray(condition)
             if mask.ndim != 1:
-                return original(*args, **kwargs)  # and its error
+                return original(*args, **kwargs)  # raises the original's error
             a = jnp.asarray(a)
             a, axis = (jnp.ravel(a), 0) if axis is None else (a, axis % a.ndim)
             mask = mask.astype(bool)
             if not at_most(mask.shape[0], a.shape[axis]):
                 if is_traced(mask) or mask[a.shape[axis] :].any():
-                    return original(*args, **kwargs)  # entries beyond the end may be true: its error
+                    return original(*args, **kwargs)  # entries beyond the end may be true: raises the original's error
                 mask = mask[: a.shape[axis]]
             before = (slice(None),) * axis
             return a[(*before, slice(mask.shape[0]))][(*before, mask)]
@@ -271,7 +272,7 @@ class Compress(_BuiltIn):
             if parts:
                 items = list(idx) if isinstance(idx, tuple) else [idx]
                 if len(parts) > 1 or any(np.ndim(i) or _is_mask(i) for i in items if not isinstance(i, slice)):
-                    return original(x, idx, y, scatter_op, *args, **kwargs)  # and its error
+                    return original(x, idx, y, scatter_op, *args, **kwargs)  # raises the original's error
                 (n,) = parts
                 items[n] = _range_of(items[n], jnp.shape(x)[_positions(jnp.asarray(x), items)[n]])
                 return original(x, tuple(items), y, scatter_op, *args, **kwargs)
@@ -322,10 +323,10 @@ def _is_mask(i) -> bool:
 
 
 def _without_flags(arr, idx) -> tuple[Any, Any, tuple[int, ...]]:
-    """The array and the index with each single boolean as a mask over an axis of one, put in where it stands,
-    and these axes.
+    """Treats each single boolean as a mask over a new axis of size one. Returns the array and the index with
+    these axes and masks inserted, and the axes.
 
-    A single boolean takes as many of what follows as it says: none or one.
+    A single boolean selects none or one of what follows.
     """
     import jax.numpy as jnp
 
@@ -341,7 +342,7 @@ def _without_flags(arr, idx) -> tuple[Any, Any, tuple[int, ...]]:
 
 
 def _parts_in(idx) -> list[int]:
-    """Which items are slices whose ends are values, with steps that go forward."""
+    """The positions of slices that have traced ends and positive steps."""
     items = idx if isinstance(idx, tuple) else (idx,)
     slices = [(n, i) for n, i in enumerate(items) if isinstance(i, slice)]
     return [n for n, i in slices if (is_traced(i.start) or is_traced(i.stop)) and _goes_forward(i.step)]
@@ -366,7 +367,7 @@ def _range_of(part: slice, size):
 
 
 def _without_parts(arr, idx, parts: list[int]):
-    """The array cut by slices whose ends are values, and the index with whole axes in their place."""
+    """The array cut by slices that have traced ends, and the index with whole axes in their place."""
     items = list(idx) if isinstance(idx, tuple) else [idx]
     for n in parts:
         axis = _positions(arr, items)[n]
@@ -417,12 +418,12 @@ def _only_mask(arr, idx, masks):
 
 
 def _plain(items) -> list:
-    """The items in a form that can be compared: arrays as the string "array"."""
+    """The items in a comparable form: arrays become the string "array"."""
     return [i if _is_mask(i) or i is None or i is Ellipsis or isinstance(i, slice) else "array" for i in items]
 
 
 def _call_in_bounds(original, idx, args, kwargs):
-    """Calls the original; indices that come from masks alone are promised to be in bounds."""
+    """Calls the original. Indices that come only from masks are declared in bounds."""
     items = idx if isinstance(idx, tuple) else (idx,)
     bound = bind_arguments(original, args, kwargs)
     if bound is None or any(not _is_mask(i) and i is not Ellipsis and i != slice(None) for i in _plain(items)):
@@ -434,8 +435,8 @@ def _call_in_bounds(original, idx, args, kwargs):
 
 
 def _as_indices(arr, idx) -> tuple:
-    """The index with each mask replaced by its arrays of indices, as many as the other arrays of
-    the index have in a row."""
+    """The index with each mask replaced by its arrays of indices, sized like the other arrays of the index
+    where these have a row."""
     items = idx if isinstance(idx, tuple) else (idx,)
     _check_masks(arr, items)
     row = next((i.shape[-1] for i in items if _is_array(i) and not _is_one(i.shape[-1])), None)
@@ -521,8 +522,8 @@ class Range(_BuiltIn):
             a, axis = jnp.asarray(given["a"]), given.get("axis")
             length = product(a.shape) if axis is None else a.shape[axis]
             total = jnp.sum(jnp.broadcast_to(jnp.ravel(repeats), (length,)), dtype=int_type())
-            # As many as a range of that length has: what JAX does with a total that it is given. One more,
-            # for it scatters into them.
+            # As many as a range of that length has, as JAX does when given a total. One more, because it
+            # scatters into them.
             size = jnp.arange(total).shape[0]
             more = original(a, repeats, axis=axis, total_repeat_length=size + 1)
             return more[(slice(None),) * (0 if axis is None else axis % more.ndim) + (slice(size),)]
@@ -534,7 +535,7 @@ class Range(_BuiltIn):
         import jax
         import jax.numpy as jnp
 
-        # JAX reads the bounds as numbers: nothing is differentiated by them.
+        # JAX treats the bounds as numbers and does not differentiate with respect to them.
         start, stop, step = (jax.lax.stop_gradient(v) if is_traced(v) else v for v in (start, stop, step))
         if dtype is None:
             dtype = jnp.result_type(*(as_number(v) for v in given if v is not None))
@@ -566,8 +567,8 @@ class Range(_BuiltIn):
 
 
 class Unique(_BuiltIn):
-    """`jnp.unique` of integers: ONNX's Unique. Floats are sorted and compared, since ONNX says nothing of
-    NaN."""
+    """`jnp.unique` of integers: ONNX's Unique. Floats are sorted and compared instead, since ONNX does not
+    define Unique of NaN."""
 
     jaxpr_primitive = "unique"
     multiple_results = True
@@ -630,7 +631,7 @@ class Unique(_BuiltIn):
 
     @staticmethod
     def _sorted_parts(x, axis: int, equal_nan: bool):
-        """Elements in order, and those that differ from the one before."""
+        """The sorted elements, and whether each differs from the one before."""
         import jax
         import jax.numpy as jnp
 

@@ -1,10 +1,10 @@
-"""Functions whose results have a size that depends on data: what they become while Sardonyx traces.
+"""Replaces functions whose results have a size that depends on data while Sardonyx traces.
 
-JAX refuses to trace them. When it has done so, the program is traced once more with replacements in their
-place (`active`): each unknown size becomes a symbol like those of the inputs, one per array that decides it,
-so that `x[mask] + y[mask]` has a shape. Symbols of this kind may be 0, which JAX does not assume of others.
+JAX refuses to trace them. When it has refused, the program is traced once more with replacements (`active`).
+Each unknown size becomes a symbol like those of the inputs, one per array that determines it, so that
+`x[mask] + y[mask]` has a shape. These symbols may be 0, which JAX does not assume of others.
 
-Calls with `size=`, with known values, or in forms that are not understood here go to the original.
+Calls with `size=`, with known values, or in other forms go to the original.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sardonyx._error import Error
 
 
 def _aliases(replacements: dict[str, Any]):
-    """Specs for every module that holds one of these functions, under whatever name: the user's own, too. By
-    full name, what makes the replacement.
+    """Patches for every module that holds one of these functions, under whatever name, including the user's
+    own modules. By full name, the function that makes the replacement.
 
-    Of names that this JAX does not have there are none: it says itself that it cannot trace what it has
-    instead.
+    Names that this JAX does not have are skipped: JAX itself reports that it cannot trace the functions it
+    has instead.
     """
     wanted = {}
     for path, make_value in replacements.items():
@@ -52,7 +52,7 @@ def _guarded(make_value):
 
         @functools.wraps(original)
         def call(*args, **kwargs):
-            # Another thread may have its patches in place while this one traces without.
+            # Another thread may be tracing with its patches in place.
             return (original if sizes() is None else replacement)(*args, **kwargs)
 
         return call

@@ -1,4 +1,4 @@
-"""Sizes that depend on data: a symbol for each, and which values decide it."""
+"""Sizes that depend on data: a symbol for each, and the values that determine it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from sardonyx._error import Error
 
 _current: contextvars.ContextVar[Sizes | None] = contextvars.ContextVar("sardonyx_sizes", default=None)
-# Part of JAX's key for remembered traces, never used twice: a function that is traced again must get symbols
-# of its own.
+# Part of JAX's cache key for traces, never used twice: a function that is traced again must get its own
+# symbols.
 _mark = itertools.count()
 
 
 class Sizes:
-    """The sizes that depend on data of one program, and which values decide them."""
+    """The sizes of one program that depend on data, and the values that determine them."""
 
     def __init__(self, scope=None, taken=(), primitives=()):
         from jax import export
 
         self.scope = scope or export.SymbolicScope()
-        self.primitives = list(primitives)  # whose parameter `size` is one of these symbols
-        self.least = 0  # what is known of each of them
+        self.primitives = list(primitives)  # their parameter `size` is one of these symbols
+        self.least = 0  # lower bound of each of them
         self.origins: dict[str, str] = {}  # by symbol: "nonzero of bool[B], model.py:12 (loss)"
         self._taken = set(taken)
         self._by_value: dict[Any, Any] = {}
         self._numbers: dict[
             int, tuple[int, Any]
-        ] = {}  # by id of a tracer: its number, and itself so that no other gets its id
+        ] = {}  # by id of a tracer: its number, and the tracer itself, so that its id is not reused
         self._by_formula: dict[Any, int] = {}
         self._context = None
 
@@ -61,7 +61,7 @@ class Sizes:
             _current.reset(token)
 
     def _renew(self) -> None:
-        """What JAX has traced until now is not taken for a later call: its sizes are those of one call."""
+        """Discards JAX's cached traces: the sizes in them belong to one call."""
         from jax.experimental.xla_metadata import set_xla_metadata
 
         self._context.enter_context(set_xla_metadata(sardonyx_sizes=str(next(_mark))))
@@ -96,12 +96,12 @@ class Sizes:
         return {n for d in shape if hasattr(d, "_get_vars") for n in d._get_vars() if n in self.origins}
 
     def _defined(self, jaxpr) -> set[str]:
-        """The symbols that equations of ours have here or deeper."""
+        """The symbols that our equations in this jaxpr or a nested one define."""
         own = {n for e in jaxpr.eqns if e.primitive in self.primitives for n in self._names((e.params["size"],))}
         return own.union(*(self._defined(b) for e in jaxpr.eqns for b in _bodies(e)))
 
     def _same_in_all_steps(self, scan) -> set[str]:
-        """Symbols of a loop's body that only depend on what the loop does not change."""
+        """Symbols of a loop body that depend only on values that the loop does not change."""
         body = scan.params["jaxpr"].jaxpr
         steady = {*body.constvars, *body.invars[: scan.params["num_consts"]]}
         found: set[str] = set()
@@ -114,8 +114,8 @@ class Sizes:
         return found
 
     def _number(self, value, depth: int = 0) -> int:
-        """Equal for values that are the same tracer or computed alike from the same, `x > 0` twice for
-        instance."""
+        """Equal for the same tracer, and for values computed in the same way from equal ones, such as `x > 0`
+        twice."""
         if id(value) in self._numbers:
             return self._numbers[id(value)][0]
         formula = self._formula(value, depth)

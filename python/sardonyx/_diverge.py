@@ -1,4 +1,4 @@
-"""Finds the first equation whose exported result differs from JAX: every equation becomes a result."""
+"""Finds the first equation whose exported result differs from JAX, by making every equation a result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Divergence:
     primitive: str
     types: str
     source: str  # "model.py:41 (loss)", or ""
-    text: str  # what differs; "" where nothing could be compared
+    text: str  # the difference; "" where nothing could be compared
 
     def __str__(self) -> str:
         at = f", at {self.source}" if self.source else ""
@@ -39,7 +39,7 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable, 
         (eqn, v)
         for eqn in jaxpr.eqns
         for v in eqn.outvars
-        if type(v) is core.Var  # it is read
+        if type(v) is core.Var  # it is used
         and getattr(v.aval, "dtype", None) is not None
         and v.aval.dtype.name != "float0"
     ]
@@ -56,8 +56,8 @@ def first_divergence(closed, leaves: list, export: Callable, compare: Callable, 
 
 
 def _computable(jaxpr):
-    """The jaxpr without what needs a primitive that JAX cannot evaluate (a plugin's, without impl), and the
-    first such equation or None."""
+    """The jaxpr without the equations that need a primitive JAX cannot evaluate (a plugin's, without impl),
+    and the first such equation or None."""
     from jax.extend import core
 
     dark, first, kept = set(), None, []

@@ -29,12 +29,12 @@ _ONLY_ONNXSIM = {
     "check_hazards": False,
     "check_gradients": False,
 }
-# Those that ask for what is so here in any case, or that set what has no meaning here.
+# Keywords that ask for what always holds here, or that have no meaning here.
 _ALWAYS_SO = {
     "dynamic_input_shape", "include_subgraph", "import_custom_schemas", "gemm_fusion_backend", "certify", "gradient_precision",
     "external_data_threshold",
 }  # fmt: skip
-# Optimizers and patterns of theirs that users skip, and the passes here that do the same.
+# Names of their optimizers and patterns that users skip, and the corresponding passes here.
 _SKIPS = {
     "fuse_bn_into_conv": ["fuse_affine_into_conv"],
     "fuse_add_bias_into_conv": ["fuse_affine_into_conv"],
@@ -258,7 +258,7 @@ def slim(
 
 
 def _load(model):
-    """The message without its weights from other files, and the folder in which these lie."""
+    """The message without its external weights, and the folder that holds them."""
     onnx = require("onnx", "onnx")
     if not isinstance(model, str | os.PathLike):
         return model, ""
@@ -327,7 +327,8 @@ def _drop_outputs(proto, names: Sequence[str]) -> None:
 
 
 def _close_initializers(graph) -> None:
-    """Initializers that are inputs, too, can be given other values; without the input they are constants."""
+    """Removes inputs that are also initializers. Otherwise callers could override them; without the input
+    they are constant."""
     names = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     kept = [i for i in graph.input if i.name not in names]
     if len(kept) < len(graph.input):

@@ -2,10 +2,10 @@
 
 
 class Error(ValueError):
-    """What was found, what was expected, where, and what to do.
+    """Says what was found, what was expected, where, and what to do.
 
-    `str(error)` is the message and its notes; `code` says what kind of mistake it is ("invalid_argument",
-    "invalid_model", "parse", "unsupported", "io", "limit", "internal"); `notes` has the notes one by one.
+    `str(error)` is the message and its notes. `code` is the kind of error ("invalid_argument",
+    "invalid_model", "parse", "unsupported", "io", "limit", "internal"). `notes` lists the notes.
     """
 
     def __init__(self, message: str, code: str = "invalid_argument", notes: tuple[str, ...] = ()):

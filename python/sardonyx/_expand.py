@@ -5,7 +5,7 @@ import functools
 
 
 def expansion(equation):
-    """A ClosedJaxpr of the equation's operands, or None where JAX has a kernel and no program."""
+    """A ClosedJaxpr of the equation's operands, or None where JAX has only a kernel."""
     import jax
 
     ways = (_of_keys, _of_equinox_errors, _of_pallas, _of_hijax, lambda equation: _program(equation.primitive))
@@ -15,7 +15,7 @@ def expansion(equation):
     literals = {i: v.val for i, v in enumerate(equation.invars) if hasattr(v, "val")}
 
     def run(*operands):
-        # Implementations may look at what is constant, as Equinox's do.
+        # Implementations, such as Equinox's, may check which operands are constant.
         operands = [literals.get(i, x) for i, x in enumerate(operands)]
         results = fn(*operands, **equation.params)
         return results if equation.primitive.multiple_results else [results]
@@ -31,8 +31,8 @@ def expansion(equation):
 
 
 def _of_keys(equation):
-    """What a generator that is not JAX's default does in place of random_seed, random_split, random_fold_in
-    and random_bits: its own program. Under vmap that program is not always a map: rbg draws the bits of all
+    """The program that a generator other than JAX's default runs for random_seed, random_split,
+    random_fold_in and random_bits. Under vmap that program is not always a map: rbg draws the bits of all
     keys from the first."""
     import jax
 
@@ -61,8 +61,8 @@ def _of_keys(equation):
 
 
 def _of_equinox_errors(equation):
-    """The value of `eqx.error_if` where it would raise, which a model cannot: NaN, or the largest integer, as
-    with EQX_ON_ERROR=nan."""
+    """The value of `eqx.error_if` where it would raise, which a model cannot do: NaN, or the largest integer,
+    as with EQX_ON_ERROR=nan."""
     import jax.numpy as jnp
 
     function = getattr(equation.params.get("callback"), "callback_func", None)
@@ -80,7 +80,7 @@ def _of_equinox_errors(equation):
     return run
 
 
-_MOST_EQUATIONS = 1000  # of a Pallas kernel that is written out
+_MOST_EQUATIONS = 1000  # of an expanded Pallas kernel
 
 
 def _of_pallas(equation):

@@ -12,10 +12,12 @@ from sardonyx._convert import _read_program
 
 @dataclass
 class Primitive:
-    """The equations of one primitive, bodies of loops and calls included."""
+    """The equations of one primitive, including those in bodies of loops and calls."""
 
     count: int
-    lowering: str | None  # the function or row that lowers it, "python", or a plugin's path; None: there is none
+    lowering: (
+        str | None
+    )  # the function or row that lowers it, "python", or a plugin's path; None if there is no lowering
     lines: list[str] = field(default_factory=list)  # "model.py:41 (attention)", each once, in order
 
 
@@ -53,11 +55,11 @@ def explain(
     input_params: Mapping[str, Any] | None = None,
     enable_double_precision: bool = False,
 ) -> Explanation:
-    """All primitives of a function: how many equations each has, where they stand, and whether there is a
+    """All primitives of a function: how many equations each has, their source lines, and whether there is a
     lowering.
 
-    Takes what `to_onnx` takes; the function is traced and nothing is written. `to_onnx` can still refuse the
-    types of an equation.
+    Takes the arguments of `to_onnx`. The function is traced, and nothing is written. `to_onnx` can still
+    refuse the types of an equation.
 
         >>> print(sardonyx.explain(model, ["f32[B,3]"]))
     """

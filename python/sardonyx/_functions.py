@@ -18,9 +18,9 @@ _exporting: contextvars.ContextVar["exporting | None"] = contextvars.ContextVar(
 class exporting:
     """Inside, calls of decorated functions become functions of the model.
 
-    All but those that change something outside of them as they run, such as the statistics of a normalization
-    in training: what they leave there is a value of the program around them, so they are written out where
-    they are called, with a warning.
+    Functions that change outside state as they run, such as the statistics of a normalization in training,
+    are the exception. The values they leave behind belong to the program around them, so they are inlined at
+    the call, with a warning.
     """
 
     def __init__(self):
@@ -55,7 +55,7 @@ class exporting:
         for value in closed.consts:
             if not isinstance(value, jax.core.Tracer):
                 continue
-            told = str(jax.errors.TracerArrayConversionError(value))  # only JAX's errors tell where a value comes from
+            told = str(jax.errors.TracerArrayConversionError(value))  # only JAX's errors name a value's origin
             mark = re.search(r"onnx_function:(\{.*?\}) ", told)
             if mark is not None:
                 self.write_out(json.loads(mark[1]))
@@ -113,7 +113,7 @@ def onnx_function(
                 raise Error(f"@onnx_function needs a class with __call__, {target.__name__} has none")
             call = target.__call__
             if "__call__" not in vars(target) and getattr(call, "__onnx_function__", None) is not None:
-                call = call.__wrapped__  # of a base class, whose options are not those of this one
+                call = call.__wrapped__  # of a base class, which has its own options
             target.__call__ = _marked(call, mark, attributes, given)
             return target
         return _marked(target, mark, attributes, given)
@@ -122,8 +122,7 @@ def onnx_function(
 
 
 def _name_of(target) -> str:
-    """What a function or class is called; of a partial, the function's name, and of an object, its
-    class's."""
+    """The name of a function or class. For a partial, the function's name; for another object, its class's."""
     while isinstance(target, functools.partial):
         target = target.func
     return getattr(target, "__name__", None) or target.__class__.__name__
@@ -169,15 +168,14 @@ def _marked(fn: Callable, mark: dict, attributes: Sequence[str], given: dict) ->
 
 
 class _Number:
-    """Placeholder among the arguments of a call for a number that is an attribute."""
+    """Placeholder for a number that is an attribute, among the arguments of a call."""
 
     def __init__(self, name: str):
         self.name = name
 
 
 def _is_number(x) -> bool:
-    """Numbers of Python, and arrays of one element: that of the function around a call may be one's own
-    attribute."""
+    """Whether x is a Python number or an array of one element, such as an attribute of an enclosing function."""
     return (isinstance(x, int | float) and not isinstance(x, bool)) or (_is_array(x) and x.ndim == 0)
 
 
@@ -218,8 +216,8 @@ def _as_floats(fn, bound, numbers: dict) -> dict:
 
 
 def _call(fn, mark, args, kwargs, numbers):
-    """`fn(*args, **kwargs)` as a jit that says `mark`. Arrays in plain containers and `numbers` are its
-    operands; all else is part of the body."""
+    """Calls `fn(*args, **kwargs)` as a jit that carries `mark`. Its operands are the arrays in plain
+    containers, and `numbers`; everything else is part of the body."""
     import jax
 
     def is_leaf(x):

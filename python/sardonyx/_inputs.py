@@ -1,4 +1,4 @@
-"""Turns `inputs` as people write them into abstract values for tracing, and names."""
+"""Converts the `inputs` argument into abstract values for tracing, and names."""
 
 import ast
 import functools
@@ -42,7 +42,7 @@ class Inputs:
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
     constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes or stated by a scope
     data_sizes: dict[str, str] = field(default_factory=dict)  # symbols that depend on data, and where from
-    integers: str = ""  # a tuple of integers inside a pytree, which may be meant as a shape
+    integers: str = ""  # a tuple of integers inside a pytree, which may have been meant as a shape
     references: list = field(default_factory=list)  # among the inputs, as they were given
     state: _state.State = field(default_factory=_state.State)  # the references that the program changes
 
@@ -155,7 +155,8 @@ def _refuse_misspelled(inputs: Any) -> None:
 
 
 def is_static(x: Any) -> bool:
-    """Functions inside a pytree (the activation in a module) belong to the program and not to its inputs."""
+    """Functions inside a pytree (a module's activation, for example) belong to the program, not to its
+    inputs."""
     return callable(x) and not hasattr(x, "dtype")
 
 
@@ -179,7 +180,7 @@ _OPERATORS = {
 
 
 def _jax_spelling(text: str) -> str:
-    """`B//2`, `B%2` and parentheses, which JAX does not read, as it writes them: `floordiv(B, 2)`. Anything
+    """Rewrites `B//2`, `B%2` and parentheses, which JAX does not parse, in its own form: `floordiv(B, 2)`. Anything
     else stays as it is."""
     if not re.search(r"//|%|(?<!\w)\(", text):
         return text

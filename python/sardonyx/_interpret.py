@@ -1,5 +1,4 @@
-"""Evaluates a program equation by equation, also where sizes depend on data, which JAX itself does not
-run."""
+"""Evaluates a program equation by equation, including sizes that depend on data, which JAX itself cannot run."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ _CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_
 
 
 def in_line(closed):
-    """The ClosedJaxpr with the equations of calls in place of the calls. Those without a line of the user's
-    own get that of their call."""
+    """The ClosedJaxpr with calls replaced by their equations. Equations without a line of the user's own get
+    that of their call."""
     from jax.extend import core
 
     eqns, constvars, consts = [], [], []
@@ -46,10 +45,10 @@ def in_line(closed):
 
 
 def evaluate(closed, operands, sizes: dict[str, int] | None = None, choose=None) -> list:
-    """The results. `sizes` has the symbols that are known; those that depend on data are added as they are
+    """Returns the results. `sizes` holds the known symbols; those that depend on data are added as they are
     found.
 
-    `choose(eqn, operands, results)`, where given, says what stands for the results of an equation.
+    `choose(eqn, operands, results)`, if given, returns replacements for the results of an equation.
     """
     from jax.extend import core
 
@@ -71,7 +70,7 @@ def evaluate(closed, operands, sizes: dict[str, int] | None = None, choose=None)
 
 @functools.cache
 def sized() -> dict:
-    """The primitives whose size depends on data, and what computes them."""
+    """The primitives whose size depends on data, and the functions that compute them."""
     return {p.primitive(): p.evaluate for p in _data_primitives.BUILT_IN}
 
 
@@ -159,7 +158,7 @@ def _is_symbol(d) -> bool:
 
 
 def _numbers(x, sizes):
-    """Parameters with numbers in place of the symbols that are known."""
+    """Parameters with known symbols replaced by numbers."""
     if hasattr(x, "_get_vars"):
         return int(x._evaluate(sizes)) if x._get_vars() <= sizes.keys() else x
     if type(x) in (tuple, list):

@@ -1,4 +1,4 @@
-"""Named scopes for Flax NNX, which sets none itself: each module runs in a scope named after its attribute in
+"""Named scopes for Flax NNX, which sets none itself. Each module runs in a scope named after its attribute in
 the calling module."""
 
 import collections
@@ -15,7 +15,7 @@ _caller: contextvars.ContextVar["_Caller | None"] = contextvars.ContextVar("sard
 
 
 class _Caller:
-    """A running module, and the paths of the modules in it, found when the first of them is called."""
+    """A running module, and the paths of the modules in it, which are found when the first of them is called."""
 
     def __init__(self, module):
         self.module = module
@@ -28,8 +28,8 @@ class _Caller:
 
 
 def _inside(module):
-    """(path, part) of the module itself, and of the modules and containers in it: the nearest first, and each
-    once."""
+    """(path, part) of the module itself, and of the modules and containers in it. The nearest come first;
+    each is listed once."""
     found, todo = set(), collections.deque([("", module)])
     while todo:
         path, x = todo.popleft()
@@ -51,7 +51,7 @@ def _is_module(x) -> bool:
 
 
 def module_of(function):
-    """The module that a function is, or is a method of; None for others."""
+    """The module that a function is, or that it is a method of; None for others."""
     return next(filter(_is_module, (function, getattr(function, "__self__", None))), None)
 
 
@@ -67,7 +67,7 @@ def _entered(module):
     import jax
 
     caller = _caller.get()
-    if caller is not None and caller.module is module:  # by way of super().__call__
+    if caller is not None and caller.module is module:  # called through super().__call__
         yield
         return
     token = _caller.set(_Caller(module))
@@ -80,8 +80,7 @@ def _entered(module):
 
 
 def _scoped(original):
-    """The replacement of a class's `__call__` while some thread traces. Made once, and kept with the
-    original."""
+    """The replacement of a class's `__call__` while some thread traces. Made once and kept with the original."""
     kept = getattr(original, "__dict__", {})
     known = kept.get("_sardonyx_scoped")
     if known is not None and known.__wrapped__ is original:  # functools.wraps copies it
@@ -99,7 +98,7 @@ def _scoped(original):
 
 
 def _callable_classes():
-    """Those of modules that define `__call__` themselves."""
+    """Module classes that define `__call__` themselves."""
     nnx = sys.modules.get("flax.nnx")
     todo = [nnx.Module] if nnx is not None else []
     while todo:
@@ -110,13 +109,13 @@ def _callable_classes():
 
 
 _lock = threading.Lock()
-_traces = 0  # that go on
-_originals: list[tuple[type, Any]] = []  # what to put back when none does
+_traces = 0  # traces in progress
+_originals: list[tuple[type, Any]] = []  # restored when no trace is in progress
 
 
 @contextlib.contextmanager
 def active():
-    """Around a trace. Traces that JAX remembers stay valid with these scopes."""
+    """Around a trace. Traces cached by JAX stay valid with these scopes."""
     global _traces
     with _lock:
         _traces += 1

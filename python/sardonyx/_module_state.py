@@ -1,9 +1,9 @@
-"""Flax NNX's objects before and after a trace.
+"""Saves Flax NNX's objects before a trace and restores them after it.
 
 A trace runs the user's function on the user's own modules. Unless a module was made within the trace, NNX
-refuses to change its variables (statistics, counts of random keys) and to hand it to nnx.jit or nnx.grad, and
-by then may have emptied it. So what the function can reach is noted first, belongs to the trace where NNX
-asks for that, and is put back however the trace ends.
+refuses to change its variables (statistics, counts of random keys) or to pass it to nnx.jit or nnx.grad, and
+may have emptied it by then. So the objects that the function can reach are saved first, marked as the trace's
+own where NNX checks that, and restored however the trace ends.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import sys
 import types
 
 _MOST_OBJECTS = 1_000_000
-# Modules of these packages hold no user's objects in their globals, and classes none in their attributes.
+# The globals of these packages' modules and the attributes of their classes hold none of the user's objects.
 _FOREIGN = {*sys.stdlib_module_names, "flax", "jax", "jaxlib", "ml_dtypes", "numpy", "optax", "sardonyx", "scipy"}
 
 
@@ -27,7 +27,7 @@ def kept(*roots):
 
 
 class ModuleState:
-    """NNX's modules and variables that `roots` reach, and what is in them."""
+    """NNX's modules and variables that `roots` reach, and their contents."""
 
     def __init__(self, *roots):
         self._objects = [_Saved(x) for x in _nnx_objects(roots)]
@@ -60,19 +60,21 @@ class ModuleState:
 
 
 class _Saved:
-    """An object, its attributes, and those of NNX's note of the trace that it was made in."""
+    """An object, its attributes, and those of NNX's record of the trace that made it."""
 
     def __init__(self, x):
         self.object = x
         self.attributes = None
-        with contextlib.suppress(AttributeError):  # a Variable has slots only, and asks its value for anything else
+        with contextlib.suppress(
+            AttributeError
+        ):  # a Variable has only slots and forwards other attributes to its value
             self.attributes = dict(object.__getattribute__(x, "__dict__"))
         self.slots = _slots(x)
         note = (self.attributes or {}).get("_pytree__state")
         self.note = None if note is None else (note, _slots(note))
         self.containers = []
         todo = [value for _, value in self.slots]
-        while todo:  # a variable's metadata, and its value where that is a tree of arrays
+        while todo:  # a variable's metadata, and its value if that is a tree of arrays
             value = todo.pop()
             if type(value) in (dict, list):
                 self.containers.append((value, value.copy()))

@@ -1,4 +1,4 @@
-"""`sardonyx.optimize`: a thin front of the native passes."""
+"""`sardonyx.optimize`: a thin front for the native passes."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def optimize(
 
 
 def _bytes_of(model: Any) -> tuple[bytes, Callable[[bytes], Any]]:
-    """The model as a file's bytes, and what makes of the result's bytes what the caller gave."""
+    """The model as a file's bytes, and a function that converts the result's bytes to the caller's type."""
     if isinstance(model, bytes | bytearray | memoryview):
         return bytes(model), type(model) if isinstance(model, bytearray) else bytes
     kind = f"{type(model).__module__.partition('.')[0]}.{type(model).__name__}"
@@ -145,7 +145,7 @@ def request(
 
 
 def _request(**given) -> dict[str, Any]:
-    """What native code wants to know of a run."""
+    """The options of a run for native code."""
     request: dict[str, Any] = {
         "passes": [],
         "skip": [],
@@ -175,8 +175,7 @@ def _optimize_path(path, output_path, request):
 
 
 def optimize_bytes(data: bytes, folder: str, request) -> bytes:
-    """A model's bytes in, the optimized model's out. Weights in other files lie in `folder`; they come into
-    the result."""
+    """Optimizes a model's bytes. External weights are in `folder`; the result contains them."""
     data, numbers = native.optimize_bytes(data, folder, request)
     _remember("model", numbers, None)
     return data

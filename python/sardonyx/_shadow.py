@@ -12,7 +12,7 @@ from sardonyx.report import Shadow
 
 
 def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs_as_nchw, outputs_as_nchw) -> Shadow:
-    """A failure of the other exporter is reported, not raised: ours has succeeded."""
+    """Compares the models. A failure of the other exporter is reported, not raised: ours has succeeded."""
     name, run = _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw, spec)
     ours = Counter(model.op_counts())
     told = Shadow(name, nodes=sum(ours.values()))
@@ -67,8 +67,8 @@ def _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nc
 
 
 def _as_shapes(fn, inputs, spec):
-    """jax2onnx takes one shape per argument: pytrees are spread over arguments, texts become shapes with a
-    dtype."""
+    """Converts inputs for jax2onnx, which takes one shape per argument: pytrees are spread over arguments,
+    and strings become shapes with a dtype."""
     if all(isinstance(x, tuple) and all(isinstance(d, int | str) for d in x) for x in inputs):
         return fn, inputs
     import jax

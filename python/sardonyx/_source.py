@@ -1,4 +1,4 @@
-"""What messages call a function, an equation and the line that it comes from."""
+"""Names of functions, equations and source lines in messages."""
 
 import os
 import sysconfig

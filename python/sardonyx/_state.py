@@ -1,8 +1,8 @@
-"""References (`jax.new_ref`): what a program changes in place, as values that go in and come out.
+"""References (`jax.new_ref`): changes in place become values that enter and leave the program.
 
-JAX's own rules do it, those that `jax.jit` uses before it compiles (jax._src.state.discharge). What is left
-to do here is the border of the model: a reference that the program changes, an argument or one that it
-captures, is an input and also a result.
+JAX's own rules, those that `jax.jit` uses before it compiles, convert the program (jax._src.state.discharge).
+This module handles the model's interface: a reference that the program changes, an argument or a captured
+one, is an input and also a result.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ class State:
     """The references that a program changes."""
 
     changed: list[int] = field(default_factory=list)  # their positions among the inputs, in the order of their results
-    captured: list = field(default_factory=list)  # the references behind the last inputs, which are no arguments
+    captured: list = field(default_factory=list)  # the references behind the last inputs, which are not arguments
 
 
 def is_reference(x) -> bool:
@@ -34,7 +34,7 @@ def abstract(shape, dtype):
 
 
 def array(x):
-    """What a reference holds now; all else is itself."""
+    """The current value of a reference; other values unchanged."""
     return x[...] if is_reference(x) else x
 
 
@@ -45,7 +45,7 @@ def snapshot(leaves, state) -> list:
 
 @contextlib.contextmanager
 def restored(state):
-    """Captured references hold afterwards what they held before."""
+    """Restores the values of captured references at the end."""
     before = [array(x) for x in state.captured]
     try:
         yield
@@ -55,11 +55,11 @@ def restored(state):
 
 
 def without_references(closed, given=()):
-    """(the ClosedJaxpr as a function of values, State). `given` are the references among the arguments.
+    """(The ClosedJaxpr as a function of values, State). `given` are the references among the arguments.
 
-    References that it captures and changes are further inputs, after all others; those that it only reads are
-    constants with the value that they have now. The final values of those that it changes follow the results,
-    in the order of the inputs.
+    References that it captures and changes become inputs after all others. References that it only reads
+    become constants with their current value. The final values of changed references follow the results, in
+    the order of the inputs.
     """
     if not _has_references(closed):
         return closed, State()
@@ -67,7 +67,7 @@ def without_references(closed, given=()):
 
     arguments = len(closed.jaxpr.invars)
     closed, captured = _with_captured_as_inputs(closed)
-    if len({id(r) for r in (*given, *captured)}) < len(given) + len(captured):  # jax.jit refuses it, too
+    if len({id(r) for r in (*given, *captured)}) < len(given) + len(captured):  # jax.jit refuses this, too
         raise Error(
             "two inputs are the same reference, or one is an argument and captured, too",
             notes=["help: make a reference for each argument: jax.new_ref(ref[...])"],
@@ -109,7 +109,7 @@ def no_debug(jaxpr):
 def _has_references(closed) -> bool:
     if any(is_reference(v.aval) for v in (*closed.jaxpr.invars, *closed.jaxpr.constvars)):
         return True
-    # One that is made inside leaves an effect on all equations around it.
+    # A reference made inside leaves an effect on all enclosing equations.
     return any(type(e).__name__ == "InternalMutableArrayEffect" for e in closed.effects)
 
 
@@ -129,7 +129,7 @@ def _discharged(closed):
         if "consts" in inspect.signature(discharge_state).parameters:  # before JAX 0.10
             return core.ClosedJaxpr(*discharge_state(closed.jaxpr, closed.consts))
         return discharge_state(closed)
-    except Exception as e:  # some ways to index, for which it has no rule
+    except Exception as e:  # some ways of indexing, for which it has no rule
         lines = [_source.user_line(x) for x in (e, e.__cause__) if x is not None]
         raise Error(
             f"JAX cannot turn a reference into values: {type(e).__name__}: {_source.first_line(e)}",
@@ -138,13 +138,13 @@ def _discharged(closed):
 
 
 def _changed(jaxpr) -> set[int]:
-    """The positions of inputs that something is written to."""
+    """The positions of inputs that the program writes to."""
     places = {id(v): i for i, v in enumerate(jaxpr.invars)}
     found = set()
     for effect in jaxpr.effects:
         if type(effect).__name__ not in ("WriteEffect", "AccumEffect"):
             continue
         at = effect.input if hasattr(effect, "input") else effect.input_index
-        # A position counts the constants, too; newer versions of JAX name the variable itself.
+        # A position also counts the constants. Newer versions of JAX name the variable itself.
         found.add(at - len(jaxpr.constvars) if isinstance(at, int) else places[id(at)])
     return found

@@ -25,7 +25,7 @@ def _short(e: BaseException) -> str:
     )[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     text = " ".join(lines[:3])
-    # The place of our own wrapper does not help the user.
+    # The location of our own wrapper does not help the user.
     text = re.sub(r"\s*The error occurred while tracing the function .*? for \w+\.", ".", text)
     text = re.sub(r"^function \S+ at \S+ traced for \w+ returned", "it returned", text)
     text = re.sub(r"\s*This concrete value was not available in Python because .*", "", text)
@@ -63,7 +63,7 @@ def _advice(e: BaseException) -> str | None:
 
 
 def _advice_on_sizes(text: str) -> str:
-    """The constraint that would answer the comparison."""
+    """The constraint that would decide the comparison."""
     if m := re.search(r"comparison '(.+?)' (<=?|>=?) '(.+?)' is inconclusive", text):
         left, relation, right = m.groups()
         least, step = ("<=", 1) if relation in (">", "<=") else (">=", -1)
@@ -76,10 +76,11 @@ def _advice_on_sizes(text: str) -> str:
 
 
 def trace(fn, inputs):
-    """(ClosedJaxpr, result shapes). `inputs.kwargs` that Python itself must know are moved to `inputs.baked`.
+    """Returns (ClosedJaxpr, result shapes). Moves `inputs.kwargs` that must be known in Python to
+    `inputs.baked`.
 
-    What JAX refuses because a size depends on data is traced once more, with the functions replaced that give
-    such sizes: `inputs.data_sizes` then has its symbols.
+    If JAX refuses because a size depends on data, traces once more with replacements for the functions that
+    return such sizes. `inputs.data_sizes` then has their symbols.
     """
     with _module_state.kept(fn, inputs.args, inputs.baked) as modules:
         return _traced(fn, inputs, modules)
@@ -186,7 +187,7 @@ def _needs_values(e: BaseException) -> bool:
 
 
 def _wants_number(e: BaseException) -> bool:
-    """Whether JAX wants a number where the size has only a name: jnp.hanning(x.shape[0])."""
+    """Whether JAX requires a number where the size is symbolic, as in jnp.hanning(x.shape[0])."""
     text = str(e)
     if isinstance(e, TypeError) and "'_DimExpr'" in text:
         return True
@@ -196,8 +197,8 @@ def _wants_number(e: BaseException) -> bool:
 
 
 def failure(fn, inputs, e: BaseException, later: BaseException | None = None, data_sizes=()) -> Error:
-    """The error for a failed trace, `e`, and for the second one with symbols for sizes that depend on data,
-    `later`."""
+    """The error for a failed trace, `e`. `later` is the error of the second trace, with symbols for sizes
+    that depend on data."""
     notes = []
     if line := _source.user_line(e):
         notes.append(f"at {line}")
@@ -229,7 +230,7 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
 
 def prints(closed) -> str:
     """Where the program prints or calls back for debugging: "jax.debug.print at model.py:12 (loss) and 2
-    more"; "" for most."""
+    more"; usually ""."""
     if not any("DebugEffect" in type(e).__name__ for e in closed.effects):
         return ""
     found, todo = [], [closed.jaxpr]

@@ -1,7 +1,7 @@
 """The rules for plugins, checked in their source: `sardonyx lint-plugin FILE... [--diff]`.
 
-Plugins run inside the converter, so a mistake of theirs shows up late and far away. These are the ones that
-can be seen without running anything. A comment disables a rule for its line: `# lint-plugin: allow RULE`.
+A plugin runs inside the converter, so its faults show up late and far away. These rules find faults without
+running anything. A comment disables a rule for its line: `# lint-plugin: allow RULE`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _is_node(node: ast.AST) -> bool:
 
 
 class _Scope:
-    """Values of names in a function or module, as far as single assignments tell."""
+    """Values of names in a function or module, where a single assignment determines them."""
 
     def __init__(self, outer: _Scope | None, body: Iterable[ast.stmt]):
         self.outer = outer

@@ -7,8 +7,8 @@
         (x,) = (ctx.get_value_for_var(v) for v in eqn.invars)
         return ctx.builder.Mul(x, ctx.builder.Mul(x, x))
 
-A `Plugin` may also change what tracing sees: `binding_specs()` names functions that become a primitive of its
-own while Sardonyx traces, and only then, and only in the thread that traces.
+A `Plugin` may also change what tracing sees: `binding_specs()` names functions that become a primitive while
+Sardonyx traces, and only in the thread that traces.
 """
 
 import contextlib
@@ -67,16 +67,15 @@ class MonkeyPatchSpec:
 
 
 class Plugin:
-    """One primitive: how calls become it, what it returns, how it is written in ONNX.
+    """One primitive: the calls that become it, its result types, and its form in ONNX.
 
     Subclasses set `jaxpr_primitive` (its name in a jaxpr) and define `lower(ctx, eqn)`; without it, the
-    lowering that the primitive has otherwise counts. For a primitive of their own they define
-    `abstract_eval(*avals, **params)`; `cls._PRIM` is the primitive, made on first use unless the class has
-    one.
+    existing lowering applies. For their own primitive they define `abstract_eval(*avals, **params)`.
+    `cls._PRIM` is the primitive, made on first use unless the class has one.
 
-    `impl(*arrays, **params)`, if there is one, computes the same in JAX. Whatever JAX asks of a primitive and
-    it does not have is taken from there: values, shapes, gradients, batches. Inside, functions that are
-    patched are what they were before.
+    `impl(*arrays, **params)`, if defined, computes the same in JAX. Rules that JAX needs and the primitive
+    lacks are derived from it: evaluation, shapes, gradients, batching. Inside, patched functions are the
+    originals.
     """
 
     jaxpr_primitive: ClassVar[str] = ""
@@ -170,12 +169,12 @@ _discovered = False
 
 
 def discover() -> None:
-    """Registers what installed packages offer as entry points of the group "sardonyx.plugins". The first
-    export does it, once per process.
+    """Registers the plugins that installed packages offer as entry points of the group "sardonyx.plugins".
+    The first export does it, once per process.
 
     An entry point names a module that registers when it is imported, a Plugin class or object, a function
-    without parameters that registers, or the path of a shared object. What the program itself has registered
-    wins. One that fails is skipped, with a warning.
+    without parameters that registers, or the path of a shared object. Plugins that the program itself has
+    registered take precedence. An entry point that fails is skipped, with a warning.
     """
     global _discovered
     import importlib.metadata
@@ -183,7 +182,7 @@ def discover() -> None:
     with _lock:
         if _discovered:
             return
-        _discovered = True  # also for what the entry points themselves export
+        _discovered = True  # before loading: the entry points may export, too
         own = dict(_lowerings), dict(_plugins), dict(_libraries)
         offered = importlib.metadata.entry_points(group="sardonyx.plugins")
         for entry in sorted(offered, key=lambda e: (e.name, e.value)):
@@ -217,11 +216,11 @@ def _register_offered(value) -> None:
 
 
 def load(path) -> list[str]:
-    """Loads a plugin that was compiled to a shared object (`sardonyx/plugin.h`): exports use its lowerings
-    from now on, before the built-in ones.
+    """Loads a plugin that was compiled to a shared object (`sardonyx/plugin.h`). From now on, exports use its
+    lowerings before the built-in ones.
 
-    Returns the primitives that it lowers. Lowerings in Python win over it, and what was loaded last over what
-    was loaded before.
+    Returns the primitives that it lowers. Lowerings in Python take precedence over it, and libraries loaded
+    later over earlier ones.
     """
     path = os.path.abspath(os.fspath(path))
     primitives = native.load_plugin(path)
@@ -243,7 +242,7 @@ def _paths() -> list[str]:
 
 
 def _lowered(lowerings) -> set[str]:
-    """Primitives that something outside of the built-in table lowers."""
+    """Primitives that something other than the built-in table lowers."""
     with _lock:
         return set(lowerings).union(*_libraries.values())
 
@@ -269,7 +268,7 @@ def _derive(primitive, impl, shapes: bool) -> None:
     several = primitive.multiple_results
 
     def plain(*args, **params):
-        token = _tracing.set(False)  # patched functions are the originals: those that bind this primitive among them
+        token = _tracing.set(False)  # patched functions are the originals, among them those that bind this primitive
         try:
             return impl(*args, **params)
         finally:
@@ -312,14 +311,14 @@ def _derive(primitive, impl, shapes: bool) -> None:
         "primitive_batchers",
         "fancy_primitive_batchers",
         "axis_primitive_batchers",
-    )  # a JAX has one to three of them
+    )  # JAX versions have one to three of them
     tables = [getattr(batching, name, None) for name in known]
     if not any(primitive in table for table in tables if hasattr(table, "__contains__")):
         batching.primitive_batchers[primitive] = batch
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a lowering sees
+# The interface of lowerings
 
 
 class Unsupported(Error):
@@ -396,27 +395,27 @@ class Context:
         return value
 
     def fresh_name(self, base: str) -> str:
-        """A name that no value of the graph has."""
+        """A name that no value of the graph has yet."""
         return self._native.fresh_name(base)
 
     def cast_like(self, tensor, exemplar, name_hint: str | None = None):
-        """`tensor` in the dtype of `exemplar`: itself if it has that dtype."""
+        """`tensor` converted to the dtype of `exemplar`; unchanged if it has that dtype."""
         return self._native.cast_like(tensor, exemplar)
 
     def get_symbolic_dim_origin(self, dim):
         """(value, axis) of the input where the symbolic dimension can be read at run time, or None. `dim` may
-        be its text."""
+        be a string."""
         return self._native.dim_origin(str(dim))
 
     def dim_as_value(self, dim):
-        """A size at run time, i64[]: any expression of symbolic dimensions, or an integer."""
+        """A size at run time as i64[]: any expression of symbolic dimensions, or an integer."""
         return self._native.dim(str(dim))
 
     def set_node_attrs(self, node, attrs) -> None:
-        """Sets attributes late: after the passes, which see the node as it is now. `node` is an `ir.Node`, or
-        a value that it makes.
+        """Sets attributes late, after the passes, which see the node as it is now. `node` is an `ir.Node` or
+        one of its results.
 
-        A node that the passes have removed or replaced keeps nothing. Results must keep their types.
+        A node that the passes have removed or replaced gets no attributes. Results must keep their types.
         """
         from sardonyx import ir
 
@@ -427,7 +426,7 @@ class Context:
         self._native.late().append((node, dict(attrs), self._origin))
 
     def get_node_attrs(self, node) -> dict:
-        """What `set_node_attrs` has noted for a node."""
+        """The attributes that `set_node_attrs` has recorded for a node."""
         from sardonyx import ir
 
         node = node.producer() if isinstance(node, ir.Value) else node
@@ -452,8 +451,7 @@ class Context:
             self._native.add_output(self.get_value_for_var(var), self.fresh_name(f"out_{i}"))
 
     def unsupported(self, reason: str):
-        """Rejects this equation; the export continues, to collect all that is missing, and then
-        fails."""
+        """Rejects this equation. The export continues to collect all unsupported equations, and then fails."""
         raise Unsupported(reason)
 
     def _index(self, var) -> int | None:
@@ -463,7 +461,7 @@ class Context:
         return None
 
     def _results(self, returned) -> list:
-        """One value per result, from whichever way they were bound."""
+        """One value per result, whichever way they were bound."""
         name = self._eqn.primitive.name
         outvars = self._eqn.outvars
         written = {i: v for i, v in self._placeholders.items() if self._native.is_filled(v)}
@@ -520,7 +518,7 @@ def _run(fn, native, eqn, origin: str) -> list:
 
 
 def _mistake(e: Exception, eqn, origin: str) -> Error:
-    """The Error for an unexpected exception in a lowering; the cause keeps its traceback."""
+    """The Error for an unexpected exception in a lowering. The cause keeps its traceback."""
     where = [f"at {line}" for line in [_source.user_line(e)] if line]
     text = f"{type(e).__name__}: {_source.first_line(e)}"
     source = _source.source_text(eqn)
@@ -547,12 +545,12 @@ def _set_attributes(node, attrs) -> None:
 class _Installed:
     target: Any
     attr: str
-    original: Any  # as it lies in the target: a staticmethod stays one
+    original: Any  # as stored in the target: a staticmethod stays one
     missing: bool
     users: int = 0
 
 
-_installed: dict[tuple[int, int, str], _Installed] = {}  # (plugin, target, attribute) -> what to put back
+_installed: dict[tuple[int, int, str], _Installed] = {}  # (plugin, target, attribute) -> what to restore
 
 
 def _resolve(target: Any) -> Any:
@@ -574,7 +572,7 @@ def _resolve(target: Any) -> Any:
 
 
 def _shim(plugin_name: str, label: str, original: Any, replacement: Any, in_abstract_eval: bool = False) -> Any:
-    """Calls the replacement in a thread that traces, the original in all others."""
+    """Calls the replacement in a thread that traces, and the original in all others."""
     if not callable(replacement) or inspect.isclass(replacement):
         return replacement
 
@@ -629,7 +627,7 @@ def _uninstall(key: tuple[int, int, str]) -> None:
 
 
 class _active:
-    """Around tracing: patches in place for this thread. Gives the lowerings by primitive."""
+    """Around tracing: patches are in place for this thread. Returns the lowerings by primitive."""
 
     def __enter__(self):
         discover()
@@ -656,8 +654,8 @@ class _Tracing:
 
 @contextlib.contextmanager
 def _patched(plugins, remembered: bool = False):
-    """The patches of these plugins, for this thread. `remembered`: the caller keeps JAX's remembered
-    traces apart."""
+    """Applies the patches of these plugins for this thread. `remembered`: the caller separates JAX's cached
+    traces itself."""
     done: list[tuple[int, int, str]] = []
     with contextlib.ExitStack() as stack:
         stack.callback(_put_back, done)
@@ -668,8 +666,7 @@ def _patched(plugins, remembered: bool = False):
                 for spec in plugin.binding_specs():
                     done.append(_install(plugin, spec))
         if done and not remembered:
-            # JAX remembers traces of jitted functions; what was traced without patches must not be taken for
-            # this one.
+            # JAX caches traces of jitted functions. A trace made without patches must not be reused here.
             stack.enter_context(_own_trace_cache())
         with _Tracing():
             yield
@@ -683,7 +680,7 @@ def _put_back(done) -> None:
 
 @contextlib.contextmanager
 def _own_trace_cache():
-    """Equations traced inside carry a mark that is part of JAX's cache key for traces."""
+    """Marks equations traced inside; the mark is part of JAX's cache key for traces."""
     try:
         from jax.experimental.xla_metadata import set_xla_metadata
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the last export or optimization did: `sardonyx.report.last()`."""
+"""The report of the last export or optimization: `sardonyx.report.last()`."""
 
 import threading
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ class Shadow:
     exporter: str
     nodes: int = 0  # ours
     other_nodes: int = 0
-    more: dict[str, int] = field(default_factory=dict)  # operators of which ours has more, by how many
-    fewer: dict[str, int] = field(default_factory=dict)  # operators of which the other has more
+    more: dict[str, int] = field(default_factory=dict)  # by operator, how many more nodes ours has
+    fewer: dict[str, int] = field(default_factory=dict)  # by operator, how many more nodes the other has
     same_results: bool | None = None  # None: it could not be compared
     text: str = ""  # how the results compare, or why there is nothing to compare
 

@@ -2,8 +2,12 @@
 
 from sardonyx.testing import expect_graph
 
-check = expect_graph(["Transpose:Bx3x28x28 -> Conv -> Relu", "Gemm:Bx10"], counts={"Conv": 1},
-must_absent=["Expand"]) assert check(model)
+check = expect_graph(
+    ["Transpose:Bx3x28x28 -> Conv -> Relu", "Gemm:Bx10"],
+    counts={"Conv": 1},
+    must_absent=["Expand"],
+)
+assert check(model)
 """
 
 import fnmatch
@@ -183,7 +187,7 @@ def _shape_text(node) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What is asked for
+# Parsing the specifications
 
 
 def _names(option: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -251,7 +255,7 @@ def _step(text: str, path: str) -> _Step:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What is there
+# The graphs of a model
 
 
 class _Graph:
@@ -273,7 +277,7 @@ class _Graph:
                     self.producers[i].append(j)
 
     def unused_inputs(self) -> list[str]:
-        results = list(self.graph.outputs)  # held: the identity of a handle that is gone may be another's
+        results = list(self.graph.outputs)  # held, so that identities of handles stay valid
         return [v.name or "" for v in self.graph.inputs if not v.uses() and not any(v is r for r in results)]
 
     def answers_to(self, selector: str) -> bool:
@@ -324,7 +328,7 @@ def _graphs(model, search_functions: bool) -> list[_Graph]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Looking
+# Searching
 
 
 def _find(entry: _Entry, graphs: list[_Graph], bound: dict[str, Any]) -> str | None:
@@ -373,8 +377,7 @@ def _find_in(entry: _Entry, g: _Graph, sizes) -> tuple[str | None, dict]:
 
 
 def _chains(entry, g: _Graph, node: int, step: int, sizes: dict, best: list[str]) -> Iterator[tuple[list[int], dict]]:
-    """Node numbers of the steps from `step` on, starting at `node`, and the sizes that were bound on the
-    way."""
+    """Node numbers of the steps from `step` on, starting at `node`, and the sizes bound on the way."""
     wanted = entry.steps[step]
     if wanted.op not in ("*", g.ops[node]) and wanted.op != re.sub(r"_\d+$", "", g.ops[node]):
         return
@@ -455,7 +458,7 @@ def _input_differs(node, position: int, wanted: Mapping[str, Any]) -> str | None
 
 
 def _constant(value) -> np.ndarray | None:
-    """The number or array that a value holds, seen through nodes that only give it another shape."""
+    """The number or array that a value holds, through nodes that only change its shape."""
     while value is not None:
         if value.const_value is not None:
             return value.const_value.numpy()

@@ -1,4 +1,4 @@
-"""Graphs to look at, change and build: native objects with the names that users of onnx_ir know.
+"""Inspect, change and build graphs: native objects under the names that users of onnx_ir know.
 
 import numpy as np
 from sardonyx import ir
@@ -42,7 +42,7 @@ from sardonyx.ir._shape import (
 from sardonyx.ir._tape import Builder, Tape
 from sardonyx.ir._tensor import SparseTensor, StringTensor, Tensor, tensor
 
-# What annotations of code written for onnx_ir call them.
+# Names for annotations in code written for onnx_ir.
 TensorProtocol = Tensor
 ValueProtocol = Value
 NodeProtocol = Node

@@ -1,4 +1,5 @@
-"""Mappings and lists that are views: what they show and change lives in the native graph."""
+"""Mappings and lists that are views of the native graph: reading and changing them reads and changes the
+graph."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from sardonyx._error import Error, WrongType
 
 
 class _View(MutableMapping):
-    """A mapping whose owner hands out pairs and takes all of them back."""
+    """A mapping whose owner returns all pairs and accepts all of them back."""
 
     __slots__ = ("_owner",)
 
@@ -263,8 +264,8 @@ class GraphInitializers(MutableMapping):
         return [(v.name, v) for v in self._graph._initializers()]
 
     def add(self, value) -> None:
-        """Register `value`. One of the same name is taken out of the graph first (the builder refuses
-        instead)."""
+        """Register `value`. An initializer of the same name is first removed from the graph (the builder
+        refuses instead)."""
         if not hasattr(value, "is_initializer"):
             raise WrongType(f"an initializer is an ir.Value with a const_value, not {type(value).__name__}")
         self[value.name or ""] = value

@@ -1,4 +1,4 @@
-"""From plain Python values to attributes."""
+"""Converts plain Python values to attributes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _infer(name: str, v) -> AttributeType:
 
 
 def convert_attribute(name: str, attr, attr_type: AttributeType | None = None) -> Attr:
-    """An ir.Attr from a plain value; its type is found unless it is given. Of an ir.Attr, the name is
+    """An ir.Attr from a plain value, with its type inferred unless given. For an ir.Attr, only its name is
     checked."""
     if attr is None:
         if attr_type is None:

@@ -1,7 +1,6 @@
-"""Values, nodes, graphs, functions and models: Python's handles of the native graph.
+"""Values, nodes, graphs, functions and models: Python's handles to the native graph.
 
-The objects here hold no data: they are handles, and two expressions that name the same native object give the
-same handle.
+These objects hold no data. Two expressions that name the same native object give the same handle.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ def _pairs(props: Mapping | None, what: str = "metadata_props") -> list[tuple[st
 
 
 class Usage(NamedTuple):
-    """A place that reads a value: input `idx` of `node`."""
+    """A use of a value: input `idx` of `node`."""
 
     node: Node
     idx: int
 
 
 class _Documented:
-    """Doc string and metadata, where the native side keeps them."""
+    """Doc string and metadata, stored on the native side."""
 
     __slots__ = ()
 
@@ -76,7 +75,7 @@ class _Documented:
 
 
 class Value(_native.ValueBase):
-    """Something a node computes, a graph takes in, or an initializer holds."""
+    """A value that a node computes, a graph takes as input, or an initializer holds."""
 
     __slots__ = ()
 
@@ -131,7 +130,7 @@ class Value(_native.ValueBase):
 
     @property
     def type(self):
-        """TensorType, SequenceType, OptionalType, ..., or None when unknown. The shape is beside it."""
+        """TensorType, SequenceType, OptionalType, ..., or None when unknown. The shape is separate."""
         return type_from_native(self._type())
 
     @type.setter
@@ -160,8 +159,7 @@ class Value(_native.ValueBase):
 
     @property
     def shape(self) -> Shape | None:
-        """The dimensions, or None when even their number is unknown. Changing one of them changes the
-        value."""
+        """The dimensions, or None when the rank is unknown. Changing a dimension changes the value."""
         dims = self._dims()
         if dims is None:
             return None
@@ -184,8 +182,8 @@ class Value(_native.ValueBase):
 
     @property
     def const_value(self) -> Tensor | None:
-        """The payload of an initializer or of a Constant node's result; on others, a note that nothing
-        writes."""
+        """The payload of an initializer or of a Constant node's result. On other values it is a note that is
+        not written."""
         return self._const_value()
 
     @const_value.setter
@@ -197,16 +195,15 @@ class Value(_native.ValueBase):
         self._set_const_value(tensor)
 
     def uses(self) -> tuple[Usage, ...]:
-        """The inputs of nodes that read this value. Results of graphs are not among them: see
-        is_graph_output()."""
+        """The inputs of nodes that use this value. Graph outputs are not among them: see is_graph_output()."""
         return tuple(Usage(n, i) for n, i in self._uses())
 
     def consumers(self) -> tuple[Node, ...]:
-        """The nodes that read this value, each once."""
+        """The nodes that use this value, each once."""
         return tuple(dict.fromkeys(n for n, _ in self._uses()))
 
     def merge_shapes(self, other: Shape | None, /) -> None:
-        """Take over what `other` knows better: integers before names, names before nothing."""
+        """Take the more precise dimension of each pair: integers before names, names before unknown."""
         if other is None:
             return
         mine = self.shape
@@ -246,7 +243,7 @@ class Value(_native.ValueBase):
 
 
 class Node(_native.NodeBase):
-    """One operation. `attributes` is a mapping (of ir.Attr, or of plain values whose type is found) or a
+    """One operation. `attributes` is a mapping (to ir.Attr, or to plain values whose type is inferred) or a
     sequence of ir.Attr."""
 
     __slots__ = ()
@@ -327,7 +324,7 @@ class Node(_native.NodeBase):
 
     @property
     def overload(self) -> str:
-        """Which overload of a function the node calls."""
+        """The overload of the function that the node calls."""
         return self._overload
 
     @overload.setter
@@ -336,7 +333,7 @@ class Node(_native.NodeBase):
 
     @property
     def version(self) -> int | None:
-        """The opset version that the node asks for; None: that of its graph."""
+        """The opset version that the node was made for; None: that of its graph."""
         return self._version
 
     @version.setter
@@ -352,11 +349,11 @@ class Node(_native.NodeBase):
         return (self.domain, self.op_type, self.overload)
 
     def predecessors(self) -> tuple[Node, ...]:
-        """The nodes whose results this one reads, each once."""
+        """The nodes whose results this one uses, each once."""
         return tuple(dict.fromkeys(p for v in self.inputs if v is not None and (p := v.producer()) is not None))
 
     def successors(self) -> tuple[Node, ...]:
-        """The nodes that read what this one computes, each once."""
+        """The nodes that use this one's results, each once."""
         return tuple(dict.fromkeys(n for v in self.outputs for n in v.consumers()))
 
     def prepend(self, nodes: Node | Iterable[Node], /) -> None:
@@ -402,7 +399,7 @@ def _as_nodes(nodes) -> list:
 
 
 class _NodeSequence:
-    """What Graph and Function share: they are sequences of nodes."""
+    """Code shared by Graph and Function, which are sequences of nodes."""
 
     __slots__ = ()
 
@@ -428,7 +425,7 @@ class _NodeSequence:
         return 1 if node in self else 0
 
     def node(self, index_or_name: int | str, /) -> Node:
-        """A node by position or by name; each is a walk over the graph."""
+        """A node by position or by name. Each access walks the graph."""
         if isinstance(index_or_name, int):
             return self[index_or_name]
         for node in self._body():
@@ -437,13 +434,13 @@ class _NodeSequence:
         raise Error(f"there is no node named '{index_or_name}'")
 
     def append(self, node: Node, /) -> None:
-        """Put a node at the end. Nodes and values without a name get one."""
+        """Append a node. Nodes and values without a name get one."""
         if not isinstance(node, _native.NodeBase):
             raise WrongType(f"expected an ir.Node, not {type(node).__name__}")
         self._body()._link([node], None, False)
 
     def extend(self, nodes: Iterable[Node], /) -> None:
-        """Put nodes at the end."""
+        """Append nodes."""
         self._body()._link(_as_nodes(nodes), None, False)
 
     def insert_before(self, node: Node, new_nodes: Node | Iterable[Node], /) -> None:
@@ -453,15 +450,15 @@ class _NodeSequence:
         self._body()._link(_as_nodes(new_nodes), node, False)
 
     def remove(self, nodes: Node | Iterable[Node], /, safe: bool = False) -> None:
-        """Take nodes out of the graph.
+        """Remove nodes from the graph.
 
-        With `safe=True` their inputs are dropped as well, and nothing happens if anything still reads what
-        they compute.
+        With `safe=True`, also drops their inputs, and refuses, without changes, if anything still uses their
+        results.
         """
         self._body()._remove(_as_nodes(nodes), safe)
 
     def all_nodes(self) -> Iterator[Node]:
-        """All nodes, those of nested graphs after the node that has them."""
+        """All nodes. Those of nested graphs follow the node that holds them."""
         stack = [iter(self._body())]
         while stack:
             node = next(stack[-1], None)
@@ -483,12 +480,12 @@ class _NodeSequence:
     inputs = property(
         lambda self: GraphInputs(self._body()),
         lambda self, values: self._body()._set_inputs(list(values)),
-        doc="What comes in, in order; a list that may be changed.",
+        doc="The inputs, in order; a list that may be changed.",
     )
     outputs = property(
         lambda self: GraphOutputs(self._body()),
         lambda self, values: self._body()._set_outputs(list(values)),
-        doc="What goes out, in order; a list that may be changed.",
+        doc="The outputs, in order; a list that may be changed.",
     )
 
     @property
@@ -512,8 +509,8 @@ def _graphs_of(node: Node) -> list:
 
 
 class Graph(_native.GraphBase, _NodeSequence):
-    """A sequence of nodes with inputs, outputs and initializers. What it is made from belongs to it
-    afterwards."""
+    """A sequence of nodes with inputs, outputs and initializers. The graph owns the objects that it is made
+    from."""
 
     __slots__ = ()
 
@@ -569,7 +566,7 @@ class Graph(_native.GraphBase, _NodeSequence):
         return GraphInitializers(self)
 
     def register_initializer(self, value: Value) -> None:
-        """Add an initializer, and refuse one whose name another has."""
+        """Add an initializer. Refuses one whose name another initializer has."""
         if not isinstance(value, _native.ValueBase):
             raise WrongType(f"an initializer is an ir.Value with a const_value, not {type(value).__name__}")
         existing = self._initializer(value.name or "")
@@ -581,7 +578,7 @@ class Graph(_native.GraphBase, _NodeSequence):
         self._put_initializer(value)
 
     def clone(self, allow_outer_scope_values: bool = False, deep_copy: bool = False) -> Graph:
-        """A copy that belongs to nothing yet. Payloads are shared: they cannot change."""
+        """A copy that belongs to no model yet. Payloads are shared, since they cannot change."""
         return self._clone(allow_outer_scope_values)
 
     def __str__(self) -> str:
@@ -592,7 +589,7 @@ class Graph(_native.GraphBase, _NodeSequence):
 
 
 class GraphView:
-    """Some nodes of a graph, with the values that go in and out, as a sequence that owns nothing."""
+    """Some nodes of a graph with their inputs and outputs, as a sequence that owns nothing."""
 
     def __init__(
         self,
@@ -785,7 +782,7 @@ def val(
     const_value: Tensor | None = None,
     metadata_props: Mapping[str, str] | None = None,
 ) -> Value:
-    """Make a value; with `const_value` one that can become an initializer, typed by it."""
+    """Make a value. With `const_value`, which sets its type, it can become an initializer."""
     if shape is not None and not isinstance(shape, Shape):
         shape = Shape(shape)
     if type is not None and dtype is not None and DataType(dtype) != type.dtype:
@@ -810,7 +807,7 @@ def val(
 
 
 def Input(name: str | None = None, shape: Shape | None = None, type=None, doc_string: str | None = None) -> Value:
-    """The same as Value(...): for code that was written when inputs were a class of their own."""
+    """The same as Value(...), for code written when inputs were a separate class."""
     return Value(name=name, shape=shape, type=type, doc_string=doc_string)
 
 
@@ -829,7 +826,7 @@ def node(
     doc_string: str | None = None,
     metadata_props: Mapping[str, str] | None = None,
 ) -> Node:
-    """Make a node; the types of its attributes are found."""
+    """Make a node. The types of its attributes are inferred."""
     return Node(
         domain,
         op_type,

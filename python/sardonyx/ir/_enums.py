@@ -13,7 +13,7 @@ __all__ = ["AttributeType", "DataType"]
 
 
 class AttributeType(enum.IntEnum):
-    """What kind of thing an attribute holds."""
+    """The kind of value that an attribute holds."""
 
     UNDEFINED = 0
     FLOAT = 1

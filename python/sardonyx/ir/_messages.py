@@ -1,4 +1,4 @@
-"""From single onnx messages: each is read natively, as part of a model that is made around it."""
+"""Reads single onnx messages natively, each as part of a model made around it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sardonyx.ir._enums import AttributeType
 
 _native = _sardonyx.ir
 
-# Of the wrapped message; no model that is read or written has it.
+# The domain of a wrapped message's function; models that are read or written never use it.
 _DOMAIN = "pkg.sardonyx"
 
 
@@ -31,7 +31,7 @@ def _model(*domains: str):
 
 
 def _fill(message, other):
-    """The content of another message of the same type; it may be of another protobuf package."""
+    """Copies another message of the same type, which may come from another protobuf package."""
     message.SetInParent()
     message.MergeFromString(other.SerializeToString())
     return message
@@ -42,7 +42,7 @@ def _read(model):
 
 
 def _outer_names(graph, known: frozenset[str] = frozenset()) -> list[str]:
-    """What a GraphProto reads without defining it."""
+    """The names that a GraphProto uses without defining them."""
     known = known | {i.name for i in graph.input} | {t.name for t in graph.initializer}
     known |= {t.values.name for t in graph.sparse_initializer} | {name for n in graph.node for name in n.output}
     found = [
@@ -58,7 +58,7 @@ def _outer_names_of_node(node, known: frozenset[str] = frozenset()) -> list[str]
 
 
 def read_node(proto):
-    """A node by itself. What it reads are values that nothing computes."""
+    """A single node. Its inputs are values that nothing computes."""
     names = [n for n in dict.fromkeys([*proto.input, *_outer_names_of_node(proto)]) if n and n not in proto.output]
     model = _model(proto.domain)
     _add_inputs(model, names)
@@ -73,7 +73,7 @@ def read_node(proto):
 
 
 def read_graph(proto):
-    """A graph by itself, as the body of a node in a model that knows what the graph captures."""
+    """A single graph, read as the body of a node in a model that defines the values it captures."""
     model = _model(_DOMAIN)
     _add_inputs(model, _outer_names(proto))
     body = model.graph.node.add(op_type="Wrapper", domain=_DOMAIN).attribute.add(name="body", type=AttributeType.GRAPH)

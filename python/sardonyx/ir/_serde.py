@@ -1,4 +1,4 @@
-"""ONNX files and protobuf messages. The onnx package is imported only where its messages are wanted."""
+"""ONNX files and protobuf messages. The onnx package is imported only where its messages are needed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["from_onnx_text", "from_proto", "load", "save", "to_onnx_text", "to_p
 
 
 def load(path: str | os.PathLike, format: str | None = None, *, mmap: bool = True) -> Model:
-    """Read an ONNX file. Weights are not copied: they stay where they lie in the (mapped) file.
+    """Read an ONNX file. Weights are not copied: they stay in the (mapped) file.
 
-    `format` other than "protobuf" ("textproto", "json", "onnxtxt") is read with the onnx package.
+    The onnx package reads a `format` other than "protobuf" ("textproto", "json", "onnxtxt").
     """
     path = os.fspath(path)
     if format not in (None, "protobuf"):
@@ -46,10 +46,10 @@ def save(
     size_threshold_bytes: int = 256,
     max_shard_size_bytes: int | None = None,
 ) -> None:
-    """Write an ONNX file; it appears only when it is complete.
+    """Write an ONNX file. It appears only when it is complete.
 
-    Tensors of at least `size_threshold_bytes` go to the file `external_data` beside it if that is given, and
-    to a file of their own without being asked where the model would pass protobuf's limit of 2 GiB.
+    Tensors of at least `size_threshold_bytes` go to the file `external_data` beside it, if given. Without it,
+    they go to a file of their own only where the model would exceed protobuf's limit of 2 GiB.
     """
     _model(model, "save")
     path = os.fspath(path)
@@ -63,16 +63,16 @@ def save(
 
 
 def verify(model: Model, *, types: bool = True) -> None:
-    """Raise an Error that names what is wrong with a model: something read that nothing computes, broken
+    """Raise an Error that names the first fault of a model: a value that is used but not computed, wrong
     order or names, a missing opset, and, with `types`, operands and results that an operator's rule refuses.
-    The model stays as it is.
+    The model stays unchanged.
     """
     _native.verify(_model(model, "verify"), types)
 
 
 def warnings(model: Model) -> list[str]:
-    """What is worth a word but no error: ill-typed nodes, unknown attributes (and what was likely meant),
-    deprecated operators, values of one name. At most a hundred, and how many more there are.
+    """Suspicious findings that are not errors: ill-typed nodes, unknown attributes (and what was likely
+    meant), deprecated operators, values that share a name. At most a hundred, and the number of further ones.
     """
     return _native.warnings(_model(model, "warnings"))
 
@@ -300,7 +300,7 @@ def _function_to(function: Function):
 
 
 def to_proto(ir_object) -> Any:
-    """As an onnx message: the inverse of from_proto()."""
+    """Convert to an onnx message: the inverse of from_proto()."""
     if isinstance(ir_object, Model):
         return onnx_package().ModelProto.FromString(_native.serialize(ir_object))
     for kind, write in (

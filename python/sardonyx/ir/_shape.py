@@ -15,10 +15,10 @@ __all__ = ["OptionalType", "SequenceType", "Shape", "SparseTensorType", "Symboli
 
 
 class SymbolicDim:
-    """A dimension that is not an integer: a name, an expression of names ("2*B + 1"), or None for one that is
-    unknown.
+    """A dimension that is not an integer: a name, an expression of names ("2*B + 1"), or None for an unknown
+    one.
 
-    Arithmetic gives expressions in normal form; where the result is a plain number, an int.
+    Arithmetic gives expressions in normal form, or an int where the result is a number.
     """
 
     __slots__ = ("_value",)
@@ -37,11 +37,11 @@ class SymbolicDim:
         return self._value
 
     def free_symbols(self) -> frozenset[str]:
-        """The names that occur in it."""
+        """The names that occur in the expression."""
         return frozenset() if self._value is None else frozenset(_native.dim_symbols(self._value))
 
     def evaluate(self, bindings: Mapping[str, int]) -> int | SymbolicDim:
-        """With names replaced by numbers: an int when nothing is left open."""
+        """Replaces names by numbers. Returns an int when no name is left."""
         if self._value is None:
             return self
         return _dim(_native.dim_substitute(self._value, dict(bindings)))
@@ -115,8 +115,7 @@ def _dim(d) -> int | SymbolicDim:
 
 
 class Shape:
-    """The dimensions of a tensor: ints and SymbolicDims. A shape that came from a value writes changes
-    through to it."""
+    """The dimensions of a tensor: ints and SymbolicDims. Changing the shape of a value changes the value."""
 
     __slots__ = ("_denotations", "_dims", "_frozen", "_owner")
 
@@ -147,7 +146,7 @@ class Shape:
         return self._frozen
 
     def freeze(self) -> None:
-        """From now on the shape cannot be changed."""
+        """Make the shape immutable."""
         self._frozen = True
 
     def copy(self, frozen: bool = False) -> Shape:
@@ -157,7 +156,7 @@ class Shape:
         return len(self._dims)
 
     def numpy(self) -> tuple[int, ...]:
-        """As NumPy has it; all dimensions must be integers."""
+        """The dimensions as NumPy's tuple; all must be integers."""
         if self.is_dynamic():
             raise Error(f"the shape {self} is not static")
         return tuple(self._dims)
@@ -257,7 +256,7 @@ class _TensorTypeBase:
 
 
 class TensorType(_TensorTypeBase):
-    """Tensors of one element type. The shape is kept beside the type, in Value.shape."""
+    """Tensors of one element type. The shape is separate, in Value.shape."""
 
     __slots__ = ()
     _kind = "tensor"
@@ -320,7 +319,7 @@ class OptionalType(_RecursiveTypeBase):
 
 
 class OpaqueType:
-    """A type that only files bring: maps and opaque types. It can be passed on, not built."""
+    """A type that only files contain: maps and opaque types. It can be passed on but not built."""
 
     __slots__ = ("_what",)
     dtype = DataType.UNDEFINED

@@ -17,7 +17,7 @@ _native = _sardonyx.ir
 
 __all__ = ["Builder", "Tape", "UsedOpsets"]
 
-# The domains and versions that recorded nodes asked for; a version of None means the graph's.
+# The domains and versions that recorded nodes were made for; None means the graph's version.
 UsedOpsets = set[tuple[str, int | None]]
 
 
@@ -34,7 +34,7 @@ class Tape:
         self._nodes: list[Node] = []
         self._initializers: list[Value] = []
         self._by_name: dict[str, Value] = {}  # the initializers
-        self._constants: dict[str, Value] = {}  # Constant nodes by name: what functions have for initializers
+        self._constants: dict[str, Value] = {}  # Constant nodes by name, which functions use instead of initializers
         self._used_opsets: UsedOpsets = set()
         self._stage = _native.Stage() if graph_like is None else None
 
@@ -50,15 +50,14 @@ class Tape:
 
     @property
     def used_opsets(self) -> UsedOpsets:
-        """(domain, version) of the recorded nodes; None where no version was asked for."""
+        """(domain, version) of the recorded nodes; None where no version was given."""
         return self._used_opsets
 
     def opset_imports(self, default: Mapping[str, int] | int | None = None) -> dict[str, int]:
-        """used_opsets as Graph(opset_imports=...) takes it. Raises when two versions of one domain were asked
-        for.
+        """used_opsets in the form of Graph(opset_imports=...). Raises when two versions of one domain were
+        given.
 
-        `default` gives versions for domains that no node asked a version of: a mapping, or a number for
-        ONNX's own domain.
+        `default` gives versions for domains without one: a mapping, or a number for ONNX's own domain.
         """
         defaults = {"": default} if isinstance(default, int) else dict(default or {})
         found: dict[str, int] = {}
@@ -186,7 +185,7 @@ class Tape:
         return self._put_initializer(val(name, const_value=tensor))
 
     def _put_initializer(self, value: Value) -> Value:
-        """Register `value`, or find the one that is the same."""
+        """Register `value`, or return the equal one that is registered."""
         existing = self._find_initializer(value.name)
         if existing is value:
             return value
@@ -210,7 +209,7 @@ class Tape:
         found = self._by_name.get(name)
         if found is None or found.name == name:
             return found
-        self._by_name = {v.name: v for v in self._initializers}  # somebody renamed them
+        self._by_name = {v.name: v for v in self._initializers}  # after initializers were renamed
         return self._by_name.get(name)
 
     def __repr__(self) -> str:
@@ -225,7 +224,7 @@ def _summary(tensor: Tensor | None) -> str:
 
 
 class _InitializerList(MutableSequence):
-    """The builder's initializers as a list. What is put in keeps the builder's rule: same name, same content,
+    """The builder's initializers as a list. Additions follow the builder's rule: same name, same content,
     same value."""
 
     def __init__(self, builder: Builder):
@@ -413,9 +412,9 @@ class Builder(Tape):
     # -- constants
 
     def add_initializer_from_array(self, name: str, array) -> Value:
-        """A constant from an array: an initializer, or in a function a Constant node.
+        """A constant from an array: an initializer or, in a function, a Constant node.
 
-        The same name and content again gives the same value; another content is an error.
+        Returns the same value for the same name and content; other content is an error.
         """
         made = array if isinstance(array, _native.TensorBase) else _tensor(array)
         if not name:

@@ -1,4 +1,4 @@
-"""Tensors: constants' payloads, over the caller's arrays and without copies."""
+"""Tensors: payloads of constants, over the caller's arrays and without copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SparseTensor", "StringTensor", "Tensor", "tensor"]
 
 
 def _pack(array: np.ndarray, bits: int) -> np.ndarray:
-    """Elements of 4 or 2 bits, one per byte, put together with the first in the lowest bits."""
+    """Packs elements of 4 or 2 bits, given one per byte, with the first in the lowest bits."""
     per_byte = 8 // bits
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & ((1 << bits) - 1)
     padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
@@ -41,11 +41,11 @@ def _unpack(packed: np.ndarray, size: int, bits: int, signed: bool) -> np.ndarra
 
 
 class Tensor(_native.TensorBase):
-    """The payload of a constant. The elements must not change afterwards: they are not copied.
+    """The payload of a constant. The elements are not copied and must not change afterwards.
 
-    `value` is a NumPy array (also of ml_dtypes' types) or something that becomes one (`__array__`,
-    `__dlpack__`). With `dtype` an array of unsigned integers may stand for the bits of another type of the
-    same size.
+    `value` is a NumPy array (also with ml_dtypes' dtypes) or something that converts to one (`__array__`,
+    `__dlpack__`). With `dtype`, an array of unsigned integers can hold the bits of another dtype of the same
+    size.
     """
 
     __slots__ = ()
@@ -114,7 +114,7 @@ class Tensor(_native.TensorBase):
         return MetadataProps(self)
 
     def numpy(self) -> np.ndarray:
-        """The elements: a read-only view where they lie in memory as NumPy wants them."""
+        """The elements: a read-only view if they are in NumPy's layout in memory."""
         dtype, dims = self.dtype, self._dims
         if dtype == DataType.STRING:
             array = np.empty(self.size, object)
@@ -139,7 +139,7 @@ class Tensor(_native.TensorBase):
         return self._strings()
 
     def tobytes(self) -> bytes:
-        """The elements as a file has them: little-endian, dense, small ones packed."""
+        """The elements as in a file: little-endian, dense, small ones packed."""
         if self.dtype == DataType.STRING:
             raise WrongType("a tensor of strings has no bytes: use string_data()")
         return bytes(memoryview(self._bytes()))
@@ -165,9 +165,9 @@ class Tensor(_native.TensorBase):
 
 
 class SparseTensor:
-    """The elements of a tensor that are not zero, as ONNX's SparseTensorProto has them.
+    """The nonzero elements of a tensor, as in ONNX's SparseTensorProto.
 
-    `values` has shape [n]; `indices` is int64, of shape [n] (places in the flattened tensor, ascending) or
+    `values` has shape [n]. `indices` is int64, of shape [n] (ascending positions in the flattened tensor) or
     [n, rank].
     """
 
@@ -198,7 +198,7 @@ class SparseTensor:
 
     @property
     def name(self) -> str | None:
-        """That of the values, as in a file."""
+        """The name of the values, as in a file."""
         return self.values.name
 
     def numpy(self) -> np.ndarray:

@@ -43,7 +43,7 @@ def replace_all_uses_with(
 
 
 def create_value_mapping(graph: Graph | GraphView | Function, *, include_subgraphs: bool = True) -> dict[str, Value]:
-    """Values by name. Of several with one name, the first; those without a name are left out."""
+    """Values by name. The first of several with one name; values without a name are left out."""
     found: dict[str, Value] = {}
 
     def see(value: Value | None) -> None:
@@ -74,10 +74,10 @@ def replace_nodes_and_values(
     old_values: Sequence[Value],
     new_values: Sequence[Value],
 ) -> None:
-    """Put `new_nodes` after `insertion_point`, let `new_values` take the place of `old_values`, and remove
+    """Insert `new_nodes` after `insertion_point`, replace `old_values` by `new_values`, and remove
     `old_nodes`.
 
-    New values take the names of old ones, and their types and shapes where they have none; graph outputs
+    New values take the names of old ones, and their types and shapes where they have none. Graph outputs
     follow.
     """
     old_values, new_values = _values(old_values), _values(new_values)
@@ -120,18 +120,16 @@ def rename_values(values: Value | Sequence[Value], names: str | Sequence[str]) -
         if (id(graph), name) in taken or (holder is not None and all(holder is not v for v, _ in moving)):
             raise Error(f"cannot rename initializer '{value.name}' to '{name}': there is an initializer of that name")
         taken.add((id(graph), name))
-    for i, (value, _) in enumerate(moving):  # out of each other's way first
+    for i, (value, _) in enumerate(moving):  # first move all names out of each other's way
         value.name = f"{value.name}\0{i}"
     for value, name in zip(values, names):
         value.name = name
 
 
 def infer_types(model: Model) -> list[str]:
-    """Find types and shapes by the operators' rules. Outputs that have no type are declared with what was
-    found.
+    """Infer types and shapes by the operators' rules. Declares untyped outputs with the result.
 
-    Returns what is wrong with nodes that break their operator's rule, one message each; they keep what was
-    known.
+    Returns a message for each node that breaks its operator's rule; such nodes keep what was known.
     """
     if not isinstance(model, Model):
         raise WrongType(f"infer_types takes an ir.Model, not {type(model).__name__}")
@@ -139,8 +137,7 @@ def infer_types(model: Model) -> list[str]:
 
 
 def get_const_tensor(value: Value, propagate_shape_type: bool = False) -> Tensor | None:
-    """The tensor that a value always holds, if it is known: of an initializer, a Constant node, or a
-    const_value."""
+    """The tensor that a value always holds, if known: of an initializer, a Constant node, or a const_value."""
     tensor = value.const_value
     if tensor is not None and propagate_shape_type:
         value.dtype = tensor.dtype

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _only(kind: str, convert, package: str, doc: str):
-    """`convert`, which takes anything, for things of one kind."""
+    """Restricts `convert`, which takes anything, to objects of one kind."""
 
     def of_kind(thing):
         if type(thing).__name__ != kind:

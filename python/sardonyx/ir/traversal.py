@@ -1,4 +1,4 @@
-"""Walking graphs with all that is nested in them."""
+"""Walks over graphs with all nested graphs."""
 
 from __future__ import annotations
 
