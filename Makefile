@@ -1,8 +1,8 @@
-# Everything a developer runs. Each target does the set-up that it needs, and does it once.
+# Targets for developers. Each target does the set-up that it needs, once.
 SHELL := bash
 PY := .venv/bin/python
 export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
-# Compiled objects are shared between clones that lie in different folders.
+# Share compiled objects between clones in different folders.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
@@ -38,7 +38,7 @@ test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's 
 test-exporters: build  ## models of PyTorch's, scikit-learn's and onnxruntime's exporters, beside the rivals (ONLY="TEXT ..."; its own environment)
 	@scripts/test_exporters.sh $(if $(ONLY),--only $(ONLY))
 
-test-libraries: build  ## programs of 26 libraries on JAX, held to the jitted function (ONLY="PROGRAM ..."; its own environment)
+test-libraries: build  ## programs of 26 libraries on JAX, compared with the jitted function (ONLY="PROGRAM ..."; its own environment)
 	@$(PY) scripts/library_tests.py $(ONLY)
 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
@@ -55,11 +55,11 @@ format:  ## rewrite the sources as clang-format and ruff want them
 	@scripts/setup.sh venv
 	@$(PY) scripts/lint.py --fix
 
-bench: build  ## run the benchmarks, write docs/benchmarks.md (RIVALS_PYTHON=... where the rivals are; QUICK=1: three minutes, no page)
+bench: build  ## run the benchmarks, write docs/benchmarks.md (RIVALS_PYTHON=... names the rivals' Python; QUICK=1: three minutes, no page)
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt
 	@QUICK=$(QUICK) $(PY) scripts/check.py bench
 
-instructions: build  ## instructions of the hot paths, beside the kept counts: 5 % more is a miss (BLESS=1: keep these)
+instructions: build  ## instructions of the hot paths, compared with the recorded counts: 5 % more is a miss (BLESS=1: record these)
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt
 	@$(PY) bench/instructions.py $(if $(BLESS),--bless)
 
@@ -70,7 +70,7 @@ tsan: PRESET := tsan
 asan tsan:
 	@scripts/setup.sh packages scripts/debian-packages.txt
 	@scripts/setup.sh build $(PRESET)
-	@ulimit -s 65536; ctest --preset $(PRESET)  # frames are ten times as large: models nested 1000 deep need more than 8 MB
+	@ulimit -s 65536; ctest --preset $(PRESET)  # instrumented frames are ten times as large: models nested 1000 deep need more than 8 MB
 
 MINUTES ?= 10
 SEED ?= $(shell date +%s)
@@ -79,12 +79,12 @@ fuzz: build  ## random graphs through every pass (MINUTES=n, SEED=n), half of th
 	  build/release/sx_fuzz --dialect=$$dialect --seed=$(SEED) --seconds=$$(( $(MINUTES) * 30 )) --cases=src/passes/$$dialect \
 	    --report || status=1; done; exit $$status
 
-fuzz-bytes: build  ## hostile bytes to the readers under libFuzzer and sanitizers (MINUTES=n for each; needs clang 19)
+fuzz-bytes: build  ## feed hostile bytes to the readers under libFuzzer and sanitizers (MINUTES=n for each; needs clang 19)
 	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
 	@scripts/setup.sh build fuzz
 	@$(PY) scripts/fuzz_bytes.py $(MINUTES)
 
-test-determinism:  ## the same bytes by gcc and clang, release and debug (three builds)
+test-determinism:  ## check that gcc and clang, release and debug write the same bytes (three builds)
 	@scripts/setup.sh packages scripts/debian-packages.txt
 	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
 	@for preset in release clang debug; do scripts/setup.sh build $$preset || exit 1; done
@@ -92,7 +92,7 @@ test-determinism:  ## the same bytes by gcc and clang, release and debug (three 
 	@$(PY) scripts/determinism.py build/release build/clang build/debug
 
 MUTANTS_SEED ?= 1
-mutants: build  ## break passes on purpose: how many changes do the tests notice? (MUTANTS=n: so many, drawn by MUTANTS_SEED; PASSES="a b")
+mutants: build  ## break passes on purpose: how many changes do the tests notice? (MUTANTS=n: draw n by MUTANTS_SEED; PASSES="a b")
 	@$(PY) scripts/mutate.py $(PASSES) $(if $(MUTANTS),--sample $(MUTANTS) --seed $(MUTANTS_SEED)) --report build/survivors.txt
 
 coverage:  ## which lines and branches the tests run, in C++ and Python (needs clang 19 and llvm 19)

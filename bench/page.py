@@ -229,7 +229,7 @@ def page(out: Path) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`; change nothing here. What the columns mean, and how it is measured: [bench](../bench/README.md).",
+        "`make bench` writes this page; do not edit it. [bench](../bench/README.md) explains the columns and the measurements.",
         "",
     ]
     for name, (title, section) in SECTIONS.items():
@@ -246,7 +246,7 @@ def page(out: Path) -> str:
         ]
         if k["load"] > BUSY and name not in COUNTS:
             lines += [
-                "**Taken on a busy machine**: times and memory say little; ratios and nodes are what they are.",
+                "**Measured on a busy machine**: times and memory are unreliable; ratios and nodes are not affected.",
                 "",
             ]
         lines += section(k["results"])

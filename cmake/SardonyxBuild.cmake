@@ -8,7 +8,7 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   find_program(CCACHE_PROGRAM ccache)
   if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # A precompiled header is a part of the key by what it was made of, not by the time it was made.
+    # Key precompiled headers by their content, not by the time they were made.
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   endif()
 endif()
@@ -22,7 +22,7 @@ function(sardonyx_glob variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# What all our own targets are compiled with. Contraction of a*b+c would make results depend on the machine.
+# Compile options of all our own targets. Contraction of a*b+c would make results depend on the machine.
 function(sardonyx_compile_options target)
   set_target_properties(
     ${target}
@@ -35,14 +35,14 @@ function(sardonyx_compile_options target)
   target_compile_options(
     ${target}
     PRIVATE -ffp-contract=off
-            # So that ccache sees that a precompiled header is used.
+            # Lets ccache see that a precompiled header is used.
             $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
             -Wall
             -Wextra
             -Wpedantic
-            # A parameter may be named like a member; a local name hiding another is a trap. Only gcc tells them apart.
+            # A parameter may have a member's name, but a local must not hide another. Only gcc distinguishes them.
             $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>
-            # Clang takes libstdc++'s own use of what it deprecates for ours.
+            # Clang also warns about libstdc++'s own use of deprecated names.
             $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
             -Wnon-virtual-dtor
             -Woverloaded-virtual

@@ -1,5 +1,5 @@
-# Two components. "python" is what a wheel holds: the module and the command. The rest is the C++ library, its headers
-# and the package files for find_package(sardonyx).
+# Two components. "python" goes into a wheel: the module and the command. The rest is the C++ library, its headers and
+# the package files for find_package(sardonyx).
 
 if(TARGET sardonyx_cli)
   if(SKBUILD)

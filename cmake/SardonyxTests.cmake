@@ -42,14 +42,14 @@ if(fuzz_sources)
   add_test(NAME fuzz COMMAND sx_fuzz --seed=1 --count=250)
 endif()
 
-# Bytes to the readers (make fuzz-bytes runs the same targets under libFuzzer).
+# Feeds bytes to the readers (make fuzz-bytes runs the same targets under libFuzzer).
 if(EXISTS "${PROJECT_SOURCE_DIR}/tests/bytes/bytes_main.cc")
   add_executable(sx_bytes tests/bytes/bytes_main.cc tests/bytes/targets.cc)
   sardonyx_compile_options(sx_bytes)
   target_link_libraries(sx_bytes PRIVATE sardonyx_inside)
 endif()
 
-# A project of its own that finds Sardonyx in an installed prefix, is built there and run.
+# A separate project that finds Sardonyx in an installed prefix. The test builds and runs it.
 if(EXISTS "${PROJECT_SOURCE_DIR}/tests/consumer/CMakeLists.txt" AND NOT SARDONYX_SANITIZE)
   add_test(
     NAME consumer

@@ -21,10 +21,10 @@ def page(told: dict) -> str:
     lines = [
         "# Passes",
         "",
-        "Written by scripts/passes_page.py. `sardonyx passes NAME` shows a pass with its patterns. The comment at the head of its",
-        "file says exactly what it does, and the cases beside it show it.",
+        "`scripts/passes_page.py` writes this page. `sardonyx passes NAME` shows a pass with its patterns. The header comment of its",
+        "file states exactly what it does, and the cases beside it show that.",
         "",
-        "*exact*: the same bits. *rounds*: at most twice the error that was there before, and 4 ulp. *relaxed*: as its file says.",
+        "*exact*: the same bits. *rounds*: at most twice the previous error plus 4 ulp. *relaxed*: as its file states.",
         "",
     ]
     for folder, title in FOLDERS.items():

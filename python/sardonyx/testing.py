@@ -81,28 +81,28 @@ def expect_graph(
     Args:
         specs: Paths such as `"Transpose:Bx3x28x28 -> Conv -> Relu"`: operators in the order in which a value
             flows through them, each with the shape of its first result if that matters. A size is a number, a
-            name, or `?` for any; `[]` is a scalar. `*` stands for any operator. Either a text, a pair of it
-            and a dict of options, or a dict with `"path"`. The options `attrs`, `counts`, `inputs`, `match`,
+            name, or `?` for any; `[]` is a scalar. `*` stands for any operator. Either a string, a pair of a
+            string and a dict of options, or a dict with `"path"`. The options `attrs`, `counts`, `inputs`, `match`,
             `must_absent`, `symbols` concern that path, and `graph` says where it lies: `"top"`, or the name
             or domain of a function (also as `"fn:name"`).
         mode: Whether "all" paths must be there or "any".
         match: With "path", helpers between two steps (`sardonyx.testing.HELPERS`) need not be named. With
-            "exact" each step reads its predecessor, the first step no other node's result, the last one's has
-            no users, and a graph holds no nodes but those of the paths.
+            "exact", each step uses its predecessor, the first step uses no node's result, the last step's
+            result has no users, and a graph has no nodes outside the paths.
         attrs: Values of attributes by operator, which all nodes of that operator have: `{"Softmax": {"axis":
             -1}}`. An attribute that is not written has its default.
         counts: How many nodes of an operator there are.
-        inputs: What a node of the path reads at a position: `{1: {"const": 0.5}}`, `{"const_bool": True}`,
+        inputs: Operands of a node of the path, by position: `{1: {"const": 0.5}}`, `{"const_bool": True}`,
             `{"initializer_name": "kernel"}` (with * and ?) or `{"absent": True}`. One node of the path must
             satisfy all of them.
         symbols: Sizes by name: a number, the name in the model, or None for one that is found and must then
             be the same everywhere. A name that is not listed is the model's own.
         must_absent: Operators that must not occur.
-        no_unused_inputs: Every input of the graph has a reader.
+        no_unused_inputs: Require that every input of the graph is used.
         no_unused_function_inputs: The same for functions; needs `search_functions`.
         search_functions: Look into the bodies of model-local functions as well. Bodies of If, Loop and Scan
             belong to the graph that holds them.
-        explain_on_fail: Print what is missing, and the graphs, when the answer is no.
+        explain_on_fail: Print what is missing, and the graphs, when the check fails.
     """
     if mode not in ("all", "any"):
         raise Error(f"mode={mode!r} is not known", notes=['expected "all" or "any"'])

@@ -351,13 +351,13 @@ def page() -> str:
     lines = [
         "# The evaluator's trial",
         "",
-        "Written by scripts/evaluator_page.py; a test computes it again.",
+        "`scripts/evaluator_page.py` writes this page; a test recomputes it.",
         "",
         "## Functions",
         "",
-        f"The largest error in units of the last place over {SAMPLES} numbers of all magnitudes, beside values of 200 bits: the evaluator's, then",
-        f"that of onnxruntime {onnxruntime.__version__} where it has a kernel. Rounded once is 0.5. Results that onnxruntime flushes to zero, or",
-        "computes as a difference, are wrong in all their places; the share of the largest value that is lost there is small.",
+        f"The largest error in units of the last place over {SAMPLES} numbers of all magnitudes, against values of 200 bits: the evaluator's, then",
+        f"that of onnxruntime {onnxruntime.__version__} where it has a kernel. Rounding once gives 0.5. Results that onnxruntime flushes to zero or",
+        "computes as a difference are wrong in every digit, but their error is small beside the largest value.",
         "",
         "| Operator | " + " | ".join(FLOATS) + " |",
         "|---|" + "--:|" * len(FLOATS),
@@ -369,16 +369,16 @@ def page() -> str:
         "",
         "## Operators beside onnxruntime",
         "",
-        f"Each operator that the `onnx` package tests with tensors of numbers ({len({op for op, _ in found})} of them), in each element type that its first operand may have,",
-        f"with attributes and shapes of up to {CASES} of those tests and numbers drawn anew: {len(found)} pairs, of which {counts['same']} agree,",
+        f"Each operator that the `onnx` package tests with tensors of numbers ({len({op for op, _ in found})} of them), in each dtype of its first operand,",
+        f"with attributes and shapes of up to {CASES} of those tests and newly drawn numbers: {len(found)} pairs, of which {counts['same']} agree,",
         f"{counts['different']} differ, {counts['refused by onnxruntime']} have no kernel in onnxruntime and {counts['refused by both']} are refused by both. A difference is more than",
         ", ".join(f"{share:g} ({name})" for name, share in APART.items())
-        + " of the largest magnitude, or any of an integer.",
+        + " of the largest magnitude, or any difference of integers.",
         "",
         "| Operator | Types | Who is right |",
         "|---|---|---|",
     ]
     lines += [f"| {op} | {', '.join(types)} | {verdict} |" for (op, types), verdict in DISAGREEMENTS.items()]
     none = sorted({op for op, _ in found if not any(found.get((op, t), ("",))[0] == "same" for t in TYPES)})
-    lines += ["", f"Nothing to compare with in onnxruntime: {', '.join(none)}.", ""]
+    lines += ["", f"No kernel in onnxruntime to compare with: {', '.join(none)}.", ""]
     return "\n".join(lines)
