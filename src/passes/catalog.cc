@@ -15,7 +15,7 @@ namespace mil {
 #undef SX_PASS
 
 std::span<const CatalogPass> catalog() {
-  // Lives to the end of the process, where taking its patterns apart would only take time.
+  // Never destroyed: tearing down the patterns at exit would only cost time.
   static const auto& all = *new std::vector<CatalogPass>{
 #define SX_PASS(name, about) {#name, about, DialectId::kOnnx, onnx::name()},
 #include "passes/onnx/passes.def"
@@ -67,7 +67,7 @@ std::span<const Preset> presets() {
     std::vector<Preset> list = {
 #include "passes/presets.def"
     };
-    // A preset may name those before it.
+    // A preset may name presets that are defined before it.
     for (size_t i = 0; i < list.size(); ++i) {
       std::vector<Preset::Item> items;
       for (const Preset::Item& item : list[i].items) {

@@ -1,4 +1,4 @@
-// The passes there are, in the order of the lists onnx/passes.def and mil/passes.def, and the presets.
+// All passes, in the order of onnx/passes.def and mil/passes.def, and all presets.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,15 @@ struct CatalogPass {
   Pass pass;
 };
 std::span<const CatalogPass> catalog();
-// By any spelling: "onnx::x", "common::x", "x"; null when there is none.
+// Accepts every spelling: "onnx::x", "common::x", "x". Null if there is no such pass.
 const CatalogPass* find_pass(std::string_view name);
-// Made when it is first asked for, and kept as long as the catalogue is.
+// Built on first use and kept as long as the catalog.
 const ReadyPass& ready_pass(const CatalogPass& pass);
-// Makes what the passes on a dialect keep for the whole process (patterns and their matchers), which the first model would make otherwise.
+// Builds the process-wide data of a dialect's passes (patterns and their matchers) up front, so that the
+// first model does not pay for it.
 void prepare_passes(DialectId dialect);
 
-// A preset: passes in order. One that repeats runs until nothing changes, and its rules share sweeps.
+// A preset lists passes in order. A repeating preset runs until nothing changes, and its rules share sweeps.
 struct Preset {
   struct Item {
     std::string_view pass;
@@ -39,14 +40,16 @@ struct Preset {
 };
 std::span<const Preset> presets();
 
-// What the request asks for. Throws kInvalidArgument for unknown names and options, and says which are near.
+// The pipeline that the request describes. Throws kInvalidArgument for unknown names and options, with
+// suggestions.
 Pipeline make_pipeline(const PassRequest& request, DialectId dialect);
 
-// For a model whose types are all known, and what is known of its values: nothing is inferred first.
+// Runs the passes on a model whose types and value facts are already known: it infers nothing first.
 PipelineReport run_typed_passes(Model& m, const PassRequest& request, ValueFacts& facts);
-// What the passes would report on a Core ML program, if samples of its ops are enough to say that they change nothing; else nullopt. `samples`,
-// asked when it is needed, has one node for each way in which an op and the ops that it reads meet in the program, or is null where that
-// cannot be said. `is_idle`: what the caller knows of a pass and this program by other means.
+// The report of the passes on a Core ML program that they provably do not change; nullopt if that cannot be
+// proved. `samples` is called on demand. It returns a graph with one node for each way in which an op and the
+// producers of its operands occur together in the program, or null if there is no such graph. `is_idle` says
+// whether the caller already knows that a pass does nothing on this program.
 std::optional<PipelineReport> report_if_idle(const PassRequest& request, const std::function<const Graph*()>& samples,
                                              const std::function<bool(std::string_view)>& is_idle);
 

@@ -10,7 +10,7 @@
 namespace sardonyx {
 namespace {
 
-// A node by itself, for evaluating it when the model may be gone.
+// A copy of a node in a model of its own, so that it can be evaluated after the original model is gone.
 struct HeldNode {
   explicit HeldNode(const Node& n) : model(n.op().dialect) {
     const std::vector<Value*> absent(n.num_inputs(), nullptr);
@@ -21,7 +21,7 @@ struct HeldNode {
   Node* node = nullptr;
 };
 
-// The axes of a transposition in their new order; nullopt where n is none.
+// The permutation of a transpose; nullopt if `n` is not a transpose or its permutation is invalid.
 std::optional<std::vector<int64_t>> transposed_axes(const Node& n, std::span<const TensorPtr> operands) {
   if (operands.empty() || operands[0] == nullptr) return {};
   std::optional<std::vector<int64_t>> axes;
@@ -44,11 +44,11 @@ std::vector<int64_t> shape_of(const Type& t) {
   return shape;
 }
 
-// Transposed without a copy, also where elements are cast on the way; null where they are not in memory.
+// Transposes without copying, through any casts; null if the elements are not in memory.
 TensorPtr transposed_view_or_cast(const TensorPtr& x, std::span<const int64_t> axes) {
   const TensorPtr source = cast_source(x);
   if (source == nullptr) return transposed_view(x, axes);
-  const TensorPtr moved = transposed_view_or_cast(source, axes);  // as deep as casts stand in each other: passes make three
+  const TensorPtr moved = transposed_view_or_cast(source, axes);  // recurses once per nested cast; passes make at most three
   if (moved == nullptr) return nullptr;
   return x->dtype() == DType::kF16 ? as_half(moved) : as_single(moved);
 }

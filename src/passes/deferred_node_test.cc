@@ -10,7 +10,7 @@
 namespace sardonyx {
 namespace {
 
-// Every piece that somebody may read of a transposed constant is what the evaluator gives.
+// Every piece read from a deferred transposed constant equals what the evaluator computes.
 TEST(DeferredNode, PiecesOfATransposedConstant) {
   const std::vector<int64_t> shape{5, 11, 37, 3};
   std::vector<float> values(5 * 11 * 37 * 3);

@@ -1,4 +1,4 @@
-// Whether a runtime loads a model, as far as the table of its kernels tells (dialects/onnx/runtimes.h).
+// Whether a runtime loads a model, according to the table of its kernels (dialects/onnx/runtimes.h).
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace sardonyx {
 
-// What keeps the runtime from loading the model: its opset, then each node of the main graph, of bodies and of functions.
+// Reasons why the runtime cannot load the model: its opset first, then nodes of the main graph, bodies and
+// functions.
 std::vector<std::string> load_problems(const onnx::Runtime& runtime, const Model& m);
 
-// The runtime that has to load what passes make of `m`: the one of that name, the newest for an empty one. Null where it
-// does not load `m` itself for certain, since then nothing is the passes' fault: a node is refused, or sizes that are not
-// known decide.
+// The runtime that must load the model after the passes: the one named, or the newest for an empty name. Null
+// if it does not certainly load `m` itself, because it refuses a node or because unknown sizes decide. Then
+// the passes cannot be at fault.
 const onnx::Runtime* runtime_that_loads(const Model& m, std::string_view name);
 
 }  // namespace sardonyx

@@ -1,4 +1,4 @@
-// Requests of users become pipelines.
+// Turns user requests into pipelines and runs them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void require_dialect(std::string_view name, DialectId wanted, DialectId found) {
   throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is for {}, not for {}", name, what(wanted), what(found)));
 }
 
-// coremltools' own passes for making weights smaller: presets name them, in its order.
+// coremltools' own weight compression passes. Presets name them in coremltools' order.
 bool is_compression(std::string_view name) { return name.starts_with("compression::"); }
 
 void set_option(Pipeline& pipeline, const PassRequest& request, const std::string& spelled, const std::string& value) {
@@ -67,7 +67,8 @@ void set_option(Pipeline& pipeline, const PassRequest& request, const std::strin
     e.options.set(option, value);
     runs = true;
   }
-  // As coremltools' pipelines have it. Presets of ONNX have options for passes that a target leaves out.
+  // As in coremltools' pipelines, an option of a pass that does not run is an error. ONNX presets also set
+  // options for passes that a target leaves out, so this does not hold for them.
   const auto is_it = [&](const std::string& s) { return !is_compression(s) && find_pass(s) == &pass; };
   if (runs || pass.dialect != DialectId::kMil || std::ranges::any_of(request.skip, is_it)) return;
   const bool half = pass.name == "add_fp16_cast" || pass.name == "add_int16_cast";
@@ -86,7 +87,7 @@ void refuse_compression(std::string_view name, const PassRequest& request) {
 
 constexpr std::string_view kComputePrecision = "compute_precision";
 
-// The option of a whole run: whether presets of Core ML end in half precision.
+// Reads the run-wide option compute_precision: whether Core ML presets end in half precision.
 bool wants_half(const PassRequest& request, DialectId dialect) {
   bool half = false;
   for (const auto& [option, value] : request.options) {
@@ -121,7 +122,8 @@ void skip(Pipeline& pipeline, const std::string& what) {
   }
 }
 
-// Whether the whole model computes what it did, and on how many inputs: throws if it does not.
+// Checks that `after` computes the same as `before` and returns how many inputs were compared. Throws on a
+// difference.
 ValueCheck check_results(const Model& before, const Model& after, const Pipeline& pipeline) {
   Numerics loosest = Numerics::kExact;
   for (const PipelineEntry& e : pipeline.entries) loosest = std::max(loosest, e.pass->numerics());
@@ -146,8 +148,9 @@ void allow_empty_sizes(Model& m) {
   }
 }
 
-// People make the batch of a file's inputs symbolic and leave value_info with the size that it had. Where inference from the inputs
-// alone finds an expression and the file declares a number, the number is wrong for all sizes but one: the expression takes its place.
+// People make the batch of a model's inputs symbolic but leave the old size in value_info. Where inference
+// from the inputs alone finds an expression and the file declares a number, the number is wrong for all sizes
+// but one, so the expression replaces it.
 void drop_stale_sizes(Model& m) {
   const auto inputs = m.graph().inputs();
   if (std::none_of(inputs.begin(), inputs.end(), is_symbolic)) return;
@@ -181,7 +184,7 @@ void drop_stale_sizes(Model& m) {
   }
 }
 
-// Operators that a pass makes without being named after them.
+// Passes that make an operator other than the one in their name.
 constexpr std::pair<std::string_view, std::string_view> kMakers[] = {
     {"Clip", "fuse_activations"},
     {"Conv", "fuse_affine_into_conv"},
@@ -212,7 +215,8 @@ constexpr std::pair<std::string_view, std::string_view> kMakers[] = {
     {"Swish", "fuse_activations"},
 };
 
-// The pass of that name, or the one that makes the operator of that name: Attention is fuse_attention. Null when there is neither.
+// The pass with this name, or the pass that makes the operator with this name (Attention: fuse_attention).
+// Null if neither exists.
 const CatalogPass* explained_pass(std::string_view name) {
   if (const CatalogPass* found = find_pass(name)) return found;
   for (const auto& [op, maker] : kMakers) {
@@ -228,7 +232,7 @@ const CatalogPass* explained_pass(std::string_view name) {
   return find_pass(pass);
 }
 
-// Throws, with the nearest name of an operator or a pass.
+// Throws an error that suggests the nearest operator or pass names.
 void require_explained(const std::string& name) {
   if (explained_pass(name) != nullptr) return;
   std::vector<std::string_view> known = all_names();
@@ -238,7 +242,8 @@ void require_explained(const std::string& name) {
   unknown("pass, nor a pass that makes an operator,", name, known);
 }
 
-// Rules that make operators which the model's opset does not have are no near misses of any node.
+// Reports rules that need a newer opset than the model imports. They never reach a node, so no near miss
+// would tell.
 void explain_opsets(const Model& m, const PassRequest& request) {
   const auto has = m.opset_version("");
   for (const std::string& name : request.explain) {
@@ -254,7 +259,7 @@ void explain_opsets(const Model& m, const PassRequest& request) {
   }
 }
 
-// The runtime that verified passes must leave the model loadable in.
+// The runtime in which the model must stay loadable after verified passes; null if nothing is verified.
 const onnx::Runtime* verified_runtime(const Model& m, const PassRequest& request) {
   if (request.verify == Verify::kOff || m.dialect() != DialectId::kOnnx) return nullptr;
   std::string_view target;
@@ -264,7 +269,7 @@ const onnx::Runtime* verified_runtime(const Model& m, const PassRequest& request
   return runtime_that_loads(m, target);
 }
 
-// `runtime`, if not null, is asked for each node that a pass makes.
+// If `runtime` is not null, it checks each node that a pass makes.
 PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipeline, ValueFacts& facts,
                    const onnx::Runtime* runtime = nullptr) {
   NodeRefusal refusal;
@@ -294,8 +299,8 @@ PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipelin
                        .progress = request.progress});
 }
 
-// Throws if the runtime loaded `before`, and does not load what the passes made of it: which pass made what is found by
-// running them again on `before`.
+// Throws if the runtime loads `before` but not `after`. Runs the passes again on `before` to find the one at
+// fault.
 void check_loading(const onnx::Runtime* runtime, Model& before, const Model& after, const PassRequest& request,
                    const Pipeline& pipeline) {
   if (runtime == nullptr) return;

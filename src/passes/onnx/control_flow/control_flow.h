@@ -1,19 +1,21 @@
-// Moving nodes between a body and the graph around it.
+// Moving nodes between a body and the enclosing graph.
 #pragma once
 
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 
-// Moves a node before another one, into its graph, with what is known of its values.
+// Moves `n` before `at`, into the graph of `at`, along with the value info of its results.
 void move_before(Node& at, Node& n);
 
-// Moves the nodes of `from` before `at`, in order, with what is known of their values; its constants become constants of at's graph.
-// The inputs of `from` must have no readers any more; what it returns can be read from at's graph then, and `from` is empty.
+// Moves the nodes of `from` before `at`, in order, along with the value info of their results. Constants of
+// `from` become constants of the graph of `at`. The inputs of `from` must have no users left. Afterwards
+// `from` is empty and values that it returned can be used in the graph of `at`.
 void splice(Graph& from, Node& at, Rewriter& b);
 
-// A node like `n`, before it, with the operands and those of its results that are named; takes the bodies of n and its results' readers,
-// and n is erased. Results that are left out must have no readers.
+// Replaces `n` by a node with the given operands and only the listed results, in the same place. The new node
+// takes over the bodies of `n` and the users of those results; `n` is erased. Results that are not listed
+// must have no users.
 Node& with_slots(Node& n, std::span<Value* const> operands, std::span<const size_t> results, const Attrs* attrs);
 
 }  // namespace sardonyx::onnx

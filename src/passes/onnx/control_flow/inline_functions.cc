@@ -1,10 +1,11 @@
 //   y = own::f<alpha=2>(x)      f: r = Elu<alpha=@alpha>(a) ...      =>   y = Elu<alpha=2>(x) ...
 //
-// Calls of model-local functions become the functions' nodes, functions within functions too; what nobody calls afterwards is removed.
-// On request only: a model with functions is smaller, and shows how it is made up. Exact: the same nodes run.
-// Domains that only the function imports, the model imports then.
-// What stops it: a function that reads a domain at another version than the model, where that is another operator; an absent operand
-// that the function returns; more than a million nodes by this (functions that call functions may double each time).
+// Replaces calls of model-local functions by the nodes of the functions, nested calls included, then removes
+// functions without calls. On request only: a model with functions is smaller and shows its structure. Exact:
+// the same nodes run. The model imports domains that so far only the function imported.
+// What stops it: a function that imports a domain at another version than the model, if the operator differs
+// between the two; an absent operand that the function returns; more than a million added nodes (nested
+// functions may double the count at each level).
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -16,7 +17,7 @@ namespace sardonyx::onnx {
 namespace {
 
 constexpr size_t kMaxAdded = 1'000'000;
-constexpr int kMaxDepth = 100;  // functions that call each other
+constexpr int kMaxDepth = 100;  // levels of nested calls
 
 Function* called_by(const Node& n) { return n.unchecked() ? nullptr : called_function(n); }
 
@@ -45,13 +46,14 @@ class Inliner {
   }
 
  private:
-  // Whether f's nodes mean the same in the model.
+  // Whether the nodes of `f` mean the same in the model.
   bool fits(const Node& call, Function& f) {
     if (auto known = fits_.find(&f); known != fits_.end()) return known->second;
     bool ok = true;
     for (Graph* g : graphs_in(f.graph())) {
       for (const Node& n : g->nodes()) {
-        // A domain that the model does not import will be; calls mean the same whatever version they name.
+        // Domains that the model does not import yet are imported later. Calls mean the same in every
+        // version.
         const bool is_other = model_.opset_version(n.op().domain) && &model_.op(n.op().domain, n.op().name) != &n.op();
         if (n.unchecked() || (is_other && called_by(n) == nullptr)) ok = false;
       }
@@ -117,7 +119,7 @@ class Inliner {
     }
   }
 
-  // References to the function's attributes become the call's.
+  // Replaces references to attributes of the function by their values in the call.
   void bind_attrs(Node& n, const Node& call, const Function& f) {
     AttrInit bound;
     bool any = false;
@@ -137,7 +139,7 @@ class Inliner {
     if (any) n.set_attrs(model_.attrs(std::move(bound)));
   }
 
-  // The body's types held for all calls; here is one.
+  // The body's types held for all calls. Infers them again for this one.
   void type(Node& n) {
     std::vector<const Type*> before;
     for (Value& v : n.results()) before.push_back(v.type());

@@ -1,4 +1,4 @@
-// What the text of a graph does not show: where nodes came from, and what --explain says.
+// Covers what the text of a graph does not show: provenance of nodes and the output of --explain.
 #include <gtest/gtest.h>
 
 #include "passes/catalog.h"

@@ -1,11 +1,14 @@
 //   x ── LayerNormalization ── MatMul(w1) ── Gelu ── MatMul(w2) ── Add ── ... the same with w3, w4 ...
-//     =>   x ── custom.block.1::block(w1, w2) ── custom.block.1::block(w3, w4)       and the function `block`, once
+//     =>   x ── custom.block.1::block(w1, w2) ── custom.block.1::block(w3, w4)
 //
-// Parts of a graph that occur several times become calls of one model-local function: the same operators with the same attributes on the
-// same shapes, wired the same way. What differs between them, weights above all, becomes operands; small constants that are the same everywhere
-// stand in the function. The part that saves the most goes first, then the next, until none has `min_nodes` nodes.
-// A function is called what the program calls the part: by the module path or the function of its last node; `part` when nothing is known.
-// On request only: runtimes inline functions as they load a model, which then runs as before. The opposite of inline_functions.
+// Replaces parts of a graph that occur several times by calls of one model-local function. Occurrences have
+// the same operators with the same attributes on the same shapes, connected the same way. Values that differ,
+// mostly weights, become operands; small constants that are equal everywhere move into the function. The part
+// that saves the most nodes goes first, then the next, until none has `min_nodes` nodes.
+// The function takes its name from the program: from the module path of the part, or from the function that
+// made its last node; `part` if neither is known.
+// On request only: runtimes inline functions when they load a model, which then runs as before. The inverse
+// of inline_functions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,11 +24,12 @@
 namespace sardonyx::onnx {
 namespace {
 
-constexpr size_t kSharedBytes = 1024;   // equal constants up to this size stand in the function
-constexpr int64_t kFewestNodes = 4;     // what is worth a function
+constexpr size_t kSharedBytes = 1024;   // equal constants up to this size move into the function
+constexpr int64_t kFewestNodes = 4;     // smallest part worth a function
 constexpr size_t kMostFunctions = 256;  // per run
 
-// "layers_3", "layers[3]", "Block.3" -> "layers", "layers", "Block"; characters that identifiers lack become '_'.
+// "layers_3", "layers[3]", "Block.3" -> "layers", "layers", "Block". Replaces characters that identifiers
+// lack by '_'.
 std::string as_identifier(std::string_view text) {
   while (!text.empty() && (std::isalnum(static_cast<unsigned char>(text.back())) == 0 ||
                            std::isdigit(static_cast<unsigned char>(text.back())) != 0))
@@ -39,8 +43,9 @@ std::string as_identifier(std::string_view text) {
   return out;
 }
 
-// The last part of a scope that names something: "Net/transpose(jvp(eqx.nn.Linear))/vmap()" -> "Linear", "Net/blocks/0" -> "blocks". Empty when none does, as in
-// "Net/vmap(BNTS,BSNH->BTNH)", which begins with what the nodes have in common and ends in how they were transformed.
+// The last component of a scope that is a name: "Net/transpose(jvp(eqx.nn.Linear))/vmap()" -> "Linear",
+// "Net/blocks/0" -> "blocks". Empty if there is none, as in "Net/vmap(BNTS,BSNH->BTNH)", where the common
+// prefix ends in a transformation.
 std::string name_of_scope(std::string_view scope) {
   while (!scope.empty()) {
     const size_t slash = scope.rfind('/');
@@ -70,7 +75,8 @@ std::string name_of_function(std::string_view qualified) {
   return {};
 }
 
-// What the scopes of all nodes begin with: "Net/Block_3" of "Net/Block_3/Dense_0" and "Net/Block_3". Nodes without a scope do not count.
+// The common prefix of all nodes' scopes: "Net/Block_3" for "Net/Block_3/Dense_0" and "Net/Block_3". Ignores
+// nodes without a scope.
 std::string common_scope(const Model& m, std::span<Node* const> nodes) {
   std::optional<std::string> common;
   for (const Node* n : nodes) {
@@ -90,7 +96,8 @@ std::string common_scope(const Model& m, std::span<Node* const> nodes) {
   return common.value_or("");
 }
 
-// What all names end in, from the start of a word: "mlp.kernel" of "blocks[0].mlp.kernel", "blocks[11].mlp.kernel".
+// The common suffix of all names, cut at a word boundary: "mlp.kernel" for "blocks[0].mlp.kernel" and
+// "blocks[11].mlp.kernel".
 std::string common_end(const std::vector<Value*>& values) {
   std::string end(values.front()->name().view());
   for (const Value* v : values) {
@@ -98,7 +105,7 @@ std::string common_end(const std::vector<Value*>& values) {
     const auto ends = std::mismatch(end.rbegin(), end.rend(), other.rbegin(), other.rend()).first;
     end.erase(end.begin(), ends.base());
   }
-  // Only whole words: from behind the first separator, unless all of it is the same.
+  // Keep whole words only: cut after the first separator unless all names are equal.
   if (end.size() < values.front()->name().view().size()) {
     const size_t dot = end.find_first_of("./");
     end = dot == std::string::npos ? "" : end.substr(dot + 1);
@@ -127,7 +134,7 @@ class Outliner {
  private:
   struct Operand {
     std::vector<Value*> given;                     // by occurrence
-    std::vector<std::pair<size_t, size_t>> reads;  // (node, read) of the part
+    std::vector<std::pair<size_t, size_t>> reads;  // (node, operand) in the part
   };
   struct Result {
     size_t node, index;
@@ -161,7 +168,7 @@ class Outliner {
     }
     fill(g, f, repeat, reads[0], operands, results);
     for (size_t k = 1; k < times; ++k) {
-      // Sorted as the first occurrence is, in which what reads a node stands behind it.
+      // In the order of the first occurrence, users come after producers.
       for (Node* n : std::views::reverse(repeat.occurrences[k])) g.erase(*n);
     }
     g.sort();
@@ -173,7 +180,8 @@ class Outliner {
     context_.log.count("calls", times);
   }
 
-  // What the part reads from outside; reads that are the same value in every occurrence share an operand. Weights come last.
+  // The values that the part uses from outside. Uses of the same value in every occurrence share an operand.
+  // Weights come last.
   static std::vector<Operand> operands_of(const Repeat& repeat, const std::vector<std::vector<std::vector<Use*>>>& reads) {
     std::unordered_set<const Node*> inside(repeat.occurrences[0].begin(), repeat.occurrences[0].end());
     std::map<std::vector<Value*>, size_t> known;
@@ -198,7 +206,7 @@ class Outliner {
     return ordered;
   }
 
-  // Results that something outside of the part reads, in any occurrence.
+  // Results that have users outside of the part in any occurrence.
   static std::vector<Result> results_of(Graph& g, const Repeat& repeat) {
     std::set<std::pair<size_t, size_t>> read;
     for (const std::vector<Node*>& nodes : repeat.occurrences) {
@@ -222,7 +230,7 @@ class Outliner {
            std::ranges::all_of(o.given, [&](const Value* v) { return v->constant()->equals(*first); });
   }
 
-  // A function without nodes, called after the program.
+  // An empty function, named after the program.
   Function& add_function(const Repeat& repeat) {
     const std::vector<Node*>& nodes = repeat.occurrences.front();
     const std::string scope = common_scope(model_, nodes);
@@ -235,7 +243,8 @@ class Outliner {
       }
       return name;
     };
-    // The place in a list, "Net/blocks/3", says less than the function of a node that the module there wrote itself.
+    // A list position such as "Net/blocks/3" is a worse name than the function that wrote a node directly in
+    // that module.
     std::string name;
     if (scope.find_first_not_of("0123456789", scope.rfind('/') + 1) == std::string::npos) name = name_of_writer(true);
     if (name.empty()) name = name_of_scope(scope);
@@ -255,7 +264,7 @@ class Outliner {
     return f;
   }
 
-  // What reads `from` outside of the part reads `to`, which takes the name.
+  // Makes users of `from` outside of the part use `to`, which takes over the name.
   void hand_over(Graph& g, const std::vector<Node*>& nodes, Value& from, Value& to) {
     const std::unordered_set<const Node*> inside(nodes.begin(), nodes.end());
     to.set_type(from.type());

@@ -1,4 +1,5 @@
-// What the text of a graph does not show: scopes and functions of the program, after which outlined functions are called, and names.
+// Covers what the text of a graph does not show: names of outlined functions, which come from scopes and
+// functions of the program.
 #include <gtest/gtest.h>
 
 #include "passes/catalog.h"
@@ -32,7 +33,7 @@ const Function* outlined(const Model& m) {
   return nullptr;
 }
 
-// The name of the function that becomes of three nodes with these scopes, in both places.
+// The name of the function outlined from three nodes with these scopes that occur twice.
 std::string name_of(std::vector<std::vector<Source>> sources) {
   const auto m = parse(kTwice);
   size_t i = 0;
@@ -76,12 +77,12 @@ TEST(OutlineFunctions, functions_of_the_program_name_them_where_no_scope_does) {
   EXPECT_EQ(name_of("", "<lambda>"), "part");
   EXPECT_EQ(name_of("", "outer.<lambda>"), "outer");
   EXPECT_EQ(name_of("Scope", "function"), "Scope");
-  // That of the last node counts.
+  // The last node's function decides.
   const auto by = [](std::string f) { return std::vector<Source>{Source{.function = std::move(f)}}; };
   EXPECT_EQ(name_of({by("first"), by("second"), by("third")}), "third");
   EXPECT_EQ(name_of({by("first"), by("second"), by("")}), "second");
   EXPECT_EQ(name_of({{Source{.function = "one"}, Source{.function = "two"}}}), "one");
-  // Of the module that has a place in a list, and of no part of it.
+  // The function of the list element's own module decides, not that of a submodule.
   const auto in = [](std::string s, std::string f) {
     return std::vector<Source>{Source{.function = std::move(f), .scope = std::move(s)}};
   };
@@ -106,7 +107,7 @@ TEST(OutlineFunctions, what_the_scopes_of_all_nodes_begin_with_counts) {
   EXPECT_EQ(name_of({in("Net/Block_1/Dense"), in("Net/Block_1"), in("Net/Block_1")}), "Block");
   EXPECT_EQ(name_of({in("Net/Alpha/x"), in("Net/Other/x"), in("Net/Alpha/x")}), "Net");
   EXPECT_EQ(name_of({in("O/Block"), in("P/Block"), in("O/Block")}), "part");
-  // Those of the first place.
+  // Names come from the first occurrence.
   const auto one = in("Net/One"), other = in("Net/Other");
   EXPECT_EQ(name_of({one, one, one, other, other, other}), "One");
 }
@@ -159,7 +160,7 @@ TEST(OutlineFunctions, calls_take_names_and_provenance_and_the_model_a_version_t
   EXPECT_EQ(made.name().view(), "c");
   ASSERT_TRUE(g.value_info.contains(&made));
   EXPECT_EQ(g.value_info.at(&made).notes->doc, "halfway");
-  // Inside, nothing is called what only one place calls it.
+  // Names that only one occurrence uses do not appear in the function.
   for (const Node& n : outlined(*m)->graph().nodes()) {
     EXPECT_TRUE(n.name().empty());
     EXPECT_TRUE(n.result()->name().empty());
@@ -174,7 +175,8 @@ TEST(OutlineFunctions, domains_of_functions_that_only_functions_call_are_taken) 
 }
 
 TEST(OutlineFunctions, parts_do_not_stretch_far) {
-  // 304 places for three nodes; the others stand between the first two of the first part.
+  // 304 occurrences of three nodes. The nodes between the occurrences all stand in the middle of the first
+  // one.
   const auto functions = [](int between) {
     std::string text = "graph(x: f32[3], z: f32[3]) {\n  a = Exp(x)\n", all;
     for (int i = 0; i < between; ++i) {

@@ -1,5 +1,6 @@
-// Removes model-local functions that no node calls, directly or through others, and imports of opsets that no node needs; the default
-// domain stays imported. Calls keep their functions in whatever body they stand. Exact: nothing that runs is touched.
+// Removes model-local functions that no node calls, directly or through other functions, and imports of
+// domains that no node needs. The default domain stays imported. Calls in any body count. Exact: no node
+// changes.
 #include <algorithm>
 #include <set>
 
@@ -9,7 +10,7 @@
 namespace sardonyx::onnx {
 namespace {
 
-// Functions called in g, and the domains of its nodes.
+// Collects the functions called in `g` and the domains of its nodes.
 void collect(Graph& g, std::vector<Function*>& called, std::set<std::string, std::less<>>& domains) {
   for (Graph* inner : graphs_in(g)) {
     for (const Node& n : inner->nodes()) {

@@ -13,9 +13,9 @@
 namespace sardonyx::onnx {
 namespace {
 
-constexpr int kSteps = 3;               // how far up colours look
-constexpr size_t kTries = 32;           // colours that are tried, near and far
-constexpr int64_t kSmallIntegers = 64;  // constants of integers up to this many elements count by value
+constexpr int kSteps = 3;               // how many producers up a colour depends on
+constexpr size_t kTries = 32;           // colours to try, for each of the two kinds
+constexpr int64_t kSmallIntegers = 64;  // integer constants up to this many elements compare by value
 
 uint64_t mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9e3779b97f4a7c15u;
@@ -27,7 +27,7 @@ bool counts_by_value(const Tensor& t) {
   return (is_integer(t.dtype()) || t.dtype() == DType::kBool) && t.size() <= kSmallIntegers;
 }
 
-// As operands of two nodes that are to be one.
+// Whether x and y may be the same operand of the one node that replaces two.
 bool same_kind(const Value* x, const Value* y) {
   if (x == nullptr || y == nullptr) return x == y;
   if (x->type() != y->type() || x->is_constant() != y->is_constant()) return false;
@@ -41,7 +41,7 @@ uint64_t hash_of_kind(const Value* v) {
   return counts_by_value(*v->constant()) ? mix(h, v->constant()->hash()) : mix(h, 3);
 }
 
-// Reads of bodies are seen in the order of bodies, nodes and operands.
+// Visits uses in bodies, in the order of bodies, nodes and operands.
 template <class See>
 void see_captures(const Node& n, See&& see) {
   std::vector<const Graph*> todo;
@@ -83,8 +83,8 @@ class Search {
   Repeat best() {
     Repeat best;
     size_t saved = 0;
-    std::vector<std::vector<int>> all = candidates(colours_);      // far colours tell parts apart that end alike
-    std::ranges::move(candidates(own_), std::back_inserter(all));  // short parts, of which the first reads something else
+    std::vector<std::vector<int>> all = candidates(colours_);      // colours with context tell apart parts that end alike
+    std::ranges::move(candidates(own_), std::back_inserter(all));  // short parts, whose first nodes have different producers
     for (const std::vector<int>& places : all) {
       std::optional<Part> part = grow(places[places.size() - 2], places.back());
       if (!part || part->nodes.size() < min_nodes_) continue;
@@ -94,7 +94,7 @@ class Search {
       std::vector<bool> taken(nodes_.size());
       size_t looked_at = 0;
       for (int root : roots) {
-        if (looked_at > 8 * nodes_.size()) break;  // many begin like the part and end otherwise
+        if (looked_at > 8 * nodes_.size()) break;  // many occurrences start like the part but differ later
         std::optional<std::vector<int>> at = match(*part, root, looked_at);
         if (!at || std::ranges::any_of(*at, [&](int i) { return taken[static_cast<size_t>(i)]; }) || !stands_alone(*at))
           continue;
@@ -109,16 +109,17 @@ class Search {
   }
 
  private:
-  // A part by the places of its nodes in the occurrence that it was grown from; nodes[0] is its last one.
+  // Nodes of a part, as places in the occurrence from which it was grown. nodes[0] is the last one in graph
+  // order.
   struct Part {
     std::vector<int> nodes;
     std::unordered_map<int, size_t> index;
   };
 
-  // Nodes that go when so many parts (two at least) of so many nodes (two at least) become calls.
+  // Nodes saved when `times` parts (at least two) of `size` nodes (at least two) become calls.
   static size_t worth(size_t times, size_t size) { return (times - 1) * size - times; }
 
-  // The place of the node that makes v, or -1: an input, a constant, something from outside.
+  // The place of the producer of `v`; -1 for inputs, constants and values from outside.
   int place_of(const Value* v) { return v == nullptr || v->def() == nullptr ? -1 : place_[*v->def()]; }
   Node& at(int place) { return *nodes_[static_cast<size_t>(place)]; }
   std::span<Use* const> reads(int place) {
@@ -133,7 +134,7 @@ class Search {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& n = *nodes_[i];
       if (n.unchecked() || n.num_results() == 0 || n.result()->is_constant()) {
-        colours_[i] = mix(9, &n);  // like no other: in no part
+        colours_[i] = mix(9, &n);  // unique: belongs to no part
         continue;
       }
       uint64_t h = mix(mix(mix(7, &n.op()), n.attrs().canonical()), n.num_results());
@@ -158,7 +159,7 @@ class Search {
     for (size_t i = 0; i < nodes_.size(); ++i) alike_[own_[i]].push_back(static_cast<int>(i));
   }
 
-  // Places of equal colour, the colours behind which the fewest values are alive first.
+  // Places grouped by colour. Colours at which the fewest values are live come first.
   std::vector<std::vector<int>> candidates(const std::vector<uint64_t>& colours) {
     const size_t n = nodes_.size();
     std::vector<int64_t> starts(n);
@@ -198,7 +199,7 @@ class Search {
     return out;
   }
 
-  // Equal, as far as the node itself goes.
+  // Whether two nodes are equal apart from their producers.
   bool same_node(int a, int b) {
     const Node &x = at(a), &y = at(b);
     const auto value = [](const Use& u) -> const Value* { return u.value; };
@@ -210,7 +211,8 @@ class Search {
            std::ranges::equal(x.operands(), y.operands(), same_kind, value, value) && same_bodies(x, y, same_outside);
   }
 
-  // The nodes behind read k of `a` and of `b`, when they make the same result and the latter stands after `floor`.
+  // The producers of use k of `a` and of `b`, if they make the same result and the second comes after
+  // `floor`.
   std::optional<std::pair<int, int>> pair_behind(int a, int b, size_t k, int floor) {
     const Value *x = reads(a)[k]->value, *y = reads(b)[k]->value;
     const int p = place_of(x), q = place_of(y);
@@ -218,7 +220,7 @@ class Search {
     return std::pair(p, q);
   }
 
-  // What a and b have in common, upwards from both, on b's side only down to a.
+  // The part that ends in both a and b. Grows upwards from both; on b's side no further than a.
   std::optional<Part> grow(int a, int b) {
     if (!same_node(a, b)) return std::nullopt;
     std::unordered_map<int, int> to_b{{a, b}}, to_a{{b, a}};
@@ -242,13 +244,14 @@ class Search {
     return part;
   }
 
-  // Where the part stands when `root` is its last node.
+  // The occurrence of the part that ends in `root`, if there is one.
   std::optional<std::vector<int>> match(const Part& part, int root, size_t& looked_at) {
     if (!same_node(part.nodes[0], root)) return std::nullopt;
     std::vector<int> found(part.nodes.size(), -1);
     std::unordered_set<int> mine{root};
     found[0] = root;
-    // A node of a part comes after one that reads it, so found[i] is known when it is asked for.
+    // Every node of a part but the last has a user earlier in `nodes`, so found[i] is set when the loop
+    // reaches it.
     for (size_t i = 0; i < found.size(); ++i) {
       ++looked_at;
       for (size_t k = 0; k < reads(part.nodes[i]).size(); ++k) {
@@ -272,13 +275,13 @@ class Search {
     return found;
   }
 
-  // No path leaves the nodes and comes back; they do not stand far apart.
+  // Whether no path leaves the nodes and comes back, and the nodes are close together.
   bool stands_alone(const std::vector<int>& part) {
     const auto [low, high] = std::ranges::minmax(part);
     if (static_cast<size_t>(high - low) > 16 * part.size() + 256) return false;
     ++epoch_;
     for (int i : part) stamp_[static_cast<size_t>(i)] = epoch_;
-    std::unordered_set<int> after;  // outside, and reads the part
+    std::unordered_set<int> after;  // outside nodes that depend on the part
     for (int i = low; i <= high; ++i) {
       const bool inside = stamp_[static_cast<size_t>(i)] == epoch_;
       for (const Use* u : reads(i)) {
@@ -291,7 +294,7 @@ class Search {
     return true;
   }
 
-  // Whether there is no order of the graph once each occurrence is one node.
+  // Whether the graph would have a cycle once each occurrence is one node.
   bool has_cycle(const std::vector<std::vector<int>>& parts) {
     for (size_t i = 0; i < nodes_.size(); ++i) twin_[i] = static_cast<int>(i);
     for (const std::vector<int>& p : parts) {
@@ -341,8 +344,8 @@ class Search {
   std::vector<Node*> nodes_;
   std::unordered_set<const Graph*> around_;
   std::vector<std::vector<Use*>> reads_;
-  std::vector<uint64_t> own_, colours_;                   // of the node itself, and with those above it
-  std::unordered_map<uint64_t, std::vector<int>> alike_;  // places by own_: the first of a row reads something else above
+  std::vector<uint64_t> own_, colours_;                   // hash of the node itself; with its producers
+  std::unordered_map<uint64_t, std::vector<int>> alike_;  // places by own_, also when producers differ
   std::vector<int> twin_;
   std::vector<int> stamp_;
   int epoch_ = 0;

@@ -1,4 +1,4 @@
-// Passes compare bodies only when their hashes are equal, so that no case of theirs shows what tells two bodies apart.
+// Passes compare bodies only when their hashes are equal, so pass cases cannot cover how two bodies differ.
 #include "passes/onnx/control_flow/same_bodies.h"
 
 #include <fmt/format.h>
@@ -15,14 +15,14 @@ bool are_same(const std::string& nodes, const std::function<bool(const Value*, c
   return same_bodies(first, *++node, same_outside);
 }
 
-// Of two conditions with these first branches.
+// Compares two Ifs with these first branches.
 bool branches_are_same(const std::string& a, const std::string& b) {
   constexpr std::string_view kIf =
       "{0} = If<then_branch=graph() {{ {1} }}, else_branch=graph() {{ z = Sin(x)  return z }}>(c)  ";
   return are_same(fmt::format(kIf, "p", a) + fmt::format(kIf, "q", b) + "return p, q");
 }
 
-// Of two scans of x with these bodies.
+// Compares two Scans of x with these bodies.
 bool scans_are_same(const std::string& a, const std::string& b) {
   return are_same(
       fmt::format("p = Scan<num_scan_inputs=1, body=graph({}>(y, x)  q = Scan<num_scan_inputs=1, body=graph({}>(y, x)  "
@@ -83,7 +83,7 @@ TEST(SameBodies, bodies_of_other_kinds) {
                "return p, q, r"));
 }
 
-// Bodies that type rules would refuse of operators that are known.
+// Bodies of unknown operators. Type rules would refuse them in known ones.
 TEST(SameBodies, bodies_of_operators_that_are_not_known) {
   const auto same = [](const std::string& a, const std::string& b) {
     return are_same(fmt::format("p: f32[2,3] = own::f<{}>(x)  q: f32[2,3] = own::f<{}>(x)  return p, q", a, b));

@@ -1,12 +1,14 @@
-//   If (constant) { a } { b }                      =>   a's nodes, or b's
-//   Loop (0 times), Loop (once) { a }              =>   what came in, or a's nodes
-//   If / Loop / Scan with results nobody reads     =>   without them, in the bodies too
-//   Loop with a value that it hands on unchanged   =>   the body reads the value from outside
-//   Loop / Scan { f(what is outside) }             =>   f before the loop
+// If (constant) { a } { b }                      =>   a's nodes, or b's
+// Loop (0 times), Loop (once) { a }              =>   the initial values, or a's nodes
+// If / Loop / Scan with unused results           =>   without them, in the bodies too
+// Loop with a carried value that never changes   =>   the body uses the value from outside
+// Loop / Scan { f(values from outside) }         =>   f before the loop
 //
-// Hoisted is only what cannot fail (Trait::kCannotFail): the loop might run zero times. Nothing leaves an If but by inlining it: its
-// branches are lazy. A Loop that runs zero times keeps its stacked results if they are read: their shape is not known.
-// What stops it: a condition or count that is only known at run time; more than one iteration; random nodes, which draw anew each time.
+// Hoists only nodes that cannot fail (Trait::kCannotFail), because the loop might run zero times. Nodes leave
+// an If only when it is inlined, because its branches are lazy. A Loop that runs zero times stays if its
+// stacked results are used: their shape is not known.
+// What stops it: a condition or trip count known only at run time; more than one iteration; random nodes,
+// which draw anew each time.
 #include <algorithm>
 
 #include "passes/onnx/control_flow/control_flow.h"
@@ -19,7 +21,7 @@ class ControlFlow {
  public:
   ControlFlow(Graph& top, PassContext& context) : top_(top), context_(context) {}
 
-  // What a change leaves unread may have been all that kept something else: again, then.
+  // A change may leave other values dead, which enables further changes.
   bool run() {
     bool changed = false;
     for (int round = 0; round < kMostRounds; ++round) {
@@ -38,8 +40,7 @@ class ControlFlow {
 
   void walk() {
     const auto graphs = graphs_in(top_);
-    for (auto g = graphs.rbegin(); g != graphs.rend();
-         ++g) {  // inner ones first: what leaves an inner loop may leave an outer one
+    for (auto g = graphs.rbegin(); g != graphs.rend(); ++g) {  // inner graphs first: hoisted nodes may leave the outer loop too
       for (Node& n : (*g)->nodes()) {
         if (n.unchecked()) continue;
         if (n.is("If")) visit_if(n);
@@ -54,7 +55,8 @@ class ControlFlow {
     context_.log.count(what);
   }
 
-  // What is read in place of a result may be known better than it: branches and rounds need not agree on a shape.
+  // The replacement may have a more precise type than the result: branches and iterations need not agree on a
+  // shape.
   void put(Value& result, Value& instead) {
     const bool news = result.type() != instead.type();
     result.def()->graph()->replace_uses(result, instead);
@@ -92,7 +94,9 @@ class ControlFlow {
     done("unread results of If");
   }
 
-  // --- Loop: operands count, condition, initial...; body(index, condition, carried...) -> condition, carried..., stacked...
+  // --- Loop
+  // Operands: count, condition, initial...
+  // Body: (index, condition, carried...) -> condition, carried..., stacked...
 
   void visit_loop(Node& n) {
     Graph* body = n.body("body");
@@ -128,7 +132,8 @@ class ControlFlow {
     Rewriter b(*n.graph(), context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
-    // Number 0 of the iterations, and a condition that holds; some write both as lists of one.
+    // The values of the first iteration: iteration number 0 and a true condition. Some models declare them as
+    // lists of one.
     const auto first = [&](const Value& v, bool holds) {
       const std::vector<int64_t> shape(v.ranked() ? v.type()->rank() : 0, 1);
       return b.constant(Tensor::full(holds ? DType::kBool : DType::kI64, shape, holds));
@@ -151,13 +156,13 @@ class ControlFlow {
   }
 
   void drop_slots(Node& n, Graph& body, size_t carried) {
-    // What the loop hands on unchanged is the value that came in.
+    // A carried value that never changes is the initial value.
     std::vector<bool> drop(n.num_results(), false);
     size_t left = carried;
     for (size_t i = carried; i-- > 0;) {
       Value& in = *body.input(i + 2);
       if (n.input(i + 2) == nullptr) continue;
-      if (left == 1 && n.op().since_version < 11) continue;  // then a Loop had to carry something
+      if (left == 1 && n.op().since_version < 11) continue;  // before opset 11 a Loop had to carry something
       if (body.output(i + 1) == &in) {
         put(*n.result(i), *n.input(i + 2));
         body.set_output(i + 1, *n.input(i + 2));
@@ -220,7 +225,7 @@ class ControlFlow {
     done("unread results of Scan");
   }
 
-  // --- what does not change from one iteration to the next
+  // --- loop invariants
 
   void hoist(Node& loop, Graph& body) {
     Rewriter b(*loop.graph(), context_);
@@ -232,7 +237,8 @@ class ControlFlow {
           Value* v = n->input(i);
           if (v != nullptr && v->graph() == &body) n->set_input(i, b.constant(v->constant()));
         }
-        // A result of the body that lies outside needs a name of its own: in a file, only a node can return it.
+        // If the body returns the hoisted value, the value needs a new name: in a file, only a node of the
+        // body can return it.
         for (Value& v : n->results()) {
           for (const Use& u : v.uses()) {
             if (u.owner->is_boundary()) v.set_name(Name());
@@ -256,7 +262,7 @@ class ControlFlow {
       }
       if (!u.value->is_constant() || u.value->constant()->byte_size() > 1024) return false;
     }
-    // Shapes that do not fit would fail, and some are only known at run time.
+    // Incompatible shapes would fail, and some shapes are only known at run time.
     const Value& y = *n.result();
     for (const Use& u : n.operands()) {
       if (!n.has(Trait::kBroadcasts) || u.value == nullptr) continue;

@@ -1,14 +1,15 @@
 //   opset 11: x ── Squeeze<axes=[1]> ── y     =>   opset 13: x, [1] ── Squeeze ── y
 //
-// Raises or lowers the version of the default ONNX domain that a model imports, its functions' as well: an operator keeps its meaning,
-// in the spelling of the new version. Both work from opset 7 on. Raising lets fusions use the operators that came since; lowering serves
-// runtimes that are older than the model.
+// Raises or lowers the version of the default ONNX domain that the model and its functions import. Every
+// operator keeps its meaning and is rewritten for the new version. Both directions work from opset 7 on.
+// Raising lets fusions use newer operators; lowering serves runtimes that are older than the model.
 //
-// Most versions of an operator only allow more types than those before, and a node just changes its version; where the older version takes
-// fewer types, the node is computed in a wider one between Casts. The others are in kUp and steps_down(), with what the schemas' texts say
-// of them. Attributes that only one of the two versions has go where they say what both mean, and defaults that changed are written out.
-// What the other version cannot express is an error that lists every such node, and the model stays as it is. Operators that the standard
-// defines by others go first (write_out_operators).
+// Most versions of an operator only allow more types than those before, so the node just changes its version.
+// If the older version takes fewer types, the node computes in a wider type between Casts. kUp and
+// steps_down() list all other changes, according to the schemas' texts. An attribute that only one of the two
+// versions has is dropped if it states what both mean anyway. Defaults that changed are written out. If the
+// other version cannot express some nodes, the pass throws an error that lists them all and leaves the model
+// unchanged. write_out_operators first replaces operators that the standard defines by others.
 #include "passes/onnx/convert/convert_opset.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ namespace sardonyx::onnx {
 namespace {
 
 constexpr int kOldest = 7;
-constexpr int kCountsAxesFromBack = 11;  // the first opset in which -1 is the last axis, whatever the operator
+constexpr int kCountsAxesFromBack = 11;  // from this opset on, every operator takes -1 as the last axis
 
 int newest() { return dialect(DialectId::kOnnx).latest_version(""); }
 
@@ -57,7 +58,7 @@ class Converter {
   }
 
  private:
-  // The versions that the model and its functions import, as they were unless kept.
+  // The opset imports of the model and its functions. The destructor restores them unless keep() was called.
   class Imports {
    public:
     explicit Imports(Model& m) : model_(m), old_(m.opset_imports) {
@@ -100,16 +101,17 @@ class Converter {
   Widener widener_;
 };
 
-// --- what an attribute says becomes an operand
+// --- attributes that became operands
 
-// The integers of attribute `name` as a value; null, with a reason, when it is a function's attribute.
+// The integers of attribute `name` as a value. Null, with a reason, if the attribute refers to one of a
+// function's call.
 Value* ints_operand(Rewriter& b, const Node& n, std::string_view name, OpsetConversion& c) {
   if (const auto v = ints_attr(n, name)) return b.i64s(*v);
   c.refuse(n, fmt::format("its {} belong to the calls of a function", name));
   return nullptr;
 }
 
-// A scalar of the type of the first operand.
+// A scalar of the first operand's type.
 Value* scalar_like_input(Rewriter& b, const Node& n, double v, OpsetConversion& c) {
   if (n.input(0)->dtype() == DType::kUndefined) {
     c.refuse(n, "the type of its operand is not known");
@@ -123,7 +125,7 @@ std::vector<Value*> axes_to_operand(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.attr("axes") != nullptr) {
     Value* axes = ints_operand(b, n, "axes", c);
     if (axes == nullptr) return {};
-    if (!ints_attr(n, "axes")->empty()) operands.push_back(axes);  // none: all of them
+    if (!ints_attr(n, "axes")->empty()) operands.push_back(axes);  // absent: all axes
   }
   return {b.op(n.op().name, operands, attrs_of(n, {"axes"}))};
 }
@@ -145,7 +147,7 @@ std::vector<Value*> split_to_operand(Rewriter& b, Node& n, OpsetConversion& c) {
 std::vector<Value*> slice_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0)};
   for (std::string_view name : {"starts", "ends", "axes"}) {
-    if (n.attr(name) == nullptr) continue;  // axes: the first ones
+    if (n.attr(name) == nullptr) continue;  // absent axes: the first ones
     operands.push_back(ints_operand(b, n, name, c));
     if (operands.back() == nullptr) return {};
   }
@@ -167,7 +169,7 @@ std::vector<Value*> pad_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
 std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0)};
   for (std::string_view name : {"min", "max"}) {
-    Value* limit = nullptr;  // the lowest and the highest finite number in all versions
+    Value* limit = nullptr;  // absent: the lowest or highest finite number in all versions
     if (n.attr(name) != nullptr) {
       const auto v = float_attr(n, name);
       if (!v) return c.refuse(n, fmt::format("its {} belongs to the calls of a function", name));
@@ -186,7 +188,7 @@ std::vector<Value*> top_k_to_operands(Rewriter& b, Node& n, OpsetConversion& c) 
   return results_of(b.node("TopK", std::vector<Value*>{n.input(0), b.i64s({*k})}, n.num_results(), attrs_of(n, {"k"})));
 }
 
-// A model of these versions says by its operator alone that it is not being trained.
+// In these versions the operator itself means inference mode.
 std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   const bool reads_mask = n.num_results() > 1 && n.result(1)->has_uses();
   if (reads_mask && n.op().since_version < 10) return c.refuse(n, "its mask is no longer of the type of its operand");
@@ -203,9 +205,9 @@ std::vector<Value*> dft_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   return {b.op("DFT", {n.input(0), n.input(1), b.i64(*axis)}, attrs_of(n, {"axis"}))};
 }
 
-// --- operators that mean something else
+// --- operators that changed their meaning
 
-// Before 13 the axes from `axis` on were one, and so were those before it.
+// Before opset 13 the operator flattened the axes from `axis` on into one, and likewise the axes before it.
 std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto axis = int_attr(n, "axis");
   if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
@@ -223,7 +225,7 @@ std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c
     if (n.result(i)->has_uses()) return c.refuse(n, "its running statistics are read, which training makes");
   }
   std::vector<Value*> results(n.num_results(), nullptr);
-  // Before 14 one that has several results trains.
+  // Before opset 14, several results mean training mode.
   const bool trains = n.num_results() > 1, says_so = trains && c.to() >= 14;
   AttrInit attrs = attrs_of(n, {"spatial"});
   if (says_so) attrs.push_back({"training_mode", int64_t{1}, {}});
@@ -231,7 +233,7 @@ std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c
   return results;
 }
 
-// Upsample, and Resize of opset 10, which has no other way to place its samples.
+// Upsample, and Resize of opset 10, which knows only this coordinate mode.
 std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) {
   Value* scales = n.input(1);
   if (n.attr("scales") != nullptr) {
@@ -268,7 +270,7 @@ std::vector<Value*> roi_align(Rewriter& b, Node& n, OpsetConversion&) {
   return {b.op("RoiAlign", operands_of(n), std::move(attrs))};
 }
 
-// Scale and bias of a group become those of its channels.
+// Repeats the scale and bias of each group for its channels.
 std::vector<Value*> group_normalization(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto groups = int_attr(n, "num_groups");
   const Value& x = *n.input(0);
@@ -371,7 +373,7 @@ void Converter::visit(Graph& g, Node& n) {
   g.erase(n);
 }
 
-// The same node of another version.
+// Replaces the operator by another version of it, with the same operands.
 void Converter::set_version(Graph& g, Node& n, const Op& op) {
   const Op& old = n.op();
   size_t given = n.num_inputs();
@@ -387,7 +389,7 @@ void Converter::set_version(Graph& g, Node& n, const Op& op) {
     return;
   }
   const TypesByVariable types = types_by_variable(n, op);
-  // Not to u32, which the standard lists and runtimes have few kernels for.
+  // Does not widen to u32: the standard lists it, but runtimes have few kernels for it.
   constexpr uint64_t kU32 = uint64_t{1} << static_cast<unsigned>(DType::kU32);
   const auto taken = widened(op, types, [&](std::string_view variable) {
     const uint64_t all = types_in_standard(op, variable);
@@ -421,7 +423,8 @@ std::optional<Attr> default_of(const AttrSpec& spec) {
   }
 }
 
-// Attributes that the other version does not have go, if they say what it means anyway; defaults that changed are written out.
+// Drops attributes that the other version lacks if they state what it means anyway. Writes out defaults that
+// changed.
 bool Converter::fit_attributes(Node& n, const Op& op) {
   const auto spec_in = [](const Op& o, std::string_view name) -> const AttrSpec* {
     const auto at = std::ranges::find(o.attrs, name, &AttrSpec::name);

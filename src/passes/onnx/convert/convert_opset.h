@@ -1,4 +1,4 @@
-// What the parts of convert_opset share: convert_opset.cc walks the model and raises it, the others lower it.
+// Shared by the parts of convert_opset: convert_opset.cc walks the model and raises it, the others lower it.
 #pragma once
 
 #include <span>
@@ -11,7 +11,8 @@
 
 namespace sardonyx::onnx {
 
-// One conversion of a model. The respellings see the version that it goes to, and refuse what they cannot express.
+// One conversion of a model. Respelling functions read the target version from it and report what they cannot
+// express.
 class OpsetConversion {
  public:
   OpsetConversion(PassContext& context, int to) : context_(context), to_(to) {}
@@ -20,7 +21,7 @@ class OpsetConversion {
   PassContext& context() const { return context_; }
   const std::vector<std::string>& problems() const { return problems_; }
 
-  // Notes why `n` has no equivalent in the other version. Returns no results.
+  // Records why `n` has no equivalent in the other version. Returns no results.
   std::vector<Value*> refuse(const Node& n, std::string_view why);
 
  private:
@@ -29,10 +30,12 @@ class OpsetConversion {
   std::vector<std::string> problems_;
 };
 
-// Makes the values that replace the results of `n`, before it; null for a result without users. Returns none after refusing.
+// Builds the values that replace the results of `n`, before it; null for a result without users. Returns an
+// empty list after refusing.
 using Respell = std::vector<Value*> (*)(Rewriter& b, Node& n, OpsetConversion& c);
 
-// Nodes of a version before `version` become `to` of that version or later (up), or the other way round.
+// Applies to nodes of a version before `version` when the target is `version` or later (up), or the other way
+// round.
 struct RespellingStep {
   std::string_view op;
   int version;
@@ -40,15 +43,15 @@ struct RespellingStep {
   Respell respell;
 };
 
-// The operators that lowering spells otherwise, for each operator the oldest version first.
+// The operators that change when lowering. For each operator, the oldest version comes first.
 std::span<const RespellingStep> steps_down();
-// Those that the older opset does not have at all (convert_opset_absent.cc).
+// The operators that the older opset lacks entirely (convert_opset_absent.cc).
 std::span<const RespellingStep> steps_of_absent();
 
-// Before opset 11 axes are counted from the front. Rewrites those of the node, where the rank is known.
+// Makes the axes of `n` nonnegative where the rank is known: before opset 11, axes count from the front.
 void count_axes_from_front(Node& n);
 
-// GridSample's modes have other names from opset 20 on.
+// Opset 20 renamed the modes of GridSample.
 std::vector<Value*> grid_sample(Rewriter& b, Node& n, OpsetConversion& c);
 
 }  // namespace sardonyx::onnx

@@ -1,8 +1,9 @@
-// Operators that an older opset does not have, in those that it has, bit for bit.
+// Expresses operators that an older opset lacks in operators that it has, bit for bit.
 //
-//   x, [2, 3] ── GatherND ── y     =>   the elements of x in a row ── Gather(2 * 7 + 3) ── y        before opset 11
+//   x, [2, 3] ── GatherND ── y     =>   x ── Reshape [-1] ── Gather(2 * 7 + 3) ── y     before opset 11
 //
-// What only rounds to the same is written out before (write_out_operators.cc); the rest is refused by name.
+// write_out_operators.cc first writes out operators that can only be matched up to rounding. All others are
+// refused by name.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -14,17 +15,17 @@ namespace {
 
 using Results = std::vector<Value*>;
 
-constexpr int kOrderedIntegers = 9;          // the opset in which Less and Greater take integers
-constexpr int64_t kMostConstants = 1 << 16;  // elements of a table of positions
+constexpr int kOrderedIntegers = 9;          // from this opset on, Less and Greater take integers
+constexpr int64_t kMostConstants = 1 << 16;  // largest table of positions, in elements
 
 Value* cast(Rewriter& b, Value* v, DType to) {
   return v->dtype() == to ? v : b.op("Cast", {v}, {attr("to", static_cast<int64_t>(to))});
 }
 
-// The type that integers are computed in, of which every release has kernels.
+// The integer type to compute in: one that every release has kernels for.
 DType wide_type(DType t) { return t == DType::kI32 || t == DType::kU64 ? t : DType::kI64; }
 
-// Conversions to f64 keep signs.
+// Uses f64 where Less does not take integers. The conversion keeps the sign.
 Value* is_negative(Rewriter& b, Value* v, OpsetConversion& c) {
   if (c.to() >= kOrderedIntegers) return b.Less(v, b.scalar_int(v->dtype(), 0));
   return b.Less(cast(b, v, DType::kF64), b.scalar(DType::kF64, 0));
@@ -41,7 +42,7 @@ Value* i64_tensor(Rewriter& b, const std::vector<int64_t>& values, const std::ve
 
 // --- integers
 
-// What division towards zero leaves; with the sign of the divisor unless it is that of C (fmod).
+// The remainder of the truncating division (C's, for fmod=1), else adjusted to the sign of the divisor.
 Results modulo(Rewriter& b, Node& n, OpsetConversion& c) {
   const DType own = n.result()->dtype(), wide = wide_type(own);
   if (!is_integer(own)) return c.refuse(n, "it divides floats");
@@ -58,7 +59,7 @@ Results modulo(Rewriter& b, Node& n, OpsetConversion& c) {
   return {cast(b, rest, own)};
 }
 
-// Products with powers of two, and quotients: the powers stand in a table.
+// Multiplies or divides by a power of two from a table.
 Results shift(Rewriter& b, Node& n, OpsetConversion& c) {
   const DType own = n.result()->dtype();
   const bool is_left = string_attr(n, "direction") == "LEFT";
@@ -88,7 +89,8 @@ Results range(Rewriter& b, Node& n, OpsetConversion& c) {
 
 // --- floats
 
-// To the nearest even: adding 1.5 * 2^52 leaves f64 no fraction. What is no larger than a half keeps its sign.
+// Rounds to nearest even: adding 1.5 * 2^52 leaves f64 no fraction bits. Values of at most a half keep their
+// sign.
 Results round(Rewriter& b, Node& n, OpsetConversion& c) {
   if (c.to() < kOrderedIntegers) return c.refuse(n, "it needs Where");
   const DType own = n.result()->dtype();
@@ -118,10 +120,10 @@ Results is_nan(Rewriter& b, Node& n, OpsetConversion&) {
   return {b.Not(b.Or(b.Less(x, b.scalar(x->dtype(), 1)), b.Greater(x, b.scalar(x->dtype(), -1))))};
 }
 
-// --- elements by their positions
+// --- indexing by position
 
-// The positions of tuples of indices among the elements of the first axes of `data`, as many axes as a tuple has
-// numbers: [..., k] => [...]. Null where their sizes are not known.
+// Converts index tuples into positions in the flattened first k axes of `data`, where k is the length of a
+// tuple: [..., k] => [...]. Null if the sizes of these axes are not known.
 Value* positions(Rewriter& b, const Value* data, Value* indices, size_t k, OpsetConversion& c) {
   std::vector<int64_t> sizes, strides(k, 1);
   for (size_t i = 0; i < k; ++i) {
@@ -135,7 +137,8 @@ Value* positions(Rewriter& b, const Value* data, Value* indices, size_t k, Opset
   return b.reduce("ReduceSum", b.Mul(from_front, b.i64s(strides)), last, /*keepdims=*/false);
 }
 
-// The sizes of `data` from axis k on; -1 for one that is not known.
+// The sizes of `data` from axis k on, with -1 for an unknown one; nullopt if several are unknown or one is
+// zero.
 std::optional<std::vector<int64_t>> sizes_from(const Value* data, size_t k) {
   std::vector<int64_t> sizes;
   for (const Dim d : data->type()->dims().subspan(k)) sizes.push_back(d.is_int() ? d.value() : -1);

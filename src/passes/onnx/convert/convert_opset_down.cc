@@ -1,8 +1,9 @@
-// The older spellings: what convert_opset writes for an operator that changed or did not exist yet.
+// Lowering for convert_opset: rewrites operators that changed or did not exist yet in older operators.
 //
 //   opset 13: x, [1] ── Squeeze ── y     =>   opset 11: x ── Squeeze<axes=[1]> ── y
 //
-// Operands that used to be attributes must be constant. After the changes that the schemas of the `onnx` package tell.
+// Operands that used to be attributes must be constant. Follows the changes that the schemas of the `onnx`
+// package describe.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +16,11 @@
 namespace sardonyx::onnx {
 namespace {
 
-// The versions in which operators came that the older spellings want to use.
+// The opsets that introduced operators that the older spellings need.
 constexpr int kMaxBroadcasts = 8, kWhereAndOrderedIntegers = 9, kUpsampleIsResize = 10, kFloatsAreEqual = 11,
               kClipHasOperands = 11;
 
-// The same operator, whose operands and attributes fit as they are.
+// Same operator; the operands and attributes fit as they are.
 std::vector<Value*> same(Rewriter& b, Node& n, OpsetConversion&) {
   return results_of(b.node(n.op().name, operands_of(n), n.num_results(), attrs_of(n)));
 }
@@ -29,7 +30,7 @@ std::optional<int64_t> rank_of(const Value* v) {
   return static_cast<int64_t>(v->type()->rank());
 }
 
-// The constant integers of operand `i`, without an entry that counts from the back where `rank` is known.
+// The constant integers of operand `i`. If `rank` is known, negative entries are counted from the front.
 std::optional<std::vector<int64_t>> axes_of(const Node& n, size_t i, std::optional<int64_t> rank, OpsetConversion& c) {
   auto axes = c.context().ints(n.input(i));
   if (axes && rank) {
@@ -38,7 +39,7 @@ std::optional<std::vector<int64_t>> axes_of(const Node& n, size_t i, std::option
   return axes;
 }
 
-// --- operands become attributes
+// --- operands that become attributes
 
 std::vector<Value*> reduced_axes_to_attribute(Rewriter& b, Node& n, OpsetConversion& c) {
   AttrInit attrs = attrs_of(n, {"axes", "noop_with_empty_axes"});
@@ -54,7 +55,7 @@ std::vector<Value*> reduced_axes_to_attribute(Rewriter& b, Node& n, OpsetConvers
   return {b.op(n.op().name, {n.input(0)}, std::move(attrs))};
 }
 
-// Of Squeeze and Unsqueeze.
+// For Squeeze and Unsqueeze.
 std::vector<Value*> unit_axes_to_attribute(Rewriter& b, Node& n, OpsetConversion& c) {
   AttrInit attrs;
   if (n.input(1) != nullptr) {
@@ -65,7 +66,7 @@ std::vector<Value*> unit_axes_to_attribute(Rewriter& b, Node& n, OpsetConversion
   return {b.op(n.op().name, {n.input(0)}, std::move(attrs))};
 }
 
-// The sizes of the pieces that a Split into a number of equal ones makes; nothing where they are not known.
+// The sizes of the pieces of a Split into equal parts; nullopt if they are not known.
 std::optional<std::vector<int64_t>> sizes_of_pieces(const Node& n) {
   const auto axis = int_attr(n, "axis");
   const auto rank = rank_of(n.input(0));
@@ -98,7 +99,7 @@ std::vector<Value*> split_to_attribute(Rewriter& b, Node& n, OpsetConversion& c)
   return results_of(b.node("Split", std::vector<Value*>{n.input(0)}, n.num_results(), std::move(attrs)));
 }
 
-// The elements that a Slice takes along an axis of `size` elements.
+// The indices that a Slice takes along an axis of `size` elements.
 std::vector<int64_t> sliced(int64_t start, int64_t end, int64_t step, int64_t size) {
   const auto bounded = [&](int64_t i) { return std::clamp(i < 0 ? i + size : i, int64_t{step < 0 ? -1 : 0}, size); };
   std::vector<int64_t> indices;
@@ -110,7 +111,7 @@ std::vector<int64_t> sliced(int64_t start, int64_t end, int64_t step, int64_t si
   return indices;
 }
 
-// One Slice of all axes whose step is 1, and a Gather for each of the others.
+// Makes one Slice for all axes with step 1 and one Gather for each other axis.
 std::vector<Value*> slice_to_attributes(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto starts = c.context().ints(n.input(1)), ends = c.context().ints(n.input(2));
   if (!starts || !ends) return c.refuse(n, "its bounds are not constant");
@@ -138,7 +139,8 @@ std::vector<Value*> slice_to_attributes(Rewriter& b, Node& n, OpsetConversion& c
   return {x == n.input(0) ? b.Identity(x) : x};
 }
 
-// The amounts before and after every axis, whichever axes the node names; nothing where they are not constant.
+// The pads before and after every axis, including axes that the node does not name; nullopt if they are not
+// constant.
 std::optional<std::vector<int64_t>> pads_of_all_axes(const Node& n, OpsetConversion& c) {
   auto pads = c.context().ints(n.input(1));
   if (n.input(3) == nullptr || !pads) return pads;
@@ -177,7 +179,8 @@ std::vector<Value*> pad_to_attributes(Rewriter& b, Node& n, OpsetConversion& c) 
   return {b.op("Pad", {n.input(0)}, std::move(attrs))};
 }
 
-// Before opset 11 the largest floats are taken, and sorted. f64 holds integers of 32 bits, of which the smallest are the largest negated.
+// Before opset 11 TopK takes only floats, only the largest, and always sorts. f64 holds all 32-bit integers,
+// and negation turns the smallest into the largest.
 std::vector<Value*> largest_floats(Rewriter& b, Node& n, OpsetConversion& c) {
   count_axes_from_front(n);
   const auto k = c.context().ints(n.input(1));
@@ -213,7 +216,7 @@ std::vector<Value*> dropout_to_attribute(Rewriter& b, Node& n, OpsetConversion& 
     if (!ratio) return c.refuse(n, "its ratio is not constant");
     attrs.push_back({"ratio", static_cast<float>(*ratio), {}});
   }
-  // onnxruntime's older Dropout makes a mask of zeros.
+  // onnxruntime's older Dropout returns a mask of zeros.
   const auto is_kept = [&] {
     return b.op("ConstantOfShape", {b.Shape(n.input(0))}, {attr("value", Tensor::full(DType::kBool, {1}, 1))});
   };
@@ -230,18 +233,18 @@ std::vector<Value*> dft_to_attribute(Rewriter& b, Node& n, OpsetConversion& c) {
   return {b.op("DFT", operands, std::move(attrs))};
 }
 
-// --- order and equality, which older versions know of fewer types
+// --- comparisons, for which older versions take fewer types
 
-// Before opset 9 only floats have an order: integers of up to 32 bits are numbers of f64 as well.
+// Before opset 9 only floats can be ordered. f64 holds all integers of up to 32 bits.
 Value* with_order(Rewriter& b, Value* v, OpsetConversion& c) {
   if (c.to() >= kWhereAndOrderedIntegers || is_float(v->dtype())) return v;
-  if (v->dtype() == DType::kI64 || v->dtype() == DType::kU64) return v;  // refused by the operator that takes it
+  if (v->dtype() == DType::kI64 || v->dtype() == DType::kU64) return v;  // the operator that takes it will refuse
   return b.op("Cast", {v}, {attr("to", static_cast<int64_t>(DType::kF64))});
 }
 
 Value* less(Rewriter& b, Value* x, Value* y, OpsetConversion& c) { return b.Less(with_order(b, x, c), with_order(b, y, c)); }
 
-// Not a NaN.
+// True where v is not NaN.
 Value* is_number(Rewriter& b, Value* v) {
   return b.Or(b.Less(v, b.scalar(v->dtype(), 1)), b.Greater(v, b.scalar(v->dtype(), -1)));
 }
@@ -270,7 +273,7 @@ std::vector<Value*> greater_or_equal(Rewriter& b, Node& n, OpsetConversion& c) {
   return {b.Or(b.Greater(x, y), equal(b, x, y, c))};
 }
 
-// Max and Min of integers: the larger by comparing.
+// Max and Min of integers, by comparison.
 std::vector<Value*> extreme(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto operands = operands_of(n);
   if (is_float(n.result()->dtype())) {
@@ -284,14 +287,14 @@ std::vector<Value*> extreme(Rewriter& b, Node& n, OpsetConversion& c) {
   return {best};
 }
 
-// Whether an attribute, which is a number of f32, can say the bound.
+// Whether an f32 attribute can hold the bound.
 bool is_number_of_f32(const Value* bound, OpsetConversion& c) {
   if (bound == nullptr) return true;
   const auto v = c.context().splat(bound);
   return v && (static_cast<double>(static_cast<float>(*v)) == *v || std::isnan(*v));
 }
 
-// Clip by attributes where they can say the bounds, else by comparing.
+// Clip with attributes if they can hold the bounds, else with comparisons.
 std::vector<Value*> clip(Rewriter& b, Node& n, OpsetConversion& c) {
   if (is_float(n.result()->dtype()) && c.to() >= kClipHasOperands) return same(b, n, c);
   Value *x = n.input(0), *low = nullptr, *high = nullptr;
@@ -309,9 +312,10 @@ std::vector<Value*> clip(Rewriter& b, Node& n, OpsetConversion& c) {
   return {x == n.input(0) ? b.Identity(x) : x};
 }
 
-// --- operators that meant something else
+// --- operators whose meaning changed
 
-// Before 13 the axes from `axis` on were one: only the last axis means the same.
+// Before opset 13 the operator flattened the axes from `axis` on. Only the last axis means the same, so
+// others are transposed there.
 std::vector<Value*> softmax_of_last_axis(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto axis = int_attr(n, "axis");
   const auto rank = rank_of(n.input(0));
@@ -325,7 +329,7 @@ std::vector<Value*> softmax_of_last_axis(Rewriter& b, Node& n, OpsetConversion& 
   return {b.Transpose(of_last(b.Transpose(n.input(0), {.perm = swap})), {.perm = swap})};
 }
 
-// Windows whose elements are neighbours, which older versions take for granted.
+// Pooling without dilation. Older versions have no dilations.
 std::vector<Value*> pool_of_neighbours(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.attr("dilations") != nullptr) {
     const auto dilations = ints_attr(n, "dilations");
@@ -340,7 +344,7 @@ std::vector<Value*> pool_of_neighbours(Rewriter& b, Node& n, OpsetConversion& c)
   return results_of(b.node(n.op().name, operands_of(n), n.num_results(), std::move(attrs)));
 }
 
-// Before opset 11 the bias was required.
+// Before opset 11 Gemm requires a bias.
 std::vector<Value*> gemm_with_bias(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.num_inputs() > 2 && n.input(2) != nullptr) return same(b, n, c);
   return {b.op("Gemm", {n.input(0), n.input(1), b.scalar(n.result()->dtype(), 0)}, attrs_of(n))};
@@ -353,7 +357,7 @@ std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c
   return results;
 }
 
-// Resize of opset 10 and Upsample place samples in one way only.
+// Resize of opset 10 and Upsample have only this coordinate mode.
 std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto mode = string_attr(n, "mode");
   if (string_attr(n, "coordinate_transformation_mode") != "asymmetric" || (mode != "nearest" && mode != "linear"))
@@ -373,7 +377,7 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) 
   return {b.op("Upsample", {n.input(0)}, std::move(attrs))};
 }
 
-// Versions before 13 ask for a region even where none is used.
+// Before opset 13 Resize requires a region even if it does not use it.
 std::vector<Value*> resize_with_region(Rewriter& b, Node& n, OpsetConversion&) {
   std::vector<Value*> operands = operands_of(n);
   if (operands.size() < 2) operands.resize(2, nullptr);
@@ -409,7 +413,7 @@ std::vector<Value*> reshape_without_zeros(Rewriter& b, Node& n, OpsetConversion&
   return {b.op("Reshape", operands_of(n), attrs_of(n, {"allowzero"}))};
 }
 
-// Repeating along axes of one element is what Expand does.
+// Expand of axes of one element is a Tile.
 std::vector<Value*> expand(Rewriter& b, Node& n, OpsetConversion& c) {
   const Value *x = n.input(0), *y = n.result();
   if (!x->ranked() || !y->ranked()) return c.refuse(n, "its sizes are not known");
@@ -486,7 +490,7 @@ std::span<const RespellingStep> steps_down() { return kDown; }
 
 void count_axes_from_front(Node& n) {
   const auto rank = rank_of(n.num_inputs() > 0 ? n.input(0) : nullptr);
-  if (!rank || n.is("OneHot")) return;  // whose -1 older versions know
+  if (!rank || n.is("OneHot")) return;  // older versions take -1 here
   const Attrs* attrs = &n.attrs();
   Model& model = n.graph()->model();
   if (const auto axis = n.attr("axis") != nullptr ? int_attr(n, "axis") : std::nullopt; axis && *axis < 0)

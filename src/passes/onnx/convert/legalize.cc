@@ -1,14 +1,18 @@
-//   x: bf16 ── Exp ── y     =>   x ── Cast<f32> ── Exp ── Cast<bf16> ── y      where the target computes no Exp of bf16
+//   x: bf16 ── Exp ── y     =>   x ── Cast<f32> ── Exp ── Cast<bf16> ── y     if the target has no Exp of bf16
 //
-// Makes the graph run on a named runtime (dialects/onnx/runtimes.h). Operators that it lacks for an element type are computed in a wider one
-// that holds every value of it, and the result is converted back: floats are rounded once, as before, integers keep their low bits. The
-// model's IR version becomes one that the runtime loads.
+// Makes the graph run on a named runtime (dialects/onnx/runtimes.h). If the runtime lacks an operator for an
+// element type, the pass computes it in a wider type that holds every value and converts the result back:
+// floats round once, as before, and integers keep their low bits. The model's IR version becomes one that the
+// runtime loads.
 //
-// Kernels that ask for more than types get it where an axis is expanded or an attribute said (runtimes_conditions.cc).
+// Some kernels have conditions beyond types. The pass meets them by expanding an axis or writing out an
+// attribute (runtimes_conditions.cc).
 //
-// An operator that has no kernel even so is written out as the standard defines it (standard_bodies.cc), where its parts have kernels.
+// If an operator still has no kernel, the pass writes it out as the standard defines it (standard_bodies.cc),
+// provided that the parts have kernels.
 //
-// What none of it helps is an error that lists every such node: a file that the target cannot load is never written.
+// If nothing helps, the pass throws an error that lists every such node: it never writes a file that the
+// target cannot load.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,20 +66,20 @@ class Legalizer {
     try {
       if (compose(g, n) || (refused->asks.empty() && widen(g, n)) || write_out(g, n, before)) return;
     } catch (const Error& e) {
-      // An operator that would be written here does not exist in the model's opset, or not for these types.
+      // The model's opset lacks an operator of the rewritten form, or lacks it for these types.
       if (e.code() == ErrorCode::kInternal) throw;
       while (n.prev() != before) g.erase(*n.prev());
     }
     refuse(n, *refused);
   }
 
-  // The same operator on types that hold what its own do.
+  // Replaces `n` by the same operator on wider types.
   bool widen(Graph& g, Node& n) {
     const Op& op = n.op();
-    // Types that decide what an attribute says cannot be exchanged, nor those of bodies.
+    // An attribute of the node fixes one of its types, or bodies do: these types cannot be widened.
     if (!n.bodies().empty() || n.is("Cast") || n.attr("dtype") != nullptr || n.attr("value") != nullptr) return false;
     const TypesByVariable types = types_by_variable(n, op);
-    // Narrow integers are added in i64 where the kernel of i32 saturates. Products of them wrap in both.
+    // Sums of narrow integers must use i64 where the i32 kernel saturates. Products wrap in both.
     const bool wraps = n.is("ReduceProd") || n.is("ReduceSumSquare") || n.is("ReduceL1");
     const auto is_avoided = [&](DType t) {
       return is_wrong(op.name, t, &runtime_) && (t == DType::kI32 || (t == DType::kI64 && wraps));
@@ -94,7 +98,7 @@ class Legalizer {
     return false;
   }
 
-  // As the standard defines the operator; what that is made of is looked at next.
+  // Replaces `n` by the body that the standard defines, then visits the new nodes.
   bool write_out(Graph& g, Node& n, const Node* before) {
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
@@ -114,7 +118,8 @@ class Legalizer {
     return true;
   }
 
-  // Gives a kernel what it asks for beyond types: axes that the standard broadcasts are there, an attribute says what axes say.
+  // Meets the conditions that a kernel has beyond types: expands axes that the standard would broadcast, and
+  // states in an attribute what the axes imply.
   bool fit(Graph& g, Node& n) {
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
@@ -154,9 +159,12 @@ class Legalizer {
     changed_ = true;
   }
 
-  // Comparisons of u64: signed ones, the highest bit flipped. Their quotients: of halves, which are not negative, and then one more where
-  // the rest still holds the divisor; a divisor above 2^63 goes once or not at all. Their sums: of halves of 32 bits. Cosines:
-  // 1 - 2 sin^2(x / 2), good to an ulp of 1.
+  // Composes u64 operators from ones that have kernels:
+  // - comparisons are signed comparisons with the highest bit flipped;
+  // - quotients divide x / 2, which is not negative, double the result, and add one if the remainder still
+  // holds the divisor; a divisor of 2^63 or more fits once or not at all;
+  // - sums add the two 32-bit halves separately.
+  // Also Cos of f64: 1 - 2 sin^2(x / 2), accurate to an ulp of 1.
   bool compose(Graph& g, Node& n) {
     const DType t = n.input(0) != nullptr ? n.input(0)->dtype() : DType::kUndefined;
     const bool is_product = n.is("MatMul"), is_extreme = is_ordered_by_low_words(n), is_sum = is_sum_of_u64(n);
@@ -208,7 +216,8 @@ class Legalizer {
     return b.op("Cast", {b.Add(guess, once_more)}, {attr("to", static_cast<int64_t>(DType::kU64))});
   }
 
-  // The largest of u32, computed in i64 by a kernel that looks at the low words only: 2^31 less, they are right.
+  // ReduceMax and ReduceMin of u32 compute in i64, whose kernel compares only the low words. Subtracting 2^31
+  // makes these comparisons correct.
   bool is_ordered_by_low_words(const Node& n) const {
     return (n.is("ReduceMax") || n.is("ReduceMin")) && n.input(0) != nullptr && n.input(0)->dtype() == DType::kU32 &&
            is_wrong(n.op().name, DType::kI64, &runtime_);
@@ -222,7 +231,7 @@ class Legalizer {
     return b.op("Cast", {result}, {attr("to", static_cast<int64_t>(DType::kU32))});
   }
 
-  // The kernel of i64 adds in doubles: sums of halves are exact up to 2^21 elements.
+  // The i64 kernel adds in doubles, so sums of 32-bit halves are exact up to 2^21 elements.
   bool is_sum_of_u64(const Node& n) const {
     return n.is("ReduceSum") && n.input(0) != nullptr && n.input(0)->dtype() == DType::kU64 &&
            is_wrong("ReduceSum", DType::kI64, &runtime_);
@@ -242,7 +251,8 @@ class Legalizer {
   }
 
   static Value* as_einsum(Rewriter& b, const Node& n) {
-    // Both with as many axes: onnxruntime refuses points that stand for different numbers of them.
+    // Gives both operands the same rank: onnxruntime refuses an ellipsis that stands for different numbers of
+    // axes.
     std::vector<Value*> operands{n.input(0), n.input(1)};
     const size_t rank = std::max(operands[0]->type()->rank(), operands[1]->type()->rank());
     for (Value*& v : operands) {
@@ -265,7 +275,7 @@ class Legalizer {
   PassContext& context_;
   const Runtime& runtime_;
   bool changed_ = false;
-  Widener widener_;  // of the graph that is being walked
+  Widener widener_;  // of the current graph
   std::vector<std::string> problems_;
 };
 

@@ -1,4 +1,4 @@
-// What the text of a graph does not show: where the program made what a runtime cannot run.
+// Covers what the text of a graph does not show: where the program made a node that the runtime cannot run.
 #include <gtest/gtest.h>
 
 #include "passes/catalog.h"
@@ -7,7 +7,7 @@
 namespace sardonyx {
 namespace {
 
-// What is said of a node that comes from there.
+// The error for a node with this source.
 std::string refusal(const Source& source) {
   const auto m = parse("graph(x: u64[3]) { y = Relu(x)  return y }");
   m->graph().first()->set_provenance(m->add_provenance({.sources = {source}, .source_count = 1}));

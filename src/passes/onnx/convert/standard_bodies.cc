@@ -1,6 +1,6 @@
-// Each body follows the text of the operator's schema in the `onnx` package. Statistics are computed in the type that
-// the operator names (stash_type), but never in a narrower one than its operand's. Left out are bodies of many nodes:
-// LinearAttention, CausalConvWithState, AffineGrid, losses.
+// Each body follows the operator's schema text in the `onnx` package. Statistics are computed in the type
+// that the operator names (stash_type), but never in a narrower type than the operand's. Not included are
+// bodies of many nodes: LinearAttention, CausalConvWithState, AffineGrid, losses.
 #include "passes/onnx/convert/standard_bodies.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 using Results = std::vector<Value*>;
 
-// One node that is written out.
+// The node to write out.
 struct Site {
   Rewriter& b;
   const Node& n;
@@ -27,12 +27,12 @@ struct Site {
   Value* cast(Value* v, DType to) const {
     return v->dtype() == to ? v : b.op("Cast", {v}, {attr("to", static_cast<int64_t>(to))});
   }
-  // A number in the type of `like`.
+  // A scalar in the dtype of `like`.
   Value* num(const Value* like, double v) const { return b.scalar(like->dtype(), v); }
   double number(std::string_view name, double otherwise) const { return float_attr(n, name).value_or(otherwise); }
 };
 
-// The axis counted from the front; nullopt where the rank is not known.
+// The axis counted from the front; nullopt if the rank is not known.
 std::optional<int64_t> from_front(const Value* v, int64_t axis) {
   if (!v->ranked()) return std::nullopt;
   return axis < 0 ? axis + static_cast<int64_t>(v->type()->rank()) : axis;
@@ -56,7 +56,7 @@ Results hard_swish(const Site& s) { return {s.b.Mul(s.x(), s.b.HardSigmoid(s.x()
 
 Results mish(const Site& s) { return {s.b.Mul(s.x(), s.b.Tanh(s.b.Softplus(s.x())))}; }
 
-// x * sigmoid(alpha x); bfloat16, of which no runtime has a Sigmoid, in f32.
+// x * sigmoid(alpha x). Computes bfloat16 in f32: no runtime has a bfloat16 Sigmoid.
 Value* swish_of(const Site& s, Value* x) {
   const DType own = x->dtype();
   if (own == DType::kBF16) x = s.cast(x, DType::kF32);
@@ -93,7 +93,7 @@ Results cast_like(const Site& s) {
 
 // --- normalizations
 
-// The type that statistics are computed in.
+// The dtype for statistics.
 DType statistics_type(const Site& s) {
   const DType own = s.x()->dtype(), told = static_cast<DType>(int_attr(s.n, "stash_type").value_or(1));
   return own == DType::kF64 ? own : told;
@@ -137,7 +137,7 @@ Results rms_normalization(const Site& s) {
   return {s.b.Mul(s.cast(s.b.Div(x, root), s.in(1)->dtype()), s.in(1))};
 }
 
-// Scale and bias are given for each channel, before version 21 for each group.
+// Scale and bias are per channel; before version 21, per group.
 Results group_normalization(const Site& s) {
   const auto groups = int_attr(s.n, "num_groups");
   const auto channels = size_of(s.x(), 1);
@@ -172,7 +172,7 @@ Value* slice(const Site& s, Value* v, int64_t axis, int64_t first, int64_t last,
   return s.b.Slice(v, s.b.i64s({first}), s.b.i64s({last}), s.b.i64s({axis}), s.b.i64s({step}));
 }
 
-// [batch, length, features]  =>  [batch, heads, length, features of a head]
+// [batch, length, features]  =>  [batch, heads, length, head features]
 Value* split_heads(const Site& s, Value* v, int64_t heads) {
   return s.b.Transpose(s.b.Reshape(v, s.b.i64s({0, 0, heads, -1})), {.perm = Attr::Ints{0, 2, 1, 3}});
 }
@@ -227,7 +227,7 @@ Value* positions(const Site& s, Value* v) {
   return s.b.Range(s.b.i64(0), size, s.b.i64(1));
 }
 
-// Keys or values, each repeated for the queries that share it.
+// Repeats keys or values for the queries that share them.
 Value* repeated(const Site& s, Value* v, int64_t times, int64_t heads, int64_t width) {
   if (times == 1) return v;
   Value* wide = s.b.Expand(s.b.Unsqueeze(v, s.b.i64s({2})), s.b.i64s({1, 1, times, 1, 1}));
@@ -275,7 +275,7 @@ Results attention(const Site& s) {
   const DType own = scores->dtype();
   if (precision != DType::kUndefined) scores = s.cast(scores, precision);
   Value* p = s.cast(s.b.Softmax(scores, {.axis = -1}), own);
-  // A row that sees nothing gives zeros.
+  // A row whose keys are all masked gives zeros.
   if (mask != nullptr) p = s.b.Where(s.b.IsNaN(p), zero, p);
   Value* y = s.b.MatMul(p, repeated(s, v, *heads / *kv_heads, *heads, *value_width));
   results[0] = is_flat ? join_heads(s, y) : y;

@@ -12,7 +12,7 @@
 namespace sardonyx::onnx {
 namespace {
 
-constexpr size_t kSmallBytes = 1024;  // constants up to this size are converted at once
+constexpr size_t kSmallBytes = 1024;  // convert constants up to this size at once
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::optional<TypesByVariable> widened(const Op& op, const TypesByVariable& type
     const uint64_t bits = allowed(variable);
     const auto has = [bits](DType t) { return static_cast<unsigned>(t) < 64 && (bits >> static_cast<unsigned>(t) & 1) != 0; };
     if (has(type)) continue;
-    if (type == DType::kU64 && !is_modular(op.name)) return std::nullopt;  // i64 orders them otherwise
+    if (type == DType::kU64 && !is_modular(op.name)) return std::nullopt;  // i64 orders them differently
     const auto holds = holders(type);
     const auto better = std::ranges::find_if(holds, has);
     if (better == holds.end()) return std::nullopt;
@@ -39,7 +39,7 @@ void Widener::replace(Graph& g, Node& n, const Op& op, const TypesByVariable& fr
   struct Change {
     DType from, to;
   };
-  // Of a value whose type is not known as well: its neighbours tell it.
+  // Also works if the type of `v` is unknown: other slots with the same type variable determine it.
   const auto change_of = [&](const Slot* slot, const Value* v) -> std::optional<Change> {
     if (slot == nullptr || v == nullptr) return std::nullopt;
     const auto old = from.find(slot->type_var), now = to.find(slot->type_var);

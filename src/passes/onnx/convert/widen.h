@@ -1,4 +1,4 @@
-// Nodes computed in other element types than they were written in.
+// Replaces nodes by the same operator on other element types.
 //
 //   x: bf16 ── Exp ── y     =>   x ── Cast<f32> ── Exp ── Cast<bf16> ── y
 #pragma once
@@ -14,24 +14,25 @@
 
 namespace sardonyx::onnx {
 
-// For each variable the narrowest type that holds every value of the one in `types` and that `allowed` has (bits 1 << DType, by variable).
-// Nothing where a variable has no such type.
+// For each type variable, the narrowest allowed type that holds every value of its type in `types`; nullopt
+// if a variable has none. `allowed` maps a variable to a mask of bits 1 << DType.
 std::optional<TypesByVariable> widened(const Op& op, const TypesByVariable& types,
                                        const std::function<uint64_t(std::string_view)>& allowed);
 
-// Replaces nodes by the same operator on other element types, between Casts. Values converted once are used again while the nodes of one
-// graph are visited in order.
+// Replaces nodes by the same operator on other element types, between Casts. Reuses converted values within
+// one graph, whose nodes it must visit in order.
 class Widener {
  public:
   explicit Widener(PassContext& context) : context_(context) {}
 
-  // Replaces `n`, whose types are `from`, by a node of `op` on types `to`; the types' variables are those of `op`. Erases `n`.
+  // Replaces `n` by a node of `op` and erases `n`. The types change from `from` to `to`, by type variable of
+  // `op`.
   void replace(Graph& g, Node& n, const Op& op, const TypesByVariable& from, const TypesByVariable& to);
 
-  // `v` in another element type: a new constant for a small constant, else a Cast.
+  // `v` in another element type: a new constant if `v` is a small constant, else a Cast.
   Value* converted(Rewriter& b, Value& v, DType to);
 
-  // Forgets what it converted: another graph follows.
+  // Forgets converted values. Call it before another graph.
   void clear() { converted_.clear(); }
 
  private:

@@ -1,11 +1,11 @@
 //   x ── LayerNormalization(s) ── y     =>   x ──┬── ReduceMean ──┐
 //                                               └────────────── Sub ── ... ── Mul(s) ── y        for opset 16
 //
-// Writes out, in older operators, what the opset that the model is converted to does not have: activations,
-// normalizations, Attention, RotaryEmbedding and others of which the standard gives a body (standard_bodies.cc).
-// convert_opset then lowers what stands there. The two are apart because convert_opset keeps every bit, and this rounds.
-//
-// What stops it: operators that the opset has; sizes or ranks that a body needs and that are not known.
+// Writes out operators that the target opset lacks in older operators: activations, normalizations,
+// Attention, RotaryEmbedding and others for which the standard gives a body (standard_bodies.cc).
+// convert_opset then lowers the result. The two passes are separate because convert_opset keeps every bit and
+// this pass rounds.
+// What stops it: operators that the opset has; unknown sizes or ranks that a body needs.
 #include <fmt/format.h>
 
 #include "passes/onnx/convert/standard_bodies.h"

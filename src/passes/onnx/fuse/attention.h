@@ -1,4 +1,4 @@
-// What the rules of fuse_attention share.
+// Shared by the rules of fuse_attention.
 #pragma once
 
 #include <functional>
@@ -7,56 +7,63 @@
 
 namespace sardonyx::onnx {
 
-// The node that makes v, if it is this operator of ONNX's own domain in the same graph and nobody else reads v; else null.
+// The producer of v, if it is this operator of the default ONNX domain in `graph` and v has no other user;
+// else null.
 Node* made_by(const Value* v, const Graph* graph, std::string_view op);
-// The Softmax whose probabilities p v is: p itself, or Where(IsNaN(p), 0, p). Null if anything else reads what stands between.
+// The Softmax whose probabilities v holds: either its result or Where(IsNaN(p), 0, p). Null if a value
+// between has another user.
 Node* softmax_of(const Value* v, const Graph* graph, PassContext& c);
-// A mask without additions of axes and expansions of "true" that it passes through.
+// The mask below views that add axes and below expansions by Where(true, ...).
 Value* bare_mask(Value* v, PassContext& c);
-// v is a product of matrices of the same graph that was at most scaled and seen in another shape.
+// Whether v is a matrix product of the same graph that was at most scaled and reshaped.
 bool comes_from_product(const Value* v, const Graph* graph);
-// v times a number, or divided by one; nothing broadcasts v.
+// v multiplied or divided by a number; nothing broadcasts v.
 struct Scaled {
   Value* value;
   double by;
 };
 std::optional<Scaled> scaled(const Node& n, PassContext& c);
-// What Where puts where its condition does not hold, if that vanishes in a softmax: -1e4 or less.
+// The number that Where puts in place of masked scores, if softmax turns it into zero: -1e4 or less.
 std::optional<double> vanishing_fill(const Node& where, PassContext& c);
-// Attention takes the root of its scale, and holds it in f32.
+// Whether Attention can use this scale: kernels take its square root and hold it in f32.
 bool can_be_scale(double scale, DType t);
 
-// Whether a condition [..., query, key] of as many queries as keys holds where query position >= key position, both counted from the same
-// start (fuse_attention_causal.cc).
+// Whether a condition [..., query, key] with as many queries as keys is true exactly where query position >=
+// key position, both counted from the same start (fuse_attention_causal.cc).
 bool is_causal(Value* condition, PassContext& c);
-// Of a mask that is added: the value whose last two axes tell queries and keys apart, if it adds 0 where a query may see a key and
-// -1e4 or less to what comes later; else null.
+// For an additive mask that adds 0 up to the query's position and -1e4 or less to later keys: the value whose
+// last two axes are queries and keys. Else null.
 const Value* causes_of(Value* mask, PassContext& c);
 
-// What masks the scores: numbers that are added, or the condition where Where keeps them, and what it puts instead.
+// The mask of the scores: numbers to add, or the condition of a Where that keeps scores, with the fill for
+// the others.
 struct AttentionMask {
   Value* value = nullptr;
   std::optional<double> fill;
-  bool guarded = false;  // zeros stand where probabilities are NaN
+  bool guarded = false;  // NaN probabilities become zeros
 
-  // The numbers that Attention adds; `placed` puts the axes of the mask in place.
+  // The mask as numbers that Attention adds. `placed` puts the mask's axes in order.
   Value* added(Rewriter& b, const std::function<Value*(Value*)>& placed) const;
-  // What Attention gave, with the guard behind it where rows may see nothing: kernels give zeros or NaN there.
+  // Adds the guard to the result of Attention if rows may be fully masked: for those, kernels give zeros or
+  // NaN.
   Value* guard(Rewriter& b, Value* y) const;
 };
-// A row that sees nothing stays the mean over all keys, or NaN, in every release; else says why not (fuse_attention_masks.cc).
+// Whether a fully masked row stays the mean over all keys, or NaN, in every release; reports a near miss if
+// not (fuse_attention_masks.cc).
 bool keeps_blind_rows(const Match& m, const AttentionMask& mask);
-// Each axis of the mask provably is one, or the axis of the scores that it meets.
+// Whether each axis of the mask provably has size one or the size of the scores' axis.
 bool meets_axes(const Match& m, const Value* mask, const Value* scores);
-// The mask with an axis of all queries of q, [.., queries, size].
+// The mask with an axis for all queries of q: [.., queries, size].
 Value* with_queries(Rewriter& b, Value* mask, Value* q);
-// Attention of f32 is computed by a kernel, in the model's opset; others are slower than single operators.
+// Whether onnxruntime has a fast Attention kernel: f32, in the model's opset. Otherwise single operators are
+// faster.
 bool has_kernel(const Match& m);
 
-// Where(constant condition, ...)  =>  the same with a condition that is not repeated.
+// Where(constant condition, ...)  =>  the same without the repetitions in the condition.
 Rule mask_that_repeats();
 
-// Queries in groups that share keys, with an axis of their own: five axes between the products (fuse_attention_groups.cc).
+// Attention of grouped queries that have an axis for their groups: five axes between the products
+// (fuse_attention_groups.cc).
 Rule attention_of_groups();
 
 }  // namespace sardonyx::onnx

@@ -9,12 +9,14 @@
 //
 //   log(1 / (1 + exp(-x)))                             =>   -Softplus(-x)
 //
-// A sigmoid that a logarithm reads stays written out: onnxruntime's Sigmoid is right to an ulp of 1 only, and far below zero that is all of it.
-// One rule per operator; each takes the result of others, so that longer chains fall together step by step. JAX's expm1 and log1p are
-// recognised as the lowerings spell them. A NaN stays one, in every branch.
-// What stops it: constants beside those, inner values with other readers, element types that onnxruntime does not compute the operator in,
-// opsets that do not have it (Mish 18, HardSwish 14) or in which onnxruntime does not run it (Swish but for 24).
-// Rounds: the parts are computed at once.
+// A sigmoid below a logarithm stays written out: onnxruntime's Sigmoid has an absolute error of one ulp of 1,
+// which exceeds the whole result far below zero. Each operator has a rule, which takes the results of other
+// rules, so longer chains fuse step by step. Recognizes expm1 and log1p as the lowerings from JAX write them.
+// NaN stays NaN in every branch.
+// What stops it: other constants, an inner value with another user, an element type that onnxruntime has no
+// kernel for, an opset that lacks the operator (Mish 18, HardSwish 14) or in which onnxruntime does not run
+// it (Swish except in 24).
+// Rounds: the parts become one kernel.
 #include <cmath>
 
 #include "dialects/onnx/refusals.h"
@@ -33,7 +35,7 @@ bool is_one_of(const Match& m, std::initializer_list<DType> types) {
 }
 bool whole(const Match& m) { return has_no_other_users(m) || m.refuse("a part of it has another reader"); }
 bool in_f32(const Match& m) { return is_one_of(m, {DType::kF32}) && whole(m); }
-// Floats of a type in which every supported release computes the operator.
+// Whether x is a float type for which every supported release has a kernel of `op`.
 bool computes(const Match& m, std::string_view op) {
   return is_float(m[x]->dtype()) && has_kernel(m.model(), op, m[x]->dtype()) && whole(m);
 }
@@ -41,22 +43,22 @@ Condition computed(std::string_view op) {
   return [op](const Match& m) { return computes(m, op); };
 }
 
-// A number that an f32 attribute says as well as the constant did.
+// Whether an f32 attribute holds the number as precisely as the constant.
 bool fits_attribute(const Match& m, Var v) {
   const auto number = m.splat(v);
   return number && std::isfinite(*number) && static_cast<double>(static_cast<float>(*number)) == *number;
 }
 
-// Bounds that are one number each, in order, of a type that can be told exactly.
+// Whether the bounds are scalars, in order, and of a type that compares exactly.
 bool bounds(const Match& m) {
   const DType t = m[x]->dtype();
   if (bit_width(t) < 8 || t == DType::kBF16 || t == DType::kI16 || t == DType::kU16) return false;
-  // Comparisons of wide integers are right where Clip is not.
+  // Comparisons of wide integers are right where Clip is wrong.
   if (m.root().is("Where") && is_wrong("Clip", t))
     return m.refuse("Clip of this type is wrong in some releases of onnxruntime");
   const double low = m[lo] != nullptr ? m.splat(lo).value_or(NAN) : 0.0, high = m.splat(hi).value_or(NAN);
   if (!(low <= high)) return false;
-  // Integers of 64 bits that are one number as a double need not be in order.
+  // 64-bit integers that round to the same double need not be in order.
   if (low == high && is_integer(t) && m[lo] != nullptr && m[lo]->constant()->as_int(0) != m[hi]->constant()->as_int(0))
     return false;
   return whole(m);
@@ -72,13 +74,13 @@ Value* clip(Rewriter& b, const Match& m) {
   return b.Clip(m[x], low, bound(m[hi]));
 }
 
-// exp(v) - 1, also as  (exp(v) + 1) tanh(v / 2).
+// exp(v) - 1, or the equal (exp(v) + 1) tanh(v / 2).
 Pattern expm1(const Pattern& v) {
   return any_of(Mul(Add(Exp(v), splat(1)), Tanh(any_of(Mul(v, splat(0.5)), Div(v, splat(2))))), Sub(Exp(v), splat(1)),
                 Add(Exp(v), splat(-1)));
 }
 
-// log(1 + e), also as the lowering of log1p corrects it.
+// log(1 + e), with or without the correction that the lowering of log1p adds.
 Pattern log1p(const Pattern& inner) {
   const Pattern sum = Add(inner.as(e), splat(1)).as(u);
   const Pattern corrected = Add(Log(Var(u)), Div(Sub(Var(e), Var(d)), Var(u)));
@@ -131,7 +133,7 @@ void bounds_rules(std::vector<Rule>& rules) {
   };
   rules.push_back(
       {.name = "prelu", .numerics = Numerics::kRounds, .match = leaky, .when = slopes, .replace = PRelu(x, a), .opset = 9});
-  // As Keras and its exporter write it: the part above zero, and the slope times the part below.
+  // As Keras and its exporter write it: the part above zero plus the slope times the part below.
   const Pattern below = Relu(Neg(x)), slope = constant.as(a), twice_below = Sub(x, Abs(x));
   rules.push_back({.name = "prelu_of_parts",
                    .numerics = Numerics::kRounds,
@@ -141,7 +143,7 @@ void bounds_rules(std::vector<Rule>& rules) {
                    .when = slopes,
                    .build =
                        [](Rewriter& b, const Match& m) {
-                         const bool negated = m[u] != nullptr;  // the part below was made positive
+                         const bool negated = m[u] != nullptr;  // the part below zero was negated
                          if (fits_attribute(m, a))
                            return b.op("LeakyRelu", {m[x]}, {attr("alpha", number(negated ? -*m.splat(a) : *m.splat(a)))});
                          Value* by = m[a];
@@ -151,7 +153,7 @@ void bounds_rules(std::vector<Rule>& rules) {
                    .opset = 9});
 }
 
-// A logarithm reads v, at most a few elementwise nodes later.
+// Whether a logarithm follows v, at most a few elementwise nodes later.
 bool is_in_logarithm(const Value& v, int depth) {
   for (const Use& u : v.uses()) {
     if (u.owner->is("Log")) return true;
@@ -178,7 +180,7 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                    .match = any_of(Log(Add(Exp(x), splat(1))), Add(any_of(Max(x, splat(0)), Relu(x)), log1p(Exp(Neg(Abs(x)))))),
                    .when = in_f32,
                    .replace = Softplus(x)});
-  rules.push_back({.name = "softplus_of_negative",  // |-x| is written |x|
+  rules.push_back({.name = "softplus_of_negative",  // |-x| is written as |x|
                    .numerics = Numerics::kRounds,
                    .match = Add(Relu(Neg(x).as(d_)), log1p(Exp(Neg(Abs(x))))),
                    .when = [](const Match& m) { return is_one_of(m, {DType::kF32}) && has_no_other_users(m, m[d_]); },
@@ -188,7 +190,7 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                    .match = Log(any_of(Reciprocal(falling), Div(splat(1), falling))),
                    .when = in_f32,
                    .replace = Neg(Softplus(Neg(x)))});
-  rules.push_back({.name = "guarded_softplus",  // the guard keeps NaN, which Softplus does as well
+  rules.push_back({.name = "guarded_softplus",  // the guard keeps NaN, and so does Softplus
                    .numerics = Numerics::kRounds,
                    .match = Where(Equal(x, x), Softplus(x), x),
                    .replace = Softplus(x)});
@@ -203,7 +205,8 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                    .match = any_of(Mul(x, Sigmoid(Mul(x, constant.as(a)))), Mul(x, Sigmoid(x))),
                    .when =
                        [](const Match& m) {
-                         // onnxruntime has no kernel, but ONNX's own definition of it, which it finds in models of opset 24 only.
+                         // onnxruntime has no kernel. It uses ONNX's function body, which it finds in opset
+                         // 24 only.
                          if (!has_kernel(m.model(), "Swish", m[x]->dtype()))
                            return m.refuse("no runtime has a Swish of this opset");
                          return whole(m) && (m[a] == nullptr || fits_attribute(m, a));
@@ -222,7 +225,7 @@ void sigmoid_rules(std::vector<Rule>& rules) {
 
 void elu_rules(std::vector<Rule>& rules) {
   const Pattern positive = any_of(Greater(x, splat(0)), GreaterOrEqual(x, splat(0)));
-  // The argument may be bounded by zero, so that the branch that is not taken does not overflow.
+  // The argument may be clamped at zero, so that the branch not taken does not overflow.
   const Pattern argument = any_of(Where(positive, splat(0), x), Min(x, splat(0)), x);
   const Pattern low = expm1(argument.as(s));
   const Pattern scaled = any_of(Mul(constant.as(a), low), low);
@@ -247,7 +250,7 @@ void elu_rules(std::vector<Rule>& rules) {
                        }});
 }
 
-// Files say 0.16666666, 0.16666667, 0.1666667: an ulp of the attribute.
+// Models write 0.16666666, 0.16666667 or 0.1666667: the attribute may be off by an ulp.
 bool has_slope_of_a_sixth(const Node& n) {
   const auto alpha = float_attr(n, "alpha");
   return alpha && std::abs(*alpha - 1.0 / 6) < 2e-8;

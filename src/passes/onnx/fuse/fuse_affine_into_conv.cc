@@ -1,16 +1,19 @@
-//   x ── Conv(W, b) [── Transpose] ── Sub(mean) ── Mul(scale) ── Add(bias)      =>      x ── Conv(W * scale, (b - mean) * scale + bias) [── Transpose]
-//   x ── Mul(scale) ── Conv(W) ── y                                             =>      x ── Conv(W * scale) ── y
+//   x ── Conv(W, b) [── Transpose] ── Sub(mean) ── Mul(scale) ── Add(bias)
+//     =>   x ── Conv(W * scale, (b - mean) * scale + bias) [── Transpose]
+//   x ── Mul(scale) ── Conv(W) ── y   =>   x ── Conv(W * scale) ── y
 //
-// What multiplies or shifts whole channels of a convolution is done to its weights and bias, once: Add, Sub, Mul, Div by constants with
-// one element per channel or one in all, and BatchNormalization in inference. One rule per operation, so chains of any length and order go.
-// A transpose between (channels last) only changes where the channel stands. Large weights are deferred: computed when they are written.
-// A ConstantOfShape counts as a constant, where again one number is all that comes out.
+// Folds constants that scale or shift whole channels of a convolution into its weights and bias: Add, Sub,
+// Mul and Div with one element per channel or one in all, and BatchNormalization in inference mode. Each
+// operation has a rule, so chains of any length and order fold. A Transpose in between (channels last) only
+// moves the channel axis. Large weights are deferred: computed when the model is written. A ConstantOfShape
+// counts as a constant if the result is again one repeated number.
 //
-// What stops it: another reader of the convolution; weights that are read elsewhere too (the file would hold both) or are no constant,
-// when they would have to change; a constant that varies within a channel, or broadcasts the convolution; factors that are infinite, NaN, or
-// so large that weights of f16 might be.
-// Rounds: weights are rounded once more, the arithmetic on activations goes.
-// After onnxruntime's ConvBatchNormalization, ConvMul and ConvAdd fusions and coremltools' fuse_conv_batchnorm.
+// What stops it: another user of the convolution; weights that must change but have other users (the file
+// would hold both versions) or are not constant; a constant that varies within a channel or broadcasts the
+// convolution; factors that are infinite, NaN, or so large that f16 weights might overflow.
+// Rounds: weights are rounded once more, and the arithmetic on activations disappears.
+// After onnxruntime's ConvBatchNormalization, ConvMul and ConvAdd fusions and coremltools'
+// fuse_conv_batchnorm.
 #include <cmath>
 
 #include "passes/onnx/fuse/fusion.h"
@@ -24,19 +27,19 @@ constexpr Var x{"x"}, conv{"conv"}, y{"y"}, c{"c"}, w{"w"};
 constexpr Var gamma{"gamma"}, beta{"beta"}, mu{"mu"}, var{"var"};
 bool is_transposed(const Node& n) { return n.is("ConvTranspose"); }
 
-// Output channels, from the weights' static shape; 0 when not known.
+// The number of output channels, from the static shape of the weights; 0 if unknown.
 int64_t channels(const Node& n) {
   const Value* weights = n.input(1);
   if (weights == nullptr || !weights->ranked() || weights->type()->rank() < 3) return 0;
   const auto group = int_attr(n, "group");
   const Dim d = weights->type()->dim(is_transposed(n) ? 1 : 0);
   if (!group || !d.is_int() || *group < 1) return 0;
-  const Dim rows = weights->type()->dim(0);  // which the groups share
+  const Dim rows = weights->type()->dim(0);  // shared out among the groups
   if (!rows.is_int() || rows.value() % *group != 0) return 0;
   return is_transposed(n) ? d.value() * *group : d.value();
 }
 
-// The axis of the channels in a value that is the convolution or a transpose of it.
+// The channel axis of y, which is the convolution or a transpose of it.
 std::optional<size_t> channel_axis(const Match& m) {
   const Value* v = m[y];
   const Node& n = m.node(conv);
@@ -46,7 +49,7 @@ std::optional<size_t> channel_axis(const Match& m) {
   return static_cast<size_t>(std::find(perm->begin(), perm->end(), 1) - perm->begin());
 }
 
-// The constant as one number per channel, without looking at its elements.
+// Whether the constant is one number per channel. Does not read its elements.
 bool is_per_channel(const Match& m, const Value& v) {
   const auto axis = channel_axis(m);
   const int64_t count = channels(m.node(conv));
@@ -54,7 +57,8 @@ bool is_per_channel(const Match& m, const Value& v) {
          onnx::is_per_channel(v.type(), m[y]->type()->rank(), *axis, count);
 }
 
-// Rows: the output channel for Conv; input channel and output channel of the group for ConvTranspose.
+// One row per output channel for Conv; one per pair of input channel and output channel of the group for
+// ConvTranspose.
 ChannelRows rows_of(const Node& n) {
   const Type* t = n.input(1)->type();
   if (!is_transposed(n)) return {t->dim(0).value()};
@@ -66,8 +70,8 @@ Channels bias_of(const Node& n, int64_t count) {
   return n.input(2) != nullptr ? numbers(*known_elements(*n.input(2)), count) : Channels(static_cast<size_t>(count), 0.0);
 }
 
-// The convolution with other weights (null: the same) and bias, which `olds` went into, and the transpose after it. Null where known
-// numbers would take more room than they did.
+// The convolution with new weights (null: unchanged) and a new bias, followed by the same transpose. `olds`
+// are the constants folded into the bias. Null if repeated numbers would have to be stored one by one.
 Value* rebuilt(Rewriter& b, const Match& m, const TensorPtr& weights, const Channels& bias,
                std::initializer_list<Value*> olds) {
   const Node& n = m.node(conv);
@@ -84,13 +88,14 @@ Value* rebuilt(Rewriter& b, const Match& m, const TensorPtr& weights, const Chan
 
 bool has_constant_bias(const Node& n) { return n.input(2) == nullptr || known_elements(*n.input(2)) != nullptr; }
 
-// Weights that may change: a constant that nobody else reads, or equal numbers, of which there may be more.
+// Whether the weights may change: a constant without other users, or a repeated number, which takes no space
+// if copied.
 bool may_change(const Node& n) {
   const Value* weights = n.input(1);
   return known_elements(*weights) != nullptr && (weights->has_one_use() || !weights->is_constant());
 }
 
-// The convolution, read once, perhaps through a transpose.
+// A convolution with a single use, perhaps through a transpose.
 Pattern convolution() {
   const Pattern at = any_of(Conv(x, w, rest).as(conv), ConvTranspose(x, w, rest).as(conv));
   return sole(any_of(at, Transpose(sole(at)))).as(y);
@@ -182,7 +187,7 @@ Value* normalize(Rewriter& b, const Match& m) {
                  {m[gamma], m[beta], m[mu], m[var]});
 }
 
-// --- before the convolution: padding is zero times any factor, too
+// --- before the convolution, where padding stays zero whatever the factor
 
 int64_t input_channels(const Node& n) {
   const Type* t = n.input(1)->type();

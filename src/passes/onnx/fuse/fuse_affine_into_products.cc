@@ -1,12 +1,14 @@
-//   x ── MatMul(W) [── Add(b)] ── Mul(scale) ── y       =>   x ── MatMul(W * scale) [── Add(b * scale)] ── y
-//   x ── Gemm(W, b) ── BatchNormalization ── y          =>   x ── Gemm(W * factor, (b - mean) * factor + beta) ── y
+//   x ── MatMul(W) [── Add(b)] ── Mul(scale) ── y   =>   x ── MatMul(W * scale) [── Add(b * scale)] ── y
+//   x ── Gemm(W, b) ── BatchNormalization ── y      =>   x ── Gemm(W * factor, (b - mean) * factor + beta) ── y
 //
-// What multiplies the columns of a product with constant weights is done to the weights, once: Mul and Div by constants with one element per
-// column or one in all, and BatchNormalization in inference behind a product of matrices. Large weights are deferred: computed when they are written.
+// Folds constants that scale the columns of a product into its constant weights: Mul and Div with one element
+// per column or one in all, and BatchNormalization in inference mode after a matrix product. Large weights
+// are deferred: computed when the model is written.
 //
-// What stops it: another reader of the product; weights that are read elsewhere too (the file would hold both) or are no constant; a
-// constant that varies within a column, or broadcasts the product; factors that are infinite or NaN.
-// Rounds: weights are rounded once more, the arithmetic on activations goes.
+// What stops it: another user of the product; weights that have other users (the file would hold both
+// versions) or are not constant; a constant that varies within a column or broadcasts the product; factors
+// that are infinite or NaN.
+// Rounds: weights are rounded once more, and the arithmetic on activations disappears.
 #include <cmath>
 
 #include "passes/onnx/fuse/fusion.h"
@@ -18,10 +20,10 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, w{"w"}, y{"y"}, bias{"bias"}, c{"c"}, gamma{"gamma"}, beta{"beta"}, mu{"mu"}, var{"var"};
 
-// Whether the weights are; the flag must be known.
+// Whether the weights are transposed. The flag must be known.
 bool is_transposed(const Node& n) { return n.is("Gemm") && *int_attr(n, "transB") != 0; }
 
-// Columns of the product; 0 when not known, or when its weights may not change.
+// The number of columns of the product; 0 if unknown or if the weights may not change.
 int64_t columns(const Match& m) {
   const Node& n = m.node(y);
   const Value* weights = m[w];
@@ -32,7 +34,7 @@ int64_t columns(const Match& m) {
   return weights->constant()->shape()[is_transposed(n) ? 0 : 1];
 }
 
-// One number per column of the product, or one in all.
+// Whether v is one number per column of the product, or one in all.
 bool fits(const Match& m, const Value* v) {
   const size_t rank = m[y]->type()->rank();
   return v->is_constant() && is_per_channel(v->type(), rank, rank - 1, columns(m));
@@ -45,7 +47,7 @@ TensorPtr scaled_weights(const Match& m, const Channels& factors, bool divide) {
   return scaled(t, layout, factors, divide);
 }
 
-// The constant of one number per column.
+// A constant with one number per column.
 Value* per_column(Rewriter& b, const Match& m, const Channels& values) {
   return channel_constant(b, m[y]->dtype(), values, {});
 }

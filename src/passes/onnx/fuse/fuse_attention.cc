@@ -1,23 +1,28 @@
-//   q ── MatMul(k transposed) ── Mul(scale) ── [Where or Add: mask] ── Softmax ── MatMul(v) ── y     =>   Attention(q, k, v, mask)
+//   q ── MatMul(k transposed) ── Mul(scale) ── [Where or Add: mask] ── Softmax ── MatMul(v) ── y
+//     =>   Attention(q, k, v, mask)
 //
-// Opset 23. What counts is which axis of each value is the batch, the head, the query, the key or the feature, so transposes and axes of
-// size 1 may stand anywhere between, and either product may have its operands the other way round (JAX's einsum writes v * p). Axes are
-// labelled from Softmax outwards; transposes are put on the operands only where their order is another than [batch, head, length, feature],
-// and the passes that merge transposes do the rest.
-// Three axes are one head. Keys and values that are repeated for groups of queries (Unsqueeze, Expand, Reshape) are read as they are,
-// and so are those of queries that have an axis for their groups (fuse_attention_groups.cc).
-// A mask that selects by Where becomes one that is added, with an axis of queries (fuse_attention_masks.cc). Where(query position >= key
-// position, ...) is is_causal, and so are the other spellings in fuse_attention_causal.cc.
-// Probabilities may be guarded against rows that see nothing: Where(IsNaN(p), 0, p), as PyTorch writes it. Attention gives zeros there (ONNX 1.23
-// says so of every version of it, as runtimes always did).
+// Opset 23. The rule tracks which axis of each value is the batch, head, query, key or feature. So transposes
+// and axes of size 1 may occur anywhere in between, and either product may have its operands swapped (JAX's
+// einsum writes v * p). It labels axes from Softmax outwards, transposes operands only if their order is not
+// [batch, head, length, feature], and leaves the rest to the passes that merge transposes.
 //
-// What stops it: an inner value with another reader, products that broadcast or that have neither four axes nor three, a mask that scales with the scores or
-// whose axes stand in another order, or of which a row may see nothing; fills above -1e4; scales below zero; element types other than f32 and
-// opsets from 25 on, which onnxruntime computes slower than the single operators (docs/optimizing.md).
-// Rounds: scores, softmax and sum are computed by one kernel. A masked score that is infinite or NaN is added to, not replaced;
-// rows of which a score is NaN stay NaN where a guard makes them zeros, or NaN
-// among the values becomes zero where the guard stands behind.
-// After jax.nn.dot_product_attention, flax.nnx.dot_product_attention, torch.nn.functional.scaled_dot_product_attention.
+// Three axes mean one head. Keys and values repeated for groups of queries (Unsqueeze, Expand, Reshape) are
+// used without the repetition, also when the queries have an axis for their groups
+// (fuse_attention_groups.cc).
+// A mask selected by Where becomes an additive mask with a query axis (fuse_attention_masks.cc). Where(query
+// position >= key position, ...) becomes is_causal, as do the other forms in fuse_attention_causal.cc.
+// Probabilities may have PyTorch's guard against fully masked rows: Where(IsNaN(p), 0, p). Attention gives
+// zeros there (ONNX 1.23 specifies this for every version of the operator, as runtimes always did).
+//
+// What stops it: an inner value with another user; products that broadcast or have neither three nor four
+// axes; a mask that is scaled with the scores, whose axes are in another order, or that may mask a whole row;
+// fills above -1e4; negative scales; element types other than f32 and opsets from 25 on, where onnxruntime's
+// operator is slower than the single operators (docs/optimizing.md).
+// Rounds: one kernel computes scores, softmax and sum. It adds the mask to infinite or NaN scores instead of
+// replacing them. Rows with a NaN score stay NaN where the guard would make them zeros, and a NaN among the
+// values becomes zero if the guard follows.
+// After jax.nn.dot_product_attention, flax.nnx.dot_product_attention,
+// torch.nn.functional.scaled_dot_product_attention.
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -61,7 +66,7 @@ Value* bare_mask(Value* v, PassContext& c) {
       const auto s = c.splat(side);
       return s && *s != 0;
     };
-    // Where broadcasts: the shape that "true" had does not matter as long as the scores have it.
+    // Where broadcasts, so the shape of "true" does not matter as long as the scores have the result's shape.
     if (is_true(n->input(0)) && n->input(1)->ranked()) {
       v = n->input(1);
     } else if (is_true(n->input(1)) && n->input(0)->ranked()) {
@@ -110,10 +115,10 @@ namespace {
 using namespace pattern;
 
 struct Found {
-  Value *q, *k, *v;  // with four axes, or three when there is one head, as the products read them
+  Value *q, *k, *v;  // operands of the products, with four axes, or three for one head
   bool heads;        // four axes
-  bool q_transposed, k_transposed, v_transposed, y_transposed;  // their last two axes are the other way round
-  bool v_swapped;                                               // batch and head are
+  bool q_transposed, k_transposed, v_transposed, y_transposed;  // the last two axes are swapped
+  bool v_swapped;                                               // batch and head are swapped
   double scale = 1;
   AttentionMask mask;
   Labels mask_labels, target;  // labels of the mask's axes; of [batch, head, query, key]
@@ -122,7 +127,7 @@ struct Found {
 
 bool has_axes(const Value* v, size_t rank) { return v->ranked() && v->type()->rank() == rank; }
 
-// The mask's axes are the last ones of the scores where it was applied, and stand in the order of the result's.
+// Whether the mask's axes are the last ones of the scores that it masks, in the order of the result's axes.
 bool place_mask(const Match& m, Found& f) {
   const Type* type = f.mask.value->type();
   f.mask_labels.erase(f.mask_labels.begin(), f.mask_labels.end() - static_cast<std::ptrdiff_t>(type->rank()));
@@ -143,8 +148,9 @@ bool place_mask(const Match& m, Found& f) {
   return true;
 }
 
-// Finds the attention whose last product is the root: up from the probabilities to Softmax, and from its scores through scales and a mask to
-// the product of queries and keys. Steps return false where it is none, and mostly say why.
+// Finds an attention whose last product is the root. Climbs from the probabilities to Softmax, then from its
+// scores through scales and a mask to the product of queries and keys. Each step returns false if there is no
+// match, and usually reports why.
 class Finder {
  public:
   explicit Finder(const Match& m) : m_(m), left_(m.root().input(0)), right_(m.root().input(1)) {}
@@ -160,7 +166,8 @@ class Finder {
   }
 
  private:
-  // Which operand of the root comes from Softmax. labels_: Softmax's axes, by the numbers that they have in that operand.
+  // Finds the operand of the root that comes from Softmax. Sets labels_ to Softmax's axes, numbered as in
+  // that operand.
   bool find_softmax() {
     for (bool side : {true, false}) {
       Value* v = side ? left_ : right_;
@@ -242,20 +249,20 @@ class Finder {
     return true;
   }
 
-  // Queries, keys and values, and how their axes stand. labels_: the axes of product_.
+  // Finds queries, keys and values and the order of their axes. labels_ holds the axes of product_.
   bool find_operands() {
     const size_t r = rank_;
     Value *a = product_->input(0), *b = product_->input(1);
     if (!has_axes(a, r) || !has_axes(b, r)) return m_.refuse("the product of queries and keys has another number of axes");
     const bool straight = labels_[r - 1] == key_;
     if (!straight && labels_[r - 2] != key_) return m_.refuse("the scores are of other axes");
-    // Batch and head, as the product has them and as the root has them.
+    // The first two labels: batch and head, as the product and the root order them.
     const Type* probabilities = (on_left_ ? left_ : right_)->type();
     const int first = probabilities->dim(0).is(1) ? kOne : 0, second = probabilities->dim(1).is(1) ? kOne : 1;
     f_.v_swapped = !(labels_[0] == first && (r == 3 || labels_[1] == second));
     if (f_.v_swapped && !(r == 4 && labels_[0] == second && labels_[1] == first))
       return m_.refuse("the scores are of other axes");
-    for (size_t i = 0; i + 2 < r; ++i) {  // nothing broadcasts
+    for (size_t i = 0; i + 2 < r; ++i) {  // no broadcasting
       if (!(a->type()->dim(i) == b->type()->dim(i)) || !(left_->type()->dim(i) == right_->type()->dim(i)))
         return m_.refuse("a product broadcasts its batch");
     }
@@ -273,12 +280,12 @@ class Finder {
   const Match& m_;
   Graph* const graph_ = m_.root().graph();
   Value *const left_, *const right_;  // operands of the root
-  size_t rank_ = 0;                   // theirs
+  size_t rank_ = 0;                   // rank of both
   Found f_{};
   Node *softmax_ = nullptr, *product_ = nullptr;
-  bool on_left_ = false;     // the probabilities are left_
+  bool on_left_ = false;     // left_ holds the probabilities
   int query_ = 0, key_ = 0;  // labels of these axes
-  Labels labels_;            // axes of the value that has been reached
+  Labels labels_;            // axes of the current value
 };
 
 std::optional<Found> find(const Match& m) { return Finder(m).run(); }
@@ -292,12 +299,12 @@ Value* transposed(Rewriter& b, Value* v, bool last, bool first) {
   return b.Transpose(v, {.perm = perm});
 }
 
-// The mask with its axes at [batch, head, query, key] and broadcasting over the others.
+// The mask with its axes at [batch, head, query, key], broadcasting over axes that it lacks.
 Value* placed(Rewriter& b, Value* mask, const Found& f) {
   std::vector<int64_t> drop, add;
   std::vector<int> left;
   const size_t rank = f.mask_labels.size();
-  // Leading ones beyond four go, and all ones when the rest does not stand in its place.
+  // Drops leading axes beyond four, or all axes of size one if the others are not in place.
   bool fits = rank <= 4;
   for (size_t i = 0; fits && i < rank; ++i) fits = f.mask_labels[i] == kOne || f.mask_labels[i] == f.target[4 - rank + i];
   if (fits) return mask;
@@ -309,7 +316,7 @@ Value* placed(Rewriter& b, Value* mask, const Found& f) {
   }
   size_t next = 0;
   for (size_t i = 0; i < 4; ++i) {
-    if (left[next] == f.target[i])  // the last of either are the keys
+    if (left[next] == f.target[i])  // both end with the keys
       ++next;
     else
       add.push_back(static_cast<int64_t>(i));
@@ -338,7 +345,7 @@ Value* build(Rewriter& b, const Match& m) {
 
 bool is_attention(const Match& m) { return find(m).has_value(); }
 
-// --- what is left around the operator
+// --- nodes around the operator
 
 constexpr Var q{"q"}, k{"k"}, v{"v"}, node{"node"}, mask{"mask"}, x{"x"}, bias{"bias"};
 
@@ -353,7 +360,7 @@ bool only_first_result(const Node& n) {
 bool masks_causes(const Match& m) {
   const Node& n = m.root();
   if (m[mask] == nullptr || int_attr(n, "is_causal") != 0) return false;
-  // Both axes of the mask are those of the scores: neither broadcasts, and it tells no heads apart.
+  // Both axes of the mask must be those of the scores, without broadcasting or a head axis.
   const Value *causes = causes_of(m[mask], m.context()), *queries = m[q], *keys = m[k];
   if (causes == nullptr || !queries->ranked() || !keys->ranked()) return false;
   const Type *t = causes->type(), *of_queries = queries->type(), *of_keys = keys->type();
@@ -365,7 +372,8 @@ Value* without_mask(Rewriter& b, const Match& m) {
   return b.op("Attention", {m[q], m[k], m[v]}, attrs_with(m.root(), {attr("is_causal", 1)}));
 }
 
-// A constant factor of the queries or keys, perhaps before a change of shape: the value without it, and the factor.
+// A value scaled by a constant, perhaps before a view: the queries or keys without the factor, and the
+// factor.
 struct ScaledView {
   Value* value;
   Node* view;
@@ -402,7 +410,7 @@ Value* with_factor(Rewriter& b, const Match& m) {
   return b.op("Attention", operands, attrs_with(n, {attr("scale", static_cast<double>(static_cast<float>(scale)))}));
 }
 
-// [B,T,H*D] seen as [B,T,H,D]: how many heads there are; nullopt for other changes of shape.
+// The number of heads if the reshape is [B,T,H*D] => [B,T,H,D]; nullopt for other reshapes.
 std::optional<int64_t> heads_of(const Match& m, const Value* split, const Value* joined) {
   if (!split->ranked() || !joined->ranked() || split->type()->rank() != 4 || joined->type()->rank() != 3) return std::nullopt;
   const Type *s = split->type(), *j = joined->type();
@@ -416,7 +424,7 @@ bool is_three_axes(const Match& m) {
   const Node& n = m.node(node);
   if (!only_first_result(n)) return false;
   const auto hq = heads_of(m, m[q4], m[q]), hk = heads_of(m, m[k4], m[k]), hv = heads_of(m, m[v4], m[v]);
-  return hq && hk && hv && *hk == *hv;  // that the heads are joined again, the result's type says
+  return hq && hk && hv && *hk == *hv;  // the result's type implies that the heads are joined again
 }
 Value* three_axes(Rewriter& b, const Match& m) {
   const Node& n = m.node(node);
@@ -426,7 +434,7 @@ Value* three_axes(Rewriter& b, const Match& m) {
               attrs_with(n, {attr("kv_num_heads", *heads_of(m, m[k4], m[k])), attr("q_num_heads", *heads_of(m, m[q4], m[q]))}));
 }
 
-// Heads that are repeated so that several queries share one: where they come from, [B,K,S,D] for [B,K*n,S,D].
+// The heads before they are repeated for queries that share one: [B,K,S,D] for [B,K*n,S,D].
 Value* shared_heads(Value* repeated, const Graph* graph) {
   const Node* joins = made_by(repeated, graph, "Reshape");
   const Node* expand = joins != nullptr ? made_by(joins->input(0), graph, "Expand") : nullptr;
@@ -459,7 +467,8 @@ Value* grouped(Rewriter& b, const Match& m) {
   return pays_when_fused(*y->def()) ? y : nullptr;
 }
 
-// Add(Reshape(x: [B,T,H*D]), bias: [H,D])  =>  Reshape(Add(x, bias: [H*D])): what the product's own bias is before the heads are split.
+// Add(Reshape(x: [B,T,H*D]), bias: [H,D])  =>  Reshape(Add(x, bias: [H*D])): moves the product's bias before
+// the split into heads.
 bool splits_before_bias(const Match& m) {
   const Value* split = m[y4];
   const auto heads = heads_of(m, split, m[x]);

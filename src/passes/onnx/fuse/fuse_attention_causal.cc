@@ -1,9 +1,12 @@
-// Which masks of attention are causal, however they are spelled.
+// Recognizes causal attention masks in all common forms:
 //
-//   condition   Range >= Range (Less, Greater, Not as well), Trilu(upper=0) of ones, its comparison with 0, a constant
-//   added       Where(condition, 0, fill), Where(not condition, fill, 0), Trilu(upper=1) of the fill from the first diagonal on, a constant
+//   condition   Range >= Range (also Less, Greater, Not), Trilu(upper=0) of ones, its comparison with 0,
+//               a constant
+//   additive    Where(condition, 0, fill), Where(not condition, fill, 0), Trilu(upper=1) of the fill from the
+//               first diagonal on, a constant
 //
-// Seen through axes of size 1. The matrix is square: runtimes count the positions of fewer queries than keys from either end.
+// Looks through axes of size 1. The matrix must be square: with fewer queries than keys, some runtimes count
+// positions from the start and others from the end.
 // After torch.tril, torch.triu, torch.nn.Transformer.generate_square_subsequent_mask, jax.numpy.tril.
 #include "passes/onnx/fuse/attention.h"
 #include "passes/onnx/fuse/fusion.h"
@@ -12,9 +15,10 @@ namespace sardonyx::onnx {
 namespace {
 
 constexpr int kSteps = 32;
-constexpr double kFill = -1e4;  // what is below adds up to nothing behind a softmax
+constexpr double kFill = -1e4;  // anything lower vanishes in a softmax
 
-// What is seen along axis `from_end` counted from the end, in the same order; null if it lies along others, too.
+// The elements along axis `from_end`, counted from the end, without views; null if another axis has more than
+// one element.
 const Value* positions(const Value* v, size_t from_end) {
   if (!v->ranked()) return nullptr;
   for (size_t a = 0; a < v->type()->rank(); ++a) {
@@ -28,7 +32,7 @@ const Value* positions(const Value* v, size_t from_end) {
   return nullptr;
 }
 
-// v below axes of size 1 that were added or dropped, when [..., n, n] is left; null when it is something else.
+// v without the axes of size 1 that views added or dropped, if [..., n, n] remains; else null.
 Value* square_below(Value* v) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
@@ -44,7 +48,7 @@ Value* square_below(Value* v) {
   return v->type()->dim(rank - 1) == v->type()->dim(rank - 2) ? v : nullptr;
 }
 
-// Whether the elements of a square constant answer `lower` on the diagonal and below it, and `upper` above.
+// Whether all elements of a square constant satisfy `lower` on and below the diagonal, and `upper` above it.
 template <class Lower, class Upper>
 bool is_triangle(const Tensor& t, const Lower& lower, const Upper& upper) {
   if (t.is_promise() || t.is_splat()) return false;
@@ -60,7 +64,7 @@ bool is_triangle(const Tensor& t, const Lower& lower, const Upper& upper) {
   return true;
 }
 
-// The one number that all elements are, if it is known.
+// The number that all elements equal, if known.
 std::optional<double> number(const Value* v, PassContext& c) {
   const Node* n = v->def();
   if (n != nullptr && n->is("Expand")) return c.splat(n->input(0));
@@ -69,14 +73,14 @@ std::optional<double> number(const Value* v, PassContext& c) {
   return repeated != nullptr ? std::optional(repeated->as_double(0)) : std::nullopt;
 }
 
-// Trilu of equal elements that keeps one side of a diagonal: the element.
+// The repeated element if `n` is a Trilu that keeps this side of this diagonal of equal elements.
 std::optional<double> triangle(const Node* n, bool upper, int64_t diagonal, PassContext& c) {
   if (n == nullptr || !n->is("Trilu") || n->unchecked() || int_attr(*n, "upper") != int64_t{upper}) return std::nullopt;
   const auto k = n->input(1) != nullptr ? c.ints(n->input(1)) : std::vector<int64_t>{0};
   return k == std::vector{diagonal} ? number(n->input(0), c) : std::nullopt;
 }
 
-// Positions of queries and keys, in this order.
+// Whether the two values are positions of queries and of keys, in this order.
 bool are_positions(const Value* queries, const Value* keys, PassContext& c) {
   const Value *query = positions(queries, 1), *key = positions(keys, 0);
   if (query == nullptr || query != key) return false;
@@ -94,7 +98,8 @@ bool are_positions(const Value* queries, const Value* keys, PassContext& c) {
   return true;
 }
 
-// Whether the condition, below views, holds just there (`seen`), or just not there.
+// Whether the condition, below views, is true exactly where a query may see a key (`seen`), or exactly where
+// not.
 bool tells_causes(const Value* v, bool seen, PassContext& c) {
   for (const Node* n = v->def(); n != nullptr && n->is("Not") && !n->unchecked(); n = v->def()) {
     v = n->input(0);

@@ -1,9 +1,11 @@
-// Attention whose queries stand in groups that share a head of keys, as jax.nn.dot_product_attention writes it:
+// Fuses attention with groups of queries that share a key head, as jax.nn.dot_product_attention writes it:
 //
-//   q: [B,T,K*G,D] ── [B,K,T*G,D] ── MatMul(k) ── [B,K,T,G,S] ── Mul(scale) ── Where(mask) ── Softmax ── [B,K,S,G*T] ── MatMul(v) ── y
+//   q: [B,T,K*G,D] ── [B,K,T*G,D] ── MatMul(k) ── [B,K,T,G,S] ── Mul(scale) ── Where(mask) ── Softmax
+//     ── [B,K,S,G*T] ── MatMul(v) ── y
 //
-// Every axis is a list of labels, the axes of Softmax's operand that were joined in it; a reshape splits the lists anew. Queries become
-// [B,K*G,T,D], where Attention reads keys of K heads as they are. A rule of fuse_attention; what stops it is said there.
+// Each axis is a list of labels: the axes of Softmax's operand that it joins. A reshape regroups the flat
+// list. Queries become [B,K*G,T,D], for which Attention takes keys of K heads as they are. A rule of
+// fuse_attention; its header lists what stops it.
 #include <algorithm>
 
 #include "dialects/onnx/runtimes.h"
@@ -18,15 +20,15 @@ namespace {
 using namespace pattern;
 constexpr int kSteps = 32;
 
-// The labels that are joined in each axis of a value; none in axes of size 1.
+// The labels joined in each axis of a value; none for axes of size 1.
 using Axes = std::vector<std::vector<int>>;
 enum : int { kBatch, kQueries, kKeys };
 
 struct Groups {
   Value *q, *k, *v;
-  bool q_transposed, k_transposed, v_transposed;  // whether their last two axes are the other way round
-  bool group_first;                               // among the rows of q
-  bool y_group_first, y_transposed;               // among the rows of the root; whether these are its last axis
+  bool q_transposed, k_transposed, v_transposed;  // whether the last two axes are swapped
+  bool group_first;                               // in the rows of q
+  bool y_group_first, y_transposed;               // in the rows of the root; whether these are its last axis
   Dim batch, heads, group, queries, keys;
   double scale = 1;
   AttentionMask mask;
@@ -47,7 +49,7 @@ class Finder {
  private:
   static bool has_four(const Value* v) { return v->ranked() && v->type()->rank() == 4; }
 
-  // The flat list of labels as the axes of another shape.
+  // Regroups the flat list of labels into the axes of another shape.
   std::optional<Axes> regroup(const Axes& from, const Type* to) {
     if (to == nullptr || !to->ranked()) return std::nullopt;
     std::vector<int> flat;
@@ -121,18 +123,20 @@ class Finder {
     Node* product = climb_to_product(g, scores, labels);
     if (product == nullptr || !has_four(product->input(0)) || !has_four(product->input(1))) return std::nullopt;
 
-    // [batch], [heads], and two of: keys; queries and groups, of which there are the same when all others are.
+    // The axes must be [batch], [heads], keys, and the rows, which join queries and groups in the same order
+    // as q does.
     const auto& rows = end[on_left ? 2 : 3];
     if (end[on_left ? 3 : 2] != keys || rows.size() != 2) return std::nullopt;
     const bool straight = labels[3] == keys;
     const auto& q_rows = labels[straight ? 2 : 3];
     if (labels[straight ? 3 : 2] != keys || labels[0] != end[0] || labels[1] != end[1]) return std::nullopt;
     Value *a = product->input(0), *b = product->input(1);
-    for (size_t i : {size_t{0}, size_t{1}}) {  // nothing broadcasts
+    for (size_t i : {size_t{0}, size_t{1}}) {  // no broadcasting
       if (!(a->type()->dim(i) == b->type()->dim(i)) || !(p->type()->dim(i) == values->type()->dim(i)))
         return m_.refuse("a product broadcasts its batch"), std::nullopt;
     }
-    // Which of the two are the groups: those that the mask does not tell apart, of which there is a known number; they stand last in the queries.
+    // The groups are the label of known size that the mask does not have. If both qualify, they are the last
+    // one in q.
     const auto told = [&](int label) { return std::find(told_.begin(), told_.end(), label) != told_.end(); };
     const auto known = [&](int label) { return sizes_[static_cast<size_t>(label)].is_int(); };
     int group = q_rows[1], query = q_rows[0];
@@ -156,7 +160,7 @@ class Finder {
     return g;
   }
 
-  // From Softmax up: scale, mask, views. Labels are those of the product's result then.
+  // Climbs from Softmax through scale, mask and views. Sets `labels` to those of the product's result.
   Node* climb_to_product(Groups& g, Value* scores, Axes& labels) {
     for (int i = 0; i < kSteps; ++i) {
       if (Node* n = view_of(scores)) {
@@ -197,7 +201,8 @@ class Finder {
     return nullptr;
   }
 
-  // Its axes stand in the order batch, queries, keys, which are `wanted`; it tells keys apart, but no heads and no groups.
+  // Whether the mask's axes have the order batch, queries, keys (`wanted`). It must have keys, but neither
+  // heads nor groups.
   bool place_mask(Groups& g, const Axes& wanted) {
     int last = -1;
     for (const auto& axis : mask_axes_) {

@@ -1,15 +1,18 @@
-// Masks of attention as kernels take them: numbers that are added, with an axis of queries.
+// Brings attention masks into the form that kernels take: additive, with a query axis.
 //
 //   Where(m: bool[B,1,1,S], scores, -1e9)    =>   Attention(.., Expand(Where(m, 0, -1e30), [T,1]))
 //   Add(scores, Where(m, 0, lowest))         =>   the same
 //
-// A row that sees nothing keeps its meaning. Where gives each of its scores the same number, and the softmax is the mean over all keys. So is
-// that of scores to which -1e30 was added: f32 drops what they were. A kernel that meets the lowest number instead, or a mask of bools, gives 0 or
-// NaN there, by its release. Where -inf was put, JAX has NaN: such masks are taken when each of their rows provably sees a key. So are
-// masks of numbers that may be infinite. Of a mask that is an input of the graph nothing is known: it may hold a row of -inf, which the
-// arithmetic makes NaN and a kernel 0 or NaN, by its release, so it stays arithmetic. A guard against NaN, Where(IsNaN(p), 0, p), goes behind the operator.
+// A fully masked row keeps its meaning. Where gives each of its scores the same number, so the softmax is the
+// mean over all keys. Adding -1e30 has the same effect, because f32 absorbs the score. With the lowest number
+// or a bool mask, a kernel gives 0 or NaN there, depending on its release. With a fill of -inf, JAX gives
+// NaN, so such masks fuse only if each row provably sees a key. The same holds for additive masks that may be
+// infinite. Nothing is known of a mask that is a graph input: it may hold a row of -inf, for which the
+// arithmetic gives NaN and a kernel 0 or NaN, so the arithmetic stays. A guard against NaN, Where(IsNaN(p),
+// 0, p), follows the operator.
 //
-// A constant condition that says the same for all heads or groups says it once (JAX broadcasts masks before they are folded); Where broadcasts.
+// A constant condition that repeats over heads or groups loses the repetitions, since Where broadcasts. (JAX
+// broadcasts masks before they are folded.)
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,8 +24,8 @@
 namespace sardonyx::onnx {
 namespace {
 
-constexpr double kUnseen = -1e30;  // swallows scores up to 3.7e22
-constexpr double kTooLow = -1e37;  // kernels take what is near the lowest number as unseen
+constexpr double kUnseen = -1e30;  // absorbs scores up to 3.7e22
+constexpr double kTooLow = -1e37;  // kernels treat values near the lowest number as masked
 constexpr double kLargest = std::numeric_limits<float>::max();
 constexpr int kDepth = 12;
 
@@ -49,7 +52,7 @@ std::optional<Bounds> bounds_of_constant(const Tensor& t) {
   return finite(b);
 }
 
-// Finite numbers between which all elements of v lie.
+// Finite bounds of all elements of v.
 std::optional<Bounds> bounds_of(const Value* v, PassContext& c, int depth = kDepth) {
   if (v->is_constant()) return bounds_of_constant(*v->constant());
   if (v->dtype() == DType::kBool) return Bounds{0, 1};
@@ -78,7 +81,7 @@ std::optional<Bounds> bounds_of(const Value* v, PassContext& c, int depth = kDep
   return finite({low, high});
 }
 
-// Each row of a constant holds a number that does not vanish, or true.
+// Whether each row of a constant has an element that is true or does not vanish.
 bool rows_see(const Tensor& t) {
   if (t.is_promise() || t.rank() == 0 || t.shape().back() == 0) return false;
   const double least = t.dtype() == DType::kBool ? 0.5 : kUnseen;
@@ -107,7 +110,7 @@ bool is_finite(const AttentionMask& mask, PassContext& c) {
   return mask.fill ? std::isfinite(*mask.fill) : bounds_of(mask.value, c).has_value();
 }
 
-// What is hidden gets -inf, and no other number that kernels take as unseen.
+// Whether masked scores get -inf and no other number that kernels treat as masked.
 bool hides_by_infinity(const AttentionMask& mask, PassContext& c) {
   if (mask.fill) return std::isinf(*mask.fill);
   const Node* n = mask.value->def();
@@ -119,7 +122,7 @@ bool hides_by_infinity(const AttentionMask& mask, PassContext& c) {
   return is_plain(n->input(1)) && is_plain(n->input(2));
 }
 
-// A mask of numbers without those that kernels take as unseen.
+// An additive mask with the numbers that kernels treat as masked raised to a safe one.
 Value* without_lowest(Rewriter& b, Value* mask) {
   const auto bounds = bounds_of(mask, b.context());
   if (!bounds || bounds->low >= kTooLow) return mask;
@@ -140,7 +143,8 @@ namespace {
 using namespace pattern;
 constexpr Var condition{"condition"}, kept{"kept"};
 
-// The axes along which all elements of a constant of bytes are the same, and its elements without the repetitions.
+// A constant with byte-sized elements, without repetitions: the axes along which all elements are equal, and
+// the rest.
 struct Repeated {
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
@@ -154,7 +158,7 @@ std::optional<Repeated> once(const Tensor& t) {
   for (size_t axis = r.shape.size(); axis-- > 0;) {
     const auto count = static_cast<size_t>(r.shape[axis]);
     const size_t block = inner * count;
-    const auto is_same = [&](size_t at) {  // each element of the axis is the one before
+    const auto is_same = [&](size_t at) {  // each element of the axis equals the one before
       return std::equal(r.bytes.begin() + at, r.bytes.begin() + at + block - inner, r.bytes.begin() + at + inner);
     };
     bool same = count > 1;

@@ -1,14 +1,15 @@
-//   x ── BatchNormalization ── Mul(scale) ── Add(shift)        =>   x ── BatchNormalization with other parameters
-//                                  the same with InstanceNormalization, and with a Transpose (channels last) between
-//   x ── Sub(mean) ── Mul(scale) ── Add(shift)                 =>   x ── BatchNormalization
+//   x ── BatchNormalization ── Mul(scale) ── Add(shift)    =>   x ── BatchNormalization with other parameters
+//           (also InstanceNormalization, and with a Transpose in between for channels last)
+//   x ── Sub(mean) ── Mul(scale) ── Add(shift)             =>   x ── BatchNormalization
 //
-// What scales and shifts whole channels goes into the parameters of a normalization that is there already (Caffe's Scale layer, DenseNet),
-// and where there is none, two or three such nodes with constants become one. The convolution before takes all of it where it can
-// (fuse_affine_into_conv runs first).
+// Folds constants that scale and shift whole channels into the parameters of an existing normalization
+// (Caffe's Scale layer, DenseNet). Without one, two or three such nodes become a BatchNormalization. A
+// preceding convolution takes all of them if it can: fuse_affine_into_conv runs first.
 //
-// What stops it: a normalization that trains or that others read; constants that vary within a channel, or that are all one number (which
-// another node may take); sizes that are not known; arithmetic before it, which may be the rest of another normalization.
-// Rounds: parameters are rounded once more, the arithmetic on activations goes.
+// What stops it: a normalization that trains or has other users; constants that vary within a channel, or
+// that are all one number (which another node may take); unknown sizes; arithmetic before it that may belong
+// to another normalization.
+// Rounds: parameters are rounded once more, and the arithmetic on activations disappears.
 // After coremltools' fuse_elementwise_to_batchnorm.
 #include <cmath>
 
@@ -22,7 +23,7 @@ using namespace pattern;
 constexpr Var x{"x"}, y{"y"}, norm{"norm"}, c{"c"}, gamma{"gamma"}, beta{"beta"}, mu{"mu"}, product{"product"},
     center{"center"};
 
-// One number per channel of v, or one in all.
+// Whether `number` is one number per channel of v, or one in all.
 bool fits(const Value* number, const Value* v, size_t axis = 1) {
   if (!v->ranked() || axis >= v->type()->rank() || !v->type()->dim(axis).is_int() || v->type()->dim(axis).value() < 1)
     return false;
@@ -30,7 +31,7 @@ bool fits(const Value* number, const Value* v, size_t axis = 1) {
          is_per_channel(number->type(), v->type()->rank(), axis, v->type()->dim(axis).value());
 }
 
-// The axis of the channels in the normalization, or in a transpose of it.
+// The channel axis of y, which is the normalization or a transpose of it.
 std::optional<size_t> channel_axis(const Match& m) {
   if (m[y] == m[norm]) return 1;
   const auto perm = ints_attr(m.node(y), "perm");
@@ -39,12 +40,12 @@ std::optional<size_t> channel_axis(const Match& m) {
   return at == perm->end() ? std::nullopt : std::optional(static_cast<size_t>(at - perm->begin()));
 }
 
-// How many there are of what fits.
+// The number of channels.
 int64_t channels(const Match& m) { return m[y]->type()->dim(*channel_axis(m)).value(); }
 
 bool is_fixed(const Match& m) {
   const Node& n = m.node(norm);
-  if (n.num_results() > 1) return m.refuse("it trains");  // before opset 14 that says so
+  if (n.num_results() > 1) return m.refuse("it trains");  // before opset 14 that means training
   if (int_attr(n, "training_mode").value_or(0) != 0 || int_attr(n, "spatial").value_or(1) != 1) return m.refuse("it trains");
   for (Var v : {gamma, beta}) {
     const TensorPtr t = known_elements(*m[v]);
@@ -89,14 +90,14 @@ Value* rescaled(Rewriter& b, const Match& m) {
                          channel_constant(b, t, offset, std::array<const Value*, 2>{m[beta], m[c]}));
 }
 
-// --- from elementwise nodes
+// --- elementwise nodes
 
 bool is_affine(const Match& m) {
   const DType t = m[x]->dtype();
-  if (t != DType::kF32 && t != DType::kF64) return false;  // f16 has no kernel in onnxruntime
+  if (t != DType::kF32 && t != DType::kF64) return false;  // onnxruntime has no f16 kernel
   if (!fits(m[gamma], m[x]) || !fits(m[beta], m[x]) || (m[mu] != nullptr && !fits(m[mu], m[x])))
     return m.refuse("the constants are not one number per channel");
-  // Otherwise what stands around it may take the two numbers.
+  // If both constants are single numbers, a neighbouring node may take them.
   if (known_elements(*m[gamma])->size() == 1) return m.refuse("there is one factor for all channels");
   const Node* n = m[x]->def();
   if (n != nullptr &&

@@ -1,10 +1,12 @@
-//   x ── Reshape [N,b,b,C,H,W] ── Transpose(0,3,4,1,5,2) ── Reshape [N,C,H*b,W*b] ── y      =>   DepthToSpace<b>(x)
-//   x ── Reshape [N,C,b,b,H,W] ── Transpose(0,1,4,2,5,3) ── Reshape [N,C,H*b,W*b] ── y      =>   DepthToSpace<b, "CRD">(x)
-//   x ── Reshape [N,C,H,b,W,b] ── Transpose(0,3,5,1,2,4) ── Reshape [N,b*b*C,H,W] ── y      =>   SpaceToDepth<b>(x)
+//   x ── Reshape [N,b,b,C,H,W] ── Transpose(0,3,4,1,5,2) ── Reshape [N,C,H*b,W*b]   =>   DepthToSpace<b>(x)
+//   x ── Reshape [N,C,b,b,H,W] ── Transpose(0,1,4,2,5,3) ── Reshape [N,C,H*b,W*b]   =>   DepthToSpace<b, "CRD">(x)
+//   x ── Reshape [N,C,H,b,W,b] ── Transpose(0,3,5,1,2,4) ── Reshape [N,b*b*C,H,W]   =>   SpaceToDepth<b>(x)
 //
-// PyTorch's pixel_shuffle is the second, TensorFlow's operators are the others.
-// What stops it: blocks that are not square, sizes that are not known to be those, inner values with other readers.
-// Exact: elements only move. SpaceToDepth and DepthToSpace of integers have no kernel in onnxruntime before opset 13.
+// The second is PyTorch's pixel_shuffle; the others are TensorFlow's operators.
+// What stops it: blocks that are not square, sizes that are not known to match, inner values with other
+// users.
+// Exact: elements only move. onnxruntime has no integer kernels of SpaceToDepth and DepthToSpace before opset
+// 13.
 #include "dialects/onnx/refusals.h"
 #include "passes/onnx/fuse/fusion.h"
 
@@ -27,7 +29,8 @@ std::optional<Block> block(const Match& m) {
   if (!dcr && !crd && perm != P{0, 3, 5, 1, 2, 4}) return std::nullopt;
   if (!in->ranked() || !split->ranked() || in->type()->rank() != 4) return std::nullopt;
   if (!has_kernel(m.model(), dcr || crd ? "DepthToSpace" : "SpaceToDepth", in->dtype())) return std::nullopt;
-  // The axes of x as they are split. How the result joins them, its type says, which has to be the operator's.
+  // The axes of x after the split. The driver checks the joined axes by comparing the result's type with the
+  // operator's.
   Dims& dims = m.dims();
   const auto i = in->type()->dims(), s = split->type()->dims();
   if (!(i[0] == s[0])) return std::nullopt;

@@ -1,14 +1,15 @@
 //   x ──┬── Mul(1/sqrt 2) ── Erf ── Add(1) ──┐
 //       └── Mul(0.5) ───────────────────── Mul ── y            =>   Gelu(x)
 //   x ──┬── x + 0.044715 x^3 ── Mul(sqrt(2/pi)) ── Tanh ── Add(1) ──┐
-//       └── Mul(0.5) ──────────────────────────────────────────── Mul ── y     =>   Gelu<approximate="tanh">(x)
+//       └── Mul(0.5) ──────────────────────────────────────────── Mul ── y   =>   Gelu<approximate="tanh">(x)
 //
-// Opset 20. The factors may stand in any order and association; the argument of Erf may be negated (1 - erf(-z), which is what JAX makes of
-// erfc); the cube may be a power or two products, or be taken out: x (1 + 0.044715 x^2).
+// Opset 20. The factors may have any order and association. The argument of Erf may be negated (1 - erf(-z),
+// which JAX makes of erfc). The cube may be a power or two products, or be factored out: x (1 + 0.044715
+// x^2).
 //
-// What stops it: constants beside those (by more than an ulp), an inner value with another reader, f64 (onnxruntime has no such kernel).
-// Rounds: the parts are computed at once.
-// After the definitions in jax.nn.gelu, torch.nn.functional.gelu and Keras.
+// What stops it: constants that differ by more than an ulp, an inner value with another user, f64
+// (onnxruntime has no kernel).
+// Rounds: the parts become one kernel.
 #include <cmath>
 
 #include "dialects/onnx/refusals.h"
@@ -37,7 +38,7 @@ bool is_cube(const Value* v, const Value* of, PassContext& c) {
 
 bool fits(const Match& m) {
   const DType t = m[x]->dtype();
-  // Of bfloat16, the parts have no kernels either.
+  // For bfloat16 the parts have no kernels either.
   if (t != DType::kBF16 && !has_kernel(m.model(), "Gelu", t)) return m.refuse("onnxruntime has no Gelu of this element type");
   return has_no_other_users(m) || m.refuse("a part of it has another reader");
 }

@@ -1,14 +1,16 @@
-//   a ── MatMul(b) ── Add(c) ── y                            =>   Gemm(a, b, c)             two axes each
-//   Transpose(a) ── MatMul or Gemm                           =>   Gemm<transA>(a, ...)      likewise for b
-//   Gemm or MatMul ── Transpose                              =>   Gemm of the operands, swapped and transposed
-//   x ── Transpose, Reshape [I, N] ── w: [O,I] MatMul ── Reshape [O, ...] ── Transpose     =>   MatMul(x, Transpose(w))
+//   a ── MatMul(b) ── Add(c) ── y         =>   Gemm(a, b, c)             two axes each
+//   Transpose(a) ── MatMul or Gemm        =>   Gemm<transA>(a, ...)      likewise for b
+//   Gemm or MatMul ── Transpose           =>   Gemm of the operands, swapped and transposed
+//   x ── Transpose, Reshape [I, N] ── w: [O,I] MatMul ── Reshape [O, ...] ── Transpose
+//     =>   MatMul(x, Transpose(w))
 //
-// The last one is what a vectorised  w @ x  becomes (Equinox): the features come first, everything else is joined, and both are undone after.
-// The transposed weights are a constant that is folded.
+// The last form is what a vectorized  w @ x  becomes (Equinox): it moves the features first, joins all other
+// axes, and undoes both afterwards. The transposed weights are a constant that is folded.
 //
-// What stops it: more than two axes (a Gemm between reshapes costs more than it saves), a bias that broadcasts the product, element types
-// without a kernel, an inner value with another reader, weights that are read elsewhere too.
-// Before opset 11 a Gemm needs a bias, and half precision has no kernel.
+// What stops it: more than two axes (a Gemm between reshapes costs more than it saves), a bias that
+// broadcasts the product, element types without a kernel, an inner value with another user, weights that have
+// other users.
+// Before opset 11 Gemm requires a bias, and half precision has no kernel.
 // Rounds: the sum of products starts at the bias, or runs in another order.
 // After onnxruntime's MatMulAddFusion and GemmTransposeFusion.
 #include "dialects/onnx/refusals.h"
@@ -22,7 +24,7 @@ constexpr Var a{"a"}, b_{"b"}, c{"c"}, p{"p"}, g{"g"}, w{"w"}, z{"z"}, flat{"fla
 
 bool is_matrix(const Value* v) { return v != nullptr && v->ranked() && v->type()->rank() == 2; }
 
-// c broadcasts to the product, and not the other way round.
+// Whether the bias broadcasts to the product, and not the other way round.
 bool is_bias(const Value* bias, const Value* product) {
   if (!bias->ranked() || bias->type()->rank() > 2) return false;
   const size_t rank = bias->type()->rank();
@@ -33,7 +35,7 @@ bool is_bias(const Value* bias, const Value* product) {
   return true;
 }
 
-// A Gemm's flags; nullopt where they cannot be told.
+// The flags of a Gemm; nullopt if they are not known.
 struct Flags {
   bool a, b;
   double alpha, beta;
@@ -68,7 +70,7 @@ bool is_product(const Match& m, Var product) {
          flags(n).has_value();
 }
 
-// The value before a transpose of two axes that is worth taking in: constants are folded instead.
+// The operand of a two-axis transpose that is worth absorbing. Transposed constants are not: they are folded.
 Value* untransposed(Value* v, const Node& reader) {
   const Node* n = v->def();
   if (n == nullptr || !n->is("Transpose") || n->graph() != reader.graph() || n->unchecked()) return nullptr;
@@ -91,11 +93,11 @@ Value* take_transpose(Rewriter& b, const Match& m) {
   return gemm(b, x, y, n.input(2), f);
 }
 
-// Reshape(w @ z) where z has its features first: what joins them, and what is left.
+// Reshape(w @ z), where z has its features first: how z joins its axes, and what the result has of them.
 struct Vectorised {
   Value* source;          // with the features first
-  size_t features, rest;  // how many axes of it are features, and how many are not
-  size_t parts;           // axes of the result that are its features
+  size_t features, rest;  // numbers of its feature axes and of its other axes
+  size_t parts;           // number of feature axes in the result
 };
 std::optional<Vectorised> vectorised(const Match& m) {
   const Node& product = m.node(p);
@@ -118,14 +120,14 @@ std::optional<Vectorised> vectorised(const Match& m) {
   const size_t rank = from->type()->rank(), features = joined(from->type(), in);
   const Vectorised v{from, features, rank - features, joined(result->type(), out)};
   if (v.features == 0 || v.parts == 0 || v.rest == 0) return std::nullopt;
-  // Only between transposes, with which the new ones merge.
+  // Only between transposes, which merge with the new ones.
   const Node* before = from->def();
   if (before == nullptr || !before->is("Transpose") || before->graph() != m.root().graph()) return std::nullopt;
   if (!result->has_one_use() || !(*result->uses().begin()).owner->is("Transpose")) return std::nullopt;
   return v;
 }
 
-// The axes from `at` on first, then those before.
+// A permutation: the axes from `at` on, then those before.
 std::vector<int64_t> rotation(size_t rank, size_t at) {
   std::vector<int64_t> perm;
   for (size_t i = 0; i < rank; ++i) perm.push_back(static_cast<int64_t>((i + at) % rank));
@@ -136,7 +138,7 @@ Value* unvectorised(Rewriter& b, const Match& m) {
   const auto v = vectorised(m);
   if (!v) return nullptr;
   Value* x = b.Transpose(v->source, {.perm = rotation(v->features + v->rest, v->features)});
-  std::vector<int64_t> lead;  // 0 copies an axis of the same number
+  std::vector<int64_t> lead;  // 0 copies the axis at the same position
   for (size_t i = 0; i < v->rest; ++i) {
     const Dim d = v->source->type()->dim(v->features + i);
     lead.push_back(d.is_int() ? d.value() : 0);

@@ -1,11 +1,12 @@
-//   x ── Reshape [N,G,-1] ── InstanceNormalization ── Reshape ── y        =>   GroupNormalization(x, scale, bias)
+//   x ── Reshape [N,G,-1] ── InstanceNormalization ── Reshape ── y   =>   GroupNormalization(x, scale, bias)
 //
-// What PyTorch's exporters write for torch.nn.GroupNorm, and what fuse_instance_normalization makes of arithmetic. For runtimes that have a
-// kernel for the operator: onnxruntime's CPU has none, so this is in no preset. Opset 21; its scale and bias are per channel, and
-// fuse_batch_normalization takes what stands behind it.
+// PyTorch's exporters write torch.nn.GroupNorm this way, and fuse_instance_normalization makes it of
+// arithmetic. No preset has this pass: onnxruntime's CPU provider has no kernel for the operator, but other
+// runtimes do. Opset 21. Scale and bias are per channel; fuse_batch_normalization absorbs what follows.
 //
-// What stops it: an inner value with another reader, a last Reshape to another shape than x has, channels or groups whose number is not known.
-// Rounds: the operator states statistics in f32.
+// What stops it: an inner value with another user, a last Reshape to another shape than x has, an unknown
+// number of channels or groups.
+// Rounds: the operator specifies statistics in f32.
 #include "passes/onnx/fuse/per_channel.h"
 
 namespace sardonyx::onnx {

@@ -2,17 +2,20 @@
 //       ├──────────────────────────── Sub ── Div ── y      =>   InstanceNormalization(x, 1, 0)
 //       └── variance ── Add(eps) ── Sqrt ────┘
 //
-// Mean and variance of each channel of each example, channels first (PyTorch) or last (JAX, TensorFlow; then between transposes, which the
-// pass for layouts takes together with others). Statistics of groups of channels, as Flax computes them on a value whose channels were split,
-// become the same between reshapes: [N,G,-1] has one channel per group. A scale that was applied to the reciprocal root is taken along; other
-// scales and shifts are fuse_batch_normalization's.
+// Mean and variance of each channel of each example, with channels first (PyTorch) or last (JAX, TensorFlow).
+// For channels last, the operator stands between transposes, which move_transposes removes together with
+// others. Statistics of groups of channels, as Flax computes them on a value with split channels, become the
+// same operator between reshapes: [N,G,-1] has one channel per group. A scale applied to the reciprocal root
+// moves behind the operator; fuse_batch_normalization absorbs other scales and shifts.
 //
-// Groups do not become GroupNormalization: onnxruntime's CPU has no kernel for it and runs what it expands to ten times slower than
-// InstanceNormalization between reshapes. fuse_group_normalization makes it where it is asked for by name.
-// What stops it: axes that are not the positions; means, variance or eps that do not line up with x; an inner value with another reader;
-// types other than f32; a number of channels that is not known; one position axis behind the channels, or a scale by position: those are layer
-// normalizations.
-// Rounds: for a mean that is large beside the deviation, Flax's difference of squares loses all digits where the operator does not.
+// Groups do not become GroupNormalization: onnxruntime's CPU provider has no kernel for it and runs its
+// function body ten times slower than InstanceNormalization between reshapes. fuse_group_normalization makes
+// it on request.
+// What stops it: axes other than the positions; means, variance or eps that do not line up with x; an inner
+// value with another user; types other than f32; an unknown number of channels. One position axis behind the
+// channels, or a scale by position, means a layer normalization.
+// Rounds: for a mean that is large compared to the deviation, Flax's difference of squares loses all digits;
+// the operator does not.
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +29,8 @@ using namespace pattern;
 constexpr Var x{"x"}, split{"split"}, mean{"mean"}, second{"second"}, deviation{"deviation"}, eps{"eps"}, scale{"scale"},
     kept{"kept"}, mean_copies{"mean_copies"}, variance_copies{"variance_copies"};
 
-// The statistics of `of`, and x with them: (x - mean) / deviation. `spread` is what brings a statistic to the shape of x.
+// Matches the statistics of `of` and applies them to x: (x - mean) / deviation. `spread` broadcasts a
+// statistic to x.
 struct Arithmetic {
   Pattern difference, deviation;
 };
@@ -51,10 +55,10 @@ Rule rule_of(std::string_view name, const Arithmetic& a, const Condition& when, 
           .when = when,
           .build = build,
           .opset = 13,
-          .same_type = true};  // the conditions tell every size
+          .same_type = true};  // the conditions imply every size
 }
 
-// Axes first, first + 1, ... up to the one before `end`.
+// Whether `axes` is first, first + 1, ..., end - 1.
 bool is_range(const std::vector<int64_t>& axes, int64_t first, size_t end) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != first + static_cast<int64_t>(i)) return false;
@@ -92,9 +96,9 @@ Value* normalized(Rewriter& b, const Match& m, Value* v, int64_t channels, const
   return b.InstanceNormalization(v, s, b.full(v->dtype(), {channels}, 0), {.epsilon = *m.splat(eps)});
 }
 
-// --- each channel by itself
+// --- one channel at a time
 
-// A scale or shift by position follows: then it is a layer normalization.
+// A scale or shift by position follows, so this is a layer normalization.
 bool is_scaled_by_position(const Value& y) {
   for (const Use& u : y.uses()) {
     if (!u.owner->is("Mul") && !u.owner->is("Add")) continue;
@@ -130,9 +134,9 @@ Value* instance(Rewriter& b, const Match& m) {
   return b.Transpose(y, {.perm = channels_last(rank)});
 }
 
-// --- groups of channels, which come last
+// --- groups of channels, channels last
 
-// A statistic of each group, copied for each of its channels: [N,..,G,1] expanded to [N,..,G,c].
+// Whether a statistic of each group is copied to each of its channels: [N,..,G,1] expanded to [N,..,G,c].
 bool copies_groups(const Value* copies, Dim examples, Dim groups, Dim each) {
   const Value* before = copies->def()->input(0);
   if (!copies->ranked() || !before->ranked() || before->type()->rank() != copies->type()->rank()) return false;
@@ -163,7 +167,7 @@ bool is_group(const Match& m) {
   if (!(m.dims().mul(groups, each) == t->dim(rank - 1))) return m.refuse("the channels do not fall into groups");
   if (!copies_groups(m[mean_copies], t->dim(0), groups, each) || !copies_groups(m[variance_copies], t->dim(0), groups, each))
     return m.refuse("the statistics are not copied for each channel of a group");
-  size_t unknown = 0;  // sizes that the last Reshape has to find out
+  size_t unknown = 0;  // sizes that the last Reshape has to infer
   for (int64_t p : positions) unknown += !t->dim(static_cast<size_t>(p)).is_int();
   return (unknown <= 1 || m.refuse("more than one size is not known")) && lines_up(m, positions, rank - 1);
 }

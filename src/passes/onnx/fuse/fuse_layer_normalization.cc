@@ -1,17 +1,19 @@
 //   x ──┬── mean ─────────────────────────────┐
-//       ├───────────────────────────── Sub ── Div ── Mul(scale) ── Add(bias)    =>   LayerNormalization(x, scale, bias)
-//       └── variance ── Add(eps) ── Sqrt ─────┘
+//       ├───────────────────────────── Sub ── Div ── Mul(scale) ── Add(bias)
+//       └── variance ── Add(eps) ── Sqrt ─────┘              =>   LayerNormalization(x, scale, bias)
 //
-// Twelve to fifteen nodes become one. The variance may be the mean of the squared difference (PyTorch, Keras), or the mean of squares
-// less the square of the mean, bounded by zero or not (Flax); the means may drop their axis and get it back; the scale may be applied to
-// the difference or to the reciprocal root; TensorFlow's  x * inv + (bias - mean * inv)  reads the same way. Scale and bias are merged
-// by rules of their own, and without them the scale is a constant one.
+// Replaces twelve to fifteen nodes by one. The variance may be the mean of the squared difference (PyTorch,
+// Keras), or the mean of squares minus the square of the mean, clamped at zero or not (Flax). The means may
+// drop their axis and restore it. The scale may apply to the difference or to the reciprocal root.
+// TensorFlow's  x * inv + (bias - mean * inv) matches too. Rules of their own merge scale and bias; without
+// them the scale is a constant one.
 //
-// What stops it: axes that are not the last ones; means, variance or eps that do not line up with x; an inner value with another
-// reader; f64, for which the operator states a mean and deviation of f32; scale or bias of another shape than the axes; a scale of ones
-// whose size is not known; one element alone, which onnxruntime 1.23 refuses.
-// Rounds: for a mean that is large beside the deviation, Flax's difference of squares loses all digits where the operator does not, so
-// the result comes nearer to the exact value.
+// What stops it: axes that are not the last ones; means, variance or eps that do not line up with x; an inner
+// value with another user; f64, for which the operator specifies mean and deviation in f32; scale or bias of
+// another shape than the axes; a scale of ones of unknown size; a single element, which onnxruntime 1.23
+// refuses.
+// Rounds: for a mean that is large compared to the deviation, Flax's difference of squares loses all digits.
+// The operator does not, so its result is closer to the exact value.
 // After onnxruntime's fusion of this name and Flax's _compute_stats.
 #include "dialects/onnx/runtimes.h"
 #include "passes/onnx/fuse/fusion.h"
@@ -23,7 +25,7 @@ using namespace pattern;
 constexpr Var x{"x"}, mean{"mean"}, second{"second"}, center{"center"}, deviation{"deviation"}, eps{"eps"}, scale{"scale"},
     bias{"bias"}, inverse{"inverse"}, norm{"norm"}, kept{"kept"};
 
-// The mean of x, with its axis.
+// The mean of x, with the reduced axis kept or restored.
 Pattern kept_mean() { return reshaped(ReduceMean(x, rest).as(mean)).as(kept); }
 
 // variance + eps

@@ -1,11 +1,13 @@
 //   ids ── OneHot(depth, [0, 1]) ── MatMul(w) ── y                        =>   Gather(w, ids)
-//   ids ── Unsqueeze ── Equal([0 ... depth-1]) ── Cast ── MatMul(w) ── y  =>   Gather(w, ids)        as JAX writes one_hot
+//   ids ── Unsqueeze ── Equal([0 ... depth-1]) ── Cast ── MatMul(w) ── y  =>   Gather(w, ids)     JAX's one_hot
 //
-// A row of the table instead of a product with all of them. Only where every id is a row of the table: out of range, a one-hot is zero and a
-// Gather an error. That is known of constants, ArgMax, Clip, Mod, small types, and what only moves or chooses such numbers.
+// Takes a row of the table instead of multiplying with all rows. Every id must be a row of the table: out of
+// range, a one-hot is zero and a Gather is an error. The pass knows the range of constants, ArgMax, Clip,
+// Mod, small integer types, and nodes that only move or select such numbers.
 //
-// What stops it: ids that could be out of range; another axis than the last; other numbers than 0 and 1; a table of more than two axes.
-// Rounds: the product also multiplies what is not chosen by zero, which makes a NaN of what is infinite.
+// What stops it: ids that could be out of range; another axis than the last; values other than 0 and 1; a
+// table of more than two axes.
+// Rounds: the product multiplies the other rows by zero, which turns infinities into NaN.
 #include <algorithm>
 
 #include "passes/onnx/fuse/fusion.h"
@@ -16,14 +18,14 @@ namespace {
 using namespace pattern;
 constexpr Var ids{"ids"}, hot{"hot"}, depth{"depth"}, values{"values"}, table{"table"}, numbers{"numbers"};
 constexpr int kSteps = 8;
-constexpr int64_t kMostNumbers = 1 << 20;  // that a comparison is looked at for
+constexpr int64_t kMostNumbers = 1 << 20;  // that a comparison may have to be recognized
 
 struct Span {
   int64_t least, most;
 };
 Span both(Span a, Span b) { return {std::min(a.least, b.least), std::max(a.most, b.most)}; }
 
-// Between which integers all elements lie, as far as a few nodes say.
+// A range that contains all elements, derived from a few nodes.
 std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) {
   if (v == nullptr || steps == 0) return std::nullopt;
   if (v->is_constant()) {
@@ -58,7 +60,7 @@ std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) 
     const auto low = number(1), high = number(2);
     return low && high && *low <= *high ? std::optional(Span{*low, *high}) : by_type;
   }
-  if (n->is("Min") || n->is("Max")) {  // Max(Min(x, high), low) in either order
+  if (n->is("Min") || n->is("Max")) {  // Max(Min(x, high), low), or the other way round
     if (n->num_inputs() != 2) return by_type;
     for (size_t i : {size_t{0}, size_t{1}}) {
       const auto bound = number(i);
@@ -80,7 +82,8 @@ std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) 
   if (n->is("Cast")) {
     const DType from = n->input(0)->dtype();
     const auto s = is_integer(from) || from == DType::kBool ? of(0) : std::nullopt;
-    // Of 64 bits, it may wrap in 32; but a span that goes so far is within no table, with others neither.
+    // A cast from 64 to 32 bits may wrap, but a range that wide fits no table anyway. The same holds for
+    // other types.
     return v->dtype() == DType::kI32 || v->dtype() == DType::kI64 ? s : by_type;
   }
   if (n->is("Where")) {
@@ -122,7 +125,7 @@ bool is_comparison(const Match& m) {
   for (size_t k = 0; k < list->size(); ++k) {
     if ((*list)[k] != static_cast<int64_t>(k)) return m.refuse("it compares with other numbers than 0, 1, 2, ...");
   }
-  // The ids are in their order. That it is one id for each row, the type says, which has to be that of the rows.
+  // The driver checks that there is one id per row: it compares the result's type with the root's.
   return is_float(m.root().result()->dtype()) && is_table(m, shape.back(), 0);
 }
 

@@ -1,13 +1,14 @@
-//   x ── Pad(0) ── Conv(pads p) ── y               =>   x ── Conv(pads p + pad) ── y
+//   x ── Pad(0) ── Conv(pads p) ── y            =>   x ── Conv(pads p + pad) ── y
 //   x ── Pad(z) ── ConvInteger, QLinearConv with zero point z ── y   =>   the same
-//   x ── Pad(0) ── AveragePool ── y                =>   x ── AveragePool<count_include_pad>(pads p + pad) ── y
-//   x ── Pad(-inf) ── MaxPool ── y                 =>   x ── MaxPool(pads p + pad) ── y
-//   x ── Relu ── Pad(0) ── MaxPool ── y            =>   x ── Relu ── MaxPool(pads p + pad) ── y
+//   x ── Pad(0) ── AveragePool ── y             =>   x ── AveragePool<count_include_pad>(pads p + pad) ── y
+//   x ── Pad(-inf) ── MaxPool ── y              =>   x ── MaxPool(pads p + pad) ── y
+//   x ── Relu ── Pad(0) ── MaxPool ── y         =>   x ── Relu ── MaxPool(pads p + pad) ── y
 //
-// What stops it: pads that are not known, negative, or on the batch or channel axis; another mode than constant or another value than the
-// window pads with; auto_pad, but VALID, which pads nothing; an average that did not count its own pads, or may count beyond them (ceil_mode); pads as wide as the
-// window of a pool; another reader of the padded value.
-// Exact but for sums: zeros that were added are not.
+// What stops it: pads that are not known, negative, or on the batch or channel axis; a mode other than
+// constant; a fill other than the one that the window pads with; auto_pad other than VALID, which pads
+// nothing; an average that excludes its own pads or may count beyond them (ceil_mode); pads as wide as the
+// window of a pool; another user of the padded value.
+// Exact except for sums: zeros that were added no longer are.
 #include <cmath>
 
 #include "passes/onnx/fuse/fusion.h"
@@ -18,7 +19,7 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, padded{"padded"};
 
-// Pads of all axes, all beginnings first; nullopt when they cannot be told.
+// The pads of all axes, all beginnings first; nullopt if they are not known.
 std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c) {
   const Value* v = pad.input(0);
   if (v == nullptr || !v->ranked()) return std::nullopt;
@@ -40,13 +41,13 @@ std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c) {
 
 bool is_quantized(const Node& n) { return n.is("ConvInteger") || n.is("QLinearConv"); }
 
-// What Pad fills with; nullopt when it is not known.
+// The fill of a Pad; nullopt if it is not known.
 std::optional<double> fill_of(const Node& pad, PassContext& c) {
   if (pad.op().since_version < 11) return float_attr(pad, "value");
   return pad.input(2) == nullptr ? std::optional(0.0) : pad.input(2)->is_constant() ? c.splat(pad.input(2)) : std::nullopt;
 }
 
-// Below zero at no place: a Relu, or a Clip from zero on.
+// Whether v is nowhere negative: a Relu, or a Clip from zero on.
 bool is_nonnegative(const Value* v, PassContext& c) {
   const Node* n = v->def();
   if (n == nullptr || n->unchecked()) return false;
@@ -57,13 +58,13 @@ bool is_nonnegative(const Value* v, PassContext& c) {
   return n->is("Relu");
 }
 
-// What a convolution pads with: zero, which integers may say otherwise; nullopt when it is not known.
+// The value that a convolution pads with: zero, or the zero point for integers; nullopt if it is not known.
 std::optional<double> zero_of(const Node& n, PassContext& c) {
   if (!is_quantized(n) || n.input(2) == nullptr) return 0.0;
   return n.input(2)->is_constant() ? c.splat(n.input(2)) : std::nullopt;
 }
 
-// The pads of the window with those of Pad.
+// The sum of the window's pads and those of Pad.
 std::optional<std::vector<int64_t>> joined(const Match& m) {
   const Node& root = m.root();
   PassContext& c = m.context();
@@ -79,7 +80,7 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
     if ((*outer)[i] < 0 || (i % rank < 2 && (*outer)[i] != 0)) return std::nullopt;
   }
   const bool is_max = root.is("MaxPool");
-  // A maximum of zeros and what is not below zero is one of that alone.
+  // Zeros do not change the maximum of nonnegative values.
   const bool below_all =
       is_max && ((std::isinf(*fill) && *fill < 0) ||
                  (*fill == 0 && int_attr(root, "ceil_mode").value_or(0) == 0 && is_nonnegative(pad.input(0), c)));
@@ -105,7 +106,7 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
     for (size_t i = 0; i < pads.size(); ++i) {
       if (pads[i] >= (*kernel)[i % (rank - 2)]) return m.refuse("a pool pads less than its window"), std::nullopt;
     }
-    // The second result of MaxPool counts places in its operand.
+    // The second result of MaxPool is positions in its operand, which would change.
     for (size_t i = 1; i < root.num_results(); ++i) {
       if (root.result(i)->has_uses()) return std::nullopt;
     }

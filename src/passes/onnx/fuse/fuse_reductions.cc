@@ -1,11 +1,11 @@
-//   x ── ReduceSum ── Div(n) ── y              =>   ReduceMean(x)         n = the number of elements that were summed
+//   x ── ReduceSum ── Div(n) ── y              =>   ReduceMean(x)         n = the number of summed elements
 //   x ── Mul(x, x) ── ReduceSum ── y           =>   ReduceSumSquare(x)
 //   x ── ReduceSumSquare ── Sqrt ── y          =>   ReduceL2(x)
 //   x ── Abs ── ReduceSum ── y                 =>   ReduceL1(x)
 //   x ── Exp ── ReduceSum ── Log ── y          =>   ReduceLogSumExp(x)
 //
-// n may be computed from the same sizes when the model runs, as JAX and PyTorch write it: Shape ── Cast ... What stops it: an inner value
-// with another reader; for the mean, another number, or sizes that may be zero.
+// The model may compute n at run time from the same sizes, as JAX and PyTorch write it: Shape ── Cast ...
+// What stops it: an inner value with another user; for the mean, another number, or sizes that may be zero.
 // Rounds: nothing overflows that did not before.
 #include <cmath>
 
@@ -22,7 +22,7 @@ bool is_real(const Match& m) {
   return t == DType::kF32 || t == DType::kF64 || t == DType::kF16;
 }
 
-// The number of elements that are summed into one. Of none the quotient is NaN, a mean need not be.
+// The number of elements per sum. It must not be zero: then the quotient is NaN, but a mean need not be.
 std::optional<Dim> count(const Match& m) {
   const auto axes = reduced_axes(m.node(sum), m.context());
   if (!axes) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<Dim> count(const Match& m) {
   return product;
 }
 
-// The same number, computed from the sizes of what is summed.
+// Whether n is computed at run time from the sizes of the reduced axes.
 bool is_count_at_run_time(const Match& m) {
   const Value* v = m[n];
   while (v->def() != nullptr && v->def()->is("Cast") && bit_width(v->dtype()) >= (is_float(v->dtype()) ? 16 : 32))
@@ -59,7 +59,7 @@ bool is_mean(const Match& m, bool inverse) {
   return std::abs(*number * wanted - 1) <= eps;
 }
 
-// Another reduction of v with the axes of the one that was matched.
+// A reduction of v by another operator, with the same axes as the matched one.
 Value* reduce(Rewriter& b, const Match& m, std::string_view name, Value* v) {
   const Node& old = m.node(sum);
   const auto keep = int_attr(old, "keepdims");
@@ -96,7 +96,7 @@ Pass fuse_reductions() {
                    .when = [](const Match& m) { return is_mean(m, true); },
                    .build = [](Rewriter& b, const Match& m) { return reduce(b, m, "ReduceMean", m[x]); },
                    .opset = 13});
-  // Back to what the normalizations look for.
+  // Restores the form that the normalization passes look for.
   rules.push_back({.name = "mean_of_squares",
                    .numerics = Numerics::kRounds,
                    .match = Div(sole(ReduceSumSquare(x, rest).as(sum)), n),

@@ -1,10 +1,11 @@
-//   Concat(Slice [n, n - 1, ..., 1](x), x)              =>   Pad<reflect>(x)     n elements before, mirrored at the first one
-//   Concat(x, Slice [s - 2, s - 3, ..., s - 1 - n](x))  =>   Pad<reflect>(x)     n elements behind, mirrored at the last one
+//   Concat(Slice [n, n - 1, ..., 1](x), x)              =>   Pad<reflect>(x)     n elements before the first one
+//   Concat(x, Slice [s - 2, s - 3, ..., s - 1 - n](x))  =>   Pad<reflect>(x)     n elements after the last one
 //   x ── Pad<reflect> ── Pad<reflect> ── y              =>   x ── Pad<reflect> ── y
 //
-// As JAX writes jnp.pad(x, ..., mode="reflect"): one side of one axis after the other.
-// What stops it: an axis whose size s is not known; elements that others read; a side that is padded twice, or by more elements than the
-// axis has to mirror before the other side is padded; types that onnxruntime does not pad. Exact: elements only move.
+// JAX writes jnp.pad(x, ..., mode="reflect") this way, one side of one axis at a time.
+// What stops it: an axis of unknown size s; elements with other users; a side that is padded twice, or by
+// more elements than the axis has to mirror before the other side is padded; types that onnxruntime does not
+// pad. Exact: elements only move.
 #include <algorithm>
 
 #include "dialects/onnx/refusals.h"
@@ -19,7 +20,7 @@ using namespace pattern;
 using Ints = std::vector<int64_t>;
 constexpr Var x{"x"}, part{"part"}, inner{"inner"};
 
-// Pads of all axes, all beginnings first; nullopt where what is put before or behind are no mirrored elements.
+// The pads of all axes, all beginnings first; nullopt if the pieces do not mirror x.
 std::optional<Ints> mirrored(const Match& m) {
   const Value& whole = *m[x];
   if (!whole.ranked() || !has_kernel(m.model(), "Pad", whole.dtype())) return std::nullopt;
@@ -42,7 +43,7 @@ std::optional<Ints> pads_of(const Node& pad, PassContext& context) {
   return context.ints(pad.input(1));
 }
 
-// Those of both pads, if the outer one mirrors nothing that the inner one has put there.
+// The pads of both, if the outer Pad does not mirror elements that the inner one added.
 std::optional<Ints> joined(const Match& m) {
   const auto first = pads_of(m.node(inner), m.context()), then = pads_of(m.root(), m.context());
   if (!m[x]->ranked() || !first || !then) return std::nullopt;

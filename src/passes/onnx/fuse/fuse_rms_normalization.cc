@@ -3,11 +3,12 @@
 //
 //   x: f16 ── Cast<to=f32> ── RMSNormalization ── Cast<to=f16>              =>   RMSNormalization(x)
 //
-// Five or six nodes become one, at opset 23. The scale may be applied to x, to the reciprocal root or to the result; without it, it is a
-// constant one.
+// Replaces five or six nodes by one, at opset 23. The scale may apply to x, to the reciprocal root or to the
+// result; without it, the scale is a constant one.
 //
-// What stops it: axes that are not the last ones, an inner value with another reader, f64 (the operator states a deviation of f32), a scale
-// of another shape than the axes, a scale of ones whose size is not known; one element alone, which onnxruntime 1.23 refuses.
+// What stops it: axes that are not the last ones, an inner value with another user, f64 (the operator
+// specifies the deviation in f32), a scale of another shape than the axes, a scale of ones of unknown size, a
+// single element, which onnxruntime 1.23 refuses.
 // Rounds: f16 is computed in f32.
 #include "dialects/onnx/runtimes.h"
 #include "passes/onnx/fuse/fusion.h"
@@ -73,7 +74,8 @@ Pass fuse_rms_normalization() {
       .build = [build](Rewriter& b, const Match& m) { return build(b, m, nullptr); },
       .opset = 23,
   });
-  // The operator computes in f32 what is given in f16, and rounds before it multiplies by the scale: as models of half precision do.
+  // For f16 the operator computes in f32 and rounds before it multiplies by the scale, as half-precision
+  // models do.
   rules.push_back({
       .name = "half",
       .numerics = Numerics::kRounds,

@@ -1,15 +1,16 @@
-//   x ── halves a, b ── Concat(a cos - b sin, b cos + a sin)          =>   RotaryEmbedding(x, cos, sin)        as JAX models write it
-//   x cos + Concat(-b, a) sin, with cos and sin of Concat(f, f)       =>   the same                            as PyTorch models do
-//   Concat(RotaryEmbedding(first elements of x), the others)          =>   RotaryEmbedding<rotary_embedding_dim>(x)
+//   x ── halves a, b ── Concat(a cos - b sin, b cos + a sin)     =>   RotaryEmbedding(x, cos, sin)   JAX models
+//   x cos + Concat(-b, a) sin, with cos and sin of Concat(f, f)  =>   the same                   PyTorch models
+//   Concat(RotaryEmbedding(first elements of x), the others)     =>   RotaryEmbedding<rotary_embedding_dim>(x)
 //
-// Six to eight nodes become one, at opset 23. Heads may come before the positions, [B,H,T,D], or after them, [B,T,H,D]: then between reshapes to
-// [B,T,H*D], which merge with those that made the heads.
+// Replaces six to eight nodes by one, at opset 23. Heads may come before the positions, [B,H,T,D], or after
+// them, [B,T,H,D]. In the second case the operator stands between reshapes to [B,T,H*D], which merge with
+// those that split the heads.
 //
-// Angles that are the same for all examples are expanded to [B,T,D/2], once per model: the operator wants them so.
+// Angles that are equal for all examples are expanded to [B,T,D/2], as the operator requires, once per model.
 //
-// What stops it: angles that are not given for each position, parts that are no halves, an inner value with another reader,
-// types other than f32; in the second form, angles that are not seen to be the same in both halves.
-// Rounds: the four products and two sums are computed by one kernel.
+// What stops it: angles that are not per position, parts that are not halves, an inner value with another
+// user, types other than f32; in the second form, angles that are not provably the same in both halves.
+// Rounds: one kernel computes the four products and two sums.
 #include <algorithm>
 #include <array>
 
@@ -24,13 +25,14 @@ constexpr Var x{"x"}, first{"first"}, second{"second"}, rotated{"rotated"}, cosi
 constexpr int kSteps = 8;
 constexpr size_t kMostBytes = 4 << 20;
 
-// The axis of a Split or Concat is the last one.
+// Whether the axis of a Split or Concat is the last one.
 bool is_on_last_axis(const Node& n, size_t rank) {
   const auto axis = int_attr(n, "axis");
   return axis && (*axis == -1 || *axis + 1 == static_cast<int64_t>(rank));
 }
 
-// v is the first or the second half of x. It is cut along one axis: along the last one, then, if that has become half as long.
+// Whether v is the first or second half of x. It is a cut along one axis, which must be the last if that is
+// half as long.
 bool is_half(const Match& m, Var v, int64_t size, bool is_second) {
   const Value* part = m[v];
   if (!part->ranked() || !part->type()->dim(3).is(size / 2)) return false;
@@ -57,13 +59,14 @@ bool is_rotation(const Match& m) {
   return has_no_other_users(m, m[x]) || m.refuse("a part of it has another reader");
 }
 
-// Whether v, seen as [B,T,H,D] or [B,H,T,D] from its last axis, has one element along the axis of heads. It is an operand of something of these axes.
+// Whether v has one element along the head axis, seen as [B,T,H,D] or [B,H,T,D]. It broadcasts to a value of
+// these axes.
 bool is_one_along(const Value* v, size_t heads) {
   const size_t missing = 4 - v->type()->rank();
   return heads < missing || v->type()->dim(heads - missing).is(1);
 }
 
-// A constant of floats whose last axis holds the same numbers twice, once; null for others.
+// The first half of a float constant whose last axis holds the same numbers twice; null for other constants.
 TensorPtr first_half(const Value& v) {
   const TensorPtr& t = v.constant();
   if (t->is_promise() || t->byte_size() > kMostBytes || t->rank() < 2) return nullptr;
@@ -82,12 +85,12 @@ TensorPtr first_half(const Value& v) {
   return Tensor::own(t->dtype(), std::move(shape), std::move(half));
 }
 
-// The angles' cosine or sine as [B,T,D/2], perhaps B is 1; null where they are not seen to be that. `heads` is the axis that must be one in v.
-// `twice`: v has every angle twice, side by side.
+// The cosine or sine of the angles as [B,T,D/2], where B may be 1; null if v does not have that form. `heads`
+// is the axis that must have size one in v. `twice`: v holds every angle twice, side by side.
 Value* angles(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
-  std::vector<Node*> chain;  // what computes v, from its end
+  std::vector<Node*> chain;  // nodes that compute v, from its end
   Value* at = v;
-  bool has_heads = true;  // whether the axis of heads is still there
+  bool has_heads = true;  // whether the head axis still exists
   for (int i = 0; i < kSteps; ++i) {
     if (twice && at->is_constant()) {
       TensorPtr half = first_half(*at);
@@ -101,7 +104,7 @@ Value* angles(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
     const bool adds = (n->is("Unsqueeze") || n->is("Reshape")) && n->input(0)->ranked() && n->input(0)->type()->rank() == 3 &&
                       n->result()->ranked() && n->result()->type()->rank() == 4;
     if (!twice && !adds) break;
-    if (adds) {  // the axis of heads
+    if (adds) {  // the head axis
       const auto from = n->input(0)->type()->dims(), to = n->result()->type()->dims();
       for (size_t k = 0; k < 3; ++k) {
         if (!(from[k] == to[k < heads ? k : k + 1])) return nullptr;
@@ -135,7 +138,7 @@ Value* angles(Rewriter& b, Value* v, const Type& t, size_t heads, bool twice) {
   return at;
 }
 
-// The same for every example.
+// The angles for every example, expanded if they are all equal.
 Value* cache(Rewriter& b, Value* v, const Value& x, size_t heads, bool twice) {
   const Type& t = *x.type();
   v = angles(b, v, t, heads, twice);
@@ -165,9 +168,9 @@ Value* rotary(Rewriter& b, const Match& m) {
   return nullptr;
 }
 
-// --- of a part of each head
+// --- rotation of a part of each head
 
-// v holds the elements [from, to) of the last axis of x, which has `size`.
+// Whether v holds the elements [from, to) of the last axis of x, which has `size` elements.
 bool is_cut(const Match& m, const Value& v, bool is_first, int64_t from, int64_t to, int64_t size) {
   const Node& n = *v.def();
   if (n.is("Split")) return n.num_results() == 2 && n.result(is_first ? 0 : 1) == &v && is_on_last_axis(n, 4);
@@ -192,7 +195,7 @@ Value* partial(Rewriter& b, const Match& m) {
   const Node& n = m.node(rotated);
   std::vector<Value*> operands = operands_of(n);
   operands[0] = m[x];
-  // onnxruntime 1.23 asks for the number of heads besides.
+  // onnxruntime 1.23 also requires the number of heads.
   return b.op("RotaryEmbedding", operands,
               attrs_with(n, {attr("num_heads", m[x]->type()->dim(1).value()),
                              attr("rotary_embedding_dim", m[first]->type()->dim(3).value())}));

@@ -1,13 +1,16 @@
-//   x ── MatMul(W) ── Add(b) ── Reshape ── Gather(0) ── Transpose ── Mul(0.125) ── q        =>   ... MatMul(W') ── Add(b') ── Reshape ── Gather(0) ── Transpose ── q
-//                                  └────── Gather(1) ── k                                                               └────── Gather(1) ── k
-//   MatMul(q, k) ── Div(8) ── scores                                                        =>   MatMul(q', k) ── scores
+//   x ── MatMul(W) ── Add(b) ── Reshape ─┬─ Gather(0) ── Transpose ── Mul(0.125) ── q
+//                                        └─ Gather(1) ── k
+//     =>   the same with W' and b', and no Mul
+//   MatMul(q, k) ── Div(8) ── scores     =>   MatMul(q', k) ── scores
 //
-// One number that multiplies some columns of a product with constant weights, wherever views and cuts have brought them, is done to these
-// columns of the weights, once: the scale of attention's queries is one. Also behind a product of two such values. Only where
-// Attention, which takes a scale itself, was not made of it: this runs after fuse_attention. Large weights are deferred.
+// Folds a number that multiplies some columns of a product with constant weights into these columns, wherever
+// views and cuts have moved them. The scale of attention queries is one. Also folds a number behind a product
+// of two such values. Runs after fuse_attention, because Attention takes a scale itself. Large weights are
+// deferred.
 //
-// What stops it: weights that are read elsewhere too, or are no constant; other readers of the columns between; a cut across heads and rows at once.
-// Rounds: weights are rounded once more, the arithmetic on activations goes.
+// What stops it: weights with other users, or not constant; other users of the columns in between; a cut
+// across heads and rows at once.
+// Rounds: weights are rounded once more, and the arithmetic on activations disappears.
 #include <algorithm>
 #include <cmath>
 
@@ -21,25 +24,25 @@ namespace {
 
 constexpr size_t kMaxSteps = 16, kMaxReaders = 64;
 
-// An axis of something that was cut and transposed out of the columns of a product.
+// An axis of a value that is made by cutting and transposing the columns of a product.
 struct Axis {
-  int64_t stride = 0;  // from one column to the next; 0: the axis holds rows
-  int64_t size{};      // of columns
+  int64_t stride = 0;  // from one column to the next; 0 if the axis holds rows
+  int64_t size{};      // in columns
 };
 
 struct Step {
   Node* node;
-  uint32_t result;  // which one the next step reads
+  uint32_t result;  // which one the next step uses
 };
 
 bool is_cut(const Node& n) { return n.is("Gather") || n.is("Slice") || n.is("Split"); }
 
-// The way up from a value to a product with constant weights.
+// The path from a product with constant weights to a value.
 struct Way {
   Node* product = nullptr;
-  Node* bias = nullptr;  // an Add between, and which operand of it the constant is
+  Node* bias = nullptr;  // an Add in between; bias_slot is its constant operand
   size_t bias_slot{};
-  std::vector<Step> steps;  // from the product on
+  std::vector<Step> steps;  // starting at the product
 };
 
 bool has_weights(const Node& n) {
@@ -76,7 +79,7 @@ std::optional<Way> way_to(Value* v, const Graph* g) {
   return std::nullopt;
 }
 
-// The columns that a value holds.
+// The columns of the product that a value holds.
 class Columns {
  public:
   Columns(size_t rank, int64_t count, PassContext& context) : context_(context), axes_(rank), count_(count) {
@@ -93,7 +96,7 @@ class Columns {
     return split(n, s.result);  // an Expand has no axis
   }
 
-  // Whether two readers of the value take columns that differ: both cut one piece out of an axis of columns.
+  // Whether two users of the value take different columns: each cuts one piece out of an axis of columns.
   bool apart(const Node& a, const Node& b) const {
     for (size_t axis = 0; axis < axes_.size(); ++axis) {
       if (axes_[axis].stride == 0) continue;
@@ -103,7 +106,7 @@ class Columns {
     return false;
   }
 
-  // A factor per column of the product: `by` for those reached.
+  // One factor per column of the product: `by` for columns that the value holds, else 1.
   Channels factors(double by) const {
     Channels all(static_cast<size_t>(count_), 1.0);
     std::vector<int64_t> at{offset_};
@@ -120,7 +123,8 @@ class Columns {
   }
 
  private:
-  // The piece of an axis of columns that a Gather of one index or a Slice without steps takes; nullopt when it is another cut.
+  // The piece of a column axis that a Gather of one index or a Slice with step 1 takes; nullopt for other
+  // cuts.
   std::optional<Piece> taken(const Node& n, size_t axis) const {
     if (n.is("Gather")) {
       const auto at = axis_within(n, axes_.size());
@@ -161,7 +165,7 @@ class Columns {
     return true;
   }
 
-  // The columns stand last, in their order, and are split anew.
+  // Requires that the columns are the last axes, in order; splits them anew.
   bool reshape(const Node& n) {
     if (!n.result()->ranked()) return false;
     const auto sizes = n.result()->type()->dims();
@@ -219,7 +223,7 @@ class Columns {
     const auto at = axis_within(n, axes_.size());
     if (!at) return false;
     Axis& a = axes_[*at];
-    if (a.stride == 0) {  // rows: the others would be scaled too
+    if (a.stride == 0) {  // an axis of rows: scaling would affect the other results too
       return std::all_of(n.results().begin(), n.results().end(),
                          [&](const Value& v) { return v.index() == result || !v.has_uses(); });
     }
@@ -252,14 +256,14 @@ bool is_per_column(const Value* v, const Node& product) {
   return v->is_constant() && is_per_channel(v->type(), rank, rank - 1, columns_of(product));
 }
 
-// The factors of the columns that v is made of, if nothing else is; nullopt where the number cannot go there.
+// The factors per column if v consists of whole columns; nullopt if the number cannot be folded there.
 std::optional<Channels> reached(const Way& way, double by, PassContext& context) {
   const Node& p = *way.product;
   if (!p.input(1)->has_one_use() || columns_of(p) < 1 || (p.is("Gemm") && !int_attr(p, "transB"))) return std::nullopt;
   if (p.input(2) != nullptr && !is_per_column(p.input(2), p)) return std::nullopt;
   if (way.bias != nullptr && !is_per_column(way.bias->input(way.bias_slot), p)) return std::nullopt;
   if (way.bias != nullptr && !Types::equal(way.bias->result()->type(), p.result()->type())) return std::nullopt;
-  // Up to the last cut the columns are followed; what comes then are all elements there are.
+  // Follows the columns up to the last cut. Steps after it have one use each and keep all elements.
   size_t last = way.steps.size();
   while (last > 0 && !is_cut(*way.steps[last - 1].node) && way.steps[last - 1].node->input(0)->has_one_use()) --last;
   Columns columns(p.result()->type()->rank(), columns_of(p), context);
@@ -294,7 +298,7 @@ void scale(const Way& way, const Channels& factors, bool divide, PassContext& co
   if (way.bias != nullptr) way.bias->set_input(way.bias_slot, per_column(way.bias->input(way.bias_slot)));
 }
 
-// The number that a node multiplies or divides its other operand by.
+// A number by which a node multiplies or divides its other operand.
 struct Factor {
   Value* v;
   double by;

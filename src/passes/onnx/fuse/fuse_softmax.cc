@@ -5,12 +5,14 @@
 //   max + log(sum(exp(x - max)))                                 =>   ReduceLogSumExp(x)
 //   Log(Softmax(x))                                              =>   LogSoftmax(x)
 //
-// What is subtracted only keeps the exponential from overflowing: any value that is the same along the axis cancels. So the maximum may
-// be guarded against infinities and NaN (JAX's Where(IsFinite(max), max, 0)), bounded, reshaped or transposed, or be missing; it
-// must only come from a maximum of x, so that it is finite where x is.
+// The subtrahend only keeps the exponential from overflowing: any value that is constant along the axis
+// cancels. So the maximum may be guarded against infinities and NaN (JAX's Where(IsFinite(max), max, 0)),
+// clamped, reshaped, transposed or missing. It must come from a maximum of x, so that it is finite where x
+// is.
 //
-// What stops it: a sum over several axes, an axis that does not come back in its place, a difference that the subtrahend broadcasts, an
-// inner value with another reader. Before opset 13 Softmax flattens all axes from its own on: the last one only.
+// What stops it: a sum over several axes, an axis that is not restored in its place, a subtrahend that
+// broadcasts the difference, an inner value with another user. Before opset 13 Softmax flattens the axes from
+// its own on, so only the last axis fuses.
 // Rounds: nothing underflows or overflows that did not before.
 // After the definitions of jax.nn.softmax, log_softmax, logsumexp.
 #include "passes/onnx/fuse/fusion.h"
@@ -22,7 +24,7 @@ using namespace pattern;
 constexpr Var x{"x"}, c{"c"}, z{"z"}, sum{"sum"}, total{"total"}, again{"again"}, s{"s"};
 constexpr int kSteps = 24;
 
-// v before shape changes.
+// The source of v before views.
 const Value* origin(const Value* v) {
   for (int i = 0; i < kSteps; ++i) {
     const Node* n = v->def();
@@ -34,7 +36,7 @@ const Value* origin(const Value* v) {
   return v;
 }
 
-// v is made of maxima of `of` and of constants.
+// Whether v consists of maxima of `of` and constants.
 bool is_bound(const Value* v, const Value* of, int& steps) {
   if (v == nullptr || ++steps > kSteps) return false;
   if (v->is_constant()) return true;
@@ -53,14 +55,14 @@ bool is_bound(const Value* v, const Value* of, int& steps) {
   return false;
 }
 
-// The axis of the sum, if there is one only.
+// The axis of the sum; nullopt if there are several.
 std::optional<int64_t> axis_of(const Match& m) {
   const auto axes = reduced_axes(m.node(sum), m.context());
   if (!axes || axes->size() != 1) return std::nullopt;
   return axes->front();
 }
 
-// What is subtracted from x is the same all along the axis, and finite where x is.
+// Whether the subtrahend is constant along the axis, and finite where x is.
 bool cancels(const Match& m, int64_t axis) {
   const Value* by = m[c];
   if (by == nullptr) return true;
@@ -94,7 +96,7 @@ bool normalizes(const Match& m) {
 
 Value* softmax(Rewriter& b, const Match& m, std::string_view name) { return b.op(name, {m[x]}, {attr("axis", *axis_of(m))}); }
 
-// The rank that the logarithm of the sum has tells whether its axis was kept.
+// The rank of the logarithm of the sum tells whether the axis was kept.
 bool is_log_sum(const Match& m) {
   const auto axis = axis_of(m);
   if (!axis || !m[x]->ranked() || !is_float(m[x]->dtype()) || !cancels(m, *axis)) return false;
@@ -116,7 +118,7 @@ Pass fuse_softmax() {
   const Pattern e = Exp(less);
   const Pattern added = reshaped(ReduceSum(e, rest).as(sum));
   const Pattern of_less = ReduceSum(Exp(Var(z)), rest).as(sum);
-  // fuse_reductions may have been faster.
+  // fuse_reductions may have fused the logarithm of the sum first.
   const Pattern log = any_of(reshaped(Log(reshaped(of_less))), reshaped(ReduceLogSumExp(Var(z), rest).as(sum))).as(total);
   const Pattern summed = ReduceSum(Exp(Sub(x, c).as(z)), rest).as(sum);
   const auto build_log = [](Rewriter& b, const Match& m) { return softmax(b, m, "LogSoftmax"); };

@@ -31,7 +31,7 @@ std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext
   if (x == nullptr || !x->ranked()) return std::nullopt;
   const auto rank = static_cast<int64_t>(x->type()->rank());
   std::optional<std::vector<int64_t>> axes;
-  // Versions that have an operand for them know no such attribute, whatever a file says.
+  // Versions with an axes operand ignore an axes attribute.
   if (const Attr* a = reduce.op().max_inputs == 1 ? reduce.attr("axes") : nullptr) {
     if (a->get<Attr::Ints>() == nullptr) return std::nullopt;
     axes = *a->get<Attr::Ints>();
@@ -73,7 +73,7 @@ bool has_kept_shape(const Value* v, const Value* x, std::span<const int64_t> axe
   if (v == nullptr || x == nullptr || !v->ranked() || !x->ranked() || v->type()->rank() > x->type()->rank()) return false;
   const size_t missing = x->type()->rank() - v->type()->rank();
   const auto dims = v->type()->dims();
-  // Without its axes of size one, one number lines up with x as well.
+  // If v has fewer axes than x, it lines up only if it is one number.
   if (missing > 0 && !std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.is(1); })) return false;
   for (size_t i = 0; i < x->type()->rank(); ++i) {
     const bool reduced = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
@@ -142,7 +142,7 @@ std::optional<Labels> labels_above(const Node& n, const Labels& out) {
   Labels labels(from->rank(), kOne);
   if (n.is("Transpose")) {
     const auto perm = permutation(n);
-    if (!perm) return std::nullopt;  // in a function, the caller may say it
+    if (!perm) return std::nullopt;  // unknown in a function, where the call sets it
     for (size_t i = 0; i < labels.size(); ++i) labels[static_cast<size_t>((*perm)[i])] = out[i];
     return labels;
   }

@@ -1,4 +1,4 @@
-// What the fusions share: questions about reductions and about what a fusion would leave behind.
+// Shared by the fusions: questions about reductions, views, and other users of matched values.
 #pragma once
 
 #include <cstdint>
@@ -10,54 +10,60 @@
 
 namespace sardonyx::onnx {
 
-// Only matched nodes use the results of matched nodes, but for the root: all of them are dead once it is replaced. Without that a fusion
-// computes twice. Constants do not count, nor does `kept`, which the right side reads.
+// Whether only matched nodes use the results of matched nodes other than the root, so that all of them are
+// dead after the replacement. Otherwise a fusion would compute twice. Does not count constants and `kept`,
+// which the right side uses.
 bool has_no_other_users(const Match& m, const Value* kept = nullptr);
 
-// The axes of a Reduce* node, counted from the front and in order, all of them when none are given; nullopt when they or the rank are
-// not known. Attribute (before opset 13 or 18) or operand.
+// The axes of a Reduce* node, counted from the front and sorted; all axes if none are given. nullopt if they
+// or the rank are not known. Reads the attribute (before opset 13 or 18) or the operand.
 std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext& context);
-// `axes` are the last ones of a tensor of that rank, without a gap; then the first of them, else nullopt.
+// The first of `axes` if they are the last axes of a tensor of that rank without a gap; else nullopt.
 std::optional<int64_t> trailing(std::span<const int64_t> axes, size_t rank);
 
-// v provably has the shape that a reduction of x over `axes` with keepdims leaves, or is one number where that shape is all ones.
+// Whether v provably has the shape of a reduction of x over `axes` with keepdims. One number counts if that
+// shape is all ones.
 bool has_kept_shape(const Value* v, const Value* x, std::span<const int64_t> axes);
-// The same dtype and the same sizes, provably.
+// Whether dtype and sizes are provably equal.
 bool same_shape(const Value* a, const Value* b);
 
-// The number that a ConstantOfShape repeats, without axes; null where it is not known.
+// The number that a ConstantOfShape repeats, as a scalar; null if it is not known.
 TensorPtr repeated_number(const Node& constant_of_shape);
 
-// p itself, or given a different rank: for reductions without keepdims whose axes are put back.
+// p, or p with another rank: for reductions without keepdims whose axes are restored.
 Pattern reshaped(const Pattern& p);
 
-// p * p, however it is said.
+// p * p in any spelling.
 Pattern squared(const Pattern& p);
 
 // --- operands of normalizations
 
-// A scale or bias that can be an operand: exactly these dims, perhaps after ones, which constants can lose.
+// Whether v can be a scale or bias operand: exactly these dims, perhaps after ones, which a constant can
+// drop.
 bool fits_dims(const Value& v, std::span<const Dim> dims);
-// Without those ones.
+// v without those ones.
 Value* trimmed(Rewriter& b, Value* v, size_t rank);
-// A constant of ones; null when a dim is not known.
+// A constant of ones; null if a dim is not known.
 Value* ones(Rewriter& b, DType dtype, std::span<const Dim> dims);
-// The dims that a LayerNormalization or RMSNormalization node normalizes, if only its first result is read.
+// The dims that a LayerNormalization or RMSNormalization normalizes; nullopt if other results than the first
+// are used.
 std::optional<std::vector<Dim>> normalized_by(const Node& n);
 
-// --- axes through changes of shape
+// --- tracking axes through views
 
-// One label per axis of a value; kOne for axes of size 1, which may come and go.
+// One label per axis of a value; kOne for axes of size 1, which may appear and disappear.
 using Labels = std::vector<int>;
 inline constexpr int kOne = -1;
 // Transpose, Reshape, Squeeze or Unsqueeze.
 bool is_view(const Node& n);
-// Labels of the operand of a transpose, or of a change of shape that only adds or drops axes of size 1; nullopt for other shapes.
+// The operand's labels for a transpose, or for a view that only adds or drops axes of size 1; nullopt for
+// other views.
 std::optional<Labels> labels_above(const Node& view, const Labels& out);
-// Goes to the value before all views of `graph` that are read once, and takes the labels along. Returns how many there were.
+// Moves v up to the source of single-use views in `graph` and updates the labels. Returns the number of
+// views.
 size_t climb(Value*& v, Labels& labels, const Graph* graph);
 
-// A constant of the graph with this payload; small equal ones are shared.
+// The payload of `constant` in another shape, as a constant.
 inline Value* with_shape(Rewriter& b, const Value& constant, std::vector<int64_t> shape) {
   return b.constant(constant.constant()->reshaped(std::move(shape)));
 }

@@ -14,7 +14,7 @@ constexpr size_t kDeferBytes = 64 << 10;
 
 bool is_made(const Value& v) { return v.def() != nullptr && v.def()->is("ConstantOfShape"); }
 
-// As many elements at a time, so that a compiler makes vectors of them.
+// Elements per step, so that the compiler vectorizes the loop.
 constexpr int64_t kAtOnce = 16;
 
 // at[k] = made_of(at[k], factors[k * step]), where step is 0 or 1; neither end need be aligned.
@@ -33,7 +33,7 @@ void each(std::byte* at, const T* factors, int64_t count, const auto& made_of) {
   }
 }
 
-// The elements from `first` on, of rows of `row` elements.
+// Scales the elements from `first` on, where each row has `row` elements.
 template <class T>
 void scale_elements(std::span<std::byte> bytes, int64_t first, int64_t row, const ChannelRows& rows, std::span<const T> factors,
                     bool divide) {
@@ -49,7 +49,7 @@ void scale_elements(std::span<std::byte> bytes, int64_t first, int64_t row, cons
   for (int64_t i = first, end; i < last; at += (end - i) * static_cast<int64_t>(sizeof(T)), i = end) {
     const int64_t r = i / row;
     const T* f = factors.data() + rows.channel(r);
-    if (row == 1) {  // a factor each, one after the other until they begin anew
+    if (row == 1) {  // one factor per element, in sequence until the channels wrap around
       end = std::min(last, r - r % rows.modulo + rows.modulo);
       part(at, f, end - i, std::integral_constant<int64_t, 1>{});
     } else {

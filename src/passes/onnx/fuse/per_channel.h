@@ -1,4 +1,4 @@
-// What the fusions of scales and shifts share: numbers per channel, and weights that are multiplied by them.
+// Shared by the fusions of scales and shifts: numbers per channel, and weights multiplied by them.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,35 @@ namespace sardonyx::onnx {
 // Per-channel numbers, in double precision.
 using Channels = std::vector<double>;
 
-// The elements of a value that is a constant, or a ConstantOfShape whose shape is known (then one element stands for all); else null.
-// The second is what keeps a file of equal numbers small, so that only more of the same may take its place.
+// The elements of a constant, or of a ConstantOfShape of known shape (as a splat); else null. A
+// ConstantOfShape keeps a model with repeated numbers small, so only another repeated number may replace it.
 TensorPtr known_elements(const Value& v);
-// What takes the place of `old`, whose elements were known: a constant, or again a ConstantOfShape. Null where the new elements differ
-// from each other and the old did not.
+// The replacement of `old`, whose elements were known: a constant, or again a ConstantOfShape. Null if the
+// new elements differ from each other and the old ones did not.
 Value* known_like(Rewriter& b, const Value& old, TensorPtr elements);
-// The same for a tensor of one axis that takes the place of several such values: a ConstantOfShape if one of them is, and no other is a
-// list as long.
+// The same for a one-axis tensor that replaces several such values. Makes a ConstantOfShape if one of `olds`
+// is one and none of them is a constant list of the same length.
 Value* channel_constant(Rewriter& b, DType dtype, const Channels& values, std::span<const Value* const> olds);
 
-// The first `count` elements, or the only one so many times.
+// The first `count` elements, or the single element repeated.
 Channels numbers(const Tensor& t, int64_t count);
 
-// Whether weights of that type times these say the same as the product of both: nothing is infinite or no number by itself, nor becomes so
-// for weights of a usual size.
+// Whether scaling weights of this type by these factors in advance is safe: no factor is infinite or NaN, nor
+// makes weights of usual size so.
 bool can_scale(const Channels& factors, bool divide, DType dtype);
 
-// Which channel a row of weights belongs to; a row is what has one factor. row / modulo / per_group * modulo + row % modulo, which is the
-// row itself unless more is said.
+// Maps a row of weights to its channel. A row is a run of elements with one factor. By default the channel is
+// the row itself; in general it is row / modulo / per_group * modulo + row % modulo.
 struct ChannelRows {
   int64_t rows, modulo = rows, per_group = 1;
   int64_t channel(int64_t row) const { return row / modulo / per_group * modulo + row % modulo; }
 };
-// Weights whose channels are multiplied (or divided) by `factors`; rounded once. Large ones are deferred: computed when they are written.
+// Weights with channels multiplied or divided by `factors`, rounded once. Large ones are deferred: computed
+// when the model is written.
 TensorPtr scaled(const TensorPtr& t, ChannelRows rows, Channels factors, bool divide);
 
-// The constant, of these sizes, is one number per channel of something of `rank` axes with `count` channels at `axis`, or one in all.
+// Whether a constant of this type is one number per channel of a value with `rank` axes and `count` channels
+// at `axis`, or one number in all.
 bool is_per_channel(const Type* constant, size_t rank, size_t axis, int64_t count);
 
 }  // namespace sardonyx::onnx

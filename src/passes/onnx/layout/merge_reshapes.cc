@@ -1,15 +1,17 @@
-//   x ── Unsqueeze ── Unsqueeze ── y, the same for Squeeze                        =>   x ── one of them ── y
-//   x ── Reshape, Squeeze, Unsqueeze, Flatten ── another one of these ── y        =>   x, if y has its shape; else x ── Reshape ── y
+//   x ── Unsqueeze ── Unsqueeze ── y, also Squeeze                =>   x ── one of them ── y
+//   x ── Reshape, Squeeze, Unsqueeze, Flatten ── another ── y     =>   x if y has its shape, else Reshape(x)
 //
-//   table ── Gather(constant ids) ── one of these ── y                            =>   Gather(table, ids in another shape) ── y
-//   x ── ReduceSum, ArgMax, ... ── one of these ── y                              =>   x ── ReduceSum<keepdims> ── y
-//   ids ── one of these ── Gather(table, .) ── one of these ── y                  =>   Gather(table, ids) ── y, if y has its shape
+//   table ── Gather(constant ids) ── one of these ── y            =>   Gather(table, ids in another shape)
+//   x ── ReduceSum, ArgMax, ... ── one of these ── y              =>   x ── ReduceSum<keepdims> ── y
+//   ids ── one of these ── Gather(table, .) ── one of these ── y  =>   Gather(table, ids) if y has its shape
 //
-// None of them moves an element, so that only the last shape counts. The shape must be one that a constant can say for all sizes
-// (constant_target). What stops it: a shape that is only known at run time, another reader of the value between (unless both go).
-// One of these that does not change the shape goes by itself. Behind a Gather the ids take the new shape, and a constant table that of the
-// other axes; what stops that is a table that is read elsewhere, or many ids that are read elsewhere (the file would hold them twice). A
-// reduction takes in what adds or drops just the axes that it reduces.
+// These operators move no elements, so only the last shape matters. A constant must be able to express it for
+// all sizes (constant_target). One of them that keeps the shape is removed. Behind a Gather, the ids take the
+// new shape, and a constant table takes that of the other axes. A reduction absorbs a view that adds or drops
+// exactly the reduced axes.
+// What stops it: a shape known only at run time; another user of the value in between, unless both views
+// disappear; behind a Gather, a table with other users, or many ids with other users (the file would hold
+// them twice).
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -35,7 +37,7 @@ struct Pair {
   std::vector<int64_t> inner, outer;
   size_t rank = 0;  // of the value with all axes
 };
-// Axes of two Squeezes or Unsqueezes in a row.
+// The axes of two consecutive Squeezes or Unsqueezes.
 std::optional<Pair> axes_of_pair(const Match& m) {
   const Value& middle = *m[y];
   const Value* whole = m.root().is("Squeeze") ? m[x] : m.root().result();
@@ -47,7 +49,7 @@ std::optional<Pair> axes_of_pair(const Match& m) {
   return Pair{*of_middle, *of_whole, whole->type()->rank()};
 }
 
-// The axes of the whole: its own, and those of the middle at the places where they stand there.
+// The axes of the combined node: the outer ones, and the inner ones renumbered for the larger value.
 std::vector<int64_t> merged(const Pair& p) {
   std::vector<int64_t> kept, all = p.outer;
   for (size_t i = 0; i < p.rank; ++i) {
@@ -61,10 +63,10 @@ std::vector<int64_t> merged(const Pair& p) {
 
 // --- behind a Gather
 
-// The shapes of table and ids, and the axis, that make a Gather give the shape it is brought to.
+// The operand shapes and axis for which a Gather gives the wanted shape directly.
 struct Gathered {
   std::vector<int64_t> ids;
-  std::optional<std::vector<int64_t>> table;  // its own when nullopt
+  std::optional<std::vector<int64_t>> table;  // unchanged if nullopt
   size_t axis = 0;
 };
 
@@ -81,7 +83,7 @@ std::optional<std::vector<int64_t>> known_sizes(std::span<const Dim> dims) {
   return sizes;
 }
 
-// Everything around the ids keeps its shape.
+// Only the ids change their shape.
 std::optional<Gathered> with_other_ids(std::span<const Dim> table, std::span<const Dim> to, size_t axis, int64_t ids) {
   const size_t after = table.size() - axis - 1;
   if (to.size() < axis + after || !std::equal(to.begin(), to.begin() + static_cast<ptrdiff_t>(axis), table.begin()) ||
@@ -92,7 +94,7 @@ std::optional<Gathered> with_other_ids(std::span<const Dim> table, std::span<con
   return Gathered{*middle, {}, axis};
 }
 
-// A constant table takes another shape, too.
+// A constant table changes its shape too.
 std::optional<Gathered> with_other_table(std::span<const Dim> table, std::span<const Dim> to, size_t axis, int64_t ids) {
   const auto from = known_sizes(table), sizes = known_sizes(to);
   if (!from || !sizes) return std::nullopt;
@@ -101,7 +103,7 @@ std::optional<Gathered> with_other_table(std::span<const Dim> table, std::span<c
   size_t i = 0, j = 0;
   for (int64_t n = 1; n != before && i < out.size();) n *= out[i++];
   if (product(out.first(i)) != before) return std::nullopt;
-  while (i < out.size() && out[i] == 1) ++i;  // ones belong to the table, so that fewer ids have a new shape
+  while (i < out.size() && out[i] == 1) ++i;  // ones belong to the table, so that fewer ids are reshaped
   for (j = i; product(out.subspan(i, j - i)) != ids && j < out.size();) ++j;
   if (product(out.subspan(i, j - i)) != ids) return std::nullopt;
   std::vector<int64_t> shape(out.begin(), out.begin() + static_cast<ptrdiff_t>(i));
@@ -110,7 +112,8 @@ std::optional<Gathered> with_other_table(std::span<const Dim> table, std::span<c
   return Gathered{{out.begin() + static_cast<ptrdiff_t>(i), out.begin() + static_cast<ptrdiff_t>(j)}, shape, i};
 }
 
-// All readers of the ids are such pairs that end in the same type, so that the ids take one new shape.
+// Whether all users of the ids are such pairs that end in the same type, so that the ids can take one new
+// shape.
 bool readers_agree(const Value& ids, const Type* to) {
   size_t readers = 0;
   for (const Use& u : ids.uses()) {
@@ -159,7 +162,7 @@ Pattern reduction(const Pattern& of) {
                 ReduceSumSquare(of, rest), ArgMax(of), ArgMin(of));
 }
 
-// The ranks fit; the driver compares the sizes.
+// Whether the ranks fit. The driver compares the sizes.
 bool keeps_otherwise(const Match& m) {
   const Value &whole = *m[x], &reduced = *m[y], &z = *m.root().result();
   const auto keep = int_attr(*reduced.def(), "keepdims");
@@ -174,7 +177,7 @@ Value* build_reduction(Rewriter& b, const Match& m) {
   return b.op(n.op().name, operands_of(n), attrs);
 }
 
-// Whether the last shape is that of a Gather by the ids in the shape that they have before.
+// Whether the last shape is that of a Gather by the ids before their reshape.
 bool gives_result_of_plain_ids(const Match& m) {
   const Value *table = m[x], *ids = m[t], *end = m.root().result();
   if (!table->ranked() || !ids->ranked() || !end->ranked()) return false;

@@ -1,14 +1,21 @@
-//   x: [B,T,H,D] ── Unsqueeze(3) ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]     =>   Transpose(0,2,1,3)(x)
-//   x ── Reshape [B,H,T,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,T,H*D]         =>   Reshape(Transpose(0,2,1,3)(x))
-//   x ── Reshape [B,T,H,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]         =>   Transpose(0,2,1,3)(Reshape [B,T,H,D](x))
-//   x: [B,T,K*G,D] ── Reshape [B,T,K,G,D] ── Transpose(0,2,3,1,4) ── Reshape [B,K*G,T,D]   =>   Transpose(0,2,1,3)(x)
-//   x: [B,K,T,D] ── Reshape [B*K,T,D] ── Transpose(0,2,1) ── Reshape [B,K,D,T]                =>   Transpose(0,1,3,2)(x)
-//   x ── Unsqueeze, Squeeze, Reshape, Transpose that move axes of size 1 only      =>   x, or one Reshape
+//   x: [B,T,H,D] ── Unsqueeze(3) ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]
+//     =>   Transpose(0,2,1,3)(x)
+//   x ── Reshape [B,H,T,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,T,H*D]
+//     =>   Reshape(Transpose(0,2,1,3)(x))
+//   x ── Reshape [B,T,H,1,D] ── Transpose(0,2,1,3,4) ── Reshape [B,H,T,D]
+//     =>   Transpose(0,2,1,3)(Reshape [B,T,H,D](x))
+//   x: [B,T,K*G,D] ── Reshape [B,T,K,G,D] ── Transpose(0,2,3,1,4) ── Reshape [B,K*G,T,D]
+//     =>   Transpose(0,2,1,3)(x)
+//   x: [B,K,T,D] ── Reshape [B*K,T,D] ── Transpose(0,2,1) ── Reshape [B,K,D,T]
+//     =>   Transpose(0,1,3,2)(x)
+//   x ── Unsqueeze, Squeeze, Reshape, Transpose that move axes of size 1 only
+//     =>   x, or one Reshape
 //
-// Chains of Transpose, Reshape, Squeeze and Unsqueeze in which the axes of size 1 come, go and wander, as einsums leave them: what happens to
-// the other axes is one permutation.
+// Merges chains of Transpose, Reshape, Squeeze and Unsqueeze in which axes of size 1 appear, move and
+// disappear, as einsums leave them. The other axes only undergo one permutation.
 //
-// What stops it: a reshape inside that splits or joins axes, another reader in between, no gain in nodes.
+// What stops it: a reshape in the chain that splits or joins axes, another user in between, no saving in
+// nodes.
 // Exact: elements only move.
 #include "passes/onnx/fuse/fusion.h"
 
@@ -21,7 +28,7 @@ constexpr Var v{"v"}, source{"source"}, split{"split"}, moved{"moved"};
 struct Chain {
   Value* source = nullptr;
   size_t length = 0;
-  Labels from, to;  // of the source and of the end of the chain
+  Labels from, to;  // labels of the source and of the end of the chain
 };
 
 Labels numbered(const Value& x) {
@@ -30,14 +37,14 @@ Labels numbered(const Value& x) {
   return labels;
 }
 
-// The views before `end`, itself among them when it is one that can be labelled.
+// The chain of views up to and including `end`.
 Chain chain_to(Value* end, const Graph* graph) {
   Chain c;
   if (!end->ranked()) return c;
   c.to = numbered(*end);
   c.from = c.to;
   c.source = end;
-  // The end may have several readers: it is replaced in all of them.
+  // The end may have several users: all of them use the replacement.
   Node* n = end->def();
   if (n == nullptr || !is_view(*n) || n->unchecked()) return c;
   const auto next = labels_above(*n, c.from);
@@ -48,7 +55,8 @@ Chain chain_to(Value* end, const Graph* graph) {
   return c;
 }
 
-// The permutation that brings the source's axes into the order of the end's; axes of size 1 fill the gaps in their order. Only for equal ranks.
+// The permutation from the source's axes to the end's; axes of size 1 fill the gaps in order. Requires equal
+// ranks.
 std::vector<int64_t> permutation(const Labels& from, const Labels& to) {
   std::vector<int64_t> perm, ones;
   for (size_t i = 0; i < from.size(); ++i) {
@@ -72,7 +80,7 @@ bool is_identity(std::span<const int64_t> perm) {
   return true;
 }
 
-// The same chain in one node; null when that takes more.
+// Replaces the chain by one node; null if it takes more.
 Value* as_one(Rewriter& b, const Chain& c) {
   if (c.from.size() == c.to.size()) {
     const auto perm = permutation(c.from, c.to);
@@ -82,7 +90,7 @@ Value* as_one(Rewriter& b, const Chain& c) {
   std::vector<int64_t> axes;
   const Labels& longer = c.from.size() < c.to.size() ? c.to : c.from;
   const Labels& shorter = c.from.size() < c.to.size() ? c.from : c.to;
-  // Axes of size 1 that the longer one has more, the first ones that can be.
+  // Axes of size 1 that the longer one has in addition, matched as early as possible.
   size_t j = 0;
   for (size_t i = 0; i < longer.size(); ++i) {
     if (j < shorter.size() && longer[i] == shorter[j] && (longer[i] != kOne || longer.size() - i <= shorter.size() - j)) {
@@ -96,16 +104,16 @@ Value* as_one(Rewriter& b, const Chain& c) {
   return c.from.size() < c.to.size() ? b.unsqueeze(c.source, axes) : b.squeeze(c.source, axes);
 }
 
-// Where a target of a Reshape has 0, the axis is copied; the caller of a function may say otherwise.
+// Whether 0 in the target of a Reshape copies an axis. In a function, the call may decide otherwise.
 bool copies_zeros(const Node& reshape) { return reshape.attr("allowzero") == nullptr || int_attr(reshape, "allowzero") == 0; }
 
-// A reshape of such a chain reads its elements in order: what axes of size 1 the chain has is all the same to it.
+// A Reshape after such a chain uses the elements in order, so axes of size 1 in the chain do not matter.
 Value* under_reshape(Rewriter& b, const Match& m) {
   Value* old = m[v];
   const Chain c = chain_to(old, m.root().graph());
   const auto target = m.context().ints(m.root().input(1));
   if (!target) return nullptr;
-  // The order of the axes at the end, on the source's own axes: its axes of size 1 stay last.
+  // The order of the axes at the end, in terms of the source's axes. Its axes of size 1 stay last.
   std::vector<int64_t> perm;
   for (int label : c.to) {
     if (label != kOne) perm.push_back(std::find(c.from.begin(), c.from.end(), label) - c.from.begin());
@@ -115,7 +123,7 @@ Value* under_reshape(Rewriter& b, const Match& m) {
   }
   const Type* from = c.source->type();
   if (!copies_zeros(m.root())) return nullptr;
-  for (size_t i = 0; i < target->size(); ++i) {  // 0 copies an axis: it must be the same one still
+  for (size_t i = 0; i < target->size(); ++i) {  // 0 copies an axis, which must still be the same one
     if ((*target)[i] != 0) continue;
     if (i >= perm.size() || !(from->dim(static_cast<size_t>(perm[i])) == old->type()->dim(i))) return nullptr;
   }
@@ -123,7 +131,7 @@ Value* under_reshape(Rewriter& b, const Match& m) {
   return b.like(m.root(), operands);
 }
 
-// The chain begins with a reshape that splits axes and adds some of size 1: it need not add them.
+// The chain starts with a Reshape that splits axes and adds some of size 1. The latter are not needed.
 Value* after_reshape(Rewriter& b, const Match& m) {
   const Chain c = chain_to(m.root().result(), m.root().graph());
   const Node* first = c.source->def();
@@ -137,7 +145,7 @@ Value* after_reshape(Rewriter& b, const Match& m) {
   for (size_t i = 0; i < target->size(); ++i) {
     if (c.from[i] == kOne) continue;
     int64_t size = (*target)[i];
-    if (size == 0 && shape.size() != i) {  // 0 copies the axis of the same number
+    if (size == 0 && shape.size() != i) {  // 0 copies the axis at the same position
       const Dim d = c.source->type()->dim(i);
       if (!d.is_int()) return nullptr;
       size = d.value();
@@ -151,7 +159,7 @@ Value* after_reshape(Rewriter& b, const Match& m) {
   return is_identity(perm) ? made : b.Transpose(made, {.perm = perm});
 }
 
-// For each axis of `whole`, how many axes of `parts` it is split into; nullopt when it is not a matter of splitting.
+// How many axes of `parts` each axis of `whole` is split into; nullopt if `parts` is not a split of `whole`.
 std::optional<std::vector<size_t>> split_into(Dims& dims, std::span<const Dim> whole, std::span<const Dim> parts) {
   std::vector<size_t> counts;
   size_t next = 0;
@@ -159,13 +167,14 @@ std::optional<std::vector<size_t>> split_into(Dims& dims, std::span<const Dim> w
     const size_t first = next;
     Dim product = Dim::of(1);
     while (next < parts.size() && (next == first || !(product == d))) product = dims.mul(product, parts[next++]);
-    if (next == first) return std::nullopt;  // where a product is too large, nothing is left for what follows
+    if (next == first) return std::nullopt;  // the product is too large, and nothing is left for later axes
     counts.push_back(next - first);
   }
   return next == parts.size() ? std::optional(counts) : std::nullopt;
 }
 
-// Axes that are split, moved together and joined again need not be split: the permutation of the whole ones.
+// Axes that are split, moved together and joined again need no split. Returns the permutation of the whole
+// axes.
 std::optional<std::vector<int64_t>> moved_together(const Match& m) {
   const Value *from = m[source], *parts = m[split], *to = m.root().result();
   const auto perm = m[moved] != nullptr ? ints_attr(m.node(moved), "perm") : std::nullopt;
@@ -188,7 +197,8 @@ std::optional<std::vector<int64_t>> moved_together(const Match& m) {
   return result;
 }
 
-// Axes that are joined, moved as one and split again as they were need not be joined: the permutation of the single ones.
+// Axes that are joined, moved as one and split again need no join. Returns the permutation of the single
+// axes.
 std::optional<std::vector<int64_t>> moved_as_one(const Match& m) {
   const Value *from = m[source], *joined = m[split], *to = m.root().result();
   const auto perm = m[moved] != nullptr ? ints_attr(m.node(moved), "perm") : std::nullopt;

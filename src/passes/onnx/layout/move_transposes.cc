@@ -1,16 +1,18 @@
 //   x ── Transpose<0,3,1,2> ── Conv ── Transpose<0,2,3,1> ── Max(0) ── Transpose<0,3,1,2> ── Conv ──
 //                      =>   x ── Transpose<0,3,1,2> ── Conv ── Max(0) ── Conv ──
 //
-// Moves transposes through the nodes around them, down and up, so that they meet and cancel: through elementwise
-// nodes (constants are transposed once, when they are written), reductions, Concat, Split, Slice, Pad, Softmax,
-// ArgMax, Resize, Reshapes that keep axes together, and the others in passes/layout/family.cc. The pass looks at all
-// transposes together: a transpose costs the elements it moves, and only what makes the whole cheaper is done. Named
-// sizes are taken as small and as large. What a Loop or Scan carries, cuts or stacks, and what branches return, changes
-// its layout inside and outside of the body together; a transpose inside of a loop costs as often as that runs (16
-// times if nothing says it).
-// Left alone: what is only cheaper for some sizes, operators that mean axes by position, bodies of other operators.
-// Rounds where a reduction adds floats along several axes whose order changes; all else only moves.
-// Like MIL's reduce_transposes, which moves them downwards only.
+// Moves transposes through the nodes around them, up and down, so that they meet and cancel. They pass
+// through elementwise nodes (constants are transposed once, when they are written), reductions, Concat,
+// Split, Slice, Pad, Softmax, ArgMax, Resize, Reshapes that keep axes together, and the other operators in
+// passes/layout/family.cc. The pass optimizes all transposes together. A transpose costs the elements that it
+// moves, and the pass only makes changes that reduce the total, both for small and for large named sizes.
+// Values that a Loop or Scan carries, slices or stacks, and values that branches return, change their layout
+// inside and outside of the body together. A transpose in a loop body counts once per iteration (16 if the
+// trip count is unknown).
+// What stops it: savings only for some sizes, operators that refer to axes by position, bodies of other
+// operators.
+// Rounds where a reduction adds floats along several axes whose order changes; otherwise elements only move.
+// Like MIL's reduce_transposes, which only moves them downwards.
 #include "passes/layout/minimize.h"
 #include "rewrite/pass.h"
 

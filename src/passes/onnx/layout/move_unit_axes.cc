@@ -2,12 +2,12 @@
 //   x ── Transpose ── Squeeze ── y        =>   x ── Squeeze ── Transpose ── y
 //   x ── Reshape(+1) ── Mul(2) ── Softmax ── Squeeze ── y     =>   x ── Mul(2) ── Softmax ── y
 //
-// Axes of size one that come and go around an operator (attention with groups of one, for instance) move towards each other: what
-// adds them goes down through transposes, what drops them goes up through transposes, Softmax and elementwise nodes, until the two meet
-// and merge_reshapes takes both away. A Reshape counts when it does nothing else. A transpose without such an axis often has nothing
-// left to do.
-// Left alone: values with another reader, an axis that Softmax works along, elementwise nodes with a second operand that has the axis,
-// and, but for transposes, a Squeeze that nothing above it could meet.
+// Moves nodes that add and drop axes of size one towards each other (attention with groups of one leaves
+// them, for instance). Nodes that add such axes go down through transposes. Nodes that drop them go up
+// through transposes, Softmax and elementwise nodes. When the two meet, merge_reshapes removes both. A
+// Reshape counts if it does nothing else. Without the axis, a transpose often becomes a no-op.
+// What stops it: values with another user, an axis that Softmax works along, elementwise nodes with a second
+// operand that has the axis, and, except below transposes, a Squeeze without a matching node above.
 #include <algorithm>
 
 #include "passes/onnx/specified/elementwise_region.h"
@@ -19,12 +19,12 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, y{"y"};
 
-// How far up to look for the node that adds the axes: attention has three nodes between.
+// How many nodes to look up for the one that adds the axes. Attention has three in between.
 constexpr int kReach = 8;
 
 Pattern reshaping(const Pattern& of) { return any_of(Reshape(of, rest).since(5), Squeeze(of, rest), Unsqueeze(of, rest)); }
 
-// The axes of size one that `large` has and `small` has not; nullopt when they differ in more.
+// The axes of size one that `large` has and `small` lacks; nullopt if they differ in more.
 std::optional<std::vector<int64_t>> unit_axes(const Value& small, const Value& large) {
   if (!small.ranked() || !large.ranked()) return std::nullopt;
   const auto a = small.type()->dims(), b = large.type()->dims();
@@ -44,7 +44,7 @@ std::optional<std::vector<int64_t>> unit_axes(const Value& small, const Value& l
 
 bool contains(std::span<const int64_t> list, int64_t v) { return std::find(list.begin(), list.end(), v) != list.end(); }
 
-// The order of the axes that are not in `gone`, numbered without those.
+// The permutation without the axes in `gone`, renumbered.
 std::vector<int64_t> without(std::span<const int64_t> perm, std::span<const int64_t> gone) {
   std::vector<int64_t> out;
   for (int64_t p : perm) {
@@ -57,7 +57,8 @@ Value* transposed(Rewriter& b, Value* v, const std::vector<int64_t>& perm) {
   return std::is_sorted(perm.begin(), perm.end()) ? v : b.Transpose(v, {.perm = perm});
 }
 
-// A node that a dropped axis may pass: an elementwise one whose other operands have one element, or a Softmax.
+// Whether a dropped axis may pass the node: an elementwise node whose other operands have one element, or a
+// Softmax.
 bool lets_pass(const Node& n, std::span<const int64_t> gone) {
   if (!n.result()->ranked()) return false;
   const size_t rank = n.result()->type()->rank();
@@ -77,7 +78,7 @@ bool lets_pass(const Node& n, std::span<const int64_t> gone) {
   return large == 1;
 }
 
-// The operand that has the shape of the result.
+// The operand with the shape of the result.
 Value* main_operand(const Node& n) {
   for (const Use& u : n.operands()) {
     if (u.value != nullptr && u.value->ranked() && u.value->type()->rank() == n.result()->type()->rank()) return u.value;
@@ -89,7 +90,7 @@ bool adds_unit_axes(const Node& n) {
   return (n.is("Reshape") || n.is("Unsqueeze")) && n.input(0) != nullptr && unit_axes(*n.input(0), *n.result());
 }
 
-// Whether something that adds axes stands above v, behind nodes that let the dropped axes pass.
+// Whether a node above v adds the axes, behind nodes that the dropped axes may pass.
 bool meets_addition(const Value* v, std::vector<int64_t> gone) {
   for (int i = 0; i < kReach && v != nullptr && v->def() != nullptr && v->has_one_use(); ++i) {
     const Node& n = *v->def();

@@ -1,13 +1,13 @@
-//   x: [B,T,K] ── Reshape [B*T,K] ── MatMul(w: [K,N]) ── Reshape [B,T,N] ── z         =>   x ── MatMul(w) ── z
-//                                             ... ── Add(bias) ── Reshape             =>   x ── MatMul(w) ── Add(bias)
-//   x: [B,H,T,K] ── Reshape [B*H,T,K] ── MatMul ── Reshape [B,H,T,N] ── z             =>   x ── MatMul(w) ── z
-//   w: [B,H,K,N] ── Reshape [B*H,K,N] ────┘                                                 (either transposed behind its Reshape, too)
+//   x: [B,T,K] ── Reshape [B*T,K] ── MatMul(w: [K,N]) ── Reshape [B,T,N] ── z   =>   x ── MatMul(w) ── z
+//                                          ... ── Add(bias) ── Reshape          =>   x ── MatMul(w) ── Add(bias)
+//   x: [B,H,T,K] ── Reshape [B*H,T,K] ── MatMul ── Reshape [B,H,T,N] ── z       =>   x ── MatMul(w) ── z
+//   w: [B,H,K,N] ── Reshape [B*H,K,N] ────┘                   (either may be transposed behind its Reshape)
 //
-// A product with a matrix takes rows of any number of axes; what flattens them and what brings them back is not needed, and the same is true
-// of batches. A last
-// Reshape to another shape (heads, for instance) stays, and the first goes with its last reader.
-// What stops it: a first Reshape that changes the last axis, or may have none to keep (size 0), a shape that a constant cannot say for all sizes, other readers of the
-// product, a bias of more than one axis.
+// A matrix product takes rows with any number of axes, so flattening them and restoring them is unnecessary.
+// The same holds for batches. A last Reshape to another shape (heads, for instance) stays. The first Reshape
+// disappears with its last user.
+// What stops it: a first Reshape that changes the last axis, or whose last axis may have size 0; a shape that
+// a constant cannot express for all sizes; other users of the product; a bias of more than one axis.
 #include <algorithm>
 
 #include "passes/onnx/shapes/shape_target.h"
@@ -20,12 +20,12 @@ using namespace pattern;
 constexpr Var x{"x"}, flat{"flat"}, w{"w"}, bias{"bias"}, other{"other"}, x_transposed{"x_transposed"},
     w_transposed{"w_transposed"};
 
-// The type of the product without the flattening.
+// The type of the product without the flattening; null if it is not known.
 const Type* unflattened(const Match& m) {
   if (!m[x]->ranked() || !m[flat]->ranked() || !m[w]->ranked()) return nullptr;
   const auto from = m[x]->type()->dims(), to = m[flat]->type()->dims();
   if (from.size() < 3 || to.size() != 2 || m[w]->type()->rank() != 2 || !(from.back() == to.back())) return nullptr;
-  // Without elements, a last axis of the same size says nothing of the rows.
+  // If the last axis may be empty, its equal size says nothing about the rows.
   if (m.dims().range(from.back()).min.value_or(0) < 1) return nullptr;
   std::vector<Dim> dims(from.begin(), from.end());
   dims.back() = m[w]->type()->dim(1);
@@ -48,7 +48,8 @@ Value* build(Rewriter& b, const Match& m) {
   return target ? b.Reshape(v, b.i64s(*target)) : nullptr;
 }
 
-// How many leading axes of `whole` are one axis of `flat`, which has two more, the same in both.
+// How many leading axes of `whole` are joined into the first axis of `flat`, whose other two axes are the
+// same.
 std::optional<size_t> joined_batches(const Match& m, const Value* whole, const Value* flat) {
   if (!whole->ranked() || !flat->ranked()) return std::nullopt;
   const auto from = whole->type()->dims(), to = flat->type()->dims();
@@ -65,7 +66,7 @@ bool swaps_last(const Match& m, Var transposed) {
 bool fits_batches(const Match& m) {
   const auto left = joined_batches(m, m[x], m[flat]), right = joined_batches(m, m[w], m[other]);
   if (!left || left != right || !swaps_last(m, x_transposed) || !swaps_last(m, w_transposed)) return false;
-  // That the product has the type of the result is asked of every rule.
+  // The driver checks that the product has the type of the result.
   const auto a = m[x]->type()->dims(), b = m[w]->type()->dims();
   return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(*left), b.begin());
 }

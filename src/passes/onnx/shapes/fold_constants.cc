@@ -1,15 +1,20 @@
 //   constants ── any operators ── v        =>   v, a constant
 //
-// In one walk, in order: a node that reads what is better known than before is typed again, integers of which inference knows every element
-// become constants, and each node whose operands are constants (given or found on the way) gets its results. Large ones are deferred: they keep
-// kernel and operands, and are computed when the file is written. Few elements are stored at once, and tell the nodes after them their sizes.
-// Of the rest, stored_folds.h says which: those that make up for it by what disappears (nodes, and constants that only they read), and a little
-// more. So a transposed copy of a weight that others read is not made, and ConstantOfShape stays, unless its reader takes one element instead
-// (broadcasting: no element is repeated in the file).
-// What stops it: random operators, bodies, operands that are defaults of inputs (a caller may give others), quantization (Q/DQ pairs are
-// what accelerators look for; but quantized weights are stored as integers, a quarter of their floats), functions of f64 whose last bit differs between machines, references to attributes of a function, what
-// the evaluator cannot do, more than 1 GiB for one result.
-// Rounds: sums have the evaluator's order, which need not be that of a runtime.
+// One walk, in order. It infers a node again if its operands became more precise, replaces integers whose
+// elements inference knows by constants, and evaluates each node whose operands are constant (given or
+// computed on the way). Large results are deferred: they keep the node and its operands, and are computed
+// when the file is written. Results of few elements are stored at once, so that later nodes learn their
+// sizes.
+//
+// stored_folds.h decides which other results to store: those whose size is made up for by the nodes and
+// constants that disappear, and slightly larger ones. So a weight with other users gets no transposed copy,
+// and ConstantOfShape stays, unless its user can broadcast a single element.
+//
+// What stops it: random operators; bodies; operands that are defaults of inputs (a caller may give others);
+// quantization, since accelerators look for Q/DQ pairs (but quantized weights are stored as integers, a
+// quarter of their floats); f64 functions whose last bit differs between machines; references to attributes
+// of a function; operators that the evaluator lacks; results of more than 1 GiB.
+// Rounds: sums have the evaluator's order, which may differ from a runtime's.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -26,18 +31,19 @@ namespace sardonyx::onnx {
 namespace {
 
 constexpr uint64_t kMemoryCap = 1ull << 30;
-constexpr uint64_t kUnsizedCap = 16 << 20;  // where the size is not known before
+constexpr uint64_t kUnsizedCap = 16 << 20;  // if the result's size is not known in advance
 constexpr int64_t kFewElements = 64;
-constexpr int kMaxDeferred = 8;  // one in another
+constexpr int kMaxDeferred = 8;  // nesting depth of deferred results
 
-// QuantizeLinear of f32 to integers, whose quotients every runtime rounds alike. A DequantizeLinear follows, and stays.
+// Whether `n` quantizes f32 to integers. Every runtime rounds these quotients alike. The DequantizeLinear
+// after it stays.
 bool quantizes_weights(const Node& n) {
   if (!n.is("QuantizeLinear") || n.input(0)->dtype() != DType::kF32 || n.input(1)->dtype() != DType::kF32) return false;
   if (const Attr* precision = n.attr("precision"); precision != nullptr) return false;
   return is_integer(n.result()->dtype());
 }
 
-// Whether the node is one that stays for what it says.
+// Whether the node must stay because accelerators look for it.
 bool is_quantization(const Node& n) {
   static const std::set<std::string_view> kOps = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
                                                   "QLinearConv",    "QLinearMatMul",    "MatMulInteger",
@@ -45,7 +51,8 @@ bool is_quantization(const Node& n) {
   return kOps.contains(n.op().name) && !quantizes_weights(n);
 }
 
-// Functions whose last bit depends on the library: folded in f32, where a double has bits to spare.
+// Functions whose last bit depends on the math library. f32 results are folded: computing in double leaves
+// spare bits.
 bool is_transcendental(const Node& n) {
   static const std::set<std::string_view> kOps = {"Acos",
                                                   "Acosh",
@@ -92,7 +99,7 @@ bool is_transcendental(const Node& n) {
   return kOps.contains(n.op().name);
 }
 
-// Evaluating these on whatever data cannot fail, so that it may be done later.
+// Whether evaluation cannot fail for any data, so that it may be deferred.
 bool cannot_fail(const Node& n) {
   static const std::set<std::string_view> kOps = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity",
                                                   "Add",       "Sub",     "Mul",     "Neg",       "Concat",  "Expand"};
@@ -128,7 +135,7 @@ class Fold {
   }
 
  private:
-  // In order, bodies with what holds them.
+  // Visits nodes in order, with bodies when their node comes.
   void walk(Graph& g) {
     for (Node& n : g.nodes()) {
       if (!n.any_result_used()) continue;
@@ -179,7 +186,7 @@ class Fold {
     return at != deferred_.end() ? at->second : 0;
   }
 
-  // Finds the results of n, if that can be done.
+  // Computes the results of `n` if possible.
   void compute(Node& n) {
     std::vector<TensorPtr> operands;
     uint64_t bytes = 0;
@@ -203,7 +210,7 @@ class Fold {
       const bool one = n.is("ConstantOfShape") || (n.is("Expand") && operands[0]->size() == 1);
       if (size > kDeferConstantBytes && !one && deepest < kMaxDeferred) return defer(n, std::move(operands), deepest);
     } else if (bytes > kDeferConstantBytes || n.is("Range") || n.is("ConstantOfShape") || n.is("Tile") || n.is("Expand")) {
-      return;  // who knows how large that gets
+      return;  // the result could be large
     }
     const auto results = evaluate_node(n, operands, sized ? kMemoryCap : kUnsizedCap);
     if (!results) return;
@@ -214,7 +221,7 @@ class Fold {
 
   void keep(const Value& v, TensorPtr t) {
     if (!v.ranked()) return;
-    for (size_t i = 0; i < t->rank(); ++i) {  // a file may declare sizes that are not so
+    for (size_t i = 0; i < t->rank(); ++i) {  // the file may declare wrong sizes
       const Dim d = v.type()->dim(i);
       if (d.is_int() && !d.is(t->shape()[i])) return;
     }
@@ -227,7 +234,7 @@ class Fold {
     return shape;
   }
 
-  // All elements are the same: one is computed.
+  // All elements of the result are equal, so evaluates only one.
   void on_one_element(Node& n, std::vector<TensorPtr>& operands) {
     for (TensorPtr& t : operands) {
       if (t == nullptr) continue;
@@ -250,9 +257,10 @@ class Fold {
     keep(*n.result(), std::move(made));
   }
 
-  // --- what is stored
+  // --- storing results
 
-  // An element or so, or integers that inference would know: at once, so that the nodes after it are typed with it in place.
+  // Whether to store the result at once, so that later nodes are inferred from it: about one element, or a
+  // short list of integers.
   bool is_small(const Value& v, const Tensor& t) const {
     if (t.dtype() == DType::kString || t.is_deferred()) return false;
     if ((is_integer(v.dtype()) || v.dtype() == DType::kBool) && t.rank() <= 1 && t.size() <= kFewElements) return true;
@@ -271,12 +279,13 @@ class Fold {
     context_.log.count(n.op().name);
   }
 
-  // x + {1, 1, 1} reads as x + 1, where x has the result's shape.
+  // Turns x + {1, 1, 1} into x + 1 if x has the result's shape.
   void shrink_splats(Graph& g) {
     Rewriter b(g, context_);
     for (Node& n : g.nodes()) {
       if (n.unchecked()) continue;
-      // A list of one where Range wants a number: onnxruntime takes it while it is computed, not once it is a constant.
+      // A list of one where Range requires a scalar: onnxruntime accepts it as a computed value, but not as a
+      // constant.
       for (size_t i = 0; n.is("Range") && i < n.num_inputs(); ++i) {
         const Value* v = n.input(i);
         if (v == nullptr || !v->is_constant() || v->constant()->rank() == 0 || v->constant()->size() != 1) continue;
@@ -301,20 +310,21 @@ class Fold {
 
   Graph& top_;
   PassContext& context_;
-  int64_t* const budget_;  // null: small growth only
+  int64_t* const budget_;  // null: only small growth
   size_t changes_ = 0;
   std::unordered_map<const Value*, TensorPtr> found_;
-  std::unordered_map<const Tensor*, int> deferred_;  // how many deferred ones stand in each other; found_ keeps them alive
-  std::vector<Node*> computed_;                      // of which a result was found and is not stored yet
+  std::unordered_map<const Tensor*, int> deferred_;  // nesting depth of deferred tensors; found_ keeps them alive
+  std::vector<Node*> computed_;                      // evaluated, but not stored yet
   Retyper retyper_{context_};
-  std::unordered_map<const Graph*, Rewriter> builders_;  // each knows its graph's constants
+  std::unordered_map<const Graph*, Rewriter> builders_;  // one per graph, because each knows its graph's constants
 };
 
 }  // namespace
 
 Pass fold_constants() {
   return Pass::on_graph(Numerics::kRounds, [](Graph& top, PassContext& context) {
-    // What went may have been the reader for whose sake a constant was not made: again, then. Each time, an operand less is computed.
+    // A removed node may have been the other user that kept a result from being stored, so repeat. Each round
+    // removes at least one computed operand.
     int64_t budget = context.fold_budget;
     bool changed = false;
     while (Fold(top, context, budget != 0 ? &budget : nullptr).run()) changed = true;

@@ -1,4 +1,4 @@
-// Budgets, names of what is large, and weights of which only the hash is known.
+// Covers budgets, names of large constants, and weights of which only the hash is known.
 #include <gtest/gtest.h>
 
 #include "passes/catalog.h"
@@ -7,7 +7,7 @@
 namespace sardonyx {
 namespace {
 
-// Nodes that are left when folding may add so many bytes.
+// The number of nodes left when folding may add `budget` bytes.
 size_t nodes_with(std::string_view text, int64_t budget) {
   const auto m = parse(text);
   PassRequest request{.passes = {"fold_constants"}, .strict = true, .verify_graph = true};
@@ -17,7 +17,7 @@ size_t nodes_with(std::string_view text, int64_t budget) {
 }
 
 TEST(FoldConstants, adds_what_the_budget_allows) {
-  // Both results are copies of w, which stays: 244 and 472 bytes, of which the node that goes makes up for 40.
+  // Both results are copies of w, which stays: 244 and 472 bytes, minus 40 for each removed node.
   constexpr std::string_view kTwo = R"(
 graph() {
   w = f32[1,57]{-3...}
@@ -38,7 +38,7 @@ graph() {
 }
 
 TEST(FoldConstants, does_not_spend_the_budget_on_what_goes) {
-  // The pieces are free, as what they are cut from goes with the node; the pair is read by nobody then.
+  // The pieces are free because their source disappears with the node. Then the pair has no users.
   constexpr std::string_view kPieces = R"(
 graph() {
   t = f32[1,57]{-2...}

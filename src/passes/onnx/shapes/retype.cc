@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostWalks = 3;
 
-// Types, and elements where inference keeps them: integers of rank 0 or 1.
+// Whether types are static and, for integers of rank 0 or 1, inference knows all elements.
 bool is_known(const Node& n, const ValueFacts& facts) {
   return std::all_of(n.results().begin(), n.results().end(), [&](const Value& v) {
     const Type* t = v.type();
@@ -43,7 +43,7 @@ void Retyper::refresh(Node& n) {
   }
   try {
     infer_node(n, context_.facts);
-  } catch (const Error&) {  // it cannot run: that is for the one who runs it to hear
+  } catch (const Error&) {  // the node cannot run; the runtime reports that
     for (size_t i = 0; i < before.size(); ++i) n.result(i)->set_type(before[i].type);
   }
   for (size_t i = 0; i < before.size(); ++i) {

@@ -1,4 +1,4 @@
-// Types that became more precise, and what follows from them.
+// Infers types again after values became more precise.
 #pragma once
 
 #include <unordered_set>
@@ -7,20 +7,22 @@
 
 namespace sardonyx::onnx {
 
-// A walk that puts a value with a more precise type in the place of another notes the readers here; `run` infers them anew, and what
-// reads those.
+// A walk that replaces a value by one with a more precise type calls note_readers. `run` then infers the
+// users again, and everything that depends on them.
 class Retyper {
  public:
   explicit Retyper(PassContext& context) : context_(context) {}
 
-  // What reads `v` may have a type that was not known before: how many elements a ConstantOfShape or a Range has.
+  // Notes the users of `v`, whose results may now have a known type: the element count of a ConstantOfShape
+  // or Range, for example.
   void note_readers(const Value& v);
 
-  // For a walk in order: infers n now if it was noted, and notes the readers of what became more precise.
+  // For walks in graph order: infers `n` now if it was noted, and notes the users of results that became more
+  // precise.
   void refresh(Node& n);
 
-  // In order, bodies after what holds them. A body's result that became more precise is news for its node, which stands before it: a few
-  // walks follow such news.
+  // Infers all noted nodes, in graph order, with bodies after their node. A body result that became more
+  // precise affects its node, which comes earlier, so up to three walks follow.
   void run(Graph& top);
 
  private:

@@ -1,4 +1,4 @@
-// What a walk learns about a value reaches all that reads it.
+// What a walk learns about a value reaches all users.
 #include "passes/onnx/shapes/retype.h"
 
 #include <gtest/gtest.h>

@@ -25,7 +25,7 @@ std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& 
       return std::nullopt;
     }
   }
-  if (open && copies_zero) return std::nullopt;  // 0 = 0 * ? has no answer
+  if (open && copies_zero) return std::nullopt;  // 0 = 0 * ? has no unique solution
   if (copies == 1 && !open && y.rank() > x.type()->rank()) std::replace(target.begin(), target.end(), int64_t{0}, int64_t{-1});
   return target;
 }
@@ -52,13 +52,13 @@ TensorPtr known_integers(const Value& v, const ValueFacts& facts) {
   std::vector<int64_t> elements;
   for (Dim d : known->elements) {
     if (!d.is_int()) return nullptr;
-    elements.push_back(d.value());  // inference knows none that would not fit the type
+    elements.push_back(d.value());  // inference never yields integers that do not fit the type
   }
   return int_tensor(v.dtype(), known->scalar, elements);
 }
 
 std::optional<std::vector<int64_t>> axes_of(const Node& n, PassContext& context, size_t rank) {
-  // Versions that have an operand for them know no such attribute, whatever a file says.
+  // Versions with an axes operand ignore an axes attribute.
   auto axes = n.op().max_inputs == 1 ? ints_attr(n, "axes") : n.input(1) != nullptr ? context.ints(n.input(1)) : std::nullopt;
   if (!axes || axes->empty()) return std::nullopt;
   for (int64_t& a : *axes) {

@@ -1,4 +1,4 @@
-// What several passes on shapes ask.
+// Questions about shapes that several passes share.
 #pragma once
 
 #include <optional>
@@ -8,23 +8,26 @@
 
 namespace sardonyx::onnx {
 
-// The second operand of a Reshape (without allowzero) of x to type y, as a constant that says the same for every size: one -1 is what
-// remains, 0 copies the operand's axis. nullopt if there is none that provably does.
+// A constant second operand for a Reshape (without allowzero) of x to type y that is right for every size:
+// one -1 stands for the remaining size, and 0 copies the operand's axis. nullopt if no such constant provably
+// exists.
 //
-// A size that alone is open is -1 even where 0 would do, if axes are split: behind a 0, onnxruntime knows that what attention turns and
-// multiplies is of one size in all layers, and gives each shape a buffer of its own from the first layer to the last. Where it does not know, it
-// takes the memory that was freed last, which is in the cache: everything but the products of ViT-B/16 takes a fifth less time.
+// If only one size is unknown and axes are split, that size becomes -1 even where 0 would do. Behind a 0,
+// onnxruntime knows that attention's values have the same size in all layers, and gives each shape a buffer
+// of its own from the first layer to the last. Without that knowledge it reuses the memory freed last, which
+// is in the cache: everything except the products of ViT-B/16 takes a fifth less time.
 std::optional<std::vector<int64_t>> constant_target(const Value& x, const Type& y, Dims& dims);
 
-// A tensor of rank 0 or 1 of these integers.
+// A tensor of rank 0 (`scalar`) or 1 with these integers.
 TensorPtr int_tensor(DType dtype, bool scalar, std::span<const int64_t> values);
-// Whether the node only gives what the graph returns another name, as files must: what it returns is not copied.
+// Whether the node is an Identity that only names a result of the graph. Files need it, so it is not a copy.
 bool renames_result(const Node& n);
-// The elements of an integer or boolean value, where inference knows them all and it may become a constant; null otherwise.
+// The elements of an integer or boolean value if inference knows them all and the value may become a
+// constant; else null.
 TensorPtr known_integers(const Value& v, const ValueFacts& facts);
 
-// Axes of Squeeze, Unsqueeze, Reduce*, ..., attribute or operand, counted from the front of `rank` and in ascending order; nullopt when
-// they are absent, empty, unknown or out of range.
+// The axes of Squeeze, Unsqueeze, Reduce*, ..., from attribute or operand, counted from the front and sorted;
+// nullopt if they are absent, empty, unknown or out of range.
 std::optional<std::vector<int64_t>> axes_of(const Node& n, PassContext& context, size_t rank);
 
 }  // namespace sardonyx::onnx

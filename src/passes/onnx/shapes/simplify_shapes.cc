@@ -1,17 +1,21 @@
-//   x: f32[B,T,48] ── Shape ── Gather ── Mul, Div, Unsqueeze ... ── Concat ──┐
-//                                                                  x ── Reshape ── y: f32[B,T,6,8]      =>   Reshape(x, {0,0,6,8})
+// unless empty ones are allowed), and 0 only if the operand's axis is provably the same, whatever allowzero
+// was.
+// Exact: no float element changes.
+//                                                              x ── Reshape ── y: f32[B,T,6,8]
+//     =>   Reshape(x, {0,0,6,8})
 //
-// Sizes that exporters compute at run time, as far as inference knows them:
-//  - integers of which every element is known become constants;
-//  - Reshape's target becomes a constant with 0 (copies the operand's axis) and one -1 where that says the same;
-//  - Expand's target becomes a constant with 1 where the operand has the size already; Slice's bounds are counted from the end;
-//  - Resize to sizes that are multiples of its operand's takes these as scales, and one to constant sizes names the axes that it resizes;
-//  - Expand, Slice and Tile that change nothing go, and so does an Expand whose readers broadcast anyway;
-//  - what is left is computed once: equal symbolic values share the first node that has them, and runs of dims of one tensor are read
-//    by one Shape with start and end.
-// What stops it: sizes that inference cannot prove. -1 is used only where no other size can be zero (named sizes are at least 1,
-// unless empty ones are allowed), 0 only where the operand's axis is provably the same, whatever allowzero was.
-// Exact: no element of a float is touched.
+// Simplifies sizes that exporters compute at run time, where inference knows them:
+//  - integers whose elements are all known become constants;
+//  - Reshape's target becomes a constant with 0 (copies the operand's axis) and one -1, if equivalent;
+//  - Expand's target becomes a constant with 1 where the operand already has the size; Slice's bounds count
+//    from the end;
+//  - Resize to multiples of the operand's sizes takes scales instead; Resize to constant sizes names the axes
+//    that it resizes;
+//  - Expand, Slice and Tile that change nothing disappear, as does an Expand whose users broadcast anyway;
+//  - the rest is computed once: equal symbolic values share the first node that has them, and one Shape with
+//    start and end yields a run of dims of one tensor.
+// What stops it: sizes that inference cannot prove. It uses -1 only if no other size can be zero (named sizes
+// are at least
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -25,7 +29,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using Key = std::vector<uint64_t>;
-constexpr size_t kTries = 4;  // tensors that are tried as the source of a run of dims
+constexpr size_t kTries = 4;  // tensors to try as the source of a run of dims
 
 class Shapes {
  public:
@@ -39,7 +43,7 @@ class Shapes {
   }
 
  private:
-  // Where a run of dims can be read from.
+  // An axis that a run of dims can start from.
   struct Source {
     Value* tensor;
     size_t axis;
@@ -78,7 +82,7 @@ class Shapes {
     context_.log.count(what);
   }
 
-  // Operand and result provably have one type: the sizes are the same, so nothing was copied, repeated or cut off.
+  // Whether operand and result provably have the same type: the node copies, repeats or removes nothing.
   static bool same_type(const Node& n) {
     const Value* x = n.input(0);
     return x != nullptr && x->ranked() && Types::equal(x->type(), n.result()->type());
@@ -113,7 +117,8 @@ class Shapes {
     known_.emplace(std::move(key), kept);
   }
 
-  // A Concat that another Concat will take in, of pieces that others read as well: a Shape in its place would be one node more.
+  // Whether another Concat will absorb this one, and its pieces have other users. A Shape instead would add a
+  // node.
   static bool joins_what_stays(const Node& n) {
     const Value& v = *n.result();
     if (!n.is("Concat") || !v.has_one_use() || !(*v.uses().begin()).owner->is("Concat")) return false;
@@ -132,7 +137,7 @@ class Shapes {
     }
   }
 
-  // The elements as dims of one tensor, read by a single Shape; null if no tensor has them in a row.
+  // One Shape that yields the elements as consecutive dims of one tensor; null if no tensor has them.
   Value* read_shape(std::span<const Dim> elements, Rewriter& b) {
     const auto first = static_cast<size_t>(std::find_if(elements.begin(), elements.end(), [](Dim d) { return !d.is_int(); }) -
                                            elements.begin());
@@ -155,8 +160,8 @@ class Shapes {
 
   // --- operators
 
-  // The result's type. What the target says goes before what a file declares: a declared batch may be stale, and only the target counts
-  // when the model runs.
+  // The result's type according to the target. The target takes precedence over a declared size, which may be
+  // stale: only the target counts at run time.
   const Type* target_type(const Node& n) {
     const Type* y = n.result()->type();
     const auto asked = context_.symbolic(n.input(1));
@@ -167,20 +172,21 @@ class Shapes {
       const Dim d = asked->elements[i];
       if (copies(d) && n.input(0)->ranked() && i < n.input(0)->type()->rank()) {
         sizes[i] = n.input(0)->type()->dim(i);
-      } else if (d.is_expr()) {  // numbers are in the result's type already
+      } else if (d.is_expr()) {  // the result's type already has the numbers
         sizes[i] = d;
       }
     }
     return context_.model.types().with_dims(y, sizes);
   }
 
-  // What the caller gives stays an input: nothing would go, and a constant would come.
+  // Whether the value is an input of the graph. It stays: nothing would disappear, and a constant would be
+  // added.
   bool is_given(const Value& v) const { return v.def() == nullptr && !v.is_constant() && v.graph() == &top_; }
 
   void reshape(Node& n, Rewriter& b) {
     if (n.input(1) == nullptr || is_given(*n.input(1))) return;
     if (n.input(1)->is_constant()) {
-      // Without a zero, nothing depends on what a zero means.
+      // Without a 0 in the target, allowzero has no effect.
       const auto target = n.attr("allowzero") != nullptr ? context_.ints(n.input(1)) : std::nullopt;
       if (!target || std::find(target->begin(), target->end(), 0) != target->end()) return;
       n.set_attrs(context_.model.without_attr(n.attrs(), "allowzero"));
@@ -214,7 +220,8 @@ class Shapes {
     set_input(n, 1, b.i64s(target), "expand_target");
   }
 
-  // Sizes that are computed. A multiple of what an axis has is the same as a scale, in all ways to place samples.
+  // Replaces computed sizes. A size that is a multiple of the operand's equals a scale, in every coordinate
+  // mode.
   void resize(Node& n, Rewriter& b) {
     const Value* sizes = n.input(3);
     if (sizes == nullptr || sizes->is_constant() || n.attr("axes") != nullptr || !n.input(0)->ranked() ||
@@ -243,7 +250,7 @@ class Shapes {
     }
   }
 
-  // What a repeated value repeats: the operand of an Expand, or the number of a ConstantOfShape (no dims).
+  // The source of a repeated value: the operand of an Expand, or the number of a ConstantOfShape (no dims).
   struct Repeated {
     Value* value = nullptr;
     TensorPtr number;
@@ -258,7 +265,7 @@ class Shapes {
     return number != nullptr ? std::optional(Repeated{nullptr, std::move(number), {}}) : std::nullopt;
   }
 
-  // An operand need not be expanded to what the others have anyway.
+  // Removes an Expand of an operand if the other operands have the result's shape.
   void broadcasting(Node& n, Rewriter& b) {
     const Value& y = *n.result();
     if (!y.ranked()) return;
@@ -271,7 +278,7 @@ class Shapes {
         if (i == k) return less->dims;
         return n.input(i) != nullptr && n.input(i)->ranked() ? n.input(i)->type()->dims() : std::span<const Dim>();
       };
-      bool free = true, deep = to.empty();  // sizes and rank must come from somebody
+      bool free = true, deep = to.empty();  // each size and the rank must come from another operand
       for (size_t back = 1; free && back <= to.size(); ++back) {
         free = to[to.size() - back].is(1);
         for (size_t i = 0; i < n.num_inputs(); ++i) {
@@ -318,13 +325,13 @@ class Shapes {
     }
   }
 
-  // A bound of a slice along an axis of size d, as an integer that means the same for every d.
+  // A slice bound for an axis of size d as an integer that is right for every d; nullopt if there is none.
   std::optional<int64_t> bound(Dim at, Dim d, int64_t last) {
     if (at.is_int()) return at.value();
     const Dim beyond = dims_.sub(at, d);
     if (!beyond.is_int()) return std::nullopt;
     if (beyond.value() >= 0) return last;
-    if (dims_.range(d).min.value_or(0) + beyond.value() < 0) return std::nullopt;  // it would count from the end a second time
+    if (dims_.range(d).min.value_or(0) + beyond.value() < 0) return std::nullopt;  // it would count from the end again
     return beyond.value();
   }
 
@@ -341,7 +348,7 @@ class Shapes {
 
 Pass simplify_shapes() {
   return Pass::on_graph(Numerics::kExact, [](Graph& top, PassContext& context) {
-    // What was behind something that went is seen in another walk. Each change takes a node, or an operand that was computed.
+    // A removal may expose further changes, so repeat. Each change removes a node or a computed operand.
     bool changed = false;
     while (Shapes(top, context).run()) changed = true;
     return changed;

@@ -11,16 +11,16 @@
 namespace sardonyx::onnx {
 namespace {
 
-constexpr int64_t kWorthOfNode = 4096;  // bytes by which the file may grow so that a node goes
-constexpr int64_t kShareOfFile = 100;   // and no more than one in so many
-constexpr int64_t kTinyBytes = 64;      // constants that many read, and that nobody misses
+constexpr int64_t kWorthOfNode = 4096;  // bytes by which the file may grow per removed node
+constexpr int64_t kShareOfFile = 100;   // the file grows by at most one part in this many
+constexpr int64_t kTinyBytes = 64;      // shared constants up to this size count as free
 constexpr int64_t kMostWorth = int64_t{1} << 40;
-constexpr size_t kStepsPerNode = 4000, kMostSteps = 20'000'000;  // looks at edges
+constexpr size_t kStepsPerNode = 4000, kMostSteps = 20'000'000;  // bounds for the minimum cut
 
-// Nodes that hang together, and how cheap their choices are.
+// A connected set of nodes, with the cheapest values to store.
 struct Cone {
   std::vector<Node*> nodes;
-  std::vector<Value*> free, grown;  // to store without growth, and with it
+  std::vector<Value*> free, grown;  // values to store without growth; with growth
   int64_t growth = 0;               // bytes that `grown` adds
 };
 
@@ -32,7 +32,7 @@ class Chooser {
     for (size_t i = 0; i < nodes.size(); ++i) index_.emplace(nodes[i], i);
   }
 
-  // `worth`: of a node, beyond its bytes.
+  // `worth`: the value of removing a node, in addition to its bytes.
   std::vector<Cone> cones(int64_t worth, bool worth_of_copies) {
     if (!worth_of_copies) mark_copies();
     std::vector<Cone> cones = connected();
@@ -59,7 +59,7 @@ class Chooser {
   }
   bool is_tiny_and_shared(const Value& v) const { return !v.has_one_use() && wire_bytes(*v.constant()) <= kTinyBytes; }
 
-  // Nodes behind a constant that stays: to store what they compute is to store the same elements a second time.
+  // Marks nodes behind a constant that stays. Storing their results would store the same elements twice.
   void mark_copies() {
     for (const Node* n : nodes_) {
       for (const Use& u : n->operands()) {
@@ -73,7 +73,7 @@ class Chooser {
     }
   }
 
-  // Nodes that read each other's results, or one constant.
+  // Groups nodes that use each other's results or a common constant.
   std::vector<Cone> connected() {
     std::vector<size_t> parent(nodes_.size());
     std::iota(parent.begin(), parent.end(), size_t{0});
@@ -111,12 +111,12 @@ class Chooser {
     return constant_node_ + (elements_only ? static_cast<int64_t>(element_bytes(v.dtype())) + kTensorBytes : wire_bytes(*t));
   }
 
-  // A constant that goes when these nodes go; what others read is there anyway.
+  // The bytes of a constant that disappears with these nodes; 0 if it has other users.
   int64_t cost_of_constant(const Value& v) const {
     return is_tiny_and_shared(v) || is_read_outside(v) ? 0 : wire_bytes(*v.constant());
   }
 
-  // The values to store, when a node is worth so many bytes more than it has.
+  // The values to store if removing a node is worth this many bytes more than it occupies.
   std::vector<Value*> cheapest(const Cone& cone, int64_t worth) const {
     MinCut net;
     std::unordered_map<const Node*, uint32_t> vertex_of;
@@ -126,7 +126,7 @@ class Chooser {
       vertex_of.emplace(n, v);
       net.add_edge(v, MinCut::kSink, cost_of_node(*n) + (copies_.contains(n) ? 0 : worth));
     }
-    // From what needs a value over the value to its node.
+    // Edges lead from users of a value to the value, and from there to its node.
     std::unordered_map<const Value*, uint32_t> values;
     const auto value = [&](const Value& v) {
       const auto [at, is_new] = values.emplace(&v, 0);
@@ -165,13 +165,13 @@ class Chooser {
         if (store && found_(v) != nullptr) stored.push_back(&v);
       }
     }
-    // Without an answer: all of the cone, if that is no loss.
+    // If the cut was not solved, store all results of the cone, provided that this is no loss.
     if (!solved && bytes_with(cone, stored) > bytes_with(cone, {}) + worth * static_cast<int64_t>(cone.nodes.size()))
       stored.clear();
     return stored;
   }
 
-  // What the cone takes in the file when these values are stored.
+  // The size of the cone in the file if these values are stored.
   int64_t bytes_with(const Cone& cone, const std::vector<Value*>& stored) const {
     const std::unordered_set<const Value*> is_stored(stored.begin(), stored.end());
     std::unordered_set<const Node*> runs;
@@ -196,7 +196,7 @@ class Chooser {
 
   std::span<Node* const> nodes_;
   const Found& found_;
-  const int64_t constant_node_;  // what spells a constant
+  const int64_t constant_node_;  // bytes of a node that holds a constant
   std::unordered_map<const Node*, size_t> index_;
   std::unordered_set<const Node*> copies_;
 };

@@ -1,4 +1,4 @@
-// Which of the values that could be constants are stored as constants.
+// Decides which of the values that could be constants are stored.
 #pragma once
 
 #include <functional>
@@ -10,29 +10,33 @@
 
 namespace sardonyx::onnx {
 
-inline constexpr int64_t kNodeBytes = 40, kTensorBytes = 16;  // in a file, names not counted
+inline constexpr int64_t kNodeBytes = 40, kTensorBytes = 16;  // in a file, without names
 
-// What a constant takes in a file.
+// The size of a constant in a file.
 int64_t wire_bytes(const Tensor& t);
-// What the constants of a model take in a file.
+// The total size of the model's constants in a file.
 int64_t constant_bytes(Model& m);
-// Whether n reads v for its elements only: without v the result's shape would be the same.
+// Whether `n` broadcasts `v` and the result would have the same shape without it.
 bool broadcasts_without(const Node& n, const Value& v);
 
-// Nodes that depend on constants only, in order, and what they compute. Somebody else reads some of these results: each of them is stored, or
-// its node stays and reads others, which are stored or computed in turn, down to the constants that the file has.
+// `nodes` depend on constants only, and `found` has their results. Results with users outside of `nodes` must
+// be available: each is stored, or its node stays. The operands of such a node are in turn stored or
+// computed, down to the constants of the file.
 //
-//    W ── Slice ── a ──┐              W ── Slice ── a ──┐
-//    W ── Slice ── b ──┴ Concat ── y    =>   y                    c may be stored, though it is as large as W: W goes with the slices
+//    W ── Slice ── a ──┐
+//    W ── Slice ── b ──┴ Concat ── c     =>   c
 //
-// The cheapest choice is a minimum cut: a node costs its bytes in the file, a stored value its elements, and a constant that nobody else reads
-// costs nothing once all nodes that read it go.
+// Here c may be stored, though it is as large as W, because W disappears with the slices.
 //
-// Without a budget (nullptr), a node is worth 4 KiB more, unless it only copies what stays. That is all or nothing: where such folds would add
-// more than 1 % to the file, none is made, so that the next run, which sees them again, does not make them either. With a budget, folds may add
-// so many bytes; they are taken off.
+// The cheapest choice is a minimum cut. A node costs its bytes in the file and a stored value costs its
+// elements. A constant without other users disappears once all of its users do.
 //
-// Returns the values to store, the last first.
+// Without a budget (nullptr), removing a node is worth another 4 KiB, unless it only copies a constant that
+// stays. This is all or nothing: if such folds would add more than 1 % to the file, none is made.
+// The next run, which sees them again, does not make them either. With a budget, folds may add that many
+// bytes, which are subtracted from it.
+//
+// Returns the values to store, the last one first.
 std::vector<Value*> values_to_store(std::span<Node* const> nodes, const std::function<const Tensor*(const Value&)>& found,
                                     bool in_main_function, int64_t* budget);
 

@@ -1,13 +1,16 @@
 //   Einsum<"bij,bjk->bik">(x, y)       =>   MatMul(x, y)
-//   Einsum<"bij,bkj->bik">(x, y)       =>   MatMul(x, Transpose(y)), when y is a constant or the axes are two (then Gemm<transB>)
+//   Einsum<"bij,bkj->bik">(x, y)       =>   MatMul(x, Transpose(y)) if y is constant; two axes: Gemm<transB>
 //   Einsum<"abc->cab">(x)              =>   Transpose(x)
 //   Einsum<"abc->ac">(x)               =>   ReduceSum(x)
-//   Einsum(Softmax(Einsum(k, q)), v)   =>   MatMul(Softmax(MatMul(q, k)), v) with transposes, of which fuse_attention makes one node
-//   Einsum<"abc,cde->abde">(x, w) and <"abcd,cde->abe">(x, w) beside these: Reshape and MatMul, Keras's projections to heads and back
+//   Einsum(Softmax(Einsum(k, q)), v)   =>   MatMul(Softmax(MatMul(q, k)), v) with transposes
+//   Einsum<"abc,cde->abde">(x, w) and Einsum<"abcd,cde->abe">(x, w) next to these
+//                                      =>   Reshape and MatMul (Keras's projections to heads and back)
 //
-// Runtimes have their best kernels for the operators that the equation means. Only where one of them says it: an einsum that would take
-// several nodes stays, but for attention.
-// What stops it: an ellipsis, a label twice in one operand, no arrow, labels that have another size in each operand, sums of integers below 64 bits, batch axes that are not the first ones of all three in one order.
+// Runtimes have their best kernels for the operators that the equation stands for. Except for attention, an
+// einsum only becomes a single operator: one that would take several nodes stays.
+// What stops it: an ellipsis; a label twice in one operand; no arrow; labels whose size differs between
+// operands; sums of integers below 64 bits; batch axes that are not the first axes of all three values in one
+// order.
 // Rounds: the sum may run in another order.
 #include "dialects/onnx/refusals.h"
 #include "passes/onnx/fuse/attention.h"
@@ -24,7 +27,7 @@ struct Equation {
   std::string result;
 };
 
-// Of a node whose types were checked: there are as many operands, of as many axes, as the equation says.
+// The equation of a checked node, which has as many operands, of as many axes, as the equation says.
 std::optional<Equation> parse(const Node& n) {
   auto text = string_attr(n, "equation");
   if (!text) return std::nullopt;
@@ -37,7 +40,7 @@ std::optional<Equation> parse(const Node& n) {
   for (size_t at; (at = rest_of.find(',')) != std::string::npos; rest_of.erase(0, at + 1))
     e.operands.push_back(rest_of.substr(0, at));
   e.operands.push_back(rest_of);
-  const auto twice = [](std::string s) {  // the points of an ellipsis, too
+  const auto twice = [](std::string s) {  // including the dots of an ellipsis
     std::sort(s.begin(), s.end());
     return std::adjacent_find(s.begin(), s.end()) != s.end();
   };
@@ -64,14 +67,14 @@ Value* one_operand(Rewriter& b, const Match& m) {
       gone.push_back(static_cast<int64_t>(i));
   }
   const DType t = m[x]->dtype();
-  // onnxruntime's ReduceSum of i32 saturates (since 1.27), its Einsum wraps.
+  // onnxruntime's ReduceSum of i32 saturates (since 1.27); its Einsum wraps.
   const bool sums = is_float(t) || t == DType::kI64 || t == DType::kU32 || t == DType::kU64;
   if (!gone.empty()) return sums && left == e->result ? b.reduce("ReduceSum", m[x], gone, false) : nullptr;
   for (char c : e->result) perm.push_back(static_cast<int64_t>(in.find(c)));
   return b.Transpose(m[x], {.perm = perm});
 }
 
-// One row, one column and one summed axis each; everything before is batch.
+// Handles one row axis, one column axis and one summed axis; all axes before them are batch axes.
 Value* two_operands(Rewriter& b, const Match& m) {
   const auto e = parse(m.root());
   if (!e) return nullptr;
@@ -83,11 +86,11 @@ Value* two_operands(Rewriter& b, const Match& m) {
     if (r.size() < 2 || summed == std::string::npos) return nullptr;
     const std::string batch = r.substr(0, r.size() - 2), row = r.substr(r.size() - 2, 1), column = r.substr(r.size() - 1);
     const std::string k = a.substr(summed, 1);
-    // MatMul also broadcasts: without batch axes the right operand serves all rows of the left one.
+    // MatMul also broadcasts: a right operand without batch axes serves all rows of the left one.
     const std::string right_batch = c.size() == 2 ? "" : batch;
     const bool turn_left = a == batch + k + row, turn_right = c == right_batch + column + k;
     if ((!turn_left && a != batch + row + k) || (!turn_right && c != right_batch + k + column)) return nullptr;
-    // Where einsum would stretch an axis of size one, a product has no operands that fit.
+    // Einsum may broadcast a summed axis of size one; MatMul cannot.
     if (!(left->type()->dim(summed) == right->type()->dim(c.find(k)))) return nullptr;
     for (size_t i = 0; i < right_batch.size(); ++i) {
       if (!(left->type()->dim(i) == right->type()->dim(i))) return nullptr;
@@ -111,7 +114,7 @@ Value* two_operands(Rewriter& b, const Match& m) {
 
 // --- attention as Keras writes it
 
-// v with its axes in another order: label i of `to` where `from` has it.
+// v with its axes in another order: from labels `from` to labels `to`.
 Value* ordered(Rewriter& b, Value* v, const std::string& from, const std::string& to) {
   if (from == to) return v;
   std::vector<int64_t> perm;
@@ -125,7 +128,7 @@ bool same_labels(std::string a, std::string b) {
   return a == b;
 }
 
-// Which of two operands has the label.
+// The operand that has the label; nullopt if it is not exactly one.
 std::optional<size_t> side_with(const Equation& e, char label) {
   const bool first = has(e.operands[0], label), second = has(e.operands[1], label);
   return first == second ? std::nullopt : std::optional<size_t>(first ? 0 : 1);
@@ -141,7 +144,7 @@ Value* attention(Rewriter& b, const Match& m) {
   const DType t = root.result()->dtype();
   if (t != DType::kF32 && t != DType::kF16) return nullptr;
   if (int_attr(softmax, "axis") != -1 && int_attr(softmax, "axis") != 3) return nullptr;
-  // Scores: [batch, head, query, key]; between them and the softmax at most a number and a mask.
+  // The scores: [batch, head, query, key]. Between them and the softmax there may only be a scale and a mask.
   std::vector<Node*> between;
   const Value* at = softmax.input(0);
   Node* scores = made_by(at, root.graph(), "Einsum");
@@ -170,7 +173,7 @@ Value* attention(Rewriter& b, const Match& m) {
   if (!same_labels(q_has, q_wants) || !same_labels(k_has, k_wants)) return nullptr;
   const size_t p_side = root.input(0) == softmax.result() ? 0 : 1;
   const std::string &p = below->operands[p_side], &v_has = below->operands[1 - p_side];
-  if (p.size() != 4) return nullptr;  // something that was added has more axes than the scores
+  if (p.size() != 4) return nullptr;  // an added operand has more axes than the scores
   char width = 0;
   for (char c : v_has) {
     if (!has(p, c)) width = c;
@@ -178,7 +181,7 @@ Value* attention(Rewriter& b, const Match& m) {
   const std::string v_wants{p[0], p[1], p[3], width}, made{p[0], p[1], p[2], width};
   if (!same_labels(v_has, v_wants) || !same_labels(below->result, made)) return nullptr;
   Value *q = scores->input(*q_side), *k = scores->input(*k_side), *v = root.input(1 - p_side);
-  for (size_t i : {size_t{0}, size_t{1}}) {  // nothing stretches
+  for (size_t i : {size_t{0}, size_t{1}}) {  // no broadcasting
     const Dim size = q->type()->dim(q_has.find(r[i]));
     if (!has_size(k, k_has, r[i], size) || !has_size(v, v_has, p[i], size)) return nullptr;
   }
@@ -195,7 +198,7 @@ Value* attention(Rewriter& b, const Match& m) {
   return ordered(b, y, made, below->result);
 }
 
-// Elementwise by constants, then the transpose of attention, and nobody else.
+// Whether v only goes through elementwise nodes with constants into the transpose of attention.
 bool goes_to_heads(const Value* v) {
   for (int i = 0; i < 3; ++i) {
     if (!v->has_one_use()) return false;
@@ -209,7 +212,7 @@ bool goes_to_heads(const Value* v) {
   return false;
 }
 
-// The weights as a matrix: the first `rows` axes of its constant, and the others.
+// The constant weights as a matrix: the first `rows` axes by the others.
 Value* as_matrix(Rewriter& b, const Value& w, size_t rows) {
   int64_t height = 1, wide = 1;
   const auto shape = w.constant()->shape();

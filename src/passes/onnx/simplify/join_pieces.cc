@@ -1,11 +1,13 @@
-//   x ── Slice [3:], Slice [:3] ── Concat ── y                                          =>   Gather(x, [3, 4, ..., 0, 1, 2])
-//   x ── Slice [0::2, 0::2], [1::2, 0::2], ... (all four) ── Concat of the last axis    =>   x ── Reshape ── Transpose ── Reshape ── y
+//   x ── Slice [3:], Slice [:3] ── Concat ── y                      =>   Gather(x, [3, 4, ..., 0, 1, 2])
+//   x ── Slice [0::2, 0::2], [1::2, 0::2], ... (all four) ── Concat of the last axis
+//     =>   x ── Reshape ── Transpose ── Reshape ── y
 //
-// Pieces of one axis that are put together again in another order (roll, shifted windows, interleaving) are rows that a Gather takes in one copy
-// instead of two. Blocks that become channels (patch merging) are one transpose.
+// Concatenating pieces of one axis in another order (roll, shifted windows, interleaving) is a Gather of
+// rows, which copies once instead of twice. Blocks that become channels (patch merging) are one transpose.
 //
-// What stops it: pieces that others read; an axis whose size is not known, or so long that the list of rows would be larger than the
-// nodes it stands for; rows of a few elements, which onnxruntime gathers one by one; channels that are not the last axis, for the same reason.
+// What stops it: pieces with other users; an axis whose size is not known, or so long that the list of rows
+// would be larger than the nodes that it replaces; rows of a few elements, which onnxruntime gathers one by
+// one; for the same reason, channels that are not the last axis.
 // Exact: elements only move.
 #include <algorithm>
 #include <numeric>
@@ -19,16 +21,16 @@ namespace {
 
 using namespace pattern;
 using Ints = std::vector<int64_t>;
-constexpr int64_t kRowsPerNode = 32;    // that many numbers take about the room of a node and its operands
-constexpr int64_t kElementsPerRow = 8;  // below, copying slices is faster
+constexpr int64_t kRowsPerNode = 32;    // this many integers are about as large as a node with its operands
+constexpr int64_t kElementsPerRow = 8;  // for fewer, copying slices is faster
 
-// What the operands of a Concat are pieces of.
+// The value that the operands of a Concat were cut from.
 Value* whole_of(const Node& join) {
   const Node* first = join.input(0)->def();
   return first != nullptr ? first->input(0) : nullptr;
 }
 
-// The node behind operand i, if it takes a piece of x and goes with the Concat; else null.
+// The producer of operand i if it cuts a piece out of x that only the Concat uses; else null.
 Node* taker(const Node& join, size_t i, const Value* x) {
   const Value* piece = join.input(i);
   Node* n = piece != nullptr ? piece->def() : nullptr;
@@ -37,14 +39,14 @@ Node* taker(const Node& join, size_t i, const Value* x) {
   return n->is("Split") || n->is("Slice") ? n : nullptr;
 }
 
-// Elements of what lies behind an axis, as far as is known.
+// The number of elements behind an axis. Unknown sizes count as one.
 int64_t row_size(const Type& t, size_t axis) {
   int64_t n = 1;
   for (size_t i = axis + 1; i < t.rank(); ++i) n *= t.dim(i).is_int() ? t.dim(i).value() : 1;
   return n;
 }
 
-// --- rows in another order
+// --- reordered rows
 
 struct Rows {
   Value* x;
@@ -52,7 +54,8 @@ struct Rows {
   Ints rows;
 };
 
-// Where result `index` of a Split begins, and how long it is. Of a Split along another axis, the type says that it cannot be.
+// The range of result `index` of a Split. The Split may be along another axis: the caller's type check
+// excludes that.
 std::optional<Piece> part(const Node& split, size_t index, size_t axis) {
   Piece p;
   for (size_t i = 0; i <= index; ++i) {
@@ -105,7 +108,7 @@ std::optional<Rows> rows(const Match& m) {
   return r;
 }
 
-// A Split with results that are left out, or read elsewhere, stays: nothing is gained then.
+// A Split with unused results or other users stays, so nothing is gained.
 bool splits_go(const Node& join, const Value* x) {
   for (size_t i = 0; i < join.num_inputs(); ++i) {
     for (const Value& v : taker(join, i, x)->results()) {
@@ -121,11 +124,12 @@ bool splits_go(const Node& join, const Value* x) {
 
 struct Blocks {
   Value* x;
-  std::vector<Dim> split;  // every sliced axis as blocks and what is in a block
+  std::vector<Dim> split;  // each sliced axis as number of blocks and block size
   Ints perm;
 };
 
-// The order of the sliced axes, slowest first, in which the Concat counts through the offsets; nullopt if it does not.
+// The order of the sliced axes, slowest first, in which the Concat enumerates the offsets; nullopt if there
+// is none.
 std::optional<std::vector<size_t>> order_of(const std::vector<Ints>& offsets, const Ints& steps) {
   std::vector<size_t> order(steps.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -166,7 +170,7 @@ std::optional<Blocks> blocks(const Match& m) {
       const Dim d = x->type()->dim(static_cast<size_t>(axis));
       if (!d.is_int() || step < 1 || d.value() % step != 0) return std::nullopt;
       const Piece p = piece_of(b->starts[k], b->ends[k], step, d.value());
-      if (p.count != d.value() / step) return std::nullopt;  // so that it begins within the first step
+      if (p.count != d.value() / step) return std::nullopt;  // then it begins within the first step
       at.push_back(axis);
       by.push_back(step);
       offset.push_back(p.first);

@@ -7,9 +7,11 @@
 //   Split(Concat(a, b))                             =>   a, b
 //   Expand(Expand(x, s), t)                         =>   Expand(x, t)
 //
-// What stops it: another reader between (but where both go, and for Expand); parameters that are only known at run time; bounds that do
-// not overlap; axes of open size that are cut twice, once of them backwards or from bounds that count from the end; means of integers. Sums and products of reductions are regrouped (rounds); Clip is written for numbers: what it makes of a NaN is the runtime's
-// business, and of -0 at a bound of 0, so that merging clips rounds, too.
+// What stops it: another user in between (unless both disappear, and except for Expand); parameters known
+// only at run time; bounds that do not overlap; axes of unknown size that are cut twice, if one cut runs
+// backwards or has bounds that count from the end; means of integers.
+// Rounds: reductions regroup sums and products. The rules for Clip ignore NaN and -0 at a bound of 0, where
+// the result depends on the runtime.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,9 +40,10 @@ std::optional<int64_t> axis_of(const Node& n) {
 
 // --- slices
 
-constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;  // no axis is so long; two of these can be added
+constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;  // longer than any axis; two of these can be added
 
-// One axis, cut twice: what `outer` leaves of what `inner` leaves of `size`.
+// Combines two slices of one axis of this size: `inner` first, then `outer`. The bounds are (start, end,
+// step).
 std::optional<std::array<int64_t, 3>> cut_twice(std::array<int64_t, 3> inner, std::array<int64_t, 3> outer, Dim size) {
   const auto [start, end, step] = inner;
   const auto [from, to, stride] = outer;
@@ -49,10 +52,10 @@ std::optional<std::array<int64_t, 3>> cut_twice(std::array<int64_t, 3> inner, st
     if (b.count == 0) return std::array<int64_t, 3>{0, 0, 1};
     const int64_t first = a.first + b.first * a.step, by = a.step * b.step;
     const int64_t last = first + (b.count - 1) * by;
-    // Before the first element there is no place: -1 is the last one.
+    // A backward slice to the first element needs an end before it, but -1 means the last element.
     return std::array<int64_t, 3>{first, by > 0 ? last + 1 : last > 0 ? last - 1 : -size.value() - 1, by};
   }
-  // Any size, from front to back: bounds that do not count from the end add up.
+  // For an unknown size, forward slices add up if their bounds do not count from the end.
   if (step != 1 || stride != 1 || start < 0 || from < 0 || start > kFar || from > kFar) return std::nullopt;
   const bool to_end = end > kFar, up_to_end = to > kFar;
   if (to_end || up_to_end)
@@ -84,7 +87,7 @@ std::optional<Bounds> merged_slices(const Node& of, const Node& before, PassCont
   return inner;
 }
 
-// The inner slice goes: all that read it are slices that can read what it reads.
+// Whether all users of the inner slice are slices that can merge with it, so that it disappears.
 bool all_slices_merge(const Match& m) {
   size_t readers = 0;
   for (const Use& u : m[y]->uses()) {
@@ -121,19 +124,19 @@ bool same_padding(const Match& m) {
 
 // --- clips
 
-constexpr double kMostExact = 1ull << 53;  // integers below are numbers of double precision
+constexpr double kMostExact = 1ull << 53;  // doubles hold all integers below
 
 struct Range {
   std::optional<double> low, high;
 };
-// What a Relu or a Clip with constant bounds keeps.
+// The range that a Relu or a Clip with constant bounds keeps.
 std::optional<Range> range_of(const Node& n, PassContext& context) {
   if (n.is("Relu")) return Range{0.0, {}};
   Range r;
   for (size_t i : {size_t{1}, size_t{2}}) {
     if (n.input(i) == nullptr) continue;
     const auto v = context.splat(n.input(i));
-    if (!v || std::isnan(*v) || n.input(i)->type()->rank() > 0) return std::nullopt;  // the standard has scalars
+    if (!v || std::isnan(*v) || n.input(i)->type()->rank() > 0) return std::nullopt;  // the standard requires scalars
     if (!is_float(n.result()->dtype()) && std::abs(*v) >= kMostExact) return std::nullopt;
     (i == 1 ? r.low : r.high) = v;
   }
@@ -185,7 +188,7 @@ Rule reductions(std::string_view name, Numerics numerics, const PatternOp& op) {
           .match = op(sole(op(x, rest).as(y)), rest),
           .when =
               [](const Match& m) {
-                if (m.root().is("ReduceMean") && !is_float(m[x]->dtype())) return false;  // each would cut off
+                if (m.root().is("ReduceMean") && !is_float(m[x]->dtype())) return false;  // each would truncate
                 return reduced_axes(m).has_value();
               },
           .build =
@@ -197,7 +200,7 @@ Rule reductions(std::string_view name, Numerics numerics, const PatternOp& op) {
 
 // --- lists of operands
 
-// An operand that is itself such a list, and read by this node only.
+// An operand produced by the same operator that only this node uses.
 Node* nested_list(const Node& n) {
   for (const Use& u : n.operands()) {
     Node* inner = u.value != nullptr ? u.value->def() : nullptr;
@@ -224,7 +227,7 @@ Value* flatten(Rewriter& b, const Match& m) {
   return b.like(n, operands);
 }
 
-// What the operands of a Concat are pieces of, all of it in order; null otherwise.
+// The source of a Concat whose operands are all of its pieces in order; else null.
 Value* restored(const Match& m) {
   const Node& n = m.root();
   const auto axis = axis_of(n);
@@ -246,7 +249,7 @@ Value* restored(const Match& m) {
     if (i == 0) whole = s->input(0);
     const auto bounds = bounds_of(*s, m.context());
     if (!bounds || s->input(0) != whole || bounds->axes != Ints{*axis} || bounds->steps != Ints{1}) return nullptr;
-    // Nothing goes back: neither to what is there already, nor by counting from the end.
+    // Slices must not overlap or count from the end.
     if (bounds->starts[0] != at || bounds->ends[0] < at) return nullptr;
     at = bounds->ends[0];
   }
@@ -306,7 +309,7 @@ Pass merge_consecutive() {
        .when = [](const Match& m) { return nested_list(m.root()) != nullptr; },
        .build = flatten,
        .same_type = true},
-      // The same shape in the end, so the outer target alone says it.
+      // Both have the same final shape, so the outer target is enough.
       {.name = "expands",
        .match = Expand(Expand(x, any), t),
        .when = [](const Match& m) { return m.root().result()->ranked(); },

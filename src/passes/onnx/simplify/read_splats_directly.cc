@@ -1,13 +1,15 @@
-//   one number ── Expand ── Unsqueeze ── Sub(x, ·)      =>   Sub(x, number)
+//   one number ── Expand ── Unsqueeze ── Sub(x, ·)                =>   Sub(x, number)
 //   zeros ── Tile, Slice ... ── LSTM, GRU, RNN as initial state   =>   LSTM, GRU, RNN without it
 //   zeros ── Expand ... ── Conv, ConvTranspose as bias            =>   Conv, ConvTranspose without it
 //
-// A constant of one number stays that number however it is expanded or reshaped; an elementwise reader that has its shape from the other
-// operand can read it as a scalar. Flax's RMSNorm subtracts a mean that was made of zeros this way.
-// A state that is not given is zero, and needs no size of the batch to be made. PyTorch's newer exporter gives each convolution a bias, which
-// keeps a batch normalization behind it from going into the weights.
-// What stops it: a reader whose shape comes from the expanded value, or is not known.
-// Exact: the same numbers are read. Without a bias, a sum that is -0 stays -0 (rounds).
+// A repeated number stays the same number however it is expanded or reshaped. An elementwise user that gets
+// its shape from the other operand can use it as a scalar. Flax's RMSNorm subtracts such a mean, made of
+// zeros.
+// An absent initial state is zero and does not depend on the batch size. PyTorch's newer exporter gives each
+// convolution a bias of zeros, which would keep a following batch normalization from folding into the
+// weights.
+// What stops it: a user whose shape comes from the expanded value or is not known.
+// Exact: the numbers are the same. Without a bias, a sum of -0 stays -0 (rounds).
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +22,7 @@ using namespace pattern;
 constexpr Var x{"x"}, v{"v"};
 constexpr int kSteps = 8;
 
-// The constant that v repeats; null when it is something else, or v is read as the constant already.
+// The constant that v repeats; null if there is none or v is the constant itself.
 Value* number_behind(Value* v, PassContext& c) {
   for (int i = 0; i < kSteps; ++i) {
     if (v->is_constant()) return i > 0 && c.splat(v) ? v : nullptr;
@@ -31,7 +33,7 @@ Value* number_behind(Value* v, PassContext& c) {
   return nullptr;
 }
 
-// Zeros, whatever was done to where they stand. Not -0: that may come out of a cell as it went in.
+// Whether v is zero everywhere. Not -0, which a cell may return as it is.
 bool is_zeros(const Value* v, PassContext& c) {
   for (int i = 0; i < kSteps; ++i) {
     if (v->is_constant()) {

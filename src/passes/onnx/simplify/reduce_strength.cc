@@ -1,14 +1,16 @@
 //   Pow(x, 2)      =>   Mul(x, x)
-//   Pow(x, 0.5)    =>   Sqrt(x)             where x is never negative: Pow(-inf, 0.5) is inf, Sqrt(-inf) is not
+//   Pow(x, 0.5)    =>   Sqrt(x)             if x is never negative: Pow(-inf, 0.5) is inf, Sqrt(-inf) is NaN
 //   Pow(x, -1)     =>   Reciprocal(x)
 //   Div(x, 2^k)    =>   Mul(x, 2^-k)        exact: both round the same number
 //
-//   ReduceMean over all positions, channels first   =>   GlobalAveragePool(x)         which keeps blocked layouts of convolutions
-//   Transpose that moves axes of size 1 only        =>   Reshape(x)                   which moves no bytes
-//   LayerNormalization by large ones                =>   ... by ConstantOfShape       which takes no place in the file
+//   ReduceMean over all positions, channels first   =>   GlobalAveragePool(x)     keeps blocked layouts of Conv
+//   Transpose that only moves axes of size 1        =>   Reshape(x)               moves no bytes
+//   LayerNormalization by large ones                =>   ... by ConstantOfShape   takes no space in the file
 //
-// Cheaper operators for the same number of nodes. Powers are rounded once here and may be rounded otherwise there (rounds).
-// What stops it: a mean that a normalization takes off (other passes look for it); integers; a divisor that is no power of two, or whose reciprocal has not all its bits.
+// Replaces operators by cheaper ones, with the same number of nodes. Rounds: the rewritten powers round once,
+// Pow may round differently.
+// What stops it: a mean that a normalization subtracts (other passes look for it); integers; a divisor that
+// is not a power of two, or whose reciprocal is not a normal number.
 #include <cmath>
 #include <limits>
 
@@ -23,7 +25,7 @@ constexpr Var x{"x"}, c{"c"};
 constexpr int kDepth = 4;
 constexpr size_t kLargeOnes = 4096;  // bytes
 
-// Never below zero, as far as a few nodes say.
+// Whether v is nowhere negative, derived from a few nodes.
 bool is_nonnegative(const Match& m, const Value* v, int depth) {
   if (const auto s = m.context().splat(v)) return *s >= 0;
   const Node* n = v->def();
@@ -45,18 +47,18 @@ bool is_nonnegative(const Match& m, const Value* v, int depth) {
 
 bool is_real(const Match& m) { return is_float(m[x]->dtype()); }
 
-// The mean of each channel over its positions.
+// Whether the node is the mean of each channel over its positions.
 bool is_global_average(const Match& m) {
   const Value* v = m[x];
   const Node& n = m.root();
   if (v->dtype() != DType::kF32 || !v->ranked() || v->type()->rank() < 4 || v->type()->rank() > 5 ||
       int_attr(n, "keepdims") != 1)
     return false;
-  // Which axes it is over, its type says, which has to be the pool's.
+  // The driver checks the axes: it compares the result's type with the pool's.
   for (size_t i = 2; i < v->type()->rank(); ++i) {
     if (m.dims().range(v->type()->dim(i)).min.value_or(0) < 1) return false;
   }
-  // Statistics of a normalization.
+  // Such a mean is a statistic of a normalization.
   const Node* from = v->def();
   if (from != nullptr && ((from->is("Mul") && from->input(0) == from->input(1)) || from->is("Pow"))) return false;
   for (const Use& u : n.result()->uses()) {
@@ -65,7 +67,7 @@ bool is_global_average(const Match& m) {
   return true;
 }
 
-// A transpose that only moves axes of size 1, whose result a constant can describe.
+// Whether the transpose only moves axes of size 1 and a constant can express the result's shape.
 bool moves_nothing(const Match& m) {
   const Value *from = m[x], *to = m.root().result();
   const auto perm = ints_attr(m.root(), "perm");
@@ -81,7 +83,7 @@ bool moves_nothing(const Match& m) {
   return moves && constant_target(*from, *to->type(), m.dims());
 }
 
-// The reciprocal of a power of two, as a number with all its bits; 0 if there is none.
+// The reciprocal of a power of two if it is a normal number; else 0.
 double reciprocal(double v, DType t) {
   const int greatest = t == DType::kF64 ? 1021 : t == DType::kF16 ? 13 : 125, exponent = std::ilogb(v);
   return exponent >= -greatest && exponent <= greatest && std::abs(v) == std::exp2(exponent) ? 1 / v : 0;
@@ -102,7 +104,7 @@ Pass reduce_strength() {
        .match = Pow(x, splat(-1)),
        .when = is_real,
        .replace = Reciprocal(x)},
-      {.name = "made_ones",  // what a fusion needed; by now no scale has come into it
+      {.name = "made_ones",  // a fusion needed them; by now no scale has been folded in
        .match = any_of(LayerNormalization(x, splat(1).as(c), rest), RMSNormalization(x, splat(1).as(c), rest)),
        .when = [](const Match& m) { return m[c]->constant()->is_splat() && m[c]->constant()->byte_size() > kLargeOnes; },
        .build =

@@ -1,10 +1,13 @@
-//   x ── Identity, Dropout, Pad by 0, Tile by 1, Transpose in order, Cast to its type, Concat / Split / Sum / Max / Mean of one ── y   =>   x
-//   x ── ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd over axes of size 1, or over none ── y                              =>   x
+//   x ── Identity, Dropout, Pad by 0, Tile by 1, Transpose in order, Cast to its type ── y               =>   x
+//   x ── Concat, Split, Sum, Max, Mean of one operand or result ── y                                     =>   x
+//   x ── ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd over axes of size 1, or over none ── y  =>   x
 //
-// A Dropout that does not train hands its operand on; its mask must have no reader. Pads of zero are asked for one by one: a Pad may also
-// shift. A Clip without bounds is one of integers only: bounds default to the least and the largest finite number, so that it changes
-// infinities (standard, Clip; onnxruntime does it). CastLike to a type that is known is a Cast, if anything.
-// What stops it: attributes that a function takes from its call, a mask that is read, a trained Dropout.
+// Dropout outside of training returns its operand; its mask must have no users. Each pad of a Pad must be
+// zero: a Pad may also shift. A Clip without bounds is a no-op for integers only. Its bounds default to the
+// lowest and the highest finite number, so it changes infinities (standard, Clip; onnxruntime does it).
+// CastLike to a known type is a Cast, or nothing.
+// What stops it: attributes that refer to those of a function's call, a mask that is used, Dropout in
+// training.
 #include <algorithm>
 
 #include "passes/onnx/fuse/fusion.h"
@@ -21,7 +24,8 @@ bool all(const std::optional<std::vector<int64_t>>& list, int64_t v) {
   return list && std::all_of(list->begin(), list->end(), [&](int64_t i) { return i == v; });
 }
 
-// A reduction of which each result has one element to take; of squares and magnitudes it would not be the element itself.
+// Whether each result reduces a single element. Excludes squares and magnitudes, whose result is not the
+// element.
 bool reduces_nothing(const Match& m) {
   const Node& n = m.root();
   if (int_attr(n, "noop_with_empty_axes").value_or(0) != 0 &&
@@ -68,7 +72,7 @@ Pass remove_no_ops() {
              const Attr* given = m.root().attr("perm");
              if (given == nullptr) return m[x]->ranked() && m[x]->type()->rank() <= 1;
              const auto* perm = given->get<Attr::Ints>();
-             if (perm == nullptr || !m[x]->ranked()) return false;  // the perm tells the rank: a file would lose it
+             if (perm == nullptr || !m[x]->ranked()) return false;  // the perm tells the rank, which a file would lose
              for (size_t i = 0; i < perm->size(); ++i) {
                if ((*perm)[i] != static_cast<int64_t>(i)) return false;
              }
@@ -104,7 +108,7 @@ Pass remove_no_ops() {
        .when = reduces_nothing,
        .build = keep_x},
       {.name = "sum_of_one",
-       .numerics = Numerics::kRounds,  // a sum of -0 alone is 0 to some runtimes
+       .numerics = Numerics::kRounds,  // some runtimes make 0 of a sum of -0 alone
        .match = any_of(ReduceSum(x, rest), ReduceMean(x, rest), ReduceProd(x, rest)),
        .when = reduces_nothing,
        .build = keep_x},

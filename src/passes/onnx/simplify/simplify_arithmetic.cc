@@ -3,12 +3,14 @@
 //   Neg Neg x, Abs Neg x, Relu Relu x, Floor Ceil x   =>   one of them, or none
 //   x + Neg y, x - Neg y, Neg x * Neg y               =>   x - y, x + y, x * y
 //   (x * c) * d, (x + c) + d                          =>   x * (c * d), x + (c + d)
-//   (x * c) / d, (x / c) * d, (x / c) / d             =>   x * (c / d), x * (d / c), x / (c * d), among floats
+//   (x * c) / d, (x / c) * d, (x / c) / d             =>   x * (c / d), x * (d / c), x / (c * d), for floats
 //
-// What floats do decides what is exact: x + 0 turns -0 into 0, so it is x only up to the sign of a zero (rounds), while x - 0 and x + -0
-// are x for every x; x * 0 is not 0. Constants regroup exactly among integers, which wrap; floats only where neither the sum cancels nor
-// the product leaves the range of normal numbers (rounds).
-// What stops it: a constant whose shape gives the result its own; inner nodes that others read, where they would be computed twice.
+// Float semantics decide what is exact: x + 0 turns -0 into 0, so it equals x only up to the sign of zero
+// (rounds); x - 0 and x + -0 equal x for every x; x * 0 is not 0. Constants regroup exactly among integers,
+// which wrap. Among floats they regroup only if the sum does not cancel and the product stays in the range of
+// normal numbers (rounds).
+// What stops it: a constant that determines the result's shape; inner nodes with other users, which would be
+// computed twice.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -30,7 +32,7 @@ bool is_zero(const Match& m, Var v, bool negative) {
   return s && *s == 0 && std::signbit(*s) == negative;
 }
 
-// Bfloat16 has no kernel of Sub either.
+// Bfloat16 has no Sub kernel either, so Neg is no worse.
 bool can_negate(const Match& m, Var v) {
   const DType t = m[v]->dtype();
   return t == DType::kBF16 || has_kernel(m.model(), "Neg", t);
@@ -38,7 +40,7 @@ bool can_negate(const Match& m, Var v) {
 
 Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
 
-// The least positive number with all its bits, and the greatest, of a type that products of floats have.
+// The smallest and the largest normal number of a float type.
 double least_normal(DType t) {
   switch (t) {
     case DType::kF64: return std::numeric_limits<double>::min();
@@ -56,7 +58,7 @@ double greatest(DType t) {
   }
 }
 
-// c op d is a constant that may stand for both.
+// Whether one constant, c op d, may replace both.
 bool regroups(const Match& m, bool product) {
   if (m[c]->constant()->size() != 1 && m[d]->constant()->size() != 1) return false;
   if (is_int(m, c)) return true;
@@ -68,13 +70,13 @@ bool regroups(const Match& m, bool product) {
     const double least = least_normal(m[c]->dtype());
     return std::abs(r) >= least && std::abs(*a) >= least && std::abs(*b) >= least;
   }
-  // A sum that is rounded beforehand may be off by more than the result's own size, where x takes most of it away.
+  // A sum rounded in advance may be off by more than the final result if x cancels most of it.
   std::array<std::byte, 8> rounded{};
   encode_element(m[c]->dtype(), rounded.data(), 0, r);
   return std::signbit(*a) == std::signbit(*b) && decode_element(m[c]->dtype(), rounded.data(), 0) == r && r - *a == *b;
 }
 
-// Whether top / bottom may stand for both factors, or their product where both divide.
+// Whether top / bottom may replace both factors, or their product if both divide.
 bool regroups_quotient(const Match& m, Var top, Var bottom, bool both_divide) {
   if (m[x]->is_constant() || !is_real(m, c)) return false;
   const auto a = m.splat(top), b = m.splat(bottom);

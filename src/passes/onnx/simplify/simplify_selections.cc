@@ -5,11 +5,12 @@
 //   Equal(x, false), Xor(x, true)            =>   Not(x)
 //   Not(Not x)                               =>   x
 //   Equal(Cast(x), 0), Equal(Cast(x), 1)     =>   Not(x), x      x is bool
-//   Equal(i, i), i <= i, i < i ...            =>   true, true, false      integers again, of 64 elements at most
-//   Cast(i) > 0, Cast(i) >= 0 ...            =>   i > 0, i >= 0 ...      integers that became floats keep their sign
-//   Not(i < j), Not(i <= j) ...              =>   i >= j, i > j ...      integers: a NaN is neither less nor not less
+//   Equal(i, i), i <= i, i < i ...            =>   true, true, false      only integers, at most 64 elements
+//   Cast(i) > 0, Cast(i) >= 0 ...             =>   i > 0, i >= 0 ...      casts to floats keep the sign
+//   Not(i < j), Not(i <= j) ...               =>   i >= j, i > j ...      only integers, because of NaN
 //
-// What stops it: a condition or a branch whose shape gives the result its own; a negated comparison that others read.
+// What stops it: a condition or branch that determines the result's shape; a negated comparison with other
+// users.
 #include <array>
 
 #include "rewrite/onnx_rewriter.h"
@@ -23,7 +24,7 @@ constexpr Var x{"x"}, y{"y"}, c{"c"};
 Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
 bool integers(const Match& m) { return is_integer(m[x]->dtype()); }
 
-// A constant of as many bytes takes no more room than the comparison of a value with itself.
+// A constant of this size takes no more space than a node that compares a value with itself.
 constexpr int64_t kSmall = 64;
 
 bool has_known_comparison(const Match& m) {
@@ -37,10 +38,10 @@ Value* everywhere(Rewriter& b, const Match& m, bool truth) {
   return b.full(DType::kBool, std::move(shape), static_cast<double>(truth));
 }
 
-// The constant has no more axes than x, as far as is known.
+// Whether the constant provably has no more axes than x.
 bool adds_no_axes(const Match& m, const Value* constant) { return m[x]->ranked() || constant->type()->rank() == 0; }
 
-// Sizes are compared as floats where JAX divides by them: as integers, inference may know the answer.
+// JAX divides sizes as floats and compares them. As an integer comparison, inference may know the result.
 bool is_sign_of_integer(const Match& m) {
   const DType from = m[x]->dtype(), to = m[y]->dtype();
   return (from == DType::kI32 || from == DType::kI64) && is_float(to) && adds_no_axes(m, m[c]);
@@ -48,7 +49,7 @@ bool is_sign_of_integer(const Match& m) {
 
 Value* sign_of_integer(Rewriter& b, const Match& m) { return b.like(m.root(), std::array{m[x], b.scalar(m[x]->dtype(), 0)}); }
 
-// The condition is a bool.
+// Whether v is a bool that is everywhere `truth`.
 bool is_truth(const Match& m, Var v, bool truth) {
   const auto s = m[v]->dtype() == DType::kBool ? m.splat(v) : std::nullopt;
   return s && (*s != 0) == truth;

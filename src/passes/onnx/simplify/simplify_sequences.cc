@@ -5,11 +5,12 @@
 //   SequenceEmpty ── SequenceInsert a ── SequenceInsert b               =>   SequenceConstruct(a, b)
 //   Optional(a) ── OptionalGetElement, OptionalHasElement               =>   a, true
 //
-// Sequences whose elements are known one by one, as exporters write Python's lists (chunk, split, unbind, append): the elements themselves are
-// read. Other passes look through Split and Concat, and runtimes copy nothing into a list.
+// Removes sequences whose elements are known individually, as exporters write Python's lists (chunk, split,
+// unbind, append), and uses the elements instead. Other passes look through Split and Concat, and runtimes
+// need no copies into a list.
 //
-// What stops it: an index that is no constant or out of range, elements whose number is not known, a sequence of pieces that is read as a
-// whole too, a new axis for several elements (each would need a node).
+// What stops it: an index that is not constant or is out of range; an unknown number of elements; a sequence
+// of pieces that is also used as a whole; a new axis for several elements (each would need a node).
 // Exact: no element changes.
 #include "passes/onnx/fuse/fusion.h"
 
@@ -25,7 +26,7 @@ std::optional<int64_t> number(const Match& m, const Value* v) {
   return known && known->size() == 1 ? std::optional(known->front()) : std::nullopt;
 }
 
-// Where an index that may count from the end points; nullopt when it is out of range.
+// The position of an index that may count from the end; nullopt if it is out of range.
 std::optional<size_t> place(std::optional<int64_t> index, size_t count) {
   if (!index) return std::nullopt;
   const int64_t i = *index < 0 ? *index + static_cast<int64_t>(count) : *index;
@@ -46,7 +47,7 @@ bool add_up_to(int64_t whole, const std::vector<int64_t>& sizes) {
   return whole == 0;
 }
 
-// The sizes of the pieces that SplitToSequence makes.
+// Sizes of the pieces that SplitToSequence makes.
 struct Pieces {
   std::vector<int64_t> sizes;
   int64_t axis;
@@ -71,13 +72,13 @@ std::optional<Pieces> pieces(const Match& m) {
   } else {
     const auto sizes = split->is_constant() ? m.context().ints(split) : std::nullopt;
     if (!sizes || static_cast<int64_t>(sizes->size()) > kMostPieces) return std::nullopt;
-    if (d.is_int() && !add_up_to(d.value(), *sizes)) return std::nullopt;  // it fails
+    if (d.is_int() && !add_up_to(d.value(), *sizes)) return std::nullopt;  // the node would fail
     p.sizes = *sizes;
   }
   return p.sizes.empty() ? std::nullopt : std::optional(p);
 }
 
-// Whoever reads the list takes one element that it has.
+// Whether all users of the list take one element that exists.
 bool is_read_by_element(const Match& m) {
   const auto p = pieces(m);
   if (!p) return false;
@@ -98,7 +99,8 @@ Value* split(Rewriter& b, const Match& m) {
   return b.op("SequenceConstruct", all);
 }
 
-// Concat takes them, of which the first has a rank: ranks that are the same, sizes that may be beside the axis.
+// Whether Concat takes these values, the first of which has a known rank: equal ranks, and no sizes that
+// differ off the axis.
 bool are_concatenated(const Match& m, const std::vector<Value*>& all, int64_t axis) {
   const Type* first = all.front()->type();
   const auto rank = static_cast<int64_t>(first->rank());

@@ -1,9 +1,10 @@
 //   x ── Expand ── Neg, Cast, Mul by a number ... ── y        =>   x ── Neg, Cast, ... ── Expand ── y
 //   ConstantOfShape<value=v>(s) ── the same ── y              =>   Neg, Cast, ... (v) ── Expand(s)
 //
-// An elementwise node computes each element once when it stands before the Expand; and an Expand that reaches a node that broadcasts
-// is dropped there (simplify_shapes), together with the computation of its target. Exact.
-// What stops it: another reader of the expanded value; another operand that is no number; a result of a type that Expand does not take.
+// An elementwise node before the Expand computes each element only once. An Expand that reaches a
+// broadcasting node is dropped there (simplify_shapes), along with the computation of its target. Exact.
+// What stops it: another user of the expanded value; another operand that is not a single number; a result
+// type that Expand does not take.
 #include "passes/onnx/fuse/fusion.h"
 
 namespace sardonyx::onnx {
@@ -37,7 +38,7 @@ Pass sink_expands() {
        .same_type = true},
       {.name = "constant_of_shape",
        .match = with_operand(Trait::kElementwise, sole(ConstantOfShape(s)).as(e)),
-       // A slope has no more axes than what it is of.
+       // The slope must not have more axes than x, so PRelu stays.
        .when = [](const Match& m) { return !m.root().is("PRelu") && others_are_numbers(m, e); },
        .build = [](Rewriter& b, const Match& m) -> Value* {
          TensorPtr number = repeated_number(m.node(e));

@@ -30,7 +30,7 @@ Piece piece_of(int64_t start, int64_t end, int64_t step, int64_t size) {
   const auto within = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + size : v, -1, high); };
   const int64_t from = std::max<int64_t>(within(start), 0), to = within(end);
   if (step == 0 || size == 0 || (step > 0 ? from >= to : from <= to)) return {from, step, 0};
-  // Beyond the size, a step takes one element, however large it is.
+  // A step beyond the size takes one element, however large it is.
   const int64_t stride = std::clamp<int64_t>(step, -size, size);
   return {from, stride, stride > 0 ? (to - from + stride - 1) / stride : (from - to - stride - 1) / -stride};
 }

@@ -1,4 +1,4 @@
-// What passes on Slice, Split and Gather ask: which elements of an axis are taken.
+// The ranges of an axis that Slice, Split and Gather take.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace sardonyx::onnx {
 
-// The constant operands of a Slice (from opset 10 on), axes counted from the front, in the order in which they are given.
+// The constant operands of a Slice (from opset 10 on), in their order, with axes counted from the front.
 struct Bounds {
   std::vector<int64_t> starts, ends, axes, steps;
 };
@@ -19,10 +19,10 @@ std::optional<Bounds> bounds_of(const Node& slice, PassContext& context);
 struct Piece {
   int64_t first = 0, step = 1, count = 0;
 };
-// What a slice of an axis of `size` takes.
+// The elements that a slice takes of an axis of `size` elements.
 Piece piece_of(int64_t start, int64_t end, int64_t step, int64_t size);
 
-// The axis attribute of a node, counted from the front of `rank`; nullopt when it is not there or out of range.
+// The axis attribute of a node, counted from the front; nullopt if it is absent or out of range.
 std::optional<size_t> axis_within(const Node& n, size_t rank);
 
 }  // namespace sardonyx::onnx

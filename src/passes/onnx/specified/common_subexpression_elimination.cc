@@ -1,12 +1,14 @@
 //   x ── Exp ── a          x ── Exp ─┬─ a
 //   x ── Exp ── b     =>             └─ b
 //
-// Nodes of one operator with the same attributes, operands (in either order where the operator commutes) and bodies are one node, and
-// constants of the same content one constant, however large: bytes are compared only where type, shape and samples agree already.
-// A node in a body may become one of an enclosing graph. Nothing random is merged, nor what has a random node in its bodies, nor
-// calls of functions that are not Sardonyx's to see through. The first stays; the others' results, names of results of the graph
-// included, become its. One walk, each node hashed once.
-// After jax2onnx's pass of this name (onnx_ir), which leaves constants above ten elements and nodes with bodies alone.
+// Merges nodes with the same operator, attributes, operands (in either order if the operator commutes) and
+// bodies. Also merges constants with the same contents, however large; it compares bytes only if type, shape
+// and samples agree. A node in a body may merge with one of an enclosing graph. Random nodes never merge, nor
+// do nodes with random nodes in their bodies, nor calls of functions that are not defined in the model. The
+// first node stays and takes over the users of the others, including results of the graph. One walk, which
+// hashes each node once.
+// After jax2onnx's pass of this name (onnx_ir), which skips constants above ten elements and nodes with
+// bodies.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -28,15 +30,15 @@ uint64_t mix(uint64_t h, uint64_t v) {
 }
 uint64_t mix(uint64_t h, const void* p) { return mix(h, static_cast<uint64_t>(reinterpret_cast<uintptr_t>(p))); }
 
-// Whether running it again gives the same.
+// Tells whether a node gives the same results when it runs again.
 class Purity {
  public:
-  // Bodies not looked at.
+  // Ignores bodies.
   bool is_pure(const Node& n) {
-    if (n.op().known) return n.has(Trait::kPure);  // nothing random is
+    if (n.op().known) return n.has(Trait::kPure);  // random operators are not
     const Function* f = called_function(n);
     if (f == nullptr) return false;
-    const auto [at, is_new] = functions_.try_emplace(f, false);  // while it is looked at: a function that calls itself
+    const auto [at, is_new] = functions_.try_emplace(f, false);  // assume impure meanwhile, in case the function calls itself
     if (is_new) {
       bool pure = true;
       for (Graph* g : graphs_in(f->graph())) {
@@ -51,15 +53,16 @@ class Purity {
   std::unordered_map<const Function*, bool> functions_;
 };
 
-// What tells most constants apart without reading much of them. Equal for a splat and its dense form.
+// A hash of a few samples, which tells most constants apart. Equal for a splat and its dense form.
 uint64_t sample_of(const Tensor& t) {
   uint64_t h = XXH3_64bits_withSeed(t.shape().data(), t.shape().size_bytes(), static_cast<uint64_t>(t.dtype()));
   if (t.is_promise()) return t.hash();
-  if (t.is_deferred()) return mix(h, &t);  // equal to itself only: it would have to be computed
+  if (t.is_deferred()) return mix(h, &t);  // equals only itself: comparing would compute it
   const int width = bit_width(t.dtype());
   if (width < 8) return h;
   const auto element = static_cast<size_t>(width) / 8;
-  // Three runs: each place of a mapping that is touched maps the pages around it, up to megabytes. Of large tensors they are read.
+  // Samples three runs. Touching a page of a mapped file maps its surroundings too, up to megabytes, so large
+  // tensors use file reads instead.
   constexpr size_t kReadBytes = 1 << 16;
   constexpr int64_t kRun = 21;
   const bool all = t.size() <= 3 * kRun;
@@ -120,7 +123,7 @@ class Elimination {
   struct Frame {
     Graph* graph;
     Node* at;
-    size_t body = 0;  // of `at`, the next to enter
+    size_t body = 0;  // index of the next body of `at` to enter
   };
   struct Slot {
     uint64_t hash = 0;
@@ -132,7 +135,7 @@ class Elimination {
   };
   struct Constant {
     Value* value;
-    std::optional<uint64_t> hash;  // of all of it, once it was needed
+    std::optional<uint64_t> hash;  // of all bytes; computed on demand
   };
 
   void enter(Graph& g) {
@@ -166,7 +169,8 @@ class Elimination {
       merge_constant(*n.result());
       return;
     }
-    // Results of what is not pure keep hashes of their own; so does what is computed from them, and bodies that return it.
+    // Results of impure nodes keep unique hashes, and so do values computed from them and bodies that return
+    // them.
     if (n.unchecked() || !purity_.is_pure(n)) return;
     uint64_t h = mix(mix(mix(4, &n.op()), n.attrs().canonical()), n.num_results());
     const bool commutes = is_commutative(n);
@@ -190,7 +194,7 @@ class Elimination {
 
   size_t slot_of(uint64_t hash) const { return (hash ^ (hash >> 32)) & (slots_.size() - 1); }
 
-  // The first of the nodes that wait: it goes if there was one like it, else it is entered.
+  // Looks up the oldest waiting node: merges it with an equal one, or adds it to the table.
   void look_up() {
     const auto [node, h] = waiting_[looked_up_++ % kAhead];
     Node& n = *node;
@@ -201,7 +205,7 @@ class Elimination {
         return;
       }
       if (s.hash != h || !same(*s.node, n, is_commutative(n))) continue;
-      // Nothing in a graph that was left can be read from here on.
+      // Values of a graph that the walk has left cannot be used here.
       if (!open_.contains(s.node->graph())) {
         s.node = &n;
         return;
@@ -211,7 +215,7 @@ class Elimination {
     }
   }
 
-  // An Identity that only names a result of the graph would be written again.
+  // False for an Identity that only names a result of the graph: the writer would add it again.
   static bool worth(const Node& n) {
     if (!n.is("Identity")) return true;
     const auto uses = n.result()->uses();
@@ -244,7 +248,7 @@ class Elimination {
     ++nodes_;
   }
 
-  // Bodies return constants through an Identity in any case.
+  // Only for the main graph: bodies return constants through an Identity in any case.
   static bool would_need_identity(const Value& v) {
     return std::ranges::any_of(v.uses(),
                                [](const Use& u) { return u.owner->is_boundary() && u.owner->graph()->parent() == nullptr; });
@@ -278,14 +282,15 @@ class Elimination {
   Model& model_;
   Purity purity_;
   NodeMap<uint64_t> body_hash_;
-  ValueMap<uint64_t> value_hash_;  // of values that one can tell apart by how they are computed; 0: not computed yet
+  ValueMap<uint64_t> value_hash_;  // depends only on how a value is computed; 0: not computed yet
   std::vector<Slot> slots_;        // open addressing
-  // A node is looked up some steps after it was hashed, when its slot has come from memory; hashes do not depend on what was merged.
+  // Nodes wait a few steps between hashing and lookup, so that the prefetch of their slot completes. Hashes
+  // do not depend on merges.
   static constexpr size_t kAhead = 8;
   std::array<Waiting, kAhead> waiting_;
   size_t hashed_ = 0, looked_up_ = 0;
   std::unordered_map<uint64_t, std::vector<Constant>> constants_by_sample_;
-  std::unordered_set<const Graph*> open_;  // the graph that is walked, and those around it
+  std::unordered_set<const Graph*> open_;  // the current graph and its enclosing ones
   std::vector<Frame> stack_;
   size_t nodes_ = 0, constants_ = 0;
 };

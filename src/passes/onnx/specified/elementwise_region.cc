@@ -7,10 +7,10 @@ namespace sardonyx::onnx {
 
 namespace {
 
-// Whether each axis stands there once.
+// Whether each axis occurs once.
 bool is_permutation(std::span<const int64_t> perm) {
   const auto rank = static_cast<int64_t>(perm.size());
-  if (rank > 64) return false;  // nobody has as many
+  if (rank > 64) return false;  // more than any model has
   uint64_t seen = 0;
   for (int64_t axis : perm) {
     if (axis < 0 || axis >= rank || (seen >> axis & 1) != 0) return false;
@@ -68,7 +68,7 @@ const Region* RegionFinder::around(Node& member) {
   region.exits.clear();
   number_[member] = ++regions_;
   region.members.push_back(&member);
-  bool alone = true;  // else it meets a region that was looked at before, and may have been changed since: next time
+  bool alone = true;  // else it touches an earlier region, which may have changed; the next round retries
   for (size_t i = 0; i < region.members.size(); ++i) {
     Node& n = *region.members[i];
     const auto join = [&](Node* other) {

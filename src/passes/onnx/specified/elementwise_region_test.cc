@@ -1,4 +1,4 @@
-// Permutations that no checked node has, which is what passes ask for when the rank of an operand is not known.
+// Covers permutations that no checked node has. Passes meet them if the rank of an operand is not known.
 #include "passes/onnx/specified/elementwise_region.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace {
 
 using Perm = std::vector<int64_t>;
 
-// What a Transpose of a value of that type is taken for.
+// The permutation of a Transpose whose operand has this type.
 std::optional<Perm> of(const std::string& type, const Perm& perm) {
   const auto m = parse(fmt::format("graph(x: {}) {{ y = Transpose<perm=[{}]>(x)  return y }}", type, fmt::join(perm, ", ")));
   return permutation(*m->graph().first());

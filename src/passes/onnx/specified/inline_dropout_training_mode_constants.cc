@@ -1,7 +1,7 @@
 //   Dropout(x, ratio, false)        =>   Dropout(x, ratio)
 //   Dropout(x, ratio, Not(true))    =>   Dropout(x, ratio)
 //
-// An absent training_mode is false. One that is computed, or true, stays.
+// An absent training_mode means false. One that is true or computed at run time stays.
 // After jax2onnx's pass of this name.
 #include "rewrite/onnx_rewriter.h"
 

@@ -1,7 +1,8 @@
 //   Constant ── x      =>   x, an initializer
 //
-// In the graph and its bodies, of any size. Functions have no initializers: theirs stay nodes. So does what is a result of a graph,
-// since a writer would need a node for it again, and sparse constants, which would grow.
+// Applies to the graph and its bodies, for constants of any size. Functions have no initializers, so their
+// constants stay nodes. Constants that are results of a graph stay too, since a writer would need a node for
+// them again, as do sparse constants, which would grow.
 // After jax2onnx's pass of this name (onnx_ir).
 #include <algorithm>
 

@@ -1,6 +1,7 @@
-// Every node and value gets a name, and no two of a graph and what is nested in it have the same. Names of inputs and results stay as
-// they are, bodies' too: what stands in their way is renamed. Of the others the first in order keeps its name; the next is called
-// name_0, name_1, ..., and what has none after its operator.
+// Gives every node and value a name that is unique within a graph and everything nested in it. Names of
+// inputs and results stay, also those of bodies; other values make way for them. Among the others, the first
+// in graph order keeps its name, and later ones become name_0, name_1, ... Unnamed ones are named after their
+// operator.
 // After jax2onnx's pass of this name (onnx_ir).
 #include <charconv>
 #include <unordered_map>
@@ -11,17 +12,17 @@
 namespace sardonyx::onnx {
 namespace {
 
-// Names of values, or of nodes. All that exist are taken before any is invented.
+// The names of values, or of nodes. Registers all existing names before it invents new ones.
 class Names {
  public:
   Names(Model& m, size_t expected) : model_(m), table_(expected) {}
 
-  // Whether the owner may be called that: nothing else is.
+  // Claims the name for its owner. False if something else has it.
   bool take(Name name, const void* owner) {
     const void* other = table_.insert(name, owner);
     return other == nullptr || other == owner;
   }
-  // Two stems never give one name: what stands before the last underscore is the stem.
+  // Different stems never give the same name: the stem is the part before the last underscore.
   Name invent(std::string_view stem) {
     if (stem.data() != last_stem_) {
       last_stem_ = stem.data();
@@ -42,7 +43,7 @@ class Names {
   Model& model_;
   NameTable<const void> table_;
   std::unordered_map<std::string, uint64_t> counters_;
-  const char* last_stem_ = nullptr;  // names are kept once, so that their places tell them apart
+  const char* last_stem_ = nullptr;  // names are interned, so pointers identify them
   uint64_t* counter_ = nullptr;
   std::string text_;
 };
@@ -62,14 +63,14 @@ class Fix {
     }
     for (Graph* g : graphs_) {
       for (const Port& p : g->outputs()) {
-        // A result without a name of its own has its port's.
+        // A result without a name takes that of its port.
         Value& v = *p.use->value;
         if (!v.name().empty() || v.graph() != g || p.name.empty() || !values_.take(p.name, &v)) continue;
         v.set_name(p.name);
         ++named_;
       }
     }
-    // Those with names first; then those without, and those whose name was taken.
+    // Claims existing names first; then names values without one and values whose name was taken.
     each([&](Value& v, std::string_view) {
       if (!v.name().empty() && !values_.take(v.name(), &v)) clashing_values_.push_back(&v);
     });
@@ -112,7 +113,7 @@ class Fix {
     return count;
   }
 
-  // Constants and results of nodes, in order, with what one without a name is called after.
+  // Visits constants and results of nodes in order, each with the stem for an unnamed one.
   template <class Do>
   void each(Do&& act) {
     for (Graph* g : graphs_) {

@@ -1,5 +1,5 @@
-// The types of elementwise results with several operands (Add, Where, Clip, ...) are inferred from their operands and declared: the
-// written file says them. Sizes that are symbols stay symbols.
+// Infers the types of elementwise results with several operands (Add, Where, Clip, ...) and declares them, so
+// that the written file contains them. Symbolic sizes stay symbolic.
 // After jax2onnx's pass of this name.
 #include "passes/onnx/specified/propagate_shapes.h"
 

@@ -1,12 +1,12 @@
-// What propagate_elementwise_shapes and propagate_unary_shapes share.
+// Shared by propagate_elementwise_shapes and propagate_unary_shapes.
 #pragma once
 
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {
 
-// Infers the types of the first results of these nodes once more, and makes what is known of them part of what the file says of
-// values (value_info). What was declared and is more precise, or contradicts, stays.
+// Infers the types of these nodes' first results again and declares them in the file (value_info). Declared
+// types that are more precise, or that contradict inference, stay.
 bool propagate_shapes(Graph& top, PassContext& context, bool (*concerns)(const Node&));
 
 }  // namespace sardonyx::onnx

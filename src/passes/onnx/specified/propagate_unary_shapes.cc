@@ -1,5 +1,5 @@
-// The types of elementwise results with one operand (Gelu, Cast, Identity, ...) and of Dropout are inferred from the operand and
-// declared: the written file says them, and with them the symbols of dynamic sizes.
+// Infers the types of elementwise results with one operand (Gelu, Cast, Identity, ...) and of Dropout, and
+// declares them, so that the written file contains them along with the symbols of dynamic sizes.
 // After jax2onnx's pass of this name.
 #include "passes/onnx/specified/propagate_shapes.h"
 

@@ -1,5 +1,6 @@
-// Inputs of the main graph that nobody reads are dropped, and with them their default values. It changes the signature, so no preset
-// but onnx-spec has it. Inputs called in_0, in_1, ... stay: they are a function's arguments by position.
+// Removes unused inputs of the main graph and their default values. Only the preset onnx-spec has this pass,
+// because it changes the signature. Inputs named in_0, in_1, ... stay: they are positional arguments of a
+// function.
 // After jax2onnx's pass of this name.
 #include <algorithm>
 

@@ -1,5 +1,6 @@
-// Removes what no result depends on: nodes against the order, so that a dead chain of any length goes in one walk, then constants
-// without readers. Values that leave a body through an unread result of its If or Loop stay: the signature of a body is its node's.
+// Removes dead nodes, in reverse order so that one walk removes a chain of any length, then constants without
+// users. Values that leave a body through an unused result of its If or Loop stay: the node determines the
+// signature of its body.
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {

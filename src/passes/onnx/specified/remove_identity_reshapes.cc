@@ -1,6 +1,6 @@
 //   x: S ── Reshape(constant S) ── z      =>   x
 //
-// Only where every size is a number that the shape names: no 0, no -1, no symbol.
+// Applies only if the target lists every size as a number: no 0, no -1, no symbol.
 // After jax2onnx's pass of this name.
 #include <algorithm>
 
@@ -15,7 +15,7 @@ Pass remove_identity_reshapes() {
       .match = Reshape(x, constant.as(shape)),
       .when =
           [](const Match& m) {
-            // That x has this shape is asked of every rule.
+            // The driver checks that x has this shape.
             const auto wanted = m.ints(shape);
             return m[x]->ranked() && wanted && std::all_of(wanted->begin(), wanted->end(), [](int64_t w) { return w > 0; });
           },

@@ -1,6 +1,6 @@
-//   x ── Transpose ── (nobody)      =>   (nothing)
+//   x ── Transpose ── (no users)      =>   (nothing)
 //
-// Against the order, so that a chain of them goes in one walk.
+// Goes in reverse order, so that one walk removes a chain.
 // After jax2onnx's pass of this name.
 #include "rewrite/pass.h"
 

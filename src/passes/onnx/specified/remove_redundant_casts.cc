@@ -2,15 +2,15 @@
 //   x: T ── Cast<to=S> ── Cast<to=T> ── z        =>   x      if S holds every value of T
 //   x: T ── Cast<to=S> ── Cast<to=U> ── z        =>   x ── Cast<to=U>   on the same condition
 //
-// A pair is left alone when the middle type rounds or wraps: then the detour has an effect (f32 -> f16 -> f32). The first cast stays
-// for its other readers.
+// A pair stays if the middle type rounds or wraps, because then the detour has an effect (f32 -> f16 -> f32).
+// The first cast stays if it has other users.
 // After jax2onnx's pass of this name, which drops every pair that returns to its first type.
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {
 
-// Whether each value of `from` is a value of `through`.
+// Whether every value of `from` is a value of `through`.
 bool holds_all(DType through, DType from) {
   if (through == from) return true;
   if (from == DType::kBool) return is_integer(through) || is_float(through);
@@ -53,7 +53,7 @@ Pass remove_redundant_casts() {
            [](const Match& m) {
              const DType from = m[x]->dtype(), through = m[y]->dtype();
              if (from == DType::kUndefined) return false;
-             // Text shows the type: 1.0 and True.
+             // The strings of the two types differ: 1.0 and True.
              if (m.root().result()->dtype() == DType::kString) return m.refuse("texts of other types differ");
              return holds_all(through, from) || m.refuse("the type between rounds or wraps values of the first");
            },

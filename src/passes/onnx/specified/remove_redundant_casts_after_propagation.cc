@@ -1,4 +1,4 @@
-// remove_redundant_casts once more: shapes and dtypes that were propagated since may have shown new casts without effect.
+// Runs remove_redundant_casts again: propagated shapes and dtypes may reveal more casts without effect.
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {

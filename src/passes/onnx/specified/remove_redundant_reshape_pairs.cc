@@ -1,10 +1,12 @@
 //   x: S ── Reshape ── Reshape ── z: S                          =>   x
 //   x: S ── Reshape ── elementwise ... ── Reshape ── z: S       =>   x ── elementwise ... ── z
 //
-// Between the two there may be elementwise nodes of any number, in any connection; x may be several values of that shape. It needs
-// proof that the shape that went in comes out, that nothing broadcasts in between but single elements, and that nothing else reads
-// a value in between. A Reshape with other readers stays for them. Unknown sizes equal only themselves.
-// After jax2onnx's pass of this name, which looks at the first operands of at most eight nodes, and takes unknown sizes as equal.
+// Any number of connected elementwise nodes may stand between the two, and x may be several values of that
+// shape. The original shape must provably be restored, only single elements may broadcast in between, and
+// values in between must have no other users. A Reshape with other users stays for them. Unknown sizes equal
+// only themselves.
+// After jax2onnx's pass of this name, which follows first operands through at most eight nodes and treats
+// unknown sizes as equal.
 #include <algorithm>
 
 #include "passes/onnx/specified/elementwise_region.h"
@@ -18,7 +20,7 @@ bool has_dims(const Value& v, std::span<const Dim> dims) {
   return v.ranked() && std::equal(v.type()->dims().begin(), v.type()->dims().end(), dims.begin(), dims.end());
 }
 
-// Reshapes that read one that they undo.
+// Removes Reshapes whose operand is a Reshape that they undo.
 bool remove_pairs(Graph& top, PassContext& context) {
   size_t pairs = 0;
   for (Graph* g : graphs_in(top)) {
@@ -37,8 +39,8 @@ bool remove_pairs(Graph& top, PassContext& context) {
   return pairs > 0;
 }
 
-// Whether all that enters has been reshaped from `outer`, and all that leaves is reshaped to it. Then there are as many elements everywhere
-// between, and nothing broadcasts but single elements.
+// Whether all values that enter the region are reshaped from `outer` and all that leave are reshaped to it.
+// Then element counts are equal throughout, and only single elements broadcast.
 bool is_framed(const Region& region, std::span<const Dim> outer) {
   for (const Use* u : region.entries) {
     if (is_one_element(*u->value, outer.size())) continue;

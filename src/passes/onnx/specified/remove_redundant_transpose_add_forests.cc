@@ -3,8 +3,9 @@
 //   z ── Transpose<p> ─────── Add ── Transpose<p⁻¹> ──   =>   y ─ Add ──┐
 //                              └──── Transpose<p⁻¹> ──        z ─────── Add ──
 //
-// Sums between a layout and back, with any number of ends. What stops it: as remove_redundant_transpose_pairs, of which this is the
-// part that only passes through Add. Elements move, each is computed as before.
+// Handles sums between a layout and its inverse, with any number of results. What stops it is the same as for
+// remove_redundant_transpose_pairs, of which this is the part that only passes through Add. Elements move;
+// each is computed as before.
 // After jax2onnx's pass of this name.
 #include "passes/onnx/specified/remove_redundant_transpose_pairs.h"
 

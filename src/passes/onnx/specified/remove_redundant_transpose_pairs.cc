@@ -4,12 +4,14 @@
 //                  elementwise ... ── Transpose<p⁻¹> ── z             =>    elementwise ... ── z
 //   y ── Transpose<p> ──┘                                                  y ──┘
 //
-// The elementwise nodes in between form a region of any size and form: all that comes in has gone through the same permutation, or
-// is one element; all that goes out goes through its inverse. A region is left alone when anything else reads one of its values,
-// a result of the graph and a nested graph included, or when another operand comes in. Transposes that have other readers stay for
-// them. A missing perm reverses the axes: it is composed like any other. Elements move, none is computed differently.
-// Each round is linear in the graph; there are as many as pairs are nested in each other with something in between.
-// After jax2onnx's pass of this name, which looks at chains of at most eight nodes, forests of Add, and trees.
+// The elementwise nodes in between form a region of any size and shape. Every value that enters must have
+// gone through the same permutation or be a single element, and every value that leaves must go through the
+// inverse. A region stays if one of its values has other users (including results of the graph and nested
+// graphs) or another operand enters. Transposes with other users stay for them. A missing perm reverses the
+// axes and composes like any other. Elements move; none is computed differently.
+// Each round is linear in the graph. There are as many rounds as nested pairs with something in between.
+// After jax2onnx's pass of this name, which looks at chains of at most eight nodes, forests of Add, and
+// trees.
 #include "passes/onnx/specified/remove_redundant_transpose_pairs.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ namespace {
 
 bool is_transpose(const Node* n) { return n != nullptr && !n->unchecked() && n->is("Transpose"); }
 
-// Transposes that read one that they undo.
+// Removes Transposes whose operand is a Transpose that they undo.
 bool remove_pairs(Graph& top, PassContext& context) {
   size_t pairs = 0;
   for (Graph* g : graphs_in(top)) {
@@ -40,7 +42,7 @@ bool remove_pairs(Graph& top, PassContext& context) {
   return pairs > 0;
 }
 
-// Whether all that enters went through p, and all that leaves goes through its inverse.
+// Whether all values that enter the region went through p, and all that leave go through its inverse.
 bool is_framed(const Region& region, RegionFinder& finder, std::span<const int64_t> p) {
   for (const Use* u : region.entries) {
     if (is_one_element(*u->value, p.size())) continue;
@@ -48,7 +50,7 @@ bool is_framed(const Region& region, RegionFinder& finder, std::span<const int64
     if (!is_transpose(def) || def->input(0) == nullptr) return false;
     const auto perm = permutation(*def);
     if (!perm || !std::equal(perm->begin(), perm->end(), p.begin(), p.end())) return false;
-    if (finder.holds(region, def->input(0)->def())) return false;  // the region's own value, in another order
+    if (finder.holds(region, def->input(0)->def())) return false;  // a value of the region itself, in another order
   }
   const std::vector<int64_t> inverse = inverse_of(p);
   for (const Use* u : region.exits) {

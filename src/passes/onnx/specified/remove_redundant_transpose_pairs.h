@@ -1,11 +1,11 @@
-// What remove_redundant_transpose_pairs and remove_redundant_transpose_add_forests share.
+// Shared by remove_redundant_transpose_pairs and remove_redundant_transpose_add_forests.
 #pragma once
 
 #include "passes/onnx/specified/elementwise_region.h"
 
 namespace sardonyx::onnx {
 
-// Takes Transposes away that stand around regions of admitted nodes and undo each other. Returns whether there were any.
+// Removes Transposes around regions of admitted nodes that undo each other. Returns whether it found any.
 bool unframe_transposes(Graph& top, PassContext& context, RegionFinder::Admits admits);
 
 }  // namespace sardonyx::onnx

@@ -1,11 +1,11 @@
 //   x ── Transpose<p> ── Reduce<axes, keepdims=1> ── Transpose<p⁻¹> ── z   =>   x ── Reduce<p[axes]> ── z
 //   x ── Transpose<p> ── Reduce<axes> ── z                                 =>   x ── Reduce<p[axes]> ── z
-//                                                                               if p leaves the other axes in order
+//                                                                          if p keeps the other axes in order
 //
-// Where a mean is taken over pixels it does not matter in which layout. All operators that reduce along axes; axes must be known, and
-// the reduction of the first picture must have no other reader, the Transpose of the second neither. A missing perm reverses the
-// axes. Sums may be added up in another order, hence rounds.
-// After jax2onnx's pass of this name, which knows the first picture with ReduceMean.
+// Reducing along axes gives the same result in every layout. Applies to all operators that reduce along axes.
+// The axes must be known. In the first form the reduction must have no other user; in the second, the
+// Transpose must not. A missing perm reverses the axes. Rounds: sums may add up in another order.
+// After jax2onnx's pass of this name, which handles the first form for ReduceMean.
 #include <algorithm>
 
 #include "passes/onnx/fuse/fusion.h"
@@ -22,7 +22,7 @@ struct Reduction {
   bool keepdims;
 };
 
-// The reduction in x's own layout; nullopt when that is not known.
+// The reduction in the layout of x; nullopt if it is not known.
 std::optional<Reduction> through(const Match& m, const Node& reduce, std::span<const int64_t> p) {
   const auto keepdims = int_attr(reduce, "keepdims");
   const auto axes = reduced_axes(reduce, m.context());
@@ -41,7 +41,8 @@ Value* rebuild(Rewriter& b, const Match& m, const Node& reduce) {
   return b.reduce(reduce.op().name, m[x], reduction->axes, reduction->keepdims);
 }
 
-// Whether the reduced Transpose is the reduced x: the axes that stay keep their order, and with keepdims their place.
+// Whether the reduction of x has the same layout as that of the Transpose: kept axes stay in order, and in
+// place with keepdims.
 bool keeps_order(const Reduction& reduction, std::span<const int64_t> p) {
   int64_t last = -1;
   for (size_t i = 0; i < p.size(); ++i) {
@@ -72,7 +73,7 @@ Pass remove_redundant_transpose_reduce() {
            [](const Match& m) {
              const auto p = permutation(m.node(t)), q = permutation(m.root());
              if (!p || !q || inverse_of(*p) != *q) return false;
-             return through(m, m.node(r), *p).has_value();  // of as many axes as before, so that keepdims is 1
+             return through(m, m.node(r), *p).has_value();  // the ranks are equal, so keepdims is 1
            },
        .build = [](Rewriter& b, const Match& m) { return rebuild(b, m, m.node(r)); }},
       {.name = "before_reduction",
@@ -83,7 +84,7 @@ Pass remove_redundant_transpose_reduce() {
              const auto p = permutation(m.node(t));
              if (!p) return false;
              const auto reduction = through(m, m.root(), *p);
-             // With a Transpose behind it, it is the other rule's.
+             // If a Transpose follows, the other rule applies.
              const Value& y = *m.root().result();
              if (reduction && reduction->keepdims && y.has_one_use() && (*y.uses().begin()).owner->is("Transpose"))
                return false;

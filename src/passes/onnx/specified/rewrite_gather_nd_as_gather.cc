@@ -1,8 +1,8 @@
 //   i: [...] ── Unsqueeze(-1) ── GatherND(x) ── y      =>   Gather(x, i) ── y
 //
-// Tuples of one number are rows: what PyTorch's newer exporter writes for x[i]. Both operators count negative ids from the end and refuse
-// those that are out of range. A node fewer, where nobody else reads the tuples.
-// What stops it: batches; a last axis that was not added.
+// Index tuples of one number select rows. PyTorch's newer exporter writes x[i] this way. Both operators count
+// negative ids from the end and fail for ids out of range. Saves a node if the tuples have no other users.
+// What stops it: batches; a last axis that no Unsqueeze added.
 #include <algorithm>
 
 #include "rewrite/onnx_rewriter.h"

@@ -1,8 +1,8 @@
 //   y ── Sqrt ── Reciprocal ──┐                  y ── Sqrt ──┐
 //                        x ── Mul ── z    =>            x ── Div ── z
 //
-// One node and one rounding fewer. The reciprocal must have no other reader, or we would compute both. Division by the root instead of a
-// constant numerator over it, Div(1, Sqrt(y)), reads the same way.
+// Saves a node and a rounding. The reciprocal must have no other user, or both would be computed. Also
+// matches a constant numerator over the root, Div(1, Sqrt(y)), instead of the reciprocal.
 // After jax2onnx's pass of this name.
 #include "rewrite/pass.h"
 

@@ -1,4 +1,5 @@
-// The preset onnx-spec, and onnx, over large graphs: the time per node must not grow. Each pass's own time is a counter, in ns per node.
+// Runs the presets onnx-spec and onnx over large graphs: the time per node must not grow. Counters report
+// each pass's time in ns per node.
 #include <benchmark/benchmark.h>
 
 #include "passes/catalog.h"
@@ -32,7 +33,7 @@ class Maker {
   int64_t nodes = 0;
 };
 
-// Pairs of casts, transposes and reshapes, alone and around elementwise nodes: of twelve nodes three stay.
+// Pairs of casts, transposes and reshapes, alone and around elementwise nodes. Three of twelve nodes stay.
 std::unique_ptr<Model> chain(int64_t length) {
   Maker b;
   const Attrs *to64 = b.to(11), *to32 = b.to(1), *there = b.perm({0, 2, 1}), *further = b.perm({2, 0, 1}),
@@ -50,7 +51,7 @@ std::unique_ptr<Model> chain(int64_t length) {
   return std::move(b.m);
 }
 
-// Rows of nodes, each computed twice: half of them go.
+// Rows of nodes in which each is computed twice, so half of them are merged.
 std::unique_ptr<Model> mesh(int64_t length) {
   Maker b;
   Value *u = b.x, *v = b.x;

@@ -1,4 +1,5 @@
-// What equal graphs do not show: names, declared types, bodies of functions, the order of the preset.
+// Covers what graph equality does not show: names, declared types, bodies of functions, the order of the
+// preset.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -150,7 +151,7 @@ TEST(onnx_spec, has_the_seventeen_in_order) {
                        "remove_dead_nodes", "remove_orphan_transposes", "prune_unused_graph_inputs"}));
 }
 
-// Passes of the main graph leave functions alone; the others enter them.
+// Some passes only run on the main graph; the others also run on functions.
 TEST(onnx_spec, enters_functions_where_the_table_says_so) {
   const auto m = parse(R"(
 graph(x: f32[2,3]) { y = custom::f(x)  return y }
@@ -213,7 +214,7 @@ TEST(cse, merges_constants_of_which_only_a_hash_is_known) {
   EXPECT_EQ(sum.input(2), c);
 }
 
-// Constants that are computed when they are read are not read to be compared.
+// Comparing constants must not compute deferred ones.
 TEST(cse, leaves_constants_that_are_deferred) {
   Model m;
   m.set_opset_version("", 21);
