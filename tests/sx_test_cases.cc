@@ -87,7 +87,7 @@ std::string counts_text(const Model& m) {
 // Cases with types that no file keeps: reading the file back yields more precise types.
 constexpr std::string_view kContradictory[] = {
     "a list whose declared length is another",
-    "elements and their places, of which a file says another number",
+    "values and indices whose declared number is wrong",
 };
 
 bool has_ranges(Model& m) {

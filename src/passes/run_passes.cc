@@ -313,7 +313,7 @@ void check_loading(const onnx::Runtime* runtime, Model& before, const Model& aft
   if (auto found = run(before, again, pipeline, facts, runtime); !found.faults.empty()) notes = std::move(found.faults);
   notes.push_back("nothing was written");
   notes.push_back("help: --verify pass goes on without the pass at fault");
-  throw Error(ErrorCode::kInternal, fmt::format("{} loads the model as it was, and not what the passes made", runtime->name),
+  throw Error(ErrorCode::kInternal, fmt::format("{} loads the original model, but not the optimized one", runtime->name),
               std::move(notes));
 }
 

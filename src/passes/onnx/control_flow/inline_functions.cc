@@ -59,7 +59,7 @@ class Inliner {
       }
     }
     for (const Port& p : f.graph().outputs()) ok &= p.use->value != nullptr;
-    if (!ok) context_.log.near_miss(call, "the function reads operators of other versions than the model");
+    if (!ok) context_.log.near_miss(call, "the function uses operators of other versions than the model");
     return fits_[&f] = ok;
   }
 

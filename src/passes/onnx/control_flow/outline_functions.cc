@@ -338,7 +338,7 @@ Pass outline_functions() {
                           const int64_t least = context.options().number("min_nodes", kFewestNodes);
                           return Outliner(context, static_cast<size_t>(std::max<int64_t>(least, 2))).run();
                         })
-      .option("min_nodes", "the fewest nodes that become a function (default 4)");
+      .option("min_nodes", "the smallest number of nodes that becomes a function (default 4)");
 }
 
 }  // namespace sardonyx::onnx

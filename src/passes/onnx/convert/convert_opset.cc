@@ -107,7 +107,7 @@ class Converter {
 // function's call.
 Value* ints_operand(Rewriter& b, const Node& n, std::string_view name, OpsetConversion& c) {
   if (const auto v = ints_attr(n, name)) return b.i64s(*v);
-  c.refuse(n, fmt::format("its {} belong to the calls of a function", name));
+  c.refuse(n, fmt::format("its {} are set by the function's calls", name));
   return nullptr;
 }
 
@@ -158,7 +158,7 @@ std::vector<Value*> pad_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0), ints_operand(b, n, "pads", c)};
   if (operands.back() == nullptr) return {};
   const auto value = float_attr(n, "value");
-  if (!value) return c.refuse(n, "its value belongs to the calls of a function");
+  if (!value) return c.refuse(n, "its value is set by the function's calls");
   if (*value != 0) {
     operands.push_back(scalar_like_input(b, n, *value, c));
     if (operands.back() == nullptr) return {};
@@ -172,7 +172,7 @@ std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
     Value* limit = nullptr;  // absent: the lowest or highest finite number in all versions
     if (n.attr(name) != nullptr) {
       const auto v = float_attr(n, name);
-      if (!v) return c.refuse(n, fmt::format("its {} belongs to the calls of a function", name));
+      if (!v) return c.refuse(n, fmt::format("its {} is set by the function's calls", name));
       limit = scalar_like_input(b, n, *v, c);
       if (limit == nullptr) return {};
     }
@@ -184,7 +184,7 @@ std::vector<Value*> clip_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
 
 std::vector<Value*> top_k_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto k = int_attr(n, "k");
-  if (!k) return c.refuse(n, "its k belongs to the calls of a function");
+  if (!k) return c.refuse(n, "its k is set by the function's calls");
   return results_of(b.node("TopK", std::vector<Value*>{n.input(0), b.i64s({*k})}, n.num_results(), attrs_of(n, {"k"})));
 }
 
@@ -193,7 +193,7 @@ std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, OpsetConversion& c
   const bool reads_mask = n.num_results() > 1 && n.result(1)->has_uses();
   if (reads_mask && n.op().since_version < 10) return c.refuse(n, "its mask is no longer of the type of its operand");
   const auto ratio = float_attr(n, "ratio");
-  if (!ratio) return c.refuse(n, "its ratio belongs to the calls of a function");
+  if (!ratio) return c.refuse(n, "its ratio is set by the function's calls");
   Node& made = b.node("Dropout", std::vector<Value*>{n.input(0), b.scalar(DType::kF32, *ratio)}, reads_mask ? 2 : 1,
                       attrs_of(n, {"ratio"}));
   return {made.result(), reads_mask ? made.result(1) : nullptr};
@@ -201,7 +201,7 @@ std::vector<Value*> dropout_to_operands(Rewriter& b, Node& n, OpsetConversion& c
 
 std::vector<Value*> dft_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto axis = int_attr(n, "axis");
-  if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
+  if (!axis) return c.refuse(n, "its axis is set by the function's calls");
   return {b.op("DFT", {n.input(0), n.input(1), b.i64(*axis)}, attrs_of(n, {"axis"}))};
 }
 
@@ -210,7 +210,7 @@ std::vector<Value*> dft_to_operands(Rewriter& b, Node& n, OpsetConversion& c) {
 // Before opset 13 the operator flattened the axes from `axis` on into one, and likewise the axes before it.
 std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto axis = int_attr(n, "axis");
-  if (!axis) return c.refuse(n, "its axis belongs to the calls of a function");
+  if (!axis) return c.refuse(n, "its axis is set by the function's calls");
   Value* x = n.input(0);
   const auto last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", int64_t{-1}, {}}}); };
   const auto rank = x->ranked() ? static_cast<int64_t>(x->type()->rank()) : 0;
@@ -220,9 +220,9 @@ std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, OpsetConversion& c) 
 
 std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.attr("spatial") != nullptr && int_attr(n, "spatial") != 1)
-    return c.refuse(n, "its statistics are not those of channels (spatial=0)");
+    return c.refuse(n, "its statistics are not per channel (spatial=0)");
   for (size_t i = 1; i < n.num_results(); ++i) {
-    if (n.result(i)->has_uses()) return c.refuse(n, "its running statistics are read, which training makes");
+    if (n.result(i)->has_uses()) return c.refuse(n, "its running statistics are used, which training computes");
   }
   std::vector<Value*> results(n.num_results(), nullptr);
   // Before opset 14, several results mean training mode.
@@ -238,7 +238,7 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) 
   Value* scales = n.input(1);
   if (n.attr("scales") != nullptr) {
     const Attr::Floats* v = n.attr("scales")->get<Attr::Floats>();
-    if (v == nullptr) return c.refuse(n, "its scales belong to the calls of a function");
+    if (v == nullptr) return c.refuse(n, "its scales are set by the function's calls");
     const std::vector<float> f(v->begin(), v->end());
     scales = b.constant(
         Tensor::own(DType::kF32, {static_cast<int64_t>(f.size())},
@@ -256,7 +256,7 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) 
 std::vector<Value*> resize(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.op().since_version == 10) return asymmetric_resize(b, n, c);
   if (string_attr(n, "coordinate_transformation_mode") == "tf_half_pixel_for_nn")
-    return c.refuse(n, "tf_half_pixel_for_nn was taken away in opset 13");
+    return c.refuse(n, "opset 13 removed tf_half_pixel_for_nn");
   return {b.op("Resize", operands_of(n), attrs_of(n))};
 }
 
@@ -285,7 +285,7 @@ std::vector<Value*> group_normalization(Rewriter& b, Node& n, OpsetConversion& c
 }
 
 std::vector<Value*> no_longer(Rewriter&, Node& n, OpsetConversion& c) {
-  return c.refuse(n, "it meant something else, for which there is no operator");
+  return c.refuse(n, "no operator of the other opset has its meaning");
 }
 
 constexpr RespellingStep kUp[] = {
@@ -464,7 +464,7 @@ std::vector<Value*> grid_sample(Rewriter& b, Node& n, OpsetConversion& c) {
   constexpr std::pair<std::string_view, std::string_view> kModes[] = {{"bilinear", "linear"}, {"bicubic", "cubic"}};
   auto mode = string_attr(n, "mode");
   const bool raises = c.to() >= 20;
-  if (!mode) return c.refuse(n, "its mode belongs to the calls of a function");
+  if (!mode) return c.refuse(n, "its mode is set by the function's calls");
   for (const auto& [old_name, new_name] : kModes) {
     if (*mode == (raises ? old_name : new_name)) mode = raises ? new_name : old_name;
   }
@@ -486,7 +486,7 @@ Pass convert_opset() {
                           }
                           return Converter(context, static_cast<int>(to)).run();
                         })
-      .option("opset", "the version of the default domain that the model is to import");
+      .option("opset", "the opset version to convert the model to");
 }
 
 }  // namespace sardonyx::onnx

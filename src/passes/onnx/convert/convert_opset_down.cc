@@ -186,7 +186,7 @@ std::vector<Value*> largest_floats(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto k = c.context().ints(n.input(1));
   if (c.to() < 10 && (!k || k->size() != 1)) return c.refuse(n, "its k is not constant");
   const DType own = n.input(0)->dtype();
-  if (own == DType::kI64 || own == DType::kU64) return c.refuse(n, "it orders integers of 64 bits");
+  if (own == DType::kI64 || own == DType::kU64) return c.refuse(n, "it orders 64-bit integers");
   const bool is_smallest = int_attr(n, "largest") == 0;
   if (is_smallest && is_float(own)) return c.refuse(n, "it takes the smallest floats, and NaN has no negative");
   const auto cast = [&](Value* v, DType to) {
@@ -306,7 +306,7 @@ std::vector<Value*> clip(Rewriter& b, Node& n, OpsetConversion& c) {
     if (high != nullptr) attrs.push_back({"max", static_cast<float>(*c.context().splat(high)), {}});
     return {b.op("Clip", {x}, std::move(attrs))};
   }
-  if (c.to() < kWhereAndOrderedIntegers) return c.refuse(n, "its bounds are no constants of f32");
+  if (c.to() < kWhereAndOrderedIntegers) return c.refuse(n, "its bounds are not f32 constants");
   if (low != nullptr) x = b.Where(b.Less(x, low), low, x);
   if (high != nullptr) x = b.Where(b.Less(high, x), high, x);
   return {x == n.input(0) ? b.Identity(x) : x};
@@ -362,7 +362,7 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) 
   const auto mode = string_attr(n, "mode");
   if (string_attr(n, "coordinate_transformation_mode") != "asymmetric" || (mode != "nearest" && mode != "linear"))
     return c.refuse(n, "its samples are not placed asymmetrically");
-  if (mode == "nearest" && string_attr(n, "nearest_mode") != "floor") return c.refuse(n, "it does not take the sample below");
+  if (mode == "nearest" && string_attr(n, "nearest_mode") != "floor") return c.refuse(n, "its nearest_mode is not floor");
   Value* scales = n.num_inputs() > 2 ? n.input(2) : nullptr;
   if (scales == nullptr || n.attr("axes") != nullptr || int_attr(n, "antialias").value_or(0) != 0)
     return c.refuse(n, "its scales are not given for all axes");
@@ -396,7 +396,7 @@ std::vector<Value*> scatter(Rewriter& b, Node& n, OpsetConversion& c) {
 
 std::vector<Value*> shape_of_all_axes(Rewriter& b, Node& n, OpsetConversion& c) {
   const auto start = int_attr(n, "start"), end = int_attr(n, "end");
-  if (!start || (n.attr("end") != nullptr && !end)) return c.refuse(n, "its bounds belong to the calls of a function");
+  if (!start || (n.attr("end") != nullptr && !end)) return c.refuse(n, "its bounds are set by the function's calls");
   Value* shape = b.op("Shape", {n.input(0)});
   const int64_t stop = end.value_or(std::numeric_limits<int64_t>::max());
   if (*start == 0 && n.attr("end") == nullptr) return {shape};
@@ -434,7 +434,7 @@ std::vector<Value*> expand(Rewriter& b, Node& n, OpsetConversion& c) {
 }
 
 std::vector<Value*> no_such_meaning(Rewriter&, Node& n, OpsetConversion& c) {
-  return c.refuse(n, "it meant something else, for which there is no operator");
+  return c.refuse(n, "no operator of the other opset has its meaning");
 }
 
 constexpr RespellingStep kDown[] = {

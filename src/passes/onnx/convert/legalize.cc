@@ -287,7 +287,7 @@ Pass legalize() {
                           const std::string target = context.options().text("target", newest_runtime().name);
                           return Legalizer(context, runtime_named(target)).run();
                         })
-      .option("target", "the runtime that must run the model, such as ort-1.17; the newest that is known if not given");
+      .option("target", "the runtime that must run the model, such as ort-1.17 (default: the newest known)");
 }
 
 }  // namespace sardonyx::onnx

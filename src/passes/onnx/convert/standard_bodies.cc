@@ -160,7 +160,7 @@ Results group_normalization(const Site& s) {
 
 Results mean_variance_normalization(const Site& s) {
   const auto axes = ints_attr(s.n, "axes");
-  if (!axes) return s.refuse("its axes belong to the calls of a function");
+  if (!axes) return s.refuse("its axes are set by the function's calls");
   Value* centred = s.b.Sub(s.x(), s.b.reduce("ReduceMean", s.x(), *axes, /*keepdims=*/true));
   Value* variance = s.b.reduce("ReduceMean", s.b.Mul(centred, centred), *axes, /*keepdims=*/true);
   return {s.b.Div(centred, s.b.Add(s.b.Sqrt(variance), s.num(s.x(), 1e-9)))};
@@ -242,7 +242,7 @@ Results attention(const Site& s) {
   if (s.in(6) != nullptr) return s.refuse("it pads keys (nonpad_kv_seqlen)");
   if (s.number("softcap", 0) != 0) return s.refuse("it caps its scores (softcap)");
   if (n.num_results() > 3 && n.result(3)->has_uses()) return s.refuse("its scores are returned");
-  if (is_causal && s.in(4) != nullptr) return s.refuse("it is causal beside keys that were kept");
+  if (is_causal && s.in(4) != nullptr) return s.refuse("it is causal with past keys");
   if (is_flat) {
     const int64_t heads = int_attr(n, "q_num_heads").value_or(0), kv_heads = int_attr(n, "kv_num_heads").value_or(0);
     if (heads < 1 || kv_heads < 1) return s.refuse("the number of its heads is not known");

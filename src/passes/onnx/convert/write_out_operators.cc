@@ -51,7 +51,7 @@ Pass write_out_operators() {
                                         {"help: write_out_operators.opset=17"});
                           return write_out(context, opset);
                         })
-      .option("opset", "the version of the default domain whose operators may stay");
+      .option("opset", "the opset version whose operators may stay");
 }
 
 }  // namespace sardonyx::onnx

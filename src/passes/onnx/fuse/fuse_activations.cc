@@ -33,7 +33,7 @@ constexpr Var x{"x"}, lo{"lo"}, hi{"hi"}, a{"a"}, b_{"b"}, e{"e"}, u{"u"}, d{"d"
 bool is_one_of(const Match& m, std::initializer_list<DType> types) {
   return std::find(types.begin(), types.end(), m[x]->dtype()) != types.end();
 }
-bool whole(const Match& m) { return has_no_other_users(m) || m.refuse("a part of it has another reader"); }
+bool whole(const Match& m) { return has_no_other_users(m) || m.refuse("a part of it has another user"); }
 bool in_f32(const Match& m) { return is_one_of(m, {DType::kF32}) && whole(m); }
 // Whether x is a float type for which every supported release has a kernel of `op`.
 bool computes(const Match& m, std::string_view op) {
@@ -172,7 +172,7 @@ void sigmoid_rules(std::vector<Rule>& rules) {
                    .when =
                        [](const Match& m) {
                          return computes(m, "Sigmoid") &&
-                                (!is_in_logarithm(*m.root().result(), 3) || m.refuse("a logarithm reads it"));
+                                (!is_in_logarithm(*m.root().result(), 3) || m.refuse("a logarithm uses it"));
                        },
                    .replace = Sigmoid(x)});
   rules.push_back({.name = "softplus",

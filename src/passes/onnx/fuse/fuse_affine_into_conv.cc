@@ -104,7 +104,7 @@ Pattern convolution() {
 bool shifts(const Match& m) {
   const Node& n = m.node(conv);
   if (!is_per_channel(m, *m[c])) return m.refuse("the constant is not one number per channel");
-  return has_constant_bias(n) || m.refuse("the bias is no constant");
+  return has_constant_bias(n) || m.refuse("the bias is not constant");
 }
 
 Value* shift(Rewriter& b, const Match& m) {
@@ -120,8 +120,8 @@ Value* shift(Rewriter& b, const Match& m) {
 bool scales(const Match& m) {
   const Node& n = m.node(conv);
   if (!is_per_channel(m, *m[c])) return m.refuse("the constant is not one number per channel");
-  if (!has_constant_bias(n)) return m.refuse("the bias is no constant");
-  return may_change(n) || m.refuse("the weights are no constant, or are read elsewhere too");
+  if (!has_constant_bias(n)) return m.refuse("the bias is not constant");
+  return may_change(n) || m.refuse("the weights are not constant, or have other users");
 }
 
 Value* scale(Rewriter& b, const Match& m) {
@@ -165,9 +165,9 @@ bool normalizes(const Match& m) {
     const TensorPtr t = known_elements(*m[v]);
     if (t == nullptr || t->size() != count) return m.refuse("its parameters are not one number per channel");
   }
-  if (!has_constant_bias(n)) return m.refuse("the bias is no constant");
+  if (!has_constant_bias(n)) return m.refuse("the bias is not constant");
   return (may_change(n) && float_attr(root, "epsilon").has_value()) ||
-         m.refuse("the weights are no constant, or are read elsewhere too");
+         m.refuse("the weights are not constant, or have other users");
 }
 
 Value* normalize(Rewriter& b, const Match& m) {
@@ -203,7 +203,7 @@ ChannelRows input_rows_of(const Node& n) {
 
 bool scales_input(const Match& m) {
   const Node& n = m.root();
-  if (!may_change(n)) return m.refuse("the weights are no constant, or are read elsewhere too");
+  if (!may_change(n)) return m.refuse("the weights are not constant, or have other users");
   if (channels(n) == 0 || !same_shape(m[x], m[y])) return false;
   return onnx::is_per_channel(m[c]->type(), m[x]->type()->rank(), 1, input_channels(n)) ||
          m.refuse("the constant is not one number per channel");

@@ -58,9 +58,9 @@ bool has_known_bias(const Match& m) {
 }
 
 bool scales(const Match& m) {
-  if (columns(m) <= 0) return m.refuse("the weights are no constant, or are read elsewhere too");
+  if (columns(m) <= 0) return m.refuse("the weights are not constant, or have other users");
   if (!fits(m, m[c])) return m.refuse("the constant is not one number per column");
-  return (has_known_bias(m) && (m[bias] == nullptr || fits(m, m[bias]))) || m.refuse("the bias is no constant");
+  return (has_known_bias(m) && (m[bias] == nullptr || fits(m, m[bias]))) || m.refuse("the bias is not constant");
 }
 
 Value* scale(Rewriter& b, const Match& m) {
@@ -85,9 +85,9 @@ bool normalizes(const Match& m) {
   if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1 ||
       root.num_results() > 1 || !float_attr(root, "epsilon"))
     return m.refuse("it trains");
-  if (columns(m) <= 0) return m.refuse("the weights are no constant, or are read elsewhere too");
+  if (columns(m) <= 0) return m.refuse("the weights are not constant, or have other users");
   if (m[y]->type()->rank() != 2) return m.refuse("its channels are not the columns");
-  return has_known_bias(m) || m.refuse("the bias is no constant");
+  return has_known_bias(m) || m.refuse("the bias is not constant");
 }
 
 Value* normalize(Rewriter& b, const Match& m) {

@@ -140,7 +140,7 @@ bool place_mask(const Match& m, Found& f) {
     told.push_back(label);
     while (at < 4 && f.target[at] != label) ++at;
   }
-  if (at != 3) return m.refuse("the mask does not tell keys apart, or its axes stand in another order");
+  if (at != 3) return m.refuse("the mask has no key axis, or its axes are in another order");
   const auto hides_later = [&](Value* v) {
     return f.mask.fill ? is_causal(v, m.context()) : causes_of(v, m.context()) != nullptr;
   };
@@ -210,17 +210,17 @@ class Finder {
       } else if (Node* where = made_by(scores, graph_, "Where")) {
         if (!step_over_chosen_mask(*where, scores)) return false;
       } else {
-        return m_.refuse("the scores are no product");
+        return m_.refuse("the scores are not a product");
       }
     }
     if (!can_be_scale(f_.scale, m_.root().result()->dtype()))
-      return m_.refuse("the scale is not positive, or no number of f32");
+      return m_.refuse("the scale is not positive, or f32 cannot represent it");
     return product_ != nullptr || m_.refuse("the product of queries and keys is too far away");
   }
 
   bool step_over_scale(const Node& n, Value*& scores) {
     const auto by = scaled(n, m_.context());
-    if (!by) return m_.refuse("the scores are scaled by something else than a number");
+    if (!by) return m_.refuse("the scores are not scaled by a single number");
     f_.scale *= by->by;
     scores = by->value;
     return true;
@@ -241,7 +241,7 @@ class Finder {
     if (f_.mask.value != nullptr || !same_shape(n.input(1), scores)) return m_.refuse("there is more than one mask");
     if (f_.scale != 1) return m_.refuse("the mask is scaled with the scores");
     f_.mask.fill = vanishing_fill(n, m_.context());
-    if (!f_.mask.fill) return m_.refuse("what is masked does not vanish");
+    if (!f_.mask.fill) return m_.refuse("masked scores do not vanish");
     f_.mask.value = bare_mask(n.input(0), m_.context());
     f_.mask_labels = labels_;
     if (!meets_axes(m_, f_.mask.value, scores)) return false;
@@ -255,13 +255,13 @@ class Finder {
     Value *a = product_->input(0), *b = product_->input(1);
     if (!has_axes(a, r) || !has_axes(b, r)) return m_.refuse("the product of queries and keys has another number of axes");
     const bool straight = labels_[r - 1] == key_;
-    if (!straight && labels_[r - 2] != key_) return m_.refuse("the scores are of other axes");
+    if (!straight && labels_[r - 2] != key_) return m_.refuse("the scores have other axes");
     // The first two labels: batch and head, as the product and the root order them.
     const Type* probabilities = (on_left_ ? left_ : right_)->type();
     const int first = probabilities->dim(0).is(1) ? kOne : 0, second = probabilities->dim(1).is(1) ? kOne : 1;
     f_.v_swapped = !(labels_[0] == first && (r == 3 || labels_[1] == second));
     if (f_.v_swapped && !(r == 4 && labels_[0] == second && labels_[1] == first))
-      return m_.refuse("the scores are of other axes");
+      return m_.refuse("the scores have other axes");
     for (size_t i = 0; i + 2 < r; ++i) {  // no broadcasting
       if (!(a->type()->dim(i) == b->type()->dim(i)) || !(left_->type()->dim(i) == right_->type()->dim(i)))
         return m_.refuse("a product broadcasts its batch");

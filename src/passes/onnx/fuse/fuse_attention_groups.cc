@@ -211,10 +211,10 @@ class Finder {
         continue;
       }
       const auto at = static_cast<int>(std::find(wanted.begin(), wanted.end(), axis) - wanted.begin());
-      if (at <= last) return m_.refuse("the axes of the mask stand in another order");
+      if (at <= last) return m_.refuse("the axes of the mask are in another order");
       g.mask_labels.push_back(last = at);
     }
-    return last == kKeys || m_.refuse("the mask tells heads or groups apart, or no keys");
+    return last == kKeys || m_.refuse("the mask differs between heads or groups, or has no key axis");
   }
 
   const Match& m_;

@@ -197,7 +197,7 @@ bool meets_axes(const Match& m, const Value* mask, const Value* scores) {
     return m.refuse("the shape of the mask is not known");
   const auto dims = mask->type()->dims(), of_scores = scores->type()->dims().last(dims.size());
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (!dims[i].is(1) && !(dims[i] == of_scores[i])) return m.refuse("an axis of the mask may be one");
+    if (!dims[i].is(1) && !(dims[i] == of_scores[i])) return m.refuse("an axis of the mask may have size one");
   }
   return true;
 }
@@ -211,7 +211,7 @@ bool keeps_blind_rows(const Match& m, const AttentionMask& mask) {
   if (mask.value == nullptr) return true;
   PassContext& c = m.context();
   return is_finite(mask, c) || every_row_sees(mask, c) || (mask.guarded && hides_by_infinity(mask, c)) ||
-         m.refuse("a row may see nothing, of which kernels make something else");
+         m.refuse("a row may be fully masked, which kernels treat differently");
 }
 
 Value* AttentionMask::added(Rewriter& b, const std::function<Value*(Value*)>& placed) const {

@@ -51,7 +51,7 @@ bool is_fixed(const Match& m) {
     const TensorPtr t = known_elements(*m[v]);
     if (t == nullptr || t->size() != channels(m)) return m.refuse("its parameters are not one known number per channel");
   }
-  return m[gamma]->dtype() == m[x]->dtype() || m.refuse("its parameters are of another type");
+  return m[gamma]->dtype() == m[x]->dtype() || m.refuse("its parameters have another dtype");
 }
 
 Channels channel_numbers(const Value* v, int64_t count) { return numbers(*known_elements(*v), count); }

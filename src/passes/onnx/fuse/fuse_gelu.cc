@@ -40,7 +40,7 @@ bool fits(const Match& m) {
   const DType t = m[x]->dtype();
   // For bfloat16 the parts have no kernels either.
   if (t != DType::kBF16 && !has_kernel(m.model(), "Gelu", t)) return m.refuse("onnxruntime has no Gelu of this element type");
-  return has_no_other_users(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another user");
 }
 
 bool fits_tanh(const Match& m) {

@@ -76,7 +76,7 @@ bool lines_up(const Match& m, std::span<const int64_t> axes, size_t channel) {
     return m.refuse("mean and variance do not line up with the operand");
   if (m[scale] != nullptr && !is_per_channel(m.type(scale), m[x]->type()->rank(), channel, count.value()))
     return m.refuse("the scale is not one number per channel");
-  return has_no_other_users(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another user");
 }
 
 std::vector<int64_t> channels_first(size_t rank) {

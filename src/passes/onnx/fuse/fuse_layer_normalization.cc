@@ -50,7 +50,7 @@ bool is_norm(const Match& m) {
   if (!e || !(*e >= 0)) return m.refuse("eps is not one number");
   if (!has_kept_shape(m[kept], v, *over) || !has_kept_shape(m[deviation], v, *over))
     return m.refuse("mean and variance do not line up with the operand");
-  return has_no_other_users(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another user");
 }
 
 std::vector<Dim> normalized_dims(const Match& m) {

@@ -101,7 +101,7 @@ bool is_table(const Match& m, int64_t rows, int64_t least) {
   if (!t->ranked() || t->type()->rank() != 2 || !t->type()->dim(0).is(rows))
     return m.refuse("the table has another number of rows");
   if (!i->ranked() || (i->dtype() != DType::kI32 && i->dtype() != DType::kI64))
-    return m.refuse("the ids are no integers of 32 or 64 bits");
+    return m.refuse("the ids are not 32- or 64-bit integers");
   const auto s = span_of(i, m.context());
   return (s && s->least >= least && s->most < rows) || m.refuse("an id could be out of range");
 }
@@ -123,7 +123,7 @@ bool is_comparison(const Match& m) {
   const auto list = m[numbers]->constant()->to_ints(kMostNumbers);
   if (!list || shape.empty() || shape.back() != static_cast<int64_t>(list->size())) return false;
   for (size_t k = 0; k < list->size(); ++k) {
-    if ((*list)[k] != static_cast<int64_t>(k)) return m.refuse("it compares with other numbers than 0, 1, 2, ...");
+    if ((*list)[k] != static_cast<int64_t>(k)) return m.refuse("it compares with numbers other than 0, 1, 2, ...");
   }
   // The driver checks that there is one id per row: it compares the result's type with the root's.
   return is_float(m.root().result()->dtype()) && is_table(m, shape.back(), 0);

@@ -94,7 +94,7 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
   if (root.is("AveragePool")) {
     const bool bare = std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; });
     if ((!bare && int_attr(root, "count_include_pad") != 1) || int_attr(root, "ceil_mode").value_or(0) != 0)
-      return m.refuse("the average does not count what is padded"), std::nullopt;
+      return m.refuse("the average does not count padded elements"), std::nullopt;
   }
   for (size_t i = 0; i < rank - 2; ++i) {
     pads[i] += (*outer)[2 + i];

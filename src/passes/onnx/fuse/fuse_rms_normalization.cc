@@ -45,7 +45,7 @@ Pass fuse_rms_normalization() {
     const auto e = m.splat(eps);
     if (!e || !(*e >= 0)) return m.refuse("eps is not one number");
     if (!has_kept_shape(m[deviation], m[x], *over)) return m.refuse("the mean does not line up with the operand");
-    return has_no_other_users(m) || m.refuse("a part of it has another reader");
+    return has_no_other_users(m) || m.refuse("a part of it has another user");
   };
   const auto build = [](Rewriter& b, const Match& m, Value* s) -> Value* {
     const auto dims = normalized_dims(m);

@@ -55,8 +55,8 @@ bool is_rotation(const Match& m) {
   const Dim size = v->type()->dim(3);
   if (!size.is_int() || size.value() < 2) return m.refuse("the size of a head is not known, or one");
   if (!is_half(m, first, size.value(), false) || !is_half(m, second, size.value(), true))
-    return m.refuse("the parts are no halves");
-  return has_no_other_users(m, m[x]) || m.refuse("a part of it has another reader");
+    return m.refuse("the parts are not halves");
+  return has_no_other_users(m, m[x]) || m.refuse("a part of it has another user");
 }
 
 // Whether v has one element along the head axis, seen as [B,T,H,D] or [B,H,T,D]. It broadcasts to a value of
@@ -164,7 +164,7 @@ Value* rotary(Rewriter& b, const Match& m) {
     Value* y = b.RotaryEmbedding(b.Reshape(m[x], b.i64s({0, 0, count * size})), c, s, nullptr, {.num_heads = count});
     return b.Reshape(y, b.i64s({0, 0, count, size}));
   }
-  m.refuse("the angles are not given for each position");
+  m.refuse("the angles are not per position");
   return nullptr;
 }
 

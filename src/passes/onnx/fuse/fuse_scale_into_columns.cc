@@ -334,7 +334,7 @@ bool absorb(Node& n, PassContext& context) {
     if (!way) continue;
     const auto factors = reached(*way, f->by, context);
     if (!factors) {
-      context.log.near_miss(n, "the columns, or the weights, are read elsewhere too, or are not known to be those");
+      context.log.near_miss(n, "the columns or the weights have other users, or the columns cannot be followed");
       continue;
     }
     scale(*way, *factors, f->divide, context);

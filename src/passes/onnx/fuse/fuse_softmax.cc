@@ -66,12 +66,12 @@ std::optional<int64_t> axis_of(const Match& m) {
 bool cancels(const Match& m, int64_t axis) {
   const Value* by = m[c];
   if (by == nullptr) return true;
-  if (!by->ranked() || !m[x]->ranked()) return m.refuse("what is subtracted has no known rank");
+  if (!by->ranked() || !m[x]->ranked()) return m.refuse("the rank of the subtrahend is not known");
   const auto lacks = static_cast<int64_t>(m[x]->type()->rank() - by->type()->rank());
   if (axis >= lacks && !by->type()->dim(static_cast<size_t>(axis - lacks)).is(1))
-    return m.refuse("what is subtracted varies along the axis");
+    return m.refuse("the subtrahend varies along the axis");
   int steps = 0;
-  return is_bound(by, m[x], steps) || m.refuse("what is subtracted is no maximum of the operand");
+  return is_bound(by, m[x], steps) || m.refuse("the subtrahend is not a maximum of the operand");
 }
 
 bool is_last(const Match& m, int64_t axis) { return axis + 1 == static_cast<int64_t>(m[x]->type()->rank()); }
@@ -84,14 +84,14 @@ bool normalizes(const Match& m) {
   const Node* power = nullptr;
   for (const Node* n : m.nodes()) {
     if (!n->is("Exp")) continue;
-    if (power != nullptr && power->input(0) != n->input(0)) return m.refuse("what is summed is not what is divided");
+    if (power != nullptr && power->input(0) != n->input(0)) return m.refuse("the summed value is not the divided one");
     power = n;
   }
   if (!cancels(m, *axis)) return false;
   if (!has_modern_softmax(m) && !is_last(m, *axis)) return m.refuse("before opset 13 only the last axis");
   if (!has_kept_shape(m[total], m[x], std::vector<int64_t>{*axis}))
     return m.refuse("the sum does not line up with the operand");
-  return has_no_other_users(m) || m.refuse("a part of it has another reader");
+  return has_no_other_users(m) || m.refuse("a part of it has another user");
 }
 
 Value* softmax(Rewriter& b, const Match& m, std::string_view name) { return b.op(name, {m[x]}, {attr("axis", *axis_of(m))}); }
@@ -100,8 +100,8 @@ Value* softmax(Rewriter& b, const Match& m, std::string_view name) { return b.op
 bool is_log_sum(const Match& m) {
   const auto axis = axis_of(m);
   if (!axis || !m[x]->ranked() || !is_float(m[x]->dtype()) || !cancels(m, *axis)) return false;
-  if (m[c] != nullptr && origin(m[c]) != origin(m[again])) return m.refuse("what is added is not what was subtracted");
-  return has_no_other_users(m) || m.refuse("a part of it has another reader");
+  if (m[c] != nullptr && origin(m[c]) != origin(m[again])) return m.refuse("the added value is not the subtracted one");
+  return has_no_other_users(m) || m.refuse("a part of it has another user");
 }
 
 Value* log_sum(Rewriter& b, const Match& m) {

@@ -140,7 +140,7 @@ std::optional<Gathered> gathered(const Match& m) {
   if (!found) return std::nullopt;
   const bool same_ids = std::equal(found->ids.begin(), found->ids.end(), list->shape().begin(), list->shape().end());
   if (!same_ids && list->byte_size() > kSmallBytes && !ids->has_one_use() && !readers_agree(*ids, end->type())) {
-    m.refuse("other nodes read the ids");
+    m.refuse("the ids have other users");
     return std::nullopt;
   }
   return found;

@@ -98,7 +98,7 @@ Pass remove_no_ops() {
        .when =
            [](const Match& m) {
              return m.root().input(1) == nullptr && m.root().input(2) == nullptr &&
-                    (is_integer(m[x]->dtype()) || m.refuse("it takes infinities to the largest finite numbers"));
+                    (is_integer(m[x]->dtype()) || m.refuse("it clamps infinities to finite numbers"));
            },
        .build = keep_x,
        .same_type = true},

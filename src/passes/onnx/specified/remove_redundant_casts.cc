@@ -54,8 +54,8 @@ Pass remove_redundant_casts() {
              const DType from = m[x]->dtype(), through = m[y]->dtype();
              if (from == DType::kUndefined) return false;
              // The strings of the two types differ: 1.0 and True.
-             if (m.root().result()->dtype() == DType::kString) return m.refuse("texts of other types differ");
-             return holds_all(through, from) || m.refuse("the type between rounds or wraps values of the first");
+             if (m.root().result()->dtype() == DType::kString) return m.refuse("strings of the two types differ");
+             return holds_all(through, from) || m.refuse("the middle type rounds or wraps values of the first");
            },
        .build =
            [](Rewriter& b, const Match& m) {
