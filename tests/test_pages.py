@@ -1,4 +1,4 @@
-"""README's example runs, and links between pages lead somewhere."""
+"""README's example runs, and links between pages have targets."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_links_lead_somewhere(page):
 
 
 def anchors(page):
-    """What links call the headings of a page."""
+    """Anchor names of the headings of a page."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}

@@ -1,4 +1,4 @@
-"""The version is written once, in CMakeLists.txt."""
+"""The version is written only in CMakeLists.txt."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`pip install .` gives the package and the command, in an environment of its own."""
+"""`pip install .` installs the package and the command in a fresh environment."""
 
 import os
 import subprocess
@@ -18,8 +18,8 @@ def installed(tmp_path_factory):
     """The bin folder of a new environment with Sardonyx installed from a wheel built here."""
     tmp = tmp_path_factory.mktemp("wheel")
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    # Build tools and numpy come from this environment: what is tested is the wheel, not the network. Compiler and
-    # flags are those of the release build, so that ccache knows most objects.
+    # Build tools and numpy come from this environment: the test is about the wheel, not the network. Compiler
+    # and flags are those of the release build, so that ccache has most objects.
     flags = ["--no-deps", "--no-build-isolation", "--config-settings=cmake.define.SARDONYX_WERROR=ON"]
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", *flags, "-w", tmp, ROOT],

@@ -17,12 +17,7 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True)
 class DemoModel:
-    """One model: how to make it, what goes in, and how near its export has to come.
-
-    `tolerance` bounds max|difference| / max|value| over one output. Both runtimes work in f32 and sum
-    in different orders: k rounded additions err by about sqrt(k) * 6e-8 of the sum, every layer adds
-    its own share, and `why` says what that makes.
-    """
+    """One model: how to make it, its inputs, and the tolerance for its export."""
 
     name: str
     title: str

@@ -1,4 +1,5 @@
-"""The evaluator's trial: functions beside numbers of any precision, and each operator in each element type beside onnxruntime."""
+"""The evaluator's trial: its functions against high-precision references, and each operator in each dtype
+against onnxruntime."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def attribute(value: float) -> mpmath.mpf:
 
 SELU = attribute(1.67326319217681884765625), attribute(1.05070102214813232421875)
 
-# Operator, and how it approximates -> the function, where it is asked.
+# Operator, and how it approximates -> the function, and the points at which it is tested.
 FUNCTIONS: dict[str, tuple] = {
     "Exp": (mpmath.exp, (-80, 80)),
     "Log": (mpmath.log, (0, 1e4)),
@@ -76,7 +77,7 @@ FUNCTIONS: dict[str, tuple] = {
 
 @functools.cache
 def points(low: float, high: float, dtype: np.dtype) -> np.ndarray:
-    """Numbers in between, of all magnitudes: half of them even, half by their exponents."""
+    """Random numbers between two bounds: half uniform, half uniform in the exponent."""
     rng = np.random.default_rng(17)
     even = rng.uniform(low, high, SAMPLES // 2)
     sizes = np.exp2(rng.uniform(-9, np.log2(max(abs(low), abs(high))), SAMPLES // 2))
@@ -87,7 +88,8 @@ def points(low: float, high: float, dtype: np.dtype) -> np.ndarray:
 
 
 def ulps(got: np.ndarray, want: list[mpmath.mpf], dtype: np.dtype) -> float:
-    """The largest distance in units of the last place of what is wanted; of numbers without a full mantissa, in those of the smallest."""
+    """The largest error in units in the last place of the expected values. Subnormal numbers count in units
+    of the smallest."""
     info = ml_dtypes.finfo(dtype)
     smallest, bits = int(np.log2(float(info.smallest_normal))), info.nmant
     worst = 0.0
@@ -110,7 +112,7 @@ def function_model(op: str, dtype: np.dtype) -> onnx.ModelProto:
 
 
 def on_onnxruntime(model: onnx.ModelProto, inputs: dict) -> list | None:
-    """Results; None where it has no kernel or refuses."""
+    """Results; None if onnxruntime has no kernel or refuses the model."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -162,13 +164,13 @@ SPELLED = {
 CASES = (
     3  # of the onnx package's node tests for each operator: their attributes and shapes are used, their values are not
 )
-# How far results may lie apart, as a share of the largest magnitude: onnxruntime sums in the type itself.
+# Tolerances, as a share of the largest magnitude. onnxruntime sums in the dtype itself.
 APART = {"f16": 4e-3, "f32": 2e-5, "f64": 1e-12}
 RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 
 def newest_opset() -> int:
-    """That onnxruntime loads."""
+    """The newest opset that onnxruntime loads."""
     for version in range(onnx.defs.onnx_opset_version(), 20, -1):
         node = helper.make_node("Identity", ["x"], ["y"])
         ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, [1])] for n in "xy"]
@@ -181,14 +183,15 @@ def newest_opset() -> int:
 
 
 def as_type(x: np.ndarray, name: str, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of that type in the shape of x: of floats their size is kept, of indices and sizes the values."""
+    """Random numbers in the shape of x: of the same magnitude for floats, x's own values for indices and
+    sizes."""
     dtype = helper.tensor_dtype_to_np_dtype(TYPES[name])
     if x.dtype.kind in "iub":
         return x.astype(dtype)
     scale = max(1.0, float(np.abs(x[np.isfinite(x)].astype(np.float64)).mean())) if x.size else 1.0
     made = np.asarray(rng.standard_normal(x.shape) * min(scale, 4))
     if x.size and float(np.nanmin(x.astype(np.float64))) >= 0:
-        made = np.abs(made)  # where a test gives nothing negative, it may be a variance or a probability
+        made = np.abs(made)  # if a test uses no negative numbers, they may be variances or probabilities
     if dtype.kind == "f":
         return made.astype(dtype)
     made = np.rint(made * 2)
@@ -197,7 +200,7 @@ def as_type(x: np.ndarray, name: str, rng: np.random.Generator) -> np.ndarray:
 
 @functools.cache
 def seeds() -> dict[str, list]:
-    """The node tests of one node by operator, those that tensors of numbers go in and out of."""
+    """The onnx package's tests of single nodes whose inputs and results are tensors of numbers, by operator."""
     from onnx.backend.test.loader import load_model_tests
 
     found: dict[str, list] = collections.defaultdict(list)
@@ -215,7 +218,8 @@ def seeds() -> dict[str, list]:
 
 
 def retyped(model: onnx.ModelProto, opset: int):
-    """(type, model, names of the inputs that have it) for each type that the operator's first type variable may be."""
+    """(dtype, model, names of the inputs with that dtype) for each dtype of the operator's first type
+    variable."""
     node = model.graph.node[0]
     version = min(opset, next(o.version for o in model.opset_import if o.domain == ""))
     try:
@@ -224,7 +228,7 @@ def retyped(model: onnx.ModelProto, opset: int):
         return
 
     def variables(formal, names):
-        """Names of the values by the type variable of their slot; the last slot may stand for many."""
+        """Names of the values by the type variable of their slot. The last slot may be variadic."""
         slots = [*formal, *[formal[-1]] * max(0, len(names) - len(formal))]
         return {name: slot.type_str for name, slot in zip(names, slots, strict=False) if name}
 
@@ -272,7 +276,7 @@ def difference(ours: list, theirs: list) -> str | None:
 
 
 def beside_onnxruntime() -> dict[tuple[str, str], tuple[str, str]]:
-    """(operator, type) -> (what came of it, an example): same, different, or who refused."""
+    """(operator, dtype) -> (outcome, example). The outcome is same, different, or who refused."""
     opset = newest_opset()
     found: dict[tuple[str, str], tuple[str, str]] = {}
     order = ("refused by onnxruntime", "refused by both", "same", "refused by the evaluator", "different")
@@ -298,7 +302,7 @@ def beside_onnxruntime() -> dict[tuple[str, str], tuple[str, str]]:
     return found
 
 
-# Where the two differ: what the standard's text says. Of other releases of onnxruntime the list may be another.
+# Differences, judged by the text of the standard. Other releases of onnxruntime may have other differences.
 LISTED_FOR = ("1.31.1", "1.32.0")
 DISAGREEMENTS = {
     (
@@ -332,7 +336,7 @@ DISAGREEMENTS = {
 }
 
 
-# Those that only one of these releases has.
+# Differences of only one of these releases.
 ONLY_IN = {"Pow": "1.32.0", "ReduceLogSumExp": "1.31.1"}
 
 

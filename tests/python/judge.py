@@ -1,4 +1,5 @@
-"""Runs an exported model and holds it to JAX: shapes and dtypes exactly, integers to the bit, floats to their rounding."""
+"""Runs an exported model and compares it with JAX: shapes, dtypes and integers exactly, floats up to
+rounding."""
 
 import importlib.metadata
 
@@ -7,15 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 
-# The versions of onnxruntime and JAX, and the newest opset that the former loads: the oldest supported ones do less.
+# The versions of onnxruntime and JAX, and the newest opset that onnxruntime loads. The oldest supported
+# versions do less.
 RUNTIME = tuple(map(int, importlib.metadata.version("onnxruntime").split(".")[:2]))
 OF_JAX = tuple(map(int, jax.__version__.split(".")[:2]))
 NEWEST_OPSET = 28 if RUNTIME >= (1, 32) else 26 if RUNTIME >= (1, 25) else 25 if RUNTIME >= (1, 24) else 23
 
-# How far a float result may lie from JAX's, as a share of the largest magnitude in that output. Both sides
-# round: a value goes through at most a handful of elementary functions, each good to about two units in
-# the last place (2**-24 for f32, 2**-11 for f16, 2**-8 for bf16, 2**-53 for f64), or through sums whose
-# order differs. A wrong formula, constant or axis is off by far more than this.
+# Tolerances for float results, as a share of the largest magnitude in that output. Both sides round: a value
+# goes through at most a handful of elementary functions, each accurate to about two units in the last place
+# (2**-24 for f32, 2**-11 for f16, 2**-8 for bf16, 2**-53 for f64), or through sums in a different order. A
+# wrong formula, constant or axis is off by far more than this.
 TOLERANCE = {
     np.dtype(np.float32): 4e-6,
     np.dtype(np.float64): 1e-13,
@@ -25,7 +27,7 @@ TOLERANCE = {
 
 
 def in_pairs(x: np.ndarray) -> np.ndarray:
-    """Complex numbers as exports hold them: real and imaginary parts in a last axis of 2."""
+    """Complex numbers as in exports: real and imaginary parts in a last axis of 2."""
     return np.stack([x.real, x.imag], axis=-1) if x.dtype.kind == "c" else x
 
 
@@ -72,7 +74,7 @@ def _is_bfloat(value: onnx.ValueInfoProto) -> bool:
     return value.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
 
 
-# Element types that NumPy and onnxruntime do not exchange, and what holds their numbers.
+# Dtypes that NumPy and onnxruntime do not exchange, and the dtypes that carry their numbers.
 _P = onnx.TensorProto
 _WIDE = dict.fromkeys((_P.BFLOAT16, _P.FLOAT8E4M3FN, _P.FLOAT8E4M3FNUZ, _P.FLOAT8E5M2, _P.FLOAT8E5M2FNUZ), np.float32)
 _WIDE |= dict.fromkeys((_P.INT4, 26), np.int8) | dict.fromkeys(
@@ -92,7 +94,7 @@ def _numpy(number: int) -> np.dtype:
 
 
 def _with_wide_border(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its inputs and results of such types converted from and to wide ones."""
+    """A model that converts inputs and results of such dtypes from and to wider ones."""
     wide = {n: _number(np.dtype(t)) for n, t in _WIDE.items()}
     if not any(v.type.tensor_type.elem_type in wide for v in (*model.graph.input, *model.graph.output)):
         return model
@@ -102,7 +104,7 @@ def _with_wide_border(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in graph.input:
         own = value.type.tensor_type.elem_type
         if own in wide:
-            more = {"saturate": 0} if 17 <= own <= 20 else {}  # infinity stays what it is
+            more = {"saturate": 0} if 17 <= own <= 20 else {}  # keeps infinity
             graph.node.insert(0, onnx.helper.make_node("Cast", [f"{value.name} wide"], [value.name], to=own, **more))
             value.name += " wide"
             value.type.tensor_type.elem_type = wide[own]
@@ -116,7 +118,7 @@ def _with_wide_border(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def compare(expected, found: list[np.ndarray], tolerance: float | None = None) -> None:
-    """Raises AssertionError with the output's number, what differs and by how much."""
+    """Raises AssertionError with the output's number, the difference and its size."""
     expected = [np.asarray(leaf) for leaf in jax.tree.leaves(expected)]
     assert len(found) == len(expected), f"{len(found)} results, JAX has {len(expected)}"
     for n, (want, got) in enumerate(zip(expected, found, strict=True)):
@@ -148,7 +150,7 @@ def _pairs(got, want, where) -> str:
 
 
 def check_structure(model: onnx.ModelProto, static: bool, f64: bool) -> None:
-    """What every export promises about its own graph, whatever it computes."""
+    """Properties of every exported graph, whatever it computes."""
     onnx.checker.check_model(model, full_check=True)
     inferred = onnx.shape_inference.infer_shapes(model)
     for graph in graphs(inferred.graph):
@@ -160,8 +162,8 @@ def check_structure(model: onnx.ModelProto, static: bool, f64: bool) -> None:
             if static:
                 assert node.op_type not in ("Shape", "Size"), f"{node.op_type} of a shape that is known: {node.name}"
             if node.op_type == "Identity":
-                # Only where the format asks for one: an input, a constant or another result returned again,
-                # or, in a body, a value of the graph around it.
+                # The format needs an Identity only for an input, a constant or another result that is
+                # returned again, or, in a body, for a value of the enclosing graph.
                 local = {o for n in graph.node for o in n.output}
                 source = node.input[0]
                 needed = node.output[0] in results and (source in given | results or source not in local)

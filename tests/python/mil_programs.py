@@ -1,4 +1,4 @@
-"""Small generated programs of Core ML: one for each op and op set, and a few networks."""
+"""Small generated Core ML programs: one for each op and op set, and a few networks."""
 
 import contextlib
 import logging
@@ -17,7 +17,8 @@ from coremltools.converters.mil.mil import get_new_symbol, types  # noqa: E402
 from coremltools.converters.mil.mil.ops.registry import SSAOpRegistry  # noqa: E402
 from coremltools.models import utils as ct_utils  # noqa: E402,F401
 
-# ct.convert looks for garbage each time, which takes more than a second beside what JAX holds for other tests.
+# ct.convert collects garbage each time, which takes more than a second with the memory that JAX uses in other
+# tests.
 _converters_entry.gc = SimpleNamespace(collect=lambda: None)
 
 TARGETS = [
@@ -629,7 +630,7 @@ case(
 
 
 def targets_of(one: Case):
-    """The op sets in which the op has a version of its own, at least the newest."""
+    """The op sets that have their own version of the op, and at least the newest."""
     versions = SSAOpRegistry.core_ops[one.op]
     found = []
     for t in TARGETS:
@@ -642,7 +643,7 @@ def targets_of(one: Case):
 
 
 def build(one: Case, target, symbolic=False):
-    """The program as coremltools has it in memory. `symbolic`: the first size of each input is not known."""
+    """The program as coremltools holds it in memory. `symbolic`: the first size of each input is unknown."""
     names, specs, constants = [], [], {}
     symbol = None
     if one.build is None:

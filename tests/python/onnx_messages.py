@@ -46,7 +46,7 @@ def normalize(message: Message, folder: str = "") -> None:
 
 
 def difference(a: Message, b: Message, path: str = "") -> str | None:
-    """Where two normalized messages differ first, or None."""
+    """The first difference between two normalized messages, or None."""
     if a.SerializeToString(deterministic=True) == b.SerializeToString(deterministic=True):
         return None
     for field in a.DESCRIPTOR.fields:

@@ -24,7 +24,7 @@ from onnx import numpy_helper
 IR_VERSION = 10  # all releases know it
 LEVELS = (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
 
-# What onnxruntime computes to the bit: the same in another order, layout or shape gives the same.
+# Operators that onnxruntime computes exactly: the same in another order, layout or shape gives the same bits.
 EXACT = set(
     """
     Abs Add And BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip Compress Concat Constant
@@ -46,7 +46,7 @@ def nodes_of(model: onnx.ModelProto):
 
 
 def name_bodies(model: onnx.ModelProto) -> bool:
-    """Gives names to bodies that have none, which onnxruntime refuses; whether there were any."""
+    """Names bodies that have no name, which onnxruntime refuses. Returns whether there were any."""
     unnamed = [a.g for n in nodes_of(model) for a in n.attribute if a.HasField("g") and not a.g.name]
     for graph in unnamed:
         graph.name = "body"
@@ -54,7 +54,8 @@ def name_bodies(model: onnx.ModelProto) -> bool:
 
 
 def fitted(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model under an opset that the installed release loads: one in which its operators are the same, where there is one."""
+    """The model with an opset that the installed release loads and in which its operators are the same, if
+    there is one."""
     model.ir_version = min(model.ir_version, IR_VERSION)
     own = next((i.version for i in model.opset_import if i.domain == ""), 1)
     if own <= NEWEST_OPSET:
@@ -75,7 +76,8 @@ def fitted(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def is_known(model: onnx.ModelProto) -> bool:
-    """Whether the opset has the operators: a case without an opset is of the newest, which an old release does not load."""
+    """Whether the opset has the operators. A case without an opset uses the newest, which an old release does
+    not load."""
     opset = next((i.version for i in model.opset_import if i.domain == ""), 1)
     own = {f.name for f in model.functions if f.domain == ""}
     return all(
@@ -109,7 +111,7 @@ REASONS = (
 
 
 def reason_of(error: Exception) -> str:
-    """Why onnxruntime refuses a model, in a few words that do not change from release to release."""
+    """A short reason why onnxruntime refuses a model, which does not depend on the release."""
     for pattern, reason in REASONS:
         if found := re.search(pattern, str(error)):
             return reason.format(*found.groups())
@@ -117,7 +119,7 @@ def reason_of(error: Exception) -> str:
 
 
 class Exactly:
-    """How far results of one case may lie apart: not at all where rule and operators are exact."""
+    """Tolerances for the results of a case: none if the rule and the operators are exact."""
 
     def __init__(self, numerics: str, models: list[onnx.ModelProto]):
         self.numerics = numerics
@@ -155,13 +157,13 @@ class Exactly:
         with np.errstate(invalid="ignore", over="ignore"):
             near = np.abs(u - v) <= share * largest
             if truth is not None and truth.shape == u.shape and truth.dtype.kind == "f":
-                near |= np.abs(u - truth) <= 2 * np.abs(v - truth)  # no worse than it was
+                near |= np.abs(u - truth) <= 2 * np.abs(v - truth)  # no worse than before
                 near |= ~np.isfinite(v) & np.isfinite(truth)  # it overflowed
         return same | (finite & near) | (~np.isfinite(v) & near)
 
 
 class Folder:
-    """What `sx_test --write-models` wrote."""
+    """The output of `sx_test --write-models`."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -211,7 +213,8 @@ class Folder:
                 refused = "no inputs that it takes: " + reason_of(error)
                 continue
             for level, session in enumerate(right):
-                # What onnxruntime computes otherwise than the standard, or otherwise when it optimizes, the result may compute as either.
+                # Where onnxruntime differs from the standard, or from itself when it optimizes, either result
+                # is accepted.
                 sides = [wanted[level], wanted[0], evaluated]
                 names = {i.name for i in (*session.get_inputs(), *session.get_overridable_initializers())}
                 fed = {name: v for name, v in inputs.items() if name in names}
@@ -232,7 +235,7 @@ class Folder:
 
 
 def verdicts(folder: Path) -> dict[str, dict]:
-    """What Folder.judge() says, by case. A case that ends the process is refused."""
+    """The results of Folder.judge(), by case. A case that ends the process counts as refused."""
     found: dict[str, dict] = {}
     names = [case["case"] for case in Folder(folder).cases]
     while len(found) < len(names):

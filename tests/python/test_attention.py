@@ -26,7 +26,7 @@ SHAPES = {
     "B1TS": (B, 1, T, S),
     "BHTS": (B, H, T, S),
 }
-# Numbers that scores of f32 vanish beside when they are added; -1e4 only replaces them.
+# Large numbers that swamp scores of f32 when added; -1e4 only replaces them.
 FILLS = {"-1e10": -1e10, "-1e4": -1e4, "lowest": "lowest", "-inf": -jnp.inf}
 WAYS = ("where", "added", "given")
 TOLERANCE = {jnp.float32: 4e-6, jnp.float16: 4e-3, jnp.bfloat16: 3e-2}
@@ -77,7 +77,7 @@ def _program(dtype, queries):
     rng = np.random.default_rng(7)
     masks, calls, names = {}, [], []
     for shape, way, fill in itertools.product(SHAPES, WAYS, FILLS):
-        # What XLA adds in f32 and rounds later, the file adds in f16.
+        # XLA adds in f32 and rounds later; the file adds in f16.
         if way != "where" and (fill == "-1e4" or dtype != jnp.float32):
             continue
         sizes = tuple(queries if n == T else n for n in SHAPES[shape])
@@ -133,7 +133,7 @@ def test_every_form_of_mask(dtype, kv_heads, queries, opset):
     model = _export(f, inputs, opset)
     fused = _count(model, "Attention")
     if dtype == jnp.float32 and opset in (23, 24):
-        # Finite fills, but for those that stand in a mask that is given.
+        # Finite fills, except those in a given mask.
         assert fused == sum(("given" not in n) and ("-inf" not in n) for n in names)
     elif dtype == jnp.float32:
         assert fused == 0
@@ -148,7 +148,7 @@ def _causal(form, q, k, pad):
         return jnp.arange(n)[:, None] >= jnp.arange(m)
     if form == "tril":
         return jnp.tril(jnp.ones((n, m), bool))
-    if form == "ahead":  # the rows of nothing are the first ones
+    if form == "ahead":  # the fully masked rows come first
         return jnp.arange(n)[:, None] > jnp.arange(m)
     return jnp.tril(jnp.ones((n, m), bool)) & pad
 

@@ -1,4 +1,4 @@
-"""The benchmarks' own tools: the gate on instructions, the figures that are kept, the page and its plots."""
+"""The benchmarks' own tools: the gate on instructions, the recorded figures, the page and its plots."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def test_five_percent_more_instructions_are_a_miss(factor, status, tmp_path, mon
     monkeypatch.setattr(sys, "argv", ["instructions.py", "--out", str(tmp_path)])
     assert instructions.main() == status
     assert ("missed: a: 1,060 instructions" in capsys.readouterr().out) == (status == 1)
-    # Of another compiler they are not judged.
+    # Counts of another compiler are not compared.
     monkeypatch.setattr(instructions, "built_with", lambda tool: built | {"compiler": "another"})
     assert instructions.main() == 0
     monkeypatch.setattr(sys, "argv", ["instructions.py", "--bless", "--out", str(tmp_path)])

@@ -1,4 +1,4 @@
-"""`sardonyx.testing.construct_and_call` and `run_cases`: what plugins declare, and what becomes of it."""
+"""`sardonyx.testing.construct_and_call` and `run_cases`."""
 
 import jax
 import jax.numpy as jnp

@@ -23,7 +23,7 @@ def found(tmp_path_factory):
 
 
 def listed() -> dict[str, str]:
-    """Of a release without a section, that of the newest one that has."""
+    """A release without a section uses that of the newest release that has one."""
     own = [name for name in LISTED if tuple(map(int, name.split("."))) <= RUNTIME]
     return LISTED[max(own or LISTED, key=lambda name: tuple(map(int, name.split("."))))]
 

@@ -13,7 +13,7 @@ import sardonyx
 
 @pytest.fixture
 def wrong_sine():
-    """A lowering that is off, as a faulty plugin would be."""
+    """A lowering with a wrong result, as of a faulty plugin."""
 
     @sardonyx.lowering("sin")
     def lower_sin(ctx, eqn):
@@ -220,7 +220,7 @@ def test_shadow_with_jax2onnx_passes_on_shapes_and_dtypes(monkeypatch):
     sardonyx.to_onnx(fn, inputs, {"scale": np.float32(3)}, shadow="jax2onnx")
     assert sardonyx.report.last().shadow.same_results, str(sardonyx.report.last().shadow)
     assert seen == [[((), "int32"), ((7, "H"), "float32"), (("B", "2*T"), "int32")]]
-    sardonyx.to_onnx(jnp.sin, [("B", 3)], shadow="jax2onnx")  # what it takes anyway stays as it was written
+    sardonyx.to_onnx(jnp.sin, [("B", 3)], shadow="jax2onnx")  # keywords that it already accepts stay as written
     assert sardonyx.report.last().shadow.same_results and seen[1] == [(("B", 3), "given")]
 
 

@@ -1,4 +1,5 @@
-"""Models spelled in another opset: the same results in onnxruntime, by the checker, on files and from Python."""
+"""Models converted to another opset: same results in onnxruntime, accepted by the checker, on files and from
+Python."""
 
 import glob
 import os
@@ -33,7 +34,7 @@ def opset_of(model):
 
 
 def fed(model):
-    """Inputs without a value of their own: before IR version 4, models list their initializers as well."""
+    """Inputs without default values: before IR version 4, models list their initializers as well."""
     given = {t.name for t in model.graph.initializer}
     return [i.name for i in model.graph.input if i.name not in given]
 
@@ -61,7 +62,7 @@ def test_real_architectures_raised(path):
 
 
 def old_model():
-    """What spelled its parameters as attributes, at opset 9, with the meanings of that time."""
+    """Operators at opset 9 that had parameters as attributes, with their meanings of that time."""
     nodes = [
         helper.make_node("Slice", ["x"], ["a"], starts=[0, 1], ends=[2, 7], axes=[0, 2]),
         helper.make_node("Pad", ["a"], ["b"], pads=[0, 0, 1, 0, 0, 2], value=0.5),
@@ -107,7 +108,7 @@ def test_there_and_back():
 
 
 def smooth(x, w):
-    """What many programs do: a product, a softmax along an inner axis, bounds, a slice, sizes that have names."""
+    """A typical program: a product, a softmax along an inner axis, bounds, a slice, named sizes."""
     import jax
     import jax.numpy as jnp
 
@@ -184,7 +185,7 @@ def test_refusals_name_every_node():
 
 
 def written(node, shapes, opset=23, dtypes=None, constants=None, ir_version=10):
-    """A model of one node; what it reads are inputs of these shapes, or constants."""
+    """A model of one node. Its operands are inputs of these shapes, or constants."""
     inputs = [
         helper.make_tensor_value_info(name, (dtypes or {}).get(name, TensorProto.FLOAT), shape)
         for name, shape in shapes.items()

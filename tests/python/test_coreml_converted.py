@@ -1,4 +1,5 @@
-"""Networks as coremltools' converter leaves them: in half precision, with compressed weights. And ops that nobody knows, under passes."""
+"""Networks from coremltools' converter, in half precision and with compressed weights; and unknown ops under
+passes."""
 
 import logging
 import shutil
@@ -76,7 +77,7 @@ def test_converted_networks_are_read_and_written(name, how, tmp_path):
     converted(name, how).save(str(before))
     kind = HOW[how][2]
     counts = coreml.load(before).op_counts()
-    if kind is not None and name != "stateful":  # which has no weights that are large enough
+    if kind is not None and name != "stateful":  # has no weights that are large enough
         assert any(op.startswith(kind) for op in counts), counts
     round_trip(before, after)
     assert describe(after) == describe(before)
@@ -87,12 +88,12 @@ def test_converted_networks_are_read_and_written(name, how, tmp_path):
         inputs = inputs_of(before)
         for a, b in zip(program.run(inputs).values(), coreml.load(after).run(inputs).values(), strict=True):
             np.testing.assert_array_equal(a, b)
-            assert how != "single" or np.isfinite(a).all()  # these weights are too large for halves
+            assert how != "single" or np.isfinite(a).all()  # these weights exceed half precision
 
 
 @pytest.fixture(scope="module")
 def from_the_future(tmp_path_factory):
-    """A network each of whose relus is an op that nobody knows, with an attribute."""
+    """A network in which each relu is an unknown op with an attribute."""
     package = tmp_path_factory.mktemp("future") / "x.mlpackage"
     logging.getLogger("coremltools").setLevel(logging.ERROR)
     programs.save(programs.resnet(), package, ct.target.iOS16)
@@ -116,7 +117,7 @@ def unknown(package):
     return found
 
 
-# Those that ask for more than a program; coremltools' tools, which are no passes for programs.
+# Passes that need more than a program, and coremltools' tools, which are not passes for programs.
 OTHERS = {"common::materialize_symbolic_shape_program", "common::WeightRandomizer"}
 PASSES = sorted(p for p in PASS_REGISTRY.passes if p.startswith("common::") and p not in OTHERS)
 

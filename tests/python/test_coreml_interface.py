@@ -1,4 +1,4 @@
-"""Passes of Core ML that change what a program takes and returns, in memory and on files."""
+"""Core ML passes that change a program's inputs and outputs, in memory and on files."""
 
 import pytest
 
@@ -181,7 +181,7 @@ def test_a_function_of_two_names_gets_other_types_once():
 
 
 def test_input_types_are_a_tuple_afterwards():
-    """coremltools' pass leaves a tuple, also where it finds no image."""
+    """coremltools' pass leaves a tuple, even where it finds no image."""
     ours, theirs = (build_program(lambda x: mb.relu(x=x), ((2, 3),), ct.target.iOS16) for _ in range(2))
     assert ours.functions["main"].input_types == []
     PASS_REGISTRY["common::image_input_preprocess"](theirs)

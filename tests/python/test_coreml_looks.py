@@ -1,4 +1,5 @@
-"""What is found out about a program of coremltools without reading it: never that a pass has nothing to do where it has."""
+"""Checks on coremltools programs without importing them. They must never report a pass as idle when it has
+work."""
 
 import re
 
@@ -15,7 +16,7 @@ from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  #
 from mil_programs import mb  # noqa: E402
 from sardonyx import _coreml_program, _sardonyx, coreml  # noqa: E402
 
-# Those that ask for more than a program, or make other functions.
+# Passes that need more than a program, or that make other functions.
 NAMES = sorted(
     {p["name"] for p in _sardonyx.list_passes() if p["dialect"] == "mil"} - {"materialize_symbolic_shape_program"}
 )
@@ -49,7 +50,7 @@ def described(prog):
 
 @pytest.mark.parametrize(("pass_name", "fn", "inputs", "target"), [*passes.CASES, *quantization.CASES])
 def test_looking_first_changes_nothing(pass_name, fn, inputs, target, monkeypatch):
-    """Every pass of coremltools' order that has a case, on that case's program, and all passes behind it."""
+    """Every pass in coremltools' order that has a case, on that case's program, followed by all later passes."""
     state, texts = passes.RNG.bit_generator.state, []
     for looks in (True, False):
         passes.RNG.bit_generator.state = state
@@ -63,7 +64,7 @@ def test_looking_first_changes_nothing(pass_name, fn, inputs, target, monkeypatc
                 coreml.apply_pass(prog, name)
             except ValueError as e:
                 texts.append(str(e))
-            coreml.apply_pass(prog, "dead_code_elimination")  # what was read loses what nobody reads
+            coreml.apply_pass(prog, "dead_code_elimination")  # ops that were imported lose their dead users
         texts.append(described(prog))
     assert texts[: len(texts) // 2] == texts[len(texts) // 2 :]
 

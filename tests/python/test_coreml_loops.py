@@ -1,4 +1,5 @@
-"""Programs of coremltools in memory whose ops have blocks: loops for the older backend, and blocks in functions that a pass makes."""
+"""coremltools programs in memory whose ops have blocks: loops for the older backend, and blocks in functions
+that a pass makes."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ ONE = np.float32(1)
 
 
 def loop(body, *start, times=3):
-    """Calls body(x, ...) so often; that backend counts in floats."""
+    """Calls body(x, ...) that many times. That backend counts in floats."""
 
     def counted(i, *x):
         results = body(*x)

@@ -1,4 +1,4 @@
-"""Passes on programs of coremltools in memory: as its own passes do, on the objects that are there."""
+"""Passes on coremltools programs in memory: same results as coremltools' own passes, on the same objects."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def theirs(prog, *names):
 
 
 def twice(rng, build):
-    """The same program two times, with the same random weights and the same made-up names."""
+    """The same program twice, with the same random weights and generated names."""
     state, built = rng.bit_generator.state, []
     for _ in range(2):
         rng.bit_generator.state = state
@@ -167,7 +167,7 @@ def test_optimize_files(tmp_path):
 
 
 def test_tables_of_few_bits_are_compared_by_what_they_hold():
-    """Elements narrower than a byte stay with coremltools, which says which are equal."""
+    """Elements narrower than a byte stay with coremltools, which decides which are equal."""
 
     def make():
         @mb.program(input_specs=[mb.TensorSpec(shape=(5, 2))], opset_version=ct.target.iOS18)

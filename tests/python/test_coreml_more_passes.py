@@ -318,7 +318,7 @@ def test_in_memory(pass_name, fn, inputs, target, options):
 
 
 def reshaped(*shape, keep):
-    """The shape is joined from what is known and what is not."""
+    """The shape is concatenated from known and unknown sizes."""
 
     def build():
         symbols = [get_new_symbol() if d is None else d for d in shape]
@@ -417,7 +417,7 @@ def test_constants_narrower_than_a_byte_become_one(second, left):
     mask = RNG.integers(0, 2, (32, 32))
     mask[16, 16:18] = 0, 1
     other = mask.copy()
-    if second:  # as many ones, and the same at both ends
+    if second:  # as many ones, equal at both ends
         other[16, 16:18] = 1, 0
     mask, other = mask.astype(types.np_uint1_dtype), other.astype(types.np_uint1_dtype)
     data = np.arange(int(mask.sum()), dtype=np.int8)

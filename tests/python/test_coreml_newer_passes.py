@@ -1,4 +1,4 @@
-"""Passes that coremltools has beside those of its guide: on packages and in memory, as its own passes do."""
+"""Passes that coremltools has outside its guide: same results as its own passes, on packages and in memory."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def build(fn, inputs, target):
 @case("fuse_stack_split", (3, 5), (3, 5), (3, 5))
 def stack_and_split(a, b, c):
     p, q, r = mb.split(x=mb.stack(values=(a, b, c), axis=1), num_splits=3, axis=-2)
-    # coremltools stumbles over readers that stand before the last squeeze.
+    # coremltools fails on users before the last squeeze.
     x, y, z = mb.squeeze(x=p, axes=[1], name="x"), mb.squeeze(x=q, axes=[-2]), mb.squeeze(x=r, axes=[1], name="z")
     return x, mb.relu(x=y), z
 
@@ -278,7 +278,7 @@ def test_angles_of_a_long_transform(tmp_path):
 
 
 def test_gelu_as_its_sigmoid():
-    """coremltools has this pass in its sources, and not yet in a release."""
+    """coremltools has this pass in its sources, but not yet in a release."""
 
     def network(x):
         return mb.mul(x=x, y=mb.sigmoid(x=mb.mul(x=x, y=1.702)))
@@ -290,7 +290,7 @@ def test_gelu_as_its_sigmoid():
 
 
 def with_sizes(b, t):
-    """A network for sizes that are not known."""
+    """A network with unknown sizes."""
 
     @mb.program(input_specs=[mb.TensorSpec((b, 3, t)), mb.TensorSpec((3, 5))], opset_version=IOS18)
     def prog(x, weight):
@@ -437,7 +437,7 @@ def features(description):
 
 
 def test_new_functions_are_described(tmp_path):
-    """As coremltools describes them: each with the shapes that it has, and the one that there was before by its name."""
+    """Shapes as coremltools describes them: each with its current shape, and the previous one by its name."""
     width = get_new_symbol()
 
     def fn(x, y):
@@ -463,7 +463,7 @@ def test_new_functions_are_described(tmp_path):
     assert features(description) == features(ct.utils.load_spec(str(theirs)).description)
     assert description.defaultFunctionName == "main"
     assert not description.input and description.metadata == before.metadata
-    # A description by functions gets one more.
+    # A description by functions gets one more entry.
     again = materialize(ours, {"of_13": {"x": (2, 13)}}, tmp_path / "more.mlpackage")
     assert [f.name for f in again.functions] == ["main", "of_7", "of_11", "of_13"]
     assert list(again.functions)[:3] == list(description.functions)

@@ -1,6 +1,7 @@
-"""MIL ops on the evaluator beside ONNX's operators in onnxruntime: two ways that share nothing, over shapes and element types.
+"""MIL ops on the evaluator against ONNX operators in onnxruntime: two independent implementations, over
+shapes and dtypes.
 
-What onnxruntime has no operator for is in NumPy, from the definitions.
+Ops without an ONNX operator are written in NumPy, from their definitions.
 """
 
 import logging
@@ -69,7 +70,7 @@ CASES = []
 
 
 def row(name, inputs, mil, want, half=True):
-    """mil and want take a function that gives constants the element type of the run, then the inputs."""
+    """mil and want take a function that makes constants in the run's dtype, then the inputs."""
     CASES.append(pytest.param(inputs, mil, want, np.float32, id=name))
     if half and any(x.dtype == np.float32 for x in inputs):
         CASES.append(pytest.param(inputs, mil, want, np.float16, id=f"{name}-half"))
@@ -481,7 +482,7 @@ row(
     half=False,
 )
 
-# --- images: what is sampled where, in onnxruntime's words
+# --- images: sampling positions, in onnxruntime's terms
 modes = {
     "ALIGN_CORNERS": "align_corners",
     "STRICT_ALIGN_CORNERS": "align_corners",
@@ -723,7 +724,7 @@ row(
 
 
 def cropped(c, x):
-    """In NumPy: where the samples of a box lie, and what is between four pixels."""
+    """The sample positions of a box, and interpolation between four pixels, in NumPy."""
     out = np.zeros((len(crops), 3, 4, 5))
     for k, (top, left, bottom, right) in enumerate(crops * np.float64([4, 6, 4, 6])):
         for r, y in enumerate(np.linspace(top, bottom, 4)):

@@ -38,7 +38,7 @@ def load(package: Path):
 
 @pytest.fixture(autouse=True)
 def own_weights():
-    """Weights do not depend on which tests ran before in this process.
+    """Makes weights independent of the tests that ran before in this process.
 
     Of random networks, one in eighty has a bias that is a difference of nearly equal numbers, in which two ways to round are further apart
     than same() allows.
@@ -48,7 +48,7 @@ def own_weights():
 
 
 def canonical(prog) -> list:
-    """The program without the names that a converter makes up."""
+    """The program without the names that a converter generates."""
     lines = []
 
     def value(v, ids):
@@ -63,7 +63,7 @@ def canonical(prog) -> list:
             if op.op_type == "const":
                 continue
             inputs = {k: value(v, ids) for k, v in sorted(op.inputs.items()) if v is not None}
-            if op.op_type == "transpose":  # coremltools writes into the axes that it looks at
+            if op.op_type == "transpose":  # coremltools modifies the axes that it examines
                 inputs["perm"] = inputs["perm"] % len(inputs["perm"])
             for inner in op.blocks:
                 for i, v in enumerate(inner.inputs):
@@ -86,7 +86,7 @@ def same(a, b) -> bool:
         a, b = np.asarray(a), np.asarray(b)
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
-        if a.dtype == np.float16:  # of what is nearly equal, one may round up and the other down
+        if a.dtype == np.float16:  # of nearly equal numbers, one may round up and the other down
             return np.allclose(a, b, rtol=2**-10, atol=2**-24)
         return np.array_equal(a, b) if a.dtype.kind not in "f" else np.allclose(a, b, rtol=2e-6, atol=1e-7)
     if isinstance(a, dict):
@@ -251,7 +251,7 @@ def conv_batchnorm(x):
 
 @case("fuse_conv_batchnorm", (1, 4, 7, 5))
 def conv_transpose_batchnorm(x):
-    # With groups, coremltools scales other channels than those that are normalized; without gamma it fails.
+    # With groups, coremltools scales channels other than the normalized ones; without gamma it fails.
     y = mb.conv_transpose(x=x, weight=w(4, 3, 3, 2))
     return mb.batch_norm(x=y, mean=w(3), variance=w(3) ** 2 + 0.1, gamma=w(3), beta=w(3))
 

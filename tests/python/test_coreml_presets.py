@@ -55,7 +55,8 @@ def test_empty_changes_nothing(tmp_path):
 
 
 def test_bytes_and_results_without_a_file(tmp_path):
-    """What coremltools serializes is optimized without a file of one's own; options by pass, as coremltools groups them."""
+    """Optimizes what coremltools serializes, without a file; options are grouped by pass, as coremltools
+    groups them."""
 
     @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=ct.target.iOS17)
     def prog(x):
@@ -115,7 +116,7 @@ def test_a_pipeline_of_coremltools_runs_on_files(tmp_path):
     pipeline.set_options("common::const_elimination", {"skip_const_by_size": "2"})
     assert ops(pipeline)["sqrt"] == 1
     assert "sqrt" not in ops(pipeline, options={"common::const_elimination": {"skip_const_by_size": 3}})
-    # Half precision is asked for.
+    # Half precision on request.
     pipeline = ct.PassPipeline()
     pipeline.set_options(half, {"skip_ops_by_type": "relu"})
     assert ops(pipeline) == default

@@ -235,7 +235,7 @@ def scaled_products(x):
 
 @case("reorder_lut_per_channel_scale", (7, 5, 2), target=ct.target.iOS18, packages=False)
 def scaled_transposed_products(x):
-    """In a program that was read, coremltools does not see that the product is transposed."""
+    """In an imported program, coremltools does not see that the product is transposed."""
     a = scaled(table(indices(2, 3, 2), w(1, 1, 2, 1)), s(3, 1))
     b = scaled(table(indices(2, 5, 3), w(1, 1, 2, 1)), s(1, 3))
     return mb.matmul(x=x, y=a, transpose_y=True), mb.matmul(x=b, y=x, transpose_x=True)
@@ -379,7 +379,7 @@ def test_casts_around_every_op(pass_name, target):
     """The same ops, the same names."""
 
     def named(one):
-        return one.name.replace("_cast_uint16", "_cast_int16")  # release 9.0: by the operand that was looked at last
+        return one.name.replace("_cast_uint16", "_cast_int16")  # release 9.0: named after the last operand it examined
 
     def told(prog):
         ops = prog.functions["main"].operations
@@ -535,7 +535,7 @@ def test_convert_to_half_precision(name, chosen):
     assert passes.same(passes.canonical(second), passes.canonical(first)), f"{second}\n{first}"
 
 
-# --- what half precision does not serve
+# --- ops that half precision breaks
 
 
 def steep(tmp_path):
@@ -575,7 +575,7 @@ def test_fp16_report(tmp_path):
 
 
 def test_fp16_report_on_several_functions(tmp_path):
-    """Inputs fit functions of their sizes; of others it counts what was seen of values of their names."""
+    """Inputs fit functions with their sizes. Other functions use the values seen under the same names."""
     width = programs.get_new_symbol()
 
     @mb.program(input_specs=[mb.TensorSpec(shape=(2, width))], opset_version=ct.target.iOS18)
@@ -623,7 +623,7 @@ def test_only_what_does_not_fit_stays(tmp_path):
     assert kept(out) == {"huge", "one", "tiny", "risen"}  # random inputs are small
 
     prog = passes.load(path)
-    ranges = {"grown": (1, 1e5), "huge": (0, 1)}  # what was seen counts more than bounds
+    ranges = {"grown": (1, 1e5), "huge": (0, 1)}  # observed ranges take precedence over bounds
     coreml.apply_pass(prog, "common::add_fp16_cast", skip_ops="auto", ranges=ranges)
     ops = {op.name for op in prog.functions["main"].operations if op.outputs[0].dtype == types.fp32} - {"x"}
     assert {"grown", "back", "tiny", "risen"} <= ops and "huge" not in ops

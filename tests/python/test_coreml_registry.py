@@ -1,4 +1,4 @@
-"""native_passes(): what stands in coremltools' registry, inside and afterwards."""
+"""native_passes(): the contents of coremltools' registry, inside and afterwards."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Programs of Core ML: read, written, and read again by coremltools. Same ops, names, types and values."""
+"""Core ML programs: read, written, and read again by coremltools. Same ops, names, types and values."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def blob(weights: bytes, offset: int) -> bytes:
 
 
 def with_weights(m, weights: bytes):
-    """Replaces places in the weights by what lies there, everywhere in a message."""
+    """Replaces references to the weights by their contents, everywhere in a message."""
     for value in values_of(m):
         if value.WhichOneof("value") == "blobFileValue":
             data = blob(weights, value.blobFileValue.offset)
@@ -77,9 +77,9 @@ def assert_same(before: Path, after: Path):
 
 
 def load_again(package: Path):
-    """As coremltools has it in memory: it infers all types anew and compares them with what is written."""
+    """The program as coremltools loads it: it infers all types again and compares them with the file."""
     spec = message(package)
-    programs.mb.name_count.clear()  # names that it makes up are counted in the process
+    programs.mb.name_count.clear()  # counts generated names in the process
     with programs.quiet():
         return load_program(spec, spec.specificationVersion, str((package / WEIGHTS).parent))
 
@@ -95,7 +95,7 @@ def describe(package: Path):
         )
 
     def reference(v):
-        # Constants that the file has inside an op get names, in the order of a map that has none.
+        # Constants inside an op of the file get names, in the order of an unordered map.
         inside = v.op is not None and v.op.op_type == "const" and v.name not in named
         return value_text(v) if inside else v.name
 
@@ -122,7 +122,7 @@ def describe(package: Path):
 
 
 def results_of(m):
-    """Everything that has a name and a type, in a message."""
+    """Every named and typed entry of a message."""
     for function in m.functions.values():
         stack = list(function.block_specializations.values())
         while stack:
@@ -135,7 +135,7 @@ def results_of(m):
 
 def type_text(v):
     shape = getattr(v, "shape", None)
-    # Symbols are made anew by each load.
+    # Each load makes new symbols.
     return str(v.dtype), None if shape is None else [
         "?" if not isinstance(d, (int, np.integer)) else int(d) for d in shape
     ]
@@ -146,7 +146,7 @@ def round_trip(before: Path, after: Path):
     assert_same(before, after)
 
 
-# What coremltools writes and cannot read again.
+# Programs that coremltools writes but cannot read.
 UNREADABLE = ("list_write", "classify")
 
 CASES = [pytest.param(c, t, id=f"{c.id}-{t.name}") for c in programs.CASES for t in programs.targets_of(c)]
@@ -164,14 +164,15 @@ def test_op(case, target, tmp_path):
         assert describe(after) == describe(before)
 
 
-# Types that coremltools gets wrong: the batch axis goes with the vector's; 0 is taken for a size.
+# Types that coremltools infers wrongly: the batch axis is lost with the vector's; 0 counts as a size.
 WRONG_TYPES = {("matmul-vector", False), ("matmul-vector", True), ("reshape-zero", True)}
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize(("case", "target"), CASES)
 def test_types(case, target, symbolic, tmp_path):
-    """From the inputs alone, inference finds what coremltools has written of every value; not less, nothing else."""
+    """Inference from the inputs alone finds the types that coremltools has written: nothing less, nothing
+    else."""
     if (case.id, symbolic) in WRONG_TYPES:
         pytest.skip("coremltools is wrong about this one")
     if symbolic and not any(
@@ -202,7 +203,7 @@ def test_every_op_has_a_program():
     covered = {"const"}
     ops = set(programs.SSAOpRegistry.core_ops) - {"_const_symbolic", "conv_quantized"}
     covered |= {c.op for c in programs.CASES}
-    # In programs of other ops, or in tests of their own.
+    # Covered by programs of other ops, or by separate tests.
     covered |= {"list_gather", "list_length", "list_read", "list_scatter", "make_list", "read_state", "classify"}
     assert ops <= covered, sorted(ops - covered)
 
@@ -219,7 +220,7 @@ def test_network(name, tmp_path):
     round_trip(before, after)
     assert message(after).description.metadata.userDefined["key"] == "value"
     assert describe(after) == describe(before)
-    # A second writer changes nothing any more, and the weights are the very bytes.
+    # A second write changes nothing, and the weights are the same bytes.
     again = tmp_path / "again.mlpackage"
     coreml.load(after).save(again)
     for path in (MODEL, WEIGHTS, Path("Manifest.json")):
@@ -278,7 +279,7 @@ def test_bare_model_file(tmp_path):
     coreml.load(bare).save(folder / "x.mlmodel")
     assert (folder / "weights" / "weight.bin").read_bytes() == weights_of(package)
     assert (folder / "x.mlmodel").stat().st_size == bare.stat().st_size
-    # And back into a package of its own making.
+    # Back into a package of its own making.
     after = tmp_path / "after.mlpackage"
     coreml.load(folder / "x.mlmodel").save(after)
     assert_same(package, after)
@@ -499,7 +500,7 @@ def test_unknown_ops_are_kept(good, tmp_path):
         spec.isUpdatable = True
 
     package = broken(good, tmp_path, edit(change))
-    # Fields that this version of the format does not have, in a message and in an op.
+    # Fields that this version of the format lacks, in a message and in an op.
     spec = message(package)
     content = spec.SerializeToString() + bytes([0xD2, 0x7D, 3]) + b"abc"
     (package / MODEL).write_bytes(content)

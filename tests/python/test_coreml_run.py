@@ -1,4 +1,4 @@
-"""MIL ops on the evaluator, held to coremltools' own values where it has them, and to plain NumPy for the rest."""
+"""MIL ops on the evaluator, compared with coremltools' values where it has them, and with NumPy otherwise."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ def inputs_of(case):
 
 
 def expected_values(case, target, values, names):
-    """What coremltools computes for constants; None where it does not."""
+    """The values that coremltools computes for constants; None where it does not."""
     results = []
 
     def body(dummy):
@@ -57,7 +57,7 @@ def run(case, target, values, path):
     return results if values else results[1:]
 
 
-# Programs that draw their constants anew each time they are built; ops whose folding ignores a parameter.
+# Programs that draw new constants each time they are built, and ops whose folding ignores a parameter.
 OTHER_VALUES = {"const", "cond", "concat-interleave"}
 CASES = [pytest.param(c, t, id=f"{c.id}-{t.name}") for c in programs.CASES for t in programs.targets_of(c)]
 
@@ -86,7 +86,7 @@ def test_against_coremltools(case, target, tmp_path):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# In NumPy, element by element, from the definitions
+# NumPy implementations, element by element, from the definitions
 
 
 def case_named(name, newest=True):
@@ -248,7 +248,7 @@ def bilinear(x, sizes, align_corners):
 
 
 def definition(case, v, k):
-    """The values of the op by itself; v are the inputs, k the constants."""
+    """The op's expected values; v are the inputs, k the constants."""
     op = case.op
     if op == "conv":
         return [conv(*v, **k)]
@@ -341,7 +341,7 @@ def test_against_the_definition(name, tmp_path):
 
 
 def test_there_and_back(tmp_path):
-    """Ops that undo each other give back what went in."""
+    """Ops that undo each other return their input."""
 
     @mb.program(input_specs=[mb.TensorSpec(shape=(2, 12, 4, 6))], opset_version=ct.target.iOS18)
     def prog(x):

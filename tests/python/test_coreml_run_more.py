@@ -1,4 +1,5 @@
-"""Ops of Core ML that need more than arrays: states, classes, sparse tables, cells of recurrent layers; held to NumPy."""
+"""Core ML ops that need more than arrays: states, classes, sparse tables, recurrent cells. Compared with
+NumPy."""
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def saved(prog, path, target=ct.target.iOS18):
 
 @pytest.fixture
 def accumulator(tmp_path):
-    """Adds x to what it kept, and gives half of the sum; a second state counts the runs."""
+    """Adds x to its state and returns half of the sum. A second state counts the runs."""
 
     @mb.program(
         input_specs=[
@@ -65,7 +66,7 @@ def test_states_are_kept_from_run_to_run(accumulator):
 def test_states_begin_with_zeros_and_stay_the_caller_s(accumulator):
     program, _ = accumulator
     x = np.ones((2, 3), np.float16)
-    for _ in range(2):  # nothing is left of the first run
+    for _ in range(2):  # no state is left from the first run
         assert (program.run([x])["half"] == 0.5).all()
     begin = np.full((2, 3), 4, np.float16)
     state = {"kept": begin}
@@ -88,7 +89,7 @@ def test_states_on_the_command_line(accumulator, tmp_path):
     out = command("run", *given).stdout
     assert command("coreml", "run", *given).stdout == out
     assert "half: f16[2,3] = 1, 1.5, 2, 2.5, 3, 3.5" in out and "count: f16[1] = 1" in out
-    assert "kept: f16[2,3] = 2, 3, 4, 5, 6, 7" in out and "runs: f16[1] = 1" in out  # as they are afterwards
+    assert "kept: f16[2,3] = 2, 3, 4, 5, 6, 7" in out and "runs: f16[1] = 1" in out  # the final states
     command("coreml", "optimize", path, "-o", tmp_path / "y.mlpackage", "--preset", "default", "--verify", "pass")
     assert "compute the same" in command("verify", path, tmp_path / "y.mlpackage").stdout
 

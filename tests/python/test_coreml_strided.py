@@ -54,7 +54,7 @@ WEIGHTS = {"w": (307, 211), "v": (4, 61, 83), "table": (509, 61)}
 
 
 def transposing(weights):
-    """A layer in PyTorch's spelling, a weight that stays transposed, and one that is only given other sizes."""
+    """A layer as PyTorch writes it, a weight that stays transposed, and one that is only reshaped."""
 
     def fn(x, y, ids):
         layer = mb.matmul(x=x, y=mb.transpose(x=mb.const(val=weights["w"]), perm=[1, 0]))

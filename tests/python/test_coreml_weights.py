@@ -18,7 +18,7 @@ from sardonyx import coreml  # noqa: E402
 
 SIDE = 4096  # a weight has 64 MB
 
-# Allows so many megabytes beyond what the process has now.
+# Limits memory to this many megabytes more than the process has now.
 LIMIT = """
 import re, resource
 def limit(megabytes):
@@ -29,7 +29,7 @@ def limit(megabytes):
 
 
 def network():
-    """Two large weights that are read as they are, between ops that passes merge."""
+    """Two large weights that are used unchanged, between ops that passes merge."""
     weights = np.ones((SIDE, SIDE), np.float32), np.full((SIDE, SIDE), 0.5, np.float32)
 
     @mb.program(input_specs=[mb.TensorSpec(shape=(1, SIDE))], opset_version=ct.target.iOS17)
@@ -42,7 +42,7 @@ def network():
 
 
 def transposing_network():
-    """The same weights in PyTorch's spelling: transposed, for a product with a bias."""
+    """The same weights as PyTorch writes them: transposed, for a product with a bias."""
     weights = np.ones((SIDE, SIDE), np.float32), np.full((SIDE, SIDE), 0.5, np.float32)
 
     @mb.program(input_specs=[mb.TensorSpec(shape=(1, SIDE))], opset_version=ct.target.iOS17)
@@ -88,7 +88,7 @@ def test_in_memory(request, network):
     folder = str(request.path.parent)
     done = run(IN_MEMORY.format(folder=folder, network=network, megabytes=40, more=""))
     assert done.returncode == 0, done.stderr[-2000:]
-    # The limit is one: a copy does not fit.
+    # The limit is effective: a copy does not fit.
     done = run(IN_MEMORY.format(folder=folder, network=network, megabytes=40, more="weights()[0].copy()"))
     assert done.returncode != 0 and "MemoryError" in done.stderr
 
@@ -154,7 +154,7 @@ def test_shared_weights_are_not_changed_by_a_later_run(tmp_path):
     linked = tmp_path / "linked.mlpackage"
     coreml.optimize(source, linked, passes=["noop_elimination"], link_weights=True)
     before = weights.read_bytes()
-    coreml.optimize(linked, linked, compute_precision="fp16")  # other weights, in place
+    coreml.optimize(linked, linked, compute_precision="fp16")  # different weights, in place
     assert weights.read_bytes() == before and not weights.samefile(weights_of(linked))
 
 
@@ -183,7 +183,7 @@ def test_in_place_only_the_model_is_written(tmp_path, kind):
 
 @pytest.mark.parametrize("dead", [False, True])
 def test_a_file_of_weights_is_copied_in_as_few_pieces_as_it_can_be(tmp_path, dead):
-    """Weights of all sizes, of which the passes drop one: the others move, and what stands between them changes."""
+    """Weights of all sizes. The passes drop one: the others move, and the gaps between them change."""
     rng = np.random.default_rng(4)
     weights = [rng.standard_normal((8, n), dtype=np.float32) for n in (40_000, 7, 333, 20_011, 5)]
 
@@ -227,7 +227,7 @@ def test_a_layout_that_is_unknown_is_said(tmp_path):
 
 
 def test_sparse_weights_stay_sparse(tmp_path):
-    """Also where they move to another place in the file."""
+    """Also if they move within the file."""
     zeros = 64 << 20
     source, weights = made(tmp_path)
     big = tmp_path / "big.mlpackage"

@@ -1,4 +1,4 @@
-"""A part of coremltools' own tests of its passes, on Sardonyx's passes. All of them: make test-coremltools."""
+"""A sample of coremltools' own tests of its passes, on Sardonyx's passes. All of them: make test-coremltools."""
 
 import re
 import subprocess
@@ -32,7 +32,7 @@ def test_coremltools_tests_hold():
 
 
 def test_the_tests_run_on_native_passes():
-    # This one asks for ops that Sardonyx does not leave behind: on coremltools' passes it holds.
+    # This test expects ops that Sardonyx removes. It passes on coremltools' passes.
     name = "test_cleanup_passes.py::TestNoopElimination::test_elementwise_elimination_fill"
     status, said = run(name)
     assert status == 0 and "1 xfailed" in said, said[-5000:]

@@ -1,4 +1,5 @@
-"""Callbacks, foreign functions and kernels: nodes of the user's own domain, or written out where JAX can interpret them."""
+"""Callbacks, foreign functions and kernels: nodes of the user's own domain, or expanded where JAX can
+interpret them."""
 
 import jax
 import jax.numpy as jnp

@@ -28,8 +28,8 @@ class Case:
     name: str
     fn: object
     inputs: list
-    data: list  # lists of operands, one after the other through one model
-    ops: str = ""  # of the whole graph, in order; "" = whatever
+    data: list  # lists of operands, run through one model in turn
+    ops: str = ""  # of the whole graph, in order; "" = any
     double: bool = False
 
     def __str__(self):
@@ -47,7 +47,7 @@ def boxes(scores, positions, threshold):
 
 
 MASKS = (MASK7, NONE7, ALL7)
-# The least and the greatest of no integers are 0 in onnxruntime 1.23.
+# The minimum and maximum of an empty integer array are 0 in onnxruntime 1.23.
 INT_MASKS = MASKS if RUNTIME >= (1, 24) else (MASK7, ALL7)
 i32, u8, f16, f32 = np.int32, np.uint8, np.float16, np.float32
 
@@ -77,13 +77,13 @@ CASES = [
     case("half", lambda m, x: x[m], ["bool[B]", "f16[B]"], [MASK7, X7.astype(f16)]),
     case("brain", lambda m, x: x[m], ["bool[B]", "bf16[B]"], [MASK7, np.asarray(jnp.asarray(X7, jnp.bfloat16))]),
     case("complex", lambda m, x: x[m], ["bool[B]", "c64[B]"], [MASK7, (X7 + 1j).astype(np.complex64)]),
-    # a single boolean takes none or one
+    # a single boolean selects none or one
     case("flag", lambda x: x[x[0] > 0], [(7,)], [X7], [-X7]),
     case("flag beside a number", lambda f, x: x[f, 1], ["bool[]", ("B", 3)], [True, X53], [False, X53]),
     case("flag after a part", lambda f, x: x[:, f], ["bool[]", ("B", 3)], [True, X53], [False, X53]),
     case("set by a flag", lambda f, x: x.at[f].set(9.0), ["bool[]", ("B", 3)], [True, X53], [False, X53]),
     case("add by a flag", lambda f, x: x.at[1, f].add(2.0), ["bool[]", (5, 3)], [True, X53], [False, X53]),
-    # counts that are values
+    # counts that are traced values
     case("eye", lambda n: jnp.eye(n), ["i32[]"], [i32(4)], [i32(1)], [i32(0)]),
     case("eye of two", lambda n, m: jnp.eye(n, m, 1, dtype=jnp.int8), ["i32[]", "i32[]"], [i32(4), i32(3)], [i32(2), i32(5)]),
     case("identity", lambda n, x: jnp.identity(n) + x, ["i32[]", ()], [i32(4), f32(0.5)], [i32(1), f32(0.5)]),
@@ -115,7 +115,7 @@ CASES = [
     case("hamming", lambda n: jnp.hamming(n), ["i32[]"], *([i32(n)] for n in (7, 2, 1, 0))),
     case("hanning", lambda n: jnp.hanning(n), ["i32[]"], *([i32(n)] for n in (7, 2, 1, 0))),
     case("kaiser", lambda n, b: jnp.kaiser(n, b), ["i32[]", ()], *([i32(n), f32(3)] for n in (7, 2, 1, 0))),
-    # sizes that have only a name, where JAX wants numbers
+    # symbolic sizes where JAX requires numbers
     case("window of a size", lambda x: jnp.hanning(x.shape[0]) * x, [("B",)], [X7], [X7[:1]]),
     case("indices of a size", lambda x: jnp.indices(x.shape) * x, [("B", 3)], [X53], [X53[:1]]),
     case("vander of one more", lambda x: jnp.vander(x, x.shape[0] + 1, increasing=True), [("B",)], [X7[:3]], [X7[:1]]),
@@ -129,7 +129,7 @@ CASES = [
     case("correlate", lambda x, k: jnp.correlate(k, x, "full"), [("B",), (3,)], [X7, X53[0]], [X7[:2], X53[0]]),
     case("correlate where all overlap", lambda x, k: jnp.correlate(k, x), [("B >= 4",), (4,)], [X7, X7[2:6]], [X7[:4], X7[2:6]]),
     case("correlate complex", lambda x, k: jnp.correlate(x, k, "full"), ["c64[B]", "c64[2]"], [(X7 + 1j).astype(np.complex64), np.array([1j, 2 - 1j], np.complex64)]),
-    # a mask beside arrays of indices: as many are true as these have, or one for all of them
+    # a mask beside arrays of indices: it has as many true elements as they have, or one for all of them
     case("mask beside indices", lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[3]"], [MASK7, RNG.random((7, 3), np.float32), i32([0, 2, 1])], [np.arange(7) == 3, RNG.random((7, 3), np.float32), i32([0, 2, 1])]),
     case("mask beside known indices", lambda m, x: x[m, np.array([2, 0, 1])], ["bool[B]", ("B", 3)], [MASK7, RNG.random((7, 3), np.float32)]),
     case("mask beside rows of indices", lambda m, x, i: x[m, i], ["bool[B]", ("B", 3), "i32[2,T]"], [MASK7, RNG.random((7, 3), np.float32), i32([[0, 2, 1], [1, 1, 1]])]),
@@ -140,13 +140,13 @@ CASES = [
     case("flag beside indices", lambda f, x, i: x[f, i], ["bool[]", ("B", 3), "i32[2]"], [True, X53, i32([0, 3])]),
     case("set a mask beside indices", lambda m, x, i: x.at[m, i].set(9.0), ["bool[B]", ("B", 3), "i32[3]"], [MASK7, RNG.random((7, 3), np.float32), i32([0, 2, 1])]),
     case("add to a mask beside indices", lambda m, x, y: x.at[m, np.array([0, 2, 1])].add(y), ["bool[B]", ("B", 3), (3,)], [MASK7, RNG.random((7, 3), np.float32), X53[0]]),
-    # what is left of nothing
+    # results from empty selections
     case("max or a number", lambda x: x[x > 0].max(initial=-1), [("B",)], [X7], [-abs(X7)]),
     case("any of a mask", lambda m, x: (x[m] > 1).any(), ["bool[B]", ("B",)], *([m, X7] for m in MASKS)),
     case("all of a mask", lambda m, x: (x[m] > 1).all(), ["bool[B]", ("B",)], *([m, X7] for m in MASKS)),
     case("min of narrow integers", lambda m, x: x[m].min(initial=100), ["bool[B]", "i16[B]"], *([m, np.arange(7, dtype=np.int16)] for m in INT_MASKS)),
     case("max of narrow integers", lambda m, x: x[m].max(initial=-100), ["bool[B]", "i16[B]"], *([m, np.arange(7, dtype=np.int16)] for m in INT_MASKS)),
-    # slices whose ends are values
+    # slices with traced ends
     case("slice", lambda x, n: x[:n], [("B",), "i32[]"], *([X7, i32(n)] for n in (3, 0, 9, -2, -9))),
     case("slice from and to", lambda x, a, b: x[a:b], [("B",), "i32[]", "i32[]"], *([X7, i32(a), i32(b)] for a, b in ((1, 4), (-3, 9), (5, 2)))),
     case("slice by steps", lambda x, n: x[1:n:2], [("B",), "i32[]"], *([X7, i32(n)] for n in (6, 1, -1))),
@@ -156,7 +156,7 @@ CASES = [
     case("set a slice", lambda x, n: x.at[:n].set(9.0), [("B",), "i32[]"], [X7, i32(3)], [X7, i32(0)], [X7, i32(-2)]),
     case("trim along axes", lambda x: jnp.trim_zeros(x), [("A", "B")], [np.pad(X53 + 9, ((1, 2), (0, 3)))], [X53 * 0]),
     case("trim along one", lambda x: jnp.trim_zeros(x, "f", axis=-1), [("A", "B")], [np.pad(X53 + 9, ((1, 2), (2, 3)))]),
-    # what is written where a mask is
+    # writes through a mask
     case("set a number", lambda x: x.at[x > 0].set(9), [("B",)], [X7], [-abs(X7)]),
     case("add a number", lambda x: x.at[x > 0].add(0.5), [("B", 3)], [X53]),
     case("multiply rows", lambda m, x: x.at[m].multiply(2), ["bool[B]", ("B", 3)], *([m, RNG.random((7, 3), np.float32)] for m in MASKS)),
@@ -165,7 +165,7 @@ CASES = [
     case("set rows", lambda m, x: x.at[m].set(x[m] * 2 + 1), ["bool[B]", ("B", 3)], *([m, RNG.random((7, 3), np.float32)] for m in MASKS)),
     case("set one row", lambda m, x: x.at[m].set(jnp.arange(3.0)), ["bool[B]", ("B", 3)], *([m, RNG.random((7, 3), np.float32)] for m in MASKS)),
     case("minimum of columns", lambda m, x: x.at[:, m].min(0.25), ["bool[B]", (3, "B")], *([m, RNG.random((3, 7), np.float32)] for m in MASKS)),
-    # where something is
+    # positions of true elements
     case("nonzero", lambda x: jnp.nonzero(x), [("B",)], [X7], [X7 * 0]),
     case("nonzero of a matrix", lambda x: jnp.nonzero(x > 0), [("A", 3)], [X53], [-abs(X53)]),
     case("nonzero of integers", lambda x: jnp.nonzero(x), ["i32[B]"], [I11]),
@@ -194,7 +194,7 @@ CASES = [
     case("arange of a count", lambda x: jnp.arange(jnp.sum(x > 0)) * 2, [("B",)], [X7], [-abs(X7)]),
     case("arange on a device", lambda n: jnp.arange(n, device=jax.devices()[0]), ["i32[]"], [i32(3)]),
     case("arange wide", lambda n: jnp.arange(n), ["i64[]"], [np.int64(5)], double=True),
-    # what differs
+    # unique elements
     case("unique", lambda x: jnp.unique(x), ["i32[B]"], [I11], [I11 * 0], ops="Cast Unique Cast"),
     case("unique, all parts", lambda x: jnp.unique(x, True, True, True), ["i32[B]"], [I11], [np.arange(5, dtype=i32)]),
     case("unique of a matrix", lambda x: jnp.unique(x, return_inverse=True), ["i32[A,B]"], [X53.astype(i32)]),
@@ -214,7 +214,7 @@ CASES = [
     case("what both have", lambda x, y: jnp.intersect1d(x, y), ["i32[A]", "i32[B]"], [I11, np.arange(4, dtype=i32)], [I11, np.arange(20, 23, dtype=i32)]),
     case("repeated as often as it says", lambda x, n: jnp.repeat(x, n), [("B",), "i32[B]"], [X7, np.array([2, 0, 1, 3, 0, 1, 1], i32)], [X7, np.zeros(7, i32)]),
     case("rows repeated", lambda x, n: jnp.repeat(x, n, axis=0), [(3, 2), "i32[3]"], [X53[:3, :2], np.array([2, 0, 1], i32)]),
-    # what is computed with them
+    # computations on the results
     case("differences", lambda x: jnp.diff(x[x > 0]), [("B",)], [X7], [-abs(X7)], [abs(X7) + 1]),
     case("neighbours", lambda x: x[x > 0][1:] * x[x > 0][:-1], [("B",)], [X7], [-abs(X7)]),
     case("rolled and padded", lambda x: (jnp.roll(x[x > 0], 1), jnp.pad(x[x > 0], (1, 2)), x[x > 0][::-1]), [("B",)], [X7], [-abs(X7)]),
@@ -249,7 +249,7 @@ CASES = [
     case("position codes", lambda n: jnp.sin(jnp.arange(n)[:, None] / jnp.arange(1.0, 4.0)), ["i32[]"], [i32(5)], [i32(0)]),
     case("causal mask", lambda n: 1 * (jnp.arange(n)[:, None] >= jnp.arange(n)), ["i32[]"], [i32(5)]),
     case("loop over it", lambda x: jax.lax.scan(lambda c, v: (c * 0.5 + v, c), 0.0, x[x > 0]), [("B",)], [X7], [-abs(X7)]),
-    # sizes given as values, and what is a mask or a range underneath
+    # traced sizes, and functions that are a mask or a range underneath
     case("zeros of a count", lambda n: jnp.zeros(n) + jnp.arange(n), ["i32[]"], [i32(5)], [i32(0)]),
     case("filled by counts", lambda n, m, x: (jnp.full((n, 2, m), 7, x.dtype) * x).sum(1), ["i32[]", "i32[]", (2, 1)], [i32(3), i32(5), X53[:2, :1]], [i32(0), i32(5), X53[:2, :1]]),
     case("ones and empty", lambda n: jnp.ones((n, 3)) * jnp.empty(n)[:, None] * 0, ["i32[]"], [i32(5)]),
@@ -298,7 +298,8 @@ def test_without_passes_and_in_the_oldest_opset(c):
     judge(model, c)
 
 
-# What the functions become ---------------------------------------------------------------------------------------------
+# The replaced functions
+# ----------------------------------------------------------------------------------------------
 
 
 def test_sizes_have_names_and_are_reported():
@@ -327,7 +328,7 @@ def test_one_scope_may_be_used_again():
 def test_nothing_is_kept_from_programs_that_need_no_such_size(monkeypatch):
     from sardonyx import _data_shapes
 
-    monkeypatch.setattr(_data_shapes, "active", None)  # what would be called
+    monkeypatch.setattr(_data_shapes, "active", None)  # would be called otherwise
     traced = []
     sardonyx.to_onnx(lambda x: traced.append(1) or jnp.nonzero(x, size=3)[0] + jnp.arange(x.shape[0] * 0 + 3), [("B",)])
     assert traced == [1]
@@ -364,7 +365,7 @@ def test_part_of_a_function_is_exported():
 
 
 def test_a_range_of_less_than_nothing_is_empty():
-    model = sardonyx.to_onnx(lambda n: jnp.arange(n), ["i32[]"])  # JAX 0.8 itself stumbles over this
+    model = sardonyx.to_onnx(lambda n: jnp.arange(n), ["i32[]"])  # JAX 0.8 itself fails on this
     compare([np.arange(-3, dtype=i32)], outputs(model, [np.asarray(i32(-3))]))
 
 
@@ -433,7 +434,7 @@ def test_grad_of_a_mask():
 
     data = [[m, RNG.random((7, 3), np.float32), RNG.random((3, 2), np.float32)] for m in MASKS]
 
-    def gradient(m, x, w):  # JAX itself: where the mask is known
+    def gradient(m, x, w):  # JAX itself, with a known mask
         return jax.grad(loss, argnums=(1, 2))(m, x, w)
 
     model = sardonyx.to_onnx(gradient, ["bool[B]", ("B", 3), (3, 2)])
@@ -587,11 +588,12 @@ def test_functions_of_the_model():
     compare([X7[X7 > 0] * 2, -X7[X7 < 0] * 2 + 1], outputs(model, [X7, -X7]))
 
 
-# What is refused -------------------------------------------------------------------------------------------------------
+# Refusals
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_vander_of_a_value():
-    # JAX itself takes no array for N.
+    # JAX itself does not accept an array for N.
     model = sardonyx.to_onnx(lambda x, n: jnp.vander(x, n), [("B",), "i32[]"])
     for n in (3, 1, 0):
         compare([jnp.vander(X7, n)], outputs(model, [X7, np.asarray(i32(n))]))
@@ -611,7 +613,7 @@ def test_wrong_shapes_are_errors_as_in_jax():
     with pytest.raises(sardonyx.Error, match="condition"):
         sardonyx.to_onnx(lambda m, x: jnp.compress(m, x), ["bool[3,3]", (7,)])
     with pytest.raises(sardonyx.Error, match="does not trace"):
-        sardonyx.to_onnx(lambda m, x: jnp.compress(m, x), ["bool[9]", (7,)])  # what lies beyond the end may be true
+        sardonyx.to_onnx(lambda m, x: jnp.compress(m, x), ["bool[9]", (7,)])  # entries beyond the end may be true
 
 
 def test_what_is_not_understood_goes_to_the_original():
@@ -632,7 +634,7 @@ def test_what_is_not_understood_goes_to_the_original():
             sardonyx.to_onnx(fn, ["f32[]"])
     with pytest.raises(sardonyx.Error, match="does not trace"):
         sardonyx.to_onnx(lambda n: jnp.indices((n, 2.5)), ["i32[]"])
-    with pytest.raises(sardonyx.Error, match="does not trace"):  # which of them is the longer one?
+    with pytest.raises(sardonyx.Error, match="does not trace"):  # which one is longer is unknown
         sardonyx.to_onnx(lambda x, k: jnp.convolve(x, k, "same"), [("B",), (3,)])
     with pytest.raises(sardonyx.Error, match="does not trace"):
         sardonyx.to_onnx(lambda x: jnp.bincount(x), [(7,)])

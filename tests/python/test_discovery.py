@@ -1,4 +1,4 @@
-"""Plugins that installed packages offer as entry points: what is found, what wins, what a broken one does."""
+"""Plugins that installed packages offer as entry points: discovery, precedence, and broken ones."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-# One package; `offers` are its entry points by name. What each module holds is below.
+# One package; `offers` are its entry points by name. Its modules are below.
 MODULES = {
     "by_import": """
         import sardonyx
@@ -35,7 +35,7 @@ MODULES = {
 
 @pytest.fixture
 def package(tmp_path):
-    """Installs a distribution in a folder of its own and gives a function that runs a program beside it."""
+    """Installs a distribution in its own folder. Returns a function that runs a program with it."""
 
     def install(*offers):
         for name, text in MODULES.items():

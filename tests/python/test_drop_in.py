@@ -11,7 +11,7 @@ from sardonyx._run import Session
 
 
 def network(size: object = "B") -> onnx.ModelProto:
-    """Convolution, batch normalization, a constant that is computed, and a second result."""
+    """Convolution, batch normalization, a computed constant, and a second result."""
     rng = np.random.default_rng(0)
     weights = {
         "w": rng.normal(size=(5, 3, 7, 7)),
@@ -60,7 +60,7 @@ def test_simplify_as_with_onnxsim(tmp_path):
         assert ok and ops(smaller) == ["Conv", "Relu", "Sub", "Neg"]
         for name, value in run(model).items():
             assert np.abs(run(smaller)[name] - value).max() < 1e-5 * np.abs(value).max()
-    assert model == network()  # onnxsim does not change what it is given, either
+    assert model == network()  # onnxsim does not change its argument, either
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import sardonyx
 from onnx import numpy_helper
 
-# What the evaluator does not pass, and why.
+# Tests that the evaluator does not pass, and why.
 NOT_PASSED: dict[str, str] = {}
 for _name in (
     "test_attention_3d_causal_bf16",
@@ -26,7 +26,7 @@ for _name in (
 for _name in ("test_dft_inverse", "test_dft_inverse_opset19"):
     NOT_PASSED[_name] = "expects rounding noise of an f32 transform, 1.9e-7, where the result is 0"
 
-# What onnx 1.20 expects otherwise than the releases after it, in which these tests were corrected.
+# Tests with other expectations in onnx 1.20, corrected in later releases.
 if tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 21):
     for _name in (
         "test_attention_3d_with_past_and_present_qk_matmul_bias",
@@ -54,7 +54,7 @@ NOT_EVALUATED = {
     "test_gradient_of_": "training",
 }
 
-# Random operators draw other numbers: only shapes and types are compared.
+# Random operators draw different numbers, so only shapes and dtypes are compared.
 RANDOM = ("test_bernoulli", "test_training_dropout")
 
 

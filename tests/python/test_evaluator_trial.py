@@ -19,10 +19,10 @@ def table():
 
 
 def test_functions_of_narrow_types_are_rounded_once(table):
-    """Computed in f64 and rounded: beyond half a unit by the error of f64 alone."""
+    """Computed in f64 and rounded: the error exceeds half a unit by f64's own error."""
     wrong = {(op, t): row[t][0] for op, row in table.items() for t in ("f16", "bf16", "f32") if row[t][0] > 0.5 + 1e-5}
     assert not wrong
-    assert min(row["f32"][0] for row in table.values()) > 0.4  # the points are such that rounding shows
+    assert min(row["f32"][0] for row in table.values()) > 0.4  # the points make rounding visible
 
 
 def test_functions_in_double_precision_are_the_systems(table):
@@ -60,7 +60,7 @@ def test_operators_agree_with_onnxruntime_in_every_type(found):
 
 
 def test_the_page_is_fresh(table):
-    """The evaluator's figures; those of onnxruntime depend on release and machine."""
+    """The evaluator's figures only; those of onnxruntime depend on release and machine."""
     text = trial.PAGE.read_text()
     functions = text.partition("## Operators")[0].splitlines()
     for op, row in table.items():
@@ -90,7 +90,7 @@ SPECIAL = [
     100.0,
     -100.0,
 ]
-# Functions of one operand, with what their attributes may degenerate to.
+# Functions of one operand, with attributes at which they degenerate.
 FUNCTIONS = [
     (op, {})
     for op in "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Gelu HardSwish IsInf IsNaN Log".split()

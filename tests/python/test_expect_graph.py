@@ -1,4 +1,4 @@
-"""`sardonyx.testing.expect_graph`: what it accepts, what it refuses, and what it says."""
+"""`sardonyx.testing.expect_graph`: accepted graphs, refused graphs, and messages."""
 
 import jax
 import jax.numpy as jnp

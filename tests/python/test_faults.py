@@ -1,4 +1,5 @@
-"""What goes wrong around a run: full disks, missing rights, kills, interrupts, little memory, several runs on one output, threads."""
+"""Failures around a run: full disks, missing rights, kills, interrupts, little memory, concurrent runs on one
+output, threads."""
 
 import os
 import resource
@@ -50,7 +51,7 @@ def model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(model) -> bytes:
-    """What a run that nothing disturbs writes."""
+    """The result of an undisturbed run."""
     out = model.parent / "undisturbed" / "out.onnx"
     out.parent.mkdir()
     subprocess.run([PROGRAM, "optimize", model, "-o", out], check=True, capture_output=True)
@@ -109,7 +110,7 @@ def test_a_small_file_system_leaves_the_old_file(model, tmp_path):
 
 
 def test_missing_rights_are_told(model, result):
-    """As a user who may not write there; root may always, so that it becomes somebody else first."""
+    """Runs as a user without write permission; root, which may always write, first becomes another user."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become somebody who has no rights")
     with tempfile.TemporaryDirectory(prefix="sardonyx-faults-") as scratch:
@@ -137,7 +138,7 @@ def test_missing_rights_are_told(model, result):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_ends_midway_leaves_the_old_file(model, result, out, how):
-    def listens():  # a shell lets what it starts in the background ignore interrupts
+    def listens():  # shells make background processes ignore interrupts
         signal.signal(how, signal.SIG_DFL)
 
     listening = {} if how == signal.SIGKILL else {"preexec_fn": listens}
@@ -157,7 +158,7 @@ def test_a_run_that_ends_midway_leaves_the_old_file(model, result, out, how):
         assert time.monotonic() - sent < 5  # promptly, even on a busy machine
         if run.returncode == 0:
             assert out.read_bytes() == result
-            whole /= 1.5  # the first run was a slow one
+            whole /= 1.5  # the first run was slow
         else:
             assert run.returncode == -how
             assert out.read_bytes() in (b"old", result)
@@ -187,7 +188,7 @@ def test_runs_on_one_output_do_not_mix(model, result, out):
 
 
 def test_threads_optimize_evaluate_and_write_alone(tmp_path):
-    """Eight at once give the bytes that one gives."""
+    """Eight concurrent runs write the same bytes as one."""
     protos = [chain(2 + k % 3, 8 + k) for k in range(8)]
 
     def work(k: int) -> bytes:

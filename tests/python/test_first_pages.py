@@ -1,4 +1,4 @@
-"""Your first pass, your first lowering: the tests do what the pages say, file by file and command by command."""
+"""Follows the pages on the first pass and the first lowering, file by file and command by command."""
 
 import contextlib
 import io
@@ -15,20 +15,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def matches(told: str, expected: str) -> bool:
-    """Whether lines are those of the page, where "..." stands for anything."""
+    """Whether the lines match the page's, where "..." matches anything."""
     pattern = re.escape(expected.strip()).replace(re.escape("..."), "(?s:.*)")
     return re.fullmatch(pattern, told.strip()) is not None
 
 
 class Reader:
-    """Somebody who follows a page in a folder that looks like the repository."""
+    """Follows a page in a folder that looks like the repository."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.tree = tree_overlay.Overlay(folder)
         (folder / "include").symlink_to(ROOT / "include")
         self.scope: dict = {}
-        self.last = ""  # the file that was written last
+        self.last = ""  # the last file written
 
     def follow(self, text: str) -> None:
         blocks = [*re.finditer(r"^```(\w+)\n(.*?)^```\n", text, re.MULTILINE | re.DOTALL)]

@@ -1,4 +1,5 @@
-"""What passes that look at whole models do to them: values stay equal in onnxruntime, files do not grow, functions serve all their calls."""
+"""Passes over whole models: values stay equal in onnxruntime, files do not grow, functions fit all their
+calls."""
 
 import numpy as np
 import onnx
@@ -32,7 +33,7 @@ HEADER = '<ir_version: 10, opset_import: ["" : 21{more}]>\n'
 
 
 def test_a_transposed_weight_is_folded_and_a_tied_one_is_not():
-    # Whole numbers: their sums are exact in any order. Large enough to be computed while writing.
+    # Integers, whose sums are exact in any order. Large enough to be computed while writing.
     w = RNG.integers(-9, 9, (131, 257)).astype(np.float32)
     alone = model(
         HEADER.format(more="")
@@ -184,7 +185,7 @@ def test_empty_sizes_are_allowed_on_request():
 
 @pytest.mark.parametrize("rows, columns", [(30, 16), (7, 11), (300, 160)])
 def test_tied_weights_of_a_program_are_written_once(rows, columns):
-    """A weight that the program reads in several forms, and in forms of forms."""
+    """A weight that the program uses in several transformed forms, and in forms of forms."""
     import jax.numpy as jnp
 
     e = jnp.asarray(np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32))

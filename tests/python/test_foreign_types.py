@@ -1,4 +1,4 @@
-"""What is known of onnxruntime's own operators: their results' sizes fold, and are those that onnxruntime finds."""
+"""Types of onnxruntime's own operators: their results' sizes fold, and equal those that onnxruntime infers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def scale(*shape: int) -> np.ndarray:
 ZERO = np.array(3, U8)
 Q = [scale(), ZERO]  # scale and zero point
 
-# Operator: attributes, inputs, constants behind or between them (None: absent), how many results. Inputs are what a test leaves open.
+# Operator: attributes, inputs, constants after or between them (None: absent), number of results. Inputs may
+# vary in a test.
 CASES: dict[str, tuple[str, dict, list, int]] = {
     "QLinearAdd": ("QLinearAdd", {}, ["u8[2,1,5]", *Q, "u8[3,1]", *Q, *Q], 1),
     "QLinearMul": ("QLinearMul", {}, ["u8[3,5]", *Q, "u8[2,3,5]", *Q, *Q], 1),

@@ -1,4 +1,4 @@
-"""`@sardonyx.onnx_function`: which functions a model gets, and that they compute what JAX does."""
+"""`@sardonyx.onnx_function`: the functions that a model gets, and their results beside JAX's."""
 
 import functools
 
@@ -419,7 +419,7 @@ def test_modules_that_change_state_are_written_out():
 
 
 def test_numbers_of_functions_have_no_gaps():
-    """Bodies that only a first, unused pass of jax.checkpoint calls go."""
+    """Bodies that only a first, discarded trace by jax.checkpoint calls go."""
 
     @onnx_function
     def inner(x):
@@ -443,7 +443,7 @@ def test_numbers_of_functions_have_no_gaps():
 
 
 def test_an_integer_calls_the_body_that_a_float_calls():
-    """Where the function only converts it: 3 and 3.0 are one attribute, of type float."""
+    """The function only converts it: 3 and 3.0 are one attribute, of type float."""
 
     @onnx_function(attributes=["k"])
     def scale(x, k=2.0):
@@ -451,7 +451,7 @@ def test_an_integer_calls_the_body_that_a_float_calls():
 
     @onnx_function(attributes=["k"])
     def power(x, k=2):
-        return jnp.full(3, k) + x * k  # an integer matters here
+        return jnp.full(3, k) + x * k  # integers and floats differ here
 
     model = to_onnx(lambda x: scale(x) + scale(x, k=3) + scale(x, k=4.0), [("B", 3)])
     assert functions(model) == [("custom.scale.1", "scale")]

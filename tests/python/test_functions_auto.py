@@ -1,4 +1,4 @@
-"""`to_onnx(..., functions="auto")`: parts that repeat become one function, and compute what they did."""
+"""`to_onnx(..., functions="auto")`: repeating parts become one function and compute the same."""
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +100,7 @@ def test_modules_without_decorators():
     model = to_onnx(net, [("B", WIDTH)], functions="auto")
     assert [(f.domain, f.name) for f in model.functions] == [("custom.Block.1", "Block")]
     assert [n.op_type for n in model.graph.node] == ["Block"] * 12
-    # Weights are operands, under the names that they have in the module.
+    # Weights are operands, named as in the module.
     assert set(model.functions[0].input) >= {"up.kernel", "down.kernel"}
     agree(model, net, normal(3, WIDTH))
 
@@ -204,7 +204,7 @@ def test_unknown_choice():
 
 
 def random_model(seed):
-    """Few kinds of operators on one shape: whatever could be a part occurs often, crosses others and is read from outside."""
+    """Few kinds of operators on one shape: candidates for parts occur often, overlap, and have outside users."""
     dice = np.random.default_rng(seed)
     kinds = ["Add", "Mul", "Tanh", "Neg"][: int(dice.integers(2, 5))]
     nodes, weights, values = [], [], ["x"]
@@ -242,7 +242,8 @@ def test_random_graphs_keep_their_results():
     "scope", ["Block_3", "net/Block_3", "transpose(jvp(my.Block))", "Block/vmap()", "Net/vmap(a,b->c)"]
 )
 def test_scopes_name_functions(scope):
-    """Transformations around a module path are not part of the name; what names nothing leaves it to the function."""
+    """Transformations around a module path are not part of the name. Where the path is empty, the function
+    names the part."""
 
     def step(x):
         with jax.named_scope(scope):

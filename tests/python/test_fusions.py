@@ -1,4 +1,4 @@
-"""What JAX writes as arithmetic becomes one operator, and says the same in onnxruntime."""
+"""Arithmetic that JAX emits becomes one operator, with the same results in onnxruntime."""
 
 import equinox as eqx
 import jax
@@ -14,14 +14,14 @@ SHAPE = ("B", 5, 12)
 
 
 def layer_norm(module):
-    """A module of Flax with parameters that are not ones and zeros."""
+    """A Flax module with parameters other than ones and zeros."""
     module.scale = nnx.Param(jnp.linspace(0.5, 2, 12))
     module.bias = nnx.Param(jnp.linspace(-1, 1, 12))
     return module
 
 
 def attention(x, causal=False):
-    """Three heads of a dot-product attention over itself."""
+    """Dot-product self-attention with three heads."""
     y = x.reshape(x.shape[0], x.shape[1], 3, 4)
     return jax.nn.dot_product_attention(y, y * 0.5, y + 1, is_causal=causal).reshape(x.shape)
 
@@ -106,7 +106,7 @@ def test_a_mean_that_is_large_beside_the_deviation():
 
 
 def test_rotary_embedding():
-    """Heads behind positions, the angles of each example."""
+    """Heads after positions, with angles per example."""
 
     def turn(x, positions):
         angles = positions[..., None] / jnp.array([1, 10, 100, 1000], jnp.float32)
@@ -126,7 +126,7 @@ def test_rotary_embedding():
 
 
 def test_rotary_embedding_of_shared_angles():
-    """The positions of all examples are the same, and known when exporting."""
+    """The positions are the same for all examples and known when exporting."""
 
     def turn(x):
         angles = jnp.arange(x.shape[1])[:, None] / jnp.array([1, 10, 100, 1000], jnp.float32)
@@ -146,7 +146,7 @@ def test_rotary_embedding_of_shared_angles():
 @pytest.mark.parametrize("kind", ["plain", "causal", "mask"])
 @pytest.mark.parametrize("heads", [1, 2])
 def test_attention_of_grouped_queries(kind, heads):
-    """jax.nn gives the groups an axis of their own between the products; Attention knows them."""
+    """jax.nn gives the groups a separate axis between the products; Attention handles them itself."""
 
     def attend(q, k, v, *mask):
         return jax.nn.dot_product_attention(q, k, v, mask=mask[0] if mask else None, is_causal=kind == "causal")

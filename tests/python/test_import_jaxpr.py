@@ -55,7 +55,7 @@ def test_a_jax_weight_is_borrowed_and_outlives_the_array():
     del closed
     jax.clear_caches()
     gc.collect()
-    del program, values  # the last owner goes without complaint
+    del program, values  # the last owner is released without complaint
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Calls of local functions: each call has the types of its own operands."""
+"""Calls of local functions: each call is typed by its own operands."""
 
 import onnx
 import onnx.parser

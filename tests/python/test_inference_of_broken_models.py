@@ -1,4 +1,4 @@
-"""Models that are wrong in all ways: inference types them or says why not, and never fails otherwise."""
+"""Models broken in many ways: inference either types them or reports the fault, and never fails otherwise."""
 
 import collections
 import random
@@ -82,5 +82,5 @@ def test_broken_models_are_typed_or_refused(seed):
             counts["refused" if messages else "typed"] += 1
         except sardonyx.Error:
             counts["not read"] += 1
-    # Each of the ways out is taken, so what is broken is noticed and what is not is typed.
+    # Each outcome occurs: broken models are noticed, and the others are typed.
     assert counts["refused"] > 50 and counts["typed"] > 50 and counts["not read"] > 5, counts

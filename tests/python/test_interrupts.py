@@ -1,4 +1,4 @@
-"""Ctrl-C ends what runs long in native code within a second, and leaves nothing behind."""
+"""Ctrl-C ends long native work within a second and leaves no files behind."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import sardonyx
 from onnx import TensorProto, helper, numpy_helper
 
 F32 = TensorProto.FLOAT
-AFTER = 0.4  # seconds of the process's own time, so that a busy machine changes nothing
+AFTER = 0.4  # seconds of the process's own time, so that the machine's load does not matter
 
 
 def model(nodes, x, y, weights=()):
@@ -105,7 +105,7 @@ def an_export():
     ids=lambda f: f.__name__,
 )
 def test_ctrl_c_ends(what, tmp_path, monkeypatch):
-    """By the signal that the process's own clock sends, with the handler that Python has for Ctrl-C."""
+    """Sends the signal by the process's own clock, with Python's handler for Ctrl-C."""
     monkeypatch.chdir(tmp_path)
     work = what()
     (tmp_path / "out.onnx").write_bytes(b"old")
@@ -122,6 +122,6 @@ def test_ctrl_c_ends(what, tmp_path, monkeypatch):
         signal.signal(signal.SIGPROF, old)
     assert took < AFTER + 1
     assert sorted(os.listdir()) == before and (tmp_path / "out.onnx").read_bytes() == b"old"
-    # What was interrupted serves the next one.
+    # The interrupted object can be used again.
     small = model([helper.make_node("Neg", ["x"], ["y"])], [3], [3])
     assert sardonyx.evaluate(sardonyx.optimize(small), {"x": np.ones(3, np.float32)})["y"].tolist() == [-1, -1, -1]

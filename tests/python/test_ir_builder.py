@@ -14,7 +14,7 @@ def f32(name, *shape):
 
 
 def to_opset_imports(used_opsets):
-    """As users of the guide write it."""
+    """As users write it, following the guide."""
     result = {}
     for domain, version in used_opsets:
         if version is None:
@@ -212,7 +212,7 @@ def test_guide_mixed_versions():
     assert other.opset_imports({"": 20, "d": 1}) == {"": 20, "d": 3}
 
 
-# -- more of it
+# -- further tests
 
 
 def test_outputs_must_not_be_a_string():

@@ -1,4 +1,4 @@
-"""The builder's guide: its code runs in order, and prints what the page says."""
+"""The builder's guide: its code runs in order and prints what the page shows."""
 
 import contextlib
 import io

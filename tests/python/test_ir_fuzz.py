@@ -1,4 +1,4 @@
-"""Random edits across graphs and models: whatever is refused is refused cleanly, and readers and producers always agree."""
+"""Random edits across graphs and models. Refusals are clean, and users and producers always agree."""
 
 import random
 
@@ -10,7 +10,7 @@ from sardonyx import ir
 
 
 def check(graphs):
-    """What must hold of every graph, whatever was done to it."""
+    """Checks what must hold for every graph after any edit."""
     for g in graphs:
         nodes = list(g)
         assert len(nodes) == len(g) and nodes == list(reversed(g))[::-1] and len(set(nodes)) == len(nodes)

@@ -276,7 +276,7 @@ def test_inputs_and_outputs_are_lists():
     assert not mid.is_graph_output() and list(g.outputs) == [y]
     g.outputs.clear()
     assert len(g.outputs) == 0 and not y.is_graph_output()
-    g.outputs.extend([y, y])  # twice: the names outside differ
+    g.outputs.extend([y, y])  # twice: their names in the signature differ
     assert len(g.outputs) == 2
     with pytest.raises(IndexError):
         g.inputs[5]
@@ -319,7 +319,7 @@ def test_initializers():
     other = ir.val("v", const_value=ir.tensor([5.0]))
     with pytest.raises(sardonyx.Error, match="already"):
         g.register_initializer(other)
-    g.initializers.add(other)  # takes the place; the old one is loose
+    g.initializers.add(other)  # replaces the old one, which is then loose
     assert g.initializers["v"] is other and not w.is_initializer() and n.inputs == (w,) and w.const_value is not None
     assert g.initializers.pop("v") is other and len(g.initializers) == 0 and other.graph is None
     with pytest.raises(sardonyx.Error, match="const_value"):
@@ -417,7 +417,7 @@ def test_a_graph_out_of_order_can_be_copied():
 
 
 def if_graph():
-    """A graph with an If whose branches read x from outside."""
+    """A graph with an If whose branches capture x."""
     c, x = ir.val("c", ir.DataType.BOOL, []), f32("x", 2)
     g = ir.Graph([c, x], [], nodes=[], opset_imports={"": 23}, name="outer")
     branches = []

@@ -12,7 +12,8 @@ def floats(name):
 
 
 def test_handles_follow_through_every_merge():
-    """A value moves from the shared model of loose values to its node's, a graph's and a model's; what is held stays what it was."""
+    """A value moves from the shared model of loose values to the models of its node, a graph and an ir.Model.
+    Handles stay valid."""
     x, w = floats("x"), floats("w")
     x.meta["origin"], w.doc_string = "test", "a weight"
     w.const_value = ir.tensor(np.arange(7, dtype=np.float32))

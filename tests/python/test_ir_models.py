@@ -1,4 +1,4 @@
-"""The models of the onnx package, taken apart and put together again in Python."""
+"""The models of the onnx package, taken apart and rebuilt in Python."""
 
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def test_every_model_comes_back():
         assert normal(ir.to_proto(model)) == expected, case.name
         assert normal(ir.to_proto(model.clone())) == expected, case.name
         if any(t.WhichOneof("value") in ("map_type", "opaque_type", "sparse_tensor_type") for t in types(proto)):
-            continue  # what Python cannot build
+            continue  # cannot be built in Python
         if any(a.type in (11, 12) for n in proto.graph.node for a in n.attribute):
             continue
         made = ir.to_proto(rebuilt(model))
@@ -97,7 +97,7 @@ def types(proto):
 
 
 def by_name(proto):
-    """The order of attributes and of value_info says nothing; tensors in attributes need no name."""
+    """The order of attributes and of value_info does not matter; tensors in attributes need no name."""
 
     def tidy(graph):
         for n in graph.node:

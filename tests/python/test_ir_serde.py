@@ -208,7 +208,7 @@ def test_names_and_docs_of_tensors_in_attributes_outlive_an_edit():
     read = ir.from_proto(node)
     held = read.attributes["value"].value
     assert (held.name, held.doc_string, dict(held.metadata_props)) == ("mine", "said", {"k": "v"})
-    read.attributes["extra"] = ir.AttrInt64("extra", 1)  # the set is another one now
+    read.attributes["extra"] = ir.AttrInt64("extra", 1)  # changes the set
     back = {a.name: a for a in ir.to_proto(read).attribute}
     assert back["value"].t.name == "mine" and back["value"].t.doc_string == "said"
     assert back["value"].t.metadata_props[0].value == "v"

@@ -1,4 +1,4 @@
-"""Two threads, each with models of its own; and models that die while others live."""
+"""Two threads, each with its own models; and models that are destroyed while others live."""
 
 import gc
 import threading

@@ -133,7 +133,7 @@ def test_arrays_are_not_copied():
     view = t.numpy()
     del t
     gc.collect()
-    assert view[0, 1] == 1  # the view keeps the tensor's bytes
+    assert view[0, 1] == 1  # the view keeps the tensor's bytes alive
 
 
 def test_other_layouts_are_copied_rightly():

@@ -1,4 +1,5 @@
-"""What Sardonyx uses inside JAX: a release that moves or renames it fails here first, by name. See docs/python_internals.md."""
+"""The parts of JAX that Sardonyx uses internally. A release that moves or renames one fails here first, by
+name. See docs/python_internals.md."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""Image models written for NHWC keep the transposes at their ends only, and compute the same."""
+"""Image models written for NHWC keep transposes only at their ends, and compute the same."""
 
 import collections
 
@@ -93,7 +93,7 @@ def test_only_the_ends_are_transposed(module, at_ends, batch):
     after = sardonyx.to_onnx(model, spec)
     assert len(transposes(before)) > 8
 
-    # One before the first convolution, one after the last: elementwise nodes may stand between it and the end.
+    # One before the first convolution and one after the last. Elementwise nodes may follow the latter.
     assert len(transposes(after)) <= at_ends, collections.Counter(n.op_type for n in after.graph.node)
 
     for size in (1, 3) if batch == "B" else (2,):
@@ -103,7 +103,7 @@ def test_only_the_ends_are_transposed(module, at_ends, batch):
 
 
 class Step(nnx.Module):
-    """A residual step: what a loop carries is read as it is and by a convolution."""
+    """A residual step: the loop carries a value that is used directly and by a convolution."""
 
     def __init__(self, rngs: nnx.Rngs):
         self.inner = nnx.Conv(3, 3, (3, 3), rngs=rngs)
@@ -114,7 +114,7 @@ class Step(nnx.Module):
 
 
 class Denoiser(nnx.Module):
-    """A U-Net that knows at which time it stands."""
+    """A U-Net with a time embedding."""
 
     def __init__(self, rngs: nnx.Rngs):
         def conv(a, b):

@@ -1,4 +1,4 @@
-"""Folders of symbolic links: results are named as their inputs were, and nothing is written where a link leads."""
+"""Folders of symbolic links: results are named after their inputs, and nothing is written to a link's target."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from test_security import package  # noqa: F401  (a fixture)
 
 
 def write_model(path: Path, data: str | None = None) -> None:
-    """y = Relu(Relu(x)) + w; the weights in a file beside the model where `data` names one."""
+    """y = Relu(Relu(x)) + w, with the weights in a file beside the model if `data` names one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     weights = numpy_helper.from_array(np.arange(300, dtype=np.float32).reshape(3, 100), "w")
     nodes = [
@@ -32,7 +32,7 @@ def nodes_in(path: Path) -> list[str]:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """All that is in a folder, links not followed."""
+    """All files in a folder, without following links."""
     found = {}
     for at, folders, files in os.walk(folder):
         for name in [*folders, *files]:
@@ -61,7 +61,7 @@ def test_a_folder_of_links_leaves_what_they_lead_to(tmp_path):
 
 
 def test_download_caches(tmp_path):
-    """Snapshots are links, each on its own, to blobs that are named by their content."""
+    """Snapshots are separate links to blobs named by their content."""
     blobs, snapshot = tmp_path / "models--a--b/blobs", tmp_path / "models--a--b/snapshots/1234/onnx"
     write_model(tmp_path / "made/model.onnx", data="model.onnx_data")
     blobs.mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_a_dangling_link_and_a_pipe_are_told_of(tmp_path):
 
 
 def test_the_output_may_lie_in_the_input(tmp_path):
-    """A second run does not take the first one's results for models."""
+    """A second run does not treat the first one's results as models."""
     write_model(tmp_path / "in/m.onnx")
     (tmp_path / "in/link").symlink_to("out")
     for _ in range(2):
@@ -170,7 +170,7 @@ def test_models_do_not_share_a_data_file(tmp_path):
 
 
 def test_a_redirected_stdout_is_written_to(tmp_path):
-    """/dev/stdout is a link as well, to a file where the shell says so."""
+    """/dev/stdout is a link as well: to a file, after a redirection."""
     write_model(tmp_path / "m.onnx")
     os.system(f"'{BUILD}/sardonyx' view '{tmp_path}/m.onnx' -o /dev/stdout > '{tmp_path}/page'")
     assert Path("/dev/stdout").is_symlink() and "<html" in (tmp_path / "page").read_text().lower()
@@ -194,7 +194,7 @@ def test_folders_of_core_ml(package, tmp_path):  # noqa: F811
 
 
 def test_a_package_of_links(package, tmp_path):  # noqa: F811
-    """As download caches have it: the weights keep the name by which the program knows them."""
+    """As in download caches: the weights keep the name that the program uses."""
     (tmp_path / "blobs").mkdir()
     for number, file in enumerate(sorted(p for p in package.rglob("*") if p.is_file())):
         shutil.copy(file, tmp_path / f"blobs/{number}")

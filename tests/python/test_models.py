@@ -164,7 +164,7 @@ def test_a_plain_function_over_a_pytree_of_weights():
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
 @pytest.mark.slow
 def test_full_size(model, tmp_path):
-    """What the demo does, from a file, at one size."""
+    """As in the demo, from a file, at one size."""
     fn = model.make()
     path = tmp_path / f"{model.name}.onnx"
     sardonyx.to_onnx(fn, list(model.inputs), return_mode="file", output_path=str(path))

@@ -1,4 +1,5 @@
-"""The models of `zoo`: exported, held to JAX in onnxruntime and in the evaluator, their graphs to what a person would draw."""
+"""The models of `zoo`: exported, compared with JAX in onnxruntime and in the evaluator, their graphs with
+expected ones."""
 
 import collections
 
@@ -27,7 +28,7 @@ def read_and_written(exported):
 
 
 def check_tidy(exported):
-    """Nothing is computed twice, and nothing moved about that was moved about just before."""
+    """Nothing is computed twice, and no data movement directly follows another."""
     for graph in graphs(exported.graph):
         readers = collections.Counter(name for g in graphs(graph) for n in g.node for name in n.input)
         readers.update(o.name for o in graph.output)
@@ -72,7 +73,7 @@ def test_agrees_with_jax(model):
 
 
 def test_primitives_that_jax_writes_in_jax():
-    """Equinox's own primitives have no lowering: what they stand for is read in their place."""
+    """Equinox's own primitives have no lowering: the programs that they stand for are exported."""
     doubled = eqxi.noinline(lambda x: jnp.sin(x) * 2)
 
     def fn(x):
@@ -107,7 +108,8 @@ def test_some_singular_values():
 
 
 def test_an_error_of_equinox_is_nan():
-    """A model cannot raise: what `error_if` guards is NaN where it would, and as it is elsewhere."""
+    """A model cannot raise: a value guarded by `error_if` is NaN where it would raise, and unchanged
+    elsewhere."""
 
     def guarded(x):
         return eqx.error_if(x, jnp.any(x > 9), "too large") * 2

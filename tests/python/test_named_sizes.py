@@ -1,4 +1,5 @@
-"""Sizes with a name where JAX itself asks for a number: loops over a size, associative scans, axes of vmap, singular values; and what is said of the rest."""
+"""Symbolic sizes where JAX itself requires a number: loops over a size, associative scans, axes of vmap,
+singular values; and the errors for the rest."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ RNG = np.random.default_rng(3)
 
 
 def agree(fn, inputs, *data, tolerance=1e-5):
-    """One model, at each of these operands, as JAX has it for known sizes."""
+    """Exports one model and compares it with JAX at each of these operands, where sizes are known."""
     model = sardonyx.to_onnx(fn, inputs)
     for operands in data:
         compare(fn(*map(jnp.asarray, operands)), outputs(model, list(operands)), tolerance)

@@ -1,6 +1,8 @@
-"""Functions of 8-bit floats: the graph computes in f32 and rounds once, which is what is held here to JAX, on every number of the type.
+"""Functions of 8-bit floats. The graph computes in f32 and rounds once, which is compared with JAX on every
+number of the dtype.
 
-XLA on a CPU computes them in f16, or in several steps of the small type: its results are one neighbour off for some numbers.
+XLA on a CPU computes them in f16, or in several steps of the small dtype; its results are off by one unit for
+some numbers.
 """
 
 import jax
@@ -24,7 +26,8 @@ def codes(dtype: str) -> np.ndarray:
 
 
 def rounded(x: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """What x, good to a few units in its last place, may become in the type: it may lie next to the middle of two neighbours."""
+    """The values of the dtype that x, accurate to a few units in its last place, may round to: it may be near
+    a midpoint."""
     return tuple((x * np.float32(f)).astype(NARROW[dtype]).astype(np.float32) for f in (1 - 1e-6, 1 + 1e-6))
 
 
@@ -58,10 +61,12 @@ def test_functions_of_two_round_once(name: str, dtype: str):
 
 @pytest.mark.parametrize("dtype", ["f8e8m0", "f4e2m1", "i2", "u2"])
 def test_the_rarest_types(dtype: str):
-    """onnxruntime computes little with these: the evaluator, in the opset that has them."""
+    """Runs on the evaluator, with the opset that has these dtypes, since onnxruntime has few kernels for
+    them."""
     t = NARROW[dtype]
     if dtype[0] == "f":
-        # Products of the former stay above the subnormal numbers of f32, which XLA takes for zero, and makes NaN of.
+        # Keep products of the former above f32's subnormal numbers, which XLA flushes to zero and turns into
+        # NaN.
         x = (np.arange(70, 180) if dtype == "f8e8m0" else np.arange(16)).astype(np.uint8).view(t)
         fns = [
             lambda v, w: v * w,

@@ -1,4 +1,5 @@
-"""Modules of Flax NNX whose own variables cannot be touched from within a trace: NNX's transformations of parts of them, and training."""
+"""Modules of Flax NNX whose variables cannot be changed inside a trace: NNX's transformations of their parts,
+and training."""
 
 import functools
 import threading
@@ -93,7 +94,7 @@ class Whole(nnx.Module):
 
 
 def paths(fn, *inputs):
-    """Those of the products of an exported program."""
+    """The module paths of the products in an exported program."""
     model = sardonyx.to_onnx(fn, list(inputs), passes="none")
     found = [{p.key: p.value for p in n.metadata_props} for n in model.graph.node if n.op_type in ("MatMul", "Gemm")]
     return [m.get("namespace") for m in found]
@@ -124,7 +125,7 @@ def test_modules_that_are_made_anew_are_called_after_their_class():
 
     model = Checkpointed(nnx.Rngs(0))
     assert paths(model, ("B", 7)) == ["Checkpointed/Part/up", "Checkpointed/Part/down"]
-    if flax.__version__ != "0.12.0":  # which leaves values of the trace in variables that it hands to nnx.remat
+    if flax.__version__ != "0.12.0":  # it leaves traced values in variables that it passes to nnx.remat
         assert model(X).shape == (5, 7)
 
 
@@ -155,7 +156,7 @@ def predict(model, x):
 
 
 def reached(model):
-    """Functions that reach a module otherwise than as themselves, with what they compute."""
+    """Functions that reach a module in various ways, with their expected results."""
     jitted, held = nnx.jit(predict), {"all": [model]}
 
     def loss(model, x):
@@ -176,7 +177,7 @@ def reached(model):
 
 
 def stands(model) -> list:
-    """All there is to a module: its parts by identity, and their values."""
+    """The full state of a module: its parts by identity, and their values."""
     parts = [x for _, x in nnx.iter_graph(model) if isinstance(x, nnx.Module | nnx.Variable)]
     leaves = jax.tree_util.tree_leaves(nnx.to_pure_dict(nnx.state(model)))
     arrays = [jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x for x in leaves]

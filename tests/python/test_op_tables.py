@@ -1,4 +1,4 @@
-"""The operator tables are what the script writes from the schemas of the onnx package."""
+"""The operator tables equal the output of their script for the installed onnx package."""
 
 import subprocess
 import sys

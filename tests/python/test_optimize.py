@@ -1,4 +1,5 @@
-"""`sardonyx optimize` and `sardonyx.optimize`: what goes in and out; what passes do is in the .sx cases and test_passes.py."""
+"""`sardonyx optimize` and `sardonyx.optimize`: inputs and outputs. The .sx cases and test_passes.py test the
+passes."""
 
 import json
 
@@ -12,7 +13,7 @@ from sardonyx import ir
 
 
 def casts() -> onnx.ModelProto:
-    """x -> Cast to itself -> Neg, with a weight that nobody reads."""
+    """x -> Cast to its own dtype -> Neg, with an unused weight."""
     graph = helper.make_graph(
         [
             helper.make_node("Cast", ["x"], ["a"], to=TensorProto.FLOAT),
@@ -84,7 +85,7 @@ def test_input_shapes_reach_the_signature(saved):
 
 
 def test_an_empty_input_is_no_contradiction(tmp_path):
-    """Names of sizes stand for 1 at least, so all of them must give way to the 0."""
+    """Named sizes are at least 1, so all of them must give way to the 0."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (int64[B,7] x) => (float[B,7] y) { a = Abs(x) b = Cast<to=1>(a) y = Softmax(b) }'
     )
@@ -204,7 +205,7 @@ def test_results_can_be_evaluated_before_and_after(saved, tmp_path, verify):
 
 
 def test_names_stand_for_what_they_did(tmp_path):
-    """A convolution whose weights take a scale: the name of the weights is theirs no longer; names of values that stay are."""
+    """A convolution whose weights absorb a scale: the weights get a new name; unchanged values keep theirs."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
     graph = helper.make_graph(
         [
@@ -240,7 +241,7 @@ def test_names_stand_for_what_they_did(tmp_path):
 
 
 def nested_ifs(depth: int) -> bytes:
-    """A model of Ifs within Ifs, made of bytes: protobuf's own writer stops at a hundred."""
+    """A model of nested Ifs, built as bytes: protobuf's own writer stops at a hundred levels."""
 
     def number(n: int) -> bytes:
         return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + number(n >> 7)
@@ -311,7 +312,7 @@ def test_fusions_that_need_a_newer_opset_say_so(tmp_path):
     assert told not in command(*arguments, "--opset", "23").stderr
 
 
-# --- what nothing is known of
+# --- unknown operators
 
 
 def unknown(domain: str, opset: int = 17, imports: int = 1) -> onnx.ModelProto:
@@ -334,7 +335,7 @@ def test_unknown_operators_stay_and_are_named(domain, shown, tmp_path):
     onnx.save(unknown(domain), tmp_path / "in.onnx")
     done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx")
     assert f"warning: {shown} is no known operator: its 2 nodes are left as they are\n  at b = {shown}" in done.stderr
-    # Two of them are not one: who knows whether they draw numbers. What stands around them is optimized.
+    # The two stay separate, since they may draw random numbers. The nodes around them are optimized.
     assert ops(onnx.load(tmp_path / "out.onnx")) == ["Mystery", "Mystery", "Add"]
     mystery = onnx.load(tmp_path / "out.onnx").graph.node[0]
     assert (mystery.domain, mystery.input, mystery.attribute[0].f) == (domain, ["x"], 1.5)
@@ -449,7 +450,7 @@ def test_a_rule_that_says_nothing_is_explained_too(tmp_path):
 
 @pytest.mark.parametrize("second", ["", "ai.onnx"])
 def test_an_opset_that_is_imported_twice(second, tmp_path):
-    """skl2onnx does so. Two versions of a domain mean nothing."""
+    """skl2onnx writes such models. Two versions of a domain make no sense."""
     model = casts()
     model.opset_import.append(helper.make_opsetid(second, 21))
     onnx.save(model, tmp_path / "in.onnx")
@@ -462,7 +463,7 @@ def test_an_opset_that_is_imported_twice(second, tmp_path):
 
 
 def test_text_is_read_and_written(saved, tmp_path):
-    """The text form, with its weights beside it, is a model like any other."""
+    """The text form, with its weights beside it, works like any other model file."""
     text = tmp_path / "m.sx"
     text.write_text("graph(x: f32[B,3]) { a = Neg(Neg(x))  y = Add(a, f32[3]{2,3,5})  return y }\n")
     command("optimize", text, "-o", tmp_path / "out.sx", "--quiet")
@@ -485,7 +486,7 @@ def test_text_is_read_and_written(saved, tmp_path):
 
 
 def test_a_clip_without_bounds_makes_infinities_finite(tmp_path):
-    """onnxruntime says so as well."""
+    """onnxruntime reports it as well."""
     import onnxruntime
 
     graph = helper.make_graph(
@@ -593,7 +594,7 @@ def test_quantization_annotations_stay_with_their_tensors():
 @pytest.mark.parametrize("rows, columns", [(30, 16), (7, 11), (300, 160)])
 @pytest.mark.parametrize("op", ["Transpose", "Mul", "Cast"])
 def test_tied_weights_are_never_duplicated(rows, columns, op):
-    """An embedding that is also the last product's matrix, in another form: the file keeps one."""
+    """An embedding that is also the last product's matrix, transposed: the file holds one copy."""
     value, f16 = helper.make_tensor_value_info, TensorProto.FLOAT16
     form = {
         "Transpose": helper.make_node("Transpose", ["e"], ["form"]),

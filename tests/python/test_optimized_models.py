@@ -1,4 +1,5 @@
-"""Every model of the onnx package, optimized and spelled in a newer opset: the same results in onnxruntime, which optimizes nothing."""
+"""Every model of the onnx package, optimized and converted to a newer opset: same results in onnxruntime
+without its own optimizations."""
 
 from __future__ import annotations
 
@@ -13,20 +14,20 @@ from judge import RUNTIME
 from onnx import helper
 from test_roundtrip import MODELS, RANDOM, backend_models, random_inputs, run
 
-# Of the largest magnitude of a result; passes that round are bounded by a few units in the last place of it.
+# Shares of a result's largest magnitude. Passes that round are bounded by a few units in its last place.
 TOLERANCE = {
     np.dtype(np.float32): 2e-6,
     np.dtype(np.float64): 1e-14,
     np.dtype(np.float16): 2e-3,
     np.dtype(ml_dtypes.bfloat16): 2e-2,
 }
-NEWEST = 24  # what onnxruntime has kernels for
+NEWEST = 24  # the newest opset with kernels in onnxruntime
 REFUSED = {"test_scan_sum"}  # Scan had a batch axis until opset 9
 FEW = {"pytorch-converted", "pytorch-operator"}  # most of these are of opset 6, which cannot be raised
 
 
 def difference(before: object, after: object) -> str | None:
-    """What is not the same: all bits of integers and texts, up to rounding of floats."""
+    """The difference, if any: integers and strings exactly, floats up to rounding."""
     if isinstance(before, list | tuple):
         if not isinstance(after, list | tuple) or len(before) != len(after):
             return f"{len(before)} values became {after!r:.40}"
@@ -48,7 +49,7 @@ def difference(before: object, after: object) -> str | None:
 
 
 def is_declared(model: onnx.ModelProto, results: list[object]) -> bool:
-    """Whether results have the sizes that the model states: random operands of Expand lead to others."""
+    """Whether results have the sizes that the model declares: random operands of Expand may give others."""
     for value, result in zip(model.graph.output, results, strict=True):
         stated = value.type.tensor_type.shape.dim
         if isinstance(result, np.ndarray) and any(
@@ -97,7 +98,7 @@ def test_results_stay(kind: str, how: str) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", MODELS)
 def test_no_result_is_only_larger(kind: str, tmp_path: Path) -> None:
-    """More nodes never, and more bytes only where the table says which operators went for them."""
+    """Never more nodes, and more bytes only where the table shows which operators they saved."""
     source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
     wrong = []
     for name, model in backend_models(kind).items():
@@ -112,7 +113,7 @@ def test_no_result_is_only_larger(kind: str, tmp_path: Path) -> None:
 
 
 def test_what_is_only_spelled_longer_comes_out_as_it_came_in(tmp_path: Path) -> None:
-    """Numbers of an initializer as protobuf's short ones: written as bytes they would take more."""
+    """An initializer of small numbers in protobuf's varint form, which is shorter than raw bytes."""
     values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in (("x", [30]), ("y", [2, 3, 5]))]
     shape = helper.make_tensor("shape", onnx.TensorProto.INT64, [3], [2, 3, 5])
     graph = helper.make_graph(

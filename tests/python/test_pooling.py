@@ -20,7 +20,7 @@ OPEN = "b, h, w, 3"
 
 
 def exported(f, shape, sizes):
-    """The operators of f exported for `shape`, whose results equal JAX's for all sizes."""
+    """The operators of f exported for `shape`. Checks that results equal JAX's at all sizes."""
     shape = jax.export.symbolic_shape(shape) if isinstance(shape, str) else shape
     model = sardonyx.to_onnx(f, [jax.ShapeDtypeStruct(shape, jnp.float32)], return_mode="proto")
     for size in sizes:
@@ -47,7 +47,8 @@ def test_same(pool, window, strides, padding):
 
 @pytest.mark.parametrize("pool", POOLS)
 def test_a_stride_beyond_the_window(pool):
-    """onnxruntime refuses auto_pad there for some sizes (3, 6, 9): with open sizes the windows are written out."""
+    """onnxruntime refuses auto_pad for some of these sizes (3, 6, 9), so windows of open sizes are
+    decomposed."""
     exported(lambda x: POOLS[pool](x, (3, 2), (1, 3), "SAME"), OPEN, SIZES)
 
 

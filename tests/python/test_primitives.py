@@ -30,7 +30,8 @@ TABLES = {
 
 
 def _sample() -> set[str]:
-    """Names of the lines that `make test` runs: a seeded fifth, and the first line for each primitive. `make test-all` runs all."""
+    """Names of the lines that `make test` runs: a seeded fifth, and the first line of each primitive. `make
+    test-all` runs all."""
     rng = random.Random(17)
     chosen, covered = set(), set()
     for lines in TABLES.values():
@@ -48,7 +49,7 @@ CASES = [
     for case in lines
 ]
 
-# It has erf of NaN as 1, and its optimizer makes NaN of the products in a Loop.
+# It computes erf of NaN as 1, and its optimizer turns products in a Loop into NaN.
 WRONG_IN_OLDER_ONNXRUNTIME = {"erf at the edges", "cholesky [B,5,5] f64"}
 
 STRIDE = 1 if os.environ.get("SARDONYX_ALL") else 41
@@ -85,7 +86,7 @@ def test_names_are_unique():
 
 @pytest.mark.skipif(OF_JAX < (0, 10), reason="the tables are of newer JAX")
 def test_page_is_up_to_date():
-    """docs/primitives.md says what the tables test: `python scripts/primitives_page.py` writes it."""
+    """docs/primitives.md lists what the tables test: `python scripts/primitives_page.py` writes it."""
     text = (Path(__file__).resolve().parents[2] / "docs" / "primitives.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith("| ") and line.count("|") == 4][1:]
     assert lines == page.rows([case for lines in TABLES.values() for case in lines])
@@ -137,7 +138,7 @@ def test_other_opsets(case: table.Case, opset: int):
 
 @pytest.mark.parametrize("opset", range(17, 29))
 def test_every_opset(opset: int):
-    """A few lines of each opset, other ones in each; those between the ends are run by nothing else in `make test`."""
+    """A few different lines for each opset. In `make test`, nothing else runs the opsets between the ends."""
     if opset > NEWEST_OPSET:
         pytest.skip("this onnxruntime does not load it")
     rng = random.Random(opset)
@@ -148,7 +149,7 @@ def test_every_opset(opset: int):
 
 
 def first_opset(case: table.Case) -> int:
-    """That of the element types."""
+    """The tolerance of the dtypes."""
     program = str(table.trace(case))
     return 21 if re.search(r":[iu]4\[", program) else 19 if "f8_" in program else 17
 
@@ -168,7 +169,7 @@ def test_opsets_hold_what_is_written(opset: int):
 
 
 def test_scaled_matmul():
-    """JAX runs it on accelerators only: held to what its documentation says."""
+    """JAX runs it on accelerators only: compared with its documentation."""
     rng = np.random.default_rng(0)
     f8, scale = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
     x, y = rng.standard_normal((2, 5, 64)).astype(f8), rng.standard_normal((2, 3, 64)).astype(f8)
@@ -190,7 +191,7 @@ def test_scaled_matmul():
 
 
 def test_eigh_of_some():
-    """JAX computes a range of eigenvalues on accelerators only: held to the same range of all of them."""
+    """JAX computes a range of eigenvalues on accelerators only: compared with the same range of all of them."""
     x = np.random.default_rng(0).standard_normal((5, 5), dtype=np.float32)
     x += x.T
     model = sardonyx.to_onnx(lambda v: jax.lax.linalg.eigh(v, subset_by_index=(1, 3)), [(5, 5)])

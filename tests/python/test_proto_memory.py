@@ -1,4 +1,4 @@
-"""A message holds the weights once, and is filled without holding them a second time."""
+"""A message holds the weights once, and filling it never holds them a second time."""
 
 import subprocess
 import sys

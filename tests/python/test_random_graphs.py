@@ -1,4 +1,5 @@
-"""Random graphs (sx_fuzz draws them) on onnxruntime: what it takes before passes it takes after them, with the same results."""
+"""Random graphs (from sx_fuzz) on onnxruntime. A graph that runs before the passes must run after them, with
+the same results."""
 
 import collections
 import subprocess
@@ -12,7 +13,7 @@ from command import BUILD
 from onnx import TensorProto, helper, numpy_helper
 
 SIZES = {"B": 5, "T": 3}
-TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-7}  # of the largest magnitude of a result, by bytes per element
+TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-7}  # share of a result's largest magnitude, by bytes per element
 
 
 LEVELS = (
@@ -30,12 +31,13 @@ def run(model, inputs, level=LEVELS[0]):
     return session.run(None, inputs)
 
 
-# Beside numbers about 0, those at which kernels go wrong.
+# Besides numbers around 0, numbers at which kernels go wrong.
 INTEGERS = (2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**53 + 1, 2**62 + 3, -(2**31) - 1, -(2**62))
 
 
 def made_up(model, extreme=False):
-    """Inputs by name; `extreme` ones have infinities, and integers up to 64 bits, among them. None where there is no telling."""
+    """Inputs by name. With `extreme`, they include infinities and integers of up to 64 bits. None if they
+    cannot be drawn."""
     rng = np.random.default_rng(1)
     inputs = {}
     for port in model.graph.input:
@@ -61,14 +63,16 @@ def made_up(model, extreme=False):
 
 
 def narrowest(model) -> int:
-    """Bytes of the narrowest float among inputs and constants: what went through it keeps its rounding."""
+    """Bytes of the narrowest float dtype among inputs and constants: values that pass through it keep its
+    rounding."""
     types = [p.type.tensor_type.elem_type for p in model.graph.input] + [t.data_type for t in model.graph.initializer]
     sizes = [helper.tensor_dtype_to_np_dtype(t).itemsize for t in types if t in (1, 10, 11)]
     return min(sizes, default=8)
 
 
 def difference(a, b, narrow=8, but=()):
-    """What differs first, results `but` apart; `narrow`: bytes of the narrowest float on the way."""
+    """The first difference, ignoring results in `but`. `narrow`: bytes of the narrowest float dtype on the
+    way."""
     for k, (u, v) in enumerate(zip(a, b, strict=True)):
         if k in but:
             continue
@@ -96,13 +100,14 @@ def models(tmp_path_factory):
     found = {}
     for path in sorted(folder.glob("*.onnx")):
         model = onnx.load(path)
-        model.ir_version = 10  # drawn for the newest; onnxruntime takes no newer one
+        model.ir_version = 10  # drawn for the newest; onnxruntime accepts no newer one
         found[path.stem] = model
     return found
 
 
 def verdict(model, optimized, inputs, narrow) -> str | None:
-    """None where the optimized model agrees with the model; "refused" where that does not run; else what differs."""
+    """None if the optimized model agrees with the model, "refused" if the model does not run, else the
+    difference."""
     try:
         before = run(model, inputs)
     except Exception:  # no kernel for that operator and type
@@ -117,11 +122,12 @@ def verdict(model, optimized, inputs, narrow) -> str | None:
             continue
         evaluated = sardonyx.evaluate(model, inputs)
         evaluated = [evaluated[o.name] for o in model.graph.output]
-        # Wrong kernels: the result may be right where the model's own was not.
+        # Kernels can be wrong: the result may be right where the model's own was not.
         if difference(evaluated, after, narrow) is None:
             continue
-        # Floats that onnxruntime had otherwise before any pass say nothing: it leaves what a product of nothing gives as it lies in memory,
-        # and computes a Tan near its pole from what it did or did not round to f16.
+        # Ignore floats on which onnxruntime contradicts itself before any pass. It leaves the result of an
+        # empty product uninitialized, and its Tan near a pole depends on whether the operand was rounded to
+        # f16.
         open_to_doubt = {
             k
             for k, (u, v) in enumerate(zip(before, evaluated, strict=True))
@@ -154,7 +160,8 @@ FILLS = (float("-inf"), float(np.finfo(np.float32).min), -1e9, -1e4)
 
 
 def attention(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """Scores, a mask that is added or selects, softmax, values; some rows see nothing. Inputs beside it."""
+    """Scores, a mask that is added or selects, softmax, values; some rows are fully masked. Also returns the
+    inputs."""
     rng = np.random.default_rng(seed)
     sizes = {"B": 2, "H": 4, "T": int(rng.choice([1, 3])), "S": 5, "1": 1}
     form, fill = rng.choice(FORMS), float(rng.choice(FILLS))
@@ -178,7 +185,7 @@ def attention(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     }
     seen = rng.random(dims) < 0.6
     if seen.ndim and rng.random() < 0.7:
-        seen[tuple(int(rng.integers(n)) for n in dims[:-1])] = False  # a row that sees nothing
+        seen[tuple(int(rng.integers(n)) for n in dims[:-1])] = False  # a fully masked row
     constants = {"scale": np.float32(d**-0.5), "fill": np.float32(fill), "zero": np.float32(0)}
     nodes = [node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2])]
     if rng.random() < 0.5:
@@ -214,7 +221,7 @@ def test_masks_of_every_form(seed: int):
 
 
 def test_what_leaves_a_loop_is_returned_by_a_node():
-    """Relu leaves the loop; its body, which returned it under its own name, gets an Identity."""
+    """Relu leaves the loop. Its body returned it under its own name and gets an Identity."""
     info = helper.make_tensor_value_info
     body = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["row"]), helper.make_node("Identity", ["c"], ["go"])],

@@ -75,7 +75,8 @@ def conv_general_dilated(draw: Draw):
 
 
 class Indexing:
-    """What gather and scatter share: an operand, indices, windows, and the dimension numbers that tie them."""
+    """Shared by gather and scatter: an operand, indices, windows, and the dimension numbers that connect
+    them."""
 
     def __init__(self, draw: Draw, least_components: int):
         self.shape = draw.some(1, 4, SIZES)
@@ -125,7 +126,7 @@ def scatter(draw: Draw):
         inside = place in ix.offset_dims
         shape.append(ix.window[ix.offset[ix.offset_dims.index(place)]] if inside else next(lead))
     kinds = [lax.scatter_add, lax.scatter_mul, lax.scatter_max, lax.scatter_min]
-    # Which of several updates of one element wins is nobody's promise.
+    # JAX does not define which of several updates of one element wins.
     if math.prod(ix.lead) == 1:
         kinds.append(lax.scatter)
     kind = draw.choose.choice(kinds)
@@ -134,7 +135,7 @@ def scatter(draw: Draw):
 
 
 def draw_case(make, seed: int):
-    """The first draw from `seed` on that JAX accepts, and what JAX makes of it."""
+    """The first draw from `seed` on that JAX accepts, and JAX's result for it."""
     while True:
         fn, inputs = make(Draw(seed))
         try:

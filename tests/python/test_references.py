@@ -1,4 +1,5 @@
-"""References (`jax.new_ref`): exports are held to the jitted function in onnxruntime, results and what references hold afterwards."""
+"""References (`jax.new_ref`): exports are compared with the jitted function in onnxruntime, in results and
+final values of references."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,7 @@ def zeros(*shape):
 
 
 def export(fn, *args):
-    """The model for arguments of which some are references; held to jit(fn) on them."""
+    """Exports with arguments of which some are references, and compares the model with jit(fn)."""
     model = to_onnx(fn, args)
     onnx.checker.check_model(model, full_check=True)
     agree(model, fn, *args)
@@ -200,7 +201,7 @@ def addupdate(x):
     jax.ref.addupdate(r, ..., x)
     jax.ref.addupdate(r, 0, jnp.ones(3))
     jax.ref.addupdate(r, (slice(None), jnp.array([0, 2])), jnp.ones((5, 2)))
-    jax.ref.addupdate(r, (jnp.array([1, 1, 4]), 0), jnp.array([1.0, 2.0, 3.0]))  # one place twice
+    jax.ref.addupdate(r, (jnp.array([1, 1, 4]), 0), jnp.array([1.0, 2.0, 3.0]))  # one element twice
     return r[...]
 
 
@@ -251,7 +252,7 @@ def of_types(x):
 
 
 def two_references(x):
-    a, b = jax.new_ref(x), jax.new_ref(x)  # of one type: neither may be taken for the other
+    a, b = jax.new_ref(x), jax.new_ref(x)  # of one type: they must not be confused
     a[0] = b[1]
     b[...] = a[...] + b[...]
     a[...] = b[...] * a[...]
@@ -286,7 +287,7 @@ def masked(x):
 
     if hasattr(pl, "load"):
         load, store = pl.load, pl.store
-    else:  # newer JAX has them with its backends, on views
+    else:  # newer JAX has them in its backends, on views
         from jax.experimental.pallas import triton
 
         def load(ref, at, **options):
@@ -505,7 +506,7 @@ def test_output_names_count_what_changes():
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What JAX's jit refuses
+# Programs that JAX's jit refuses
 
 
 @pytest.mark.skipif(OF_JAX < (0, 9), reason="older JAX has another message")
@@ -556,7 +557,7 @@ def test_keyword_arguments_are_no_references():
 
 
 def test_the_parts_of_jax_that_exports_use_are_there():
-    """The canary for new versions of JAX: all that sardonyx._state takes from its private modules."""
+    """Fails first on new versions of JAX: everything that sardonyx._state uses from its private modules."""
     import inspect
 
     from jax._src.interpreters import pxla

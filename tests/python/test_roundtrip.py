@@ -1,4 +1,4 @@
-"""Read and write must change nothing: all models of the onnx package, and models with everything that is rare."""
+"""Reading and writing must change nothing: all models of the onnx package, and models with rare features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(model: onnx.ModelProto) -> str | None:
 
 
 def fault(model: onnx.ModelProto, folder: Path) -> str | None:
-    """What a round trip changed."""
+    """The change that a round trip made, if any."""
     folder.mkdir()
     try:
         back = round_trip(model, folder)
@@ -96,7 +96,8 @@ def random_inputs(model: onnx.ModelProto) -> dict[str, np.ndarray] | None:
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[object] | None:
-    """Results in onnxruntime; in the reference evaluator where it has no kernel; None where neither can."""
+    """Results in onnxruntime, or in the reference evaluator where it has no kernel. None where neither runs
+    the model."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -159,7 +160,7 @@ def test_outputs_survive(kind: str, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is rare
+# Rare features
 
 F32 = TensorProto.FLOAT
 
@@ -191,7 +192,7 @@ def add_metadata(message, what: str) -> None:
 
 
 def test_the_comparison_sees_differences() -> None:
-    """The judge itself: encodings do not count, everything else does."""
+    """Tests the comparison itself: encodings do not count, everything else does."""
     a, b = small_model(), small_model()
     b.graph.initializer[0].ClearField("raw_data")
     b.graph.initializer[0].float_data.extend([0, 1, 2])
@@ -255,7 +256,7 @@ def test_external_data_of_training_information_moves_with_the_model(tmp_path: Pa
     inner = helper.make_graph([helper.make_node("Constant", [], ["c"], value=big)], "inner", [], [])
     training.initialization.node.append(helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=inner))
     whole = onnx.ModelProto.FromString(model.SerializeToString())
-    # What onnx itself does for weights, done here for tensors that it forgets.
+    # onnx does this for weights; do it here for the tensors that it forgets.
     data = big.raw_data
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "w.bin").write_bytes(bytes(64) + data)
@@ -509,7 +510,7 @@ def test_external_data_in_attributes(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Bad input, as a person meets it
+# Bad input as users meet it
 
 
 @pytest.mark.parametrize(

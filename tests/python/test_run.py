@@ -1,4 +1,4 @@
-"""sardonyx run: inputs from files and from the command line, results in files NumPy reads; what is refused, and how."""
+"""sardonyx run: inputs from files and the command line, results in files that NumPy reads; errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_made_up_inputs_depend_on_the_seed_alone(scaled, tmp_path):
     assert run() != run("--seed", "1")
     assert "y: f32[2,3]" in run()
     assert "y: f32[5,3]" in run("--input-shape", "x:5,3")
-    # What is given fixes the sizes of what is not.
+    # The given inputs fix the sizes of the others.
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
     two = [INFO(n, TensorProto.FLOAT, ["N"]) for n in "ab"]
     model = save(tmp_path, nodes, two, [INFO("y", TensorProto.FLOAT, ["N"])], name="two.onnx")

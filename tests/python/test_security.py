@@ -1,4 +1,4 @@
-"""What SECURITY.md promises beyond what other tests show; and that the tests that it names exist."""
+"""Promises of SECURITY.md that no other test covers; and a check that the tests it names exist."""
 
 import json
 import os
@@ -55,7 +55,8 @@ def test_a_manifest_cannot_lead_out_of_its_package(package, tmp_path):
 
 
 def test_parts_of_a_package_are_files(package, tmp_path):
-    """A pipe would be waited for, a device read without end; a name that no system takes is a refusal as well."""
+    """Reading a pipe would block and reading a device would never end; a name that no system accepts is
+    refused as well."""
     manifest = json.loads((package / "Manifest.json").read_text())
     model = Path("Data") / manifest["itemInfoEntries"][manifest["rootModelIdentifier"]]["path"]
     for number, part in enumerate((Path("Manifest.json"), model, model.parent / "weights" / "weight.bin")):
@@ -82,7 +83,7 @@ def is_spelt(told: bytes) -> bool:
 
 @pytest.mark.parametrize("name", [b"\x1b[2J\x07", b"\xff\xfe", b"\xed\xa0\x80", b"a\x00b", "\u202e".encode()])
 def test_names_cannot_steer_a_terminal(name, tmp_path):
-    """In what is told of a model, its names are spelt; the error is ours, whatever the bytes."""
+    """Names from a model are escaped in messages. The error is ours, whatever the bytes."""
     stand_in = "N" * len(name)
     tensor = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value=stand_in)
@@ -113,11 +114,11 @@ def imports(path: Path) -> set[str]:
 
 
 def test_models_open_no_shared_objects(tmp_path):
-    """The command does for --plugin alone, the module for load_plugin(), whatever a model asks for."""
+    """Only --plugin (command) and load_plugin() (module) load code, whatever a model contains."""
     module = Path(sardonyx._sardonyx.__file__)
     if shutil.which("nm") is not None:
         found = imports(module)
-        assert "malloc" in found or "_Znwm" in found  # the list is one
+        assert "malloc" in found or "_Znwm" in found  # the list is not empty
         assert not found & {"dlmopen", "system", "popen"}
         assert not {n for n in found if n.startswith(("exec", "posix_spawn", "fork"))}
         assert not imports(BUILD / "sardonyx") & {"dlmopen", "system", "popen"}
@@ -134,7 +135,7 @@ def test_models_open_no_shared_objects(tmp_path):
         told = subprocess.run(
             [BUILD / "sardonyx", *arguments], capture_output=True, text=True, env={"LD_DEBUG": "files"}, check=False
         )
-        assert "calling init" in told.stderr  # the loader talks
+        assert "calling init" in told.stderr  # the loader prints its steps
         return told.stderr.count("direct_opencount=1")
 
     out = tmp_path / "out.onnx"
@@ -159,7 +160,7 @@ def test_models_open_no_shared_objects(tmp_path):
 
 
 def test_reading_starts_no_program(package):
-    """The command with no program to find: reading, checking and optimizing need none."""
+    """Runs the command with an empty PATH: reading, checking and optimizing need no other program."""
     environment = {"PATH": "/nonexistent", "HOME": "/nonexistent"}
     run = subprocess.run([BUILD / "sardonyx", "info", package], env=environment, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr

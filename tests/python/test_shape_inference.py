@@ -16,12 +16,12 @@ import onnx.shape_inference
 import pytest
 from sardonyx._sardonyx import infer_types
 
-# A test that runs on nothing proves nothing.
+# Guards against running on too few models.
 LEAST_MODELS = 1600  # onnx 1.20 has 1652 that it can infer itself
 LEAST_SYMBOLIC = 1600
 LEAST_OLD = 100
 LEAST_EXPRESSIONS = 500
-# Where onnx is wrong: the loop inserts vectors into a sequence that was declared to hold scalars.
+# onnx is wrong here: the loop inserts vectors into a sequence that was declared to hold scalars.
 WRONG_THERE = {"test_loop13_seq: seq_res.element"}
 
 
@@ -36,7 +36,7 @@ def cases():
 
 
 def plain(proto):
-    """A TypeProto as infer_types() spells it."""
+    """A TypeProto in the form of infer_types()."""
     kind = proto.WhichOneof("value")
     if kind is None:
         return None
@@ -44,7 +44,7 @@ def plain(proto):
     if kind in ("tensor_type", "sparse_tensor_type"):
         dims = None
         if inner.HasField("shape"):
-            # onnx names sizes that it knows nothing of unk__0, unk__1, ...
+            # onnx names unknown sizes unk__0, unk__1, ...
             names = [None if d.dim_param.startswith("unk__") else d.dim_param or None for d in inner.shape.dim]
             dims = [d.dim_value if d.HasField("dim_value") else n for d, n in zip(inner.shape.dim, names, strict=True)]
         return ("tensor" if kind == "tensor_type" else "sparse", inner.elem_type, dims)
@@ -58,7 +58,7 @@ def plain(proto):
 
 
 def compare(ours, theirs, where):
-    """Complaints: what they know and we do not, and what we say otherwise."""
+    """Complaints: types that onnx knows and we do not, and contradictions."""
     if theirs is None or theirs == ours or where in WRONG_THERE:
         return []
     if ours is None:
@@ -78,10 +78,10 @@ def compare(ours, theirs, where):
     for here, there in zip(ours[2], theirs[2], strict=True):
         if there is None or here == there:
             continue
-        # A name of theirs may be an equal expression of ours; an integer of ours says more than a name.
+        # A name in onnx may equal an expression of ours, and an integer of ours is more precise than a name.
         if isinstance(there, str) and here is not None:
             continue
-        # Attention's rule in onnx calculates with the sizes of symbols, which are 0 in the message.
+        # onnx's rule for Attention computes with the sizes of symbols, which are 0 in the message.
         if there == 0 and isinstance(here, str) and where.startswith("test_attention"):
             continue
         return [f"{where}: {ours[2]} here, {theirs[2]} there"]
@@ -97,7 +97,7 @@ def erase_results(model):
 
 
 def reference(model):
-    """What onnx finds, or None where it refuses the model."""
+    """The types that onnx infers, or None if it refuses the model."""
     try:
         inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError:
@@ -156,7 +156,7 @@ def test_symbolic_shapes(record_property):
 
 
 def evaluate(dim):
-    """A symbolic dim where each symbol has its size back: n7 is 7."""
+    """A symbolic dim with each symbol replaced by its size: n7 is 7."""
     functions = {
         "floordiv": lambda a, b: a // b,
         "ceildiv": lambda a, b: -(-a // b),
@@ -168,12 +168,12 @@ def evaluate(dim):
         return dim
     text = re.sub(r"\bn(\d+)\b", r"\1", dim).replace("^", "**")
     if set(re.findall(r"[A-Za-z_]\w*", text)) - set(functions):
-        return None  # a name that was in the model
+        return None  # a name from the model
     return eval(text, {"__builtins__": {}}, functions)
 
 
 def test_expressions_have_the_values_of_static_shapes():
-    """What is inferred with symbols, evaluated at the sizes they stand for, is what is inferred from those sizes."""
+    """Inference with symbols, evaluated at their sizes, equals inference from those sizes."""
     complaints, expressions = [], 0
     for name, model in cases().items():
         static, _ = infer_types(erase_results(model).SerializeToString())
@@ -192,7 +192,7 @@ def test_expressions_have_the_values_of_static_shapes():
 
 
 def test_old_models(record_property):
-    """Exports of many years, by operators of old versions; sizes of the light models are real."""
+    """Exports of many years, with operators of old versions. The sizes in the light models are real."""
     root = Path(onnx.__file__).parent / "backend" / "test" / "data"
     paths = [
         p
@@ -204,7 +204,7 @@ def test_old_models(record_property):
 
 
 def test_results_of_the_node_tests_have_the_inferred_types():
-    """What the standard's own models declare is what is inferred, where both know it."""
+    """Inferred types equal those declared in the standard's own models, where both are known."""
     complaints = []
     for name, model in cases().items():
         ours, _ = infer_types(erase_results(model).SerializeToString())

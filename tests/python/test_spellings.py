@@ -1,4 +1,5 @@
-"""What TensorFlow's exporter writes for one operator, or in a layout of its own, ends as what it means, with the same results."""
+"""Patterns that TensorFlow's exporter writes for one operator, or in its own layout, fuse to that operator,
+with the same results."""
 
 from __future__ import annotations
 
@@ -196,7 +197,8 @@ def test_tensorflow(name: str) -> None:
 
 @pytest.mark.parametrize("verify", ["model", "pass"])
 def test_large_scores_of_attention_raise_no_alarm(verify: str) -> None:
-    """The operator's scale stands behind the sum: as two rounded roots it would cost more digits than the rule may."""
+    """The operator's scale comes after the sum: two rounded roots would cost more digits than the rule
+    allows."""
     signature, opset, body, left = SPELLINGS["attention of flattened products"]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> graph {signature} {{ {body} }}')
     rng = np.random.default_rng(0)

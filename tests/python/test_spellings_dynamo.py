@@ -1,4 +1,5 @@
-"""What PyTorch's dynamo exporter writes for one operator, before or after its own optimizer, ends as what it means, with the same results."""
+"""Patterns that PyTorch's dynamo exporter writes for one operator, before or after its own optimizer, fuse to
+that operator, with the same results."""
 
 from __future__ import annotations
 
@@ -139,7 +140,7 @@ SPELLINGS: dict[str, tuple[str, int, str, list[str]]] = {
     "scaled_dot_product_attention, what is seen": (
         CROSS.replace(" v)", " v, bool[B,1,S,T] seen)"), 23,
         FILLS + SCORES + "mask = Where(seen,f0,ninf) qa = Add(qk,mask) p = Softmax<axis=-1>(qa) " + VALUES,
-        ["Mul", "Mul", "Transpose", "MatMul", "Where", "Add", "Softmax", "MatMul"],  # rows may see nothing
+        ["Mul", "Mul", "Transpose", "MatMul", "Where", "Add", "Softmax", "MatMul"],  # rows may be fully masked
     ),
     "scaled_dot_product_attention, what is seen, guarded": (
         CROSS.replace(" v)", " v, bool[B,1,S,T] seen)"), 23,
@@ -217,8 +218,8 @@ def test_dynamo(name: str) -> None:
         feeds[value.name] = rng.standard_normal(shape).astype(np.float32)
         if value.type.tensor_type.elem_type == onnx.TensorProto.BOOL:
             feeds[value.name] = feeds[value.name] > -1
-            feeds[value.name][..., 0] = True  # no row sees nothing
-            feeds[value.name][:, :, 2] = False  # but for one
+            feeds[value.name][..., 0] = True  # no row is fully masked
+            feeds[value.name][:, :, 2] = False  # except one
     before, after = run(model, feeds), run(small, feeds)
     assert np.array_equal(np.isnan(before), np.isnan(after))
     assert np.nanmax(np.abs(before - after)) <= 2e-6 * np.nanmax(np.abs(before))

@@ -1,4 +1,5 @@
-"""The sweep: every public function of JAX and its libraries once, as people call it, and its gradient, and under `vmap`.
+"""The sweep: every public function of JAX and its libraries once, as people call it, with its gradient and under
+`vmap`.
 
 `pytest tests/python/test_sweep.py -k "numpy: cumsum"` runs the rows with that in their name.
 """
@@ -30,7 +31,7 @@ CASES = [pytest.param(case, id=f"{name}: {case.name}") for name, cases in TABLES
 
 
 def _some(share: float, seed: int = 5) -> list:
-    """All rows; those that `make test` leaves to `make test-all` are marked: all but a share."""
+    """All rows. All but a share are marked for `make test-all`."""
     rng = random.Random(seed)
     chosen = {p.id for p in CASES if rng.random() < share}
     return [pytest.param(*p.values, id=p.id, marks=() if p.id in chosen else pytest.mark.slow) for p in CASES]
@@ -38,13 +39,13 @@ def _some(share: float, seed: int = 5) -> list:
 
 @pytest.fixture(autouse=True)
 def forget_now_and_then(count=itertools.count(1)):  # noqa: B008
-    """What JAX has compiled for hundreds of rows takes gigabytes."""
+    """Clears JAX's caches now and then: compiled code for hundreds of rows takes gigabytes."""
     yield
     if next(count) % 100 == 0:
         jax.clear_caches()
 
 
-# What is known to differ, with the reason; none of it is hidden elsewhere.
+# Known differences, with reasons. Nothing else is hidden elsewhere.
 NO_GRADIENT = {
     "special: sph_harm_y": "nothing but rounding is left of it",
     "scipy: invhilbert": "numbers up to 1e12",
@@ -52,7 +53,8 @@ NO_GRADIENT = {
     "scipy: ndimage.map_coordinates constant 0": "JAX scatters outside where it promised not to, and onnxruntime refuses that",
     "scipy: ndimage.map_coordinates constant 1": "JAX scatters outside where it promised not to, and onnxruntime refuses that",
 }
-# A step of Adam is nearly the sign of what it is given: in f32 its gradient is mostly rounding, in JAX as much as here.
+# A step of Adam is nearly the sign of its input: in f32 its gradient is mostly rounding, in JAX as much as
+# here.
 GRADIENT_IN_DOUBLE = {
     "optax: optimizer lamb",
     "optax: optimizer optimistic_adam",
@@ -87,7 +89,7 @@ def export_and_compare(case: Case, fn, *, structure: bool = True):
 
 
 def _by_jax(fn, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """What JAX computes: compiled, which is quicker, or step by step where a size is known only then."""
+    """JAX's result: compiled, which is faster, or step by step where a size depends on data."""
     values = [jnp.asarray(x) for x in inputs]
     try:
         found = jax.jit(fn)(*values)
@@ -102,7 +104,8 @@ def test_function(case: Case):
 
 
 def _traces(case: Case, fn) -> bool:
-    """Whether JAX traces this: it differentiates and maps not everything, and not everything at sizes that have only names."""
+    """Whether JAX traces this. It cannot differentiate or map everything, nor trace everything at symbolic
+    sizes."""
     with jax.enable_x64(case.x64):
         try:
             found = jax.eval_shape(fn, *case.symbolic_specs())
@@ -117,7 +120,7 @@ def _compare_transformed(case: Case, fn, reason: str) -> None:
     except Exception:
         if _traces(case, fn):
             raise
-        case = rows.fixed(case)  # JAX may want numbers for the sizes
+        case = rows.fixed(case)  # JAX may require numbers for the sizes
         if not _traces(case, fn):
             pytest.skip(reason)
         export_and_compare(case, fn, structure=False)

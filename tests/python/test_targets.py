@@ -1,5 +1,6 @@
-"""`target=`: models that a named runtime loads. The installed onnxruntime stands for all of them: what runs on an older one runs there too;
-which operators and types older ones have is what `dialects/onnx/runtime_kernels.gen.inc` says, and each node is held to that.
+"""`target=`: models that a named runtime loads. The installed onnxruntime stands in for all of them: a model that
+runs on an older release runs there too. `dialects/onnx/runtime_kernels.gen.inc` lists the operators and dtypes of
+older releases, and each node is checked against it.
 """
 
 import re
@@ -55,7 +56,8 @@ def _kernels(target: str):
 
 
 def missing(model: onnx.ModelProto, target: str) -> list[str]:
-    """Nodes that the release has no kernel for, told without Sardonyx: types by onnx's own shape inference."""
+    """Nodes without a kernel in the release, determined without Sardonyx; onnx's own shape inference gives
+    the types."""
     kernels = _kernels(target)
     opset = next(i.version for i in model.opset_import if i.domain == "")
     problems = []
@@ -107,7 +109,7 @@ def _lines(share: int) -> list[table.Case]:
     return lines[:: 1 if share == 1 else share]
 
 
-# Where no release has a kernel: RandomUniformLike of opset 22.
+# Operators without a kernel in any release: RandomUniformLike of opset 22.
 REFUSED = {"rng_uniform stays in its bounds"}
 
 
@@ -128,11 +130,11 @@ def _all_run_there(target: str, cases) -> None:
 @pytest.mark.skipif(OF_JAX < (0, 10), reason="the tables are of newer JAX")
 @pytest.mark.parametrize("target", ["ort-1.17", NAMES[-1]])
 def test_primitives_run_there(target):
-    """A quarter of the lines of the tables of primitives, against what the release is known to have."""
+    """A quarter of the lines of the primitives' tables, checked against the release's kernels."""
     _all_run_there(target, _lines(4))
 
 
-# No release has a kernel for something in these.
+# Lines that need a kernel which no release has.
 NARROW_REFUSED = re.compile(
     "(scan|cond|while|scatter|scatter-add|scatter-max|reduce_max of nothing|reduce_min of nothing|iota) of "
 )
@@ -140,7 +142,8 @@ NARROW_REFUSED = re.compile(
 
 @pytest.mark.parametrize("target", ["ort-1.17", NAMES[-1]])
 def test_small_types_run_there_or_are_refused(target):
-    """Floats of 8 bits and integers of 4, which few operators take; ort-1.17 loads opset 20, which has no integers of 4 bits."""
+    """8-bit floats and 4-bit integers, which few operators take. ort-1.17 loads opset 20, which has no 4-bit
+    integers."""
     for case in TABLES["narrow"]:
         try:
             model = sardonyx.to_onnx(case.fn, case.specs(), target=target)
@@ -160,7 +163,7 @@ def test_primitives_run_on_all(target):
 
 @pytest.mark.parametrize("case", _lines(67), ids=lambda c: c.name)
 def test_results(case):
-    """What is written for the oldest release gives JAX's results."""
+    """Exports for the oldest release give JAX's results."""
     model = sardonyx.to_onnx(case.fn, case.specs(), target="ort-1.17", enable_double_precision=case.x64)
     with jax.enable_x64(case.x64):
         inputs = case.sample(case.sizes()[0])
@@ -188,7 +191,7 @@ def test_bfloat16_is_computed_in_f32_and_rounded_once():
 
 
 def test_what_a_release_lacks_is_noticed():
-    """The judge of this file: a Max of i16 has no kernel anywhere, a sum of i8 had none before 1.21."""
+    """Tests this file's own check: a Max of i16 has no kernel anywhere, and a sum of i8 had none before 1.21."""
     b = onnx.parser.parse_model
     head = '<ir_version: 9, opset_import: ["" : 20]> g '
     assert missing(b(head + "(int16[3] x) => (int16[3] y) { y = Max(x, x) }"), "ort-1.31") == ["Max-13 of {'T': 5}"]

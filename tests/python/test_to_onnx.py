@@ -365,7 +365,7 @@ def test_nchw_outside_nhwc_inside():
     assert ok, text
 
 
-# --- what comes out
+# --- results
 
 
 def test_return_modes(tmp_path):
@@ -505,7 +505,7 @@ def test_weights_are_called_what_the_program_calls_them():
     model = to_onnx(Net(), [(2, 3)])
     assert {i.name for i in model.graph.initializer} == {"layers.0.kernel", "layers.1.scale"}
     table = jnp.asarray(normal(4, 3))
-    model = to_onnx(lambda x: Net()(x) + table[0], [(2, 3)], passes="none")  # else the row alone would be left
+    model = to_onnx(lambda x: Net()(x) + table[0], [(2, 3)], passes="none")  # otherwise only the row would be left
     assert "table" in {i.name for i in model.graph.initializer}
 
 
@@ -585,7 +585,7 @@ def test_nodes_know_where_they_come_from():
             y = jnp.sin(x)
         return jax.nn.relu(y)  # written in a library, called here
 
-    jax.clear_caches()  # JAX keeps the trace of relu, with the line that called it first
+    jax.clear_caches()  # JAX caches the trace of relu, with the line that first called it
     line = fn.__code__.co_firstlineno
     sine, relu = callsites(to_onnx(fn, [(3,)]))
     where = "test_nodes_know_where_they_come_from.<locals>.fn"
@@ -594,7 +594,7 @@ def test_nodes_know_where_they_come_from():
     assert callsites(to_onnx(fn, [(3,)], provenance="off")) == [{}, {}]
     full = callsites(to_onnx(fn, [(3,)], provenance="full"))
     assert __file__ in full[0]["pkg.sardonyx.stacktrace"]
-    # JAX's traceback has the frames between the program's line and the primitive, too.
+    # JAX's traceback includes the frames between the program's line and the primitive.
     stack, jax_stack = (full[1][f"pkg.sardonyx.{key}"].splitlines() for key in ("stacktrace", "jax_traceback"))
     assert set(stack) < set(jax_stack) and not any("/jax/" in frame for frame in stack)
     assert any("/jax/" in frame and "custom_jvp" in frame for frame in jax_stack)

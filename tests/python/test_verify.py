@@ -59,7 +59,7 @@ def test_what_is_random_is_not_compared(models):
 
 def test_a_dropout_that_may_train_is_random(tmp_path):
     def model(name, training):
-        """`training`: the operand of that name, None for an input of the graph."""
+        """`training`: the operand of that name; None for an input of the graph."""
         info = helper.make_tensor_value_info
         inputs = [info("x", TensorProto.FLOAT, [7, 11])] + [info("t", TensorProto.BOOL, [])] * (training is None)
         flag = [] if training is None else [helper.make_tensor("t", TensorProto.BOOL, [], [training])]
@@ -83,7 +83,7 @@ def one_node(path, op, dtype=TensorProto.FLOAT, opset=24, **attributes):
 
 
 def test_what_the_runtime_loads_no_more(tmp_path):
-    """onnxruntime writes Swish out in models of opset 24, and in no newer one."""
+    """onnxruntime expands Swish in models of opset 24, and in no newer one."""
     source, result = one_node(tmp_path / "a.onnx", "Swish"), tmp_path / "b.onnx"
     done = command("optimize", source, "-o", result, "--opset", 25, "--passes", "none", "--verify", "model", ok=False)
     assert done.returncode != 0 and not result.exists()

@@ -1,4 +1,5 @@
-"""Integers beyond 2^31 and 2^53, where kernels of onnxruntime are wrong: exports compute around them, and give what JAX gives to the bit."""
+"""Integers beyond 2^31 and 2^53, where onnxruntime's kernels are wrong. Exports avoid these kernels and match
+JAX bit for bit."""
 
 import importlib.util
 import json
@@ -127,7 +128,7 @@ def test_the_table_says_what_the_installed_onnxruntime_computes_wrongly(capsys):
 
 
 def test_sums_of_u64_in_given_models():
-    """No release has a kernel for them; that of i64 adds in doubles since 1.27."""
+    """No release has a kernel for them. The one for i64 has added in doubles since 1.27."""
     x = np.random.default_rng(5).integers(0, 2**64, (3, 35), np.uint64)
     x[0, :4] = (2**64 - 1, 2**63, 2**53 + 1, 1)
     model = onnx.parser.parse_model(

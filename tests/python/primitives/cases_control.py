@@ -127,7 +127,7 @@ add("a pytree in and out", lambda x, y: {"b": [x + 1, (y,)], "a": {"c": x * y}},
 
 
 def over_one_device(body):
-    """body over a mesh of one device, in the middle of a program."""
+    """Runs body over a mesh of one device, inside a program."""
     mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     return lambda x: jax.shard_map(body, mesh=mesh, in_specs=PartitionSpec("i"), out_specs=PartitionSpec("i"), check_vma=False)(x * 2)
 

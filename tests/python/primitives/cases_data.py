@@ -1,4 +1,5 @@
-"""Results whose size depends on data, in every dtype: primitives of Sardonyx's own, which stand for what JAX does not trace."""
+"""Results whose size depends on data, in every dtype: Sardonyx's own primitives for functions that JAX does
+not trace."""
 
 import jax.numpy as jnp
 

@@ -57,7 +57,7 @@ for op in ("neg", "abs", "exp", "tanh", "logistic", "sqrt", "floor", "erf", "sin
         add(f"{op} {dtype}", getattr(lax, op), Arg(f"{dtype}[5,7]", low, high), covers=op)
     add(f"{op} f64", getattr(lax, op), Arg("f64[5,7]", low, high), covers=op, x64=True)
 
-# Where a value is not a number, infinite, a signed zero or far out.
+# NaN, infinities, signed zeros and extreme values.
 EDGE = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3e38, -3e38)
 for op in ("neg", "sign", "floor", "ceil", "abs", "square", "sqrt", "rsqrt", "exp", "log", "log1p", "expm1", "tanh"):
     add(f"{op} at the edges", getattr(lax, op), Arg("f32[12]", values=EDGE), covers=op)

@@ -1,4 +1,4 @@
-"""Keys of JAX's other generators: what they draw and what moves them about, to the last bit of what JAX has on a CPU."""
+"""Keys of JAX's other generators: their draws and moves match JAX on a CPU bit for bit."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def typed(kind, f):
 
 
 def has(kind):
-    """A JAX that has not heard of it does not test it."""
+    """Skips generators that this JAX does not have."""
     try:
         random.key(0, impl=kind)
     except ValueError:

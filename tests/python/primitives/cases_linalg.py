@@ -1,4 +1,5 @@
-"""Linear algebra: factorizations are held to their defining equations, and to JAX where JAX fixes what comes out."""
+"""Linear algebra. Factorizations are checked against their defining equations, and against JAX where JAX
+fixes the result."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ from .table import Arg, Table
 TABLE = Table()
 add = TABLE.add
 
-# Factorizations magnify rounding by the condition of the matrix, here some tens; all results are of the size of 1.
+# Factorizations magnify rounding by the matrix's condition, here some tens; all results have a magnitude of
+# about 1.
 LOOSE = {"tolerance": 1e-4, "because": "rounding, magnified by the condition of a random matrix"}
 LOOSE64 = {"tolerance": 1e-11, "because": "rounding, magnified by the condition of a random matrix", "x64": True}
 
@@ -57,7 +59,7 @@ both("tridiagonal_solve", lambda a, b, c, d: la.tridiagonal_solve(a.at[..., 0].s
 both("tridiagonal_solve of two", lambda a, b, c, d: la.tridiagonal_solve(a.at[0].set(0), b, c.at[-1].set(0), d), "f32[2]", "f32[2]", "f32[2]", "f32[2,1]", covers="tridiagonal_solve")
 both("symmetric_product", lambda a, c: la.symmetric_product(a, c, alpha=2.0, beta=0.5, symmetrize_output=True), "f32[5,3]", "f32[5,5]", covers="symmetric_product")
 
-# Of a batch whose size is known at run time only.
+# Batches whose size is known only at run time.
 add("cholesky_update over time", lambda x, w: la.cholesky_update(t(jnp.linalg.cholesky(positive(x))), w), "f32[T,T]", "f32[T]", covers="cholesky_update")
 add("tridiagonal_solve of the batch", lambda a, b, c, d: la.tridiagonal_solve(a.at[..., 0].set(0), b, c.at[..., -1].set(0), d), "f32[B,6]", "f32[B,6]", "f32[B,6]", "f32[B,6,3]", covers="tridiagonal_solve")
 add("symmetric_product of the batch", lambda a, c: la.symmetric_product(a, c, alpha=2.0, beta=0.5), "f32[B,5,3]", "f32[B,5,5]", covers="symmetric_product")
@@ -92,7 +94,7 @@ both("lstsq", lambda a, b: jnp.linalg.lstsq(a, b)[0], "f32[6,4]", "f32[6,2]", co
 
 
 def eigh_facts(x, **options):
-    """What eigh promises of its results, whatever the signs."""
+    """Properties that eigh guarantees, whatever the signs."""
     a = (x + t(x)) / 2
     v, w = lax.linalg.eigh(a, **options)
     return w, t(v) @ v, a @ v - v * w[..., None, :] + 1
@@ -127,7 +129,7 @@ add("expm", jax.scipy.linalg.expm, Arg("f32[4,4]", -0.5, 0.5), covers="lu", **LO
 
 
 def below(a, tau, k):
-    """The product of the reflections whose vectors stand below the k-th subdiagonal."""
+    """The product of the reflections whose vectors are below the k-th subdiagonal."""
     n = a.shape[-1]
     v = jnp.tril(a, -k - 1)[..., :, : n - k] + jnp.eye(n, n - k, -k, dtype=a.dtype)
     q = jnp.eye(n, dtype=a.dtype)
@@ -160,7 +162,8 @@ add("complex tridiagonal", lambda x: la.tridiagonal(x + t(x), lower=True)[1:3], 
 
 
 def eig_facts(x):
-    """Powers of the eigenvalues summed up, and the equations of both kinds of eigenvectors, whatever their order and phase."""
+    """Sums of powers of the eigenvalues, and the equations of both kinds of eigenvectors, independent of
+    order and phase."""
     w, left, right = la.eig(x, compute_left_eigenvectors=True, compute_right_eigenvectors=True)
     sums = jnp.stack([jnp.sum(w**k, -1) for k in (1, 2, 3)])
     return (sums, x @ right - right * w[..., None, :] + 1, t(left) @ x - w[..., None] * t(left) + 1, jnp.sum(jnp.abs(right) ** 2, -2), jnp.sum(jnp.abs(left) ** 2, -2),
@@ -178,7 +181,8 @@ add("roots", lambda p: jnp.sort(jnp.roots(p, strip_zeros=False).real), Arg("f32[
 
 
 def schur_facts(x):
-    """Real: what stands below the diagonal are blocks of two with equal diagonal elements; complex: nothing does."""
+    """In the real case, what is below the diagonal are 2x2 blocks with equal diagonal elements. In the
+    complex case it is zero."""
     a, z = la.schur(x)
     c = jnp.diagonal(a, -1, -2, -1)
     d = jnp.diagonal(a, 0, -2, -1)
@@ -197,7 +201,7 @@ add("rsf2csf", lambda x: (lambda a, z: (z @ a @ t(z), jnp.tril(a, -1) + 1))(*jax
 both("svd of all indices", lambda x: jnp.abs(la.svd(x, full_matrices=False, subset_by_index=(0, 4))[0]), "f32[6,4]", covers="svd")
 
 def perturbed(dl, d, du, b):
-    """Three systems, the last of a singular matrix."""
+    """Three systems, the last with a singular matrix."""
     x = la.tridiagonal_solve(dl, d, du, b, perturb_singular=True)
     return x[:2], jnp.log(jnp.abs(x[2])), jnp.sign(x[2])
 

@@ -28,7 +28,7 @@ def codes(dtype: str, copies: int = 1) -> tuple:
 
 
 def numbers_of(dtype: str) -> tuple:
-    """All codes but those of NaN, of which one stays."""
+    """All codes, with a single one for NaN."""
     everything = codes(dtype)
     return tuple(v for v in everything if v == v)
 
@@ -63,14 +63,14 @@ for method in (lax.RoundingMethod.TO_NEAREST_EVEN, lax.RoundingMethod.AWAY_FROM_
 one("integer_pow", lambda x: lax.integer_pow(x, 3), INTS)
 for op in ("bitwise_not", "clz"):
     one(op, getattr(lax, op), INTS, covers=op.removeprefix("bitwise_"))
-one("population_count", lax.population_count, ("u4",))  # of negative i4, XLA's CPU counts the bits of a byte
+one("population_count", lax.population_count, ("u4",))  # for negative i4, XLA's CPU counts the bits of a byte
 for op in ("add", "sub", "mul", "div", "rem", "max", "min", "eq", "ne", "lt", "le", "gt", "ge"):
     two(op, getattr(lax, op), FLOATS + INTS)
 for op in ("and", "or", "xor"):
     two(op, getattr(lax, f"bitwise_{op}"), INTS)
 for op in ("shift_left", "shift_right_logical", "shift_right_arithmetic"):
     two(op, getattr(lax, op), INTS)
-# From the least negative number of a type without -0, JAX goes on to the code of -0, which is NaN there.
+# After the least negative number of a dtype without -0, JAX steps to the code of -0, which is NaN there.
 two("nextafter", lax.nextafter, ("f8e4m3fn", "f8e5m2"))
 two("clamp", lambda x, y: lax.clamp(lax.min(x, y), x + y, lax.max(x, y)), FLOATS)
 two("select_n", lambda x, y: lax.select(x < y, x, y), FLOATS + INTS)

@@ -101,7 +101,7 @@ def equations_of(jaxpr) -> set[tuple[str, str, bool]]:
 
 
 def rows(cases: list[Case]) -> list[str]:
-    """The table's lines, of these cases."""
+    """The rows of the table for these cases."""
     tested: dict[str, tuple[set[str], set[str]]] = {}
     for case in cases:
         for name, dtype, symbolic in equations_of(trace(case)):
@@ -114,7 +114,8 @@ def rows(cases: list[Case]) -> list[str]:
 
 
 def accuracy(run) -> list[str]:
-    """Lines of the second table. `run(fn, inputs, x64)` exports fn and gives its result for these inputs."""
+    """The rows of the second table. `run(fn, inputs, x64)` exports fn and returns its result for these
+    inputs."""
     lines = []
     for name, (fn, ranges, truth) in FUNCTIONS.items():
         cells = []

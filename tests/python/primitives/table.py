@@ -1,4 +1,4 @@
-"""What a line of a table means: a function, its inputs as `f32[B,3]`, and the primitives it must reach."""
+"""The meaning of a table's line: a function, its inputs as `f32[B,3]`, and the primitives it must reach."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ DTYPES: dict[str, np.dtype] = {
     "c128": np.dtype(np.complex128),
 }
 
-# What ONNX only converts and moves: JAX rounds each result to these.
+# Dtypes that ONNX only converts and moves. JAX rounds each result to these.
 NARROW: dict[str, np.dtype] = {
     "f8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
     "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
@@ -74,7 +74,7 @@ class Arg:
         return any(isinstance(d, str) for d in self.dims)
 
     def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
-        """The shape at `sizes`; a dimension may be an expression of the symbols, as `2*B+1`."""
+        """The shape at `sizes`. A dimension may be an expression of the symbols, such as `2*B+1`."""
         return tuple(_evaluate(d, sizes) if isinstance(d, str) else d for d in self.dims)
 
     def draw(self, rng: np.random.Generator, sizes: dict[str, int]) -> np.ndarray:
@@ -130,7 +130,7 @@ class Case:
         return any(a.dynamic for a in self.inputs)
 
     def specs(self) -> list[jax.ShapeDtypeStruct]:
-        """What `sardonyx.to_onnx` gets as `inputs`."""
+        """The `inputs` argument of `sardonyx.to_onnx`."""
         return [jax.ShapeDtypeStruct(a.dims, a.dtype) for a in self.inputs]
 
     def symbolic_specs(self) -> list[jax.ShapeDtypeStruct]:
@@ -160,7 +160,7 @@ class Table(list[Case]):
 
 
 def trace(case: Case):
-    """The program that is converted: what JAX makes of the function, or Sardonyx where sizes depend on data."""
+    """The program to convert: from JAX, or from Sardonyx where sizes depend on data."""
     from sardonyx import _data_shapes
 
     specs = case.symbolic_specs()

@@ -1,1 +1,2 @@
-"""One small program per public function of JAX and of the libraries on it: what people call, rather than what JAX makes of it."""
+"""One small program per public function of JAX and of libraries on it: functions that people call, rather
+than primitives."""

@@ -26,7 +26,8 @@ TOKENS = Arg("i32[B,T]", 0, 11)
 
 
 def layer(name: str, make: Callable, *inputs: str | Arg, call: Callable | None = None) -> None:
-    """A row for what `make` builds, when it is first called: a sweep over other rows should not wait for weights."""
+    """A row for the result of `make`, called on first use: a sweep over other rows should not wait for
+    weights."""
 
     @cache
     def built():
@@ -102,7 +103,7 @@ ROWS.add("linen make_causal_mask", lambda x: linen.combine_masks(linen.make_caus
 
 
 def nnx_layer(name: str, make: Callable, *inputs: str | Arg, call: Callable = lambda m, *x: m(*x)) -> None:
-    """The module is put together where it is called: counters of random streams may only change there."""
+    """The module is built where it is called: counters of random streams may only change there."""
     layer(f"nnx {name}", lambda: nnx.split(make(nnx.Rngs(0))), *inputs, call=lambda parts, *x: call(nnx.merge(*jax.tree.map(lambda a: a, parts)), *x))
 
 

@@ -23,7 +23,8 @@ ROWS.each("boxcox1p", POSITIVE, X, **LOOSE)
 ROWS.add("zeta", lambda x, q: special.zeta(x + 1.5, q), POSITIVE, POSITIVE, **LOOSE)
 ROWS.add("betainc", special.betainc, POSITIVE, POSITIVE, UNIT, **LOOSE)
 ROWS.add("bernoulli", lambda x: special.bernoulli(5)[:, None] * x[:1], X)
-# Nearer to 0 the gradient of JAX's 50 steps leaves the range of f32, where XLA takes tiny numbers for 0: -0.80 at 8.2, where -0.0076 is right.
+# Closer to 0, the gradient of JAX's 50 steps leaves the range of f32, where XLA flushes tiny numbers to 0:
+# -0.80 at 8.2, where -0.0076 is right.
 ROWS.add("bessel_jn", lambda x: special.bessel_jn(x, v=3), Arg("f32[7]", 11, 20), **LOOSE)
 ROWS.add("comb", lambda n, k: special.comb(n, k), Arg("f32[B,7]", 4, 9), Arg("f32[7]", 0, 3), **LOOSE)
 ROWS.add("expn", lambda x: special.expn(2, x), POSITIVE, **LOOSE)

@@ -14,7 +14,7 @@ ROWS = Rows(stats)
 LOOSE = {"tolerance": 1e-4, "because": "differences of functions that are good to a few units each"}
 REAL, POSITIVE, UNIT, COUNT = Arg("f32[B,7]", -3, 3), Arg("f32[B,7]", 1.2, 4), Arg("f32[B,7]", 0.05, 0.95), Arg("i32[B,7]", 0, 8)
 
-# Each distribution: where it lives, and its parameters.
+# Each distribution: its support, and its parameters.
 DISTRIBUTIONS = {
     "beta": (UNIT, (2.0, 3.0)),
     "cauchy": (REAL, (0.5, 1.5)),

@@ -49,7 +49,8 @@ def public_functions(module: ModuleType | None) -> set[str]:
 
 
 def gradient(case: Case) -> Callable:
-    """The gradient of the sum of the cubes of `case`'s float results, by its float inputs: that of squares is nothing for what is normalized."""
+    """The gradient of the sum of cubes of `case`'s float results with respect to its float inputs. Squares of
+    normalized results have no gradient."""
 
     def loss(*args):
         results = [y for y in jax.tree.leaves(case.fn(*args)) if jnp.issubdtype(y.dtype, jnp.inexact)]
@@ -64,7 +65,7 @@ def _wide(dtype):
 
 
 def fixed(case: Case) -> Case:
-    """`case` at sizes that are numbers."""
+    """`case` with numbers for its sizes."""
     kinds = (a.spec.partition("[")[0] for a in case.inputs)
     shapes = (",".join(map(str, a.shape(SIZES[0]))) for a in case.inputs)
     specs = [f"{kind}[{shape}]" for kind, shape in zip(kinds, shapes, strict=True)]
@@ -73,12 +74,12 @@ def fixed(case: Case) -> Case:
 
 
 def in_double(case: Case) -> Case:
-    """`case` with inputs of double precision, for what single leaves too few digits of."""
+    """`case` with inputs in double precision, where single precision keeps too few digits."""
     inputs = tuple(Arg(a.spec.replace("f32", "f64"), a.low, a.high, a.values) for a in case.inputs)
     return Case(case.name, case.fn, inputs, (), 1e-8, "differences of numbers that are nearly equal", x64=True)
 
 
 def mapped(case: Case) -> Case:
-    """`case` under `vmap`: two of everything."""
+    """`case` under `vmap`, with two of everything."""
     inputs = tuple(Arg(a.spec.replace("[", "[2," if a.dims else "[2"), a.low, a.high, a.values) for a in case.inputs)
     return Case(case.name, jax.vmap(case.fn), inputs, (), case.tolerance, case.because, case.x64)

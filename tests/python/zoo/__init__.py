@@ -14,14 +14,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Model:
-    """One model: how to make it, what goes in, and what its graph has to look like."""
+    """One model: how to make it, its inputs, and the expected operators of its graph."""
 
     name: str
     make: Callable[[], Callable]
     inputs: Sequence[jax.ShapeDtypeStruct]
     sizes: Sequence[Mapping[str, int]] = ({},)  # two at least where there are dynamic sizes
     below: int = 2**32  # integers in the inputs are smaller
-    # max|difference| / max|value| of one result: both sides round in f32 at every layer, in orders of their own.
+    # max|difference| / max|value| of one result: both sides round in f32 at every layer, in different orders.
     tolerance: float = 2e-5
     ops: Mapping[str, int] = field(default_factory=dict)  # nodes of the exported graph, bodies included, by operator
     given: Callable[[np.random.Generator, Mapping[str, int]], Sequence[np.ndarray]] | None = (

@@ -182,7 +182,7 @@ def labelled(rng, sizes):
 
 
 def adam():
-    """A step of Adam on a small attention model: new weights and new moments out."""
+    """A step of Adam on a small attention model. Returns new weights and new moments."""
     optimizer = optax.adam(1e-2)
 
     def score(w, x):

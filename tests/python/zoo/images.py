@@ -20,7 +20,7 @@ def linen(module: nn.Module, *examples, **keywords):
 
 
 def haiku(function, *examples):
-    """What `function` computes with Haiku modules inside, with drawn weights and state."""
+    """The result of `function`, which uses Haiku modules, with drawn weights and state."""
     import haiku as hk
 
     transformed = hk.without_apply_rng(hk.transform_with_state(function))

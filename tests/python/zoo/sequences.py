@@ -66,7 +66,8 @@ class Llama(nnx.Module):
         return self.head(self.norm(x))
 
     def step(self, token, keys, values, position):
-        """One token [B] at `position`; keys and values [layers, B, length, groups, size] hold what came before."""
+        """One token [B] at `position`; keys and values [layers, B, length, groups, size] hold the earlier
+        ones."""
         x = self.tokens(token)[:, None]
         new_keys, new_values = [], []
         seen = (jnp.arange(keys.shape[2]) <= position)[None, None, None]
