@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product demo test test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
+.PHONY: help setup tools build product demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -28,6 +28,11 @@ demo: product  ## export seven real models, compare with JAX; results stay in bu
 
 test: build  ## lint and all tests that run in minutes
 	@$(PY) scripts/check.py test
+
+case: tools  ## the .sx cases of one pass or lowering, after an edit (PASS=fuse_gelu)
+	@files=$$(grep -rlE '^(pass|lower|program|eval) $(PASS)( |$$)' --include='*.sx' src tests); \
+	[[ -n '$(PASS)' && -n $$files ]] || { echo "error: no .sx file begins with 'pass $(PASS)' or 'lower $(PASS)': make case PASS=NAME"; exit 1; }; \
+	scripts/setup.sh build release sx_test && build/release/sx_test $$files
 
 test-all: build  ## every test there is
 	@$(PY) scripts/check.py test-all

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 
 #include "dialects/onnx/node_types.h"
 #include "sardonyx/error.h"
@@ -26,6 +27,61 @@ constexpr auto kRuntimes = [] {
   return runtimes;
 }();
 
+// The part of `text` up to `end`, without leading blanks.
+constexpr std::string_view take(std::string_view& text, char end) {
+  const size_t n = std::min(text.find(end), text.size());
+  std::string_view piece = text.substr(0, n);
+  text.remove_prefix(std::min(n + 1, text.size()));
+  while (piece.starts_with(' ')) piece.remove_prefix(1);
+  return piece;
+}
+
+// The bit of an element type, given its name in the table.
+constexpr uint64_t bit_of(std::string_view name) {
+  using enum DType;
+  constexpr std::pair<std::string_view, DType> kNames[] = {{"f32", kF32},
+                                                           {"f64", kF64},
+                                                           {"f16", kF16},
+                                                           {"bf16", kBF16},
+                                                           {"i64", kI64},
+                                                           {"i32", kI32},
+                                                           {"i16", kI16},
+                                                           {"i8", kI8},
+                                                           {"i4", kI4},
+                                                           {"i2", kI2},
+                                                           {"u64", kU64},
+                                                           {"u32", kU32},
+                                                           {"u16", kU16},
+                                                           {"u8", kU8},
+                                                           {"u4", kU4},
+                                                           {"u2", kU2},
+                                                           {"str", kString},
+                                                           {"bool", kBool},
+                                                           {"f8e4m3fn", kF8E4M3FN},
+                                                           {"f8e4m3fnuz", kF8E4M3FNUZ},
+                                                           {"f8e5m2", kF8E5M2},
+                                                           {"f8e5m2fnuz", kF8E5M2FNUZ},
+                                                           {"f8e8m0", kF8E8M0}};
+  for (const auto& [known, type] : kNames) {
+    if (known == name) return uint64_t{1} << static_cast<unsigned>(type);
+  }
+  throw std::invalid_argument("no element type");  // does not compile: the table is read at compile time
+}
+
+// "T: f32 f64; I: i64"
+consteval Kernel parse_kernel(std::string_view text) {
+  Kernel k;
+  for (size_t i = 0; !text.empty(); ++i) {
+    std::string_view names = take(text, ';');
+    Kernel::Variable& v = k.variables.at(i);
+    v.name = take(names, ':');
+    while (!names.empty()) {
+      if (const auto name = take(names, ' '); !name.empty()) v.types |= bit_of(name);
+    }
+  }
+  return k;
+}
+
 struct Row {
   std::string_view op;
   int first_version = 0, last_version = 0;  // last 0: the kernel's range is open, see serves()
@@ -44,24 +100,15 @@ struct Row {
 constexpr Row kRows[] = {
 #define SX_RUNTIME(...)
 #define SX_KERNEL(op, first_version, last_version, first_runtime, last_runtime, types) \
-  {op, first_version, last_version, first_runtime, last_runtime, {types}},
+  {op, first_version, last_version, first_runtime, last_runtime, parse_kernel(types)},
 #define SX_EXPANDED(op, version, first_runtime, last_runtime, types) \
-  {op, version, version, first_runtime, last_runtime, {types}, /*is_expanded=*/true},
+  {op, version, version, first_runtime, last_runtime, parse_kernel(types), /*is_expanded=*/true},
 #include "dialects/onnx/runtime_kernels.gen.inc"
 #undef SX_RUNTIME
 #undef SX_KERNEL
 #undef SX_EXPANDED
 };
 static_assert(std::ranges::is_sorted(kRows, {}, &Row::op));
-
-// The part of `text` up to `end`, without leading blanks.
-std::string_view take(std::string_view& text, char end) {
-  const size_t n = std::min(text.find(end), text.size());
-  std::string_view piece = text.substr(0, n);
-  text.remove_prefix(std::min(n + 1, text.size()));
-  while (piece.starts_with(' ')) piece.remove_prefix(1);
-  return piece;
-}
 
 }  // namespace
 
@@ -87,17 +134,8 @@ const Runtime& runtime_named(std::string_view name) {
 }
 
 uint64_t Kernel::of(std::string_view variable) const {
-  for (std::string_view rest = types; !rest.empty();) {
-    std::string_view names = take(rest, ';');
-    if (take(names, ':') != variable) continue;
-    uint64_t bits = 0;
-    while (!names.empty()) {
-      if (const auto name = take(names, ' '); !name.empty())
-        bits |= uint64_t{1} << static_cast<unsigned>(parse_dtype(name).value());
-    }
-    return bits;
-  }
-  return ~uint64_t{0};
+  const auto found = std::ranges::find(variables, variable, &Variable::name);
+  return found == variables.end() || variable.empty() ? ~uint64_t{0} : found->types;
 }
 
 std::vector<const Kernel*> kernels(const Runtime& runtime, const Op& op) { return kernels(runtime, op, /*opset=*/0); }

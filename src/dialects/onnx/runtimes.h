@@ -4,6 +4,7 @@
 // Operators that a release computes by expanding a function, or by converting f16, count as supported.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -32,7 +33,11 @@ const Runtime& runtime_named(std::string_view name);
 // The element types that a kernel takes, by the operator's type variables. Variables not listed take what the
 // operator takes.
 struct Kernel {
-  std::string_view types;  // "T: f32 f64; I: i64"
+  struct Variable {
+    std::string_view name;
+    uint64_t types = 0;  // as bits 1 << DType
+  };
+  std::array<Variable, 4> variables;  // those without a name come last
 
   // As bits 1 << DType; all bits if the variable is not listed.
   uint64_t of(std::string_view variable) const;
