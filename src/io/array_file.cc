@@ -18,7 +18,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 [[noreturn]] void damaged(const std::filesystem::path& path, std::string_view what) {
-  throw Error(ErrorCode::kInvalidModel, fmt::format("{} is no array file: {}", path.string(), what));
+  throw Error(ErrorCode::kInvalidModel, fmt::format("{} is not an array file: {}", path.string(), what));
 }
 [[noreturn]] void unsupported(const std::filesystem::path& path, std::string_view what, std::string help) {
   throw Error(ErrorCode::kUnsupported, fmt::format("{} {}", path.string(), what), {"help: " + std::move(help)});

@@ -24,7 +24,7 @@ std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& locatio
                 {"help: keep the data files beside the model file, and name them relative to it"});
   };
   if (folder_.empty()) {
-    throw Error(ErrorCode::kInvalidModel, fmt::format("the model came as bytes, which do not carry its data in '{}'", location),
+    throw Error(ErrorCode::kInvalidModel, fmt::format("the model was given as bytes, without its data in '{}'", location),
                 {"help: read the model from its path, with the data beside it"});
   }
   const fs::path relative(location);
@@ -48,7 +48,7 @@ std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& locatio
   }
   auto& file = by_path_[real];
   if (file == nullptr) {
-    if (!fs::is_regular_file(real, error)) refuse("it is no regular file");
+    if (!fs::is_regular_file(real, error)) refuse("it is not a regular file");
     file = MappedFile::open(folder_ / relative, access_);  // reported under the name given in the model
   }
   return by_location_[location] = file;

@@ -49,7 +49,7 @@ Package open_package(const fs::path& folder) {
   const fs::path manifest = p.folder / "Manifest.json";
   std::error_code none;
   if (!fs::exists(manifest, none))
-    throw Error(ErrorCode::kInvalidModel, "this folder is no Core ML package: it has no Manifest.json");
+    throw Error(ErrorCode::kInvalidModel, "this folder is not a Core ML package: it has no Manifest.json");
   require_regular(manifest);
   const auto file = MappedFile::open(manifest, MappedFile::Access::kRead);
   p.manifest.assign(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
@@ -59,7 +59,7 @@ Package open_package(const fs::path& folder) {
     const fs::path item = j.at("itemInfoEntries").at(root).at("path").get<std::string>();
     if (item.is_absolute() || std::ranges::find(item, fs::path("..")) != item.end() || item.empty())
       throw Error(ErrorCode::kInvalidModel,
-                  fmt::format("the package's model is said to be at '{}', outside of it", item.string()));
+                  fmt::format("the package's model is declared to be at '{}', outside it", item.string()));
     p.model_path = (fs::path("Data") / item).generic_string();
   } catch (const ordered_json::exception&) {
     throw Error(ErrorCode::kInvalidModel, "Manifest.json of the package is damaged: it does not say which item is the model");
@@ -95,7 +95,7 @@ AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
   std::error_code error;
   if (fs::exists(target_, error) &&
       !(fs::is_directory(target_, error) && (fs::exists(target_ / "Manifest.json", error) || fs::is_empty(target_, error)))) {
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is there already, and is no package", target_.string()),
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} already exists and is not a package", target_.string()),
                 {"help: write under another name"});
   }
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");

@@ -57,7 +57,7 @@ class TypeReader {
 
   struct Result {
     const Type* type = nullptr;
-    bool odd = false;  // `type` cannot represent everything: write the original bytes back
+    bool lossy = false;  // `type` cannot represent everything: write the original bytes back
   };
   // Each unknown size becomes a separate unknown, or, for inputs of functions, a new symbol "is0", "is1", ...
   Result read(std::string_view wire, bool symbols = false);

@@ -101,7 +101,7 @@ class MilReader {
     });
     for (size_t i = 1; i < functions.size(); ++i) {
       if (functions[i].key == functions[i - 1].key)
-        invalid(fmt::format("function '{}' is there twice", functions[i].key.view()));
+        invalid(fmt::format("function '{}' is defined twice", functions[i].key.view()));
     }
     for (const Entry& f : functions) {
       try {
@@ -125,7 +125,7 @@ class MilReader {
           v->set_name(name);
           f.graph().input_port(f.graph().inputs().size() - 1).name = name;
           v->set_type(type.type);
-          if (type.odd) keep_type(f.graph(), *v);
+          if (type.lossy) keep_type(f.graph(), *v);
           names_.define(name.view(), v);
           break;
         }
@@ -185,7 +185,7 @@ class MilReader {
           v->set_name(name);
           g.input_port(g.inputs().size() - 1).name = name;
           v->set_type(type.type);
-          if (type.odd) keep_type(g, *v);
+          if (type.lossy) keep_type(g, *v);
           names_.define(name.view(), v);
           break;
         }
@@ -280,11 +280,11 @@ class MilReader {
         continue;
       }
       for (Reader i(v.bytes(), source_.origin); i.next();) {
-        if (i.tag() != tag(1, kBytes)) invalid("the name of an op is no string");
+        if (i.tag() != tag(1, kBytes)) invalid("the name of an op is not a string");
         for (Reader t(i.bytes(), source_.origin); t.next();) {
-          if (t.tag() != tag(4, kBytes)) invalid("the name of an op is no string");
+          if (t.tag() != tag(4, kBytes)) invalid("the name of an op is not a string");
           for (Reader s(t.bytes(), source_.origin); s.next();) {
-            if (s.tag() != tag(1, kBytes)) invalid("the name of an op is no string");
+            if (s.tag() != tag(1, kBytes)) invalid("the name of an op is not a string");
             name = s.name();
           }
         }
@@ -359,7 +359,7 @@ class MilReader {
       Value& v = *n.result(i);
       v.set_name(result);
       v.set_type(type.type);
-      if (type.odd) keep_type(g, v);
+      if (type.lossy) keep_type(g, v);
       names_.define(result.view(), &v);
     }
     if (payload) {
@@ -500,7 +500,7 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
   FileSource source{origin, from.keepalive, from.file.get(), joined.get(), nullptr, false};
   std::string_view program = from.bytes;
   m->specification_version = specification_version;
-  FileRecord::OfModel& said = m->edit_file_record().model;
+  FileRecord::OfModel& record = m->edit_file_record().model;
   if (!program_only) {
     bool found = false;
     uint32_t other = 0;
@@ -509,11 +509,11 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
         case tag(1, kVarint): m->specification_version = r.int64(); break;
         case tag(2, kBytes): {
           const std::string_view part = r.bytes();
-          if (said.description.empty()) {
-            said.description = part;
+          if (record.description.empty()) {
+            record.description = part;
           } else {  // one message split into pieces
-            joined->push_back(std::string(said.description) + std::string(part));
-            said.description = joined->back();
+            joined->push_back(std::string(record.description) + std::string(part));
+            record.description = joined->back();
           }
           break;
         }
@@ -523,19 +523,19 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
           break;
         default:
           if (r.field() >= 200 && r.type() == kBytes) other = r.field();
-          said.fields += r.skip();
+          record.fields += r.skip();
       }
     }
     if (!found) {
-      if (other == 0) invalid("this is no Core ML model: it has no program");
+      if (other == 0) invalid("this is not a Core ML model: it has no program");
       throw Error(ErrorCode::kUnsupported, fmt::format("this Core ML model is {}, not an ML program", kind_of(other)),
                   {"help: convert it with coremltools for iOS 15 or later, which makes an ML program"});
     }
   }
   MilReader reader(*m, source, weights, options);
-  reader.program(program, default_function_of(said.description, origin));
-  if (from.file != nullptr) said.sources.push_back(from.file);
-  for (auto& file : weights.opened()) said.sources.push_back(std::move(file));
+  reader.program(program, default_function_of(record.description, origin));
+  if (from.file != nullptr) record.sources.push_back(from.file);
+  for (auto& file : weights.opened()) record.sources.push_back(std::move(file));
   return m;
 }
 
@@ -556,10 +556,10 @@ std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const Read
     const auto folder = model.has_parent_path() ? model.parent_path() : std::filesystem::path(".");
     auto m = read({bytes, file, file}, ExternalFiles(model, folder, access), options, false, 0);
     if (package) {
-      FileRecord::OfModel& said = m->edit_file_record().model;
-      said.manifest = package->manifest;
-      said.package = package->folder.string();
-      said.model_path = package->model_path;
+      FileRecord::OfModel& record = m->edit_file_record().model;
+      record.manifest = package->manifest;
+      record.package = package->folder.string();
+      record.model_path = package->model_path;
     }
     return m;
   } catch (const Error& e) {

@@ -153,14 +153,14 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
           if (l.tag() == tag(1, kBytes)) {
             const Result e = parse(l.bytes(), depth + 1);
             element = e.type;
-            result.odd |= e.odd;
+            result.lossy |= e.lossy;
           } else if (l.tag() == tag(2, kBytes)) {
             bool variadic = false;
             length = parse_dim(l.bytes(), &variadic);
-            result.odd |= variadic;
+            result.lossy |= variadic;
           } else {
             l.skip();
-            result.odd = true;
+            result.lossy = true;
           }
         }
         if (length.is_anonymous()) unknown_ = true;
@@ -173,10 +173,10 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
           if (l.tag() == tag(1, kBytes)) {
             const Result e = parse(l.bytes(), depth + 1);
             elements.push_back(e.type);
-            result.odd |= e.odd;
+            result.lossy |= e.lossy;
           } else {
             l.skip();
-            result.odd = true;
+            result.lossy = true;
           }
         }
         result.type = types_.make(TypeKind::kTuple, DType::kUndefined, elements);
@@ -191,11 +191,11 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
             value = parse(l.bytes(), depth + 1);
           } else {
             l.skip();
-            result.odd = true;
+            result.lossy = true;
           }
         }
         const bool scalar = key.type != nullptr && key.type->is_tensor() && key.type->ranked() && key.type->rank() == 0;
-        result.odd |= key.odd || value.odd || !scalar;
+        result.lossy |= key.lossy || value.lossy || !scalar;
         result.type = types_.make(TypeKind::kMap, key.type ? key.type->dtype() : DType::kUndefined, {&value.type, 1});
         break;
       }
@@ -206,14 +206,14 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
             wrapped = parse(l.bytes(), depth + 1);
           } else {
             l.skip();
-            result.odd = true;
+            result.lossy = true;
           }
         }
-        result.odd |= wrapped.odd;
+        result.lossy |= wrapped.lossy;
         result.type = types_.make(TypeKind::kState, DType::kUndefined, {&wrapped.type, 1});
         break;
       }
-      default: r.skip(); result.odd = true;
+      default: r.skip(); result.lossy = true;
     }
   }
   return result;
@@ -236,11 +236,11 @@ TypeReader::Result TypeReader::parse_tensor(std::string_view wire) {
       }
       case tag(2, kVarint): rank = r.int64(); break;
       case tag(3, kBytes): dims.push_back(parse_dim(r.bytes(), &variadic)); break;
-      default: r.skip(); result.odd = true;
+      default: r.skip(); result.lossy = true;
     }
   }
   if (rank < 0 || variadic) {
-    result.odd |= rank >= 0 || dims.size() != 1;
+    result.lossy |= rank >= 0 || dims.size() != 1;
     result.type = types_.unranked(dtype);
     return result;
   }
@@ -503,7 +503,7 @@ ValueRead read_value(std::string_view wire, const FileSource& source, ExternalFi
     }
   }
   out.type = type.type;
-  out.extra |= type.odd;
+  out.extra |= type.lossy;
   if (out.type == nullptr) invalid("a value has no type");
   if (has_blob) {
     std::string_view name;

@@ -68,7 +68,7 @@ class MilWriter {
 
  private:
   int64_t version() const {
-    if (const int64_t said = m_.specification_version.value_or(0); said != 0) return said;
+    if (const int64_t version = m_.specification_version.value_or(0); version != 0) return version;
     return m_.opset_version("").value_or(mil::kNewestVersion);
   }
 
@@ -186,11 +186,12 @@ class MilWriter {
   void value_type(uint32_t field, const Value& v, const Graph* g) {
     if (g != nullptr && !g->value_info.empty()) {
       const auto info = g->value_info.find(&v);
-      const std::string_view said =
+      const std::string_view recorded =
           info != g->value_info.end() ? record_.entry(info->second.entry, v.type()) : std::string_view();
-      if (!said.empty()) return w_.bytes(field, said);
+      if (!recorded.empty()) return w_.bytes(field, recorded);
     }
-    if (v.type() == nullptr) invalid(fmt::format("'{}' has no type, and a program says the type of every value", names_.of(v)));
+    if (v.type() == nullptr)
+      invalid(fmt::format("'{}' has no type, but a program declares the type of every value", names_.of(v)));
     w_.bytes(field, type_wire(v.type()));
   }
 
@@ -680,9 +681,9 @@ void copy_others(const Model& m, const std::filesystem::path& to) {
 void write_package(const Model& m, MilWriter& writer, const std::filesystem::path& path, const CoremlWriteOptions& how) {
   namespace fs = std::filesystem;
   AtomicFolder folder(path);
-  const FileRecord::OfModel& said = m.file_record().model;
-  std::string model_path = said.model_path;
-  const std::string manifest = make_manifest(said.manifest, !writer.blobs().empty(), &model_path);
+  const FileRecord::OfModel& record = m.file_record().model;
+  std::string model_path = record.model_path;
+  const std::string manifest = make_manifest(record.manifest, !writer.blobs().empty(), &model_path);
   const fs::path file = folder.temporary() / model_path;
   fs::create_directories(file.parent_path() / "weights");
   // A package that replaces itself can give its weights to the new one, because the old one is deleted.
@@ -709,7 +710,7 @@ void write_coreml(const Model& model, const std::filesystem::path& path, const C
     std::error_code none;
     const auto there = std::filesystem::status(name, none);
     if (name.extension() != ".mlmodel" && (!exists(there) || is_regular_file(there))) {  // a pipe may have any name
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no name of a Core ML model", name.string()),
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a valid name in a Core ML model", name.string()),
                   {"help: a package ends in .mlpackage, a model file (with its weights beside it) in .mlmodel"});
     }
     for (const BlobFile& blob : writer.blobs()) {
@@ -734,7 +735,7 @@ std::string serialize_mil_program(const Model& model, const std::filesystem::pat
   const uint64_t size = writer.measure(true);
   if (size > kMaxMessage) too_large(size);
   if (!writer.blobs().empty() && weights.empty())
-    throw Error(ErrorCode::kInvalidArgument, "the program has weights, and no folder to write them to");
+    throw Error(ErrorCode::kInvalidArgument, "the program has weights but no folder to write them to");
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (const BlobFile& blob : writer.blobs()) {
     const auto target = weights / std::string_view(blob.name).substr(kModelPath.size());

@@ -102,7 +102,7 @@ TEST(OnnxReader, HostileLengthsAreRefused) {
   EXPECT_FAULT(std::string(11, '\xff'), "more than ten bytes");
   EXPECT_FAULT(std::string("\x03"), "field number is out of range");
   EXPECT_FAULT(std::string("\x3b"), "unknown wire type 3");
-  EXPECT_FAULT(std::string(), "this is no ONNX model");
+  EXPECT_FAULT(std::string(), "this is not an ONNX model");
   EXPECT_FAULT(field(1, 10), "it has no graph");
   EXPECT_FAULT(field(7, ""), "it has no ir_version");
   // A shape of 2^60 elements with eight bytes of data must be refused.
@@ -117,7 +117,7 @@ TEST(OnnxReader, HostileLengthsAreRefused) {
 
 TEST(OnnxReader, CyclesAreNamed) {
   EXPECT_FAULT(model(node("Relu", {"b"}, {"a"}, {}, "first") + node("Relu", {"a"}, {"b"}, {}, "second")), "cycle");
-  EXPECT_FAULT(model(node("Relu", {"a"}, {"a"}, {}, "own")), "'own' (Relu) reads its own result");
+  EXPECT_FAULT(model(node("Relu", {"a"}, {"a"}, {}, "own")), "'own' (Relu) uses its own result");
 }
 
 TEST(OnnxReader, NodesOutOfOrderAreSorted) {
@@ -316,10 +316,10 @@ TEST(ExternalData, IsFoundOnlyInsideTheFolder) {
   EXPECT_NE(says(external("sub/../../data")).find("leaves the model's folder"), std::string::npos);
   EXPECT_NE(says(external((outside / "secret").c_str())).find("the path is absolute"), std::string::npos);
   EXPECT_NE(says(external("link")).find("leads out of the model's folder"), std::string::npos);
-  EXPECT_NE(says(external("sub")).find("no regular file"), std::string::npos);
+  EXPECT_NE(says(external("sub")).find("not a regular file"), std::string::npos);
   EXPECT_NE(says(external("")).find("no file name"), std::string::npos);
   EXPECT_NE(says(external("gone")).find("cannot open external data 'gone'"), std::string::npos);
-  EXPECT_NE(fault(external("data")).find("came as bytes, which do not carry"), std::string::npos);
+  EXPECT_NE(fault(external("data")).find("was given as bytes, without its data"), std::string::npos);
 }
 
 TEST(ExternalData, IsFoundInDownloadCaches) {

@@ -235,7 +235,7 @@ void OnnxReader::read(std::string_view bytes) {
     }
   }
   if (!has_graph || !has_ir_version) {
-    invalid(fmt::format("this is no ONNX model: it has no {}", has_graph ? "ir_version" : "graph"));
+    invalid(fmt::format("this is not an ONNX model: it has no {}", has_graph ? "ir_version" : "graph"));
   }
   if (m_.ir_version < 1 || m_.ir_version > INT32_MAX) invalid(fmt::format("the IR version {} is out of range", m_.ir_version));
   Function& main = m_.add_function("");

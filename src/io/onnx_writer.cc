@@ -358,9 +358,9 @@ void OnnxWriter::write_initializers(const Graph& g) {
 }
 
 void OnnxWriter::write_port(uint32_t field, const Port& port, Name n) {
-  const std::string_view said = record_.entry(port.entry, port.declared);
-  if (!said.empty() && n == port.name && n.view() == wire_name(said)) {
-    w_.bytes(field, said);
+  const std::string_view recorded = record_.entry(port.entry, port.declared);
+  if (!recorded.empty() && n == port.name && n.view() == wire_name(recorded)) {
+    w_.bytes(field, recorded);
     return;
   }
   const Type* type = port.declared;
@@ -421,16 +421,16 @@ void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
   }
   std::ranges::sort(entries, [this](const auto& a, const auto& b) {
     const auto key = [this](const auto& e) {
-      const std::string_view said = record_.entry(e.second->entry).wire;
-      return std::tuple(said.empty(), said.data(), e.first->id());
+      const std::string_view recorded = record_.entry(e.second->entry).wire;
+      return std::tuple(recorded.empty(), recorded.data(), e.first->id());
     };
     return key(a) < key(b);
   });
   for (const auto& [v, info] : entries) {
     const std::string_view n = names_.of(*v).view();
-    const std::string_view said = record_.entry(info->entry, info->declared);
-    if (!said.empty() && n == wire_name(said)) {
-      w_.bytes(field, said);
+    const std::string_view recorded = record_.entry(info->entry, info->declared);
+    if (!recorded.empty() && n == wire_name(recorded)) {
+      w_.bytes(field, recorded);
       continue;
     }
     static const Notes kNone;
@@ -495,12 +495,12 @@ void OnnxWriter::write_node(const Node& n) {
       // value_int and similar attributes stay; everything else is written as a tensor.
       NamedAttr value{"value", extra->payload, {}};
       if (read != nullptr && read->items().size() == 1) {
-        const NamedAttr& said = read->items()[0];
-        if (said.name.starts_with("value_")) {
-          value = said;
+        const NamedAttr& original = read->items()[0];
+        if (original.name.starts_with("value_")) {
+          value = original;
         } else {
-          value.doc = said.doc;
-          value.tensor_fields = said.tensor_fields;
+          value.doc = original.doc;
+          value.tensor_fields = original.tensor_fields;
         }
       }
       w_.begin(5);
@@ -573,8 +573,8 @@ void OnnxWriter::write_provenance(const Node& n) {
     };
     std::string out;
     const auto add = [&](std::string_view key, const std::string& value) {
-      const bool said = own != nullptr && std::ranges::any_of(*own, [&](const auto& e) { return e.first == key; });
-      if (!value.empty() && !said) entry(out, key, value);
+      const bool is_own = own != nullptr && std::ranges::any_of(*own, [&](const auto& e) { return e.first == key; });
+      if (!value.empty() && !is_own) entry(out, key, value);
     };
     add("namespace", p.sources.empty() ? std::string() : p.sources.front().scope);
     add("pkg.sardonyx.callsite", collect([](const Source& s) {

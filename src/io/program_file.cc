@@ -140,7 +140,7 @@ class Sidecar {
     return v;
   }
   [[noreturn]] void damaged(std::string_view why) const {
-    throw Error(ErrorCode::kInvalidModel, fmt::format("{} is no sidecar of constants: {}", file_->path().string(), why));
+    throw Error(ErrorCode::kInvalidModel, fmt::format("{} is not a sidecar of constants: {}", file_->path().string(), why));
   }
 
   std::shared_ptr<const MappedFile> file_;

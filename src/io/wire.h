@@ -104,7 +104,7 @@ class Reader {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorCode::kInvalidModel, "the file is damaged or no model of this kind: " + what,
+    throw Error(ErrorCode::kInvalidModel, "the file is damaged or not a model of this kind: " + what,
                 {fmt::format("at byte {}", start_ - origin_)});
   }
 

@@ -179,7 +179,7 @@ class Cloner {
     }
     for (size_t i = 0; i < g.outputs().size(); ++i) {
       const Port& p = g.outputs()[i];
-      SX_CHECK(p.use->value != nullptr, "a graph result reads nothing");
+      SX_CHECK(p.use->value != nullptr, "a graph result uses no value");
       t.add_output(captured(*p.use->value, g), p.name, type(p.declared));
       fill_port(p, t.output_port(i));
     }

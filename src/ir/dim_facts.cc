@@ -13,14 +13,12 @@ bool assume(Dims& dims, std::string_view relation) {
   size_t at = std::string_view::npos;
   for (std::string_view sign : {">=", "<=", "=="}) at = std::min(at, relation.find(sign));
   if (at == std::string_view::npos)
-    throw Error(ErrorCode::kParse, "'" + std::string(relation) + "' is no relation between sizes",
+    throw Error(ErrorCode::kParse, "'" + std::string(relation) + "' is not a relation between sizes",
                 {"expected >=, <= or == between two expressions, as in \"B >= 2\""});
   const char sign = relation[at];
   Dim difference = dims.sub(dims.parse(relation.substr(0, at)), dims.parse(relation.substr(at + 2)));
   if (sign == '<') difference = dims.mul(difference, Dim::of(-1));
-  const auto empty = [&]() {
-    return Error(ErrorCode::kInvalidArgument, "no size is such that '" + std::string(relation) + "'");
-  };
+  const auto empty = [&]() { return Error(ErrorCode::kInvalidArgument, "no size satisfies '" + std::string(relation) + "'"); };
   // difference = coefficient * symbol + constant, which is >= 0 (or == 0).
   int64_t coefficient = 0, constant = 0;
   std::string symbol;

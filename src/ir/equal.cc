@@ -282,7 +282,7 @@ class Comparison {
   std::string why_;
 };
 
-bool tell(Comparison& c, std::string what, std::string* why) {
+bool differ(Comparison& c, std::string what, std::string* why) {
   c.differ(std::move(what));
   if (why != nullptr) *why = c.why();
   return false;
@@ -300,7 +300,7 @@ bool equal_graphs(const Graph& a, const Graph& b, std::string* why) {
 bool equal_models(const Model& a, const Model& b, std::string* why) {
   Comparison header(a, b);  // the models' own fields; functions follow below
   auto field = [&](const auto& x, const auto& y, std::string_view what) {
-    return x == y || tell(header, fmt::format("the models' {} differs", what), why);
+    return x == y || differ(header, fmt::format("the models' {} differs", what), why);
   };
   auto imports = [](std::vector<OpsetImport> list) {
     std::vector<std::pair<std::string, int64_t>> sorted;
@@ -319,7 +319,7 @@ bool equal_models(const Model& a, const Model& b, std::string* why) {
     const Function& f = *a.functions()[i];
     const Function* g = i == 0 ? b.functions()[0].get() : b.find_function(f.domain, f.name, f.overload);
     std::string label = f.domain.empty() ? f.name : f.domain + "::" + f.name;
-    if (g == nullptr) return tell(header, fmt::format("function '{}' is missing on one side", label), why);
+    if (g == nullptr) return differ(header, fmt::format("function '{}' is missing on one side", label), why);
     auto sorted = [](std::vector<std::string> v) {
       std::sort(v.begin(), v.end());
       return v;
@@ -331,7 +331,7 @@ bool equal_models(const Model& a, const Model& b, std::string* why) {
                              [&](const NamedAttr& e) { return e.name == d.name; });
       same = same && it != g->default_attributes.end() && header.attributes(d.value, it->value);
     }
-    if (!same) return tell(header, fmt::format("the attributes or imports of function '{}' differ", label), why);
+    if (!same) return differ(header, fmt::format("the attributes or imports of function '{}' differ", label), why);
     if (!header.graphs(f.graph(), g->graph())) {
       if (why != nullptr) *why = header.why() + (i > 0 ? fmt::format("\n  in function '{}'", label) : "");
       return false;

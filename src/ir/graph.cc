@@ -145,7 +145,7 @@ void Graph::drop_operands(Node& n) {
 
 void Graph::erase(Node& n) {
   SX_CHECK(n.alive() && n.linked() && n.graph_ == this, "the node to erase is not in this graph");
-  SX_CHECK(!n.any_result_used(), fmt::format("erased {} '{}' still has readers", n.op().name, n.name().view()));
+  SX_CHECK(!n.any_result_used(), fmt::format("erased {} '{}' still has users", n.op().name, n.name().view()));
   drop_operands(n);
   for (const Value& v : n.results()) erase_value_info(v);
   if (Journal* j = model_->journal()) j->erased(n);
@@ -203,7 +203,7 @@ void Graph::sort() {
       Node* def = v.def();
       if (def != nullptr && def->graph() == this && def != &n && state[*def] != kDone) frame.producers.push_back(def);
       if (def == &n) {
-        throw Error(ErrorCode::kInvalidModel, fmt::format("node '{}' ({}) reads its own result", n.name().view(), n.op().name));
+        throw Error(ErrorCode::kInvalidModel, fmt::format("node '{}' ({}) uses its own result", n.name().view(), n.op().name));
       }
     });
     stack.push_back(std::move(frame));
@@ -228,7 +228,7 @@ void Graph::sort() {
         for (; at != stack.end() && shown < 8; ++at, ++shown)
           cycle += fmt::format("{} '{}' <- ", at->node->op().name, at->node->name().view());
         cycle += at == stack.end() ? fmt::format("{} '{}'", def.op().name, def.name().view()) : std::string("...");
-        throw Error(ErrorCode::kInvalidModel, "the graph has a cycle: each node reads the next one", {cycle});
+        throw Error(ErrorCode::kInvalidModel, "the graph has a cycle: each node uses a result of the next one", {cycle});
       }
       open(def);
     }
@@ -287,7 +287,7 @@ void Graph::set_output(size_t i, Value& v) {
 }
 
 void Graph::remove_input(size_t i) {
-  SX_CHECK(i < inputs_.size() && !inputs_[i].value->has_uses(), "an input that is read cannot be removed");
+  SX_CHECK(i < inputs_.size() && !inputs_[i].value->has_uses(), "an input with users cannot be removed");
   note_signature();
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(i));
   for (size_t k = i; k < inputs_.size(); ++k) inputs_[k].value->index_ = static_cast<uint32_t>(k) & 0xffffff;

@@ -365,7 +365,7 @@ void InferContext::set(size_t i, const Type* t) {
   }
   const Type* both = types().meet(v.type(), t);
   if (both == nullptr) {
-    fail(fmt::format("result {} is {}, but was said to be {}", i, show(t), show(v.type())));
+    fail(fmt::format("result {} is {}, but was declared as {}", i, show(t), show(v.type())));
   }
   v.set_type(types().freshen(both));
 }
@@ -399,24 +399,24 @@ class Alike {
  public:
   // The type of n's result; null if no similar node is cached.
   const Type* find(const Node& n, const ValueFacts& facts) {
-    described_ = describe(n);
-    if (!described_) return nullptr;
+    cacheable_ = describe(n);
+    if (!cacheable_) return nullptr;
     const Entry& e = table_[slot_];
-    if (e.result == nullptr || e.node != asked_) return nullptr;
+    if (e.result == nullptr || e.node != current_) return nullptr;
     const Type* has = n.result()->type();
     if ((has != nullptr && has != e.result) || knows_values(n, facts)) return nullptr;
     return e.result;
   }
   // Whether remember() may follow. Not for nodes whose rule examines other nodes.
-  bool is_described() const { return described_; }
+  bool is_cacheable() const { return cacheable_; }
   // Call after find(n) failed and n's result, untyped then, got its type.
   void remember(const Node& n, const ValueFacts& facts) {
     const Type* t = n.result()->type();
     if (t == nullptr || !is_plain(*t) || facts.find(*n.result()) != nullptr || knows_values(n, facts)) return;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
-      if (n.input(i) != nullptr && !is_plain(*asked_.types[i])) return;
+      if (n.input(i) != nullptr && !is_plain(*current_.types[i])) return;
     }
-    table_[slot_] = {asked_, t};
+    table_[slot_] = {current_, t};
   }
 
  private:
@@ -441,15 +441,15 @@ class Alike {
     if (!n.op().known || n.op().dialect != DialectId::kOnnx || n.num_results() != 1 || n.num_inputs() == 0 ||
         n.num_inputs() > kOperands || n.has(Trait::kSubgraphs) || !n.bodies().empty())
       return false;
-    asked_ = {.op = &n.op(), .attrs = &n.attrs(), .operands = n.num_inputs(), .types = {}, .constants = {}};
-    uint64_t hash = reinterpret_cast<uintptr_t>(asked_.op) ^ reinterpret_cast<uintptr_t>(asked_.attrs) << 8;
+    current_ = {.op = &n.op(), .attrs = &n.attrs(), .operands = n.num_inputs(), .types = {}, .constants = {}};
+    uint64_t hash = reinterpret_cast<uintptr_t>(current_.op) ^ reinterpret_cast<uintptr_t>(current_.attrs) << 8;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
       const Value* v = n.input(i);
       if (v == nullptr) continue;
       if (v->type() == nullptr) return false;
-      asked_.types[i] = v->type();
-      if (v->is_constant()) asked_.constants[i] = v->constant().get();
-      hash = (hash ^ reinterpret_cast<uintptr_t>(asked_.types[i]) ^ reinterpret_cast<uintptr_t>(asked_.constants[i]) << 4) *
+      current_.types[i] = v->type();
+      if (v->is_constant()) current_.constants[i] = v->constant().get();
+      hash = (hash ^ reinterpret_cast<uintptr_t>(current_.types[i]) ^ reinterpret_cast<uintptr_t>(current_.constants[i]) << 4) *
              0x9e3779b97f4a7c15;
     }
     slot_ = hash >> (64 - kBits);
@@ -466,9 +466,9 @@ class Alike {
   }
 
   std::vector<Entry> table_;  // by hash; a collision evicts the older entry
-  Described asked_;
+  Described current_;
   size_t slot_ = 0;
-  bool described_ = false;
+  bool cacheable_ = false;
 };
 
 // The state of typing many nodes: collects errors or rethrows them.
@@ -558,7 +558,7 @@ void InferRun::graph(Graph& g, ValueFacts& facts, bool only_unchecked) {
       n.set_unchecked(false);
       continue;
     }
-    const bool is_new = plain && run->alike_.is_described() && n.result()->type() == nullptr;
+    const bool is_new = plain && run->alike_.is_cacheable() && n.result()->type() == nullptr;
     try {
       infer_node(n, facts);
       if (is_new) run->alike_.remember(n, facts);

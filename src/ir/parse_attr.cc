@@ -189,7 +189,7 @@ Attr AttrParser::number() {
     return dim_until("a dimension");
   if (integer) return lex_.integer("an integer");
   ElementReader reader(DType::kF64);
-  if (!reader.add(s)) lex_.fail("this is no number");
+  if (!reader.add(s)) lex_.fail("this is not a number");
   lex_.next();
   return reader.finish({}, false)->as_double(0);
 }

@@ -295,7 +295,7 @@ class Printer : text::AttrPrinter {
   }
 
   // An unnamed constant with a single user here is nested in that user; others have a line.
-  bool stands_inside(const Value& c, const Graph& g) const {
+  bool is_inlined(const Value& c, const Graph& g) const {
     if (!c.name().empty() || !c.has_one_use() || g.value_info.contains(&c)) return false;
     const Use& u = *c.uses().begin();
     if (u.owner->graph() != &g || u.owner->is_boundary()) return false;
@@ -314,7 +314,7 @@ class Printer : text::AttrPrinter {
     }
     size_t outer_names = defined_.size();
     for (const Value* c : g.constants()) {
-      if (stands_inside(*c, g)) continue;
+      if (is_inlined(*c, g)) continue;
       define(*c);
       indent(depth);
       reference(*c);
@@ -653,7 +653,7 @@ class Printer : text::AttrPrinter {
       out_ += '_';
       return;
     }
-    if (v->kind() == ValueKind::kConstant && n.graph() != nullptr && v->graph() == n.graph() && stands_inside(*v, *n.graph())) {
+    if (v->kind() == ValueKind::kConstant && n.graph() != nullptr && v->graph() == n.graph() && is_inlined(*v, *n.graph())) {
       constant(*v->constant());
       return;
     }

@@ -144,7 +144,7 @@ class Verifier {
           for (const Call& call : stack)
             if (call.f == callee || !cycle.empty()) cycle += call_name(call.f->domain, call.f->name) + " -> ";
           graph_ = nullptr;
-          fail(fmt::format("functions call each other in a circle: {}{}", cycle, call_name(callee->domain, callee->name)));
+          fail(fmt::format("functions call each other in a cycle: {}{}", cycle, call_name(callee->domain, callee->name)));
         }
         state[callee] = kOpen;
         stack.push_back({callee});
@@ -211,7 +211,7 @@ class Verifier {
         fail(fmt::format("the use list of {} is broken", show(v)), n);
       before = &u;
       if (u.owner == nullptr) fail(fmt::format("a use of {} has no owner", show(v)), n);
-      if (!u.owner->alive()) fail(fmt::format("an erased {} still reads {}", u.owner->op().name, show(v)), n);
+      if (!u.owner->alive()) fail(fmt::format("an erased {} still uses {}", u.owner->op().name, show(v)), n);
       if (!u.owner->linked() && !u.owner->is_boundary()) continue;  // detached nodes keep their operands
       const Graph* home = v.graph();
       const Graph* at = u.owner->graph();
@@ -268,7 +268,7 @@ class Verifier {
     graph_sizes_.push_back(count);
     bool outermost = g.parent() == nullptr;
     if (outermost && listed_uses_ != read_uses_)
-      fail(fmt::format("use lists hold {} readers, the nodes read {} times", listed_uses_, read_uses_));
+      fail(fmt::format("use lists hold {} uses, the nodes have {}", listed_uses_, read_uses_));
     // The values of this graph go out of scope.
     for (const Port& p : g.inputs()) visible_[p.value->id()] = nullptr;
     for (const Value* c : g.constants()) visible_[c->id()] = nullptr;
@@ -280,19 +280,19 @@ class Verifier {
     const Value& v = *u.value;
     ++read_uses_;
     if (v.kind() == ValueKind::kPlaceholder)
-      fail(fmt::format("{} is read, but nothing makes it: a placeholder was never filled", show(v)), &n);
+      fail(fmt::format("{} is used, but nothing defines it: a placeholder was never filled", show(v)), &n);
     if (v.id() >= visible_.size() || visible_[v.id()] != &v) not_visible(v, n);
     if (u.link == nullptr || *u.link != &u) fail(fmt::format("a use is missing from the use list of {}", show(v)), &n);
   }
 
   [[noreturn]] void not_visible(const Value& v, const Node& n) const {
     if (const Node* def = v.def(); def != nullptr && !def->alive())
-      fail(fmt::format("{} is read, but the node that makes it was erased", show(v)), &n);
+      fail(fmt::format("{} is used, but the node that defines it was erased", show(v)), &n);
     const Graph* home = v.graph();
-    if (home == nullptr) fail(fmt::format("{} is read, but the node that makes it is in no graph", show(v)), &n);
+    if (home == nullptr) fail(fmt::format("{} is used, but the node that defines it is in no graph", show(v)), &n);
     for (const Graph* g = n.graph(); g != nullptr; g = g->enclosing())
-      if (g == home) fail(fmt::format("{} is read before it is defined", show(v)), &n);
-    fail(fmt::format("{} is read out of its scope: it belongs to another graph", show(v)), &n);
+      if (g == home) fail(fmt::format("{} is used before it is defined", show(v)), &n);
+    fail(fmt::format("{} is used outside its scope: it belongs to another graph", show(v)), &n);
   }
 
   void node(const Node& n, const Graph& g) {
@@ -488,7 +488,7 @@ std::vector<std::string> warnings(const Model& m) {
   };
   std::vector<const Graph*> todo;
   for (const auto& f : m.functions()) todo.push_back(&f->graph());
-  std::unordered_set<std::string> said;
+  std::unordered_set<std::string> reported;
   for (size_t k = 0; k < todo.size(); ++k) {
     std::unordered_set<std::string_view> names;
     auto name = [&](const Value& v) {
@@ -508,11 +508,11 @@ std::vector<std::string> warnings(const Model& m) {
         if (!unknown) continue;
         std::string text = unknown->text;
         if (!unknown->meant.empty()) text += fmt::format(": did you mean '{}'?", unknown->meant);
-        if (said.insert(text).second) warn(text + fmt::format(" (first at {})", print(n)));
+        if (reported.insert(text).second) warn(text + fmt::format(" (first at {})", print(n)));
       }
       if (op.deprecated) {
         std::string text = fmt::format("{}-{} is deprecated", op.name, op.since_version);
-        if (said.insert(text).second) warn(text);
+        if (reported.insert(text).second) warn(text);
       }
     }
   }

@@ -58,11 +58,11 @@ TEST(Verify, AcceptsASoundModel) {
 }
 
 TEST(Verify, NamesWhatIsBrokenAndShowsTheNode) {
-  expect_error("'y' is read before it is defined", [](Model& m) { node(m, 0).set_input(0, node(m, 2).result()); });
+  expect_error("'y' is used before it is defined", [](Model& m) { node(m, 0).set_input(0, node(m, 2).result()); });
   expect_error("a = Add(y, w)", [](Model& m) { node(m, 0).set_input(0, node(m, 2).result()); });
-  expect_error("'s' is read out of its scope",
+  expect_error("'s' is used outside its scope",
                [](Model& m) { node(m, 2).set_input(0, node(m, 1).body("then_branch")->first()->result()); });
-  expect_error("'s' is read out of its scope", [](Model& m) {
+  expect_error("'s' is used outside its scope", [](Model& m) {
     node(m, 1).body("else_branch")->first()->set_input(0, node(m, 1).body("then_branch")->first()->result());
   });
   expect_error("a placeholder was never filled", [](Model& m) { node(m, 0).set_input(0, &m.new_placeholder("later")); });
@@ -113,7 +113,7 @@ TEST(Verify, ImportsAndCalls) {
     Value* x[] = {g.input(0)};
     g.append(m.new_node(m.op("custom", to), x, 1));
   };
-  expect_error("functions call each other in a circle: custom::f -> custom::g -> custom::f", [&](Model& m) {
+  expect_error("functions call each other in a cycle: custom::f -> custom::g -> custom::f", [&](Model& m) {
     call(m, "f", "g");
     call(m, "g", "f");
   });
@@ -174,7 +174,7 @@ TEST(Verify, WarnsOfWhatIsLegalButUnlikely) {
 }
 
 TEST(Spelling, NamesThatTheTablesDoNotHave) {
-  auto told = [](const char* text) -> std::string {
+  auto spelling_error = [](const char* text) -> std::string {
     try {
       check_spelling(*parse(text));
     } catch (const Error& e) {
@@ -183,23 +183,23 @@ TEST(Spelling, NamesThatTheTablesDoNotHave) {
     return {};
   };
   EXPECT_EQ(
-      told("opset 23\ngraph(x: f32[3]) { y = Tann(x) return y }"),
+      spelling_error("opset 23\ngraph(x: f32[3]) { y = Tann(x) return y }"),
       "there is no operator Tann in opset 23 | at y = Tann(x) | help: did you mean 'Tan' or 'Tanh'? | help: an operator of a "
       "runtime's own has a domain: pass domain=");
   EXPECT_EQ(
-      told("opset 18\ngraph(x: f32[3]) { y = Swish(x) return y }"),
+      spelling_error("opset 18\ngraph(x: f32[3]) { y = Swish(x) return y }"),
       "there is no operator Swish in opset 18 | at y = Swish(x) | help: Swish exists since opset 24: export with that one or a "
       "later one");
-  EXPECT_EQ(told("opset 23\ngraph(x: f32[3]) { y = Elu<alhpa=2.0>(x) return y }"),
+  EXPECT_EQ(spelling_error("opset 23\ngraph(x: f32[3]) { y = Elu<alhpa=2.0>(x) return y }"),
             "Elu-22 has no attribute 'alhpa' | at y = Elu<alhpa=2.0>(x) | help: did you mean 'alpha'?");
-  EXPECT_EQ(told("opset 23\ngraph(x: f32[3]) { y = Upsample(x) return y }"),
+  EXPECT_EQ(spelling_error("opset 23\ngraph(x: f32[3]) { y = Upsample(x) return y }"),
             "Upsample is deprecated since opset 10 | at y = Upsample(x)");
   // Bodies are checked too. Other domains may have unknown operators, and functions belong to the model.
-  EXPECT_NE(told("opset 23\ngraph(c: bool[], x: f32[3]) { y = If<then_branch=graph() { a = Tann(x) return a }, "
-                 "else_branch=graph() { b = Neg(x) return b }>(c) return y }"),
+  EXPECT_NE(spelling_error("opset 23\ngraph(c: bool[], x: f32[3]) { y = If<then_branch=graph() { a = Tann(x) return a }, "
+                           "else_branch=graph() { b = Neg(x) return b }>(c) return y }"),
             "");
-  EXPECT_EQ(told("opset 23, \"com.microsoft\" 1, \"my\" 1\ngraph(x: f32[3]) { y = com.microsoft::Tann(x) z = "
-                 "my::Elu<alhpa=2.0>(y) return z }"),
+  EXPECT_EQ(spelling_error("opset 23, \"com.microsoft\" 1, \"my\" 1\ngraph(x: f32[3]) { y = com.microsoft::Tann(x) z = "
+                           "my::Elu<alhpa=2.0>(y) return z }"),
             "");
 }
 

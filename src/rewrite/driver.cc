@@ -355,11 +355,11 @@ class Driver {
       return false;
     }
 
-    std::vector<Node*> readers;
+    std::vector<Node*> users;
     for (size_t i = 0; i < made.size(); ++i) {
       Value& old = *root.result(i);
       if (made[i] == nullptr || !old.has_uses()) continue;
-      for (const Use& u : old.uses()) readers.push_back(u.owner);
+      for (const Use& u : old.uses()) users.push_back(u.owner);
       take_over(g, old, *made[i], root, first_new);
       g.replace_uses(old, *made[i]);
     }
@@ -371,8 +371,8 @@ class Driver {
       }
     }
     if (!root.any_result_used()) erase(root);
-    std::reverse(readers.begin(), readers.end());  // use lists are last in, first out: restore the order of creation
-    for (Node* n : readers) push(n);
+    std::reverse(users.begin(), users.end());  // use lists are last in, first out: restore the order of creation
+    for (Node* n : users) push(n);
     for (auto n = fresh.rbegin(); n != fresh.rend(); ++n) push(*n);
     return true;
   }

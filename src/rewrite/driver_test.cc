@@ -68,7 +68,7 @@ TEST(Rules, ConditionsTakePartInBacktracking) {
       rewrite("graph(a: f32[3]) { r = Mul(f32 2, a)  return r }", {rule}).is("graph(a: f32[3]) { r = Add(a, a)  return r }"));
 }
 
-TEST(Rules, SoleReadersOnly) {
+TEST(Rules, SoleUsersOnly) {
   const Rule rule{.match = Neg(sole(Neg(x))), .build = [](onnx::Rewriter&, const Match& m) { return m[x]; }};
   EXPECT_TRUE(
       rewrite("graph(a: f32[3]) { r = Exp(Neg(Neg(a)))  return r }", {rule}).is("graph(a: f32[3]) { r = Exp(a)  return r }"));
@@ -100,7 +100,7 @@ TEST(Rules, AlternativesAndAttributes) {
 }
 
 // Nodes outside a body run once, those inside many times.
-TEST(Rules, PatternsEndAtTheBorderOfABody) {
+TEST(Rules, PatternsStopAtABody) {
   const Rule rule{.match = Exp(Neg(x)), .replace = Reciprocal(Exp(x))};
   const auto r = rewrite(
       "graph(c: bool[], a: f32[3]) { n = Neg(a)  r = If<then_branch=graph() { t = Exp(n)  return t }, "

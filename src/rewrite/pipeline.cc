@@ -166,15 +166,15 @@ class Run {
         throw;
       } catch (const Error& e) {
         journal.rollback();
-        const Error told = e.with_note(fmt::format("in pass '{}'", entry.name));
+        const Error failure = e.with_note(fmt::format("in pass '{}'", entry.name));
         // The request is wrong, not a pass: stop.
-        if (settings_.strict || e.code() == ErrorCode::kInvalidArgument) throw told;
-        error = told.what();
+        if (settings_.strict || e.code() == ErrorCode::kInvalidArgument) throw failure;
+        error = failure.what();
         changed = false;
       }
     }
     if (error.empty()) {
-      tell_of(step);
+      report_step(step);
     } else {
       // Facts about values may refer to erased nodes.
       context_.facts = ValueFacts();
@@ -262,18 +262,18 @@ class Run {
   }
 
   // Adds what the step did to the report.
-  void tell_of(const Step& step) {
-    for (const auto& [what, times] : context_.log.counts()) tell(report_.passes[step.first], what, times);
+  void report_step(const Step& step) {
+    for (const auto& [what, times] : context_.log.counts()) add_count(report_.passes[step.first], what, times);
     for (size_t i = 0; i < fired_.size(); ++i) {
       if (fired_[i] == 0) continue;
       PassReport& report = report_.passes[step.owners[i]];
       report.changed = true;
       const std::string_view rule = step.rules[i].ready->rule->name;
-      tell(report, rule.empty() ? std::string_view(report.name) : rule, fired_[i]);
+      add_count(report, rule.empty() ? std::string_view(report.name) : rule, fired_[i]);
     }
   }
 
-  static void tell(PassReport& report, std::string_view what, size_t times) {
+  static void add_count(PassReport& report, std::string_view what, size_t times) {
     auto known = std::find_if(report.counts.begin(), report.counts.end(), [&](const auto& c) { return c.first == what; });
     if (known == report.counts.end()) {
       report.counts.emplace_back(what, times);

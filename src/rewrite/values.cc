@@ -75,7 +75,7 @@ class InputMaker {
       return EvalValue::sequence({value(t->element()), value(t->element()), value(t->element())});
     if (t->kind() == TypeKind::kOptional) return EvalOptional{std::make_shared<const EvalValue>(value(t->element()))};
     if (t->kind() == TypeKind::kState) return value(t->element());  // its initial content
-    if (!t->is_tensor()) throw Error(ErrorCode::kUnsupported, "an input is no tensor");
+    if (!t->is_tensor()) throw Error(ErrorCode::kUnsupported, "an input is not a tensor");
     std::vector<int64_t> shape;
     if (t->ranked()) {
       for (Dim d : t->dims()) shape.push_back(size_of(d));

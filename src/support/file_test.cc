@@ -122,7 +122,7 @@ TEST_F(FileTest, WhatModelsNameIsNoPipeAndNoDevice) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/zero", folder_ / "link");
   for (const char* name : {"pipe", "link"}) {
-    EXPECT_NE(error_of([&] { require_regular(folder_ / name); }, ErrorCode::kInvalidModel).find("is no regular file"),
+    EXPECT_NE(error_of([&] { require_regular(folder_ / name); }, ErrorCode::kInvalidModel).find("is not a regular file"),
               std::string::npos);
   }
   write_all(folder_ / "file", "abc");

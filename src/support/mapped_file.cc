@@ -120,7 +120,7 @@ void MappedFile::check_unchanged() const {
   std::string what = now.size != stamp_.size ? fmt::format("its size was {} bytes and is {}", stamp_.size, now.size)
                                              : std::string("its time stamp changed");
   throw Error(ErrorCode::kIo, fmt::format("'{}' changed while it was read: {}", path_.string(), what),
-              {"help: run again when nobody writes to it"});
+              {"help: run again when no other process writes to it"});
 }
 
 bool MappedFile::fetch([[maybe_unused]] std::span<const std::byte> part) const {

@@ -13,7 +13,7 @@ void require_regular(const std::filesystem::path& path) {
   const auto status = std::filesystem::status(path, none);
   if (!std::filesystem::exists(status) || std::filesystem::is_directory(status)) return;
   if (!std::filesystem::is_regular_file(status))
-    throw Error(ErrorCode::kInvalidModel, fmt::format("'{}' is no regular file", path.string()));
+    throw Error(ErrorCode::kInvalidModel, fmt::format("'{}' is not a regular file", path.string()));
 }
 
 }  // namespace sardonyx

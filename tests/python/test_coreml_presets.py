@@ -217,7 +217,7 @@ def test_results_are_named_as_what_they_are(name, source, tmp_path):
     out = tmp_path / name
     if name == "there.json":
         out.write_text("{}")
-    with pytest.raises(ValueError, match="is no name of a Core ML model"):
+    with pytest.raises(ValueError, match="is not a valid name in a Core ML model"):
         coreml.optimize(source, out)
     assert out.read_text() == "{}" if out.suffix == ".json" else not out.exists()
     assert not (tmp_path / "weights").exists()

@@ -211,7 +211,7 @@ def test_bytes_that_name_weights_say_what_they_lack(tmp_path):
     (model,) = source.rglob("*.mlmodel")
     for place in (None, tmp_path / "out.mlpackage"):
         with pytest.raises(
-            sardonyx.Error, match="came as bytes, which do not carry its data in 'weights/weight.bin'"
+            sardonyx.Error, match="was given as bytes, without its data in 'weights/weight.bin'"
         ) as error:
             coreml.optimize(model.read_bytes(), place)
         assert "/tmp" not in str(error.value)

@@ -110,7 +110,7 @@ def test_a_dangling_link_and_a_pipe_are_told_of(tmp_path):
     os.mkfifo(tmp_path / "in/pipe.onnx")
     done = optimize(tmp_path / "in", "-o", tmp_path / "out", ok=False)
     assert done.returncode == 1
-    assert "gone.onnx" in done.stderr and "pipe.onnx' is no regular file" in done.stderr
+    assert "gone.onnx" in done.stderr and "pipe.onnx' is not a regular file" in done.stderr
     assert list(files_in(tmp_path / "out")) == ["m.onnx"] and not (tmp_path / "in/nowhere.onnx").exists()
 
 

@@ -516,9 +516,9 @@ def test_external_data_in_attributes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "this is no ONNX model"),
-        (b"not a model at all", "damaged or no model of this kind"),
-        (small_model().SerializeToString()[:-20], "damaged or no model of this kind"),
+        (b"", "this is not an ONNX model"),
+        (b"not a model at all", "damaged or not a model of this kind"),
+        (small_model().SerializeToString()[:-20], "damaged or not a model of this kind"),
     ],
 )
 def test_what_is_no_model_is_refused(content: bytes, says: str, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_damaged_sidecar_is_refused(tmp_path, damage):
     sardonyx.save_program(lambda x: x @ WEIGHT, [(2, 7)], tmp_path / "m.sx")
     sidecar = tmp_path / "m.sxw"
     sidecar.write_bytes(damage(sidecar.read_bytes()))
-    with pytest.raises(sardonyx.Error, match="is no sidecar of constants"):
+    with pytest.raises(sardonyx.Error, match="is not a sidecar of constants"):
         native.load_program(str(tmp_path / "m.sx"))
 
 

@@ -13,11 +13,11 @@ namespace {
 void set_reduced(InferContext& c, DType dtype, const std::vector<size_t>& axes) {
   const Type* x = c.ranked(0);
   const bool keep = param_bool(c, "keep_dims");
-  std::vector<bool> gone(x->rank());
-  for (size_t a : axes) gone[a] = true;
+  std::vector<bool> removed(x->rank());
+  for (size_t a : axes) removed[a] = true;
   DimVec dims;
   for (size_t i = 0; i < x->rank(); ++i) {
-    if (!gone[i]) {
+    if (!removed[i]) {
       dims.push_back(x->dim(i));
     } else if (keep) {
       dims.push_back(Dim::of(1));

@@ -82,19 +82,19 @@ void squeeze(InferContext& c) {
   const Type* x = c.ranked(0);
   const DType dtype = dtype_of(c, 0);
   if (x == nullptr) return c.set_unranked(0, dtype);
-  std::vector<bool> gone(x->rank());
+  std::vector<bool> removed(x->rank());
   if (given(c, "axes")) {
     const auto axes = param_ints(c, "axes");
     if (!axes) return c.set_unranked(0, dtype);
-    for (size_t a : normal_axes(c, *axes, x->rank())) gone[a] = true;
+    for (size_t a : normal_axes(c, *axes, x->rank())) removed[a] = true;
   } else {
-    for (size_t i = 0; i < x->rank(); ++i) gone[i] = x->dim(i).is(1);
+    for (size_t i = 0; i < x->rank(); ++i) removed[i] = x->dim(i).is(1);
   }
   DimVec dims;
   for (size_t i = 0; i < x->rank(); ++i) {
     // An axis of another size is not squeezed. Nor, in the types that coremltools writes, is one of unknown
     // size.
-    if (!gone[i] || !x->dim(i).is(1)) dims.push_back(x->dim(i));
+    if (!removed[i] || !x->dim(i).is(1)) dims.push_back(x->dim(i));
   }
   set_dims(c, dtype, dims);
   if (dims.empty()) {
@@ -203,7 +203,7 @@ void split(InferContext& c) {
     if (count && *count != static_cast<int64_t>(n)) c.fail(fmt::format("num_splits is {}, there are {} results", *count, n));
     const Dim whole = x->dim(at);
     if (whole.is_int() && whole.value() % static_cast<int64_t>(n) != 0)
-      c.fail(fmt::format("{} does not fall into {} equal parts", whole.value(), n));
+      c.fail(fmt::format("{} does not divide into {} equal parts", whole.value(), n));
     const auto part = c.dims().divide_exactly(whole, Dim::of(static_cast<int64_t>(n)));
     for (Dim& d : sizes) d = part ? *part : Dim();
   }

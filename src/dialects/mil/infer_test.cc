@@ -70,7 +70,7 @@ TEST(MilInfer, IllTypedOps) {
   expect("graph mil(x: f32[2,4]) { z = linear(x, f32[5,3]{0...})  return z }", "must be equal");
   expect("graph mil(x: f32[2,6,5,5]) { z = conv(x, f32[4,6,7,3]{0...})  return z }", "does not fit");
   expect("graph mil(x: f32[2,7]) { a, b = split(x, axis=i32 1, num_splits=i32 2)  return a }", "equal parts");
-  expect("graph mil(x: f32[2,7]) { z = cast(x, dtype=str \"complex\")  return z }", "no element type");
+  expect("graph mil(x: f32[2,7]) { z = cast(x, dtype=str \"complex\")  return z }", "not an element type");
   expect("graph mil(x: f32[2,7]) { z = relu()  return z }", "takes 1 operands");
   expect("graph mil(x: f32[2,7]) { z = gather(x, i32[2]{0,1}, axis=i32 2)  return z }", "axis");
   for (const char* op : {"space_to_batch", "batch_to_space"}) {

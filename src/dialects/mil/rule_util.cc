@@ -89,7 +89,7 @@ DType param_dtype(const InferContext& c, std::string_view slot) {
   const auto name = param_string(c, slot);
   if (!name) return DType::kUndefined;
   const DType dtype = dtype_named(*name);
-  if (dtype == DType::kUndefined) c.fail("'" + *name + "' is no element type");
+  if (dtype == DType::kUndefined) c.fail("'" + *name + "' is not an element type");
   return dtype;
 }
 

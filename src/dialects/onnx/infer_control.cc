@@ -73,7 +73,7 @@ void if_op(InferContext& c) {
   for (Graph* g : {&then_branch, &else_branch}) {
     if (g->outputs().size() != c.num_results())
       c.fail(fmt::format("a branch has {} results, the node {}", g->outputs().size(), c.num_results()));
-    if (!g->inputs().empty()) c.fail("a branch has inputs; branches capture what they read");
+    if (!g->inputs().empty()) c.fail("a branch has inputs; branches must capture outer values instead");
   }
   for (size_t i = 0; i < c.num_results(); ++i) {
     const Type *a = output_type(then_branch, i), *b = output_type(else_branch, i);

@@ -95,7 +95,7 @@ void cast(InferContext& c) {
     if (lower == "float") lower = "float32";
     if (lower == "double") lower = "float64";
     const auto parsed = parse_dtype(lower);
-    if (!parsed) c.fail(fmt::format("attribute 'to' is '{}', which is no element type", *name));
+    if (!parsed) c.fail(fmt::format("attribute 'to' is '{}', which is not an element type", *name));
     to = *parsed;
   } else {
     const auto number = c.attr_int("to");

@@ -89,12 +89,12 @@ void qlinear_reduce(InferContext& c) {
   const auto listed = c.attr_ints("axes");
   if (x == nullptr || !listed) return;
   const bool keep = c.attr_int("keepdims", 1) != 0;
-  std::vector<bool> gone(x->rank());
-  for (size_t axis : normal_axes(c, *listed, x->rank())) gone[axis] = true;
+  std::vector<bool> removed(x->rank());
+  for (size_t axis : normal_axes(c, *listed, x->rank())) removed[axis] = true;
   DimVec dims;
   for (size_t i = 0; i < x->rank(); ++i) {
-    if (!gone[i]) dims.push_back(x->dim(i));
-    if (gone[i] && keep) dims.push_back(Dim::of(1));
+    if (!removed[i]) dims.push_back(x->dim(i));
+    if (removed[i] && keep) dims.push_back(Dim::of(1));
   }
   c.set(0, x->dtype(), dims);
 }

@@ -63,10 +63,10 @@ void reduce(InferContext& c) {
     }
     return;
   }
-  std::vector<bool> gone(rank, axes.list.empty());
-  for (int64_t a : axes.list) gone[normal_axis(c, a, rank, "axes")] = true;
+  std::vector<bool> removed(rank, axes.list.empty());
+  for (int64_t a : axes.list) removed[normal_axis(c, a, rank, "axes")] = true;
   for (size_t i = 0; i < rank; ++i) {
-    if (!gone[i]) {
+    if (!removed[i]) {
       dims.push_back(t->dim(i));
     } else if (keepdims) {
       dims.push_back(Dim::of(1));

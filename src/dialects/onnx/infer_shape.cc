@@ -212,10 +212,10 @@ void squeeze(InferContext& c) {
       return c.set_unranked(0, dtype);
     }
   } else {
-    std::vector<bool> gone(x->rank());
-    for (size_t a : normal_axes(c, *axes, x->rank())) gone[a] = true;
+    std::vector<bool> removed(x->rank());
+    for (size_t a : normal_axes(c, *axes, x->rank())) removed[a] = true;
     for (size_t i = 0; i < x->rank(); ++i) {
-      if (!gone[i]) {
+      if (!removed[i]) {
         dims.push_back(x->dim(i));
       } else if (x->dim(i).is_int() && !x->dim(i).is(1)) {
         c.fail(fmt::format("dim {} of {} is not 1", i, c.show(x)));

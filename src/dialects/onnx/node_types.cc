@@ -8,12 +8,12 @@ namespace {
 // Calls `note(variable, dtype)` for each tensor operand and result whose slot is (or is not) homogeneous.
 template <class F>
 void for_each_type(const Node& n, const Op& op, bool homogeneous, const F& note) {
-  const auto look = [&](const Slot* slot, const Value* v) {
+  const auto visit = [&](const Slot* slot, const Value* v) {
     if (slot == nullptr || slot->type_var.empty() || slot->homogeneous != homogeneous || v == nullptr) return;
     if (v->type() != nullptr && v->type()->is_tensor()) note(slot->type_var, v->dtype());
   };
-  for (size_t i = 0; i < n.num_inputs(); ++i) look(slot_of(op, i, n.num_inputs()), n.input(i));
-  for (size_t i = 0; i < n.num_results(); ++i) look(result_slot(op, i), n.result(i));
+  for (size_t i = 0; i < n.num_inputs(); ++i) visit(slot_of(op, i, n.num_inputs()), n.input(i));
+  for (size_t i = 0; i < n.num_results(); ++i) visit(result_slot(op, i), n.result(i));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ DType dtype_of(const InferContext& c, size_t i) {
 
 DType dtype_attr(const InferContext& c, int64_t number, std::string_view name) {
   if (number <= 0 || number >= 64 || to_string(static_cast<DType>(number)).empty()) {
-    c.fail(fmt::format("attribute '{}' is {}, which is no element type", name, number));
+    c.fail(fmt::format("attribute '{}' is {}, which is not an element type", name, number));
   }
   return static_cast<DType>(number);
 }

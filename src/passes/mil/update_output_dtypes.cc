@@ -31,7 +31,7 @@ std::vector<Wanted> wanted_types(const PassContext& context) {
     const size_t first = tab == std::string::npos ? 0 : tab + 1;
     const std::string type = entry.substr(equals + 1);
     if (dtype_named(type) == DType::kUndefined)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no element type of Core ML", type),
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an element type of Core ML", type),
                   {"help: fp16, fp32, int32, ..."});
     all.push_back({tab == std::string::npos ? std::string() : entry.substr(0, tab), entry.substr(first, equals - first),
                    dtype_named(type)});
