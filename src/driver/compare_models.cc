@@ -16,7 +16,8 @@ void check_interfaces(const Model& a, const Model& b) {
   const auto refuse = [](std::string what, std::string note) {
     throw Error(ErrorCode::kInvalidArgument, std::move(what), {std::move(note)});
   };
-  if (a.dialect() != b.dialect()) refuse("an ONNX model and a Core ML program cannot be compared", "expected two of a kind");
+  if (a.dialect() != b.dialect())
+    refuse("an ONNX model and a Core ML program cannot be compared", "expected two models of the same kind");
   const auto before = a.graph().inputs(), after = b.graph().inputs();
   const auto place_in = [](std::span<const Port> ports, std::string_view name) {
     return std::ranges::find(ports, name, [](const Port& p) { return p.name.view(); }) - ports.begin();
@@ -25,7 +26,7 @@ void check_interfaces(const Model& a, const Model& b) {
     const auto place = place_in(before, after[i].name.view());
     const bool is_there = place < static_cast<ptrdiff_t>(before.size());
     if (after.size() != before.size() && !is_there)
-      refuse(fmt::format("the second model has an input '{}' that the first has not", after[i].name.view()),
+      refuse(fmt::format("the second model has an input '{}' that the first does not have", after[i].name.view()),
              "the first model's inputs are given to both");
     if (after.size() == before.size() && is_there && place != static_cast<ptrdiff_t>(i))
       refuse(fmt::format("input '{}' is number {} of the first model and number {} of the second", after[i].name.view(),
@@ -34,7 +35,7 @@ void check_interfaces(const Model& a, const Model& b) {
   }
   if (a.graph().outputs().size() != b.graph().outputs().size())
     refuse(fmt::format("the models have {} and {} results", a.graph().outputs().size(), b.graph().outputs().size()),
-           "expected as many");
+           "expected equal numbers");
 }
 
 }  // namespace

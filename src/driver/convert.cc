@@ -115,7 +115,8 @@ void dump(const ConvertOptions& options, std::string_view stage, const Model& m)
   if (options.dump.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options.dump, error);
-  if (error) throw Error(ErrorCode::kIo, fmt::format("cannot make the folder {}: {}", options.dump.string(), error.message()));
+  if (error)
+    throw Error(ErrorCode::kIo, fmt::format("cannot create the folder {}: {}", options.dump.string(), error.message()));
   AtomicFile file(options.dump / fmt::format("{}.sx", stage));
   const std::string text = print(m, {.provenance = true, .types = true});
   file.append(std::as_bytes(std::span(text)));
@@ -178,7 +179,7 @@ void check_nesting(const Model& onnx) {
   if (deepest <= kMost) return;
   throw Error(
       ErrorCode::kLimit,
-      fmt::format("{} branches or loops stand inside each other, and readers of ONNX files follow {} at most", deepest, kMost),
+      fmt::format("branches and loops are nested {} deep, and readers of ONNX files accept at most {}", deepest, kMost),
       {"help: nested conds that choose one of many are one jax.lax.switch; the body of a function that @sardonyx.onnx_function "
        "marks counts from its own beginning"});
 }

@@ -60,7 +60,7 @@ std::string rules_that_fired(const PipelineReport& report) {
       if (times > 0) what += fmt::format("{}{}/{} {}", what.empty() ? "" : ", ", p.name, rule, times);
     }
   }
-  return what.empty() ? "no pass says how" : what;
+  return what.empty() ? "no pass reports a change" : what;
 }
 
 std::optional<std::string> change_in_memory(const Model& m, const PassRequest& request) {

@@ -19,7 +19,7 @@ struct InputSpec {
 
 InputSpec parse_spec(Model& m, const std::string& text) {
   const auto malformed = [&] {
-    return Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no shape of an input", text),
+    return Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an input shape", text),
                  {"expected x=f32[1,3,B] or x:1,3,B"});
   };
   // Names may contain colons ("input:0"): the last separator counts.
@@ -61,7 +61,7 @@ void match_shapes(const Type* has, const InputSpec& spec, const std::string& tex
   const Dims& dims = m.dims();
   if (spec.type->dtype() != DType::kUndefined && has->dtype() != spec.type->dtype())
     refuse(fmt::format("input '{}' is {}, not {}", spec.name, to_string(has->dtype()), to_string(spec.type->dtype())),
-           "the type of elements cannot be changed");
+           "the element type cannot be changed");
   if (has->ranked() && has->rank() != spec.type->rank())
     refuse(fmt::format("input '{}' has {} axes, '{}' has {}", spec.name, has->rank(), text, spec.type->rank()),
            fmt::format("the model says {}", m.types().to_string(has)));
@@ -69,12 +69,12 @@ void match_shapes(const Type* has, const InputSpec& spec, const std::string& tex
     const Dim old = has->dim(i), now = spec.type->dim(i);
     if (old.is_int() && !(old == now))
       refuse(fmt::format("axis {} of input '{}' is {}, not {}", i, spec.name, dims.to_string(old), dims.to_string(now)),
-             "only sizes that the model leaves open can be given");
+             "only sizes that the model leaves open can be set");
     if (const std::string_view symbol = dims.symbol_name(old); !symbol.empty() && !(old == now)) {
       const auto [at, is_new] = fixed.emplace(symbol, now);
       if (!is_new && !(at->second == now))
         refuse(fmt::format("the size '{}' would be both {} and {}", symbol, dims.to_string(at->second), dims.to_string(now)),
-               "all axes of one name have one size");
+               "axes with the same name have the same size");
     }
   }
 }

@@ -117,7 +117,7 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   if (model->dialect() != DialectId::kOnnx) {
     const bool mil = model->dialect() == DialectId::kMil;
     throw Error(ErrorCode::kUnsupported, fmt::format("{} is a program of the {} dialect", in.string(), mil ? "mil" : "jax"),
-                {mil ? "help: `sardonyx coreml optimize` optimizes it" : "help: `sardonyx lower` makes ONNX of it"});
+                {mil ? "help: `sardonyx coreml optimize` optimizes it" : "help: `sardonyx lower` converts it to ONNX"});
   }
   verify(*model);
   const double read_seconds = watch.lap();
@@ -162,7 +162,7 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   Stopwatch watch;
   const auto model = in.extension() == ".sx" ? load_program(in, read.map) : read_coreml(in, read);
   if (model->dialect() != DialectId::kMil)
-    throw Error(ErrorCode::kUnsupported, fmt::format("{} is no program of the mil dialect", in.string()),
+    throw Error(ErrorCode::kUnsupported, fmt::format("{} is not a program of the mil dialect", in.string()),
                 {"help: `sardonyx optimize` is for ONNX"});
   verify(*model);
   const double read_seconds = watch.lap();

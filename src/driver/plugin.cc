@@ -56,7 +56,7 @@ void set_late(SardonyxLowering* l, SardonyxValue* value, sardonyx::NamedAttr att
     sardonyx::Node* made_by = value == nullptr ? nullptr : native(value)->def();
     if (made_by == nullptr) {
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("the plugin set the attribute '{}' late on a value that no node makes", attribute.name));
+                  fmt::format("the plugin set the attribute '{}' late on a value that no node computes", attribute.name));
     }
     l->late.add(*made_by, std::move(attribute), l->origin);
   });
@@ -70,7 +70,7 @@ const sardonyx::Type& typed(const sardonyx::Type* t) {
 }
 
 const sardonyx::Type& type_of(const SardonyxValue* v) {
-  if (v == nullptr) throw Error(ErrorCode::kInvalidArgument, "the plugin asked for the type of no value");
+  if (v == nullptr) throw Error(ErrorCode::kInvalidArgument, "the plugin asked for the type of a null value");
   return typed(native(v)->type());
 }
 
@@ -247,7 +247,7 @@ void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry, 
   if (handle == nullptr) throw Error(ErrorCode::kIo, fmt::format("cannot load the plugin {}: {}", path.string(), dlerror()));
   auto* entry = reinterpret_cast<decltype(&sardonyx_plugin)>(dlsym(handle, "sardonyx_plugin"));
   if (entry == nullptr) {
-    throw Error(ErrorCode::kIo, fmt::format("{} is no plugin: it has no function sardonyx_plugin", path.string()),
+    throw Error(ErrorCode::kIo, fmt::format("{} is not a plugin: it has no function sardonyx_plugin", path.string()),
                 {"help: define it as sardonyx/plugin.h says, with C linkage"});
   }
   SardonyxHost host{registry, path.filename().string(), late};

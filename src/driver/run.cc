@@ -50,7 +50,7 @@ class ValueParser {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
   }
   [[noreturn]] void fail(std::string_view expected) const {
-    refuse(fmt::format("'{}' is no value of {}: expected {} at {}", text_, to_string(dtype_), expected, at_ + 1),
+    refuse(fmt::format("'{}' is not a value of {}: expected {} at {}", text_, to_string(dtype_), expected, at_ + 1),
            {"help: a value is a number, or lists like [[1, 2], [3, 4]]; arrays come from files, x=x.npy"});
   }
 
@@ -79,12 +79,12 @@ class ValueParser {
         }
       }
       if (known_.size() <= depth) known_.resize(depth + 1, false), shape_.resize(std::max(shape_.size(), depth + 1), 0);
-      if (known_[depth] && shape_[depth] != n) fail("lists of one length");
+      if (known_[depth] && shape_[depth] != n) fail("lists of equal length");
       shape_[depth] = n;
       known_[depth] = true;
       return;
     }
-    if (element_depth_ && *element_depth_ != depth) fail("lists of one depth");
+    if (element_depth_ && *element_depth_ != depth) fail("lists of equal depth");
     element_depth_ = depth;
     if (shape_.size() < depth) shape_.resize(depth, 0);
     element();
@@ -196,7 +196,7 @@ std::vector<EvalValue> run_inputs(Model& m, const RunRequest& request) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos) {
       if (!text.ends_with(".npz"))
-        refuse(fmt::format("'{}' is no input", text), {"expected NAME=FILE.npy, NAME=VALUE or FILE.npz"});
+        refuse(fmt::format("'{}' is not an input", text), {"expected NAME=FILE.npy, NAME=VALUE or FILE.npz"});
       const auto expected = [&](const std::string& name) { return dtype_of(g.inputs()[input_named(g, name)]); };
       for (auto& [name, tensor] : read_npz(text, expected)) give(input_named(g, name), tensor);
       continue;
@@ -249,7 +249,7 @@ NamedTensors tensors_in(const std::vector<std::pair<std::string, EvalValue>>& re
     } else if (const EvalOptional* o = v->optional()) {
       if (o->value) todo.emplace_back(name, o->value.get());
     } else if (v->map() != nullptr) {
-      throw Error(ErrorCode::kUnsupported, fmt::format("result '{}' is a map: array files have none", name));
+      throw Error(ErrorCode::kUnsupported, fmt::format("result '{}' is a map, which array files cannot hold", name));
     }
   }
   return out;

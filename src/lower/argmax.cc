@@ -19,7 +19,7 @@ Value* first_by_top_k(Lowering& ctx, Value* x, int64_t axis, bool largest) {
 
 std::vector<Value*> index_of(Lowering& ctx, std::string_view op) {
   auto axes = ctx.ints_param("axes");
-  if (axes.size() != 1) ctx.unsupported("one axis at a time");
+  if (axes.size() != 1) ctx.unsupported("only one axis is supported");
   OnnxBuilder& b = ctx.b;
   Value* x = operands(ctx)[0];
   if (x->dtype() == DType::kU64) x = to_ordered_i64(ctx, x);

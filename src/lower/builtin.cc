@@ -45,8 +45,9 @@ using OwnLowering = std::function<std::vector<Value*>(Lowering&, const LowerFn& 
 // lowering.
 void add_for(LoweringRegistry& r, std::string_view primitive, bool (*is_wanted)(DType), const OwnLowering& own) {
   const LowerFn* known = r.find(primitive);
-  LowerFn others =
-      known != nullptr ? *known : LowerFn([](Lowering& ctx) -> std::vector<Value*> { ctx.unsupported("not of real numbers"); });
+  LowerFn others = known != nullptr ? *known : LowerFn([](Lowering& ctx) -> std::vector<Value*> {
+    ctx.unsupported("real operands are not supported");
+  });
   std::string origin(known != nullptr ? r.origin(primitive) : "complex numbers");
   r.add(primitive, [=](Lowering& ctx) { return has_types(ctx.eqn, is_wanted) ? own(ctx, others) : others(ctx); }, origin);
 }

@@ -49,7 +49,7 @@ void check_dot(const Node& eqn, const AttrList& numbers) {
   for (const Attr& pair : numbers) {
     const auto* sides = pair.get<AttrList>();
     if (sides == nullptr) continue;
-    if (sides->size() != 2 && !sides->empty()) contradicts(eqn, "'dimension_numbers' has no two sides");
+    if (sides->size() != 2 && !sides->empty()) contradicts(eqn, "'dimension_numbers' must have two sides");
     std::vector<size_t> lengths;
     for (size_t i = 0; i < sides->size(); ++i) {
       const auto axes = ints((*sides)[i]);
@@ -131,7 +131,7 @@ Says says(std::string_view name) {
 }  // namespace
 
 void contradicts(const Node& eqn, std::string_view what) {
-  throw Error(ErrorCode::kInvalidModel, fmt::format("an equation '{}' contradicts itself: {}", eqn.op().name, what),
+  throw Error(ErrorCode::kInvalidModel, fmt::format("equation '{}' is inconsistent: {}", eqn.op().name, what),
               {"help: the program was changed after JAX traced it; save it again"});
 }
 
@@ -141,8 +141,7 @@ void check_counts(const Node& eqn) {
     return std::cmp_less(count, least) || (most >= 0 && std::cmp_greater(count, most));
   };
   if (outside(eqn.num_inputs(), op.min_inputs, op.max_inputs) || outside(eqn.num_results(), op.min_outputs, op.max_outputs))
-    contradicts(
-        eqn, fmt::format("{} operands and {} results, which the primitive does not have", eqn.num_inputs(), eqn.num_results()));
+    contradicts(eqn, fmt::format("the primitive cannot have {} operands and {} results", eqn.num_inputs(), eqn.num_results()));
 }
 
 void check_equation(const Node& eqn) {

@@ -28,7 +28,7 @@ TensorPtr as_stored(TensorPtr t) {
 
 Value* LoweringContext::value(const Value& jax, OnnxBuilder& b) {
   if (Value* v = values_[jax]) return v;
-  SX_CHECK(jax.is_constant(), fmt::format("jax value '{}' is read before it was lowered", jax.name().view()));
+  SX_CHECK(jax.is_constant(), fmt::format("jax value '{}' is used before it was lowered", jax.name().view()));
   TensorPtr payload = jax.constant();
   if (payload->byte_size() <= kSharedConstantBytes) return b.constant(as_stored(std::move(payload)), jax.name());
   Value*& shared = large_constants_[payload.get()];

@@ -61,7 +61,7 @@ void LoweringContext::check_new_nodes(const Node& eqn, const Graph& graph, const
 
 void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b) {
   if (results.size() != eqn.num_results()) {
-    throw Error(ErrorCode::kInternal, fmt::format("the lowering of '{}' ({}) gave {} results where the equation has {}",
+    throw Error(ErrorCode::kInternal, fmt::format("the lowering of '{}' ({}) returned {} results, but the equation has {}",
                                                   eqn.op().name, origin, results.size(), eqn.num_results()));
   }
   Types& types = b.types();
@@ -93,8 +93,8 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
     }
     // Not kInternal: a saved program may say anything, and the lowering may be a plugin's.
     throw Error(ErrorCode::kInvalidModel,
-                fmt::format("the lowering of '{}' ({}) gave {} as result {} where the equation says {}", eqn.op().name, origin,
-                            types.to_string(found), i, types.to_string(expected)));
+                fmt::format("the lowering of '{}' ({}) returned {} as result {}, but the equation says {}", eqn.op().name,
+                            origin, types.to_string(found), i, types.to_string(expected)));
   }
 }
 

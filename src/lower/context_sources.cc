@@ -42,7 +42,7 @@ void LoweringContext::report_unsupported() const {
   }
   if (missing)
     notes.emplace_back(
-        "help: add a lowering with @sardonyx.lowering(\"primitive\"), or make a node of your own domain of it with "
+        "help: add a lowering with @sardonyx.lowering(\"primitive\"), or map it to a node of your own domain with "
         "custom_ops={\"primitive\": \"my.domain::MyOp\"}; see docs/plugins.md");
   throw Error(ErrorCode::kUnsupported,
               fmt::format("cannot convert {} equation{} of this program", count, count == 1 ? "" : "s"), std::move(notes));

@@ -284,7 +284,7 @@ std::vector<Value*> lower_conv_general_dilated(Lowering& ctx) {
   if (in_turn) {
     const bool of_batch = !batch_groups.is_int();
     if (!(of_batch ? groups : batch_groups).is(1))
-      ctx.unsupported("groups of the batch and of the features, in symbolic number");
+      ctx.unsupported("groups of both the batch and the features, one of symbolic number");
     x = groups_in_front(ctx, x, of_batch ? batch_groups : groups, of_batch ? 0 : 1);
     w = groups_in_front(ctx, w, of_batch ? batch_groups : groups, 0);
   } else if (!batch_groups.is(1)) {

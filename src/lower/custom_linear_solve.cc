@@ -11,7 +11,7 @@ std::vector<Value*> lower_custom_linear_solve(Lowering& ctx) {
   const Attr& lengths = ctx.param("const_lengths");
   auto count = [&](std::string_view of) {
     const auto* n = field_of(ctx, lengths, of).get<int64_t>();
-    if (n == nullptr) ctx.unsupported("the number of constants is no integer");
+    if (n == nullptr) ctx.unsupported("the number of constants is not an integer");
     return static_cast<size_t>(*n);
   };
   // Operands: the constants of matvec, vecmat, solve and transpose_solve, then the right-hand sides.

@@ -105,7 +105,7 @@ std::vector<Value*> lower_scaled_matmul(Lowering& ctx) {
     Value *x = ctx.cast(ctx.in(i), DType::kF32), *scale = ctx.cast(ctx.in(i + 2), DType::kF32);
     auto dims = x->type()->dims(), runs = scale->type()->dims();
     if (!dims[2].is_int() || !runs[2].is_int() || dims[2].value() % runs[2].value() != 0)
-      ctx.unsupported("the contracted axis is no whole number of runs of one scale");
+      ctx.unsupported("the size of the contracted axis is not a multiple of the number of scales");
     std::vector<Dim> split(runs.begin(), runs.end());
     split.push_back(Dim::of(dims[2].value() / runs[2].value()));
     std::vector<Dim> whole(dims.begin(), dims.end());

@@ -219,7 +219,7 @@ def test_bytes_that_name_weights_say_what_they_lack(tmp_path):
 
 def test_a_layout_that_is_unknown_is_said(tmp_path):
     source, _ = made(tmp_path)
-    with pytest.raises(sardonyx.Error, match="'foo' is no layout of an image"):
+    with pytest.raises(sardonyx.Error, match="'foo' is not an image layout"):
         options = {"image_input_preprocess.inputs": "x:foo"}
         coreml.optimize(
             source, tmp_path / "out.mlpackage", passes=["image_input_preprocess"], options=options, strict=True

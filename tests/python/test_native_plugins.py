@@ -49,11 +49,11 @@ def test_a_lowering(plugin, tmp_path):
     ("fn", "message"),
     [
         (jnp.exp, "exponentials are not wanted here"),
-        (lambda x: jnp.cumsum(x, 1), "as result 0 where the equation says"),
+        (lambda x: jnp.cumsum(x, 1), "as result 0, but the equation says"),
         (jnp.tanh, "gave result 0 of 'tanh' twice"),
         (jnp.log, "asked for axis 5 of a value of rank 2"),
         (lambda x: jnp.flip(x, 0), "only axis 1"),
-        (jnp.arccosh, "set the attribute 'axis' late on a value that no node makes"),
+        (jnp.arccosh, "set the attribute 'axis' late on a value that no node computes"),
     ],
 )
 def test_failures_are_told(plugin, tmp_path, fn, message):

@@ -334,7 +334,7 @@ def unknown(domain: str, opset: int = 17, imports: int = 1) -> onnx.ModelProto:
 def test_unknown_operators_stay_and_are_named(domain, shown, tmp_path):
     onnx.save(unknown(domain), tmp_path / "in.onnx")
     done = command("optimize", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx")
-    assert f"warning: {shown} is no known operator: its 2 nodes are left as they are\n  at b = {shown}" in done.stderr
+    assert f"warning: {shown} is an unknown operator: its 2 nodes are left as they are\n  at b = {shown}" in done.stderr
     # The two stay separate, since they may draw random numbers. The nodes around them are optimized.
     assert ops(onnx.load(tmp_path / "out.onnx")) == ["Mystery", "Mystery", "Add"]
     mystery = onnx.load(tmp_path / "out.onnx").graph.node[0]
@@ -355,7 +355,7 @@ def test_unknown_versions_of_other_domains(tmp_path):
     small = sardonyx.optimize(model)
     assert ops(small) == ["Mystery", "Mystery", "Add"]
     assert {o.domain: o.version for o in small.opset_import} == {"": 17, "ai.onnx.ml": 77}
-    assert "ai.onnx.ml::Mystery is no known operator" in sardonyx.report.last().warnings[0]
+    assert "ai.onnx.ml::Mystery is an unknown operator" in sardonyx.report.last().warnings[0]
 
 
 def test_bodies_of_unknown_operators_keep_what_they_read():

@@ -745,7 +745,7 @@ def test_debug_dump_shows_each_stage(tmp_path):
     assert "sin(x)" in texts["0_program.sx"] and "Sin(x)" in texts["1_lowered.sx"]
     assert "test_to_onnx.py" in texts["2_optimized.sx"]
     (tmp_path / "file").write_text("")
-    with pytest.raises(sardonyx.Error, match="cannot make the folder"):
+    with pytest.raises(sardonyx.Error, match="cannot create the folder"):
         to_onnx(doubled, [("B", 3)], debug_dump=tmp_path / "file")
 
 

@@ -37,7 +37,7 @@ def test_inputs_that_are_gone(models):
     a, b = models("a.onnx", [("Abs", ["y"])]), models("b.onnx", [("Abs", ["y"])], inputs=["y"])
     command("verify", a, b)
     done = command("verify", b, a, ok=False)
-    assert done.returncode != 0 and "the second model has an input 'x' that the first has not" in done.stderr
+    assert done.returncode != 0 and "the second model has an input 'x' that the first does not have" in done.stderr
 
 
 def test_models_with_other_interfaces(models):

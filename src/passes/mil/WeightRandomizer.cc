@@ -85,7 +85,7 @@ Pass WeightRandomizer() {
                           context.log.count("weights", changed);
                           return changed > 0;
                         })
-      .option("seed", "what the random numbers come from; without it nothing changes");
+      .option("seed", "seed of the random numbers; without it nothing changes");
 }
 
 }  // namespace sardonyx::mil

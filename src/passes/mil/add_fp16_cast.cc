@@ -158,9 +158,9 @@ Pass add_fp16_cast() {
                           return changed > 0;
                         })
       .option("skip_ops_by_type", "types of ops that stay in single precision: mul,softmax")
-      .option("skip_ops", "names of ops that stay in single precision, or auto: those that would overflow or lose everything")
-      .option("ranges", "for auto: what was seen of values, a line for each: lowest, highest, name")
-      .option("calibration_runs", "for auto: how often to run the program on random inputs (2, or 0 where ranges are given)");
+      .option("skip_ops", "names of ops that stay in single precision, or auto: those that would overflow or underflow")
+      .option("ranges", "for auto: observed ranges of values, one per line: lowest, highest, name")
+      .option("calibration_runs", "for auto: number of runs on random inputs (2, or 0 if ranges are given)");
 }
 
 }  // namespace sardonyx::mil

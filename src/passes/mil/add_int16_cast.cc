@@ -55,7 +55,7 @@ bool counts_too_far(Node& n, PassContext& context) {
 size_t to_16_bits(Graph& top, PassContext& context) {
   const std::string wanted = context.options().text("target_dtype", "int16");
   if (wanted != "int16" && wanted != "uint16")
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("target_dtype is int16 or uint16, not '{}'", wanted));
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("target_dtype must be int16 or uint16, not '{}'", wanted));
   const DType computed = wanted == "int16" ? DType::kI16 : DType::kU16;
   const auto ops = split_names(context.options().text("prefer_int16_ops", std::string(kOps)));
   const auto is_kept = [](const Node& n) {
@@ -100,9 +100,9 @@ Pass add_int16_cast() {
                           context.log.count("ops on 16-bit integers", changed);
                           return changed > 0;
                         })
-      .option("target_dtype", "what computed values become: int16 (the default) or uint16")
+      .option("target_dtype", "type of computed values: int16 (the default) or uint16")
       .option("prefer_int16_ops",
-              "which ops: gather,gather_along_axis,gather_nd,squeeze,topk by default; an empty list is none");
+              "ops to change: gather,gather_along_axis,gather_nd,squeeze,topk by default; an empty list means none");
 }
 
 }  // namespace sardonyx::mil

@@ -130,7 +130,7 @@ Pass canonicalize_quantized_lut_pattern() {
                           context.log.count("reordered", changed);
                           return changed > 0;
                         })
-      .option("dequant_first", "whether tables are scaled before the look-up, up to iOS 18 (true)");
+      .option("dequant_first", "scale tables before the look-up, as required up to iOS 18 (true)");
 }
 
 }  // namespace sardonyx::mil

@@ -205,7 +205,7 @@ Pass const_deduplication() {
                           context.log.count("merged", merged);
                           return merged > 0;
                         })
-      .option("const_threshold", "the least number of elements of constants that are compared (100)");
+      .option("const_threshold", "compare only constants with at least this many elements (100)");
 }
 
 }  // namespace sardonyx::mil

@@ -327,7 +327,7 @@ double most_elements(const PassContext& context) {
 Pass const_elimination() {
   return Pass::on_graph(Numerics::kRounds,
                         [](Graph& top, PassContext& context) { return Fold(context, most_elements(context)).run(top); })
-      .option("skip_const_by_size", "results with more elements than this stay computed");
+      .option("skip_const_by_size", "do not fold results with more elements than this");
 }
 
 }  // namespace sardonyx::mil

@@ -238,7 +238,7 @@ Pass fuse_layernorm_or_instancenorm() {
       .match = plain,
       .when =
           [](const Match& found) {
-            if (is_added_first(found.root())) return found.refuse("what is added may be a beta without a gamma");
+            if (is_added_first(found.root())) return found.refuse("the addition may be a beta without a gamma");
             return over_axis_1(found) && stays_inside(found[mean], 1);
           },
       .build = [](Rewriter& b, const Match& found) { return over_axis_1(b, found, nullptr, nullptr); },

@@ -32,7 +32,7 @@ bool fuse(Node& stack, Node& split, PassContext& context) {
     if (n == nullptr && piece.has_uses()) return false;
     squeezes.push_back(n);
   }
-  SX_CHECK(squeezes.size() == values.size(), "pieces of one, and another number of them");
+  SX_CHECK(squeezes.size() == values.size(), "every stacked value has a squeeze");
   Graph& g = *split.graph();
   for (size_t i = 0; i < values.size(); ++i) {
     if (squeezes[i] == nullptr) continue;

@@ -474,8 +474,8 @@ NamedExtents parse_ranges(std::string_view text) {
       at = error == std::errc() && stop != end && *stop == ' ' ? stop + 1 : end;
     }
     if (at == end || !(e.low <= e.high))
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no range of a value", line),
-                  {"expected a line for each value: lowest, highest, name"});
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a range of a value", line),
+                  {"expected one line per value: lowest, highest, name"});
     all[std::string(at, end)] = e;
   }
   return all;

@@ -29,10 +29,10 @@ bool turn(Graph& g, size_t i, PassContext& context) {
   if (is_done(v, name)) return false;
   if (!v.ranked() || v.type()->rank() < 3)
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("input '{}' is no image: it needs three axes or more", g.inputs()[i].name.view()));
+                fmt::format("input '{}' is not an image: it needs at least three axes", g.inputs()[i].name.view()));
   Rewriter b(g, context);
   if (!takes(b, "transpose", v.dtype()))
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("input '{}' is no image: the program's op set transposes no {}",
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("input '{}' is not an image: the program's op set cannot transpose {}",
                                                          g.inputs()[i].name.view(), to_string(v.dtype())));
   const auto dims = v.type()->dims();
   const size_t rank = dims.size();
@@ -79,15 +79,15 @@ Pass image_input_preprocess() {
                  const size_t i = main != nullptr ? find_port(main->graph().inputs(), name) : SIZE_MAX;
                  if (i == SIZE_MAX && !layout.empty() && main != nullptr &&
                      find_port(main->graph().inputs(), std::string_view(entry).substr(0, colon)) != SIZE_MAX)
-                   throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no layout of an image", layout),
+                   throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an image layout", layout),
                                {fmt::format("expected nhwc or nchw, in '{}'", entry)});
                  if (i == SIZE_MAX)
-                   throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no input '{}' to take as an image", name));
+                   throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no input '{}' to treat as an image", name));
                  if (layout == "nhwc") changed |= turn(main->graph(), i, context);
                }
                return changed;
              })
-      .option("inputs", "inputs that are images: NAME:nhwc has its channels last, several between commas");
+      .option("inputs", "image inputs, separated by commas: NAME:nhwc if channels are last");
 }
 
 }  // namespace sardonyx::mil

@@ -21,7 +21,7 @@ Pass int_op_canonicalization() {
               const Value *a = operand(there, found.context(), slot), *z = operand(back, found.context(), slot);
               if (a == nullptr && z == nullptr) continue;
               const auto one = [&](const Value* v) { return v != nullptr ? found.context().splat(v) : std::optional(0.0); };
-              if (!one(a) || one(a) != one(z)) return found.refuse("the two sides have other scales or zero points");
+              if (!one(a) || one(a) != one(z)) return found.refuse("the two sides have different scales or zero points");
             }
             return comes_back(*operand(there, found.context(), "scale")->constant());
           },

@@ -38,7 +38,7 @@ class Lowering {
   // Whether n was a complex op. Its parts are known afterwards; n itself is dead.
   bool lower(Node& n) {
     if (!n.op().known || !n.op().name.starts_with("complex")) return false;
-    if (n.unchecked()) refuse(n, "it is not as that op is to be");
+    if (n.unchecked()) refuse(n, "the op is malformed");
     Rewriter b(*n.graph(), context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
@@ -82,7 +82,7 @@ class Lowering {
 
   Complex parts_of(Value* v) const {
     const auto known = parts_.find(v);
-    if (known == parts_.end()) refuse(*node_, "what it reads was not made by an op on complex numbers");
+    if (known == parts_.end()) refuse(*node_, "its operand was not computed by an op on complex numbers");
     return known->second;
   }
   Complex parts(std::string_view slot) const { return parts_of(in(slot)); }
@@ -125,7 +125,7 @@ class Lowering {
   Value* join(std::initializer_list<Value*> values, int64_t axis) { return b_->concat(values, {.axis = axis}); }
 
   Ints shape_of(const Value* v) const {
-    if (!v->ranked() || !v->type()->is_static()) refuse(*node_, "the sizes of what it reads are not known");
+    if (!v->ranked() || !v->type()->is_static()) refuse(*node_, "the sizes of its operand are unknown");
     Ints shape;
     for (Dim d : v->type()->dims()) shape.push_back(d.value());
     return shape;
@@ -162,7 +162,7 @@ class Lowering {
       if (a < -rank || a >= rank) refuse(*node_, fmt::format("there is no axis {}", a));
     }
     for (int64_t l : lengths.value_or(Ints{})) {
-      if (l <= 0) refuse(*node_, fmt::format("{} is no length", l));
+      if (l <= 0) refuse(*node_, fmt::format("{} is not a length", l));
     }
     if (!axes) {
       axes.emplace();
@@ -380,7 +380,7 @@ Pass lower_complex_dialect_ops() {
       if (lowering.lower(*n)) gone.push_back(n);
     }
     for (auto n = gone.rbegin(); n != gone.rend(); ++n) {
-      if ((*n)->any_result_used()) refuse(**n, "something else than an op on complex numbers reads it");
+      if ((*n)->any_result_used()) refuse(**n, "an op that does not take complex numbers uses it");
       (*n)->graph()->erase(**n);
     }
     context.log.count("ops", gone.size());

@@ -72,7 +72,7 @@ void read_expressions(const Function& source, const nlohmann::ordered_json& inpu
 
 // The symbols that the given sizes of inputs determine.
 Sizes sizes_of(const Function& source, const std::string& name, const nlohmann::ordered_json& inputs) {
-  if (!inputs.is_object()) refuse(fmt::format("what function '{}' is to be made of is no map of inputs", name));
+  if (!inputs.is_object()) refuse(fmt::format("the entry for function '{}' is not a map of inputs", name));
   Sizes sizes;
   Dims& dims = source.model().dims();
   for (const Port& p : source.graph().inputs()) {
@@ -82,7 +82,7 @@ Sizes sizes_of(const Function& source, const std::string& name, const nlohmann::
     if (!given->is_array() || given->size() != t->rank())
       refuse(fmt::format("input '{}' has {} sizes", p.name.view(), t->rank()));
     for (size_t i = 0; i < t->rank(); ++i) {
-      if (!(*given)[i].is_number_integer()) refuse(fmt::format("size {} of input '{}' is no integer", i, p.name.view()));
+      if (!(*given)[i].is_number_integer()) refuse(fmt::format("size {} of input '{}' is not an integer", i, p.name.view()));
       const auto wanted = (*given)[i].get<int64_t>();
       const Dim d = t->dim(i);
       if (d.is_int() && d.value() != wanted)
@@ -139,7 +139,7 @@ bool materialize(PassContext& context) {
   const std::string map = context.options().text("function_name_to_materialization_map", "");
   if (map.empty()) refuse("'function_name_to_materialization_map' is missing");
   const auto wanted = nlohmann::ordered_json::parse(map, nullptr, /*allow_exceptions=*/false);
-  if (!wanted.is_object()) refuse("'function_name_to_materialization_map' is no map");
+  if (!wanted.is_object()) refuse("'function_name_to_materialization_map' is not a map");
   const Function* source = m.find_function("", source_name);
   if (source == nullptr) {
     std::string names;
@@ -179,8 +179,8 @@ bool materialize(PassContext& context) {
 
 Pass materialize_symbolic_shape_program() {
   return Pass::on_model(Numerics::kExact, materialize)
-      .option("function_name_to_materialization_map", R"(what to make: {"function": {"input": [2, 3]}})")
-      .option("source_function_name", "what to make it of (main)");
+      .option("function_name_to_materialization_map", R"(functions to add: {"function": {"input": [2, 3]}})")
+      .option("source_function_name", "the function to copy (main)");
 }
 
 }  // namespace sardonyx::mil

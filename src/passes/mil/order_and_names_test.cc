@@ -426,13 +426,13 @@ TEST(MilPassOptions, AreRefusedWithTheReason) {
   };
   EXPECT_NE(made("{\"f\": "), "no error");
   EXPECT_NE(made("[1]"), "no error");
-  has(made(R"({"f": [1]})"), "is no map of inputs");
+  has(made(R"({"f": [1]})"), "is not a map of inputs");
   has(made(R"({"f": {"x": 3}})"), "has 3 sizes");
   has(made(R"({"f": {"x": {"a": 1, "b": 2, "c": 3}}})"), "has 3 sizes");
   has(made(R"({"f": {"x": [2, 3]}})"), "has 3 sizes");
   has(made(R"({"f": {"x": [2, 3, 5, 7]}})"), "has 3 sizes");
-  has(made(R"({"f": {"x": [2, 3, "5"]}})"), "size 2 of input 'x' is no integer");
-  has(made(R"({"f": {"x": [2, 3, 5.5]}})"), "size 2 of input 'x' is no integer");
+  has(made(R"({"f": {"x": [2, 3, "5"]}})"), "size 2 of input 'x' is not an integer");
+  has(made(R"({"f": {"x": [2, 3, 5.5]}})"), "size 2 of input 'x' is not an integer");
   has(made(R"({"f": {"x": [2, 4, 5]}})"), "is 3 already");
   has(made(R"({"f": {"x": [2, 3, 5], "y": [7]}})"), "materialized into 2 and 7");
   has(made(R"({"f": {"w": [2]}})"), "has no input 'w'");

@@ -543,7 +543,7 @@ void draw(const Graph& g, const std::string& folder, std::string_view when) {
     file.append(drawing(g));
     file.commit();
   } catch (const Error& e) {
-    throw e.with_note("help: debug is a folder that exists");
+    throw e.with_note("help: debug must be an existing folder");
   }
 }
 

@@ -43,7 +43,7 @@ Pass remove_symbolic_reshape() {
                     if (symbols > 1) {
                       if (b.context().options().text("two_symbols", "skip") != "error") return nullptr;
                       throw Error(ErrorCode::kInvalidModel,
-                                  fmt::format("a reshape to {} has more than one size without a number",
+                                  fmt::format("a reshape to {} has more than one symbolic size",
                                               b.types().to_string(n.result()->type())),
                                   {"help: give the program's inputs fixed sizes, or leave this pass out"});
                     }
@@ -56,7 +56,7 @@ Pass remove_symbolic_reshape() {
                   },
                   .same_type = true,
               })
-      .option("two_symbols", "what to do about a result with two sizes that have no number: skip, error");
+      .option("two_symbols", "what to do with a result of two symbolic sizes: skip, error");
 }
 
 }  // namespace sardonyx::mil

@@ -92,8 +92,8 @@ Pass scaled_dot_product_attention_sliced_q() {
     limits(context);
     return false;
   };
-  return pass.option("min_seq_length", "the least number of rows of attention that is divided (1280)")
-      .option("seq_length_divider", "into how many chunks they are divided (16)");
+  return pass.option("min_seq_length", "divide attention with at least this many rows (1280)")
+      .option("seq_length_divider", "number of chunks (16)");
 }
 
 }  // namespace sardonyx::mil

@@ -31,7 +31,7 @@ std::vector<Wanted> wanted_types(const PassContext& context) {
     const size_t first = tab == std::string::npos ? 0 : tab + 1;
     const std::string type = entry.substr(equals + 1);
     if (dtype_named(type) == DType::kUndefined)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an element type of Core ML", type),
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a Core ML element type", type),
                   {"help: fp16, fp32, int32, ..."});
     all.push_back({tab == std::string::npos ? std::string() : entry.substr(0, tab), entry.substr(first, equals - first),
                    dtype_named(type)});
@@ -68,7 +68,7 @@ bool run(PassContext& context) {
       found = true;
       changed |= update(f->graph(), i, w.type, context);
     }
-    if (!found) throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no result '{}' to give a type to", w.name));
+    if (!found) throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no result '{}' to change the type of", w.name));
   }
   return changed;
 }
@@ -76,7 +76,7 @@ bool run(PassContext& context) {
 }  // namespace
 
 Pass update_output_dtypes() {
-  return Pass::on_model(Numerics::kRelaxed, run).option("types", "element types of results: NAME=fp16, several between commas");
+  return Pass::on_model(Numerics::kRelaxed, run).option("types", "element types of results, separated by commas: NAME=fp16");
 }
 
 }  // namespace sardonyx::mil
