@@ -80,9 +80,8 @@ class Lowering {
   std::vector<int64_t> ints_param(std::string_view name) const;  // a tuple of integers, possibly empty
   std::vector<Dim> dims_param(std::string_view name) const;  // a tuple of integers and symbolic dims, in the target's tables
   Dim dim_param(std::string_view name) const;                // an integer or a symbolic dim
-  DType dtype_param(std::string_view name) const;
-  const Attr& param(std::string_view name) const;       // of any kind
-  const Attr* find_param(std::string_view name) const;  // null if absent or None
+  const Attr& param(std::string_view name) const;            // of any kind
+  const Attr* find_param(std::string_view name) const;       // null if absent or None
 
   // --- sizes at run time. Integer dims are constants; symbolic sizes are computed once per graph from the
   // inputs that define them (Shape -> Gather -> arithmetic) and shared.

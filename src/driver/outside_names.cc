@@ -170,19 +170,19 @@ struct OutsideNames::State {
     if (of_graph == meant.end()) return;
     const auto& before = of_graph->second;
     ByName now = values_of(g);
-    const auto stands = [&](std::string_view name) {
+    const auto keeps_meaning = [&](std::string_view name) {
       const auto was = before.find(name);
       const auto is = now.find(name);
       return was == before.end() || (is != now.end() && is_same(was->second, *is->second));
     };
     std::erase_if(m.edit_file_record().graphs[&g].quantization_annotations, [&](std::string_view wire) {
       const Annotation a = read_annotation(wire);
-      if (!stands(a.tensor)) return true;
+      if (!keeps_meaning(a.tensor)) return true;
       for (std::string_view p : a.parameters) {
         const auto was = before.find(p);
         if (was != before.end() && was->second.payload != nullptr && !now.contains(p))
           now[p] = g.add_constant(was->second.payload, p);
-        if (!stands(p)) return true;
+        if (!keeps_meaning(p)) return true;
       }
       return false;
     });

@@ -44,21 +44,21 @@ std::vector<std::string> unknown_operators(Model& m) {
       }
     }
   }
-  std::vector<std::string> told;
+  std::vector<std::string> warnings;
   if (newer > 0) {
-    told.push_back(fmt::format("opset {} is newer than {}, the last known one: {} node{} left as {}", *has, newest, newer,
-                               newer == 1 ? " is" : "s are", newer == 1 ? "it is" : "they are"));
+    warnings.push_back(fmt::format("opset {} is newer than {}, the last known one: {} node{} left as {}", *has, newest, newer,
+                                   newer == 1 ? " is" : "s are", newer == 1 ? "it is" : "they are"));
   }
   for (const auto& [name, u] : unknown) {
-    if (told.size() == kShownOperators && unknown.size() > kShownOperators) {
-      told.push_back(fmt::format("and {} other unknown operators", unknown.size() - kShownOperators));
+    if (warnings.size() == kShownOperators && unknown.size() > kShownOperators) {
+      warnings.push_back(fmt::format("and {} other unknown operators", unknown.size() - kShownOperators));
       break;
     }
-    told.push_back(fmt::format("{} is an unknown operator: {} left as {}\n  at {}", name,
-                               u.nodes == 1 ? "its node is" : fmt::format("its {} nodes are", u.nodes),
-                               u.nodes == 1 ? "it is" : "they are", u.first));
+    warnings.push_back(fmt::format("{} is an unknown operator: {} left as {}\n  at {}", name,
+                                   u.nodes == 1 ? "its node is" : fmt::format("its {} nodes are", u.nodes),
+                                   u.nodes == 1 ? "it is" : "they are", u.first));
   }
-  return told;
+  return warnings;
 }
 
 }  // namespace sardonyx

@@ -53,7 +53,7 @@ void check_dot(const Node& eqn, const AttrList& numbers) {
     std::vector<size_t> lengths;
     for (size_t i = 0; i < sides->size(); ++i) {
       const auto axes = ints((*sides)[i]);
-      if (!axes) return;  // the lowering says what it expected
+      if (!axes) return;  // the lowering reports what it expected
       all[i].insert(all[i].end(), axes->begin(), axes->end());
       lengths.push_back(axes->size());
     }
@@ -104,28 +104,28 @@ bool has_known_axes(std::string_view primitive) {
 namespace {
 
 // What a parameter of that name describes in the operand or the result.
-enum class Says : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kDot };
+enum class ParamKind : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kDot };
 
-Says says(std::string_view name) {
-  static constexpr std::pair<std::string_view, Says> all[] = {
-      {"axes", Says::kAxes},
-      {"axis", Says::kAxes},
-      {"dimension", Says::kAxes},
-      {"dimensions", Says::kAxes},
-      {"permutation", Says::kPermutation},
-      {"start_indices", Says::kPerAxis},
-      {"limit_indices", Says::kPerAxis},
-      {"strides", Says::kPerAxis},
-      {"padding_config", Says::kPerAxis},
-      {"slice_sizes", Says::kPerAxis},
-      {"window_dimensions", Says::kPerAxis},
-      {"broadcast_dimensions", Says::kBroadcast},
-      {"dimension_numbers", Says::kDot},
+ParamKind param_kind(std::string_view name) {
+  static constexpr std::pair<std::string_view, ParamKind> all[] = {
+      {"axes", ParamKind::kAxes},
+      {"axis", ParamKind::kAxes},
+      {"dimension", ParamKind::kAxes},
+      {"dimensions", ParamKind::kAxes},
+      {"permutation", ParamKind::kPermutation},
+      {"start_indices", ParamKind::kPerAxis},
+      {"limit_indices", ParamKind::kPerAxis},
+      {"strides", ParamKind::kPerAxis},
+      {"padding_config", ParamKind::kPerAxis},
+      {"slice_sizes", ParamKind::kPerAxis},
+      {"window_dimensions", ParamKind::kPerAxis},
+      {"broadcast_dimensions", ParamKind::kBroadcast},
+      {"dimension_numbers", ParamKind::kDot},
   };
   for (const auto& [known, what] : all) {
     if (known == name) return what;
   }
-  return Says::kOther;
+  return ParamKind::kOther;
 }
 
 }  // namespace
@@ -147,29 +147,29 @@ void check_counts(const Node& eqn) {
 void check_equation(const Node& eqn) {
   const int64_t in = rank_of(eqn.input(0)), out = eqn.num_results() > 0 ? rank_of(eqn.result(0)) : -1;
   for (const NamedAttr& a : eqn.attrs().items()) {
-    const Says about = says(a.name);
-    switch (about) {
-      case Says::kOther: break;
-      case Says::kAxes:
+    const ParamKind kind = param_kind(a.name);
+    switch (kind) {
+      case ParamKind::kOther: break;
+      case ParamKind::kAxes:
         // iota has no operand. The other primitives never add axes, so the larger rank is the operand's.
         if (const auto axes = ints(a.value); axes && (in >= 0 || out >= 0)) check_axes(eqn, a.name, *axes, std::max(in, out));
         break;
-      case Says::kPerAxis:
-      case Says::kPermutation: {
+      case ParamKind::kPerAxis:
+      case ParamKind::kPermutation: {
         const auto* rows = a.value.get<AttrList>();
         const auto numbers = ints(a.value);
         if (in < 0 || (!numbers && rows == nullptr)) break;
         check_count(eqn, a.name, numbers ? numbers->size() : rows->size(), in);
-        if (numbers && about == Says::kPermutation) check_axes(eqn, a.name, *numbers, in);
+        if (numbers && kind == ParamKind::kPermutation) check_axes(eqn, a.name, *numbers, in);
         break;
       }
-      case Says::kBroadcast:
+      case ParamKind::kBroadcast:
         if (const auto axes = ints(a.value); axes && in >= 0 && out >= 0) {
           check_count(eqn, a.name, axes->size(), in);
           check_axes(eqn, a.name, *axes, out);
         }
         break;
-      case Says::kDot:
+      case ParamKind::kDot:
         if (const auto* numbers = a.value.get<AttrList>(); numbers != nullptr && in >= 0 && eqn.is("dot_general"))
           check_dot(eqn, *numbers);
         break;

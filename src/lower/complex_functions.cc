@@ -184,9 +184,9 @@ std::vector<Value*> complex_mul(Lowering& ctx) {
   if (is_imaginary(w)) std::swap(z, w);
   // iy w = i (y w)
   if (is_imaginary(z)) {
-    Complex turned = w * Complex(*z.im);
-    return {
-        join(w.is_real() ? Complex(turned.re.with(ctx.zeros(turned.re.dtype(), turned.dims())), turned.re) : times_i(turned))};
+    Complex product = w * Complex(*z.im);
+    return {join(w.is_real() ? Complex(product.re.with(ctx.zeros(product.re.dtype(), product.dims())), product.re)
+                             : times_i(product))};
   }
   return {result(ctx, z * w)};
 }

@@ -145,8 +145,6 @@ void LoweringContext::run() {
   settle_constants();
 }
 
-namespace {}  // namespace
-
 void LoweringContext::lower_nodes(const Graph& graph, OnnxBuilder& b) {
   for (const Node& eqn : graph.nodes()) {
     check_interrupt();
@@ -205,7 +203,5 @@ void LoweringContext::lower_node(const Node& eqn, OnnxBuilder& b) {
         .with_note(source_text(eqn));
   }
 }
-
-namespace {}  // namespace
 
 }  // namespace sardonyx

@@ -101,19 +101,19 @@ void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& result
 bool LoweringContext::may_stay_narrow(const Value& jax) const {
   if (!jax.has_uses()) return false;
   for (const Use& u : jax.uses()) {
-    const Node& reader = *u.owner;
-    if (puts_axes_in_front(reader)) {
-      if (!may_stay_narrow(*reader.result())) return false;
+    const Node& user = *u.owner;
+    if (puts_axes_in_front(user)) {
+      if (!may_stay_narrow(*user.result())) return false;
       continue;
     }
-    if (reader.is_boundary() || !reader.has(Trait::kElementwise) || reader.num_results() != 1) return false;
+    if (user.is_boundary() || !user.has(Trait::kElementwise) || user.num_results() != 1) return false;
     const auto full = [&](const Use& other) {
       // Another broadcast may stay narrow as well, and two narrow operands make a narrow result.
       const Value* v = other.value;
       return v != nullptr && v != &jax && !(v->def() != nullptr && makes_narrow(*v->def())) &&
-             std::ranges::equal(v->type()->dims(), reader.result()->type()->dims());
+             std::ranges::equal(v->type()->dims(), user.result()->type()->dims());
     };
-    if (std::ranges::none_of(reader.operands(), full)) return false;
+    if (std::ranges::none_of(user.operands(), full)) return false;
   }
   return true;
 }

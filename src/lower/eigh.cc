@@ -39,9 +39,9 @@ Decomposition diagonalize(const Complex& a) {
                // The elements that the pairs share: the diagonal of the upper right quarter.
                Complex quarter = slice(slice(state[0], -1, half, n), -2, Dim::of(0), half);
                Rotation r = jacobi_rotation(slice(main, -1, Dim::of(0), half), slice(main, -1, half, n), diagonal(quarter));
-               Complex turned = permute_columns(rotate_columns(state[0], r), order);
+               Complex rotated = permute_columns(rotate_columns(state[0], r), order);
                // The result is Hermitian: rotating the columns of the adjoint rotates its rows.
-               state[0] = permute_columns(rotate_columns(adjoint(turned), r), order);
+               state[0] = permute_columns(rotate_columns(adjoint(rotated), r), order);
                state[1] = permute_columns(rotate_columns(state[1], r), order);
              });
              return any(squares_off_diagonal(swept[0]) > whole * (eps * eps));

@@ -40,11 +40,10 @@ Value* fill_value(Lowering& ctx, DType t, bool imaginary) {
 // Whether a user selects between v and another value. jnp.where is a call.
 bool is_chosen(const Value& v) {
   for (const Use& u : v.uses()) {
-    const Node& reader = *u.owner;
-    const size_t slot = reader.operand_index(u);
-    if (reader.is("select_n") && slot > 0) return true;
-    if (reader.is("jit") && reader.bodies().size() == 1 && is_chosen(*reader.bodies()[0].graph->inputs()[slot].value))
-      return true;
+    const Node& user = *u.owner;
+    const size_t slot = user.operand_index(u);
+    if (user.is("select_n") && slot > 0) return true;
+    if (user.is("jit") && user.bodies().size() == 1 && is_chosen(*user.bodies()[0].graph->inputs()[slot].value)) return true;
   }
   return false;
 }
@@ -53,9 +52,9 @@ bool is_chosen(const Value& v) {
 // indices of the scatter and promises that they are in bounds.
 bool is_scattered_to(const Value& indices) {
   return std::ranges::any_of(indices.uses(), [&](const Use& u) {
-    const Node& reader = *u.owner;
-    if (!reader.op().name.starts_with("scatter") || reader.operand_index(u) != 1) return false;
-    const Attr* mode = reader.attr("mode");
+    const Node& user = *u.owner;
+    if (!user.op().name.starts_with("scatter") || user.operand_index(u) != 1) return false;
+    const Attr* mode = user.attr("mode");
     if (mode == nullptr) return false;
     const auto* text = mode->get<std::string>();
     const auto* opaque = mode->get<OpaqueAttr>();

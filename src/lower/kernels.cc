@@ -16,7 +16,7 @@ namespace {
 }
 
 // Whether exact_op() computes `op` exactly where a kernel may not.
-bool is_watched(std::string_view op, DType t) {
+bool has_exact_op(std::string_view op, DType t) {
   return is_integer(t) && (op == "Max" || op == "Min" || op == "Clip" || op == "Sign");
 }
 
@@ -54,7 +54,7 @@ Value* via(Lowering& ctx, std::string_view op, std::span<Value* const> xs, AttrI
   std::vector<Value*> widened(xs.begin(), xs.end());
   for (Value*& x : widened) x = ctx.cast(x, wide);
   Value* result = op.starts_with("Bitwise") ? bitwise(ctx.b, op, widened[0], widened.size() > 1 ? widened[1] : nullptr)
-                  : is_watched(op, wide)    ? exact_op(ctx, op, widened)
+                  : has_exact_op(op, wide)  ? exact_op(ctx, op, widened)
                                             : ctx.b.op(op, widened, std::move(attrs));
   return result->dtype() == wide ? ctx.cast(result, own) : result;
 }

@@ -197,12 +197,6 @@ Dim Lowering::dim_param(std::string_view name) const {
   wrong_param(*this, name, "a size", a);
 }
 
-DType Lowering::dtype_param(std::string_view name) const {
-  const Attr& a = param(name);
-  if (const auto* v = a.get<DType>()) return *v;
-  wrong_param(*this, name, "a dtype", a);
-}
-
 void Lowering::unsupported(std::string why) const { throw Error(ErrorCode::kUnsupported, std::move(why)); }
 
 // ---------------------------------------------------------------------------------------------------------------------

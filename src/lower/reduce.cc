@@ -96,7 +96,7 @@ namespace {
 
 // Whether operand 0 has no other user, nor the values that it was computed from, back through equations that
 // add no node.
-bool is_only_reader(const Lowering& ctx) {
+bool is_only_user(const Lowering& ctx) {
   for (const Value* v = ctx.eqn.input(0); v->has_one_use();) {
     const Node* n = v->def();
     if (n == nullptr) return false;
@@ -132,7 +132,7 @@ Value* insert_axes(Lowering& ctx, Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
   const Node* n = reduction_node(x);
   auto reduced = n != nullptr && !keeps_axes(*n) ? reduced_axes(*n) : std::nullopt;
-  if (reduced && std::ranges::equal(*reduced, axes) && is_only_reader(ctx))
+  if (reduced && std::ranges::equal(*reduced, axes) && is_only_user(ctx))
     return ctx.b.reduce(n->op().name, n->input(0), reduced, /*keepdims=*/true);
   return ctx.unsqueeze(x, axes);
 }
@@ -141,7 +141,7 @@ Value* as_mean(Lowering& ctx, Value* sum, double count) {
   const Node* n = reduction_node(sum);
   if (n == nullptr || !n->is("ReduceSum") || !is_float(sum->dtype())) return nullptr;
   auto axes = reduced_axes(*n);
-  if (!axes || !is_only_reader(ctx)) return nullptr;
+  if (!axes || !is_only_user(ctx)) return nullptr;
   double size = 1;
   for (int64_t axis : *axes) {
     Dim d = n->input(0)->type()->dim(static_cast<size_t>(axis));

@@ -91,9 +91,9 @@ Value* clipped(Rewriter& b, Value* x) { return b.clip(x, {.alpha = -kLargestHalf
 // Ops that would overflow or underflow to zero, according to bounds, given ranges and runs.
 std::set<const Node*> unfit(Graph& top, PassContext& context) {
   HalfRanges ranges(top, context);
-  const std::string told = context.options().text("ranges", {});
-  ranges.tell(parse_ranges(told));
-  const int64_t runs = context.options().number("calibration_runs", told.empty() ? 2 : 0);
+  const std::string given = context.options().text("ranges", {});
+  ranges.tell(parse_ranges(given));
+  const int64_t runs = context.options().number("calibration_runs", given.empty() ? 2 : 0);
   if (runs < 0) throw Error(ErrorCode::kInvalidArgument, "calibration_runs cannot be negative");
   if (!ranges.observe_random(static_cast<size_t>(runs), 0)) context.log.count("functions that cannot be run");
   std::set<const Node*> found;

@@ -21,18 +21,18 @@ constexpr std::string_view kOps = "gather,gather_along_axis,gather_nd,squeeze,to
 // The 16-bit type that holds the constant; kUndefined if there is none.
 DType narrow(const Tensor& t) {
   int64_t low = std::numeric_limits<int64_t>::max(), high = std::numeric_limits<int64_t>::min();
-  const auto look = [&](int32_t v) {
+  const auto include = [&](int32_t v) {
     low = std::min<int64_t>(low, v);
     high = std::max<int64_t>(high, v);
   };
   if (t.is_splat()) {
-    look(static_cast<int32_t>(t.as_int(0)));
+    include(static_cast<int32_t>(t.as_int(0)));
   } else {
     std::vector<int32_t> piece(static_cast<size_t>(std::min<int64_t>(t.size(), 16384)));
     for (int64_t first = 0; first < t.size(); first += static_cast<int64_t>(piece.size())) {
       const auto n = static_cast<size_t>(std::min<int64_t>(t.size() - first, static_cast<int64_t>(piece.size())));
       t.read(first, std::as_writable_bytes(std::span(piece).first(n)));
-      std::for_each(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(n), look);
+      std::for_each(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(n), include);
     }
   }
   if (low >= 0 && high <= std::numeric_limits<uint16_t>::max()) return DType::kU16;

@@ -93,14 +93,14 @@ class Inserter {
       const bool several = n.num_results() > 1;
       made.set_name(several ? b.model().name(fmt::format("{}_{}", op_name, made.index())) : b.model().name(op_name));
     }
-    Value* stands = &made;
+    Value* replacement = &made;
     if (old.dtype() == casting_.from && now != casting_.from) {
-      stands = cast(b, &made, casting_.from, with_suffix(made.name().view(), "_to_", casting_.from));
-      stands->set_type(old.type());
+      replacement = cast(b, &made, casting_.from, with_suffix(made.name().view(), "_to_", casting_.from));
+      replacement->set_type(old.type());
     }
-    if (const SymbolicValue* known = context_.facts.find(old)) context_.facts.set(*stands, *known);
-    if (is_function_result(old)) stands->set_name(old.name());
-    old.graph()->replace_uses(old, *stands);
+    if (const SymbolicValue* known = context_.facts.find(old)) context_.facts.set(*replacement, *known);
+    if (is_function_result(old)) replacement->set_name(old.name());
+    old.graph()->replace_uses(old, *replacement);
   }
 
   static bool is_function_result(const Value& v) {

@@ -50,14 +50,14 @@ TEST(ConstDeduplication, ManyThatDifferWhereNobodyLooks) {
 
 TEST(ConstDeduplication, ViewsAndCopies) {
   const std::vector<float> rows = counted(111);
-  std::vector<float> turned, other;
+  std::vector<float> transposed, other;
   for (size_t i = 0; i < 37; ++i) {
-    for (size_t k = 0; k < 3; ++k) turned.push_back(rows[k * 37 + i]);
+    for (size_t k = 0; k < 3; ++k) transposed.push_back(rows[k * 37 + i]);
   }
-  other = turned;
+  other = transposed;
   other[55] = 0;
   const TensorPtr storage = Tensor::of<float>(DType::kF32, {3, 37}, rows);
-  EXPECT_EQ(merged({make_view(storage, {37, 3}, {1, 37}), Tensor::of<float>(DType::kF32, {37, 3}, turned),
+  EXPECT_EQ(merged({make_view(storage, {37, 3}, {1, 37}), Tensor::of<float>(DType::kF32, {37, 3}, transposed),
                     Tensor::of<float>(DType::kF32, {37, 3}, other), Tensor::of<float>(DType::kF32, {37, 3}, rows)}),
             (std::vector<size_t>{0, 0, 2, 3}));
 }

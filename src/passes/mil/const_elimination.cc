@@ -169,7 +169,7 @@ class Fold {
     for (Node& n : g.nodes()) {
       for (const Body& b : n.bodies()) block(*b.graph);  // recursion over nesting only
       if (n.unchecked()) continue;
-      type_anew(n);
+      retype(n);
       if (n.is("cond")) {
         choose(n);
       } else if (has_value(n)) {
@@ -183,9 +183,9 @@ class Fold {
   }
 
   // A new constant may determine the sizes of its users, then those of their users, and so on.
-  void type_anew(Node& n) {
-    if (anew_.empty() || !n.bodies().empty()) return;
-    if (std::ranges::none_of(n.operands(), [&](const Use& u) { return anew_.contains(u.value); })) return;
+  void retype(Node& n) {
+    if (improved_.empty() || !n.bodies().empty()) return;
+    if (std::ranges::none_of(n.operands(), [&](const Use& u) { return improved_.contains(u.value); })) return;
     std::vector<const Type*> types;
     for (const Value& v : n.results()) types.push_back(v.type());
     const size_t known = count_known(n);
@@ -198,7 +198,7 @@ class Fold {
       more |= v.type() != before;
     }
     if (!more) return;
-    for (const Value& v : n.results()) anew_.insert(&v);
+    for (const Value& v : n.results()) improved_.insert(&v);
   }
 
   // Counts the elements of the results that are known as sizes.
@@ -295,7 +295,7 @@ class Fold {
       Value* made = n.graph()->add_constant(t, v.name().view());
       n.graph()->replace_uses(v, *made);
       found_.emplace(made, t);
-      anew_.insert(made);
+      improved_.insert(made);
       context_.log.count(n.op().name);
       changed_ = true;
     }
@@ -306,7 +306,7 @@ class Fold {
   double most_;
   bool changed_ = false;
   std::unordered_map<const Value*, TensorPtr> found_;
-  std::unordered_set<const Value*> anew_;            // values about which more is known than when the pass began
+  std::unordered_set<const Value*> improved_;        // values about which more is known than when the pass began
   std::unordered_map<const Tensor*, int> deferred_;  // nesting depth of deferred constants; found_ keeps them alive
 };
 

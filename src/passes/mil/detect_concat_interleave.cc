@@ -9,14 +9,14 @@ namespace sardonyx::mil {
 Pass detect_concat_interleave() {
   using namespace pattern;
   namespace m = pattern::mil;
-  static constexpr Var joined{"joined"}, split{"split"}, turned{"turned"};
+  static constexpr Var joined{"joined"}, split{"split"}, transposed{"transposed"};
   return Rule{
-      .match = m::reshape(sole(m::transpose(sole(m::reshape(sole(m::concat()).as(joined))).as(split))).as(turned)),
+      .match = m::reshape(sole(m::transpose(sole(m::reshape(sole(m::concat()).as(joined))).as(split))).as(transposed)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
         Node& concat = found.node(joined);
         const InferContext at = params(concat, b.context());
         const std::vector<Value*> values = list(concat, b.context(), "values");
-        const auto perm = param_ints(params(found.node(turned), b.context()), "perm");
+        const auto perm = param_ints(params(found.node(transposed), b.context()), "perm");
         if (param_bool(at, "interleave")) return nullptr;
         if (!perm || *perm != std::vector<int64_t>{0, 2, 1, 3, 4}) return nullptr;
         const Type* one = values.front()->type();

@@ -22,7 +22,7 @@ Node* dequantized(const Value* v) {
 }
 
 // The only user of n's result, if it is such an op.
-Node* only_reader(const Node& n, std::string_view op) {
+Node* only_user(const Node& n, std::string_view op) {
   if (!n.result()->has_one_use()) return nullptr;
   Node* user = (*n.result()->uses().begin()).owner;
   return user->graph() == n.graph() && user->is(op) ? user : nullptr;
@@ -78,8 +78,8 @@ std::optional<bool> normalize(const Site& at, Rewriter& b, PassContext& context)
 }
 
 bool apply(Node& op, Rewriter& b, PassContext& context) {
-  Node* relu = only_reader(op, "relu");
-  Node* quantize = only_reader(relu != nullptr ? *relu : op, "quantize");
+  Node* relu = only_user(op, "relu");
+  Node* quantize = only_user(relu != nullptr ? *relu : op, "quantize");
   Site at{&op, dequantized(operand(op, context, "x")), dequantized(operand(op, context, "y")), quantize};
   if (at.x == nullptr || at.y == nullptr || quantize == nullptr) return false;
   auto done = normalize(at, b, context);

@@ -63,14 +63,14 @@ Value* step_by_step(Rewriter& b, Value* x, const Groups& g) {
 Pass expand_high_rank_reshape_and_transpose() {
   using namespace pattern;
   namespace m = pattern::mil;
-  static constexpr Var x{"x"}, wide{"wide"}, turned{"turned"};
+  static constexpr Var x{"x"}, wide{"wide"}, transposed{"transposed"};
   return Rule{
-      .match = m::reshape(sole(m::transpose(sole(m::reshape(x)).as(wide))).as(turned)),
+      .match = m::reshape(sole(m::transpose(sole(m::reshape(x)).as(wide))).as(transposed)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
         const Type *inner = found.type(wide), *last = found.root().result()->type();
         if (inner == nullptr || !inner->is_static() || inner->rank() < 6) return nullptr;
         if (last == nullptr || !last->ranked() || last->rank() > 5) return nullptr;
-        auto perm = param_ints(params(found.node(turned), b.context()), "perm");
+        auto perm = param_ints(params(found.node(transposed), b.context()), "perm");
         const auto shape = param_ints(params(found.root(), b.context()), "shape");
         if (!perm || !shape || perm->size() != inner->rank()) return nullptr;
         std::vector<int64_t> sizes;

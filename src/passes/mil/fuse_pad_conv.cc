@@ -43,8 +43,8 @@ Pass fuse_pad_conv() {
         }
         const auto tail = moved.begin() + static_cast<std::ptrdiff_t>(missing);
         if (std::any_of(moved.begin(), tail, [](int64_t p) { return p != 0; })) return nullptr;
-        Value* turned = b.like(found.root(), {{"x", found[x]}});
-        return b.like(pad, {{"x", turned}, {"pad", std::vector<int64_t>(tail, moved.end())}});
+        Value* transposed = b.like(found.root(), {{"x", found[x]}});
+        return b.like(pad, {{"x", transposed}, {"pad", std::vector<int64_t>(tail, moved.end())}});
       },
   };
 }

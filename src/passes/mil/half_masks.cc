@@ -35,12 +35,12 @@ class Masked {
  public:
   std::unordered_set<const Value*> values;
 
-  void look(Graph& g) {
+  void collect(Graph& g) {
     for (Node& n : g.nodes()) {
       bool any = std::ranges::find(kCarry, n.op().name) != kCarry.end() &&
                  std::ranges::any_of(n.operands(), [&](const Use& u) { return is_masked(u.value); });
       for (const Body& body : n.bodies()) {
-        look(*body.graph);
+        collect(*body.graph);
         for (const Port& p : body.graph->outputs()) any |= is_masked(p.use->value);
       }
       if (!any) continue;
@@ -87,7 +87,7 @@ TensorPtr saturated(const TensorPtr& t) {
 
 std::unordered_set<const Value*> masked_values(Graph& function) {
   Masked masked;
-  masked.look(function);
+  masked.collect(function);
   return std::move(masked.values);
 }
 

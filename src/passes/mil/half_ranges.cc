@@ -24,16 +24,16 @@ constexpr int64_t kRescued = 400;                // add_fp16_cast keeps smaller 
 Extent extent_of(const Tensor& t) {
   if (!is_float(t.dtype()) || t.is_promise()) return {};
   Extent e{kInf, -kInf};
-  const auto look = [&](double v) {
+  const auto include = [&](double v) {
     if (!std::isfinite(v)) return;
     if (std::abs(v) >= kAsGoodAsInfinite) v = std::copysign(kLargestHalf, v);  // as add_fp16_cast does
     e.low = std::min(e.low, v);
     e.high = std::max(e.high, v);
   };
   if (t.is_splat()) {
-    look(t.as_double(0));
+    include(t.as_double(0));
   } else if (!t.reads_in_pieces()) {
-    std::ranges::for_each(doubles(t), look);
+    std::ranges::for_each(doubles(t), include);
   } else {
     constexpr int64_t kPiece = 16384;
     const size_t width = byte_size(t.dtype(), 1);
@@ -41,7 +41,7 @@ Extent extent_of(const Tensor& t) {
     for (int64_t first = 0; first < t.size(); first += kPiece) {
       const auto n = std::min(kPiece, t.size() - first);
       t.read(first, std::span(piece).first(static_cast<size_t>(n) * width));
-      for (int64_t i = 0; i < n; ++i) look(decode_element(t.dtype(), piece.data(), i));
+      for (int64_t i = 0; i < n; ++i) include(decode_element(t.dtype(), piece.data(), i));
     }
   }
   return e.low <= e.high ? e : Extent{0, 0};
@@ -372,16 +372,16 @@ void HalfRanges::bound(Graph& g) {
 }
 
 void HalfRanges::tell(const std::map<std::string, Extent, std::less<>>& seen) {
-  const auto look = [&](const Value* v) {
+  const auto widen = [&](const Value* v) {
     const auto at = seen.find(v->name().view());
     if (at == seen.end()) return;
     const auto [mine, is_new] = seen_.try_emplace(v, at->second);
     if (!is_new) mine->second = join(mine->second, at->second);
   };
   for (Graph* g : graphs_in(function_)) {
-    for (const Port& p : g->inputs()) look(p.value);
+    for (const Port& p : g->inputs()) widen(p.value);
     for (Node& n : g->nodes()) {
-      for (const Value& v : n.results()) look(&v);
+      for (const Value& v : n.results()) widen(&v);
     }
   }
 }
@@ -423,7 +423,7 @@ bool HalfRanges::observe_random(size_t runs, uint64_t seed) {
 
 HalfFinding HalfRanges::judge(const Node& n) const {
   HalfFinding worst{.verdict = HalfVerdict::kSafe};
-  const auto look = [&](const Value* v, bool squares) {
+  const auto check = [&](const Value* v, bool squares) {
     if (!is_single(v)) return;
     HalfFinding f{.value = v};
     const auto seen = seen_.find(v);
@@ -442,8 +442,8 @@ HalfFinding HalfRanges::judge(const Node& n) const {
     }
     if (f.verdict > worst.verdict) worst = f;
   };
-  for (const Use& u : n.operands()) look(u.value, false);
-  for (const Value& v : n.results()) look(&v, n.is("reduce_l2_norm"));  // the sum under its root
+  for (const Use& u : n.operands()) check(u.value, false);
+  for (const Value& v : n.results()) check(&v, n.is("reduce_l2_norm"));  // the sum under its root
   return worst;
 }
 

@@ -36,11 +36,11 @@ bool turn(Graph& g, size_t i, PassContext& context) {
                                                          g.inputs()[i].name.view(), to_string(v.dtype())));
   const auto dims = v.type()->dims();
   const size_t rank = dims.size();
-  std::vector<Dim> turned(dims.begin(), dims.end());
-  turned[rank - 3] = dims[rank - 1];
-  turned[rank - 2] = dims[rank - 3];
-  turned[rank - 1] = dims[rank - 2];
-  const Type* type = g.model().types().with_dims(v.type(), turned);
+  std::vector<Dim> channels_first(dims.begin(), dims.end());
+  channels_first[rank - 3] = dims[rank - 1];
+  channels_first[rank - 2] = dims[rank - 3];
+  channels_first[rank - 1] = dims[rank - 2];
+  const Type* type = g.model().types().with_dims(v.type(), channels_first);
   std::vector<int64_t> perm;
   for (size_t a = 0; a < rank; ++a) perm.push_back(static_cast<int64_t>(a));
   perm[rank - 3] = static_cast<int64_t>(rank) - 2;

@@ -108,7 +108,7 @@ class Transposes {
     for (Node& n : g_.nodes()) visit(n);
     visit_results();
     decide();
-    if (std::none_of(goes_.begin(), goes_.end(), [](bool b) { return b; })) return false;
+    if (std::none_of(removed_.begin(), removed_.end(), [](bool b) { return b; })) return false;
     apply();
     return true;
   }
@@ -146,7 +146,7 @@ class Transposes {
     a = root(a), b = root(b);
     parent_[std::max(a, b)] = std::min(a, b);
   }
-  bool goes(uint32_t lazy) { return goes_[root(lazies_[lazy].set)]; }
+  bool is_removed(uint32_t lazy) { return removed_[root(lazies_[lazy].set)]; }
   const Perm& perm(uint32_t lazy) const { return *lazies_[lazy].perm; }
 
   // --- how each op passes on the transposes of its operands
@@ -287,20 +287,21 @@ class Transposes {
     if (!pad || given == nullptr || !given->is_constant() || pad->size() > 2 * p.size()) return std::nullopt;
     const size_t missing = 2 * p.size() - pad->size();
     pad->insert(pad->begin(), missing, 0);
-    std::vector<int64_t> turned(pad->size(), 0);
+    std::vector<int64_t> permuted(pad->size(), 0);
     for (size_t i = 0; i < p.size(); ++i) {
       const auto to = static_cast<size_t>(p[i]);
-      turned[2 * to] = (*pad)[2 * i];
-      turned[2 * to + 1] = (*pad)[2 * i + 1];
+      permuted[2 * to] = (*pad)[2 * i];
+      permuted[2 * to + 1] = (*pad)[2 * i + 1];
     }
     const auto zero_before = [&](size_t end) {
-      return std::all_of(turned.begin(), turned.begin() + static_cast<std::ptrdiff_t>(end), [](int64_t v) { return v == 0; });
+      return std::all_of(permuted.begin(), permuted.begin() + static_cast<std::ptrdiff_t>(end),
+                         [](int64_t v) { return v == 0; });
     };
     if (!zero_before(missing)) return std::nullopt;
-    turned.erase(turned.begin(), turned.begin() + static_cast<std::ptrdiff_t>(missing));
+    permuted.erase(permuted.begin(), permuted.begin() + static_cast<std::ptrdiff_t>(missing));
     const bool constant = param_string(at, "mode").value_or("constant") == "constant";
-    if (!constant && !zero_before(std::max<size_t>(turned.size(), 4) - 4)) return std::nullopt;
-    return turned;
+    if (!constant && !zero_before(std::max<size_t>(permuted.size(), 4) - 4)) return std::nullopt;
+    return permuted;
   }
 
   // x or y carries a transpose. The other one does too, or it is a constant, or few enough of its axes are
@@ -348,11 +349,11 @@ class Transposes {
       }
       if (!there) sets[root(lazies_[e->lazy].set)].in_place = false;
     }
-    goes_.assign(parent_.size(), false);
+    removed_.assign(parent_.size(), false);
     for (size_t i = 0; i < sets.size(); ++i) {
       const Set& s = sets[i];
       if (s.ends >= s.starts + s.cancels) continue;
-      goes_[i] = s.cancels > 0 || !s.in_place;
+      removed_[i] = s.cancels > 0 || !s.in_place;
     }
   }
 
@@ -363,20 +364,20 @@ class Transposes {
 
   void apply() {
     for (const Moved& m : moved_) {
-      if (!goes(m.lazy)) continue;
-      for (Value& v : m.node->results()) v.set_type(turned_back(v.type(), perm(m.lazy)));
+      if (!is_removed(m.lazy)) continue;
+      for (Value& v : m.node->results()) v.set_type(untransposed(v.type(), perm(m.lazy)));
     }
     for (const Moved& m : moved_) {
-      if (m.has_axes && goes(m.lazy)) change_axes(*m.node, perm(m.lazy));
+      if (m.has_axes && is_removed(m.lazy)) change_axes(*m.node, perm(m.lazy));
     }
     for (size_t i = 0; i < edges_.size(); ++i) {
-      if (goes(edges_[i].lazy)) make(edges_[i]);
+      if (is_removed(edges_[i].lazy)) make(edges_[i]);
     }
     for (size_t i = 0; i < starts_.size(); ++i) {
-      if (goes_[root(static_cast<uint32_t>(i))]) remove(*starts_[i]);
+      if (removed_[root(static_cast<uint32_t>(i))]) remove(*starts_[i]);
     }
     for (const Moved& c : cancels_) {
-      if (!goes(c.lazy)) continue;
+      if (!is_removed(c.lazy)) continue;
       Value& v = *c.node->input(0);
       // A result keeps its name, and the op that computes it keeps the op's name.
       if (is_graph_result(*c.node->result()) && v.def() != nullptr && !is_graph_result(v)) {
@@ -387,7 +388,7 @@ class Transposes {
     }
   }
 
-  const Type* turned_back(const Type* t, const Perm& p) const {
+  const Type* untransposed(const Type* t, const Perm& p) const {
     if (t == nullptr || !t->ranked()) return t;
     std::vector<Dim> dims(p.size());
     for (size_t i = 0; i < p.size(); ++i) dims[static_cast<size_t>(p[i])] = t->dim(i);
@@ -409,7 +410,7 @@ class Transposes {
 
   void set_param(Node& n, std::string_view slot, Value* v) { n.set_input(rules::operand(params(n, context_), slot), v); }
 
-  Value* turned_constant(Rewriter& b, const Value& v, const Perm& p) const {
+  Value* untransposed_constant(Rewriter& b, const Value& v, const Perm& p) const {
     return b.constant(transposed(v.constant()->reshaped(full_shape(v, p.size())), inverse(p)));
   }
 
@@ -421,7 +422,7 @@ class Transposes {
         const InferContext at = params(n, context_);
         const rules::Range values = rules::list(at, "values");
         for (size_t i = values.first; i < values.last; ++i) {
-          if (is_const(*n.input(i))) n.set_input(i, turned_constant(b, *n.input(i), p));
+          if (is_const(*n.input(i))) n.set_input(i, untransposed_constant(b, *n.input(i), p));
         }
       }
       set_param(n, "axis", b.i32(static_cast<int32_t>(axis)));
@@ -443,13 +444,13 @@ class Transposes {
     Value& other = *n.input(slot);
     if (other.type()->rank() == 0) return;
     if (is_const(other)) {
-      n.set_input(slot, turned_constant(b, other, p));
+      n.set_input(slot, untransposed_constant(b, other, p));
       return;
     }
     const std::vector<int64_t> shape = full_shape(other, p.size());
-    std::vector<int64_t> turned;
-    for (int64_t a : inverse(p)) turned.push_back(shape[static_cast<size_t>(a)]);
-    n.set_input(slot, b.reshape(&other, turned));
+    std::vector<int64_t> permuted;
+    for (int64_t a : inverse(p)) permuted.push_back(shape[static_cast<size_t>(a)]);
+    n.set_input(slot, b.reshape(&other, permuted));
   }
 
   // Materializes the transpose that an op or a result of the block needs.
@@ -494,7 +495,7 @@ class Transposes {
   std::vector<Moved> moved_, cancels_;
   std::vector<Edge> edges_;
   std::vector<uint32_t> ends_;  // for each op at which a transpose ends, what it carries
-  std::vector<bool> goes_;
+  std::vector<bool> removed_;
   std::unordered_map<std::pair<const Node*, const Value*>, Value*, PairHash> made_;
 };
 
