@@ -22,7 +22,18 @@ function(sardonyx_glob variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# Compile options of all our own targets. Contraction of a*b+c would make results depend on the machine.
+# sardonyx_of_this_system(<variable>): without the files of other systems, NAME_windows.cc or NAME_posix.cc (and NAME_posix_test.cc).
+function(sardonyx_of_this_system variable)
+  set(files ${${variable}})
+  if(WIN32)
+    list(FILTER files EXCLUDE REGEX "_posix(_test)?\\.cc$")
+  else()
+    list(FILTER files EXCLUDE REGEX "_windows(_test)?\\.cc$")
+  endif()
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()
+
+# What all our own targets are compiled with. Contraction of a*b+c would make results depend on the machine.
 function(sardonyx_compile_options target)
   set_target_properties(
     ${target}

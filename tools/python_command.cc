@@ -1,6 +1,5 @@
 // Runs commands that trace or read Python in Python: the process becomes `python -m sardonyx ...`.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 
 #include "commands.h"
 #include "sardonyx/error.h"
+#include "support/system.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -20,11 +20,11 @@ namespace {
 std::string interpreter() {
   if (const char* named = std::getenv("SARDONYX_PYTHON"); named != nullptr && *named != '\0') return named;
   std::error_code ignored;
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  const auto folder = sys::running_program().parent_path();
   if (!folder.empty()) {
-    for (const char* name : {"python3", "python"}) {
+    for (const char* name : {"python3", "python", "python.exe"}) {
       const auto candidate = folder / name;
-      if (std::filesystem::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) return candidate;
+      if (std::filesystem::is_regular_file(candidate, ignored) && sys::may_run(candidate)) return candidate.string();
     }
   }
   return "python3";
@@ -33,12 +33,10 @@ std::string interpreter() {
 }  // namespace
 
 void run_python(int argc, char** argv) {
-  std::string python = interpreter();
-  std::string module_flag = "-m", module = "sardonyx";
-  std::vector<char*> arguments{python.data(), module_flag.data(), module.data()};
-  for (int i = 1; i < argc; ++i) arguments.push_back(argv[i]);
-  arguments.push_back(nullptr);
-  execvp(python.c_str(), arguments.data());
+  const std::string python = interpreter();
+  std::vector<std::string> arguments{python, "-m", "sardonyx"};
+  arguments.insert(arguments.end(), argv + 1, argv + argc);
+  sys::become(python, arguments);
   throw Error(ErrorCode::kIo, fmt::format("cannot start {}: {}", python, std::strerror(errno)),
               {fmt::format("help: '{}' needs Python with sardonyx installed; SARDONYX_PYTHON says where it is", argv[1])});
 }

@@ -1,6 +1,5 @@
 #include "driver/plugin.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "sardonyx/plugin.h"
+#include "support/system.h"
 
 using sardonyx::Error;
 using sardonyx::ErrorCode;
@@ -242,10 +242,10 @@ void LateAttributes::set() const {
 }
 
 void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry, LateAttributes& late) {
-  // dlopen would search the system's folders for a bare name.
-  void* handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) throw Error(ErrorCode::kIo, fmt::format("cannot load the plugin {}: {}", path.string(), dlerror()));
-  auto* entry = reinterpret_cast<decltype(&sardonyx_plugin)>(dlsym(handle, "sardonyx_plugin"));
+  std::string why;
+  void* library = sys::load_library(path, why);
+  if (library == nullptr) throw Error(ErrorCode::kIo, fmt::format("cannot load the plugin {}: {}", path.string(), why));
+  auto* entry = reinterpret_cast<decltype(&sardonyx_plugin)>(sys::find_function(library, "sardonyx_plugin"));
   if (entry == nullptr) {
     throw Error(ErrorCode::kIo, fmt::format("{} is not a plugin: it has no function sardonyx_plugin", path.string()),
                 {"help: define it as sardonyx/plugin.h says, with C linkage"});

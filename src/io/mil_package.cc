@@ -1,19 +1,16 @@
 // Core ML packages: a folder whose Manifest.json locates the model and the weights.
 #include <fmt/format.h>
-#include <unistd.h>
 #include <xxhash.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "io/mil_parts.h"
 #include "support/mapped_file.h"
 #include "support/os_error.h"
 #include "support/regular_file.h"
-
-#ifdef __linux__
-#include <fcntl.h>
-#include <sys/syscall.h>
-#endif
+#include "support/system.h"
 
 namespace sardonyx::mil_file {
 namespace {
@@ -99,11 +96,14 @@ AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
                 {"help: write under another name"});
   }
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
-  std::string pattern = (parent / fmt::format(".{}.XXXXXX", target_.filename().string())).string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw os_error("create a folder for", target_, errno);
-  temporary_ = pattern;
-  fs::permissions(temporary_, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read |
-                                  fs::perms::others_exec);
+  static std::atomic<unsigned> count{0};
+  for (int attempt = 0; temporary_.empty(); ++attempt) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    const fs::path name = parent / fmt::format(".sardonyx-{:x}-{:x}-{:x}.tmp", sys::process_id(), now, count++);
+    if (fs::create_directory(name, error)) temporary_ = name;
+    if (temporary_.empty() && (error || attempt == 100))
+      throw os_error("create a folder for", target_, error ? error.default_error_condition().value() : EEXIST);
+  }
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -118,15 +118,12 @@ void AtomicFolder::commit() {
     temporary_.clear();
     return;
   }
-#if defined(__linux__) && defined(SYS_renameat2)
-  constexpr unsigned kExchange = 2;
-  if (::syscall(SYS_renameat2, AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), kExchange) == 0) {
-    fs::remove_all(temporary_);  // the old package by now, or a link to one; only the link is removed
+  if (sys::exchange(temporary_, target_)) {
+    fs::remove_all(temporary_);  // the old package now, or a link to one, which goes alone
     temporary_.clear();
     return;
   }
-#endif
-  // Two steps if the system cannot exchange names: for a moment nothing is at the target.
+  // Two steps where the system cannot exchange: for a moment nothing is at the target.
   const fs::path old = temporary_.string() + ".old";
   fs::rename(target_, old);
   fs::rename(temporary_, target_);

@@ -1,9 +1,6 @@
 #include "support/atomic_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,15 +10,14 @@
 #include <utility>
 
 #include "support/copy_range.h"
-#include "support/inside.h"
 #include "support/interrupt.h"
 #include "support/os_error.h"
+#include "support/system.h"
 
 namespace sardonyx {
 namespace {
 
 constexpr size_t kBuffer = 1 << 16;
-constexpr mode_t kMode = 0666;  // minus the umask
 constexpr int kNameAttempts = 100;
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
@@ -32,11 +28,16 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
 bool is_of_the_system(const std::filesystem::path& link) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(folder_of(link), none);
-  return is_inside("/dev", folder) || is_inside("/proc", folder);
+  return !none && sys::is_folder_of_devices(folder);
 }
 
-// The path through which an unnamed file can be linked to a name.
-std::string handle_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+// What to do about an error number of a full disk.
+bool is_no_space(int number) {
+#ifdef EDQUOT
+  if (number == EDQUOT) return true;
+#endif
+  return number == ENOSPC;
+}
 
 }  // namespace
 
@@ -54,60 +55,53 @@ AtomicFile::AtomicFile(std::filesystem::path target, Options options) : target_(
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (fd_ >= 0) sys::close(fd_);
+  if (!temporary_.empty()) sys::remove_file(temporary_);
 }
 
 void AtomicFile::open() {
   if (target_.empty() || !target_.has_filename()) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a name for a file", target_.string()));
   }
-  struct stat old;
-  bool exists = ::stat(target_.c_str(), &old) == 0;
+  using Kind = sys::FileFacts::Kind;
+  sys::FileFacts old;
+  bool exists = sys::look(target_, old);
   const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(target_));
-  if (exists && S_ISDIR(old.st_mode)) throw os_error("write", target_, EISDIR);
-  if (exists && (!S_ISREG(old.st_mode) || (is_link && is_of_the_system(target_)))) {
+  if (exists && old.kind == Kind::kFolder) throw os_error("write", target_, EISDIR);
+  if (exists && (old.kind != Kind::kRegular || (is_link && is_of_the_system(target_)))) {
     direct_ = true;
-    fd_ = ::open(target_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    fd_ = sys::open_to_append(target_);
     if (fd_ < 0) throw os_error("write", target_, errno);
     return;
   }
   exists = exists && !is_link;
-  // A read-only file must not be replaced either, even if the folder permits it.
-  if (exists && ::access(target_.c_str(), W_OK) != 0) throw os_error("write", target_, errno);
+  // A file that may not be written is not to be replaced either, though the folder would let us.
+  if (exists && !sys::may_write(target_)) throw os_error("write", target_, errno);
 
-  const std::filesystem::path folder = folder_of(target_);
   errno = EOPNOTSUPP;
-  if (options_.unnamed) fd_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kMode);
-  if (fd_ >= 0 && ::access(handle_of(fd_).c_str(), F_OK) != 0) {  // no /proc: the file could never be given its name
-    ::close(fd_);
-    fd_ = -1;
-    errno = EOPNOTSUPP;
-  }
-  if (fd_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+  if (options_.unnamed) fd_ = sys::create_unnamed(folder_of(target_));
+  if (fd_ < 0 && errno == EOPNOTSUPP) {
     for (int attempt = 0; fd_ < 0 && attempt < kNameAttempts; ++attempt) {
       std::filesystem::path name = temporary_name();
-      fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
+      fd_ = sys::create_new(name);
       if (fd_ >= 0) temporary_ = name;
       if (fd_ < 0 && errno != EEXIST) break;
     }
   }
   if (fd_ < 0) throw os_error("write", target_, errno);
-  if (exists) (void)::fchmod(fd_, old.st_mode & 07777);  // the new file keeps the old permissions if possible
+  if (exists) (void)sys::set_mode(fd_, old.mode);  // the new content keeps the file's permissions where it can
 }
 
 std::filesystem::path AtomicFile::temporary_name() const {
   static std::atomic<unsigned> count{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  // Short whatever the target's name, because file systems limit the length of names.
-  return folder_of(target_) / fmt::format(".sardonyx-{:x}-{:x}-{:x}.tmp", ::getpid(), now, count++);
+  // Short whatever the target's name is: file systems bound the length of names.
+  return folder_of(target_) / fmt::format(".sardonyx-{:x}-{:x}-{:x}.tmp", sys::process_id(), now, count++);
 }
 
 void AtomicFile::put(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    ssize_t done = direct_ ? ::write(fd_, bytes.data(), bytes.size())
-                           : ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(written_));
-    if (done < 0 && errno == EINTR) continue;
+    const int64_t done = direct_ ? sys::write(fd_, bytes) : sys::write_at(fd_, bytes, written_);
     if (done < 0) throw os_error("write", target_, errno);
     written_ += static_cast<uint64_t>(done);
     bytes = bytes.subspan(static_cast<size_t>(done));
@@ -149,23 +143,20 @@ void AtomicFile::pad_to(uint64_t alignment) {
 }
 
 void AtomicFile::expect(uint64_t bytes) {
-#ifdef __linux__
-  // Preallocating saves ext4 a tenth compared to reserving page by page. File systems that share blocks
-  // between files (btrfs, XFS) would allocate them for nothing; they report another type.
+  // Blocks that ext4 finds at once cost it a tenth less than those that it reserves page by page. Systems that share blocks between
+  // files (btrfs, XFS) would take them in vain; they say so by another name.
   constexpr uint64_t kWorthIt = 1 << 20;
-  if (direct_ || bytes < kWorthIt || !is_on_ext4(fd_)) return;
-  if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) != 0 && (errno == ENOSPC || errno == EDQUOT))
-    throw os_error("write", target_, errno);
+  if (direct_ || bytes < kWorthIt || !sys::is_on_ext4(fd_)) return;
+  if (!sys::reserve(fd_, bytes) && is_no_space(errno)) throw os_error("write", target_, errno);
   expected_ = bytes;
-#endif
 }
 
 bool AtomicFile::link(int source) {
   SX_CHECK(fd_ >= 0 && size() == 0, "linked after something was written");
   if (direct_) return false;
   const std::filesystem::path name = temporary_name();
-  if (::linkat(AT_FDCWD, handle_of(source).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) return false;
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!sys::give_name(source, name)) return false;
+  if (!temporary_.empty()) sys::remove_file(temporary_);
   temporary_ = name;
   linked_ = true;
   return true;
@@ -177,8 +168,7 @@ void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   if (direct_) throw os_error("write", target_, ESPIPE);
   flush();
   while (!bytes.empty()) {
-    ssize_t done = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (done < 0 && errno == EINTR) continue;
+    const int64_t done = sys::write_at(fd_, bytes, offset);
     if (done < 0) throw os_error("write", target_, errno);
     offset += static_cast<uint64_t>(done);
     bytes = bytes.subspan(static_cast<size_t>(done));
@@ -188,33 +178,27 @@ void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   SX_CHECK(fd_ >= 0, "committed twice");
   flush();
-  if (expected_ > written_ && ::ftruncate(fd_, static_cast<off_t>(written_)) != 0) throw os_error("write", target_, errno);
-  if (options_.sync && !direct_ && ::fsync(fd_) != 0) throw os_error("write", target_, errno);
+  if (expected_ > written_ && !sys::set_size(fd_, written_)) throw os_error("write", target_, errno);
+  if (options_.sync && !direct_ && !sys::flush_to_disk(fd_)) throw os_error("write", target_, errno);
   if (!direct_) {
     // An unnamed file is put in place in two steps, because linking cannot replace a file.
     for (int attempt = 0; temporary_.empty(); ++attempt) {
       std::filesystem::path name = temporary_name();
-      if (::linkat(AT_FDCWD, handle_of(fd_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      if (sys::give_name(fd_, name)) {
         temporary_ = name;
       } else if (errno != EEXIST || attempt == kNameAttempts) {
         throw os_error("write", target_, errno);
       }
     }
   }
-  // Network file systems may report a failed write only on close: check before the old file is gone.
-  if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) throw os_error("write", target_, errno);
+  // Network file systems report late that a write failed: ask before the old file is gone.
+  if (!sys::close(std::exchange(fd_, -1))) throw os_error("write", target_, errno);
   if (direct_) return;
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw os_error("write", target_, errno);
-  // Both names may already refer to one file; then rename does nothing and the temporary name remains.
-  if (linked_) ::unlink(temporary_.c_str());
+  if (!sys::replace(temporary_, target_)) throw os_error("write", target_, errno);
+  // Two names of one file: where the target had been it already, nothing was renamed.
+  if (linked_) sys::remove_file(temporary_);
   temporary_.clear();
-  if (options_.sync) {
-    const int folder = ::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-      ::fsync(folder);
-      ::close(folder);
-    }
-  }
+  if (options_.sync) sys::flush_folder_to_disk(folder_of(target_));
 }
 
 }  // namespace sardonyx

@@ -1,8 +1,8 @@
 // Huge pages for large tables: fewer page faults, fewer TLB misses.
 #pragma once
-
+#if __has_include(<sys/mman.h>)  // not on Windows
 #include <sys/mman.h>
-
+#endif
 #include <cstddef>
 #include <cstdint>
 

@@ -1,10 +1,6 @@
 #include "support/mapped_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,25 +9,20 @@
 #include <vector>
 
 #include "support/os_error.h"
+#include "support/system.h"
 
 namespace sardonyx {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 30;  // Linux reads at most 2^31 - 4096 bytes at a time
-
-FileStamp stamp_of(const struct stat& s) {
-  return {.device = s.st_dev,
-          .inode = s.st_ino,
-          .size = static_cast<uint64_t>(s.st_size),
-          .modified_ns = int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec};
+FileStamp stamp_of(const sys::FileFacts& facts) {
+  return {.device = facts.device, .inode = facts.inode, .size = facts.size, .modified_ns = facts.modified_ns};
 }
 
 // Reads up to `size` bytes from the descriptor's position; fewer only at the end of the file.
 size_t read_up_to(int fd, std::byte* to, size_t size, const std::filesystem::path& path) {
   size_t done = 0;
   while (done < size) {
-    ssize_t got = ::read(fd, to + done, std::min(kPiece, size - done));
-    if (got < 0 && errno == EINTR) continue;
+    const int64_t got = sys::read(fd, {to + done, size - done});
     if (got < 0) throw os_error("read", path, errno);
     if (got == 0) break;
     done += static_cast<size_t>(got);
@@ -54,21 +45,21 @@ std::vector<std::byte> read_to_end(int fd, const std::filesystem::path& path) {
 }  // namespace
 
 std::optional<FileStamp> FileStamp::of(const std::filesystem::path& path) {
-  struct stat s;
-  if (::stat(path.c_str(), &s) != 0) return std::nullopt;
-  return stamp_of(s);
+  sys::FileFacts facts;
+  if (!sys::look(path, facts)) return std::nullopt;
+  return stamp_of(facts);
 }
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path, Access access) {
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
-  file->fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  file->fd_ = sys::open_to_read(path);
   if (file->fd_ < 0) throw os_error("open", path, errno);
-  struct stat s;
-  if (::fstat(file->fd_, &s) != 0) throw os_error("look at", path, errno);
-  if (S_ISDIR(s.st_mode)) throw os_error("read", path, EISDIR);
-  file->stamp_ = stamp_of(s);
-  file->regular_ = S_ISREG(s.st_mode);
+  sys::FileFacts facts;
+  if (!sys::look(file->fd_, facts)) throw os_error("look at", path, errno);
+  if (facts.kind == sys::FileFacts::Kind::kFolder) throw os_error("read", path, EISDIR);
+  file->stamp_ = stamp_of(facts);
+  file->regular_ = facts.kind == sys::FileFacts::Kind::kRegular;
 
   if (!file->regular_) {
     std::vector<std::byte> all = read_to_end(file->fd_, path);
@@ -77,17 +68,15 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
     file->bytes_ = {file->memory_.get(), all.size()};
     return file;
   }
-  const auto size = static_cast<size_t>(s.st_size);
+  const auto size = static_cast<size_t>(facts.size);
   if (access == Access::kMap && size > 0) {
-    void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd_, 0);
-    if (at != MAP_FAILED) {
+    if (const std::byte* at = sys::map(file->fd_, size); at != nullptr) {
       file->mapped_ = true;
-      file->bytes_ = {static_cast<const std::byte*>(at), size};
+      file->bytes_ = {at, size};
       return file;
     }
-    // Some file systems cannot map, so read instead. If the address space is exhausted, reading would not
-    // help.
-    if (errno != ENODEV && errno != EACCES) throw os_error("map", path, errno);
+    // Some file systems cannot map; out of address space is no reason to try with memory.
+    if (errno != ENODEV && errno != EACCES && errno != ENOSYS) throw os_error("map", path, errno);
   }
   file->memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
   size_t got = read_up_to(file->fd_, file->memory_.get(), size, path);
@@ -100,8 +89,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 }
 
 MappedFile::~MappedFile() {
-  if (mapped_) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  if (fd_ >= 0) ::close(fd_);
+  if (mapped_) sys::unmap(bytes_);
+  if (fd_ >= 0) sys::close(fd_);
 }
 
 std::optional<FileRange> MappedFile::range_of(std::span<const std::byte> part) const {
@@ -113,9 +102,9 @@ std::optional<FileRange> MappedFile::range_of(std::span<const std::byte> part) c
 
 void MappedFile::check_unchanged() const {
   if (!regular_) return;
-  struct stat s;
-  if (::fstat(fd_, &s) != 0) throw os_error("look at", path_, errno);
-  FileStamp now = stamp_of(s);
+  sys::FileFacts facts;
+  if (!sys::look(fd_, facts)) throw os_error("look at", path_, errno);
+  const FileStamp now = stamp_of(facts);
   if (now == stamp_) return;
   std::string what = now.size != stamp_.size ? fmt::format("its size was {} bytes and is {}", stamp_.size, now.size)
                                              : std::string("its time stamp changed");
@@ -123,25 +112,13 @@ void MappedFile::check_unchanged() const {
               {"help: run again when no other process writes to it"});
 }
 
-bool MappedFile::fetch([[maybe_unused]] std::span<const std::byte> part) const {
-#ifdef MADV_POPULATE_READ
+bool MappedFile::fetch(std::span<const std::byte> part) const {
   if (!mapped_ || part.empty()) return !mapped_;
-  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
-  return ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ) == 0;
-#else
-  return false;
-#endif
+  return sys::fetch(part);
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
-  if (!mapped_ || part.empty()) return;
-  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  // Only whole pages, rounded inwards: neighbouring data may be in use.
-  auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
-  auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (mapped_ && !part.empty()) sys::forget(part);
 }
 
 }  // namespace sardonyx

@@ -8,13 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "support/system.h"
+
 namespace sardonyx {
 namespace {
 
 std::string_view advice(int number) {
   switch (number) {
-    case ENOSPC:
-    case EDQUOT: return "free some space, or write to another disk";
+#ifdef EDQUOT
+    case EDQUOT:
+#endif
+    case ENOSPC: return "free some space, or write to another disk";
     case EFBIG: return "the file would exceed the size that the file system or `ulimit -f` allows";
     case EMFILE:
     case ENFILE: return "too many files are open: see `ulimit -n`";
@@ -32,10 +36,6 @@ Error os_error(std::string_view doing, const std::filesystem::path& path, int nu
                std::move(notes));
 }
 
-std::filesystem::path path_of(int fd) {
-  std::error_code failed;
-  std::filesystem::path path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), failed);
-  return failed ? std::filesystem::path(fmt::format("descriptor {}", fd)) : path;
-}
+std::filesystem::path path_of(int fd) { return sys::path_of(fd).value_or(fmt::format("descriptor {}", fd)); }
 
 }  // namespace sardonyx

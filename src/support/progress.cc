@@ -1,10 +1,10 @@
 #include "support/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
+
+#include "support/system.h"
 
 namespace sardonyx {
 
@@ -18,7 +18,7 @@ std::string progress_text(std::string_view what, size_t done, size_t total, size
 }
 
 Progress::Progress(std::FILE* stream, std::chrono::milliseconds delay)
-    : stream_(::isatty(::fileno(stream)) == 1 ? stream : nullptr), next_(Clock::now() + delay) {}
+    : stream_(sys::is_terminal(stream) ? stream : nullptr), next_(Clock::now() + delay) {}
 
 void Progress::show(std::string_view what, size_t done, size_t total) {
   if (stream_ == nullptr) return;
@@ -26,9 +26,8 @@ void Progress::show(std::string_view what, size_t done, size_t total) {
   const auto now = Clock::now();
   if (now < next_) return;
   next_ = now + std::chrono::milliseconds(50);
-  winsize size{};
-  const bool known = ::ioctl(::fileno(stream_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  fmt::print(stream_, "\r\x1b[2K{}", progress_text(what, done, total, known ? size.ws_col - 1u : 79u));
+  const unsigned width = sys::columns(stream_).value_or(80);
+  fmt::print(stream_, "\r\x1b[2K{}", progress_text(what, done, total, width > 1 ? width - 1 : 79));
   std::fflush(stream_);
   drawn_ = true;
 }

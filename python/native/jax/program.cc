@@ -7,7 +7,6 @@
 #include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/unordered_set.h>
 #include <nanobind/stl/vector.h>
-#include <sys/stat.h>
 
 #include <set>
 #include <tuple>
@@ -26,6 +25,7 @@
 #include "native/jax/weight_names.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
+#include "support/mapped_file.h"
 
 namespace sardonyx::python {
 namespace {
@@ -152,9 +152,8 @@ struct FileId {
   uint64_t inode = 0, size = 0;
 };
 FileId file_id(const std::string& path) {
-  struct stat s{};
-  if (::stat(path.c_str(), &s) != 0) return {};
-  return {static_cast<uint64_t>(s.st_ino), static_cast<uint64_t>(s.st_size)};
+  const FileStamp stamp = FileStamp::of(path).value_or(FileStamp{});
+  return {stamp.inode, stamp.size};
 }
 
 LowerOptions::Provenance lower_provenance(SourceDetail detail) {
