@@ -119,11 +119,11 @@ void AtomicFolder::commit() {
     return;
   }
   if (sys::exchange(temporary_, target_)) {
-    fs::remove_all(temporary_);  // the old package now, or a link to one, which goes alone
+    fs::remove_all(temporary_);  // the old package by now, or a link to one; only the link is removed
     temporary_.clear();
     return;
   }
-  // Two steps where the system cannot exchange: for a moment nothing is at the target.
+  // Two steps if the system cannot exchange names: for a moment nothing is at the target.
   const fs::path old = temporary_.string() + ".old";
   fs::rename(target_, old);
   fs::rename(temporary_, target_);

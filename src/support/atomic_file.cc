@@ -31,7 +31,7 @@ bool is_of_the_system(const std::filesystem::path& link) {
   return !none && sys::is_folder_of_devices(folder);
 }
 
-// What to do about an error number of a full disk.
+// Whether the disk or the user's share of it is full.
 bool is_no_space(int number) {
 #ifdef EDQUOT
   if (number == EDQUOT) return true;
@@ -75,7 +75,7 @@ void AtomicFile::open() {
     return;
   }
   exists = exists && !is_link;
-  // A file that may not be written is not to be replaced either, though the folder would let us.
+  // A read-only file must not be replaced either, even if the folder permits it.
   if (exists && !sys::may_write(target_)) throw os_error("write", target_, errno);
 
   errno = EOPNOTSUPP;
@@ -89,13 +89,13 @@ void AtomicFile::open() {
     }
   }
   if (fd_ < 0) throw os_error("write", target_, errno);
-  if (exists) (void)sys::set_mode(fd_, old.mode);  // the new content keeps the file's permissions where it can
+  if (exists) (void)sys::set_mode(fd_, old.mode);  // the new file keeps the old permissions if possible
 }
 
 std::filesystem::path AtomicFile::temporary_name() const {
   static std::atomic<unsigned> count{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  // Short whatever the target's name is: file systems bound the length of names.
+  // Short whatever the target's name, because file systems limit the length of names.
   return folder_of(target_) / fmt::format(".sardonyx-{:x}-{:x}-{:x}.tmp", sys::process_id(), now, count++);
 }
 
@@ -143,8 +143,8 @@ void AtomicFile::pad_to(uint64_t alignment) {
 }
 
 void AtomicFile::expect(uint64_t bytes) {
-  // Blocks that ext4 finds at once cost it a tenth less than those that it reserves page by page. Systems that share blocks between
-  // files (btrfs, XFS) would take them in vain; they say so by another name.
+  // Preallocating saves ext4 a tenth compared to reserving page by page. File systems that share blocks
+  // between files (btrfs, XFS) would allocate them for nothing; they report another type.
   constexpr uint64_t kWorthIt = 1 << 20;
   if (direct_ || bytes < kWorthIt || !sys::is_on_ext4(fd_)) return;
   if (!sys::reserve(fd_, bytes) && is_no_space(errno)) throw os_error("write", target_, errno);
@@ -191,11 +191,11 @@ void AtomicFile::commit() {
       }
     }
   }
-  // Network file systems report late that a write failed: ask before the old file is gone.
+  // Network file systems may report a failed write only on close: check before the old file is gone.
   if (!sys::close(std::exchange(fd_, -1))) throw os_error("write", target_, errno);
   if (direct_) return;
   if (!sys::replace(temporary_, target_)) throw os_error("write", target_, errno);
-  // Two names of one file: where the target had been it already, nothing was renamed.
+  // Both names may already refer to one file; then rename does nothing and the temporary name remains.
   if (linked_) sys::remove_file(temporary_);
   temporary_.clear();
   if (options_.sync) sys::flush_folder_to_disk(folder_of(target_));

@@ -23,7 +23,7 @@ constexpr uint64_t kCallLimit = uint64_t{1} << 26;
               fmt::format("'{}' is too short: {} more bytes were expected at its end", path_of(from.fd).string(), missing));
 }
 
-// Whether the disk refuses, and not only this way of copying.
+// Whether the error comes from the disk, so that copying in another way would not help.
 bool is_final(int number) {
 #ifdef EDQUOT
   if (number == EDQUOT) return true;
@@ -41,7 +41,7 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
     check_interrupt();
     const int64_t done = sys::copy(from.fd, in, to, out, std::min(size, kCallLimit));
     if (done < 0 && is_final(errno)) throw os_error("write", path_of(to), errno);
-    if (done <= 0) break;  // what is left goes the slow way, which also tells a short source from a shy system
+    if (done <= 0) break;  // fall back to read and write, which distinguish a short source from an unsupported call
     size -= static_cast<uint64_t>(done);
     in += static_cast<uint64_t>(done);
     out += static_cast<uint64_t>(done);
@@ -65,7 +65,7 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
   }
 }
 
-// `size` bytes at `offset` read as zeros, and take no blocks where the system can do that.
+// Makes `size` bytes at `offset` read as zeros, without allocating blocks if the system can.
 void make_hole(int to, uint64_t offset, uint64_t size) {
   sys::FileFacts facts;
   if (!sys::look(to, facts)) throw os_error("look at", path_of(to), errno);
@@ -82,7 +82,7 @@ void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
     check_interrupt();
     const auto place = [&](uint64_t position) { return *to_offset + (position - from.offset); };
     const auto data = sys::next_data(from.fd, at, end);
-    if (!data) return copy_bytes({from.fd, at}, end - at, to, place(at));  // what cannot tell is copied
+    if (!data) return copy_bytes({from.fd, at}, end - at, to, place(at));  // holes cannot be found: copy everything
     if (data->begin > at) make_hole(to, place(at), data->begin - at);
     copy_bytes({from.fd, data->begin}, data->end - data->begin, to, place(data->begin));
     at = data->end;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr long long kBetween = 50'000'000;
 
-// Some milliseconds apart: reading it costs no more than a call.
+// Nanoseconds, with a resolution of a few milliseconds: reading it costs no more than a call.
 int64_t now() { return sys::coarse_nanoseconds(); }
 
 }  // namespace

@@ -75,7 +75,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
       file->bytes_ = {at, size};
       return file;
     }
-    // Some file systems cannot map; out of address space is no reason to try with memory.
+    // Some file systems cannot map, so read instead. If the address space is exhausted, reading would not
+    // help.
     if (errno != ENODEV && errno != EACCES && errno != ENOSYS) throw os_error("map", path, errno);
   }
   file->memory_ = std::make_unique_for_overwrite<std::byte[]>(size);

@@ -1,7 +1,8 @@
-// What Linux, macOS and Windows do each in their own way. Nothing else in Sardonyx calls the operating system.
+// The system calls that differ between Linux, macOS and Windows. No other code calls the operating system.
 //
-// Functions that return bool or a count return false or -1 on failure and say why in errno, on Windows too. Descriptors are those of the C
-// library; on Windows they are opened so that others may rename and delete the file, as everywhere else.
+// Functions that return bool or a count return false or -1 on failure and set errno, on Windows too.
+// Descriptors are those of the C library. On Windows they are opened such that other processes may rename and
+// delete the file, as on other systems.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,9 @@ namespace sardonyx::sys {
 struct FileFacts {
   enum class Kind { kRegular, kFolder, kOther };  // other: a pipe, a device
   Kind kind = Kind::kOther;
-  uint64_t device = 0, inode = 0;  // together: which file it is
+  uint64_t device = 0, inode = 0;  // together they identify the file
   uint64_t size = 0;
-  uint64_t allocated = 0;  // bytes that it takes on the disk; `size` where the system does not tell
+  uint64_t allocated = 0;  // bytes on the disk; `size` if unknown
   int64_t modified_ns = 0;
   unsigned mode = 0;  // permissions; 0 on Windows
 };
@@ -28,17 +29,17 @@ bool look(int fd, FileFacts& facts);
 bool look(const std::filesystem::path& path, FileFacts& facts);  // follows links
 bool may_write(const std::filesystem::path& path);
 bool may_run(const std::filesystem::path& path);
-// Whether links in that folder lead to what a shell opened: /dev/stdout.
+// Whether links in that folder refer to open files, like /dev/stdout.
 bool is_folder_of_devices(const std::filesystem::path& canonical);
 
 // Descriptors, or -1.
 int open_to_read(const std::filesystem::path& path);
 int open_to_append(const std::filesystem::path& path);
-int create_new(const std::filesystem::path& path);        // to read and write; EEXIST where something is
-int create_unnamed(const std::filesystem::path& folder);  // EOPNOTSUPP where the system has no files without a name
+int create_new(const std::filesystem::path& path);        // for reading and writing; EEXIST if the name is taken
+int create_unnamed(const std::filesystem::path& folder);  // EOPNOTSUPP if the system has no unnamed files
 bool close(int fd);
 
-// Bytes that were read or written, 0 at the end, -1 on failure. Interrupted calls are made again.
+// Return the number of bytes, 0 at the end of the file, -1 on failure. Retry interrupted calls.
 int64_t read(int fd, std::span<std::byte> to);
 int64_t write(int fd, std::span<const std::byte> bytes);
 int64_t read_at(int fd, std::span<std::byte> to, uint64_t offset);
@@ -49,52 +50,54 @@ bool set_size(int fd, uint64_t size);
 bool flush_to_disk(int fd);
 void flush_folder_to_disk(const std::filesystem::path& folder);
 
-// Gives the open file `fd` one more name, which must be free. False where the system cannot.
+// Gives the open file another name, which must be free. False if the system cannot.
 bool give_name(int fd, const std::filesystem::path& name);
-// Gives a file the name `to`, whatever file was there. On Windows a file that somebody has mapped cannot go at once: it leaves its name to
-// the new one, and is removed when this process unmaps it or ends.
+// Renames a file and replaces the file at `to`, if any. Windows cannot delete a file while it is mapped: the old
+// file is renamed, and deleted when this process unmaps it or exits.
 bool replace(const std::filesystem::path& from, const std::filesystem::path& to);
 bool remove_file(const std::filesystem::path& path);
-// Exchanges two names in one step. ENOSYS where the system cannot.
+// Exchanges two names atomically. ENOSYS if the system cannot.
 bool exchange(const std::filesystem::path& a, const std::filesystem::path& b);
 
-// Copies up to `size` bytes without passing them through this process. ENOSYS where the system cannot.
+// Copies up to `size` bytes inside the kernel. ENOSYS if the system cannot.
 int64_t copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size);
-// Whether to copy there is to write every byte, and blocks may be reserved: ext4 shares none between files.
+// ext4 does not share blocks between files: copying writes every byte, and preallocating pays.
 bool is_on_ext4(int fd);
-// Reserves blocks for that many bytes, without making the file larger.
+// Preallocates blocks without changing the file's size.
 bool reserve(int fd, uint64_t bytes);
-// `size` bytes at `offset` of a file that is long enough become zeros that take no space, where the system can do that.
+// Frees the blocks of `size` bytes at `offset`, if the system can. They must lie within the file.
 void punch_hole(int fd, uint64_t offset, uint64_t size);
-// The next part of a sparse file that holds data, between `offset` and `end`; empty if there is none. Nullopt where the system does not tell.
+// The next range with data in a sparse file, between `offset` and `end`; empty if there is none. Nullopt if the
+// system does not know.
 struct DataPart {
   uint64_t begin = 0, end = 0;
 };
 std::optional<DataPart> next_data(int fd, uint64_t offset, uint64_t end);
 
-// A whole file as memory that is read only. Null where it failed.
+// Maps a whole file for reading. Null on failure.
 const std::byte* map(int fd, size_t size);
 void unmap(std::span<const std::byte> all);
-bool fetch(std::span<const std::byte> part);   // false: touch it to have it
-void forget(std::span<const std::byte> part);  // of a mapping: needed no longer
+bool fetch(std::span<const std::byte> part);   // reads the pages in now; false if it could not
+void forget(std::span<const std::byte> part);  // the pages will not be needed soon
 
-// Maps code and constant tables of the library or program that `place` lies in now, in a few system calls, instead of by some hundred page
-// faults during the first export, which would then look (and be) slower and larger than later ones. A hint.
+// Maps code and constant tables of the library or program that contains `place` now with a few system calls.
+// Otherwise some hundred page faults would do it during the first export, which would look (and be) slower and
+// larger than later ones. This is a hint: an old kernel refuses it, with no harm done.
 void populate_code(const void* place);
 
 std::optional<std::filesystem::path> path_of(int fd);
-std::filesystem::path running_program();  // empty where the system does not tell
+std::filesystem::path running_program();  // empty if unknown
 unsigned process_id();
-int64_t coarse_nanoseconds();  // of a clock that never goes back; costs no more than a call
+int64_t coarse_nanoseconds();  // monotonic; resolution of some milliseconds
 
 bool is_terminal(std::FILE* stream);
-std::optional<unsigned> columns(std::FILE* stream);  // of a terminal
+std::optional<unsigned> columns(std::FILE* stream);  // width of a terminal
 
-// Goes on as that program, as a shell would find it; the arguments begin with its name. Returns only on failure. Where the system cannot
-// exchange a process's program, waits for the other and ends as it did.
+// Replaces this process by the program, looked up in PATH; the arguments begin with its name. Returns only on
+// failure. On Windows, runs the program, waits for it and exits with its status.
 void become(const std::string& program, std::span<const std::string> arguments);
 
-// A shared library, and a function of it; null and a reason on failure. It stays loaded.
+// Loads a shared library, which stays loaded, and finds a function in it. Null on failure.
 void* load_library(const std::filesystem::path& path, std::string& why);
 void* find_function(void* library, const char* name);
 

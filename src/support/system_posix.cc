@@ -1,4 +1,4 @@
-// The system's calls on Linux and macOS.
+// system.h for Linux and macOS.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -29,9 +29,8 @@ namespace sardonyx::sys {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr mode_t kMode = 0666;  // less the umask
-constexpr size_t kCallLimit =
-    size_t{1} << 30;  // Linux reads and writes at most 2^31 - 4096 bytes at a time, macOS fails beyond 2^31
+constexpr mode_t kMode = 0666;                  // minus the umask
+constexpr size_t kCallLimit = size_t{1} << 30;  // Linux transfers at most 2^31 - 4096 bytes per call, macOS fails above 2^31
 
 FileFacts facts_of(const struct stat& s) {
   FileFacts facts;
@@ -61,7 +60,7 @@ int64_t again_if_interrupted(Call&& call) {
 }
 
 #ifdef __linux__
-// The handle through which an open file can be linked to a name.
+// The path through which an open file can be linked to a name.
 std::string handle_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 #endif
 
@@ -93,7 +92,7 @@ int create_unnamed([[maybe_unused]] const fs::path& folder) {
 #ifdef O_TMPFILE
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kMode);
   if (fd >= 0 && ::access(handle_of(fd).c_str(), F_OK) == 0) return fd;
-  const bool nameless = fd >= 0;  // no /proc: it could never be given its name
+  const bool nameless = fd >= 0;  // no /proc: the file could never be given its name
   if (nameless) ::close(fd);
   if (nameless || errno == EISDIR || errno == EINVAL) errno = EOPNOTSUPP;
 #else
@@ -127,7 +126,7 @@ bool set_size(int fd, uint64_t size) { return ::ftruncate(fd, static_cast<off_t>
 
 bool flush_to_disk(int fd) {
 #ifdef __APPLE__
-  if (::fcntl(fd, F_FULLFSYNC) == 0) return true;  // fsync there stops at the disk's own memory
+  if (::fcntl(fd, F_FULLFSYNC) == 0) return true;  // fsync does not flush the disk's own cache there
 #endif
   return ::fsync(fd) == 0;
 }
@@ -143,7 +142,7 @@ bool give_name(int fd, const fs::path& name) {
 #ifdef __linux__
   return ::linkat(AT_FDCWD, handle_of(fd).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
 #else
-  // By the path that the file has now: somebody else's may be there a moment later.
+  // Linking goes by path, where another file may be by now: compare.
   const auto path = path_of(fd);
   FileFacts open, linked;
   if (!path || ::link(path->c_str(), name.c_str()) != 0) return false;
@@ -237,7 +236,7 @@ bool fetch([[maybe_unused]] std::span<const std::byte> part) {
 
 void forget(std::span<const std::byte> part) {
   static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  // Whole pages only, rounded inwards: neighbours may be in use.
+  // Only whole pages, rounded inwards: neighbouring data may be in use.
   const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
   const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
@@ -327,7 +326,7 @@ void become(const std::string& program, std::span<const std::string> arguments) 
 }
 
 void* load_library(const fs::path& path, std::string& why) {
-  // A bare name would be looked for in the system's folders.
+  // dlopen would search the system's folders for a bare name.
   void* library = ::dlopen(fs::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) why = ::dlerror();
   return library;

@@ -1,4 +1,4 @@
-// The system's calls on Windows 10 and later. Descriptors are those of the C library, around handles that share everything.
+// system.h for Windows 10 and later. Descriptors are those of the C library, around handles that share everything.
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -98,7 +98,7 @@ bool facts_of(HANDLE handle, FileFacts& facts) {
   return true;
 }
 
-// ReadFile and WriteFile at a place of their own, as pread and pwrite.
+// The offset for ReadFile and WriteFile, which then act like pread and pwrite.
 OVERLAPPED place(uint64_t offset) {
   OVERLAPPED at{};
   at.Offset = static_cast<DWORD>(offset);
@@ -106,7 +106,7 @@ OVERLAPPED place(uint64_t offset) {
   return at;
 }
 
-// Files that were replaced while this process had them mapped.
+// Files that were replaced while this process had them mapped, and are still to be deleted.
 struct LeftOvers {
   std::mutex mutex;
   std::vector<fs::path> paths;
@@ -206,7 +206,7 @@ int64_t write_at(int fd, std::span<const std::byte> bytes, uint64_t offset) {
   return -1;
 }
 
-bool set_mode(int, unsigned) { return true; }  // who may do what is inherited from the folder
+bool set_mode(int, unsigned) { return true; }  // permissions are inherited from the folder
 
 bool set_size(int fd, uint64_t size) {
   FILE_END_OF_FILE_INFO end;
@@ -237,7 +237,7 @@ bool replace(const fs::path& from, const fs::path& to) {
   const DWORD why = ::GetLastError();
   const bool in_use = why == ERROR_ACCESS_DENIED || why == ERROR_SHARING_VIOLATION || why == ERROR_USER_MAPPED_FILE;
   const fs::path aside = from.wstring() + L".old";
-  // What is mapped cannot be deleted, but it can be given another name.
+  // A mapped file cannot be deleted, but it can be renamed.
   if (in_use && may_write(to) && ::MoveFileExW(to.c_str(), aside.c_str(), 0)) {
     if (::MoveFileExW(from.c_str(), to.c_str(), 0)) {
       if (!::DeleteFileW(aside.c_str())) left_overs().add(fs::absolute(aside));
@@ -282,7 +282,7 @@ const std::byte* map(int fd, size_t) {
   }
   const void* at = ::MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
   if (at == nullptr) failed();
-  ::CloseHandle(mapping);  // the view keeps it
+  ::CloseHandle(mapping);  // the view keeps the mapping alive
   return static_cast<const std::byte*>(at);
 }
 
@@ -296,7 +296,7 @@ bool fetch(std::span<const std::byte> part) {
   return ::PrefetchVirtualMemory(::GetCurrentProcess(), 1, &range, 0) != 0;
 }
 
-// Pages that are unlocked though they were not locked leave the working set.
+// Unlocking pages that are not locked removes them from the working set.
 void forget(std::span<const std::byte> part) { ::VirtualUnlock(const_cast<std::byte*>(part.data()), part.size()); }
 
 void populate_code(const void*) {}
@@ -307,7 +307,7 @@ std::optional<fs::path> path_of(int fd) {
       ::GetFinalPathNameByHandleW(handle_of(fd), path.data(), static_cast<DWORD>(path.size()), FILE_NAME_NORMALIZED);
   if (length == 0 || length >= path.size()) return std::nullopt;
   path.resize(length);
-  // "\\?\C:\folder" is for programs, "C:\folder" for people.
+  // People expect "C:\folder", not "\\?\C:\folder".
   if (path.starts_with(L"\\\\?\\") && path.size() > 5 && path[5] == L':') path.erase(0, 4);
   return fs::path(path);
 }
@@ -321,7 +321,7 @@ fs::path running_program() {
 unsigned process_id() { return static_cast<unsigned>(::GetCurrentProcessId()); }
 int64_t coarse_nanoseconds() { return static_cast<int64_t>(::GetTickCount64()) * 1'000'000; }
 
-// A console, and one that understands what moves its cursor.
+// Whether the stream is a console that understands escape sequences.
 bool is_terminal(std::FILE* stream) {
   const HANDLE handle = handle_of(::_fileno(stream));
   DWORD mode = 0;
@@ -336,7 +336,7 @@ std::optional<unsigned> columns(std::FILE* stream) {
 }
 
 void become(const std::string& program, std::span<const std::string> arguments) {
-  // Windows passes one line, which the other side takes apart: each argument is quoted as the C library reads it.
+  // Windows passes one command line, which the C library of the program splits: quote each argument for it.
   std::vector<std::wstring> quoted;
   for (const std::string& argument : arguments) {
     std::wstring text = L"\"";
