@@ -117,7 +117,7 @@ TEST(Verify, ImportsAndCalls) {
     call(m, "f", "g");
     call(m, "g", "f");
   });
-  expect_error("circle: custom::g -> custom::g", [&](Model& m) { call(m, "g", "g"); });
+  expect_error("cycle: custom::g -> custom::g", [&](Model& m) { call(m, "g", "g"); });
 }
 
 TEST(Verify, TypesFollowTheOperators) {
