@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
+.PHONY: help setup tools build product demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -59,6 +59,11 @@ format:  ## rewrite the sources as clang-format and ruff want them
 	@scripts/setup.sh packages scripts/debian-packages-lint.txt
 	@scripts/setup.sh venv
 	@$(PY) scripts/lint.py --fix
+
+docs: product  ## the documentation site, build/site/index.html, strict about links (its own environment; no network once that is there)
+	@scripts/setup.sh packages scripts/debian-packages-docs.txt
+	@scripts/setup.sh docs_venv
+	@build/docs-venv/bin/python scripts/build_site.py
 
 bench: build  ## run the benchmarks, write docs/benchmarks.md (RIVALS_PYTHON=... names the rivals' Python; QUICK=1: three minutes, no page)
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt

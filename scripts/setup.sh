@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh packages LIST.txt   install the Debian packages in the list that are missing
 #   scripts/setup.sh venv                make .venv and install requirements-dev.txt into it
+#   scripts/setup.sh docs_venv           make build/docs-venv and install scripts/requirements-docs.txt into it
 #   scripts/setup.sh build [PRESET [TARGET...]]   configure if needed, and build (default: all of release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -69,6 +70,18 @@ venv() {
   fi
 }
 
+docs_venv() {
+  local env=build/docs-venv stamp
+  stamp=$env/requirements-$(hash_of scripts/requirements-docs.txt)
+  [[ -e $stamp ]] && return 0
+  say "making $env (scripts/requirements-docs.txt); the first time this downloads about 40 MB"
+  rm -rf "$env"
+  "$(find_python)" -m venv "$env"
+  "$env/bin/python" -m pip install -q --disable-pip-version-check -r scripts/requirements-docs.txt </dev/null ||
+    fail "pip could not install scripts/requirements-docs.txt"
+  touch "$stamp"
+}
+
 build() {
   local preset=${1:-release}
   shift || true
@@ -88,9 +101,9 @@ build() {
   fi
 }
 
-command=${1:?what to set up: packages, venv or build}
+command=${1:?what to set up: packages, venv, docs_venv or build}
 shift
 case $command in
-  packages | venv | build) "$command" "$@" ;;
+  packages | venv | docs_venv | build) "$command" "$@" ;;
   *) fail "unknown step '$command'" ;;
 esac

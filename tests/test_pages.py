@@ -46,6 +46,10 @@ def test_files_that_pages_name_are_there(page):
     assert not missing
 
 
+def test_the_page_on_cpp_shows_the_program_that_is_built():
+    assert f"```cpp\n{(ROOT / 'tests/consumer/main.cc').read_text()}```" in (ROOT / "docs/cpp.md").read_text()
+
+
 def test_every_page_is_listed():
     index = (ROOT / "docs" / "README.md").read_text()
     unlisted = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f"({p.name})" not in index]

@@ -23,6 +23,7 @@ run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G ${GENERATOR} -DCMA
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run(${WORK_DIR}/build/consumer)
 set(expected "sardonyx ${VERSION}
+simplify_arithmetic, relu_relu: 1
 MatMul
 Relu
 y: f32[B,2]
