@@ -216,7 +216,7 @@ def primitive_pages(root: Path, drawings: Drawings) -> dict[str, str]:
     sources = {f: f.read_text() for f in sorted((root / "src" / "lower").glob("*.cc"))}
     cases = [(f, c) for f in sorted((root / "src" / "lower").glob("*.sx")) for c in read_cases(f)]
     pages = {}
-    names = sorted({*rows, *made})
+    names = sorted({n for n in {*rows, *made} if n.replace("_", "-") not in made or "_" not in n})
     for name in names:
         own = [c for f, c in cases if f.stem == name.replace("-", "_")]
         used = [c for _, c in cases if re.search(rf"= {re.escape(name)}[<(]", c.before)]
@@ -382,8 +382,8 @@ def help_lines(text: str) -> list[str]:
         for entry in re.split(r"\n(?=  ? ?\S)", "\n" + entries.strip("\n")):
             words = re.match(r"\s*(\S+(?: \S+)*)(?:\s{2,}|\s*\n\s*|$)((?:.|\n)*)", entry)
             if words is not None and words[1]:
-                meaning = " ".join(words[2].split())
-                lines.append(f"<dt><code>{escape(words[1])}</code></dt><dd>{escape(meaning) or '&nbsp;'}</dd>")
+                meaning = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(" ".join(words[2].split())))
+                lines.append(f"<dt><code>{escape(words[1])}</code></dt><dd>{meaning or '&nbsp;'}</dd>")
         lines += ["</dl>", ""]
     return lines
 

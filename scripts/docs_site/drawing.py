@@ -52,27 +52,41 @@ def lines_of(node: Node, constants: dict[str, str]) -> list[str]:
     return lines if len(lines) <= LINES else [*lines[: LINES - 1], "…"]
 
 
-def key(node: Node, constants: dict[str, str]) -> tuple:
-    return (node.op, len(node.operands), len(node.results), *lines_of(node, constants))
-
-
 def count(graph: Graph) -> int:
     return sum(1 + sum(count(body) for _, body in node.bodies) for node in graph.nodes)
 
 
-def keys(graph: Graph) -> Counter:
-    found = Counter(key(n, graph.constants) for n in graph.nodes)
+# What tells two nodes apart, in pictures of what changed, from the first of these on that shows a change.
+OPERATORS, WIRING, NAMES, ORDER = range(4)
+
+
+def looks(graph: Graph, detail: int, number: int = 0) -> dict[int, tuple]:
+    """By the id of each node, bodies' included, what it looks like."""
+    found: dict[int, tuple] = {}
+    makers = {r: n.op for n in graph.nodes for r in n.results}
     for node in graph.nodes:
+        look = (node.op, len(node.operands), len(node.results), *lines_of(node, graph.constants))
+        if detail >= WIRING:
+            look += (*(makers.get(v, v) for v in operands_of(node)),)
+        if detail >= NAMES:
+            look += (*results_of(node, graph),)
+        if detail >= ORDER:
+            look += (number + len(found),)
+        found[id(node)] = look
         for _, body in node.bodies:
-            found += keys(body)
+            found |= looks(body, detail, number + len(found))
     return found
 
 
-class Dot:
-    """Writes one picture. `others`: what the other side has; a box that it lacks gets the class `changed`; None: no box does."""
+def results_of(node: Node, graph: Graph) -> list[str]:
+    return [f"{label(r)}: {graph.declared[r]}" if r in graph.declared else label(r) for r in node.results]
 
-    def __init__(self, others: Counter | None):
-        self.others = None if others is None else Counter(others)
+
+class Dot:
+    """Writes one picture. `own`: what its nodes look like; `others`: what the other side has. A box that it lacks is marked."""
+
+    def __init__(self, own: dict[int, tuple], others: Counter, ports: set[tuple[str, str]], detail: int):
+        self.own, self.others, self.other_ports, self.detail = own, Counter(others), ports, detail
         self.lines = [
             f'digraph g {{ rankdir=TB; nodesep=0.25; ranksep=0.3; bgcolor=transparent; fontname="{FONT}"; fontsize=10;',
             f'node [fontname="{FONT}", fontsize=11, shape=box, style=rounded, margin="0.12,0.05", height=0.1, width=0.1];',
@@ -85,10 +99,12 @@ class Dot:
         self.number += 1
         return f"n{self.number}"
 
-    def port(self, text: str, small: str) -> str:
+    def port(self, text: str, small: str, changed: bool = False) -> str:
         at = self.id()
         rows = f"{escape(text)}" + (f'<br/><font point-size="9">{escape(small)}</font>' if small else "")
-        self.lines.append(f'{at} [class=port, shape=plain, style="", label=<{rows or " "}>];')
+        self.lines.append(
+            f'{at} [class={"lost" if changed else "port"}, shape=plain, style="", label=<{rows or " "}>];'
+        )
         return at
 
     def graph(self, graph: Graph, outer: dict[str, str]) -> list[str]:
@@ -98,15 +114,17 @@ class Dot:
         used = {v for n in graph.nodes for v in operands_of(n)} | {v for _, v in graph.results} | captured(graph)
         for name, type_ in graph.inputs:
             if name in used or not outer:
-                made[name] = self.port(label(name), type_)
+                lost = bool(self.other_ports) and not outer and (name, type_) not in self.other_ports
+                made[name] = self.port(label(name), type_, lost)
         for node in graph.nodes:
             at = self.id()
             lines = lines_of(node, constants)
-            changed = False
-            if self.others is not None:
-                this = key(node, constants)
-                changed = self.others[this] <= 0
-                self.others[this] -= 1
+            if self.detail == NAMES:
+                lines.append(("= " + ", ".join(results_of(node, graph)))[:LETTERS])
+            if self.detail == ORDER:
+                lines.append(f"no. {self.own[id(node)][-1] + 1}")
+            changed = self.others[self.own[id(node)]] <= 0
+            self.others[self.own[id(node)]] -= 1
             small = "".join(f'<br/><font point-size="9">{escape(line)}</font>' for line in lines)
             self.lines.append(
                 f"{at} [class={'changed' if changed else 'kept'}, label=<{escape(node.op.split('::')[-1])}{small}>];"
@@ -171,8 +189,17 @@ def dots(before: str, after: str, mark: bool = True) -> tuple[list[str], list[in
     sizes = [count(g) + sum(count(f) for f in fs.values()) for g, fs in sides]
     if max(sizes) > LARGE:
         return None
-    have = [sum((keys(f) for f in fs.values()), keys(g)) for g, fs in sides]
-    return [Dot(have[1 - i] if mark else None).text(*side) for i, side in enumerate(sides)], sizes
+    for detail in range(ORDER + 1):
+        own = [{k: v for g in (side, *fs.values()) for k, v in looks(g, detail).items()} for side, fs in sides]
+        have = [Counter(o.values()) for o in own]
+        if have[0] != have[1] or sides[0][0].inputs != sides[1][0].inputs or not mark:
+            break
+    ports = [set(g.inputs) if mark else set() for g, _ in sides]
+    texts = []
+    for i, side in enumerate(sides):
+        others = have[1 - i] if mark else have[i]
+        texts.append(Dot(own[i], others, ports[1 - i], detail).text(*side))
+    return texts, sizes
 
 
 def svgs(texts: list[str]) -> list[str]:

@@ -37,6 +37,7 @@ class Graph:
     nodes: list[Node]
     results: list[tuple[str, str]]  # name, value
     constants: dict[str, str] = field(default_factory=dict)
+    declared: dict[str, str] = field(default_factory=dict)  # types that the file declares of values
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -177,6 +178,9 @@ def statements(body: str) -> list[tuple[str, str]]:
 
 
 def read_statement(graph: Graph, text: str, types: str) -> None:
+    if declared := re.match(r"info (\S+): (.*?)( doc | meta |$)", text):
+        graph.declared[declared[1]] = declared[2]
+        return
     if re.match(r"(info|raw) ", text):
         return
     if text == "return" or text.startswith("return "):
