@@ -119,6 +119,8 @@ def stage(sardonyx: Path, environment: dict[str, str]) -> int:
         at.parent.mkdir(parents=True, exist_ok=True)
         if page.endswith(".md"):
             text = (ROOT / origin).read_text()
+            if page == "catalogue.md":  # each pass has its options on its page
+                text = re.sub(r"^(\|.*\|)[^|\n]*\|$", r"\1", text, flags=re.MULTILINE)
             if page == "primitives.md":
                 known = {Path(p).stem for p in generated if p.startswith("primitives/")}
                 text = catalogues.with_primitive_links(text, known)

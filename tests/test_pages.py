@@ -54,6 +54,9 @@ def test_every_page_is_listed():
     index = (ROOT / "docs" / "README.md").read_text()
     unlisted = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f"({p.name})" not in index]
     assert not unlisted
+    navigation = (ROOT / "scripts" / "docs_site" / "mkdocs.yml").read_text()
+    absent = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f": {p.name}\n" not in navigation]
+    assert not absent, "add them to `nav` in scripts/docs_site/mkdocs.yml"
 
 
 @pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda p: p.name)

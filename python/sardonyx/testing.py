@@ -1,13 +1,15 @@
 """Checks for tests of exported models, and test cases of plugins.
 
-from sardonyx.testing import expect_graph
+For example:
 
-check = expect_graph(
-    ["Transpose:Bx3x28x28 -> Conv -> Relu", "Gemm:Bx10"],
-    counts={"Conv": 1},
-    must_absent=["Expand"],
-)
-assert check(model)
+    from sardonyx.testing import expect_graph
+
+    check = expect_graph(
+        ["Transpose:Bx3x28x28 -> Conv -> Relu", "Gemm:Bx10"],
+        counts={"Conv": 1},
+        must_absent=["Expand"],
+    )
+    assert check(model)
 """
 
 import fnmatch

@@ -63,9 +63,12 @@ def code(text: str, language: str = "sx") -> list[str]:
 
 
 def comment_of(source: Path) -> str:
-    """The comment at the head of a file, without its slashes."""
+    """The comment at the head of a file, without its slashes or stars."""
     lines = []
-    for line in source.read_text().splitlines():
+    text = source.read_text()
+    if text.startswith("/*"):
+        return "\n".join(re.sub(r"^\s*\* ?", "", line) for line in text[2 : text.index("*/")].strip().splitlines())
+    for line in text.splitlines():
         if not line.startswith("//"):
             break
         lines.append(line.removeprefix("//").removeprefix(" "))

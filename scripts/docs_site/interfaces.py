@@ -27,7 +27,7 @@ def header_pages(root: Path) -> dict[str, str]:
         text = (folder / f"{name}.h").read_text()
         about = " ".join(prose(re.sub(r"^Written by.*\n", "", comment_of(folder / f"{name}.h"))))
         lines.append(
-            f"| [{name}.h]({name}.md) | {re.split(r'(?<=[.:]) ', about)[0].rstrip(':') or 'the version of the library'} |"
+            f"| [{name}.h]({name}.md) | {re.split(r'(?<=[.:]) ', about)[0].rstrip(':.') or 'The version of the library'} |"
         )
         pages[f"cpp/{name}.md"] = header_page(name, text, comment_of(folder / f"{name}.h"))
     pages["cpp/index.md"] = "\n".join([*lines, ""])
@@ -137,13 +137,7 @@ def without_private(lines: list[str]) -> list[str]:
 
 # ---- Python
 
-MODULES = {
-    "coreml": "Core ML",
-    "ir": "Graphs",
-    "plugins": "Lowerings and plugins",
-    "report": "Reports",
-    "testing": "Testing",
-}
+MODULES = ("coreml", "ir", "plugins", "report", "testing")
 
 
 def python_pages(root: Path) -> dict[str, str]:
@@ -168,10 +162,12 @@ def python_pages(root: Path) -> dict[str, str]:
             "",
         ]
     pages = {"python/index.md": "\n".join(lines)}
-    for module, title in MODULES.items():
+    for module in MODULES:
         path = package / f"{module}.py"
         path = path if path.exists() else package / module / "__init__.py"
         names = public_names(path)
+        aliases = [n for n in names if n.endswith("Protocol")]
+        names = [n for n in names if n not in aliases]
         lines = [
             f"# sardonyx.{module}",
             "",
@@ -181,8 +177,14 @@ def python_pages(root: Path) -> dict[str, str]:
             "      show_root_toc_entry: false",
         ]
         lines += ["      members: " + ("[" + ", ".join(names) + "]" if names else "true"), ""]
+        if aliases:
+            lines += [
+                "## Aliases",
+                "",
+                "Names of onnx_ir's protocols: " + ", ".join(f"`{n}`" for n in aliases) + ".",
+                "",
+            ]
         pages[f"python/{module}.md"] = "\n".join(lines)
-        del title
     return pages
 
 

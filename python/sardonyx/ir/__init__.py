@@ -1,13 +1,15 @@
 """Inspect, change and build graphs: native objects under the names that users of onnx_ir know.
 
-import numpy as np
-from sardonyx import ir
+For example:
 
-x = ir.val("x", ir.DataType.FLOAT, ["N", 4])
-b = ir.Builder()
-y = b.Mul(x, b.initializer(ir.tensor(np.float32(0.5)), name="half"))
-graph = ir.Graph([x], [y], nodes=b.nodes, initializers=b.initializers, opset_imports={"": 23}, name="scale")
-ir.save(ir.Model(graph, ir_version=10), "scale.onnx")
+    import numpy as np
+    from sardonyx import ir
+
+    x = ir.val("x", ir.DataType.FLOAT, ["N", 4])
+    b = ir.Builder()
+    y = b.Mul(x, b.initializer(ir.tensor(np.float32(0.5)), name="half"))
+    graph = ir.Graph([x], [y], nodes=b.nodes, initializers=b.initializers, opset_imports={"": 23}, name="scale")
+    ir.save(ir.Model(graph, ir_version=10), "scale.onnx")
 """
 
 from sardonyx.ir import convenience, serde, tape, traversal
