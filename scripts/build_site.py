@@ -102,7 +102,7 @@ def stage(sardonyx: Path, environment: dict[str, str]) -> int:
     generated |= catalogues.primitive_pages(ROOT, drawings)
     generated |= interfaces.header_pages(ROOT) | interfaces.python_pages(ROOT)
     generated["operators.md"] = catalogues.operator_page(ROOT, told, printer)
-    generated["options.md"] = catalogues.option_page(sardonyx, environment)
+    generated["options.md"] = catalogues.option_page(sardonyx, environment, told)
     figures = drawings.draw()
 
     staged = staged_pages()

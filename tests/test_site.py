@@ -231,7 +231,14 @@ def test_the_site_is_whole(tmp_path):
         assert (tmp_path / "primitives" / f"{name}.html").exists() and f'href="primitives/{name}.html"' in primitives
     options = (tmp_path / "options.html").read_text()
     assert all(
-        word in options for word in ("--fold-budget", "--compute-precision", "--provenance", "sardonyx lint-plugin")
+        word in options
+        for word in (
+            "--fold-budget",
+            "--compute-precision",
+            "--provenance",
+            "sardonyx lint-plugin",
+            "outline_functions</a>.min_nodes",
+        )
     )
     operators = (tmp_path / "operators.html").read_text()
     assert all(

@@ -150,7 +150,7 @@ def pass_page(about: dict, presets: list[str], source: Path, drawings: Drawings,
         lines += [drawings.figure(case, ("Before", "After")), ""]
         lines += [f"One of its cases, “{plain(case.claim)}”. Boxes that the other side lacks are colored.", ""]
         lines += [*code(case.before), "becomes", "", *code(case.after)]
-    lines += ["## In full", "", *prose(comment_of(source))]
+    lines += ["## In full", "", *prose(comment_of(source)), f"Source: `{where_of(source)}`, its cases beside it.", ""]
     if about["options"]:
         lines += ["## Options", "", "| Option | Meaning |", "|---|---|"]
         lines += [f"| `--option {about['name']}.{k}=...` | {plain(v)} |" for k, v in about["options"].items()]
@@ -162,6 +162,10 @@ def pass_page(about: dict, presets: list[str], source: Path, drawings: Drawings,
         for rule in about["rules"]:
             lines += ["    ```text", *("    " + x for x in wrapped(rule)), "    ```", ""]
     return "\n".join(lines)
+
+
+def where_of(source: Path) -> str:
+    return "/".join(source.parts[source.parts.index("src") :])
 
 
 def wrapped(rule: str, width: int = 100) -> list[str]:
@@ -333,8 +337,8 @@ def names(graph) -> set[str]:
 # ---- options of the command
 
 
-def option_page(sardonyx: Path, environment: dict[str, str]) -> str:
-    """Every command with its options, from its --help."""
+def option_page(sardonyx: Path, environment: dict[str, str], told: dict) -> str:
+    """Every command with its options, from its --help, and the options of passes."""
     lines = [
         "# Options of the command", "",
         "What `sardonyx COMMAND --help` prints. [Command line](command_line.md) is the guide.", "",
@@ -360,6 +364,12 @@ def option_page(sardonyx: Path, environment: dict[str, str]) -> str:
         )
         todo = below + todo
         lines += [f"## {' '.join(('sardonyx', *command))}", "", *help_lines(text), ""]
+    lines += ["## Options of passes", "", "Set by `--option pass.option=value`, or by `options=` in Python.", ""]
+    lines += ["| Option | Meaning |", "|---|---|"]
+    for about in told["passes"]:
+        link = f"passes/{about['dialect']}/{about['name']}.md"
+        lines += [f"| [{about['name']}]({link}).{k} | {plain(v)} |" for k, v in about["options"].items()]
+    lines.append("")
     return "\n".join(lines)
 
 
