@@ -221,6 +221,7 @@ def test_the_site_is_whole(tmp_path):
     for about in told["passes"]:
         page = (tmp_path / "passes" / about["dialect"] / f"{about['name']}.html").read_text()
         assert page.count("<figure><figcaption>") == 2 and page.count("<svg viewBox=") == 2, about["name"]
+    assert '<span class="k">graph</span>' in (tmp_path / "text_form.html").read_text()
     catalogue = (tmp_path / "catalogue.html").read_text()
     assert all(f'href="passes/{p["dialect"]}/{p["name"]}.html"' in catalogue for p in told["passes"])
     primitives = (tmp_path / "primitives.html").read_text()
