@@ -66,6 +66,9 @@ function(sardonyx_compile_options target)
             # gcc 12 sees overlaps in std::string that are not there (gcc bug 105651).
             $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
             $<$<BOOL:${SARDONYX_WERROR}>:-Werror>)
+  if(WIN32)
+    target_compile_definitions(${target} PRIVATE _USE_MATH_DEFINES UNICODE _UNICODE)
+  endif()
   if(SARDONYX_COVERAGE)
     target_compile_options(${target} PRIVATE -fprofile-instr-generate -fcoverage-mapping)
     target_link_options(${target} PUBLIC -fprofile-instr-generate)

@@ -6,7 +6,6 @@ sardonyx_of_this_system(unit_sources)
 list(APPEND unit_sources "${PROJECT_SOURCE_DIR}/tests/bytes/replay_test.cc" "${PROJECT_SOURCE_DIR}/tests/bytes/targets.cc"
      "${PROJECT_SOURCE_DIR}/tests/sx_test_files.cc")
 if(unit_sources)
-  find_package(GTest REQUIRED)
   add_executable(sx_unit ${unit_sources})
   sardonyx_compile_options(sx_unit)
   target_include_directories(sx_unit PRIVATE "${PROJECT_SOURCE_DIR}/tests")
