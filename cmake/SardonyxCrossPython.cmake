@@ -25,7 +25,7 @@ function(sardonyx_cross_module abi headers)
   if(APPLE)
     target_link_options(${name} PRIVATE -Wl,-undefined,dynamic_lookup)
   elseif(WIN32)
-    target_link_libraries(${name} PRIVATE "${PROJECT_BINARY_DIR}/${abi}.lib")
+    target_link_libraries(${name} PRIVATE "${SARDONYX_DEPS}/${abi}.lib")
   endif()
   set_target_properties(${name} PROPERTIES PREFIX "" OUTPUT_NAME _sardonyx
                                            LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${abi}")

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -164,7 +165,7 @@ def _explain(options) -> int:
 
 def _native(arguments) -> int:
     """Replaces this process by the native command: the one beside the interpreter, else the first on PATH."""
-    beside = Path(sys.executable).with_name("sardonyx")
+    beside = Path(sys.executable).with_name("sardonyx.exe" if os.name == "nt" else "sardonyx")
     command = str(beside) if os.access(beside, os.X_OK) else shutil.which("sardonyx")
     if command is None:
         help = (
@@ -172,6 +173,8 @@ def _native(arguments) -> int:
         )
         print(f"error: there is no command 'sardonyx' beside {sys.executable} or on PATH\n{help}", file=sys.stderr)
         return 1
+    if os.name == "nt":  # execv there returns to the shell before the command has run
+        return subprocess.run([command, *arguments], check=False).returncode
     os.execv(command, [command, *arguments])
 
 
