@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage clean
+.PHONY: help setup tools build product demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball test-cpp clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -111,6 +111,33 @@ coverage:  ## which lines and branches the tests run, in C++ and Python (needs c
 	@scripts/setup.sh venv
 	@scripts/setup.sh build coverage
 	@$(PY) scripts/coverage.py --report docs/coverage.md
+
+wheels: tools  ## wheels of six systems into dist/ (PLATFORM="linux-aarch64 ..." for some, JOBS=n), checked
+	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
+	@$(PY) scripts/wheels.py build $(PLATFORM)
+	@$(PY) scripts/wheels.py check $(PLATFORM)
+
+test-wheels: tools  ## C++ tests and smoke tests of the wheels: natively, under qemu-user and under wine
+	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
+	@$(PY) scripts/wheels.py test $(PLATFORM)
+
+sdist: tools  ## the source package into dist/
+	@$(PY) scripts/wheels.py sdist
+
+static-command: tools  ## the command as one static program for any x86-64 Linux, dist/sardonyx
+	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
+	@$(PY) scripts/wheels.py command
+
+tarball: static-command  ## the command, the C++ library and its headers, which run from any folder, into dist/
+	@scripts/setup.sh build release sardonyx
+	@$(PY) scripts/wheels.py tarball
+
+PRESET ?= release
+test-cpp:  ## the C++ tests alone (PRESET=clang, macos or windows)
+	@scripts/setup.sh packages scripts/debian-packages.txt
+	@if [ $(PRESET) = clang ]; then scripts/setup.sh packages scripts/debian-packages-fuzz.txt; fi
+	@scripts/setup.sh build $(PRESET)
+	@ctest --preset $(PRESET)
 
 clean:  ## remove everything that was built; .venv stays
 	rm -rf build dist

@@ -4,6 +4,7 @@
     scripts/wheels.py build [PLATFORM...]   compile, and pack two wheels for each platform into dist/
     scripts/wheels.py check [PLATFORM...]   sizes, auditwheel, abi3audit, delvewheel, symbols
     scripts/wheels.py test [PLATFORM...]    C++ tests: natively, under qemu-user and under wine
+    scripts/wheels.py sdist | command | tarball     the source package; the static command; command and C++ library
 
 Platforms: linux-x86_64 linux-aarch64 musl-x86_64 windows-x86_64 macos-arm64 macos-x86_64 (default: all).
 
@@ -135,7 +136,7 @@ def unpack(folder: Path, name: str, *wanted: str) -> Path:
     return top
 
 
-def prepare() -> None:
+def prepare_tools() -> None:
     if not tool("python").exists():
         say("making build/wheels/tools")
         run(sys.executable, "-m", "venv", WORK / "tools")
@@ -144,6 +145,10 @@ def prepare() -> None:
         say(f"installing {' '.join(TOOLS)}")
         run(tool("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", *TOOLS)
         done.touch()
+
+
+def prepare() -> None:
+    prepare_tools()
     site = Path(next((WORK / "tools" / "lib").glob("python*/site-packages")))
     zig = WORK / "zig"
     cache = WORK / "zig-cache"
@@ -454,9 +459,44 @@ def tests(platforms: list[Platform]) -> int:
     return bad
 
 
+def sdist() -> None:
+    """The source package, from what git has, the same bytes on every run."""
+    prepare_tools()
+    DIST.mkdir(exist_ok=True)
+    code = f"import scikit_build_core.build as b; print(b.build_sdist({str(DIST)!r}))"
+    run(tool("python"), "-c", code, cwd=ROOT, env=os.environ | {"SOURCE_DATE_EPOCH": "1577836800"})
+
+
+def command() -> None:
+    """The command as one program that needs nothing: musl is linked into it."""
+    prepare()
+    p = PLATFORMS["musl-x86_64"]
+    compile_platform(p, "sardonyx_cli")
+    DIST.mkdir(exist_ok=True)
+    program = DIST / "sardonyx"
+    program.write_bytes(strip(p, build_folder(p) / p.program))
+    program.chmod(0o755)
+    say(f"dist/sardonyx: {program.stat().st_size / (1 << 20):.1f} MiB")
+
+
+def tarball() -> None:
+    """bin/sardonyx, and the C++ library with what find_package(sardonyx) reads. No file knows where it lies."""
+    name = f"sardonyx-{version()}-linux-x86_64"
+    folder = WORK / name
+    shutil.rmtree(folder, ignore_errors=True)
+    run("cmake", "--install", ROOT / "build" / "release", "--prefix", folder, "--component", "cpp",
+        stdout=subprocess.DEVNULL)  # fmt: skip
+    (folder / "bin").mkdir()
+    shutil.copy(DIST / "sardonyx", folder / "bin" / "sardonyx")
+    shutil.copy(ROOT / "LICENSE", folder)
+    run("tar", "-C", WORK, "--sort=name", "--owner=0", "--group=0", "--mtime=2020-01-01", "-cJf",
+        DIST / f"{name}.tar.xz", name)  # fmt: skip
+    say(f"{name}.tar.xz: {(DIST / f'{name}.tar.xz').stat().st_size / (1 << 20):.1f} MiB")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("step", choices=["prepare", "build", "check", "test"])
+    parser.add_argument("step", choices=["prepare", "build", "check", "test", "sdist", "command", "tarball"])
     parser.add_argument("platform", nargs="*", help=" ".join(PLATFORMS))
     given = parser.parse_args()
     unknown = set(given.platform) - set(PLATFORMS)
@@ -468,6 +508,12 @@ def main() -> int:
         prepare()
     elif given.step == "build":
         build(platforms)
+    elif given.step == "sdist":
+        sdist()
+    elif given.step == "command":
+        command()
+    elif given.step == "tarball":
+        tarball()
     elif given.step == "check":
         return min(check(platforms), 1)
     else:
