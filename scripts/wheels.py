@@ -3,7 +3,7 @@
     scripts/wheels.py prepare               fetch zig, the sources of libraries, and the tools that check wheels
     scripts/wheels.py build [PLATFORM...]   compile, and pack two wheels for each platform into dist/
     scripts/wheels.py check [PLATFORM...]   sizes, auditwheel, abi3audit, delvewheel, symbols
-    scripts/wheels.py test [PLATFORM...]    C++ tests: natively, under qemu-user and under wine
+    scripts/wheels.py test [PLATFORM...]    C++ tests natively, under qemu-user and wine; smoke tests here
     scripts/wheels.py sdist | command | tarball     the source package; the static command; command and C++ library
 
 Platforms: linux-x86_64 linux-aarch64 musl-x86_64 windows-x86_64 macos-arm64 macos-x86_64 (default: all).
@@ -430,6 +430,29 @@ def sysroot(machine: str) -> Path:
     return folder
 
 
+def smoke(p: Platform) -> dict[str, dict]:
+    """Installs the wheels of this machine's own platform into new environments and tries them, with each Python on PATH."""
+    results = {}
+    for minor in (11, 12, 13, 14):
+        python = shutil.which(f"python3.{minor}")
+        wanted = "-cp311-cp311-" if minor == 11 else "-cp312-abi3-"
+        wheels = [w for w in wheels_of(p) if wanted in w.name]
+        if not python or not wheels:
+            continue
+        venv = WORK / f"smoke-3.{minor}"
+        run(python, "-m", "venv", "--clear", venv)
+        run(venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *wheels)
+        done = run(
+            venv / "bin" / "python", ROOT / "tests" / "wheel_smoke.py", cwd="/", check=False, capture_output=True,
+            text=True, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        )  # fmt: skip
+        print(done.stdout + done.stderr, end="", flush=True)
+        results[f"wheel in Python 3.{minor}"] = {
+            "status": done.returncode, "last": (done.stdout.strip().splitlines() or [""])[-1],
+        }  # fmt: skip
+    return results
+
+
 def tests(platforms: list[Platform]) -> int:
     bad = 0
     results_file = WORK / "results.json"
@@ -455,6 +478,10 @@ def tests(platforms: list[Platform]) -> int:
             results.setdefault(p.name, {})[name] = {"status": done.returncode, "last": last}
             (WORK / f"{p.name}-{name}.log").write_text(done.stdout + done.stderr)
             bad += done.returncode != 0
+        if p.name == "linux-x86_64":
+            smoked = smoke(p)
+            results[p.name] |= smoked
+            bad += sum(r["status"] != 0 for r in smoked.values())
     results_file.write_text(json.dumps(results, indent=1))
     return bad
 
