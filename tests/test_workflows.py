@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,6 +98,14 @@ def test_packages_have_the_version_of_the_build():
     assert f'version "{version}"' in brew and f"sardonyx-{version}.tar.gz" in brew
 
 
+def test_docker_makes_a_target_that_exists():
+    text = (ROOT / "packaging" / "Dockerfile").read_text()
+    assert (
+        set(re.findall(r"RUN make ([\w-]+)", text))
+        and set(re.findall(r"RUN make ([\w-]+)", text)) <= makefile_targets()
+    )
+
+
 def test_packages_name_the_libraries_that_the_build_looks_for():
     """Names by system: the table in cmake/SardonyxDependencies.cmake is what a user without the libraries is told."""
     table = (ROOT / "cmake" / "SardonyxDependencies.cmake").read_text()
@@ -118,6 +127,18 @@ def load_conda():
     text = (ROOT / "packaging" / "conda" / "meta.yaml").read_text()
     text = re.sub(r"\{%.*?%\}", "", text)
     return yaml.safe_load(re.sub(r"\{\{.*?\}\}", "x", text))
+
+
+def test_build_without_a_library_says_what_to_install(tmp_path):
+    done = subprocess.run(
+        ["cmake", "-S", ROOT, "-B", tmp_path, "-DSARDONYX_PYTHON=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON",
+         "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    for line in ("apt install libfmt-dev libcli11-dev", "dnf install fmt-devel cli11-devel", "brew install fmt cli11"):
+        assert line in said, done.stderr
 
 
 def test_wheels_are_made_for_each_platform_that_is_promised():
