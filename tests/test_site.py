@@ -147,6 +147,18 @@ def test_help_texts_become_lists():
         "<dt><code>--verify TEXT:{off,model}=off</code></dt><dd>Evaluate &lt;x&gt; and <code>compare</code></dd>"
         in lines
     )
+    after = catalogues.help_lines(
+        "Usage: x\n\nOptions:\n  -h         Print this\n\nExit codes: 0 done; 1\nnot.\nMore.\n"
+    )
+    assert after[-7:] == [
+        "<dt><code>-h</code></dt><dd>Print this</dd>",
+        "</dl>",
+        "",
+        "Exit codes: 0 done; 1 not.",
+        "",
+        "More.",
+        "",
+    ]
     parsed = "\n".join(
         catalogues.help_lines(
             "usage: sardonyx export [-h]\n                f\n\noptions:\n  -i SPEC, --input SPEC\n                        one\n"

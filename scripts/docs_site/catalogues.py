@@ -362,7 +362,7 @@ def option_page(sardonyx: Path, environment: dict[str, str], told: dict) -> str:
             if subcommands
             else []
         )
-        todo = below + todo
+        todo = ([] if command == ("help",) else below) + todo  # `help` lists the commands once more
         lines += [f"## {' '.join(('sardonyx', *command))}", "", *help_lines(text), ""]
     lines += ["## Options of passes", "", "Set by `--option pass.option=value`, or by `options=` in Python.", ""]
     lines += ["| Option | Meaning |", "|---|---|"]
@@ -383,7 +383,7 @@ def help_lines(text: str) -> list[str]:
         text = text[usage.end() :]
     title = ""
     for section in re.split(r"^(?=\S.*:\n)", text, flags=re.MULTILINE):
-        match = re.match(r"(\S.*):\n((?:\s.*\n?|\n)*)", section)
+        match = re.match(r"(\S.*):\n((?:[ \t].*\n?|\n)*)", section)
         if match is None:
             if section.strip():
                 lines += code(section, "text")
@@ -398,6 +398,8 @@ def help_lines(text: str) -> list[str]:
                 meaning = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(" ".join(words[2].split())))
                 lines.append(f"<dt><code>{escape(words[1])}</code></dt><dd>{meaning or '&nbsp;'}</dd>")
         lines += ["</dl>", ""]
+        for paragraph in re.split(r"\n\s*\n|(?<=\.)\n", section[match.end() :].strip()):
+            lines += [plain(" ".join(paragraph.split())), ""] if paragraph.strip() else []
     return lines
 
 
