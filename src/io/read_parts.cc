@@ -1,6 +1,7 @@
 // Reads TypeProto, AttributeProto, ValueInfoProto and metadata entries.
 #include <fmt/format.h>
 
+#include "dialects/onnx/attribute_type.h"
 #include "io/onnx_parts.h"
 
 namespace sardonyx::onnx_file {
@@ -185,22 +186,7 @@ AttributeScan scan_attribute(std::string_view wire, const char* origin) {
 
 namespace {
 
-// AttributeProto.AttributeType.
-enum AttributeType : int32_t {
-  kUnset = 0,
-  kFloat = 1,
-  kInt = 2,
-  kString = 3,
-  kTensor = 4,
-  kFloats = 6,
-  kInts = 7,
-  kStrings = 8,
-  kTensors = 9,
-  kSparse = 11,
-  kSparses = 12,
-  kTypeProto = 13,
-  kTypeProtos = 14,
-};
+using namespace attribute_type;
 
 // Builds NamedAttr::tensor_fields, which stay empty until a tensor has some.
 class TensorNotes {
@@ -250,8 +236,8 @@ Attr sparse_attr(std::string_view wire, const ModelBytes& source, ExternalFiles&
 
 NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, ExternalFiles& external, TypeReader& types) {
   NamedAttr a;
-  int32_t type = kUnset;
-  int32_t implied = kUnset;  // from the value field: files of IR version 1 do not state the type
+  int32_t type = kUndefined;
+  int32_t implied = kUndefined;  // from the value field: files of IR version 1 do not state the type
   RefAttr ref;
   float f = 0;
   int64_t i = 0;
@@ -283,8 +269,10 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
         case tag(3, kVarint): i = r.int64(), implied = kInt; break;
         case tag(4, kBytes): s = r.bytes(), implied = kString; break;
         case tag(5, kBytes): notes = {}, t = tensor(r.bytes()), implied = kTensor; break;
-        case tag(22, kBytes): notes = {}, sparse = sparse_attr(r.bytes(), source, external, notes), implied = kSparse; break;
-        case tag(14, kBytes): tp = types.read(r.bytes()), implied = kTypeProto; break;
+        case tag(22, kBytes):
+          notes = {}, sparse = sparse_attr(r.bytes(), source, external, notes), implied = kSparseTensor;
+          break;
+        case tag(14, kBytes): tp = types.read(r.bytes()), implied = kType; break;
         case tag(7, kFixed32): floats.push_back(r.fixed<float>()), implied = kFloats; break;
         case tag(7, kBytes): {
           const std::string_view packed = r.bytes();
@@ -301,8 +289,10 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
         case tag(8, kBytes): r.int64s(ints), implied = kInts; break;
         case tag(9, kBytes): strings.emplace_back(r.bytes()), implied = kStrings; break;
         case tag(10, kBytes): tensors.push_back(tensor(r.bytes())), implied = kTensors; break;
-        case tag(23, kBytes): sparses.push_back(sparse_attr(r.bytes(), source, external, notes)), implied = kSparses; break;
-        case tag(15, kBytes): type_list.push_back(types.read(r.bytes())), implied = kTypeProtos; break;
+        case tag(23, kBytes):
+          sparses.push_back(sparse_attr(r.bytes(), source, external, notes)), implied = kSparseTensors;
+          break;
+        case tag(15, kBytes): type_list.push_back(types.read(r.bytes())), implied = kTypes; break;
         default: r.skip();
       }
     }
@@ -311,7 +301,7 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
       a.value = std::move(ref);
       return a;
     }
-    switch (type == kUnset ? implied : type) {
+    switch (type == kUndefined ? implied : type) {
       case kFloat: a.value = static_cast<double>(f); break;
       case kInt: a.value = i; break;
       case kString: a.value = s; break;
@@ -323,10 +313,10 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
       case kInts: a.value = std::move(ints); break;
       case kStrings: a.value = std::move(strings); break;
       case kTensors: a.value = std::move(tensors); break;
-      case kSparse: a.value = std::move(sparse); break;
-      case kSparses: a.value = std::move(sparses); break;
-      case kTypeProto: a.value = tp; break;
-      case kTypeProtos: a.value = std::move(type_list); break;
+      case kSparseTensor: a.value = std::move(sparse); break;
+      case kSparseTensors: a.value = std::move(sparses); break;
+      case kType: a.value = tp; break;
+      case kTypes: a.value = std::move(type_list); break;
       default: a.value = OpaqueAttr{fmt::format("attribute of type {}", type)};
     }
   } catch (const Error& e) {

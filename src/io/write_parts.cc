@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "dialects/onnx/attribute_type.h"
+
 namespace sardonyx::onnx_file {
 namespace {
 
@@ -199,25 +201,25 @@ void write_value_info(wire::Writer& w, std::string_view name, const Type* t, con
 
 namespace {
 
-// AttributeProto.AttributeType for each AttrKind, in its order.
-int attribute_type(AttrKind kind) {
+// The AttributeProto.AttributeType of each AttrKind, in its order.
+int number_of(AttrKind kind) {
   switch (kind) {
-    case AttrKind::kInt: return 2;
-    case AttrKind::kFloat: return 1;
-    case AttrKind::kString: return 3;
-    case AttrKind::kTensor: return 4;
-    case AttrKind::kGraph: return 5;
-    case AttrKind::kSparseTensor: return 11;
-    case AttrKind::kType: return 13;
-    case AttrKind::kInts: return 7;
-    case AttrKind::kFloats: return 6;
-    case AttrKind::kStrings: return 8;
-    case AttrKind::kTensors: return 9;
-    case AttrKind::kGraphs: return 10;
-    case AttrKind::kTypes: return 14;
-    case AttrKind::kAny: return 0;
+    case AttrKind::kInt: return attribute_type::kInt;
+    case AttrKind::kFloat: return attribute_type::kFloat;
+    case AttrKind::kString: return attribute_type::kString;
+    case AttrKind::kTensor: return attribute_type::kTensor;
+    case AttrKind::kGraph: return attribute_type::kGraph;
+    case AttrKind::kSparseTensor: return attribute_type::kSparseTensor;
+    case AttrKind::kType: return attribute_type::kType;
+    case AttrKind::kInts: return attribute_type::kInts;
+    case AttrKind::kFloats: return attribute_type::kFloats;
+    case AttrKind::kStrings: return attribute_type::kStrings;
+    case AttrKind::kTensors: return attribute_type::kTensors;
+    case AttrKind::kGraphs: return attribute_type::kGraphs;
+    case AttrKind::kTypes: return attribute_type::kTypes;
+    case AttrKind::kAny: return attribute_type::kUndefined;
   }
-  return 0;
+  return attribute_type::kUndefined;
 }
 
 class AttributeWriter {
@@ -226,36 +228,36 @@ class AttributeWriter {
       : w_(w), a_(a), op_(op), dims_(dims), places_(places) {}
 
   // Writes the value; returns the attribute's type.
-  int operator()(bool v) { return w_.int64(3, v ? 1 : 0), 2; }
-  int operator()(int64_t v) { return w_.int64(3, v), 2; }
-  int operator()(DType v) { return w_.int64(3, static_cast<int64_t>(v)), 2; }
-  int operator()(double v) { return w_.float32(2, static_cast<float>(v)), 1; }
-  int operator()(const std::string& v) { return w_.bytes(4, v), 3; }
+  int operator()(bool v) { return w_.int64(3, v ? 1 : 0), attribute_type::kInt; }
+  int operator()(int64_t v) { return w_.int64(3, v), attribute_type::kInt; }
+  int operator()(DType v) { return w_.int64(3, static_cast<int64_t>(v)), attribute_type::kInt; }
+  int operator()(double v) { return w_.float32(2, static_cast<float>(v)), attribute_type::kFloat; }
+  int operator()(const std::string& v) { return w_.bytes(4, v), attribute_type::kString; }
   int operator()(const TensorPtr& v) {
     tensor(5, v, places_);
-    return 4;
+    return attribute_type::kTensor;
   }
   int operator()(const Type* v) {
     w_.begin(14);
     write_type(w_, v, dims_);
     w_.end();
-    return 13;
+    return attribute_type::kType;
   }
   int operator()(const Attr::Ints& v) {
     for (int64_t i : v) w_.int64(8, i);
-    return 7;
+    return attribute_type::kInts;
   }
   int operator()(const Attr::Floats& v) {
     for (double f : v) w_.float32(7, static_cast<float>(f));
-    return 6;
+    return attribute_type::kFloats;
   }
   int operator()(const Attr::Strings& v) {
     for (const std::string& s : v) w_.bytes(9, s);
-    return 8;
+    return attribute_type::kStrings;
   }
   int operator()(const Attr::Tensors& v) {
     for (const TensorPtr& t : v) tensor(10, t, places_);
-    return 9;
+    return attribute_type::kTensors;
   }
   int operator()(const Attr::TypeList& v) {
     for (const Type* t : v) {
@@ -263,7 +265,7 @@ class AttributeWriter {
       write_type(w_, t, dims_);
       w_.end();
     }
-    return 14;
+    return attribute_type::kTypes;
   }
   int operator()(const Dim& d) {
     if (!d.is_int()) fail("a symbolic size");
@@ -274,20 +276,20 @@ class AttributeWriter {
       if (!d.is_int()) fail("a symbolic size");
       w_.int64(8, d.value());
     }
-    return 7;
+    return attribute_type::kInts;
   }
-  int operator()(const AttrDict& v) { return write_sparse(22, v), 11; }
+  int operator()(const AttrDict& v) { return write_sparse(22, v), attribute_type::kSparseTensor; }
   int operator()(const AttrList& v) {
     for (const Attr& a : v) {
       const auto* sparse = a.get<AttrDict>();
       if (sparse == nullptr) fail("a list of mixed values");
       write_sparse(23, *sparse);
     }
-    return v.empty() ? spec_type(7) : 12;
+    return v.empty() ? spec_type(attribute_type::kInts) : attribute_type::kSparseTensors;
   }
   int operator()(const RefAttr& v) {
     w_.bytes(21, v.name);
-    return v.type != 0 ? v.type : spec_type(0);
+    return v.type != 0 ? v.type : spec_type(attribute_type::kUndefined);
   }
   int operator()(const OpaqueAttr& v) { fail(v.text); }
   int operator()(std::monostate) { fail("no value"); }
@@ -299,7 +301,7 @@ class AttributeWriter {
   int spec_type(int otherwise) const {
     if (op_ == nullptr) return otherwise;
     const auto spec = std::ranges::find(op_->attrs, a_.name, &AttrSpec::name);
-    return spec == op_->attrs.end() ? otherwise : attribute_type(spec->kind);
+    return spec == op_->attrs.end() ? otherwise : number_of(spec->kind);
   }
   void tensor(uint32_t field, const TensorPtr& t, const Places* places) {
     if (t == nullptr) fail("an absent tensor");

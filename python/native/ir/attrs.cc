@@ -4,30 +4,14 @@
 
 #include <algorithm>
 
+#include "dialects/onnx/attribute_type.h"
 #include "native/ir/store.h"
 
 namespace sardonyx::python {
 
 namespace {
 
-// onnx.AttributeProto.AttributeType
-enum AttributeType : int {
-  kUndefined = 0,
-  kFloat = 1,
-  kInt = 2,
-  kString = 3,
-  kTensor = 4,
-  kGraph = 5,
-  kFloats = 6,
-  kInts = 7,
-  kStrings = 8,
-  kTensors = 9,
-  kGraphs = 10,
-  kSparseTensor = 11,
-  kSparseTensors = 12,
-  kType = 13,
-  kTypes = 14,
-};
+using namespace attribute_type;
 
 double as_f32(nb::handle v) { return static_cast<double>(static_cast<float>(nb::cast<double>(v))); }
 
