@@ -15,24 +15,29 @@ namespace {
 // One equation that Python is lowering. Unusable after the lowering has returned.
 class PyLowering {
  public:
-  PyLowering(Lowering& at, StorePtr store, std::string origin, nb::handle late)
-      : at_(&at), store_(std::move(store)), origin_(std::move(origin)), late_(late), seen_(at.b.graph().last()) {}
+  PyLowering(Lowering& lowering, StorePtr store, std::string origin, nb::handle late)
+      : lowering_(&lowering),
+        store_(std::move(store)),
+        origin_(std::move(origin)),
+        late_(late),
+        seen_(lowering.b.graph().last()) {}
 
-  Lowering& at() const {
-    if (at_ == nullptr) refuse(fmt::format("the context of {} was used after its lowering had returned", origin_));
-    return *at_;
+  // Throws after end().
+  Lowering& lowering() const {
+    if (lowering_ == nullptr) refuse(fmt::format("the context of {} was used after its lowering had returned", origin_));
+    return *lowering_;
   }
   const StorePtr& store() const { return store_; }
   const std::string& origin() const { return origin_; }
   nb::handle late() const { return late_; }
-  void end() { at_ = nullptr; }
+  void end() { lowering_ = nullptr; }
 
   // Types the nodes that were appended since the last call, and gives them the equation's source line.
   void settle() {
-    Graph& graph = at().b.graph();
+    Graph& graph = lowering().b.graph();
     for (Node* n = seen_ ? seen_->next() : graph.first(); n != nullptr; n = n->next()) {
-      infer_node(*n, at_->b.facts());
-      if (n->provenance() == 0) n->set_provenance(at_->b.provenance());
+      infer_node(*n, lowering_->b.facts());
+      if (n->provenance() == 0) n->set_provenance(lowering_->b.provenance());
       seen_ = n;
     }
   }
@@ -53,36 +58,36 @@ class PyLowering {
   }
 
  private:
-  Lowering* at_;
+  Lowering* lowering_;
   StorePtr store_;
   std::string origin_;
   nb::handle late_;  // attributes to be set after the passes
   Node* seen_;       // the last settled node
 };
 
-std::vector<Value*> run_python(nb::handle fn, Lowering& at, const StorePtr& store, const std::string& origin,
+std::vector<Value*> run_python(nb::handle fn, Lowering& lowering, const StorePtr& store, const std::string& origin,
                                nb::handle equation, nb::handle late) {
   static constexpr const char* kModule = "sardonyx.plugins";
-  nb::object native = nb::cast(new PyLowering(at, store, origin, late), nb::rv_policy::take_ownership);
-  auto& lowering = nb::cast<PyLowering&>(native);
+  nb::object native = nb::cast(new PyLowering(lowering, store, origin, late), nb::rv_policy::take_ownership);
+  auto& context = nb::cast<PyLowering&>(native);
   struct End {
-    PyLowering& lowering;
-    ~End() { lowering.end(); }
-  } end{lowering};
+    PyLowering& context;
+    ~End() { context.end(); }
+  } end{context};
   try {
     nb::object results = nb::module_::import_(kModule).attr("_run")(fn, native, equation, origin);
-    lowering.settle();
+    context.settle();
     std::vector<Value*> out;
-    for (nb::handle r : results) out.push_back(&lowering.value(r, "a result"));
+    for (nb::handle r : results) out.push_back(&context.value(r, "a result"));
     return out;
   } catch (nb::python_error& e) {
     // Collect this with the other unsupported equations, to report all at once.
-    if (e.matches(nb::module_::import_(kModule).attr("Unsupported"))) at.unsupported(text_of(e.value()));
+    if (e.matches(nb::module_::import_(kModule).attr("Unsupported"))) lowering.unsupported(text_of(e.value()));
     throw;
   }
 }
 
-Dim dim_of(PyLowering& l, const std::string& text) { return l.at().b.dims().parse(text); }
+Dim dim_of(PyLowering& l, const std::string& text) { return l.lowering().b.dims().parse(text); }
 
 }  // namespace
 
@@ -99,11 +104,11 @@ void add_python_lowerings(LoweringRegistry& registry, const nb::dict& by_primiti
     registry.add(
         primitive,
         [fn = std::shared_ptr<const void>(keep_python(nb::borrow(fn))), store, origin, &equations,
-         late = nb::handle(late)](Lowering& at) {
+         late = nb::handle(late)](Lowering& ctx) {
           nb::gil_scoped_acquire lock;
-          auto equation = equations.find(at.eqn.id());
+          auto equation = equations.find(ctx.eqn.id());
           nb::object eqn = equation == equations.end() ? nb::none() : equation->second;
-          return run_python(nb::handle(static_cast<PyObject*>(const_cast<void*>(fn.get()))), at, store, origin, eqn, late);
+          return run_python(nb::handle(static_cast<PyObject*>(const_cast<void*>(fn.get()))), ctx, store, origin, eqn, late);
         },
         origin);
   }
@@ -159,45 +164,45 @@ void set_late_attributes(const nb::list& late, std::shared_ptr<Model> model) {
 void bind_lowering_context(nb::module_& m) {
   nb::class_<PyLowering>(m, "Lowering")
       .def("late", [](PyLowering& l) { return nb::borrow(l.late()); })
-      .def("num_operands", [](PyLowering& l) { return l.at().num_inputs(); })
-      .def("num_results", [](PyLowering& l) { return l.at().eqn.num_results(); })
+      .def("num_operands", [](PyLowering& l) { return l.lowering().num_inputs(); })
+      .def("num_results", [](PyLowering& l) { return l.lowering().eqn.num_results(); })
       .def("operand",
            [](PyLowering& l, size_t i) {
              // A broadcast may have been left to its users. Expand it, so that the author sees the equation's
              // own shape.
-             Lowering& at = l.at();
-             return l.handle(at.expand(at.in(i), at.stored_in_type(i)->dims()));
+             Lowering& ctx = l.lowering();
+             return l.handle(ctx.expand(ctx.in(i), ctx.stored_in_type(i)->dims()));
            })
-      .def("graph", [](PyLowering& l) { return wrap(l.store(), &l.at().b.graph()); })
+      .def("graph", [](PyLowering& l) { return wrap(l.store(), &l.lowering().b.graph()); })
       .def("placeholder",
            [](PyLowering& l, size_t i, const std::string& name) {
-             LoweringContext& c = l.at().context();
-             return l.handle(&c.model().new_placeholder(name, c.stored(l.at().out_type(i))));
+             LoweringContext& c = l.lowering().context();
+             return l.handle(&c.model().new_placeholder(name, c.stored(l.lowering().out_type(i))));
            })
       .def("is_filled", [](PyLowering& l, nb::handle v) { return l.value(v, "a value").kind() != ValueKind::kPlaceholder; })
       .def("constant",
            [](PyLowering& l, nb::handle array, const std::string& name) {
-             JaxValues values(l.at().b.model());
-             return l.handle(l.at().b.constant(values.tensor(array), name));
+             JaxValues values(l.lowering().b.model());
+             return l.handle(l.lowering().b.constant(values.tensor(array), name));
            })
       .def("cast_like",
            [](PyLowering& l, nb::handle x, nb::handle like) {
              l.settle();
-             return l.handle(l.at().cast(&l.value(x, "the tensor"), l.value(like, "the exemplar").dtype()));
+             return l.handle(l.lowering().cast(&l.value(x, "the tensor"), l.value(like, "the exemplar").dtype()));
            })
       .def(
-          "dim", [](PyLowering& l, const std::string& text) { return l.handle(l.at().dim(dim_of(l, text))); },
+          "dim", [](PyLowering& l, const std::string& text) { return l.handle(l.lowering().dim(dim_of(l, text))); },
           "A size at run time: i64[].")
       .def("dim_origin",
            [](PyLowering& l, const std::string& text) -> nb::object {
-             const DimOrigin* origin = l.at().context().origin(dim_of(l, text));
+             const DimOrigin* origin = l.lowering().context().origin(dim_of(l, text));
              if (origin == nullptr) return nb::none();
              return nb::make_tuple(l.handle(origin->value), origin->axis);
            })
       .def("add_input",
            [](PyLowering& l, const std::string& name, nb::handle aval) {
-             JaxValues values(l.at().b.model());
-             LoweringContext& c = l.at().context();
+             JaxValues values(l.lowering().b.model());
+             LoweringContext& c = l.lowering().context();
              const Type* type = c.interface_type(values.type(aval));
              Value* v = c.model().graph().add_input(name, type);
              v->set_type(type);
@@ -207,10 +212,10 @@ void bind_lowering_context(nb::module_& m) {
       .def("add_output",
            [](PyLowering& l, nb::handle v, const std::string& name) {
              Value& value = l.value(v, "an output");
-             l.at().context().model().graph().add_output(value, name, value.type());
+             l.lowering().context().model().graph().add_output(value, name, value.type());
            })
       .def("fresh_name",
-           [](PyLowering& l, const std::string& base) { return fresh_value_name(*l.store(), l.at().b.graph(), base); });
+           [](PyLowering& l, const std::string& base) { return fresh_value_name(*l.store(), l.lowering().b.graph(), base); });
 }
 
 }  // namespace sardonyx::python
