@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any
 
-from sardonyx import _data_functions, _data_loops, plugins
+from sardonyx import _data_functions, _data_loops, _patches, plugins
 from sardonyx._data_bounds import Bounds
 from sardonyx._data_primitives import BUILT_IN
 from sardonyx._data_sizes import Sizes, inputs_scope, sizes
@@ -32,7 +32,7 @@ def _aliases(replacements: dict[str, Any]):
     wanted = {}
     for path, make_value in replacements.items():
         try:
-            original = plugins._resolve(path)
+            original = _patches.resolve(path)
         except (Error, AttributeError, ImportError):
             continue
         wanted.setdefault(id(_unpatched(original)), _guarded(make_value))
@@ -42,7 +42,7 @@ def _aliases(replacements: dict[str, Any]):
         for alias, held in list(members.items()) if isinstance(members, dict) else ():
             original = _unpatched(held) if isinstance(held, types.FunctionType) else held
             if (make_value := wanted.get(id(original))) is not None:
-                specs.append(plugins.MonkeyPatchSpec(owner, alias, make_value))
+                specs.append(_patches.MonkeyPatchSpec(owner, alias, make_value))
     return specs
 
 
@@ -69,8 +69,8 @@ def patched(function):
     """The replacement of a function that the user passed directly."""
     if isinstance(function, functools.partial):
         return functools.partial(patched(function.func), *function.args, **function.keywords)
-    with plugins._lock:
-        for entry in plugins._installed.values():
+    with _patches.lock:
+        for entry in _patches.installed.values():
             held = getattr(entry.target, entry.attr, None)
             if _unpatched(held) is function:
                 return held
@@ -93,7 +93,7 @@ class Functions(plugins.Plugin):
 
 
 @functools.cache
-def _patches() -> tuple[plugins.Plugin, ...]:
+def _plugins() -> tuple[plugins.Plugin, ...]:
     return (Functions(), Bounds())
 
 
@@ -101,5 +101,5 @@ def _patches() -> tuple[plugins.Plugin, ...]:
 def active(leaves):
     """Around a second trace, of a program with these inputs. Yields its Sizes."""
     primitives = [p.primitive() for p in BUILT_IN]
-    with Sizes(*inputs_scope(leaves), primitives).active() as found, plugins._patched(_patches(), remembered=True):
+    with Sizes(*inputs_scope(leaves), primitives).active() as found, _patches.patched(_plugins(), remembered=True):
         yield found

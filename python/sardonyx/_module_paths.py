@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any
 
-from sardonyx import plugins
+from sardonyx import _patches
 
 _caller: contextvars.ContextVar["_Caller | None"] = contextvars.ContextVar("sardonyx_module", default=None)
 
@@ -88,7 +88,7 @@ def _scoped(original):
 
     @functools.wraps(original)
     def call(module, *args, **kwargs):
-        if not plugins._tracing.get():
+        if not _patches.tracing.get():
             return original(module, *args, **kwargs)
         with _entered(module):
             return original(module, *args, **kwargs)

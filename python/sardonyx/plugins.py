@@ -11,21 +11,17 @@ A `Plugin` may also change what tracing sees: `binding_specs()` names functions 
 Sardonyx traces, and only in the thread that traces.
 """
 
-import contextlib
-import contextvars
 import functools
-import importlib
 import inspect
 import os
-import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sardonyx import _patches, _source
 from sardonyx import _sardonyx as native
-from sardonyx import _source
 from sardonyx._error import Error
+from sardonyx._patches import AssignSpec, MonkeyPatchSpec
 
 __all__ = [
     "AssignSpec",
@@ -40,30 +36,6 @@ __all__ = [
     "unload",
     "unregister",
 ]
-
-
-@dataclass(frozen=True)
-class AssignSpec:
-    """While tracing, `target.attr` is `value`. `target` is an object or its dotted name."""
-
-    target: Any
-    attr: str
-    value: Any
-    delete_if_missing: bool = True
-
-
-@dataclass(frozen=True)
-class MonkeyPatchSpec:
-    """While tracing, `target.attr` is `make_value(original)`. `target` is an object or its dotted name.
-
-    A patched function must not be called by an `abstract_eval`, unless `in_abstract_eval` allows it.
-    """
-
-    target: Any
-    attr: str
-    make_value: Callable[[Any], Any]
-    delete_if_missing: bool = False
-    in_abstract_eval: bool = False
 
 
 class Plugin:
@@ -109,14 +81,9 @@ class Plugin:
 
 PrimitiveLeafPlugin = Plugin
 
-_lock = threading.RLock()
 _lowerings: dict[str, Callable] = {}
 _plugins: dict[str, Plugin] = {}
 _libraries: dict[str, frozenset[str]] = {}  # path of a shared object -> what it lowers, in the order of loading
-
-# Whether this thread traces for Sardonyx, and which plugin's abstract_eval runs.
-_tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("sardonyx_tracing", default=False)
-_evaluating: contextvars.ContextVar[str | None] = contextvars.ContextVar("sardonyx_abstract_eval", default=None)
 
 
 def lowering(primitive: str):
@@ -128,7 +95,7 @@ def lowering(primitive: str):
         )
 
     def decorate(fn):
-        with _lock:
+        with _patches.lock:
             _lowerings[primitive] = fn
         return fn
 
@@ -142,7 +109,7 @@ def register(plugin):
         raise Error(f"a Plugin was expected, found {type(instance).__name__}")
     if not instance.jaxpr_primitive:
         raise Error(f"{type(instance).__name__} has no jaxpr_primitive")
-    with _lock:
+    with _patches.lock:
         _plugins[instance.jaxpr_primitive] = instance
     return plugin
 
@@ -160,7 +127,7 @@ def register_primitive(jaxpr_primitive: str, **metadata):
 
 def unregister(primitive: str) -> None:
     """Removes the lowering and the plugin of a primitive, if any: the built-in lowering applies again."""
-    with _lock:
+    with _patches.lock:
         _lowerings.pop(primitive, None)
         _plugins.pop(primitive, None)
 
@@ -179,7 +146,7 @@ def discover() -> None:
     global _discovered
     import importlib.metadata
 
-    with _lock:
+    with _patches.lock:
         if _discovered:
             return
         _discovered = True  # before loading: the entry points may export, too
@@ -224,7 +191,7 @@ def load(path) -> list[str]:
     """
     path = os.path.abspath(os.fspath(path))
     primitives = native.load_plugin(path)
-    with _lock:
+    with _patches.lock:
         _libraries.pop(path, None)
         _libraries[path] = frozenset(primitives)
     return primitives
@@ -232,29 +199,29 @@ def load(path) -> list[str]:
 
 def unload(path) -> None:
     """Exports no longer use the plugin's lowerings. The shared object itself stays in memory."""
-    with _lock:
+    with _patches.lock:
         _libraries.pop(os.path.abspath(os.fspath(path)), None)
 
 
 def _paths() -> list[str]:
-    with _lock:
+    with _patches.lock:
         return list(_libraries)
 
 
 def _lowered(lowerings) -> set[str]:
     """Primitives that something other than the built-in table lowers."""
-    with _lock:
+    with _patches.lock:
         return set(lowerings).union(*_libraries.values())
 
 
 def _guarded(name, abstract_eval):
     @functools.wraps(abstract_eval)
     def evaluate(*args, **params):
-        token = _evaluating.set(name)
+        token = _patches.evaluating.set(name)
         try:
             return abstract_eval(*args, **params)
         finally:
-            _evaluating.reset(token)
+            _patches.evaluating.reset(token)
 
     return evaluate
 
@@ -268,11 +235,13 @@ def _derive(primitive, impl, shapes: bool) -> None:
     several = primitive.multiple_results
 
     def plain(*args, **params):
-        token = _tracing.set(False)  # patched functions are the originals, among them those that bind this primitive
+        token = _patches.tracing.set(
+            False
+        )  # patched functions are the originals, among them those that bind this primitive
         try:
             return impl(*args, **params)
         finally:
-            _tracing.reset(token)
+            _patches.tracing.reset(token)
 
     def of_shapes(*avals, **params):
         out = jax.eval_shape(functools.partial(plain, **params), *avals)
@@ -537,158 +506,17 @@ def _set_attributes(node, attrs) -> None:
         node.attributes.add(attr)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Patches
-
-
-@dataclass
-class _Installed:
-    target: Any
-    attr: str
-    original: Any  # as stored in the target: a staticmethod stays one
-    missing: bool
-    users: int = 0
-
-
-_installed: dict[tuple[int, int, str], _Installed] = {}  # (plugin, target, attribute) -> what to restore
-
-
-def _resolve(target: Any) -> Any:
-    if not isinstance(target, str):
-        return target
-    # The longest prefix that is a module; the rest are attributes.
-    parts = target.split(".")
-    for n in range(len(parts), 0, -1):
-        try:
-            value = importlib.import_module(".".join(parts[:n]))
-        except ModuleNotFoundError as e:
-            if e.name and not ".".join(parts[:n]).startswith(e.name):
-                raise
-            continue
-        for part in parts[n:]:
-            value = getattr(value, part)
-        return value
-    raise Error(f"there is no '{target}' to patch")
-
-
-def _shim(plugin_name: str, label: str, original: Any, replacement: Any, in_abstract_eval: bool = False) -> Any:
-    """Calls the replacement in a thread that traces, and the original in all others."""
-    if not callable(replacement) or inspect.isclass(replacement):
-        return replacement
-
-    def shim(*args, **kwargs):
-        if not _tracing.get():
-            return original(*args, **kwargs)
-        if not in_abstract_eval and (name := _evaluating.get()) is not None:
-            raise Error(
-                f"plugin {name}: abstract_eval calls {label}, which plugin {plugin_name} has patched",
-                notes=["help: compute the shape without it, or call the original that make_value() was given"],
-            )
-        return replacement(*args, **kwargs)
-
-    with contextlib.suppress(AttributeError, TypeError):
-        functools.update_wrapper(shim, original)
-    shim.__sardonyx_original__ = original
-    return shim
-
-
-def _install(plugin: Plugin, spec) -> tuple[int, int, str]:
-    """Installs a patch; returns the key for _uninstall()."""
-    target = _resolve(spec.target)
-    key = (id(plugin), id(target), spec.attr)
-    if key not in _installed:
-        current = getattr(target, spec.attr, None)
-        missing = not hasattr(target, spec.attr)
-        held = inspect.getattr_static(target, spec.attr, None)
-        inherited = inspect.isclass(target) and spec.attr not in vars(target)
-        if isinstance(spec, AssignSpec):
-            value = spec.value
-        else:
-            value = spec.make_value(None if missing else current)
-        label = f"{getattr(target, '__name__', target)}.{spec.attr}"
-        everywhere = getattr(spec, "in_abstract_eval", False)
-        setattr(target, spec.attr, _shim(type(plugin).__name__, label, current, value, everywhere))
-        _installed[key] = _Installed(target, spec.attr, held, missing or inherited)
-    _installed[key].users += 1
-    return key
-
-
-def _uninstall(key: tuple[int, int, str]) -> None:
-    entry = _installed[key]
-    entry.users -= 1
-    if entry.users:
-        return
-    del _installed[key]
-    if entry.missing:
-        with contextlib.suppress(AttributeError):
-            delattr(entry.target, entry.attr)
-    else:
-        setattr(entry.target, entry.attr, entry.original)
-
-
 class _active:
     """Around tracing: patches are in place for this thread. Returns the lowerings by primitive."""
 
     def __enter__(self):
         discover()
-        with _lock:
+        with _patches.lock:
             plugins = list(_plugins.values())
             table = {p.jaxpr_primitive: p.lower for p in plugins if type(p).lower is not Plugin.lower} | _lowerings
-        self._within = _patched(plugins) if plugins else _Tracing()
+        self._within = _patches.patched(plugins) if plugins else _patches.Tracing()
         self._within.__enter__()
         return table
 
     def __exit__(self, *error):
         return self._within.__exit__(*error)
-
-
-class _Tracing:
-    """Inside, this thread traces for Sardonyx."""
-
-    def __enter__(self):
-        self._token = _tracing.set(True)
-
-    def __exit__(self, *_):
-        _tracing.reset(self._token)
-
-
-@contextlib.contextmanager
-def _patched(plugins, remembered: bool = False):
-    """Applies the patches of these plugins for this thread. `remembered`: the caller separates JAX's cached
-    traces itself."""
-    done: list[tuple[int, int, str]] = []
-    with contextlib.ExitStack() as stack:
-        stack.callback(_put_back, done)
-        with _lock:
-            for plugin in plugins:
-                if plugin._PRIM is not None or hasattr(plugin, "abstract_eval") or hasattr(plugin, "impl"):
-                    plugin.primitive()
-                for spec in plugin.binding_specs():
-                    done.append(_install(plugin, spec))
-        if done and not remembered:
-            # JAX caches traces of jitted functions. A trace made without patches must not be reused here.
-            stack.enter_context(_own_trace_cache())
-        with _Tracing():
-            yield
-
-
-def _put_back(done) -> None:
-    with _lock:
-        for key in reversed(done):
-            _uninstall(key)
-
-
-@contextlib.contextmanager
-def _own_trace_cache():
-    """Marks equations traced inside; the mark is part of JAX's cache key for traces."""
-    try:
-        from jax.experimental.xla_metadata import set_xla_metadata
-    except ImportError:
-        import jax
-
-        jax.clear_caches()
-        yield
-        jax.clear_caches()
-        return
-    with set_xla_metadata(sardonyx="patched"):
-        yield

@@ -4,7 +4,7 @@ name. See docs/python_internals.md."""
 import inspect
 
 import pytest
-from sardonyx import _data_functions, _data_loops, _data_shapes, plugins
+from sardonyx import _data_functions, _data_loops, _data_shapes, _patches
 
 REPLACED = _data_functions.replacements() | _data_loops.replacements()
 for built_in in _data_shapes.BUILT_IN:
@@ -38,7 +38,7 @@ PRIVATE = """
 
 @pytest.mark.parametrize("path", sorted(REPLACED))
 def test_a_replaced_function_exists_and_has_the_parameters_that_are_read(path):
-    function = plugins._resolve(path)
+    function = _patches.resolve(path)
     parameters = inspect.signature(function).parameters
     missing = [p for p in READ.get(path.rpartition(".")[2], "").split() if p not in parameters]
     assert not missing, f"{path}{inspect.signature(function)} has no {', '.join(missing)}"
@@ -46,4 +46,4 @@ def test_a_replaced_function_exists_and_has_the_parameters_that_are_read(path):
 
 @pytest.mark.parametrize("path", PRIVATE)
 def test_a_private_name_exists(path):
-    assert plugins._resolve(path) is not None
+    assert _patches.resolve(path) is not None
