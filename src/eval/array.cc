@@ -200,7 +200,7 @@ double Array::double_at(int64_t i) const {
 
 const std::string& Array::string_at(int64_t i) const {
   if (dtype_ != DType::kString) {
-    throw Error(ErrorCode::kInvalidModel, "strings are needed, not elements of " + std::string(to_string(dtype_)));
+    throw Error(ErrorCode::kInvalidModel, "expected strings, found elements of " + std::string(to_string(dtype_)));
   }
   return as<std::string>()[place(i)];
 }

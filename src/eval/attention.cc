@@ -38,7 +38,7 @@ struct Heads {
 
 Array split_heads(Call& c, const Array& x, std::string_view heads_attr) {
   if (x.rank() == 4) return x;
-  c.require(x.rank() == 3, "operands of rank 3 or 4 are needed");
+  c.require(x.rank() == 3, "expected operands of rank 3 or 4");
   const int64_t heads = c.int_attr(heads_attr);
   if (heads <= 0 || x.dim(2) % heads != 0) c.fail(fmt::format("{} does not divide into {} heads", describe(x), heads));
   const Array four = c.reshaped(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
@@ -67,7 +67,7 @@ std::vector<double> attention_bias(Call& c, const std::vector<int64_t>& score_sh
   std::vector<double> bias(static_cast<size_t>(batch * heads * queries * keys), 0.0);
   if (c.has(3)) {
     Array mask = c.in(3);
-    c.require(mask.rank() >= 1 && mask.rank() <= 4, "a mask of rank 1 to 4 is needed");
+    c.require(mask.rank() >= 1 && mask.rank() <= 4, "expected a mask of rank 1 to 4");
     if (const int64_t missing = keys - mask.dim(mask.rank() - 1); missing > 0 && mask.dim(mask.rank() - 1) != 1) {
       std::vector<int64_t> shape(mask.shape());
       shape.back() = missing;
@@ -85,7 +85,7 @@ std::vector<double> attention_bias(Call& c, const std::vector<int64_t>& score_sh
   if (c.has(6)) {
     valid = c.ints(6);
     c.require(static_cast<int64_t>(valid.size()) == batch && !c.has(4),
-              "there is not one key length for each batch, or a cache besides");
+              "expected one key length per batch, and no cache beside them");
   }
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t before = c.has(4) ? c.in(4).dim(2) : valid.empty() ? 0 : valid[static_cast<size_t>(b)] - queries;
@@ -114,7 +114,7 @@ void Attention(Call& c) {
   const bool flat = c.in(0).rank() == 3;
   const Array new_keys = split_heads(c, c.in(1), "kv_num_heads"), new_values = split_heads(c, c.in(2), "kv_num_heads");
   Array all_keys = new_keys, all_values = new_values;
-  c.require(c.has(4) == c.has(5), "past keys and values come together");
+  c.require(c.has(4) == c.has(5), "past keys need past values, and the reverse");
   if (c.has(4)) {
     all_keys = joined(c, std::vector<Array>{c.in(4), new_keys}, 2);
     all_values = joined(c, std::vector<Array>{c.in(5), new_values}, 2);
@@ -264,15 +264,16 @@ void FlexAttention(Call& c) {
 // Keeps a state matrix per head, which each step reads and updates.
 void LinearAttention(Call& c) {
   const int64_t q_heads = c.int_attr("q_num_heads"), heads = c.int_attr("kv_num_heads");
-  c.require(q_heads > 0 && heads > 0 && q_heads % heads == 0, "the heads of queries are no multiple of those of keys");
+  c.require(q_heads > 0 && heads > 0 && q_heads % heads == 0,
+            "the number of query heads is not a multiple of the number of key heads");
   const Heads q = heads_of(split_heads(c, c.in(0), "q_num_heads")), k = heads_of(split_heads(c, c.in(1), "kv_num_heads")),
               v = heads_of(split_heads(c, c.in(2), "kv_num_heads"));
   c.require(k.size == q.size && k.length == q.length && v.length == q.length && k.batch == q.batch && v.batch == q.batch,
             "queries, keys and values do not fit each other");
-  c.require(q.count == q_heads && k.count == heads && v.count == heads, "operands with four axes have another number of heads");
+  c.require(q.count == q_heads && k.count == heads && v.count == heads, "the operands differ in the number of heads");
   const std::string rule = c.string_attr("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
-  if (!gated && !delta && rule != "linear") c.fail(fmt::format("the update rule \"{}\" is not known", rule));
+  if (!gated && !delta && rule != "linear") c.fail(fmt::format("unknown update rule \"{}\"", rule));
   c.require(gated == c.has(4) && delta == c.has(5), "decay and beta are there for gated and delta rules, and only for these");
   const int64_t batch = q.batch, steps = q.length, n = q.size, m = v.size;
   std::vector<double> decay, beta, state(static_cast<size_t>(batch * heads * n * m), 0.0);
@@ -347,13 +348,13 @@ void RotaryEmbedding(Call& c) {
   std::vector<int64_t> positions;
   if (c.has(3)) positions = c.ints(3);
   c.require(static_cast<int64_t>(c.has(3) ? positions.size() : static_cast<size_t>(rows)) == h.batch * h.length,
-            "there is not one position for each step");
+            "expected one position per step");
   std::vector<double> out(h.data.size());
   for (int64_t b = 0; b < h.batch; ++b) {
     for (int64_t n = 0; n < h.count; ++n) {
       for (int64_t i = 0; i < h.length; ++i) {
         const int64_t at = c.has(3) ? positions[static_cast<size_t>(b * h.length + i)] : b * h.length + i;
-        if (at < 0 || at >= rows) c.fail(fmt::format("position {} is outside of the {} that are given", at, rows));
+        if (at < 0 || at >= rows) c.fail(fmt::format("position {} is out of range: there are {}", at, rows));
         const double* from = h.row(b, n, i);
         double* to = out.data() + (flat ? (b * h.length + i) * h.count + n : (b * h.count + n) * h.length + i) * h.size;
         std::copy(from, from + h.size, to);

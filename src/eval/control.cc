@@ -10,7 +10,7 @@ namespace {
 
 bool truth(const Call& c, const EvalValue& v) {
   const Array* a = v.array();
-  if (a == nullptr || a->size() != 1) c.fail(fmt::format("a condition has to be one boolean, not {}", describe(v)));
+  if (a == nullptr || a->size() != 1) c.fail(fmt::format("expected a condition of one boolean, found {}", describe(v)));
   return a->int_at(0) != 0;
 }
 
@@ -173,7 +173,7 @@ void Scan(Call& c) {
   }
   // Opset 8: axis 0 is a batch, axis 1 the sequence.
   spec.input_reverse = list("directions");
-  c.require(!sequences.empty(), "there is nothing to scan");
+  c.require(!sequences.empty(), "the scan has no operands");
   const int64_t batch = sequences[0].dim(0);
   const std::vector<int64_t> lengths = c.has(0) ? c.ints(0) : std::vector<int64_t>{};
   auto slice = [](const Array& x, int64_t i) {

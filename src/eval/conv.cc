@@ -41,7 +41,7 @@ Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> ke
   const bool up = c.attr("ceil_mode") != nullptr && c.int_attr("ceil_mode", 0) != 0;
   for (size_t d = 0; d < rank; ++d) {
     if (w.strides[d] <= 0 || w.dilations[d] <= 0 || w.kernel[d] <= 0 || w.kernel[d] > kLargest)
-      c.fail("strides, dilations and kernels have to be positive");
+      c.fail("strides, dilations and kernels must be positive");
     const int64_t reach = (w.kernel[d] - 1) * w.dilations[d] + 1;
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       const int64_t out = (w.size[d] + w.strides[d] - 1) / w.strides[d];
@@ -98,7 +98,7 @@ struct ConvShape {
 
 ConvShape conv_shape(Call& c, const Array& x, const Array& weights, int64_t groups, bool transposed) {
   c.require(x.rank() >= 3 && weights.rank() == x.rank(),
-            "batches of channels with spatial axes are needed, and weights of the same rank");
+            "expected x [batch, channels, spatial axes...] and weights of the same rank");
   ConvShape s{x.dim(0), groups, 0, 0};
   c.require(groups > 0 && x.dim(1) % groups == 0 && weights.dim(0) % groups == 0, "the channels do not divide into groups");
   s.in_channels = x.dim(1) / groups;
@@ -193,8 +193,7 @@ Array conv_transpose_as(Call& c, const Array& x, const Array& weights) {
   const std::vector<int64_t> size_strides = dense_strides(w.size);
   std::vector<double> bias;
   if (c.has(2)) bias = c.doubles(2);
-  c.require(bias.empty() || static_cast<int64_t>(bias.size()) == s.groups * s.out_channels,
-            "there is not one bias for each channel");
+  c.require(bias.empty() || static_cast<int64_t>(bias.size()) == s.groups * s.out_channels, "expected one bias per channel");
   const int64_t rows = s.out_channels * places;
   std::vector<T> turned(static_cast<size_t>(rows * s.in_channels)), columns(static_cast<size_t>(rows * positions));
   for (int64_t b = 0; b < s.batch; ++b) {
@@ -241,12 +240,12 @@ namespace kernels {
 
 void Conv(Call& c) {
   require_same_dtype(c, 0, 1);
-  c.require(is_float(c.dtype()), "numbers with fractions are needed");
+  c.require(is_float(c.dtype()), "expected floats");
   auto go = [&]<class T>(T) {
     std::vector<T> bias;
     if (c.has(2)) {
       bias = load_all<T>(c.in(2));
-      c.require(static_cast<int64_t>(bias.size()) == c.in(1).dim(0), "there is not one bias for each channel");
+      c.require(static_cast<int64_t>(bias.size()) == c.in(1).dim(0), "expected one bias per channel");
     }
     c.set(0, conv_as<T>(c, c.in(0), c.in(1), c.has(2) ? &bias : nullptr, c.dtype()));
   };
@@ -264,7 +263,7 @@ void ConvTranspose(Call& c) {
 void ConvInteger(Call& c) {
   const Array x = map_as<double>(c, c.in(0), DType::kF64, [zero = c.has(2) ? c.scalar(2) : 0](double v) { return v - zero; });
   Array weights = c.in(1);
-  c.require(weights.rank() >= 3, "weights with spatial axes are needed");
+  c.require(weights.rank() >= 3, "expected weights with spatial axes");
   Array zero = c.has(3) ? c.in(3) : c.full(weights.dtype(), {}, 0);
   c.require(zero.size() == 1 || zero.size() == weights.dim(0), "w_zero_point is one number, or one for each result channel");
   if (zero.size() > 1) {
@@ -283,11 +282,11 @@ void CausalConvWithState(Call& c) {
   const Array& x = c.in(0);
   const Array& weights = c.in(1);
   c.require(x.rank() == 3 && weights.rank() == 3 && weights.dim(0) == x.dim(1) && weights.dim(1) == 1,
-            "x [B,C,L] and weights [C,1,k] are needed");
+            "expected x [B,C,L] and weights [C,1,k]");
   const int64_t batch = x.dim(0), channels = x.dim(1), k = weights.dim(2);
   const std::string activation = c.string_attr("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish")
-    c.fail(fmt::format("the activation \"{}\" is not known", activation));
+    c.fail(fmt::format("unknown activation \"{}\"", activation));
   const Array before = c.has(3) ? c.in(3) : c.full(x.dtype(), {batch, channels, k - 1}, 0);
   c.require(before.rank() == 3 && before.dim(2) == k - 1, "the state does not fit the kernel");
   const Array padded = joined(c, std::vector<Array>{before, x}, 2);
@@ -314,7 +313,7 @@ void Col2Im(Call& c) {
   const Array& x = c.in(0);
   const std::vector<int64_t> image = c.ints(1), block = c.ints(2);
   const size_t rank = image.size();
-  c.require(block.size() == rank && (x.rank() == 3 || x.rank() == 2), "columns of shape [N, C * block, L] are needed");
+  c.require(block.size() == rank && (x.rank() == 3 || x.rank() == 2), "expected columns of shape [N, C * block, L]");
   Window w = window_of(c, image, block);
   const int64_t batch = x.rank() == 3 ? x.dim(0) : 1, places = w.kernel_size(), positions = w.out_size();
   const int64_t channels = x.dim(x.rank() - 2) / places;
@@ -345,7 +344,7 @@ void Col2Im(Call& c) {
 void DeformConv(Call& c) {
   const Array& x = c.in(0);
   const Array& weights = c.in(1);
-  c.require(x.rank() == 4, "images are needed: other ranks are not supported");
+  c.require(x.rank() == 4, "expected x of rank 4: other ranks are not supported");
   const ConvShape s = conv_shape(c, x, weights, c.int_attr("group", 1), false);
   const Window w = window_of(c, std::span(x.shape()).subspan(2), kernel_shape(c, weights));
   const int64_t offset_groups = c.int_attr("offset_group", 1), places = w.kernel_size(), positions = w.out_size();

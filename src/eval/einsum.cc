@@ -195,7 +195,7 @@ void Einsum(Call& c) {
         strides.push_back(x.dim(d) == 1 ? 0 : x.strides()[d]);
       } else {
         const auto k = static_cast<size_t>(at - t.labels.begin());
-        if (shape[k] != x.dim(d)) c.fail(fmt::format("the diagonal of {} and {} has no length", shape[k], x.dim(d)));
+        if (shape[k] != x.dim(d)) c.fail(fmt::format("axes of sizes {} and {} have no diagonal", shape[k], x.dim(d)));
         strides[k] += x.strides()[d];
       }
     }
@@ -223,7 +223,7 @@ void Einsum(Call& c) {
   }
   for (size_t i = 0; i < result.size(); ++i) {
     if (!sizes.contains(result[i]) || std::ranges::count(result, result[i]) > 1) {
-      c.fail(fmt::format("the result of \"{}\" has a label that is unknown or stands twice", text));
+      c.fail(fmt::format("the result of \"{}\" has a label that is unknown or occurs twice", text));
     }
   }
   const DType dtype = c.dtype();

@@ -109,7 +109,7 @@ void load_real(const Array& a, int64_t offset, int64_t step, int64_t n, T* to) {
     }
     default: break;
   }
-  throw Error(ErrorCode::kInvalidModel, "numbers are needed, not elements of " + std::string(to_string(a.dtype())));
+  throw Error(ErrorCode::kInvalidModel, "expected numbers, found elements of " + std::string(to_string(a.dtype())));
 }
 
 template <class Element, class T>

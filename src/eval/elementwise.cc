@@ -54,7 +54,7 @@ void comparison(Call& c, F f) {
     case Compute::kF64: return c.set(0, map2_as<double, int64_t>(c, a, b, DType::kBool, f));
     case Compute::kI64: return c.set(0, map2_as<int64_t, int64_t>(c, a, b, DType::kBool, f));
     case Compute::kU64: return c.set(0, map2_as<uint64_t, int64_t>(c, a, b, DType::kBool, f));
-    default: c.fail("numbers are needed, not elements of " + std::string(to_string(a.dtype())));
+    default: c.fail("expected numbers, found elements of " + std::string(to_string(a.dtype())));
   }
 }
 
@@ -296,7 +296,7 @@ double parse_number(const Call& c, const std::string& s) {
   if (lower == "nan") return std::numeric_limits<double>::quiet_NaN();
   char* end = nullptr;
   const double d = std::strtod(lower.c_str(), &end);
-  if (end == lower.c_str() || *end != 0) c.fail(fmt::format("the text \"{}\" is no number", s));
+  if (end == lower.c_str() || *end != 0) c.fail(fmt::format("the string \"{}\" is not a number", s));
   return d;
 }
 
@@ -410,7 +410,7 @@ void Cast(Call& c) {
       for (char& ch : s) ch = static_cast<char>(ch >= 'A' && ch <= 'Z' ? ch + 32 : ch);
       return s == "float" ? std::string("float32") : s == "double" ? std::string("float64") : s;
     }());
-    c.require(named.has_value(), "the element type to cast to is not known");
+    c.require(named.has_value(), "unknown target dtype of a cast");
     to = *named;
   } else {
     to = static_cast<DType>(c.int_attr("to"));

@@ -51,7 +51,7 @@ Array map2(Call& c, const Array& a, const Array& b, F f) {
     case Compute::kF64: return map2_as<double, double>(c, a, b, a.dtype(), f);
     case Compute::kI64: return map2_as<int64_t, int64_t>(c, a, b, a.dtype(), f);
     case Compute::kU64: return map2_as<uint64_t, uint64_t>(c, a, b, a.dtype(), f);
-    default: c.fail("numbers are needed, not elements of " + std::string(to_string(a.dtype())));
+    default: c.fail("expected numbers, found elements of " + std::string(to_string(a.dtype())));
   }
 }
 
@@ -62,7 +62,7 @@ Array map1(Call& c, const Array& x, F f) {
     case Compute::kF64: return map_as<double>(c, x, x.dtype(), f);
     case Compute::kI64: return map_as<int64_t>(c, x, x.dtype(), f);
     case Compute::kU64: return map_as<uint64_t>(c, x, x.dtype(), f);
-    default: c.fail("numbers are needed, not elements of " + std::string(to_string(x.dtype())));
+    default: c.fail("expected numbers, found elements of " + std::string(to_string(x.dtype())));
   }
 }
 

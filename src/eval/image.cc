@@ -56,7 +56,7 @@ double source_coordinate(const Call& c, const ResizeMode& m, const AxisPlan& a, 
   const double half = (y + 0.5) / a.scale - 0.5;
   if (m.coordinates == "half_pixel" || m.coordinates == "pytorch_half_pixel") return half;
   if (m.coordinates == "half_pixel_symmetric") return n / 2 * (1 - static_cast<double>(a.out) / width) + half;
-  c.fail(fmt::format("the coordinate transformation \"{}\" is not known", m.coordinates));
+  c.fail(fmt::format("unknown coordinate transformation \"{}\"", m.coordinates));
 }
 
 Tap tap(const Call& c, const ResizeMode& m, const AxisPlan& a, int64_t i) {
@@ -75,13 +75,13 @@ Tap tap(const Call& c, const ResizeMode& m, const AxisPlan& a, int64_t i) {
       } else if (m.nearest == "ceil") {
         right = true;
       } else if (m.nearest != "floor") {
-        c.fail(fmt::format("the nearest mode \"{}\" is not known", m.nearest));
+        c.fail(fmt::format("unknown nearest mode \"{}\"", m.nearest));
       }
     }
     t.weights.emplace_back(base + (right ? 1 : 0), 1.0);
   } else {
     const bool linear = m.interpolation == "linear";
-    if (!linear && m.interpolation != "cubic") c.fail(fmt::format("the mode \"{}\" is not known", m.interpolation));
+    if (!linear && m.interpolation != "cubic") c.fail(fmt::format("unknown mode \"{}\"", m.interpolation));
     const double scale = m.antialias ? std::min(a.scale, 1.0) : 1.0;
     const auto start = static_cast<int64_t>(std::floor((linear ? -1 : -2) / scale)) + 1;
     double sum = 0;
@@ -225,7 +225,7 @@ void Resize(Call& c) {
       if (k == 0 || (policy == "not_larger" ? a.scale < common : a.scale > common)) common = a.scale;
     }
     if (policy != "stretch") {
-      if (policy != "not_larger" && policy != "not_smaller") c.fail(fmt::format("the policy \"{}\" is not known", policy));
+      if (policy != "not_larger" && policy != "not_smaller") c.fail(fmt::format("unknown policy \"{}\"", policy));
       for (size_t d : axes) {
         plans[d].scale = common;
         plans[d].out = static_cast<int64_t>(std::floor(common * static_cast<double>(plans[d].in) + 0.5));
@@ -236,7 +236,8 @@ void Resize(Call& c) {
     if (scales.size() != axes.size()) c.fail(fmt::format("{} scales are given for {} axes", scales.size(), axes.size()));
     for (size_t k = 0; k < axes.size(); ++k) {
       AxisPlan& a = plans[axes[k]];
-      if (!(scales[k] > 0) || scales[k] * static_cast<double>(a.in) > 1e15) c.fail(fmt::format("{} is no scale", scales[k]));
+      if (!(scales[k] > 0) || scales[k] * static_cast<double>(a.in) > 1e15)
+        c.fail(fmt::format("{} is not a valid scale", scales[k]));
       a.scale = scales[k];
       a.out = static_cast<int64_t>(std::floor(a.scale * static_cast<double>(a.in)));
     }
@@ -244,7 +245,7 @@ void Resize(Call& c) {
   if (m.coordinates == "tf_crop_and_resize") {
     const std::vector<double> roi = c.doubles(1);
     if (roi.size() != 2 * axes.size())
-      c.fail(fmt::format("a region of {} numbers is given for {} axes", roi.size(), axes.size()));
+      c.fail(fmt::format("expected a region of two numbers per axis, found {} numbers for {} axes", roi.size(), axes.size()));
     for (size_t k = 0; k < axes.size(); ++k) {
       plans[axes[k]].roi_start = roi[k];
       plans[axes[k]].roi_end = roi[k + axes.size()];
@@ -271,7 +272,8 @@ void Upsample(Call& c) {
   if (scales.size() != x.rank()) c.fail(fmt::format("{} scales are given for {} axes", scales.size(), x.rank()));
   std::vector<AxisPlan> plans;
   for (size_t d = 0; d < x.rank(); ++d) {
-    if (!(scales[d] > 0) || scales[d] * static_cast<double>(x.dim(d)) > 1e15) c.fail(fmt::format("{} is no scale", scales[d]));
+    if (!(scales[d] > 0) || scales[d] * static_cast<double>(x.dim(d)) > 1e15)
+      c.fail(fmt::format("{} is not a valid scale", scales[d]));
     plans.push_back({x.dim(d), static_cast<int64_t>(std::floor(scales[d] * static_cast<double>(x.dim(d)))), scales[d]});
   }
   c.set(0, resized(c, x, plans, m, 0));
@@ -289,10 +291,10 @@ void GridSample(Call& c) {
   std::string mode = c.string_attr("mode", "linear");
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
-  if (mode != "linear" && mode != "cubic" && mode != "nearest") c.fail(fmt::format("the mode \"{}\" is not known", mode));
+  if (mode != "linear" && mode != "cubic" && mode != "nearest") c.fail(fmt::format("unknown mode \"{}\"", mode));
   const std::string padding = c.string_attr("padding_mode", "zeros");
   if (padding != "zeros" && padding != "border" && padding != "reflection")
-    c.fail(fmt::format("the padding mode \"{}\" is not known", padding));
+    c.fail(fmt::format("unknown padding mode \"{}\"", padding));
   Grid g{{x.shape().begin() + 2, x.shape().end()},
          padding == "zeros"    ? Padding::kZeros
          : padding == "border" ? Padding::kBorder
@@ -352,7 +354,7 @@ void GridSample(Call& c) {
 void AffineGrid(Call& c) {
   const Array& theta = c.in(0);
   const std::vector<int64_t> size = c.ints(1);
-  c.require(size.size() == 4 || size.size() == 5, "a size of four or five axes is needed");
+  c.require(size.size() == 4 || size.size() == 5, "expected a size of four or five axes");
   const size_t rank = size.size() - 2;
   c.require(theta.shape() == std::vector<int64_t>{size[0], static_cast<int64_t>(rank), static_cast<int64_t>(rank) + 1},
             "theta does not fit the size");
@@ -387,7 +389,7 @@ void RoiAlign(Call& c) {
   const Array& x = c.in(0);
   const Array& rois = c.in(1);
   c.require(x.rank() == 4 && rois.rank() == 2 && rois.dim(1) == 4 && c.in(2).size() == rois.dim(0),
-            "images, regions of four numbers and a batch for each are needed");
+            "expected images, regions of four numbers, and a batch for each region");
   const std::vector<double> data = c.doubles(0), regions = c.doubles(1);
   const std::vector<int64_t> batches = c.ints(2);
   const int64_t rows = c.int_attr("output_height", 1), columns = c.int_attr("output_width", 1),
@@ -396,7 +398,7 @@ void RoiAlign(Call& c) {
   const double scale = c.float_attr("spatial_scale", 1);
   const bool half = c.version() >= 16 && c.string_attr("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   const bool maximum = c.string_attr("mode", "avg") == "max";
-  c.require(rows > 0 && columns > 0 && sampling >= 0, "output sizes have to be positive");
+  c.require(rows > 0 && columns > 0 && sampling >= 0, "output sizes must be positive");
   std::vector<double> out;
   for (int64_t r = 0; r < rois.dim(0); ++r) {
     const double* region = regions.data() + r * 4;
@@ -460,7 +462,7 @@ void NonMaxSuppression(Call& c) {
   const Array& scores = c.in(1);
   c.require(boxes.rank() == 3 && boxes.dim(2) == 4 && scores.rank() == 3 && scores.dim(0) == boxes.dim(0) &&
                 scores.dim(2) == boxes.dim(1),
-            "boxes [batch, n, 4] and scores [batch, classes, n] are needed");
+            "expected boxes [batch, n, 4] and scores [batch, classes, n]");
   const int64_t most = c.has(2) ? c.int_scalar(2) : 0;
   const double limit = c.has(3) ? c.scalar(3) : 0;
   const bool centered = c.int_attr("center_point_box", 0) != 0;

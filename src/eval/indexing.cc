@@ -14,7 +14,7 @@ namespace {
 
 // Normalizes an index that counts from the end when negative. Throws when it is outside the size.
 int64_t place_in(const Call& c, int64_t index, int64_t size) {
-  if (index < -size || index >= size) c.fail(fmt::format("index {} is outside of a size of {}", index, size));
+  if (index < -size || index >= size) c.fail(fmt::format("index {} is out of range for an axis of size {}", index, size));
   return index < 0 ? index + size : index;
 }
 
@@ -33,7 +33,7 @@ Combine combine_of(const Call& c) {
   if (name == "mul") return Combine::kMul;
   if (name == "max") return Combine::kMax;
   if (name == "min") return Combine::kMin;
-  c.fail(fmt::format("the reduction \"{}\" is not known", name));
+  c.fail(fmt::format("unknown reduction \"{}\"", name));
 }
 
 template <class T>
@@ -71,7 +71,7 @@ void put(Combine how, Array& out, int64_t to, const Array& values, int64_t from)
     case Compute::kF64: return go(double{});
     case Compute::kI64: return go(int64_t{});
     case Compute::kU64: return go(uint64_t{});
-    default: throw Error(ErrorCode::kInvalidModel, "a reduction needs numbers");
+    default: throw Error(ErrorCode::kInvalidModel, "expected numbers to reduce");
   }
 }
 
@@ -157,7 +157,7 @@ void GatherElements(Call& c) {
   const Array& x = c.in(0);
   const Array& indices = c.in(1);
   const size_t axis = c.axis(c.int_attr("axis", 0), x.rank());
-  c.require(indices.rank() == x.rank(), "indices have another rank");
+  c.require(indices.rank() == x.rank(), "the indices have the wrong rank");
   Array out = c.make(x.dtype(), indices.shape());
   const std::vector<int64_t> at = load_all<int64_t>(indices);
   std::vector<int64_t> index(x.rank(), 0);
@@ -229,7 +229,7 @@ void ScatterND(Call& c) {
   require_same_dtype(c, 0, 2);
   const Tuples t = tuples(c, out, c.in(1), 0);
   const Array updates = c.dense(2);
-  c.require(updates.shape() == t.result_shape, "updates have another shape than the places to update");
+  c.require(updates.shape() == t.result_shape, "the updates do not have the shape of the elements to update");
   const Combine how = combine_of(c);
   int64_t from = 0;
   for (int64_t offset : t.offsets) {
@@ -245,7 +245,7 @@ void OneHot(Call& c) {
   const Array& indices = c.in(0);
   const int64_t depth = c.int_scalar(1);
   const Array values = c.dense(2);
-  c.require(values.size() == 2, "two values are needed: off and on");
+  c.require(values.size() == 2, "expected two values: off and on");
   c.require(depth >= 0, "the depth is negative");
   const size_t axis = c.axis(c.int_attr("axis", -1), indices.rank() + 1);
   std::vector<int64_t> shape(indices.shape());
@@ -322,13 +322,13 @@ void ReverseSequence(Call& c) {
   const std::vector<int64_t> lengths = c.ints(1);
   const size_t batch = c.axis(c.int_attr("batch_axis", 1), x.rank()), time = c.axis(c.int_attr("time_axis", 0), x.rank());
   c.require(batch != time, "the batch axis and the time axis are the same");
-  c.require(static_cast<int64_t>(lengths.size()) == x.dim(batch), "there is not one length for each sequence");
+  c.require(static_cast<int64_t>(lengths.size()) == x.dim(batch), "expected one length per sequence");
   Array out = copy_of(c, x);
   std::vector<int64_t> shape(x.shape());
   shape[batch] = shape[time] = 1;
   for (int64_t b = 0; b < x.dim(batch); ++b) {
     const int64_t n = lengths[static_cast<size_t>(b)];
-    c.require(n >= 0 && n <= x.dim(time), "a length is outside of the time axis");
+    c.require(n >= 0 && n <= x.dim(time), "a length exceeds the time axis");
     for (int64_t t = 0; t < n; ++t) {
       Array to = out.view(shape, out.strides(), b * out.strides()[batch] + t * out.strides()[time]);
       copy_elements(x.view(shape, x.strides(), b * x.strides()[batch] + (n - 1 - t) * x.strides()[time]), to);
@@ -351,7 +351,7 @@ void TensorScatter(Call& c) {
   }
   std::vector<int64_t> starts(static_cast<size_t>(out.dim(0)), 0);
   if (c.has(2)) starts = c.ints(2);
-  c.require(static_cast<int64_t>(starts.size()) == out.dim(0), "there is not one index for each batch");
+  c.require(static_cast<int64_t>(starts.size()) == out.dim(0), "expected one index per batch");
   std::vector<int64_t> shape(updates.shape());
   shape[0] = shape[axis] = 1;
   for (int64_t b = 0; b < out.dim(0); ++b) {

@@ -297,7 +297,7 @@ std::vector<EvalValue> with_states(const Graph& graph, std::span<const EvalValue
     } else {
       const Type* e = t->element();
       if (e == nullptr || !e->is_tensor() || !e->is_static() || !out[i].absent()) {
-        throw Error(ErrorCode::kInvalidArgument, fmt::format("state '{}' has to be given as a tensor", ports[i].name.view()));
+        throw Error(ErrorCode::kInvalidArgument, fmt::format("state '{}' must be given as a tensor", ports[i].name.view()));
       }
       std::vector<int64_t> shape;
       for (Dim d : e->dims()) shape.push_back(d.value());

@@ -234,7 +234,7 @@ TensorPtr Call::tensor_attr(std::string_view name) const {
 
 size_t Call::axis(int64_t a, size_t rank) const {
   const auto r = static_cast<int64_t>(rank);
-  if (a < -r || a >= r) fail(fmt::format("axis {} is outside of rank {}", a, rank));
+  if (a < -r || a >= r) fail(fmt::format("axis {} is out of range for rank {}", a, rank));
   return static_cast<size_t>(a < 0 ? a + r : a);
 }
 

@@ -17,11 +17,11 @@ void likelihood(Call& c, const Array& shaped_as, std::span<const double> scores)
   const Array& target = c.in(1);
   c.require(x.rank() >= 2, "scores need a batch axis and a class axis");
   const int64_t n = x.dim(0), classes = x.dim(1), inner = product(std::span(x.shape()).subspan(2));
-  c.require(target.size() == n * inner, "there is not one class for each place");
+  c.require(target.size() == n * inner, "expected one class per position");
   const std::vector<int64_t> labels = load_all<int64_t>(target);
   std::vector<double> weights;
   if (c.has(2)) weights = c.doubles(2);
-  c.require(weights.empty() || static_cast<int64_t>(weights.size()) == classes, "there is not one weight for each class");
+  c.require(weights.empty() || static_cast<int64_t>(weights.size()) == classes, "expected one weight per class");
   const bool ignores = c.attr("ignore_index") != nullptr;
   const int64_t ignored = ignores ? c.int_attr("ignore_index") : 0;
   std::vector<double> loss(labels.size());
@@ -29,7 +29,7 @@ void likelihood(Call& c, const Array& shaped_as, std::span<const double> scores)
   for (size_t i = 0; i < labels.size(); ++i) {
     const int64_t k = labels[i];
     if (ignores && k == ignored) continue;
-    if (k < 0 || k >= classes) c.fail(fmt::format("class {} is not among {}", k, classes));
+    if (k < 0 || k >= classes) c.fail(fmt::format("class {} is out of range: there are {}", k, classes));
     const auto at = static_cast<int64_t>(i);
     const double w = weights.empty() ? 1 : weights[static_cast<size_t>(k)];
     loss[i] = -w * scores[static_cast<size_t>((at / inner * classes + k) * inner + at % inner)];
@@ -67,7 +67,7 @@ void SoftmaxCrossEntropyLoss(Call& c) {
 
 void Det(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() >= 2 && x.dim(x.rank() - 1) == x.dim(x.rank() - 2), "square matrices are needed");
+  c.require(x.rank() >= 2 && x.dim(x.rank() - 1) == x.dim(x.rank() - 2), "expected square matrices");
   const int64_t n = x.dim(x.rank() - 1);
   Array out = c.make(x.dtype(), {x.shape().begin(), x.shape().end() - 2});
   std::vector<double> all = c.doubles(0);

@@ -188,7 +188,7 @@ namespace {
 
 // Repeats p, which has one element per block of x, to x's shape.
 Array blocks(const Mil& m, const Array& p, const Array& x) {
-  m.c.require(p.rank() == x.rank(), "a scale has another number of axes than the data");
+  m.c.require(p.rank() == x.rank(), "a scale and the data differ in rank");
   std::vector<int64_t> wide, repeat;
   for (size_t i = 0; i < x.rank(); ++i) {
     const int64_t n = p.dim(i);
@@ -203,7 +203,7 @@ Array blocks(const Mil& m, const Array& p, const Array& x) {
 // Unpacks a list of bits, the lowest first.
 std::vector<int64_t> unpacked(std::span<const int64_t> bytes, int bits, int64_t count) {
   if (bits < 1 || count < 0 || count > static_cast<int64_t>(bytes.size()) * 8 / bits)
-    throw Error(ErrorCode::kInvalidModel, "packed numbers are fewer than their shape says");
+    throw Error(ErrorCode::kInvalidModel, "there are fewer packed numbers than their shape needs");
   std::vector<int64_t> out;
   for (int64_t i = 0; i < count; ++i) {
     int64_t v = 0;
@@ -237,7 +237,7 @@ Array looked_up(const Mil& m, const Array& x) {
   const std::vector<int64_t> strides = dense_strides(x.shape()), lut_strides = dense_strides(lut.shape());
   const std::vector<int64_t> out_strides = dense_strides(shape);
   for (size_t i = 0; i < indices.size(); ++i) {
-    m.c.require(indices[i] >= 0 && indices[i] < entries, "an index is outside of its table");
+    m.c.require(indices[i] >= 0 && indices[i] < entries, "an index is out of range for its table");
     int64_t from = indices[i] * vector, to = 0;
     for (size_t d = 0; d < rank; ++d) {
       m.c.require(lut.dim(d) > 0 && x.dim(d) % lut.dim(d) == 0, "the table has other blocks than its indices");
@@ -270,7 +270,7 @@ Array spread(const Mil& m, const Array& mask, const Array& data) {
 Array kept(const Mil& m, const Array& mask, const Array& x) {
   const std::vector<int64_t> bits = load_all<int64_t>(mask);
   const std::vector<double> all = load_all<double>(x);
-  m.c.require(bits.size() == all.size(), "the mask has another size than the data");
+  m.c.require(bits.size() == all.size(), "the mask and the data differ in size");
   std::vector<double> out;
   for (size_t i = 0; i < bits.size(); ++i) {
     if (bits[i] != 0) out.push_back(all[i]);
@@ -299,7 +299,7 @@ void constexpr_lut_to_dense(Mil m) {
     while ((int64_t{1} << bits) < lut.size()) ++bits;
     m.c.require(static_cast<int64_t>(indices.size()) * 8 >= product(shape) * bits, "there are fewer indices than elements");
     for (int64_t i : unpacked(indices, bits, product(shape))) {
-      m.c.require(static_cast<size_t>(i) < values.size(), "an index is outside of its table");
+      m.c.require(static_cast<size_t>(i) < values.size(), "an index is out of range for its table");
       out.push_back(values[static_cast<size_t>(i)]);
     }
     return m.set(m.c.of<double>(lut.dtype(), shape, out));

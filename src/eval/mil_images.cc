@@ -105,8 +105,7 @@ void resize(Mil m) {
   }
   const bool nearest = m.text("interpolation_mode", "linear") == "nearest_neighbor";
   const std::string mode = m.text("sampling_mode", "default");
-  if (nearest && mode != "default")
-    m.c.unsupported("nearest neighbours by another sampling mode than DEFAULT are not evaluated");
+  if (nearest && mode != "default") m.c.unsupported("nearest neighbours are evaluated with the sampling mode DEFAULT only");
   if (!nearest && !is_float(x.dtype())) m.c.unsupported("integers between integers are not evaluated");
   resized(m, sizes, mode, nearest);
 }
@@ -240,7 +239,8 @@ void crop_resize(Mil m) {
   m.c.require(x.rank() == 4 && product(x.shape()) > 0, "x is [batch, channels, height, width]");
   const int64_t n = boxes.rank() > 0 ? boxes.dim(0) : 0, each = n > 0 ? boxes.size() / n : 0;
   m.c.require(n > 0 && (each == 4 || (each == 5 && !newest)), "a box has four coordinates");
-  m.c.require(each == 4 || x.dim(0) == 1, "boxes with indices into a batch: nothing says what the axis of the batch becomes");
+  m.c.require(each == 4 || x.dim(0) == 1,
+              "boxes with indices into a batch are not evaluated: the op does not define what the batch axis becomes");
   const int64_t height = m.integer("target_height", 1), width = m.integer("target_width", 1);
   m.c.require(height > 0 && width > 0, "sizes are positive");
   const bool normalized = m.flag("normalized_coordinates");
@@ -267,7 +267,7 @@ void crop_resize(Mil m) {
                             : !newest    ? p
                             : of.empty() ? i
                                          : of[static_cast<size_t>(i)];
-      m.c.require(index >= 0 && index < batch, "the index of a box is outside of the batch");
+      m.c.require(index >= 0 && index < batch, "the index of a box is out of range for the batch");
       for (int64_t c = 0; c < channels; ++c) {
         const Image image(m, pixels.data() + (index * channels + c) * plane, x.dim(2), x.dim(3), "constant", outside);
         for (double r : rows) {
@@ -292,7 +292,7 @@ void non_maximum_suppression(Mil m) {
   const bool newest = m.c.version() >= 8;  // boxes are the last axis
   m.c.require(boxes.rank() == 3 && scores.rank() == 3 && boxes.dim(newest ? 1 : 2) == 4 && boxes.dim(0) == scores.dim(0) &&
                   boxes.dim(newest ? 2 : 1) == scores.dim(newest ? 2 : 1),
-              "boxes are four numbers each, and have scores");
+              "expected boxes of four numbers each, with scores");
   const int64_t batch = boxes.dim(0), n = boxes.dim(newest ? 2 : 1), classes = scores.dim(newest ? 1 : 2);
   const int64_t most = m.integer("max_boxes");
   m.c.require(most >= 0 && classes > 0, "max_boxes is not negative, and there are classes");

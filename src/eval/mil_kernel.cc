@@ -128,7 +128,7 @@ DType Mil::dtype(std::string_view slot) const {
   for (const auto& [n, dtype] : kNames) {
     if (n == name) return dtype;
   }
-  c.unsupported(fmt::format("there is no element type '{}'", name));
+  c.unsupported(fmt::format("unknown dtype '{}'", name));
 }
 
 std::vector<Array> Mil::onnx_all(std::string_view op, std::vector<Array> operands, AttrInit attrs, size_t results) const {

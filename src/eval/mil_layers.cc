@@ -380,7 +380,7 @@ void lstm(Mil m) {
     const auto numbers = [&](std::string slot, size_t count, bool required) -> std::vector<double> {
       if (d == 1) slot += "_back";
       if (!required && !m.has(slot)) return std::vector<double>(count, 0);
-      m.c.require(m.in(slot).size() == static_cast<int64_t>(count), "a weight has another size than x and weight_hh say");
+      m.c.require(m.in(slot).size() == static_cast<int64_t>(count), "the size of a weight does not match x and weight_hh");
       return load_all<double>(m.in(slot));
     };
     const std::vector<double> w = numbers("weight_ih", 4 * n * width, true), r = numbers("weight_hh", 4 * n * n, true),

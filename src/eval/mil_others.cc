@@ -66,7 +66,7 @@ using Items = std::vector<EvalValue>;
 const Items& items(const Mil& m) { return m.c.sequence(0); }
 
 size_t position(const Mil& m, int64_t at, size_t size) {
-  if (at < 0 || at >= static_cast<int64_t>(size)) m.c.fail(fmt::format("place {} is outside of a list of {}", at, size));
+  if (at < 0 || at >= static_cast<int64_t>(size)) m.c.fail(fmt::format("index {} is out of range for a list of {}", at, size));
   return static_cast<size_t>(at);
 }
 
@@ -113,7 +113,7 @@ void list_gather(Mil m) {
     shape.insert(shape.begin(), 1);
     rows.push_back(m.reshape(one, shape));
   }
-  m.c.require(!rows.empty(), "there is nothing to gather");
+  m.c.require(!rows.empty(), "there are no indices to gather");
   m.set(m.onnx("Concat", rows, {attr("axis", 0)}));
 }
 
@@ -164,7 +164,7 @@ void coreml_update_state(Mil m) {
 void classify(Mil m) {
   const std::vector<double> p = load_all<double>(m.in("probabilities"));
   const Array& classes = m.in("classes");
-  m.c.require(!p.empty() && std::ssize(p) == classes.size(), "there are as many classes as probabilities");
+  m.c.require(!p.empty() && std::ssize(p) == classes.size(), "expected as many classes as probabilities");
   const bool texts = classes.dtype() == DType::kString;
   auto all = std::make_shared<EvalMap>();
   all->key = texts ? DType::kString : DType::kI64;

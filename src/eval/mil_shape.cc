@@ -23,7 +23,7 @@ Array region(const Array& x, const Region& r) {
   for (size_t i = 0; i < x.rank(); ++i) {
     const int64_t n = x.dim(i), first = r.begin[i], last = first + (r.count[i] - 1) * r.step[i];
     if (r.count[i] < 0 || (r.count[i] > 0 && (std::min(first, last) < 0 || std::max(first, last) >= n)))
-      throw Error(ErrorCode::kInvalidModel, fmt::format("the slice is outside of axis {}, which has {} elements", i, n));
+      throw Error(ErrorCode::kInvalidModel, fmt::format("the slice is out of range for axis {}, which has {} elements", i, n));
     if (r.count[i] > 0) offset += r.begin[i] * strides[i];
     strides[i] *= r.step[i];
   }
@@ -38,7 +38,7 @@ Region indexed(const Mil& m, const Array& x, std::string_view begin_slot, std::s
   const Ints begin_mask = m.ints("begin_mask", Ints(rank, 0)), end_mask = m.ints("end_mask", Ints(rank, 0)),
              squeeze_mask = m.ints("squeeze_mask", Ints(rank, 0));
   for (const Ints* list : {&begin, &end, &stride, &begin_mask, &end_mask, &squeeze_mask})
-    m.c.require(list->size() == rank, "an operand has another length than x has axes");
+    m.c.require(list->size() == rank, "an operand does not have one element per axis of x");
   Region r;
   for (size_t i = 0; i < rank; ++i) {
     const int64_t n = x.dim(i), step = squeeze_mask[i] != 0 ? 1 : stride[i];
@@ -47,7 +47,7 @@ Region indexed(const Mil& m, const Array& x, std::string_view begin_slot, std::s
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
     int64_t first = begin_mask[i] != 0 ? (step > 0 ? 0 : n - 1) : std::clamp(wrapped(begin[i]), low, high);
     if (squeeze_mask[i] != 0) {
-      m.c.require(first >= 0 && first < n, "an index is outside of its axis");
+      m.c.require(first >= 0 && first < n, "an index is out of range for its axis");
       r.begin.push_back(first);
       r.step.push_back(1);
       r.count.push_back(1);
@@ -121,7 +121,7 @@ void reshape(Mil m) {
   for (int64_t& d : shape) {
     if (d == -1) d = others == 0 ? 0 : x.size() / others;
   }
-  m.c.require(product(shape) == x.size(), "the shape has another number of elements");
+  m.c.require(product(shape) == x.size(), "the shape has a different number of elements");
   m.set(m.reshape(x, shape));
 }
 
@@ -137,7 +137,7 @@ void reshape_like(Mil m) {
     const int64_t end = masks[i].int_at(0) != 0 ? rank : clamp(ends[i].int_at(0));
     for (int64_t k = clamp(begins[i].int_at(0)); k < end; ++k) shape.push_back(refs[i].dim(static_cast<size_t>(k)));
   }
-  m.c.require(product(shape) == m.in("x").size(), "the shape has another number of elements");
+  m.c.require(product(shape) == m.in("x").size(), "the shape has a different number of elements");
   m.set(m.reshape(m.in("x"), shape));
 }
 
@@ -290,7 +290,7 @@ void pixel_shuffle(Mil m) {
 void pixel_unshuffle(Mil m) {
   const Array& x = m.in("x");
   const int64_t f = m.integer("downscale_factor");
-  m.c.require(x.rank() == 4 && f > 0 && x.dim(2) % f == 0 && x.dim(3) % f == 0, "the sizes are no multiples of the factor");
+  m.c.require(x.rank() == 4 && f > 0 && x.dim(2) % f == 0 && x.dim(3) % f == 0, "the sizes are not multiples of the factor");
   const Array split = m.reshape(x, {x.dim(0), x.dim(1), x.dim(2) / f, f, x.dim(3) / f, f});
   m.set(m.reshape(split.transposed(Ints{0, 1, 3, 5, 2, 4}), {x.dim(0), x.dim(1) * f * f, x.dim(2) / f, x.dim(3) / f}));
 }
@@ -353,7 +353,7 @@ void slice_by_size(Mil m) {
   for (size_t i = 0; i < x.rank(); ++i) {
     if (r.begin[i] < 0) r.begin[i] += x.dim(i);
     if (r.count[i] == -1) r.count[i] = x.dim(i) - r.begin[i];
-    m.c.require(r.begin[i] >= 0 && r.count[i] >= 0 && r.begin[i] + r.count[i] <= x.dim(i), "the slice is outside of x");
+    m.c.require(r.begin[i] >= 0 && r.count[i] >= 0 && r.begin[i] + r.count[i] <= x.dim(i), "the slice is out of range for x");
   }
   m.set(m.c.dense(region(x, r)));
 }

@@ -53,7 +53,7 @@ std::optional<Array> list_attr(Call& c, const std::string& name) {
 // Replaces each element of x by values[i] for the last i where keys[i] equals it, else by `otherwise`.
 Array mapped(Call& c, const Array& x, const Array& keys, const Array& values, const Array& otherwise) {
   c.require(keys.size() == values.size(), "keys and values differ in number");
-  c.require((x.dtype() == DType::kString) == (keys.dtype() == DType::kString), "keys are of another type than the elements");
+  c.require((x.dtype() == DType::kString) == (keys.dtype() == DType::kString), "keys and elements differ in dtype");
   std::map<Key, int64_t> table;
   const std::vector<Key> all = keys_of(keys);
   for (size_t i = 0; i < all.size(); ++i) table[all[i]] = static_cast<int64_t>(i);
@@ -74,7 +74,7 @@ struct Matrix {
   int64_t rows = 1, columns = 0;
 };
 Matrix matrix(const Call& c, const Array& x) {
-  if (x.rank() == 0 || x.rank() > 2) c.fail(fmt::format("a vector or a matrix is needed, not {}", describe(x)));
+  if (x.rank() == 0 || x.rank() > 2) c.fail(fmt::format("expected a vector or a matrix, found {}", describe(x)));
   return {x.rank() == 2 ? x.dim(0) : 1, x.dim(x.rank() - 1)};
 }
 
@@ -92,7 +92,7 @@ namespace kernels {
 
 void ArrayFeatureExtractor(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() > 0, "an array with features is needed");
+  c.require(x.rank() > 0, "expected an array with features");
   const std::vector<int64_t> which = c.ints(1);
   const int64_t columns = x.dim(x.rank() - 1), rows = columns == 0 ? 0 : x.size() / columns;
   const Array d = c.dense(x);
@@ -104,7 +104,7 @@ void ArrayFeatureExtractor(Call& c) {
     E* to = out.as<E>();
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t k : which) {
-        if (k < 0 || k >= columns) c.fail(fmt::format("feature {} is not among {}", k, columns));
+        if (k < 0 || k >= columns) c.fail(fmt::format("feature {} is out of range: there are {}", k, columns));
         *to++ = d.as<E>()[r * columns + k];
       }
     }
@@ -145,7 +145,7 @@ void LabelEncoder(Call& c) {
   if (!keys || !values) c.fail("keys or values are missing");
   Array otherwise;
   if (const TensorPtr t = c.tensor_attr("default_tensor")) {
-    c.require(t->dtype() == values->dtype() && t->size() == 1, "the default is not one element of the values' type");
+    c.require(t->dtype() == values->dtype() && t->size() == 1, "expected a default of one element in the values' dtype");
     otherwise = Array::of(t);
   } else if (values->dtype() == DType::kString) {
     otherwise = Array::of(Tensor::strings({1}, {c.string_attr("default_string", "_Unused")}));
@@ -169,7 +169,7 @@ void DictVectorizer(Call& c) {
     rows.push_back(one);
   } else {
     for (const EvalValue& v : c.sequence(0)) {
-      if (v.map() == nullptr) c.fail(fmt::format("a map is needed, not {}", describe(v)));
+      if (v.map() == nullptr) c.fail(fmt::format("expected a map, found {}", describe(v)));
       rows.push_back(v.map());
     }
   }
@@ -196,10 +196,10 @@ void DictVectorizer(Call& c) {
 
 void CastMap(Call& c) {
   const EvalMap* m = c.value(0).map();
-  if (m == nullptr || m->key != DType::kI64) c.fail("a map with integer keys is needed");
+  if (m == nullptr || m->key != DType::kI64) c.fail("expected a map with integer keys");
   std::map<int64_t, Array> sorted;
   for (const auto& [key, value] : m->entries) {
-    if (value.array() == nullptr || value.array()->size() != 1) c.fail("the map's values have to be numbers or texts");
+    if (value.array() == nullptr || value.array()->size() != 1) c.fail("expected a map of numbers or strings");
     sorted.emplace(std::get<int64_t>(key), *value.array());
   }
   const bool sparse = c.string_attr("map_form", "DENSE") == "SPARSE";
@@ -212,7 +212,7 @@ void CastMap(Call& c) {
     int64_t next = 0;
     for (const auto& [key, value] : sorted) {
       const int64_t at = sparse ? key : next++;
-      if (at < 0 || at >= n) c.fail(fmt::format("key {} is outside of max_map {}", key, n));
+      if (at < 0 || at >= n) c.fail(fmt::format("key {} is out of range for max_map {}", key, n));
       out.as<E>()[at] = c.dense(cast(c, value, t)).template as<E>()[0];
     }
   });
@@ -303,7 +303,7 @@ void Normalizer(Call& c) {
   const Array& x = c.in(0);
   const Matrix m = matrix(c, x);
   const std::string norm = c.string_attr("norm", "MAX");
-  if (norm != "MAX" && norm != "L1" && norm != "L2") c.fail(fmt::format("the norm \"{}\" is not known", norm));
+  if (norm != "MAX" && norm != "L1" && norm != "L2") c.fail(fmt::format("unknown norm \"{}\"", norm));
   std::vector<double> all = load_all<double>(x);
   for (int64_t r = 0; r < m.rows; ++r) {
     double* row = all.data() + r * m.columns;
@@ -324,7 +324,7 @@ void OneHotEncoder(Call& c) {
   const auto categories = list_attr(c, "cats");
   if (!categories) c.fail("categories are missing");
   c.require((x.dtype() == DType::kString) == (categories->dtype() == DType::kString),
-            "categories are of another type than the elements");
+            "categories and elements differ in dtype");
   const std::vector<Key> known = keys_of(*categories);
   const std::vector<Key> elements = keys_of(is_float(x.dtype()) ? cast(c, x, DType::kI64) : x);
   const auto n = static_cast<int64_t>(known.size());

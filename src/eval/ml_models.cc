@@ -21,7 +21,7 @@ struct Matrix {
 
 Matrix samples(Call& c) {
   const Array& x = c.in(0);
-  if (x.rank() == 0 || x.rank() > 2) c.fail(fmt::format("a vector or a matrix is needed, not {}", describe(x)));
+  if (x.rank() == 0 || x.rank() > 2) c.fail(fmt::format("expected a vector or a matrix, found {}", describe(x)));
   return {c.doubles(0), x.rank() == 2 ? x.dim(0) : 1, x.dim(x.rank() - 1)};
 }
 
@@ -70,7 +70,7 @@ void post_transform(const Call& c, const std::string& how, std::span<double> s) 
   } else if (how == "PROBIT") {
     for (double& v : s) v = probit(v);
   } else {
-    c.fail(fmt::format("the post_transform \"{}\" is not known", how));
+    c.fail(fmt::format("unknown post_transform \"{}\"", how));
   }
 }
 
@@ -127,7 +127,7 @@ class KernelFunction {
     const std::vector<double> p = floats(c, "kernel_params");
     if (p.size() >= 3) gamma_ = p[0], coef0_ = p[1], degree_ = p[2];
     if (name_ != "LINEAR" && name_ != "POLY" && name_ != "RBF" && name_ != "SIGMOID") {
-      c.fail(fmt::format("the kernel \"{}\" is not known", name_));
+      c.fail(fmt::format("unknown kernel \"{}\"", name_));
     }
   }
   double operator()(const double* a, const double* b, int64_t n) const {
@@ -390,7 +390,8 @@ const TreeNode& leaf(const Call& c, const Forest& f, size_t at, const double* sa
   for (size_t steps = 0; steps <= f.nodes.size(); ++steps) {
     const TreeNode& n = f.nodes[at];
     if (n.test == Test::kLeaf) return n;
-    if (n.feature < 0 || n.feature >= features) c.fail(fmt::format("feature {} is not among {}", n.feature, features));
+    if (n.feature < 0 || n.feature >= features)
+      c.fail(fmt::format("feature {} is out of range: there are {}", n.feature, features));
     const double x = sample[n.feature];
     bool yes = false;
     switch (n.test) {
@@ -441,7 +442,7 @@ Forest named_forest(const Call& c, const std::string& what) {
   for (size_t i = 0; i < n; ++i) {
     TreeNode t;
     const auto test = kTests.find(modes[i]);
-    if (test == kTests.end()) c.fail(fmt::format("the mode \"{}\" is not known", modes[i]));
+    if (test == kTests.end()) c.fail(fmt::format("unknown mode \"{}\"", modes[i]));
     t.test = test->second;
     t.feature = features[i];
     t.value = values[i];
@@ -471,7 +472,7 @@ std::vector<std::vector<double>> aggregated(const Call& c, const Forest& f, cons
     std::vector<double> s(static_cast<size_t>(targets), start);
     for (size_t root : f.roots) {
       for (const auto& [target, weight] : leaf(c, f, root, x.row(r), x.columns).weights) {
-        if (target < 0 || target >= targets) c.fail(fmt::format("target {} is not among {}", target, targets));
+        if (target < 0 || target >= targets) c.fail(fmt::format("target {} is out of range: there are {}", target, targets));
         double& v = s[static_cast<size_t>(target)];
         switch (how) {
           case Aggregate::kMin: v = std::min(v, weight); break;
@@ -508,7 +509,7 @@ void TreeEnsembleRegressor(Call& c) {
       {"AVERAGE", Aggregate::kAverage}, {"SUM", Aggregate::kSum}, {"MIN", Aggregate::kMin}, {"MAX", Aggregate::kMax}};
   const std::string name = c.string_attr("aggregate_function", "SUM");
   const auto how = kHow.find(name);
-  if (how == kHow.end()) c.fail(fmt::format("the aggregate function \"{}\" is not known", name));
+  if (how == kHow.end()) c.fail(fmt::format("unknown aggregate function \"{}\"", name));
   const std::vector<double> base = numbers(c, "base_values");
   auto rows = aggregated(c, f, x, targets, how->second);
   for (auto& s : rows) {
@@ -583,7 +584,7 @@ void TreeEnsemble(Call& c) {
   size_t next_member = 0;
   for (size_t i = 0; i < n; ++i) {
     TreeNode t;
-    c.require(modes[i] >= 0 && modes[i] <= 6, "a node's mode is not known");
+    c.require(modes[i] >= 0 && modes[i] <= 6, "unknown mode of a node");
     t.test = static_cast<Test>(static_cast<int>(modes[i]));
     t.feature = features[i];
     t.value = splits[i];

@@ -41,7 +41,7 @@ namespace kernels {
 
 void BatchNormalization(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() >= 1, "a batch is needed");
+  c.require(x.rank() >= 1, "expected an operand with a batch axis");
   const int64_t n = x.dim(0), channels = x.rank() > 1 ? x.dim(1) : 1;
   const int64_t inner = x.rank() > 2 ? product(std::span(x.shape()).subspan(2)) : 1;
   const double epsilon = c.float_attr("epsilon", 1e-5), momentum = c.float_attr("momentum", 0.9);
@@ -83,7 +83,7 @@ void BatchNormalization(Call& c) {
 
 void InstanceNormalization(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() >= 3, "a batch of channels of instances is needed");
+  c.require(x.rank() >= 3, "expected an operand of rank 3 or more");
   const int64_t channels = x.dim(1), inner = product(std::span(x.shape()).subspan(2));
   const double epsilon = c.float_attr("epsilon", 1e-5);
   const std::vector<double> scale = per_channel(c, 1, channels), bias = per_channel(c, 2, channels);
@@ -100,7 +100,7 @@ void InstanceNormalization(Call& c) {
 // Scale and bias: one per group up to version 18, one per channel from 21.
 void GroupNormalization(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() >= 2, "a batch of channels is needed");
+  c.require(x.rank() >= 2, "expected an operand of rank 2 or more");
   const int64_t groups = c.int_attr("num_groups"), channels = x.dim(1), inner = product(std::span(x.shape()).subspan(2));
   c.require(groups > 0 && channels % groups == 0, "the channels do not divide into groups");
   const double epsilon = c.float_attr("epsilon", 1e-5);
@@ -169,10 +169,10 @@ void RMSNormalization(Call& c) {
 // Normalizes across neighbouring channels.
 void LRN(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() >= 2, "a batch of channels is needed");
+  c.require(x.rank() >= 2, "expected an operand of rank 2 or more");
   if (c.run.folding && x.dtype() == DType::kF64) c.unsupported("f64 functions differ in their last bits between machines");
   const int64_t size = c.int_attr("size"), channels = x.dim(1), inner = product(std::span(x.shape()).subspan(2));
-  c.require(size > 0, "size has to be positive");
+  c.require(size > 0, "size must be positive");
   const double alpha = c.float_attr("alpha", 0.0001), beta = c.float_attr("beta", 0.75), bias = c.float_attr("bias", 1);
   const int64_t below = (size - 1) / 2, above = size - 1 - below;
   const std::vector<double> all = c.doubles(0);

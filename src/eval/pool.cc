@@ -52,12 +52,12 @@ void pool(Call& c, const Window& w, F reduce) {
   c.set(0, out);
 }
 
-void require_planes(const Call& c) { c.require(c.in(0).rank() >= 3, "batches of channels with spatial axes are needed"); }
+void require_planes(const Call& c) { c.require(c.in(0).rank() >= 3, "expected an operand of rank 3 or more"); }
 
 template <class F>
 void global_pool(Call& c, F reduce) {
   const Array& x = c.in(0);
-  c.require(x.rank() >= 2, "batches of channels are needed");
+  c.require(x.rank() >= 2, "expected an operand of rank 2 or more");
   const int64_t planes = x.dim(0) * x.dim(1), plane = product(std::span(x.shape()).subspan(2));
   const std::vector<double> all = c.doubles(0);
   std::vector<double> out;
@@ -175,18 +175,19 @@ void MaxUnpool(Call& c) {
   std::vector<int64_t> natural{x.dim(0), x.dim(1)};
   for (size_t d = 0; d < rank; ++d) natural.push_back((x.dim(d + 2) - 1) * strides[d] - pads[d] - pads[d + rank] + kernel[d]);
   const std::vector<int64_t> shape = c.has(2) ? c.ints(2) : natural;
-  c.require(shape.size() == x.rank(), "the wanted shape has another rank");
+  c.require(shape.size() == x.rank(), "the output shape has the wrong rank");
   const std::vector<int64_t> places = c.ints(1), from = dense_strides(natural), to = dense_strides(shape);
   const std::vector<double> all = c.doubles(0);
-  c.require(places.size() == all.size(), "there is not one place for each element");
+  c.require(places.size() == all.size(), "expected one index per element");
   std::vector<double> out(static_cast<size_t>(product(shape)), 0.0);
   const int64_t total = product(natural);
   for (size_t i = 0; i < all.size(); ++i) {
-    if (places[i] < 0 || places[i] >= total) c.fail(fmt::format("place {} is outside of {}", places[i], show(natural)));
+    if (places[i] < 0 || places[i] >= total)
+      c.fail(fmt::format("index {} is out of range for the shape {}", places[i], show(natural)));
     int64_t at = 0;
     for (size_t d = 0; d < shape.size(); ++d) {
       const int64_t k = places[i] / from[d] % natural[d];
-      if (k >= shape[d]) c.fail(fmt::format("place {} is outside of {}", places[i], show(shape)));
+      if (k >= shape[d]) c.fail(fmt::format("index {} is out of range for the shape {}", places[i], show(shape)));
       at += k * to[d];
     }
     out[static_cast<size_t>(at)] = all[i];
@@ -200,7 +201,7 @@ void MaxRoiPool(Call& c) {
   const std::vector<int64_t> pooled = c.ints_attr("pooled_shape").value_or(std::vector<int64_t>{});
   const std::vector<double> regions = c.doubles(1);
   c.require(x.rank() == 4 && pooled.size() == 2 && c.in(1).rank() == 2 && c.in(1).dim(1) == 5,
-            "images, regions of five numbers and a pooled shape of two are needed");
+            "expected images, regions of five numbers, and a pooled shape of two");
   const double scale = c.float_attr("spatial_scale", 1);
   const int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3), count = c.in(1).dim(0);
   const std::vector<double> all = c.doubles(0);

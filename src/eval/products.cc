@@ -156,7 +156,7 @@ Array matmul(Call& c, const Array& a, const Array& b, DType out) {
     case Compute::kF64: return matmul_as<double>(c, a, b, out);
     case Compute::kI64: return matmul_as<int64_t>(c, a, b, out);
     case Compute::kU64: return matmul_as<uint64_t>(c, a, b, out);
-    default: c.fail("numbers are needed, not elements of " + std::string(to_string(a.dtype())));
+    default: c.fail("expected numbers, found elements of " + std::string(to_string(a.dtype())));
   }
 }
 
@@ -171,7 +171,7 @@ void Gemm(Call& c) {
   require_same_dtype(c, 0, 1);
   Array a = c.in(0), b = c.in(1);
   if (a.rank() > 2) a = c.reshaped(a, {a.dim(0), a.size() / std::max<int64_t>(a.dim(0), 1)});
-  c.require(a.rank() == 2 && b.rank() == 2, "matrices are needed");
+  c.require(a.rank() == 2 && b.rank() == 2, "expected matrices");
   const std::vector<int64_t> swap{1, 0};
   if (c.int_attr("transA", 0) != 0) a = a.transposed(swap);
   if (c.int_attr("transB", 0) != 0) b = b.transposed(swap);

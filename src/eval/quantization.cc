@@ -156,7 +156,7 @@ void QLinearConv(Call& c) {
   const Array x = centered(c, 0, 2, false);
   Array w_zero = c.in(5);
   const Array& w = c.in(3);
-  c.require(w.rank() >= 3, "weights with spatial axes are needed");
+  c.require(w.rank() >= 3, "expected weights with spatial axes");
   std::vector<int64_t> per_channel(w.rank(), 1);
   if (w_zero.size() > 1) per_channel[0] = w_zero.size();
   w_zero = c.reshaped(w_zero, std::move(per_channel));
@@ -170,7 +170,7 @@ void QLinearConv(Call& c) {
       "the scales do not fit the channels");
   std::vector<double> all = load_all<double>(y), bias;
   if (c.has(8)) bias = c.doubles(8);
-  c.require(bias.empty() || static_cast<int64_t>(bias.size()) == channels, "there is not one bias for each channel");
+  c.require(bias.empty() || static_cast<int64_t>(bias.size()) == channels, "expected one bias per channel");
   for (size_t i = 0; i < all.size(); ++i) {
     const auto k = static_cast<size_t>(static_cast<int64_t>(i) / inner % channels);
     const float factor = x_scale[0] * w_scale[w_scale.size() == 1 ? 0 : k] / y_scale[0];

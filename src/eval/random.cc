@@ -85,7 +85,7 @@ void Bernoulli(Call& c) {
 // The operand holds unnormalized log-probabilities of the outcomes.
 void Multinomial(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() == 2 && x.dim(1) > 0, "a matrix is needed: a row of logarithms for each draw");
+  c.require(x.rank() == 2 && x.dim(1) > 0, "expected a matrix with a row of logarithms per draw");
   const std::vector<double> logs = c.doubles(0);
   const int64_t samples = c.int_attr("sample_size", 1), classes = x.dim(1);
   Stream s(c);
@@ -121,7 +121,7 @@ void Dropout(Call& c) {
     if (c.wants(1)) c.set(1, c.full(mask_type, x.shape(), 1));
     return;
   }
-  c.require(ratio > 0 && ratio < 1, "the ratio has to be at least 0 and less than 1");
+  c.require(ratio > 0 && ratio < 1, "the ratio must be at least 0 and less than 1");
   Stream s(c);
   Array mask = c.make(DType::kBool, x.shape());
   for (int64_t i = 0; i < mask.size(); ++i) mask.as<uint8_t>()[i] = s.uniform() >= ratio;

@@ -56,7 +56,7 @@ class Activations {
       const double a = alpha(1);
       return [=](double x) { return x < 0 ? a * std::expm1(x) : x; };
     }
-    c_.fail(fmt::format("the activation \"{}\" is not known", name));
+    c_.fail(fmt::format("unknown activation \"{}\"", name));
   }
 
  private:
@@ -95,7 +95,7 @@ void recurrent(Call& c, int64_t gates, size_t initial_cell, size_t peepholes,
                const std::function<Step(const Sizes&)>& make_step) {
   const bool batch_first = c.int_attr("layout", 0) != 0;
   Array x = c.in(0);
-  c.require(x.rank() == 3 && c.in(1).rank() == 3 && c.in(2).rank() == 3, "x, w and r of rank 3 are needed");
+  c.require(x.rank() == 3 && c.in(1).rank() == 3 && c.in(2).rank() == 3, "expected x, w and r of rank 3");
   const std::vector<int64_t> swap{1, 0, 2};
   if (batch_first) x = x.transposed(swap);
   const int64_t steps = x.dim(0), batch = x.dim(1), directions = c.in(1).dim(0);

@@ -76,7 +76,7 @@ void reduce_any(Call& c, int since, Row row) {
     case Compute::kF64: return reduce<double>(c, since, row);
     case Compute::kI64: return reduce<int64_t>(c, since, row);
     case Compute::kU64: return reduce<uint64_t>(c, since, row);
-    default: c.fail("numbers are needed, not elements of " + std::string(to_string(c.dtype())));
+    default: c.fail("expected numbers, found elements of " + std::string(to_string(c.dtype())));
   }
 }
 

@@ -13,7 +13,7 @@ using Items = std::vector<EvalValue>;
 // Checks a position in a sequence. `end` also allows the position after the last item.
 size_t position(const Call& c, int64_t at, size_t size, bool end) {
   const auto n = static_cast<int64_t>(size);
-  if (at < -n || at > (end ? n : n - 1)) c.fail(fmt::format("position {} is outside of a sequence of {}", at, n));
+  if (at < -n || at > (end ? n : n - 1)) c.fail(fmt::format("position {} is out of range for a sequence of {}", at, n));
   return static_cast<size_t>(at < 0 ? at + n : at);
 }
 
@@ -79,7 +79,7 @@ void SplitToSequence(Call& c) {
     drop_axis = c.int_attr("keepdims", 1) == 0;
   } else if (c.in(1).rank() == 0) {  // chunks of that size, the last one perhaps smaller
     const int64_t each = c.int_scalar(1);
-    c.require(each > 0, "the size of a chunk has to be positive");
+    c.require(each > 0, "the size of a chunk must be positive");
     for (int64_t left = n; left > 0; left -= each) sizes.push_back(std::min(each, left));
   } else {
     sizes = c.ints(1);
@@ -105,11 +105,11 @@ void SplitToSequence(Call& c) {
 
 void ConcatFromSequence(Call& c) {
   const Items& items = c.sequence(0);
-  c.require(!items.empty(), "there is nothing to join");
+  c.require(!items.empty(), "there is nothing to concatenate");
   const bool new_axis = c.int_attr("new_axis", 0) != 0;
   std::vector<Array> parts;
   for (const EvalValue& v : items) {
-    if (v.array() == nullptr) c.fail(fmt::format("{} cannot be joined", describe(v)));
+    if (v.array() == nullptr) c.fail(fmt::format("{} cannot be concatenated", describe(v)));
     parts.push_back(*v.array());
   }
   const size_t axis = c.axis(c.int_attr("axis"), parts[0].rank() + (new_axis ? 1 : 0));

@@ -18,7 +18,7 @@ Array joined(Call& c, std::span<const Array> parts, size_t axis) {
     bool fits = p.rank() == shape.size() && p.dtype() == parts[0].dtype();
     for (size_t d = 0; d < shape.size() && fits; ++d) fits = d == axis || p.dim(d) == shape[d];
     if (!fits) {
-      c.fail(fmt::format("{} cannot be joined to {} along axis {}", describe(p), describe(parts[0]), axis));
+      c.fail(fmt::format("{} cannot be concatenated with {} along axis {}", describe(p), describe(parts[0]), axis));
     }
     shape[axis] += p.dim(axis);
   }
@@ -71,7 +71,7 @@ void pad(Call& c, std::span<const int64_t> before, std::span<const int64_t> afte
   std::vector<std::vector<int64_t>> sources(rank);
   for (size_t d = 0; d < rank; ++d) {
     const int64_t n = shape[d];
-    if (n == 0 && full[d] > 0) c.fail(fmt::format("axis {} is empty: there is nothing to pad with", d));
+    if (n == 0 && full[d] > 0) c.fail(fmt::format("axis {} is empty, so it cannot be padded in this mode", d));
     for (int64_t i = -lead[d]; i < n + trail[d]; ++i) {
       int64_t at = i;
       if (mode == "edge") {
@@ -83,7 +83,7 @@ void pad(Call& c, std::span<const int64_t> before, std::span<const int64_t> afte
         at = ((i % period) + period) % period;
         if (at >= n) at = period - at;
       } else {
-        c.fail(fmt::format("the mode \"{}\" is not known", mode));
+        c.fail(fmt::format("unknown mode \"{}\"", mode));
       }
       sources[d].push_back(at * x.strides()[d]);
     }
@@ -144,10 +144,10 @@ void Reshape(Call& c) {
     }
   }
   if (open) {
-    if (known == 0 || x.size() % known != 0) c.fail(fmt::format("{} cannot take the shape {}", describe(x), show(shape)));
+    if (known == 0 || x.size() % known != 0) c.fail(fmt::format("{} cannot be reshaped to {}", describe(x), show(shape)));
     shape[*open] = x.size() / known;
   }
-  if (product(shape) != x.size()) c.fail(fmt::format("{} cannot take the shape {}", describe(x), show(shape)));
+  if (product(shape) != x.size()) c.fail(fmt::format("{} cannot be reshaped to {}", describe(x), show(shape)));
   c.set(0, c.reshaped(x, std::move(shape)));
 }
 
@@ -155,7 +155,7 @@ void Flatten(Call& c) {
   const Array& x = c.in(0);
   int64_t a = c.int_attr("axis", 1);
   if (a < 0) a += static_cast<int64_t>(x.rank());
-  if (a < 0 || a > static_cast<int64_t>(x.rank())) c.fail(fmt::format("axis {} is outside of rank {}", a, x.rank()));
+  if (a < 0 || a > static_cast<int64_t>(x.rank())) c.fail(fmt::format("axis {} is out of range for rank {}", a, x.rank()));
   const int64_t lead = product(std::span(x.shape()).first(static_cast<size_t>(a)));
   const int64_t rest = product(std::span(x.shape()).subspan(static_cast<size_t>(a)));
   c.set(0, c.reshaped(x, {lead, rest}));
@@ -237,7 +237,7 @@ void Size(Call& c) {
 void Concat(Call& c) {
   std::vector<Array> parts;
   for (size_t i = 0; i < c.num_inputs(); ++i) parts.push_back(c.in(i));
-  c.require(!parts.empty(), "there is nothing to join");
+  c.require(!parts.empty(), "there is nothing to concatenate");
   const size_t axis = c.axis(c.int_attr("axis", 1), parts[0].rank());
   c.set(0, joined(c, parts, axis));
 }
@@ -434,13 +434,13 @@ void ConstantOfShape(Call& c) {
   std::vector<int64_t> strides(shape.size(), 0);
   const TensorPtr value = c.tensor_attr("value");
   if (value == nullptr) return c.set(0, c.full(DType::kF32, std::move(shape), 0));
-  c.require(value->size() == 1, "the value has to be one element");
+  c.require(value->size() == 1, "expected a value of one element");
   c.set(0, Array::of(value->reshaped({})).view(std::move(shape), std::move(strides)));
 }
 
 void EyeLike(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() == 2, "a matrix is needed");
+  c.require(x.rank() == 2, "expected a matrix");
   const auto dtype = c.maybe_int("dtype");
   Array out = c.make(dtype ? static_cast<DType>(*dtype) : x.dtype(), x.shape());
   const int64_t k = c.int_attr("k", 0);
@@ -455,7 +455,7 @@ void EyeLike(Call& c) {
 
 void Trilu(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() >= 2, "matrices are needed");
+  c.require(x.rank() >= 2, "expected matrices");
   const bool upper = c.int_attr("upper", 1) != 0;
   const int64_t k = c.has(1) ? c.int_scalar(1) : 0;
   const Array d = c.dense(x);
@@ -473,7 +473,7 @@ void Trilu(Call& c) {
 
 void DepthToSpace(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() == 4, "a tensor of rank 4 is needed");
+  c.require(x.rank() == 4, "expected a tensor of rank 4");
   const int64_t b = c.int_attr("blocksize"), n = x.dim(0), ch = x.dim(1), h = x.dim(2), w = x.dim(3);
   c.require(b > 0 && b < (1 << 20) && ch % (b * b) == 0, "the channels do not divide into blocks");
   const bool crd = c.string_attr("mode", "DCR") == "CRD";
@@ -485,7 +485,7 @@ void DepthToSpace(Call& c) {
 
 void SpaceToDepth(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() == 4, "a tensor of rank 4 is needed");
+  c.require(x.rank() == 4, "expected a tensor of rank 4");
   const int64_t b = c.int_attr("blocksize"), n = x.dim(0), ch = x.dim(1), h = x.dim(2), w = x.dim(3);
   c.require(b > 0 && b < (1 << 20) && h % b == 0 && w % b == 0, "height and width do not divide into blocks");
   const bool crd = c.string_attr("mode", "DCR") == "CRD";

@@ -74,7 +74,7 @@ Array along(Call& c, const Array& x, size_t axis, int64_t length, bool real, F f
   const size_t rank = x.rank();
   std::vector<int64_t> shape(x.shape());
   const int64_t n = shape[axis], width = shape[rank - 1];
-  if (width != 1 && width != 2) c.fail(fmt::format("the last axis of {} has to be of size 1 or 2", describe(x)));
+  if (width != 1 && width != 2) c.fail(fmt::format("the last axis of {} must have size 1 or 2", describe(x)));
   shape[axis] = length;
   shape[rank - 1] = real ? 1 : 2;
   Array out = c.make(x.dtype(), shape);
@@ -133,7 +133,7 @@ void DFT(Call& c) {
   const bool inverse = c.int_attr("inverse", 0) != 0, onesided = c.int_attr("onesided", 0) != 0;
   const bool back_to_real = inverse && onesided;
   const int64_t length = c.has(1) ? c.int_scalar(1) : back_to_real ? 2 * (x.dim(axis) - 1) : x.dim(axis);
-  c.require(length > 0, "the length has to be positive");
+  c.require(length > 0, "the length must be positive");
   const int64_t kept = onesided && !inverse ? length / 2 + 1 : length;
   c.set(0, along(c, x, axis, kept, back_to_real, [&](Signal s) {
           s.resize(static_cast<size_t>(back_to_real ? length / 2 + 1 : length));
@@ -156,9 +156,9 @@ void STFT(Call& c) {
   refuse_f64_folding(c);
   Array x = c.in(0);
   if (x.rank() == 2) x = c.reshaped(x, {x.dim(0), x.dim(1), 1});
-  c.require(x.rank() == 3, "signals of shape [batch, length, 1 or 2] are needed");
+  c.require(x.rank() == 3, "expected signals of shape [batch, length, 1 or 2]");
   const int64_t step = c.int_scalar(1);
-  c.require(step > 0, "the step has to be positive");
+  c.require(step > 0, "the step must be positive");
   const std::vector<double> weights = c.has(2) ? c.doubles(2) : std::vector<double>{};
   const int64_t length = c.has(3) ? c.int_scalar(3) : weights.empty() ? x.dim(1) : static_cast<int64_t>(weights.size());
   if (length <= 0 || length > x.dim(1)) c.fail(fmt::format("a frame of {} does not fit a signal of {}", length, x.dim(1)));
@@ -181,7 +181,7 @@ void BlackmanWindow(Call& c) { window(c, 0.42, 0.5, 0.08); }
 void MelWeightMatrix(Call& c) {
   const int64_t bins = c.int_scalar(0), length = c.int_scalar(1), rate = c.int_scalar(2);
   const double low = c.scalar(3), high = c.scalar(4);
-  c.require(bins >= 0 && length >= 0 && rate > 0, "sizes have to be positive");
+  c.require(bins >= 0 && length >= 0 && rate > 0, "sizes must be positive");
   auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const int64_t spectrum = length / 2 + 1;
   std::vector<int64_t> edges;
@@ -189,7 +189,7 @@ void MelWeightMatrix(Call& c) {
   for (int64_t i = 0; i < bins + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (mel(low) + static_cast<double>(i) * step) / 2595) - 1);
     edges.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
-    c.require(edges.back() >= 0 && edges.back() < spectrum, "the frequencies are outside of the spectrum");
+    c.require(edges.back() >= 0 && edges.back() < spectrum, "the frequencies are out of range for the spectrum");
   }
   std::vector<double> out(static_cast<size_t>(product(std::vector<int64_t>{spectrum, bins})), 0.0);
   auto at = [&](int64_t row, int64_t column) -> double& { return out[static_cast<size_t>(row * bins + column)]; };

@@ -130,10 +130,9 @@ void RegexFullMatch(Call& c) {
 // Removes stop words and changes the case of the rest. The comparison respects case only when asked to.
 void StringNormalizer(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() == 1 || (x.rank() == 2 && x.dim(0) == 1), "texts of shape [C] or [1, C] are needed");
+  c.require(x.rank() == 1 || (x.rank() == 2 && x.dim(0) == 1), "expected strings of shape [C] or [1, C]");
   const std::string action = c.string_attr("case_change_action", "NONE");
-  if (action != "NONE" && action != "LOWER" && action != "UPPER")
-    c.fail(fmt::format("case change \"{}\" is not known", action));
+  if (action != "NONE" && action != "LOWER" && action != "UPPER") c.fail(fmt::format("unknown case change \"{}\"", action));
   const bool sensitive = c.int_attr("is_case_sensitive", 0) != 0;
   std::unordered_set<std::string> stop;
   for (const std::string& s : c.strings_attr("stopwords").value_or(std::vector<std::string>{})) {
@@ -154,9 +153,9 @@ void StringNormalizer(Call& c) {
 // Counts the n-grams of a pool. The pool lists n-grams by length; ngram_counts says where each length begins.
 void TfIdfVectorizer(Call& c) {
   const Array& x = c.in(0);
-  c.require(x.rank() <= 2, "a sequence or a batch of sequences is needed");
+  c.require(x.rank() <= 2, "expected a sequence or a batch of sequences");
   const std::string mode = c.string_attr("mode", "TF");
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") c.fail(fmt::format("the mode \"{}\" is not known", mode));
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") c.fail(fmt::format("unknown mode \"{}\"", mode));
   const int64_t shortest = c.int_attr("min_gram_length"), longest = c.int_attr("max_gram_length"),
                 skips = c.int_attr("max_skip_count");
   const std::vector<int64_t> starts = c.ints_attr("ngram_counts").value_or(std::vector<int64_t>{});
