@@ -16,7 +16,7 @@ struct Case {
   size_t input_begin = 0, input_end = 0;  // lines, from 0, end excluded
   size_t arrow = 0;                       // the line of "=>"
   size_t expected_begin = 0, expected_end = 0;
-  std::string verdict;  // what stands behind "=>"
+  std::string verdict;  // the text after "=>"
 };
 
 struct CaseFile {

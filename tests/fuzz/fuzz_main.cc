@@ -1,5 +1,5 @@
-// sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--cases=FOLDER] [--write=FOLDER] [--order=N]
-//         [--report] [--no-shrink]
+// sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--cases=FOLDER] [--write=FOLDER]
+//         [--order=N] [--report] [--no-shrink]
 //
 // Draws models (random/generator.h) and runs each through every pass alone, through presets and random
 // pipelines, and through text and file. Shrinks a failure and prints it as a case for the pass's .sx file.

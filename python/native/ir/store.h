@@ -58,7 +58,7 @@ class Store : public std::enable_shared_from_this<Store> {
   std::unordered_map<const Value*, ValueInfo> loose_info;  // doc strings and metadata of values in no graph
   std::unordered_map<const Value*, nb::object> tensors;    // const_value objects
   std::unordered_map<const Value*, bool> auto_named;       // values with a generated name
-  std::unordered_map<const Value*, bool> absent;           // named "": outputs that nobody wants, which get no name
+  std::unordered_map<const Value*, bool> absent;           // named "": unwanted outputs, which get no name
   std::unordered_map<const Node*, int> versions;           // node.version where it was given
   std::unordered_map<const Graph*, GraphFacts> graph_facts;
   std::vector<Value*> placeholders;  // may include values that are filled by now

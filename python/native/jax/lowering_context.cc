@@ -96,7 +96,7 @@ void add_python_lowerings(LoweringRegistry& registry, const nb::dict& by_primiti
                           const nb::list& late) {
   if (by_primitive.size() == 0) return;
   nb::module_::import_("sardonyx.ir");  // for the classes of handles
-  // The functions below own the store. They are destroyed with the registry, while the interpreter still runs.
+  // The functions below own the store. They go with the registry, while the interpreter still runs.
   StorePtr store = Store::of(std::move(target));
   for (auto [name, fn] : by_primitive) {
     std::string primitive = nb::cast<std::string>(name);

@@ -22,7 +22,6 @@ enum class SourceDetail { kOff, kLine, kFull };
 //
 // With kFull, Source::stack has one frame per line, the innermost first. Frames inside JAX and the standard
 // library begin with a tab.
-// With kFull, Source::stack has a frame per line, the innermost first; those inside JAX and the standard library begin with a tab.
 class SourceLines {
  public:
   SourceLines(Model& model, SourceDetail level);
