@@ -40,14 +40,21 @@ void check_interfaces(const Model& a, const Model& b) {
 
 }  // namespace
 
-ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target) {
+Numerics usual_numerics(DialectId dialect) { return dialect == DialectId::kMil ? Numerics::kRelaxed : Numerics::kRounds; }
+
+ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target,
+                               const std::optional<Tolerance>& tolerance) {
   check_interfaces(before, after);
   for (Model* m : {&before, &after}) {
     ValueFacts facts;
     infer_model(*m, facts, /*tolerant=*/true);
   }
-  ValueCheck check = compare_values(before, after, numerics);
-  ModelComparison found{.runs = check.runs, .difference = std::move(check.difference), .skipped = std::move(check.skipped)};
+  ValueCheck check = compare_whole(before, after, numerics, tolerance);
+  ModelComparison found{.runs = check.runs,
+                        .difference = std::move(check.difference),
+                        .skipped = std::move(check.skipped),
+                        .largest_error = check.largest_error,
+                        .largest_at = std::move(check.largest_at)};
   const onnx::Runtime* runtime = before.dialect() == DialectId::kOnnx ? runtime_that_loads(before, target) : nullptr;
   if (runtime == nullptr) return found;
   found.runtime = runtime->name;

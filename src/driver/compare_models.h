@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rewrite/values.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/passes.h"
 
@@ -15,6 +16,8 @@ struct ModelComparison {
   size_t runs = 0;                        // evaluations compared
   std::optional<std::string> difference;  // the first difference, and the inputs that show it
   std::string skipped;                    // why nothing was compared
+  double largest_error = 0;               // |before - after| over all floats
+  std::string largest_at;                 // where it is; empty if no float changed
   // The runtime that loads the first model, according to its table of kernels, and why it does not load the
   // second one.
   std::string runtime;
@@ -24,6 +27,10 @@ struct ModelComparison {
 // Pairs inputs by position; `after` may lack some of the inputs of `before`. Infers the types of both. Throws
 // kInvalidArgument if the signatures do not match. `target` names the runtime that must load both; empty
 // means the newest. `after` is not checked if that runtime is certain not to load `before`.
-ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target = {});
+ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target = {},
+                               const std::optional<Tolerance>& tolerance = std::nullopt);
+
+// The default class for comparing models of a dialect: the loosest one in its default preset.
+Numerics usual_numerics(DialectId dialect);
 
 }  // namespace sardonyx

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rewrite/pipeline.h"
+#include "rewrite/values.h"
 
 namespace sardonyx {
 
@@ -43,6 +44,16 @@ std::span<const Preset> presets();
 // The pipeline that the request describes. Throws kInvalidArgument for unknown names and options, with
 // suggestions.
 Pipeline make_pipeline(const PassRequest& request, DialectId dialect);
+
+// The loosest class among the requested passes.
+Numerics numerics_of(const PassRequest& request, DialectId dialect);
+
+// Like run_passes(), but leaves the comparison of the whole model (PassRequest::verify) to the caller.
+PipelineReport run_uncompared(Model& m, const PassRequest& request);
+
+// That comparison. Adds its evaluations to `report`. Throws if the models differ.
+ValueCheck check_results(const Model& before, const Model& after, const PassRequest& request, Numerics numerics,
+                         const std::optional<Tolerance>& tolerance, PipelineReport& report);
 
 // Runs the passes on a model whose types and value facts are already known: it infers nothing first.
 PipelineReport run_typed_passes(Model& m, const PassRequest& request, ValueFacts& facts);

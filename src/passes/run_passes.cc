@@ -122,15 +122,10 @@ void skip(Pipeline& pipeline, const std::string& what) {
   }
 }
 
-// Checks that `after` computes the same as `before` and returns how many inputs were compared. Throws on a
-// difference.
-ValueCheck check_results(const Model& before, const Model& after, const Pipeline& pipeline) {
-  Numerics loosest = Numerics::kExact;
-  for (const PipelineEntry& e : pipeline.entries) loosest = std::max(loosest, e.pass->numerics());
-  ValueCheck check = compare_values(before, after, loosest);
-  if (!check.difference) return check;
-  throw Error(ErrorCode::kInternal, fmt::format("the passes changed what the model computes: {}", *check.difference),
-              {"nothing was written", "help: --verify pass finds the rule at fault and goes on without it"});
+Numerics loosest(const Pipeline& pipeline) {
+  Numerics found = Numerics::kExact;
+  for (const PipelineEntry& e : pipeline.entries) found = std::max(found, e.pass->numerics());
+  return found;
 }
 
 bool is_symbolic(const Port& input) {
@@ -360,10 +355,13 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
 
 void check_request(const PassRequest& request, DialectId dialect) { make_pipeline(request, dialect); }
 
-PipelineReport run_passes(Model& m, const PassRequest& request) {
+Numerics numerics_of(const PassRequest& request, DialectId dialect) { return loosest(make_pipeline(request, dialect)); }
+
+PipelineReport run_uncompared(Model& m, const PassRequest& request) {
   const Pipeline pipeline = make_pipeline(request, m.dialect());
   if (pipeline.entries.empty()) return {};
-  const std::unique_ptr<Model> original = request.verify == Verify::kModel ? clone_model(m) : nullptr;
+  const bool is_checked = request.verify == Verify::kModel && m.dialect() == DialectId::kOnnx;
+  const std::unique_ptr<Model> original = is_checked ? clone_model(m) : nullptr;
   if (m.dialect() == DialectId::kOnnx) {
     if (request.allow_empty) allow_empty_sizes(m);
     drop_stale_sizes(m);
@@ -373,17 +371,34 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
   const onnx::Runtime* runtime = verified_runtime(m, request);
   PipelineReport report = run(m, request, pipeline, facts, request.verify == Verify::kPass ? runtime : nullptr);
   report.ill_typed = std::move(ill_typed);
-  if (original != nullptr) {
-    check_loading(runtime, *original, m, request, pipeline);
-    const ValueCheck check = check_results(*original, m, pipeline);
-    report.evaluations += check.runs;
-    if (check.runs == 0) report.not_compared = check.skipped;
-  }
+  if (original != nullptr) check_loading(runtime, *original, m, request, pipeline);
   if (request.verify == Verify::kPass && runtime != nullptr) {
     for (std::string& problem : load_problems(*runtime, m)) report.faults.push_back(std::move(problem));
   }
   m.compact();
   return report;
+}
+
+PipelineReport run_passes(Model& m, const PassRequest& request) {
+  if (request.verify == Verify::kOff) return run_uncompared(m, request);
+  const std::unique_ptr<Model> original = clone_model(m);
+  PipelineReport report = run_uncompared(m, request);
+  check_results(*original, m, request, numerics_of(request, m.dialect()), std::nullopt, report);
+  return report;
+}
+
+ValueCheck check_results(const Model& before, const Model& after, const PassRequest& request, Numerics numerics,
+                         const std::optional<Tolerance>& tolerance, PipelineReport& report) {
+  ValueCheck check = compare_whole(before, after, numerics, tolerance);
+  report.evaluations += check.runs;
+  if (check.runs == 0) report.not_compared = check.skipped;
+  if (!check.difference) return check;
+  std::vector<std::string> notes{"nothing was written"};
+  if (request.verify == Verify::kModel)
+    notes.emplace_back("help: --verify pass finds the rule at fault and goes on without it");
+  notes.emplace_back("help: --rtol and --atol say which differences do not matter");
+  throw Error(ErrorCode::kInternal, fmt::format("the passes changed what the model computes: {}", *check.difference),
+              std::move(notes));
 }
 
 PipelineReport run_typed_passes(Model& m, const PassRequest& request, ValueFacts& facts) {

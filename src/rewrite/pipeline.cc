@@ -203,7 +203,7 @@ class Run {
 
   // Verifies a walk by evaluating the whole model before and after.
   void compare(const PipelineEntry& entry, const Model& before) {
-    const ValueCheck check = compare_values(before, model_, entry.pass->numerics());
+    const ValueCheck check = compare_whole(before, model_, entry.pass->numerics());
     check_.evaluations += check.runs;
     if (!check.difference) return;
     check_.faults.push_back(fmt::format("{} changed results: {}", entry.name, *check.difference));

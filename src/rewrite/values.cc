@@ -210,12 +210,109 @@ double sensitivity(const Array& a, const Array* nudged) {
   return most;
 }
 
-// For f64, `truth` is the same computation on nudged inputs.
-std::optional<std::string> differ(const Array& a, const Array& b, const Array* truth, Numerics numerics,
+// How to compare results, and where to record the largest error.
+struct Judge {
+  Numerics numerics;
+  std::optional<Tolerance> tolerance;
+  ValueCheck* check;    // gets the largest error
+  std::string where{};  // "result 'y', "
+};
+
+std::string number_text(DType d, double v) {
+  return d == DType::kF64 ? fmt::format("{}", v) : fmt::format("{}", static_cast<float>(v));
+}
+
+// The floats of one result before and after.
+class FloatResults {
+ public:
+  // `moved`: see `backwards` in compare_values(). For f64, `truth` is the same computation on nudged inputs.
+  FloatResults(const Array& a, const Array& b, const Array* truth, const Judge& judge, std::optional<double> moved)
+      : a_(a), b_(b), truth_(truth), judge_(judge), moved_(moved) {
+    for (int64_t i = 0; i < a.size(); ++i) {
+      if (std::isfinite(a.double_at(i))) largest_ = std::max(largest_, std::abs(a.double_at(i)));
+    }
+    const bool is_double = a.dtype() == DType::kF64;
+    has_truth_ = !is_double && truth != nullptr && truth->shape() == a.shape() && is_float(truth->dtype());
+    // Results near zero that come from numbers near 1, such as the logarithm of a softmax, keep the rounding of
+    // those numbers.
+    slack_ = 16 * (ulp(a.dtype(), moved ? std::max(largest_, 1.0) : largest_) + (is_double ? sensitivity(a, truth) : 0));
+    if (moved && has_truth_) error_before_ = sensitivity(*truth, &a);
+  }
+
+  // Describes the element with the largest difference; nullopt if all agree.
+  std::optional<std::string> difference() const {
+    std::optional<std::string> found;
+    double worst = -1;
+    for (int64_t i = 0; i < a_.size(); ++i) {
+      const double x = a_.double_at(i), y = b_.double_at(i);
+      if ((std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y))) continue;
+      const double error = std::abs(x - y);
+      if (error > judge_.check->largest_error) {
+        judge_.check->largest_error = error;
+        judge_.check->largest_at = judge_.where + change(i);
+      }
+      const double rank = std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+      if (is_fine(i, x, y) || rank <= worst) continue;
+      worst = rank;
+      found = change(i) + explanation(i, x, y);
+    }
+    return found;
+  }
+
+ private:
+  std::string change(int64_t i) const {
+    return fmt::format("element {} of [{}]: {} became {}", i, fmt::join(a_.shape(), ","),
+                       number_text(a_.dtype(), a_.double_at(i)), number_text(b_.dtype(), b_.double_at(i)));
+  }
+
+  bool is_held_to_truth(double x) const {
+    return judge_.numerics == Numerics::kRounds && !judge_.tolerance && has_truth_ && std::isfinite(x);
+  }
+
+  // The bound on |y - truth|, or on |y - x| without a truth.
+  double allowed(int64_t i, double x) const {
+    if (judge_.tolerance) return judge_.tolerance->atol + judge_.tolerance->rtol * std::abs(x);
+    if (judge_.numerics == Numerics::kExact) return 0;
+    if (judge_.numerics == Numerics::kRelaxed) return 1e-3 * largest_;
+    if (!is_held_to_truth(x)) return slack_;
+    const double before = moved_ ? error_before_ : std::abs(x - truth_->double_at(i));
+    return 2 * before + 4 * ulp(a_.dtype(), largest_) + 4 * moved_.value_or(0);
+  }
+
+  bool is_fine(int64_t i, double x, double y) const {
+    if (judge_.tolerance) return x == y || std::abs(x - y) <= allowed(i, x);
+    if (judge_.numerics == Numerics::kExact) return false;
+    if (judge_.numerics == Numerics::kRelaxed)
+      return x == y || std::abs(x - y) <= allowed(i, x) || (!std::isfinite(x) && !std::isfinite(y));
+    if (is_held_to_truth(x)) return std::abs(y - truth_->double_at(i)) <= allowed(i, x);
+    if (moved_ && std::isnan(x)) return true;                            // a NaN may become a number
+    if (has_truth_ && std::isfinite(truth_->double_at(i))) return true;  // the original overflowed: any result is closer
+    return x == y || std::abs(x - y) <= slack_;
+  }
+
+  std::string explanation(int64_t i, double x, double y) const {
+    const double bound = allowed(i, x);
+    if (is_held_to_truth(x)) {
+      const double t = truth_->double_at(i);
+      return fmt::format(" (in double precision {}: off by {:.2g}, {:.2g} is allowed)", t, std::abs(y - t), bound);
+    }
+    if (!std::isfinite(x) || !std::isfinite(y) || bound == 0) return {};
+    return fmt::format(" (off by {:.2g}, {:.2g} is allowed)", std::abs(x - y), bound);
+  }
+
+  const Array &a_, &b_;
+  const Array* truth_;
+  const Judge& judge_;
+  std::optional<double> moved_;
+  bool has_truth_ = false;
+  double largest_ = 0, slack_ = 0, error_before_ = 0;
+};
+
+std::optional<std::string> differ(const Array& a, const Array& b, const Array* truth, const Judge& judge,
                                   std::optional<double> moved) {
   const auto is_number = [](DType t) { return is_float(t) || is_integer(t); };
   // kRelaxed passes may change the dtype on purpose (update_output_dtypes).
-  if (a.dtype() != b.dtype() && !(numerics == Numerics::kRelaxed && is_number(a.dtype()) && is_number(b.dtype())))
+  if (a.dtype() != b.dtype() && !(judge.numerics == Numerics::kRelaxed && is_number(a.dtype()) && is_number(b.dtype())))
     return fmt::format("{} became {}", to_string(a.dtype()), to_string(b.dtype()));
   if (a.shape() != b.shape())
     return fmt::format("shape [{}] became [{}]", fmt::join(a.shape(), ","), fmt::join(b.shape(), ","));
@@ -233,53 +330,21 @@ std::optional<std::string> differ(const Array& a, const Array& b, const Array* t
     }
     return std::nullopt;
   }
-  double largest = 0;
-  for (int64_t i = 0; i < a.size(); ++i) {
-    if (std::isfinite(a.double_at(i))) largest = std::max(largest, std::abs(a.double_at(i)));
-  }
-  const bool is_double = a.dtype() == DType::kF64;
-  const bool has_truth = !is_double && truth != nullptr && truth->shape() == a.shape() && is_float(truth->dtype());
-  // Results near zero that come from numbers near 1, such as the logarithm of a softmax, keep the rounding of
-  // those numbers.
-  const double slack =
-      16 * (ulp(a.dtype(), moved ? std::max(largest, 1.0) : largest) + (is_double ? sensitivity(a, truth) : 0));
-  for (int64_t i = 0; i < a.size(); ++i) {
-    const double x = a.double_at(i), y = b.double_at(i);
-    if (std::isnan(x) && std::isnan(y)) continue;
-    if (x == y && std::signbit(x) == std::signbit(y)) continue;
-    bool fine = false;
-    if (numerics == Numerics::kRounds && has_truth && std::isfinite(x)) {
-      const double t = truth->double_at(i);
-      fine = std::abs(y - t) <= 2 * std::abs(x - t) + 4 * ulp(a.dtype(), largest) + 4 * moved.value_or(0);
-    } else if (numerics == Numerics::kRounds && moved && std::isnan(x)) {
-      fine = true;  // a NaN may become a number
-    } else if (numerics == Numerics::kRounds && has_truth && std::isfinite(truth->double_at(i))) {
-      fine = true;  // the original overflowed: any result is closer
-    } else if (numerics == Numerics::kRounds) {
-      fine = x == y || std::abs(x - y) <= slack;
-    } else if (numerics == Numerics::kRelaxed) {
-      fine = x == y || std::abs(x - y) <= 1e-3 * largest || (!std::isfinite(x) && !std::isfinite(y));
-    }
-    if (!fine) {
-      return fmt::format("element {} of [{}]: {} became {}{}", i, fmt::join(a.shape(), ","), x, y,
-                         has_truth ? fmt::format(" (in double precision {})", truth->double_at(i)) : "");
-    }
-  }
-  return std::nullopt;
+  return FloatResults(a, b, truth, judge, moved).difference();
 }
 
-std::optional<std::string> differ(const EvalValue& a, const EvalValue& b, const EvalValue* truth, Numerics numerics,
+std::optional<std::string> differ(const EvalValue& a, const EvalValue& b, const EvalValue* truth, const Judge& judge,
                                   const EvalValue* nudged = nullptr) {
   if (a.array() != nullptr && b.array() != nullptr) {
     const Array* exact = truth != nullptr ? truth->array() : nullptr;
     const bool moves = nudged != nullptr && exact != nullptr && is_float(exact->dtype());
-    return differ(*a.array(), *b.array(), exact, numerics,
+    return differ(*a.array(), *b.array(), exact, judge,
                   moves ? std::optional(sensitivity(*exact, nudged->array())) : std::nullopt);
   }
   if (a.items() != nullptr && b.items() != nullptr) {
     if (a.items()->size() != b.items()->size()) return "a sequence has another length";
     for (size_t i = 0; i < a.items()->size(); ++i) {
-      if (auto d = differ((*a.items())[i], (*b.items())[i], nullptr, numerics)) return d;
+      if (auto d = differ((*a.items())[i], (*b.items())[i], nullptr, judge)) return d;
     }
     return std::nullopt;
   }
@@ -311,8 +376,11 @@ std::vector<EvalValue> evaluate_widened(const Model& m, std::span<const EvalValu
   }
 }
 
-ValueCheck compare(const Model& before, Numerics numerics, const After& after, bool backwards = false) {
+ValueCheck compare(const Model& before, Numerics numerics, const After& after, bool backwards = false,
+                   const std::optional<Tolerance>& tolerance = std::nullopt) {
   ValueCheck check;
+  Judge judge{numerics, tolerance, &check};
+  const auto outputs = before.graph().outputs();
   for (const SeededRun& run : seeded_runs(before, numerics, check.skipped)) {
     const std::vector<EvalValue>&a = run.results, &truth = run.truth;
     std::vector<EvalValue> b, moved;
@@ -326,10 +394,11 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
     ++check.runs;
     if (a.size() != b.size()) check.difference = "another number of results";
     for (size_t i = 0; i < a.size() && !check.difference; ++i) {
-      auto d = differ(a[i], b[i], i < truth.size() ? &truth[i] : nullptr, numerics);
-      if (d && backwards && i < truth.size()) {
+      judge.where = i < outputs.size() ? fmt::format("result '{}', ", outputs[i].name.view()) : std::string();
+      auto d = differ(a[i], b[i], i < truth.size() ? &truth[i] : nullptr, judge);
+      if (d && backwards && !tolerance && i < truth.size()) {
         if (moved.empty()) moved = evaluate_widened(before, run.inputs, Nudge::kAll, run.seed);
-        if (i < moved.size()) d = differ(a[i], b[i], &truth[i], numerics, &moved[i]);
+        if (i < moved.size()) d = differ(a[i], b[i], &truth[i], judge, &moved[i]);
       }
       if (!d) continue;
       std::string shown;
@@ -457,7 +526,8 @@ std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::strin
   return runs;
 }
 
-ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards) {
+ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards,
+                          const std::optional<Tolerance>& tolerance) {
   const auto old = before.graph().inputs(), now = after.graph().inputs();
   return compare(
       before, numerics,
@@ -470,7 +540,7 @@ ValueCheck compare_values(const Model& before, const Model& after, Numerics nume
         }
         return evaluate(after.graph(), left, kBounded);
       },
-      backwards);
+      backwards, tolerance);
 }
 
 namespace {
@@ -543,14 +613,17 @@ ValueCheck compare_region(const Node& root, std::span<Value* const> made, std::s
     check.skipped = "a part of it has bodies, calls a function, or reads a value of unknown type";
     return check;
   }
-  return compare(before.model(), numerics, [&](std::span<const EvalValue> inputs) {
-    std::vector<EvalValue> same;
-    for (const Value* v : after.inputs()) {
-      const auto at = std::find(before.inputs().begin(), before.inputs().end(), v);
-      same.push_back(inputs[static_cast<size_t>(at - before.inputs().begin())]);
-    }
-    return evaluate(after.model().graph(), same, kBounded);
-  });
+  return compare(
+      before.model(), numerics,
+      [&](std::span<const EvalValue> inputs) {
+        std::vector<EvalValue> same;
+        for (const Value* v : after.inputs()) {
+          const auto at = std::find(before.inputs().begin(), before.inputs().end(), v);
+          same.push_back(inputs[static_cast<size_t>(at - before.inputs().begin())]);
+        }
+        return evaluate(after.model().graph(), same, kBounded);
+      },
+      /*backwards=*/true);
 }
 
 }  // namespace

@@ -15,6 +15,13 @@ struct ValueCheck {
   size_t runs = 0;                        // evaluations compared
   std::optional<std::string> difference;  // the difference and its inputs
   std::string skipped;                    // why nothing was compared
+  double largest_error = 0;               // |before - after| over the floats of all runs
+  std::string largest_at;                 // where it is; empty if no float changed
+};
+
+// Replaces the bound of a class: |before - after| <= atol + rtol * |before|, as in numpy.allclose.
+struct Tolerance {
+  double rtol = 0, atol = 0;
 };
 
 // Whether two evaluations may differ because of random draws: random operators, and Dropout that trains or
@@ -41,9 +48,18 @@ std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::strin
 //    of moving every input by an ulp.
 //  - kRelaxed: at most a thousandth of that magnitude.
 // Integers, booleans and strings must be equal.
-// `backwards` also allows kRounds four times the effect of moving inputs and constants by an ulp of their
-// type: on random numbers, cancelling terms expose the rounding of constants that a rule merged.
-ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards = false);
+// `backwards` relaxes kRounds for whole models, where rounding errors accumulate. The error before is then the
+// largest in that result, since a single element may be exact by chance. It also allows four times the effect
+// of moving inputs and constants by an ulp of their type: on random numbers, cancelling terms expose the
+// rounding of constants that a rule merged.
+ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards = false,
+                          const std::optional<Tolerance>& tolerance = std::nullopt);
+
+// The comparison behind --verify model, --verify pass and `sardonyx verify`.
+inline ValueCheck compare_whole(const Model& before, const Model& after, Numerics numerics,
+                                const std::optional<Tolerance>& tolerance = std::nullopt) {
+  return compare_values(before, after, numerics, /*backwards=*/true, tolerance);
+}
 
 // The same for a rewrite about to be applied: `made` would replace the results of `root`. Evaluates the graph
 // between them and the values outside `matched` and `fresh` (the new nodes). Integers are followed further

@@ -402,10 +402,12 @@ v"]
   EXPECT_EQ(after.find("gold"), std::string::npos);
   EXPECT_NE(after.find("n1 [label=\"topk"), std::string::npos) << after;
   std::filesystem::remove_all(folder);
+  std::ofstream(folder) << "a file, and no folder";
   EXPECT_THROW(
       run_passes(*m,
                  {.passes = {"reduce_transposes"}, .options = {{"reduce_transposes.debug", folder.string()}}, .strict = true}),
       Error);
+  std::filesystem::remove(folder);
 }
 
 TEST(MilPassOptions, AreRefusedWithTheReason) {
