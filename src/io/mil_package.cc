@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "io/foreign_files.h"
 #include "io/mil_parts.h"
 #include "support/mapped_file.h"
 #include "support/os_error.h"
@@ -45,6 +46,7 @@ Package open_package(const fs::path& folder) {
   p.folder = folder.filename().empty() ? folder.parent_path() : folder;
   const fs::path manifest = p.folder / "Manifest.json";
   std::error_code none;
+  if (!fs::exists(manifest, none) && p.folder.extension() != ".mlpackage") refuse_folder(p.folder);
   if (!fs::exists(manifest, none))
     throw Error(ErrorCode::kInvalidModel, "this folder is not a Core ML package: it has no Manifest.json");
   require_regular(manifest);
@@ -96,6 +98,8 @@ AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
                 {"help: write under another name"});
   }
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
+  if (!fs::exists(fs::symlink_status(parent, error))) fs::create_directories(parent, error);
+  error.clear();
   static std::atomic<unsigned> count{0};
   for (int attempt = 0; temporary_.empty(); ++attempt) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch().count();

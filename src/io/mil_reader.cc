@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "dialects/mil/ops.h"
+#include "io/foreign_files.h"
 #include "io/mil_parts.h"
 #include "io/mil_scope.h"
 #include "io/program_file.h"
@@ -554,7 +555,13 @@ std::unique_ptr<Model> read_coreml(const std::filesystem::path& path, const Read
     const auto file = MappedFile::open(model, access);
     const std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
     const auto folder = model.has_parent_path() ? model.parent_path() : std::filesystem::path(".");
-    auto m = read({bytes, file, file}, ExternalFiles(model, folder, access), options, false, 0);
+    auto m = [&] {
+      try {
+        return read({bytes, file, file}, ExternalFiles(model, folder, access), options, false, 0);
+      } catch (const Error& e) {
+        throw explained(e, file->bytes(), "a Core ML model");
+      }
+    }();
     if (package) {
       FileRecord::OfModel& record = m->edit_file_record().model;
       record.manifest = package->manifest;

@@ -101,8 +101,9 @@ TEST(OnnxReader, HostileLengthsAreRefused) {
   EXPECT_FAULT(std::string("\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 10), "has only 0 left");
   EXPECT_FAULT(std::string(11, '\xff'), "more than ten bytes");
   EXPECT_FAULT(std::string("\x03"), "field number is out of range");
-  EXPECT_FAULT(std::string("\x3b"), "unknown wire type 3");
-  EXPECT_FAULT(std::string(), "this is not an ONNX model");
+  EXPECT_FAULT(std::string("\x3b\x01"), "unknown wire type 3");
+  EXPECT_FAULT(std::string(), "this is an empty file, not an ONNX model");
+  EXPECT_FAULT(std::string("# A title\n"), "this is text, not an ONNX model");
   EXPECT_FAULT(field(1, 10), "it has no graph");
   EXPECT_FAULT(field(7, ""), "it has no ir_version");
   // A shape of 2^60 elements with eight bytes of data must be refused.

@@ -10,6 +10,7 @@
 #include <deque>
 #include <set>
 
+#include "io/foreign_files.h"
 #include "io/kept_message.h"
 #include "io/onnx_parts.h"
 #include "ir/file_record.h"
@@ -771,7 +772,7 @@ std::unique_ptr<Model> read_onnx(const std::filesystem::path& path, const ReadOp
   try {
     return read_model(bytes, {bytes.data(), file, file.get(), nullptr}, ExternalFiles(path, folder, access), options, file);
   } catch (const Error& e) {
-    throw e.with_note(fmt::format("in file {}", path.string()));
+    throw explained(e, file->bytes(), "an ONNX model").with_note(fmt::format("in file {}", path.string()));
   }
 }
 
@@ -779,8 +780,12 @@ std::unique_ptr<Model> read_onnx_bytes(std::span<const std::byte> bytes, std::sh
                                        const std::filesystem::path& folder, const ReadOptions& options) {
   const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto access = options.map ? MappedFile::Access::kMap : MappedFile::Access::kRead;
-  return read_model(view, {view.data(), std::move(keepalive), nullptr, nullptr}, ExternalFiles({}, folder, access), options,
-                    nullptr);
+  try {
+    return read_model(view, {view.data(), std::move(keepalive), nullptr, nullptr}, ExternalFiles({}, folder, access), options,
+                      nullptr);
+  } catch (const Error& e) {
+    throw explained(e, bytes, "an ONNX model");
+  }
 }
 
 }  // namespace sardonyx
