@@ -61,7 +61,7 @@ def paths(tool: str, folder: Path) -> dict[str, list[str]]:
     out = str(folder / "out.onnx")
 
     def optimize(source: Path, passes: str) -> list[str]:
-        return [tool, "optimize", str(source), "-o", out, "--passes", passes]
+        return [tool, "optimize", str(source), "-o", out, "--passes", passes, "--quiet"]
 
     return {
         "start": [tool, "--version"],

@@ -199,8 +199,8 @@ def best(command: list[str], repeat: int) -> dict:
 
 
 def command(tool: str, source: Path, target: Path, passes: str) -> list[str]:
-    """The command that reads, verifies, runs the passes and writes."""
-    return [tool, "optimize", str(source), "-o", str(target), "--passes", passes]
+    """Reads, verifies, runs the passes and writes."""
+    return [tool, "optimize", str(source), "-o", str(target), "--passes", passes, "--quiet"]
 
 
 def bench_large(arguments, folder: Path, missed: list[str]) -> dict:

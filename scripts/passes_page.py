@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--sardonyx", default=ROOT / "build" / "release" / "sardonyx")
     options = parser.parse_args()
     told = subprocess.run([options.sardonyx, "passes", "--json"], check=True, capture_output=True, text=True).stdout
-    PAGE.write_text(page(json.loads(told)))
+    PAGE.write_text(page(json.loads(told)[0]))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sardonyx {
@@ -26,7 +28,7 @@ struct InfoArgs {
 };
 int info(const FileArgs& files, const InfoArgs& args);
 
-int check(const FileArgs& files);
+int check(const FileArgs& files, bool json);
 
 struct DiffArgs {
   std::string before, after;
@@ -38,15 +40,17 @@ int diff(const DiffArgs& args);
 
 struct VerifyArgs {
   std::string before, after;
-  std::string numerics = "rounds";  // exact, rounds or relaxed, as for passes
-  std::string target;               // the runtime that must load the second model if it loads the first; empty: the newest
+  std::string numerics;  // exact, rounds or relaxed, as of passes; empty: rounds for ONNX, relaxed for Core ML
+  std::string target;    // the runtime that must load the second model if it loads the first; empty: the newest
+  std::optional<double> rtol, atol;
+  bool json = false;
 };
 // Checks that two models compute the same on seeded inputs. Returns 0 when they do; 1 when they differ, when
 // nothing could be compared, or when a runtime loads only the first.
 int verify(const VerifyArgs& args);
 
-// Prints the model as text with types, or writes it to `output` as an HTML page.
-int view(const FileArgs& files, const std::string& output);
+// Prints the model as text with types, or writes it to `output` as text or as an HTML page, by its suffix.
+int view(const FileArgs& files, const std::string& output, bool json);
 
 // Options for writing results, shared by optimize and lower.
 struct OutputArgs {
@@ -58,9 +62,12 @@ struct OutputArgs {
 };
 
 struct OptimizeArgs {
-  std::vector<std::string> inputs;  // files, or folders to search for *.onnx
+  std::string command;              // as people type it
+  std::vector<std::string> inputs;  // files, or folders that are searched for models
   bool no_mmap = false;
-  std::string passes = "onnx";  // names separated by commas, or a file with one per line
+  std::string passes;  // names separated by commas, or a file with one per line; empty: the preset
+  std::vector<std::string> cut_inputs, cut_outputs;  // ONNX: the part between these values
+  std::optional<double> rtol, atol;                  // of --verify
   std::vector<std::string> skip, options, input_shapes, explain;
   std::vector<std::string> calibrate;                    // Core ML: inputs of calibration runs
   std::string compute_precision;                         // Core ML: fp16 or fp32
@@ -78,6 +85,8 @@ struct OptimizeArgs {
   bool link_weights = false;  // Core ML
   bool json = false;
   bool quiet = false;
+  bool verbose = false;
+  bool dry_run = false;  // do everything but write
 };
 // Optimizes one model, or several into the folder out.output. Continues after a model that is refused; the
 // exit code tells.
@@ -97,8 +106,9 @@ struct HalfReportArgs {
 // Reports the ops of a Core ML program that half precision would break.
 int half_report(const HalfReportArgs& args);
 
-// Lists passes and presets, or shows the one named.
-int passes(const std::string& name, bool json);
+// Lists passes and presets, or shows the one named. A part of a name lists all that contain it. `dialect`, if
+// not empty, selects the passes.
+int passes(const std::string& name, std::string_view dialect, bool json);
 
 struct RunArgs {
   std::vector<std::string> inputs, input_shapes;
@@ -107,21 +117,24 @@ struct RunArgs {
   bool fast = false;
   uint64_t seed = 0;
   uint64_t memory = 0;
+  bool json = false;
 };
 int run(const FileArgs& files, const RunArgs& args);
 
 // Lowers a program in text form (files.input) to ONNX.
 int lower(const FileArgs& files, const OutputArgs& out, std::optional<int> opset, const std::string& target,
-          const std::vector<std::string>& plugins);
+          const std::vector<std::string>& plugins, bool json);
 
 WriteOptions write_options(const OutputArgs& out);
 
-// Replaces this process by `python -m sardonyx` with the same arguments. Throws kIo on failure, else does not
-// return.
-void run_python(int argc, char** argv);
+// Replaces this process by Python, which runs `sardonyx` with these arguments. Returns only by throwing (kIo).
+[[noreturn]] void run_python(const std::vector<std::string>& arguments);
 
 // Prints "error: ..." and the indented notes to stderr.
-void show_error(const Error& e);
 void show_error(const std::exception& e);
+// The exit code for an error: 2 if the command line is wrong, else 1.
+int exit_code_of(const std::exception& e);
+// Runs a command. With `json`, prints an error as an object of --json as well.
+int guarded(std::string_view command, const std::string& input, bool json, const std::function<int()>& run);
 
 }  // namespace sardonyx::tools

@@ -1,197 +1,88 @@
 // sardonyx diff: compares two models. Exit code 1 when they differ.
+#include "driver/diff_models.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "commands.h"
-#include "driver/model_counts.h"
+#include "output.h"
 #include "sardonyx/io.h"
 #include "say.h"
+#include "terminal.h"
 
 namespace sardonyx::tools {
 namespace {
 
-std::vector<std::string> lines_of(const Model& m) {
-  std::vector<std::string> lines;
-  const std::string text = print(m);
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-// One line of the comparison: ' ' in both texts, '-' only in the first, '+' only in the second.
-struct Line {
-  char side;
-  const std::string* text;
-};
-
-// The shortest list of removed and added lines (Myers), up to kMostChanges of them. Beyond that, lists all
-// lines between the first and the last difference.
-std::vector<Line> compare(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  constexpr int kMostChanges = 2000;
-  size_t front = 0, back = 0;
-  while (front < a.size() && front < b.size() && a[front] == b[front]) ++front;
-  while (back < a.size() - front && back < b.size() - front && a[a.size() - 1 - back] == b[b.size() - 1 - back]) ++back;
-  const int n = static_cast<int>(a.size() - front - back), m = static_cast<int>(b.size() - front - back);
-  const auto left = [&](int i) -> const std::string& { return a[front + static_cast<size_t>(i)]; };
-  const auto right = [&](int i) -> const std::string& { return b[front + static_cast<size_t>(i)]; };
-
-  std::vector<Line> middle;
-  std::vector<std::vector<int>>
-      reached;  // per number of changes d: the furthest line of the first text on each diagonal -d, -d + 2, ..., d
-  bool found = n == 0 && m == 0;
-  for (int d = 0; d <= kMostChanges && !found; ++d) {
-    std::vector<int> now(static_cast<size_t>(d) + 1);
-    const auto before = [&](int k) { return reached.back()[static_cast<size_t>((k + d - 1) / 2)]; };
-    for (int k = -d; k <= d && !found; k += 2) {
-      int x = 0;
-      if (d > 0) x = k == -d || (k != d && before(k - 1) < before(k + 1)) ? before(k + 1) : before(k - 1) + 1;
-      while (x < n && x - k < m && x - k >= 0 && left(x) == right(x - k)) ++x;
-      now[static_cast<size_t>((k + d) / 2)] = x;
-      found = x >= n && x - k >= m;
-    }
-    reached.push_back(std::move(now));
-  }
-  if (found) {
-    int x = n, y = m;
-    for (int d = static_cast<int>(reached.size()) - 1; d > 0; --d) {
-      const std::vector<int>& last = reached[static_cast<size_t>(d) - 1];
-      const auto before = [&](int k) { return last[static_cast<size_t>((k + d - 1) / 2)]; };
-      const int k = x - y;
-      const bool added = k == -d || (k != d && before(k - 1) < before(k + 1));
-      const int from_k = added ? k + 1 : k - 1, from_x = before(from_k), from_y = from_x - from_k;
-      while (x > from_x && y > from_y && (added ? y > from_y + 1 : x > from_x + 1)) middle.push_back({' ', &left(--x)}), --y;
-      if (added) {
-        middle.push_back({'+', &right(--y)});
-      } else {
-        middle.push_back({'-', &left(--x)});
-      }
-    }
-    while (x > 0 && y > 0) middle.push_back({' ', &left(--x)}), --y;
-    std::ranges::reverse(middle);
-  } else {
-    for (int i = 0; i < n; ++i) middle.push_back({'-', &left(i)});
-    for (int i = 0; i < m; ++i) middle.push_back({'+', &right(i)});
-  }
-  std::vector<Line> all;
-  for (size_t i = 0; i < front; ++i) all.push_back({' ', &a[i]});
-  all.insert(all.end(), middle.begin(), middle.end());
-  for (size_t i = a.size() - back; i < a.size(); ++i) all.push_back({' ', &a[i]});
-  return all;
-}
-
-void interface(const Model& m, std::map<std::string, std::string>& facts) {
-  for (const auto& f : m.functions()) {
-    const std::string where = m.functions().size() > 1 ? fmt::format("function {}: ", f->name) : std::string();
-    const auto port = [&](std::string_view kind, const Port& p, const Value& v) {
-      facts[fmt::format("{}{} {}", where, kind, p.name.view())] =
-          m.types().to_string(p.declared != nullptr ? p.declared : v.type());
-    };
-    for (const Port& p : f->graph().inputs()) port("input", p, *p.value);
-    for (const Port& p : f->graph().outputs()) port("result", p, *p.use->value);
-    if (m.specification_version) facts[where + "op set"] = f->mil_opset;
-  }
-  for (const OpsetImport& i : m.opset_imports) {
-    if (!m.specification_version)
-      facts[fmt::format("opset of {}", i.domain.empty() ? "ai.onnx" : i.domain)] = std::to_string(i.version);
-  }
-  if (m.specification_version) facts["specification version"] = std::to_string(*m.specification_version);
-}
-
-struct Change {
-  std::string what, before, after;  // empty: absent
-};
-
-std::vector<Change> changes(const std::map<std::string, std::string>& a, const std::map<std::string, std::string>& b) {
-  std::vector<Change> found;
-  std::set<std::string> keys;
-  for (const auto& [k, v] : a) keys.insert(k);
-  for (const auto& [k, v] : b) keys.insert(k);
-  for (const std::string& k : keys) {
-    const auto x = a.find(k), y = b.find(k);
-    const std::string before = x != a.end() ? x->second : "", after = y != b.end() ? y->second : "";
-    if (before != after) found.push_back({k, before, after});
-  }
-  return found;
-}
-
-std::map<std::string, std::string> counts(const ModelCounts& c) {
-  std::map<std::string, std::string> text;
-  for (const auto& [op, n] : c.ops) text[op] = std::to_string(n);
-  return text;
-}
+using Change = ModelDiff::Change;
 
 // Prints up to `most` differing lines with their context.
-void show(const std::vector<Line>& lines, size_t most) {
+void show(const ModelDiff& found, size_t most) {
   constexpr size_t kAround = 2;
+  const auto& lines = found.lines;
   std::vector<char> shown(lines.size(), 0);
   size_t differ = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].side == ' ' || ++differ > most) continue;
+    if (lines[i].first == ' ' || ++differ > most) continue;
     for (size_t k = i - std::min(i, kAround); k <= std::min(i + kAround, lines.size() - 1); ++k) shown[k] = 1;
   }
   for (size_t i = 0; i < lines.size(); ++i) {
     if (shown[i] == 0) continue;
     if (i > 0 && shown[i - 1] == 0) say("  ...\n");
-    say("{} {}\n", lines[i].side, *lines[i].text);
+    const auto& [side, text] = lines[i];
+    const std::string line = printable(fmt::format("{} {}", side, text));
+    fmt::print("{}\n", side == ' ' ? line : painted(stdout, side == '-' ? kRed : kGreen, line));
   }
   if (differ > most) say("  ... {} more lines differ (--lines shows more)\n", differ - most);
+}
+
+ordered_json json_of(const DiffArgs& args, const ModelDiff& found) {
+  const auto list = [](const std::vector<Change>& all) {
+    ordered_json out = ordered_json::array();
+    for (const Change& c : all) out.push_back({{"what", c.what}, {"before", c.before}, {"after", c.after}});
+    return out;
+  };
+  ordered_json text = ordered_json::array();
+  for (const auto& [side, line] : found.lines) {
+    if (side != ' ') text.push_back(fmt::format("{} {}", side, line));
+  }
+  ordered_json j = json_head("diff", args.before, found.same);
+  j["after"] = args.after;
+  j["same"] = found.same;
+  j["interface"] = list(found.interface);
+  j["ops"] = list(found.ops);
+  j["tensor_bytes"] = {found.bytes_before, found.bytes_after};
+  j["lines"] = text;
+  return j;
 }
 
 }  // namespace
 
 int diff(const DiffArgs& args) {
-  const auto a = read_model(args.before), b = read_model(args.after);
-  std::map<std::string, std::string> face_a, face_b;
-  interface(*a, face_a);
-  interface(*b, face_b);
-  const ModelCounts count_a = count_model(*a), count_b = count_model(*b);
-  const auto faces = changes(face_a, face_b), ops = changes(counts(count_a), counts(count_b));
-  const auto text_a = lines_of(*a), text_b = lines_of(*b);
-  const std::vector<Line> lines = compare(text_a, text_b);
-  const auto differ = static_cast<size_t>(std::ranges::count_if(lines, [](const Line& l) { return l.side != ' '; }));
-  const bool same = faces.empty() && differ == 0;
+  const auto a = read_model(opened(args.before)), b = read_model(opened(args.after));
+  const ModelDiff found = diff_models(*a, *b);
   if (args.json) {
-    using nlohmann::ordered_json;
-    const auto list = [](const std::vector<Change>& all) {
-      ordered_json out = ordered_json::array();
-      for (const Change& c : all) out.push_back({{"what", c.what}, {"before", c.before}, {"after", c.after}});
-      return out;
-    };
-    ordered_json text = ordered_json::array();
-    for (const Line& l : lines) {
-      if (l.side != ' ') text.push_back(fmt::format("{} {}", l.side, *l.text));
-    }
-    const ordered_json j = {{"same", same},
-                            {"interface", list(faces)},
-                            {"ops", list(ops)},
-                            {"tensor_bytes", {count_a.bytes, count_b.bytes}},
-                            {"lines", text}};
-    fmt::print("{}\n", j.dump(2, ' ', false, ordered_json::error_handler_t::replace));
-    return same ? 0 : 1;
+    print_one(json_of(args, found));
+    return found.same ? 0 : 1;
   }
-  if (same) {
+  if (found.same) {
     say("the models are the same\n");
     return 0;
   }
   const auto or_none = [](const std::string& s, std::string_view none) { return s.empty() ? std::string(none) : s; };
-  for (const Change& c : faces) say("{}: {} -> {}\n", c.what, or_none(c.before, "none"), or_none(c.after, "none"));
-  if (!ops.empty()) {
+  for (const Change& c : found.interface) say("{}: {} -> {}\n", c.what, or_none(c.before, "none"), or_none(c.after, "none"));
+  if (!found.ops.empty()) {
     size_t width = 8;
-    for (const Change& c : ops) width = std::max(width, c.what.size());
+    for (const Change& c : found.ops) width = std::max(width, c.what.size());
     say("{:<{}}  {:>8}  {:>8}\n", "operator", width, "before", "after");
-    for (const Change& c : ops) say("{:<{}}  {:>8}  {:>8}\n", c.what, width, or_none(c.before, "0"), or_none(c.after, "0"));
+    for (const Change& c : found.ops)
+      say("{:<{}}  {:>8}  {:>8}\n", c.what, width, or_none(c.before, "0"), or_none(c.after, "0"));
   }
-  if (count_a.bytes != count_b.bytes) say("tensors: {} -> {}\n", human_bytes(count_a.bytes), human_bytes(count_b.bytes));
-  if (differ > 0) {
+  if (found.bytes_before != found.bytes_after)
+    say("tensors: {} -> {}\n", human_bytes(found.bytes_before), human_bytes(found.bytes_after));
+  if (found.differing > 0) {
     say("\n--- {}\n+++ {}\n", args.before, args.after);
-    show(lines, args.lines);
+    show(found, args.lines);
   }
   return 1;
 }

@@ -6,18 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "output.h"
 #include "sardonyx/io.h"
 #include "say.h"
 
 namespace sardonyx::tools {
 namespace {
 
-using nlohmann::ordered_json;
-
-ordered_json json_of(const HalfReport& r) {
+ordered_json json_of(const std::string& input, const HalfReport& r) {
   const auto number = [](double v) { return std::isfinite(v) ? ordered_json(v) : ordered_json(); };
   ordered_json ops = ordered_json::array();
   for (const HalfReport::Op& o : r.ops) {
@@ -30,7 +28,13 @@ ordered_json json_of(const HalfReport& r) {
                    {"high", number(o.high)},
                    {"seen", o.seen}});
   }
-  return {{"ops", ops}, {"safe", r.safe}, {"runs", r.runs}, {"not_run", r.not_run}, {"ranges", r.ranges}};
+  ordered_json j = json_head("coreml fp16-report", input, true);
+  j["ops"] = ops;
+  j["safe"] = r.safe;
+  j["runs"] = r.runs;
+  j["not_run"] = r.not_run;
+  j["ranges"] = r.ranges;
+  return j;
 }
 
 void print_report(const HalfReport& r) {
@@ -57,7 +61,7 @@ int half_report(const HalfReportArgs& args) {
   const auto model = read_coreml(args.input, {.map = !args.no_mmap});
   const HalfReport report = sardonyx::half_report(*model, args.runs, args.random_runs, args.seed);
   if (args.json) {
-    fmt::print("{}\n", json_of(report).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    print_one(json_of(args.input, report));
   } else {
     print_report(report);
   }

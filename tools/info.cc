@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "driver/model_counts.h"
+#include "output.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "say.h"
@@ -21,9 +21,7 @@ std::string type_of(const Model& m, const Port& p) {
 }
 
 void print_json(const Model& m, const FileArgs& files, const ModelCounts& c, uint64_t file_bytes) {
-  using nlohmann::ordered_json;
-  ordered_json j;
-  j["file"] = files.input;
+  ordered_json j = json_head("info", files.input, true);
   j["file_bytes"] = file_bytes;
   if (m.specification_version) {
     j["specification_version"] = *m.specification_version;
@@ -52,13 +50,13 @@ void print_json(const Model& m, const FileArgs& files, const ModelCounts& c, uin
   j["values"] = c.values;
   j["values_without_type"] = c.untyped;
   j["ops"] = c.ops;
-  fmt::print("{}\n", j.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  print_one(std::move(j));
 }
 
 }  // namespace
 
 int info(const FileArgs& files, const InfoArgs& args) {
-  const auto model = read_model(files.input, {.map = !files.no_mmap});
+  const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
   const Model& m = *model;
   if (args.infer) {
     ValueFacts facts;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "driver/file_names.h"
 #include "sardonyx/error.h"
 #include "support/inside.h"
 #include "support/regular_file.h"
@@ -18,7 +19,12 @@ namespace fs = std::filesystem;
 // Whether the path is a folder of models. A Core ML package is a folder too, but stands for one model.
 bool holds_models(const fs::path& path) {
   std::error_code none;
-  return fs::is_directory(path, none) && path.extension() != ".mlpackage";
+  return fs::is_directory(path, none) && !is_coreml_name(path);
+}
+
+// Where an output is a folder: it is there, or its name ends in a slash.
+bool is_folder(const fs::path& output) {
+  return holds_models(output) || (!output.empty() && !output.has_filename() && !is_coreml_name(output));
 }
 
 class Walk {
@@ -59,7 +65,7 @@ class Walk {
 std::vector<Job> jobs_of(std::span<const std::string> inputs, const std::string& output,
                          std::span<const std::string_view> extensions) {
   const bool one_file = inputs.size() == 1 && !holds_models(inputs.front());
-  if (one_file && !holds_models(output)) return {{inputs.front(), output, {}}};
+  if (one_file && !is_folder(output)) return {{inputs.front(), output, {}}};
   if (std::error_code none; fs::exists(output, none) && !fs::is_directory(output, none)) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is a file, and several models need a folder", output),
                 {"help: -o names the folder that they are written to, each under its own name"});

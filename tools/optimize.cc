@@ -1,24 +1,23 @@
-// The commands sardonyx optimize and sardonyx passes.
+// sardonyx optimize, coreml optimize, convert-opset.
 #include "driver/optimize.h"
+#include "driver/file_names.h"
 #include "driver/pipeline_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "commands.h"
 #include "jobs.h"
+#include "output.h"
 #include "say.h"
 #include "support/progress.h"
 
 namespace sardonyx::tools {
 namespace {
-
-namespace fs = std::filesystem;
-using nlohmann::ordered_json;
 
 std::string_view trimmed(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
@@ -85,8 +84,8 @@ std::string change(double before, double after) {
   return fmt::format("  {:+.1f} %", 100 * (after - before) / before);
 }
 
-void print_report(const Job& job, const OptimizeReport& r) {
-  say("{} -> {}\n", job.in.string(), job.out.string());
+void print_report(const std::string& in, const std::string& out, const OptimizeReport& r) {
+  say("{} -> {}\n", in, out);
   const auto line = [](std::string_view what, const std::string& before, const std::string& after, const std::string& by) {
     say("  {:<12} {:>12} {:>12}{}\n", what, before, after, by);
   };
@@ -115,8 +114,35 @@ void print_report(const Job& job, const OptimizeReport& r) {
   }
   if (same > 0) say("  {} operator{} as before\n", same, same == 1 ? "" : "s");
   if (r.passes.evaluations > 0) say("  {} evaluations before and after compared\n", r.passes.evaluations);
+  if (r.largest_error) say("  largest error {:.3g}{}{}\n", *r.largest_error, r.largest_at.empty() ? "" : ": ", r.largest_at);
   say("  {:.3f} s: {:.3f} reading, {:.3f} optimizing, {:.3f} writing\n", r.read_seconds + r.optimize_seconds + r.write_seconds,
       r.read_seconds, r.optimize_seconds, r.write_seconds);
+  if (r.hint) {
+    const std::string made =
+        r.hint->operators.empty() ? std::string() : fmt::format(" ({})", fmt::join(r.hint->operators, ", "));
+    say("  hint: --opset {} leaves {} node{} instead of {}{}\n", r.hint->opset, r.hint->nodes, r.hint->nodes == 1 ? "" : "s",
+        r.after.nodes, made);
+  }
+}
+
+// What each pass did, and how long it took.
+void print_passes(const OptimizeReport& r) {
+  size_t width = 4, idle = 0;
+  double idle_seconds = 0;
+  for (const PassReport& p : r.passes.passes) width = std::max(width, p.name.size());
+  for (const PassReport& p : r.passes.passes) {
+    if (!p.changed) {
+      ++idle;
+      idle_seconds += p.seconds;
+      continue;
+    }
+    std::string did;
+    for (const auto& [what, times] : p.counts) {
+      if (times > 0) did += fmt::format("{}{} {}", did.empty() ? "" : ", ", what, times);
+    }
+    say("  {:<{}} {:>9.1f} ms  {}\n", p.name, width, p.seconds * 1e3, did.empty() ? "changed" : did);
+  }
+  if (idle > 0) say("  {:<{}} {:>9.1f} ms  changed nothing\n", fmt::format("{} passes", idle), width, idle_seconds * 1e3);
 }
 
 // Prints what each pass of a Core ML pipeline changed.
@@ -131,7 +157,7 @@ void print_changes(const OptimizeReport& r) {
   }
 }
 
-ordered_json json_of(const Job& job, const OptimizeReport& r) {
+ordered_json json_of(std::string_view command, const Job& job, const std::string& output, const OptimizeReport& r) {
   const auto counts = [](const ModelCounts& c, uint64_t file) {
     return ordered_json{
         {"nodes", c.nodes}, {"parameters", c.parameters}, {"tensor_bytes", c.bytes}, {"file_bytes", file}, {"ops", c.ops}};
@@ -152,15 +178,19 @@ ordered_json json_of(const Job& job, const OptimizeReport& r) {
     if (!p.error.empty()) one["error"] = p.error;
     passes.push_back(std::move(one));
   }
-  return {{"input", job.in.string()},
-          {"output", job.out.string()},
-          {"before", counts(r.before, r.file_before)},
-          {"after", counts(r.after, r.file_after)},
-          {"seconds", {{"read", r.read_seconds}, {"optimize", r.optimize_seconds}, {"write", r.write_seconds}}},
-          {"passes", passes},
-          {"evaluations", r.passes.evaluations},
-          {"faults", r.passes.faults},
-          {"warnings", r.warnings}};
+  ordered_json j = json_head(command, job.in.string(), !r.passes.failed());
+  j["output"] = output.empty() ? ordered_json() : ordered_json(output);
+  j["before"] = counts(r.before, r.file_before);
+  j["after"] = counts(r.after, r.file_after);
+  j["seconds"] = {{"read", r.read_seconds}, {"optimize", r.optimize_seconds}, {"write", r.write_seconds}};
+  j["passes"] = passes;
+  j["evaluations"] = r.passes.evaluations;
+  if (r.largest_error) j["largest_error"] = *r.largest_error;
+  if (!r.largest_at.empty()) j["largest_error_at"] = r.largest_at;
+  j["faults"] = r.passes.faults;
+  j["warnings"] = r.warnings;
+  if (r.hint) j["hint"] = {{"opset", r.hint->opset}, {"nodes", r.hint->nodes}, {"operators", r.hint->operators}};
+  return j;
 }
 
 // Shows progress on a terminal, unless other output would break the line.
@@ -169,135 +199,158 @@ void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
   request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
 }
 
-// Runs the jobs and prints the results. Continues after a model that is refused. `one` optimizes one file.
-int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const std::function<OptimizeReport(const Job&)>& one) {
+using Optimize =
+    std::function<OptimizeReport(const std::filesystem::path& in, const std::filesystem::path& out, bool is_coreml)>;
+
+std::string shown(const std::filesystem::path& in) { return in == "/dev/stdin" ? "-" : in.string(); }
+
+// Optimizes one model. The result of a dry run goes to a folder that is removed, and that of `-o -` through one.
+OptimizeReport run_one(const Job& job, const OptimizeArgs& args, const Optimize& one) {
+  const bool is_coreml = is_coreml_name(job.in);
+  const bool to_stdout = is_standard_output(job.out.string());
+  if (!args.dry_run && !to_stdout) {
+    prepare(job);
+    return one(job.in, job.out, is_coreml);
+  }
+  if (to_stdout && is_coreml && !args.dry_run)
+    throw Error(ErrorCode::kInvalidArgument, "a Core ML package is a folder, and cannot go to standard output");
+  if (!to_stdout) require_output_name(job.out, is_coreml ? DialectId::kMil : DialectId::kOnnx);
+  const std::string suffix = to_stdout ? std::string(is_coreml ? ".mlpackage" : ".onnx") : job.out.extension().string();
+  const StandardOutput place(suffix);
+  OptimizeReport r = one(job.in, place.path(), is_coreml);
+  if (!args.dry_run) place.send();
+  return r;
+}
+
+// Runs the jobs and prints the results. Continues after a model that is refused.
+int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progress, const Optimize& one) {
   ordered_json all = ordered_json::array();
   bool failed = false;
+  int code = 0;
   for (const Job& job : jobs) {
+    const std::string in = shown(job.in);
     try {
-      prepare(job);
-      const OptimizeReport r = one(job);
+      const OptimizeReport r = run_one(job, args, one);
       for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
         if (!p.error.empty()) warn("warning: {} was skipped: {}\n", p.name, p.error);
       }
       for (const std::string& f : r.passes.faults) warn("fault: {}\n", f);
       failed |= r.passes.failed();
-      if (args.json) all.push_back(json_of(job, r));
-      if (!args.json && !args.quiet) print_report(job, r);
+      const std::string out = args.dry_run ? std::string() : is_standard_output(job.out.string()) ? "-" : job.out.string();
+      if (args.json) all.push_back(json_of(args.command, {in, job.out, {}}, out, r));
+      if (!args.json && !args.quiet) print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r);
+      if (!args.json && args.verbose) print_passes(r);
       if (!args.json && args.changes) print_changes(r);
     } catch (const Error& e) {
-      if (jobs.size() == 1) throw;
-      const std::string in = job.in.string();
+      progress.clear();
+      if (jobs.size() == 1 && !args.json) throw;
       const bool told = std::string_view(e.what()).find(in) != std::string_view::npos;
       show_error(told ? e : e.with_note(fmt::format("in {}", in)));
-      if (args.json) all.push_back({{"input", job.in.string()}, {"error", e.what()}});
+      ordered_json object = json_head(args.command, in, false);
+      object["error"] = tools::json_of(e);
+      all.push_back(std::move(object));
+      if (jobs.size() == 1) code = exit_code_of(e);
       failed = true;
     }
   }
-  if (args.json) {
-    const ordered_json& shown = jobs.size() == 1 ? all.front() : all;
-    fmt::print("{}\n", shown.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  if (args.json) print_json(all);
+  return code != 0 ? code : failed ? 1 : 0;
+}
+
+OptimizeOptions options_of(const OptimizeArgs& args, DialectId dialect) {
+  const bool mil = dialect == DialectId::kMil;
+  OptimizeArgs own = args;
+  if (own.passes.empty()) own.passes = mil ? "default" : "onnx";
+  std::optional<Tolerance> tolerance;
+  if (args.rtol || args.atol) tolerance = Tolerance{args.rtol.value_or(0), args.atol.value_or(0)};
+  return {.request = request_of(own, dialect),
+          .inputs = args.cut_inputs,
+          .outputs = args.cut_outputs,
+          .input_shapes = args.input_shapes,
+          .opset = args.opset,
+          .calibrate = args.calibrate,
+          .tolerance = tolerance,
+          .declare_types = args.declare_types,
+          .keep_names = args.keep_names,
+          .hint = !mil && own.passes == "onnx" && !args.quiet && args.verify == "off",
+          .log_changes = mil && (args.changes || args.json),
+          .link_weights = args.link_weights};
+}
+
+// What `optimize` takes for ONNX models alone.
+void require_fit_for_coreml(const OutputArgs& out, const OptimizeArgs& args, const std::string& input) {
+  const std::pair<std::string_view, bool> given[] = {
+      {"--opset", args.opset != 0},
+      {"--input-shape", !args.input_shapes.empty()},
+      {"--inputs", !args.cut_inputs.empty()},
+      {"--outputs", !args.cut_outputs.empty()},
+      {"--prune-inputs", args.prune_inputs},
+      {"--keep-names", args.keep_names},
+      {"--inline", args.inline_functions},
+      {"--allow-empty", args.allow_empty},
+      {"--declare-types", args.declare_types},
+      {"--fold-budget", args.fold_budget != "0"},
+      {"--external-data", out.external},
+      {"--data-file", !out.data_file.empty()},
+      {"--max-data-file", out.max_data_file != 0},
+  };
+  for (const auto& [name, is_given] : given) {
+    if (is_given)
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is for ONNX models, and {} is a Core ML program", name, input),
+                  {"help: `sardonyx coreml optimize --help` lists the options for Core ML"});
   }
-  return failed ? 1 : 0;
+}
+
+std::vector<std::string> all_opened(const std::vector<std::string>& inputs) {
+  std::vector<std::string> all;
+  for (const std::string& i : inputs) all.push_back(opened(i));
+  return all;
 }
 
 }  // namespace
 
 int optimize(const OutputArgs& out, const OptimizeArgs& args) {
-  OptimizeOptions options{.request = request_of(args, DialectId::kOnnx),
-                          .input_shapes = args.input_shapes,
-                          .opset = args.opset,
-                          .declare_types = args.declare_types,
-                          .keep_names = args.keep_names};
-  Progress progress;
-  watch(options.request, args, progress);
-  constexpr std::string_view kExtensions[] = {".onnx"};
-  const std::vector<Job> jobs = jobs_of(args.inputs, out.output, kExtensions);
+  constexpr std::string_view kExtensions[] = {".onnx", ".mlpackage", ".mlmodel"};
+  const bool only_onnx = args.command == "convert-opset";
+  const std::vector<Job> jobs = jobs_of(all_opened(args.inputs), out.output, std::span(kExtensions).first(only_onnx ? 1 : 3));
   if (!out.data_file.empty()) require_folders_of_their_own(jobs, out.data_file);
-  return run(jobs, args, [&](const Job& job) {
-    return optimize_file(job.in, job.out, options, {.map = !args.no_mmap}, write_options(out));
+  if (is_standard_output(out.output)) told() = stderr;
+  Progress progress;
+  std::optional<OptimizeOptions> onnx, coreml;  // made where a model needs them: names of passes differ
+  for (const Job& job : jobs) {
+    const bool is_coreml = is_coreml_name(job.in);
+    if (is_coreml && only_onnx)
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is a Core ML program, and opsets are ONNX's", job.in.string()));
+    if (is_coreml) require_fit_for_coreml(out, args, job.in.string());
+    auto& options = is_coreml ? coreml : onnx;
+    if (options) continue;
+    options = options_of(args, is_coreml ? DialectId::kMil : DialectId::kOnnx);
+    watch(options->request, args, progress);
+  }
+  WriteOptions write = write_options(out);
+  if (is_standard_output(out.output)) write.external = WriteOptions::External::kNever;
+  const ReadOptions read{.map = !args.no_mmap};
+  return run(jobs, args, progress, [&](const std::filesystem::path& in, const std::filesystem::path& to, bool is_coreml) {
+    return is_coreml ? optimize_coreml_file(in, to, *coreml, read) : optimize_file(in, to, *onnx, read, write);
   });
 }
 
 int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
-  OptimizeOptions options{.request = request_of(args, DialectId::kMil),
-                          .calibrate = args.calibrate,
-                          .log_changes = args.changes || args.json,
-                          .link_weights = args.link_weights};
+  for (const std::string& input : args.inputs) {
+    if (input.ends_with(".onnx"))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is an ONNX model", input),
+                  {fmt::format("help: sardonyx optimize {} -o {}", input, output)});
+  }
+  OptimizeOptions options = options_of(args, DialectId::kMil);
   Progress progress;
   watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};
-  return run(jobs_of(args.inputs, output, kExtensions), args,
-             [&](const Job& job) { return optimize_coreml_file(job.in, job.out, options, {.map = !args.no_mmap}); });
-}
-
-namespace {
-
-// Wraps `text` at spaces into lines of at most `width` columns. Lines after the first are indented by
-// `indent` spaces.
-std::string wrapped(std::string_view text, size_t indent, size_t width = 110) {
-  std::string out;
-  size_t column = indent;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (column > indent && column + 1 + end > width) {
-      out += '\n' + std::string(column = indent, ' ');
-    } else if (column > indent) {
-      out += ' ', ++column;
-    }
-    out += text.substr(0, end);
-    column += end;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
-}  // namespace
-
-int passes(const std::string& name, bool json) {
-  const std::vector<PassInfo> all = list_passes();
-  const std::vector<PresetInfo> presets = list_presets();
-  if (json) {
-    ordered_json j{{"passes", ordered_json::array()}, {"presets", ordered_json::array()}};
-    for (const PassInfo& p : all) {
-      ordered_json options = ordered_json::object();
-      for (const auto& [option, meaning] : p.options) options[std::string(option)] = meaning;
-      j["passes"].push_back({{"name", p.name},
-                             {"dialect", p.dialect},
-                             {"about", p.about},
-                             {"numerics", to_string(p.numerics)},
-                             {"options", options},
-                             {"rules", p.rules}});
-    }
-    for (const PresetInfo& p : presets) j["presets"].push_back({{"name", p.name}, {"about", p.about}, {"passes", p.passes}});
-    fmt::print("{}\n", j.dump(2));
-    return 0;
-  }
-  if (name.empty()) {
-    size_t width = 0;
-    for (const PassInfo& p : all) width = std::max(width, p.name.size());
-    say("presets\n");
-    for (const PresetInfo& p : presets) say("  {:<{}}  {}\n", p.name, width, p.about);
-    say("passes\n");
-    for (const PassInfo& p : all) say("  {:<{}}  {}\n", p.name, width, p.about);
-    return 0;
-  }
-  for (const PresetInfo& p : presets) {
-    if (p.name != name) continue;
-    say("{}: {}\n", p.name, p.about);
-    for (std::string_view pass : p.passes) say("  {}\n", pass);
-    return 0;
-  }
-  const size_t prefix = name.rfind("::");
-  const std::string bare = prefix == std::string::npos ? name : name.substr(prefix + 2);
-  const auto found = std::find_if(all.begin(), all.end(), [&](const PassInfo& i) { return i.name == bare; });
-  if (found == all.end()) check_request({.passes = {name}}, DialectId::kOnnx);  // names the nearest pass
-  const PassInfo& p = *found;
-  say("{}::{}: {}\n  numerics  {}\n", p.dialect, p.name, p.about, to_string(p.numerics));
-  for (const auto& [option, meaning] : p.options) say("  option    {}: {}\n", option, meaning);
-  for (const std::string& rule : p.rules) say("  rule      {}\n", wrapped(rule, 12));
-  return 0;
+  const ReadOptions read{.map = !args.no_mmap};
+  return run(jobs_of(args.inputs, output, kExtensions), args, progress,
+             [&](const std::filesystem::path& in, const std::filesystem::path& to, bool) {
+               return optimize_coreml_file(in, to, options, read);
+             });
 }
 
 }  // namespace sardonyx::tools

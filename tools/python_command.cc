@@ -1,4 +1,4 @@
-// Runs commands that trace or read Python in Python: the process becomes `python -m sardonyx ...`.
+// Runs commands that trace or read Python in Python: the process becomes `python -c ... ARGUMENTS`.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -30,15 +30,34 @@ std::string interpreter() {
   return "python3";
 }
 
+// `python -m sardonyx`, with a message in place of a traceback where that cannot be imported. Runs under any Python 3.
+constexpr const char* kStart = R"(
+import sys
+try:
+    from sardonyx.__main__ import main
+except Exception as e:
+    version = ".".join(map(str, sys.version_info[:3]))
+    is_missing = isinstance(e, ImportError) and getattr(e, "name", None) == "sardonyx"
+    what = "sardonyx is not installed in it" if is_missing else "cannot import sardonyx: %s" % e
+    sys.stderr.write("error: '%s' runs in %s (Python %s), and %s\n" % (sys.argv[1], sys.executable, version, what))
+    if sys.version_info < (3, 11):
+        sys.stderr.write("  expected Python 3.11 or newer\n")
+    else:
+        sys.stderr.write("  help: %s -m pip install 'sardonyx[jax]'\n" % sys.executable)
+    sys.stderr.write("  help: or name another interpreter: SARDONYX_PYTHON=/path/to/python sardonyx %s ...\n" % sys.argv[1])
+    sys.exit(1)
+sys.exit(main(sys.argv[1:]))
+)";
+
 }  // namespace
 
-void run_python(int argc, char** argv) {
+void run_python(const std::vector<std::string>& given) {
   const std::string python = interpreter();
-  std::vector<std::string> arguments{python, "-m", "sardonyx"};
-  arguments.insert(arguments.end(), argv + 1, argv + argc);
+  std::vector<std::string> arguments{python, "-c", kStart};
+  arguments.insert(arguments.end(), given.begin(), given.end());
   sys::become(python, arguments);
   throw Error(ErrorCode::kIo, fmt::format("cannot start {}: {}", python, std::strerror(errno)),
-              {fmt::format("help: '{}' needs Python with sardonyx installed; SARDONYX_PYTHON says where it is", argv[1])});
+              {"help: this command needs Python with sardonyx[jax] installed; SARDONYX_PYTHON says where it is"});
 }
 
 }  // namespace sardonyx::tools

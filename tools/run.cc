@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "output.h"
 #include "sardonyx/io.h"
 #include "say.h"
 
@@ -35,10 +36,45 @@ std::string preview(const Tensor& t) {
   return out;
 }
 
+// Of results with more elements, --json has no values: -o writes them all.
+constexpr int64_t kMostValues = 1000;
+
+ordered_json json_of(const std::string& input, const std::string& output, const NamedTensors& tensors) {
+  ordered_json j = json_head("run", input, true);
+  j["output"] = output.empty() ? ordered_json() : ordered_json(output);
+  j["results"] = ordered_json::array();
+  for (const auto& [name, t] : tensors) {
+    ordered_json one{{"name", name}, {"dtype", to_string(t->dtype())}, {"shape", t->shape()}};
+    if (t->size() <= kMostValues && !is_complex(t->dtype())) {
+      one["values"] = ordered_json::array();  // in order; what JSON has no number for is null
+      for (int64_t i = 0; i < t->size(); ++i) {
+        if (t->dtype() == DType::kString) {
+          one["values"].push_back(t->string_values()[static_cast<size_t>(i)]);
+        } else if (is_float(t->dtype())) {
+          one["values"].push_back(t->as_double(i));
+        } else if (t->dtype() == DType::kBool) {
+          one["values"].push_back(t->as_int(i) != 0);
+        } else if (t->dtype() == DType::kU64) {
+          one["values"].push_back(static_cast<uint64_t>(t->as_int(i)));
+        } else {
+          one["values"].push_back(t->as_int(i));
+        }
+      }
+    }
+    j["results"].push_back(std::move(one));
+  }
+  return j;
+}
+
 }  // namespace
 
 int run(const FileArgs& files, const RunArgs& args) {
-  const auto model = read_model(files.input, {.map = !files.no_mmap});
+  if (!args.output.empty() && !args.output.ends_with(".npy") && !args.output.ends_with(".npz")) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' ends in neither .npz nor .npy, and results are arrays", args.output),
+                {fmt::format("help: name the output '{}.npz'", args.output)});
+  }
+  const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
   RunRequest request;
   request.inputs = args.inputs;
   request.input_shapes = args.input_shapes;
@@ -48,7 +84,9 @@ int run(const FileArgs& files, const RunArgs& args) {
   request.eval.fast_products = args.fast;
   const auto results = run_model(*model, request);
   const NamedTensors tensors = tensors_in(results);
+  if (args.json) print_one(json_of(files.input, args.output, tensors));
   if (args.output.empty()) {
+    if (args.json) return 0;
     for (const auto& [name, t] : tensors) {
       say("{}: {}[{}] = {}\n", name, to_string(t->dtype()), fmt::join(t->shape(), ","), preview(*t));
     }

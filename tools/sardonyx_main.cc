@@ -13,32 +13,23 @@
 #include <vector>
 
 #include "commands.h"
+#include "habits.h"
+#include "option_tables.h"
 #include "sardonyx/error.h"
+#include "sardonyx/passes.h"
 #include "sardonyx/version.h"
-#include "support/nearest.h"
 
 namespace sardonyx::tools {
 namespace {
-
-constexpr int kRefused = 1;
-constexpr int kUsage = 2;
 
 // CLI11 parses -1 as the largest unsigned number.
 const std::function<std::string(const std::string&)> kNoSign = [](const std::string& text) {
   return text.starts_with('-') ? fmt::format("{} is negative", text) : std::string();
 };
 
-// Suggests the nearest command when the name is unknown. CLI11 would only ask for a command.
-void require_known(const CLI::App& app, std::string_view name) {
-  std::vector<std::string> commands;
-  for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; })) commands.push_back(c->get_name());
-  const std::vector<std::string_view> names(commands.begin(), commands.end());
-  if (name.empty() || name.starts_with('-') || std::find(names.begin(), names.end(), name) != names.end()) return;
-  const std::string_view meant = nearest(name, names);
-  throw Error(
-      ErrorCode::kInvalidArgument, fmt::format("there is no command named '{}'", name),
-      {meant.empty() ? fmt::format("there are: {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant)});
-}
+const std::function<std::string(const std::string&)> kNotNegative = [](const std::string& text) {
+  return text.starts_with('-') || text == "nan" ? fmt::format("{} is no tolerance", text) : std::string();
+};
 
 // Limits each option to one argument, since models may follow it; the option can be repeated. Only
 // --calibrate takes a list.
@@ -48,17 +39,72 @@ void take_one_text_each(CLI::App* command) {
   }
 }
 
+// --- CLI11's options as tables
+
+OptionRow row_of(const CLI::Option& o) {
+  OptionRow row{.about = o.get_description(), .positional = o.get_positional(), .required = o.get_required()};
+  if (row.positional) {
+    row.names = {o.get_name(true)};
+    return row;
+  }
+  for (const std::string& name : o.get_snames()) row.names.push_back("-" + name);
+  for (const std::string& name : o.get_lnames()) {
+    if (!std::ranges::any_of(kTakenSilently, [&](std::string_view n) { return n == name; })) row.names.push_back("--" + name);
+  }
+  if (o.get_items_expected_max() == 0) return row;
+  const std::string type = o.get_type_name();
+  const size_t open = type.find('{'), close = type.find('}');
+  if (open != std::string::npos && close != std::string::npos) {
+    for (size_t at = open + 1; at < close;) {
+      const size_t end = std::min(type.find(',', at), close);
+      row.choices.push_back(type.substr(at, end - at));
+      at = end + 1;
+    }
+  } else {
+    row.value = type.substr(0, type.find(':'));
+    if (row.value.empty() || row.value == "TEXT") row.value = "VALUE";
+    if (row.value == "INT" || row.value == "UINT" || row.value == "FLOAT") row.value = "N";
+  }
+  if (!o.get_default_str().empty() && o.get_default_str() != "\"\"" && o.get_default_str() != "[]")
+    row.about += fmt::format(" (default: {})", o.get_default_str());
+  return row;
+}
+
+CommandRow row_of(const CLI::App& app, const std::string& name) {
+  CommandRow row{.name = name, .about = app.get_description()};
+  for (const CLI::Option* o : app.get_options()) row.options.push_back(row_of(*o));
+  for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; }))
+    row.commands.emplace_back(c->get_name(), c->get_description());
+  return row;
+}
+
+// `app` and what is below it.
+void add_rows(const CLI::App& app, const std::string& name, std::vector<CommandRow>& rows) {
+  rows.push_back(row_of(app, name));
+  for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; }))
+    add_rows(*c, name.empty() ? c->get_name() : name + " " + c->get_name(), rows);
+}
+
+class Pages : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
+    std::string name;
+    for (const CLI::App* a = app; a->get_parent() != nullptr; a = a->get_parent())
+      name = name.empty() ? a->get_name() : a->get_name() + " " + name;
+    return help_page(row_of(*app, name));
+  }
+};
+
 // Each member function adds one command to `to` and sets the function that runs it.
 class CommandLine {
  public:
   CommandLine() {
-    app_.set_version_flag("--version", version());
+    app_.formatter(std::make_shared<Pages>());
+    app_.set_help_flag("-h,--help", "Print this page");
+    app_.set_version_flag("--version", version(), "Print the version");
     app_.require_subcommand(1);
-    app_.failure_message([](const CLI::App*, const CLI::Error& e) {
-      return fmt::format("error: {}\n  help: `sardonyx --help`, `sardonyx COMMAND --help`\n", e.what());
-    });
     add_info(app_);
-    add_check(app_);
+    add_check(app_, "check");
     add_diff(app_);
     add_verify(app_);
     add_view(app_);
@@ -66,45 +112,62 @@ class CommandLine {
     add_convert_opset(app_);
     auto* coreml = app_.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
     add_info(*coreml);
+    add_check(*coreml, "coreml check");
     add_diff(*coreml);
+    add_verify(*coreml);
     add_view(*coreml);
     add_coreml_optimize(*coreml);
     add_half_report(*coreml);
-    add_passes(app_);
+    add_passes(*coreml, "mil");
+    add_passes(app_, "");
     add_run(app_);
     add_run(*coreml);
     add_lower(app_);
-    // Python parses these; they are added here only for --help.
-    app_.add_subcommand("export", "Export a JAX function, given as module:function, as ONNX");
-    app_.add_subcommand("explain", "List the primitives of a JAX function, and whether it can be exported");
-    app_.add_subcommand("lint-plugin", "Check plugins for misuse of the builder");
+    add_python_commands();
+    add_shell_commands();
   }
 
-  // Returns the exit code.
-  int execute(int argc, char** argv) {
-    int first = 1;  // the first argument after --plugin options
-    while (first < argc && std::string_view(argv[first]).starts_with("--plugin"))
-      first += std::string_view(argv[first]) == "--plugin" ? 2 : 1;
-    const std::string_view command = first < argc ? argv[first] : "";
-    if (command == "export" || command == "explain" || command == "lint-plugin") run_python(argc, argv);
-    require_known(app_, command);
+  // The exit code.
+  int execute(std::vector<std::string> arguments) {
+    const Habit habit = understood(std::move(arguments), rows());
+    if (habit.in_python) run_python(habit.arguments);
     try {
-      app_.parse(argc, argv);
+      std::vector<std::string> reversed(habit.arguments.rbegin(), habit.arguments.rend());  // as CLI11 wants them
+      app_.parse(reversed);
+    } catch (const CLI::Success& e) {
+      return app_.exit(e);
     } catch (const CLI::ParseError& e) {
-      const int code = app_.exit(e);
-      return code == 0 ? 0 : kUsage;
+      throw Error(ErrorCode::kInvalidArgument, usage_message(e.what()), usage_notes(habit.arguments, rows(), e.what()));
     }
     return status_;
   }
 
  private:
+  std::vector<CommandRow> rows() const {
+    std::vector<CommandRow> all;
+    add_rows(app_, "", all);
+    return all;
+  }
+
+  void add_json(CLI::App* command, bool& json) {
+    command->add_flag("--json", json, "Machine-readable output: an array of objects (docs/command_line.md)");
+  }
+
+  template <class Tolerances>
+  static void add_tolerances(CLI::App* command, Tolerances& to) {
+    command->add_option("--rtol", to.rtol, "Compare by |a - b| <= atol + rtol |a| instead")->check(kNotNegative);
+    command->add_option("--atol", to.atol, "See --rtol; the one that is not given is 0")->check(kNotNegative);
+  }
+
   void add_input(CLI::App* command) {
-    command->add_option("model", files_.input, "ONNX model, or Core ML package")->required();
+    command->add_option("model", files_.input, "ONNX model, or Core ML package; - is standard input")->required();
     command->add_flag("--no-mmap", files_.no_mmap, "Read files instead of mapping them, for untrusted storage");
   }
 
   void add_output(CLI::App* command) {
-    command->add_option("-o,--output", output_.output, "Output file or folder")->required();
+    command->add_option("-o,--output", output_.output, "Output file or folder; - is standard output")
+        ->required()
+        ->type_name("FILE");
     command->add_flag("--external-data", output_.external, "Write weights to a separate file");
     command->add_option("--data-file", output_.data_file, "Name of the weights file, beside the model");
     command->add_option("--data-threshold", output_.threshold, "Tensors below this many bytes stay in the model")
@@ -125,19 +188,36 @@ class CommandLine {
         ->capture_default_str();
   }
 
+  void add_reporting(CLI::App* command, OptimizeArgs& args) {
+    add_json(command, args.json);
+    command->add_flag("--quiet", args.quiet, "Print errors only; no progress bar");
+    command->add_flag("-v,--verbose", args.verbose, "Also print what each pass did, and how long it took");
+    command->add_flag("-n,--dry-run", args.dry_run, "Do everything but write the result");
+  }
+
+  void run_optimize(CLI::App* command, std::string name) {
+    command->callback([this, name] {
+      optimize_.command = name;
+      if (name == "convert-opset") optimize_.passes = "none";
+      const std::string first = optimize_.inputs.front();
+      status_ = guarded(name, first, optimize_.json, [&] { return optimize(output_, optimize_); });
+    });
+  }
+
   void add_info(CLI::App& to) {
     auto* command = to.add_subcommand("info", "Summarize a model: inputs, outputs, operators, sizes");
     add_input(command);
-    command->add_flag("--json", info_.json, "Machine-readable output");
+    add_json(command, info_.json);
     command->add_flag("--text", info_.text, "Print the whole graph in Sardonyx's text form");
     command->add_flag("--infer", info_.infer, "Infer types first");
-    command->callback([this] { status_ = info(files_, info_); });
+    command->callback([this] { status_ = guarded("info", files_.input, info_.json, [&] { return info(files_, info_); }); });
   }
 
-  void add_check(CLI::App& to) {
+  void add_check(CLI::App& to, std::string name) {
     auto* command = to.add_subcommand("check", "Verify a model and its types");
     add_input(command);
-    command->callback([this] { status_ = check(files_); });
+    add_json(command, json_);
+    command->callback([this, name] { status_ = guarded(name, files_.input, json_, [&] { return check(files_, json_); }); });
   }
 
   void add_diff(CLI::App& to) {
@@ -147,39 +227,51 @@ class CommandLine {
     command->add_option("--lines", diff_.lines, "Show at most this many differing lines")
         ->check(kNoSign)
         ->capture_default_str();
-    command->add_flag("--json", diff_.json, "Machine-readable output");
-    command->callback([this] { status_ = diff(diff_); });
+    add_json(command, diff_.json);
+    command->callback([this] { status_ = guarded("diff", diff_.before, diff_.json, [&] { return diff(diff_); }); });
   }
 
   void add_verify(CLI::App& to) {
     auto* command = to.add_subcommand("verify", "Evaluate two models on the same inputs; exit code 1 if they differ");
     command->add_option("before", verify_.before, "ONNX model, or Core ML package")->required();
     command->add_option("after", verify_.after, "The model to compare with")->required();
-    command->add_option("--numerics", verify_.numerics, "What counts as equal: all bits, up to rounding, or up to a thousandth")
-        ->check(CLI::IsMember({"exact", "rounds", "relaxed"}))
-        ->capture_default_str();
+    command
+        ->add_option(
+            "--numerics", verify_.numerics,
+            "What counts as equal: all bits, up to rounding (the default for ONNX), or up to a thousandth (for Core ML)")
+        ->check(CLI::IsMember({"exact", "rounds", "relaxed"}));
+    add_tolerances(command, verify_);
     command->add_option("--target", verify_.target,
                         "The runtime (ort-1.23) that must load the second model if it loads the first; by default the newest");
-    command->callback([this] { status_ = verify(verify_); });
+    add_json(command, verify_.json);
+    command->callback([this] { status_ = guarded("verify", verify_.before, verify_.json, [&] { return verify(verify_); }); });
   }
 
   void add_view(CLI::App& to) {
     auto* command = to.add_subcommand("view", "Show a model as text with types, or as an HTML page");
     add_input(command);
-    command->add_option("-o,--output", view_output_, "The HTML page to write");
-    command->callback([this] { status_ = view(files_, view_output_); });
+    command->add_option("-o,--output", view_output_, "The page (.html) or text (.txt, .sx) to write")->type_name("FILE");
+    add_json(command, json_);
+    command->callback(
+        [this] { status_ = guarded("view", files_.input, json_, [&] { return view(files_, view_output_, json_); }); });
   }
 
   void add_optimize(CLI::App& to) {
     auto* command = to.add_subcommand("optimize", "Make models smaller and faster, with the same results");
-    command->add_option("models", optimize_.inputs, "ONNX models, or folders of them")->required();
+    command->add_option("models", optimize_.inputs, "ONNX models, Core ML packages, or folders of them; - is standard input")
+        ->required();
     command->add_flag("--no-mmap", optimize_.no_mmap, "Read files instead of mapping them");
     add_output(command);
-    command->add_option("--passes,--preset", optimize_.passes, "Preset, comma-separated passes, or a file of passes")
-        ->capture_default_str();
+    command->add_option("--passes,--preset", optimize_.passes,
+                        "Preset, comma-separated passes, or a file of passes (default: onnx; default for Core ML)");
     command->add_option("--skip", optimize_.skip, "Passes (or pass/rule) to skip, separated by commas")->delimiter(',');
     command->add_option("--option", optimize_.options, "Set an option of one pass: pass.option=value");
-    command->add_option("--input-shape", optimize_.input_shapes, "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
+    command->add_option("--input-shape,--overwrite-input-shape,--input-shapes", optimize_.input_shapes,
+                        "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
+    command->add_option("--inputs", optimize_.cut_inputs, "Values that become the inputs: only the part behind them is kept")
+        ->delimiter(',');
+    command->add_option("--outputs", optimize_.cut_outputs, "Values that become the results: only the part before them is kept")
+        ->delimiter(',');
     add_opset(command);
     command->add_option("--fold-budget", optimize_.fold_budget, "Bytes by which folding may grow the file (64k, 10M)")
         ->capture_default_str();
@@ -188,6 +280,7 @@ class CommandLine {
                      "Report why these passes (or those that make an operator: Attention) skipped near matches")
         ->delimiter(',');
     add_verify_option(command, optimize_);
+    add_tolerances(command, optimize_);
     command->add_flag("--prune-inputs", optimize_.prune_inputs, "Drop unused inputs");
     command->add_flag("--keep-names", optimize_.keep_names,
                       "Keep a name only where it means the same elements: changed weights get new names");
@@ -195,10 +288,9 @@ class CommandLine {
     command->add_flag("--allow-empty", optimize_.allow_empty, "Allow named input sizes to be zero");
     command->add_flag("--strict", optimize_.strict, "Stop when a pass fails, instead of skipping it");
     command->add_flag("--declare-types", optimize_.declare_types, "Write inferred types as value_info");
-    command->add_flag("--json", optimize_.json, "Machine-readable output");
-    command->add_flag("--quiet", optimize_.quiet, "Print errors only; no progress bar");
+    add_reporting(command, optimize_);
     take_one_text_each(command);
-    command->callback([this] { status_ = optimize(output_, optimize_); });
+    run_optimize(command, "optimize");
   }
 
   void add_convert_opset(CLI::App& to) {
@@ -207,21 +299,18 @@ class CommandLine {
     add_output(command);
     add_opset(command)->required();
     add_verify_option(command, optimize_);
-    command->add_flag("--json", optimize_.json, "Machine-readable output");
-    command->add_flag("--quiet", optimize_.quiet, "Print errors only");
-    command->callback([this] {
-      optimize_.passes = "none";
-      status_ = optimize(output_, optimize_);
-    });
+    add_tolerances(command, optimize_);
+    add_reporting(command, optimize_);
+    run_optimize(command, "convert-opset");
   }
 
   void add_coreml_optimize(CLI::App& to) {
     auto* command = to.add_subcommand("optimize", "Run Core ML's graph passes");
     command->add_option("models", coreml_.inputs, "Packages, model files, or folders of them")->required();
     command->add_flag("--no-mmap", coreml_.no_mmap, "Read files instead of mapping them");
-    command->add_option("-o,--output", coreml_output_, "Output file or folder")->required();
-    command->add_option("--passes,--preset", coreml_.passes, "Preset, comma-separated passes, or a file of passes")
-        ->capture_default_str();
+    command->add_option("-o,--output", coreml_output_, "Output file or folder")->required()->type_name("FILE");
+    command->add_option("--passes,--preset", coreml_.passes,
+                        "Preset, comma-separated passes, or a file of passes (default: default)");
     command->add_option("--skip", coreml_.skip, "Passes (or pass/rule) to skip, separated by commas")->delimiter(',');
     command->add_option("--option", coreml_.options, "Set an option of one pass: pass.option=value");
     command->add_option("--image-input", coreml_.image_inputs,
@@ -239,10 +328,14 @@ class CommandLine {
     command->add_flag("--link-weights", coreml_.link_weights,
                       "Hard-link unchanged weight files of the input model instead of copying them");
     command->add_flag("--strict", coreml_.strict, "Stop when a pass fails, instead of skipping it");
-    command->add_flag("--json", coreml_.json, "Machine-readable output");
-    command->add_flag("--quiet", coreml_.quiet, "Print errors only");
+    add_tolerances(command, coreml_);
+    add_reporting(command, coreml_);
     take_one_text_each(command);
-    command->callback([this] { status_ = optimize_coreml(coreml_output_, coreml_); });
+    command->callback([this] {
+      coreml_.command = "coreml optimize";
+      const std::string first = coreml_.inputs.front();
+      status_ = guarded(coreml_.command, first, coreml_.json, [&] { return optimize_coreml(coreml_output_, coreml_); });
+    });
   }
 
   void add_half_report(CLI::App& to) {
@@ -253,15 +346,17 @@ class CommandLine {
         ->capture_default_str();
     command->add_option("--seed", half_.seed, "Seed of the random inputs")->check(kNoSign)->capture_default_str();
     command->add_flag("--no-mmap", half_.no_mmap, "Read files instead of mapping them");
-    command->add_flag("--json", half_.json, "Machine-readable output");
-    command->callback([this] { status_ = half_report(half_); });
+    add_json(command, half_.json);
+    command->callback(
+        [this] { status_ = guarded("coreml fp16-report", half_.input, half_.json, [&] { return half_report(half_); }); });
   }
 
-  void add_passes(CLI::App& to) {
+  void add_passes(CLI::App& to, std::string dialect) {
     auto* command = to.add_subcommand("passes", "List passes and presets, or show one");
-    command->add_option("name", pass_name_, "A pass or a preset");
-    command->add_flag("--json", passes_json_, "Machine-readable output");
-    command->callback([this] { status_ = passes(pass_name_, passes_json_); });
+    command->add_option("name", pass_name_, "A pass or a preset, or a part of the names to list");
+    add_json(command, json_);
+    command->callback(
+        [this, dialect] { status_ = guarded("passes", "", json_, [&] { return passes(pass_name_, dialect, json_); }); });
   }
 
   void add_run(CLI::App& to) {
@@ -278,7 +373,8 @@ class CommandLine {
     command->add_option("--memory", run_.memory, "Limit on live tensors in bytes (64M, 8G)")
         ->transform(CLI::AsSizeValue(false));
     command->add_flag("--fast", run_.fast, "Faster matrix products, whose last bits depend on the machine");
-    command->callback([this] { status_ = tools::run(files_, run_); });
+    add_json(command, run_.json);
+    command->callback([this] { status_ = guarded("run", files_.input, run_.json, [&] { return tools::run(files_, run_); }); });
   }
 
   void add_lower(CLI::App& to) {
@@ -289,7 +385,68 @@ class CommandLine {
     add_output(command);
     command->add_option("--opset", opset_, "Opset of the result (default: 23, or the newest that the target loads)");
     command->add_option("--target", target_, "Runtime that must run the model, such as ort-1.17");
-    command->callback([this] { status_ = lower(files_, output_, opset_, target_, plugins_); });
+    add_json(command, json_);
+    command->callback([this] {
+      status_ = guarded("lower", files_.input, json_, [&] { return lower(files_, output_, opset_, target_, plugins_, json_); });
+    });
+  }
+
+  // Python parses the options of these; here they are for --help, completion and the man page.
+  // tests/python/test_command.py compares them with Python's.
+  void add_python_commands() {
+    const auto traced = [&](const char* name, const char* about) {
+      auto* command = app_.add_subcommand(name, about);
+      command->add_option("function", text_, "module:function, module:object.method, or module:make() to call a factory first")
+          ->required();
+      command
+          ->add_option("-i,--input", text_,
+                       "One per argument, in order: \"f32[B,224,224,3]\", \"x=i32[B,T]\", \"x:B,3\", \"key[]\"")
+          ->type_name("SPEC");
+      command->add_option("--plugin", text_, "Shared object with lowerings (sardonyx/plugin.h); repeatable")->type_name("FILE");
+      command->add_flag("--double", flag_, "64-bit types");
+      command->add_flag("-v,--verbose", flag_, "Also print Python's traceback where the function fails");
+      add_json(command, flag_);
+      return command;
+    };
+    auto* command = traced("export", "Export a JAX function, given as module:function, as ONNX");
+    command->add_option("-o,--output", text_, "The .onnx file to write")->required()->type_name("FILE");
+    command->add_option("--opset", text_, "Opset of the model (default: 23, or the newest that the target loads)")
+        ->type_name("N");
+    command->add_option("--target", text_, "Runtime that must run the model, such as ort-1.17");
+    command->add_option("--functions", text_, "auto: repeated parts become functions, too")
+        ->check(CLI::IsMember({"decorated", "auto"}));
+    command->add_option("--name", text_, "Name of the graph (default: the function's)");
+    command->add_option("--passes", text_, "\"onnx\", \"none\", or names separated by commas");
+    command->add_flag("--check", flag_, "Compare with JAX in onnxruntime");
+    command->add_flag("--strict", flag_, "Stop when a pass fails");
+    command->add_option("--provenance", text_, "Source lines in the model")->check(CLI::IsMember({"off", "line", "full"}));
+    command->add_option("--input-names", text_, "Names of the inputs, or \"positional\"")->type_name("A,B");
+    command->add_option("--output-names", text_, "Names of the results, or \"positional\"")->type_name("A,B");
+    command->add_option("--inputs-as-nchw", text_, "Numbers of inputs that are NCHW in the model")->type_name("0,1");
+    command->add_option("--outputs-as-nchw", text_, "Numbers of results that are NCHW in the model")->type_name("0,1");
+    command->add_flag("--web", flag_, "Write a single file, for the browser");
+    traced("explain", "List the primitives of a JAX function, and whether it can be exported");
+    command = app_.add_subcommand("lint-plugin", "Check plugins for misuse of the builder");
+    command->add_option("files", text_, "Python files or folders");
+    command->add_flag("--diff", flag_, "Check staged files");
+    add_json(command, flag_);
+  }
+
+  void add_shell_commands() {
+    auto* command = app_.add_subcommand("completion", "Print a script for tab completion");
+    command->add_option("shell", shell_, "bash, zsh or fish")->required();
+    command->callback([this] {
+      if (shell_ == "names") {  // for the scripts
+        for (const PresetInfo& p : list_presets()) fmt::print("{}\n", p.name);
+        for (const PassInfo& p : list_passes()) fmt::print("{}\n", p.name);
+      } else {
+        fmt::print("{}", completion_script(rows(), shell_));
+      }
+    });
+    app_.add_subcommand("man", "Print the manual page, for `man -l`")->callback([this] {
+      fmt::print("{}", man_page(rows(), version()));
+    });
+    app_.add_subcommand("help", "Print the page of a command: `sardonyx help optimize`");
   }
 
   CLI::App app_{"Sardonyx: a native graph compiler for machine-learning models"};
@@ -301,15 +458,17 @@ class CommandLine {
   VerifyArgs verify_;
   std::string view_output_;
   OutputArgs output_;
-  OptimizeArgs optimize_, coreml_{.passes = "default"};
+  OptimizeArgs optimize_, coreml_;
   std::string coreml_output_;
   HalfReportArgs half_;
   std::string pass_name_;
-  bool passes_json_ = false;
+  bool json_ = false;
   RunArgs run_;
   std::vector<std::string> plugins_;
   std::optional<int> opset_;
-  std::string target_;
+  std::string target_, shell_;
+  std::string text_;   // of commands that Python runs
+  bool flag_ = false;  // of the same
 };
 
 }  // namespace
@@ -317,15 +476,12 @@ class CommandLine {
 
 int main(int argc, char** argv) {
   using namespace sardonyx;
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
-    return tools::CommandLine().execute(argc, argv);
-  } catch (const Error& e) {
-    tools::show_error(e);
-    return e.code() == ErrorCode::kInvalidArgument ? tools::kUsage : tools::kRefused;
+    return tools::CommandLine().execute(arguments);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
+    return tools::told_error(arguments, Error(ErrorCode::kLimit, "out of memory"));
   } catch (const std::exception& e) {
-    tools::show_error(e);
+    return tools::told_error(arguments, e);
   }
-  return tools::kRefused;
 }

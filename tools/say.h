@@ -11,9 +11,15 @@
 
 namespace sardonyx::tools {
 
+// Where reports go: stdout, or stderr while a model goes to stdout.
+inline std::FILE*& told() {
+  static std::FILE* stream = stdout;
+  return stream;
+}
+
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::print("{}", printable(fmt::format(format, std::forward<Args>(args)...)));
+  fmt::print(told(), "{}", printable(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 // The same, on stderr.

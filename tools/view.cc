@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "driver/model_counts.h"
+#include "output.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "support/atomic_file.h"
@@ -174,18 +175,32 @@ class Page {
 
 }  // namespace
 
-int view(const FileArgs& files, const std::string& output) {
-  const auto model = read_model(files.input, {.map = !files.no_mmap});
-  ValueFacts facts;
-  infer_model(*model, facts, /*tolerant=*/true);  // `check` reports the faults
-  if (output.empty()) {
-    fmt::print("{}", print(*model, {.types = true}));
-    return 0;
+int view(const FileArgs& files, const std::string& output, bool json) {
+  const std::string suffix = std::filesystem::path(output).extension().string();
+  const bool is_page = suffix == ".html" || suffix == ".htm" || is_standard_output(output);
+  const bool is_text = suffix == ".txt" || suffix == ".sx";
+  if (!output.empty() && !is_page && !is_text) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' ends in {}, and a model is shown as a page (.html) or as text (.txt, .sx)", output,
+                            suffix.empty() ? "no suffix" : suffix),
+                {fmt::format("help: name the output '{}.html'", output)});
   }
-  const std::string page = Page(*model).make(files.input);
-  AtomicFile file(output);
-  file.append(page);
-  file.commit();
+  const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
+  ValueFacts facts;
+  infer_model(*model, facts, /*tolerant=*/true);  // what is wrong, `check` says
+  if (!output.empty()) {
+    AtomicFile file(output == "-" ? "/dev/stdout" : output);
+    file.append(is_page ? Page(*model).make(files.input) : print(*model, {.types = true}));
+    file.commit();
+  }
+  if (json) {
+    ordered_json j = json_head("view", files.input, true);
+    j["output"] = output.empty() ? ordered_json() : ordered_json(output);
+    if (output.empty()) j["text"] = print(*model, {.types = true});
+    print_one(std::move(j));
+  } else if (output.empty()) {
+    fmt::print("{}", print(*model, {.types = true}));
+  }
   return 0;
 }
 

@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <optional>
 
+#include "driver/file_names.h"
 #include "driver/fixed_point.h"
 #include "driver/half_report.h"
 #include "driver/input_shapes.h"
 #include "driver/kept_names.h"
 #include "driver/outside_names.h"
+#include "driver/submodel.h"
 #include "driver/unknown_operators.h"
+#include "io/added_nodes.h"
 #include "io/program_file.h"
+#include "passes/catalog.h"
 #include "sardonyx/infer.h"
 #include "support/atomic_file.h"
 #include "support/mapped_file.h"
@@ -30,6 +34,12 @@ void append(PipelineReport& report, const PipelineReport& later) {
   report.seconds += later.seconds;
 }
 
+void add_nodes(ModelCounts& counts, const char* op, size_t count) {
+  if (count == 0) return;
+  counts.nodes += count;
+  counts.ops[op] += count;
+}
+
 }  // namespace
 
 PassRequest conversion_to(const Model& m, int opset) {
@@ -46,8 +56,9 @@ PassRequest conversion_to(const Model& m, int opset) {
 OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   OptimizeReport report;
   check_request(options.request, m.dialect());
-  fix_input_shapes(m, options.input_shapes);
   report.before = count_model(m);
+  keep_between(m, options.inputs, options.outputs);
+  fix_input_shapes(m, options.input_shapes);
   std::vector<std::string> unknown;
   if (m.dialect() == DialectId::kOnnx && options.request.passes != std::vector<std::string>{"none"})
     unknown = unknown_operators(m);
@@ -55,16 +66,29 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   std::optional<KeptNames> names;
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
+  const bool is_verified = options.request.verify != Verify::kOff;
+  constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
+  const bool is_hinted = options.hint && options.opset == 0 && m.num_nodes() <= kHinted;
+  const std::unique_ptr<Model> original = is_verified || is_hinted ? clone_model(m) : nullptr;
+  Numerics numerics = numerics_of(options.request, m.dialect());
   if (options.opset != 0) {
     PassRequest conversion = conversion_to(m, options.opset);
     conversion.verify = options.request.verify == Verify::kOff ? Verify::kOff : Verify::kModel;
     for (const auto& option : options.request.options) {
       if (option.first == "legalize.target") conversion.options.push_back(option);  // verification uses it
     }
-    report.passes = run_passes(m, conversion);
+    numerics = std::max(numerics, numerics_of(conversion, m.dialect()));
+    report.passes = run_uncompared(m, conversion);
   }
-  append(report.passes, run_passes(m, options.request));
+  append(report.passes, run_uncompared(m, options.request));
   outside.restore();
+  if (is_verified && !report.passes.passes.empty()) {
+    if (options.request.progress) options.request.progress("comparing results", 0, 1);
+    const ValueCheck check = check_results(*original, m, options.request, numerics, options.tolerance, report.passes);
+    if (check.runs > 0) report.largest_error = check.largest_error;
+    report.largest_at = check.largest_at;
+    if (options.request.progress) options.request.progress({}, 1, 1);
+  }
   if (names) names->drop_changed(m);
   check_fixed_point(m, options.request);
   report.warnings = report.passes.ill_typed;
@@ -73,13 +97,18 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     report.warnings.push_back("nothing was compared: " + report.passes.not_compared);
   report.optimize_seconds = watch.lap();
   report.after = count_model(m);
+  const AddedNodes added = added_nodes(m);
+  add_nodes(report.after, m.dialect() == DialectId::kMil ? "identity" : "Identity", added.identities);
+  add_nodes(report.after, "const", added.constants);
+  if (is_hinted) report.hint = opset_hint(*original, options.request, report.after.nodes);
   return report;
 }
 
 bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after) {
   const PassRequest& r = options.request;
   if (r.passes != std::vector<std::string>{"onnx"} || r.fold_budget != 0 || r.prune_inputs || r.inline_functions ||
-      !options.input_shapes.empty() || options.opset != 0 || options.declare_types || options.keep_names)
+      !options.input_shapes.empty() || !options.inputs.empty() || !options.outputs.empty() || options.opset != 0 ||
+      options.declare_types || options.keep_names)
     return false;
   const ModelCounts &was = report.before, &is = report.after;
   return after > before && is.nodes >= was.nodes && is.ops == was.ops && is.parameters >= was.parameters &&
@@ -119,6 +148,7 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
     throw Error(ErrorCode::kUnsupported, fmt::format("{} is a program of the {} dialect", in.string(), mil ? "mil" : "jax"),
                 {mil ? "help: `sardonyx coreml optimize` optimizes it" : "help: `sardonyx lower` converts it to ONNX"});
   }
+  require_output_name(out, DialectId::kOnnx);
   verify(*model);
   const double read_seconds = watch.lap();
   uint64_t file_before = is_text ? bytes_at(in) : 0;
@@ -164,6 +194,7 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   if (model->dialect() != DialectId::kMil)
     throw Error(ErrorCode::kUnsupported, fmt::format("{} is not a program of the mil dialect", in.string()),
                 {"help: `sardonyx optimize` is for ONNX"});
+  require_output_name(out, DialectId::kMil);
   verify(*model);
   const double read_seconds = watch.lap();
   const uint64_t file_before = bytes_at(in);

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "driver/model_counts.h"
+#include "driver/opset_hint.h"
 #include "rewrite/change_log.h"
+#include "rewrite/values.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
 
@@ -15,6 +18,8 @@ namespace sardonyx {
 
 struct OptimizeOptions {
   PassRequest request;
+  // ONNX: keep only the part between these values (driver/submodel.h). Empty lists keep the model's own.
+  std::vector<std::string> inputs, outputs;
   // Inputs whose shapes the user fixes (driver/input_shapes.h). A symbol of the model that gets an integer
   // there gets it everywhere.
   std::vector<std::string> input_shapes;
@@ -24,10 +29,13 @@ struct OptimizeOptions {
   // Core ML: inputs of calibration runs, in the form of half_report(). add_fp16_cast keeps single precision
   // where these runs require it.
   std::vector<std::string> calibrate;
+  // Replaces the bound that the passes promise, for `request.verify`.
+  std::optional<Tolerance> tolerance;
   bool declare_types = false;  // write inferred types as value_info
   // A name of the input model that remains stands for the same elements: weights that were changed and values
   // in another order of axes get new names. If false they keep theirs.
   bool keep_names = false;
+  bool hint = false;         // ONNX: optimize once more in a newer opset to see if it leaves fewer nodes
   bool log_changes = false;  // Core ML: report what each pass changed, and where
   // Core ML: the output links to weight files of the input in which no byte changes (CoremlWriteOptions).
   bool link_weights = false;
@@ -38,6 +46,10 @@ struct OptimizeReport {
   uint64_t file_before = 0, file_after = 0;  // bytes, data files included; 0 if no file was involved
   PipelineReport passes;
   std::vector<ChangeLog::Entry> changes;  // made by these passes; empty unless requested
+  // The largest |before - after| over all floats, and where it is. Nullopt if nothing was compared.
+  std::optional<double> largest_error;
+  std::string largest_at;
+  std::optional<OpsetHint> hint;
   double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
   // Parts that no rule touches (nodes with wrong types, unknown operators), and what could not be verified.
   std::vector<std::string> warnings;

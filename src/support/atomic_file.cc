@@ -39,6 +39,13 @@ bool is_no_space(int number) {
   return number == ENOSPC;
 }
 
+// Makes a missing folder and its parents. A failure shows when a file in it is opened.
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code none;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(folder, none)))
+    std::filesystem::create_directories(folder, none);
+}
+
 }  // namespace
 
 std::optional<FileStamp> replaced_at(const std::filesystem::path& target) {
@@ -78,6 +85,7 @@ void AtomicFile::open() {
   // A read-only file must not be replaced either, even if the folder permits it.
   if (exists && !sys::may_write(target_)) throw os_error("write", target_, errno);
 
+  make_folder(folder_of(target_));
   errno = EOPNOTSUPP;
   if (options_.unnamed) fd_ = sys::create_unnamed(folder_of(target_));
   if (fd_ < 0 && errno == EOPNOTSUPP) {

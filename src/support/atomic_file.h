@@ -16,7 +16,7 @@ namespace sardonyx {
 
 // Writes a file in the target's folder and gives it the target's name on commit(). Until then, and if
 // destroyed without commit, an existing target stays unchanged. Where the system supports unnamed files, even
-// a killed process leaves nothing behind.
+// a killed process leaves nothing behind. Makes a missing folder.
 //
 // If the target is a symbolic link, the link is replaced, not the file that it points to, because nobody
 // named that file. If the target is a device, a pipe or a link of the system (/dev/stdout), bytes go there

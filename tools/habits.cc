@@ -1,0 +1,232 @@
+#include "habits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <optional>
+
+#include "commands.h"
+#include "output.h"
+#include "sardonyx/error.h"
+#include "support/nearest.h"
+
+namespace sardonyx::tools {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+[[noreturn]] void refuse(std::string what, std::vector<std::string> notes) {
+  throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
+}
+
+const CommandRow* row_named(const std::vector<CommandRow>& rows, std::string_view name) {
+  const auto at = std::ranges::find(rows, name, &CommandRow::name);
+  return at == rows.end() ? nullptr : &*at;
+}
+
+bool is_model(const std::string& argument) {
+  const std::string suffix = std::filesystem::path(argument).extension().string();
+  std::error_code none;
+  return suffix == ".onnx" || suffix == ".mlpackage" || suffix == ".mlmodel" || std::filesystem::exists(argument, none);
+}
+
+// The place of the command: what stands before it is --plugin.
+size_t command_at(const Arguments& arguments) {
+  size_t at = 0;
+  while (at < arguments.size() && arguments[at].starts_with("--plugin")) at += arguments[at] == "--plugin" ? 2 : 1;
+  return std::min(at, arguments.size());
+}
+
+// Commands of others, and what is there in their place.
+constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
+    {"simplify", "sardonyx optimize MODEL -o OUTPUT"},
+    {"slim", "sardonyx optimize MODEL -o OUTPUT"},
+    {"convert",
+     "sardonyx export module:function -i SPEC -o OUTPUT (JAX), sardonyx convert-opset MODEL -o OUTPUT --opset N (ONNX)"},
+    {"inspect", "sardonyx info MODEL"},
+    {"show", "sardonyx view MODEL"},
+    {"compare", "sardonyx verify BEFORE AFTER (values), sardonyx diff BEFORE AFTER (text)"},
+    {"surgeon", "sardonyx optimize MODEL -o OUTPUT --inputs A --outputs B"},
+};
+
+[[noreturn]] void refuse_command(const CommandRow& above, const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const auto& [known, about] : above.commands) names.push_back(known);
+  std::vector<std::string> notes;
+  const std::string_view meant = nearest(name, names);
+  if (!meant.empty()) notes.push_back(fmt::format("did you mean '{}'?", meant));
+  for (const auto& [foreign, own] : kForeignCommands) {
+    if (above.name.empty() && foreign == name) notes.push_back(fmt::format("help: {}", own));
+  }
+  if (above.name == "coreml" && (name == "convert" || name == "export"))
+    notes.emplace_back("help: packages are made by coremltools (ct.convert); these commands work on them");
+  if (notes.empty() || above.name == "coreml") notes.push_back(fmt::format("there are: {}", fmt::join(names, ", ")));
+  refuse(fmt::format("there is no command named '{}{}{}'", above.name, above.name.empty() ? "" : " ", name), std::move(notes));
+}
+
+const OptionRow* option_named(const CommandRow& row, std::string_view name) {
+  for (const OptionRow& o : row.options) {
+    if (!o.positional && std::ranges::find(o.names, name) != o.names.end()) return &o;
+  }
+  return nullptr;
+}
+
+// The places of arguments that are no options or their values; nullopt where an option is not known.
+std::optional<std::vector<size_t>> positions(const Arguments& arguments, size_t first, const CommandRow& row) {
+  std::vector<size_t> found;
+  for (size_t i = first; i < arguments.size(); ++i) {
+    const std::string& a = arguments[i];
+    if (a == "-" || !a.starts_with('-')) {
+      found.push_back(i);
+      continue;
+    }
+    const std::string_view name = std::string_view(a).substr(0, a.starts_with("--") ? a.find('=') : 2);
+    const bool silent =
+        std::ranges::any_of(kTakenSilently, [&](std::string_view n) { return name.starts_with("--") && name.substr(2) == n; });
+    const OptionRow* o = option_named(row, name);
+    if (o == nullptr && !silent) return std::nullopt;
+    const bool takes = silent || !o->value.empty() || !o->choices.empty();
+    if (takes && name.size() == a.size()) ++i;
+  }
+  return found;
+}
+
+// `optimize in.onnx out.onnx`, as other tools have it.
+void give_output(Arguments& arguments, size_t first, const CommandRow& row) {
+  for (size_t i = first; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with("-o") || arguments[i].starts_with("--output=") || arguments[i] == "--output") return;
+    if (arguments[i] == "-h" || arguments[i] == "--help") return;
+  }
+  const auto at = positions(arguments, first, row);
+  if (!at || at->empty()) return;
+  const std::string command = "sardonyx " + row.name;
+  std::error_code none;
+  if (at->size() == 1) {
+    const std::filesystem::path in = arguments[at->front()];
+    const std::string better = in == "-" ? "-" : in.stem().string() + "-small" + in.extension().string();
+    refuse("-o is missing: where the result goes", {fmt::format("help: {} {} -o {}", command, in.string(), better)});
+  }
+  const std::string out = arguments[at->back()];
+  if (at->size() > 2 || (out != "-" && std::filesystem::exists(out, none))) {
+    std::string models;
+    for (size_t i = 0; i + 1 < at->size(); ++i) models += arguments[(*at)[i]] + " ";
+    std::vector<std::string> notes{fmt::format("help: {} {}-o {}    # replaces {}", command, models, out, out)};
+    notes.push_back(fmt::format("help: {} {}{} -o FOLDER    # optimizes all of them", command, models, out));
+    refuse(fmt::format("-o is missing: '{}' is there, and may be a model to optimize as well", out), std::move(notes));
+  }
+  arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at->back()), "-o");
+}
+
+// Options of other tools for optimizing, and those that do the same.
+constexpr std::pair<std::string_view, std::string_view> kForeignOptions[] = {
+    {"--check-n", "--verify model"},
+    {"--check", "--verify model"},
+    {"--model-check", "--verify model"},
+    {"--skip-optimizer", "--skip PASS"},
+    {"--skip-optimization", "--skip PASS"},
+    {"--skip-optimizations", "--skip PASS"},
+    {"--skip-fusion-patterns", "--skip PASS"},
+    {"--skip-fuse-bn", "--skip fuse_affine_into_conv"},
+    {"--skip-constant-folding", "--skip fold_constants"},
+    {"--target-opset", "--opset N"},
+    {"--inline-functions", "--inline"},
+    {"--save-as-external-data", "--external-data"},
+    {"--size-threshold", "--fold-budget BYTES"},
+    {"--no-large-tensor", "nothing: folding adds 1 % to a file at most"},
+    {"--tensor-size-threshold", "--fold-budget BYTES"},
+    {"--unused-output", "--outputs NAMES, the results to keep"},
+    {"--inspect", "the command `sardonyx info`"},
+    {"--override-input-shapes", "--input-shape x:1,3"},
+};
+
+}  // namespace
+
+Habit understood(Arguments arguments, const std::vector<CommandRow>& rows) {
+  const CommandRow& top = *row_named(rows, "");
+  size_t at = command_at(arguments);
+  if (at == arguments.size()) return {std::move(arguments)};
+  if (arguments[at] == "help") {
+    arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(at));
+    std::erase_if(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
+    arguments.emplace_back("--help");
+  }
+  if (arguments[at].starts_with('-') && arguments[at] != "-") return {std::move(arguments)};
+  if (row_named(rows, arguments[at]) == nullptr) {
+    const std::string name = arguments[at];
+    if (!is_model(name)) refuse_command(top, name);
+    const bool has_more =
+        std::any_of(arguments.begin() + static_cast<ptrdiff_t>(at) + 1, arguments.end(),
+                    [](const std::string& a) { return !a.starts_with('-') || a.starts_with("-o") || a == "--output"; });
+    if (!has_more) {
+      refuse(fmt::format("'{}' is a file, and a command is expected", name),
+             {fmt::format("help: sardonyx info {}", name), fmt::format("help: sardonyx optimize {} -o OUTPUT", name)});
+    }
+    arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at), "optimize");
+  }
+  const CommandRow* row = row_named(rows, arguments[at]);
+  if (row->name == "coreml" && at + 1 < arguments.size() && !arguments[at + 1].starts_with('-')) {
+    const CommandRow* below = row_named(rows, row->name + " " + arguments[at + 1]);
+    if (below == nullptr) refuse_command(*row, arguments[at + 1]);
+    row = below;
+    ++at;
+  }
+  if (row->name == "optimize" || row->name == "convert-opset" || row->name == "coreml optimize")
+    give_output(arguments, at + 1, *row);
+  const bool in_python = row->name == "export" || row->name == "explain" || row->name == "lint-plugin";
+  const bool helps = std::ranges::any_of(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
+  return {std::move(arguments), in_python && !helps};
+}
+
+std::string usage_message(std::string what) {
+  constexpr std::string_view kUnexpected = "The following argument was not expected: ";
+  constexpr std::string_view kSeveral = "The following arguments were not expected: ";
+  if (what.starts_with(kUnexpected)) return fmt::format("there is no option {}", what.substr(kUnexpected.size()));
+  if (what.starts_with(kSeveral)) return fmt::format("not expected: {}", what.substr(kSeveral.size()));
+  if (!what.empty() && std::isupper(static_cast<unsigned char>(what[0])) && what.size() > 1 &&
+      std::islower(static_cast<unsigned char>(what[1])))
+    what[0] = static_cast<char>(std::tolower(what[0]));
+  return what;
+}
+
+std::vector<std::string> usage_notes(const Arguments& arguments, const std::vector<CommandRow>& rows, std::string_view what) {
+  const size_t at = command_at(arguments);
+  const CommandRow* row = at < arguments.size() ? row_named(rows, arguments[at]) : nullptr;
+  if (row != nullptr && at + 1 < arguments.size()) {
+    if (const CommandRow* below = row_named(rows, row->name + " " + arguments[at + 1])) row = below;
+  }
+  std::vector<std::string> notes;
+  const size_t dash = what.find("not expected: -");
+  if (row != nullptr && dash != std::string_view::npos) {
+    std::string_view option = what.substr(dash + 14);
+    option = option.substr(0, option.find_first_of(" ="));
+    const auto foreign = std::ranges::find(kForeignOptions, option, [](const auto& f) { return f.first; });
+    std::vector<std::string_view> names;
+    for (const OptionRow& o : row->options) {
+      if (!o.positional) names.insert(names.end(), o.names.begin(), o.names.end());
+    }
+    const std::string_view meant = nearest(option, names);
+    if (foreign != std::end(kForeignOptions) && row->name == "optimize") {
+      notes.push_back(fmt::format("help: use {}", foreign->second));
+    } else if (!meant.empty()) {
+      notes.push_back(fmt::format("did you mean {}?", meant));
+    }
+  }
+  notes.push_back(row == nullptr ? "help: `sardonyx --help`, `sardonyx COMMAND --help`"
+                                 : fmt::format("help: `sardonyx {} --help`", row->name));
+  return notes;
+}
+
+int told_error(const Arguments& arguments, const std::exception& e) {
+  if (std::ranges::find(arguments, "--json") != arguments.end()) {
+    const size_t at = command_at(arguments);
+    ordered_json object = json_head(at < arguments.size() ? arguments[at] : "", "", false);
+    object["error"] = json_of(e);
+    print_one(std::move(object));
+  }
+  show_error(e);
+  return exit_code_of(e);
+}
+
+}  // namespace sardonyx::tools

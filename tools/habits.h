@@ -1,0 +1,33 @@
+// What people type who know other tools: accepted where there is one meaning, else answered with the command to type.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "option_tables.h"
+
+namespace sardonyx::tools {
+
+// Options that are taken under the names of other tools, and that no page lists.
+inline constexpr std::string_view kTakenSilently[] = {"overwrite-input-shape", "input-shapes"};
+
+struct Habit {
+  std::vector<std::string> arguments;  // as the tables have them
+  bool in_python = false;              // the command runs in Python, which parses the arguments
+};
+
+// The command line as it is meant: `help COMMAND`, `in.onnx out.onnx`, `optimize in.onnx out.onnx`. Throws kInvalidArgument for commands that
+// do not exist, and for what has two meanings.
+Habit understood(std::vector<std::string> arguments, const std::vector<CommandRow>& rows);
+
+// The error for a command line that does not fit the tables, `what` in CLI11's words.
+std::string usage_message(std::string what);
+std::vector<std::string> usage_notes(const std::vector<std::string>& arguments, const std::vector<CommandRow>& rows,
+                                     std::string_view what);
+
+// Shows an error that no command has shown, also as --json if that was given. The exit code.
+int told_error(const std::vector<std::string>& arguments, const std::exception& e);
+
+}  // namespace sardonyx::tools

@@ -1,0 +1,46 @@
+// What commands print for programs (--json), and standard input and output in place of files (-).
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "sardonyx/error.h"
+
+namespace sardonyx::tools {
+
+using nlohmann::ordered_json;
+
+// The number that every object of --json has as "schema". It goes up when a field changes its meaning or goes; fields may be added.
+// docs/command_line.md describes them.
+inline constexpr int kSchema = 1;
+
+// {"schema": 1, "command": ..., "input": ..., "ok": ...}; without "input" where `input` is empty.
+ordered_json json_head(std::string_view command, const std::string& input, bool ok);
+// {"code": ..., "message": ..., "notes": [...]}
+ordered_json json_of(const std::exception& e);
+// --json always prints one array of objects.
+void print_json(const ordered_json& objects);
+inline void print_one(ordered_json object) { print_json(ordered_json::array({std::move(object)})); }
+
+// "-" as an input: what can be opened in its place.
+std::string opened(const std::string& input);
+bool is_standard_output(const std::string& output);
+
+// A file that stands for standard output until it is complete.
+class StandardOutput {
+ public:
+  explicit StandardOutput(std::string_view suffix);
+  ~StandardOutput();
+  StandardOutput(const StandardOutput&) = delete;
+  StandardOutput& operator=(const StandardOutput&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void send() const;  // throws kIo
+
+ private:
+  std::filesystem::path folder_, path_;
+};
+
+}  // namespace sardonyx::tools

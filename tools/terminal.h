@@ -1,0 +1,22 @@
+// What a terminal wants: colours where they help, lines that fit.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace sardonyx::tools {
+
+inline constexpr std::string_view kBold = "1", kRed = "1;31", kGreen = "32";
+
+// `text` in that style if the stream is a terminal with colours; never with NO_COLOR in the environment.
+std::string painted(std::FILE* stream, std::string_view style, std::string_view text);
+
+// The columns of standard output: of COLUMNS, else of the terminal, else 80; between 40 and 110.
+size_t columns();
+
+// `text` in lines of at most `width` columns, broken at spaces; those after the first begin with `indent` spaces. The first one begins
+// at column `indent`.
+std::string wrapped(std::string_view text, size_t indent, size_t width = columns());
+
+}  // namespace sardonyx::tools
