@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from sardonyx import _expand, _functions, _inputs, _source, _state, _trace, plugins
+from sardonyx import _expand, _functions, _inputs, _source, _state, _trace, _training_mode, plugins
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
@@ -110,6 +110,8 @@ def to_onnx(
         raise Error(f"model_name must be a string, found {model_name!r}")
     target, opset = _target(target, opset)
     path = _output_path(output_path, return_mode)
+    if path is not None:
+        native.require_output_name(path)
     if custom_ops and check:
         raise Error("check=True cannot run custom_ops", notes=["help: register the operators in a session of your own"])
     wanted_passes, pass_options = _passes(passes)
@@ -213,10 +215,11 @@ def save_program(
     concern tracing: enable_double_precision, inputs_as_nchw, outputs_as_nchw, input_names, output_names,
     provenance.
     """
-    path = _output_path(path, "file")
+    target = _output_path(path, "file")
+    assert target is not None
     program, _, _ = _read_program(reports.Report(model_name), fn, inputs, input_params, **options)
-    program.save(path)
-    return path
+    program.save(target)
+    return target
 
 
 def _read_program(
@@ -244,12 +247,18 @@ def _read_program(
                 more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
                 warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
             _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
-            with plugins._active() as lowerings, _functions.exporting() as functions:
+            with (
+                plugins._active() as lowerings,
+                _functions.exporting() as functions,
+                _training_mode.watched() as batch_norms,
+            ):
                 closed, shapes = _trace.trace(fn, spec)
                 while functions.leaves_values_behind(closed):
                     closed, shapes = _trace.trace(fn, spec)
                 traced = _expand.without_high_values(closed)
                 closed, spec.state = _state.without_references(traced, spec.references)
+            if baked := _training_mode.warning(fn, traced, batch_norms):
+                warnings.warn(baked, UserWarning, stacklevel=3)
             if prints := _trace.prints(traced):
                 warnings.warn(f"{prints}: a model does not print, so this is left out", UserWarning, stacklevel=3)
             if custom_ops:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sardonyx import _patches
 
+_watcher: contextvars.ContextVar[Any] = contextvars.ContextVar("sardonyx_module_watcher", default=None)
 _caller: contextvars.ContextVar["_Caller | None"] = contextvars.ContextVar("sardonyx_module", default=None)
 
 
@@ -63,18 +64,30 @@ def scope(function):
 
 
 @contextlib.contextmanager
+def watched_by(watch):
+    """Calls `watch(module, name, args, kwargs)` before each module runs in this block."""
+    token = _watcher.set(watch)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+@contextlib.contextmanager
 def _entered(module):
+    """Yields the module's name in the calling module."""
     import jax
 
     caller = _caller.get()
     if caller is not None and caller.module is module:  # called through super().__call__
-        yield
+        yield type(module).__name__
         return
     token = _caller.set(_Caller(module))
     try:
         # A module that the caller does not hold is a copy, made by nnx.remat for example.
-        with jax.named_scope((caller and caller.path_of(module)) or type(module).__name__):
-            yield
+        path = (caller and caller.path_of(module)) or type(module).__name__
+        with jax.named_scope(path):
+            yield path
     finally:
         _caller.reset(token)
 
@@ -90,7 +103,9 @@ def _scoped(original):
     def call(module, *args, **kwargs):
         if not _patches.tracing.get():
             return original(module, *args, **kwargs)
-        with _entered(module):
+        with _entered(module) as path:
+            if (watch := _watcher.get()) is not None:
+                watch(module, path, args, kwargs)
             return original(module, *args, **kwargs)
 
     kept["_sardonyx_scoped"] = call
