@@ -117,6 +117,15 @@ def ruff(fix: bool) -> bool:
     return checked and formatted
 
 
+def mypy() -> bool:
+    tool = Path(sys.executable).parent / "mypy"
+    if not tool.exists():
+        print("mypy: skipped, it is not installed (requirements-dev.txt)")
+        return True
+    print("mypy: types of the Python package")
+    return run(tool, "--no-error-summary", "--cache-dir", ROOT / "build" / "mypy").returncode == 0
+
+
 def changed_files() -> set[str]:
     """Files that differ from where this branch left main; on main itself, those of the last commit."""
     head = run("git", "rev-parse", "HEAD", quiet=True).stdout.strip()
@@ -207,6 +216,7 @@ def main() -> int:
     good = clang_format(fix)
     good = ruff(fix) and good
     if not fix:
+        good = mypy() and good
         good = layers() and good
         good = sizes.main() == 0 and good
         good = clang_tidy() and good

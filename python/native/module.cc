@@ -5,6 +5,7 @@
 #include "native/errors.h"
 #include "native/evaluate.h"
 #include "native/infer.h"
+#include "native/inspect.h"
 #include "native/ir/store.h"
 #include "native/jax/program.h"
 #include "native/optimize.h"
@@ -30,6 +31,7 @@ NB_MODULE(_sardonyx, m) {
   sardonyx::python::bind_infer(m);
   sardonyx::python::bind_program(m);
   sardonyx::python::bind_optimize(m);
+  sardonyx::python::bind_inspect(m);
   auto coreml = m.def_submodule("coreml", "Programs of Core ML; sardonyx.coreml is what people use.");
   sardonyx::python::bind_coreml(coreml);
   auto ir = m.def_submodule("ir", "Handles of graphs; sardonyx.ir is what people use.");

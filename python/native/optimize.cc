@@ -34,6 +34,12 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.keep_names = nb::cast<bool>(d["keep_names"]);
   o.link_weights = nb::cast<bool>(d["link_weights"]);
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
+  o.inputs = nb::cast<std::vector<std::string>>(d["inputs"]);
+  o.outputs = nb::cast<std::vector<std::string>>(d["outputs"]);
+  if (!d["rtol"].is_none() || !d["atol"].is_none()) {
+    const auto number = [&](const char* name) { return d[name].is_none() ? 0.0 : nb::cast<double>(d[name]); };
+    o.tolerance = Tolerance{number("rtol"), number("atol")};
+  }
   return o;
 }
 
@@ -78,6 +84,7 @@ nb::dict dict_of(const OptimizeReport& r) {
   d["faults"] = r.passes.faults;
   d["evaluations"] = r.passes.evaluations;
   d["warnings"] = r.warnings;
+  d["largest_error"] = r.largest_error ? nb::object(nb::float_(*r.largest_error)) : nb::object(nb::none());
   return d;
 }
 

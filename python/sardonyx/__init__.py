@@ -6,27 +6,47 @@ so that the first export takes no longer than later ones.
 """
 
 import sys
+from typing import TYPE_CHECKING
 
 from sardonyx._error import Error
 from sardonyx._sardonyx import prepare as _prepare
 from sardonyx._sardonyx import version as _version
 
+if TYPE_CHECKING:  # what _LAZY imports when it is first used
+    from sardonyx import coreml, ir, plugins, report, testing
+    from sardonyx._check import allclose
+    from sardonyx._convert import save_program, to_onnx
+    from sardonyx._drop_in import simplify, slim
+    from sardonyx._evaluate import evaluate
+    from sardonyx._explain import explain
+    from sardonyx._functions import onnx_function
+    from sardonyx._inspect import check, diff, info, verify
+    from sardonyx._optimize import optimize
+    from sardonyx.plugins import load as load_plugin
+    from sardonyx.plugins import lowering
+
 __all__ = [
     "Error",
     "allclose",
+    "check",
     "coreml",
+    "diff",
     "evaluate",
     "explain",
+    "info",
     "ir",
     "load_plugin",
     "lowering",
     "onnx_function",
     "optimize",
+    "plugins",
     "report",
     "save_program",
     "simplify",
     "slim",
+    "testing",
     "to_onnx",
+    "verify",
 ]
 __version__ = _version()
 
@@ -36,6 +56,10 @@ _LAZY = {
     "onnx_function": ("sardonyx._functions", "onnx_function"),
     "optimize": ("sardonyx._optimize", "optimize"),
     "allclose": ("sardonyx._check", "allclose"),
+    "check": ("sardonyx._inspect", "check"),
+    "diff": ("sardonyx._inspect", "diff"),
+    "info": ("sardonyx._inspect", "info"),
+    "verify": ("sardonyx._inspect", "verify"),
     "evaluate": ("sardonyx._evaluate", "evaluate"),
     "explain": ("sardonyx._explain", "explain"),
     "coreml": ("sardonyx.coreml", None),

@@ -2,15 +2,22 @@
 commands."""
 
 import argparse
+import difflib
 import importlib
+import inspect
 import json
 import os
 import shutil
 import subprocess
 import sys
+import traceback
 from pathlib import Path
+from typing import Any
 
+from sardonyx import _sardonyx, _source
 from sardonyx._error import Error
+
+SCHEMA = 1  # of --json: docs/command_line.md
 
 
 def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:
@@ -35,6 +42,11 @@ def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:
         metavar="LIB.so",
         help="shared object with lowerings (sardonyx/plugin.h); repeatable",
     )
+    command.add_argument("--double", action="store_true", help="64-bit types")
+    command.add_argument(
+        "-v", "--verbose", action="store_true", help="also print Python's traceback where the function fails"
+    )
+    command.add_argument("--json", action="store_true", help="machine-readable output: an array of objects")
     return command
 
 
@@ -43,9 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as in the commands")
     commands = parser.add_subparsers(dest="command", required=True)
     export = _add_traced(commands, "export", "export a function, given as module:function")
-    explain = _add_traced(commands, "explain", "list the primitives of a function, and whether it can be exported")
-    explain.add_argument("--double", action="store_true", help="64-bit types")
-    explain.add_argument("--json", action="store_true", help="machine-readable output")
+    _add_traced(commands, "explain", "list the primitives of a function, and whether it can be exported")
     export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file to write")
     export.add_argument(
         "--opset", type=int, default=None, help="opset of the model (default: 23, or the newest that the target loads)"
@@ -58,7 +68,6 @@ def _parser() -> argparse.ArgumentParser:
         help="auto: repeated parts become functions, too",
     )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
-    export.add_argument("--double", action="store_true", help="64-bit types")
     export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
     export.add_argument("--check", action="store_true", help="compare with JAX in onnxruntime")
     export.add_argument("--strict", action="store_true", help="stop when a pass fails")
@@ -68,32 +77,110 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--inputs-as-nchw", default="", metavar="0,1")
     export.add_argument("--outputs-as-nchw", default="", metavar="0,1")
     export.add_argument("--web", action="store_true", help="write a single file, for the browser")
-    export.add_argument("--json", action="store_true", help="print the report as JSON")
     commands.add_parser("lint-plugin", help="check the source of converter plugins", add_help=False)
     return parser
 
 
-def find_function(text: str):
-    """The object that "module:name.name" or "module:name()" names."""
+def find_function(text: str, takes_inputs: bool = False):
+    """The object that "module:name.name" or "module:name()" names. With inputs, a function without parameters
+    can only be a factory, and is called."""
     module_name, colon, path = text.partition(":")
     if not colon or not module_name or not path:
-        raise Error(f"'{text}' names no function", notes=['expected module:function, as in "models.resnet:forward"'])
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        value = importlib.import_module(module_name)
-    except ModuleNotFoundError as e:
-        if e.name and not module_name.startswith(e.name):
-            raise
-        raise Error(
-            f"there is no module '{module_name}'", notes=[f"looked below {os.getcwd()} and in Python's path"]
-        ) from None
+        raise _no_function(text)
+    module = _module(module_name)
     make = path.endswith("()")
+    value: Any = module
+    done = module_name
     for part in path.removesuffix("()").split("."):
         if not hasattr(value, part):
-            raise Error(f"'{module_name}' has no '{part}'") from None
+            names = [n for n in dir(value) if not n.startswith("__")]
+            meant = difflib.get_close_matches(part, names, n=1)
+            callables = [n for n in names if not n.startswith("_") and callable(getattr(value, n, None))]
+            note = (
+                f"did you mean '{meant[0]}'?" if meant else f"it has: {', '.join(callables[:8])}" if callables else ""
+            )
+            raise Error(f"'{done}' has no '{part}'", notes=[note] if note else []) from None
         value = getattr(value, part)
-    return value() if make else value
+        done = f"{done}{':' if value is getattr(module, part, None) else '.'}{part}"
+    if make or (takes_inputs and _is_factory(value)):
+        value = value()
+    if not callable(value):
+        raise Error(f"'{text}' is no function, but of type {type(value).__name__}")
+    return value
+
+
+def _no_function(text: str) -> Error:
+    """The error for a text without a module, a colon or a name, with what it may mean."""
+    notes = ['expected module:function, as in "models.resnet:forward"']
+    module, dot, name = text.rstrip(":").rpartition(".")
+    if name == "py":
+        notes.append(f"help: name a function of the file: {text.rstrip(':')}:NAME")
+    elif dot and ":" not in text:
+        notes.append(f"did you mean '{module}:{name}'?")
+    return Error(f"'{text}' names no function", notes=notes)
+
+
+def _with_advice(e: Error, text: str, fn) -> Error:
+    """`e`, thrown for the function that `text` names, with a note where that is a factory or a class."""
+    if text.endswith("()"):
+        return e
+    if inspect.isclass(fn):
+        return Error(e.message, e.code, [*e.notes, f"help: {fn.__name__} is a class; '{text}()' makes an object of it"])
+    if "returned a value of type <class 'function'>" in e.message:
+        return Error(e.message, e.code, [*e.notes, f"help: '{text}()' calls it, and exports what it returns"])
+    return e
+
+
+def _is_factory(value) -> bool:
+    if not inspect.isfunction(value):
+        return False
+    return not inspect.signature(value).parameters
+
+
+def _module(name: str):
+    """The module of that name, or in the file of that name."""
+    folder = os.getcwd()
+    if name.endswith(".py") or os.sep in name:
+        path = Path(name if name.endswith(".py") else name + ".py").resolve()
+        if not path.is_file():
+            raise Error(f"there is no file '{path}'")
+        folder, name = str(path.parent), path.stem
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name and not name.startswith(e.name):
+            raise Error(
+                f"importing {name} failed: {e.name} is not installed for {sys.executable}",
+                notes=[f"at {_source.user_line(e)}", f"help: {sys.executable} -m pip install {e.name}"],
+            ) from e
+        near = sorted(p.stem for p in Path(folder).glob("*.py"))
+        meant = difflib.get_close_matches(name, near, n=1)
+        notes = [f"looked below {folder} and in Python's path"]
+        raise Error(
+            f"there is no module '{name}'", notes=[f"did you mean '{meant[0]}'?", *notes] if meant else notes
+        ) from None
+    except Exception as e:  # of the user's own code
+        line = _source.user_line(e)
+        text = f"importing {name} failed: {type(e).__name__}: {_source.first_line(e)}"
+        raise Error(text, notes=[f"at {line}"] if line else []) from e
+
+
+def _require_jax() -> None:
+    try:
+        importlib.import_module("jax")
+    except ImportError as e:
+        missing = isinstance(e, ModuleNotFoundError) and e.name in ("jax", "jaxlib")
+        what = "JAX is not installed for" if missing else f"JAX cannot be imported ({e}) by"
+        raise Error(
+            f"{what} {sys.executable} (Python {'.'.join(map(str, sys.version_info[:3]))})",
+            "unsupported",
+            [
+                f"help: {sys.executable} -m pip install 'sardonyx[jax]'",
+                "help: or name another interpreter: SARDONYX_PYTHON=/path/to/python sardonyx ...",
+            ],
+        ) from None
 
 
 def _names(text):
@@ -104,46 +191,59 @@ def _positions(text):
     return [int(p) for p in text.split(",") if p]
 
 
+def _head(command: str, name: str, ok: bool) -> dict[str, Any]:
+    return {"schema": SCHEMA, "command": command, "input": name, "ok": ok}
+
+
+def _print_json(*objects) -> None:
+    print(json.dumps(list(objects), indent=2))
+
+
 def _export(options) -> int:
     import sardonyx
 
+    _require_jax()
+    _sardonyx.require_output_name(options.output)  # before the work
+
     for library in options.plugin + options.more_plugins:
         sardonyx.load_plugin(library)
-    fn = find_function(options.function)
+    fn = find_function(options.function, bool(options.input))
     name = options.name or options.function.partition(":")[2].removesuffix("()").split(".")[-1]
-    sardonyx.to_onnx(
-        fn,
-        options.input,
-        model_name=name,
-        opset=options.opset,
-        functions=options.functions,
-        target=options.target,
-        enable_double_precision=options.double,
-        return_mode="file",
-        output_path=options.output,
-        inputs_as_nchw=_positions(options.inputs_as_nchw),
-        outputs_as_nchw=_positions(options.outputs_as_nchw),
-        input_names=_names(options.input_names),
-        output_names=_names(options.output_names),
-        export_mode="web" if options.web else "standard",
-        passes=options.passes.split(",") if "," in options.passes else options.passes,
-        check=options.check,
-        strict=options.strict,
-        provenance=options.provenance,
-    )
+    try:
+        sardonyx.to_onnx(
+            fn,
+            options.input,
+            model_name=name,
+            opset=options.opset,
+            functions=options.functions,
+            target=options.target,
+            enable_double_precision=options.double,
+            return_mode="file",
+            output_path=options.output,
+            inputs_as_nchw=_positions(options.inputs_as_nchw),
+            outputs_as_nchw=_positions(options.outputs_as_nchw),
+            input_names=_names(options.input_names),
+            output_names=_names(options.output_names),
+            export_mode="web" if options.web else "standard",
+            passes=options.passes.split(",") if "," in options.passes else options.passes,
+            check=options.check,
+            strict=options.strict,
+            provenance=options.provenance,
+        )
+    except Error as e:
+        raise _with_advice(e, options.function, fn) from e.__cause__
     report = sardonyx.report.last()
     if options.json:
-        print(
-            json.dumps(
-                {
-                    "model": report.model_name,
-                    "path": report.path,
-                    "nodes": report.nodes,
-                    "bytes": report.bytes,
-                    "ops": report.ops,
-                    "seconds": report.stages,
-                }
-            )
+        _print_json(
+            _head("export", options.function, True)
+            | {
+                "output": report.path,
+                "model": report.model_name,
+                "nodes": report.nodes,
+                "bytes": report.bytes,
+                "ops": report.ops,
+                "seconds": report.stages,
+            }
         )
     else:
         print(report.table)
@@ -153,11 +253,19 @@ def _export(options) -> int:
 def _explain(options) -> int:
     import sardonyx
 
+    _require_jax()
     for library in options.plugin + options.more_plugins:
         sardonyx.load_plugin(library)
-    found = sardonyx.explain(find_function(options.function), options.input, enable_double_precision=options.double)
+    fn = find_function(options.function, bool(options.input))
+    try:
+        found = sardonyx.explain(fn, options.input, enable_double_precision=options.double)
+    except Error as e:
+        raise _with_advice(e, options.function, fn) from e.__cause__
     if options.json:
-        print(json.dumps({"name": found.name, "primitives": {k: vars(v) for k, v in found.primitives.items()}}))
+        _print_json(
+            _head("explain", options.function, not found.missing)
+            | {"name": found.name, "primitives": {k: vars(v) for k, v in found.primitives.items()}}
+        )
     else:
         print(found)
     return 1 if found.missing else 0
@@ -190,8 +298,15 @@ def main(arguments=None) -> int:
     try:
         return _explain(options) if options.command == "explain" else _export(options)
     except Error as e:
+        if options.verbose:
+            traceback.print_exc()
+        if options.json:
+            error = {"code": e.code, "message": e.message, "notes": list(e.notes)}
+            _print_json(_head(options.command, options.function, False) | {"error": error})
         print(f"error: {e}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

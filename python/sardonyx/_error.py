@@ -1,5 +1,7 @@
 """The one exception that Sardonyx raises on purpose."""
 
+from collections.abc import Sequence
+
 
 class Error(ValueError):
     """Says what was found, what was expected, where, and what to do.
@@ -8,7 +10,7 @@ class Error(ValueError):
     "invalid_model", "parse", "unsupported", "io", "limit", "internal"). `notes` lists the notes.
     """
 
-    def __init__(self, message: str, code: str = "invalid_argument", notes: tuple[str, ...] = ()):
+    def __init__(self, message: str, code: str = "invalid_argument", notes: Sequence[str] = ()):
         self.message = message
         self.code = code
         self.notes = tuple(notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from sardonyx import _sardonyx, ir
 from sardonyx._error import Error
@@ -42,7 +42,7 @@ def _load(model: Any) -> ir.Model:
     if isinstance(model, (str, os.PathLike)):
         return ir.load(model)
     if isinstance(model, (bytes, bytearray)):
-        return _sardonyx.ir.read_bytes(bytes(model), "")
+        return cast(ir.Model, _sardonyx.ir.read_bytes(bytes(model), ""))
     return ir.from_proto(model)
 
 

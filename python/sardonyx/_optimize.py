@@ -19,6 +19,8 @@ def optimize(
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
     opset: int | None = None,
     fold_budget: int = 0,
     prune_inputs: bool = False,
@@ -27,7 +29,9 @@ def optimize(
     inline: bool = False,
     strict: bool = False,
     verify: Literal["off", "model", "pass"] = "off",
-):
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Any:
     """Make an ONNX model smaller and faster, with the same results.
 
     Args:
@@ -39,6 +43,8 @@ def optimize(
         skip: Passes to skip, or single rules: "pass/rule".
         options: Options of single passes: `{"legalize.target": "ort-1.23"}`.
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size.
+        inputs, outputs: Names of values that become the inputs and results: only the part between them is kept.
+            None keeps the model's own.
         opset: The opset to convert the model to first: newer (fusions may use its operators: Gelu since 20,
             Attention since 23) or older. `None` keeps the model's. Raises when that opset cannot express a
             node.
@@ -51,7 +57,8 @@ def optimize(
         strict: Raise when a pass fails. Otherwise it is skipped and reported.
         verify: Evaluate before and after on random inputs. "model": end to end, a difference raises. "pass":
             each rewrite; one that would change results is undone, its rule is disabled, and `faults` in the
-            report names it.
+            report names it, and the whole is compared as well.
+        rtol, atol: For `verify`: compare floats by |a - b| <= atol + rtol |a| instead.
 
     Returns:
         `output_path` if given; otherwise the same type as `model` (an `onnx.ModelProto` for a path, a file or
@@ -65,6 +72,8 @@ def optimize(
         skip=skip,
         options=options,
         input_shapes=input_shapes,
+        inputs=inputs,
+        outputs=outputs,
         opset=opset,
         fold_budget=fold_budget,
         prune_inputs=prune_inputs,
@@ -73,6 +82,8 @@ def optimize(
         inline=inline,
         strict=strict,
         verify=verify,
+        rtol=rtol,
+        atol=atol,
     )
     if isinstance(model, str | os.PathLike):
         return _optimize_path(os.fspath(model), output_path, wanted)
@@ -127,7 +138,19 @@ def _bytes_of(model: Any) -> tuple[bytes, Callable[[bytes], Any]]:
 
 
 def request(
-    *, passes="onnx", skip=(), options=None, input_shapes=None, opset=None, verify="off", fold_budget=0, **flags
+    *,
+    passes="onnx",
+    skip=(),
+    options=None,
+    input_shapes=None,
+    inputs=(),
+    outputs=(),
+    opset=None,
+    verify="off",
+    rtol=None,
+    atol=None,
+    fold_budget=0,
+    **flags,
 ) -> dict[str, Any]:
     """The keywords of `optimize` as native code reads them."""
     one_of("verify", verify, ("off", "model", "pass"))
@@ -137,6 +160,10 @@ def request(
         skip=_names("skip", skip),
         options=[*of_file, *((str(k), _text(v)) for k, v in (options or {}).items())],
         input_shapes=[f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
+        inputs=_names("inputs", inputs),
+        outputs=_names("outputs", outputs),
+        rtol=_tolerance("rtol", rtol),
+        atol=_tolerance("atol", atol),
         opset=0 if opset is None else int(opset) or -1,
         fold_budget=int(fold_budget),
         verify=verify,
@@ -151,6 +178,10 @@ def _request(**given) -> dict[str, Any]:
         "skip": [],
         "options": [],
         "input_shapes": [],
+        "inputs": [],
+        "outputs": [],
+        "rtol": None,
+        "atol": None,
         "opset": 0,
         "fold_budget": 0,
         "verify": "off",
@@ -195,6 +226,7 @@ def _remember(name, numbers, path):
             passes=numbers["passes"],
             faults=numbers["faults"],
             evaluations=numbers["evaluations"],
+            largest_error=numbers["largest_error"],
             warnings=numbers["warnings"],
         )
     )
@@ -211,6 +243,12 @@ def _names(option: str, names) -> list[str]:
     if not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
         raise Error(f"{option} must be a name or a list of names, found {names!r}")
     return list(names)
+
+
+def _tolerance(name: str, value) -> float | None:
+    if value is not None and not float(value) >= 0:
+        raise Error(f"{name}={value!r} is no tolerance", notes=["expected a number from 0"])
+    return None if value is None else float(value)
 
 
 def _option(name: str, value) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import re
 import subprocess
@@ -528,18 +529,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--diff", action="store_true", help="only files that are staged in git (below FILE..., if given)"
     )
+    parser.add_argument("--json", action="store_true", help="machine-readable output: an array of objects")
     options = parser.parse_args(arguments)
     if not options.files and not options.diff:
         parser.error("no files given (use --diff for those that are staged)")
     files = _staged(options.files) if options.diff else _expand(options.files)
     findings: list[Finding] = []
+    objects: list[dict] = []
     status = 0
     for file in files:
+        head = {"schema": 1, "command": "lint-plugin", "input": str(file)}
         try:
-            findings.extend(check_file(file))
+            found = check_file(file)
         except (OSError, UnicodeDecodeError) as e:
-            print(f"{file}: error: cannot be read: {getattr(e, 'strerror', None) or e}", file=sys.stderr)
+            text = f"cannot be read: {getattr(e, 'strerror', None) or e}"
+            objects.append(head | {"ok": False, "error": {"code": "io", "message": text, "notes": []}})
+            print(f"{file}: error: {text}", file=sys.stderr)
             status = 2
+            continue
+        findings.extend(found)
+        keys = ("line", "column", "rule", "message")
+        objects.append(head | {"ok": not found, "findings": [{k: getattr(f, k) for k in keys} for f in found]})
+    if options.json:
+        print(json.dumps(objects, indent=2))
+        return status or (1 if findings else 0)
     for finding in findings:
         print(finding)
     if findings:

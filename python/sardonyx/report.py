@@ -1,5 +1,6 @@
 """The report of the last export or optimization: `sardonyx.report.last()`."""
 
+import logging
 import threading
 from dataclasses import dataclass, field
 
@@ -41,6 +42,7 @@ class Report:
     before: dict | None = None  # of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"
     passes: list[dict] = field(default_factory=list)  # "name", "changed", "seconds", "counts", "error" of each
     faults: list[str] = field(default_factory=list)  # differences that verify= found
+    largest_error: float | None = None  # |before - after| over the floats that verify= compared
     evaluations: int = 0  # how many runs before and after verify= compared
     warnings: list[str] = field(default_factory=list)
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares
@@ -66,6 +68,8 @@ class Report:
 
 
 _local = threading.local()
+_log = logging.getLogger("sardonyx")
+_log.addHandler(logging.NullHandler())  # silent unless the program sets up logging
 
 
 def last() -> Report:
@@ -78,3 +82,11 @@ def last() -> Report:
 
 def _set_last(report: Report) -> None:
     _local.last = report
+    for text in (*report.warnings, *report.faults):
+        _log.warning("%s", text)
+    if not _log.isEnabledFor(logging.INFO):
+        return
+    _log.info("%s, %.1f ms", report.table.partition("\n")[0], 1000 * sum(report.stages.values()))
+    for p in report.passes:
+        if p["changed"]:
+            _log.debug("%s: %s, %.1f ms", p["name"], p["counts"] or "changed", 1000 * p["seconds"])

@@ -168,7 +168,8 @@ def _paths(g: "_Graph") -> Iterator[str]:
     """Every node once: each path follows the first user that no path has yet."""
     seen: set[int] = set()
     for start in range(len(g.nodes)):
-        node, steps = start, []
+        node: int | None = start
+        steps: list[str] = []
         while node is not None and node not in seen:
             seen.add(node)
             steps.append(g.ops[node] + _shape_text(g.nodes[node]))
@@ -356,11 +357,11 @@ def _find_in(entry: _Entry, g: _Graph, sizes) -> tuple[str | None, dict]:
     for op, wanted in entry.counts.items():
         if present[op] != wanted:
             return f"{present[op]} nodes of {op}, {wanted} expected", sizes
-    for op, wanted in entry.attrs.items():
+    for op, attributes in entry.attrs.items():
         if not present[op]:
             return f"no {op}, whose attributes are expected", sizes
         for node in (n for n in g.nodes if n.op_type == op):
-            for name, value in wanted.items():
+            for name, value in attributes.items():
                 found = _attribute(node, name)
                 if not _equal(found, value):
                     return f"{name} of {op} is {found!r}, {value!r} expected", sizes
@@ -407,6 +408,7 @@ def _chains(entry, g: _Graph, node: int, step: int, sizes: dict, best: list[str]
 
 def _fits(step: _Step, node, sizes: dict) -> str | None:
     shape = node.outputs[0].shape
+    assert step.shape is not None
     if shape is None:
         return f"the shape of {step.op} is not known"
     dims = [d if isinstance(d, int) else str(d) for d in shape.dims]

@@ -356,7 +356,7 @@ def option_page(sardonyx: Path, environment: dict[str, str], told: dict) -> str:
         if done.returncode or not done.stdout.strip():
             raise RuntimeError(f"sardonyx {' '.join(command)} --help: exit code {done.returncode}\n{done.stderr}")
         text = done.stdout.replace(str(sardonyx), "sardonyx")
-        subcommands = re.search(r"^Subcommands:\n((?:  .*\n?)*)", text, re.MULTILINE)
+        subcommands = re.search(r"^(?:Subcommands|Commands):\n((?:  .*\n?)*)", text, re.MULTILINE)
         below = (
             [(*command, name) for name in re.findall(r"^  (\w[\w-]*) ", subcommands[1], re.MULTILINE)]
             if subcommands
@@ -389,7 +389,7 @@ def help_lines(text: str) -> list[str]:
                 lines += code(section, "text")
             continue
         title, entries = match.groups()
-        if title.lower() not in ("positionals", "options", "positional arguments", "subcommands"):
+        if title.lower() not in ("arguments", "commands", "options", "positional arguments"):
             lines += [f"{plain(title)}:", ""]
         lines += ['<dl class="sx-options">']
         for entry in re.split(r"\n(?=  ? ?\S)", "\n" + entries.strip("\n")):
@@ -404,4 +404,6 @@ def help_lines(text: str) -> list[str]:
 
 
 def passes_told(sardonyx: Path) -> dict:
-    return json.loads(subprocess.run([sardonyx, "passes", "--json"], check=True, capture_output=True, text=True).stdout)
+    return json.loads(
+        subprocess.run([sardonyx, "passes", "--json"], check=True, capture_output=True, text=True).stdout
+    )[0]

@@ -634,7 +634,7 @@ def test_fp16_report_on_the_command_line(tmp_path):
     np.savez(tmp_path / "x.npz", x=x)
     told = command.sardonyx("coreml", "fp16-report", path, "--calibrate", tmp_path / "x.npz").stdout
     assert "overflows     exp 'grown': 'grown' is from 98715.8 to 98715.8\n" in told and "(1 run)" in told
-    report = json.loads(command.sardonyx("coreml", "fp16-report", path, "--runs", 0, "--json").stdout)
+    report = json.loads(command.sardonyx("coreml", "fp16-report", path, "--runs", 0, "--json").stdout)[0]
     assert {o["name"] for o in report["ops"] if o["verdict"] == "vanishes"} == {"tiny", "risen"}
     out = tmp_path / "out.mlpackage"
     how = ["--compute-precision", "fp16", "--calibrate", tmp_path / "x.npz", "--strict", "--quiet"]

@@ -29,7 +29,7 @@ def test_models_that_say_the_same(tmp_path):
     a, b = (save(tmp_path / f"{n}.onnx", ["Relu", "Neg"]) for n in "ab")
     done = run("diff", a, b)
     assert done.returncode == 0 and "the same" in done.stdout
-    assert json.loads(run("diff", "--json", a, b).stdout)["same"]
+    assert json.loads(run("diff", "--json", a, b).stdout)[0]["same"]
 
 
 def test_what_tells_models_apart(tmp_path):
@@ -38,7 +38,7 @@ def test_what_tells_models_apart(tmp_path):
     done = run("diff", a, b)
     assert done.returncode == 1
     assert "opset of ai.onnx: 21 -> 22" in done.stdout
-    told = json.loads(run("diff", "--json", a, b).stdout)
+    told = json.loads(run("diff", "--json", a, b).stdout)[0]
     assert told["ops"] == [{"what": "Abs", "before": "1", "after": "2"}, {"what": "Neg", "before": "1", "after": ""}]
     assert any(line.startswith("- ") and "Neg" in line for line in told["lines"])
     weights = run("diff", a, save(tmp_path / "c.onnx", ["Relu", "Neg", "Abs"], weight=2.0))
@@ -54,7 +54,7 @@ def test_lines_lead_from_one_text_to_the_other(tmp_path, seed):
     def lines(path):
         return run("info", "--text", path).stdout.splitlines()
 
-    done = json.loads(run("diff", "--json", a, b).stdout)
+    done = json.loads(run("diff", "--json", a, b).stdout)[0]
     gone = [line[2:] for line in done["lines"] if line[0] == "-"]
     new = [line[2:] for line in done["lines"] if line[0] == "+"]
     first, second = lines(a), lines(b)

@@ -78,7 +78,7 @@ def test_the_command(run):
     done = run("explain", "explained:layer", "-i", "x:B,3", "-i", "w:3,5")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^  dot_general +1  lower_dot_general +explained\.py:6 \(layer\)$", done.stdout, re.MULTILINE)
-    told = json.loads(run("explain", "explained:layer", "-i", "x:B,3", "-i", "w:3,5", "--json").stdout)
+    told = json.loads(run("explain", "explained:layer", "-i", "x:B,3", "-i", "w:3,5", "--json").stdout)[0]
     assert told["primitives"]["tanh"] == {
         "count": 1,
         "lowering": "elementwise Tanh",

@@ -516,8 +516,8 @@ def test_external_data_in_attributes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "this is not an ONNX model"),
-        (b"not a model at all", "damaged or not a model of this kind"),
+        (b"", "this is an empty file, not an ONNX model"),
+        (b"not a model at all", "this is text, not an ONNX model"),
         (small_model().SerializeToString()[:-20], "damaged or not a model of this kind"),
     ],
 )
@@ -536,7 +536,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert sardonyx("check", tmp_path / "missing.onnx", ok=False).returncode == 1
     assert sardonyx("frobnicate", ok=False).returncode == 2
     assert sardonyx("optimize", tmp_path / "in.onnx", ok=False).returncode == 2
-    done = sardonyx("optimize", tmp_path / "in.onnx", "-o", tmp_path / "no" / "out.onnx", ok=False)
+    done = sardonyx("optimize", tmp_path / "in.onnx", "-o", tmp_path / "in.onnx" / "out.onnx", ok=False)
     assert done.returncode == 1 and "error: " in done.stderr
 
 
@@ -556,7 +556,7 @@ def test_info_counts(tmp_path: Path) -> None:
     import json
 
     (tmp_path / "in.onnx").write_bytes(weights_model().SerializeToString())
-    shown = json.loads(sardonyx("info", "--json", tmp_path / "in.onnx").stdout)
+    shown = json.loads(sardonyx("info", "--json", tmp_path / "in.onnx").stdout)[0]
     assert shown["ops"] == {"Add": 1}
     assert shown["tensors"] == 4 and shown["tensor_bytes"] == 4 * (3 + 7 + 300 + 5000)
     assert shown["inputs"] == [{"name": "x", "type": "f32[N,3]"}]

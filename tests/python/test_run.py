@@ -120,7 +120,7 @@ def test_wrong_inputs_are_refused_in_one_sentence(scaled, tmp_path):
     assert "input 'x' is f32[2], expected f32[B,3]" in refusal(scaled, "--input", "x=[1,2]", "--input", "k=1")
     assert "input 'k' is given twice" in refusal(scaled, "--input", "k=1", "--input", "k=2")
     assert "'[[1,2],[3]]' is not a value of f32" in refusal(scaled, "--input", "x=[[1,2],[3]]")
-    assert "'1..5' is no value" in refusal(scaled, "--input", "k=1..5")
+    assert "'1..5' is not a value" in refusal(scaled, "--input", "k=1..5")
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
     assert "input 'x' is f64[2,3], expected f32[B,3]" in refusal(
         scaled, "--input", f"x={tmp_path}/x.npy", "--input", "k=1"

@@ -688,7 +688,7 @@ def test_export_from_the_command_line(tmp_path):
     assert names(model.graph.input) == ["x", "y"]
     command[4] = "toy:g"
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1 and done.stderr == "error: 'toy' has no 'g'\n"
+    assert done.returncode == 1 and done.stderr == "error: 'toy' has no 'g'\n  it has: f\n"
 
 
 def test_the_module_is_the_whole_command(tmp_path):

@@ -1,0 +1,167 @@
+// sardonyx.info, check, diff and verify: thin bindings of the driver.
+#include "native/inspect.h"
+
+#include <map>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "driver/compare_models.h"
+#include "driver/diff_models.h"
+#include "driver/file_names.h"
+#include "driver/model_counts.h"
+#include "native/unlocked.h"
+#include "sardonyx/infer.h"
+#include "sardonyx/io.h"
+#include "support/mapped_file.h"
+
+namespace nb = nanobind;
+
+namespace sardonyx::python {
+namespace {
+
+// A model of a file, or of bytes that `data` keeps as long as this lives.
+struct Source {
+  nb::object data;
+  std::unique_ptr<Model> model;
+
+  explicit Source(const nb::object& of) : data(of) {
+    if (!nb::isinstance<nb::bytes>(of)) {
+      const auto path = nb::cast<std::string>(of);
+      const Unlocked others_may_run;
+      model = read_model(path);
+      return;
+    }
+    const auto bytes = nb::cast<nb::bytes>(of);
+    const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
+    const Unlocked others_may_run;
+    model = read_onnx_bytes(view, nullptr);
+  }
+};
+
+nb::dict info(const nb::object& of) {
+  const Source source(of);
+  const Model& m = *source.model;
+  const ModelCounts c = count_model(m);
+  nb::dict d;
+  uint64_t file_bytes = 0;
+  for (const auto& f : source_files(m)) file_bytes += f->size();
+  if (nb::isinstance<nb::bytes>(of)) file_bytes = nb::len(of);
+  d["file_bytes"] = file_bytes;
+  d["format"] = m.specification_version ? "coreml" : "onnx";
+  d["version"] = m.specification_version ? *m.specification_version : m.ir_version;
+  nb::dict opsets;
+  if (m.specification_version) {
+    for (const auto& f : m.functions()) opsets[f->name.c_str()] = f->mil_opset;
+  } else {
+    for (const OpsetImport& i : m.opset_imports) opsets[i.domain.empty() ? "ai.onnx" : i.domain.c_str()] = i.version;
+  }
+  d["opsets"] = opsets;
+  d["producer"] = m.producer_name.empty() ? std::string() : m.producer_name + " " + m.producer_version;
+  const auto ports = [&](std::span<const Port> list) {
+    nb::dict out;
+    for (const Port& p : list) {
+      const Value* v = p.value != nullptr ? p.value : p.use->value;
+      out[nb::str(p.name.view().data(), p.name.view().size())] =
+          m.types().to_string(p.declared != nullptr ? p.declared : v->type());
+    }
+    return out;
+  };
+  d["inputs"] = ports(m.graph().inputs());
+  d["outputs"] = ports(m.graph().outputs());
+  d["nodes"] = c.nodes;
+  d["functions"] = m.functions().size() - 1;
+  d["tensors"] = c.tensors;
+  d["tensor_bytes"] = c.bytes;
+  d["parameters"] = c.parameters;
+  d["ops"] = c.ops;
+  return d;
+}
+
+nb::dict check(const nb::object& of) {
+  const Source source(of);
+  std::vector<std::string> faults, warned;
+  {
+    const Unlocked others_may_run;
+    ValueFacts facts;
+    faults = infer_model(*source.model, facts, /*tolerant=*/true);
+    sardonyx::verify(*source.model);
+    for (std::string& message : warnings(*source.model)) {
+      const bool said = !faults.empty() && message.starts_with("not checked");
+      if (!said) warned.push_back(std::move(message));
+    }
+  }
+  nb::dict d;
+  d["nodes"] = source.model->num_nodes();
+  d["faults"] = faults;
+  d["warnings"] = warned;
+  return d;
+}
+
+nb::dict diff(const nb::object& before, const nb::object& after) {
+  const Source a(before), b(after);
+  ModelDiff found;
+  {
+    const Unlocked others_may_run;
+    found = diff_models(*a.model, *b.model);
+  }
+  const auto list = [](const std::vector<ModelDiff::Change>& all) {
+    nb::dict out;
+    for (const ModelDiff::Change& c : all) out[c.what.c_str()] = nb::make_tuple(c.before, c.after);
+    return out;
+  };
+  nb::list lines;
+  for (const auto& [side, text] : found.lines) {
+    if (side != ' ') lines.append(std::string(1, side) + " " + text);
+  }
+  nb::dict d;
+  d["same"] = found.same;
+  d["interface"] = list(found.interface);
+  d["ops"] = list(found.ops);
+  d["tensor_bytes"] = nb::make_tuple(found.bytes_before, found.bytes_after);
+  d["lines"] = lines;
+  return d;
+}
+
+nb::dict verify(const nb::object& before, const nb::object& after, const std::string& numerics, const std::string& target,
+                std::optional<double> rtol, std::optional<double> atol) {
+  const Source a(before), b(after);
+  const Numerics how = numerics.empty()       ? usual_numerics(a.model->dialect())
+                       : numerics == "exact"  ? Numerics::kExact
+                       : numerics == "rounds" ? Numerics::kRounds
+                                              : Numerics::kRelaxed;
+  std::optional<Tolerance> tolerance;
+  if (rtol || atol) tolerance = Tolerance{rtol.value_or(0), atol.value_or(0)};
+  ModelComparison found;
+  {
+    const Unlocked others_may_run;
+    found = compare_models(*a.model, *b.model, how, target, tolerance);
+  }
+  nb::dict d;
+  d["numerics"] = std::string(to_string(how));
+  d["evaluations"] = found.runs;
+  d["difference"] = found.difference;
+  d["not_compared"] = found.runs == 0 ? found.skipped : std::string();
+  d["largest_error"] = found.largest_error;
+  d["largest_error_at"] = found.largest_at;
+  d["runtime"] = found.runtime;
+  d["load_problems"] = found.load_problems;
+  return d;
+}
+
+}  // namespace
+
+void bind_inspect(nb::module_& m) {
+  m.def("info", &info, nb::arg("model"), "What a model, a path or bytes, consists of.");
+  m.def("check", &check, nb::arg("model"), "What is wrong with a model.");
+  m.def("diff", &diff, nb::arg("before"), nb::arg("after"), "How the texts of two models differ.");
+  m.def("verify", &verify, nb::arg("before"), nb::arg("after"), nb::arg("numerics"), nb::arg("target"), nb::arg("rtol").none(),
+        nb::arg("atol").none(), "Whether two models compute the same on seeded inputs.");
+  m.def(
+      "require_output_name", [](const std::string& path) { require_output_name(path, DialectId::kOnnx); }, nb::arg("path"),
+      "Raises for a path that no ONNX model is written to.");
+}
+
+}  // namespace sardonyx::python

@@ -1,0 +1,162 @@
+"""`sardonyx.info`, `check`, `diff` and `verify`: what the commands of these names say, as objects."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sardonyx import _sardonyx as native
+from sardonyx._error import Error
+from sardonyx._require import one_of
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a model consists of."""
+
+    format: str  # "onnx" or "coreml"
+    version: int  # of the intermediate representation (ONNX) or of the specification (Core ML)
+    opsets: dict[str, Any]  # by domain; Core ML: by function
+    producer: str
+    inputs: dict[str, str]  # types by name, "f32[B,3]"
+    outputs: dict[str, str]
+    nodes: int
+    ops: dict[str, int]  # nodes by operator
+    functions: int
+    tensors: int
+    parameters: int
+    tensor_bytes: int
+    file_bytes: int
+
+    def __str__(self) -> str:
+        lines = [f"{self.format}, version {self.version}, " + ", ".join(f"{k} {v}" for k, v in self.opsets.items())]
+        lines += [f"input   {name}: {kind}" for name, kind in self.inputs.items()]
+        lines += [f"output  {name}: {kind}" for name, kind in self.outputs.items()]
+        lines.append(f"{self.nodes} nodes, {self.parameters} parameters, {self.tensor_bytes} bytes of tensors")
+        lines += [f"  {n:6} {op}" for op, n in sorted(self.ops.items(), key=lambda item: (-item[1], item[0]))]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is wrong with a model. True where nothing is."""
+
+    nodes: int
+    faults: list[str]
+    warnings: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return not self.faults
+
+    def __str__(self) -> str:
+        lines = [f"fault: {f}" for f in self.faults] + [f"warning: {w}" for w in self.warnings]
+        end = (
+            f"{len(self.faults)} of {self.nodes} nodes are ill-typed"
+            if self.faults
+            else f"{self.nodes} nodes, no faults"
+        )
+        return "\n".join([*lines, end])
+
+
+@dataclass(frozen=True)
+class Diff:
+    """How the texts of two models differ. True where they do."""
+
+    same: bool
+    interface: dict[str, tuple[str, str]]  # inputs, results and opsets that differ: (before, after), "" for none
+    ops: dict[str, tuple[str, str]]  # operators of which one model has more
+    tensor_bytes: tuple[int, int]
+    lines: list[str]  # "- ..." only in the first, "+ ..." only in the second
+
+    def __bool__(self) -> bool:
+        return not self.same
+
+    def __str__(self) -> str:
+        if self.same:
+            return "the models are the same"
+        changes = {**self.interface, **self.ops}
+        return "\n".join(
+            [*(f"{what}: {a or 'none'} -> {b or 'none'}" for what, (a, b) in changes.items()), *self.lines]
+        )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether two models compute the same. True where they do."""
+
+    numerics: str  # "exact", "rounds" or "relaxed"
+    evaluations: int
+    difference: str | None
+    largest_error: float  # of floats: |before - after|
+    largest_error_at: str
+    not_compared: str  # why nothing was
+    runtime: str
+    load_problems: list[str]  # what keeps the runtime from loading the second model, though it loads the first
+
+    def __bool__(self) -> bool:
+        return self.difference is None and not self.load_problems and self.evaluations > 0
+
+    def __str__(self) -> str:
+        if self.difference is not None:
+            return f"the models differ: {self.difference}"
+        if self.load_problems:
+            return f"{self.runtime} loads the first model, and not the second: {'; '.join(self.load_problems)}"
+        if self.evaluations == 0:
+            return f"nothing could be compared: {self.not_compared}"
+        where = f" ({self.largest_error_at})" if self.largest_error_at else ""
+        return (
+            f"the models compute the same on {self.evaluations} inputs, largest error {self.largest_error:.3g}{where}"
+        )
+
+
+def info(model: Any) -> Info:
+    """Summarize a model: a path (ONNX or Core ML), an `onnx.ModelProto`, bytes, or what else `optimize` takes."""
+    return Info(**native.info(_source(model)))
+
+
+def check(model: Any) -> Check:
+    """Verify a model and its types.
+
+    Raises:
+        sardonyx.Error: the model cannot be read, or its graph breaks a rule of the format.
+    """
+    return Check(**native.check(_source(model)))
+
+
+def diff(before: Any, after: Any) -> Diff:
+    """Compare the texts of two models: interface, operators, lines."""
+    return Diff(**native.diff(_source(before), _source(after)))
+
+
+def verify(
+    before: Any,
+    after: Any,
+    *,
+    numerics: Literal["exact", "rounds", "relaxed"] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    target: str | None = None,
+) -> Verification:
+    """Evaluate two models on the same random inputs.
+
+    Args:
+        before, after: Paths, messages, bytes, or what else `optimize` takes.
+        numerics: What counts as equal: "exact" (all bits), "rounds" (up to rounding: the default for ONNX), or
+            "relaxed" (up to a thousandth: the default for Core ML). `optimize(verify=...)` asks the same.
+        rtol, atol: Compare floats by |a - b| <= atol + rtol |a| instead.
+        target: The runtime that must load the second model if it loads the first, such as "ort-1.23"; by
+            default the newest.
+    """
+    if numerics is not None:
+        one_of("numerics", numerics, ("exact", "rounds", "relaxed"))
+    return Verification(**native.verify(_source(before), _source(after), numerics or "", target or "", rtol, atol))
+
+
+def _source(model: Any) -> str | bytes:
+    if isinstance(model, str | os.PathLike):
+        return os.fspath(model)
+    from sardonyx._optimize import _bytes_of
+
+    data, _ = _bytes_of(model)
+    if len(data) == 0:
+        raise Error("the model is empty")
+    return data

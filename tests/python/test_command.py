@@ -1,0 +1,783 @@
+"""The command as people use it who read the README and --help."""
+
+import io
+import json
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import command as built
+import encoders
+import numpy as np
+import onnx
+import pytest
+import sardonyx
+from command import sardonyx as command
+from onnx import TensorProto, helper, numpy_helper
+
+
+def run(*arguments, env=None, stdin=None, cwd=None, text=True):
+    program = built.BUILD / "sardonyx"
+    program = program if program.exists() else shutil.which("sardonyx")
+    environment = {**os.environ, **(env or {})}
+    return subprocess.run(
+        [program, *map(str, arguments)],
+        capture_output=True,
+        text=text,
+        env=environment,
+        input=stdin,
+        cwd=cwd,
+        check=False,
+    )
+
+
+def gelu(opset=17):
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", 13]) for name in "xy"]
+    nodes = [
+        helper.make_node("Div", ["x", "root"], ["scaled"]),
+        helper.make_node("Erf", ["scaled"], ["erf"]),
+        helper.make_node("Add", ["erf", "one"], ["shifted"]),
+        helper.make_node("Mul", ["x", "shifted"], ["twice"]),
+        helper.make_node("Mul", ["twice", "half"], ["y"]),
+    ]
+    constants = {"root": 2**0.5, "one": 1, "half": 0.5}
+    weights = [numpy_helper.from_array(np.array(v, np.float32), k) for k, v in constants.items()]
+    graph = helper.make_graph(nodes, "gelu", value[:1], value[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "in.onnx"
+    onnx.save(gelu(), path)
+    return path
+
+
+@pytest.fixture
+def package(tmp_path):
+    ct = pytest.importorskip("coremltools")
+    import mil_programs as programs
+
+    path = tmp_path / "in.mlpackage"
+    programs.save(programs.resnet(), path, ct.target.iOS15)
+    return path
+
+
+# --- 1: the suffix decides
+
+
+@pytest.mark.parametrize("name", ["x.mlpackage", "x.txt", "x", "x.tflite"])
+@pytest.mark.parametrize("verb", ["optimize", "convert-opset"])
+def test_an_onnx_model_is_not_written_under_another_suffix(model, tmp_path, name, verb):
+    extra = ("--opset", 20) if verb == "convert-opset" else ()
+    done = run(verb, model, "-o", tmp_path / "out" / name, *extra)
+    assert done.returncode == 2 and "an ONNX model is written to .onnx, .pb or .sx" in done.stderr
+    assert "x.onnx" in done.stderr and not (tmp_path / "out").exists()
+    with pytest.raises(sardonyx.Error, match="an ONNX model is written to"):
+        sardonyx.optimize(str(model), str(tmp_path / name))
+
+
+def test_an_export_is_not_written_under_another_suffix(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def double(x):\n    return x + x\n")
+    done = run("export", "net:double", "-i", "f32[3]", "-o", "x.mlpackage", cwd=tmp_path, env=in_this_python())
+    assert done.returncode == 1 and "'x.mlpackage' ends in .mlpackage" in done.stderr
+    assert not (tmp_path / "x.mlpackage").exists() and "Traceback" not in done.stderr
+    with pytest.raises(sardonyx.Error, match="ends in .mlpackage"):
+        sardonyx.to_onnx(lambda x: x + x, ["f32[3]"], return_mode="file", output_path=str(tmp_path / "y.mlpackage"))
+
+
+def test_a_view_is_a_page_or_text_by_its_suffix(model, tmp_path):
+    command("view", model, "-o", tmp_path / "v.txt")
+    command("view", model, "-o", tmp_path / "v.html")
+    assert "Erf(" in (tmp_path / "v.txt").read_text() and "<html" not in (tmp_path / "v.txt").read_text()
+    assert "<html" in (tmp_path / "v.html").read_text()
+    done = run("view", model, "-o", tmp_path / "v.pdf")
+    assert done.returncode == 2 and "a page (.html) or as text" in done.stderr and not (tmp_path / "v.pdf").exists()
+
+
+def test_results_of_runs_are_arrays_by_their_suffix(model, tmp_path):
+    done = run("run", model, "--random", "-o", tmp_path / "y.csv")
+    assert done.returncode == 2 and "neither .npz nor .npy" in done.stderr and not (tmp_path / "y.csv").exists()
+
+
+def test_optimize_hands_packages_to_the_coreml_pipeline(package, tmp_path):
+    command("coreml", "optimize", package, "-o", tmp_path / "a.mlpackage")
+    done = command("optimize", package, "-o", tmp_path / "b.mlpackage")
+    assert "batch_norm" in done.stdout
+    assert run("diff", tmp_path / "a.mlpackage", tmp_path / "b.mlpackage").returncode == 0
+    done = run("optimize", package, "-o", tmp_path / "c.onnx")
+    assert done.returncode == 2 and "a Core ML program is written to .mlpackage" in done.stderr
+    done = run("optimize", package, "-o", tmp_path / "c.mlpackage", "--opset", 20)
+    assert done.returncode == 2 and "--opset is for ONNX models" in done.stderr
+    assert not (tmp_path / "c.mlpackage").exists()
+
+
+def test_folders_of_both_formats(model, package, tmp_path):
+    models = tmp_path / "models"
+    models.mkdir()
+    model.rename(models / "in.onnx")
+    package.rename(models / "in.mlpackage")
+    told = json.loads(command("optimize", models, "-o", tmp_path / "out", "--json").stdout)
+    assert [Path(t["output"]).name for t in told] == ["in.mlpackage", "in.onnx"] and all(t["ok"] for t in told)
+
+
+def test_coreml_says_what_there_is(package):
+    assert "no faults" in command("coreml", "check", package).stdout
+    assert "the models compute the same" in command("coreml", "verify", package, package).stdout
+    names = [p["dialect"] for p in json.loads(command("coreml", "passes", "--json").stdout)[0]["passes"]]
+    assert set(names) == {"mil"}
+    done = run("coreml", "convert", package)
+    assert done.returncode == 2 and "there is no command named 'coreml convert'" in done.stderr
+    assert "coremltools" in done.stderr and "optimize" in done.stderr
+
+
+# --- 2: one verdict
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_one_verdict_on_models_whose_roundings_add_up(tmp_path, seed):
+    source, result = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    before = encoders.encoder(seed=seed)
+    onnx.save(before, source)
+    for how in ("model", "pass"):
+        done = command("optimize", source, "-o", result, "--opset", 23, "--verify", how)
+        assert "largest error " in done.stdout
+        assert "largest error " in command("verify", source, result).stdout
+    # A weight that is wrong by a thousandth is found.
+    after = onnx.load(result)
+    weight = next(t for t in after.graph.initializer if len(t.dims) == 2)
+    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.001), weight.name))
+    onnx.save(after, result)
+    done = run("verify", source, result)
+    assert done.returncode == 1 and "is allowed)" in done.stdout
+
+
+def test_tolerances(tmp_path):
+    def scaled(name, by):
+        value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [7, 11]) for n in "xy"]
+        by = numpy_helper.from_array(np.array(by, np.float32), "by")
+        graph = helper.make_graph([helper.make_node("Mul", ["x", "by"], ["y"])], "g", value[:1], value[1:], [by])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / name)
+        return tmp_path / name
+
+    a, b = scaled("a.onnx", 1.0), scaled("b.onnx", 1.01)
+    assert run("verify", a, b).returncode == 1
+    assert run("verify", a, b, "--rtol", 0.009).returncode == 1
+    done = command("verify", a, b, "--rtol", 0.011, "--json")
+    (told,) = json.loads(done.stdout)
+    assert told["ok"] and told["rtol"] == 0.011 and 0.01 < told["largest_error"] < 0.1
+    assert "result 'y'" in told["largest_error_at"]
+    assert run("verify", a, b, "--rtol", -1).returncode == 2
+    assert not sardonyx.verify(a, b, rtol=0.009) and sardonyx.verify(a, b, rtol=0.011)
+
+
+def test_tolerances_of_an_optimization(tmp_path):
+    source = tmp_path / "in.onnx"
+    onnx.save(encoders.encoder(), source)
+    done = run("optimize", source, "-o", tmp_path / "out.onnx", "--opset", 23, "--verify", "model", "--atol", 1e-9)
+    assert done.returncode == 1 and "--rtol and --atol" in done.stderr and not (tmp_path / "out.onnx").exists()
+    command("optimize", source, "-o", tmp_path / "out.onnx", "--opset", 23, "--verify", "model", "--atol", 1e-4)
+    with pytest.raises(sardonyx.Error, match="changed what the model computes"):
+        sardonyx.optimize(str(source), str(tmp_path / "b.onnx"), opset=23, verify="pass", atol=1e-9)
+
+
+# --- 3: what is counted
+
+
+def test_tables_count_what_the_file_has(package, tmp_path):
+    def counted(path):
+        (told,) = json.loads(command("info", path, "--json").stdout)
+        return told["nodes"], told["ops"]
+
+    (told,) = json.loads(command("coreml", "optimize", package, "-o", tmp_path / "out.mlpackage", "--json").stdout)
+    assert counted(package) == (told["before"]["nodes"], told["before"]["ops"])
+    assert counted(tmp_path / "out.mlpackage") == (told["after"]["nodes"], told["after"]["ops"])
+
+
+def test_identities_that_the_format_asks_for_are_counted(tmp_path):
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [7]) for n in "xyz"]
+    nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["a"], ["y"])]
+    nodes.append(helper.make_node("Abs", ["x"], ["z"]))
+    graph = helper.make_graph(nodes, "g", value[:1], value[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "a.onnx")
+    (told,) = json.loads(command("optimize", tmp_path / "a.onnx", "-o", tmp_path / "b.onnx", "--json").stdout)
+    written = onnx.load(tmp_path / "b.onnx").graph.node
+    assert told["after"]["nodes"] == len(written) == 2 and told["after"]["ops"] == {"Abs": 1, "Identity": 1}
+
+
+# --- 5: commands that Python runs
+
+
+def in_this_python(**more):
+    path = os.pathsep.join([str(Path(sardonyx.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return {"SARDONYX_PYTHON": sys.executable, "PYTHONPATH": path, **more}
+
+
+def bare_python(tmp_path, *packages):
+    """An interpreter without sardonyx, or with that and no JAX."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.parametrize("verb", ["export", "explain", "lint-plugin"])
+def test_a_python_without_sardonyx(tmp_path, verb):
+    python = bare_python(tmp_path)
+    done = run(verb, "net:f", "-i", "f32[3]", "-o", "x.onnx", env={"SARDONYX_PYTHON": str(python)}, cwd=tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"'{verb}' runs in {sys.executable} (Python {sys.version_info[0]}." in done.stderr
+    assert "-m pip install 'sardonyx[jax]'" in done.stderr and "SARDONYX_PYTHON=" in done.stderr
+
+
+def test_a_python_without_jax(tmp_path):
+    """jax is hidden by a finder that sitecustomize installs."""
+    (tmp_path / "net.py").write_text("def f(x):\n    return x\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Hide:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'jax':\n"
+        "            raise ModuleNotFoundError(\"No module named 'jax'\", name='jax')\n"
+        "sys.meta_path.insert(0, Hide())\n"
+    )
+    env = in_this_python()
+    env["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{env['PYTHONPATH']}"
+    done = run("export", "net:f", "-i", "f32[3]", "-o", "x.onnx", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"JAX is not installed for {sys.executable}" in done.stderr and "'sardonyx[jax]'" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["export", "explain", "lint-plugin"])
+def test_help_without_python(verb):
+    done = run(verb, "--help", env={"SARDONYX_PYTHON": "/nowhere/python"})
+    assert done.returncode == 0 and f"sardonyx {verb}" in done.stdout and "Exit codes" in done.stdout
+    done = run("help", verb, env={"SARDONYX_PYTHON": "/nowhere/python"})
+    assert done.returncode == 0 and f"sardonyx {verb}" in done.stdout
+    done = run(verb, "a:b", env={"SARDONYX_PYTHON": "/nowhere/python"})
+    assert done.returncode == 1 and "cannot start /nowhere/python" in done.stderr
+
+
+def test_the_pages_of_python_commands_have_python_s_options():
+    import argparse
+
+    from sardonyx.__main__ import _parser
+
+    (commands,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for verb in ("export", "explain"):
+        page = command(verb, "--help").stdout
+        known = {o for a in commands.choices[verb]._actions for o in a.option_strings}
+        assert known == {
+            w.rstrip(",")
+            for line in page.splitlines()
+            if line.startswith("  -")
+            for w in line.split()
+            if w.startswith("-")
+        }
+
+
+def test_modules_that_fail_to_import_have_no_traceback(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "lacks.py").write_text("import nowhere_to_be_found\n")
+    (tmp_path / "fails.py").write_text("1 / 0\n")
+    for name, said in (("lacks", "nowhere_to_be_found is not installed for"), ("fails", "ZeroDivisionError")):
+        done = run("export", f"{name}:f", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path)
+        assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+        done = run("export", f"{name}:f", "-o", "x.onnx", "--verbose", env=in_this_python(), cwd=tmp_path)
+        assert done.returncode == 1 and "Traceback" in done.stderr
+
+
+# --- 6: habits
+
+
+def test_the_output_as_a_second_argument(model, tmp_path):
+    command("optimize", model, tmp_path / "a.onnx")
+    command(model, tmp_path / "b.onnx")
+    command("optimize", model, tmp_path / "c.onnx", "--opset", 20, "--quiet")
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert len(onnx.load(tmp_path / "c.onnx").graph.node) == 1
+    done = run("optimize", model, tmp_path / "a.onnx")
+    assert done.returncode == 2 and f"help: sardonyx optimize {model} -o {tmp_path}/a.onnx " in done.stderr
+    done = run("optimize", model)
+    assert done.returncode == 2 and f"help: sardonyx optimize {model} -o in-small.onnx" in done.stderr
+    done = run(model)
+    assert done.returncode == 2 and f"help: sardonyx info {model}" in done.stderr
+
+
+def test_help_as_a_command(model):
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "optimize").stdout == run("optimize", "--help").stdout
+    assert run("help", "coreml", "optimize").stdout == run("coreml", "optimize", "--help").stdout
+    done = run("help", "optimise")
+    assert done.returncode == 2 and "did you mean 'optimize'?" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--overwrite-input-shape", "--input-shapes", "--input-shape"])
+def test_names_of_options_in_other_tools(model, tmp_path, option):
+    command("optimize", model, "-o", tmp_path / "a.onnx", option, "x:7,13")
+    assert onnx.load(tmp_path / "a.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ("--target-opset", "use --opset N"),
+        ("--model-check", "use --verify model"),
+        ("--opst", "did you mean --opset?"),
+        ("--skip-constant-folding", "use --skip fold_constants"),
+    ],
+)
+def test_unknown_options_are_answered(model, tmp_path, given, answer):
+    done = run("optimize", model, "-o", tmp_path / "a.onnx", given)
+    assert done.returncode == 2 and f"there is no option {given}" in done.stderr and answer in done.stderr
+
+
+def test_unknown_commands_are_answered():
+    assert "did you mean 'optimize'?" in run("optimze", "a.onnx", "b").stderr
+    assert "sardonyx optimize MODEL -o OUTPUT" in run("simplify", "a").stderr
+
+
+@pytest.mark.parametrize("spelled", ["net:make", "net:make()", "net.py:f", "net:f", "sub/other.py:g"])
+def test_spellings_of_a_function(tmp_path, spelled):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def f(x):\n    return x + x\ndef make():\n    return f\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "other.py").write_text("def g(x):\n    return x * x\n")
+    done = run("export", spelled, "-i", "f32[3]", "-o", "out/x.onnx", "--json", env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["nodes"] == 1 and (tmp_path / "out" / "x.onnx").exists()
+
+
+def test_names_that_are_near(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def forward(x):\n    return x + x\n")
+    env = in_this_python()
+    done = run("export", "net:forwrad", "-o", "x.onnx", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "did you mean 'forward'?" in done.stderr
+    done = run("export", "nett:forward", "-o", "x.onnx", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "did you mean 'net'?" in done.stderr
+    done = run("export", "gone.py:forward", "-o", "x.onnx", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "there is no file" in done.stderr
+
+
+def test_what_is_no_function_is_answered(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text(
+        "def f(x):\n    return x\ndef make(width=8):\n    return f\nclass Net:\n    def __call__(self, x):\n        return x\n"
+    )
+    answers = {
+        "net:make": "help: 'net:make()' calls it",
+        "net:Net": "help: Net is a class; 'net:Net()' makes an object of it",
+        "net.f": "did you mean 'net:f'?",
+        "net.py": "help: name a function of the file: net.py:NAME",
+        "net:": "expected module:function",
+    }
+    for spelled, answer in answers.items():
+        for verb, more in (("export", ["-o", "x.onnx"]), ("explain", [])):
+            done = run(verb, spelled, "-i", "f32[3]", *more, env=in_this_python(), cwd=tmp_path)
+            assert done.returncode == 1 and answer in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert (
+        run("export", "net:make()", "-i", "f32[3]", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path).returncode == 0
+    )
+
+
+def test_missing_folders_are_made_by_all_commands(model, package, tmp_path):
+    new = tmp_path / "new"
+    command("optimize", model, "-o", new / "a" / "m.onnx")
+    command("convert-opset", model, "--opset", 20, "-o", new / "b" / "m.onnx")
+    command("view", model, "-o", new / "c" / "m.html")
+    command("view", model, "-o", new / "d" / "m.sx")
+    command("lower", new / "d" / "m.sx", "-o", new / "e" / "m.onnx")
+    command("run", model, "--random", "-o", new / "f" / "y.npz")
+    command("coreml", "optimize", package, "-o", new / "g" / "m.mlpackage")
+    command("optimize", model, "-o", f"{new}/h/")
+    for name in ("a/m.onnx", "b/m.onnx", "c/m.html", "d/m.sx", "e/m.onnx", "f/y.npz", "g/m.mlpackage", "h/in.onnx"):
+        assert (new / name).exists(), name
+
+
+# --- 7: scripts
+
+
+def test_every_command_prints_an_array(model, package, tmp_path):
+    text, small = tmp_path / "m.sx", tmp_path / "small.onnx"
+    command("view", model, "-o", text)
+    commands = {
+        "info": [model],
+        "check": [model],
+        "diff": [model, model],
+        "verify": [model, model],
+        "view": [model],
+        "optimize": [model, "-o", small],
+        "convert-opset": [model, "-o", small, "--opset", "20"],
+        "passes": [],
+        "run": [model, "--random"],
+        "lower": [text, "-o", small],
+        "coreml optimize": [package, "-o", tmp_path / "out.mlpackage"],
+        "coreml fp16-report": [package, "--runs", "0"],
+    }
+    needed = {
+        "info": {"file_bytes", "opsets", "inputs", "outputs", "nodes", "ops", "tensors", "tensor_bytes"},
+        "check": {"nodes", "faults", "warnings"},
+        "diff": {"after", "same", "interface", "ops", "tensor_bytes", "lines"},
+        "verify": {"after", "numerics", "evaluations", "difference", "largest_error", "load_problems"},
+        "view": {"output", "text"},
+        "optimize": {"output", "before", "after", "seconds", "passes", "faults", "warnings"},
+        "convert-opset": {"output", "before", "after", "seconds", "passes", "faults", "warnings"},
+        "passes": {"passes", "presets"},
+        "run": {"output", "results"},
+        "lower": {"output", "nodes"},
+        "coreml optimize": {"output", "before", "after", "passes"},
+        "coreml fp16-report": {"ops", "safe", "runs", "ranges"},
+    }
+    for name, arguments in commands.items():
+        (told,) = json.loads(command(*name.split(), *arguments, "--json").stdout)
+        assert told["schema"] == 1 and told["command"] == name and told["ok"] is True
+        assert needed[name] <= told.keys(), name
+        page = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
+        for key in told:
+            assert f"`{key}`" in page, f"docs/command_line.md does not say what {key} of {name} is"
+
+
+@pytest.mark.parametrize("name", ["info", "check", "diff", "verify", "view", "optimize", "run", "coreml optimize"])
+def test_failures_are_objects_too(tmp_path, name):
+    gone = tmp_path / "gone.onnx"
+    arguments = {"diff": [gone, gone], "verify": [gone, gone], "optimize": [gone, "-o", tmp_path / "x.onnx"]}
+    if name == "coreml optimize":
+        gone = tmp_path / "gone.mlpackage"
+        arguments[name] = [gone, "-o", tmp_path / "x.mlpackage"]
+    done = run(*name.split(), *arguments.get(name, [gone]), "--json")
+    (told,) = json.loads(done.stdout)
+    assert done.returncode == 1 and told["ok"] is False and told["error"]["code"] == "io" and told["command"] == name
+    assert told["input"] == str(gone) and "error: " in done.stderr
+
+
+def test_failed_files_stand_among_the_others(model, tmp_path):
+    bad = tmp_path / "bad.onnx"
+    bad.write_text("no model")
+    done = run("optimize", model, bad, "-o", tmp_path / "out", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1 and [t["ok"] for t in told] == [False, True]
+    assert told[0]["error"]["code"] == "invalid_model" and told[1]["after"]["nodes"] == 5
+    done = run("optimize", "--json")
+    (told,) = json.loads(done.stdout)
+    assert done.returncode == 2 and told["error"]["code"] == "invalid_argument"
+
+
+def test_exports_print_an_array(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def f(x):\n    return x + x\n")
+    for verb, more in (("export", ["-o", "x.onnx"]), ("explain", [])):
+        done = run(verb, "net:f", "-i", "f32[3]", *more, "--json", env=in_this_python(), cwd=tmp_path)
+        (told,) = json.loads(done.stdout)
+        assert told["schema"] == 1 and told["command"] == verb and told["ok"] and told["input"] == "net:f"
+        done = run(verb, "net:g", "-i", "f32[3]", *more, "--json", env=in_this_python(), cwd=tmp_path)
+        (told,) = json.loads(done.stdout)
+        assert done.returncode == 1 and not told["ok"] and "has no 'g'" in told["error"]["message"]
+
+
+def test_findings_print_an_array(tmp_path):
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text("import onnx\n")
+    done = run("lint-plugin", plugin, "--json", env=in_this_python())
+    (told,) = json.loads(done.stdout)
+    assert told["schema"] == 1 and told["input"] == str(plugin) and told["ok"] == (not told["findings"])
+
+
+def test_standard_input_and_output(model, tmp_path):
+    data = model.read_bytes()
+    done = run("optimize", "-", "-o", "-", "--opset", "20", stdin=data, text=False)
+    assert done.returncode == 0, done.stderr
+    assert [n.op_type for n in onnx.load(io.BytesIO(done.stdout)).graph.node] == ["Gelu"]
+    assert b"before" in done.stderr  # the table
+    done = run("info", "-", "--json", stdin=data, text=False)
+    assert json.loads(done.stdout)[0]["nodes"] == 5
+    done = run("optimize", "-", "-o", tmp_path / "a.onnx", "--json", stdin=data, text=False)
+    assert json.loads(done.stdout)[0]["input"] == "-" and (tmp_path / "a.onnx").exists()
+    # What is only larger is given back once, as it was.
+    done = run("optimize", tmp_path / "a.onnx", "-o", "/dev/stdout", "--quiet", text=False)
+    assert done.stdout == (tmp_path / "a.onnx").read_bytes()
+    done = run("optimize", "-", "-o", "-", stdin=b"no model", text=False)
+    assert done.returncode == 1 and done.stdout == b""
+
+
+def test_a_dry_run_writes_nothing(model, package, tmp_path):
+    before = sorted(p.name for p in tmp_path.iterdir())
+    for source, result in ((model, "new/a.onnx"), (package, "new/a.mlpackage")):
+        (told,) = json.loads(command("optimize", source, "-o", tmp_path / result, "--dry-run", "--json").stdout)
+        assert told["output"] is None and told["after"]["file_bytes"] > 0
+        command("optimize", source, "-o", tmp_path / "other" / result)
+        (again,) = json.loads(command("optimize", source, "-o", tmp_path / "other" / result, "--json").stdout)
+        assert (
+            again["after"]["nodes"] == told["after"]["nodes"]
+            and again["after"]["file_bytes"] == told["after"]["file_bytes"]
+        )
+    shutil.rmtree(tmp_path / "other")
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    assert "nothing is written" in command("optimize", model, "-o", tmp_path / "a.onnx", "-n").stdout
+    assert run("optimize", model, "-o", tmp_path / "a.txt", "-n").returncode == 2
+
+
+def test_verbose_says_what_each_pass_did(model, tmp_path):
+    done = command("optimize", model, "-o", tmp_path / "a.onnx", "--opset", 20, "--verbose")
+    assert " ms  fuse_gelu" in done.stdout or "fuse_gelu " in done.stdout
+    assert "passes" in done.stdout and "changed nothing" in done.stdout
+    assert "changed nothing" not in command("optimize", model, "-o", tmp_path / "a.onnx", "--opset", 20).stdout
+
+
+def test_exit_codes_are_in_help_and_guide(model):
+    for page in (["--help"], ["optimize", "--help"], ["coreml", "verify", "--help"]):
+        assert "Exit codes: 0 done; 1 " in " ".join(command(*page).stdout.split())
+    guide = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
+    assert "| 0 |" in guide and "| 1 |" in guide and "| 2 |" in guide
+
+
+# --- 8: files that are no models
+
+
+def foreign_files(folder):
+    files = {
+        "README.md": (b"# A title\n\nThis is text.\n", "this is text, not an ONNX model"),
+        "a.zip": (None, "a zip archive"),
+        "model.pt": (None, "a PyTorch file"),
+        "old.pt": (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "a PyTorch file"),
+        "x.npz": (None, "an archive of NumPy arrays"),
+        "model.keras": (None, "a Keras file"),
+        "w.safetensors": (struct.pack("<Q", 16) + b'{"a":[0,1,2,33]}' + bytes(7), "a safetensors file"),
+        "p.pkl": (pickle.dumps({"a": 1}), "a Python pickle"),
+        "m.tflite": (b"\x1c\0\0\0TFL3" + bytes(40), "a TensorFlow Lite model"),
+        "m.ort": (b"\x1c\0\0\0ORTM" + bytes(40), "onnxruntime's own format"),
+        "k.h5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file"),
+        "g.gguf": (b"GGUF\3\0\0\0" + bytes(40), "a GGUF file"),
+        "l.onnx": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n", "Git LFS"),
+        "page.onnx": (b"<!DOCTYPE html><html>", "a web page"),
+        "m.textproto": (b'ir_version: 8\nproducer_name: "x"\n', "protobuf's text form"),
+        "j.json": (b'{"a": 1}', "JSON"),
+        "e.onnx": (b"", "an empty file"),
+        "m.gz": (b"\x1f\x8b\x08" + bytes(40), "compressed with gzip"),
+        "x.npy": (b"\x93NUMPY\1\0" + bytes(40), "a NumPy array"),
+    }
+    inside = {"a.zip": "a.txt", "model.pt": "archive/data.pkl", "x.npz": "x.npy", "model.keras": "model.weights.h5"}
+    for name, (data, said) in files.items():
+        if data is None:
+            with zipfile.ZipFile(folder / name, "w") as archive:
+                archive.writestr(inside[name], b"something")
+        else:
+            (folder / name).write_bytes(data)
+        yield name, said
+
+
+def test_files_are_told_by_their_first_bytes(tmp_path):
+    for name, said in foreign_files(tmp_path):
+        done = run("info", tmp_path / name)
+        assert done.returncode == 1 and said in done.stderr, (name, done.stderr)
+        assert "not an ONNX model" in done.stderr and name in done.stderr
+        with pytest.raises(sardonyx.Error, match="not an ONNX model"):
+            sardonyx.optimize((tmp_path / name).read_bytes())
+        done = run("optimize", tmp_path / name, "-o", tmp_path / "out.onnx")
+        assert done.returncode == 1 and said in done.stderr and not (tmp_path / "out.onnx").exists()
+    bad = tmp_path / "bad.mlmodel"
+    bad.write_bytes(b"# text\n")
+    assert "this is text, not a Core ML model" in run("info", bad).stderr
+
+
+def test_damaged_models_are_not_taken_for_something_else(model, tmp_path):
+    data = model.read_bytes()
+    (tmp_path / "cut.onnx").write_bytes(data[: len(data) // 2])
+    done = run("info", tmp_path / "cut.onnx")
+    assert done.returncode == 1 and "this is " not in done.stderr
+
+
+def test_folders_that_are_no_packages(model, tmp_path):
+    done = run("info", tmp_path)
+    assert done.returncode == 1 and "this is a folder, not a model" in done.stderr and "in.onnx" in done.stderr
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    assert "a SavedModel of TensorFlow" in run("info", tmp_path).stderr
+
+
+# --- 9: terminals
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_pages_fit_the_terminal(columns):
+    env = {"COLUMNS": str(columns)}
+    pages = [["--help"], ["optimize", "--help"], ["export", "--help"], ["coreml", "optimize", "--help"]]
+    pages += [["passes"], ["passes", "fuse"], ["coreml", "passes"]]
+    for page in pages:
+        done = run(*page, env=env)
+        assert done.returncode == 0
+        assert max(map(len, done.stdout.splitlines())) <= columns, (page, max(done.stdout.splitlines(), key=len))
+    done = run("passes", "fuse_gelu", env=env)
+    lines = [line for line in done.stdout.splitlines() if len(line) > columns]
+    assert all(" " not in line.strip().partition("  ")[2].strip() for line in lines)  # a word that is longer
+
+
+def test_passes_with_a_part_of_a_name():
+    lines = command("passes", "transpose").stdout.splitlines()
+    assert any("move_transposes" in line for line in lines) and not any("fuse_gelu" in line for line in lines)
+    assert run("passes", "no_such_pass").returncode == 2
+
+
+def on_a_terminal(*arguments, env=None):
+    import pty
+
+    program = built.BUILD / "sardonyx"
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [program, *map(str, arguments)],
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm", **(env or {})},
+    )
+    os.close(follower)
+    data = b""
+    while True:
+        try:
+            more = os.read(leader, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        data += more
+    process.wait()
+    os.close(leader)
+    return data.decode()
+
+
+def test_colours_are_for_terminals():
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    assert "\x1b[1;31merror:\x1b[0m" in on_a_terminal("info", "gone.onnx", env=environment)
+    assert "\x1b[" not in on_a_terminal("info", "gone.onnx", env={"NO_COLOR": "1"})
+    assert "\x1b[" not in on_a_terminal("info", "gone.onnx", env={"TERM": "dumb"})
+    assert "\x1b[" not in run("info", "gone.onnx").stderr
+    assert "\x1b[1mUsage:\x1b[0m" in on_a_terminal("--help")
+
+
+def completions(*words):
+    script = command("completion", "bash").stdout
+    line = " ".join(map(repr, ["sardonyx", *words]))
+    program = built.BUILD / "sardonyx"
+    bash = f'sardonyx() {{ {program} "$@"; }}\n{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _sardonyx; printf \'%s\\n\' "${{COMPREPLY[@]}}"'
+    return subprocess.run(["bash", "-c", bash], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_tab_completion():
+    assert completions("opt") == ["optimize"]
+    assert completions("coreml", "fp") == ["fp16-report"]
+    assert completions("optimize", "--verb") == ["--verbose"]
+    assert set(completions("optimize", "--verify", "")) == {"off", "model", "pass"}
+    assert completions("passes", "reduce_stren") == ["reduce_strength"]
+    assert "--calibrate" in completions("coreml", "optimize", "--c")
+    for shell in ("zsh", "fish"):
+        script = command("completion", shell).stdout
+        assert "fp16-report" in script and "keep-names" in script
+        if shutil.which(shell):
+            subprocess.run([shell, "-n"], input=script, text=True, check=True)
+    assert run("completion", "tcsh").returncode == 2
+
+
+def test_the_manual_page():
+    page = command("man").stdout
+    assert page.startswith(".TH SARDONYX 1") and "\\-\\-keep\\-names" in page and ".SH EXIT STATUS" in page
+    for name in ("optimize", "coreml optimize", "export", "verify"):
+        assert f".SS sardonyx {name.replace('-', chr(92) + '-')}" in page
+
+
+# --- 10: parts of models
+
+
+def test_a_part_between_two_values(model, tmp_path):
+    out = tmp_path / "part.onnx"
+    command(
+        "optimize", model, "-o", out, "--inputs", "erf,x", "--outputs", "twice", "--passes", "none", "--verify", "model"
+    )
+    part = onnx.load(out)
+    assert [i.name for i in part.graph.input] == ["erf", "x"] and [o.name for o in part.graph.output] == ["twice"]
+    assert [n.op_type for n in part.graph.node] == ["Add", "Mul"]
+    assert {t.name for t in part.graph.initializer} == {"one"}
+    onnx.checker.check_model(part, full_check=True)
+    x, erf = np.ones((3, 13), np.float32), np.full((3, 13), 0.25, np.float32)
+    assert np.array_equal(sardonyx.evaluate(part, {"x": x, "erf": erf})["twice"], np.full((3, 13), 1.25))
+    same = sardonyx.optimize(onnx.load(model), inputs=["erf", "x"], outputs=["twice"], passes="none")
+    assert same.graph == part.graph
+
+
+def test_only_the_results_of_a_part(model):
+    part = sardonyx.optimize(onnx.load(model), outputs=["erf", "shifted"], passes="none")
+    assert [o.name for o in part.graph.output] == ["erf", "shifted"] and len(part.graph.node) == 3
+    assert part.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (["erff"], [], "the model has no value 'erff'"),
+        (["erf"], ["y"], "the part also depends on the input 'x'"),
+        (["erf", "x", "scaled"], ["y"], "no result of the part depends on 'scaled'"),
+        (["x", "x"], [], "--inputs names 'x' twice"),
+        ([], ["z"], "the model has no value 'z'"),
+    ],
+)
+def test_parts_that_cannot_be_taken(model, inputs, outputs, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        sardonyx.optimize(onnx.load(model), inputs=inputs, outputs=outputs)
+
+
+def test_python_says_what_the_commands_say(model, tmp_path):
+    info = sardonyx.info(model)
+    assert info.nodes == 5 and info.inputs == {"x": "f32[B,13]"} and info.ops["Mul"] == 2 and info.format == "onnx"
+    assert sardonyx.info(onnx.load(model)).ops == info.ops and "5 nodes" in str(info)
+    assert sardonyx.check(model) and "no faults" in str(sardonyx.check(model))
+    small = sardonyx.optimize(onnx.load(model), opset=20)
+    diff = sardonyx.diff(model, small)
+    assert diff and not sardonyx.diff(model, model) and diff.ops["Gelu"] == ("", "1")
+    assert diff.interface["opset of ai.onnx"] == ("17", "20")
+    found = sardonyx.verify(model, small)
+    assert (
+        found and found.evaluations == 5 and 0 < found.largest_error < 1e-5 and "result 'y'" in found.largest_error_at
+    )
+    wrong = gelu()
+    wrong.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.float32(2), "one"))
+    found = sardonyx.verify(model, wrong)
+    assert not found and "became" in found.difference and "differ" in str(found)
+    for name in ("verify", "diff", "check", "info", "testing"):
+        assert name in dir(sardonyx) and name in sardonyx.__all__
+
+
+def test_what_check_finds(tmp_path):
+    value = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [7]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [11]),
+    ]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", value[:1], value[1:])
+    graph.initializer.append(numpy_helper.from_array(np.ones((5, 11), np.float32), "w"))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "a.onnx")
+    found = sardonyx.check(tmp_path / "a.onnx")
+    assert not found and "MatMul" in found.faults[0]
+    (told,) = json.loads(run("check", tmp_path / "a.onnx", "--json").stdout)
+    assert told["faults"] == found.faults and not told["ok"]
+
+
+# --- 11: what a newer opset would give
+
+
+def test_a_hint_where_a_newer_opset_fuses_more(model, tmp_path):
+    done = command("optimize", model, "-o", tmp_path / "a.onnx")
+    assert "hint: --opset 20 leaves 1 node instead of 5 (Gelu)" in done.stdout
+    (told,) = json.loads(command("optimize", model, "-o", tmp_path / "a.onnx", "--json").stdout)
+    assert told["hint"] == {"opset": 20, "nodes": 1, "operators": ["Gelu"]}
+    (told,) = json.loads(command("optimize", model, "-o", tmp_path / "b.onnx", "--opset", 20, "--json").stdout)
+    assert told["after"]["nodes"] == 1 and "hint" not in told
+    assert "hint" not in command("optimize", model, "-o", tmp_path / "a.onnx", "--quiet").stdout
+    onnx.save(encoders.encoder(layers=1), tmp_path / "e.onnx")
+    (told,) = json.loads(command("optimize", tmp_path / "e.onnx", "-o", tmp_path / "f.onnx", "--json").stdout)
+    hint = told["hint"]
+    (told,) = json.loads(
+        command("optimize", tmp_path / "e.onnx", "-o", tmp_path / "f.onnx", "--opset", hint["opset"], "--json").stdout
+    )
+    assert told["after"]["nodes"] == hint["nodes"] and set(hint["operators"]) <= told["after"]["ops"].keys()
