@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include "dialects/mil/ops.h"
+#include "driver/across_dialects.h"
 #include "driver/fixed_point.h"
 #include "driver/model_counts.h"
+#include "lower/mil/lower_to_mil.h"
 #include "passes/catalog.h"
 #include "rewrite/values.h"
 #include "sardonyx/error.h"
@@ -29,6 +32,26 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   }
   if (!found) throw Error(ErrorCode::kInvalidArgument, fmt::format("the case has no '{}' to lower", primitive));
   return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
+}
+
+// lower-mil NAME [target=iOS15]: the input, of the onnx dialect, in Core ML, for the newest target if none is named. NAME is that of the
+// file, an operator or a family.
+std::unique_ptr<Model> lower_mil_case(const std::vector<std::string>& options, const Model& input) {
+  LowerToMilOptions how{.version = mil::kNewestVersion, .provenance = false};
+  for (const std::string& o : options) {
+    if (!o.starts_with("target=")) throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no option of lower-mil", o));
+    how.version = coreml_version_of(std::string_view(o).substr(o.find('=') + 1));
+  }
+  return lower_to_mil(*clone_model(input), how);
+}
+
+// Compares what the case computes in ONNX and in Core ML. Core ML has no f64 and no bf16: these in f32.
+ValueCheck compare_lowered(const Model& onnx, const Model& coreml) {
+  bool is_wider = false;
+  for (const Port& p : onnx.graph().outputs())
+    is_wider |= p.use->value->dtype() == DType::kF64 || p.use->value->dtype() == DType::kBF16;
+  return compare_values(onnx, is_wider ? Numerics::kRelaxed : Numerics::kRounds,
+                        [&](std::span<const EvalValue> inputs) { return evaluate_lowered(onnx, coreml, inputs); });
 }
 
 // pass NAME [option=value...]: runs the pass alone with the case's options. The pass must report correctly
@@ -62,6 +85,7 @@ Transform transform_for(const CaseFile& f, const Case& c) {
       request.options.emplace_back(f.name + "." + o.substr(0, o.find('=')), o.substr(o.find('=') + 1));
     return [request](const Model& input) { return pass_case(request, input); };
   }
+  if (f.kind == "lower-mil") return [options = c.options](const Model& input) { return lower_mil_case(options, input); };
   if (f.kind == "lower") return [name = f.name](const Model& input) { return lower_case(name, input); };
   throw Error(ErrorCode::kUnsupported, fmt::format("this runner knows no cases of kind '{}'", f.kind),
               {"help: a file begins with a line like: lower cumsum"});
@@ -148,7 +172,7 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
   got = transform(*input);
   if (print(*input, {.full_constants = true}) != before) return "the input was changed";
   verify(*got, {.allow_unchecked = false, .shapes = true});
-  if ((f.kind != "pass" || find_pass(f.name)->dialect == DialectId::kOnnx) &&
+  if (got->dialect() == DialectId::kOnnx && (f.kind != "pass" || find_pass(f.name)->dialect == DialectId::kOnnx) &&
       std::ranges::find(kContradictory, c.claim) == std::end(kContradictory)) {
     if (const auto change = change_by_second_optimization(*got)) return "optimized twice, it changes twice: " + *change;
   }
@@ -160,19 +184,21 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     return fmt::format("the result prints in two ways:\n{}and\n{}", printed, twice);
 
   // Values must be preserved, whatever graph is expected.
-  if (f.kind == "pass" && c.verdict != "same") {
-    const ValueCheck check = compare_values(*input, *got, find_pass(f.name)->pass.numerics());
+  const bool is_pass = f.kind == "pass" && c.verdict != "same";
+  if (is_pass || f.kind == "lower-mil") {
+    const ValueCheck check =
+        is_pass ? compare_values(*input, *got, find_pass(f.name)->pass.numerics()) : compare_lowered(*input, *got);
     if (check.difference) return *check.difference + "\ngot:\n" + printed;
     ++(check.runs > 0 ? values.compared : values.skipped);
     if (check.runs == 0) values.reasons.push_back(fmt::format("{}:{}: {}", file, c.line, check.skipped));
   }
 
-  // A model with functions is compared with its imports and functions; others by their graphs.
-  const bool exactly = c.verdict == "exactly";
+  // A model with functions, or for an older target, is compared with its imports and functions, others by their graphs.
+  const bool exactly = c.verdict == "exactly", is_older = f.kind == "lower-mil" && !c.options.empty();
   const auto text = [&](const Model& m, bool whole) {
     return whole ? print(m, {.full_constants = true}) : print(m.graph(), {.full_constants = true});
   };
-  const std::string graph = text(*got, exactly || got->functions().size() > 1);
+  const std::string graph = text(*got, exactly || is_older || got->functions().size() > 1);
   if (c.verdict == "same") {
     if (equal_models(*input, *got, &why)) return std::nullopt;
     return fmt::format("expected no change, but {}:\n{}", why, printed);
@@ -198,7 +224,7 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     *bless = graph;
     throw;
   }
-  const bool whole = exactly || expected->functions().size() > 1;
+  const bool whole = exactly || is_older || expected->functions().size() > 1;
   bool same = whole ? equal_models(*expected, *got, &why) : equal_graphs(expected->graph(), got->graph(), &why);
   const std::string wanted = text(*expected, whole);
   if (same && exactly && wanted != graph) {

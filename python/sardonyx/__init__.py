@@ -45,6 +45,7 @@ __all__ = [
     "simplify",
     "slim",
     "testing",
+    "to_coreml",
     "to_onnx",
     "verify",
 ]
@@ -52,6 +53,7 @@ __version__ = _version()
 
 _LAZY = {
     "to_onnx": ("sardonyx._convert", "to_onnx"),
+    "to_coreml": ("sardonyx._to_coreml", "to_coreml"),
     "save_program": ("sardonyx._convert", "save_program"),
     "onnx_function": ("sardonyx._functions", "onnx_function"),
     "optimize": ("sardonyx._optimize", "optimize"),

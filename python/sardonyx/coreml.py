@@ -23,8 +23,9 @@ from sardonyx._optimize import _names, _option, _request
 from sardonyx._optimize import _pipeline as _pipeline_of
 from sardonyx._require import one_of
 from sardonyx._sardonyx import coreml as _native
+from sardonyx._to_coreml import from_onnx
 
-__all__ = ["Program", "apply_pass", "fp16_report", "load", "native_passes", "optimize", "save"]
+__all__ = ["Program", "apply_pass", "fp16_report", "from_onnx", "load", "native_passes", "optimize", "save"]
 
 
 class Program:

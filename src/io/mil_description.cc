@@ -10,14 +10,6 @@
 #include "io/mil_parts.h"
 
 namespace sardonyx::mil_file {
-namespace {
-
-using wire::append_field;
-using wire::append_varint;
-using wire::kBytes;
-using wire::kVarint;
-using wire::Reader;
-using wire::tag;
 
 // ArrayFeatureType.ArrayDataType; 0 if there is none.
 uint32_t array_number(DType t) {
@@ -30,6 +22,15 @@ uint32_t array_number(DType t) {
     default: return 0;
   }
 }
+
+namespace {
+
+using wire::append_field;
+using wire::append_varint;
+using wire::kBytes;
+using wire::kVarint;
+using wire::Reader;
+using wire::tag;
 
 // The function's current input or result for a feature.
 struct Feature {

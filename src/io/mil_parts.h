@@ -24,6 +24,8 @@ constexpr std::string_view kWeightFile = "@model_path/weights/weight.bin";
 // MIL's numbers for element types; kUndefined or 0 if there is none.
 DType dtype_of(uint64_t number);
 uint32_t number_of(DType dtype);
+// ArrayFeatureType.ArrayDataType; 0 where there is none.
+uint32_t array_number(DType t);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Blob files (storage version 2): a header of 64 bytes {u32 count, u32 version, 0...}, then for each tensor

@@ -1,6 +1,7 @@
 // Compares two graphs by evaluating both on seeded inputs.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,10 @@ inline ValueCheck compare_whole(const Model& before, const Model& after, Numeric
                                 const std::optional<Tolerance>& tolerance = std::nullopt) {
   return compare_values(before, after, numerics, /*backwards=*/true, tolerance);
 }
+
+// The same for something else than a graph of that signature: after(inputs) gives its results.
+ValueCheck compare_values(const Model& before, Numerics numerics,
+                          const std::function<std::vector<EvalValue>(std::span<const EvalValue> inputs)>& after);
 
 // The same for a rewrite about to be applied: `made` would replace the results of `root`. Evaluates the graph
 // between them and the values outside `matched` and `fresh` (the new nodes). Integers are followed further

@@ -13,6 +13,7 @@
 #include "native/coreml/session.h"
 #include "native/evaluate.h"
 #include "native/optimize.h"
+#include "native/to_coreml.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
@@ -188,6 +189,7 @@ void bind_coreml(nb::module_& m) {
   bind_coreml_session(m);
   bind_coreml_idle(m);
   bind_coreml_names(m);
+  bind_to_coreml(m);
   m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
     OptimizeOptions o = optimize_options(options);
     o.log_changes = true;

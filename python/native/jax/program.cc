@@ -23,6 +23,7 @@
 #include "native/jax/lowering_context.h"
 #include "native/jax/values.h"
 #include "native/jax/weight_names.h"
+#include "native/to_coreml.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
@@ -311,7 +312,19 @@ void bind_converted(nb::module_& m) {
             return model.size + (data.inode != old_data.inode ? data.size : 0);
           },
           nb::arg("path"), nb::arg("one_file") = false,
-          "Writes an .onnx file, and its data file where one is needed. Returns their size.");
+          "Writes an .onnx file, and its data file where one is needed. Returns their size.")
+      .def(
+          "save_coreml",
+          [](Converted& c, const std::string& path, const nb::dict& options) {
+            const ToCoremlOptions o = to_coreml_options(options);
+            ToCoremlReport report;
+            {
+              const Unlocked others_may_run;
+              write_coreml(*to_coreml(*c.model, o, &report), path);
+            }
+            return report_dict(report);
+          },
+          "Converts the model, which is changed on the way, and writes a Core ML package.");
 }
 
 }  // namespace

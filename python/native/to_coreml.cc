@@ -1,0 +1,80 @@
+#include "native/to_coreml.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <span>
+
+#include "lower/mil/lower_to_mil.h"
+#include "native/unlocked.h"
+#include "sardonyx/io.h"
+
+namespace sardonyx::python {
+
+namespace nb = nanobind;
+
+ToCoremlOptions to_coreml_options(const nb::dict& d) {
+  ToCoremlOptions o;
+  const auto text = [&](const char* key) { return nb::cast<std::string>(d[key]); };
+  o.target = text("target");
+  o.half = nb::cast<bool>(d["half"]);
+  o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
+  o.passes = nb::cast<std::vector<std::string>>(d["passes"]);
+  o.skip = nb::cast<std::vector<std::string>>(d["skip"]);
+  o.pass_options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
+  o.dump = text("dump");
+  o.metadata.author = text("author");
+  o.metadata.license = text("license");
+  o.metadata.version = text("version");
+  o.metadata.description = text("description");
+  o.metadata.user_defined = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["user_defined"]);
+  return o;
+}
+
+nb::dict report_dict(const ToCoremlReport& r) {
+  nb::dict d;
+  d["nodes"] = r.nodes;
+  d["ops"] = r.ops;
+  d["renamed"] = r.renamed;
+  d["open_sizes"] = r.open_sizes;
+  nb::dict stages;
+  stages["read"] = r.read_seconds;
+  stages["prepare"] = r.prepare_seconds;
+  stages["lower"] = r.lower_seconds;
+  stages["optimize"] = r.optimize_seconds;
+  stages["write"] = r.write_seconds;
+  d["stages"] = stages;
+  return d;
+}
+
+void bind_to_coreml(nb::module_& m) {
+  m.def("convert_onnx_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
+    const ToCoremlOptions o = to_coreml_options(options);
+    ToCoremlReport report;
+    {
+      const Unlocked others_may_run;
+      report = convert_to_coreml(in, out, o);
+    }
+    return report_dict(report);
+  });
+  m.def("convert_onnx_bytes",
+        [](const nb::bytes& bytes, const std::string& folder, const std::string& out, const nb::dict& options) {
+          const ToCoremlOptions o = to_coreml_options(options);
+          ToCoremlReport report;
+          {
+            const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
+            const Unlocked others_may_run;
+            // The caller's bytes outlive this call, and the models do not.
+            const auto onnx = read_onnx_bytes(view, nullptr, folder);
+            verify(*onnx);
+            const auto mil = to_coreml(*onnx, o, &report);
+            write_coreml(*mil, out);
+          }
+          return report_dict(report);
+        });
+  m.def("mil_lowerings", &mil_lowerings, "The ONNX operators that can be converted to Core ML.");
+}
+
+}  // namespace sardonyx::python

@@ -1,0 +1,16 @@
+// Running a Core ML program in place of the ONNX model that it was lowered from.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sardonyx/eval.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+
+// Evaluates `coreml` on inputs of `onnx`, paired by place: they take the element types and ranks of Core ML's border, and the results
+// those of ONNX. Throws what evaluate() throws, and kInvalidArgument for an integer that has more than 32 bits.
+std::vector<EvalValue> evaluate_lowered(const Model& onnx, const Model& coreml, std::span<const EvalValue> inputs);
+
+}  // namespace sardonyx

@@ -1,0 +1,150 @@
+#include "driver/to_coreml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "driver/input_shapes.h"
+#include "driver/model_counts.h"
+#include "driver/optimize.h"
+#include "io/program_file.h"
+#include "lower/mil/lower_to_mil.h"
+#include "rewrite/pass.h"
+#include "sardonyx/version.h"
+#include "support/atomic_file.h"
+#include "support/mapped_file.h"
+#include "support/stopwatch.h"
+
+namespace sardonyx {
+namespace {
+
+// The opset in which models are lowered: lowerings know the operators of this and later ones.
+constexpr int kLoweredOpset = 23;
+
+// Fusions whose operators Core ML does not have: their parts are what would be written anyway.
+constexpr std::string_view kNotFused[] = {"fuse_rms_normalization", "fuse_rotary_embedding", "fuse_attention",
+                                          "fuse_one_hot_into_gather", "prune_unused_graph_inputs"};
+
+void prepare(Model& onnx, const ToCoremlOptions& options) {
+  fix_input_shapes(onnx, options.input_shapes);
+  if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
+  PassRequest request{.strict = true};
+  for (std::string_view pass : kNotFused) request.skip.emplace_back(pass);
+  request.inline_functions = true;
+  run_passes(onnx, request);
+}
+
+void dump(const ToCoremlOptions& options, std::string_view stage, const Model& m) {
+  if (options.dump.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options.dump, error);
+  if (error) throw Error(ErrorCode::kIo, fmt::format("cannot make the folder {}: {}", options.dump.string(), error.message()));
+  AtomicFile file(options.dump / fmt::format("{}.sx", stage));
+  const std::string text = print(m, {.provenance = true, .types = true});
+  file.append(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+std::vector<std::string> port_names(const Graph& g) {
+  std::vector<std::string> names;
+  for (const Port& p : g.inputs()) names.emplace_back(p.name.view());
+  for (const Port& p : g.outputs()) names.emplace_back(p.name.view());
+  return names;
+}
+
+// Core ML has tensors of five axes at most; passes get rid of more around some transposes.
+void check_ranks(Model& mil) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> notes;
+  size_t count = 0;
+  for (const Graph* g : graphs_in(mil.graph())) {
+    for (const Node& n : g->nodes()) {
+      const bool high = std::ranges::any_of(n.results(), [](const Value& v) { return v.ranked() && v.type()->rank() > kMost; });
+      if (!high || ++count > 10) continue;
+      const Provenance& p = mil.provenance(n.provenance());
+      const bool known = !p.sources.empty() && !p.sources[0].file.empty();
+      notes.push_back(fmt::format("{} of {}{}", n.op().name, mil.types().to_string(n.result()->type()),
+                                  known ? fmt::format(", at {}:{}", p.sources[0].file, p.sources[0].line) : std::string()));
+    }
+  }
+  if (count == 0) return;
+  if (count > 10) notes.push_back(fmt::format("and {} more", count - 10));
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("{} op{} of this model {} more than five axes, and Core ML's tensors have five at most", count,
+                          count == 1 ? "" : "s", count == 1 ? "has" : "have"),
+              std::move(notes));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report) {
+  const int version = coreml_version_of(options.target);
+  PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
+  if (options.half) request.options.emplace_back("compute_precision", "fp16");
+  check_request(request, DialectId::kMil);  // before the work, not after it
+  Stopwatch watch;
+  const size_t nodes = onnx.num_nodes();
+  dump(options, "0_onnx", onnx);
+  prepare(onnx, options);
+  dump(options, "1_prepared", onnx);
+  const double prepare_seconds = watch.lap();
+  auto mil = lower_to_mil(onnx, {.version = version, .provenance = options.provenance});
+  dump(options, "2_lowered", *mil);
+  verify(*mil, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
+  const double lower_seconds = watch.lap();
+  const std::vector<std::string> before = port_names(mil->graph());
+  run_passes(*mil, request);
+  dump(options, "3_optimized", *mil);
+  check_ranks(*mil);
+  CoremlMetadata metadata = options.metadata;
+  metadata.user_defined.emplace_back("com.github.sardonyx.version", sardonyx::version());
+  const std::vector<std::string> after = port_names(mil->graph());
+  std::vector<std::pair<std::string, std::string>> renamed;
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    if (before[i] == after[i]) continue;
+    renamed.emplace_back(before[i], after[i]);
+    metadata.user_defined.emplace_back(fmt::format("com.github.sardonyx.name.{}", after[i]), before[i]);
+  }
+  describe_coreml(*mil, metadata);
+  if (report == nullptr) return mil;
+  report->nodes = nodes;
+  for (const auto& [op, count] : count_model(*mil).ops) report->ops.emplace(op, count);
+  report->renamed = std::move(renamed);
+  for (const Port& p : mil->graph().inputs()) {
+    const Type* t = p.value->type();
+    const bool open =
+        t->is_tensor() && std::ranges::any_of(t->dims(), [&](Dim d) { return !d.is_int() && !mil->dims().range(d).max; });
+    if (open) report->open_sizes.push_back(fmt::format("{}: {}", p.name.view(), mil->types().to_string(t)));
+  }
+  report->prepare_seconds = prepare_seconds;
+  report->lower_seconds = lower_seconds;
+  report->optimize_seconds = watch.lap();
+  return mil;
+}
+
+ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::filesystem::path& out,
+                                 const ToCoremlOptions& options, const ReadOptions& read) {
+  if (out.extension() != ".mlpackage" && out.extension() != ".mlmodel" && out.extension() != ".sx")
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no name of a Core ML model", out.string()),
+                {"help: a package ends in .mlpackage, a model file (with its weights beside it) in .mlmodel"});
+  Stopwatch watch;
+  const auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);
+  if (onnx->dialect() != DialectId::kOnnx)
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is no ONNX model", in.string()));
+  verify(*onnx);
+  ToCoremlReport report;
+  const double read_seconds = watch.lap();
+  const auto mil = to_coreml(*onnx, options, &report);
+  for (const auto& source : source_files(*onnx)) source->check_unchanged();
+  watch.lap();
+  if (out.extension() == ".sx") {
+    save_program(*mil, out);
+  } else {
+    write_coreml(*mil, out);
+  }
+  report.read_seconds = read_seconds;
+  report.write_seconds = watch.lap();
+  return report;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,44 @@
+// From an ONNX model to a Core ML program: prepare, lower, optimize, describe, write.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/mil_new_description.h"
+#include "sardonyx/io.h"
+#include "sardonyx/passes.h"
+
+namespace sardonyx {
+
+struct ToCoremlOptions {
+  std::string target = "iOS17";                      // minimum_deployment_target
+  bool half = false;                                 // compute_precision: fp16
+  std::vector<std::string> input_shapes;             // as of OptimizeOptions: sizes of inputs that the user fixes
+  std::vector<std::string> passes{"default"}, skip;  // what runs after lowering
+  std::vector<std::pair<std::string, std::string>> pass_options;
+  bool provenance = true;
+  CoremlMetadata metadata;
+  // A folder that gets the graph in text form: 0_onnx.sx, 1_prepared.sx, 2_lowered.sx, 3_optimized.sx. Empty: nothing is written.
+  std::filesystem::path dump;
+};
+
+struct ToCoremlReport {
+  size_t nodes = 0;                                          // of the ONNX model
+  std::map<std::string, size_t> ops;                         // of the program
+  std::vector<std::pair<std::string, std::string>> renamed;  // inputs and results: their names in ONNX and in Core ML
+  std::vector<std::string> open_sizes;                       // inputs with sizes that have no upper bound
+  double read_seconds = 0, prepare_seconds = 0, lower_seconds = 0, optimize_seconds = 0, write_seconds = 0;
+};
+
+// Converts a model of the onnx dialect, which is changed on the way. Throws what lower_to_mil() throws.
+std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report = nullptr);
+
+// The same from file to file. `out` is whole or untouched.
+ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::filesystem::path& out,
+                                 const ToCoremlOptions& options, const ReadOptions& read = {});
+
+}  // namespace sardonyx

@@ -1,0 +1,288 @@
+#include "lower/mil/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "dialects/mil/ops.h"
+#include "support/interrupt.h"
+
+namespace sardonyx::to_mil {
+
+DType stored(DType d) {
+  switch (d) {
+    case DType::kF16:
+    case DType::kF32:
+    case DType::kBool:
+    case DType::kString: return d;
+    case DType::kF64:
+    case DType::kBF16: return DType::kF32;
+    case DType::kU8:
+    case DType::kI8:
+    case DType::kU16:
+    case DType::kI16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kU4:
+    case DType::kI4:
+    case DType::kU2:
+    case DType::kI2:
+    case DType::kU32:
+    case DType::kU64: return DType::kI32;
+    default: return DType::kUndefined;
+  }
+}
+
+Context::Context(const Model& onnx, const ValueFacts& onnx_facts, Model& mil, const LowerToMilOptions& options)
+    : onnx_(onnx),
+      mil_(mil),
+      options_(options),
+      onnx_facts_(onnx_facts),
+      main_((mil.add_function("main").mil_opset = mil::opset_name(options.version), mil.graph()), facts_),
+      values_(onnx, nullptr) {}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Types and dims
+
+Dim Context::import(Dim d) {
+  if (d.is_int()) return d;
+  auto [at, inserted] = dims_.try_emplace(d.word());
+  if (inserted) at->second = mil_.dims().import(d, onnx_.dims());
+  return at->second;
+}
+
+const Type* Context::import(const Type* t) {
+  if (t == nullptr) return nullptr;
+  auto [at, inserted] = types_.try_emplace(t, nullptr);
+  if (!inserted) return at->second;
+  if (!t->is_tensor()) return nullptr;
+  const DType d = stored(t->dtype());
+  if (d == DType::kUndefined) return nullptr;
+  if (!t->ranked()) return at->second = mil_.types().unranked(d);
+  std::vector<Dim> dims;
+  for (Dim dim : t->dims()) dims.push_back(import(dim));
+  return types_[t] = mil_.types().tensor(d, dims);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Values
+
+namespace {
+
+[[noreturn]] void does_not_fit(const Value& v, int64_t element) {
+  throw Error(ErrorCode::kUnsupported, fmt::format("the constant{} holds {}, and Core ML's integers have 32 bits",
+                                                   v.name().empty() ? "" : fmt::format(" '{}'", v.name().view()), element));
+}
+
+}  // namespace
+
+TensorPtr Context::as_stored(const Value& v, const TensorPtr& t) const {
+  const DType from = t->dtype(), to = stored(from);
+  if (to == DType::kUndefined)
+    throw Error(ErrorCode::kUnsupported, fmt::format("Core ML has no element type for constants of {}", to_string(from)));
+  if (to == from) return t;
+  std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  if (t->is_promise()) return Tensor::promise(to, std::move(shape), t->hash());
+  if (is_float(to)) {
+    if (t->is_splat()) return Tensor::full(to, std::move(shape), t->as_double(0));
+    return Tensor::defer(to, std::move(shape), [t, to](int64_t first, std::span<std::byte> out) {
+      const auto width = static_cast<size_t>(bit_width(to)) / 8;
+      for (size_t i = 0; i < out.size() / width; ++i)
+        encode_element(to, out.data(), static_cast<int64_t>(i), t->as_double(first + static_cast<int64_t>(i)));
+    });
+  }
+  const int64_t stored_elements = t->is_splat() ? std::min<int64_t>(t->size(), 1) : t->size();
+  std::vector<int32_t> narrow(static_cast<size_t>(stored_elements));
+  for (int64_t i = 0; i < stored_elements; ++i) {
+    const int64_t element = t->as_int(i);
+    if (element < std::numeric_limits<int32_t>::min() || element > std::numeric_limits<int32_t>::max())
+      does_not_fit(v, element);
+    narrow[static_cast<size_t>(i)] = static_cast<int32_t>(element);
+  }
+  if (t->is_splat() && !narrow.empty()) return Tensor::splat(to, std::move(shape), std::as_bytes(std::span(narrow)));
+  return Tensor::of<int32_t>(to, std::move(shape), narrow);
+}
+
+namespace {
+
+// As Core ML wants the names of values: letters, digits and "_", no digit first.
+std::string sanitized(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!fine) c = '_';
+  }
+  if (!text.empty() && text[0] >= '0' && text[0] <= '9') text = "var_" + text;
+  return text;
+}
+
+}  // namespace
+
+void Context::name(const Value& onnx, Value& mil) {
+  if (onnx.name().empty() || !mil.name().empty() || mil.kind() != ValueKind::kResult) return;
+  mil.set_name(mil_.name(sanitized(onnx.name().view())));
+}
+
+Value* Context::value(const Value& onnx) {
+  if (Value* known = values_[onnx]) return known;
+  const TensorPtr& payload = onnx.constant();
+  SX_CHECK(payload != nullptr, "a value is used before it is lowered");
+  Value* v = main_.constant(as_stored(onnx, payload), onnx.name().empty() ? std::string() : sanitized(onnx.name().view()));
+  bind(onnx, v);
+  return v;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The loop over nodes
+
+namespace {
+
+// What an input or a result of that type is in a Core ML model.
+DType interface_dtype(DType onnx, int version) {
+  const DType d = stored(onnx);
+  if (d == DType::kBool) return DType::kF32;
+  return d == DType::kF16 && version < 7 ? DType::kF32 : d;
+}
+
+}  // namespace
+
+void Context::add_input(const Port& port) {
+  const Type* type = import(port.declared != nullptr ? port.declared : port.value->type());
+  if (type == nullptr || !type->ranked() || type->dtype() == DType::kString) {
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("the input '{}' is {}, and inputs of Core ML models are tensors of numbers of known rank",
+                            port.name.view(), onnx_.types().to_string(port.value->type())));
+  }
+  std::vector<Dim> dims(type->dims().begin(), type->dims().end());
+  if (dims.empty()) dims.push_back(Dim::of(1));
+  const DType dtype = interface_dtype(port.value->dtype(), options_.version);
+  Value* v = mil_.graph().add_input(port.name.view(), mil_.types().tensor(dtype, dims));
+  if (dims.size() != type->rank()) v = main_.squeeze(v, {.axes = {0}});
+  if (dtype != type->dtype()) v = main_.cast(v, {.dtype = type->dtype()});
+  bind(*port.value, v);
+}
+
+void Context::add_output(const Port& port, Value& onnx) {
+  Value* v = value(onnx);
+  const DType dtype = interface_dtype(onnx.dtype(), options_.version);
+  if (dtype == DType::kUndefined || dtype == DType::kString)
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("the result '{}' is {}, and results of Core ML models are tensors of numbers", port.name.view(),
+                            onnx_.types().to_string(onnx.type())));
+  if (v->dtype() != dtype) v = main_.cast(v, {.dtype = dtype});
+  // A block returns what its ops made.
+  if (v->is_constant()) v = main_.identity(v);
+  mil_.graph().add_output(*v, port.name.view());
+}
+
+void Context::run() {
+  const Graph& from = onnx_.graph();
+  for (const Port& port : from.inputs()) add_input(port);
+  lower_nodes(from, main_);
+  if (!refused_.empty()) report_unsupported();
+  main_.set_provenance(0);
+  for (size_t i = 0; i < from.outputs().size(); ++i) add_output(from.outputs()[i], *from.output(i));
+}
+
+void Context::lower_nodes(const Graph& graph, MilBuilder& b) {
+  for (const Node& n : graph.nodes()) {
+    check_interrupt();
+    if (n.has(Trait::kConstant) && n.result()->is_constant()) continue;  // added where something reads it
+    lower_node(n, b);
+  }
+}
+
+void Context::lower_node(const Node& n, MilBuilder& b) {
+  const LowerFn lower = find_lowering(n.op().domain, n.op().name);
+  if (lower == nullptr) return refuse(n, {});
+  const uint32_t provenance = import_provenance(n);
+  b.set_provenance(provenance);
+  try {
+    Lowering ctx(*this, n, b);
+    std::vector<Value*> results = lower(ctx);
+    check_results(n, results, b);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kUnsupported) {
+      std::string reason = e.message();
+      for (const std::string& note : e.notes()) reason += "; " + note;
+      return refuse(n, std::move(reason));
+    }
+    throw e.with_note(fmt::format("while lowering {} of {} to Core ML", n.op().name, types_text(n))).with_note(source_text(n));
+  }
+}
+
+void Context::check_results(const Node& n, std::vector<Value*>& results, MilBuilder& b) {
+  SX_CHECK(results.size() <= n.num_results(), fmt::format("the lowering of {} gave {} results", n.op().name, results.size()));
+  Types& types = mil_.types();
+  for (size_t i = 0; i < n.num_results(); ++i) {
+    const Value& onnx = *n.result(i);
+    Value* v = i < results.size() ? results[i] : nullptr;
+    if (v == nullptr) {
+      SX_CHECK(!onnx.has_uses(), fmt::format("the lowering of {} left result {} unbound", n.op().name, i));
+      continue;
+    }
+    const Type* expected = import(onnx.type());
+    const Type* found = v->type();
+    if (expected != nullptr && found != expected) {
+      const Type* both = found == nullptr ? expected : types.meet(found, expected);
+      const bool comparable = found != nullptr && found->is_tensor() && found->ranked() && expected->ranked();
+      if (both == nullptr && comparable && found->dtype() == expected->dtype() && found->rank() == expected->rank()) {
+        // Two spellings of a size that are equal, as far as anybody can prove.
+        both = expected;
+        for (size_t d = 0; d < found->rank(); ++d) {
+          if (mil_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent) both = nullptr;
+        }
+      }
+      SX_CHECK(both != nullptr, fmt::format("the lowering of {} gave {} as result {} where the model says {}", n.op().name,
+                                            types.to_string(found), i, types.to_string(expected)));
+      if (v->kind() == ValueKind::kResult) v->set_type(both);
+    }
+    if (v->graph() == &b.graph()) name(onnx, *v);
+    bind(onnx, v);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sizes at run time
+
+Value* Context::size(Dim d, std::span<Value* const> near, MilBuilder& b) {
+  if (d.is_int()) return b.i32s(std::vector<int64_t>{d.value()});
+  const auto read = [&](Value* v) -> Value* {
+    if (v == nullptr || !v->ranked()) return nullptr;
+    for (size_t axis = 0; axis < v->type()->rank(); ++axis) {
+      if (!(v->type()->dim(axis) == d)) continue;
+      const auto at = static_cast<int64_t>(axis);
+      return b.slice_by_index(b.shape(v), {at}, {at + 1});
+    }
+    return nullptr;
+  };
+  for (Value* v : near) {
+    if (Value* found = read(v)) return found;
+  }
+  for (const Port& p : mil_.graph().inputs()) {
+    if (Value* found = read(p.value)) return found;
+  }
+  if (!d.is_expr()) return nullptr;
+  const Dims::Parts parts = mil_.dims().parts(d);
+  Value* result = nullptr;
+  for (Dim operand : parts.operands) {
+    Value* next = size(operand, near, b);
+    if (next == nullptr) return nullptr;
+    if (result == nullptr) {
+      result = next;
+      continue;
+    }
+    switch (parts.form) {
+      case Dims::Form::kAdd: result = b.add(result, next); break;
+      case Dims::Form::kMul: result = b.mul(result, next); break;
+      case Dims::Form::kFloorDiv: result = b.floor_div(result, next); break;
+      case Dims::Form::kMax: result = b.maximum(result, next); break;
+      case Dims::Form::kMin: result = b.minimum(result, next); break;
+      default: return nullptr;
+    }
+  }
+  return result;
+}
+
+}  // namespace sardonyx::to_mil

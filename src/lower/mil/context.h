@@ -1,0 +1,77 @@
+// The state of one lowering from the onnx dialect to the mil dialect. Knows no operator.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lower/mil/lower_to_mil.h"
+#include "lower/mil/lowering.h"
+#include "sardonyx/infer.h"
+
+namespace sardonyx::to_mil {
+
+// Null: there is none.
+LowerFn find_lowering(std::string_view domain, std::string_view op);
+
+class Context {
+ public:
+  Context(const Model& onnx, const ValueFacts& onnx_facts, Model& mil, const LowerToMilOptions& options);
+
+  // The whole main function. Throws one Error for everything unsupported.
+  void run();
+
+  // The nodes of `graph` in order, written with `b`. Its inputs must be bound.
+  void lower_nodes(const Graph& graph, MilBuilder& b);
+  void bind(const Value& onnx, Value* mil) { values_[onnx] = mil; }
+  // The lowered value of an ONNX value; constants are added on first use. Throws kUnsupported for those that do not fit.
+  Value* value(const Value& onnx);
+
+  const Model& onnx() const { return onnx_; }
+  // What inference knows of the elements of ONNX values.
+  const ValueFacts& onnx_facts() const { return onnx_facts_; }
+  const LowerToMilOptions& options() const { return options_; }
+
+  Dim import(Dim d);
+  // In the tables of the MIL model, with the stored element type; null: nothing known.
+  const Type* import(const Type* t);
+
+  // An i32[1] that is d at run time, or null where nothing tells it. `near` are values to read it from.
+  Value* size(Dim d, std::span<Value* const> near, MilBuilder& b);
+
+ private:
+  void lower_node(const Node& n, MilBuilder& b);
+  void check_results(const Node& n, std::vector<Value*>& results, MilBuilder& b);
+  void name(const Value& onnx, Value& mil);
+  void add_input(const Port& port);
+  void add_output(const Port& port, Value& onnx);
+  TensorPtr as_stored(const Value& v, const TensorPtr& t) const;
+
+  void refuse(const Node& n, std::string reason);
+  [[noreturn]] void report_unsupported() const;
+  std::string types_text(const Node& n) const;
+  std::string source_text(const Node& n) const;
+  uint32_t import_provenance(const Node& n);
+
+  struct Refused {
+    std::string op, types, reason, source;
+    size_t count = 0;
+  };
+
+  const Model& onnx_;
+  Model& mil_;
+  const LowerToMilOptions options_;
+  const ValueFacts& onnx_facts_;
+  ValueFacts facts_;
+  MilBuilder main_;
+  ValueMap<Value*> values_;
+  std::unordered_map<const Type*, const Type*> types_;
+  std::unordered_map<uint64_t, Dim> dims_;
+  std::unordered_map<uint32_t, uint32_t> provenance_;
+  std::map<std::string, Refused> refused_;  // by what the error says of them
+};
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,84 @@
+// Convolutions, also transposed.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lower/mil/window.h"
+
+namespace sardonyx::to_mil {
+namespace {
+
+std::vector<int64_t> kernel_of(Lowering& ctx) {
+  std::vector<int64_t> kernel;
+  for (Dim d : ctx.in_dims(1).subspan(2)) {
+    if (!d.is_int()) ctx.unsupported("a kernel of open size");
+    kernel.push_back(d.value());
+  }
+  return kernel;
+}
+
+Value* add_bias(Lowering& ctx, Value* y, Value* bias) {
+  return ctx.b.add(y, ctx.unsqueeze(bias, iota(y->type()->rank() - 2, 1)));
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Conv(Lowering& ctx) {
+  const Window w = window_of(ctx, kernel_of(ctx));
+  Value *x = ctx.in(0), *weight = ctx.in(1), *bias = ctx.in_or_null(2);
+  if (!ctx.takes("conv", x->dtype())) ctx.unsupported(fmt::format("Core ML's conv takes no {}", to_string(x->dtype())));
+  const bool apart = bias != nullptr && !bias->is_constant();
+  Value* y = ctx.b.conv(x, weight,
+                        {.bias = apart ? nullptr : bias,
+                         .dilations = w.dilations,
+                         .groups = ctx.int_attr("group", 1),
+                         .pad = w.pads,
+                         .pad_type = w.is_padded() ? w.pad_type : "valid",
+                         .strides = w.strides});
+  return {apart ? add_bias(ctx, y, bias) : y};
+}
+
+// What `output_padding` adds lies behind, and comes of padding less there.
+std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
+  Window w = window_of(ctx, kernel_of(ctx));
+  const size_t n = w.spatial();
+  Value *x = ctx.in(0), *weight = ctx.in(1), *bias = ctx.in_or_null(2);
+  if (!ctx.takes("conv_transpose", x->dtype()))
+    ctx.unsupported(fmt::format("Core ML's conv_transpose takes no {}", to_string(x->dtype())));
+  if (!weight->is_constant()) ctx.unsupported("the kernel is computed, and Core ML's conv_transpose wants a constant");
+  const auto more = ctx.ints_attr("output_padding", n, 0);
+  const std::string mode = ctx.string_attr("auto_pad", "NOTSET");
+  if (ctx.node.attr_ints("output_shape").has_value() || mode == "SAME_UPPER" || mode == "SAME_LOWER") {
+    const auto in = ctx.in_dims(0).subspan(2), out = ctx.out_dims().subspan(2);
+    for (size_t i = 0; i < n; ++i) {
+      if (!in[i].is_int() || !out[i].is_int())
+        ctx.unsupported("a transposed convolution whose sizes are open and padding automatic");
+      const int64_t all = (in[i].value() - 1) * w.strides[i] + more[i] + w.reach(i) - out[i].value();
+      w.pads[2 * i] = mode == "SAME_UPPER" ? all / 2 : all - all / 2;
+      w.pads[2 * i + 1] = all - w.pads[2 * i];
+    }
+    w.pad_type = "custom";
+  }
+  // The results that are cut off behind are fewer by output_padding; beyond the last there are zeros.
+  std::vector<int64_t> zeros(2 * (n + 2));
+  for (size_t i = 0; i < n; ++i) {
+    w.pads[2 * i + 1] -= more[i];
+    for (size_t side : {2 * i, 2 * i + 1}) {
+      zeros[4 + side] = std::max<int64_t>(-w.pads[side], 0);
+      w.pads[side] = std::max<int64_t>(w.pads[side], 0);
+    }
+  }
+  const bool is_longer = std::ranges::any_of(zeros, [](int64_t z) { return z != 0; });
+  const bool apart = bias != nullptr && (!bias->is_constant() || is_longer);
+  Value* y = ctx.b.conv_transpose(x, weight,
+                                  {.bias = apart ? nullptr : bias,
+                                   .dilations = w.dilations,
+                                   .groups = ctx.int_attr("group", 1),
+                                   .pad = w.pads,
+                                   .pad_type = w.is_padded() ? w.pad_type : "valid",
+                                   .strides = w.strides});
+  if (is_longer) y = ctx.b.pad(y, zeros, {.constant_val = ctx.like(y, 0), .mode = "constant"});
+  return {apart ? add_bias(ctx, y, bias) : y};
+}
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,176 @@
+// Arithmetic, comparisons, logic and casts.
+#include "lower/mil/elementwise.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "dialects/mil/ops.h"
+
+namespace sardonyx::to_mil {
+
+std::vector<Value*> lower_same(Lowering& ctx, std::string_view op) {
+  const Op* found = ctx.b.find(op);
+  if (found == nullptr) ctx.unsupported(fmt::format("Core ML's {} needs a later target", op));
+  std::vector<Value*> xs = ctx.ins();
+  const bool is_bool = !xs.empty() && xs[0]->dtype() == DType::kBool;
+  if (!xs.empty() && !ctx.takes(op, xs[0]->dtype())) {
+    if (!is_bool || !ctx.takes(op, DType::kI32))
+      ctx.unsupported(fmt::format("Core ML's {} takes no {}", op, to_string(xs[0]->dtype())));
+    for (Value*& x : xs) x = ctx.cast(x, DType::kI32);
+  }
+  Value* y = ctx.b.make(*found, xs, 1, {}).result();
+  if (ctx.out_dtype() == DType::kBool && y->dtype() != DType::kBool) y = ctx.cast(y, DType::kBool);
+  return {y};
+}
+
+std::vector<Value*> lower_PassThrough(Lowering& ctx) { return {ctx.in(0)}; }
+
+// log(x + sqrt(x^2 - 1)), log(x + sqrt(x^2 + 1)) with the sign of x, as the sum of a negative x cancels.
+std::vector<Value*> lower_Acosh(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  Value* root = b.sqrt(b.sub(b.mul(x, x), ctx.like(x, 1)));
+  return {b.log(b.add(x, root), {.epsilon = ctx.like(x, 0)})};
+}
+
+std::vector<Value*> lower_Asinh(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  Value* size = b.abs(x);
+  Value* root = b.sqrt(b.add(b.mul(x, x), ctx.like(x, 1)));
+  Value* y = b.log(b.add(size, root), {.epsilon = ctx.like(x, 0)});
+  return {b.mul(b.sign(x), y)};
+}
+
+namespace {
+
+// What an integer of few bits keeps of x.
+Value* wrapped(Lowering& ctx, Value* x, DType to) {
+  const int64_t range = int64_t{1} << bit_width(to);
+  if (is_unsigned(to)) return ctx.b.mod(x, range);
+  return ctx.b.sub(ctx.b.mod(ctx.b.add(x, range / 2), range), range / 2);
+}
+
+bool holds_all(DType from, DType to) {
+  if (from == DType::kBool) return true;
+  if (is_unsigned(from)) return bit_width(to) > bit_width(from) || (is_unsigned(to) && bit_width(to) == bit_width(from));
+  return is_signed(to) && bit_width(to) >= bit_width(from);
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Cast(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  const DType from = ctx.in_dtype(0), to = ctx.out_dtype();
+  if (from == DType::kString || to == DType::kString || stored(to) == DType::kUndefined || stored(from) == DType::kUndefined)
+    ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
+  if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
+  Value* y = ctx.cast(x, stored(to));
+  // What a float outside of the integer's range becomes, ONNX leaves open.
+  const bool wraps = is_integer(to) && bit_width(to) < 32 && !is_float(from) && !holds_all(from, to);
+  return {wraps ? wrapped(ctx, y, to) : y};
+}
+
+// Integers are divided towards zero, where Core ML rounds down.
+std::vector<Value*> lower_Div(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value *x = ctx.in(0), *y = ctx.in(1);
+  if (x->dtype() != DType::kI32) return {b.real_div(x, y)};
+  const bool x_is_size = ctx.is_never_negative(0), y_is_size = ctx.is_never_negative(1);
+  if (x_is_size && y_is_size) return {b.floor_div(x, y)};
+  Value* sign = x_is_size ? b.sign(y) : b.sign(x);
+  if (!x_is_size && !y_is_size) sign = b.mul(sign, b.sign(y));
+  Value* above = x_is_size ? x : b.abs(x);
+  Value* below = y_is_size ? y : b.abs(y);
+  return {b.mul(sign, b.floor_div(above, below))};
+}
+
+std::vector<Value*> lower_Equal(Lowering& ctx) {
+  if (ctx.in_dtype(0) == DType::kString) ctx.unsupported("Core ML compares no strings");
+  if (ctx.in_dtype(0) != DType::kBool) return lower_same(ctx, "equal");
+  Value *x = ctx.in(0), *y = ctx.in(1);
+  return {ctx.b.logical_not(ctx.b.logical_xor(x, y))};
+}
+
+std::vector<Value*> lower_IsInf(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  const bool above = ctx.int_attr("detect_positive", 1) != 0, below = ctx.int_attr("detect_negative", 1) != 0;
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (!above && !below) return {ctx.b.not_equal(ctx.b.mul(x, ctx.like(x, 0)), ctx.b.mul(x, ctx.like(x, 0)))};
+  if (above && below) return {ctx.b.equal(ctx.b.abs(x), ctx.like(x, infinity))};
+  return {ctx.b.equal(x, ctx.like(x, above ? infinity : -infinity))};
+}
+
+std::vector<Value*> lower_IsNaN(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  return {ctx.b.not_equal(x, x)};
+}
+
+// Core ML adds 1e-45 unless told otherwise, and the logarithm of 0 would be -103.
+std::vector<Value*> lower_Log(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  return {ctx.b.log(x, {.epsilon = ctx.like(x, 0)})};
+}
+
+namespace {
+
+using Binary = Value* (MilBuilder::*)(const MilBuilder::Numbers&, const MilBuilder::Numbers&);
+
+Value* chain(Lowering& ctx, Binary op) {
+  std::vector<Value*> xs = ctx.ins();
+  Value* y = xs[0];
+  for (size_t i = 1; i < xs.size(); ++i) y = (ctx.b.*op)(y, xs[i]);
+  return y;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Max(Lowering& ctx) { return {chain(ctx, &MilBuilder::maximum)}; }
+std::vector<Value*> lower_Min(Lowering& ctx) { return {chain(ctx, &MilBuilder::minimum)}; }
+std::vector<Value*> lower_Sum(Lowering& ctx) { return {chain(ctx, &MilBuilder::add)}; }
+
+std::vector<Value*> lower_Mean(Lowering& ctx) {
+  Value* sum = chain(ctx, &MilBuilder::add);
+  return {ctx.b.mul(sum, ctx.like(sum, 1.0 / static_cast<double>(ctx.node.num_inputs())))};
+}
+
+// The result has the sign of the divisor, as Core ML's has, or with fmod that of the dividend.
+std::vector<Value*> lower_Mod(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value *x = ctx.in(0), *y = ctx.in(1);
+  if (ctx.int_attr("fmod", 0) == 0) return {b.mod(x, y)};
+  Value* above = b.abs(x);
+  Value* rest = b.mod(above, b.abs(y));
+  return {b.mul(rest, b.sign(x))};
+}
+
+std::vector<Value*> lower_Neg(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  return {ctx.b.mul(x, ctx.like(x, -1))};
+}
+
+std::vector<Value*> lower_Pow(Lowering& ctx) {
+  Value *x = ctx.in(0), *y = ctx.in(1);
+  const auto exponent = ctx.number(1);
+  if (x->dtype() != y->dtype()) {
+    const bool whole = exponent && std::floor(*exponent) == *exponent && std::abs(*exponent) < 1 << 30;
+    if (x->dtype() == DType::kI32 && !whole) ctx.unsupported("integers to powers that are no integers");
+    y = y->is_constant() && exponent ? ctx.expand(ctx.like(x, *exponent), y->type()->dims()) : ctx.cast(y, x->dtype());
+  }
+  return {ctx.b.pow(x, y)};
+}
+
+std::vector<Value*> lower_Reciprocal(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  return {ctx.b.real_div(ctx.like(x, 1), x)};
+}
+
+std::vector<Value*> lower_Where(Lowering& ctx) {
+  Value *condition = ctx.in(0), *a = ctx.in(1), *other = ctx.in(2);
+  if (!ctx.takes("select", DType::kBool) || a->dtype() == DType::kString) ctx.unsupported("Core ML selects no such elements");
+  return {ctx.select(condition, a, other)};
+}
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,62 @@
+#include "lower/mil/lower_to_mil.h"
+
+#include <fmt/format.h>
+
+#include "dialects/mil/ops.h"
+#include "lower/mil/context.h"
+#include "sardonyx/infer.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr int kOldest = 6, kNewest = 9;
+
+// What no result needs goes. Recursion is over nesting only.
+void sweep(Graph& g) {
+  for (Node* n = g.last(); n != nullptr; n = n->prev()) {
+    if (!n->any_result_used() && n->bodies().empty()) {
+      g.erase(*n);
+      continue;
+    }
+    for (const Body& b : n->bodies()) sweep(*b.graph);
+  }
+  g.erase_unread_constants();
+}
+
+}  // namespace
+
+int coreml_version_of(std::string_view target) {
+  struct System {
+    std::string_view name;
+    int first;  // of iOS 15's year
+  };
+  constexpr System kSystems[] = {{"iOS", 15}, {"macOS", 12}, {"watchOS", 8}, {"tvOS", 15}};
+  for (const System& s : kSystems) {
+    for (int v = kOldest; v <= kNewest; ++v) {
+      if (target == fmt::format("{}{}", s.name, s.first + v - kOldest)) return v;
+    }
+  }
+  throw Error(
+      ErrorCode::kInvalidArgument, fmt::format("'{}' is no deployment target", target),
+      {"expected iOS15, iOS16, iOS17 or iOS18, or a system of the same years: macOS12 to macOS15, watchOS8 to watchOS11, "
+       "tvOS15 to tvOS18"});
+}
+
+std::string coreml_target_name(int version) { return fmt::format("iOS{}", version - kOldest + 15); }
+
+std::unique_ptr<Model> lower_to_mil(Model& onnx, const LowerToMilOptions& options) {
+  SX_CHECK(onnx.dialect() == DialectId::kOnnx, "only a graph of the onnx dialect can be lowered to Core ML");
+  ValueFacts facts;
+  infer_model(onnx, facts, /*tolerant=*/false);
+  auto mil = std::make_unique<Model>(DialectId::kMil);
+  mil->specification_version = options.version;
+  if (options.version != mil::kNewestVersion) mil->set_opset_version("", options.version);
+  mil->keep_alive_like(onnx);
+  to_mil::Context context(onnx, facts, *mil, options);
+  context.run();
+  sweep(mil->graph());
+  mil->compact();
+  return mil;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,124 @@
+// Normalizations: Core ML's own ops where gamma and beta are constants of the right shape, else the arithmetic.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lower/mil/lowering.h"
+
+namespace sardonyx::to_mil {
+namespace {
+
+// A vector with one number for each channel, as it broadcasts to x: [C, 1, 1].
+Value* per_channel(Lowering& ctx, Value* v, size_t rank_of_x) {
+  return rank_of_x <= 2 ? v : ctx.unsqueeze(v, iota(rank_of_x - 2, 1));
+}
+
+Value* scaled(Lowering& ctx, Value* x, Value* gamma, Value* beta) {
+  if (gamma != nullptr) x = ctx.b.mul(x, gamma);
+  return beta != nullptr ? ctx.b.add(x, beta) : x;
+}
+
+bool is_constant(const Value* v) { return v != nullptr && v->is_constant(); }
+
+}  // namespace
+
+std::vector<Value*> lower_BatchNormalization(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value *x = ctx.in(0), *gamma = ctx.in(1), *beta = ctx.in(2), *mean = ctx.in(3), *variance = ctx.in(4);
+  if (ctx.int_attr("training_mode", 0) != 0) ctx.unsupported("batch normalization that trains");
+  const double epsilon = ctx.float_attr("epsilon", 1e-5);
+  const size_t rank = ctx.rank(0);
+  const bool constants = is_constant(gamma) && is_constant(beta) && is_constant(mean) && is_constant(variance);
+  const bool one_type =
+      std::ranges::all_of(std::vector<Value*>{gamma, beta, mean, variance}, [&](Value* v) { return v->dtype() == x->dtype(); });
+  if (constants && one_type && rank >= 2 && rank <= 5) {
+    if (rank == 2) x = ctx.unsqueeze(x, std::vector<int64_t>{2});
+    x = b.batch_norm(x, {.beta = beta, .epsilon = ctx.like(x, epsilon), .gamma = gamma, .mean = mean, .variance = variance});
+    return {rank == 2 ? ctx.squeeze(x, std::vector<int64_t>{2}) : x};
+  }
+  const DType own = x->dtype();
+  x = ctx.cast(x, mean->dtype());
+  Value* factor = b.rsqrt(variance, {.epsilon = ctx.like(variance, epsilon)});
+  Value* centered = b.sub(x, per_channel(ctx, mean, rank));
+  factor = b.mul(factor, ctx.cast(gamma, mean->dtype()));
+  Value* y = scaled(ctx, centered, per_channel(ctx, factor, rank), per_channel(ctx, ctx.cast(beta, mean->dtype()), rank));
+  return {ctx.cast(y, own)};
+}
+
+// The groups become rows, which layer_norm normalizes.
+std::vector<Value*> lower_GroupNormalization(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  const auto dims = ctx.in_dims(0);
+  const int64_t groups = ctx.int_attr("num_groups", 1);
+  if (ctx.node.op().since_version < 21) ctx.unsupported("group normalization of an opset before 21");
+  const std::vector<Dim> rows{dims[0], Dim::of(groups), ctx.dims().product(dims.subspan(1))};
+  if (!rows[2].is_int() && !rows[0].is_int()) ctx.unsupported("group normalization of images of open size and number");
+  std::vector<Dim> shape{rows[0], rows[1], rows[2].is_int() ? Dim::of(rows[2].value() / groups) : Dim()};
+  Value* y = ctx.reshape(x, shape);
+  y = ctx.b.layer_norm(y, {.axes = {2}, .epsilon = ctx.like(x, ctx.float_attr("epsilon", 1e-5))});
+  y = ctx.reshape(y, dims);
+  Value *gamma = per_channel(ctx, ctx.in(1), dims.size()), *beta = per_channel(ctx, ctx.in(2), dims.size());
+  return {scaled(ctx, y, gamma, beta)};
+}
+
+std::vector<Value*> lower_InstanceNormalization(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value *x = ctx.in(0), *gamma = ctx.in(1), *beta = ctx.in(2);
+  const double epsilon = ctx.float_attr("epsilon", 1e-5);
+  const size_t rank = ctx.rank(0);
+  if (is_constant(gamma) && is_constant(beta) && (rank == 3 || rank == 4))
+    return {b.instance_norm(x, {.beta = beta, .epsilon = ctx.like(x, epsilon), .gamma = gamma})};
+  Value* y = b.layer_norm(x, {.axes = iota(rank - 2, 2), .epsilon = ctx.like(x, epsilon)});
+  return {scaled(ctx, y, per_channel(ctx, gamma, rank), per_channel(ctx, beta, rank))};
+}
+
+std::vector<Value*> lower_LayerNormalization(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value *x = ctx.in(0), *gamma = ctx.in(1), *beta = ctx.in_or_null(2);
+  const size_t rank = ctx.rank(0), first = from_front(ctx.int_attr("axis", -1), rank);
+  const std::vector<int64_t> axes = iota(rank - first, as_int(first));
+  Value* epsilon = ctx.like(x, ctx.float_attr("epsilon", 1e-5));
+  // gamma and beta have the shape of what is normalized.
+  const auto rows = ctx.in_dims(0).subspan(first);
+  const auto fits = [&](Value* v) {
+    return is_constant(v) && v->dtype() == x->dtype() &&
+           std::ranges::equal(v->type()->dims(), rows, [](Dim p, Dim q) { return p == q; });
+  };
+  std::vector<Value*> results(3);
+  if (fits(gamma) && (beta == nullptr || fits(beta))) {
+    results[0] = b.layer_norm(x, {.axes = axes, .beta = beta, .epsilon = epsilon, .gamma = gamma});
+  } else {
+    results[0] = scaled(ctx, b.layer_norm(x, {.axes = axes, .epsilon = epsilon}), gamma, beta);
+  }
+  if (ctx.is_used(1) || ctx.is_used(2)) {
+    results[1] = b.reduce_mean(x, {.axes = axes, .keep_dims = true});
+    Value* centered = b.sub(x, results[1]);
+    results[2] = b.rsqrt(b.reduce_mean(b.mul(centered, centered), {.axes = axes, .keep_dims = true}), {.epsilon = epsilon});
+  }
+  results.resize(ctx.node.num_results());
+  return results;
+}
+
+std::vector<Value*> lower_LpNormalization(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  const std::vector<int64_t> axes{as_int(from_front(ctx.int_attr("axis", -1), ctx.rank(0)))};
+  Value* norm = ctx.int_attr("p", 2) == 1 ? b.reduce_l1_norm(x, {.axes = axes, .keep_dims = true})
+                                          : b.reduce_l2_norm(x, {.axes = axes, .keep_dims = true});
+  // Zeros stay zeros.
+  Value* below = b.select(b.equal(norm, ctx.like(x, 0)), ctx.like(x, 1), norm);
+  return {b.real_div(x, below)};
+}
+
+std::vector<Value*> lower_RMSNormalization(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  const size_t rank = ctx.rank(0), first = from_front(ctx.int_attr("axis", -1), rank);
+  const std::vector<int64_t> axes = iota(rank - first, as_int(first));
+  Value* mean = b.reduce_mean(b.mul(x, x), {.axes = axes, .keep_dims = true});
+  Value* factor = b.rsqrt(mean, {.epsilon = ctx.like(x, ctx.float_attr("epsilon", 1e-5))});
+  Value* y = b.mul(x, factor);
+  return {ctx.cast(b.mul(y, ctx.cast(ctx.in(1), y->dtype())), stored(ctx.out_dtype()))};
+}
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,220 @@
+// What moves elements and computes sizes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lower/mil/lowering.h"
+
+namespace sardonyx::to_mil {
+namespace {
+
+std::vector<Dim> to_dims(std::span<const Dim> dims) { return {dims.begin(), dims.end()}; }
+
+// Some op of MIL on lists of values takes no bools: they go through i32.
+Value* concat(Lowering& ctx, std::vector<Value*> xs, int64_t axis) {
+  const DType own = xs[0]->dtype();
+  const bool through = !ctx.takes("concat", own);
+  if (through && own != DType::kBool) ctx.unsupported(fmt::format("Core ML's concat takes no {}", to_string(own)));
+  for (Value*& x : xs) x = through ? ctx.cast(x, DType::kI32) : x;
+  Value* y = xs.size() == 1 ? xs[0] : ctx.b.concat(xs, {.axis = axis, .interleave = false});
+  return through ? ctx.b.not_equal(y, ctx.like(y, 0)) : y;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Concat(Lowering& ctx) {
+  const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
+  std::vector<Value*> xs;
+  for (Value* x : ctx.ins()) {
+    if (!x->ranked() || !x->type()->dim(axis).is(0)) xs.push_back(x);  // nothing of what has no elements
+  }
+  if (xs.empty()) xs.push_back(ctx.in(0));
+  return {concat(ctx, xs, as_int(axis))};
+}
+
+std::vector<Value*> lower_ConstantOfShape(Lowering& ctx) {
+  const Attr* given = ctx.node.attr("value");
+  const TensorPtr* value = given != nullptr ? given->get<TensorPtr>() : nullptr;
+  const DType d = stored(ctx.out_dtype());
+  if (d == DType::kUndefined || d == DType::kString) ctx.unsupported("Core ML fills with numbers only");
+  const double v = value != nullptr ? (*value)->as_double(0) : 0;
+  if (ctx.out_type()->is_static()) {
+    std::vector<int64_t> shape;
+    for (Dim size : ctx.out_dims()) shape.push_back(size.value());
+    return {ctx.b.full(d, shape, v)};
+  }
+  const TensorPtr one = Tensor::full(d == DType::kBool ? DType::kI32 : d, {}, v);
+  Value* y = ctx.b.fill(ctx.in(0), {.value = one});
+  return {d == DType::kBool ? ctx.b.not_equal(y, ctx.like(y, 0)) : y};
+}
+
+std::vector<Value*> lower_Expand(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  const Type* out = ctx.node.result()->type();
+  if (out != nullptr && out->ranked() && out->is_static()) return {ctx.expand(x, ctx.out_dims())};
+  // Times ones of the shape that is asked for, which broadcast as Expand does.
+  Value* shape = ctx.in(1);
+  if (x->dtype() == DType::kBool) return {ctx.b.logical_and(x, ctx.b.not_equal(ctx.b.fill(shape, {.value = 1}), ctx.b.i32(0)))};
+  const TensorPtr one = Tensor::full(x->dtype(), {}, 1);
+  return {ctx.b.mul(x, ctx.b.fill(shape, {.value = one}))};
+}
+
+std::vector<Value*> lower_Flatten(Lowering& ctx) {
+  const auto dims = ctx.in_dims(0);
+  const size_t cut = from_front(ctx.int_attr("axis", 1), dims.size());
+  const std::vector<Dim> shape{ctx.dims().product(dims.first(cut)), ctx.dims().product(dims.subspan(cut))};
+  return {ctx.moved("reshape", ctx.in(0), [&](Value* x) { return ctx.reshape(x, shape); })};
+}
+
+std::vector<Value*> lower_Pad(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const size_t rank = ctx.rank(0);
+  const std::string mode = ctx.string_attr("mode", "constant");
+  if (mode == "wrap") ctx.unsupported("padding that wraps around");
+  const auto given = ctx.need_ints(1, "pads", "the padding");
+  std::vector<int64_t> axes = iota(rank);
+  if (ctx.has(3)) axes = ctx.need_ints(3, {}, "the axes");
+  if (given.size() != 2 * axes.size())
+    throw Error(ErrorCode::kInvalidModel, fmt::format("{} pads for {} axes", given.size(), axes.size()));
+  std::vector<int64_t> pads(2 * rank), begin(rank), end(rank);
+  bool cuts = false, adds = false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t axis = from_front(axes[i], rank);
+    const int64_t before = given[i], after = given[i + axes.size()];
+    cuts |= before < 0 || after < 0;
+    adds |= before > 0 || after > 0;
+    begin[axis] = std::max<int64_t>(-before, 0);
+    end[axis] = std::min<int64_t>(after, 0);
+    pads[2 * axis] = std::max<int64_t>(before, 0);
+    pads[2 * axis + 1] = std::max<int64_t>(after, 0);
+  }
+  const size_t first_padded =
+      static_cast<size_t>(std::ranges::find_if(pads, [](int64_t p) { return p != 0; }) - pads.begin()) / 2;
+  if (mode != "constant" && adds && rank - first_padded > 2)
+    ctx.unsupported(fmt::format("padding of mode {} on other axes than the last two", mode));
+  double value = ctx.float_attr("value", 0);
+  if (ctx.has(2)) {
+    const auto known = ctx.number(2);
+    if (!known) ctx.unsupported("the number to pad with is computed, and Core ML wants a constant");
+    value = *known;
+  }
+  const auto padded = [&](Value* x) {
+    if (cuts) {
+      std::vector<bool> whole;
+      for (int64_t e : end) whole.push_back(e == 0);
+      x = b.slice_by_index(x, begin, end, {.end_mask = whole});
+    }
+    if (!adds) return x;
+    return b.pad(x, pads, {.constant_val = ctx.like(x, value), .mode = mode == "edge" ? "replicate" : mode});
+  };
+  Value* x = ctx.in(0);
+  if (ctx.takes("pad", x->dtype()) || !adds) return {padded(x)};
+  // Core ML pads floats only; bools are 0 and 1 there.
+  if (x->dtype() == DType::kBool) return {b.not_equal(padded(ctx.cast(x, DType::kF32)), b.scalar(DType::kF32, 0))};
+  ctx.unsupported("padding of integers, which Core ML does not have");
+}
+
+std::vector<Value*> lower_Reshape(Lowering& ctx) {
+  const auto reshaped = [&](Value* x) {
+    const Type* out = ctx.node.result()->type();
+    if (out == nullptr || !out->is_tensor() || !out->ranked()) ctx.unsupported("the rank of the result is not known");
+    const auto dims = ctx.out_dims();
+    const auto open = std::ranges::count_if(dims, [](Dim d) { return !d.is_int(); });
+    const auto zeros = std::ranges::count_if(dims, [](Dim d) { return d.is(0); });
+    if (open <= 1 || ctx.ints(1)) {
+      // The sizes that are open but one come from the operand, the last is what remains.
+      std::vector<Dim> shape = to_dims(dims);
+      for (size_t i = shape.size(); open > 1 && zeros == 0 && i-- > 0;) {
+        if (shape[i].is_int()) continue;
+        shape[i] = Dim::of(-1);
+        break;
+      }
+      return ctx.reshape(x, shape);
+    }
+    return ctx.b.reshape(x, ctx.in(1));
+  };
+  return {ctx.moved("reshape", ctx.in(0), reshaped)};
+}
+
+std::vector<Value*> lower_Shape(Lowering& ctx) {
+  const auto dims = ctx.in_dims(0);
+  const auto rank = as_int(dims.size());
+  const auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const int64_t start = clamp(ctx.int_attr("start", 0)), end = std::max(start, clamp(ctx.int_attr("end", rank)));
+  const auto part = dims.subspan(static_cast<size_t>(start), static_cast<size_t>(end - start));
+  if (std::ranges::all_of(part, [](Dim d) { return d.is_int(); })) return {ctx.sizes(part)};
+  Value* shape = ctx.b.shape(ctx.in(0));
+  if (end - start < rank) shape = ctx.b.slice_by_index(shape, {start}, {end});
+  return {shape};
+}
+
+std::vector<Value*> lower_Size(Lowering& ctx) {
+  const Type* t = ctx.in_type(0);
+  if (const auto size = t->static_size()) return {ctx.b.i32(static_cast<int32_t>(*size))};
+  return {ctx.b.reduce_prod(ctx.b.shape(ctx.in(0)), {.axes = {0}, .keep_dims = false})};
+}
+
+std::vector<Value*> lower_Split(Lowering& ctx) {
+  const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0)), n = ctx.node.num_results();
+  const Dim whole = ctx.in_dims(0)[axis];
+  std::vector<int64_t> sizes;
+  if (const auto given = ctx.ints(1, "split")) {
+    sizes = *given;
+  } else if (ctx.has(1)) {
+    ctx.unsupported("the sizes of the pieces are computed, and Core ML wants constants");
+  } else if (whole.is_int()) {
+    const int64_t piece = (whole.value() + as_int(n) - 1) / as_int(n);
+    for (size_t i = 0; i < n; ++i) sizes.push_back(std::min(piece, whole.value() - as_int(i) * piece));
+  }
+  Value* x = ctx.in(0);
+  if (n == 1) return {x};
+  const bool through = !ctx.takes("split", x->dtype());
+  if (through && x->dtype() != DType::kBool) ctx.unsupported(fmt::format("Core ML's split takes no {}", to_string(x->dtype())));
+  if (through) x = ctx.cast(x, DType::kI32);
+  if (sizes.empty() && !ctx.dims().divide_exactly(whole, Dim::of(as_int(n))))
+    ctx.unsupported(fmt::format("{} pieces of a size that is open and may leave a remainder", n));
+  Node& pieces = sizes.empty() ? ctx.b.split(x, n, {.axis = as_int(axis), .num_splits = as_int(n)})
+                               : ctx.b.split(x, n, {.axis = as_int(axis), .split_sizes = sizes});
+  std::vector<Value*> results;
+  for (Value& v : pieces.results()) results.push_back(through ? ctx.b.not_equal(&v, ctx.like(&v, 0)) : &v);
+  return results;
+}
+
+std::vector<Value*> lower_Squeeze(Lowering& ctx) {
+  std::vector<int64_t> axes;
+  if (const auto given = ctx.ints(1, "axes")) {
+    for (int64_t a : *given) axes.push_back(as_int(from_front(a, ctx.rank(0))));
+  } else if (ctx.has(1)) {
+    ctx.unsupported("the axes are computed, and Core ML wants constants");
+  } else {
+    for (size_t i = 0; i < ctx.rank(0); ++i) {
+      if (ctx.in_dims(0)[i].is(1)) axes.push_back(as_int(i));
+    }
+  }
+  return {ctx.moved("squeeze", ctx.in(0), [&](Value* x) { return ctx.squeeze(x, axes); })};
+}
+
+std::vector<Value*> lower_Tile(Lowering& ctx) {
+  if (ctx.rank(0) == 0) return {ctx.in(0)};
+  const auto known = ctx.ints(1);
+  return {ctx.moved("tile", ctx.in(0), [&](Value* x) { return known ? ctx.b.tile(x, *known) : ctx.b.tile(x, ctx.in(1)); })};
+}
+
+std::vector<Value*> lower_Transpose(Lowering& ctx) {
+  std::vector<int64_t> perm = ctx.node.attr_ints("perm").value_or(std::vector<int64_t>());
+  if (perm.empty()) {
+    perm = iota(ctx.rank(0));
+    std::ranges::reverse(perm);
+  }
+  return {ctx.moved("transpose", ctx.in(0), [&](Value* x) { return ctx.transpose(x, perm); })};
+}
+
+std::vector<Value*> lower_Unsqueeze(Lowering& ctx) {
+  const size_t rank = ctx.out_type()->rank();
+  std::vector<int64_t> axes;
+  for (int64_t a : ctx.need_ints(1, "axes", "the axes")) axes.push_back(as_int(from_front(a, rank)));
+  std::ranges::sort(axes);
+  return {ctx.moved("expand_dims", ctx.in(0), [&](Value* x) { return ctx.unsqueeze(x, axes); })};
+}
+
+}  // namespace sardonyx::to_mil
