@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "convert.h"
 #include "habits.h"
 #include "option_tables.h"
 #include "sardonyx/error.h"
@@ -123,6 +124,7 @@ class CommandLine {
     add_run(app_);
     add_run(*coreml);
     add_lower(app_);
+    add_convert(app_, &status_);
     add_python_commands();
     add_shell_commands();
   }

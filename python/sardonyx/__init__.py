@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what _LAZY imports when it is first used
     from sardonyx._functions import onnx_function
     from sardonyx._inspect import check, diff, info, verify
     from sardonyx._optimize import optimize
+    from sardonyx._to_coreml import to_coreml
     from sardonyx.plugins import load as load_plugin
     from sardonyx.plugins import lowering
 

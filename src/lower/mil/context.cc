@@ -208,6 +208,7 @@ void Context::lower_node(const Node& n, MilBuilder& b) {
       for (const std::string& note : e.notes()) reason += "; " + note;
       return refuse(n, std::move(reason));
     }
+    if (!refused_.empty()) return stand_in(n);  // for a stand-in among its operands
     throw e.with_note(fmt::format("while lowering {} of {} to Core ML", n.op().name, types_text(n))).with_note(source_text(n));
   }
 }

@@ -51,6 +51,7 @@ class Context {
   TensorPtr as_stored(const Value& v, const TensorPtr& t) const;
 
   void refuse(const Node& n, std::string reason);
+  void stand_in(const Node& n);
   [[noreturn]] void report_unsupported() const;
   std::string types_text(const Node& n) const;
   std::string source_text(const Node& n) const;

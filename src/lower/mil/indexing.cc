@@ -4,13 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "lower/mil/lowering.h"
+#include "lower/mil/indices.h"
 
 namespace sardonyx::to_mil {
-namespace {
-
-// Indices counted from the front. From iOS 17 on, Core ML's gathers take no others; the pass guard_negative_gather_indices knows this
-// spelling.
 Value* indices(Lowering& ctx, size_t i, Value* x, size_t axis) {
   MilBuilder& b = ctx.b;
   const Dim size = x->type()->dim(axis);
@@ -30,8 +26,6 @@ Value* indices(Lowering& ctx, size_t i, Value* x, size_t axis) {
   Value* whole = size.is_int() ? b.i32(static_cast<int32_t>(size.value())) : b.squeeze(ctx.size_of(x, axis), {.axes = {0}});
   return b.select(is_counted, at, b.add(at, whole));
 }
-
-}  // namespace
 
 std::vector<Value*> lower_Gather(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));

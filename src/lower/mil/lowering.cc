@@ -47,6 +47,8 @@ const Type* Lowering::in_type(size_t i) {
   return known(*node.input(i), fmt::format("operand {}", i));
 }
 
+const Type* Lowering::imported(const Type* onnx) { return context_.import(onnx); }
+
 const Type* Lowering::out_type(size_t i) { return known(*node.result(i), fmt::format("result {}", i)); }
 
 TensorPtr Lowering::constant(size_t i) const { return has(i) ? node.input(i)->constant() : nullptr; }

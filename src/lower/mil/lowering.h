@@ -44,6 +44,8 @@ class Lowering {
   std::span<const Dim> in_dims(size_t i) { return in_type(i)->dims(); }
   std::span<const Dim> out_dims(size_t i = 0) { return out_type(i)->dims(); }
   size_t rank(size_t i) { return in_type(i)->rank(); }
+  // A type of the ONNX model; null: nothing known, or no tensor that MIL could hold.
+  const Type* imported(const Type* onnx);
   bool is_used(size_t i) const { return i < node.num_results() && node.result(i)->has_uses(); }
 
   // --- operands that are known ahead of run time

@@ -12,7 +12,11 @@ void Context::refuse(const Node& n, std::string reason) {
   auto [at, inserted] = refused_.try_emplace(key);
   if (inserted) at->second = {op, std::move(types), std::move(reason), source_text(n), 0};
   ++at->second.count;
-  // Stand-ins with the right types let the loop go on and find everything else that is missing.
+  stand_in(n);
+}
+
+// Values with the right types let the loop go on and find everything else that is missing.
+void Context::stand_in(const Node& n) {
   for (const Value& v : n.results()) bind(v, &mil_.new_placeholder({}, import(v.type())));
 }
 

@@ -1,0 +1,259 @@
+// If, Loop, Scan: blocks of cond and while_loop.
+//
+//   Loop(M, c, v...)    =>    i = 0;  while_loop (i < M and c) { i + 1, c', v'..., buffers with row i replaced }
+//   Scan(v..., xs...)   =>    the same, where row i of each xs goes into the body
+//
+// Results that are stacked from all iterations need as many rows as there may be iterations; what an early end leaves is cut off.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "lower/mil/lowering.h"
+
+namespace sardonyx::to_mil {
+namespace {
+
+// What a block returns is made in it: its own ops, or its inputs as they are.
+void add_results(MilBuilder& block, std::span<Value* const> results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value* v = results[i];
+    const bool own = v->graph() == &block.graph() && !v->is_constant();
+    block.graph().add_output(own ? *v : *block.identity(v), fmt::format("result_{}", i));
+  }
+}
+
+const Graph& body_of(const Lowering& ctx, std::string_view name) {
+  const Graph* g = ctx.node.body(name);
+  if (g == nullptr) throw Error(ErrorCode::kInvalidModel, fmt::format("{} has no {}", ctx.node.op().name, name));
+  return *g;
+}
+
+std::vector<Value*> results_of(Node& n, size_t first, size_t count) {
+  std::vector<Value*> values;
+  for (size_t i = 0; i < count; ++i) values.push_back(n.result(first + i));
+  return values;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_If(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* test = ctx.in(0);
+  if (test->type()->rank() != 0) test = b.squeeze(test);
+  std::vector<Graph*> blocks;
+  for (std::string_view name : {"then_branch", "else_branch"}) {
+    Graph& g = b.model().new_graph(name);
+    MilBuilder block(g, b.facts());
+    std::vector<Value*> results = ctx.lower_body(body_of(ctx, name), {}, block);
+    for (Value* v : results) {
+      if (v->type() == nullptr || !v->type()->is_tensor()) ctx.unsupported("branches that return something else than tensors");
+    }
+    block.set_provenance(b.provenance());
+    add_results(block, results);
+    blocks.push_back(&g);
+  }
+  const size_t n = ctx.node.num_results();
+  return results_of(b.cond(test, *blocks[0], *blocks[1], n), 0, n);
+}
+
+namespace {
+
+// A loop that counts, with variables and stacked results.
+struct Counted {
+  Value* most = nullptr;       // iterations, i32[]; null: as long as the condition holds
+  Value* condition = nullptr;  // bool[] before the first iteration; null: true, and the body has none
+  std::vector<Value*> vars;
+  size_t stacked = 0;
+  std::vector<const Type*> rows;  // of stacked results: what one iteration gives
+  // One iteration, written into `block`: the next condition (if there is one), the next variables, the rows.
+  std::function<std::vector<Value*>(MilBuilder& block, Value* i, std::span<Value* const> vars)> step;
+};
+
+constexpr std::string_view kCounter = "i";
+
+// An empty place for what the iterations give: zeros. Bools are kept as i32.
+Value* buffer(Lowering& ctx, Value* most, const Type* row) {
+  if (most == nullptr) ctx.unsupported("results stacked over a number of iterations that nothing bounds");
+  std::vector<Value*> sizes{ctx.unsqueeze(most, std::vector<int64_t>{0})};
+  if (row->rank() > 0) sizes.push_back(ctx.sizes(row->dims()));
+  const DType d = row->dtype() == DType::kBool ? DType::kI32 : row->dtype();
+  const TensorPtr zero = Tensor::full(d, {}, 0);
+  if (most->is_constant() && row->is_static()) {
+    std::vector<int64_t> shape{most->constant()->as_int(0)};
+    for (Dim size : row->dims()) shape.push_back(size.value());
+    return ctx.b.fill(shape, {.value = zero});
+  }
+  return ctx.b.fill(ctx.join(sizes), {.value = zero});
+}
+
+// The variables after the loop, then the stacked results.
+std::vector<Value*> run(Lowering& ctx, const Counted& loop) {
+  MilBuilder& b = ctx.b;
+  const bool tests = loop.condition != nullptr;
+  std::vector<Value*> vars{b.i32(0)};
+  if (tests) vars.push_back(loop.condition);
+  const size_t first = vars.size();
+  vars.insert(vars.end(), loop.vars.begin(), loop.vars.end());
+  for (size_t k = 0; k < loop.stacked; ++k) vars.push_back(buffer(ctx, loop.most, loop.rows[k]));
+
+  const auto add_inputs = [&](Graph& g) {
+    std::vector<Value*> inputs;
+    for (size_t k = 0; k < vars.size(); ++k)
+      inputs.push_back(g.add_input(k == 0 ? std::string(kCounter) : fmt::format("var_{}", k), vars[k]->type()));
+    return inputs;
+  };
+  Graph &test = b.model().new_graph("cond"), &body = b.model().new_graph("body");
+  {
+    MilBuilder block(test, b.facts());
+    block.set_provenance(b.provenance());
+    const std::vector<Value*> now = add_inputs(test);
+    Value* goes_on = loop.most != nullptr ? block.less(now[0], loop.most) : nullptr;
+    if (tests) goes_on = goes_on != nullptr ? block.logical_and(goes_on, now[1]) : block.identity(now[1]);
+    SX_CHECK(goes_on != nullptr, "a loop without an end");
+    test.add_output(*goes_on, "goes_on");
+  }
+  {
+    MilBuilder block(body, b.facts());
+    block.set_provenance(b.provenance());
+    const std::vector<Value*> now = add_inputs(body);
+    const std::span<Value* const> own = std::span(now).subspan(first, loop.vars.size());
+    std::vector<Value*> next = loop.step(block, now[0], own);
+    block.set_provenance(b.provenance());
+    const size_t given = next.size() - loop.stacked;
+    Value* place = block.expand_dims(now[0], {.axes = {0}});
+    for (size_t k = 0; k < loop.stacked; ++k) {
+      Value* row = next[given + k];
+      if (row->dtype() == DType::kBool) row = block.cast(row, {.dtype = DType::kI32});
+      row = block.expand_dims(row, {.axes = {0}});
+      next[given + k] = block.scatter(now[first + loop.vars.size() + k], place, row, {.axis = 0, .mode = "update"});
+    }
+    next.insert(next.begin(), block.add(now[0], 1));
+    add_results(block, next);
+  }
+  Node& made = b.while_loop(vars, test, body);
+  std::vector<Value*> results = results_of(made, first, loop.vars.size() + loop.stacked);
+  for (size_t k = 0; k < loop.stacked; ++k) {
+    Value*& all = results[loop.vars.size() + k];
+    if (tests) {  // it may have ended early
+      std::vector<Value*> end{ctx.unsqueeze(made.result(0), std::vector<int64_t>{0})};
+      const size_t rank = loop.rows[k]->rank() + 1;
+      if (rank > 1) end.push_back(b.i32s(std::vector<int64_t>(rank - 1, 0)));
+      std::vector<bool> whole(rank, true);
+      whole[0] = false;
+      all = b.slice_by_index(all, std::vector<int64_t>(rank, 0), ctx.join(end), {.end_mask = whole});
+    }
+    if (loop.rows[k]->dtype() == DType::kBool) all = b.not_equal(all, b.i32(0));
+  }
+  return results;
+}
+
+// In the tables of the MIL model.
+const Type* row_type(Lowering& ctx, const Graph& body, size_t i) {
+  const Type* t = ctx.imported(body.output(i)->type());
+  if (t == nullptr || !t->is_tensor() || !t->ranked()) ctx.unsupported("stacked results whose shape is not known");
+  return t;
+}
+
+// With the rank that the body wants: some exporters write [1] for a number.
+Value* with_rank_of(Lowering& ctx, MilBuilder& block, Value* v, const Value& wanted) {
+  const Type* t = ctx.imported(wanted.type());
+  return t != nullptr && t->ranked() && t->rank() == 1 ? block.expand_dims(v, {.axes = {0}}) : v;
+}
+
+Value* as_scalar(MilBuilder& block, Value* v) { return v->ranked() && v->type()->rank() != 0 ? block.squeeze(v) : v; }
+
+}  // namespace
+
+std::vector<Value*> lower_Loop(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const Graph& body = body_of(ctx, "body");
+  const size_t n = ctx.node.num_inputs() < 2 ? 0 : ctx.node.num_inputs() - 2;
+  if (body.inputs().size() != n + 2 || body.outputs().size() < n + 1)
+    throw Error(ErrorCode::kInvalidModel, fmt::format("the body has {} inputs and {} results for {} variables",
+                                                      body.inputs().size(), body.outputs().size(), n));
+  Counted loop;
+  const TensorPtr most = ctx.constant(0);
+  const bool unbounded = !ctx.has(0) || (most != nullptr && most->as_int(0) >= std::numeric_limits<int32_t>::max());
+  if (!unbounded) loop.most = as_scalar(b, most != nullptr ? b.i32(static_cast<int32_t>(most->as_int(0))) : ctx.in(0));
+  // The condition that stays true is none.
+  const Value& next = *body.output(0);
+  const bool stays = (next.is_constant() && next.constant()->as_int(0) != 0) || &next == body.input(1) ||
+                     (next.def() != nullptr && next.def()->is("Identity") && next.def()->input(0) == body.input(1));
+  const bool is_true = !ctx.has(1) || ctx.number(1) == 1.0;
+  const bool tests = !(stays && is_true);
+  if (!tests && loop.most == nullptr) ctx.unsupported("a loop that never ends");
+  if (tests) loop.condition = ctx.has(1) ? as_scalar(b, ctx.in(1)) : b.scalar_int(DType::kBool, 1);
+  for (size_t i = 0; i < n; ++i) {
+    Value* v = ctx.in(i + 2);
+    if (v->type() == nullptr || !v->type()->is_tensor()) ctx.unsupported("variables that are no tensors");
+    loop.vars.push_back(v);
+  }
+  loop.stacked = body.outputs().size() - n - 1;
+  for (size_t k = 0; k < loop.stacked; ++k) loop.rows.push_back(row_type(ctx, body, n + 1 + k));
+  loop.step = [&](MilBuilder& block, Value* i, std::span<Value* const> vars) {
+    std::vector<Value*> inputs{with_rank_of(ctx, block, i, *body.input(0)),
+                               with_rank_of(ctx, block, block.scalar_int(DType::kBool, 1), *body.input(1))};
+    inputs.insert(inputs.end(), vars.begin(), vars.end());
+    std::vector<Value*> results = ctx.lower_body(body, inputs, block);
+    if (tests) {
+      results[0] = as_scalar(block, results[0]);
+    } else {
+      results.erase(results.begin());
+    }
+    return results;
+  };
+  return run(ctx, loop);
+}
+
+std::vector<Value*> lower_Scan(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const Graph& body = body_of(ctx, "body");
+  const size_t all = ctx.node.num_inputs(), scanned = static_cast<size_t>(ctx.int_attr("num_scan_inputs", 1));
+  if (ctx.node.op().since_version < 9) ctx.unsupported("Scan of opset 8");
+  if (scanned > all || scanned == 0 || body.inputs().size() != all || body.outputs().size() < all - scanned)
+    throw Error(ErrorCode::kInvalidModel, "the body of Scan does not fit its operands");
+  const size_t n = all - scanned, stacked = body.outputs().size() - n;
+  const auto list = [&](std::string_view name, size_t count) {
+    auto v = ctx.node.attr_ints(name).value_or(std::vector<int64_t>());
+    v.resize(count);
+    return v;
+  };
+  const auto axes = list("scan_input_axes", scanned), back = list("scan_input_directions", scanned),
+             out_axes = list("scan_output_axes", stacked), out_back = list("scan_output_directions", stacked);
+  Counted loop;
+  std::vector<Value*> xs;
+  for (size_t i = 0; i < n; ++i) loop.vars.push_back(ctx.in(i));
+  for (size_t i = 0; i < scanned; ++i) xs.push_back(ctx.in(n + i));
+  const size_t axis = from_front(axes[0], ctx.rank(n));
+  const Dim length = xs[0]->type()->dim(axis);
+  loop.most =
+      length.is_int() ? b.i32(static_cast<int32_t>(length.value())) : b.squeeze(ctx.size_of(xs[0], axis), {.axes = {0}});
+  loop.stacked = stacked;
+  for (size_t k = 0; k < stacked; ++k) loop.rows.push_back(row_type(ctx, body, n + k));
+  loop.step = [&](MilBuilder& block, Value* i, std::span<Value* const> vars) {
+    std::vector<Value*> inputs(vars.begin(), vars.end());
+    for (size_t k = 0; k < scanned; ++k) {
+      Value* x = xs[k];
+      const bool through = x->dtype() == DType::kBool && !ctx.takes("gather", DType::kBool);
+      if (through) x = block.cast(x, {.dtype = DType::kI32});
+      Value* at = i;
+      if (back[k] != 0) at = block.sub(block.sub(loop.most, 1), i);
+      Value* row = block.gather(x, at, {.axis = as_int(from_front(axes[k], x->type()->rank()))});
+      inputs.push_back(through ? block.not_equal(row, block.i32(0)) : row);
+    }
+    return ctx.lower_body(body, inputs, block);
+  };
+  std::vector<Value*> results = run(ctx, loop);
+  for (size_t k = 0; k < stacked; ++k) {
+    Value*& v = results[n + k];
+    if (out_back[k] != 0) v = ctx.moved("reverse", v, [&](Value* x) { return b.reverse(x, {.axes = {0}}); });
+    const size_t rank = v->type()->rank(), to = from_front(out_axes[k], rank);
+    std::vector<int64_t> perm;
+    for (size_t d = 0; d < rank; ++d) perm.push_back(as_int(d == to ? 0 : d < to ? d + 1 : d));
+    v = ctx.moved("transpose", v, [&](Value* x) { return ctx.transpose(x, perm); });
+  }
+  return results;
+}
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,194 @@
+// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and what computes on quantized numbers.
+//
+//   DequantizeLinear(constant, scale, zero)   =>   constexpr_affine_dequantize (iOS 16), constexpr_blockwise_shift_scale (iOS 18)
+//   DequantizeLinear(x, scale, zero)          =>   dequantize (iOS 17), else (x - zero) * scale
+//   QuantizeLinear(x, scale, zero)            =>   quantize (iOS 17), else clip(round(x / scale) + zero)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/tensor_transform.h"
+#include "lower/mil/lowering.h"
+
+namespace sardonyx::to_mil {
+namespace {
+
+constexpr int kIos16 = 7, kIos17 = 8, kIos18 = 9;
+
+bool is_byte(DType d) { return d == DType::kU8 || d == DType::kI8; }
+
+// scale or zero point of operand i as it broadcasts to x: one number, or one for each place along the axis.
+Value* along(Lowering& ctx, Value* v, size_t axis, size_t rank) {
+  if (v->type()->rank() != 1) return v;
+  return ctx.unsqueeze(v, iota(rank - axis - 1, 1));
+}
+
+struct Quantized {
+  size_t axis = 0;
+  bool per_axis = false, blocks = false;
+  bool has_zero = false;
+};
+
+Quantized look(Lowering& ctx) {
+  Quantized q;
+  const size_t rank = ctx.rank(0), scales = ctx.rank(1);
+  q.per_axis = scales == 1 && rank > 0;
+  q.blocks = scales > 1;
+  if (q.per_axis || q.blocks) q.axis = from_front(ctx.int_attr("axis", 1), rank);
+  q.has_zero = ctx.has(2);
+  return q;
+}
+
+// The zero point in the quantized type, as constants have it: null when there is none, or all are 0.
+TensorPtr zero_point(Lowering& ctx) {
+  const TensorPtr zero = ctx.constant(2);
+  return ctx.number(2) == 0.0 ? nullptr : zero;
+}
+
+TensorPtr one_number(const TensorPtr& t) { return t != nullptr && t->rank() == 1 && t->size() == 1 ? t->reshaped({}) : t; }
+
+// (x - zero) * scale, computed when the model is written.
+TensorPtr dequantized(Lowering& ctx, const Quantized& q) {
+  const TensorPtr x = ctx.constant(0), scale = ctx.constant(1), zero = ctx.constant(2);
+  const auto shape = std::vector<int64_t>(x->shape().begin(), x->shape().end());
+  int64_t inner = 1;
+  for (size_t i = q.axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  const int64_t n = q.per_axis && !shape.empty() ? shape[q.axis] : 1;
+  const DType to = stored(ctx.out_dtype());
+  return Tensor::defer(to, shape, [=, per_axis = q.per_axis](int64_t first, std::span<std::byte> out) {
+    const auto width = static_cast<size_t>(bit_width(to)) / 8;
+    for (size_t i = 0; i < out.size() / width; ++i) {
+      const int64_t at = first + static_cast<int64_t>(i), k = per_axis ? at / inner % n : 0;
+      const double off = zero != nullptr ? zero->as_double(zero->size() == 1 ? 0 : k) : 0;
+      encode_element(to, out.data(), static_cast<int64_t>(i),
+                     (x->as_double(at) - off) * scale->as_double(scale->size() == 1 ? 0 : k));
+    }
+  });
+}
+
+// Constants that stay small in the package.
+Value* constexpr_of(Lowering& ctx, const Quantized& q) {
+  const TensorPtr x = ctx.constant(0), scale = ctx.in(1)->constant();
+  if (scale == nullptr || (ctx.has(2) && ctx.constant(2) == nullptr)) return nullptr;
+  const TensorPtr zero = ctx.constant(2);
+  const bool bytes = is_byte(x->dtype()), halves = x->dtype() == DType::kI4 || x->dtype() == DType::kU4;
+  if (bytes && !q.blocks && ctx.version() >= kIos16 && x->rank() > 0) {
+    const TensorPtr none = Tensor::full(x->dtype(), {}, 0);
+    TensorPtr off = one_number(zero != nullptr ? zero : none);
+    return ctx.b.constexpr_affine_dequantize(
+        {.axis = as_int(q.axis), .quantized_data = x, .scale = one_number(scale), .zero_point = off});
+  }
+  if (!(halves || (bytes && q.blocks)) || ctx.version() < kIos18) return nullptr;
+  // Scales have x's rank there; along each axis one of them holds for a whole number of elements.
+  std::vector<int64_t> shape(x->rank(), 1);
+  if (q.blocks) shape.assign(scale->shape().begin(), scale->shape().end());
+  if (q.per_axis) shape[q.axis] = scale->size();
+  const TensorPtr factor = scale->reshaped(shape);
+  if (zero == nullptr) return ctx.b.constexpr_blockwise_shift_scale({.data = x, .scale = factor});
+  return ctx.b.constexpr_blockwise_shift_scale({.data = x, .offset = zero->reshaped(shape), .scale = factor});
+}
+
+// The lowest and the highest number of the type.
+std::pair<double, double> range_of(DType d) {
+  const int bits = bit_width(d) - (is_signed(d) ? 1 : 0);
+  return {is_signed(d) ? -std::ldexp(1, bits) : 0, std::ldexp(1, bits) - 1};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_DequantizeLinear(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const Quantized q = look(ctx);
+  const TensorPtr known = ctx.constant(0);
+  if (stored(ctx.in_dtype(0)) != DType::kI32)
+    ctx.unsupported(fmt::format("quantized numbers of {}", to_string(ctx.in_dtype(0))));
+  if (known != nullptr) {
+    if (Value* v = constexpr_of(ctx, q)) return {v};
+    if (!q.blocks && ctx.constant(1) != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr))
+      return {b.constant(dequantized(ctx, q))};
+  }
+  if (q.blocks) ctx.unsupported("blocks of quantized numbers");
+  const TensorPtr scale = ctx.in(1)->constant();
+  if (is_byte(ctx.in_dtype(0)) && ctx.version() >= kIos17 && scale != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr)) {
+    Value* x = b.cast(ctx.in(0), {.dtype = ctx.in_dtype(0)});
+    const TensorPtr zero = one_number(zero_point(ctx));
+    mil_params::dequantize p{.scale = one_number(scale)};
+    if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
+    if (zero != nullptr) p.zero_point = zero;
+    return {b.dequantize(x, p)};
+  }
+  Value* x = ctx.in(0);
+  if (ctx.has(2)) x = b.sub(x, along(ctx, ctx.in(2), q.axis, ctx.rank(0)));
+  Value* factor = along(ctx, ctx.in(1), q.axis, ctx.rank(0));
+  return {b.mul(ctx.cast(x, factor->dtype()), factor)};
+}
+
+std::vector<Value*> lower_QuantizeLinear(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const Quantized q = look(ctx);
+  const DType to = ctx.out_dtype();
+  if (!is_integer(to)) ctx.unsupported(fmt::format("quantization to {}", to_string(to)));
+  if (q.blocks) ctx.unsupported("blocks of quantized numbers");
+  Value* x = ctx.in(0);
+  if (x->dtype() == DType::kI32) x = ctx.cast(x, ctx.in(1)->dtype());
+  const TensorPtr scale = ctx.in(1)->constant();
+  if (is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr)) {
+    mil_params::quantize p{.output_dtype = to, .scale = one_number(scale)};
+    const TensorPtr zero = one_number(zero_point(ctx));
+    if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
+    if (zero != nullptr) p.zero_point = zero;
+    return {ctx.cast(b.quantize(x, p), DType::kI32)};
+  }
+  const auto [low, high] = range_of(to);
+  Value* y = b.round(b.real_div(x, along(ctx, ctx.in(1), q.axis, ctx.rank(0))));
+  if (ctx.has(2)) y = b.add(y, ctx.cast(along(ctx, ctx.in(2), q.axis, ctx.rank(0)), y->dtype()));
+  y = b.clip(y, {.alpha = ctx.like(y, low), .beta = ctx.like(y, high)});
+  return {ctx.cast(y, DType::kI32)};
+}
+
+// The range of x, with 0 in it, decides scale and zero point.
+std::vector<Value*> lower_DynamicQuantizeLinear(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  Value* zero = ctx.like(x, 0);
+  const std::vector<int64_t> axes = iota(ctx.rank(0));
+  Value* low = b.minimum(b.reduce_min(x, {.axes = axes, .keep_dims = false}), zero);
+  Value* high = b.maximum(b.reduce_max(x, {.axes = axes, .keep_dims = false}), zero);
+  Value* scale = b.real_div(b.sub(high, low), ctx.like(x, 255));
+  Value* nothing = b.equal(scale, zero);
+  Value* below = b.select(nothing, ctx.like(x, 1), scale);
+  Value* point = b.round(b.clip(b.real_div(b.sub(zero, low), below), {.alpha = ctx.like(x, 0), .beta = ctx.like(x, 255)}));
+  Value* y = b.add(b.round(b.real_div(x, below)), point);
+  y = b.clip(y, {.alpha = ctx.like(x, 0), .beta = ctx.like(x, 255)});
+  return {ctx.cast(y, DType::kI32), scale, ctx.cast(point, DType::kI32)};
+}
+
+namespace {
+
+// Whole numbers up to 2^24 are exact in f32: products of bytes over some 250 places.
+Value* centered(Lowering& ctx, size_t x, size_t zero, bool rows) {
+  Value* v = ctx.in(x);
+  if (ctx.has(zero)) {
+    Value* off = ctx.in(zero);
+    if (off->type()->rank() == 1 && rows && off->type()->dim(0).is_int() && !off->type()->dim(0).is(1))
+      off = ctx.unsqueeze(off, std::vector<int64_t>{1});
+    v = ctx.b.sub(v, off);
+  }
+  return ctx.cast(v, DType::kF32);
+}
+
+}  // namespace
+
+std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
+  const auto dims = ctx.in_dims(0);
+  constexpr int64_t kExact = (1 << 24) / (255 * 255);
+  if (dims.empty() || !dims.back().is_int() || dims.back().value() > kExact)
+    ctx.unsupported(
+        fmt::format("integers multiplied over more than {} places, whose sums single precision does not hold", kExact));
+  Value* x = centered(ctx, 0, 2, true);
+  Value* y = centered(ctx, 1, 3, false);
+  return {ctx.cast(ctx.b.matmul(x, y, {.transpose_x = false, .transpose_y = false}), DType::kI32)};
+}
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,242 @@
+// LSTM, GRU, RNN: Core ML's lstm, gru and rnn, which go forward over [sequence, batch, features].
+//
+// Backward directions run forward over the reversed sequence, and their results are reversed again; two directions are two ops whose
+// results are stacked. Gates change places: ONNX has i o f c and z r h, Core ML i f o z and r o z.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "lower/mil/lowering.h"
+
+namespace sardonyx::to_mil {
+namespace {
+
+// The rows of direction `d` of a constant [directions, gates * hidden, ...], its gates in `order`.
+TensorPtr gates(const Tensor& t, size_t d, const std::vector<size_t>& order, int64_t hidden) {
+  std::vector<int64_t> shape(t.shape().begin() + 1, t.shape().end());
+  const int64_t rows = shape[0];
+  shape[0] = hidden * static_cast<int64_t>(order.size());
+  std::vector<std::byte> scratch;
+  const auto all = t.bytes(scratch);
+  const size_t row_bytes = rows == 0 ? 0 : all.size() / static_cast<size_t>(t.shape()[0] * rows);
+  std::vector<std::byte> out;
+  for (size_t gate : order) {
+    const auto begin = (d * static_cast<size_t>(rows) + gate * static_cast<size_t>(hidden)) * row_bytes;
+    const auto part = all.subspan(begin, static_cast<size_t>(hidden) * row_bytes);
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  return Tensor::own(t.dtype(), std::move(shape), std::move(out));
+}
+
+TensorPtr sum(const Tensor& a, const Tensor& c) {
+  std::vector<std::byte> out(a.byte_size());
+  for (int64_t i = 0; i < a.size(); ++i) encode_element(a.dtype(), out.data(), i, a.as_double(i) + c.as_double(i));
+  return Tensor::own(a.dtype(), {a.shape().begin(), a.shape().end()}, std::move(out));
+}
+
+struct Weights {
+  TensorPtr input, hidden, bias, hidden_bias, peephole;  // null: none
+};
+
+// What the three operators share: operands X, W, R, B, sequence_lens, initial_h.
+class Recurrent {
+ public:
+  Recurrent(Lowering& ctx, std::string_view op, std::vector<size_t> order) : ctx_(ctx), b_(ctx.b), order_(std::move(order)) {
+    x_ = ctx.in(0);
+    if (!ctx.takes(op, x_->dtype())) ctx.unsupported(fmt::format("Core ML's {} takes no {}", op, to_string(x_->dtype())));
+    if (ctx.int_attr("layout", 0) != 0) {
+      by_batch_ = true;
+      x_ = ctx.transpose(x_, std::vector<int64_t>{1, 0, 2});
+    }
+    for (size_t i : {1, 2, 3}) {
+      if (ctx.has(i) && !ctx.in(i)->is_constant()) ctx.unsupported("weights that are computed, and Core ML wants constants");
+    }
+    w_ = ctx.in(1)->constant();
+    r_ = ctx.in(2)->constant();
+    if (ctx.has(3)) bias_ = ctx.in(3)->constant();
+    hidden_ = r_->shape()[2];
+    const std::string direction = ctx.string_attr("direction", "forward");
+    directions_ = direction == "bidirectional" ? 2 : 1;
+    reversed_ = direction == "reverse";
+    if (ctx.has(4) && !is_whole(4)) ctx.unsupported("sequences of several lengths in one batch");
+    if (ctx.has(2) && w_->shape()[0] != static_cast<int64_t>(directions_))
+      throw Error(ErrorCode::kInvalidModel,
+                  fmt::format("weights of {} directions, where '{}' has {}", w_->shape()[0], direction, directions_));
+  }
+
+  size_t directions() const { return directions_; }
+  int64_t hidden() const { return hidden_; }
+
+  // Of direction d. `apart`: biases of input and hidden state stay two.
+  Weights weights(size_t d, bool apart) const {
+    Weights w{gates(*w_, d, order_, hidden_), gates(*r_, d, order_, hidden_), nullptr, nullptr, nullptr};
+    if (bias_ == nullptr) return w;
+    std::vector<size_t> second;
+    for (size_t gate : order_) second.push_back(gate + order_.size());
+    w.bias = gates(*bias_, d, order_, hidden_);
+    w.hidden_bias = gates(*bias_, d, second, hidden_);
+    if (!apart) w.bias = sum(*w.bias, *w.hidden_bias);
+    return w;
+  }
+
+  // The sequence as direction d sees it.
+  Value* sequence(size_t d) { return goes_back(d) ? b_.reverse(x_, {.axes = {0}}) : x_; }
+
+  // The state of operand i before direction d: [batch, hidden].
+  Value* initial(size_t i, size_t d) {
+    if (!ctx_.has(i)) {
+      const Dim batch = x_->type()->dim(1);
+      if (batch.is_int()) return b_.full(x_->dtype(), {batch.value(), hidden_}, 0);
+      std::vector<Value*> sizes{ctx_.size_of(x_, 1)};
+      sizes.push_back(b_.i32s(std::vector<int64_t>{hidden_}));
+      const TensorPtr zero = Tensor::full(x_->dtype(), {}, 0);
+      return b_.fill(ctx_.join(sizes), {.value = zero});
+    }
+    Value* h = ctx_.in(i);
+    if (by_batch_) h = ctx_.transpose(h, std::vector<int64_t>{1, 0, 2});
+    if (directions_ == 1) return ctx_.squeeze(h, std::vector<int64_t>{0});
+    const auto at = as_int(d);
+    h = b_.slice_by_index(h, {at, 0, 0}, {at + 1, 0, 0}, {.end_mask = {false, true, true}});
+    return ctx_.squeeze(h, std::vector<int64_t>{0});
+  }
+
+  // Y of ONNX from what each direction gave for every step, [sequence, batch, hidden].
+  Value* all_steps(std::vector<Value*> steps) {
+    for (size_t d = 0; d < steps.size(); ++d) {
+      if (goes_back(d)) steps[d] = b_.reverse(steps[d], {.axes = {0}});
+    }
+    // layout 0: [sequence, directions, batch, hidden]; 1: [batch, sequence, directions, hidden]
+    if (steps.size() == 1) {
+      Value* y = by_batch_ ? ctx_.transpose(steps[0], std::vector<int64_t>{1, 0, 2}) : steps[0];
+      return ctx_.unsqueeze(y, std::vector<int64_t>{by_batch_ ? 2 : 1});
+    }
+    if (by_batch_) {
+      for (Value*& v : steps) v = ctx_.transpose(v, std::vector<int64_t>{1, 0, 2});
+    }
+    return b_.stack(steps, {.axis = by_batch_ ? 2 : 1});
+  }
+
+  // Y_h and Y_c from the last states, [batch, hidden].
+  Value* last(std::vector<Value*> states) {
+    const int64_t axis = by_batch_ ? 1 : 0;
+    return states.size() == 1 ? ctx_.unsqueeze(states[0], std::vector<int64_t>{axis}) : b_.stack(states, {.axis = axis});
+  }
+
+  // Activation k of direction d as Core ML names it.
+  std::string activation(size_t d, size_t k, size_t count, const std::string& otherwise) {
+    const Attr* a = ctx_.node.attr("activations");
+    const auto* names = a != nullptr ? a->get<Attr::Strings>() : nullptr;
+    std::string name = names != nullptr && names->size() > d * count + k ? (*names)[d * count + k] : otherwise;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name == "relu" || name == "sigmoid" || name == "tanh") return name;
+    if (name == "affine") ctx_.unsupported("the activation Affine");
+    ctx_.unsupported(fmt::format("the activation {}", name));
+  }
+
+ private:
+  bool goes_back(size_t d) const { return reversed_ || d == 1; }
+
+  // Whether all sequences are as long as X.
+  bool is_whole(size_t i) const {
+    const auto lengths = ctx_.ints(i);
+    const Dim whole = x_->type()->dim(0);
+    return lengths && whole.is_int() && std::ranges::all_of(*lengths, [&](int64_t n) { return n == whole.value(); });
+  }
+
+  Lowering& ctx_;
+  MilBuilder& b_;
+  Value* x_ = nullptr;
+  TensorPtr w_, r_, bias_;
+  std::vector<size_t> order_;  // Core ML's gates by their places in ONNX
+  int64_t hidden_ = 0;
+  size_t directions_ = 1;
+  bool reversed_ = false, by_batch_ = false;
+};
+
+}  // namespace
+
+std::vector<Value*> lower_LSTM(Lowering& ctx) {
+  Recurrent r(ctx, "lstm", {0, 2, 1, 3});
+  if (ctx.int_attr("input_forget", 0) != 0) ctx.unsupported("input and forget gates in one");
+  const TensorPtr peepholes = ctx.has(7) ? ctx.in(7)->constant() : nullptr;
+  if (ctx.has(7) && peepholes == nullptr) ctx.unsupported("peepholes that are computed");
+  std::vector<Value*> steps, states, cells;
+  for (size_t d = 0; d < r.directions(); ++d) {
+    Weights w = r.weights(d, false);
+    if (peepholes != nullptr) w.peephole = gates(*peepholes, d, {0, 2, 1}, r.hidden());
+    Value* x = r.sequence(d);
+    Value* h = r.initial(5, d);
+    Value* c = r.initial(6, d);
+    mil_params::lstm p{.activation = r.activation(d, 2, 3, "tanh"),
+                       .bias = w.bias,
+                       .cell_activation = r.activation(d, 1, 3, "tanh"),
+                       .direction = "forward",
+                       .output_sequence = true,
+                       .peephole = w.peephole,
+                       .recurrent_activation = r.activation(d, 0, 3, "sigmoid"),
+                       .weight_hh = w.hidden,
+                       .weight_ih = w.input};
+    if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
+    Node& n = ctx.b.lstm(x, h, c, p);
+    steps.push_back(n.result(0));
+    states.push_back(n.result(1));
+    cells.push_back(n.result(2));
+  }
+  std::vector<Value*> results{ctx.is_used(0) ? r.all_steps(steps) : nullptr, ctx.is_used(1) ? r.last(states) : nullptr,
+                              ctx.is_used(2) ? r.last(cells) : nullptr};
+  results.resize(ctx.node.num_results());
+  return results;
+}
+
+std::vector<Value*> lower_GRU(Lowering& ctx) {
+  Recurrent r(ctx, "gru", {1, 2, 0});
+  if (ctx.int_attr("linear_before_reset", 0) == 0) ctx.unsupported("a reset gate before the product (linear_before_reset=0)");
+  if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
+  std::vector<Value*> steps, states;
+  for (size_t d = 0; d < r.directions(); ++d) {
+    const Weights w = r.weights(d, true);
+    Value* x = r.sequence(d);
+    Value* h = r.initial(5, d);
+    mil_params::gru p{.activation = r.activation(d, 1, 2, "tanh"),
+                      .bias = w.hidden_bias,
+                      .direction = "forward",
+                      .input_bias = w.bias,
+                      .output_sequence = true,
+                      .recurrent_activation = r.activation(d, 0, 2, "sigmoid"),
+                      .weight_hh = w.hidden,
+                      .weight_ih = w.input};
+    Node& n = ctx.b.gru(x, h, p);
+    steps.push_back(n.result(0));
+    states.push_back(n.result(1));
+  }
+  std::vector<Value*> results{ctx.is_used(0) ? r.all_steps(steps) : nullptr, ctx.is_used(1) ? r.last(states) : nullptr};
+  results.resize(ctx.node.num_results());
+  return results;
+}
+
+std::vector<Value*> lower_RNN(Lowering& ctx) {
+  Recurrent r(ctx, "rnn", {0});
+  if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
+  std::vector<Value*> steps, states;
+  for (size_t d = 0; d < r.directions(); ++d) {
+    const Weights w = r.weights(d, false);
+    Value* x = r.sequence(d);
+    Value* h = r.initial(5, d);
+    mil_params::rnn p{.activation = r.activation(d, 0, 1, "tanh"),
+                      .bias = w.bias,
+                      .direction = "forward",
+                      .output_sequence = true,
+                      .weight_hh = w.hidden,
+                      .weight_ih = w.input};
+    Node& n = ctx.b.rnn(x, h, p);
+    steps.push_back(n.result(0));
+    states.push_back(n.result(1));
+  }
+  std::vector<Value*> results{ctx.is_used(0) ? r.all_steps(steps) : nullptr, ctx.is_used(1) ? r.last(states) : nullptr};
+  results.resize(ctx.node.num_results());
+  return results;
+}
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,205 @@
+// Resize.
+//
+// Core ML resizes the last two axes, by its own ops, in some of ONNX's coordinate modes. Everything else of known sizes is exact by other
+// means, axis by axis: nearest is a gather at constant places, linear and cubic are a product with a constant matrix that has few numbers
+// in each row.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lower/mil/lowering.h"
+
+namespace sardonyx::to_mil {
+namespace {
+
+struct Axis {
+  Dim in, out;
+  double scale = 1;
+  bool by_scale = false;  // the scale is given, and need not be out / in
+};
+
+struct Plan {
+  std::string mode, coordinates, nearest;
+  double cubic = -0.75;
+  bool exclude_outside = false;
+  std::vector<Axis> axes;  // of x
+};
+
+Plan plan_of(Lowering& ctx) {
+  Plan p;
+  p.mode = ctx.string_attr("mode", "nearest");
+  p.coordinates = ctx.string_attr("coordinate_transformation_mode", "half_pixel");
+  p.nearest = ctx.string_attr("nearest_mode", "round_prefer_floor");
+  p.cubic = ctx.float_attr("cubic_coeff_a", -0.75);
+  p.exclude_outside = ctx.int_attr("exclude_outside", 0) != 0;
+  if (ctx.node.op().since_version < 11) ctx.unsupported("Resize of an opset before 11");
+  if (ctx.int_attr("antialias", 0) != 0) ctx.unsupported("a filter against aliases");
+  if (p.coordinates == "tf_crop_and_resize") ctx.unsupported("cropping while resizing");
+  if (ctx.string_attr("keep_aspect_ratio_policy", "stretch") != "stretch") ctx.unsupported("sizes that keep the aspect ratio");
+  const auto in = ctx.in_dims(0), out = ctx.out_dims();
+  for (size_t i = 0; i < in.size(); ++i) p.axes.push_back({in[i], out[i], 1, false});
+  std::vector<int64_t> axes = ctx.node.attr_ints("axes").value_or(iota(in.size()));
+  const TensorPtr scales = ctx.constant(2);
+  if (scales != nullptr && scales->size() > 0) {
+    if (static_cast<size_t>(scales->size()) != axes.size())
+      throw Error(ErrorCode::kInvalidModel, "one scale is wanted for each axis");
+    for (size_t k = 0; k < axes.size(); ++k) {
+      Axis& a = p.axes[from_front(axes[k], in.size())];
+      a.scale = scales->as_double(static_cast<int64_t>(k));
+      a.by_scale = true;
+    }
+  } else if (ctx.has(2) && scales == nullptr) {
+    ctx.unsupported("scales that are computed");
+  } else {
+    for (Axis& a : p.axes) {
+      if (a.in == a.out) continue;
+      if (!a.in.is_int() || !a.out.is_int()) ctx.unsupported("sizes that are computed");
+      a.scale = static_cast<double>(a.out.value()) / static_cast<double>(a.in.value());
+    }
+  }
+  return p;
+}
+
+bool changes(const Axis& a) { return !(a.in == a.out) || a.scale != 1; }
+
+// Whether out / in is the scale, as Core ML takes it.
+bool is_plain(const Axis& a) {
+  if (!a.in.is_int() || !a.out.is_int()) return a.by_scale && a.scale == std::floor(a.scale);
+  return static_cast<double>(a.out.value()) == a.scale * static_cast<double>(a.in.value());
+}
+
+bool is_whole(double scale) { return scale >= 1 && scale == std::floor(scale); }
+
+// By Core ML's own ops; null where they have no such mode.
+Value* native(Lowering& ctx, Value* x, const Plan& p) {
+  MilBuilder& b = ctx.b;
+  const size_t rank = p.axes.size();
+  if (rank < 3) return nullptr;
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (changes(p.axes[i])) return nullptr;
+  }
+  const Axis &h = p.axes[rank - 2], &w = p.axes[rank - 1];
+  if (!is_plain(h) || !is_plain(w)) return nullptr;
+  const bool known = h.out.is_int() && w.out.is_int() && h.in.is_int() && w.in.is_int();
+  if (p.mode == "nearest") {
+    // Of whole factors, all of these are floor(i / factor).
+    const bool whole = is_whole(h.scale) && is_whole(w.scale);
+    const bool floors = p.coordinates == "asymmetric" && p.nearest == "floor";
+    const bool rounds = whole && (p.coordinates == "half_pixel" || p.coordinates == "pytorch_half_pixel") &&
+                        (p.nearest == "round_prefer_floor" || p.nearest == "round_prefer_ceil");
+    if (!(whole && (floors || rounds))) return nullptr;
+    return b.upsample_nearest_neighbor(x, {.scale_factor_height = b.i32(static_cast<int32_t>(h.scale)),
+                                           .scale_factor_width = b.i32(static_cast<int32_t>(w.scale))});
+  }
+  if (p.mode != "linear") return nullptr;
+  const bool corners = p.coordinates == "align_corners";
+  const bool half = p.coordinates == "half_pixel" || (p.coordinates == "pytorch_half_pixel" && !h.out.is(1) && !w.out.is(1));
+  if (!known) {
+    if (!half || !is_whole(h.scale) || !is_whole(w.scale)) return nullptr;
+    return b.upsample_bilinear(x, {.align_corners = false,
+                                   .scale_factor_height = b.i32(static_cast<int32_t>(h.scale)),
+                                   .scale_factor_width = b.i32(static_cast<int32_t>(w.scale))});
+  }
+  if (!corners && !half && p.coordinates != "asymmetric") return nullptr;
+  return b.resize_bilinear(x, {.sampling_mode = corners ? "STRICT_ALIGN_CORNERS"
+                                                : half  ? "UNALIGN_CORNERS"
+                                                        : "DEFAULT",
+                               .target_size_height = h.out.value(),
+                               .target_size_width = w.out.value()});
+}
+
+// Where place i of the result lies in the operand.
+double source(Lowering& ctx, const Plan& p, const Axis& a, int64_t i) {
+  const double y = static_cast<double>(i), n = static_cast<double>(a.in.value()), width = a.scale * n;
+  if (p.coordinates == "align_corners") return width == 1 ? 0 : y * (n - 1) / (width - 1);
+  if (p.coordinates == "asymmetric") return y / a.scale;
+  const double half = (y + 0.5) / a.scale - 0.5;
+  if (p.coordinates == "pytorch_half_pixel") return width == 1 ? -0.5 : half;
+  if (p.coordinates == "half_pixel") return half;
+  if (p.coordinates == "half_pixel_symmetric") return n / 2 * (1 - static_cast<double>(a.out.value()) / width) + half;
+  ctx.unsupported(fmt::format("the coordinate transformation '{}'", p.coordinates));
+}
+
+int64_t nearest(const Plan& p, double x) {
+  if (p.nearest == "floor") return static_cast<int64_t>(std::floor(x));
+  if (p.nearest == "ceil") return static_cast<int64_t>(std::ceil(x));
+  const double low = std::floor(x), over = x - low;
+  const bool up = p.nearest == "round_prefer_ceil" ? over >= 0.5 : over > 0.5;
+  return static_cast<int64_t>(low) + (up ? 1 : 0);
+}
+
+double cubic(double x, double a) {
+  x = std::fabs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+// [in, out]: the share of each place of the operand in each of the result.
+TensorPtr shares(Lowering& ctx, const Plan& p, const Axis& a, DType d) {
+  const int64_t in = a.in.value(), out = a.out.value();
+  std::vector<double> m(static_cast<size_t>(in * out));
+  for (int64_t i = 0; i < out; ++i) {
+    const double x = source(ctx, p, a, i);
+    const auto left = static_cast<int64_t>(std::floor(x));
+    std::vector<std::pair<int64_t, double>> taps;
+    const int64_t reach = p.mode == "linear" ? 1 : 2;
+    double sum = 0;
+    for (int64_t k = left - reach + 1; k <= left + reach; ++k) {
+      const double distance = std::fabs(x - static_cast<double>(k));
+      double share = p.mode == "linear" ? std::max(0.0, 1 - distance) : cubic(distance, p.cubic);
+      if (p.exclude_outside && (k < 0 || k >= in)) share = 0;
+      taps.emplace_back(std::clamp<int64_t>(k, 0, in - 1), share);
+      sum += share;
+    }
+    for (const auto& [k, share] : taps)
+      m[static_cast<size_t>(k * out + i)] += p.exclude_outside && sum != 0 ? share / sum : share;
+  }
+  std::vector<std::byte> bytes(byte_size(d, m.size()));
+  for (size_t i = 0; i < m.size(); ++i) encode_element(d, bytes.data(), static_cast<int64_t>(i), m[i]);
+  return Tensor::own(d, {in, out}, std::move(bytes));
+}
+
+Value* along(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
+  MilBuilder& b = ctx.b;
+  const Axis& a = p.axes[axis];
+  if (!a.in.is_int() || !a.out.is_int())
+    ctx.unsupported(fmt::format("the mode {} with {} on sizes that are open", p.mode, p.coordinates));
+  if (p.mode == "nearest") {
+    std::vector<int32_t> places;
+    for (int64_t i = 0; i < a.out.value(); ++i)
+      places.push_back(static_cast<int32_t>(std::clamp<int64_t>(nearest(p, source(ctx, p, a, i)), 0, a.in.value() - 1)));
+    Value* at = b.constant(Tensor::of<int32_t>(DType::kI32, {a.out.value()}, places));
+    return b.gather(x, at, {.axis = as_int(axis)});
+  }
+  const size_t rank = p.axes.size();
+  std::vector<int64_t> perm = iota(rank);
+  std::swap(perm[axis], perm[rank - 1]);
+  Value* last = ctx.transpose(x, perm);
+  if (rank == 1) last = ctx.unsqueeze(last, std::vector<int64_t>{0});
+  Value* y = b.matmul(last, b.constant(shares(ctx, p, a, x->dtype())), {.transpose_x = false, .transpose_y = false});
+  if (rank == 1) y = ctx.squeeze(y, std::vector<int64_t>{0});
+  return ctx.transpose(y, perm);
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Resize(Lowering& ctx) {
+  const Plan p = plan_of(ctx);
+  if (p.mode != "nearest" && p.mode != "linear" && p.mode != "cubic") ctx.unsupported(fmt::format("the mode {}", p.mode));
+  Value* x = ctx.in(0);
+  if (std::ranges::none_of(p.axes, changes)) return {x};
+  if (!ctx.takes("resize_bilinear", x->dtype())) {
+    if (p.mode != "nearest") ctx.unsupported(fmt::format("Core ML interpolates no {}", to_string(x->dtype())));
+  } else if (Value* y = native(ctx, x, p)) {
+    return {y};
+  }
+  return {ctx.moved("gather", x, [&](Value* v) {
+    for (size_t i = 0; i < p.axes.size(); ++i) {
+      if (changes(p.axes[i])) v = along(ctx, v, p, i);
+    }
+    return v;
+  })};
+}
+
+}  // namespace sardonyx::to_mil

@@ -1,0 +1,308 @@
+"""ONNX models and JAX functions as Core ML packages: onnxruntime (or JAX) beside Sardonyx's evaluator, types beside coremltools'."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
+
+import coremltools as ct  # noqa: E402
+import sardonyx  # noqa: E402
+from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
+from onnx import TensorProto as T  # noqa: E402
+from onnx import helper, numpy_helper  # noqa: E402
+from sardonyx import coreml  # noqa: E402
+
+WEIGHTS = Path("Data/com.apple.CoreML/weights/weight.bin")
+
+
+class Builder:
+    """An ONNX model, node by node."""
+
+    def __init__(self, opset=17):
+        self.nodes, self.weights, self.inputs, self.opset = [], [], [], opset
+        self.rng = np.random.default_rng(7)
+
+    def input(self, name, shape, dtype=T.FLOAT):
+        self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
+        return name
+
+    def constant(self, array):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def weight(self, *shape, scale=0.5):
+        return self.constant((scale * self.rng.standard_normal(shape)).astype(np.float32))
+
+    def op(self, kind, *inputs, outputs=1, **attributes):
+        names = [f"{kind}.{len(self.nodes)}/{i}" for i in range(outputs)]  # no names that Core ML takes
+        self.nodes.append(helper.make_node(kind, inputs, names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def model(self, **results):
+        nodes = self.nodes + [helper.make_node("Identity", [v], [name]) for name, v in results.items()]
+        outputs = [helper.make_tensor_value_info(name, T.FLOAT, None) for name in results]
+        graph = helper.make_graph(nodes, "model", self.inputs, outputs, self.weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+        return onnx.shape_inference.infer_shapes(model)
+
+
+def run_onnx(model, inputs):
+    import onnxruntime as ort
+
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs), strict=True))
+
+
+def type_of(value_type):
+    """(element type, sizes) as a file says them; None: open."""
+    tensor = value_type.tensorType
+    return tensor.dataType, tuple(d.constant.size if d.WhichOneof("dimension") == "constant" else None for d in tensor.dimensions)
+
+
+def check_types(package):
+    """coremltools loads the package, and infers the types that Sardonyx wrote, op by op."""
+    spec = ct.models.MLModel(str(package), skip_model_load=True).get_spec()
+    weights = Path(package) / WEIGHTS
+    program = load_program(spec, spec.specificationVersion, str(weights.parent) if weights.exists() else "")
+    function = spec.mlProgram.functions["main"]
+    written = {
+        out.name: type_of(out.type)
+        for op in function.block_specializations[function.opset].operations
+        for out in op.outputs
+        if out.type.WhichOneof("type") == "tensorType"
+    }
+    seen = 0
+    for op in program.functions["main"].operations:
+        for var in op.outputs:
+            if var.name not in written:
+                continue
+            sizes = written[var.name][1]
+            found = tuple(d if isinstance(d, (int, np.integer)) else None for d in (var.shape or ()))
+            assert len(found) == len(sizes), f"{op.op_type} {var.name}: {found} against {sizes}"
+            for a, b in zip(found, sizes, strict=True):
+                assert a is None or b is None or a == b, f"{op.op_type} {var.name}: {found} against {sizes}"
+            seen += 1
+    assert seen > 0
+    return spec
+
+
+def check(model, tmp_path, *inputs, target="iOS17", tolerance=4e-6):
+    """The package on Sardonyx's evaluator beside the model in onnxruntime, for each set of inputs."""
+    path = tmp_path / "out.mlpackage"
+    program = coreml.from_onnx(model, path, minimum_deployment_target=target, compute_precision="fp32")
+    spec = check_types(path)
+    for one in inputs:
+        wanted = run_onnx(model, one)
+        found = program.run({name: np.asarray(x, np.int32) if x.dtype == np.int64 else x for name, x in one.items()})
+        assert list(found) == list(wanted)
+        for name, y in wanted.items():
+            assert found[name].shape == y.shape
+            largest = np.abs(y).max(initial=1e-30)
+            assert np.abs(found[name] - y).max(initial=0) <= tolerance * largest, name
+    return program, spec
+
+
+def mlp():
+    b = Builder()
+    x = b.input("x", ["N", 11])
+    h = b.op("Relu", b.op("Gemm", x, b.weight(13, 11), b.weight(13), transB=1))
+    return b.model(y=b.op("Softmax", b.op("Gemm", h, b.weight(13, 5), b.weight(5)), axis=-1))
+
+
+def cnn():
+    b = Builder()
+    x = b.input("image", ["N", 3, 19, 23])
+
+    def block(x, channels, into, stride):
+        y = b.op("Conv", x, b.weight(into, channels, 3, 3, scale=0.2), pads=[1, 1, 1, 1], strides=[stride, stride])
+        ones = np.abs(b.rng.standard_normal((4, into))).astype(np.float32)
+        return b.op("Relu", b.op("BatchNormalization", y, *map(b.constant, ones)))
+
+    y = b.op("MaxPool", block(x, 3, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    y = b.op("Add", block(y, 7, 7, 1), y)
+    y = b.op("Flatten", b.op("GlobalAveragePool", y))
+    return b.model(logits=b.op("Gemm", y, b.weight(5, 7), b.weight(5), transB=1))
+
+
+def bert(heads=3, width=7):
+    """One layer, as exporters write it: shapes computed at run time, a mask, layer_norm and gelu spelled out."""
+    b = Builder(opset=16)
+    size = heads * width
+    ids = b.input("ids", ["B", "T"], T.INT64)
+    mask = b.input("mask", ["B", "T"], T.INT64)
+    x = b.op("Gather", b.weight(29, size), ids)
+
+    def norm(x):
+        centered = b.op("Sub", x, b.op("ReduceMean", x, axes=[-1]))
+        variance = b.op("ReduceMean", b.op("Pow", centered, b.constant(np.float32(2))), axes=[-1])
+        root = b.op("Sqrt", b.op("Add", variance, b.constant(np.float32(1e-5))))
+        return b.op("Add", b.op("Mul", b.op("Div", centered, root), b.weight(size)), b.weight(size))
+
+    def dense(x, a, c):
+        return b.op("Add", b.op("MatMul", x, b.weight(a, c, scale=0.2)), b.weight(c))
+
+    def split(x):
+        shape = b.op("Shape", x)
+        kept = [b.op("Gather", shape, b.constant(np.int64(k))) for k in (0, 1)]
+        parts = [b.op("Unsqueeze", k, b.constant(np.array([0]))) for k in kept]
+        full = b.op("Concat", *parts, b.constant(np.array([heads])), b.constant(np.array([width])), axis=0)
+        return b.op("Transpose", b.op("Reshape", x, full), perm=[0, 2, 1, 3])
+
+    x = norm(x)
+    q, k, v = (split(dense(x, size, size)) for _ in range(3))
+    scores = b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = b.op("Div", scores, b.constant(np.float32(width**0.5)))
+    wide = b.op("Unsqueeze", mask, b.constant(np.array([1, 2])))
+    bias = b.op("Mul", b.op("Sub", b.constant(np.float32(1)), b.op("Cast", wide, to=T.FLOAT)), b.constant(np.float32(-1e4)))
+    weights = b.op("Softmax", b.op("Add", scores, bias), axis=-1)
+    mixed = b.op("Transpose", b.op("MatMul", weights, v), perm=[0, 2, 1, 3])
+    x = b.op("Add", dense(b.op("Reshape", mixed, b.constant(np.array([0, 0, size]))), size, size), x)
+    h = dense(norm(x), size, 31)
+    erf = b.op("Erf", b.op("Div", h, b.constant(np.float32(2**0.5))))
+    h = b.op("Mul", b.op("Mul", h, b.op("Add", erf, b.constant(np.float32(1)))), b.constant(np.float32(0.5)))
+    x = norm(b.op("Add", dense(h, 31, size), x))
+    return b.model(states=x, pooled=b.op("Tanh", dense(b.op("Gather", x, b.constant(np.int64(0)), axis=1), size, size)))
+
+
+def tokens(batch, length, seed):
+    rng = np.random.default_rng(seed)
+    mask = np.ones((batch, length), np.int64)
+    mask[0, length // 2 :] = 0
+    return {"ids": rng.integers(0, 29, (batch, length)), "mask": mask}
+
+
+def normal(name, shape, seed):
+    return {name: np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
+
+
+@pytest.mark.parametrize("target", ["iOS15", "iOS16", "iOS17", "iOS18"])
+def test_mlp(tmp_path, target):
+    program, _ = check(mlp(), tmp_path, normal("x", (2, 11), 1), normal("x", (5, 11), 2), target=target)
+    assert program.op_counts() == {"linear": 2, "relu": 1, "softmax": 1}
+    assert program.specification_version == int(target[3:]) - 9
+
+
+@pytest.mark.parametrize("target", ["iOS15", "iOS17"])
+def test_cnn(tmp_path, target):
+    shapes = (1, 3, 19, 23), (3, 3, 19, 23)
+    program, spec = check(cnn(), tmp_path, *(normal("image", s, i) for i, s in enumerate(shapes)), target=target)
+    counts = program.op_counts()
+    assert counts["conv"] == 2 and "batch_norm" not in counts, "batch normalization goes into the convolutions"
+    image = spec.description.input[0].type.multiArrayType
+    assert list(image.shape) == [1, 3, 19, 23]
+    assert [(r.lowerBound, r.upperBound) for r in image.shapeRange.sizeRanges] == [(1, -1), (3, 3), (19, 19), (23, 23)]
+
+
+@pytest.mark.parametrize("target", ["iOS15", "iOS17"])
+def test_bert(tmp_path, target):
+    program, _ = check(bert(), tmp_path, tokens(2, 7, 1), tokens(3, 5, 2), target=target)
+    counts = program.op_counts()
+    assert counts["layer_norm"] == 3 and counts["gelu"] == 1 and counts["softmax"] == 1
+
+
+def test_bert_of_fixed_size_computes_no_shapes(tmp_path):
+    path = tmp_path / "out.mlpackage"
+    program = coreml.from_onnx(bert(), path, input_shapes={"ids": (2, 7), "mask": (2, 7)}, compute_precision="fp32")
+    assert not {"shape", "concat", "slice_by_index"} & set(program.op_counts())
+    check_types(path)
+
+
+def test_half_precision(tmp_path):
+    path = tmp_path / "out.mlpackage"
+    program = coreml.from_onnx(cnn(), path, compute_precision="fp16")
+    check_types(path)
+    one = normal("image", (1, 3, 19, 23), 3)
+    wanted = run_onnx(cnn(), one)["logits"]
+    assert np.abs(program.run(one)["logits"] - wanted).max() <= 1e-2 * np.abs(wanted).max()
+    weights = (path / WEIGHTS).stat().st_size
+    coreml.from_onnx(cnn(), path, compute_precision="fp32")
+    assert weights < 0.7 * (path / WEIGHTS).stat().st_size
+
+
+def test_a_jax_function(tmp_path):
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(3)
+    w, b = rng.standard_normal((11, 13)).astype(np.float32), rng.standard_normal(13).astype(np.float32)
+
+    def layer(x):
+        return jax.nn.softmax(jax.nn.gelu(x @ w + b, approximate=False), axis=-1)
+
+    path = tmp_path / "layer.mlpackage"
+    program = sardonyx.to_coreml(layer, [("B <= 7", 11)], output_path=path, compute_precision="fp32")
+    spec = check_types(path)
+    ranges = spec.description.input[0].type.multiArrayType.shapeRange.sizeRanges
+    assert [(r.lowerBound, r.upperBound) for r in ranges] == [(1, 7), (11, 11)]
+    assert program.op_counts() == {"linear": 1, "gelu": 1, "softmax": 1}
+    for rows in (2, 5):
+        x = rng.standard_normal((rows, 11)).astype(np.float32)
+        (found,) = program.run([x]).values()
+        np.testing.assert_allclose(found, layer(x), atol=2e-6)
+
+
+def test_everything_that_is_missing_is_one_error_and_nothing_is_written(tmp_path):
+    b = Builder()
+    x = b.input("x", [3, 3])
+    y = b.op("Det", x)
+    model = b.model(y=y, z=b.op("Det", b.op("Relu", x)))
+    path = tmp_path / "out.mlpackage"
+    with pytest.raises(sardonyx.Error) as caught:
+        coreml.from_onnx(model, path)
+    text = str(caught.value)
+    assert "cannot convert 2 nodes of this model to Core ML (iOS17)" in text and "Det of f32[3,3] -> f32[]" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_equation_without_a_lowering_names_its_line(tmp_path):
+    jnp = pytest.importorskip("jax.numpy")
+    with pytest.raises(sardonyx.Error, match=r"BitShift .* at test_to_coreml.py:\d+"):
+        sardonyx.to_coreml(lambda x: x << 3, [jnp.zeros((3,), "uint32")], output_path=tmp_path / "out.mlpackage")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
+    b = Builder()
+    x = b.input("x:0", [2, 3])
+    path = tmp_path / "out.mlpackage"
+    with pytest.warns(UserWarning, match="'x:0' is called 'x_0'"):
+        coreml.from_onnx(b.model(**{"y/1": b.op("Relu", x)}), path, author="A", license="B", version="1", short_description="C")
+    spec = ct.models.MLModel(str(path), skip_model_load=True).get_spec()
+    assert [f.name for f in (*spec.description.input, *spec.description.output)] == ["x_0", "y_1"]
+    metadata = spec.description.metadata
+    assert (metadata.author, metadata.license, metadata.versionString, metadata.shortDescription) == ("A", "B", "1", "C")
+    assert metadata.userDefined["com.github.sardonyx.name.x_0"] == "x:0"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"minimum_deployment_target": "iOS14"}, "'iOS14' is no deployment target"),
+        ({"compute_precision": "int8"}, "compute_precision"),
+        ({"passes": "no_such_pass"}, "no_such_pass"),
+        ({"input_shapes": {"y": (1, 2)}}, "y"),
+    ],
+)
+def test_impossible_options(tmp_path, options, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        coreml.from_onnx(mlp(), tmp_path / "out.mlpackage", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_without_a_format(tmp_path):
+    with pytest.raises(sardonyx.Error, match="is no name of a Core ML model"):
+        coreml.from_onnx(mlp(), tmp_path / "out.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_targets_of_coremltools(tmp_path):
+    program = coreml.from_onnx(mlp(), tmp_path / "out.mlpackage", minimum_deployment_target=ct.target.iOS16)
+    assert program.specification_version == 7
+
+
+def test_without_a_path_the_program_comes_back():
+    program = coreml.from_onnx(mlp(), compute_precision="fp32")
+    one = normal("x", (2, 11), 4)
+    np.testing.assert_allclose(program.run(one)["y"], run_onnx(mlp(), one)["y"], atol=2e-6)

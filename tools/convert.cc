@@ -1,0 +1,89 @@
+#include "convert.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "driver/model_counts.h"
+#include "driver/to_coreml.h"
+#include "say.h"
+
+namespace sardonyx::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ConvertArgs {
+  std::string input, output, precision = "fp16", dump;
+  std::vector<std::string> options, user_defined;
+  ToCoremlOptions how;
+  bool no_mmap = false, json = false, quiet = false;
+};
+
+std::pair<std::string, std::string> at_equals(const std::string& text, std::string_view what) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) throw Error(ErrorCode::kInvalidArgument, fmt::format("expected {}, found '{}'", what, text));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+int convert(ConvertArgs args) {
+  args.how.half = args.precision == "fp16";
+  args.how.dump = args.dump;
+  for (const std::string& o : args.options) args.how.pass_options.push_back(at_equals(o, "an option as pass.option=value"));
+  for (const std::string& u : args.user_defined)
+    args.how.metadata.user_defined.push_back(at_equals(u, "metadata as key=value"));
+  const ToCoremlReport r = convert_to_coreml(args.input, args.output, args.how, {.map = !args.no_mmap});
+  const double seconds = r.read_seconds + r.prepare_seconds + r.lower_seconds + r.optimize_seconds + r.write_seconds;
+  if (args.json) {
+    fmt::print("{}\n", ordered_json({{"input", args.input},
+                                     {"output", args.output},
+                                     {"nodes", r.nodes},
+                                     {"ops", r.ops},
+                                     {"renamed", r.renamed},
+                                     {"open_sizes", r.open_sizes},
+                                     {"seconds", seconds}})
+                           .dump(2));
+    return 0;
+  }
+  for (const auto& [before, after] : r.renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
+  for (const std::string& input : r.open_sizes)
+    warn("{} has a size without an upper bound; help: --input-shape, with a range as in \"T <= 512\"\n", input);
+  if (args.quiet) return 0;
+  size_t ops = 0;
+  for (const auto& [op, count] : r.ops) ops += count;
+  say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", args.input, args.output, r.nodes, ops, seconds);
+  return 0;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& to, int* status) {
+  auto* command = to.add_subcommand("convert", "Convert an ONNX model to a Core ML package");
+  auto args = std::make_shared<ConvertArgs>();
+  command->add_option("model", args->input, "ONNX model, or a program in text form (.sx)")->required();
+  command->add_option("-o,--output", args->output, "Package (.mlpackage) or model file (.mlmodel) to write")->required();
+  command->add_option("--target", args->how.target, "Oldest system that must run it: iOS15 to iOS18, macOS12 to macOS15")
+      ->capture_default_str();
+  command->add_option("--compute-precision", args->precision, "fp16, or fp32 for single precision")
+      ->check(CLI::IsMember({"fp16", "fp32"}))
+      ->capture_default_str();
+  command->add_option("--input-shape", args->how.input_shapes, "New shape of an input: NAME:1,3,224,224");
+  command->add_option("--skip", args->how.skip, "Passes to skip, separated by commas")->delimiter(',');
+  command->add_option("--option", args->options, "Set an option of one pass: pass.option=value");
+  command->add_option("--author", args->how.metadata.author, "Author, in the metadata");
+  command->add_option("--license", args->how.metadata.license, "Licence, in the metadata");
+  command->add_option("--model-version", args->how.metadata.version, "Version, in the metadata");
+  command->add_option("--description", args->how.metadata.description, "Description, in the metadata");
+  command->add_option("--metadata", args->user_defined, "More metadata: key=value");
+  command->add_option("--debug-dump", args->dump, "Folder for the graph as text at each stage");
+  command->add_flag("--no-mmap", args->no_mmap, "Read files instead of mapping them");
+  command->add_flag("--json", args->json, "Machine-readable output");
+  command->add_flag("--quiet", args->quiet, "Print errors only");
+  command->callback([args, status] { *status = convert(*args); });
+}
+
+}  // namespace sardonyx::tools
