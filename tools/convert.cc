@@ -51,7 +51,7 @@ int convert(ConvertArgs args) {
   }
   for (const auto& [before, after] : r.renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
   for (const std::string& input : r.open_sizes)
-    warn("{} has a size without an upper bound; help: --input-shape, with a range as in \"T <= 512\"\n", input);
+    warn("{} has a size without an upper bound; help: --size \"T <= 512\"\n", input);
   if (args.quiet) return 0;
   size_t ops = 0;
   for (const auto& [op, count] : r.ops) ops += count;
@@ -72,6 +72,7 @@ void add_convert(CLI::App& to, int* status) {
       ->check(CLI::IsMember({"fp16", "fp32"}))
       ->capture_default_str();
   command->add_option("--input-shape", args->how.input_shapes, "New shape of an input: NAME:1,3,224,224");
+  command->add_option("--size", args->how.sizes, "What holds for a named size: \"T <= 512\"");
   command->add_option("--skip", args->how.skip, "Passes to skip, separated by commas")->delimiter(',');
   command->add_option("--option", args->options, "Set an option of one pass: pass.option=value");
   command->add_option("--author", args->how.metadata.author, "Author, in the metadata");

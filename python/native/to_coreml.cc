@@ -21,6 +21,7 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
   o.target = text("target");
   o.half = nb::cast<bool>(d["half"]);
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
+  o.sizes = nb::cast<std::vector<std::string>>(d["sizes"]);
   o.passes = nb::cast<std::vector<std::string>>(d["passes"]);
   o.skip = nb::cast<std::vector<std::string>>(d["skip"]);
   o.pass_options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);

@@ -24,6 +24,7 @@ def from_onnx(
     minimum_deployment_target: Any = "iOS17",
     compute_precision: Literal["fp16", "fp32"] | None = "fp16",
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
+    sizes: Sequence[str] = (),
     passes: str | Sequence[str] = "default",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -45,8 +46,9 @@ def from_onnx(
             `coremltools.target`.
         compute_precision: "fp16" casts ops that exist in half precision, as coremltools does; "fp32" keeps
             single precision.
-        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size, and
-            `"T <= 512"` states its range; sizes that stay open become flexible shapes.
+        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
+            stay open become flexible shapes.
+        sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
         passes: What runs on the program: a preset of coremltools' passes, or a list of them.
         skip: Passes to skip.
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
@@ -63,6 +65,7 @@ def from_onnx(
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
         input_shapes=input_shapes,
+        sizes=sizes,
         passes=passes,
         skip=skip,
         options=options,
@@ -124,6 +127,7 @@ def to_coreml(
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
         input_shapes=None,
+        sizes=(),
         passes=passes,
         skip=skip,
         options=options,
@@ -155,6 +159,7 @@ def _request(
     minimum_deployment_target,
     compute_precision,
     input_shapes,
+    sizes,
     passes,
     skip,
     options,
@@ -181,6 +186,7 @@ def _request(
         "target": _target(minimum_deployment_target),
         "half": compute_precision == "fp16",
         "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
+        "sizes": [sizes] if isinstance(sizes, str) else list(_names("sizes", sizes)),
         "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
         "skip": list(_names("skip", skip)),
         "options": [_option(k, v) for k, v in (options or {}).items()],

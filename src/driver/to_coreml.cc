@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "driver/input_shapes.h"
 #include "driver/model_counts.h"
 #include "driver/optimize.h"
 #include "io/program_file.h"
+#include "ir/dim_facts.h"
 #include "lower/mil/lower_to_mil.h"
 #include "rewrite/pass.h"
 #include "sardonyx/version.h"
@@ -25,8 +27,36 @@ constexpr int kLoweredOpset = 23;
 constexpr std::string_view kNotFused[] = {"fuse_rms_normalization", "fuse_rotary_embedding", "fuse_attention",
                                           "fuse_one_hot_into_gather", "prune_unused_graph_inputs"};
 
+// Narrows the ranges of named sizes. A name that no input has is refused.
+void state_sizes(Model& m, const std::vector<std::string>& relations) {
+  std::set<std::string> names;
+  for (const Port& p : m.graph().inputs()) {
+    const Type* t = p.declared != nullptr ? p.declared : p.value->type();
+    if (t == nullptr || !t->is_tensor() || !t->ranked()) continue;
+    for (Dim d : t->dims()) {
+      for (std::string& name : m.dims().symbols(d)) names.insert(std::move(name));
+    }
+  }
+  for (const std::string& relation : relations) {
+    const size_t sign = std::min(relation.find_first_of("<>="), relation.size());
+    const size_t second = std::min(relation.find_first_not_of("<>=", sign), relation.size());
+    for (const std::string& side : {relation.substr(0, sign), relation.substr(second)}) {
+      for (const std::string& name : side.empty() ? std::vector<std::string>() : m.dims().symbols(m.dims().parse(side))) {
+        if (!names.contains(name))
+          throw Error(
+              ErrorCode::kInvalidArgument, fmt::format("no input has a size '{}'", name),
+              {fmt::format("the named sizes are: {}", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))});
+      }
+    }
+    if (!assume(m.dims(), relation))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' gives no range of one size", relation),
+                  {"expected a relation such as \"T <= 512\" or \"B >= 2\""});
+  }
+}
+
 void prepare(Model& onnx, const ToCoremlOptions& options) {
   fix_input_shapes(onnx, options.input_shapes);
+  state_sizes(onnx, options.sizes);
   if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
   PassRequest request{.strict = true};
   for (std::string_view pass : kNotFused) request.skip.emplace_back(pass);

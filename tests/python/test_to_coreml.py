@@ -197,6 +197,14 @@ def test_cnn(tmp_path, target):
     assert [(r.lowerBound, r.upperBound) for r in image.shapeRange.sizeRanges] == [(1, -1), (3, 3), (19, 19), (23, 23)]
 
 
+def test_sizes_bound_the_flexible_shapes(tmp_path):
+    path = tmp_path / "out.mlpackage"
+    coreml.from_onnx(mlp(), path, sizes=["N >= 2", "N <= 7"])
+    array = check_types(path).description.input[0].type.multiArrayType
+    assert list(array.shape) == [2, 11]
+    assert [(r.lowerBound, r.upperBound) for r in array.shapeRange.sizeRanges] == [(2, 7), (11, 11)]
+
+
 @pytest.mark.parametrize("target", ["iOS15", "iOS17"])
 def test_bert(tmp_path, target):
     program, _ = check(bert(), tmp_path, tokens(2, 7, 1), tokens(3, 5, 2), target=target)
@@ -282,7 +290,10 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
         ({"minimum_deployment_target": "iOS14"}, "'iOS14' is no deployment target"),
         ({"compute_precision": "int8"}, "compute_precision"),
         ({"passes": "no_such_pass"}, "no_such_pass"),
-        ({"input_shapes": {"y": (1, 2)}}, "y"),
+        ({"input_shapes": {"y": (1, 2)}}, "the model has no input 'y'"),
+        ({"sizes": ["T <= 3"]}, "no input has a size 'T'"),
+        ({"sizes": ["N*N <= 3"]}, "gives no range of one size"),
+        ({"sizes": ["N <= 0"]}, "no size satisfies"),
     ],
 )
 def test_impossible_options(tmp_path, options, message):

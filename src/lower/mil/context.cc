@@ -237,7 +237,10 @@ void Context::check_results(const Node& n, std::vector<Value*>& results, MilBuil
       }
       SX_CHECK(both != nullptr, fmt::format("the lowering of {} gave {} as result {} where the model says {}", n.op().name,
                                             types.to_string(found), i, types.to_string(expected)));
-      if (v->kind() == ValueKind::kResult) v->set_type(both);
+      if (v->kind() == ValueKind::kResult && both != found) {
+        v->set_type(both);
+        told_.insert(v);
+      }
     }
     if (v->graph() == &b.graph()) name(onnx, *v);
     bind(onnx, v);

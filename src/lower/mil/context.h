@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,9 @@ class Context {
   // What inference knows of the elements of ONNX values.
   const ValueFacts& onnx_facts() const { return onnx_facts_; }
   const LowerToMilOptions& options() const { return options_; }
+
+  // Whether the ONNX model says more of the type of v than the rule of its op does, which a reader of the file would not know.
+  bool knows_more(const Value& v) const { return told_.contains(&v); }
 
   Dim import(Dim d);
   // In the tables of the MIL model, with the stored element type; null: nothing known.
@@ -72,6 +76,7 @@ class Context {
   std::unordered_map<const Type*, const Type*> types_;
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<uint32_t, uint32_t> provenance_;
+  std::unordered_set<const Value*> told_;   // see knows_more()
   std::map<std::string, Refused> refused_;  // by what the error says of them
 };
 

@@ -187,13 +187,15 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   }
   if (has_zero) unsupported("tensors without elements cannot be reshaped in Core ML, where 0 copies a size");
   if (open <= 1) return b.reshape(x, sizes);
-  return b.reshape(x, this->sizes(wanted));
+  std::vector<Dim> known(wanted.begin(), wanted.end());
+  *std::ranges::find_if(known.rbegin(), known.rend(), [](Dim d) { return !d.is_int(); }) = Dim::of(-1);
+  return b.reshape(x, this->sizes(known));
 }
 
 Value* Lowering::squeeze(Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
   std::vector<bool> gone(x->type()->rank());
-  bool known = true;
+  bool known = !context_.knows_more(*x);
   for (int64_t a : axes) {
     gone[from_front(a, gone.size())] = true;
     known &= x->type()->dim(from_front(a, gone.size())).is(1);

@@ -8,8 +8,6 @@
 namespace sardonyx::to_mil {
 namespace {
 
-std::vector<Dim> to_dims(std::span<const Dim> dims) { return {dims.begin(), dims.end()}; }
-
 // Some op of MIL on lists of values takes no bools: they go through i32.
 Value* concat(Lowering& ctx, std::vector<Value*> xs, int64_t axis) {
   const DType own = xs[0]->dtype();
@@ -120,17 +118,7 @@ std::vector<Value*> lower_Reshape(Lowering& ctx) {
     if (out == nullptr || !out->is_tensor() || !out->ranked()) ctx.unsupported("the rank of the result is not known");
     const auto dims = ctx.out_dims();
     const auto open = std::ranges::count_if(dims, [](Dim d) { return !d.is_int(); });
-    const auto zeros = std::ranges::count_if(dims, [](Dim d) { return d.is(0); });
-    if (open <= 1 || ctx.ints(1)) {
-      // The sizes that are open but one come from the operand, the last is what remains.
-      std::vector<Dim> shape = to_dims(dims);
-      for (size_t i = shape.size(); open > 1 && zeros == 0 && i-- > 0;) {
-        if (shape[i].is_int()) continue;
-        shape[i] = Dim::of(-1);
-        break;
-      }
-      return ctx.reshape(x, shape);
-    }
+    if (open <= 1 || ctx.ints(1)) return ctx.reshape(x, dims);
     return ctx.b.reshape(x, ctx.in(1));
   };
   return {ctx.moved("reshape", ctx.in(0), reshaped)};

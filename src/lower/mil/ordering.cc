@@ -1,0 +1,171 @@
+// What sorts, counts and arranges: TopK, OneHot, Range, triangles, blocks of images.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lower/mil/lowering.h"
+
+namespace sardonyx::to_mil {
+
+std::vector<Value*> lower_TopK(Lowering& ctx) {
+  const auto k = ctx.need_ints(1, "k", "the number of elements");
+  const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
+  Value* x = ctx.in(0);
+  if (!ctx.takes("topk", x->dtype())) ctx.unsupported(fmt::format("Core ML's topk takes no {}", to_string(x->dtype())));
+  Node& n = ctx.b.topk(x, 2, {.ascending = ctx.int_attr("largest", 1) == 0, .axis = as_int(axis), .k = k.at(0)});
+  return {n.result(0), n.result(1)};
+}
+
+namespace {
+
+// True at the places, along an axis of `depth`.
+Value* marked(Lowering& ctx, Value* places, int64_t depth, int64_t axis) {
+  Value* ones = ctx.b.one_hot(places, depth, {.axis = axis, .off_value = 0, .on_value = 1});
+  return ctx.b.not_equal(ones, ctx.b.i32(0));
+}
+
+}  // namespace
+
+// Negative places count from the end.
+std::vector<Value*> lower_OneHot(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const auto depth = ctx.constant(1) != nullptr ? std::optional(ctx.constant(1)->as_int(0)) : std::nullopt;
+  if (!depth) ctx.unsupported("the number of places is computed, and Core ML wants a constant");
+  const auto axis = as_int(from_front(ctx.int_attr("axis", -1), ctx.rank(0) + 1));
+  Value* places = ctx.cast(ctx.in(0), DType::kI32);
+  if (!ctx.is_never_negative(0)) {
+    Value* is_counted = b.greater_equal(places, 0);
+    places = b.select(is_counted, places, b.add(places, *depth));
+  }
+  const TensorPtr values = ctx.constant(2);
+  const DType d = stored(ctx.out_dtype());
+  if (values != nullptr && ctx.takes("one_hot", DType::kI32) && (d == DType::kI32 || d == DType::kF32 || d == DType::kF16)) {
+    const TensorPtr off = Tensor::full(d, {}, values->as_double(0)), on = Tensor::full(d, {}, values->as_double(1));
+    return {b.one_hot(places, *depth, {.axis = axis, .off_value = off, .on_value = on})};
+  }
+  Value* both = ctx.in(2);
+  Value* off = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {0}, {1}); });
+  Value* on = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {1}, {2}); });
+  return {ctx.select(marked(ctx, places, *depth, axis), on, off)};
+}
+
+std::vector<Value*> lower_Hardmax(Lowering& ctx) {
+  const auto axis = as_int(from_front(ctx.int_attr("axis", -1), ctx.rank(0)));
+  if (ctx.node.op().since_version < 13) ctx.unsupported("hardmax of an opset before 13");
+  Value* x = ctx.in(0);
+  const Dim size = ctx.in_dims(0)[static_cast<size_t>(axis)];
+  if (!size.is_int()) ctx.unsupported("hardmax along an axis of open size");
+  Value* at = ctx.b.reduce_argmax(x, {.axis = axis, .keep_dims = false});
+  const TensorPtr off = Tensor::full(x->dtype(), {}, 0), on = Tensor::full(x->dtype(), {}, 1);
+  return {ctx.b.one_hot(at, size.value(), {.axis = axis, .off_value = off, .on_value = on})};
+}
+
+std::vector<Value*> lower_Range(Lowering& ctx) {
+  std::vector<Value*> bounds;
+  for (size_t i = 0; i < 3; ++i) {
+    Value* v = ctx.in(i);
+    bounds.push_back(v->type()->rank() == 0 ? v : ctx.b.squeeze(v));
+  }
+  return {ctx.b.range_1d(bounds[1], bounds[0], bounds[2])};
+}
+
+std::vector<Value*> lower_EyeLike(Lowering& ctx) {
+  const auto dims = ctx.out_dims();
+  if (!ctx.out_type()->is_static()) ctx.unsupported("a diagonal of open size");
+  const int64_t rows = dims[0].value(), columns = dims[1].value(), k = ctx.int_attr("k", 0);
+  const DType d = stored(ctx.out_dtype());
+  std::vector<std::byte> bytes(byte_size(d, static_cast<uint64_t>(rows * columns)));
+  for (int64_t i = 0; i < rows; ++i) {
+    if (const int64_t at = i + k; at >= 0 && at < columns) {
+      if (is_float(d)) {
+        encode_element(d, bytes.data(), i * columns + at, 1);
+      } else {
+        bytes[static_cast<size_t>(i * columns + at) * (static_cast<size_t>(bit_width(d)) / 8)] = std::byte{1};
+      }
+    }
+  }
+  return {ctx.b.constant(Tensor::own(d, {rows, columns}, std::move(bytes)))};
+}
+
+// By a mask, which is a constant where the sizes are known.
+std::vector<Value*> lower_Trilu(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const auto dims = ctx.in_dims(0);
+  const bool upper = ctx.int_attr("upper", 1) != 0;
+  int64_t k = 0;
+  if (ctx.has(1)) k = ctx.need_ints(1, {}, "the diagonal").at(0);
+  Value* x = ctx.in(0);
+  const Dim rows = dims[dims.size() - 2], columns = dims[dims.size() - 1];
+  Value* mask = nullptr;
+  if (rows.is_int() && columns.is_int()) {
+    std::vector<uint8_t> kept;
+    for (int64_t i = 0; i < rows.value(); ++i) {
+      for (int64_t j = 0; j < columns.value(); ++j) kept.push_back(upper ? j >= i + k : j <= i + k);
+    }
+    mask = b.constant(Tensor::of<uint8_t>(DType::kBool, {rows.value(), columns.value()}, kept));
+  } else {
+    Value* height = b.squeeze(ctx.size_of(x, dims.size() - 2), {.axes = {0}});
+    Value* width = b.squeeze(ctx.size_of(x, dims.size() - 1), {.axes = {0}});
+    Value* i = b.expand_dims(b.range_1d(height, 0, 1), {.axes = {1}});
+    Value* j = b.range_1d(width, 0, 1);
+    Value* diagonal = b.add(i, k);
+    mask = upper ? b.greater_equal(j, diagonal) : b.less_equal(j, diagonal);
+  }
+  if (x->dtype() == DType::kBool) return {b.logical_and(x, mask)};
+  return {ctx.select(mask, x, ctx.like(x, 0))};
+}
+
+std::vector<Value*> lower_DepthToSpace(Lowering& ctx) {
+  const int64_t block = ctx.int_attr("blocksize", 1);
+  Value* x = ctx.in(0);
+  if (ctx.string_attr("mode", "DCR") == "CRD") return {ctx.b.pixel_shuffle(x, {.upscale_factor = block})};
+  return {ctx.b.depth_to_space(x, {.block_size = block})};
+}
+
+std::vector<Value*> lower_SpaceToDepth(Lowering& ctx) {
+  return {ctx.b.space_to_depth(ctx.in(0), {.block_size = ctx.int_attr("blocksize", 1)})};
+}
+
+std::vector<Value*> lower_MeanVarianceNormalization(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  const std::vector<int64_t> axes = ctx.node.attr_ints("axes").value_or(std::vector<int64_t>{0, 2, 3});
+  Value* centered = b.sub(x, b.reduce_mean(x, {.axes = axes, .keep_dims = true}));
+  Value* variance = b.reduce_mean(b.mul(centered, centered), {.axes = axes, .keep_dims = true});
+  return {b.real_div(centered, b.add(b.sqrt(variance), ctx.like(x, 1e-9)))};
+}
+
+std::vector<Value*> lower_Shrink(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  Value* edge = ctx.like(x, ctx.float_attr("lambd", 0.5));
+  Value* bias = ctx.like(x, ctx.float_attr("bias", 0));
+  Value* below = b.less(x, b.mul(edge, ctx.like(x, -1)));
+  Value* above = b.greater(x, edge);
+  Value* high = ctx.select(above, b.sub(x, bias), ctx.like(x, 0));
+  return {b.select(below, b.add(x, bias), high)};
+}
+
+std::vector<Value*> lower_NonZero(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  if (!ctx.takes("non_zero", x->dtype())) x = ctx.cast(x, DType::kI32);
+  return {ctx.b.transpose(ctx.b.non_zero(x), {.perm = {1, 0}})};
+}
+
+std::vector<Value*> lower_ReverseSequence(Lowering& ctx) {
+  Value* lengths = ctx.in(1);
+  return {ctx.moved("reverse_sequence", ctx.in(0), [&](Value* x) {
+    return ctx.b.reverse_sequence(x, lengths,
+                                  {.batch_axis = ctx.int_attr("batch_axis", 1), .seq_axis = ctx.int_attr("time_axis", 0)});
+  })};
+}
+
+std::vector<Value*> lower_LRN(Lowering& ctx) {
+  Value* x = ctx.in(0);
+  return {ctx.b.local_response_norm(x, {.alpha = ctx.like(x, ctx.float_attr("alpha", 1e-4)),
+                                        .beta = ctx.like(x, ctx.float_attr("beta", 0.75)),
+                                        .k = ctx.like(x, ctx.float_attr("bias", 1)),
+                                        .size = ctx.int_attr("size", 1)})};
+}
+
+}  // namespace sardonyx::to_mil
