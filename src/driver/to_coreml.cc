@@ -155,7 +155,7 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
 ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::filesystem::path& out,
                                  const ToCoremlOptions& options, const ReadOptions& read) {
   if (out.extension() != ".mlpackage" && out.extension() != ".mlmodel" && out.extension() != ".sx")
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no name of a Core ML model", out.string()),
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a valid name for a Core ML model", out.string()),
                 {"help: a package ends in .mlpackage, a model file (with its weights beside it) in .mlmodel"});
   Stopwatch watch;
   const auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);

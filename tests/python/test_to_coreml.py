@@ -106,6 +106,10 @@ def check(model, tmp_path, *inputs, target="iOS17", tolerance=4e-6):
     return program, spec
 
 
+def ops(program):
+    return {op: n for op, n in program.op_counts().items() if op != "const"}
+
+
 def mlp():
     b = Builder()
     x = b.input("x", ["N", 11])
@@ -182,7 +186,7 @@ def normal(name, shape, seed):
 @pytest.mark.parametrize("target", ["iOS15", "iOS16", "iOS17", "iOS18"])
 def test_mlp(tmp_path, target):
     program, _ = check(mlp(), tmp_path, normal("x", (2, 11), 1), normal("x", (5, 11), 2), target=target)
-    assert program.op_counts() == {"linear": 2, "relu": 1, "softmax": 1}
+    assert ops(program) == {"linear": 2, "relu": 1, "softmax": 1}
     assert program.specification_version == int(target[3:]) - 9
 
 
@@ -215,7 +219,7 @@ def test_bert(tmp_path, target):
 def test_bert_of_fixed_size_computes_no_shapes(tmp_path):
     path = tmp_path / "out.mlpackage"
     program = coreml.from_onnx(bert(), path, input_shapes={"ids": (2, 7), "mask": (2, 7)}, compute_precision="fp32")
-    assert not {"shape", "concat", "slice_by_index"} & set(program.op_counts())
+    assert not {"shape", "concat", "slice_by_index"} & set(ops(program))
     check_types(path)
 
 
@@ -244,7 +248,7 @@ def test_a_jax_function(tmp_path):
     spec = check_types(path)
     ranges = spec.description.input[0].type.multiArrayType.shapeRange.sizeRanges
     assert [(r.lowerBound, r.upperBound) for r in ranges] == [(1, 7), (11, 11)]
-    assert program.op_counts() == {"linear": 1, "gelu": 1, "softmax": 1}
+    assert ops(program) == {"linear": 1, "gelu": 1, "softmax": 1}
     for rows in (2, 5):
         x = rng.standard_normal((rows, 11)).astype(np.float32)
         (found,) = program.run([x]).values()
@@ -303,7 +307,7 @@ def test_impossible_options(tmp_path, options, message):
 
 
 def test_an_output_without_a_format(tmp_path):
-    with pytest.raises(sardonyx.Error, match="is no name of a Core ML model"):
+    with pytest.raises(sardonyx.Error, match="is not a valid name"):
         coreml.from_onnx(mlp(), tmp_path / "out.onnx")
     assert list(tmp_path.iterdir()) == []
 

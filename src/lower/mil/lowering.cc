@@ -163,7 +163,21 @@ Value* Lowering::sizes(std::span<const Dim> wanted) {
   return join(pieces);
 }
 
-Value* Lowering::join(std::span<Value* const> pieces) { return pieces.size() == 1 ? pieces[0] : b.concat(pieces, {.axis = 0}); }
+Value* Lowering::join(std::span<Value* const> pieces) {
+  // Neighbours that are constants become one.
+  std::vector<Value*> joined;
+  for (size_t i = 0; i < pieces.size();) {
+    size_t end = i;
+    std::vector<int64_t> numbers;
+    for (; end < pieces.size() && pieces[end]->is_constant(); ++end) {
+      const auto list = pieces[end]->constant()->to_ints();
+      numbers.insert(numbers.end(), list->begin(), list->end());
+    }
+    joined.push_back(end > i + 1 ? b.i32s(numbers) : pieces[i]);
+    i = std::max(end, i + 1);
+  }
+  return joined.size() == 1 ? joined[0] : b.concat(joined, {.axis = 0, .interleave = false});
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What most lowerings need
@@ -187,8 +201,14 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   }
   if (has_zero) unsupported("tensors without elements cannot be reshaped in Core ML, where 0 copies a size");
   if (open <= 1) return b.reshape(x, sizes);
+  // -1 stands for one that nothing tells, if there is such a one.
   std::vector<Dim> known(wanted.begin(), wanted.end());
-  *std::ranges::find_if(known.rbegin(), known.rend(), [](Dim d) { return !d.is_int(); }) = Dim::of(-1);
+  auto rest = std::ranges::find_if(known, [](Dim d) { return d.is_anonymous(); });
+  if (rest == known.end()) {
+    const auto last = std::ranges::find_if(known.rbegin(), known.rend(), [](Dim d) { return !d.is_int(); });
+    rest = last.base() - 1;
+  }
+  *rest = Dim::of(-1);
   return b.reshape(x, this->sizes(known));
 }
 

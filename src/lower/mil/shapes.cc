@@ -112,13 +112,38 @@ std::vector<Value*> lower_Pad(Lowering& ctx) {
   ctx.unsupported("padding of integers, which Core ML does not have");
 }
 
+namespace {
+
+// A shape of several open sizes: 0 copies one of x, and -1 stands for one that remains.
+Value* copied(Lowering& ctx, Value* x, const std::vector<int64_t>& given) {
+  const auto dims = ctx.out_dims();
+  bool has_rest = std::ranges::find(given, -1) != given.end();
+  std::vector<Value*> pieces;
+  for (size_t i = given.size(); i-- > 0;) {
+    int64_t size = dims[i].is_int() ? dims[i].value() : given[i];
+    if (size == 0 && !dims[i].is_int() && !has_rest) {
+      size = -1;
+      has_rest = true;
+    }
+    if (size == 0 && dims[i].is_int())
+      ctx.unsupported("tensors without elements cannot be reshaped in Core ML, where 0 copies a size");
+    pieces.push_back(size != 0 ? ctx.b.i32s(std::vector<int64_t>{size}) : ctx.size_of(x, i));
+  }
+  std::ranges::reverse(pieces);
+  return ctx.join(pieces);
+}
+
+}  // namespace
+
 std::vector<Value*> lower_Reshape(Lowering& ctx) {
   const auto reshaped = [&](Value* x) {
     const Type* out = ctx.node.result()->type();
     if (out == nullptr || !out->is_tensor() || !out->ranked()) ctx.unsupported("the rank of the result is not known");
     const auto dims = ctx.out_dims();
     const auto open = std::ranges::count_if(dims, [](Dim d) { return !d.is_int(); });
-    if (open <= 1 || ctx.ints(1)) return ctx.reshape(x, dims);
+    if (open <= 1) return ctx.reshape(x, dims);
+    const auto given = ctx.ints(1);
+    if (given && given->size() == dims.size()) return ctx.b.reshape(x, copied(ctx, x, *given));
     return ctx.b.reshape(x, ctx.in(1));
   };
   return {ctx.moved("reshape", ctx.in(0), reshaped)};
