@@ -225,6 +225,6 @@ def _warn(report: dict[str, Any]) -> None:
         warnings.warn(f"'{old}' is called '{new}' in the Core ML model", stacklevel=4)
     if sizes := report["open_sizes"]:
         warnings.warn(
-            f"sizes without an upper bound ({'; '.join(sizes)}): Core ML allocates and optimizes better with one, such as \"T <= 512\"",
+            f'sizes without an upper bound ({"; ".join(sizes)}): Core ML allocates and optimizes better with one, such as "T <= 512"',
             stacklevel=4,
         )

@@ -18,7 +18,7 @@ struct ToCoremlOptions {
   std::string target = "iOS17";                      // minimum_deployment_target
   bool half = false;                                 // compute_precision: fp16
   std::vector<std::string> input_shapes;             // as of OptimizeOptions: sizes of inputs that the user fixes
-  std::vector<std::string> sizes;         // what holds for named sizes of inputs: "T <= 512"
+  std::vector<std::string> sizes;                    // what holds for named sizes of inputs: "T <= 512"
   std::vector<std::string> passes{"default"}, skip;  // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;

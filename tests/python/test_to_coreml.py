@@ -60,7 +60,9 @@ def run_onnx(model, inputs):
 def type_of(value_type):
     """(element type, sizes) as a file says them; None: open."""
     tensor = value_type.tensorType
-    return tensor.dataType, tuple(d.constant.size if d.WhichOneof("dimension") == "constant" else None for d in tensor.dimensions)
+    return tensor.dataType, tuple(
+        d.constant.size if d.WhichOneof("dimension") == "constant" else None for d in tensor.dimensions
+    )
 
 
 def check_types(package):
@@ -161,7 +163,9 @@ def bert(heads=3, width=7):
     scores = b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2]))
     scores = b.op("Div", scores, b.constant(np.float32(width**0.5)))
     wide = b.op("Unsqueeze", mask, b.constant(np.array([1, 2])))
-    bias = b.op("Mul", b.op("Sub", b.constant(np.float32(1)), b.op("Cast", wide, to=T.FLOAT)), b.constant(np.float32(-1e4)))
+    bias = b.op(
+        "Mul", b.op("Sub", b.constant(np.float32(1)), b.op("Cast", wide, to=T.FLOAT)), b.constant(np.float32(-1e4))
+    )
     weights = b.op("Softmax", b.op("Add", scores, bias), axis=-1)
     mixed = b.op("Transpose", b.op("MatMul", weights, v), perm=[0, 2, 1, 3])
     x = b.op("Add", dense(b.op("Reshape", mixed, b.constant(np.array([0, 0, size]))), size, size), x)
@@ -280,11 +284,18 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
     x = b.input("x:0", [2, 3])
     path = tmp_path / "out.mlpackage"
     with pytest.warns(UserWarning, match="'x:0' is called 'x_0'"):
-        coreml.from_onnx(b.model(**{"y/1": b.op("Relu", x)}), path, author="A", license="B", version="1", short_description="C")
+        coreml.from_onnx(
+            b.model(**{"y/1": b.op("Relu", x)}), path, author="A", license="B", version="1", short_description="C"
+        )
     spec = ct.models.MLModel(str(path), skip_model_load=True).get_spec()
     assert [f.name for f in (*spec.description.input, *spec.description.output)] == ["x_0", "y_1"]
     metadata = spec.description.metadata
-    assert (metadata.author, metadata.license, metadata.versionString, metadata.shortDescription) == ("A", "B", "1", "C")
+    assert (metadata.author, metadata.license, metadata.versionString, metadata.shortDescription) == (
+        "A",
+        "B",
+        "1",
+        "C",
+    )
     assert metadata.userDefined["com.github.sardonyx.name.x_0"] == "x:0"
 
 
