@@ -21,11 +21,6 @@ using Arguments = std::vector<std::string>;
   throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
 }
 
-const CommandRow* row_named(const std::vector<CommandRow>& rows, std::string_view name) {
-  const auto at = std::ranges::find(rows, name, &CommandRow::name);
-  return at == rows.end() ? nullptr : &*at;
-}
-
 bool is_model(const std::string& argument) {
   const std::string suffix = std::filesystem::path(argument).extension().string();
   std::error_code none;
@@ -43,8 +38,6 @@ size_t command_at(const Arguments& arguments) {
 constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
     {"simplify", "sardonyx optimize MODEL -o OUTPUT"},
     {"slim", "sardonyx optimize MODEL -o OUTPUT"},
-    {"convert",
-     "sardonyx export module:function -i SPEC -o OUTPUT (JAX), sardonyx convert-opset MODEL -o OUTPUT --opset N (ONNX)"},
     {"inspect", "sardonyx info MODEL"},
     {"show", "sardonyx view MODEL"},
     {"compare", "sardonyx verify BEFORE AFTER (values), sardonyx diff BEFORE AFTER (text)"},
@@ -61,7 +54,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
     if (above.name.empty() && foreign == name) notes.push_back(fmt::format("help: {}", own));
   }
   if (above.name == "coreml" && (name == "convert" || name == "export"))
-    notes.emplace_back("help: packages are made by coremltools (ct.convert); these commands work on them");
+    notes.emplace_back("help: sardonyx convert MODEL.onnx -o OUTPUT.mlpackage");
   if (notes.empty() || above.name == "coreml") notes.push_back(fmt::format("there are: {}", fmt::join(names, ", ")));
   refuse(fmt::format("there is no command named '{}{}{}'", above.name, above.name.empty() ? "" : " ", name), std::move(notes));
 }
@@ -143,8 +136,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignOptions[] = {
 
 }  // namespace
 
-Habit understood(Arguments arguments, const std::vector<CommandRow>& rows) {
-  const CommandRow& top = *row_named(rows, "");
+Habit understood(Arguments arguments, const FindCommand& find) {
   size_t at = command_at(arguments);
   if (at == arguments.size()) return {std::move(arguments)};
   if (arguments[at] == "help") {
@@ -153,9 +145,10 @@ Habit understood(Arguments arguments, const std::vector<CommandRow>& rows) {
     arguments.emplace_back("--help");
   }
   if (arguments[at].starts_with('-') && arguments[at] != "-") return {std::move(arguments)};
-  if (row_named(rows, arguments[at]) == nullptr) {
+  std::optional<CommandRow> row = find(arguments[at]);
+  if (!row) {
     const std::string name = arguments[at];
-    if (!is_model(name)) refuse_command(top, name);
+    if (!is_model(name)) refuse_command(*find(""), name);
     const bool has_more =
         std::any_of(arguments.begin() + static_cast<ptrdiff_t>(at) + 1, arguments.end(),
                     [](const std::string& a) { return !a.starts_with('-') || a.starts_with("-o") || a == "--output"; });
@@ -164,12 +157,12 @@ Habit understood(Arguments arguments, const std::vector<CommandRow>& rows) {
              {fmt::format("help: sardonyx info {}", name), fmt::format("help: sardonyx optimize {} -o OUTPUT", name)});
     }
     arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at), "optimize");
+    row = find("optimize");
   }
-  const CommandRow* row = row_named(rows, arguments[at]);
   if (row->name == "coreml" && at + 1 < arguments.size() && !arguments[at + 1].starts_with('-')) {
-    const CommandRow* below = row_named(rows, row->name + " " + arguments[at + 1]);
-    if (below == nullptr) refuse_command(*row, arguments[at + 1]);
-    row = below;
+    std::optional<CommandRow> below = find(row->name + " " + arguments[at + 1]);
+    if (!below) refuse_command(*row, arguments[at + 1]);
+    row = std::move(below);
     ++at;
   }
   if (row->name == "optimize" || row->name == "convert-opset" || row->name == "coreml optimize")
@@ -190,15 +183,16 @@ std::string usage_message(std::string what) {
   return what;
 }
 
-std::vector<std::string> usage_notes(const Arguments& arguments, const std::vector<CommandRow>& rows, std::string_view what) {
+std::vector<std::string> usage_notes(const Arguments& arguments, const FindCommand& find, std::string_view what) {
   const size_t at = command_at(arguments);
-  const CommandRow* row = at < arguments.size() ? row_named(rows, arguments[at]) : nullptr;
-  if (row != nullptr && at + 1 < arguments.size()) {
-    if (const CommandRow* below = row_named(rows, row->name + " " + arguments[at + 1])) row = below;
+  std::optional<CommandRow> row;
+  if (at < arguments.size()) row = find(arguments[at]);
+  if (row && at + 1 < arguments.size()) {
+    if (auto below = find(row->name + " " + arguments[at + 1])) row = std::move(below);
   }
   std::vector<std::string> notes;
   const size_t dash = what.find("not expected: -");
-  if (row != nullptr && dash != std::string_view::npos) {
+  if (row && dash != std::string_view::npos) {
     std::string_view option = what.substr(dash + 14);
     option = option.substr(0, option.find_first_of(" ="));
     const auto foreign = std::ranges::find(kForeignOptions, option, [](const auto& f) { return f.first; });
@@ -213,8 +207,8 @@ std::vector<std::string> usage_notes(const Arguments& arguments, const std::vect
       notes.push_back(fmt::format("did you mean {}?", meant));
     }
   }
-  notes.push_back(row == nullptr ? "help: `sardonyx --help`, `sardonyx COMMAND --help`"
-                                 : fmt::format("help: `sardonyx {} --help`", row->name));
+  notes.push_back(!row ? "help: `sardonyx --help`, `sardonyx COMMAND --help`"
+                       : fmt::format("help: `sardonyx {} --help`", row->name));
   return notes;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <exception>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,10 @@ namespace sardonyx::tools {
 // Options that are taken under the names of other tools, and that no page lists.
 inline constexpr std::string_view kTakenSilently[] = {"overwrite-input-shape", "input-shapes"};
 
+// The command of that name, as people type it ("coreml optimize"; empty: `sardonyx` itself). Making the rows of all commands would
+// take longer than starting does.
+using FindCommand = std::function<std::optional<CommandRow>(std::string_view name)>;
+
 struct Habit {
   std::vector<std::string> arguments;  // as the tables have them
   bool in_python = false;              // the command runs in Python, which parses the arguments
@@ -20,12 +26,11 @@ struct Habit {
 
 // The command line as it is meant: `help COMMAND`, `in.onnx out.onnx`, `optimize in.onnx out.onnx`. Throws kInvalidArgument for commands that
 // do not exist, and for what has two meanings.
-Habit understood(std::vector<std::string> arguments, const std::vector<CommandRow>& rows);
+Habit understood(std::vector<std::string> arguments, const FindCommand& find);
 
 // The error for a command line that does not fit the tables, `what` in CLI11's words.
 std::string usage_message(std::string what);
-std::vector<std::string> usage_notes(const std::vector<std::string>& arguments, const std::vector<CommandRow>& rows,
-                                     std::string_view what);
+std::vector<std::string> usage_notes(const std::vector<std::string>& arguments, const FindCommand& find, std::string_view what);
 
 // Shows an error that no command has shown, also as --json if that was given. The exit code.
 int told_error(const std::vector<std::string>& arguments, const std::exception& e);

@@ -131,7 +131,8 @@ class CommandLine {
 
   // The exit code.
   int execute(std::vector<std::string> arguments) {
-    const Habit habit = understood(std::move(arguments), rows());
+    const auto find = [this](std::string_view name) { return find_row(name); };
+    const Habit habit = understood(std::move(arguments), find);
     if (habit.in_python) run_python(habit.arguments);
     try {
       std::vector<std::string> reversed(habit.arguments.rbegin(), habit.arguments.rend());  // as CLI11 wants them
@@ -139,12 +140,24 @@ class CommandLine {
     } catch (const CLI::Success& e) {
       return app_.exit(e);
     } catch (const CLI::ParseError& e) {
-      throw Error(ErrorCode::kInvalidArgument, usage_message(e.what()), usage_notes(habit.arguments, rows(), e.what()));
+      throw Error(ErrorCode::kInvalidArgument, usage_message(e.what()), usage_notes(habit.arguments, find, e.what()));
     }
     return status_;
   }
 
  private:
+  std::optional<CommandRow> find_row(std::string_view name) const {
+    const CLI::App* app = &app_;
+    for (std::string_view rest = name; !rest.empty();) {
+      const size_t end = std::min(rest.find(' '), rest.size());
+      const auto below = app->get_subcommands([&](const CLI::App* c) { return c->get_name() == rest.substr(0, end); });
+      if (below.empty()) return std::nullopt;
+      app = below.front();
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return row_of(*app, std::string(name));
+  }
+
   std::vector<CommandRow> rows() const {
     std::vector<CommandRow> all;
     add_rows(app_, "", all);
