@@ -4,18 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "commands.h"
+#include "driver/file_names.h"
 #include "driver/model_counts.h"
 #include "driver/to_coreml.h"
+#include "output.h"
 #include "say.h"
 
 namespace sardonyx::tools {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct ConvertArgs {
   std::string input, output, precision = "fp16", dump;
@@ -31,22 +31,23 @@ std::pair<std::string, std::string> at_equals(const std::string& text, std::stri
 }
 
 int convert(ConvertArgs args) {
+  require_output_name(args.output, DialectId::kMil);
   args.how.half = args.precision == "fp16";
   args.how.dump = args.dump;
   for (const std::string& o : args.options) args.how.pass_options.push_back(at_equals(o, "an option as pass.option=value"));
   for (const std::string& u : args.user_defined)
     args.how.metadata.user_defined.push_back(at_equals(u, "metadata as key=value"));
-  const ToCoremlReport r = convert_to_coreml(args.input, args.output, args.how, {.map = !args.no_mmap});
+  const ToCoremlReport r = convert_to_coreml(opened(args.input), args.output, args.how, {.map = !args.no_mmap});
   const double seconds = r.read_seconds + r.prepare_seconds + r.lower_seconds + r.optimize_seconds + r.write_seconds;
   if (args.json) {
-    fmt::print("{}\n", ordered_json({{"input", args.input},
-                                     {"output", args.output},
-                                     {"nodes", r.nodes},
-                                     {"ops", r.ops},
-                                     {"renamed", r.renamed},
-                                     {"open_sizes", r.open_sizes},
-                                     {"seconds", seconds}})
-                           .dump(2));
+    ordered_json j = json_head("convert", args.input, true);
+    j["output"] = args.output;
+    j["nodes"] = r.nodes;
+    j["ops"] = r.ops;
+    j["renamed"] = r.renamed;
+    j["open_sizes"] = r.open_sizes;
+    j["seconds"] = seconds;
+    print_one(std::move(j));
     return 0;
   }
   for (const auto& [before, after] : r.renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
@@ -64,8 +65,10 @@ int convert(ConvertArgs args) {
 void add_convert(CLI::App& to, int* status) {
   auto* command = to.add_subcommand("convert", "Convert an ONNX model to a Core ML package");
   auto args = std::make_shared<ConvertArgs>();
-  command->add_option("model", args->input, "ONNX model, or a program in text form (.sx)")->required();
-  command->add_option("-o,--output", args->output, "Package (.mlpackage) or model file (.mlmodel) to write")->required();
+  command->add_option("model", args->input, "ONNX model, or a program in text form (.sx); - is standard input")->required();
+  command->add_option("-o,--output", args->output, "Package (.mlpackage) or model file (.mlmodel) to write")
+      ->required()
+      ->type_name("FILE");
   command->add_option("--target", args->how.target, "Oldest system that must run it: iOS15 to iOS18, macOS12 to macOS15")
       ->capture_default_str();
   command->add_option("--compute-precision", args->precision, "fp16, or fp32 for single precision")
@@ -82,9 +85,9 @@ void add_convert(CLI::App& to, int* status) {
   command->add_option("--metadata", args->user_defined, "More metadata: key=value");
   command->add_option("--debug-dump", args->dump, "Folder for the graph as text at each stage");
   command->add_flag("--no-mmap", args->no_mmap, "Read files instead of mapping them");
-  command->add_flag("--json", args->json, "Machine-readable output");
+  command->add_flag("--json", args->json, "Machine-readable output: an array of objects (docs/command_line.md)");
   command->add_flag("--quiet", args->quiet, "Print errors only");
-  command->callback([args, status] { *status = convert(*args); });
+  command->callback([args, status] { *status = guarded("convert", args->input, args->json, [&] { return convert(*args); }); });
 }
 
 }  // namespace sardonyx::tools

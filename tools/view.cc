@@ -149,7 +149,7 @@ class Page {
 
   std::string constant(const Value& v) const {
     const Tensor& t = *v.constant();
-    const std::string what = type(v.type());
+    std::string what = type(v.type());
     if (t.size() > 8 || t.is_promise() || t.is_deferred() || t.size() == 0) return fmt::format("{} {}", name(v), what);
     std::string elements;
     for (int64_t i = 0; i < t.size(); ++i) {

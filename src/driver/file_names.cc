@@ -56,7 +56,7 @@ void require_output_name(const fs::path& output, DialectId dialect) {
                                            : fmt::format("'{}' ends in {}", shown, without_slash(output).extension().string());
   std::vector<std::string> notes{fmt::format("help: name the output '{}'", better.string())};
   if (is_other && !mil)
-    notes.emplace_back("help: coremltools makes Core ML packages; `sardonyx coreml --help` says what there is for them");
+    notes.push_back(fmt::format("help: a Core ML package is written by `sardonyx convert MODEL.onnx -o {}`", shown));
   if (suffix.empty()) notes.emplace_back("help: a name that ends in '/' is a folder");
   throw Error(ErrorCode::kInvalidArgument, fmt::format("{}, and {} is written to {}", found, what, ends), std::move(notes));
 }

@@ -82,6 +82,16 @@ def test_an_onnx_model_is_not_written_under_another_suffix(model, tmp_path, name
         sardonyx.optimize(str(model), str(tmp_path / name))
 
 
+def test_a_converted_model_is_a_package_by_its_suffix(model, tmp_path):
+    done = run("convert", model, "-o", tmp_path / "x.onnx")
+    assert done.returncode == 2 and "a Core ML program is written to .mlpackage" in done.stderr
+    assert not (tmp_path / "x.onnx").exists()
+    done = run("optimize", model, "-o", tmp_path / "x.mlpackage")
+    assert done.returncode == 2 and f"sardonyx convert MODEL.onnx -o {tmp_path}/x.mlpackage" in done.stderr
+    command("convert", model, "-o", tmp_path / "new" / "x.mlpackage")
+    assert json.loads(command("info", tmp_path / "new" / "x.mlpackage", "--json").stdout)[0]["ok"]
+
+
 def test_an_export_is_not_written_under_another_suffix(tmp_path):
     pytest.importorskip("jax")
     (tmp_path / "net.py").write_text("def double(x):\n    return x + x\n")
@@ -134,7 +144,7 @@ def test_coreml_says_what_there_is(package):
     assert set(names) == {"mil"}
     done = run("coreml", "convert", package)
     assert done.returncode == 2 and "there is no command named 'coreml convert'" in done.stderr
-    assert "coremltools" in done.stderr and "optimize" in done.stderr
+    assert "sardonyx convert MODEL.onnx -o OUTPUT.mlpackage" in done.stderr and "optimize" in done.stderr
 
 
 # --- 2: one verdict
@@ -418,6 +428,7 @@ def test_every_command_prints_an_array(model, package, tmp_path):
         "passes": [],
         "run": [model, "--random"],
         "lower": [text, "-o", small],
+        "convert": [model, "-o", tmp_path / "new.mlpackage"],
         "coreml optimize": [package, "-o", tmp_path / "out.mlpackage"],
         "coreml fp16-report": [package, "--runs", "0"],
     }
@@ -432,6 +443,7 @@ def test_every_command_prints_an_array(model, package, tmp_path):
         "passes": {"passes", "presets"},
         "run": {"output", "results"},
         "lower": {"output", "nodes"},
+        "convert": {"output", "nodes", "ops", "seconds"},
         "coreml optimize": {"output", "before", "after", "passes"},
         "coreml fp16-report": {"ops", "safe", "runs", "ranges"},
     }
@@ -444,10 +456,13 @@ def test_every_command_prints_an_array(model, package, tmp_path):
             assert f"`{key}`" in page, f"docs/command_line.md does not say what {key} of {name} is"
 
 
-@pytest.mark.parametrize("name", ["info", "check", "diff", "verify", "view", "optimize", "run", "coreml optimize"])
+@pytest.mark.parametrize(
+    "name", ["info", "check", "diff", "verify", "view", "optimize", "run", "coreml optimize", "convert"]
+)
 def test_failures_are_objects_too(tmp_path, name):
     gone = tmp_path / "gone.onnx"
     arguments = {"diff": [gone, gone], "verify": [gone, gone], "optimize": [gone, "-o", tmp_path / "x.onnx"]}
+    arguments["convert"] = [gone, "-o", tmp_path / "x.mlpackage"]
     if name == "coreml optimize":
         gone = tmp_path / "gone.mlpackage"
         arguments[name] = [gone, "-o", tmp_path / "x.mlpackage"]
