@@ -22,14 +22,19 @@ function(sardonyx_glob variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# sardonyx_of_this_system(<variable>): without the files of other systems, NAME_windows.cc or NAME_posix.cc (and NAME_posix_test.cc).
+# sardonyx_of_this_system(<variable>): without the files of other systems: NAME_windows.cc, NAME_posix.cc, NAME_linux.cc
+# and their tests, NAME_posix_test.cc and so on.
 function(sardonyx_of_this_system variable)
   set(files ${${variable}})
+  set(others windows)
   if(WIN32)
-    list(FILTER files EXCLUDE REGEX "_posix(_test)?\\.cc$")
-  else()
-    list(FILTER files EXCLUDE REGEX "_windows(_test)?\\.cc$")
+    set(others posix linux)
+  elseif(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    list(APPEND others linux)
   endif()
+  foreach(other IN LISTS others)
+    list(FILTER files EXCLUDE REGEX "_${other}(_test)?\\.cc$")
+  endforeach()
   set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 

@@ -2,9 +2,9 @@
 
 sardonyx_glob(unit_sources src tests/cpp python tools)
 list(FILTER unit_sources INCLUDE REGEX "_test\\.cc$")
+list(APPEND unit_sources "${PROJECT_SOURCE_DIR}/tests/bytes/replay_posix_test.cc"
+     "${PROJECT_SOURCE_DIR}/tests/bytes/targets.cc" "${PROJECT_SOURCE_DIR}/tests/sx_test_files.cc")
 sardonyx_of_this_system(unit_sources)
-list(APPEND unit_sources "${PROJECT_SOURCE_DIR}/tests/bytes/replay_test.cc" "${PROJECT_SOURCE_DIR}/tests/bytes/targets.cc"
-     "${PROJECT_SOURCE_DIR}/tests/sx_test_files.cc")
 if(unit_sources)
   add_executable(sx_unit ${unit_sources})
   sardonyx_compile_options(sx_unit)

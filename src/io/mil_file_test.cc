@@ -8,6 +8,7 @@
 
 #include "ir/file_record.h"
 #include "sardonyx/io.h"
+#include "support/test_folder.h"
 
 namespace sardonyx {
 namespace {
@@ -108,9 +109,8 @@ graph mil(p: bool[], x: f32[3]) {
 }
 
 TEST(MilFile, TiedWeightsStayTied) {
-  char folder[] = "/tmp/sx_mil_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::filesystem::path at(folder);
+  const TestFolder folder;
+  const std::filesystem::path& at = folder.path();
   auto m = parse("graph mil(x: f32[32]) { y: f32[32] = relu(x)  return y }");
   const TensorPtr shared = Tensor::full(DType::kF32, {32}, 0.25);
   std::vector<std::byte> bytes;
@@ -148,9 +148,8 @@ std::string message(std::initializer_list<std::pair<uint32_t, std::string>> fiel
 }
 
 TEST(MilFile, TheDescriptionHasTheNamesOfTheProgram) {
-  char folder[] = "/tmp/sx_mil_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::filesystem::path at(folder);
+  const TestFolder folder;
+  const std::filesystem::path& at = folder.path();
   const auto m = parse(R"(
 graph mil(x: f32[2], z: f32[2]) {
   y: f32[2] = add(x, z)
@@ -179,9 +178,8 @@ graph mil(x: f32[2], z: f32[2]) {
 }
 
 TEST(MilFile, EqualWeightsOfFunctionsAreWrittenOnce) {
-  char folder[] = "/tmp/sardonyx-mil-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::filesystem::path at(folder);
+  const TestFolder folder;
+  const std::filesystem::path& at = folder.path();
   const auto m = parse(R"(
 graph mil(x: f32[101]) {
   y: f32[101] = relu(x)

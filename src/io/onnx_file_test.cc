@@ -12,6 +12,7 @@
 #include "io/write_parts.h"
 #include "sardonyx/io.h"
 #include "support/name_table.h"
+#include "support/test_folder.h"
 
 namespace sardonyx {
 namespace {
@@ -29,23 +30,13 @@ std::string fault(const std::string& bytes, const fs::path& folder = {}) {
 }
 #define EXPECT_FAULT(bytes, text) EXPECT_NE(fault(bytes).find(text), std::string::npos) << fault(bytes)
 
-class Folder {
+class Folder : public TestFolder {
  public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "sx_onnx_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-  const fs::path& path() const { return path_; }
-  void write(const std::string& name, std::string_view bytes) const { std::ofstream(path_ / name, std::ios::binary) << bytes; }
+  void write(const std::string& name, std::string_view bytes) const { std::ofstream(*this / name, std::ios::binary) << bytes; }
   std::string read(const std::string& name) const {
-    std::ifstream in(path_ / name, std::ios::binary);
+    std::ifstream in(*this / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-
- private:
-  fs::path path_;
 };
 
 // x -> Relu -> y, with a weight.

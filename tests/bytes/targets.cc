@@ -1,7 +1,6 @@
 #include "targets.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
 #include "sardonyx/passes.h"
+#include "support/system.h"
 
 namespace sardonyx::bytes {
 namespace {
@@ -47,7 +47,7 @@ const std::filesystem::path& folder() {
     Folder() {
       const auto base =
           std::filesystem::exists("/dev/shm") ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
-      path = base / fmt::format("sardonyx-bytes-{}", getpid());
+      path = base / fmt::format("sardonyx-bytes-{}", sys::process_id());
       std::filesystem::create_directories(path / "weights");
     }
     ~Folder() {

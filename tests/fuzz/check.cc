@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -16,6 +14,7 @@
 #include "rewrite/values.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
+#include "support/system.h"
 
 namespace sardonyx::fuzz {
 namespace {
@@ -150,7 +149,7 @@ std::string kind_of(const Error& e) {
 class Scratch {
  public:
   explicit Scratch(std::string_view end)
-      : path(std::filesystem::temp_directory_path() / fmt::format("sx_fuzz_{}{}", ::getpid(), end)) {}
+      : path(std::filesystem::temp_directory_path() / fmt::format("sx_fuzz_{}{}", sys::process_id(), end)) {}
   ~Scratch() {
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
