@@ -62,8 +62,8 @@ class IdleCheck {
         const nb::object op = get(at, names().op);
         if (PyTypeObject* type = Py_TYPE(op.ptr()); type != constant) {
           const nb::object blocks = get(op, names().blocks);
-          if (!PyList_Check(blocks.ptr()) || PyList_GET_SIZE(blocks.ptr()) > 0) return false;
-          if (std::string_view(type->tp_name) == "const") constant = type;
+          if (!PyList_Check(blocks.ptr()) || PyList_Size(blocks.ptr()) > 0) return false;
+          if (is_named(type, "const")) constant = type;
         }
         if (!f(op)) return false;
       }
@@ -90,8 +90,8 @@ class IdleCheck {
     const nb::object keep_ops = nb::steal(seen_ops), keep_vars = nb::steal(seen_vars);
     const auto is_new = [](PyObject* set, const nb::object& name) {
       if (name.is_none()) return false;
-      const Py_ssize_t before = PySet_GET_SIZE(set);
-      return PySet_Add(set, name.ptr()) == 0 && PySet_GET_SIZE(set) > before;
+      const Py_ssize_t before = PySet_Size(set);
+      return PySet_Add(set, name.ptr()) == 0 && PySet_Size(set) > before;
     };
     for (const auto& [name, function] : functions_) {
       for (const auto& [input, var] : nb::cast<nb::dict>(get(function, names().inputs))) {
@@ -117,7 +117,7 @@ class IdleCheck {
       if (type == constant) return true;
       if (type != other) {
         other = type;
-        if (std::string_view(type->tp_name) == "const") {
+        if (is_named(type, "const")) {
           constant = type;
           return true;
         }
@@ -134,9 +134,9 @@ class IdleCheck {
   // The shape of every reshape is a constant without symbols.
   bool has_constant_shapes() const {
     return all_ops([&](const nb::object& op) {
-      if (std::string_view(Py_TYPE(op.ptr())->tp_name) != "reshape") return true;
+      if (!is_named(Py_TYPE(op.ptr()), "reshape")) return true;
       const nb::object maker = op.attr("shape").attr("op");
-      return !maker.is_none() && std::string_view(Py_TYPE(maker.ptr())->tp_name) == "const";
+      return !maker.is_none() && is_named(Py_TYPE(maker.ptr()), "const");
     });
   }
 
@@ -145,7 +145,7 @@ class IdleCheck {
     std::unordered_map<size_t, std::vector<PyObject*>> seen;  // ops with the same operands, except constants
     return all_ops([&](const nb::object& op) {
       PyTypeObject* type = Py_TYPE(op.ptr());
-      if (std::string_view(type->tp_name) == "const") return true;
+      if (is_named(type, "const")) return true;
       size_t hash = reinterpret_cast<uintptr_t>(type);
       each_operand(op, [&](PyObject* slot, PyObject* var) {
         hash = (hash ^ reinterpret_cast<uintptr_t>(slot)) * 0x9e3779b97f4a7c15ULL;
@@ -160,7 +160,7 @@ class IdleCheck {
 
   static bool is_const(PyObject* var) {
     const nb::object maker = get(var, names().var_op);
-    return !maker.is_none() && std::string_view(Py_TYPE(maker.ptr())->tp_name) == "const";
+    return !maker.is_none() && is_named(Py_TYPE(maker.ptr()), "const");
   }
 
   // Whether two ops certainly differ in some operand. Constants that cannot be compared count as equal.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "native/python_api.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/passes.h"
 
@@ -45,11 +46,7 @@ inline nb::object get(nb::handle object, PyObject* name) {
 // Returns None if there is no such attribute, without raising in between.
 inline nb::object find(nb::handle object, PyObject* name) {
   PyObject* found = nullptr;
-#if PY_VERSION_HEX >= 0x030d0000
-  const int result = PyObject_GetOptionalAttr(object.ptr(), name, &found);
-#else
-  const int result = _PyObject_LookupAttr(object.ptr(), name, &found);
-#endif
+  const int result = optional_attr(object.ptr(), name, &found);
   if (result < 0) throw nb::python_error();
   return found != nullptr ? nb::steal(found) : nb::none();
 }

@@ -69,7 +69,7 @@ PayloadReader::Payload PayloadReader::read(nb::handle var, const nb::object& sym
   if (PyBool_Check(p) || PyFloat_CheckExact(p) || PyLong_CheckExact(p)) {
     if (wanted == DType::kBool || wanted == DType::kI32 || wanted == DType::kF32 || wanted == DType::kF16)
       return {
-          Tensor::full(wanted, {}, PyFloat_CheckExact(p) ? PyFloat_AS_DOUBLE(p) : static_cast<double>(PyLong_AsLongLong(p)))};
+          Tensor::full(wanted, {}, PyFloat_CheckExact(p) ? PyFloat_AsDouble(p) : static_cast<double>(PyLong_AsLongLong(p)))};
   } else if (wanted != DType::kUndefined && bit_width(wanted) >= 8 && PyObject_CheckBuffer(p)) {
     Py_buffer view;
     if (PyObject_GetBuffer(p, &view, PyBUF_FULL_RO) == 0) {

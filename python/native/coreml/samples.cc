@@ -3,14 +3,6 @@
 #include "native/coreml/objects.h"
 
 namespace sardonyx::python {
-namespace {
-
-std::string_view class_name(PyTypeObject* type) {
-  const std::string_view name = type->tp_name;  // of classes defined in Python, without the module
-  return name.substr(name.rfind('.') + 1);
-}
-
-}  // namespace
 
 size_t Samples::HashOf::operator()(const Meeting& m) const {
   size_t hash = m.size();
@@ -35,7 +27,7 @@ Samples::Kind& Samples::kind(PyTypeObject* type) {
   const auto [at, is_new] = kinds_.try_emplace(type);
   Kind& k = at->second;
   if (!is_new) return k;
-  const std::string_view name = class_name(type);
+  const std::string name = bare_name(type);
   k.is_const = name == "const" || name == "_const_symbolic";
   const Dialect& mil = dialect(DialectId::kMil);
   k.op = mil.find("", k.is_const ? "const" : name, mil.latest_version(""));

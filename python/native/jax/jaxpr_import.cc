@@ -8,6 +8,7 @@
 #include "ir/dim_facts.h"
 #include "native/jax/source_lines.h"
 #include "native/jax/values.h"
+#include "native/python_api.h"
 #include "native/unlocked.h"
 #include "sardonyx/lower.h"
 
@@ -86,9 +87,9 @@ class Importer {
     nb::object eqns = get_attr<"eqns">(jaxpr);
     nb::object list = nb::steal(PySequence_Fast(eqns.ptr(), "the equations of a jaxpr are not a sequence"));
     if (!list.is_valid()) throw nb::python_error();
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(list.ptr());
+    Py_ssize_t n = fast_size(list.ptr());
     vars_.reserve(vars_.size() + static_cast<size_t>(n));
-    for (Py_ssize_t i = 0; i < n; ++i) equation(graph, PySequence_Fast_GET_ITEM(list.ptr(), i), task);
+    for (Py_ssize_t i = 0; i < n; ++i) equation(graph, fast_item(list.ptr(), i), task);
 
     index = 0;
     for (nb::handle var : get_attr<"outvars">(jaxpr)) {
@@ -264,8 +265,8 @@ class Importer {
   void for_each(const nb::object& sequence, F&& f) {
     nb::object items = nb::steal(PySequence_Fast(sequence.ptr(), "a list was expected"));
     if (!items.is_valid()) throw nb::python_error();
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
-    for (Py_ssize_t i = 0; i < n; ++i) f(nb::handle(PySequence_Fast_GET_ITEM(items.ptr(), i)));
+    Py_ssize_t n = fast_size(items.ptr());
+    for (Py_ssize_t i = 0; i < n; ++i) f(nb::handle(fast_item(items.ptr(), i)));
   }
 
   struct KnownOp {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "native/jax/values.h"
+#include "native/python_api.h"
 
 namespace sardonyx::python {
 namespace {
@@ -55,12 +56,12 @@ std::string stack_text(nb::handle name_stack) {
   const StackClasses& classes = StackClasses::get();
   std::string out, open;  // open: transformations whose scope has not come yet
   size_t to_close = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.ptr()); ++i) {
-    PyObject* part = PyTuple_GET_ITEM(parts.ptr(), i);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(parts.ptr()); ++i) {
+    PyObject* part = PyTuple_GetItem(parts.ptr(), i);
     const bool is_transform = Py_TYPE(part) == classes.transform;
-    if ((!is_transform && Py_TYPE(part) != classes.scope) || !PyTuple_Check(part) || PyTuple_GET_SIZE(part) != 1)
+    if ((!is_transform && Py_TYPE(part) != classes.scope) || !PyTuple_Check(part) || PyTuple_Size(part) != 1)
       return text_of(name_stack);
-    const std::string name = text_of(PyTuple_GET_ITEM(part, 0));
+    const std::string name = text_of(PyTuple_GetItem(part, 0));
     if (is_transform) {
       open += name + "(";
       ++to_close;
@@ -75,8 +76,6 @@ std::string stack_text(nb::handle name_stack) {
   if (!out.empty()) out += '/';
   return out + open + std::string(to_close, ')');
 }
-
-PyCodeObject* as_code(PyObject* code) { return reinterpret_cast<PyCodeObject*>(code); }
 
 }  // namespace
 
@@ -93,10 +92,11 @@ void SourceLines::prepare() {
 
 SourceLines::FrameKind SourceLines::frame_kind(PyObject* code) {
   // Functions of one file share the string of its name.
-  auto [at, fresh] = files_.try_emplace(as_code(code)->co_filename, FrameKind::kUser);
+  const nb::object name = get_attr<"co_filename">(code);
+  auto [at, fresh] = files_.try_emplace(name.ptr(), FrameKind::kUser);
   if (!fresh) return at->second;
   const Folders& folders = Folders::get();
-  std::string file = text_of(as_code(code)->co_filename);
+  std::string file = text_of(name);
   bool installed = file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos;
   if (file.starts_with(folders.ours)) return at->second = FrameKind::kOurs;
   if (file.starts_with(folders.jax) || file.starts_with('<')) return at->second = FrameKind::kInside;
@@ -106,8 +106,8 @@ SourceLines::FrameKind SourceLines::frame_kind(PyObject* code) {
 }
 
 std::string SourceLines::frame_text(PyObject* code, int line, bool path) const {
-  std::string file = text_of(as_code(code)->co_filename);
-  return fmt::format("{}:{} ({})", path ? file : base_name(file), line, text_of(as_code(code)->co_qualname));
+  std::string file = text_of(get_attr<"co_filename">(code));
+  return fmt::format("{}:{} ({})", path ? file : base_name(file), line, text_of(get_attr<"co_qualname">(code)));
 }
 
 uint32_t SourceLines::place_of(nb::handle traceback) {
@@ -116,19 +116,19 @@ uint32_t SourceLines::place_of(nb::handle traceback) {
   if (known != nullptr) return static_cast<uint32_t>(PyLong_AsUnsignedLong(known));
   if (PyErr_Occurred()) throw nb::python_error();
 
-  nb::object raw = nb::steal(PyObject_CallMethodNoArgs(traceback.ptr(), interned<"raw_frames">()));
+  nb::object raw = nb::steal(PyObject_CallMethodObjArgs(traceback.ptr(), interned<"raw_frames">(), nullptr));
   if (!raw.is_valid()) throw nb::python_error();
   nb::object codes = nb::cast<nb::list>(raw[0]), last_instructions = nb::cast<nb::list>(raw[1]);
-  const Py_ssize_t n = std::min(PyList_GET_SIZE(codes.ptr()), PyList_GET_SIZE(last_instructions.ptr()));
+  const Py_ssize_t n = std::min(PyList_Size(codes.ptr()), PyList_Size(last_instructions.ptr()));
   const auto line_of = [&](Py_ssize_t i) {
-    return PyCode_Addr2Line(as_code(PyList_GET_ITEM(codes.ptr(), i)),
-                            nb::cast<int>(nb::handle(PyList_GET_ITEM(last_instructions.ptr(), i))));
+    return python::line_of(PyList_GetItem(codes.ptr(), i),
+                           nb::cast<int>(nb::handle(PyList_GetItem(last_instructions.ptr(), i))));
   };
   Py_ssize_t chosen_at = -1;
   FrameKind chosen_kind = FrameKind::kInside;
   std::string stack;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* code = PyList_GET_ITEM(codes.ptr(), i);
+    PyObject* code = PyList_GetItem(codes.ptr(), i);
     FrameKind kind = frame_kind(code);
     if (kind == FrameKind::kOurs) break;
     if (level_ == SourceDetail::kFull) {
@@ -143,11 +143,11 @@ uint32_t SourceLines::place_of(nb::handle traceback) {
   }
   uint32_t index = 0;
   if (chosen_at >= 0) {
-    PyObject* chosen = PyList_GET_ITEM(codes.ptr(), chosen_at);
-    std::string file = text_of(as_code(chosen)->co_filename);
+    PyObject* chosen = PyList_GetItem(codes.ptr(), chosen_at);
+    std::string file = text_of(get_attr<"co_filename">(chosen));
     index = static_cast<uint32_t>(places_.size());
     places_.push_back({.file = level_ == SourceDetail::kFull ? file : base_name(file),
-                       .function = text_of(as_code(chosen)->co_qualname),
+                       .function = text_of(get_attr<"co_qualname">(chosen)),
                        .stack = std::move(stack),
                        .line = line_of(chosen_at)});
   }

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+
+#include "native/python_api.h"
 
 namespace sardonyx::python {
 namespace {
@@ -42,7 +45,7 @@ int64_t to_int(nb::handle object) {
 
 // The class of a symbolic dim, jax._src.export.shape_poly._DimExpr. Compared by name, so that jax.export need
 // not be imported.
-bool is_dim_class(PyTypeObject* t) { return std::strcmp(t->tp_name, "_DimExpr") == 0; }
+bool is_dim_class(PyTypeObject* t) { return is_named(t, "_DimExpr"); }
 
 std::vector<std::byte> pack_sub_byte(std::span<const std::byte> bytes, int bits) {
   std::vector<std::byte> packed((bytes.size() * static_cast<size_t>(bits) + 7) / 8);
@@ -110,7 +113,7 @@ TensorPtr scalar_of(DType type, std::string_view bytes) {
 bool append_number(nb::handle value, DType type, std::string& bytes) {
   const auto append = [&](auto v, size_t size) { bytes.append(reinterpret_cast<const char*>(&v), size); };
   if (PyFloat_Check(value.ptr())) {
-    const double v = PyFloat_AS_DOUBLE(value.ptr());
+    const double v = PyFloat_AsDouble(value.ptr());
     if (type == DType::kF64) append(v, sizeof v);
     if (type == DType::kF32) append(static_cast<float>(v), sizeof(float));
     return type == DType::kF64 || type == DType::kF32;
@@ -173,11 +176,7 @@ nb::object get_attr(nb::handle object, PyObject* name) { return checked(PyObject
 
 nb::object find_attr(nb::handle object, PyObject* name) {
   PyObject* found = nullptr;
-#if PY_VERSION_HEX >= 0x030D0000
-  const int answer = PyObject_GetOptionalAttr(object.ptr(), name, &found);
-#else
-  const int answer = _PyObject_LookupAttr(object.ptr(), name, &found);
-#endif
+  const int answer = optional_attr(object.ptr(), name, &found);
   if (answer < 0) raise_python();
   return nb::steal(found);
 }
@@ -190,10 +189,7 @@ std::string text_of(nb::handle object) {
   return std::string(bytes, static_cast<size_t>(size));
 }
 
-std::string_view class_name(nb::handle object) {
-  std::string_view name = Py_TYPE(object.ptr())->tp_name;
-  return name.substr(name.rfind('.') + 1);
-}
+std::string class_name(nb::handle object) { return bare_name(Py_TYPE(object.ptr())); }
 
 std::shared_ptr<const void> keep_python(nb::object object) {
   return {object.release().ptr(), [](PyObject* p) {
@@ -260,7 +256,7 @@ const Type* JaxValues::type(nb::handle aval) {
   at->second.first = nb::borrow(aval);
   Types& types = model_.types();
   if (!is_exactly(aval, JaxClasses::get().shaped_array)) {
-    std::string_view cls = class_name(aval);
+    const std::string cls = class_name(aval);
     if (cls == "AbstractToken") return at->second.second = types.make(TypeKind::kToken, DType::kUndefined, {});
     if (cls == "AbstractRef" || !has_attr<"shape">(aval) || !has_attr<"dtype">(aval)) {
       return at->second.second = types.make(TypeKind::kOpaque, DType::kUndefined, {}, {}, false, cls);
@@ -269,8 +265,8 @@ const Type* JaxValues::type(nb::handle aval) {
   std::vector<Dim> dims;
   nb::object shape = get_attr<"shape">(aval);
   nb::object items = checked(PySequence_Fast(shape.ptr(), "the shape of an abstract value is not a sequence"));
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
-    dims.push_back(dim(PySequence_Fast_GET_ITEM(items.ptr(), i)));
+  for (Py_ssize_t i = 0; i < fast_size(items.ptr()); ++i) {
+    dims.push_back(dim(fast_item(items.ptr(), i)));
   }
   return at->second.second = types.tensor(dtype(get_attr<"dtype">(aval)), dims);
 }
@@ -288,16 +284,16 @@ bool JaxValues::has_other_generator(nb::handle eqn) {
 
 TensorPtr JaxValues::lent(nb::handle array, DType type) {
   if (!has_format(type) || !PyObject_CheckBuffer(array.ptr())) return nullptr;
-  nb::object lender = nb::steal(PyMemoryView_FromObject(array.ptr()));
-  if (!lender.is_valid()) {  // an array on a device, or on several
+  auto lender = std::make_shared<Buffer>();
+  const Py_buffer& view = lender->view;
+  if (PyObject_GetBuffer(array.ptr(), &lender->view, PyBUF_FULL_RO) != 0) {  // an array on a device, or on several
     PyErr_Clear();
     return nullptr;
   }
-  const Py_buffer& view = *PyMemoryView_GET_BUFFER(lender.ptr());
   if (!is_of_type(view, type) || PyBuffer_IsContiguous(&view, 'C') == 0) return nullptr;
   std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
   const std::span bytes(static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len));
-  return Tensor::borrow(type, std::move(shape), bytes, keep_python(std::move(lender)));
+  return Tensor::borrow(type, std::move(shape), bytes, std::move(lender));
 }
 
 TensorPtr JaxValues::tensor(nb::handle array) {
@@ -439,7 +435,7 @@ Attr JaxValues::attr(nb::handle value, std::string_view path, std::vector<Nested
     case Kind::kJaxpr: nested.push_back({std::string(path), nb::borrow(value)}); return {};
     case Kind::kScalarClass: {  // jnp.float32 and np.float32 used as a dtype
       if (!has_attr<"dtype">(value)) return opaque();
-      nb::object made = nb::steal(PyObject_CallOneArg(c.np_dtype.ptr(), value.ptr()));
+      nb::object made = nb::steal(PyObject_CallFunctionObjArgs(c.np_dtype.ptr(), value.ptr(), nullptr));
       if (!made.is_valid()) {
         PyErr_Clear();
         return opaque();
@@ -481,10 +477,10 @@ Attr JaxValues::attr(nb::handle value, std::string_view path, std::vector<Nested
 
 // The ints of a tuple, Python's or NumPy's. nullopt if any element is something else.
 std::optional<Attr::Ints> plain_ints(nb::handle items) {
-  const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
+  const Py_ssize_t n = fast_size(items.ptr());
   Attr::Ints list(static_cast<size_t>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
+    PyObject* item = fast_item(items.ptr(), i);
     if (!PyLong_CheckExact(item)) {
       if (!is_exactly(item, JaxClasses::get().np_int64)) return std::nullopt;
       list[static_cast<size_t>(i)] = to_int(item);
@@ -500,13 +496,13 @@ std::optional<Attr::Ints> plain_ints(nb::handle items) {
 // The plainest list that holds all elements: integers, dims, numbers, strings, else a list of anything.
 Attr JaxValues::sequence(nb::handle value, std::string_view path, std::vector<NestedJaxpr>& nested, int depth) {
   nb::object items = checked(PySequence_Fast(value.ptr(), "a list was expected"));
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(items.ptr());
+  Py_ssize_t n = fast_size(items.ptr());
   if (std::optional<Attr::Ints> plain = plain_ints(items)) return Attr(std::move(*plain));
   AttrList all;
   all.reserve(static_cast<size_t>(n));
   bool ints = true, dims = true, floats = n > 0, texts = n > 0, only_jaxprs = n > 0;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    nb::handle item = PySequence_Fast_GET_ITEM(items.ptr(), i);
+    nb::handle item = fast_item(items.ptr(), i);
     only_jaxprs = only_jaxprs && kind(item) == Kind::kJaxpr;
     Attr a = attr(item, path, nested, depth + 1);
     bool is_int = a.get<int64_t>() || a.get<bool>();

@@ -61,7 +61,7 @@ bool has_attr(nb::handle object) {
 // str(object) as UTF-8.
 std::string text_of(nb::handle object);
 // The class name without its module: "ShapedArray".
-std::string_view class_name(nb::handle object);
+std::string class_name(nb::handle object);
 
 // Keeps a Python object alive from native code. It is released with the interpreter lock held, on whatever
 // thread.

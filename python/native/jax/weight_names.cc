@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "native/jax/values.h"
+#include "native/python_api.h"
 
 namespace sardonyx::python {
 namespace {
@@ -26,7 +27,7 @@ bool is_true(nb::handle object) {
 }
 
 bool is_private(PyObject* name) {
-  return PyUnicode_GET_LENGTH(name) >= 2 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_';
+  return PyUnicode_GetLength(name) >= 2 && PyUnicode_ReadChar(name, 0) == '_' && PyUnicode_ReadChar(name, 1) == '_';
 }
 
 // Whether objects of this type hold no weights.
@@ -34,7 +35,7 @@ bool is_leaf(PyObject* value) {
   const PyTypeObject* t = Py_TYPE(value);
   return value == Py_None || t == &PyUnicode_Type || t == &PyLong_Type || t == &PyBool_Type || t == &PyFloat_Type ||
          t == &PyType_Type || t == &PyModule_Type || t == &PyBytes_Type || t == &PyComplex_Type || t == &PySlice_Type ||
-         t == &PyRange_Type || t == &_PyWeakref_RefType;
+         t == &PyRange_Type || is_weak_reference(value);
 }
 
 // A hash table from addresses of objects to marks.
@@ -149,8 +150,8 @@ class Search {
       case Kind::kNothing: return;
       case Kind::kFunction: return of_function(v);
       case Kind::kMethod:
-        add(PyMethod_GET_SELF(v), here());
-        add(PyMethod_GET_FUNCTION(v), here());
+        of_attr(value, interned<"__self__">(), here());
+        of_attr(value, interned<"__func__">(), here());
         return;
       case Kind::kPartial: {
         nb::object fn = get_attr<"func">(value), args = get_attr<"args">(value), keywords = get_attr<"keywords">(value);
@@ -178,8 +179,7 @@ class Search {
 
   void of_sequence(nb::handle value) {
     if (PyTuple_CheckExact(value.ptr()) || PyList_CheckExact(value.ptr())) {
-      PyObject* const* items = PySequence_Fast_ITEMS(value.ptr());
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value.ptr()); ++i) add(items[i], nullptr, i);
+      for (Py_ssize_t i = 0; i < fast_size(value.ptr()); ++i) add(fast_item(value.ptr(), i), nullptr, i);
       return;
     }
     Py_ssize_t i = 0;
@@ -193,7 +193,7 @@ class Search {
       while (PyDict_Next(value.ptr(), &at, &key, &child)) add(child, key);
       return;
     }
-    nb::object items = nb::steal(PyObject_CallMethodNoArgs(value.ptr(), interned<"items">()));
+    nb::object items = nb::steal(PyObject_CallMethodObjArgs(value.ptr(), interned<"items">(), nullptr));
     if (!items.is_valid()) throw nb::python_error();
     for (nb::handle item : items) {
       nb::object name = item[0], held = item[1];
@@ -202,24 +202,23 @@ class Search {
   }
 
   void of_function(PyObject* fn) {
-    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(fn));
+    const nb::object code = get_attr<"__code__">(fn);
     // Cells of a closure are named after the variables.
-    if (PyObject* cells = PyFunction_GET_CLOSURE(fn); cells != nullptr) {
-      nb::object names = nb::steal(PyCode_GetFreevars(code));
-      if (!names.is_valid()) throw nb::python_error();
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.ptr()); ++i) {
-        nb::object content = nb::borrow(PyCell_GET(PyTuple_GET_ITEM(cells, i)));  // null: not filled yet
+    if (const nb::object cells = get_attr<"__closure__">(fn); !cells.is_none()) {
+      const nb::object names = get_attr<"co_freevars">(code);
+      for (Py_ssize_t i = 0; i < PyTuple_Size(cells.ptr()) && i < PyTuple_Size(names.ptr()); ++i) {
+        const nb::object content = cell_content(PyTuple_GetItem(cells.ptr(), i));
         if (!is_new(content.ptr())) continue;
         // A module that a function closes over is the exported model itself: its name would be on every
         // weight.
         const bool is_model = has_attr<"__dict__">(content) && !has_attr<"dtype">(content);
-        add(content.ptr(), is_model ? here() : PyTuple_GET_ITEM(names.ptr(), i));
+        add(content.ptr(), is_model ? here() : PyTuple_GetItem(names.ptr(), i));
       }
     }
-    PyObject* globals = PyFunction_GET_GLOBALS(fn);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
-      PyObject* name = PyTuple_GET_ITEM(code->co_names, i);
-      nb::object content = nb::borrow(PyDict_GetItemWithError(globals, name));
+    const nb::object globals = get_attr<"__globals__">(fn), names = get_attr<"co_names">(code);
+    for (Py_ssize_t i = 0; i < PyTuple_Size(names.ptr()); ++i) {
+      PyObject* name = PyTuple_GetItem(names.ptr(), i);
+      nb::object content = nb::borrow(PyDict_GetItemWithError(globals.ptr(), name));
       PyObject* c = content.ptr();
       if (c == nullptr || is_leaf(c)) continue;
       if (PyDict_Check(c) || PyList_Check(c) || PyTuple_Check(c) || has_attr<"dtype">(c)) add(c, name);
@@ -249,7 +248,7 @@ class Search {
       std::shared_ptr<const Look> look;
     };
     static auto* all = new std::unordered_map<PyTypeObject*, Known>;
-    if (auto at = all->find(Py_TYPE(value)); at != all->end() && is_alive(at->second.type)) return at->second.look;
+    if (auto at = all->find(Py_TYPE(value)); at != all->end() && is_alive(at->second.type.ptr())) return at->second.look;
     if (all->size() >= kMostTypes) all->clear();
     auto made = std::make_shared<const Look>(look_at(value));  // other threads may run meanwhile
     nb::object type = nb::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(value)), nullptr));
@@ -258,20 +257,9 @@ class Search {
     return made;
   }
 
-  static bool is_alive(nb::handle weak) {
-#if PY_VERSION_HEX >= 0x030D0000
-    PyObject* object = nullptr;
-    const int answer = PyWeakref_GetRef(weak.ptr(), &object);
-    Py_XDECREF(object);
-    return answer == 1;
-#else
-    return PyWeakref_GetObject(weak.ptr()) != Py_None;
-#endif
-  }
-
   static Look look_at(PyObject* value) {
-    if (PyFunction_Check(value)) return {Kind::kFunction, {}};
-    if (PyMethod_Check(value)) return {Kind::kMethod, {}};
+    if (is_function(value)) return {Kind::kFunction, {}};
+    if (is_method(value)) return {Kind::kMethod, {}};
     if (is_partial(value)) return {Kind::kPartial, {}};
     if (PyDict_Check(value)) return {Kind::kDict, {}};
     if (PyList_Check(value) || PyTuple_Check(value)) {
@@ -287,9 +275,9 @@ class Search {
     }
     if (has_attr<"dtype">(value) && has_attr<"shape">(value)) return {};
     Look look{Kind::kObject, {}};
-    PyObject* classes = Py_TYPE(value)->tp_mro;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i) {
-      nb::object slots = find_attr<"__slots__">(PyTuple_GET_ITEM(classes, i));
+    const nb::object classes = get_attr<"__mro__">(reinterpret_cast<PyObject*>(Py_TYPE(value)));
+    for (Py_ssize_t i = 0; i < PyTuple_Size(classes.ptr()); ++i) {
+      nb::object slots = find_attr<"__slots__">(PyTuple_GetItem(classes.ptr(), i));
       if (!slots.is_valid()) continue;
       for (nb::object& slot : list(slots)) {
         if (PyUnicode_Check(slot.ptr()) && !is_private(slot.ptr())) look.names.push_back(std::move(slot));
