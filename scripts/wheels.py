@@ -259,15 +259,6 @@ def metadata() -> dict[str, bytes]:
     return {name: data for name, data in files.items() if name not in ("WHEEL", "RECORD")}
 
 
-def strip(p: Platform, file: Path) -> bytes:
-    """The file without symbols of its own; those that it exports or needs stay."""
-    if p.name.startswith(("linux", "musl")):
-        out = WORK / "stripped"
-        run(WORK / "zig", "objcopy", "--strip-all", file, out)
-        return out.read_bytes()
-    return file.read_bytes()
-
-
 def pack(p: Platform) -> list[Path]:
     DIST.mkdir(exist_ok=True)
     name = f"sardonyx-{version()}"
@@ -275,11 +266,11 @@ def pack(p: Platform) -> list[Path]:
     package += [f for f in (ROOT / "python" / "sardonyx").rglob("py.typed") if f not in package]
     common = {f.relative_to(ROOT / "python").as_posix(): f.read_bytes() for f in package}
     common |= {f"{name}.dist-info/{file}": data for file, data in metadata().items()}
-    common[f"{name}.data/scripts/{p.program}"] = strip(p, build_folder(p) / p.program)
+    common[f"{name}.data/scripts/{p.program}"] = (build_folder(p) / p.program).read_bytes()
     wheels = []
     for abi, tags, module in (("abi3", "cp312-abi3", p.module_abi3), ("cp311", "cp311-cp311", p.module_311)):
         (built,) = (f for f in (build_folder(p) / abi).glob("_sardonyx.*") if f.suffix in (".so", ".dll", ".pyd"))
-        files = common | {f"sardonyx/{module}": strip(p, built)}
+        files = common | {f"sardonyx/{module}": built.read_bytes()}
         files[f"{name}.dist-info/WHEEL"] = (
             f"Wheel-Version: 1.0\nGenerator: sardonyx wheels.py\nRoot-Is-Purelib: false\nTag: {tags}-{p.tag}\n".encode()
         )
@@ -501,7 +492,7 @@ def command() -> None:
     compile_platform(p, "sardonyx_cli")
     DIST.mkdir(exist_ok=True)
     program = DIST / "sardonyx"
-    program.write_bytes(strip(p, build_folder(p) / p.program))
+    program.write_bytes((build_folder(p) / p.program).read_bytes())
     program.chmod(0o755)
     say(f"dist/sardonyx: {program.stat().st_size / (1 << 20):.1f} MiB")
 

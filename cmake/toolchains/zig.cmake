@@ -30,6 +30,10 @@ string(REGEX REPLACE "^[^-]*-" "" CMAKE_SYSTEM_PROCESSOR "${SARDONYX_PLATFORM}")
 set(CMAKE_CXX_COMPILER "${SARDONYX_ZIG}" c++ -target ${target})
 set(CMAKE_USER_MAKE_RULES_OVERRIDE_CXX "${CMAKE_CURRENT_LIST_DIR}/zig_rules.cmake")
 
+# Without symbols that nobody imports.
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-s")
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s")
+
 # Headers and libraries of this machine are not those of the other.
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE NEVER)
