@@ -242,6 +242,9 @@ def test_the_site_is_whole(tmp_path):
         n for n in catalogues.primitive_rows(ROOT).keys() | made if "_" not in n or n.replace("_", "-") not in made
     }:
         assert (tmp_path / "primitives" / f"{name}.html").exists() and f'href="primitives/{name}.html"' in primitives
+    assert (
+        "<strong>JAX</strong> 1 node" in (tmp_path / "primitives/sqrt.html").read_text()
+    )  # no case: it stands alone in a program
     options = (tmp_path / "options.html").read_text()
     assert all(
         word in options

@@ -218,6 +218,29 @@ def lowerings(root: Path) -> dict[str, str]:
     return found
 
 
+# Types of a primitive's operands and result, for primitives whose cases show them in no small graph.
+SIGNATURES = (
+    (("f32[B,3]",), "f32[B,3]"),
+    (("f32[B,3]", "f32[B,3]"), "f32[B,3]"),
+    (("f32[B,3]", "f32[B,3]"), "bool[B,3]"),
+    (("i32[B,3]",), "i32[B,3]"),
+    (("i32[B,3]", "i32[B,3]"), "i32[B,3]"),
+)
+
+
+def example(primitive: str, printer: Printer) -> Case | None:
+    """The primitive alone in a program, and what it is lowered to."""
+    for operands, result in SIGNATURES:
+        names = "xy"[: len(operands)]
+        inputs = ", ".join(f"{n}: {t}" for n, t in zip(names, operands, strict=True))
+        call = f"  z: {result} = {primitive}({', '.join(names)})\n"
+        program = f"graph jax({inputs}) {{\n{call}  return z\n}}\n"
+        if re.fullmatch(r"\w+", primitive) and (after := printer.lowered(program)):
+            after = re.sub(r'  // .*| meta \{[^}]*\}|^producer .*\n+| "jax_model"', "", after, flags=re.MULTILINE)
+            return Case("", "", program, after.strip(), "")
+    return None
+
+
 def primitive_pages(root: Path, drawings: Drawings) -> dict[str, str]:
     rows, made = primitive_rows(root), lowerings(root)
     sources = {f: f.read_text() for f in sorted((root / "src" / "lower").glob("*.cc"))}
@@ -233,13 +256,14 @@ def primitive_pages(root: Path, drawings: Drawings) -> dict[str, str]:
             first, *second = how.split(", ")
             lines += [f"It is ONNX's {first}" + (f", on bools {second[0]}" if second else "") + ".", ""]
         case = drawings.best(own) or drawings.best(used)
+        if case is None and name in made and not used:
+            case = example(name, drawings.printer)
+            case = case and drawings.best([case])
         if case is not None:
-            lines += [
-                drawings.figure(case, ("JAX", "ONNX"), mark=False),
-                "",
-                f"A case of its lowering, “{plain(case.claim)}”.",
-                "",
-            ]
+            said = (
+                f"A case of its lowering, “{plain(case.claim)}”." if case.claim else "The primitive alone in a program."
+            )
+            lines += [drawings.figure(case, ("JAX", "ONNX"), mark=False), "", said, ""]
             lines += [*code(case.before), "becomes", "", *code(case.after)]
         if name in rows:
             static, symbolic = rows[name]

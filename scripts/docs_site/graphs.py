@@ -3,7 +3,6 @@
 import hashlib
 import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,9 +71,19 @@ class Printer:
             answer.write_text(done.stdout)
         return answer.read_text()
 
-    def all(self, texts: list[str]) -> None:
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(self, texts))
+    def lowered(self, program: str) -> str:
+        """What `sardonyx lower` makes of a program; "" where it refuses."""
+        name = self.kept / (hashlib.sha256((self.version + "lower" + program).encode()).hexdigest()[:24] + ".sx")
+        answer = name.with_suffix(".txt")
+        if not answer.exists():
+            name.write_text(program)
+            model = name.with_suffix(".onnx")
+            done = subprocess.run([self.sardonyx, "lower", name, "-o", model], capture_output=True, check=False)
+            view = [self.sardonyx, "view", model]
+            answer.write_text(
+                "" if done.returncode else subprocess.run(view, capture_output=True, text=True, check=True).stdout
+            )
+        return answer.read_text()
 
 
 def closing(text: str, at: int) -> int:
