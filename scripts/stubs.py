@@ -1,6 +1,6 @@
 """Write the stubs of the native module, python/sardonyx/_sardonyx/*.pyi, from the module as it was built.
 
-    PYTHONPATH=build/release/python python scripts/stubs.py
+    make build && PYTHONPATH=build/release/python .venv/bin/python scripts/stubs.py
 
 tests/python/test_types.py says when they are stale.
 """
@@ -23,10 +23,11 @@ def stubs() -> dict[str, str]:
 
 
 def main() -> int:
+    made = stubs()
     STUBS.mkdir(exist_ok=True)
     for old in STUBS.glob("*.pyi"):
         old.unlink()
-    for name, text in stubs().items():
+    for name, text in made.items():
         (STUBS / name).write_text(text)
         print(STUBS / name)
     return 0

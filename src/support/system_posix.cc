@@ -318,13 +318,6 @@ std::optional<unsigned> columns(std::FILE* stream) {
   return size.ws_col;
 }
 
-void become(const std::string& program, std::span<const std::string> arguments) {
-  std::vector<char*> pointers;
-  for (const std::string& a : arguments) pointers.push_back(const_cast<char*>(a.c_str()));
-  pointers.push_back(nullptr);
-  ::execvp(program.c_str(), pointers.data());
-}
-
 void* load_library(const fs::path& path, std::string& why) {
   // dlopen would search the system's folders for a bare name.
   void* library = ::dlopen(fs::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -185,7 +185,7 @@ def ask_rivals(
         kept |= {"digest": digest, "rivals": {}}
     for name, tool in tools.items():
         if name not in kept["rivals"]:
-            target = source.with_suffix(f".{name}.out")
+            target = source.with_suffix(f".{name}.out.pb")
             answer = tool.work(source, target)
             if "error" not in answer and target.exists():
                 answer = {"seconds": answer["seconds"], "nodes": count_nodes(target), "bytes": target.stat().st_size}
@@ -204,7 +204,7 @@ def optimized(
     """What Sardonyx leaves, and what is wrong with it; `want`: results with onnxruntime's optimizations off and on."""
     import sardonyx
 
-    again = target.with_suffix(".again")
+    again = target.with_suffix(".again.pb")
     start = time.process_time()
     try:
         sardonyx.optimize(str(source), str(target), **options)
@@ -240,7 +240,7 @@ def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
     # Its optimizations round otherwise: they are held to what they make of the model as it was.
     with contextlib.suppress(Exception):
         wanted[1] = run(source, feeds, True)
-    target = source.with_suffix(".ours.out")
+    target = source.with_suffix(".ours.out.pb")
     row.ours, row.faults = optimized(source, target, wanted, feeds, bound)
     if all(i.version < NEWER for i in proto.opset_import if i.domain in ("", "ai.onnx")):
         _, row.newer = optimized(source, target, wanted, feeds, bound, opset=NEWER)

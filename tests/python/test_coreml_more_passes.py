@@ -352,7 +352,7 @@ def test_symbolic_shapes(shape):
 
 def test_two_symbols_are_an_error_by_name_and_left_alone_in_pipelines():
     build = reshaped(None, None, 6, keep=2)
-    with pytest.raises(ValueError, match="more than one size"):
+    with pytest.raises(ValueError, match="more than one symbolic size"):
         coreml.apply_pass(build(), "common::remove_symbolic_reshape")
     prog = build()
     with coreml.native_passes():

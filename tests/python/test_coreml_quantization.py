@@ -484,7 +484,7 @@ def test_integers_that_a_predicate_keeps():
         ours.set_options([PassOption("op_selector", selector), PassOption("target_dtype", "uint16")])
         ours(third)
     assert [op.dtype.val for op in third.functions["main"].find_ops(op_type="cast")] == ["uint16"]
-    with pytest.raises(ValueError, match="target_dtype is int16 or uint16"):
+    with pytest.raises(ValueError, match="target_dtype must be int16 or uint16"):
         coreml.apply_pass(build(), "add_int16_cast", target_dtype="int8")
     with pytest.raises(ValueError, match="only add_fp16_cast and add_int16_cast"):
         coreml.apply_pass(build(), "noop_elimination", op_selector=selector)

@@ -481,7 +481,7 @@ def test_targets_that_are_no_packages(good, tmp_path):
     program = coreml.load(good)
     (tmp_path / "y.mlpackage").mkdir()
     (tmp_path / "y.mlpackage" / "precious").write_text("data")
-    with pytest.raises(sardonyx.Error, match="is no package"):
+    with pytest.raises(sardonyx.Error, match="is not a package"):
         program.save(tmp_path / "y.mlpackage")
     assert (tmp_path / "y.mlpackage" / "precious").read_text() == "data"
     with pytest.raises(sardonyx.Error, match="cannot"):

@@ -111,4 +111,4 @@ def test_drawings(tmp_path):
     assert before.startswith("digraph {") and before.count("fillcolor") == count(program(5))
     assert after.count("fillcolor") <= before.count("fillcolor")
     with pytest.raises(ValueError, match="cannot write"):
-        coreml.apply_pass(program(5), "reduce_transposes", debug=str(tmp_path / "missing"))
+        coreml.apply_pass(program(5), "reduce_transposes", debug=str(tmp_path / "main_before.dot"))

@@ -150,7 +150,7 @@ def test_bad_input_is_an_error_of_ours(tmp_path):
             act()
     m = ir.Model(ir.Graph([], [], nodes=[], name="g", opset_imports={"": 18}), ir_version=10)
     with pytest.raises(sardonyx.Error):
-        ir.save(m, tmp_path / "no" / "such" / "folder.onnx")
+        ir.save(m, tmp_path / "bad.onnx" / "x.onnx")
     assert not list(tmp_path.glob("*.tmp*"))
 
 

@@ -50,7 +50,7 @@ def test_a_manifest_cannot_lead_out_of_its_package(package, tmp_path):
     for path in ("../../model.mlmodel", str(tmp_path / "model.mlmodel"), ""):
         item["path"] = path
         (copy / "Manifest.json").write_text(json.dumps(manifest))
-        with pytest.raises(sardonyx.Error, match="outside of it"):
+        with pytest.raises(sardonyx.Error, match="outside it"):
             coreml.load(copy)
 
 
