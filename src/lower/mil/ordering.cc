@@ -123,6 +123,7 @@ std::vector<Value*> lower_DepthToSpace(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_SpaceToDepth(Lowering& ctx) {
+  if (ctx.string_attr("mode", "DCR") != "DCR") ctx.unsupported("Core ML orders the elements of a block as mode DCR does");
   return {ctx.b.space_to_depth(ctx.in(0), {.block_size = ctx.int_attr("blocksize", 1)})};
 }
 
