@@ -99,32 +99,34 @@ class Pages : public CLI::Formatter {
 // Each member function adds one command to `to` and sets the function that runs it.
 class CommandLine {
  public:
-  CommandLine() {
+  // `asked`: the first argument. If that is a command, only its options are made: those of all others would take longer than reading a
+  // small model.
+  explicit CommandLine(std::string_view asked) {
     app_.formatter(std::make_shared<Pages>());
     app_.set_help_flag("-h,--help", "Print this page");
     app_.set_version_flag("--version", version(), "Print the version");
     app_.require_subcommand(1);
-    add_info(app_);
-    add_check(app_, "check");
-    add_diff(app_);
-    add_verify(app_);
-    add_view(app_);
-    add_optimize(app_);
-    add_convert_opset(app_);
-    auto* coreml = app_.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
-    add_info(*coreml);
-    add_check(*coreml, "coreml check");
-    add_diff(*coreml);
-    add_verify(*coreml);
-    add_view(*coreml);
-    add_coreml_optimize(*coreml);
-    add_half_report(*coreml);
-    add_passes(*coreml, "mil");
-    add_passes(app_, "");
-    add_run(app_);
-    add_run(*coreml);
-    add_lower(app_);
-    add_convert(app_, &status_);
+    using Add = void (*)(CommandLine&);
+    constexpr std::pair<std::string_view, Add> kCommands[] = {
+        {"info", [](CommandLine& c) { c.add_info(c.app_); }},
+        {"check", [](CommandLine& c) { c.add_check(c.app_, "check"); }},
+        {"diff", [](CommandLine& c) { c.add_diff(c.app_); }},
+        {"verify", [](CommandLine& c) { c.add_verify(c.app_); }},
+        {"view", [](CommandLine& c) { c.add_view(c.app_); }},
+        {"optimize", [](CommandLine& c) { c.add_optimize(c.app_); }},
+        {"convert-opset", [](CommandLine& c) { c.add_convert_opset(c.app_); }},
+        {"coreml", [](CommandLine& c) { c.add_coreml(); }},
+        {"passes", [](CommandLine& c) { c.add_passes(c.app_, ""); }},
+        {"run", [](CommandLine& c) { c.add_run(c.app_); }},
+        {"lower", [](CommandLine& c) { c.add_lower(c.app_); }},
+        {"convert", [](CommandLine& c) { tools::add_convert(c.app_, &c.status_); }},
+    };
+    const bool known = asked == "--version" ||
+                       std::ranges::find(kCommands, asked, [](const auto& c) { return c.first; }) != std::end(kCommands);
+    for (const auto& [name, add] : kCommands) {
+      if (!known || name == asked) add(*this);
+    }
+    if (known) return;
     add_python_commands();
     add_shell_commands();
   }
@@ -408,6 +410,19 @@ class CommandLine {
 
   // Python parses the options of these; here they are for --help, completion and the man page.
   // tests/python/test_command.py compares them with Python's.
+  void add_coreml() {
+    auto* coreml = app_.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
+    add_info(*coreml);
+    add_check(*coreml, "coreml check");
+    add_diff(*coreml);
+    add_verify(*coreml);
+    add_view(*coreml);
+    add_coreml_optimize(*coreml);
+    add_half_report(*coreml);
+    add_passes(*coreml, "mil");
+    add_run(*coreml);
+  }
+
   void add_python_commands() {
     const auto traced = [&](const char* name, const char* about) {
       auto* command = app_.add_subcommand(name, about);
@@ -493,7 +508,7 @@ int main(int argc, char** argv) {
   using namespace sardonyx;
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
-    return tools::CommandLine().execute(arguments);
+    return tools::CommandLine(arguments.empty() ? "" : arguments.front()).execute(arguments);
   } catch (const std::bad_alloc&) {
     return tools::told_error(arguments, Error(ErrorCode::kLimit, "out of memory"));
   } catch (const std::exception& e) {
