@@ -27,14 +27,14 @@ bool is_model(const std::string& argument) {
   return suffix == ".onnx" || suffix == ".mlpackage" || suffix == ".mlmodel" || std::filesystem::exists(argument, none);
 }
 
-// The place of the command: what stands before it is --plugin.
+// The index of the command; only --plugin options may precede it.
 size_t command_at(const Arguments& arguments) {
   size_t at = 0;
   while (at < arguments.size() && arguments[at].starts_with("--plugin")) at += arguments[at] == "--plugin" ? 2 : 1;
   return std::min(at, arguments.size());
 }
 
-// Commands of others, and what is there in their place.
+// Commands of other tools, and their counterparts.
 constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
     {"simplify", "sardonyx optimize MODEL -o OUTPUT"},
     {"slim", "sardonyx optimize MODEL -o OUTPUT"},
@@ -66,7 +66,7 @@ const OptionRow* option_named(const CommandRow& row, std::string_view name) {
   return nullptr;
 }
 
-// The places of arguments that are no options or their values; nullopt where an option is not known.
+// The indices of positional arguments; nullopt if there is an unknown option.
 std::optional<std::vector<size_t>> positions(const Arguments& arguments, size_t first, const CommandRow& row) {
   std::vector<size_t> found;
   for (size_t i = first; i < arguments.size(); ++i) {
@@ -86,7 +86,7 @@ std::optional<std::vector<size_t>> positions(const Arguments& arguments, size_t 
   return found;
 }
 
-// `optimize in.onnx out.onnx`, as other tools have it.
+// Accepts `optimize in.onnx out.onnx`, the syntax of other tools.
 void give_output(Arguments& arguments, size_t first, const CommandRow& row) {
   for (size_t i = first; i < arguments.size(); ++i) {
     if (arguments[i].starts_with("-o") || arguments[i].starts_with("--output=") || arguments[i] == "--output") return;
@@ -112,7 +112,7 @@ void give_output(Arguments& arguments, size_t first, const CommandRow& row) {
   arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at->back()), "-o");
 }
 
-// Options of other tools for optimizing, and those that do the same.
+// Options of other optimizers, and the equivalent options.
 constexpr std::pair<std::string_view, std::string_view> kForeignOptions[] = {
     {"--check-n", "--verify model"},
     {"--check", "--verify model"},

@@ -1,4 +1,4 @@
-// What people type who know other tools: accepted where there is one meaning, else answered with the command to type.
+// Command lines in the syntax of other tools: accepted if unambiguous, else answered with the command to type.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@
 
 namespace sardonyx::tools {
 
-// Options that are taken under the names of other tools, and that no page lists.
+// Names of other tools' options that are accepted but not listed on any page.
 inline constexpr std::string_view kTakenSilently[] = {"overwrite-input-shape", "input-shapes"};
 
 // The command of that name, as people type it ("coreml optimize"; empty: `sardonyx` itself). Making the rows of all commands would
@@ -20,7 +20,7 @@ inline constexpr std::string_view kTakenSilently[] = {"overwrite-input-shape", "
 using FindCommand = std::function<std::optional<CommandRow>(std::string_view name)>;
 
 struct Habit {
-  std::vector<std::string> arguments;  // as the tables have them
+  std::vector<std::string> arguments;  // in the form that CLI11 parses
   bool in_python = false;              // the command runs in Python, which parses the arguments
 };
 
@@ -28,7 +28,7 @@ struct Habit {
 // do not exist, and for what has two meanings.
 Habit understood(std::vector<std::string> arguments, const FindCommand& find);
 
-// The error for a command line that does not fit the tables, `what` in CLI11's words.
+// The message for a command line that CLI11 rejects with `what`.
 std::string usage_message(std::string what);
 std::vector<std::string> usage_notes(const std::vector<std::string>& arguments, const FindCommand& find, std::string_view what);
 

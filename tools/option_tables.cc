@@ -15,7 +15,7 @@ std::string spelled(const OptionRow& o) {
   return o.positional ? o.names.front() : fmt::format("{}{}{}", fmt::join(o.names, ", "), value.empty() ? "" : " ", value);
 }
 
-// Two columns, or one below the other where the terminal is narrow.
+// Two columns; on a narrow terminal, one below the other.
 void add_row(std::string& page, const std::string& left, const std::string& about) {
   const size_t width = columns();
   const size_t column = width >= 72 ? 30 : 6;
@@ -53,7 +53,7 @@ std::vector<std::string> words_of(const CommandRow& c) {
   return words;
 }
 
-// Of `text` in single quotes of a shell.
+// `text` escaped for single quotes of a shell.
 std::string quoted(std::string text) {
   for (size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4) text.replace(at, 1, "'\\''");
   return "'" + text + "'";

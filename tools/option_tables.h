@@ -10,8 +10,8 @@ namespace sardonyx::tools {
 struct OptionRow {
   std::vector<std::string> names;  // "-o", "--output"; of a positional argument, its name
   std::string about;
-  std::string value;                 // what stands for its value: "FILE"; empty for a flag
-  std::vector<std::string> choices;  // the values that it can have; empty: any
+  std::string value;                 // placeholder of its value: "FILE"; empty for a flag
+  std::vector<std::string> choices;  // the values it accepts; empty: any
   bool positional = false;
   bool required = false;
 };
@@ -20,10 +20,10 @@ struct CommandRow {
   std::string name;  // as people type it: "coreml optimize"; empty for `sardonyx` itself
   std::string about;
   std::vector<OptionRow> options;
-  std::vector<std::pair<std::string, std::string>> commands;  // below it: name and what it does
+  std::vector<std::pair<std::string, std::string>> commands;  // subcommands: name and summary
 };
 
-// What the exit codes mean, for --help and the man page.
+// The exit codes, for --help and the man page.
 inline constexpr std::string_view kExitCodes =
     "Exit codes: 0 done; 1 the input was refused, or a check failed; 2 the command line is wrong.";
 

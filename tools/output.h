@@ -1,4 +1,4 @@
-// What commands print for programs (--json), and standard input and output in place of files (-).
+// Machine-readable output (--json), and standard input and output in place of files (-).
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace sardonyx::tools {
 
 using nlohmann::ordered_json;
 
-// The number that every object of --json has as "schema". It goes up when a field changes its meaning or goes; fields may be added.
+// The "schema" of every --json object. It increases when a field changes its meaning or is removed; adding fields keeps it.
 // docs/command_line.md describes them.
 inline constexpr int kSchema = 1;
 
@@ -24,7 +24,7 @@ ordered_json json_of(const std::exception& e);
 void print_json(const ordered_json& objects);
 inline void print_one(ordered_json object) { print_json(ordered_json::array({std::move(object)})); }
 
-// "-" as an input: what can be opened in its place.
+// The path to open for an input; "-" is standard input.
 std::string opened(const std::string& input);
 bool is_standard_output(const std::string& output);
 

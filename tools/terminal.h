@@ -1,4 +1,4 @@
-// What a terminal wants: colours where they help, lines that fit.
+// Terminal output: colours and line wrapping.
 #pragma once
 
 #include <cstdio>

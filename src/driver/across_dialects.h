@@ -1,4 +1,4 @@
-// Running a Core ML program in place of the ONNX model that it was lowered from.
+// Runs a Core ML program in place of the ONNX model that it was lowered from.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace sardonyx {
 
-// Evaluates `coreml` on inputs of `onnx`, paired by place: they take the element types and ranks of Core ML's border, and the results
-// those of ONNX. Throws what evaluate() throws, and kInvalidArgument for an integer that has more than 32 bits.
+// Evaluates `coreml` on inputs of `onnx`, paired by place: inputs are cast to the element types and ranks of Core ML's interface, and the
+// results back to those of ONNX. Throws what evaluate() throws, and kInvalidArgument for an integer that has more than 32 bits.
 std::vector<EvalValue> evaluate_lowered(const Model& onnx, const Model& coreml, std::span<const EvalValue> inputs);
 
 }  // namespace sardonyx

@@ -20,14 +20,14 @@
 namespace sardonyx {
 namespace {
 
-// The opset in which models are lowered: lowerings know the operators of this and later ones.
+// Models are converted to this opset first: lowerings handle operators of this opset and later ones.
 constexpr int kLoweredOpset = 23;
 
-// Fusions whose operators Core ML does not have: their parts are what would be written anyway.
+// Fusions to operators that Core ML lacks: lowering would only take them apart again.
 constexpr std::string_view kNotFused[] = {"fuse_rms_normalization", "fuse_rotary_embedding", "fuse_attention",
                                           "fuse_one_hot_into_gather", "prune_unused_graph_inputs"};
 
-// Narrows the ranges of named sizes. A name that no input has is refused.
+// Narrows the ranges of named sizes. Throws for a name that no input has.
 void state_sizes(Model& m, const std::vector<std::string>& relations) {
   std::set<std::string> names;
   for (const Port& p : m.graph().inputs()) {
@@ -82,7 +82,7 @@ std::vector<std::string> port_names(const Graph& g) {
   return names;
 }
 
-// Core ML has tensors of five axes at most; passes get rid of more around some transposes.
+// Core ML's tensors have at most five axes. Passes reduce higher ranks around some transposes.
 void check_ranks(Model& mil) {
   constexpr size_t kMost = 5;
   std::vector<std::string> notes;
@@ -120,7 +120,7 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   const double prepare_seconds = watch.lap();
   auto mil = lower_to_mil(onnx, {.version = version, .provenance = options.provenance});
   dump(options, "2_lowered", *mil);
-  verify(*mil, {.allow_unchecked = false});  // a lowering at fault is named here, and not by whoever loads the file
+  verify(*mil, {.allow_unchecked = false});  // so that a faulty lowering is reported here and not when the file is loaded
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
   run_passes(*mil, request);

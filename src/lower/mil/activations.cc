@@ -62,7 +62,7 @@ std::vector<Value*> lower_LeakyRelu(Lowering& ctx) {
 
 namespace {
 
-// Before opset 13, the axes from `axis` on were taken as one.
+// Before opset 13, Softmax normalizes over all axes from `axis` on together.
 size_t softmax_axis(Lowering& ctx) {
   const size_t rank = ctx.rank(0);
   const bool old = ctx.node.op().since_version < 13;
@@ -120,7 +120,7 @@ std::vector<Value*> lower_Swish(Lowering& ctx) {
   return {ctx.b.mul(x, ctx.b.sigmoid(ctx.b.mul(x, ctx.like(x, alpha))))};
 }
 
-// Core ML's thresholded_relu keeps x where it is alpha, too.
+// Core ML's thresholded_relu also keeps x where x equals alpha.
 std::vector<Value*> lower_ThresholdedRelu(Lowering& ctx) {
   Value* x = ctx.in(0);
   return {ctx.select(ctx.b.greater(x, ctx.like(x, ctx.float_attr("alpha", 1))), x, ctx.like(x, 0))};

@@ -106,7 +106,7 @@ TensorPtr Context::as_stored(const Value& v, const TensorPtr& t) const {
 
 namespace {
 
-// As Core ML wants the names of values: letters, digits and "_", no digit first.
+// Core ML's rule for names of values: letters, digits and "_", not beginning with a digit.
 std::string sanitized(std::string_view name) {
   std::string text(name);
   for (char& c : text) {
@@ -138,7 +138,7 @@ Value* Context::value(const Value& onnx) {
 
 namespace {
 
-// What an input or a result of that type is in a Core ML model.
+// The type of an interface feature for an input or a result of this type.
 DType interface_dtype(DType onnx, int version) {
   const DType d = stored(onnx);
   if (d == DType::kBool) return DType::kF32;
@@ -171,7 +171,7 @@ void Context::add_output(const Port& port, Value& onnx) {
                 fmt::format("the result '{}' is {}, and results of Core ML models are tensors of numbers", port.name.view(),
                             onnx_.types().to_string(onnx.type())));
   if (v->dtype() != dtype) v = main_.cast(v, {.dtype = dtype});
-  // A block returns what its ops made.
+  // A block can return only values that its own ops made.
   if (v->is_constant()) v = main_.identity(v);
   mil_.graph().add_output(*v, port.name.view());
 }
@@ -188,7 +188,7 @@ void Context::run() {
 void Context::lower_nodes(const Graph& graph, MilBuilder& b) {
   for (const Node& n : graph.nodes()) {
     check_interrupt();
-    if (n.has(Trait::kConstant) && n.result()->is_constant()) continue;  // added where something reads it
+    if (n.has(Trait::kConstant) && n.result()->is_constant()) continue;  // added at its first use
     lower_node(n, b);
   }
 }
@@ -208,7 +208,7 @@ void Context::lower_node(const Node& n, MilBuilder& b) {
       for (const std::string& note : e.notes()) reason += "; " + note;
       return refuse(n, std::move(reason));
     }
-    if (!refused_.empty()) return stand_in(n);  // for a stand-in among its operands
+    if (!refused_.empty()) return stand_in(n);  // an operand may be a stand-in
     throw e.with_note(fmt::format("while lowering {} of {} to Core ML", n.op().name, types_text(n))).with_note(source_text(n));
   }
 }
@@ -229,7 +229,7 @@ void Context::check_results(const Node& n, std::vector<Value*>& results, MilBuil
       const Type* both = found == nullptr ? expected : types.meet(found, expected);
       const bool comparable = found != nullptr && found->is_tensor() && found->ranked() && expected->ranked();
       if (both == nullptr && comparable && found->dtype() == expected->dtype() && found->rank() == expected->rank()) {
-        // Two spellings of a size that are equal, as far as anybody can prove.
+        // Whether two expressions of a size are provably equal.
         both = expected;
         for (size_t d = 0; d < found->rank(); ++d) {
           if (mil_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent) both = nullptr;

@@ -15,7 +15,7 @@
 
 namespace sardonyx::to_mil {
 
-// Null: there is none.
+// Null if there is none.
 LowerFn find_lowering(std::string_view domain, std::string_view op);
 
 class Context {
@@ -32,18 +32,19 @@ class Context {
   Value* value(const Value& onnx);
 
   const Model& onnx() const { return onnx_; }
-  // What inference knows of the elements of ONNX values.
+  // The facts that inference has about the elements of ONNX values.
   const ValueFacts& onnx_facts() const { return onnx_facts_; }
   const LowerToMilOptions& options() const { return options_; }
 
-  // Whether the ONNX model says more of the type of v than the rule of its op does, which a reader of the file would not know.
+  // Whether the ONNX model declares v's type more precisely than the op's type rule infers it. A program that loads the file would not
+  // know that type.
   bool knows_more(const Value& v) const { return told_.contains(&v); }
 
   Dim import(Dim d);
-  // In the tables of the MIL model, with the stored element type; null: nothing known.
+  // The type in the tables of the MIL model, with the stored element type; null if unknown.
   const Type* import(const Type* t);
 
-  // An i32[1] that is d at run time, or null where nothing tells it. `near` are values to read it from.
+  // An i32[1] with the value of d at run time; null if no operand has that size. `near` are values to read it from.
   Value* size(Dim d, std::span<Value* const> near, MilBuilder& b);
 
  private:
@@ -77,7 +78,7 @@ class Context {
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<uint32_t, uint32_t> provenance_;
   std::unordered_set<const Value*> told_;   // see knows_more()
-  std::map<std::string, Refused> refused_;  // by what the error says of them
+  std::map<std::string, Refused> refused_;  // by their description in the error
 };
 
 }  // namespace sardonyx::to_mil

@@ -1,9 +1,9 @@
 // If, Loop, Scan: blocks of cond and while_loop.
 //
 //   Loop(M, c, v...)    =>    i = 0;  while_loop (i < M and c) { i + 1, c', v'..., buffers with row i replaced }
-//   Scan(v..., xs...)   =>    the same, where row i of each xs goes into the body
+//   Scan(v..., xs...)   =>    the same; the body gets row i of each xs
 //
-// Results that are stacked from all iterations need as many rows as there may be iterations; what an early end leaves is cut off.
+// A stacked result gets as many rows as there may be iterations; a slice removes the rows that an early end leaves unused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace sardonyx::to_mil {
 namespace {
 
-// What a block returns is made in it: its own ops, or its inputs as they are.
+// A block returns results of its own ops, or its inputs unchanged.
 void add_results(MilBuilder& block, std::span<Value* const> results) {
   for (size_t i = 0; i < results.size(); ++i) {
     Value* v = results[i];
@@ -61,18 +61,18 @@ namespace {
 
 // A loop that counts, with variables and stacked results.
 struct Counted {
-  Value* most = nullptr;       // iterations, i32[]; null: as long as the condition holds
+  Value* most = nullptr;       // maximum number of iterations, i32[]; null: no maximum
   Value* condition = nullptr;  // bool[] before the first iteration; null: true, and the body has none
   std::vector<Value*> vars;
   size_t stacked = 0;
-  std::vector<const Type*> rows;  // of stacked results: what one iteration gives
+  std::vector<const Type*> rows;  // of stacked results: the type of one row
   // One iteration, written into `block`: the next condition (if there is one), the next variables, the rows.
   std::function<std::vector<Value*>(MilBuilder& block, Value* i, std::span<Value* const> vars)> step;
 };
 
 constexpr std::string_view kCounter = "i";
 
-// An empty place for what the iterations give: zeros. Bools are kept as i32.
+// A buffer of zeros for the rows of all iterations. Bools are stored as i32.
 Value* buffer(Lowering& ctx, Value* most, const Type* row) {
   if (most == nullptr) ctx.unsupported("results stacked over a number of iterations that nothing bounds");
   std::vector<Value*> sizes{ctx.unsqueeze(most, std::vector<int64_t>{0})};
@@ -148,14 +148,14 @@ std::vector<Value*> run(Lowering& ctx, const Counted& loop) {
   return results;
 }
 
-// In the tables of the MIL model.
+// The type in the tables of the MIL model.
 const Type* row_type(Lowering& ctx, const Graph& body, size_t i) {
   const Type* t = ctx.imported(body.output(i)->type());
   if (t == nullptr || !t->is_tensor() || !t->ranked()) ctx.unsupported("stacked results whose shape is not known");
   return t;
 }
 
-// With the rank that the body wants: some exporters write [1] for a number.
+// Reshapes to the rank that the body declares: some exporters write [1] for a scalar.
 Value* with_rank_of(Lowering& ctx, MilBuilder& block, Value* v, const Value& wanted) {
   const Type* t = ctx.imported(wanted.type());
   return t != nullptr && t->ranked() && t->rank() == 1 ? block.expand_dims(v, {.axes = {0}}) : v;
@@ -176,7 +176,7 @@ std::vector<Value*> lower_Loop(Lowering& ctx) {
   const TensorPtr most = ctx.constant(0);
   const bool unbounded = !ctx.has(0) || (most != nullptr && most->as_int(0) >= std::numeric_limits<int32_t>::max());
   if (!unbounded) loop.most = as_scalar(b, most != nullptr ? b.i32(static_cast<int32_t>(most->as_int(0))) : ctx.in(0));
-  // The condition that stays true is none.
+  // A condition that is always true is dropped.
   const Value& next = *body.output(0);
   const bool stays = (next.is_constant() && next.constant()->as_int(0) != 0) || &next == body.input(1) ||
                      (next.def() != nullptr && next.def()->is("Identity") && next.def()->input(0) == body.input(1));

@@ -1,4 +1,4 @@
-// Convolutions, also transposed.
+// Convolutions and transposed convolutions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::vector<Value*> lower_Conv(Lowering& ctx) {
   return {apart ? add_bias(ctx, y, bias) : y};
 }
 
-// What `output_padding` adds lies behind, and comes of padding less there.
+// `output_padding` adds elements at the end: the end is padded (that is, cropped) by that much less.
 std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
   Window w = window_of(ctx, kernel_of(ctx));
   const size_t n = w.spatial();
@@ -59,7 +59,7 @@ std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
     }
     w.pad_type = "custom";
   }
-  // The results that are cut off behind are fewer by output_padding; beyond the last there are zeros.
+  // output_padding reduces the crop at the end. Where it exceeds the crop, zeros are appended.
   std::vector<int64_t> zeros(2 * (n + 2));
   for (size_t i = 0; i < n; ++i) {
     w.pads[2 * i + 1] -= more[i];

@@ -27,7 +27,7 @@ std::vector<Value*> lower_same(Lowering& ctx, std::string_view op) {
 
 std::vector<Value*> lower_PassThrough(Lowering& ctx) { return {ctx.in(0)}; }
 
-// log(x + sqrt(x^2 - 1)), log(x + sqrt(x^2 + 1)) with the sign of x, as the sum of a negative x cancels.
+// acosh x = log(x + sqrt(x^2 - 1)). asinh x = sign(x) log(|x| + sqrt(x^2 + 1)): with a negative x the sum would cancel.
 std::vector<Value*> lower_Acosh(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
@@ -46,7 +46,7 @@ std::vector<Value*> lower_Asinh(Lowering& ctx) {
 
 namespace {
 
-// What an integer of few bits keeps of x.
+// Wraps x to the bits of a narrow integer type.
 Value* wrapped(Lowering& ctx, Value* x, DType to) {
   const int64_t range = int64_t{1} << bit_width(to);
   if (is_unsigned(to)) return ctx.b.mod(x, range);
@@ -68,12 +68,12 @@ std::vector<Value*> lower_Cast(Lowering& ctx) {
     ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
   if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
   Value* y = ctx.cast(x, stored(to));
-  // What a float outside of the integer's range becomes, ONNX leaves open.
+  // ONNX does not define the result for floats outside the integer's range.
   const bool wraps = is_integer(to) && bit_width(to) < 32 && !is_float(from) && !holds_all(from, to);
   return {wraps ? wrapped(ctx, y, to) : y};
 }
 
-// Integers are divided towards zero, where Core ML rounds down.
+// ONNX divides integers towards zero; Core ML rounds down.
 std::vector<Value*> lower_Div(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
@@ -108,7 +108,7 @@ std::vector<Value*> lower_IsNaN(Lowering& ctx) {
   return {ctx.b.not_equal(x, x)};
 }
 
-// Core ML adds 1e-45 unless told otherwise, and the logarithm of 0 would be -103.
+// By default Core ML adds 1e-45 to the operand: log(0) would be -103.
 std::vector<Value*> lower_Log(Lowering& ctx) {
   Value* x = ctx.in(0);
   return {ctx.b.log(x, {.epsilon = ctx.like(x, 0)})};
@@ -136,7 +136,7 @@ std::vector<Value*> lower_Mean(Lowering& ctx) {
   return {ctx.b.mul(sum, ctx.like(sum, 1.0 / static_cast<double>(ctx.node.num_inputs())))};
 }
 
-// The result has the sign of the divisor, as Core ML's has, or with fmod that of the dividend.
+// The result has the sign of the divisor, as in Core ML; with fmod, that of the dividend.
 std::vector<Value*> lower_Mod(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);

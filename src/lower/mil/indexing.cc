@@ -42,10 +42,10 @@ std::vector<Value*> lower_GatherElements(Lowering& ctx) {
 
 namespace {
 
-// A list of numbers, of which some are computed: one for each axis of x.
+// One number for each axis of x; some may be computed at run time.
 struct Bounds {
-  std::vector<int64_t> known;    // where nothing is computed
-  std::vector<Value*> computed;  // i32[1], null: known
+  std::vector<int64_t> known;    // valid where `computed` is null
+  std::vector<Value*> computed;  // i32[1]; null: see `known`
   bool is_known() const {
     return std::ranges::all_of(computed, [](Value* v) { return v == nullptr; });
   }
@@ -60,7 +60,7 @@ struct Bounds {
 
 }  // namespace
 
-// ONNX's ends are clamped, Core ML's are not asked to be: constants are clamped here, and one that means "to the end" is masked.
+// ONNX clamps the ends of slices; Core ML does not promise to. Constant ends are clamped here, and "to the end" is a mask.
 std::vector<Value*> lower_Slice(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const size_t rank = ctx.rank(0);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kOldest = 6, kNewest = 9;
 
-// What no result needs goes. Recursion is over nesting only.
+// Erases nodes that no result needs. Recursion is over nesting only.
 void sweep(Graph& g) {
   for (Node* n = g.last(); n != nullptr; n = n->prev()) {
     if (!n->any_result_used() && n->bodies().empty()) {
@@ -28,7 +28,7 @@ void sweep(Graph& g) {
 int coreml_version_of(std::string_view target) {
   struct System {
     std::string_view name;
-    int first;  // of iOS 15's year
+    int first;  // the version in the year of iOS 15
   };
   constexpr System kSystems[] = {{"iOS", 15}, {"macOS", 12}, {"watchOS", 8}, {"tvOS", 15}};
   for (const System& s : kSystems) {

@@ -164,7 +164,7 @@ Value* Lowering::sizes(std::span<const Dim> wanted) {
 }
 
 Value* Lowering::join(std::span<Value* const> pieces) {
-  // Neighbours that are constants become one.
+  // Merges adjacent constants.
   std::vector<Value*> joined;
   for (size_t i = 0; i < pieces.size();) {
     size_t end = i;
@@ -180,7 +180,7 @@ Value* Lowering::join(std::span<Value* const> pieces) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What most lowerings need
+// Helpers for lowerings
 
 Value* Lowering::cast(Value* x, DType to) { return x->dtype() == to ? x : b.cast(x, {.dtype = to}); }
 
@@ -190,7 +190,7 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   if (wanted.empty()) {
     return x->ranked() && x->type()->is_static() ? squeeze(x, iota(x->type()->rank())) : b.squeeze(x);
   }
-  // -1 stands for one size that is not known.
+  // At most one unknown size is written as -1.
   std::vector<int64_t> sizes;
   size_t open = 0;
   bool has_zero = false;
@@ -201,7 +201,7 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   }
   if (has_zero) unsupported("tensors without elements cannot be reshaped in Core ML, where 0 copies a size");
   if (open <= 1) return b.reshape(x, sizes);
-  // -1 stands for one that nothing tells, if there is such a one.
+  // -1 stands for the one size that no operand has, if any.
   std::vector<Dim> known(wanted.begin(), wanted.end());
   auto rest = std::ranges::find_if(known, [](Dim d) { return d.is_anonymous(); });
   if (rest == known.end()) {
@@ -259,14 +259,14 @@ Value* Lowering::expand(Value* x, std::span<const Dim> wanted) {
     for (size_t i = 0; i < wanted.size(); ++i) reps.push_back(full->type()->dim(i).is(1) ? wanted[i].value() : 1);
     return moved("tile", full, [&](Value* v) { return b.tile(v, reps); });
   }
-  // Times ones: exact for every number.
+  // Broadcasts by multiplying with ones, which is exact for every number.
   if (x->dtype() == DType::kBool) return b.logical_and(x, b.cast(b.fill(sizes(wanted), {.value = 1}), {.dtype = "bool"}));
   const TensorPtr one = Tensor::full(x->dtype(), {}, 1);
   return b.mul(x, b.fill(sizes(wanted), {.value = one}));
 }
 
 Value* Lowering::select(Value* condition, Value* a, Value* other) {
-  // The result has the shape to which a and other broadcast: the condition must add nothing to it.
+  // The result has the broadcast shape of a and other; the condition must not extend it.
   const auto broadcast = [&](const Type* s, const Type* t) -> std::optional<std::vector<Dim>> {
     const size_t n = std::max(s->rank(), t->rank());
     std::vector<Dim> out(n);
@@ -290,7 +290,7 @@ Value* Lowering::moved(std::string_view op, Value* x, const std::function<Value*
   for (const DType d : {DType::kI32, DType::kF32}) {
     if (x->dtype() == DType::kBool && takes(op, d)) return b.not_equal(f(b.cast(x, {.dtype = d})), b.scalar(d, 0));
   }
-  // f32 holds integers up to 2^24 only.
+  // f32 is exact for integers only up to 2^24.
   unsupported(fmt::format("Core ML's {} takes no {} in {}", op, to_string(x->dtype()), coreml_target_name(version())));
 }
 

@@ -1,4 +1,4 @@
-// What a lowering from ONNX to Core ML's MIL sees: one node, its operands already lowered, and a builder to write with.
+// The interface for lowerings from ONNX to Core ML's MIL: one node, its lowered operands, and a builder.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class Lowering;
 // and gives names and provenance.
 using LowerFn = std::vector<Value*> (*)(Lowering& ctx);
 
-// How MIL holds an element type: all integers as i32, f64 and bf16 as f32; f16, f32, bool and strings as they are. kUndefined: not
-// at all.
+// The element type that stands for `d` in MIL: i32 for all integers, f32 for f64 and bf16; f16, f32, bool and strings stay.
+// kUndefined if MIL has none.
 DType stored(DType d);
 
 class Lowering {
@@ -35,27 +35,27 @@ class Lowering {
   bool has(size_t i) const { return node.input(i) != nullptr; }
   Value* in(size_t i);  // lowered, in its stored type; throws kInvalidModel when it is absent
   Value* in_or_null(size_t i) { return has(i) ? in(i) : nullptr; }
-  std::vector<Value*> ins();                                                                      // all that are there
-  DType in_dtype(size_t i) const { return has(i) ? node.input(i)->dtype() : DType::kUndefined; }  // as ONNX has it
-  DType out_dtype(size_t i = 0) const { return node.result(i)->dtype(); }                         // as ONNX has it
-  // Types in the tables of the MIL model, with the stored element type. Their rank is known: else the node is refused.
+  std::vector<Value*> ins();                                                                      // all that are present
+  DType in_dtype(size_t i) const { return has(i) ? node.input(i)->dtype() : DType::kUndefined; }  // in ONNX
+  DType out_dtype(size_t i = 0) const { return node.result(i)->dtype(); }                         // in ONNX
+  // Types in the tables of the MIL model, with the stored element type. Refuses the node if the rank is unknown.
   const Type* in_type(size_t i);
   const Type* out_type(size_t i = 0);
   std::span<const Dim> in_dims(size_t i) { return in_type(i)->dims(); }
   std::span<const Dim> out_dims(size_t i = 0) { return out_type(i)->dims(); }
   size_t rank(size_t i) { return in_type(i)->rank(); }
-  // A type of the ONNX model; null: nothing known, or no tensor that MIL could hold.
+  // The MIL type for a type of the ONNX model; null if it is unknown or no MIL tensor type.
   const Type* imported(const Type* onnx);
   bool is_used(size_t i) const { return i < node.num_results() && node.result(i)->has_uses(); }
 
-  // --- operands that are known ahead of run time
-  TensorPtr constant(size_t i) const;  // as ONNX has it; null when it is absent or computed
-  // The attribute of that name, which older opsets have in place of the operand, else the operand; nullopt: absent or computed.
+  // --- operands known before run time
+  TensorPtr constant(size_t i) const;  // in its ONNX type; null if absent or computed
+  // The attribute of that name, which older opsets have in place of the operand, else the operand; nullopt if absent or computed.
   std::optional<std::vector<int64_t>> ints(size_t i, std::string_view attr = {}) const;
-  std::optional<double> number(size_t i) const;  // the one that all elements are
-  // The same for what Core ML wants as a constant: refuses the node otherwise. `what` names it: "the axes".
+  std::optional<double> number(size_t i) const;  // the value that all elements have
+  // The same where Core ML requires a constant: refuses the node otherwise. `what` names the operand in the error: "the axes".
   std::vector<int64_t> need_ints(size_t i, std::string_view attr, std::string_view what) const;
-  // Whether no element is negative, as far as inference knows: sizes, indices that were counted.
+  // Whether inference proves that no element is negative, as for sizes and counted indices.
   bool is_never_negative(size_t i) const;
 
   // --- attributes
@@ -69,18 +69,18 @@ class Lowering {
   // Whether the op may have that element type as its first data operand in this target.
   bool takes(std::string_view op, DType d) const;
 
-  // --- sizes at run time: constants where they are known, else read from operands that have them.
+  // --- sizes at run time: constants if known, else read from operands that have them
   Value* size(Dim d);                           // i32[1]
   Value* sizes(std::span<const Dim> dims);      // i32[n]
   Value* size_of(Value* x, size_t axis);        // i32[1]
   Value* shape_of(Value* x);                    // i32[n]
-  Value* join(std::span<Value* const> pieces);  // i32[1], i32[2], ... one behind the other
+  Value* join(std::span<Value* const> pieces);  // concatenates i32[1], i32[2], ...
 
-  // --- what most lowerings need. Each returns its operand when there is nothing to do. x is a MIL value.
-  Value* cast(Value* x, DType to);  // to a type of MIL
+  // --- helpers. Each returns its operand if there is nothing to do. x is a MIL value.
+  Value* cast(Value* x, DType to);  // to a MIL type
   Value* reshape(Value* x, std::span<const Dim> dims);
   Value* squeeze(Value* x, std::span<const int64_t> axes);
-  Value* unsqueeze(Value* x, std::span<const int64_t> axes);  // places in the result
+  Value* unsqueeze(Value* x, std::span<const int64_t> axes);  // axes of the result
   Value* transpose(Value* x, std::span<const int64_t> perm);
   Value* expand(Value* x, std::span<const Dim> dims);       // broadcasting rules of Expand
   Value* like(Value* x, double v);                          // a constant of x's element type, rank 0
@@ -89,12 +89,12 @@ class Lowering {
   Value* moved(std::string_view op, Value* x, const std::function<Value*(Value*)>& f);
 
   // --- bodies
-  // The nodes of a body, written with the builder of a block. Its inputs must be bound.
+  // Lowers the nodes of a body into a block. The body's inputs must be bound.
   std::vector<Value*> lower_body(const Graph& body, std::span<Value* const> inputs, MilBuilder& block);
 
-  // Refuses the node; the core collects it with all others.
+  // Refuses the node; the core collects all refusals.
   [[noreturn]] void unsupported(std::string why) const;
-  // The same for what a later target can: "needs iOS17".
+  // The same for an op of a later target: "needs iOS17".
   [[noreturn]] void needs(int version, std::string_view what) const;
 
   Context& context() const { return context_; }
@@ -111,7 +111,7 @@ class Lowering {
 inline size_t from_front(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
-// As MIL's parameters are written.
+// For MIL's parameters, which are signed.
 inline int64_t as_int(size_t i) { return static_cast<int64_t>(i); }
 std::vector<int64_t> iota(size_t n, int64_t from = 0);
 

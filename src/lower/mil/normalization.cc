@@ -8,7 +8,7 @@
 namespace sardonyx::to_mil {
 namespace {
 
-// A vector with one number for each channel, as it broadcasts to x: [C, 1, 1].
+// A per-channel vector reshaped to broadcast to x: [C, 1, 1].
 Value* per_channel(Lowering& ctx, Value* v, size_t rank_of_x) {
   return rank_of_x <= 2 ? v : ctx.unsqueeze(v, iota(rank_of_x - 2, 1));
 }
@@ -45,7 +45,7 @@ std::vector<Value*> lower_BatchNormalization(Lowering& ctx) {
   return {ctx.cast(y, own)};
 }
 
-// The groups become rows, which layer_norm normalizes.
+// Reshapes the groups to rows and normalizes them with layer_norm.
 std::vector<Value*> lower_GroupNormalization(Lowering& ctx) {
   Value* x = ctx.in(0);
   const auto dims = ctx.in_dims(0);
@@ -78,7 +78,7 @@ std::vector<Value*> lower_LayerNormalization(Lowering& ctx) {
   const size_t rank = ctx.rank(0), first = from_front(ctx.int_attr("axis", -1), rank);
   const std::vector<int64_t> axes = iota(rank - first, as_int(first));
   Value* epsilon = ctx.like(x, ctx.float_attr("epsilon", 1e-5));
-  // gamma and beta have the shape of what is normalized.
+  // gamma and beta have the shape of the normalized axes.
   const auto rows = ctx.in_dims(0).subspan(first);
   const auto fits = [&](Value* v) {
     return is_constant(v) && v->dtype() == x->dtype() &&

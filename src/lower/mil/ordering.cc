@@ -1,4 +1,4 @@
-// What sorts, counts and arranges: TopK, OneHot, Range, triangles, blocks of images.
+// Sorting, counting and rearranging: TopK, OneHot, Range, Trilu, DepthToSpace and others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::vector<Value*> lower_TopK(Lowering& ctx) {
 
 namespace {
 
-// True at the places, along an axis of `depth`.
+// True at the given indices along a new axis of size `depth`.
 Value* marked(Lowering& ctx, Value* places, int64_t depth, int64_t axis) {
   Value* ones = ctx.b.one_hot(places, depth, {.axis = axis, .off_value = 0, .on_value = 1});
   return ctx.b.not_equal(ones, ctx.b.i32(0));
@@ -26,7 +26,7 @@ Value* marked(Lowering& ctx, Value* places, int64_t depth, int64_t axis) {
 
 }  // namespace
 
-// Negative places count from the end.
+// Negative indices count from the end.
 std::vector<Value*> lower_OneHot(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto depth = ctx.constant(1) != nullptr ? std::optional(ctx.constant(1)->as_int(0)) : std::nullopt;
@@ -87,7 +87,7 @@ std::vector<Value*> lower_EyeLike(Lowering& ctx) {
   return {ctx.b.constant(Tensor::own(d, {rows, columns}, std::move(bytes)))};
 }
 
-// By a mask, which is a constant where the sizes are known.
+// Selects by a mask; the mask is a constant if the sizes are known.
 std::vector<Value*> lower_Trilu(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto dims = ctx.in_dims(0);

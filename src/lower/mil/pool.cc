@@ -1,4 +1,4 @@
-// Pools.
+// Pooling.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 namespace sardonyx::to_mil {
 namespace {
 
-// With ceil_mode, the last window may reach over the end. Where sizes are known that is more padding behind.
+// With ceil_mode, the last window may extend beyond the end. If sizes are known, this is extra padding at the end.
 struct Pool {
   Window w;
   bool ceil = false;
-  bool is_longer = false;  // padded behind for the ceil mode
+  bool is_longer = false;  // padded at the end for ceil_mode
 };
 
 Pool pool_of(Lowering& ctx, std::string_view op) {

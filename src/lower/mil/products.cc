@@ -6,7 +6,7 @@
 
 namespace sardonyx::to_mil {
 
-// Vectors become matrices, and lose the axis again.
+// Vectors become matrices; a reshape removes the axis again.
 std::vector<Value*> lower_MatMul(Lowering& ctx) {
   Value *x = ctx.in(0), *y = ctx.in(1);
   const bool row = ctx.rank(0) == 1, column = ctx.rank(1) == 1;
@@ -23,7 +23,7 @@ std::vector<Value*> lower_MatMul(Lowering& ctx) {
 
 namespace {
 
-// The bias of a linear layer: a vector of n numbers, or null when C is something else.
+// The bias of a linear layer: a constant vector of n numbers; null if C is anything else.
 TensorPtr as_bias(const Value* c, int64_t n) {
   if (c == nullptr || !c->is_constant()) return nullptr;
   const TensorPtr& t = c->constant();
@@ -35,7 +35,7 @@ TensorPtr as_bias(const Value* c, int64_t n) {
 
 }  // namespace
 
-// A linear layer where B is a constant, whose weight is B the other way round.
+// If B is constant, writes `linear`, whose weight is B transposed.
 std::vector<Value*> lower_Gemm(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1), *c = ctx.in_or_null(2);

@@ -1,4 +1,4 @@
-// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and what computes on quantized numbers.
+// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and operators on quantized tensors.
 //
 //   DequantizeLinear(constant, scale, zero)   =>   constexpr_affine_dequantize (iOS 16), constexpr_blockwise_shift_scale (iOS 18)
 //   DequantizeLinear(x, scale, zero)          =>   dequantize (iOS 17), else (x - zero) * scale
@@ -18,7 +18,7 @@ constexpr int kIos16 = 7, kIos17 = 8, kIos18 = 9;
 
 bool is_byte(DType d) { return d == DType::kU8 || d == DType::kI8; }
 
-// scale or zero point of operand i as it broadcasts to x: one number, or one for each place along the axis.
+// The scale or zero point in operand i, shaped to broadcast to x: a scalar, or one number per index of the axis.
 Value* along(Lowering& ctx, Value* v, size_t axis, size_t rank) {
   if (v->type()->rank() != 1) return v;
   return ctx.unsqueeze(v, iota(rank - axis - 1, 1));
@@ -40,7 +40,7 @@ Quantized look(Lowering& ctx) {
   return q;
 }
 
-// The zero point in the quantized type, as constants have it: null when there is none, or all are 0.
+// The constant zero point in the quantized type; null if it is absent or all zeros.
 TensorPtr zero_point(Lowering& ctx) {
   const TensorPtr zero = ctx.constant(2);
   return ctx.number(2) == 0.0 ? nullptr : zero;
@@ -67,7 +67,7 @@ TensorPtr dequantized(Lowering& ctx, const Quantized& q) {
   });
 }
 
-// Constants that stay small in the package.
+// Constants that stay quantized in the package.
 Value* constexpr_of(Lowering& ctx, const Quantized& q) {
   const TensorPtr x = ctx.constant(0), scale = ctx.in(1)->constant();
   if (scale == nullptr || (ctx.has(2) && ctx.constant(2) == nullptr)) return nullptr;
@@ -80,7 +80,7 @@ Value* constexpr_of(Lowering& ctx, const Quantized& q) {
         {.axis = as_int(q.axis), .quantized_data = x, .scale = one_number(scale), .zero_point = off});
   }
   if (!(halves || (bytes && q.blocks)) || ctx.version() < kIos18) return nullptr;
-  // Scales have x's rank there; along each axis one of them holds for a whole number of elements.
+  // There, scales have x's rank; along each axis, one scale applies to a whole number of elements.
   std::vector<int64_t> shape(x->rank(), 1);
   if (q.blocks) shape.assign(scale->shape().begin(), scale->shape().end());
   if (q.per_axis) shape[q.axis] = scale->size();
@@ -89,7 +89,7 @@ Value* constexpr_of(Lowering& ctx, const Quantized& q) {
   return ctx.b.constexpr_blockwise_shift_scale({.data = x, .offset = zero->reshaped(shape), .scale = factor});
 }
 
-// The lowest and the highest number of the type.
+// The range of the type.
 std::pair<double, double> range_of(DType d) {
   const int bits = bit_width(d) - (is_signed(d) ? 1 : 0);
   return {is_signed(d) ? -std::ldexp(1, bits) : 0, std::ldexp(1, bits) - 1};
@@ -147,7 +147,7 @@ std::vector<Value*> lower_QuantizeLinear(Lowering& ctx) {
   return {ctx.cast(y, DType::kI32)};
 }
 
-// The range of x, with 0 in it, decides scale and zero point.
+// The range of x, extended to include 0, gives scale and zero point.
 std::vector<Value*> lower_DynamicQuantizeLinear(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
@@ -166,7 +166,7 @@ std::vector<Value*> lower_DynamicQuantizeLinear(Lowering& ctx) {
 
 namespace {
 
-// Whole numbers up to 2^24 are exact in f32: products of bytes over some 250 places.
+// f32 is exact for integers up to 2^24: sums of about 250 products of bytes.
 Value* centered(Lowering& ctx, size_t x, size_t zero, bool rows) {
   Value* v = ctx.in(x);
   if (ctx.has(zero)) {

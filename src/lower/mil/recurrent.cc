@@ -40,7 +40,7 @@ struct Weights {
   TensorPtr input, hidden, bias, hidden_bias, peephole;  // null: none
 };
 
-// What the three operators share: operands X, W, R, B, sequence_lens, initial_h.
+// The operands that all three operators share: X, W, R, B, sequence_lens, initial_h.
 class Recurrent {
  public:
   Recurrent(Lowering& ctx, std::string_view op, std::vector<size_t> order) : ctx_(ctx), b_(ctx.b), order_(std::move(order)) {
@@ -69,7 +69,7 @@ class Recurrent {
   size_t directions() const { return directions_; }
   int64_t hidden() const { return hidden_; }
 
-  // Of direction d. `apart`: biases of input and hidden state stay two.
+  // The weights of direction d. `apart`: keeps the biases of input and hidden state separate.
   Weights weights(size_t d, bool apart) const {
     Weights w{gates(*w_, d, order_, hidden_), gates(*r_, d, order_, hidden_), nullptr, nullptr, nullptr};
     if (bias_ == nullptr) return w;
@@ -81,7 +81,7 @@ class Recurrent {
     return w;
   }
 
-  // The sequence as direction d sees it.
+  // The sequence in the order of direction d.
   Value* sequence(size_t d) { return goes_back(d) ? b_.reverse(x_, {.axes = {0}}) : x_; }
 
   // The state of operand i before direction d: [batch, hidden].
@@ -102,7 +102,7 @@ class Recurrent {
     return ctx_.squeeze(h, std::vector<int64_t>{0});
   }
 
-  // Y of ONNX from what each direction gave for every step, [sequence, batch, hidden].
+  // ONNX's Y from the outputs of each direction, [sequence, batch, hidden].
   Value* all_steps(std::vector<Value*> steps) {
     for (size_t d = 0; d < steps.size(); ++d) {
       if (goes_back(d)) steps[d] = b_.reverse(steps[d], {.axes = {0}});
@@ -149,7 +149,7 @@ class Recurrent {
   MilBuilder& b_;
   Value* x_ = nullptr;
   TensorPtr w_, r_, bias_;
-  std::vector<size_t> order_;  // Core ML's gates by their places in ONNX
+  std::vector<size_t> order_;  // ONNX's index of each of Core ML's gates
   int64_t hidden_ = 0;
   size_t directions_ = 1;
   bool reversed_ = false, by_batch_ = false;

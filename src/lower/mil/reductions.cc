@@ -1,4 +1,4 @@
-// Reductions, the places of extremes, running sums.
+// Reductions, ArgMax, ArgMin and CumSum.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct Axes {
   bool keep = true;
 };
 
-// nullopt: nothing is reduced.
+// The reduced axes; nullopt if nothing is reduced.
 std::optional<Axes> axes_of(Lowering& ctx) {
   Axes a;
   a.keep = ctx.int_attr("keepdims", 1) != 0;
@@ -30,7 +30,7 @@ std::optional<Axes> axes_of(Lowering& ctx) {
   return a;
 }
 
-// `reduce` with all parameters; `alone` for what is reduced over nothing, each element by itself.
+// Writes `reduce`; `alone` if no axis is reduced, so that each element stands by itself.
 std::vector<Value*> reduced(Lowering& ctx, std::string_view op, const std::function<Value*(Value*, const Axes&)>& reduce,
                             const std::function<Value*(Value*)>& alone = {}) {
   const auto axes = axes_of(ctx);
@@ -108,7 +108,7 @@ std::vector<Value*> lower_ReduceSumSquare(Lowering& ctx) {
 
 namespace {
 
-// The first of equal elements; the last is the first of the reversed ones.
+// Core ML takes the first of equal elements. The last is the first in the reversed operand.
 std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
   MilBuilder& b = ctx.b;
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));

@@ -1,4 +1,4 @@
-// What could not be lowered, and where nodes come from.
+// Nodes that have no lowering, and the provenance that errors show.
 #include <fmt/format.h>
 
 #include "lower/mil/context.h"
@@ -15,7 +15,7 @@ void Context::refuse(const Node& n, std::string reason) {
   stand_in(n);
 }
 
-// Values with the right types let the loop go on and find everything else that is missing.
+// Placeholder values of the right types let the loop continue and collect all refusals.
 void Context::stand_in(const Node& n) {
   for (const Value& v : n.results()) bind(v, &mil_.new_placeholder({}, import(v.type())));
 }

@@ -1,7 +1,7 @@
 // Resize.
 //
-// Core ML resizes the last two axes, by its own ops, in some of ONNX's coordinate modes. Everything else of known sizes is exact by other
-// means, axis by axis: nearest is a gather at constant places, linear and cubic are a product with a constant matrix that has few numbers
+// Core ML's own ops resize the last two axes in some of ONNX's coordinate modes. All other cases of known sizes are computed exactly,
+// axis by axis: nearest is a gather at constant indices; linear and cubic are products with a constant matrix that has few numbers
 // in each row.
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 struct Axis {
   Dim in, out;
   double scale = 1;
-  bool by_scale = false;  // the scale is given, and need not be out / in
+  bool by_scale = false;  // the scale is given and may differ from out / in
 };
 
 struct Plan {
@@ -63,7 +63,7 @@ Plan plan_of(Lowering& ctx) {
 
 bool changes(const Axis& a) { return !(a.in == a.out) || a.scale != 1; }
 
-// Whether out / in is the scale, as Core ML takes it.
+// Whether the scale equals out / in, which Core ML assumes.
 bool is_plain(const Axis& a) {
   if (!a.in.is_int() || !a.out.is_int()) return a.by_scale && a.scale == std::floor(a.scale);
   return static_cast<double>(a.out.value()) == a.scale * static_cast<double>(a.in.value());
@@ -71,7 +71,7 @@ bool is_plain(const Axis& a) {
 
 bool is_whole(double scale) { return scale >= 1 && scale == std::floor(scale); }
 
-// By Core ML's own ops; null where they have no such mode.
+// Uses Core ML's own ops; null if they lack the mode.
 Value* native(Lowering& ctx, Value* x, const Plan& p) {
   MilBuilder& b = ctx.b;
   const size_t rank = p.axes.size();
@@ -83,7 +83,7 @@ Value* native(Lowering& ctx, Value* x, const Plan& p) {
   if (!is_plain(h) || !is_plain(w)) return nullptr;
   const bool known = h.out.is_int() && w.out.is_int() && h.in.is_int() && w.in.is_int();
   if (p.mode == "nearest") {
-    // Of whole factors, all of these are floor(i / factor).
+    // For integer factors, all of these are floor(i / factor).
     const bool whole = is_whole(h.scale) && is_whole(w.scale);
     const bool floors = p.coordinates == "asymmetric" && p.nearest == "floor";
     const bool rounds = whole && (p.coordinates == "half_pixel" || p.coordinates == "pytorch_half_pixel") &&
@@ -109,7 +109,7 @@ Value* native(Lowering& ctx, Value* x, const Plan& p) {
                                .target_size_width = w.out.value()});
 }
 
-// Where place i of the result lies in the operand.
+// The coordinate in the operand of index i of the result.
 double source(Lowering& ctx, const Plan& p, const Axis& a, int64_t i) {
   const double y = static_cast<double>(i), n = static_cast<double>(a.in.value()), width = a.scale * n;
   if (p.coordinates == "align_corners") return width == 1 ? 0 : y * (n - 1) / (width - 1);
@@ -135,7 +135,7 @@ double cubic(double x, double a) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-// [in, out]: the share of each place of the operand in each of the result.
+// [in, out]: the weight of each operand element in each result element.
 TensorPtr shares(Lowering& ctx, const Plan& p, const Axis& a, DType d) {
   const int64_t in = a.in.value(), out = a.out.value();
   std::vector<double> m(static_cast<size_t>(in * out));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kIos17 = 8;
 
-// Indices whose last axis counts along the axes [first, first + n) of x, from the front: see indices().
+// Makes indices into the axes [first, first + n) of x non-negative; the last axis of the indices runs over these axes. See indices().
 Value* tuples(Lowering& ctx, size_t i, Value* x, size_t first) {
   MilBuilder& b = ctx.b;
   Value* at = ctx.in(i);
@@ -46,7 +46,7 @@ std::string mode_of(Lowering& ctx) {
   ctx.unsupported(fmt::format("the reduction '{}'", reduction));
 }
 
-// data and updates in an element type that the op takes.
+// Casts data and updates to an element type that the op takes.
 Value* scattered(Lowering& ctx, std::string_view op, const std::function<Value*(Value* data, Value* updates)>& f) {
   Value *data = ctx.in(0), *updates = ctx.in(2);
   if (ctx.takes(op, data->dtype())) return f(data, updates);

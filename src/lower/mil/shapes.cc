@@ -1,4 +1,4 @@
-// What moves elements and computes sizes.
+// Operators that move elements or compute sizes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace sardonyx::to_mil {
 namespace {
 
-// Some op of MIL on lists of values takes no bools: they go through i32.
+// MIL's ops on lists of values do not take bools: these are cast to i32 and back.
 Value* concat(Lowering& ctx, std::vector<Value*> xs, int64_t axis) {
   const DType own = xs[0]->dtype();
   const bool through = !ctx.takes("concat", own);
@@ -24,7 +24,7 @@ std::vector<Value*> lower_Concat(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   std::vector<Value*> xs;
   for (Value* x : ctx.ins()) {
-    if (!x->ranked() || !x->type()->dim(axis).is(0)) xs.push_back(x);  // nothing of what has no elements
+    if (!x->ranked() || !x->type()->dim(axis).is(0)) xs.push_back(x);  // skips empty operands
   }
   if (xs.empty()) xs.push_back(ctx.in(0));
   return {concat(ctx, xs, as_int(axis))};
@@ -50,7 +50,7 @@ std::vector<Value*> lower_Expand(Lowering& ctx) {
   Value* x = ctx.in(0);
   const Type* out = ctx.node.result()->type();
   if (out != nullptr && out->ranked() && out->is_static()) return {ctx.expand(x, ctx.out_dims())};
-  // Times ones of the shape that is asked for, which broadcast as Expand does.
+  // Multiplies with ones of the requested shape, which broadcasts as Expand does.
   Value* shape = ctx.in(1);
   if (x->dtype() == DType::kBool) return {ctx.b.logical_and(x, ctx.b.not_equal(ctx.b.fill(shape, {.value = 1}), ctx.b.i32(0)))};
   const TensorPtr one = Tensor::full(x->dtype(), {}, 1);
@@ -107,14 +107,14 @@ std::vector<Value*> lower_Pad(Lowering& ctx) {
   };
   Value* x = ctx.in(0);
   if (ctx.takes("pad", x->dtype()) || !adds) return {padded(x)};
-  // Core ML pads floats only; bools are 0 and 1 there.
+  // Core ML pads only floats; bools are cast to 0 and 1.
   if (x->dtype() == DType::kBool) return {b.not_equal(padded(ctx.cast(x, DType::kF32)), b.scalar(DType::kF32, 0))};
   ctx.unsupported("padding of integers, which Core ML does not have");
 }
 
 namespace {
 
-// A shape of several open sizes: 0 copies one of x, and -1 stands for one that remains.
+// A shape with several symbolic sizes: 0 copies a size of x, and -1 stands for the remaining one.
 Value* copied(Lowering& ctx, Value* x, const std::vector<int64_t>& given) {
   const auto dims = ctx.out_dims();
   bool has_rest = std::ranges::find(given, -1) != given.end();

@@ -1,4 +1,4 @@
-// Windows that slide over the spatial axes of [N, C, ...]: what convolutions and pools share.
+// Windows that slide over the spatial axes of [N, C, ...], for convolutions and pooling.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace sardonyx::to_mil {
 
 struct Window {
   std::vector<int64_t> kernel, strides, dilations;
-  std::vector<int64_t> pads;  // as Core ML has them: before and after, axis by axis
+  std::vector<int64_t> pads;  // in Core ML's order: before and after, axis by axis
   std::string pad_type = "custom";
 
   size_t spatial() const { return kernel.size(); }
-  // From the first to the last element that it sees.
+  // The distance from the first to the last element of the window, inclusive.
   int64_t reach(size_t axis) const { return (kernel[axis] - 1) * dilations[axis] + 1; }
   bool is_padded() const;
 };
 
-// The node's attributes, with auto_pad written out where sizes are known. Refuses ranks that Core ML does not have.
+// Reads the node's attributes and resolves auto_pad if sizes are known. Refuses ranks that Core ML lacks.
 Window window_of(Lowering& ctx, std::vector<int64_t> kernel);
 
 }  // namespace sardonyx::to_mil
