@@ -90,7 +90,7 @@ def _shim(plugin_name: str, label: str, original: Any, replacement: Any, in_abst
 
     with contextlib.suppress(AttributeError, TypeError):
         functools.update_wrapper(shim, original)
-    shim.__sardonyx_original__ = original
+    shim.__sardonyx_original__ = original  # type: ignore[attr-defined]
     return shim
 
 
