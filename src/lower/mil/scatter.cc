@@ -40,7 +40,7 @@ Value* tuples(Lowering& ctx, size_t i, Value* x, size_t first) {
 }
 
 std::string mode_of(Lowering& ctx) {
-  const std::string reduction = ctx.string_attr("reduction", "none");
+  std::string reduction = ctx.string_attr("reduction", "none");
   if (reduction == "none") return "update";
   if (reduction == "add" || reduction == "mul" || reduction == "max" || reduction == "min") return reduction;
   ctx.unsupported(fmt::format("the reduction '{}'", reduction));
