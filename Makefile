@@ -30,7 +30,7 @@ test: build  ## lint and all tests that run in minutes
 	@$(PY) scripts/check.py test
 
 case: tools  ## the .sx cases of one pass or lowering, after an edit (PASS=fuse_gelu)
-	@files=$$(grep -rlE '^(pass|lower|program|eval) $(PASS)( |$$)' --include='*.sx' src tests); \
+	@files=$$(grep -rlE '^(pass|lower|lower-mil) $(PASS)( |$$)' --include='*.sx' src tests); \
 	[[ -n '$(PASS)' && -n $$files ]] || { echo "error: no .sx file begins with 'pass $(PASS)' or 'lower $(PASS)': make case PASS=NAME"; exit 1; }; \
 	scripts/setup.sh build release sx_test && build/release/sx_test $$files
 
