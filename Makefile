@@ -112,12 +112,12 @@ coverage:  ## which lines and branches the tests run, in C++ and Python (needs c
 	@scripts/setup.sh build coverage
 	@$(PY) scripts/coverage.py --report docs/coverage.md
 
-wheels: tools  ## wheels of six systems into dist/ (PLATFORM="linux-aarch64 ..." for some, JOBS=n), checked
+wheels: tools  ## wheels of six systems into dist/, unfinished: docs/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py build $(PLATFORM)
 	@$(PY) scripts/wheels.py check $(PLATFORM)
 
-test-wheels: tools  ## C++ tests and smoke tests of the wheels: natively, under qemu-user and under wine
+test-wheels: tools  ## C++ tests and smoke tests of the wheels, unfinished: docs/packages.md
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py test $(PLATFORM)
 

@@ -86,3 +86,22 @@ function(sardonyx_compile_options target)
     target_link_options(${target} PUBLIC -fsanitize=${SARDONYX_SANITIZE})
   endif()
 endfunction()
+
+# sardonyx_precompile_module_headers(<target>): with SARDONYX_PCH, what most sources of the Python module include.
+function(sardonyx_precompile_module_headers target)
+  if(NOT SARDONYX_PCH)
+    return()
+  endif()
+  target_precompile_headers(
+    ${target}
+    PRIVATE
+    <algorithm>
+    <map>
+    <unordered_map>
+    <fmt/format.h>
+    <nanobind/nanobind.h>
+    <nanobind/stl/string.h>
+    <nanobind/stl/string_view.h>
+    <nanobind/stl/vector.h>
+    "${PROJECT_SOURCE_DIR}/include/sardonyx/ir.h")
+endfunction()

@@ -22,20 +22,7 @@ function(sardonyx_cross_module abi headers)
   endforeach()
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/python")
   target_link_libraries(${name} PRIVATE sardonyx_inside nanobind_${abi})
-  if(SARDONYX_PCH)
-    target_precompile_headers(
-      ${name}
-      PRIVATE
-      <algorithm>
-      <map>
-      <unordered_map>
-      <fmt/format.h>
-      <nanobind/nanobind.h>
-      <nanobind/stl/string.h>
-      <nanobind/stl/string_view.h>
-      <nanobind/stl/vector.h>
-      "${PROJECT_SOURCE_DIR}/include/sardonyx/ir.h")
-  endif()
+  sardonyx_precompile_module_headers(${name})
   if(APPLE)
     target_link_options(${name} PRIVATE -Wl,-undefined,dynamic_lookup)
   elseif(WIN32)

@@ -23,20 +23,7 @@ if(python_sources)
   target_include_directories(_sardonyx SYSTEM PRIVATE ${NB_DIR}/include ${Python_INCLUDE_DIRS})
   target_include_directories(_sardonyx PRIVATE "${PROJECT_SOURCE_DIR}/python")
   target_link_libraries(_sardonyx PRIVATE sardonyx_inside)
-  if(SARDONYX_PCH)
-    target_precompile_headers(
-      _sardonyx
-      PRIVATE
-      <algorithm>
-      <map>
-      <unordered_map>
-      <fmt/format.h>
-      <nanobind/nanobind.h>
-      <nanobind/stl/string.h>
-      <nanobind/stl/string_view.h>
-      <nanobind/stl/vector.h>
-      "${PROJECT_SOURCE_DIR}/include/sardonyx/ir.h")
-  endif()
+  sardonyx_precompile_module_headers(_sardonyx)
   set_target_properties(_sardonyx PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${package_dir}")
   install(TARGETS _sardonyx LIBRARY DESTINATION sardonyx COMPONENT python EXCLUDE_FROM_ALL)
 endif()

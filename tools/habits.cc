@@ -212,7 +212,7 @@ std::vector<std::string> usage_notes(const Arguments& arguments, const FindComma
   return notes;
 }
 
-int told_error(const Arguments& arguments, const std::exception& e) {
+int report_error(const Arguments& arguments, const std::exception& e) {
   if (std::ranges::find(arguments, "--json") != arguments.end()) {
     const size_t at = command_at(arguments);
     ordered_json object = json_head(at < arguments.size() ? arguments[at] : "", "", false);

@@ -32,7 +32,7 @@ Habit understood(std::vector<std::string> arguments, const FindCommand& find);
 std::string usage_message(std::string what);
 std::vector<std::string> usage_notes(const std::vector<std::string>& arguments, const FindCommand& find, std::string_view what);
 
-// Shows an error that no command has shown, also as --json if that was given. The exit code.
-int told_error(const std::vector<std::string>& arguments, const std::exception& e);
+// Prints an error that no command has printed, also as JSON under --json. Returns the exit code.
+int report_error(const std::vector<std::string>& arguments, const std::exception& e);
 
 }  // namespace sardonyx::tools

@@ -510,8 +510,8 @@ int main(int argc, char** argv) {
   try {
     return tools::CommandLine(arguments.empty() ? "" : arguments.front()).execute(arguments);
   } catch (const std::bad_alloc&) {
-    return tools::told_error(arguments, Error(ErrorCode::kLimit, "out of memory"));
+    return tools::report_error(arguments, Error(ErrorCode::kLimit, "out of memory"));
   } catch (const std::exception& e) {
-    return tools::told_error(arguments, e);
+    return tools::report_error(arguments, e);
   }
 }

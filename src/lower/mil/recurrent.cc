@@ -124,6 +124,14 @@ class Recurrent {
     return states.size() == 1 ? ctx_.unsqueeze(states[0], std::vector<int64_t>{axis}) : b_.stack(states, {.axis = axis});
   }
 
+  // The node's results: Y, then Y_h and Y_c from the last states. Null for results without users.
+  std::vector<Value*> results(const std::vector<Value*>& steps, const std::vector<std::vector<Value*>>& states) {
+    std::vector<Value*> all{ctx_.is_used(0) ? all_steps(steps) : nullptr};
+    for (const auto& s : states) all.push_back(ctx_.is_used(all.size()) ? last(s) : nullptr);
+    all.resize(ctx_.node.num_results());
+    return all;
+  }
+
   // Activation k of direction d as Core ML names it.
   std::string activation(size_t d, size_t k, size_t count, const std::string& otherwise) {
     const Attr* a = ctx_.node.attr("activations");
@@ -184,10 +192,7 @@ std::vector<Value*> lower_LSTM(Lowering& ctx) {
     states.push_back(n.result(1));
     cells.push_back(n.result(2));
   }
-  std::vector<Value*> results{ctx.is_used(0) ? r.all_steps(steps) : nullptr, ctx.is_used(1) ? r.last(states) : nullptr,
-                              ctx.is_used(2) ? r.last(cells) : nullptr};
-  results.resize(ctx.node.num_results());
-  return results;
+  return r.results(steps, {states, cells});
 }
 
 std::vector<Value*> lower_GRU(Lowering& ctx) {
@@ -211,9 +216,7 @@ std::vector<Value*> lower_GRU(Lowering& ctx) {
     steps.push_back(n.result(0));
     states.push_back(n.result(1));
   }
-  std::vector<Value*> results{ctx.is_used(0) ? r.all_steps(steps) : nullptr, ctx.is_used(1) ? r.last(states) : nullptr};
-  results.resize(ctx.node.num_results());
-  return results;
+  return r.results(steps, {states});
 }
 
 std::vector<Value*> lower_RNN(Lowering& ctx) {
@@ -234,9 +237,7 @@ std::vector<Value*> lower_RNN(Lowering& ctx) {
     steps.push_back(n.result(0));
     states.push_back(n.result(1));
   }
-  std::vector<Value*> results{ctx.is_used(0) ? r.all_steps(steps) : nullptr, ctx.is_used(1) ? r.last(states) : nullptr};
-  results.resize(ctx.node.num_results());
-  return results;
+  return r.results(steps, {states});
 }
 
 }  // namespace sardonyx::to_mil

@@ -164,6 +164,15 @@ function custom::f(a, unread) { b = Cast<to=1>(Cast<to=1>(a))  c = Exp(b)  d = E
   EXPECT_EQ(body.inputs().size(), 2u);
 }
 
+// Appends a Sum and makes it the result of the graph.
+Node& returned_sum(Graph& g, std::span<Value* const> operands) {
+  Model& m = g.model();
+  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
+  g.append(sum);
+  g.add_output(*sum.result(), "y");
+  return sum;
+}
+
 TEST(cse, merges_large_constants_by_content) {
   Model m;
   m.set_opset_version("", 21);
@@ -176,9 +185,7 @@ TEST(cse, merges_large_constants_by_content) {
   values[33333] = 3;
   Value* c = g.add_constant(tensor());
   Value* operands[] = {a, b, c};
-  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
-  g.append(sum);
-  g.add_output(*sum.result(), "y");
+  Node& sum = returned_sum(g, operands);
   ASSERT_TRUE(run(m, {"common_subexpression_elimination"}));
   EXPECT_EQ(sum.input(1), a);
   EXPECT_EQ(sum.input(2), c);
@@ -191,9 +198,7 @@ TEST(cse, merges_a_constant_in_short_with_one_in_full) {
   const std::vector<float> twos{2, 2, 2};
   Value* a = g.add_constant(Tensor::full(DType::kF32, {3}, 2));
   Value* operands[] = {a, g.add_constant(Tensor::of<float>(DType::kF32, {3}, twos))};
-  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
-  g.append(sum);
-  g.add_output(*sum.result(), "y");
+  Node& sum = returned_sum(g, operands);
   ASSERT_TRUE(run(m, {"common_subexpression_elimination"}));
   EXPECT_EQ(sum.input(1), a);
 }
@@ -206,9 +211,7 @@ TEST(cse, merges_constants_of_which_only_a_hash_is_known) {
   Value* a = g.add_constant(tensor(17));
   Value* c = g.add_constant(tensor(19));
   Value* operands[] = {a, g.add_constant(tensor(17)), c};
-  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
-  g.append(sum);
-  g.add_output(*sum.result(), "y");
+  Node& sum = returned_sum(g, operands);
   ASSERT_TRUE(run(m, {"common_subexpression_elimination"}));
   EXPECT_EQ(sum.input(1), a);
   EXPECT_EQ(sum.input(2), c);
@@ -229,9 +232,7 @@ TEST(cse, leaves_constants_that_are_deferred) {
   Value* a = g.add_constant(tensor());
   Value* b = g.add_constant(tensor());
   Value* operands[] = {a, b};
-  Node& sum = m.new_node(m.op("", "Sum"), operands, 1);
-  g.append(sum);
-  g.add_output(*sum.result(), "y");
+  Node& sum = returned_sum(g, operands);
   EXPECT_FALSE(run(m, {"common_subexpression_elimination"}));
   EXPECT_EQ(sum.input(1), b);
   EXPECT_EQ(computed, 0u);
