@@ -20,8 +20,9 @@ build: tools
 	@scripts/setup.sh build release
 
 # What users run, without the tests: the library, the Python module, the command.
-product: tools
-	@scripts/setup.sh build release _sardonyx sardonyx_cli
+product:
+	@scripts/setup.sh packages scripts/debian-packages.txt
+	@scripts/setup.sh product
 
 demo: product  ## export seven real models, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
 	@$(PY) demo/run.py --out build/demo $(if $(RIVALS),--rivals)

@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh packages LIST.txt   install the Debian packages in the list that are missing
 #   scripts/setup.sh venv                make .venv and install requirements-dev.txt into it
+#   scripts/setup.sh product             .venv as above, and a release build of the library, the Python module and the command
 #   scripts/setup.sh docs_venv           make build/docs-venv and install scripts/requirements-docs.txt into it
 #   scripts/setup.sh build [PRESET [TARGET...]]   configure if needed, and build (default: all of release)
 set -euo pipefail
@@ -49,25 +50,50 @@ sys.exit(not (sys.version_info >= (3, 11) and pathlib.Path(sysconfig.get_paths()
   return 1
 }
 
-venv() {
-  local python stamp
+make_venv() {
+  local python
   if [[ -L .venv ]]; then
     [[ -x .venv/bin/python ]] || fail ".venv is a link to something without bin/python"
     return 0  # somebody's own environment: used, never changed
   fi
-  if [[ ! -x .venv/bin/python ]]; then
-    python=$(find_python) || fail "no Python >= 3.11 with venv and headers found; set PYTHON=/path/to/python3"
-    say "making .venv with $("$python" --version)"
-    rm -rf .venv
-    "$python" -m venv .venv
+  [[ -x .venv/bin/python ]] && return 0
+  python=$(find_python) || fail "no Python >= 3.11 with venv and headers found; set PYTHON=/path/to/python3"
+  say "making .venv with $("$python" --version)"
+  rm -rf .venv
+  "$python" -m venv .venv
+}
+
+pip_install() {
+  .venv/bin/python -m pip install -q --disable-pip-version-check "$@" </dev/null || fail "pip could not install $*"
+}
+
+# Whether .venv has all of requirements-dev.txt, or is somebody's own.
+has_packages() { [[ -L .venv || -e .venv/requirements-$(hash_of requirements-dev.txt) ]]; }
+
+install_packages() {
+  say "installing Python packages (requirements-dev.txt); the first time this downloads about 400 MB"
+  pip_install -r requirements-dev.txt
+  touch ".venv/requirements-$(hash_of requirements-dev.txt)"
+}
+
+venv() {
+  make_venv
+  has_packages || install_packages
+}
+
+# What users run, without the tests. The Python packages arrive while the compiler works, which needs only nanobind.
+product() {
+  local installing
+  make_venv
+  if has_packages; then
+    build release _sardonyx sardonyx_cli
+    return
   fi
-  stamp=.venv/requirements-$(hash_of requirements-dev.txt)
-  if [[ ! -e $stamp ]]; then
-    say "installing Python packages (requirements-dev.txt); the first time this downloads about 400 MB"
-    .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt </dev/null ||
-      fail "pip could not install requirements-dev.txt"
-    touch "$stamp"
-  fi
+  pip_install "$(grep '^nanobind==' requirements-dev.txt)"
+  install_packages &
+  installing=$!
+  build release _sardonyx sardonyx_cli || { wait "$installing"; fail "the build failed"; }
+  wait "$installing" || exit 1
 }
 
 docs_venv() {
@@ -101,9 +127,9 @@ build() {
   fi
 }
 
-command=${1:?what to set up: packages, venv, docs_venv or build}
+command=${1:?what to set up: packages, venv, product, docs_venv or build}
 shift
 case $command in
-  packages | venv | docs_venv | build) "$command" "$@" ;;
+  packages | venv | docs_venv | build | product) "$command" "$@" ;;
   *) fail "unknown step '$command'" ;;
 esac

@@ -60,7 +60,7 @@ std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input)
   auto model = clone_model(input);
   const PipelineReport report = run_passes(*model, request);
   // As remove_dead_nodes does: drop constants that lost their users.
-  for (Graph* g : graphs_in(model->graph())) g->erase_unread_constants();
+  for (Graph* g : graphs_in(model->graph())) g->erase_unused_constants();
   std::string why;
   const bool same = equal_models(input, *model, &why);
   // equal_models() ignores names and declared types, but passes change these too, so compare the texts.

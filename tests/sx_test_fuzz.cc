@@ -31,7 +31,7 @@ bool fires(Model& m, const Rule& rule, std::string_view pass) {
   infer_model(m, facts, /*tolerant=*/true);
   PassContext context(m, facts);
   const PassOptions none;
-  const ReadyRule ready = ready_rule(rule, m.dialect());
+  const ReadyRule ready(rule, m.dialect());
   const AppliedRule applied{.ready = &ready, .pass_name = pass, .options = &none};
   Graph* graphs[] = {&m.graph()};
   std::vector<size_t> fired;

@@ -29,7 +29,7 @@ const std::function<std::string(const std::string&)> kNoSign = [](const std::str
 };
 
 const std::function<std::string(const std::string&)> kNotNegative = [](const std::string& text) {
-  return text.starts_with('-') || text == "nan" ? fmt::format("{} is no tolerance", text) : std::string();
+  return text.starts_with('-') || text == "nan" ? fmt::format("{} is not a tolerance", text) : std::string();
 };
 
 // Limits each option to one argument, since models may follow it; the option can be repeated. Only

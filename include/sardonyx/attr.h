@@ -50,13 +50,20 @@ class Attr {
   using Value = std::variant<std::monostate, bool, int64_t, double, std::string, DType, const Type*, TensorPtr, Dim, Ints,
                              Floats, Strings, Tensors, TypeList, DimList, AttrList, AttrDict, OpaqueAttr, RefAttr>;
 
-  Attr() = default;
+  // Out of line: most code that builds nodes would otherwise be copies and destructors of this variant.
+  Attr() noexcept;
+  Attr(const Attr&);
+  Attr(Attr&&) noexcept;
+  Attr& operator=(const Attr&);
+  Attr& operator=(Attr&&) noexcept;
+  ~Attr();
   template <class T>
     requires(!std::same_as<std::remove_cvref_t<T>, Attr> && std::constructible_from<Value, T &&> &&
              !std::integral<std::remove_cvref_t<T>>)
   Attr(T&& v) : value_(std::forward<T>(v)) {}
-  Attr(const char* s) : value_(std::string(s)) {}
-  Attr(std::string_view s) : value_(std::string(s)) {}
+  Attr(Ints v);
+  Attr(const char* s);
+  Attr(std::string_view s);
   Attr(bool v) : value_(v) {}
   Attr(std::integral auto v) : value_(static_cast<int64_t>(v)) {}
 
@@ -76,6 +83,14 @@ class Attr {
 };
 
 struct NamedAttr {
+  NamedAttr();
+  NamedAttr(std::string_view name, Attr value);
+  NamedAttr(const NamedAttr&);
+  NamedAttr(NamedAttr&&) noexcept;
+  NamedAttr& operator=(const NamedAttr&);
+  NamedAttr& operator=(NamedAttr&&) noexcept;
+  ~NamedAttr();
+
   std::string name;
   Attr value;
   std::string doc;  // ONNX AttributeProto.doc_string
@@ -108,9 +123,11 @@ class Attrs {
 
 // For building: {{"axis", 1}, {"perm", std::vector<int64_t>{1, 0}}}.
 using AttrInit = std::vector<NamedAttr>;
-inline NamedAttr attr(std::string_view name, Attr value) { return {std::string(name), std::move(value), {}}; }
+inline NamedAttr attr(std::string_view name, Attr value) { return {name, std::move(value)}; }
 
 // A short readable form: "3", "[1, 0]", "\"NHWC\"", "f32[3]{...}"; `types` prints types and dims.
 std::string to_string(const Attr& a, const Types& types);
 
 }  // namespace sardonyx
+
+extern template class std::vector<sardonyx::NamedAttr>;

@@ -110,7 +110,7 @@ class Graph {
   std::span<Value* const> constants() const { return constants_; }
   Value* add_constant(TensorPtr payload, std::string_view name = {});
   void erase_constant(Value& v);                   // must have no users
-  size_t erase_unread_constants();                 // erases those without users in linear time; returns how many
+  size_t erase_unused_constants();                 // erases those without users in linear time; returns how many
   void set_constant(Value& v, TensorPtr payload);  // also for results of Constant nodes
 
   void replace_uses(Value& from, Value& to);

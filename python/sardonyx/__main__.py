@@ -105,7 +105,7 @@ def find_function(text: str, takes_inputs: bool = False):
     if make or (takes_inputs and _is_factory(value)):
         value = value()
     if not callable(value):
-        raise Error(f"'{text}' is no function, but of type {type(value).__name__}")
+        raise Error(f"'{text}' is not a function: its type is {type(value).__name__}")
     return value
 
 

@@ -41,7 +41,7 @@ class exporting:
             return
         self._written_out.add((mark["namespace"], mark["function"]))
         warnings.warn(
-            f"{mark['function']} changes state as it runs: it is written out where it is called, and is no function of the model",
+            f"{mark['function']} changes state as it runs: it is written out where it is called, and is not a function of the model",
             UserWarning,
             stacklevel=2,
         )
@@ -131,7 +131,7 @@ def _name_of(target) -> str:
 def _namespace(text: str | None) -> str:
     text = "custom" if text is None else text.strip(".")
     if not re.fullmatch(r"[A-Za-z_][\w.\-]*", text):
-        raise Error(f"namespace {text!r} is no domain", notes=['expected something like "my.model"'])
+        raise Error(f"namespace {text!r} is not a domain", notes=['expected something like "my.model"'])
     return text
 
 

@@ -149,7 +149,7 @@ def _refuse_misspelled(inputs: Any) -> None:
         if sizes and len(sizes) < len(item) and is_shape(sizes):
             named = tuple("B" if d is None else d for d in item)
             raise Error(
-                f"input {i} has the shape {item!r}, and None is no size",
+                f"input {i} has the shape {item!r}, and None is not a size",
                 notes=[f"help: give each dynamic size a name of your choice, as in {named!r}"],
             )
 

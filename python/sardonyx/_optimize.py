@@ -247,7 +247,7 @@ def _names(option: str, names) -> list[str]:
 
 def _tolerance(name: str, value) -> float | None:
     if value is not None and not float(value) >= 0:
-        raise Error(f"{name}={value!r} is no tolerance", notes=["expected a number from 0"])
+        raise Error(f"{name}={value!r} is not a tolerance", notes=["expected a number from 0"])
     return None if value is None else float(value)
 
 

@@ -81,7 +81,7 @@ def warning(fn, closed, batch_norms) -> str:
         parts.append(f"{_listed([name for _, name in found])} normalizes by statistics of the batch")
     if draws:
         parts.append(
-            f"random numbers come from a key that is no input, and are the same in every run: {_listed(list(draws))}"
+            f"random numbers come from a key that is not an input, and are the same in every run: {_listed(list(draws))}"
         )
         libraries |= {library: None for library in draws.values() if library}
     if not parts:

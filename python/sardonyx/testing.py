@@ -252,7 +252,7 @@ def _step(text: str, path: str) -> _Step:
         dims = [d.strip() for d in shape.split("x")]
         if not all(dims):
             raise Error(
-                f"{shape!r} in the path {path!r} is no shape", notes=["expected sizes such as Bx3x28 or [B,3,28]"]
+                f"{shape!r} in the path {path!r} is not a shape", notes=["expected sizes such as Bx3x28 or [B,3,28]"]
             )
     return _Step(op.strip(), tuple(int(d) if re.fullmatch(r"\d+", d) else d for d in dims))
 
@@ -454,7 +454,7 @@ def _input_differs(node, position: int, wanted: Mapping[str, Any]) -> str | None
             continue
         found = _constant(value)
         if found is None:
-            return f"operand {position} is no constant"
+            return f"operand {position} is not a constant"
         same = found.dtype == np.bool_ if predicate == "const_bool" else True
         if not same or not np.all(np.isclose(found.astype(np.float64), np.asarray(expected, np.float64), rtol=1e-6)):
             return f"operand {position} is {found.tolist()!r}, {expected!r} expected"

@@ -79,7 +79,7 @@ class Cut {
 
   void remove_dead() {
     run_passes(m_, {.passes = {"remove_dead_nodes"}, .strict = true});
-    g_.erase_unread_constants();
+    g_.erase_unused_constants();
   }
 
  private:

@@ -28,7 +28,7 @@ std::shared_ptr<const MappedFile> ExternalFiles::open(const std::string& locatio
                 {"help: read the model from its path, with the data beside it"});
   }
   const fs::path relative(location);
-  if (location.empty() || location.find('\0') != std::string::npos) refuse("this is no file name");
+  if (location.empty() || location.find('\0') != std::string::npos) refuse("this is not a file name");
   if (relative.is_absolute()) refuse("the path is absolute");
   if (std::ranges::find(relative, fs::path("..")) != relative.end()) refuse("the path leaves the model's folder");
   std::error_code error;

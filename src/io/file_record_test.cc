@@ -125,7 +125,7 @@ TEST(FileRecord, ErasedPartsAreNotWrittenAndComeBackWithARollback) {
       g.set_output(0, *g.input(0));
       g.erase(*y.def());
       while (g.last() != nullptr) g.erase(*g.last());
-      g.erase_unread_constants();
+      g.erase_unused_constants();
       const std::string less = serialize_onnx(*m);
       EXPECT_EQ(less.find("of the node"), std::string::npos) << c.what;
       EXPECT_EQ(less.find("doc of the attribute"), std::string::npos) << c.what;
@@ -172,7 +172,7 @@ TEST(FileRecord, AnEntryIsWrittenOnlyWhileItIsTrue) {
   }
 }
 
-TEST(FileRecord, WhatStandsForAnotherIsSaidTheSame) {
+TEST(FileRecord, ReplacementsKeepTheRecord) {
   const auto m = read(cases()[2].bytes);  // a node
   Graph& g = m->graph();
   Node& old = *g.first();

@@ -42,7 +42,7 @@ graph mil(x: f32[2,3]) {
                 "b = transpose(a, perm=second_perm_0) @second", "clip_alpha_0 = const<val=f32 0", "return c"});
 }
 
-TEST(MilFile, ConstantsOfConstexprOpsStandInside) {
+TEST(MilFile, ConstexprOpsContainTheirConstants) {
   const auto m = parse(R"(
 graph mil(x: f32[2,3]) {
   w: f32[2,3] = constexpr_cast(source_val=f16[2,3]{1...}, output_dtype=str "fp32") @w_op

@@ -204,7 +204,7 @@ class MilReader {
 
   Value& find(std::string_view name, std::string_view reader) const {
     Value* v = names_.find(name);
-    if (v == nullptr) invalid(fmt::format("{} is '{}', which nothing before it defines", reader, name));
+    if (v == nullptr) invalid(fmt::format("{} is '{}', which is not defined before it", reader, name));
     return *v;
   }
 

@@ -91,7 +91,7 @@ TensorPtr read_blob(const std::shared_ptr<const MappedFile>& file, uint64_t offs
   };
   if (all.size() < kBlobAlignment) wrong(fmt::format("the file has {} bytes, less than its header", all.size()));
   if (u32(4) != kBlobVersion) wrong(fmt::format("its storage version is {}, not {}", u32(4), kBlobVersion));
-  if (offset % kBlobAlignment != 0) wrong(fmt::format("offset {} is no multiple of {}", offset, kBlobAlignment));
+  if (offset % kBlobAlignment != 0) wrong(fmt::format("offset {} is not a multiple of {}", offset, kBlobAlignment));
   if (offset > all.size() || all.size() - offset < kBlobAlignment) wrong(fmt::format("the file ends at {}", all.size()));
   if (u32(offset) != kBlobSentinel) wrong("there is no tensor at that offset");
   const uint32_t number = u32(offset + 4);

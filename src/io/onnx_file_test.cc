@@ -142,8 +142,8 @@ TEST(OnnxReader, DefinitionsMustBeUniqueAndPresent) {
   EXPECT_FAULT(model(port(11, "x") + port(11, "x")), "the name 'x' is defined twice");
   EXPECT_FAULT(model(initializer("w", raw_floats(2)) + initializer("w", raw_floats(2))),
                "the initializer 'w' is defined twice");
-  EXPECT_FAULT(model(node("Relu", {"nowhere"}, {"y"}, {}, "n")), "node 'n' (Relu) reads 'nowhere', which nothing defines");
-  EXPECT_FAULT(model(port(12, "y")), "the graph returns 'y', which nothing defines");
+  EXPECT_FAULT(model(node("Relu", {"nowhere"}, {"y"}, {}, "n")), "node 'n' (Relu) reads 'nowhere', which is not defined");
+  EXPECT_FAULT(model(port(12, "y")), "the graph returns 'y', which is not defined");
   EXPECT_FAULT(model(node("", {}, {"y"})), "has no op_type");
   // Values defined in a body are not visible outside.
   const std::string body = node("Relu", {"x"}, {"inner"}) + port(12, "inner");
@@ -309,7 +309,7 @@ TEST(ExternalData, IsFoundOnlyInsideTheFolder) {
   EXPECT_NE(says(external((outside / "secret").c_str())).find("the path is absolute"), std::string::npos);
   EXPECT_NE(says(external("link")).find("leads out of the model's folder"), std::string::npos);
   EXPECT_NE(says(external("sub")).find("not a regular file"), std::string::npos);
-  EXPECT_NE(says(external("")).find("no file name"), std::string::npos);
+  EXPECT_NE(says(external("")).find("not a file name"), std::string::npos);
   EXPECT_NE(says(external("gone")).find("cannot open external data 'gone'"), std::string::npos);
   EXPECT_NE(fault(external("data")).find("was given as bytes, without its data"), std::string::npos);
 }
@@ -337,8 +337,8 @@ TEST(ExternalData, SizesAreChecked) {
   EXPECT_NE(says(external("data", "2", "8")).find("too short: it has 9 bytes, and 2 to 10 are needed"), std::string::npos);
   EXPECT_NE(says(external("data", "9223372036854775807")).find("too short"), std::string::npos);
   EXPECT_NE(says(external("data", "0", "4")).find("has length 4, but f32[2] takes 8 bytes"), std::string::npos);
-  EXPECT_NE(says(external("data", "-1")).find("which is no size"), std::string::npos);
-  EXPECT_NE(says(external("data", "99999999999999999999")).find("which is no size"), std::string::npos);
+  EXPECT_NE(says(external("data", "-1")).find("which is not a size"), std::string::npos);
+  EXPECT_NE(says(external("data", "99999999999999999999")).find("which is not a size"), std::string::npos);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

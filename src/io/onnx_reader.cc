@@ -520,7 +520,7 @@ void OnnxReader::close(Scope& s) {
       const std::string who = reader.is_boundary()
                                   ? "the graph returns"
                                   : fmt::format("node '{}' ({}) reads", reader.name().view(), reader.op().name);
-      invalid(fmt::format("{} '{}', which nothing defines", who, name));
+      invalid(fmt::format("{} '{}', which is not defined", who, name));
     }
   }
   if (sort) s.graph.sort();

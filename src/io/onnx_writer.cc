@@ -299,7 +299,7 @@ void OnnxWriter::write_constant_nodes(const Graph& g) {
     name(2, names_.of(*v));
     w_.bytes(4, "Constant");
     w_.begin(5);
-    write_attribute(w_, {"value", v->constant(), {}}, nullptr, m_.dims(), &places_);
+    write_attribute(w_, {"value", v->constant()}, nullptr, m_.dims(), &places_);
     w_.end();
     w_.end();
   }
@@ -493,7 +493,7 @@ void OnnxWriter::write_node(const Node& n) {
       w_.raw(read->wire());
     } else {
       // value_int and similar attributes stay; everything else is written as a tensor.
-      NamedAttr value{"value", extra->payload, {}};
+      NamedAttr value{"value", extra->payload};
       if (read != nullptr && read->items().size() == 1) {
         const NamedAttr& original = read->items()[0];
         if (original.name.starts_with("value_")) {

@@ -119,7 +119,7 @@ int64_t parse_number(std::string_view key, std::string_view text) {
   int64_t v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (error != std::errc() || end != text.data() + text.size() || v < 0) {
-    bad(fmt::format("external data has {} '{}', which is no size", key, text.substr(0, 40)));
+    bad(fmt::format("external data has {} '{}', which is not a size", key, text.substr(0, 40)));
   }
   return v;
 }

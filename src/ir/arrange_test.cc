@@ -25,12 +25,12 @@ void expect_same(const char* one, const char* other) {
   EXPECT_EQ(print(*parse(arranged(one).c_str())), arranged(arranged(one).c_str())) << "a second time changes nothing";
 }
 
-TEST(Arrange, OperandsStandFromLeftToRight) {
+TEST(Arrange, OrdersOperandsFromLeftToRight) {
   expect_same("graph(x: f32[3]) {\n  s = Sin(x)\n  c = Cos(x)\n  z = Div(s, c)\n  return z\n}\n",
               "graph(x: f32[3]) {\n  c = Cos(x)\n  s = Sin(x)\n  z = Div(s, c)\n  return z\n}\n");
 }
 
-TEST(Arrange, ResultsStandInTheirOrder) {
+TEST(Arrange, KeepsTheOrderOfResults) {
   expect_same("graph(x: f32[3]) {\n  s = Sin(x)\n  c = Cos(x)\n  return s, c\n}\n",
               "graph(x: f32[3]) {\n  c = Cos(x)\n  s = Sin(x)\n  return s, c\n}\n");
 }

@@ -128,6 +128,24 @@ bool same_items(std::span<const NamedAttr> a, std::span<const NamedAttr> b) {
 
 }  // namespace
 
+Attr::Attr() noexcept = default;
+Attr::Attr(const Attr&) = default;
+Attr::Attr(Attr&&) noexcept = default;
+Attr& Attr::operator=(const Attr&) = default;
+Attr& Attr::operator=(Attr&&) noexcept = default;
+Attr::~Attr() = default;
+Attr::Attr(Ints v) : value_(std::move(v)) {}
+Attr::Attr(const char* s) : value_(std::string(s)) {}
+Attr::Attr(std::string_view s) : value_(std::string(s)) {}
+
+NamedAttr::NamedAttr() = default;
+NamedAttr::NamedAttr(std::string_view n, Attr v) : name(n), value(std::move(v)) {}
+NamedAttr::NamedAttr(const NamedAttr&) = default;
+NamedAttr::NamedAttr(NamedAttr&&) noexcept = default;
+NamedAttr& NamedAttr::operator=(const NamedAttr&) = default;
+NamedAttr& NamedAttr::operator=(NamedAttr&&) noexcept = default;
+NamedAttr::~NamedAttr() = default;
+
 bool operator==(const Attr& a, const Attr& b) { return same_value(a.value_, b.value_); }
 uint64_t Attr::hash() const { return hash_value(value_); }
 
@@ -212,7 +230,7 @@ const Attrs* Model::attrs(AttrInit items) {
   const Attrs* canonical = nullptr;
   if (std::ranges::any_of(items, [](const NamedAttr& a) { return !a.doc.empty() || !a.tensor_fields.empty(); })) {
     AttrInit bare;
-    for (const NamedAttr& a : items) bare.push_back({a.name, a.value, {}});
+    for (const NamedAttr& a : items) bare.emplace_back(a.name, a.value);
     canonical = attrs(std::move(bare));
   }
   Attrs& set = impl_->attr_sets.emplace_back();
@@ -250,7 +268,7 @@ const Attrs* Model::with_attr(const Attrs& base, std::string_view name, Attr val
   if (at != items.end())
     at->value = std::move(value);
   else
-    items.push_back({std::string(name), std::move(value), {}});
+    items.emplace_back(name, std::move(value));
   return attrs(std::move(items));
 }
 
@@ -311,3 +329,5 @@ uint32_t Model::merge_provenance(uint32_t a, uint32_t b) {
 }
 
 }  // namespace sardonyx
+
+template class std::vector<sardonyx::NamedAttr>;

@@ -272,8 +272,8 @@ std::unique_ptr<Model> clone_model(const Model& from) {
     copy.doc = f->doc;
     copy.metadata = f->metadata;
     copy.attributes = f->attributes;
-    for (const NamedAttr& a : f->default_attributes)
-      copy.default_attributes.push_back({a.name, cloner.attribute(a.value), a.doc, a.tensor_fields});
+    copy.default_attributes = f->default_attributes;
+    for (NamedAttr& a : copy.default_attributes) a.value = cloner.attribute(a.value);
     copy.opset_imports = f->opset_imports;
     copy.mil_opset = f->mil_opset;
     cloner.run(f->graph(), copy.graph());

@@ -340,7 +340,7 @@ void Graph::erase_constant(Value& v) {
   value_info.erase(&v);
 }
 
-size_t Graph::erase_unread_constants() {
+size_t Graph::erase_unused_constants() {
   if (std::all_of(constants_.begin(), constants_.end(), [](const Value* v) { return v->has_uses(); })) return 0;
   if (Journal* j = model_->journal()) j->erasing_constants(*this);
   size_t kept = 0;

@@ -141,7 +141,7 @@ class Editor {
         if (!g.constants().empty())
           g.set_constant(*g.constants()[pick(g.constants().size())], Tensor::scalar(static_cast<int64_t>(pick(99))));
         return;
-      case 19: g.erase_unread_constants(); return;
+      case 19: g.erase_unused_constants(); return;
       case 20:
         for (Value* v : g.constants()) {
           if (!v->has_uses()) return g.erase_constant(*v);

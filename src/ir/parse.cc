@@ -235,7 +235,7 @@ class Parser : private text::AttrParser {
         if (!f.attributes.empty() || !f.default_attributes.empty()) lex_.expect(",");
         std::string attribute_name = word_or_string("an attribute's name");
         if (lex_.take("=")) {
-          f.default_attributes.push_back({attribute_name, attribute(0), {}});
+          f.default_attributes.push_back({attribute_name, attribute(0)});
           if (take_key("doc")) f.default_attributes.back().doc = lex_.string("a text");
         } else {
           f.attributes.push_back(attribute_name);
@@ -546,7 +546,7 @@ class Parser : private text::AttrParser {
         }
         for (const NamedAttr& a : attrs)
           if (a.name == key) lex_.fail_at(at, fmt::format("attribute '{}' is given twice", key));
-        attrs.push_back({std::move(key), attribute(0), {}});
+        attrs.push_back({std::move(key), attribute(0)});
         if (take_key("doc")) attrs.back().doc = lex_.string("a text");
       }
     }
@@ -633,7 +633,7 @@ class Parser : private text::AttrParser {
       if (i == op.inputs.size()) lex_.fail_at(begin, fmt::format("{} has no operand '{}'", op.name, o.name));
       if (given[i]) lex_.fail_at(begin, fmt::format("operand '{}' of {} is given twice", o.name, op.name));
       if (o.values.size() != 1 && op.inputs[i].arity != Arity::kVariadic)
-        lex_.fail_at(begin, fmt::format("operand '{}' of {} is no list", o.name, op.name));
+        lex_.fail_at(begin, fmt::format("operand '{}' of {} is not a list", o.name, op.name));
       given[i] = true;
       slots[i] = o.values;
     }

@@ -76,7 +76,7 @@ TensorPtr AttrParser::elements(DType dtype, std::vector<int64_t> shape, bool bra
     } else {
       lex_.expected("an element");
     }
-    if (!ok) lex_.fail_at(at, fmt::format("this is no {} that fits", to_string(dtype)));
+    if (!ok) lex_.fail_at(at, fmt::format("this does not fit {}", to_string(dtype)));
     if (!braces) break;
     if (reader.count() == 1 && lex_.take("...")) {
       repeat = true;

@@ -175,7 +175,7 @@ void store_bits(std::byte* base, int64_t index, int width, uint32_t code) {
 }
 
 [[noreturn]] void refuse(DType t) {
-  throw Error(ErrorCode::kInvalidArgument, "elements of " + std::string(to_string(t)) + " are no real numbers");
+  throw Error(ErrorCode::kInvalidArgument, "elements of " + std::string(to_string(t)) + " are not real numbers");
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(Text, Constants) {
     std::string printed = roundtrip(std::string("graph() { c = ") + c + " return c }");
     EXPECT_EQ(printed, std::string("graph() {\n  c = ") + c + "\n  return c\n}\n");
   }
-  EXPECT_NE(error_of("graph() { c = u8[1]{256} }").find("1:21: this is no u8 that fits"), std::string::npos)
+  EXPECT_NE(error_of("graph() { c = u8[1]{256} }").find("1:21: this does not fit u8"), std::string::npos)
       << error_of("graph() { c = u8[1]{256} }");
   EXPECT_NE(error_of("graph() { c = f32[3]{1,2} }").find("has 2 elements, its shape asks for 3"), std::string::npos);
 }

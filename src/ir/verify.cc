@@ -257,8 +257,8 @@ class Verifier {
   void leave(const Graph& g, size_t count) {
     for (const Port& p : g.outputs()) {
       if (p.use == nullptr || p.use->owner != &g.boundary())
-        fail(fmt::format("result '{}' is no use of its graph", p.name.view()));
-      if (p.use->value == nullptr) fail(fmt::format("result '{}' is no value", p.name.view()));
+        fail(fmt::format("result '{}' is not a use of its graph", p.name.view()));
+      if (p.use->value == nullptr) fail(fmt::format("result '{}' has no value", p.name.view()));
       read(*p.use, g.boundary());
       if (p.declared != nullptr && p.use->value->type() != nullptr && contradict(p.declared, p.use->value->type()))
         fail(fmt::format("result '{}' is declared {}, but its value is {}", p.name.view(), m_.types().to_string(p.declared),

@@ -173,7 +173,7 @@ TEST(Verify, WarnsOfWhatIsLegalButUnlikely) {
   EXPECT_TRUE(warnings(*sample()).empty());
 }
 
-TEST(Spelling, NamesThatTheTablesDoNotHave) {
+TEST(Spelling, UnknownNames) {
   auto spelling_error = [](const char* text) -> std::string {
     try {
       check_spelling(*parse(text));

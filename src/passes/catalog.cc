@@ -56,7 +56,8 @@ const ReadyPass& ready_pass(const CatalogPass& pass) {
 
 void prepare_passes(DialectId dialect) {
   for (const CatalogPass& p : catalog()) {
-    if (p.dialect == dialect) ready_pass(p);
+    if (p.dialect != dialect) continue;
+    for (const ReadyRule& r : ready_pass(p).rules) r.matcher();
   }
   presets();
   find_pass({});

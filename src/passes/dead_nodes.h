@@ -10,7 +10,7 @@ namespace sardonyx {
 inline bool erase_dead_code(Graph& top, PassContext& context, std::string_view unit) {
   const size_t nodes = erase_dead_nodes(top);
   size_t constants = 0;
-  for (Graph* g : graphs_in(top)) constants += g->erase_unread_constants();
+  for (Graph* g : graphs_in(top)) constants += g->erase_unused_constants();
   context.log.count(unit, nodes);
   context.log.count("constants", constants);
   return nodes + constants > 0;

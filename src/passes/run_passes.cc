@@ -422,8 +422,8 @@ std::optional<PipelineReport> report_if_idle(const PassRequest& request, const s
       ops = op_bits(*samples);
     }
     if (walks && e.ready->may_walk(ops)) return std::nullopt;
-    for (const Rule& r : e.pass->rules) {
-      if (Matcher::of(r.match, DialectId::kMil).can_match_like(*samples)) return std::nullopt;
+    for (const ReadyRule& r : e.ready->rules) {
+      if (r.may_match(ops) && r.matcher().can_match_like(*samples)) return std::nullopt;
     }
   }
   return report;

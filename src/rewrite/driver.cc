@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -42,7 +43,7 @@ class Driver {
       : rules_(rules), graphs_(graphs), context_(context), check_(check), model_(context.model), states_(rules.size()) {
     const int opset = static_cast<int>(model_.opset_version("").value_or(0));
     for (size_t k = 0; k < rules.size() && model_.dialect() == DialectId::kOnnx; ++k) {
-      states_[k].off = rules[k].ready->opset > opset || opset < kOldestOpset;
+      states_[k].off = rules[k].ready->opset() > opset || opset < kOldestOpset;
     }
   }
 
@@ -122,8 +123,8 @@ class Driver {
     return any;
   }
 
-  const Rule& rule(size_t k) const { return *rules_[k].ready->rule; }
-  const Matcher& matcher(size_t k) const { return *rules_[k].ready->matcher; }
+  const Rule& rule(size_t k) const { return rules_[k].ready->rule(); }
+  const Matcher& matcher(size_t k) const { return rules_[k].ready->matcher(); }
 
   std::span<const uint16_t> rules_for(const Node& n) const {
     if (!n.op().known) return unknown_ops_;
@@ -515,14 +516,16 @@ class Driver {
 
 }  // namespace
 
-ReadyRule ready_rule(const Rule& r, DialectId dialect) {
-  const Matcher& m = Matcher::of(r.match, dialect);
-  return {.rule = &r, .matcher = &m, .always = m.always_needs(), .needs = m.needs(), .opset = r.opset};
+const Matcher& ReadyRule::compile() const {
+  auto made = std::make_unique<const Matcher>(rule_->match, dialect_);
+  const Matcher* before = nullptr;
+  const bool is_first = matcher_.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel);
+  return is_first ? *made.release() : *before;
 }
 
 ReadyPass ready_pass(const Pass& pass, DialectId dialect) {
   ReadyPass ready;
-  for (const Rule& r : pass.rules) ready.rules.push_back(ready_rule(r, dialect));
+  for (const Rule& r : pass.rules) ready.rules.emplace_back(r, dialect);
   for (const auto& one_of : pass.needed_ops.lists) ready.needs.push_back(op_bits(one_of, dialect));
   return ready;
 }

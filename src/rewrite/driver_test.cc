@@ -32,14 +32,14 @@ Rewritten rewrite(std::string_view text, const std::vector<Rule>& rules, bool ve
   infer_model(*r.model, facts, /*tolerant=*/true);
   PassContext context(*r.model, facts);
   std::vector<ReadyRule> ready;
-  for (const Rule& rule : rules) ready.push_back(ready_rule(rule, r.model->dialect()));
+  for (const Rule& rule : rules) ready.emplace_back(rule, r.model->dialect());
   const PassOptions none;
   std::vector<AppliedRule> applied;
   for (const ReadyRule& rule : ready) applied.push_back({.ready = &rule, .pass_name = "test", .options = &none});
   Graph* graphs[] = {&r.model->graph()};
   RewriteCheck check;
   r.changed = apply_rules(applied, graphs, context, &r.fired, verify_rewrites ? &check : nullptr);
-  r.model->graph().erase_unread_constants();
+  r.model->graph().erase_unused_constants();
   r.faults = check.faults;
   verify(*r.model);
   return r;
@@ -243,7 +243,7 @@ TEST(Graphs, BodiesAreFoundWhereverTheyAre) {
   EXPECT_TRUE(may_walk(*odd, {"Transpose"}));
 }
 
-TEST(Patterns, SayWhatTheyAre) {
+TEST(Patterns, Print) {
   EXPECT_EQ(to_string(Mul(x, sole(Reciprocal(Sqrt(any).as(y))))), "Mul(%x, sole(Reciprocal(Sqrt(_) as %y)))");
   EXPECT_EQ(to_string(any_of(Transpose(x).attr("perm", Attr::Ints{1, 0}), Add(splat(0.5), rest))),
             "any_of(Transpose<perm=[1, 0]>(%x), Add(0.5, ...))");

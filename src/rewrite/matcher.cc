@@ -5,12 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <unordered_map>
-
-#include "ir/graph_summary.h"
 
 namespace sardonyx {
 namespace {
@@ -18,58 +12,16 @@ namespace {
 constexpr int kMaxCommutativeDepth = 4;
 constexpr size_t kMaxOperands = 16;
 
-// The versions of one operator, oldest first: adjacent rows in the table of its dialect.
-struct Versions {
-  std::string_view domain;
-  std::span<const Op> ops;
-};
-using VersionsByName = std::unordered_map<std::string_view, std::vector<Versions>>;
-
-const VersionsByName& versions_of(DialectId d) {
-  static const auto make = [](DialectId id) {
-    VersionsByName all;
-    const std::span<const Op> ops = dialect(id).ops();
-    for (size_t first = 0; first < ops.size();) {
-      size_t end = first + 1;
-      while (end < ops.size() && ops[end].name == ops[first].name && ops[end].domain == ops[first].domain) ++end;
-      std::vector<Versions>& same = all[ops[first].name];
-      SX_CHECK(std::none_of(same.begin(), same.end(), [&](const Versions& v) { return v.domain == ops[first].domain; }),
-               "versions of an operator are not neighbours in its table");
-      same.push_back({ops[first].domain, ops.subspan(first, end - first)});
-      first = end;
-    }
-    return all;
-  };
-  if (d == DialectId::kMil) {
-    static const VersionsByName& mil = *new VersionsByName(make(d));
-    return mil;
-  }
-  static const VersionsByName& onnx = *new VersionsByName(make(DialectId::kOnnx));
-  return onnx;
+// The versions of the operator that a pattern names, oldest first; empty if no table has it.
+std::span<const Op> versions_of(const Pattern::Data& d, DialectId id) {
+  const std::string_view name = id == DialectId::kMil ? d.mil : d.onnx;
+  if (d.kind != Pattern::Kind::kOp || name.empty()) return {};
+  const std::span<const Op> ops = dialect(id).ops();
+  if (d.rows > 0) return ops.subspan(d.first_row, d.rows);
+  const auto is_it = [&](const Op& op) { return op.name == name && op.domain == d.domain; };
+  const auto first = std::ranges::find_if(ops, is_it);
+  return {first, std::find_if_not(first, ops.end(), is_it)};
 }
-
-// The bits of a dialect's operators, by id. Versions of one operator share a bit; adjacent operators differ.
-struct Bits {
-  uint32_t first = 0;
-  std::vector<uint8_t> places;
-
-  explicit Bits(DialectId d) {
-    const std::span<const Op> ops = dialect(d).ops();
-    if (!ops.empty()) first = ops.front().id;
-    uint8_t place = 0;
-    for (size_t i = 0; i < ops.size(); ++i) {
-      if (i > 0 && (ops[i].name != ops[i - 1].name || ops[i].domain != ops[i - 1].domain)) ++place;  // wraps around
-      places.push_back(place);
-    }
-  }
-  // All bits for an operator that no table knows.
-  OpBits of(uint32_t id) const { return id - first < places.size() ? OpBits().set(places[id - first]) : OpBits().set(); }
-  static const Bits& of(DialectId d) {
-    static const Bits& onnx = *new Bits(DialectId::kOnnx);
-    static const Bits& mil = *new Bits(DialectId::kMil);
-    return d == DialectId::kMil ? mil : onnx;
-  }
-};
 
 // Whether the constant equals v rounded to its dtype, or is 1 ulp off. If the dtype represents v exactly,
 // only v matches: 0.9999 is not 1.
@@ -107,40 +59,6 @@ void add_needs(std::vector<OpBits>& needs, const OpBits& more) {
 
 }  // namespace
 
-OpBits op_bits(const Model& m) {
-  const Bits& bits = Bits::of(m.dialect());
-  const std::span<const uint32_t> counts = op_counts(m);
-  OpBits have;
-  for (size_t id = bits.first; id < counts.size(); ++id) {
-    if (counts[id] > 0) have |= bits.of(static_cast<uint32_t>(id));
-  }
-  return have;
-}
-
-OpBits op_bits(const Graph& g) {
-  const Bits& bits = Bits::of(g.model().dialect());
-  OpBits have;
-  for (const Node& n : g.nodes()) have |= bits.of(n.op().id);
-  return have;
-}
-
-OpBits op_bits(std::span<const std::string_view> names, DialectId d) {
-  const Bits& bits = Bits::of(d);
-  OpBits wanted;
-  for (std::string_view name : names) {
-    const bool is_prefix = name.ends_with('*');
-    if (is_prefix) name.remove_suffix(1);
-    bool found = false;
-    for (const Op& op : dialect(d).ops()) {
-      if (!op.domain.empty() || !(is_prefix ? op.name.starts_with(name) : op.name == name)) continue;
-      wanted |= bits.of(op.id);
-      found = true;
-    }
-    SX_CHECK(found, fmt::format("a pass needs the operator '{}', which is in no table", name));
-  }
-  return wanted;
-}
-
 struct Matcher::Building {
   std::vector<std::pair<const Pattern::Data*, uint16_t>> made;  // a pattern used in several places is one step
 };
@@ -163,23 +81,6 @@ Matcher::Matcher(const Pattern& p, DialectId dialect) : pattern_(p), dialect_(di
   add_ops(steps_.front(), roots_);
   std::vector<std::vector<OpBits>> known(steps_.size());
   needs_ = needs_of(0, known);
-}
-
-OpBits Matcher::always_needs() const {
-  OpBits all = needs_.front();
-  for (const OpBits& n : needs_) all &= n;
-  return all;
-}
-
-const Matcher& Matcher::of(const Pattern& p, DialectId dialect) {
-  // Never freed: rules refer to the matchers until the process ends, and freeing them then only takes time.
-  using Compiled = std::unordered_map<const Pattern::Data*, std::unique_ptr<const Matcher>>;
-  static std::mutex mutex;
-  static auto& compiled = *new std::array<Compiled, 3>;
-  const std::lock_guard<std::mutex> one_at_a_time(mutex);
-  auto& matcher = compiled[static_cast<size_t>(dialect)][&p.data()];
-  if (matcher == nullptr) matcher = std::make_unique<const Matcher>(p, dialect);
-  return *matcher;
 }
 
 uint16_t Matcher::add(const Pattern& p, int commutative_depth, Building& building) {
@@ -213,19 +114,14 @@ uint16_t Matcher::add(const Pattern& p, int commutative_depth, Building& buildin
   if (d.kind == Pattern::Kind::kOp) {
     s.name = dialect_ == DialectId::kMil ? d.mil : d.onnx;
     s.domain = d.domain;
-    const auto& all = versions_of(dialect_);
-    if (const auto found = all.find(s.name); found != all.end()) {
-      for (const Versions& versions : found->second) {
-        if (versions.domain != s.domain) continue;
-        s.name = s.domain = {};
-        for (const Op& op : versions.ops) {
-          if (op.since_version < d.since) continue;
-          if (s.last_id < s.first_id) s.first_id = op.id;
-          s.last_id = op.id;
-          s.commutative =
-              op.has(Trait::kCommutative) && d.children.size() == 2 && d.children[1].data().kind != Pattern::Kind::kRest;
-        }
-      }
+    const std::span<const Op> versions = versions_of(d, dialect_);
+    if (!versions.empty()) s.name = s.domain = {};
+    for (const Op& op : versions) {
+      if (op.since_version < d.since) continue;
+      if (s.last_id < s.first_id) s.first_id = op.id;
+      s.last_id = op.id;
+      s.commutative =
+          op.has(Trait::kCommutative) && d.children.size() == 2 && d.children[1].data().kind != Pattern::Kind::kRest;
     }
   }
   // Operand orders multiply only where commutative operators feed each other; any other operator resets the
@@ -273,7 +169,7 @@ const std::vector<OpBits>& Matcher::needs_of(uint16_t step, std::span<std::vecto
   const bool alternatives = s.kind == Pattern::Kind::kAnyOf;
   if (!alternatives) {
     const bool is_op = s.kind == Pattern::Kind::kOp && s.first_id <= s.last_id;
-    needs.push_back(is_op ? Bits::of(dialect_).of(s.first_id) : OpBits());
+    needs.push_back(is_op ? op_bits(s.first_id, dialect_) : OpBits());
   }
   for (uint16_t c : children(s)) {
     if (!alternatives && steps_[c].leaf) continue;

@@ -1,7 +1,6 @@
 // Matcher: a pattern compiled for one dialect and matched against nodes.
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -9,19 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "rewrite/op_bits.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx {
-
-// A set of operators, ignoring versions. A dialect may have more operators than bits, so operators share
-// bits: a set may appear to contain more than was added, never less.
-using OpBits = std::bitset<256>;
-// The operators of the model's nodes, or of the graph's without its bodies.
-OpBits op_bits(const Model& m);
-OpBits op_bits(const Graph& g);
-// The operators of these names in the dialect's own domain; a name that ends in '*' matches every name with
-// that prefix. Throws kInternal for unknown names.
-OpBits op_bits(std::span<const std::string_view> names, DialectId dialect);
 
 // Immutable once built and shared between runs: the state of a match lives in a Match. Matching allocates
 // nothing.
@@ -30,9 +20,6 @@ class Matcher {
   // Throws kInternal for patterns that cannot work: too many variables, `rest` before other operands, or
   // commutative operators nested more than four deep (their orders would multiply).
   Matcher(const Pattern& p, DialectId dialect);
-
-  // The same, compiled once per process, since the rules of the catalogue live as long. Keeps p alive.
-  static const Matcher& of(const Pattern& p, DialectId dialect);
 
   // Whether the node matches and `accept` (the rule's condition; may be empty) agrees; the bindings go to *m.
   // Tries every alternative and every order of commutative operands until `accept` agrees. Stays within the
@@ -44,9 +31,8 @@ class Matcher {
   // The operators that the root can be, as pairs (first id, last id). Empty for operators that no table
   // knows.
   std::span<const std::pair<uint32_t, uint32_t>> root_ops() const { return roots_; }
-  // Every match contains all operators of at least one of these sets; always_needs() is their intersection.
+  // Every match contains all operators of at least one of these sets.
   std::span<const OpBits> needs() const { return needs_; }
-  OpBits always_needs() const;
   // A sharper test: whether a graph has a candidate node for each step. `samples` has one node for each way
   // in which an op and its operands' ops meet in a program.
   bool can_match_like(const Graph& samples) const;

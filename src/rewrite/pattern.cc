@@ -11,6 +11,21 @@ Pattern::Data changed(const Pattern& p) { return p.data(); }
 
 std::string_view shown_name(const Pattern::Data& d) { return d.onnx.empty() ? d.mil : d.onnx; }
 
+OpBits always_needed(const Pattern::Data& d) {
+  OpBits needed;
+  if (d.kind == Pattern::Kind::kAnyOf) {
+    needed.set();
+    for (const Pattern& c : d.children) needed &= c.data().always;
+    return needed;
+  }
+  if (d.rows > 0) {
+    const DialectId dialect_id = d.mil.empty() ? DialectId::kOnnx : DialectId::kMil;
+    needed = op_bits(dialect(dialect_id).ops()[d.first_row].id, dialect_id);
+  }
+  for (const Pattern& c : d.children) needed |= c.data().always;
+  return needed;
+}
+
 void print(const Pattern& p, std::string& out) {
   const Pattern::Data& d = p.data();
   if (d.sole) out += "sole(";
@@ -53,6 +68,17 @@ void print(const Pattern& p, std::string& out) {
 
 }  // namespace
 
+Pattern::Pattern(const Pattern&) = default;
+Pattern::Pattern(Pattern&&) noexcept = default;
+Pattern& Pattern::operator=(const Pattern&) = default;
+Pattern& Pattern::operator=(Pattern&&) noexcept = default;
+Pattern::~Pattern() = default;
+
+Pattern::Pattern(Data d) {
+  d.always = always_needed(d);
+  data_ = std::make_shared<const Data>(std::move(d));
+}
+
 Pattern::Pattern(Var v) : Pattern(Data{.vars = {v.name}}) {}
 
 Pattern Pattern::as(Var v) const {
@@ -92,10 +118,21 @@ std::string to_string(const Pattern& p) {
 }
 
 Pattern PatternOp::make(std::initializer_list<Pattern> operands) const {
-  return Pattern({.kind = Pattern::Kind::kOp, .onnx = onnx, .mil = mil, .domain = domain, .children = operands});
+  return Pattern({.kind = Pattern::Kind::kOp,
+                  .onnx = onnx,
+                  .mil = mil,
+                  .domain = domain,
+                  .first_row = first_row,
+                  .rows = rows,
+                  .children = operands});
 }
 
 namespace pattern {
+
+const Pattern any{Pattern::Data{}};
+const Pattern constant{Pattern::Data{.kind = Pattern::Kind::kConstant}};
+const Pattern absent{Pattern::Data{.kind = Pattern::Kind::kAbsent}};
+const Pattern rest{Pattern::Data{.kind = Pattern::Kind::kRest}};
 
 Pattern splat(double value) { return Pattern({.kind = Pattern::Kind::kSplat, .number = value}); }
 
@@ -112,6 +149,8 @@ Pattern sole(const Pattern& p) {
 Pattern any_of(std::vector<Pattern> alternatives) {
   return Pattern({.kind = Pattern::Kind::kAnyOf, .children = std::move(alternatives)});
 }
+
+Pattern any_of(std::initializer_list<Pattern> alternatives) { return any_of(std::vector<Pattern>(alternatives)); }
 
 Pattern with_operand(Trait trait, const Pattern& p) {
   return Pattern({.kind = Pattern::Kind::kTrait, .trait = trait, .children = {p}});

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rewrite/op_bits.h"
 #include "sardonyx/attr.h"
 #include "sardonyx/op.h"
 
@@ -45,6 +46,12 @@ class Pattern {
   };
 
   Pattern(Var v);
+  // Out of line, as nearly all code of a rule is patterns that are copied and destroyed.
+  Pattern(const Pattern&);
+  Pattern(Pattern&&) noexcept;
+  Pattern& operator=(const Pattern&);
+  Pattern& operator=(Pattern&&) noexcept;
+  ~Pattern();
 
   // Also binds the value.
   Pattern as(Var v) const;
@@ -69,13 +76,16 @@ class Pattern {
     std::string_view onnx;  // kOp: the operator's name in each dialect
     std::string_view mil;
     std::string_view domain;
+    uint16_t first_row = 0;  // kOp: its versions in the table of its dialect; no rows if given by name only
+    uint16_t rows = 0;
     std::vector<std::string_view> vars;  // names bound to the value
     std::vector<std::pair<std::string, Attr>> attrs;
     std::string_view attrs_of;
     std::vector<Pattern> children;
+    OpBits always;  // the operators that every match contains; set by the constructor of Pattern
   };
   const Data& data() const { return *data_; }
-  explicit Pattern(Data d) : data_(std::make_shared<const Data>(std::move(d))) {}
+  explicit Pattern(Data d);
 
  private:
   std::shared_ptr<const Data> data_;
@@ -86,6 +96,7 @@ std::string to_string(const Pattern& p);
 
 struct PatternOp {
   std::string_view onnx, mil, domain;
+  uint16_t first_row, rows;
 
   template <class... Operands>
   Pattern operator()(const Operands&... operands) const {
@@ -98,10 +109,7 @@ struct PatternOp {
 
 namespace pattern {
 
-inline const Pattern any{Pattern::Data{}};
-inline const Pattern constant{Pattern::Data{.kind = Pattern::Kind::kConstant}};
-inline const Pattern absent{Pattern::Data{.kind = Pattern::Kind::kAbsent}};
-inline const Pattern rest{Pattern::Data{.kind = Pattern::Kind::kRest}};
+extern const Pattern any, constant, absent, rest;
 
 // A constant whose elements all equal `value`, of any shape; within 1 ulp if the dtype has to round it.
 Pattern splat(double value);
@@ -111,9 +119,10 @@ Pattern near(double value, double tolerance);
 // The value has no other user, so its node dies when the rule fires.
 Pattern sole(const Pattern& p);
 Pattern any_of(std::vector<Pattern> alternatives);
+Pattern any_of(std::initializer_list<Pattern> alternatives);
 template <class... P>
 Pattern any_of(const Pattern& first, const P&... others) {
-  return any_of(std::vector<Pattern>{first, Pattern(others)...});
+  return any_of({first, Pattern(others)...});
 }
 // A node with this trait that has p as an operand in any position; its other operands are free. Bind it, and
 // rebuild it with Rewriter::like.
@@ -122,7 +131,7 @@ Pattern with_operand(Trait trait, const Pattern& p);
 Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> operands);
 
 // ONNX's operators: Add, MatMul, ...
-#define SX_FAMILY(domain, name, first, count) inline constexpr PatternOp name{#name, {}, domain};
+#define SX_FAMILY(domain, name, first, count) inline constexpr PatternOp name{#name, {}, domain, first, count};
 #include "dialects/onnx/ops_families.gen.inc"
 #undef SX_FAMILY
 
@@ -134,7 +143,7 @@ namespace mil {
 #pragma clang diagnostic ignored "-Wkeyword-macro"
 #endif
 #define const const_  // the only op whose name is a C++ keyword
-#define SX_FAMILY(name, first, count) inline constexpr PatternOp name{{}, #name, {}};
+#define SX_FAMILY(name, first, count) inline constexpr PatternOp name{{}, #name, {}, first, count};
 #include "dialects/mil/ops_families.gen.inc"
 #undef SX_FAMILY
 #undef const

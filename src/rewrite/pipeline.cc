@@ -43,7 +43,7 @@ std::vector<Step> steps_of(const Pipeline& p, DialectId dialect, std::deque<Read
       const ReadyPass* ready = e.ready != nullptr ? e.ready : &made.emplace_back(ready_pass(*e.pass, dialect));
       if (i == step.first) step.pass = ready;
       for (const ReadyRule& r : ready->rules) {
-        if (std::ranges::any_of(e.skipped_rules, [&](const std::string& s) { return s == r.rule->name; })) continue;
+        if (std::ranges::any_of(e.skipped_rules, [&](const std::string& s) { return s == r.rule().name; })) continue;
         step.rules.push_back({&r, e.name, &e.options});
         step.owners.push_back(i);
       }
@@ -268,7 +268,7 @@ class Run {
       if (fired_[i] == 0) continue;
       PassReport& report = report_.passes[step.owners[i]];
       report.changed = true;
-      const std::string_view rule = step.rules[i].ready->rule->name;
+      const std::string_view rule = step.rules[i].ready->rule().name;
       add_count(report, rule.empty() ? std::string_view(report.name) : rule, fired_[i]);
     }
   }

@@ -1,12 +1,12 @@
-// Rules prepared for the driver: with their matchers, and with a quick test for models where they cannot
-// match.
+// Rules prepared for the driver, with a quick test for models where they cannot match.
 //
-// A pipeline has hundreds of rules, a model a few dozen operators, so most rules are skipped. The data for
-// skipping lies side by side in one array; rules, patterns and matchers are scattered over the heap and cold
-// after a program was traced.
+// A pipeline has hundreds of rules, a model a few dozen operators, so most rules are skipped. Their patterns
+// are never compiled, and the data for skipping lies side by side in one array: rules and patterns are
+// scattered over the heap and cold after a program was traced.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,22 +16,38 @@
 
 namespace sardonyx {
 
-struct ReadyRule {
-  const Rule* rule;
-  const Matcher* matcher;
-  OpBits always;                  // the intersection of `needs`
-  std::span<const OpBits> needs;  // the matcher's
-  int opset;                      // the rule's
+class ReadyRule {
+ public:
+  // Refers to the rule, which must outlive it.
+  ReadyRule(const Rule& r, DialectId dialect) : rule_(&r), always_(r.match.data().always), opset_(r.opset), dialect_(dialect) {}
+  ReadyRule(ReadyRule&& o) noexcept
+      : rule_(o.rule_), always_(o.always_), opset_(o.opset_), dialect_(o.dialect_), matcher_(o.matcher_.exchange(nullptr)) {}
+  ~ReadyRule() { delete matcher_.load(); }
 
-  // False: a model with these operators has no match.
+  const Rule& rule() const { return *rule_; }
+  int opset() const { return opset_; }  // the rule's
+  // Compiled at the first call; any thread may be the first.
+  const Matcher& matcher() const {
+    const Matcher* m = matcher_.load(std::memory_order_acquire);
+    return m != nullptr ? *m : compile();
+  }
+
+  // False: a model with these operators has no match. Compiles the pattern only if `have` contains all
+  // operators that every match needs.
   bool may_match(const OpBits& have) const {
     const auto has = [&](const OpBits& wanted) { return (wanted & ~have).none(); };
-    return has(always) && (needs.size() == 1 || std::ranges::any_of(needs, has));
+    return has(always_) && std::ranges::any_of(matcher().needs(), has);
   }
-};
 
-// Refers to the rule, which must outlive it. Matchers live as long as the process.
-ReadyRule ready_rule(const Rule& r, DialectId dialect);
+ private:
+  const Matcher& compile() const;
+
+  const Rule* rule_;
+  OpBits always_;
+  int opset_;
+  DialectId dialect_;
+  mutable std::atomic<const Matcher*> matcher_ = nullptr;
+};
 
 // A pass prepared for the pipeline.
 struct ReadyPass {

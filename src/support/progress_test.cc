@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Progress, SaysHowFar) {
+TEST(Progress, ReportsHowFar) {
   EXPECT_EQ(progress_text("fold", 1, 3, 80), "[########................]  33 %  fold");
   EXPECT_EQ(progress_text("fold", 0, 0, 80), "[........................]   0 %  fold");
   EXPECT_EQ(progress_text("fold", 9, 3, 80), "[########################] 100 %  fold");

@@ -457,7 +457,7 @@ bool tidy(Subject& s, bool drop) {
   for (int round = 0; round < 2 && drop; ++round) {
     for (const auto& f : s.model->functions()) {
       erase_dead_nodes(f->graph());
-      for (Graph* g : graphs_in(f->graph())) g->erase_unread_constants();
+      for (Graph* g : graphs_in(f->graph())) g->erase_unused_constants();
     }
     Graph& g = s.model->graph();
     for (size_t i = g.inputs().size(); i-- > 0;) {
@@ -549,7 +549,7 @@ Subject shrink(const Subject& start, const std::function<std::optional<Failure>(
       for (const Value* c : g->constants()) unread += c->has_uses() ? 0 : 1;
       if (unread == 0) continue;
       Subject s = copy(best);
-      for (Graph* other : graphs_in(s.model->graph())) other->erase_unread_constants();
+      for (Graph* other : graphs_in(s.model->graph())) other->erase_unused_constants();
       for (size_t i = s.model->graph().inputs().size(); i-- > 0;) {
         if (!s.model->graph().input(i)->has_uses()) s.model->graph().remove_input(i);
       }

@@ -159,7 +159,7 @@ def test_models_of_every_kind(mlp, tmp_path):
     [
         ("MatMul", {}, "a list of paths"),
         (["MatMul -> "], {}, "empty step"),
-        (["MatMul:Bxx3"], {}, "is no shape"),
+        (["MatMul:Bxx3"], {}, "is not a shape"),
         ([3], {}, "a path is a text"),
         ([("MatMul", {"color": 1})], {}, "'color' is not known"),
         (["MatMul"], {"mode": "some"}, "mode='some'"),

@@ -287,7 +287,7 @@ def test_unsupported_equations_inside_are_reported():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"namespace": "a b"}, "is no domain"), ({"target": 3}, "needs a function or a class")]
+    ("options", "message"), [({"namespace": "a b"}, "is not a domain"), ({"target": 3}, "needs a function or a class")]
 )
 def test_wrong_decorations(options, message):
     with pytest.raises(sardonyx.Error, match=message):

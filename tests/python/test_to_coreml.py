@@ -302,7 +302,7 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"minimum_deployment_target": "iOS14"}, "'iOS14' is no deployment target"),
+        ({"minimum_deployment_target": "iOS14"}, "'iOS14' is not a deployment target"),
         ({"compute_precision": "int8"}, "compute_precision"),
         ({"passes": "no_such_pass"}, "no_such_pass"),
         ({"input_shapes": {"y": (1, 2)}}, "the model has no input 'y'"),

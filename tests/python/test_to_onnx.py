@@ -226,7 +226,7 @@ def test_wrong_options_are_named(options, message):
     [
         ((2, 3), r"inputs=\(2, 3\) is one shape.*\n.*write inputs=\[\(2, 3\)\]"),
         (("B",), r"write inputs=\[\('B',\)\]"),
-        ([(None, 3)], r"None is no size\n.*give each dynamic size a name of your choice, as in \('B', 3\)"),
+        ([(None, 3)], r"None is not a size\n.*give each dynamic size a name of your choice, as in \('B', 3\)"),
         ([["T", None]], r"as in \('T', 'B'\)"),
         ([("B/2", 3)], r"dimension 'B/2' is not understood.*\n.*B//2"),
         ([("T//2.5", 3)], "dimension 'T//2.5' is not understood"),

@@ -242,7 +242,7 @@ void set_attributes(const StorePtr& s, Node& n, nb::handle items) {
     if (same == nullptr && n.extra() != nullptr && n.extra()->payload_attrs != nullptr)
       same = n.extra()->payload_attrs->find(name);
     if (same != nullptr && type == kUndefined) {  // a kind that only files contain: keep it
-      plain.push_back({name, *same, {}});
+      plain.push_back({name, *same});
     } else {
       plain.push_back(attribute_from_python(m.types(), item));
     }

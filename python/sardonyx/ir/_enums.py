@@ -86,7 +86,8 @@ class DataType(enum.IntEnum):
         found = _FROM_SHORT_NAME.get(short_name)
         if found is None:
             raise WrongType(
-                f"'{short_name}' is no short name of an element type", notes=(f"known: {', '.join(_FROM_SHORT_NAME)}",)
+                f"'{short_name}' is not a short name of an element type",
+                notes=(f"known: {', '.join(_FROM_SHORT_NAME)}",),
             )
         return found
 

@@ -27,7 +27,7 @@ TEST(JaxDialect, IdsContinueThoseOfOtherDialects) {
   EXPECT_EQ(jax.ops().front().id, dialect(DialectId::kMil).ops().back().id + 1);
 }
 
-TEST(JaxDialect, SaysWhatLoopsAndRandomNumbersAre) {
+TEST(JaxDialect, MarksLoopsAndRandomNumbers) {
   const Dialect& jax = dialect(DialectId::kJax);
   EXPECT_TRUE(jax.find("", "while", 1)->has(Trait::kSubgraphs));
   EXPECT_FALSE(jax.find("", "while", 1)->has(Trait::kCannotFail));

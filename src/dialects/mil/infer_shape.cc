@@ -323,7 +323,7 @@ void batches(InferContext& c, std::string_view border, bool to_batch) {
   }
   const int64_t all = (*block)[0] * (*block)[1];
   const auto divided = [&](Dim d, int64_t n) {
-    if (d.is_int() && d.value() % n != 0) c.fail(fmt::format("{} is no multiple of {}", d.value(), n));
+    if (d.is_int() && d.value() % n != 0) c.fail(fmt::format("{} is not a multiple of {}", d.value(), n));
     return c.dims().divide_exactly(d, Dim::of(n)).value_or(c.dims().fresh_unknown());
   };
   DimVec dims = dims_of(x);

@@ -110,7 +110,7 @@ TEST(MilText, WrongOperands) {
   EXPECT_NE(fault("relu(z=x)").find("has no operand 'z'"), std::string::npos);
   EXPECT_NE(fault("add(x=x, x=x)").find("given twice"), std::string::npos);
   EXPECT_NE(fault("relu(x, x)").find("fewer operands"), std::string::npos);
-  EXPECT_NE(fault("relu(x=(x, x))").find("no list"), std::string::npos);
+  EXPECT_NE(fault("relu(x=(x, x))").find("not a list"), std::string::npos);
   EXPECT_NE(fault("unheard_of(x, y=x)").find("all its operands need names"), std::string::npos);
 }
 

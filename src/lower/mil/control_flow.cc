@@ -186,7 +186,7 @@ std::vector<Value*> lower_Loop(Lowering& ctx) {
   if (tests) loop.condition = ctx.has(1) ? as_scalar(b, ctx.in(1)) : b.scalar_int(DType::kBool, 1);
   for (size_t i = 0; i < n; ++i) {
     Value* v = ctx.in(i + 2);
-    if (v->type() == nullptr || !v->type()->is_tensor()) ctx.unsupported("variables that are no tensors");
+    if (v->type() == nullptr || !v->type()->is_tensor()) ctx.unsupported("variables that are not tensors");
     loop.vars.push_back(v);
   }
   loop.stacked = body.outputs().size() - n - 1;

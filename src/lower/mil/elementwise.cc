@@ -156,7 +156,7 @@ std::vector<Value*> lower_Pow(Lowering& ctx) {
   const auto exponent = ctx.number(1);
   if (x->dtype() != y->dtype()) {
     const bool whole = exponent && std::floor(*exponent) == *exponent && std::abs(*exponent) < 1 << 30;
-    if (x->dtype() == DType::kI32 && !whole) ctx.unsupported("integers to powers that are no integers");
+    if (x->dtype() == DType::kI32 && !whole) ctx.unsupported("integers to powers that are not integers");
     y = y->is_constant() && exponent ? ctx.expand(ctx.like(x, *exponent), y->type()->dims()) : ctx.cast(y, x->dtype());
   }
   return {ctx.b.pow(x, y)};

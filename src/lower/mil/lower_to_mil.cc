@@ -20,7 +20,7 @@ void sweep(Graph& g) {
     }
     for (const Body& b : n->bodies()) sweep(*b.graph);
   }
-  g.erase_unread_constants();
+  g.erase_unused_constants();
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ int coreml_version_of(std::string_view target) {
     }
   }
   throw Error(
-      ErrorCode::kInvalidArgument, fmt::format("'{}' is no deployment target", target),
+      ErrorCode::kInvalidArgument, fmt::format("'{}' is not a deployment target", target),
       {"expected iOS15, iOS16, iOS17 or iOS18, or a system of the same years: macOS12 to macOS15, watchOS8 to watchOS11, "
        "tvOS15 to tvOS18"});
 }

@@ -40,7 +40,7 @@ TEST(Layout, Permutations) {
   EXPECT_THROW(with_new(of({}), 0).position(0), Error);
 }
 
-TEST(Layout, OneBehindTheOther) {
+TEST(Layout, Composition) {
   EXPECT_EQ(then(of({2, 0, 1}), of({1, 0, 2})), of({0, 2, 1}));
   EXPECT_EQ(then(Layout::as_is(), of({1, 0})), of({1, 0}));
   EXPECT_EQ(then(of({1, 0}), Layout::as_is()), of({1, 0}));

@@ -181,7 +181,7 @@ TEST(LayoutMinimize, CountsWhatItMoves) {
 }
 
 // A promise has no bytes yet.
-TEST(LayoutMinimize, TurnsPromisesWhereTheyAreRead) {
+TEST(LayoutMinimize, MovesPromisesToTheirUsers) {
   const auto model =
       parse("graph(x: f32[2,61,67]) { return Transpose<perm=[0,2,1]>(Add(Transpose<perm=[0,2,1]>(x), f32[2,67,61]{0.5...})) }");
   Graph& g = model->graph();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "passes/layout/family.h"
 #include "sardonyx/eval.h"
 #include "sardonyx/infer.h"
 
@@ -518,15 +519,41 @@ TEST(LayoutOperators, OnlyProductsOfFloatsReadEitherWay) {
   EXPECT_FALSE(swapped("y = Add(x, w)"));
 }
 
-TEST(LayoutOperators, Follow) {
+struct NamedFamily {
+  const char* name;
+  const Family* family;  // null: operators that follow nothing
+};
+void PrintTo(const NamedFamily& f, std::ostream* out) { *out << f.name; }
+
+class LayoutFamily : public testing::TestWithParam<NamedFamily> {};
+
+TEST_P(LayoutFamily, Follows) {
+  int rows = 0;
   for (const Row& row : kRows) {
     try {
+      if (family_of(Case(row).node()) != GetParam().family) continue;
+      ++rows;
       EXPECT_EQ(answers(row), row.follows) << row.node << "|" << row.opset;
     } catch (const Error& e) {
       ADD_FAILURE() << row.node << ": " << e.message();
     }
   }
+  EXPECT_GT(rows, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    , LayoutFamily,
+    testing::Values(NamedFamily{"Elementwise", &kElementwise}, NamedFamily{"FirstOperand", &kFirstOperand},
+                    NamedFamily{"MatMul", &kMatMul}, NamedFamily{"LayerNormalization", &kLayerNormalization},
+                    NamedFamily{"Shape", &kShape}, NamedFamily{"Size", &kSize}, NamedFamily{"Reduce", &kReduce},
+                    NamedFamily{"ArgReduce", &kArgReduce}, NamedFamily{"AlongAxis", &kAlongAxis},
+                    NamedFamily{"CumSum", &kCumSum}, NamedFamily{"TopK", &kTopK}, NamedFamily{"Concat", &kConcat},
+                    NamedFamily{"Split", &kSplit}, NamedFamily{"Gather", &kGather},
+                    NamedFamily{"GatherElements", &kGatherElements}, NamedFamily{"Quantize", &kQuantize},
+                    NamedFamily{"Slice", &kSlice}, NamedFamily{"Pad", &kPad}, NamedFamily{"Tile", &kTile},
+                    NamedFamily{"Expand", &kExpand}, NamedFamily{"Resize", &kResize}, NamedFamily{"Squeeze", &kSqueeze},
+                    NamedFamily{"Unsqueeze", &kUnsqueeze}, NamedFamily{"Reshape", &kReshape}, NamedFamily{"None", nullptr}),
+    [](const auto& f) { return f.param.name; });
 
 }  // namespace
 }  // namespace sardonyx::layout

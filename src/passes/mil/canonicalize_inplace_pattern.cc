@@ -27,7 +27,7 @@ size_t move_updates(Graph& g) {
   std::unordered_map<const Node*, const Node*> earlier;  // of each update, the previous op that touches its state
   for (auto& [state, nodes] : touching) {
     for (const Use& u : state->uses()) {
-      if (Node* n = reader_in(g, u)) nodes.push_back(n);
+      if (Node* n = user_in(g, u)) nodes.push_back(n);
     }
     std::ranges::sort(nodes, {}, [&](const Node* n) { return place[*n]; });
     for (size_t i = 1; i < nodes.size(); ++i) {

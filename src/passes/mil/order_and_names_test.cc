@@ -43,7 +43,7 @@ void expect(std::string_view pass, std::string_view graph, std::string_view ops,
   EXPECT_EQ(ran.changed, changed) << graph;
 }
 
-TEST(MilPassOrder, UpdatesStandBehindWhatTheyWrite) {
+TEST(MilPassOrder, UpdatesFollowTheWrittenValue) {
   const auto after = [](std::string_view body, std::string_view ops, bool changed) {
     expect("canonicalize_inplace_pattern",
            fmt::format("(s: state(f16[3]), t: state(f16[3]), x: f16[3], y: f16[3], c: bool[]) {{ {} }}", body), ops, changed);
@@ -90,7 +90,7 @@ TEST(MilPassOrder, UpdatesStandBehindWhatTheyWrite) {
       "relu=a cond=b[tanh=e coreml_update_state=u exp=d add=f][]", true);
 }
 
-TEST(MilPassOrder, CastsAndTransposesStandBeforeTheirReaders) {
+TEST(MilPassOrder, CastsAndTransposesPrecedeTheirUsers) {
   const auto after = [](std::string_view body, std::string_view ops, bool changed) {
     expect("topological_reorder", fmt::format("(x: f32[2,3], y: f32[2,3], c: bool[]) {{ {} }}", body), ops, changed);
   };
@@ -127,7 +127,7 @@ TEST(MilPassOrder, CastsAndTransposesStandBeforeTheirReaders) {
 
 // coremltools makes constants in the order of the operands; which argument of a call C++ evaluates first is
 // left to the compiler.
-TEST(MilPassOrder, ConstantsOfANormalizationStandAsItsOperandsDo) {
+TEST(MilPassOrder, ConstantsOfANormalizationFollowItsOperands) {
   const auto m = parse(R"(opset 9 graph mil(x: f32[2,3,5,7]) {
     m: f32[2,1,5,7] = reduce_mean(x, axes=i32[1]{1}, keep_dims=bool true)
     d: f32[2,3,5,7] = sub(x, m)

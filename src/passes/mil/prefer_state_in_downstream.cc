@@ -29,7 +29,7 @@ bool use_state(Graph& g, Node& update, NodeMap<uint32_t>& place, PassContext& co
   for (Use& u : written.uses()) {
     if (!u.owner->is_boundary() && !is_update(*u.owner)) read = true;
     const bool leaves = u.owner == &g.boundary();
-    const Node* user = reader_in(g, u);
+    const Node* user = user_in(g, u);
     if (leaves || (user != nullptr && place[*user] > place[update])) later.push_back(&u);
     is_result |= leaves;
   }

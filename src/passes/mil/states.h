@@ -18,7 +18,7 @@ inline Node* read_of(const Node& update) {
 }
 
 // The user's node in g, or the node of g that contains it; null for results of g and users outside.
-inline Node* reader_in(const Graph& g, const Use& u) {
+inline Node* user_in(const Graph& g, const Use& u) {
   Node* n = u.owner;
   if (n->is_boundary()) n = n->graph() == &g ? nullptr : n->graph()->parent();
   while (n != nullptr && n->graph() != &g) n = n->graph()->parent();

@@ -134,7 +134,7 @@ class Inliner {
       for (const NamedAttr& d : f.default_attributes) {
         if (value == nullptr && d.name == ref->name) value = &d.value;
       }
-      if (value != nullptr) bound.push_back({a.name, *value, a.doc});
+      if (value != nullptr) bound.emplace_back(a.name, *value).doc = a.doc;
     }
     if (any) n.set_attrs(model_.attrs(std::move(bound)));
   }

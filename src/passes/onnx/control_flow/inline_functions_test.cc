@@ -7,7 +7,7 @@
 namespace sardonyx {
 namespace {
 
-TEST(InlineFunctions, nodes_of_unknown_origin_come_from_where_the_call_does) {
+TEST(InlineFunctions, nodes_without_origin_take_that_of_the_call) {
   const auto m = parse(R"(
 opset 18, "own" 1
 graph(x: f32[3]) { y = own::f(x)  return y }

@@ -173,7 +173,7 @@ class Outliner {
     }
     g.sort();
     for (Node* call : calls) infer_node(*call, context_.facts);
-    g.erase_unread_constants();
+    g.erase_unused_constants();
     erase_dead_nodes(g);
     import_domains(f);
     context_.log.count("functions");

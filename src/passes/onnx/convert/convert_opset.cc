@@ -139,7 +139,7 @@ std::vector<Value*> split_to_operand(Rewriter& b, Node& n, OpsetConversion& c) {
   } else if (n.input(1) != nullptr) {
     operands.push_back(n.input(1));
   } else if (c.to() >= 18) {
-    attrs.push_back({"num_outputs", static_cast<int64_t>(n.num_results()), {}});
+    attrs.push_back({"num_outputs", static_cast<int64_t>(n.num_results())});
   }
   return results_of(b.node("Split", operands, n.num_results(), std::move(attrs)));
 }
@@ -212,7 +212,7 @@ std::vector<Value*> flattened_softmax(Rewriter& b, Node& n, OpsetConversion& c) 
   const auto axis = int_attr(n, "axis");
   if (!axis) return c.refuse(n, "its axis is set by the function's calls");
   Value* x = n.input(0);
-  const auto last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", int64_t{-1}, {}}}); };
+  const auto last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", int64_t{-1}}}); };
   const auto rank = x->ranked() ? static_cast<int64_t>(x->type()->rank()) : 0;
   if (*axis == -1 || *axis == rank - 1) return {last(x)};
   return {b.Reshape(last(b.Flatten(x, {.axis = *axis})), b.Shape(x))};
@@ -228,7 +228,7 @@ std::vector<Value*> batch_normalization(Rewriter& b, Node& n, OpsetConversion& c
   // Before opset 14, several results mean training mode.
   const bool trains = n.num_results() > 1, says_so = trains && c.to() >= 14;
   AttrInit attrs = attrs_of(n, {"spatial"});
-  if (says_so) attrs.push_back({"training_mode", int64_t{1}, {}});
+  if (says_so) attrs.push_back({"training_mode", int64_t{1}});
   results[0] = b.node("BatchNormalization", operands_of(n), says_so ? 3 : n.num_results(), std::move(attrs)).result(0);
   return results;
 }
@@ -247,8 +247,8 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) 
   AttrInit attrs = attrs_of(n, {"scales"});
   if (c.to() == 9) return {b.op("Upsample", {n.input(0), scales}, std::move(attrs))};
   if (c.to() == 10) return {b.op("Resize", {n.input(0), scales}, std::move(attrs))};
-  attrs.push_back({"coordinate_transformation_mode", std::string("asymmetric"), {}});
-  attrs.push_back({"nearest_mode", std::string("floor"), {}});
+  attrs.push_back({"coordinate_transformation_mode", std::string("asymmetric")});
+  attrs.push_back({"nearest_mode", std::string("floor")});
   Value* no_region = c.to() < 13 ? b.constant(Tensor::own(DType::kF32, {0}, {})) : nullptr;  // required until 13
   return {b.op("Resize", {n.input(0), no_region, scales}, std::move(attrs))};
 }
@@ -266,7 +266,7 @@ std::vector<Value*> scatter(Rewriter& b, Node& n, OpsetConversion&) {
 
 std::vector<Value*> roi_align(Rewriter& b, Node& n, OpsetConversion&) {
   AttrInit attrs = attrs_of(n);
-  attrs.push_back({"coordinate_transformation_mode", std::string("output_half_pixel"), {}});
+  attrs.push_back({"coordinate_transformation_mode", std::string("output_half_pixel")});
   return {b.op("RoiAlign", operands_of(n), std::move(attrs))};
 }
 
@@ -469,7 +469,7 @@ std::vector<Value*> grid_sample(Rewriter& b, Node& n, OpsetConversion& c) {
     if (*mode == (raises ? old_name : new_name)) mode = raises ? new_name : old_name;
   }
   AttrInit attrs = attrs_of(n, {"mode"});
-  attrs.push_back({"mode", *mode, {}});
+  attrs.push_back({"mode", *mode});
   return {b.op("GridSample", operands_of(n), std::move(attrs))};
 }
 

@@ -50,7 +50,7 @@ std::vector<Value*> reduced_axes_to_attribute(Rewriter& b, Node& n, OpsetConvers
     const auto axes = axes_of(n, 1, rank_of(n.input(0)), c);
     if (!axes) return c.refuse(n, "its axes are not constant");
     if (axes->empty() && reduces_none) return c.refuse(n, "it reduces no axis");
-    if (!axes->empty()) attrs.push_back({"axes", *axes, {}});
+    if (!axes->empty()) attrs.push_back({"axes", *axes});
   }
   return {b.op(n.op().name, {n.input(0)}, std::move(attrs))};
 }
@@ -61,7 +61,7 @@ std::vector<Value*> unit_axes_to_attribute(Rewriter& b, Node& n, OpsetConversion
   if (n.input(1) != nullptr) {
     const auto axes = axes_of(n, 1, rank_of(n.is("Squeeze") ? n.input(0) : n.result()), c);
     if (!axes) return c.refuse(n, "its axes are not constant");
-    attrs.push_back({"axes", *axes, {}});
+    attrs.push_back({"axes", *axes});
   }
   return {b.op(n.op().name, {n.input(0)}, std::move(attrs))};
 }
@@ -94,7 +94,7 @@ std::vector<Value*> split_to_attribute(Rewriter& b, Node& n, OpsetConversion& c)
   if (n.input(1) != nullptr || n.attr("num_outputs") != nullptr) {
     const auto sizes = n.input(1) != nullptr ? c.context().ints(n.input(1)) : sizes_of_pieces(n);
     if (!sizes) return c.refuse(n, "the size of its pieces is not known");
-    attrs.push_back({"split", *sizes, {}});
+    attrs.push_back({"split", *sizes});
   }
   return results_of(b.node("Split", std::vector<Value*>{n.input(0)}, n.num_results(), std::move(attrs)));
 }
@@ -134,8 +134,7 @@ std::vector<Value*> slice_to_attributes(Rewriter& b, Node& n, OpsetConversion& c
     if (!size.is_int() || step == 0) return c.refuse(n, "its step is not 1 along an axis of unknown size");
     x = b.Gather(x, b.i64s(sliced((*starts)[i], (*ends)[i], step, size.value())), {.axis = axis});
   }
-  if (!unit_axes.empty())
-    x = b.op("Slice", {x}, {{"starts", unit_starts, {}}, {"ends", unit_ends, {}}, {"axes", unit_axes, {}}});
+  if (!unit_axes.empty()) x = b.op("Slice", {x}, {{"starts", unit_starts}, {"ends", unit_ends}, {"axes", unit_axes}});
   return {x == n.input(0) ? b.Identity(x) : x};
 }
 
@@ -170,11 +169,11 @@ std::vector<Value*> pad_to_attributes(Rewriter& b, Node& n, OpsetConversion& c) 
   const auto pads = pads_of_all_axes(n, c);
   if (!pads) return c.refuse(n, "its pads or axes are not constant");
   AttrInit attrs = attrs_of(n);
-  attrs.push_back({"pads", *pads, {}});
+  attrs.push_back({"pads", *pads});
   if (n.input(2) != nullptr) {
     const auto value = c.context().splat(n.input(2));
     if (!value) return c.refuse(n, "its value is not constant");
-    attrs.push_back({"value", static_cast<float>(*value), {}});
+    attrs.push_back({"value", static_cast<float>(*value)});
   }
   return {b.op("Pad", {n.input(0)}, std::move(attrs))};
 }
@@ -196,7 +195,7 @@ std::vector<Value*> largest_floats(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{is_smallest ? b.Neg(x) : x};
   AttrInit attrs = attrs_of(n, {"largest", "sorted"});
   if (c.to() < 10) {
-    attrs.push_back({"k", k->front(), {}});
+    attrs.push_back({"k", k->front()});
   } else {
     operands.push_back(n.input(1));
   }
@@ -214,7 +213,7 @@ std::vector<Value*> dropout_to_attribute(Rewriter& b, Node& n, OpsetConversion& 
   if (n.input(1) != nullptr) {
     const auto ratio = c.context().splat(n.input(1));
     if (!ratio) return c.refuse(n, "its ratio is not constant");
-    attrs.push_back({"ratio", static_cast<float>(*ratio), {}});
+    attrs.push_back({"ratio", static_cast<float>(*ratio)});
   }
   // onnxruntime's older Dropout returns a mask of zeros.
   const auto is_kept = [&] {
@@ -229,7 +228,7 @@ std::vector<Value*> dft_to_attribute(Rewriter& b, Node& n, OpsetConversion& c) {
   std::vector<Value*> operands{n.input(0)};
   if (n.input(1) != nullptr) operands.push_back(n.input(1));
   AttrInit attrs = attrs_of(n);
-  attrs.push_back({"axis", axis->front(), {}});
+  attrs.push_back({"axis", axis->front()});
   return {b.op("DFT", operands, std::move(attrs))};
 }
 
@@ -302,8 +301,8 @@ std::vector<Value*> clip(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.num_inputs() > 2) high = n.input(2);
   if (is_float(x->dtype()) && is_number_of_f32(low, c) && is_number_of_f32(high, c)) {
     AttrInit attrs;
-    if (low != nullptr) attrs.push_back({"min", static_cast<float>(*c.context().splat(low)), {}});
-    if (high != nullptr) attrs.push_back({"max", static_cast<float>(*c.context().splat(high)), {}});
+    if (low != nullptr) attrs.push_back({"min", static_cast<float>(*c.context().splat(low))});
+    if (high != nullptr) attrs.push_back({"max", static_cast<float>(*c.context().splat(high))});
     return {b.op("Clip", {x}, std::move(attrs))};
   }
   if (c.to() < kWhereAndOrderedIntegers) return c.refuse(n, "its bounds are not f32 constants");
@@ -321,7 +320,7 @@ std::vector<Value*> softmax_of_last_axis(Rewriter& b, Node& n, OpsetConversion& 
   const auto rank = rank_of(n.input(0));
   if (!axis || !rank || *rank == 0) return c.refuse(n, "its axis is not known");
   const int64_t from_front = *axis < 0 ? *axis + *rank : *axis, last = *rank - 1;
-  const auto of_last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", last, {}}}); };
+  const auto of_last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", last}}); };
   if (from_front == last) return {of_last(n.input(0))};
   std::vector<int64_t> swap(static_cast<size_t>(*rank));
   std::iota(swap.begin(), swap.end(), 0);
@@ -366,14 +365,14 @@ std::vector<Value*> asymmetric_resize(Rewriter& b, Node& n, OpsetConversion& c) 
   Value* scales = n.num_inputs() > 2 ? n.input(2) : nullptr;
   if (scales == nullptr || n.attr("axes") != nullptr || int_attr(n, "antialias").value_or(0) != 0)
     return c.refuse(n, "its scales are not given for all axes");
-  AttrInit attrs{{"mode", *mode, {}}};
+  AttrInit attrs{{"mode", *mode}};
   if (c.to() >= kUpsampleIsResize) return {b.op("Resize", {n.input(0), scales}, std::move(attrs))};
   if (c.to() == 9) return {b.op("Upsample", {n.input(0), scales}, std::move(attrs))};
   const TensorPtr& payload = scales->constant();
   if (!payload || payload->dtype() != DType::kF32) return c.refuse(n, "its scales are not constant");
   Attr::Floats values;
   for (int64_t i = 0; i < payload->size(); ++i) values.push_back(static_cast<float>(payload->as_double(i)));
-  attrs.push_back({"scales", Attr(std::move(values)), {}});
+  attrs.push_back({"scales", Attr(std::move(values))});
   return {b.op("Upsample", {n.input(0)}, std::move(attrs))};
 }
 
@@ -401,8 +400,7 @@ std::vector<Value*> shape_of_all_axes(Rewriter& b, Node& n, OpsetConversion& c) 
   const int64_t stop = end.value_or(std::numeric_limits<int64_t>::max());
   if (*start == 0 && n.attr("end") == nullptr) return {shape};
   if (c.to() >= 10) return {b.op("Slice", {shape, b.i64s({*start}), b.i64s({stop})})};
-  return {b.op("Slice", {shape},
-               {{"starts", Attr::Ints{*start}, {}}, {"ends", Attr::Ints{stop}, {}}, {"axes", Attr::Ints{0}, {}}})};
+  return {b.op("Slice", {shape}, {{"starts", Attr::Ints{*start}}, {"ends", Attr::Ints{stop}}, {"axes", Attr::Ints{0}}})};
 }
 
 std::vector<Value*> reshape_without_zeros(Rewriter& b, Node& n, OpsetConversion& c) {

@@ -19,7 +19,7 @@ std::string refusal(const Source& source) {
   return "none";
 }
 
-TEST(Legalize, says_where_the_program_made_what_cannot_run) {
+TEST(Legalize, names_the_source_line_of_unsupported_nodes) {
   EXPECT_NE(refusal({.file = "model.py", .line = 41}).find("\n  Relu-14 of u64, at model.py:41\n"), std::string::npos);
   EXPECT_NE(refusal({.function = "f"}).find("\n  Relu-14 of u64\n"), std::string::npos);
 }

@@ -37,7 +37,7 @@ graph() {
   EXPECT_EQ(nodes_with("graph() { y = Neg(f32[3]{1,2,3})  return y }", -1000), 0u);
 }
 
-TEST(FoldConstants, does_not_spend_the_budget_on_what_goes) {
+TEST(FoldConstants, does_not_spend_the_budget_on_dead_constants) {
   // The pieces are free because their source disappears with the node. Then the pair has no users.
   constexpr std::string_view kPieces = R"(
 graph() {
@@ -66,7 +66,7 @@ TEST(FoldConstants, names_of_large_constants_stay) {
   }
 }
 
-TEST(FoldConstants, weights_of_which_only_the_hash_is_known_stay) {
+TEST(FoldConstants, keeps_weights_known_only_by_hash) {
   const auto m = parse("graph() { w = f32[3]{1,2,3}  y = Neg(w)  return y }");
   Graph& g = m->graph();
   g.set_constant(*g.constants()[0], Tensor::promise(DType::kF32, {3}, 17));

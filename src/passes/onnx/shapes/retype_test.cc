@@ -9,7 +9,7 @@
 namespace sardonyx {
 namespace {
 
-TEST(Retype, a_branch_that_is_taken_says_what_its_readers_are) {
+TEST(Retype, the_taken_branch_decides_the_types_of_its_users) {
   const auto m = parse(R"(
 graph(x: f32[15]) {
   m = If<then_branch=graph() {

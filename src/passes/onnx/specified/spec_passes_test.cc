@@ -76,7 +76,7 @@ TEST(prune_unused_graph_inputs, leaves_inputs_without_a_name) {
   EXPECT_EQ(m->graph().inputs().size(), 2u);
 }
 
-TEST(lift_constants_to_initializers, leaves_what_the_file_says_sparsely) {
+TEST(lift_constants_to_initializers, keeps_sparse_tensors_of_the_file) {
   const auto m =
       parse("graph(x: f32[2]) { a = Constant<value=f32[2]{0,1}>()  b = Constant<value=f32[2]{0,2}>()  return Add(a, b) }");
   Node& sparse = *m->graph().first();
@@ -118,7 +118,7 @@ TEST(propagate, declares_what_is_inferred) {
   EXPECT_FALSE(run(*m, {"propagate_unary_shapes"}));
 }
 
-TEST(propagate, keeps_a_declared_type_that_says_more) {
+TEST(propagate, keeps_a_more_precise_declared_type) {
   const auto m = parse("graph(x: f32[?,3]) { a = Exp(x)  y = Neg(a)  return y }");
   Graph& g = m->graph();
   const Value* a = g.first()->result();
@@ -203,7 +203,7 @@ TEST(cse, merges_a_constant_in_short_with_one_in_full) {
   EXPECT_EQ(sum.input(1), a);
 }
 
-TEST(cse, merges_constants_of_which_only_a_hash_is_known) {
+TEST(cse, merges_constants_known_only_by_hash) {
   Model m;
   m.set_opset_version("", 21);
   Graph& g = m.add_function("main").graph();
