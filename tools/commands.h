@@ -25,6 +25,8 @@ struct InfoArgs {
   bool json = false;
   bool text = false;
   bool infer = false;
+  size_t most = 5;  // nodes and tensors that are listed
+  std::vector<std::string> input_shapes;
 };
 int info(const FileArgs& files, const InfoArgs& args);
 

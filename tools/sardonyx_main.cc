@@ -226,7 +226,10 @@ class CommandLine {
     add_input(command);
     add_json(command, info_.json);
     command->add_flag("--text", info_.text, "Print the whole graph in Sardonyx's text form");
-    command->add_flag("--infer", info_.infer, "Infer types first");
+    command->add_flag("--infer", info_.infer, "Infer types before printing them");
+    command->add_option("--input-shape", info_.input_shapes, "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224");
+    command->add_option("--most", info_.most, "How many of the costliest nodes and the largest tensors to list")
+        ->capture_default_str();
     command->callback([this] { status_ = guarded("info", files_.input, info_.json, [&] { return info(files_, info_); }); });
   }
 

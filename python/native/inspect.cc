@@ -11,7 +11,8 @@
 #include "driver/compare_models.h"
 #include "driver/diff_models.h"
 #include "driver/file_names.h"
-#include "driver/model_counts.h"
+#include "driver/input_shapes.h"
+#include "driver/model_summary.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
@@ -41,10 +42,16 @@ struct Source {
   }
 };
 
-nb::dict info(const nb::object& of) {
+nb::dict info(const nb::object& of, const std::vector<std::string>& input_shapes) {
   const Source source(of);
   const Model& m = *source.model;
-  const ModelCounts c = count_model(m);
+  ModelSummary s;
+  {
+    const Unlocked others_may_run;
+    fix_input_shapes(*source.model, input_shapes);
+    s = summarize(*source.model);
+  }
+  const ModelCounts& c = s.counts;
   nb::dict d;
   uint64_t file_bytes = 0;
   for (const auto& f : source_files(m)) file_bytes += f->size();
@@ -77,6 +84,20 @@ nb::dict info(const nb::object& of) {
   d["tensor_bytes"] = c.bytes;
   d["parameters"] = c.parameters;
   d["ops"] = c.ops;
+  nb::dict sizes;
+  for (const auto& size : s.sizes) sizes[size.name.c_str()] = nb::make_tuple(size.range.min, size.range.max);
+  d["sizes"] = sizes;
+  d["flops"] = s.all.flops;
+  d["bytes_moved"] = s.all.bytes;
+  d["peak_bytes"] = s.peak_bytes;
+  nb::dict largest, modules, places;
+  for (const auto& t : s.largest) largest[t.name.c_str()] = t.bytes;
+  for (const auto& one : s.modules) modules[one.path.c_str()] = nb::make_tuple(one.nodes, one.parameters, one.bytes);
+  for (const auto& p : s.places) places[p.name.c_str()] = p.reasons;
+  d["largest_tensors"] = largest;
+  d["modules"] = modules;
+  d["oldest_runtime"] = s.oldest_runtime;
+  d["not_run"] = places;
   return d;
 }
 
@@ -154,7 +175,7 @@ nb::dict verify(const nb::object& before, const nb::object& after, const std::st
 }  // namespace
 
 void bind_inspect(nb::module_& m) {
-  m.def("info", &info, nb::arg("model"), "What a model, a path or bytes, consists of.");
+  m.def("info", &info, nb::arg("model"), nb::arg("input_shapes"), "What a model, a path or bytes, consists of.");
   m.def("check", &check, nb::arg("model"), "What is wrong with a model.");
   m.def("diff", &diff, nb::arg("before"), nb::arg("after"), "How the texts of two models differ.");
   m.def("verify", &verify, nb::arg("before"), nb::arg("after"), nb::arg("numerics"), nb::arg("target"), nb::arg("rtol").none(),

@@ -1,6 +1,7 @@
 """`sardonyx.info`, `check`, `diff` and `verify`: what the commands of these names say, as objects."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,12 +27,23 @@ class Info:
     parameters: int
     tensor_bytes: int
     file_bytes: int
+    sizes: dict[str, tuple[int | None, int | None]]  # named sizes of the inputs: smallest and largest
+    flops: str  # an expression in these sizes; a multiply-add counts as 2
+    bytes_moved: str  # the same, of operands and results
+    peak_bytes: int  # of activations alive at once, with every named size at its minimum
+    largest_tensors: dict[str, int]  # bytes by name
+    modules: dict[str, tuple[int, int, int]]  # nodes, parameters and bytes by module path
+    oldest_runtime: str  # the oldest onnxruntime that loads it, "ort-1.17"; "" if none does
+    not_run: dict[str, list[str]]  # by older runtime or provider: what it refuses or leaves to the CPU
 
     def __str__(self) -> str:
         lines = [f"{self.format}, version {self.version}, " + ", ".join(f"{k} {v}" for k, v in self.opsets.items())]
         lines += [f"input   {name}: {kind}" for name, kind in self.inputs.items()]
         lines += [f"output  {name}: {kind}" for name, kind in self.outputs.items()]
         lines.append(f"{self.nodes} nodes, {self.parameters} parameters, {self.tensor_bytes} bytes of tensors")
+        lines.append(
+            f"{self.flops} FLOP, {self.bytes_moved} bytes moved, {self.peak_bytes} bytes of activations at once"
+        )
         lines += [f"  {n:6} {op}" for op, n in sorted(self.ops.items(), key=lambda item: (-item[1], item[0]))]
         return "\n".join(lines)
 
@@ -108,9 +120,14 @@ class Verification:
         )
 
 
-def info(model: Any) -> Info:
-    """Summarize a model: a path (ONNX or Core ML), an `onnx.ModelProto`, bytes, or what else `optimize` takes."""
-    return Info(**native.info(_source(model)))
+def info(model: Any, *, input_shapes: Sequence[str] = ()) -> Info:
+    """Summarize a model: a path (ONNX or Core ML), an `onnx.ModelProto`, bytes, or what else `optimize` takes.
+
+    Args:
+        model: The model.
+        input_shapes: Shapes to count with, as "x:1,3,224,224".
+    """
+    return Info(**native.info(_source(model), list(input_shapes)))
 
 
 def check(model: Any) -> Check:

@@ -153,7 +153,7 @@ def read_pipeline(text: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 def list_presets() -> dict: ...
 
-def info(model: object) -> dict:
+def info(model: object, input_shapes: Sequence[str]) -> dict:
     """What a model, a path or bytes, consists of."""
 
 def check(model: object) -> dict:

@@ -1,0 +1,223 @@
+#include "driver/costs.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "dialects/flops.h"
+#include "ir/call.h"
+#include "rewrite/pass.h"
+
+namespace sardonyx {
+namespace {
+
+std::optional<Dim> bytes_of(Dims& dims, const Value* v) {
+  const Type* t = v->type();
+  if (t == nullptr || !t->is_tensor() || !t->ranked() || bit_width(t->dtype()) == 0) return std::nullopt;
+  const Dim count = dims.product(t->dims());
+  if (count.is_unknown()) return std::nullopt;
+  return dims.ceildiv(dims.mul(count, Dim::of(bit_width(t->dtype()))), Dim::of(8));
+}
+
+class Costs {
+ public:
+  explicit Costs(Model& m) : m_(m), dims_(m.dims()) {}
+
+  // Each function once, after all that call it.
+  void run() {
+    visit(m_.main());
+    runs_[&m_.main()] = Dim::of(1);
+    for (auto f = finished_.rbegin(); f != finished_.rend(); ++f) graph((*f)->graph(), runs_[*f]);
+  }
+
+  ModelCosts costs;
+
+ private:
+  void visit(const Function& f) {
+    if (!seen_.insert(&f).second) return;
+    for (const Graph* g : graphs_in(const_cast<Graph&>(f.graph()))) {
+      for (const Node& n : g->nodes()) {
+        if (const Function* called = called_function(n)) visit(*called);
+      }
+    }
+    finished_.push_back(&f);
+  }
+
+  void graph(const Graph& g, Dim runs) {
+    for (const Node& n : g.nodes()) {
+      if (const Function* called = called_function(n)) {
+        Dim& calls = runs_.try_emplace(called, Dim::of(0)).first->second;
+        calls = dims_.add(calls, runs);
+        continue;
+      }
+      if (n.bodies().empty()) {
+        node(n, runs);
+      } else {
+        const Dim inside = dims_.mul(runs, runs_of(n));
+        for (const Body& b : n.bodies()) graph(*b.graph, inside);
+      }
+    }
+  }
+
+  void node(const Node& n, Dim runs) {
+    const auto work = flops(n), moved = traffic(n);
+    if (!work || !moved) {
+      ++costs.unknown;
+      return;
+    }
+    costs.nodes.push_back({.node = &n, .flops = dims_.mul(*work, runs), .bytes = dims_.mul(*moved, runs)});
+    costs.flops = dims_.add(costs.flops, costs.nodes.back().flops);
+    costs.bytes = dims_.add(costs.bytes, costs.nodes.back().bytes);
+  }
+
+  std::optional<Dim> traffic(const Node& n) {
+    Dim all = Dim::of(0);
+    if (is_view(n) || n.has(Trait::kConstant)) return all;
+    std::unordered_set<const Value*> seen;
+    const auto add = [&](const Value* v) {
+      if (v == nullptr || !seen.insert(v).second) return true;
+      const auto bytes = bytes_of(dims_, v);
+      if (bytes) all = dims_.add(all, *bytes);
+      return bytes.has_value();
+    };
+    bool known = std::ranges::all_of(n.results(), [&](const Value& v) { return !v.has_uses() || add(&v); });
+    size_t first = 0;
+    if (is_selection(n)) {
+      all = dims_.mul(all, Dim::of(2));
+      first = 1;
+    }
+    for (size_t i = first; i < n.num_inputs(); ++i) known = known && add(n.input(i));
+    return known ? std::optional(all) : std::nullopt;
+  }
+
+  // How often the bodies of n run.
+  Dim runs_of(const Node& n) {
+    if (n.is("If") || n.is("cond")) return Dim::of(1);
+    if (n.is("Loop")) {
+      const Value* trips = n.input(0);
+      if (trips != nullptr && trips->is_constant() && n.input(1) == nullptr)
+        return Dim::of(std::max<int64_t>(0, static_cast<int64_t>(trips->constant()->as_double(0))));
+    }
+    if (n.is("Scan")) {
+      const auto scanned = static_cast<size_t>(n.attr_int("num_scan_inputs", 0));
+      const Value* sequence = scanned > 0 && scanned <= n.num_inputs() ? n.input(n.num_inputs() - scanned) : nullptr;
+      const auto axes = n.attr_ints("scan_input_axes");
+      const int64_t axis = axes && !axes->empty() ? axes->front() : 0;
+      if (sequence != nullptr && sequence->ranked() && axis >= 0 && static_cast<size_t>(axis) < sequence->type()->rank()) {
+        const Dim d = sequence->type()->dim(static_cast<size_t>(axis));
+        if (!d.is_unknown()) return d;
+      }
+    }
+    ++costs.open_loops;
+    return Dim::of(1);
+  }
+
+  Model& m_;
+  Dims& dims_;
+  std::unordered_set<const Function*> seen_;
+  std::vector<const Function*> finished_;  // callees first
+  std::unordered_map<const Function*, Dim> runs_;
+};
+
+class Peak {
+ public:
+  Peak(Model& m, const std::function<std::optional<Dim>(std::string_view)>& value_of) : dims_(m.dims()), value_of_(value_of) {}
+
+  struct Reached {
+    uint64_t bytes = 0;
+    const Node* at = nullptr;
+  };
+
+  // The most bytes alive at once in the graph, beside what lives outside of it.
+  Reached graph(const Graph& g) {
+    std::unordered_map<const Value*, const Value*> view_of;
+    for (const Node& n : g.nodes()) {
+      if (is_view(n) && n.input(0) != nullptr && n.num_results() > 0) view_of[n.result(0)] = n.input(0);
+    }
+    const auto storage = [&](const Value* v) {
+      for (auto at = view_of.find(v); at != view_of.end(); at = view_of.find(v)) v = at->second;
+      return v;
+    };
+    // The last user of each storage: a node of this graph, also for uses in its bodies; null if it is returned.
+    std::unordered_map<const Value*, const Node*> last;
+    for (const Node& n : g.nodes()) for_each_use(n, [&](const Value* v) { last[storage(v)] = &n; });
+    for (const Port& p : g.outputs()) last[storage(p.use->value)] = nullptr;
+    std::unordered_map<const Node*, std::vector<const Value*>> dying;
+    for (const auto& [v, n] : last) {
+      if (n != nullptr) dying[n].push_back(v);
+    }
+
+    std::unordered_map<const Value*, uint64_t> alive;
+    uint64_t sum = 0;
+    const auto begin = [&](const Value& v) { sum += alive[&v] = size(v); };
+    for (const Port& p : g.inputs()) begin(*p.value);
+    Reached most{.bytes = sum};
+    for (const Node& n : g.nodes()) {
+      for (const Value& v : n.results()) {
+        if (v.has_uses() && !view_of.contains(&v)) begin(v);
+      }
+      Reached inside{.bytes = 0, .at = &n};
+      for (const Body& b : n.bodies()) {
+        if (const Reached r = graph(*b.graph); r.bytes > inside.bytes) inside = r;
+      }
+      if (const Function* called = called_function(n)) inside = function(*called);
+      if (sum + inside.bytes > most.bytes) most = {.bytes = sum + inside.bytes, .at = inside.at};
+      for (const Value* v : dying[&n]) {
+        if (const auto at = alive.find(v); at != alive.end()) sum -= at->second;
+      }
+    }
+    return most;
+  }
+
+  size_t unknown = 0;
+
+ private:
+  Reached function(const Function& f) {
+    const auto [at, is_new] = functions_.try_emplace(&f);
+    if (is_new) {
+      const Reached r = graph(f.graph());
+      functions_[&f] = r;
+    }
+    return functions_[&f];
+  }
+
+  template <class F>
+  static void for_each_use(const Node& n, const F& f) {
+    for (const Use& u : n.operands()) {
+      if (u.value != nullptr) f(u.value);
+    }
+    for (const Body& b : n.bodies()) {
+      for (const Node& inner : b.graph->nodes()) for_each_use(inner, f);
+      for (const Port& p : b.graph->outputs()) f(p.use->value);
+    }
+  }
+
+  uint64_t size(const Value& v) {
+    if (v.is_constant()) return 0;
+    const auto bytes = bytes_of(dims_, &v);
+    const Dim number = bytes ? dims_.substitute(*bytes, value_of_) : Dim();
+    if (number.is_int()) return static_cast<uint64_t>(std::max<int64_t>(0, number.value()));
+    ++unknown;
+    return 0;
+  }
+
+  Dims& dims_;
+  const std::function<std::optional<Dim>(std::string_view)>& value_of_;
+  std::unordered_map<const Function*, Reached> functions_;
+};
+
+}  // namespace
+
+ModelCosts costs_of(Model& m) {
+  Costs c(m);
+  c.run();
+  return std::move(c.costs);
+}
+
+PeakMemory peak_memory(Model& m, const std::function<std::optional<Dim>(std::string_view)>& value_of) {
+  Peak peak(m, value_of);
+  const auto [bytes, at] = peak.graph(m.graph());
+  return {.bytes = bytes, .node = at, .unknown = peak.unknown};
+}
+
+}  // namespace sardonyx

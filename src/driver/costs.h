@@ -1,0 +1,42 @@
+// What a model costs to run: arithmetic, memory traffic, and memory for activations.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+
+struct NodeCost {
+  const Node* node = nullptr;
+  Dim flops;  // as dialects/flops.h counts; of all runs together for nodes in bodies
+  Dim bytes;  // of the operands, each once, and the results; of selected elements only; 0 for views
+};
+
+struct ModelCosts {
+  Dim flops = Dim::of(0);
+  Dim bytes = Dim::of(0);
+  std::vector<NodeCost> nodes;  // of the main function, bodies and called functions included
+  size_t unknown = 0;           // nodes that are left out: unknown sizes, or operators of other domains
+  size_t open_loops = 0;        // loops that run an unknown number of times: counted once
+};
+// Types must have been inferred. Expressions are in the model's Dims. A function counts once for each call.
+ModelCosts costs_of(Model& m);
+
+// Bytes of activations (inputs, results and what is between them, without constants) that are alive at once,
+// if nodes run in the order of the file, results get memory when their node runs, and views share that of
+// their operand. `value_of` gives numbers for named sizes.
+struct PeakMemory {
+  uint64_t bytes = 0;
+  const Node* node = nullptr;  // where it is reached
+  size_t unknown = 0;          // values without a known size, left out
+};
+PeakMemory peak_memory(Model& m, const std::function<std::optional<Dim>(std::string_view)>& value_of);
+
+}  // namespace sardonyx
