@@ -52,7 +52,7 @@ if(SARDONYX_DEPS)
   set(THREADS_PREFER_PTHREAD_FLAG ON)
   find_package(Threads REQUIRED)
   set(CMAKE_CXX_STANDARD 20)
-  file(GLOB re2_sources "${SARDONYX_DEPS}/re2/re2/*.cc")
+  file(GLOB re2_sources CONFIGURE_DEPENDS "${SARDONYX_DEPS}/re2/re2/*.cc")
   add_library(sardonyx_bundled STATIC ${SARDONYX_DEPS}/fmt/src/format.cc ${re2_sources}
                                       ${SARDONYX_DEPS}/re2/util/rune.cc ${SARDONYX_DEPS}/re2/util/strutil.cc)
   set_target_properties(sardonyx_bundled PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden

@@ -147,17 +147,23 @@ def prepare_tools() -> None:
         done.touch()
 
 
+def zig_folder() -> Path:
+    return next((WORK / "tools" / "lib").glob("python*/site-packages/ziglang"))
+
+
 def prepare() -> None:
     prepare_tools()
-    site = Path(next((WORK / "tools" / "lib").glob("python*/site-packages")))
+    site = zig_folder().parent
     zig = WORK / "zig"
     cache = WORK / "zig-cache"
-    zig.write_text(
+    script = (
         "#!/bin/sh\n"
         f'export ZIG_GLOBAL_CACHE_DIR="{cache}" ZIG_LOCAL_CACHE_DIR="{cache}"\n'
-        f'exec "{site / "ziglang" / "zig"}" "$@"\n'
+        f'exec "{site / "ziglang" / "zig"}" "$@"  # {TOOLS[0]}\n'
     )
-    zig.chmod(0o755)
+    if not zig.exists() or zig.read_text() != script:
+        zig.write_text(script)
+        zig.chmod(0o755)
     if (DEPS / "complete").exists():
         return
     shutil.rmtree(DEPS, ignore_errors=True)
@@ -177,6 +183,7 @@ def prepare() -> None:
     top = unpack(folder, "re2", "*/re2", "*/util")
     for part in ("re2", "util"):
         shutil.copytree(top / part, DEPS / "re2" / part)
+    re2_tables(folder)
     shutil.copytree(unpack(folder, "googletest", "*/googletest") / "googletest", DEPS / "googletest")
     shutil.copytree(site / "nanobind", DEPS / "nanobind", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("python3.11", "python3.13"):
@@ -191,6 +198,23 @@ def prepare() -> None:
         shutil.copy("/usr/include/x86_64-linux-gnu/python3.11/pyconfig.h", DEPS / name / "posix")
     import_libraries()
     (DEPS / "complete").touch()
+
+
+def re2_tables(folder: Path) -> None:
+    """RE2's tables of characters, which Debian's source leaves out and makes from its package unicode-data."""
+    data = WORK / "unpacked" / "unicode-data"
+    apt("bookworm", "apt-get", "download", "-qq", "unicode-data", cwd=folder)
+    (package,) = folder.glob("unicode-data_*.deb")
+    run("dpkg-deb", "-x", package, data)
+    here = DEPS / "re2" / "re2"
+    script = (here / "unicode.py").read_text().replace("from six.moves import urllib\n", "")
+    script = re.sub(r'_UNICODE_DIR = ".*"', f'_UNICODE_DIR = "{data}/usr/share/unicode"', script)
+    (here / "unicode.py").write_text(script)
+    for name in ("unicode_groups", "unicode_casefold"):
+        made = run(sys.executable, here / f"make_{name}.py", capture_output=True, text=True).stdout
+        (here / f"{name}.cc").write_text(made)
+    made = run("perl", here / "make_perl_groups.pl", capture_output=True, text=True).stdout
+    (here / "perl_groups.cc").write_text(made)
 
 
 def import_libraries() -> None:
@@ -223,6 +247,16 @@ def build_folder(p: Platform) -> Path:
     return WORK / p.name
 
 
+def launcher() -> str:
+    """ccache, told that zig is a clang, which it cannot see. Dependencies come from the compiler: no second preprocessing."""
+    if not shutil.which("ccache"):
+        return "env"
+    settings = {
+        "COMPILERCHECK": "content", "COMPILERTYPE": "clang", "DEPEND": "1", "SLOPPINESS": "pch_defines,time_macros",
+    }  # fmt: skip
+    return ";".join(["env", *(f"CCACHE_{key}={value}" for key, value in settings.items()), "ccache"])
+
+
 def compile_platform(p: Platform, *targets: str) -> None:
     folder = build_folder(p)
     if not (folder / "build.ninja").exists():
@@ -231,10 +265,14 @@ def compile_platform(p: Platform, *targets: str) -> None:
             "cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/toolchains/zig.cmake",
             f"-DSARDONYX_PLATFORM={p.name}", f"-DSARDONYX_ZIG={WORK / 'zig'}", f"-DSARDONYX_DEPS={DEPS}",
             "-DSARDONYX_PCH=ON", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG",
-            "-DCMAKE_CXX_COMPILER_LAUNCHER=env", stdout=subprocess.DEVNULL,
+            f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher()}", stdout=subprocess.DEVNULL,
         )  # fmt: skip
-    say(f"compiling {p.name}: {' '.join(targets)}")
-    # A part of the lines: every 25th step stands for those before it.
+    ninja(folder, *targets)
+
+
+def ninja(folder: Path, *targets: str) -> None:
+    """Builds, and prints every 25th step for those before it."""
+    say(f"compiling {folder.name}: {' '.join(targets)}")
     process = subprocess.Popen(
         ["ninja", "-C", folder, f"-j{os.environ.get('JOBS', os.cpu_count() or 2)}", *targets],
         stdout=subprocess.PIPE, text=True,
@@ -244,7 +282,7 @@ def compile_platform(p: Platform, *targets: str) -> None:
         if not line.startswith("[") or number % 25 == 0:
             print(line, end="", flush=True)
     if process.wait():
-        raise SystemExit(f"error: {p.name} does not compile")
+        raise SystemExit(f"error: {folder.name} does not compile")
 
 
 def metadata() -> dict[str, bytes]:
@@ -405,42 +443,109 @@ def check(platforms: list[Platform]) -> int:
 # ----------------------------------------------------------------------------------------------------- test
 
 
-def sysroot(machine: str) -> Path:
-    """The C library of another machine, for qemu-user."""
-    folder = WORK / "sysroot" / machine
+# Python and what it links to, unpacked beside the C library. The stable ABI is tried with Debian 13's Python.
+SYSROOT = ["libc6", "libgcc-s1", "libstdc++6", "libexpat1", "zlib1g", "libffi8", "liblzma5", "libbz2-1.0"]
+SYSROOTS = {
+    "bookworm": [*SYSROOT, "libssl3", "libpython3.11-minimal", "libpython3.11-stdlib", "python3.11-minimal"],
+    "trixie": [
+        *SYSROOT,
+        "libssl3t64",
+        "libzstd1",
+        "libpython3.13-minimal",
+        "libpython3.13-stdlib",
+        "python3.13-minimal",
+    ],
+}
+
+
+def sysroot(machine: str, suite: str = "bookworm") -> Path:
+    """The C library and Python of another machine, for qemu-user."""
+    folder = WORK / "sysroot" / f"{machine}-{suite}"
     if not (folder / "complete").exists():
+        say(f"fetching Debian's Python for {machine} ({suite})")
         folder.mkdir(parents=True, exist_ok=True)
-        names = {"aarch64": "arm64"}
-        apt("bookworm", "apt-get", "-o", f"APT::Architecture={names[machine]}", "-o",
-            f"APT::Architectures={names[machine]}", "update", "-qq", cwd=folder)  # fmt: skip
-        apt("bookworm", "apt-get", "-o", f"APT::Architecture={names[machine]}", "-o",
-            f"APT::Architectures={names[machine]}", "download", "libc6", "libgcc-s1", cwd=folder)  # fmt: skip
+        architecture = {"aarch64": "arm64"}[machine]
+        apt_get = [
+            "apt-get",
+            "-qq",
+            "-o",
+            f"APT::Architecture={architecture}",
+            "-o",
+            f"APT::Architectures={architecture}",
+        ]
+        apt(suite, *apt_get, "update", cwd=folder)
+        apt(suite, *apt_get, "download", *SYSROOTS[suite], cwd=folder)
         for package in folder.glob("*.deb"):
-            run("dpkg", "-x", package, folder)
+            run("dpkg-deb", "--fsys-tarfile", package, stdout=(folder / "data.tar").open("wb"))
+            # Debian 12 still has /lib and /usr/lib in its packages: join them.
+            run("tar", "-C", folder, "--keep-directory-symlink", "-xf", folder / "data.tar")
+            package.unlink()
+        (folder / "data.tar").unlink()
         (folder / "complete").touch()
     return folder
 
 
-def smoke(p: Platform) -> dict[str, dict]:
-    """Installs the wheels of this machine's own platform into new environments and tries them, with each Python on PATH."""
-    results = {}
+def pythons() -> dict[int, Path]:
+    """The Pythons of this machine that wheels are for, by minor version: on PATH, or kept by pyenv."""
+    found = {}
     for minor in (11, 12, 13, 14):
-        python = shutil.which(f"python3.{minor}")
-        wanted = "-cp311-cp311-" if minor == 11 else "-cp312-abi3-"
-        wheels = [w for w in wheels_of(p) if wanted in w.name]
-        if not python or not wheels:
-            continue
+        here = shutil.which(f"python3.{minor}")
+        kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(
+            f"versions/3.{minor}.*/bin/python3.{minor}"
+        )
+        for python in filter(None, [here, *sorted(kept)]):
+            if run(python, "-c", "import venv, ensurepip", check=False, capture_output=True).returncode == 0:
+                found[minor] = Path(python)
+                break
+    return found
+
+
+def wheel_for(p: Platform, minor: int) -> Path:
+    (wheel,) = (w for w in wheels_of(p) if ("-cp311-cp311-" if minor == 11 else "-cp312-abi3-") in w.name)
+    return wheel
+
+
+def smoked(name: str, *command: object, **environment: str) -> dict[str, dict]:
+    """Runs tests/wheel_smoke.py with this Python and returns how it went."""
+    ours = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | environment
+    done = run(
+        *command, ROOT / "tests" / "wheel_smoke.py", cwd="/", check=False, capture_output=True, text=True, env=ours
+    )  # fmt: skip
+    print(done.stdout + done.stderr, end="", flush=True)
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    say(f"{name}: status {done.returncode}")
+    return {name: {"status": done.returncode, "last": lines[-1] if lines else ""}}
+
+
+def smoke_here(p: Platform) -> dict[str, dict]:
+    """Installs the wheels and JAX into new environments of this machine's Pythons."""
+    results = {}
+    for minor, python in pythons().items():
         venv = WORK / f"smoke-3.{minor}"
         run(python, "-m", "venv", "--clear", venv)
-        run(venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *wheels)
-        done = run(
-            venv / "bin" / "python", ROOT / "tests" / "wheel_smoke.py", cwd="/", check=False, capture_output=True,
-            text=True, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        wheel = wheel_for(p, minor)
+        run(venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[jax]")
+        results |= smoked(f"wheel in Python 3.{minor}", venv / "bin" / "python")
+    return results
+
+
+def smoke_emulated(p: Platform) -> dict[str, dict]:
+    """Tries the wheels under qemu-user with Debian's Pythons and NumPy's wheel of that machine."""
+    results = {}
+    for minor, suite in ((11, "bookworm"), (13, "trixie")):
+        root = sysroot(p.machine, suite)
+        site = WORK / f"site-{p.name}-3.{minor}"
+        shutil.rmtree(site, ignore_errors=True)
+        tags = [f"--platform=manylinux_2_{n}_{p.machine}" for n in (28, 27, 26, 17)] + [f"--platform={p.tag}"]
+        run(
+            tool("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", *tags,
+            f"--python-version=3.{minor}", "--implementation=cp", "--target", site, wheel_for(p, minor),
         )  # fmt: skip
-        print(done.stdout + done.stderr, end="", flush=True)
-        results[f"wheel in Python 3.{minor}"] = {
-            "status": done.returncode, "last": (done.stdout.strip().splitlines() or [""])[-1],
-        }  # fmt: skip
+        python = [*(r.format(sysroot=root) for r in p.runner), root / "usr" / "bin" / f"python3.{minor}"]
+        results |= smoked(
+            f"wheel in Python 3.{minor}", *python, PYTHONHOME=str(root / "usr"), PYTHONPATH=str(site),
+            SARDONYX_SMOKE_COMMAND=" ".join(str(a) for a in [*python[:-1], site / "bin" / p.program]),
+        )  # fmt: skip
     return results
 
 
@@ -469,11 +574,10 @@ def tests(platforms: list[Platform]) -> int:
             results.setdefault(p.name, {})[name] = {"status": done.returncode, "last": last}
             (WORK / f"{p.name}-{name}.log").write_text(done.stdout + done.stderr)
             bad += done.returncode != 0
-        if p.name == "linux-x86_64":
-            smoked = smoke(p)
-            results[p.name] |= smoked
-            bad += sum(r["status"] != 0 for r in smoked.values())
-    results_file.write_text(json.dumps(results, indent=1))
+        smokes = smoke_here(p) if p.name == "linux-x86_64" else smoke_emulated(p) if p.name == "linux-aarch64" else {}
+        results[p.name] |= smokes
+        bad += sum(r["status"] != 0 for r in smokes.values())
+        results_file.write_text(json.dumps(results, indent=1))
     return bad
 
 
