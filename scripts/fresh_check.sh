@@ -4,7 +4,7 @@
 #   scripts/fresh_check.sh [TARGET]     (default: test)
 #
 # Needs root, debootstrap and a network; says "skipped" without. Checks what is committed, not what is in the working tree.
-# FRESH_CCACHE=FOLDER lends it a compiler cache, to try the set-up without waiting for the compiler.
+# Ends with the seconds of each stage. FRESH_CCACHE=FOLDER lends it a compiler cache, to try the set-up without waiting for the compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:-test}
@@ -37,6 +37,26 @@ if [[ -n ${FRESH_CCACHE:-} ]]; then
   environment+=(CCACHE_DIR=/ccache)
 fi
 
+# Passes lines on, and lists in the end when each stage began: what setup.sh says, and the first line after the build.
+stages() {
+  local line stage="" begins=() names=() i end
+  while IFS= read -r line; do
+    printf '%s\n' "$line"
+    case $line in
+      "[setup] "*) stage=${line#"[setup] "} ;;
+      "["*) continue ;;
+      *) [[ $stage == building* ]] && stage="running $target" || continue ;;
+    esac
+    begins+=("$SECONDS")
+    names+=("$stage")
+  done
+  echo "stages, in seconds (Python packages arrive during the build):"
+  for i in "${!names[@]}"; do
+    end=${begins[i + 1]:-$SECONDS}
+    printf '%6d  %s\n' $((end - begins[i])) "${names[i]:0:90}"
+  done
+}
+
 # Mounts live in a namespace of their own and end with it.
 export root target FRESH_CCACHE=${FRESH_CCACHE:-}
 unshare --mount --propagation private --pid --fork bash -euc '
@@ -44,4 +64,4 @@ unshare --mount --propagation private --pid --fork bash -euc '
   mount --rbind /dev "$root/dev"
   [[ -z $FRESH_CCACHE ]] || mount --bind "$FRESH_CCACHE" "$root/ccache"
   exec chroot "$root" /usr/bin/env -i "$@" bash -c "cd /root/sardonyx && exec make $target </dev/null"
-' bash "${environment[@]}"
+' bash "${environment[@]}" 2>&1 | stages
