@@ -167,7 +167,8 @@ Habit understood(Arguments arguments, const FindCommand& find) {
   }
   if (row->name == "optimize" || row->name == "convert-opset" || row->name == "coreml optimize")
     give_output(arguments, at + 1, *row);
-  const bool in_python = row->name == "export" || row->name == "explain" || row->name == "lint-plugin";
+  const bool in_python =
+      row->name == "export" || row->name == "explain" || row->name == "profile" || row->name == "lint-plugin";
   const bool helps = std::ranges::any_of(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
   return {std::move(arguments), in_python && !helps};
 }

@@ -221,7 +221,7 @@ std::string man_page(const std::vector<CommandRow>& commands, const std::string&
   }
   out += ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nthe input was refused, or a check failed\n.TP\n2\nthe command line is wrong\n";
   out +=
-      ".SH ENVIRONMENT\n.TP\nSARDONYX_PYTHON\nthe Python interpreter that runs export, explain and lint\\-plugin\n"
+      ".SH ENVIRONMENT\n.TP\nSARDONYX_PYTHON\nthe Python interpreter that runs export, explain, profile and lint\\-plugin\n"
       ".TP\nNO_COLOR\nno colours\n.TP\nCOLUMNS\nthe width of help pages\n";
   return out;
 }

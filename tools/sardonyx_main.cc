@@ -459,6 +459,20 @@ class CommandLine {
     command->add_option("--outputs-as-nchw", text_, "Numbers of results that are NCHW in the model")->type_name("0,1");
     command->add_flag("--web", flag_, "Write a single file, for the browser");
     traced("explain", "List the primitives of a JAX function, and whether it can be exported");
+    command = app_.add_subcommand("profile", "Show where an ONNX model spends its time in onnxruntime");
+    command->add_option("model", text_, "An ONNX file")->required();
+    command->add_option("--against", text_, "Another model, whose times stand beside")->type_name("MODEL");
+    command->add_option("--by", text_, "What a row is (default: node)")
+        ->check(CLI::IsMember({"node", "operator", "module", "line"}));
+    command->add_option("--most", text_, "How many rows (default: 20)")->type_name("N");
+    command->add_option("--input-shape", text_, "Shape of a generated input: x:1,3,224,224 (open sizes are 1 otherwise)")
+        ->type_name("SHAPE");
+    command->add_option("--inputs", text_, "An .npz file with arrays by name; other inputs are random")->type_name("FILE");
+    command->add_option("--runs", text_, "How many runs are counted (default: 10)")->type_name("N");
+    command->add_option("--threads", text_, "Threads of one operator (default: onnxruntime's)")->type_name("N");
+    command->add_option("--provider", text_, "Execution provider (default: CPUExecutionProvider); repeatable")
+        ->type_name("NAME");
+    add_json(command, flag_);
     command = app_.add_subcommand("lint-plugin", "Check plugins for misuse of the builder");
     command->add_option("files", text_, "Python files or folders");
     command->add_flag("--diff", flag_, "Check staged files");

@@ -13,6 +13,7 @@
 #include "driver/file_names.h"
 #include "driver/input_shapes.h"
 #include "driver/model_summary.h"
+#include "driver/node_origin.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
@@ -101,6 +102,32 @@ nb::dict info(const nb::object& of, const std::vector<std::string>& input_shapes
   return d;
 }
 
+// Of each graph, the main one first, its nodes without constants: name, operator, names of results, module path, source
+// lines, and the positions of its bodies in the list.
+nb::list node_origins(const nb::object& of) {
+  const Source source(of);
+  std::vector<const Graph*> graphs{&source.model->graph()};
+  nb::list all;
+  for (size_t next = 0; next < graphs.size(); ++next) {
+    nb::list nodes;
+    for (const Node& n : graphs[next]->nodes()) {
+      if (n.has(Trait::kConstant)) continue;
+      const NodeOrigin origin = origin_of(n);
+      nb::list results, lines, bodies;
+      for (const Value& v : n.results()) results.append(std::string(v.name().view()));
+      for (const SourceLine& line : origin.lines) lines.append(to_string(line));
+      for (const Body& b : n.bodies()) {
+        bodies.append(graphs.size());
+        graphs.push_back(b.graph);
+      }
+      nodes.append(
+          nb::make_tuple(std::string(n.name().view()), std::string(n.op().name), results, origin.scope, lines, bodies));
+    }
+    all.append(nodes);
+  }
+  return all;
+}
+
 nb::dict check(const nb::object& of) {
   const Source source(of);
   std::vector<std::string> faults, warned;
@@ -176,6 +203,7 @@ nb::dict verify(const nb::object& before, const nb::object& after, const std::st
 
 void bind_inspect(nb::module_& m) {
   m.def("info", &info, nb::arg("model"), nb::arg("input_shapes"), "What a model, a path or bytes, consists of.");
+  m.def("node_origins", &node_origins, nb::arg("model"), "Where the nodes of each graph come from.");
   m.def("check", &check, nb::arg("model"), "What is wrong with a model.");
   m.def("diff", &diff, nb::arg("before"), nb::arg("after"), "How the texts of two models differ.");
   m.def("verify", &verify, nb::arg("before"), nb::arg("after"), nb::arg("numerics"), nb::arg("target"), nb::arg("rtol").none(),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what _LAZY imports when it is first used
     from sardonyx._functions import onnx_function
     from sardonyx._inspect import check, diff, info, verify
     from sardonyx._optimize import optimize
+    from sardonyx._profile import profile
     from sardonyx._to_coreml import to_coreml
     from sardonyx.plugins import load as load_plugin
     from sardonyx.plugins import lowering
@@ -41,6 +42,7 @@ __all__ = [
     "onnx_function",
     "optimize",
     "plugins",
+    "profile",
     "report",
     "save_program",
     "simplify",
@@ -62,6 +64,7 @@ _LAZY = {
     "check": ("sardonyx._inspect", "check"),
     "diff": ("sardonyx._inspect", "diff"),
     "info": ("sardonyx._inspect", "info"),
+    "profile": ("sardonyx._profile", "profile"),
     "verify": ("sardonyx._inspect", "verify"),
     "evaluate": ("sardonyx._evaluate", "evaluate"),
     "explain": ("sardonyx._explain", "explain"),

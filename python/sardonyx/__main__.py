@@ -77,6 +77,18 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--inputs-as-nchw", default="", metavar="0,1")
     export.add_argument("--outputs-as-nchw", default="", metavar="0,1")
     export.add_argument("--web", action="store_true", help="write a single file, for the browser")
+    profile = commands.add_parser("profile", help="show where an ONNX model spends its time in onnxruntime")
+    profile.add_argument("function", metavar="model", help="an ONNX file")
+    profile.add_argument("--against", default=None, metavar="MODEL", help="another model, whose times stand beside")
+    profile.add_argument("--by", choices=("node", "operator", "module", "line"), default="node", help="what a row is")
+    profile.add_argument("--most", type=int, default=20, metavar="N", help="how many rows")
+    profile.add_argument("--input-shape", action="append", default=[], metavar="SHAPE", help="as x:1,3,224,224")
+    profile.add_argument("--inputs", default=None, metavar="FILE", help="an .npz file with arrays by name")
+    profile.add_argument("--runs", type=int, default=10, metavar="N", help="how many runs are counted")
+    profile.add_argument("--threads", type=int, default=0, metavar="N", help="threads of one operator")
+    profile.add_argument("--provider", action="append", default=[], metavar="NAME", help="execution provider")
+    profile.add_argument("--json", action="store_true", help="machine-readable output: an array of objects")
+    profile.set_defaults(verbose=False)
     commands.add_parser("lint-plugin", help="check the source of converter plugins", add_help=False)
     return parser
 
@@ -271,13 +283,60 @@ def _explain(options) -> int:
     return 1 if found.missing else 0
 
 
+def _profile(options) -> int:
+    from sardonyx._profile import Profile, profile
+
+    def one(model: str) -> Profile:
+        return profile(
+            model,
+            _arrays(options.inputs),
+            input_shapes=options.input_shape,
+            runs=options.runs,
+            threads=options.threads,
+            providers=options.provider or ["CPUExecutionProvider"],
+        )
+
+    found = one(options.function)
+    against = one(options.against) if options.against else None
+    if options.json:
+        both = [(options.function, found)] + ([(options.against, against)] if against else [])
+        _print_json(
+            *(
+                _head("profile", name, True)
+                | {
+                    "seconds": p.seconds,
+                    "runs": p.runs,
+                    "onnxruntime": p.onnxruntime,
+                    "nodes": [vars(n) for n in p.nodes],
+                }
+                for name, p in both
+            )
+        )
+    else:
+        print(found.table(options.by, options.most, against))
+    return 0
+
+
+def _arrays(path: str | None) -> dict[str, Any]:
+    import numpy as np
+
+    if path is None:
+        return {}
+    try:
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError) as e:
+        raise Error(f"cannot read '{path}': {e}", notes=["expected an .npz file with arrays by name"]) from None
+
+
 def _native(arguments) -> int:
     """Replaces this process by the native command: the one beside the interpreter, else the first on PATH."""
     beside = Path(sys.executable).with_name("sardonyx.exe" if os.name == "nt" else "sardonyx")
     command = str(beside) if os.access(beside, os.X_OK) else shutil.which("sardonyx")
     if command is None:
         help = (
-            "help: `pip install` puts it beside the interpreter; `export`, `explain` and `lint-plugin` work without it"
+            "help: `pip install` puts it beside the interpreter; "
+            "`export`, `explain`, `profile` and `lint-plugin` work without it"
         )
         print(f"error: there is no command 'sardonyx' beside {sys.executable} or on PATH\n{help}", file=sys.stderr)
         return 1
@@ -292,11 +351,11 @@ def main(arguments=None) -> int:
         from sardonyx import lint
 
         return lint.main(arguments[1:])
-    if not {"export", "explain", "--plugin"} & set(arguments[:1]):
+    if not {"export", "explain", "profile", "--plugin"} & set(arguments[:1]):
         return _native(arguments)
     options = _parser().parse_args(arguments)
     try:
-        return _explain(options) if options.command == "explain" else _export(options)
+        return {"explain": _explain, "export": _export, "profile": _profile}[options.command](options)
     except Error as e:
         if options.verbose:
             traceback.print_exc()

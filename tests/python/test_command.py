@@ -237,7 +237,7 @@ def bare_python(tmp_path, *packages):
     return script
 
 
-@pytest.mark.parametrize("verb", ["export", "explain", "lint-plugin"])
+@pytest.mark.parametrize("verb", ["export", "explain", "profile", "lint-plugin"])
 def test_a_python_without_sardonyx(tmp_path, verb):
     python = bare_python(tmp_path)
     done = run(verb, "net:f", "-i", "f32[3]", "-o", "x.onnx", env={"SARDONYX_PYTHON": str(python)}, cwd=tmp_path)
@@ -264,7 +264,7 @@ def test_a_python_without_jax(tmp_path):
     assert f"JAX is not installed for {sys.executable}" in done.stderr and "'sardonyx[jax]'" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["export", "explain", "lint-plugin"])
+@pytest.mark.parametrize("verb", ["export", "explain", "profile", "lint-plugin"])
 def test_help_without_python(verb):
     done = run(verb, "--help", env={"SARDONYX_PYTHON": "/nowhere/python"})
     assert done.returncode == 0 and f"sardonyx {verb}" in done.stdout and "Exit codes" in done.stdout

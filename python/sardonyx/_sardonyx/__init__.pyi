@@ -156,6 +156,9 @@ def list_presets() -> dict: ...
 def info(model: object, input_shapes: Sequence[str]) -> dict:
     """What a model, a path or bytes, consists of."""
 
+def node_origins(model: object) -> list:
+    """Where the nodes of each graph come from."""
+
 def check(model: object) -> dict:
     """What is wrong with a model."""
 

@@ -1,0 +1,249 @@
+"""`sardonyx.profile`: where a model spends its time in onnxruntime, by node, module and source line."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from sardonyx import _sardonyx as native
+from sardonyx._error import Error
+from sardonyx._require import one_of, require
+from sardonyx._run import _NUMPY, _told
+
+_SUFFIX = "_kernel_time"
+_CONTAINERS = ("If", "Loop", "Scan")  # their time includes that of the nodes inside
+_UNKNOWN = "(unknown)"
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """What one node takes. onnxruntime fuses nodes; the time of a fused one is given to the node it is named after."""
+
+    name: str
+    op: str  # as onnxruntime runs it
+    seconds: float  # per run of the model, all its executions together
+    provider: str
+    module: str  # "Decoder/blocks/3/up"; "" if the model does not tell
+    lines: tuple[str, ...]  # source lines of the program: "model.py:41 (forward)"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where a model spends its time in onnxruntime."""
+
+    model: str
+    seconds: float  # per run, as the caller sees it: the median
+    nodes: tuple[NodeTime, ...]  # the slowest first; If, Loop and Scan without what is inside
+    runs: int
+    onnxruntime: str
+
+    def by(self, what: Literal["node", "operator", "module", "line"]) -> dict[str, float]:
+        """Seconds per run by node, operator, module or source line, the slowest first.
+
+        A node with several source lines counts for each in equal parts.
+        """
+        one_of("what", what, ("node", "operator", "module", "line"))
+        keys: Callable[[NodeTime], Sequence[str]] = {
+            "node": lambda n: (n.name,),
+            "operator": lambda n: (n.op,),
+            "module": lambda n: (n.module or _UNKNOWN,),
+            "line": lambda n: n.lines or (_UNKNOWN,),
+        }[what]
+        sums: dict[str, float] = {}
+        for n in self.nodes:
+            parts = keys(n)
+            for key in parts:
+                sums[key] = sums.get(key, 0.0) + n.seconds / len(parts)
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    def table(
+        self,
+        by: Literal["node", "operator", "module", "line"] = "node",
+        most: int = 20,
+        against: "Profile | None" = None,
+    ) -> str:
+        """The slowest rows as text, beside those of another profile if one is given."""
+        ours = self.by(by)
+        theirs = against.by(by) if against else {}
+        names = list(dict.fromkeys([*ours, *theirs]))
+        names.sort(key=lambda name: -max(ours.get(name, 0.0), theirs.get(name, 0.0)))
+        width = max([len(by), *(len(name) for name in names[:most])], default=8)
+        total = sum(ours.values()) or 1.0
+        head = f"{by:<{width}}  {'ms':>9}  {'share':>6}" + (f"  {'other ms':>9}" if against else "")
+        lines = [self._summary()] + ([against._summary()] if against else []) + ["", head]
+        for name in names[:most]:
+            row = f"{name:<{width}}  {ours.get(name, 0) * 1e3:9.3f}  {ours.get(name, 0) / total:6.1%}"
+            lines.append(row + (f"  {theirs.get(name, 0) * 1e3:9.3f}" if against else ""))
+        if len(names) > most:
+            lines.append(f"... and {len(names) - most} more")
+        return "\n".join(lines)
+
+    def _summary(self) -> str:
+        return (
+            f"{self.model}: {self.seconds * 1e3:.3f} ms per run, median of {self.runs} (onnxruntime {self.onnxruntime})"
+        )
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def profile(
+    model: Any,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    input_shapes: Sequence[str] = (),
+    runs: int = 10,
+    providers: Sequence[str] = ("CPUExecutionProvider",),
+    threads: int = 0,
+) -> Profile:
+    """Run a model in onnxruntime's profiler, and give each node's time its module and source lines.
+
+    Args:
+        model: A path, an `onnx.ModelProto`, bytes, or what else `optimize` takes.
+        inputs: Arrays by name. The others are random numbers from a fixed seed; integers are 0 or 1.
+        input_shapes: Shapes of generated inputs, as "x:1,3,224,224". Open sizes are 1 otherwise.
+        runs: How many runs are counted; two more warm up.
+        providers: Of onnxruntime.
+        threads: Of one operator; 0 lets onnxruntime choose.
+
+    Raises:
+        sardonyx.Error: onnxruntime is not installed, refuses the model, or fails to run it.
+    """
+    ort = require("onnxruntime", "onnx")
+    if runs < 1:
+        raise Error(f"runs={runs}", notes=["expected at least 1"])
+    missing = [p for p in providers if p not in ort.get_available_providers()]
+    if missing:
+        available = ", ".join(ort.get_available_providers())
+        raise Error(f"onnxruntime has no {missing[0]} here", notes=[f"it has: {available}"])
+    source, name = _source_of(model)
+    origins = _Origins(source)
+    with tempfile.TemporaryDirectory() as folder:
+        options = ort.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = os.path.join(folder, "profile")
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        with _told("load"):
+            session = ort.InferenceSession(source, options, providers=list(providers))
+        feeds = _feeds(session.get_inputs(), inputs or {}, input_shapes)
+        with _told("run"):
+            for _ in range(runs + 2):
+                session.run(None, feeds)
+        events = json.loads(Path(session.end_profiling()).read_text())
+    starts = sorted(e["ts"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
+    whole = sorted(e["dur"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
+    counted = [e for e in events if e.get("cat") == "Node" and e["name"].endswith(_SUFFIX) and e["ts"] >= starts[2]]
+    return Profile(
+        model=name,
+        seconds=whole[len(whole) // 2] / 1e6,
+        nodes=_times(counted, origins, runs),
+        runs=runs,
+        onnxruntime=ort.__version__,
+    )
+
+
+class _Origins:
+    """Finds the nodes of the model that events of onnxruntime's profiler are about.
+
+    onnxruntime calls a node by its name; one without a name by its operator and its place in the graph; and one that
+    it made by the name of a node or a result with something appended, as "Conv_3_nchwc".
+    """
+
+    def __init__(self, source: str | bytes):
+        self.graphs = native.node_origins(source)
+        self.by_name: list[dict[str, tuple]] = []
+        for graph in self.graphs:
+            names = {result: node for node in graph for result in node[2] if result}
+            self.by_name.append(names | {node[0]: node for node in graph if node[0]})
+
+    def find(self, event: Mapping[str, Any], graphs: Sequence[int]) -> tuple | None:
+        """The node, among those of these graphs."""
+        name = event["name"].removesuffix(_SUFFIX)
+        op, index = event["args"].get("op_name"), int(event["args"].get("node_index", -1))
+        for g in graphs:
+            is_place = name == f"{op}_{index}" and 0 <= index < len(self.graphs[g]) and self.graphs[g][index][1] == op
+            if is_place and name not in self.by_name[g]:
+                return self.graphs[g][index]
+        for g in graphs:
+            end = len(name)
+            while end > 0:
+                if (node := self.by_name[g].get(name[:end])) is not None:
+                    return node
+                end = max(name.rfind("_", 0, end), name.rfind("/", 0, end))
+        return None
+
+
+def _times(events: Sequence[dict], origins: _Origins, runs: int) -> tuple[NodeTime, ...]:
+    sums: dict[tuple, float] = {}
+    found: dict[tuple, tuple] = {}
+    containers: list[tuple[int, tuple, tuple | None]] = []  # those around the event: end, key, node
+    for e in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
+        end = e["ts"] + e["dur"]
+        while containers and containers[-1][0] < end:
+            containers.pop()
+        around = containers[-1][2] if containers else None
+        node = origins.find(e, around[5] if around else range(len(origins.graphs)) if containers else [0])
+        name = (node[0] or node[2][0]) if node else e["name"].removesuffix(_SUFFIX)
+        key = (name, e["args"].get("op_name", ""), e["args"].get("provider", ""))
+        sums[key] = sums.get(key, 0.0) + e["dur"] / 1e6 / runs
+        if node:
+            found[key] = node
+        if containers:  # what contains this one has only the rest for itself
+            sums[containers[-1][1]] -= e["dur"] / 1e6 / runs
+        if e["args"].get("op_name") in _CONTAINERS:
+            containers.append((end, key, node))
+    nodes = []
+    for key, seconds in sums.items():
+        name, op, provider = key
+        _, _, _, module, lines, _ = found.get(key, (name, op, [], "", [], []))
+        nodes.append(
+            NodeTime(name, op, max(0.0, seconds), provider.removesuffix("ExecutionProvider"), module, tuple(lines))
+        )
+    return tuple(sorted(nodes, key=lambda n: -n.seconds))
+
+
+def _source_of(model: Any) -> tuple[str | bytes, str]:
+    if isinstance(model, str | os.PathLike):
+        path = os.fspath(model)
+        if not os.path.isfile(path):
+            raise Error(f"there is no file '{path}'", notes=["expected an ONNX model"])
+        return path, path
+    from sardonyx._optimize import _bytes_of
+
+    return _bytes_of(model)[0], "model"
+
+
+def _feeds(wanted: Sequence[Any], given: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, np.ndarray]:
+    names = [i.name for i in wanted]
+    unknown = [n for n in given if n not in names]
+    sizes = {}
+    for text in shapes:
+        name, colon, dims = text.partition(":")
+        if not colon or not all(d.strip().isdigit() for d in dims.split(",") if d.strip()):
+            raise Error(f"input shape '{text}'", notes=['expected NAME:SIZES, as "x:1,3,224,224"'])
+        sizes[name] = [int(d) for d in dims.split(",") if d.strip()]
+        unknown += [name] if name not in names else []
+    if unknown:
+        raise Error(f"the model has no input '{unknown[0]}'", notes=[f"its inputs are {', '.join(names)}"])
+    draw = np.random.default_rng(0)
+    feeds = {}
+    for i in wanted:
+        if i.name in given:
+            feeds[i.name] = np.asarray(given[i.name])
+            continue
+        kind = i.type.removeprefix("tensor(").removesuffix(")")
+        if kind not in _NUMPY:
+            raise Error(
+                f"cannot make values for input '{i.name}' of type {i.type}", notes=["help: give it in `inputs`"]
+            )
+        shape = sizes.get(i.name, [d if isinstance(d, int) else 1 for d in i.shape])
+        dtype = np.dtype(_NUMPY[kind])
+        values = draw.standard_normal(shape) if dtype.kind == "f" else draw.integers(0, 2, shape)
+        feeds[i.name] = np.asarray(values, dtype)
+    return feeds
