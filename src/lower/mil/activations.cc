@@ -28,10 +28,14 @@ std::vector<Value*> lower_Clip(Lowering& ctx) {
   return {x};
 }
 
+// Without training it keeps everything, as its mask says.
 std::vector<Value*> lower_Dropout(Lowering& ctx) {
-  const auto training = ctx.number(2);
-  if ((ctx.has(2) && training != 0.0) || ctx.is_used(1)) ctx.unsupported("dropout that trains");
-  return {ctx.in(0)};
+  const auto training = ctx.number(2), ratio = ctx.number(1);
+  if (ctx.has(2) && training != 0.0 && !(ctx.has(1) && ratio == 0.0)) ctx.unsupported("dropout that trains");
+  std::vector<Value*> results{ctx.in(0)};
+  if (ctx.is_used(1)) results.push_back(ctx.expand(ctx.b.scalar_int(DType::kBool, 1), ctx.in_dims(0)));
+  results.resize(ctx.node.num_results());
+  return results;
 }
 
 std::vector<Value*> lower_Elu(Lowering& ctx) {
@@ -113,12 +117,18 @@ std::vector<Value*> lower_Selu(Lowering& ctx) {
 
 std::vector<Value*> lower_Softmax(Lowering& ctx) { return {ctx.b.softmax(ctx.in(0), {.axis = as_int(softmax_axis(ctx))})}; }
 
-std::vector<Value*> lower_Swish(Lowering& ctx) {
-  Value* x = ctx.in(0);
+namespace {
+
+Value* swish(Lowering& ctx, Value* x) {
   const double alpha = ctx.float_attr("alpha", 1);
-  if (alpha == 1) return {ctx.b.silu(x)};
-  return {ctx.b.mul(x, ctx.b.sigmoid(ctx.b.mul(x, ctx.like(x, alpha))))};
+  if (alpha == 1) return ctx.b.silu(x);
+  return ctx.b.mul(x, ctx.b.sigmoid(ctx.b.mul(x, ctx.like(x, alpha))));
 }
+
+}  // namespace
+
+std::vector<Value*> lower_SwiGLU(Lowering& ctx) { return {ctx.b.mul(swish(ctx, ctx.in(0)), ctx.in(1))}; }
+std::vector<Value*> lower_Swish(Lowering& ctx) { return {swish(ctx, ctx.in(0))}; }
 
 // Core ML's thresholded_relu also keeps x where x equals alpha.
 std::vector<Value*> lower_ThresholdedRelu(Lowering& ctx) {

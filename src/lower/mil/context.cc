@@ -95,7 +95,8 @@ TensorPtr Context::as_stored(const Value& v, const TensorPtr& t) const {
   const int64_t stored_elements = t->is_splat() ? std::min<int64_t>(t->size(), 1) : t->size();
   std::vector<int32_t> narrow(static_cast<size_t>(stored_elements));
   for (int64_t i = 0; i < stored_elements; ++i) {
-    const int64_t element = t->as_int(i);
+    int64_t element = t->as_int(i);
+    if (from == DType::kU32) element = static_cast<int32_t>(static_cast<uint32_t>(element));  // the same bits
     if (element < std::numeric_limits<int32_t>::min() || element > std::numeric_limits<int32_t>::max())
       does_not_fit(v, element);
     narrow[static_cast<size_t>(i)] = static_cast<int32_t>(element);
@@ -147,6 +148,103 @@ DType interface_dtype(DType onnx, int version) {
 
 }  // namespace
 
+void Context::check_states() const {
+  const Graph& g = onnx_.graph();
+  const auto names = [](std::span<const Port> ports) {
+    std::string list;
+    for (const Port& p : ports) list += (list.empty() ? "" : ", ") + std::string(p.name.view());
+    return list;
+  };
+  const auto has = [](std::span<const Port> ports, const std::string& name) {
+    return std::ranges::any_of(ports, [&](const Port& p) { return p.name.view() == name; });
+  };
+  for (const auto& [input, result] : options_.states) {
+    if (!has(g.inputs(), input))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the state '{}' is not an input of the model", input),
+                  {fmt::format("the inputs are {}", names(g.inputs()))});
+    if (!has(g.outputs(), result))
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}', which the state '{}' shall hold, is not a result of the model", result, input),
+                  {fmt::format("the results are {}", names(g.outputs()))});
+    const auto same = [&](const auto& other) { return other.first == input || other.second == result; };
+    if (std::ranges::count_if(options_.states, same) > 1)
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the input '{}' or the result '{}' is in two states", input, result));
+  }
+  if (options_.states.empty()) return;
+  constexpr int kIos18 = 9;
+  if (options_.version < kIos18)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("states need iOS18, and the target is {}", coreml_target_name(options_.version)));
+  if (options_.states.size() == g.outputs().size())
+    throw Error(ErrorCode::kInvalidArgument,
+                "all results of the model are states, and a Core ML function returns at least one result",
+                {"help: return something else, too"});
+}
+
+void Context::add_state(const Port& port, const Type& type) {
+  if (!is_float(type.dtype()) || !type.is_static())
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the state '{}' is {}, and states of Core ML models hold floats of known sizes", port.name.view(),
+                            onnx_.types().to_string(port.value->type())));
+  std::vector<Dim> dims(type.dims().begin(), type.dims().end());
+  if (dims.empty()) dims.push_back(Dim::of(1));
+  const Type* held = mil_.types().tensor(DType::kF16, dims);
+  Value* state = mil_.graph().add_input(port.name.view(), mil_.types().make(TypeKind::kState, DType::kUndefined, {&held, 1}));
+  Value* v = main_.read_state(state);
+  if (type.rank() == 0) v = main_.squeeze(v, {.axes = {0}});
+  if (type.dtype() != DType::kF16) v = main_.cast(v, {.dtype = type.dtype()});
+  bind(*port.value, v);
+  const auto pair = std::ranges::find_if(options_.states, [&](const auto& s) { return s.first == port.name.view(); });
+  states_[pair->second] = state;
+}
+
+void Context::update_state(Value* state, Value& onnx) {
+  const Type* held = state->type()->element();
+  Value* v = value(onnx);
+  if (v->dtype() != DType::kF16) v = main_.cast(v, {.dtype = DType::kF16});
+  if (v->ranked() && v->type()->rank() == 0) v = main_.expand_dims(v, {.axes = {0}});
+  if (mil_.types().meet(v->type(), held) == nullptr)
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("a state holds {}, and its result is {}", mil_.types().to_string(held),
+                                                         mil_.types().to_string(v->type())));
+  main_.coreml_update_state(state, v);
+}
+
+void Context::check_images() const {
+  for (const CoremlImage& image : options_.images) {
+    const auto ports = onnx_.graph().inputs();
+    if (std::ranges::none_of(ports, [&](const Port& p) { return p.name.view() == image.input; }))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the image '{}' is not an input of the model", image.input));
+    const auto same = [&](const auto& other) { return other.first == image.input; };
+    if (std::ranges::any_of(options_.states, same))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the image '{}' is a state, too", image.input));
+  }
+}
+
+// Core ML's images are [1, channels, height, width], whatever the order of the model's axes.
+void Context::add_image(const Port& port, const Type& type, const CoremlImage& image) {
+  const int64_t channels = image.color == "gray" ? 1 : 3;
+  const bool four = type.rank() == 4 && type.is_static() && type.dim(0).is(1);
+  const bool last = four && !type.dim(1).is(channels) && type.dim(3).is(channels);
+  if (!four || (!last && !type.dim(1).is(channels)) || type.dtype() == DType::kBool) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the image '{}' is {}, expected numbers of shape [1,{},height,width] or [1,height,width,{}]",
+                            port.name.view(), onnx_.types().to_string(port.value->type()), channels, channels),
+                {"help: give the input these sizes (--input-shape)"});
+  }
+  const Dim height = type.dim(last ? 1 : 2), width = type.dim(last ? 2 : 3);
+  const std::vector<Dim> dims{Dim::of(1), Dim::of(channels), height, width};
+  Value* v = mil_.graph().add_input(port.name.view(), mil_.types().tensor(DType::kF32, dims));
+  if (image.scale != 1) v = main_.mul(v, image.scale);
+  if (std::ranges::any_of(image.bias, [](double b) { return b != 0; })) {
+    std::vector<float> bias(image.bias.begin(), image.bias.end());
+    v = main_.add(v, main_.constant(Tensor::of<float>(DType::kF32, {1, channels, 1, 1}, bias)));
+  }
+  if (last) v = main_.transpose(v, {.perm = {0, 2, 3, 1}});
+  if (type.dtype() != DType::kF32) v = main_.cast(v, {.dtype = type.dtype()});
+  bind(*port.value, v);
+}
+
 void Context::add_input(const Port& port) {
   const Type* type = import(port.declared != nullptr ? port.declared : port.value->type());
   if (type == nullptr || !type->ranked() || type->dtype() == DType::kString) {
@@ -154,6 +252,10 @@ void Context::add_input(const Port& port) {
                 fmt::format("the input '{}' is {}, and inputs of Core ML models are tensors of numbers of known rank",
                             port.name.view(), onnx_.types().to_string(port.value->type())));
   }
+  if (std::ranges::any_of(options_.states, [&](const auto& s) { return s.first == port.name.view(); }))
+    return add_state(port, *type);
+  const auto image = std::ranges::find(options_.images, port.name.view(), &CoremlImage::input);
+  if (image != options_.images.end()) return add_image(port, *type, *image);
   std::vector<Dim> dims(type->dims().begin(), type->dims().end());
   if (dims.empty()) dims.push_back(Dim::of(1));
   const DType dtype = interface_dtype(port.value->dtype(), options_.version);
@@ -178,11 +280,21 @@ void Context::add_output(const Port& port, Value& onnx) {
 
 void Context::run() {
   const Graph& from = onnx_.graph();
+  check_states();
+  check_images();
   for (const Port& port : from.inputs()) add_input(port);
   lower_nodes(from, main_);
   if (!refused_.empty()) report_unsupported();
   main_.set_provenance(0);
-  for (size_t i = 0; i < from.outputs().size(); ++i) add_output(from.outputs()[i], *from.output(i));
+  for (size_t i = 0; i < from.outputs().size(); ++i) {
+    const Port& port = from.outputs()[i];
+    const auto state = states_.find(port.name.view());
+    if (state == states_.end()) {
+      add_output(port, *from.output(i));
+    } else {
+      update_state(state->second, *from.output(i));
+    }
+  }
 }
 
 void Context::lower_nodes(const Graph& graph, MilBuilder& b) {

@@ -52,7 +52,12 @@ class Context {
   void check_results(const Node& n, std::vector<Value*>& results, MilBuilder& b);
   void name(const Value& onnx, Value& mil);
   void add_input(const Port& port);
+  void add_state(const Port& port, const Type& type);
+  void add_image(const Port& port, const Type& type, const CoremlImage& image);
   void add_output(const Port& port, Value& onnx);
+  void update_state(Value* state, Value& onnx);
+  void check_states() const;
+  void check_images() const;
   TensorPtr as_stored(const Value& v, const TensorPtr& t) const;
 
   void refuse(const Node& n, std::string reason);
@@ -77,8 +82,9 @@ class Context {
   std::unordered_map<const Type*, const Type*> types_;
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<uint32_t, uint32_t> provenance_;
-  std::unordered_set<const Value*> told_;   // see knows_more()
-  std::map<std::string, Refused> refused_;  // by their description in the error
+  std::unordered_set<const Value*> told_;      // see knows_more()
+  std::map<std::string_view, Value*> states_;  // by the name of the result that they keep
+  std::map<std::string, Refused> refused_;     // by their description in the error
 };
 
 }  // namespace sardonyx::to_mil

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "lower/mil/lowering.h"
+#include "lower/mil/counted_loop.h"
 
 namespace sardonyx::to_mil {
 namespace {
@@ -59,17 +59,6 @@ std::vector<Value*> lower_If(Lowering& ctx) {
 
 namespace {
 
-// A loop that counts, with variables and stacked results.
-struct Counted {
-  Value* most = nullptr;       // maximum number of iterations, i32[]; null: no maximum
-  Value* condition = nullptr;  // bool[] before the first iteration; null: true, and the body has none
-  std::vector<Value*> vars;
-  size_t stacked = 0;
-  std::vector<const Type*> rows;  // of stacked results: the type of one row
-  // One iteration, written into `block`: the next condition (if there is one), the next variables, the rows.
-  std::function<std::vector<Value*>(MilBuilder& block, Value* i, std::span<Value* const> vars)> step;
-};
-
 constexpr std::string_view kCounter = "i";
 
 // A buffer of zeros for the rows of all iterations. Bools are stored as i32.
@@ -87,7 +76,8 @@ Value* buffer(Lowering& ctx, Value* most, const Type* row) {
   return ctx.b.fill(ctx.join(sizes), {.value = zero});
 }
 
-// The variables after the loop, then the stacked results.
+}  // namespace
+
 std::vector<Value*> run(Lowering& ctx, const Counted& loop) {
   MilBuilder& b = ctx.b;
   const bool tests = loop.condition != nullptr;
@@ -147,6 +137,8 @@ std::vector<Value*> run(Lowering& ctx, const Counted& loop) {
   }
   return results;
 }
+
+namespace {
 
 // The type in the tables of the MIL model.
 const Type* row_type(Lowering& ctx, const Graph& body, size_t i) {

@@ -54,7 +54,7 @@ std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
       if (!in[i].is_int() || !out[i].is_int())
         ctx.unsupported("a transposed convolution whose sizes are open and padding automatic");
       const int64_t all = (in[i].value() - 1) * w.strides[i] + more[i] + w.reach(i) - out[i].value();
-      w.pads[2 * i] = mode == "SAME_UPPER" ? all / 2 : all - all / 2;
+      w.pads[2 * i] = all < 0 ? 0 : mode == "SAME_UPPER" ? all / 2 : all - all / 2;  // zeros are added at the end only
       w.pads[2 * i + 1] = all - w.pads[2 * i];
     }
     w.pad_type = "custom";
@@ -79,6 +79,39 @@ std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
                                    .strides = w.strides});
   if (is_longer) y = ctx.b.pad(y, zeros, {.constant_val = ctx.like(y, 0), .mode = "constant"});
   return {apart ? add_bias(ctx, y, bias) : y};
+}
+
+// A depthwise convolution over the last elements of the sequence before and those of this one, of which the last are returned.
+std::vector<Value*> lower_CausalConvWithState(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value *x = ctx.in(0), *weight = ctx.in(1), *bias = ctx.in_or_null(2);
+  const Dim channels = x->type()->dim(1), size = weight->type()->dim(2);
+  if (!channels.is_int() || !size.is_int()) ctx.unsupported("a kernel of open size");
+  const int64_t before = size.value() - 1;
+  Value* all = x;
+  if (ctx.has(3) && before > 0) {
+    all = b.concat({ctx.in(3), x}, {.axis = 2, .interleave = false});
+  } else if (before > 0) {
+    all = b.pad(x, {0, 0, 0, 0, before, 0}, {.constant_val = ctx.like(x, 0), .mode = "constant"});
+  }
+  Value* y = b.conv(all, weight,
+                    {.bias = bias != nullptr && bias->is_constant() ? bias : nullptr,
+                     .dilations = {1},
+                     .groups = channels.value(),
+                     .pad = {0, 0},
+                     .pad_type = "valid",
+                     .strides = {1}});
+  if (bias != nullptr && !bias->is_constant()) y = add_bias(ctx, y, bias);
+  const std::string activation = ctx.string_attr("activation", "none");
+  if (activation == "silu" || activation == "swish") y = b.silu(y);
+  std::vector<Value*> results{y};
+  if (ctx.is_used(1)) {
+    if (before == 0) ctx.unsupported("a state without elements");
+    results.push_back(
+        b.slice_by_index(all, {0, 0, -before}, {0, 0, 0}, {.begin_mask = {true, true, false}, .end_mask = {true, true, true}}));
+  }
+  results.resize(ctx.node.num_results());
+  return results;
 }
 
 }  // namespace sardonyx::to_mil

@@ -25,6 +25,27 @@ std::vector<Value*> lower_same(Lowering& ctx, std::string_view op) {
   return {y};
 }
 
+namespace {
+
+constexpr double kWhole = 4294967296;  // 2^32
+
+// Numbers of u32 are held as i32 with the same bits. Turning the top bit gives them the order of i32.
+Value* ordered(Lowering& ctx, Value* x) { return ctx.b.add(x, ctx.b.i32(std::numeric_limits<int32_t>::min())); }
+
+std::vector<Value*> compared(Lowering& ctx, std::string_view op) {
+  if (ctx.in_dtype(0) != DType::kU32) return lower_same(ctx, op);
+  Value* x = ordered(ctx, ctx.in(0));
+  const std::vector<Value*> xs{x, ordered(ctx, ctx.in(1))};
+  return {ctx.b.make(*ctx.b.find(op), xs, 1, {}).result()};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Greater(Lowering& ctx) { return compared(ctx, "greater"); }
+std::vector<Value*> lower_GreaterOrEqual(Lowering& ctx) { return compared(ctx, "greater_equal"); }
+std::vector<Value*> lower_Less(Lowering& ctx) { return compared(ctx, "less"); }
+std::vector<Value*> lower_LessOrEqual(Lowering& ctx) { return compared(ctx, "less_equal"); }
+
 std::vector<Value*> lower_PassThrough(Lowering& ctx) { return {ctx.in(0)}; }
 
 // acosh x = log(x + sqrt(x^2 - 1)). asinh x = sign(x) log(|x| + sqrt(x^2 + 1)): with a negative x the sum would cancel.
@@ -53,6 +74,15 @@ Value* wrapped(Lowering& ctx, Value* x, DType to) {
   return ctx.b.sub(ctx.b.mod(ctx.b.add(x, range / 2), range), range / 2);
 }
 
+// A float as u32: what is 2^31 and more becomes negative.
+Value* from_float(Lowering& ctx, Value* x) {
+  MilBuilder& b = ctx.b;
+  if (x->dtype() == DType::kF16) return b.cast(x, {.dtype = DType::kI32});  // at most 65504
+  Value* large = b.greater_equal(x, ctx.like(x, kWhole / 2));
+  Value* shifted = b.sub(x, ctx.like(x, kWhole));
+  return b.cast(b.select(large, shifted, x), {.dtype = DType::kI32});
+}
+
 bool holds_all(DType from, DType to) {
   if (from == DType::kBool) return true;
   if (is_unsigned(from)) return bit_width(to) > bit_width(from) || (is_unsigned(to) && bit_width(to) == bit_width(from));
@@ -68,16 +98,37 @@ std::vector<Value*> lower_Cast(Lowering& ctx) {
     ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
   if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
   Value* y = ctx.cast(x, stored(to));
+  if (from == DType::kU32 && is_float(to)) {
+    Value* top = ctx.cast(ctx.b.less(x, 0), y->dtype());
+    y = ctx.b.add(y, ctx.b.mul(top, ctx.like(y, kWhole)));
+  }
+  if (to == DType::kU32 && is_float(from)) y = from_float(ctx, x);
   // ONNX does not define the result for floats outside the integer's range.
   const bool wraps = is_integer(to) && bit_width(to) < 32 && !is_float(from) && !holds_all(from, to);
   return {wraps ? wrapped(ctx, y, to) : y};
 }
+
+namespace {
+
+// The quotient of u32 numbers, for divisors below 2^30: twice that of half the dividend, and one more if the rest is large enough.
+Value* unsigned_quotient(Lowering& ctx, Value* x, Value* y) {
+  MilBuilder& b = ctx.b;
+  constexpr int64_t kQuarter = 1 << 30;
+  Value* low = b.mod(b.floor_div(x, 2), kQuarter);
+  Value* half = b.add(low, b.mul(b.cast(b.less(x, 0), {.dtype = DType::kI32}), kQuarter));
+  Value* twice = b.mul(b.floor_div(half, y), 2);
+  Value* rest = b.sub(x, b.mul(twice, y));
+  return b.add(twice, b.cast(b.greater_equal(rest, y), {.dtype = DType::kI32}));
+}
+
+}  // namespace
 
 // ONNX divides integers towards zero; Core ML rounds down.
 std::vector<Value*> lower_Div(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
   if (x->dtype() != DType::kI32) return {b.real_div(x, y)};
+  if (ctx.in_dtype(0) == DType::kU32) return {unsigned_quotient(ctx, x, y)};
   const bool x_is_size = ctx.is_never_negative(0), y_is_size = ctx.is_never_negative(1);
   if (x_is_size && y_is_size) return {b.floor_div(x, y)};
   Value* sign = x_is_size ? b.sign(y) : b.sign(x);
@@ -125,10 +176,18 @@ Value* chain(Lowering& ctx, Binary op) {
   return y;
 }
 
+Value* extreme(Lowering& ctx, Binary op) {
+  if (ctx.in_dtype(0) != DType::kU32) return chain(ctx, op);
+  std::vector<Value*> xs = ctx.ins();
+  Value* y = ordered(ctx, xs[0]);
+  for (size_t i = 1; i < xs.size(); ++i) y = (ctx.b.*op)(y, ordered(ctx, xs[i]));
+  return ordered(ctx, y);
+}
+
 }  // namespace
 
-std::vector<Value*> lower_Max(Lowering& ctx) { return {chain(ctx, &MilBuilder::maximum)}; }
-std::vector<Value*> lower_Min(Lowering& ctx) { return {chain(ctx, &MilBuilder::minimum)}; }
+std::vector<Value*> lower_Max(Lowering& ctx) { return {extreme(ctx, &MilBuilder::maximum)}; }
+std::vector<Value*> lower_Min(Lowering& ctx) { return {extreme(ctx, &MilBuilder::minimum)}; }
 std::vector<Value*> lower_Sum(Lowering& ctx) { return {chain(ctx, &MilBuilder::add)}; }
 
 std::vector<Value*> lower_Mean(Lowering& ctx) {
@@ -140,10 +199,25 @@ std::vector<Value*> lower_Mean(Lowering& ctx) {
 std::vector<Value*> lower_Mod(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
-  if (ctx.int_attr("fmod", 0) == 0) return {b.mod(x, y)};
-  Value* above = b.abs(x);
-  Value* rest = b.mod(above, b.abs(y));
-  return {b.mul(rest, b.sign(x))};
+  if (ctx.in_dtype(0) == DType::kU32) return {b.sub(x, b.mul(unsigned_quotient(ctx, x, y), y))};
+  const bool is_fmod = ctx.int_attr("fmod", 0) != 0;
+  const auto divisor = ctx.number(1);
+  // An infinite divisor leaves the dividend, or takes its place where the signs differ. Core ML's mod would give NaN.
+  const bool may_be_infinite = is_float(x->dtype()) && !(divisor && std::isfinite(*divisor));
+  Value* rest = nullptr;
+  if (is_fmod) {
+    Value* above = b.abs(x);
+    rest = b.mul(b.mod(above, b.abs(y)), b.sign(x));
+  } else {
+    rest = b.mod(x, y);
+  }
+  if (!may_be_infinite) return {rest};
+  const double infinity = std::numeric_limits<double>::infinity();
+  Value* whole = x;
+  if (!is_fmod) whole = ctx.select(b.less(b.mul(b.sign(x), b.sign(y)), 0.0), y, x);
+  Value* is_infinite = b.equal(b.abs(y), ctx.like(y, infinity));
+  Value* is_finite = b.less(b.abs(x), ctx.like(x, infinity));
+  return {ctx.select(b.logical_and(is_infinite, is_finite), whole, rest)};
 }
 
 std::vector<Value*> lower_Neg(Lowering& ctx) {
@@ -152,14 +226,16 @@ std::vector<Value*> lower_Neg(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_Pow(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
   const auto exponent = ctx.number(1);
   if (x->dtype() != y->dtype()) {
     const bool whole = exponent && std::floor(*exponent) == *exponent && std::abs(*exponent) < 1 << 30;
-    if (x->dtype() == DType::kI32 && !whole) ctx.unsupported("integers to powers that are not integers");
+    if (x->dtype() == DType::kI32 && !whole && is_float(y->dtype()))
+      return {ctx.cast(b.pow(ctx.cast(x, y->dtype()), y), DType::kI32)};  // exact up to 2^24
     y = y->is_constant() && exponent ? ctx.expand(ctx.like(x, *exponent), y->type()->dims()) : ctx.cast(y, x->dtype());
   }
-  return {ctx.b.pow(x, y)};
+  return {b.pow(x, y)};
 }
 
 std::vector<Value*> lower_Reciprocal(Lowering& ctx) {

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
 #include "dialects/mil/ops.h"
 #include "lower/mil/context.h"
 #include "sardonyx/infer.h"
@@ -11,10 +15,10 @@ namespace {
 
 constexpr int kOldest = 6, kNewest = 9;
 
-// Erases nodes that no result needs. Recursion is over nesting only.
+// Erases nodes that no result needs and that change no state. Recursion is over nesting only.
 void sweep(Graph& g) {
   for (Node* n = g.last(); n != nullptr; n = n->prev()) {
-    if (!n->any_result_used() && n->bodies().empty()) {
+    if (!n->any_result_used() && n->bodies().empty() && !n->is("coreml_update_state")) {
       g.erase(*n);
       continue;
     }
@@ -40,6 +44,45 @@ int coreml_version_of(std::string_view target) {
       ErrorCode::kInvalidArgument, fmt::format("'{}' is not a deployment target", target),
       {"expected iOS15, iOS16, iOS17 or iOS18, or a system of the same years: macOS12 to macOS15, watchOS8 to watchOS11, "
        "tvOS15 to tvOS18"});
+}
+
+CoremlImage coreml_image_of(std::string_view text) {
+  const auto fail = [&] {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' describes no image input", text),
+                {"expected an input and its colors, then a scale and a number to add for each channel: x:rgb, x:gray:0.0039 or "
+                 "x:bgr:0.0078125:-1,-1,-1"});
+  };
+  const auto numbers = [&](std::string_view list) {
+    std::vector<double> found;
+    for (size_t at = 0; at <= list.size();) {
+      const size_t comma = std::min(list.find(',', at), list.size());
+      const std::string one(list.substr(at, comma - at));
+      char* end = nullptr;
+      found.push_back(std::strtod(one.c_str(), &end));
+      if (one.empty() || *end != '\0' || !std::isfinite(found.back())) fail();
+      at = comma + 1;
+    }
+    return found;
+  };
+  std::vector<std::string_view> parts;  // from the end: names may have colons
+  for (size_t end = text.size(); parts.size() < 3;) {
+    const size_t colon = end == 0 ? std::string_view::npos : text.rfind(':', end - 1);
+    if (colon == std::string_view::npos) break;
+    parts.insert(parts.begin(), text.substr(colon + 1, end - colon - 1));
+    end = colon;
+    if (parts[0] == "rgb" || parts[0] == "bgr" || parts[0] == "gray") break;
+  }
+  if (parts.empty() || (parts[0] != "rgb" && parts[0] != "bgr" && parts[0] != "gray")) fail();
+  CoremlImage image{std::string(text.substr(0, static_cast<size_t>(parts[0].data() - text.data()) - 1)), std::string(parts[0])};
+  if (image.input.empty()) fail();
+  if (parts.size() > 1) {
+    const std::vector<double> scale = numbers(parts[1]);
+    if (scale.size() != 1) fail();
+    image.scale = scale[0];
+  }
+  if (parts.size() > 2) image.bias = numbers(parts[2]);
+  if (!image.bias.empty() && image.bias.size() != (image.color == "gray" ? 1 : 3)) fail();
+  return image;
 }
 
 std::string coreml_target_name(int version) { return fmt::format("iOS{}", version - kOldest + 15); }

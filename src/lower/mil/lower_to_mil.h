@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sardonyx/ir.h"
@@ -16,9 +17,23 @@ int coreml_version_of(std::string_view target);
 // 8 is "iOS17".
 std::string coreml_target_name(int version);
 
+// An input that takes images, with numbers from 0 to 255: the model gets scale * number + bias.
+struct CoremlImage {
+  std::string input;
+  std::string color;  // "rgb", "bgr" or "gray"
+  double scale = 1;
+  std::vector<double> bias;  // one for each channel, or none
+};
+// From "x:rgb", "x:bgr:0.0078125" or "x:rgb:0.0078125:-1,-1,-1". Throws kInvalidArgument for other texts.
+CoremlImage coreml_image_of(std::string_view text);
+
 struct LowerToMilOptions {
   int version = 8;         // the specification version that is written: 6 is iOS 15, 9 is iOS 18
   bool provenance = true;  // ops carry their provenance
+  // Pairs of an input and a result, by name, that become a state: it is read at the begin, and holds the result at the end. A state has
+  // f16 elements, the only ones that Core ML's states have.
+  std::vector<std::pair<std::string, std::string>> states;
+  std::vector<CoremlImage> images;
 };
 
 // Lowers the main function of a model of the onnx dialect into a new model of the mil dialect; first it infers the types of `onnx`.

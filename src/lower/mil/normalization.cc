@@ -20,14 +20,40 @@ Value* scaled(Lowering& ctx, Value* x, Value* gamma, Value* beta) {
 
 bool is_constant(const Value* v) { return v != nullptr && v->is_constant(); }
 
+// In training mode: the moments of the batch normalize it, and move the running ones.
+std::vector<Value*> trained(Lowering& ctx, double epsilon) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  const size_t rank = ctx.rank(0);
+  std::vector<int64_t> axes = iota(rank);
+  if (rank > 1) axes.erase(axes.begin() + 1);
+  Value* mean = b.reduce_mean(x, {.axes = axes, .keep_dims = true});
+  Value* centered = b.sub(x, mean);
+  Value* variance = b.reduce_mean(b.mul(centered, centered), {.axes = axes, .keep_dims = true});
+  Value* unit = b.mul(centered, b.rsqrt(variance, {.epsilon = ctx.like(x, epsilon)}));
+  Value* gamma = per_channel(ctx, ctx.in(1), rank);
+  std::vector<Value*> results{scaled(ctx, unit, gamma, per_channel(ctx, ctx.in(2), rank))};
+  const double momentum = ctx.float_attr("momentum", 0.9);
+  for (size_t i : {1, 2}) {
+    if (!ctx.is_used(i)) continue;
+    Value* before = ctx.in(i + 2);
+    Value* now = ctx.cast(ctx.squeeze(i == 1 ? mean : variance, axes), before->dtype());
+    results.resize(i + 1);
+    Value* kept = b.mul(before, ctx.like(before, momentum));
+    results[i] = b.add(kept, b.mul(now, ctx.like(now, 1 - momentum)));
+  }
+  results.resize(ctx.node.num_results());
+  return results;
+}
+
 }  // namespace
 
 std::vector<Value*> lower_BatchNormalization(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *gamma = ctx.in(1), *beta = ctx.in(2), *mean = ctx.in(3), *variance = ctx.in(4);
-  if (ctx.int_attr("training_mode", 0) != 0) ctx.unsupported("batch normalization that trains");
   const double epsilon = ctx.float_attr("epsilon", 1e-5);
   const size_t rank = ctx.rank(0);
+  if (ctx.int_attr("training_mode", 0) != 0) return trained(ctx, epsilon);
   const bool constants = is_constant(gamma) && is_constant(beta) && is_constant(mean) && is_constant(variance);
   const bool one_type =
       std::ranges::all_of(std::vector<Value*>{gamma, beta, mean, variance}, [&](Value* v) { return v->dtype() == x->dtype(); });

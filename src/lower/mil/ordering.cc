@@ -3,50 +3,69 @@
 
 #include <algorithm>
 
-#include "lower/mil/lowering.h"
+#include "lower/mil/context.h"
 
 namespace sardonyx::to_mil {
 
-std::vector<Value*> lower_TopK(Lowering& ctx) {
-  const auto k = ctx.need_ints(1, "k", "the number of elements");
-  const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
-  Value* x = ctx.in(0);
-  if (!ctx.takes("topk", x->dtype())) ctx.unsupported(fmt::format("Core ML's topk takes no {}", to_string(x->dtype())));
-  Node& n = ctx.b.topk(x, 2, {.ascending = ctx.int_attr("largest", 1) == 0, .axis = as_int(axis), .k = k.at(0)});
-  return {n.result(0), n.result(1)};
-}
-
 namespace {
 
-// True at the given indices along a new axis of size `depth`.
-Value* marked(Lowering& ctx, Value* places, int64_t depth, int64_t axis) {
-  Value* ones = ctx.b.one_hot(places, depth, {.axis = axis, .off_value = 0, .on_value = 1});
-  return ctx.b.not_equal(ones, ctx.b.i32(0));
+// Whether k, which is computed, is the size of the axis.
+bool takes_all(Lowering& ctx, size_t axis) {
+  const SymbolicValue* k = ctx.has(1) ? ctx.context().onnx_facts().find(*ctx.node.input(1)) : nullptr;
+  const Type* t = ctx.node.input(0)->type();
+  return k != nullptr && k->elements.size() == 1 && !k->elements[0].is_unknown() && k->elements[0] == t->dim(axis);
 }
 
 }  // namespace
 
-// Negative indices count from the end.
+std::vector<Value*> lower_TopK(Lowering& ctx) {
+  const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
+  Value* x = ctx.in(0);
+  const bool ascending = ctx.int_attr("largest", 1) == 0;
+  if (!ctx.ints(1, "k") && takes_all(ctx, axis)) {
+    MilBuilder& b = ctx.b;
+    if (!ctx.takes("argsort", x->dtype())) ctx.unsupported(fmt::format("Core ML's argsort takes no {}", to_string(x->dtype())));
+    Value* places = b.argsort(x, {.ascending = ascending, .axis = as_int(axis)});
+    return {b.gather_along_axis(x, places, {.axis = as_int(axis)}), places};
+  }
+  const auto k = ctx.need_ints(1, "k", "the number of elements");
+  if (!ctx.takes("topk", x->dtype())) ctx.unsupported(fmt::format("Core ML's topk takes no {}", to_string(x->dtype())));
+  Node& n = ctx.b.topk(x, 2, {.ascending = ascending, .axis = as_int(axis), .k = k.at(0)});
+  return {n.result(0), n.result(1)};
+}
+
+// Negative indices count from the end; those outside of the places mark none. one_hot says nothing of either.
 std::vector<Value*> lower_OneHot(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto depth = ctx.constant(1) != nullptr ? std::optional(ctx.constant(1)->as_int(0)) : std::nullopt;
   if (!depth) ctx.unsupported("the number of places is computed, and Core ML wants a constant");
-  const auto axis = as_int(from_front(ctx.int_attr("axis", -1), ctx.rank(0) + 1));
-  Value* places = ctx.cast(ctx.in(0), DType::kI32);
-  if (!ctx.is_never_negative(0)) {
-    Value* is_counted = b.greater_equal(places, 0);
-    places = b.select(is_counted, places, b.add(places, *depth));
+  const size_t rank = ctx.rank(0);
+  const size_t axis = from_front(ctx.int_attr("axis", -1), rank + 1);
+  Value* places = b.expand_dims(ctx.cast(ctx.in(0), DType::kI32), {.axes = {as_int(axis)}});
+  std::vector<int64_t> shape(rank + 1 - axis, 1);
+  shape[0] = *depth;
+  const auto numbers = [&](int64_t first) {
+    std::vector<int32_t> list;
+    for (int64_t i = 0; i < *depth; ++i) list.push_back(static_cast<int32_t>(first + i));
+    return b.constant(Tensor::of<int32_t>(DType::kI32, shape, list));
+  };
+  Value* marked = b.equal(places, numbers(0));
+  if (!ctx.is_never_negative(0)) marked = b.logical_or(marked, b.equal(places, numbers(-*depth)));
+  Value *off = nullptr, *on = nullptr;
+  if (const TensorPtr values = ctx.constant(2)) {
+    const DType d = stored(ctx.out_dtype());
+    const double first = values->as_double(0), second = values->as_double(1);
+    if (d != DType::kBool && first == 0 && second == 1) return {b.cast(marked, {.dtype = d})};
+    off = b.scalar(d, first);
+    on = b.scalar(d, second);
+    if (!marked->type()->is_static() && d != DType::kBool)
+      return {b.select(marked, b.fill_like(b.cast(marked, {.dtype = d}), {.value = on->constant()}), off)};
+  } else {
+    Value* both = ctx.in(2);
+    off = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {0}, {1}); });
+    on = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {1}, {2}); });
   }
-  const TensorPtr values = ctx.constant(2);
-  const DType d = stored(ctx.out_dtype());
-  if (values != nullptr && ctx.takes("one_hot", DType::kI32) && (d == DType::kI32 || d == DType::kF32 || d == DType::kF16)) {
-    const TensorPtr off = Tensor::full(d, {}, values->as_double(0)), on = Tensor::full(d, {}, values->as_double(1));
-    return {b.one_hot(places, *depth, {.axis = axis, .off_value = off, .on_value = on})};
-  }
-  Value* both = ctx.in(2);
-  Value* off = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {0}, {1}); });
-  Value* on = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {1}, {2}); });
-  return {ctx.select(marked(ctx, places, *depth, axis), on, off)};
+  return {ctx.select(marked, on, off)};
 }
 
 std::vector<Value*> lower_Hardmax(Lowering& ctx) {
@@ -123,8 +142,17 @@ std::vector<Value*> lower_DepthToSpace(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_SpaceToDepth(Lowering& ctx) {
-  if (ctx.string_attr("mode", "DCR") != "DCR") ctx.unsupported("Core ML orders the elements of a block as mode DCR does");
-  return {ctx.b.space_to_depth(ctx.in(0), {.block_size = ctx.int_attr("blocksize", 1)})};
+  const int64_t block = ctx.int_attr("blocksize", 1);
+  Value* x = ctx.in(0);
+  if (ctx.string_attr("mode", "DCR") == "DCR") return {ctx.b.space_to_depth(x, {.block_size = block})};
+  constexpr int kIos16 = 7;
+  if (ctx.version() >= kIos16) return {ctx.b.pixel_unshuffle(x, {.downscale_factor = block})};
+  const auto dims = ctx.in_dims(0);
+  const Dim size = Dim::of(block);
+  const auto rows = ctx.dims().divide_exactly(dims[2], size), columns = ctx.dims().divide_exactly(dims[3], size);
+  if (!rows || !columns) ctx.unsupported("blocks of images of open size");
+  Value* blocks = ctx.reshape(x, std::vector<Dim>{ctx.dims().product(dims.first(2)), *rows, size, *columns, size});
+  return {ctx.reshape(ctx.transpose(blocks, std::vector<int64_t>{0, 2, 4, 1, 3}), ctx.out_dims())};
 }
 
 std::vector<Value*> lower_MeanVarianceNormalization(Lowering& ctx) {

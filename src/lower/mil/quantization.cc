@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "ir/tensor_transform.h"
-#include "lower/mil/lowering.h"
+#include "lower/mil/window.h"
 
 namespace sardonyx::to_mil {
 namespace {
@@ -18,10 +18,27 @@ constexpr int kIos16 = 7, kIos17 = 8, kIos18 = 9;
 
 bool is_byte(DType d) { return d == DType::kU8 || d == DType::kI8; }
 
-// The scale or zero point in operand i, shaped to broadcast to x: a scalar, or one number per index of the axis.
+// A scale or zero point, shaped to broadcast to x: a scalar, one number for each index of the axis, or one for each block along it.
 Value* along(Lowering& ctx, Value* v, size_t axis, size_t rank) {
-  if (v->type()->rank() != 1) return v;
-  return ctx.unsqueeze(v, iota(rank - axis - 1, 1));
+  const size_t own = v->type()->rank();
+  if (own == 1) return ctx.unsqueeze(v, iota(rank - axis - 1, 1));
+  if (own == 0) return v;
+  const Dim blocks = v->type()->dim(axis), whole = ctx.in_dims(0)[axis];
+  if (blocks == whole) return v;
+  constexpr size_t kMostAxes = 5;
+  if (!blocks.is_int() || !whole.is_int() || blocks.is(0) || own + 1 > kMostAxes)
+    ctx.unsupported("blocks of quantized numbers of open size");
+  const int64_t times = (whole.value() + blocks.value() - 1) / blocks.value();
+  std::vector<int64_t> reps(own + 1, 1), end(own, 0);
+  reps[axis + 1] = times;
+  std::vector<Dim> dims(v->type()->dims().begin(), v->type()->dims().end());
+  dims[axis] = Dim::of(blocks.value() * times);
+  Value* wide = ctx.reshape(ctx.b.tile(ctx.unsqueeze(v, std::vector<int64_t>{as_int(axis) + 1}), reps), dims);
+  if (dims[axis] == whole) return wide;
+  std::vector<bool> all(own, true);
+  all[axis] = false;
+  end[axis] = whole.value();
+  return ctx.b.slice_by_index(wide, std::vector<int64_t>(own), end, {.end_mask = all});
 }
 
 struct Quantized {
@@ -108,9 +125,9 @@ std::vector<Value*> lower_DequantizeLinear(Lowering& ctx) {
     if (!q.blocks && ctx.constant(1) != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr))
       return {b.constant(dequantized(ctx, q))};
   }
-  if (q.blocks) ctx.unsupported("blocks of quantized numbers");
   const TensorPtr scale = ctx.in(1)->constant();
-  if (is_byte(ctx.in_dtype(0)) && ctx.version() >= kIos17 && scale != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr)) {
+  if (!q.blocks && is_byte(ctx.in_dtype(0)) && ctx.version() >= kIos17 && scale != nullptr &&
+      (!ctx.has(2) || ctx.constant(2) != nullptr)) {
     Value* x = b.cast(ctx.in(0), {.dtype = ctx.in_dtype(0)});
     const TensorPtr zero = one_number(zero_point(ctx));
     mil_params::dequantize p{.scale = one_number(scale)};
@@ -129,11 +146,10 @@ std::vector<Value*> lower_QuantizeLinear(Lowering& ctx) {
   const Quantized q = look(ctx);
   const DType to = ctx.out_dtype();
   if (!is_integer(to)) ctx.unsupported(fmt::format("quantization to {}", to_string(to)));
-  if (q.blocks) ctx.unsupported("blocks of quantized numbers");
   Value* x = ctx.in(0);
   if (x->dtype() == DType::kI32) x = ctx.cast(x, ctx.in(1)->dtype());
   const TensorPtr scale = ctx.in(1)->constant();
-  if (is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr)) {
+  if (!q.blocks && is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr)) {
     mil_params::quantize p{.output_dtype = to, .scale = one_number(scale)};
     const TensorPtr zero = one_number(zero_point(ctx));
     if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
@@ -166,7 +182,9 @@ std::vector<Value*> lower_DynamicQuantizeLinear(Lowering& ctx) {
 
 namespace {
 
-// f32 is exact for integers up to 2^24: sums of about 250 products of bytes.
+constexpr int64_t kExact = (1 << 24) / (255 * 255);  // products of bytes whose sum single precision holds
+
+// Operand x less its zero point, which has one number, or one for each row.
 Value* centered(Lowering& ctx, size_t x, size_t zero, bool rows) {
   Value* v = ctx.in(x);
   if (ctx.has(zero)) {
@@ -178,17 +196,80 @@ Value* centered(Lowering& ctx, size_t x, size_t zero, bool rows) {
   return ctx.cast(v, DType::kF32);
 }
 
+void check_sum(Lowering& ctx, Dim places) {
+  if (places.is_int() && places.value() <= kExact) return;
+  ctx.unsupported(
+      fmt::format("integers multiplied over more than {} places, whose sums single precision does not hold", kExact));
+}
+
+Value* product(Lowering& ctx, size_t x, size_t x_zero, size_t y, size_t y_zero) {
+  const auto dims = ctx.in_dims(x);
+  check_sum(ctx, dims.empty() ? Dim::of(1) : dims.back());
+  Value* first = centered(ctx, x, x_zero, true);
+  Value* second = centered(ctx, y, y_zero, false);
+  return ctx.b.matmul(first, second, {.transpose_x = false, .transpose_y = false});
+}
+
+// A vector as [n, 1, 1]; anything else as it is.
+Value* by_channel(Lowering& ctx, Value* v, size_t axes) {
+  return v->type()->rank() == 1 && !v->type()->dim(0).is(1) ? ctx.unsqueeze(v, iota(axes, 1)) : v;
+}
+
+// The convolution of operands x and w, less their zero points. w may have one for each channel of the result.
+Value* convolution(Lowering& ctx, size_t x, size_t x_zero, size_t w, size_t w_zero) {
+  MilBuilder& b = ctx.b;
+  const auto dims = ctx.in_dims(w);
+  std::vector<int64_t> kernel;
+  for (Dim d : dims.subspan(2)) {
+    if (!d.is_int()) ctx.unsupported("a kernel of open size");
+    kernel.push_back(d.value());
+  }
+  check_sum(ctx, ctx.dims().product(dims.subspan(1)));
+  const Window window = window_of(ctx, kernel);
+  Value* weight = ctx.in(w);
+  if (ctx.has(w_zero)) weight = b.sub(weight, by_channel(ctx, ctx.in(w_zero), kernel.size() + 1));
+  weight = ctx.cast(weight, DType::kF32);
+  return b.conv(centered(ctx, x, x_zero, false), weight,
+                {.dilations = window.dilations,
+                 .groups = ctx.int_attr("group", 1),
+                 .pad = window.pads,
+                 .pad_type = window.is_padded() ? window.pad_type : "valid",
+                 .strides = window.strides});
+}
+
+// Rounds y * factor to the element type of the result, with the zero point of operand `zero`.
+Value* requantized(Lowering& ctx, Value* y, Value* factor, size_t zero) {
+  MilBuilder& b = ctx.b;
+  const auto [low, high] = range_of(ctx.out_dtype());
+  y = b.round(b.mul(y, ctx.cast(factor, DType::kF32)));
+  y = b.add(y, ctx.cast(ctx.in(zero), DType::kF32));
+  return ctx.cast(b.clip(y, {.alpha = ctx.like(y, low), .beta = ctx.like(y, high)}), DType::kI32);
+}
+
 }  // namespace
 
-std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
-  const auto dims = ctx.in_dims(0);
-  constexpr int64_t kExact = (1 << 24) / (255 * 255);
-  if (dims.empty() || !dims.back().is_int() || dims.back().value() > kExact)
-    ctx.unsupported(
-        fmt::format("integers multiplied over more than {} places, whose sums single precision does not hold", kExact));
-  Value* x = centered(ctx, 0, 2, true);
-  Value* y = centered(ctx, 1, 3, false);
-  return {ctx.cast(ctx.b.matmul(x, y, {.transpose_x = false, .transpose_y = false}), DType::kI32)};
+std::vector<Value*> lower_MatMulInteger(Lowering& ctx) { return {ctx.cast(product(ctx, 0, 2, 1, 3), DType::kI32)}; }
+
+std::vector<Value*> lower_ConvInteger(Lowering& ctx) { return {ctx.cast(convolution(ctx, 0, 2, 1, 3), DType::kI32)}; }
+
+// x, scale, zero, y, scale, zero, scale and zero of the result
+std::vector<Value*> lower_QLinearMatMul(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* y = product(ctx, 0, 2, 3, 5);
+  Value* rows = by_channel(ctx, ctx.in(1), 1);
+  Value* factor = b.real_div(b.mul(rows, ctx.in(4)), ctx.in(6));
+  return {requantized(ctx, y, factor, 7)};
+}
+
+// The same; the last operand is an i32 bias in units of both scales.
+std::vector<Value*> lower_QLinearConv(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* y = convolution(ctx, 0, 2, 3, 5);
+  const size_t axes = ctx.rank(3) - 2;
+  if (ctx.has(8)) y = b.add(y, ctx.cast(by_channel(ctx, ctx.in(8), axes), DType::kF32));
+  Value* scales = by_channel(ctx, ctx.in(4), axes);
+  Value* factor = b.real_div(b.mul(ctx.in(1), scales), ctx.in(6));
+  return {requantized(ctx, y, factor, 7)};
 }
 
 }  // namespace sardonyx::to_mil

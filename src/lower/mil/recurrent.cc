@@ -8,7 +8,7 @@
 #include <cctype>
 #include <string>
 
-#include "lower/mil/lowering.h"
+#include "lower/mil/counted_loop.h"
 
 namespace sardonyx::to_mil {
 namespace {
@@ -28,6 +28,17 @@ TensorPtr gates(const Tensor& t, size_t d, const std::vector<size_t>& order, int
     out.insert(out.end(), part.begin(), part.end());
   }
   return Tensor::own(t.dtype(), std::move(shape), std::move(out));
+}
+
+// Rows [first, last) of a matrix.
+TensorPtr part(const Tensor& t, int64_t first, int64_t last) {
+  std::vector<std::byte> scratch;
+  const auto all = t.bytes(scratch);
+  const size_t row = t.shape()[0] == 0 ? 0 : all.size() / static_cast<size_t>(t.shape()[0]);
+  const auto own = all.subspan(static_cast<size_t>(first) * row, static_cast<size_t>(last - first) * row);
+  std::vector<int64_t> shape(t.shape().begin(), t.shape().end());
+  shape[0] = last - first;
+  return Tensor::own(t.dtype(), std::move(shape), {own.begin(), own.end()});
 }
 
 TensorPtr sum(const Tensor& a, const Tensor& c) {
@@ -80,6 +91,8 @@ class Recurrent {
     if (!apart) w.bias = sum(*w.bias, *w.hidden_bias);
     return w;
   }
+
+  Value* x() const { return x_; }
 
   // The sequence in the order of direction d.
   Value* sequence(size_t d) { return goes_back(d) ? b_.reverse(x_, {.axes = {0}}) : x_; }
@@ -195,10 +208,63 @@ std::vector<Value*> lower_LSTM(Lowering& ctx) {
   return r.results(steps, {states, cells});
 }
 
+namespace {
+
+Value* activated(MilBuilder& b, const std::string& name, Value* x) {
+  return name == "relu" ? b.relu(x) : name == "sigmoid" ? b.sigmoid(x) : b.tanh(x);
+}
+
+// A GRU whose reset gate applies to the state before the product, which Core ML's gru does not have, step by step.
+//
+//   h' = (1 - z) g(x Wh + (r h) Rh) + z h       z = f(x Wz + h Rz), r = f(x Wr + h Rr)
+std::vector<Value*> gru_by_steps(Lowering& ctx) {
+  Recurrent r(ctx, "gru", {0, 1, 2});
+  const int64_t n = r.hidden();
+  const Dim length = r.x()->type()->dim(0);
+  std::vector<Value*> steps, states;
+  for (size_t d = 0; d < r.directions(); ++d) {
+    const Weights w = r.weights(d, false);
+    const std::string f = r.activation(d, 0, 2, "sigmoid"), g = r.activation(d, 1, 2, "tanh");
+    Value* x = r.sequence(d);
+    Counted loop;
+    loop.most =
+        length.is_int() ? ctx.b.i32(static_cast<int32_t>(length.value())) : ctx.b.squeeze(ctx.size_of(r.x(), 0), {.axes = {0}});
+    loop.vars.push_back(r.initial(5, d));
+    loop.stacked = 1;
+    loop.rows.push_back(loop.vars[0]->type());
+    loop.step = [&](MilBuilder& b, Value* i, std::span<Value* const> vars) -> std::vector<Value*> {
+      const auto rows = [&](const TensorPtr& t, int64_t first, int64_t last) { return part(*t, first * n, last * n); };
+      const auto linear = [&](Value* v, const TensorPtr& weight, const TensorPtr& bias) {
+        return bias != nullptr ? b.linear(v, {.bias = bias, .weight = weight}) : b.linear(v, {.weight = weight});
+      };
+      Value* h = vars[0];
+      Value* from_x = linear(b.gather(x, i, {.axis = 0}), w.input, w.bias);
+      const auto columns = [&](Value* v, int64_t first, int64_t last) {
+        return b.slice_by_index(v, {0, first * n}, {0, last * n}, {.begin_mask = {true, false}, .end_mask = {true, false}});
+      };
+      Value* gates_of_x = columns(from_x, 0, 2);
+      Value* gates = activated(b, f, b.add(gates_of_x, linear(h, rows(w.hidden, 0, 2), nullptr)));
+      Value* z = columns(gates, 0, 1);
+      Value* kept = b.mul(columns(gates, 1, 2), h);
+      Value* new_of_x = columns(from_x, 2, 3);
+      Value* fresh = activated(b, g, b.add(new_of_x, linear(kept, rows(w.hidden, 2, 3), nullptr)));
+      Value* difference = b.sub(h, fresh);
+      Value* next = b.add(fresh, b.mul(z, difference));
+      return {next, next};
+    };
+    const std::vector<Value*> found = run(ctx, loop);
+    states.push_back(found[0]);
+    steps.push_back(found[1]);
+  }
+  return r.results(steps, {states});
+}
+
+}  // namespace
+
 std::vector<Value*> lower_GRU(Lowering& ctx) {
-  Recurrent r(ctx, "gru", {1, 2, 0});
-  if (ctx.int_attr("linear_before_reset", 0) == 0) ctx.unsupported("a reset gate before the product (linear_before_reset=0)");
   if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
+  if (ctx.int_attr("linear_before_reset", 0) == 0) return gru_by_steps(ctx);
+  Recurrent r(ctx, "gru", {1, 2, 0});
   std::vector<Value*> steps, states;
   for (size_t d = 0; d < r.directions(); ++d) {
     const Weights w = r.weights(d, true);

@@ -132,6 +132,34 @@ std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
 std::vector<Value*> lower_ArgMax(Lowering& ctx) { return place_of_extreme(ctx, true); }
 std::vector<Value*> lower_ArgMin(Lowering& ctx) { return place_of_extreme(ctx, false); }
 
+// Element i is the product of the elements that row i of a triangle selects.
+std::vector<Value*> lower_CumProd(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const size_t rank = ctx.rank(0);
+  const size_t axis = from_front(ctx.need_ints(1, {}, "the axis").at(0), rank);
+  const bool exclusive = ctx.int_attr("exclusive", 0) != 0, reverse = ctx.int_attr("reverse", 0) != 0;
+  const Dim size = ctx.in_dims(0)[axis];
+  constexpr int64_t kMost = 1024;
+  if (!size.is_int() || size.value() > kMost)
+    ctx.unsupported(fmt::format("products along an axis of open size, or of more than {} elements", kMost));
+  const int64_t n = size.value();
+  std::vector<uint8_t> selected;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t ahead = reverse ? j - i : i - j;
+      selected.push_back(exclusive ? ahead > 0 : ahead >= 0);
+    }
+  }
+  std::vector<int64_t> shape(rank - axis + 1, 1);
+  shape[0] = shape[1] = n;
+  Value* mask = b.constant(Tensor::of<uint8_t>(DType::kBool, shape, selected));
+  Value* x = ctx.in(0);
+  std::vector<int64_t> reps(rank + 1, 1);
+  reps[axis] = n;
+  Value* wide = b.tile(ctx.unsqueeze(x, std::vector<int64_t>{as_int(axis)}), reps);
+  return {b.reduce_prod(b.select(mask, wide, ctx.like(x, 1)), {.axes = {as_int(axis) + 1}, .keep_dims = false})};
+}
+
 std::vector<Value*> lower_CumSum(Lowering& ctx) {
   const auto axis = ctx.need_ints(1, {}, "the axis");
   Value* x = ctx.in(0);

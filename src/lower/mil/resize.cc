@@ -16,15 +16,35 @@ namespace {
 struct Axis {
   Dim in, out;
   double scale = 1;
-  bool by_scale = false;  // the scale is given and may differ from out / in
+  bool by_scale = false;      // the scale is given and may differ from out / in
+  double start = 0, end = 1;  // the part of the operand that is resized, when cropping
 };
 
 struct Plan {
   std::string mode, coordinates, nearest;
   double cubic = -0.75;
-  bool exclude_outside = false;
-  std::vector<Axis> axes;  // of x
+  bool exclude_outside = false, antialias = false;
+  std::vector<Axis> axes;    // of x
+  bool crops = false;        // tf_crop_and_resize
+  double extrapolation = 0;  // the number outside of the operand, when cropping
 };
+
+// All axes get the scale that keeps them within the sizes, or at least at the sizes.
+void keep_ratio(Lowering& ctx, Plan& p, const std::vector<int64_t>& axes, bool within) {
+  const auto sizes = ctx.need_ints(3, {}, "the sizes");
+  std::optional<double> scale;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const Axis& a = p.axes[from_front(axes[k], p.axes.size())];
+    if (!a.in.is_int()) ctx.unsupported("sizes that are open and keep the aspect ratio");
+    const double own = static_cast<double>(sizes.at(k)) / static_cast<double>(a.in.value());
+    scale = !scale ? own : within ? std::min(*scale, own) : std::max(*scale, own);
+  }
+  for (int64_t axis : axes) {
+    Axis& a = p.axes[from_front(axis, p.axes.size())];
+    a.scale = scale.value_or(1);
+    a.by_scale = true;
+  }
+}
 
 Plan plan_of(Lowering& ctx) {
   Plan p;
@@ -34,9 +54,10 @@ Plan plan_of(Lowering& ctx) {
   p.cubic = ctx.float_attr("cubic_coeff_a", -0.75);
   p.exclude_outside = ctx.int_attr("exclude_outside", 0) != 0;
   if (ctx.node.op().since_version < 11) ctx.unsupported("Resize of an opset before 11");
-  if (ctx.int_attr("antialias", 0) != 0) ctx.unsupported("a filter against aliases");
-  if (p.coordinates == "tf_crop_and_resize") ctx.unsupported("cropping while resizing");
-  if (ctx.string_attr("keep_aspect_ratio_policy", "stretch") != "stretch") ctx.unsupported("sizes that keep the aspect ratio");
+  p.antialias = ctx.int_attr("antialias", 0) != 0;
+  p.crops = p.coordinates == "tf_crop_and_resize";
+  p.extrapolation = ctx.float_attr("extrapolation_value", 0);
+  const std::string policy = ctx.string_attr("keep_aspect_ratio_policy", "stretch");
   const auto in = ctx.in_dims(0), out = ctx.out_dims();
   for (size_t i = 0; i < in.size(); ++i) p.axes.push_back({in[i], out[i], 1, false});
   std::vector<int64_t> axes = ctx.node.attr_ints("axes").value_or(iota(in.size()));
@@ -57,11 +78,22 @@ Plan plan_of(Lowering& ctx) {
       if (!a.in.is_int() || !a.out.is_int()) ctx.unsupported("sizes that are computed");
       a.scale = static_cast<double>(a.out.value()) / static_cast<double>(a.in.value());
     }
+    if (policy != "stretch") keep_ratio(ctx, p, axes, policy == "not_larger");
+  }
+  if (p.crops) {
+    const TensorPtr parts = ctx.constant(1);
+    const auto n = static_cast<int64_t>(axes.size());
+    if (parts == nullptr || parts->size() != 2 * n) ctx.unsupported("a part to resize that is computed");
+    for (int64_t k = 0; k < n; ++k) {
+      Axis& a = p.axes[from_front(axes[static_cast<size_t>(k)], in.size())];
+      a.start = parts->as_double(k);
+      a.end = parts->as_double(n + k);
+    }
   }
   return p;
 }
 
-bool changes(const Axis& a) { return !(a.in == a.out) || a.scale != 1; }
+bool changes(const Axis& a) { return !(a.in == a.out) || a.scale != 1 || a.start != 0 || a.end != 1; }
 
 // Whether the scale equals out / in, which Core ML assumes.
 bool is_plain(const Axis& a) {
@@ -75,7 +107,7 @@ bool is_whole(double scale) { return scale >= 1 && scale == std::floor(scale); }
 Value* native(Lowering& ctx, Value* x, const Plan& p) {
   MilBuilder& b = ctx.b;
   const size_t rank = p.axes.size();
-  if (rank < 3) return nullptr;
+  if (rank < 3 || p.antialias || p.crops) return nullptr;
   for (size_t i = 0; i + 2 < rank; ++i) {
     if (changes(p.axes[i])) return nullptr;
   }
@@ -117,6 +149,10 @@ double source(Lowering& ctx, const Plan& p, const Axis& a, int64_t i) {
   const double half = (y + 0.5) / a.scale - 0.5;
   if (p.coordinates == "pytorch_half_pixel") return width == 1 ? -0.5 : half;
   if (p.coordinates == "half_pixel") return half;
+  if (p.crops) {
+    const double length = (a.end - a.start) * (n - 1);
+    return a.start * (n - 1) + (width == 1 ? length / 2 : y * length / (width - 1));
+  }
   if (p.coordinates == "half_pixel_symmetric") return n / 2 * (1 - static_cast<double>(a.out.value()) / width) + half;
   ctx.unsupported(fmt::format("the coordinate transformation '{}'", p.coordinates));
 }
@@ -143,17 +179,19 @@ TensorPtr shares(Lowering& ctx, const Plan& p, const Axis& a, DType d) {
     const double x = source(ctx, p, a, i);
     const auto left = static_cast<int64_t>(std::floor(x));
     std::vector<std::pair<int64_t, double>> taps;
-    const int64_t reach = p.mode == "linear" ? 1 : 2;
+    // Against aliases, the filter is as wide as the elements of the result.
+    const double narrow = p.antialias ? std::min(a.scale, 1.0) : 1;
+    const auto reach = static_cast<int64_t>(std::ceil((p.mode == "linear" ? 1 : 2) / narrow));
     double sum = 0;
     for (int64_t k = left - reach + 1; k <= left + reach; ++k) {
-      const double distance = std::fabs(x - static_cast<double>(k));
+      const double distance = std::fabs(x - static_cast<double>(k)) * narrow;
       double share = p.mode == "linear" ? std::max(0.0, 1 - distance) : cubic(distance, p.cubic);
       if (p.exclude_outside && (k < 0 || k >= in)) share = 0;
       taps.emplace_back(std::clamp<int64_t>(k, 0, in - 1), share);
       sum += share;
     }
     for (const auto& [k, share] : taps)
-      m[static_cast<size_t>(k * out + i)] += p.exclude_outside && sum != 0 ? share / sum : share;
+      m[static_cast<size_t>(k * out + i)] += (p.exclude_outside || p.antialias) && sum != 0 ? share / sum : share;
   }
   std::vector<std::byte> bytes(byte_size(d, m.size()));
   for (size_t i = 0; i < m.size(); ++i) encode_element(d, bytes.data(), static_cast<int64_t>(i), m[i]);
@@ -182,6 +220,27 @@ Value* along(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
   return ctx.transpose(y, perm);
 }
 
+// Where cropping reads outside of the operand along any axis, its number stands.
+Value* with_outside(Lowering& ctx, Value* y, const Plan& p) {
+  MilBuilder& b = ctx.b;
+  Value* outside = nullptr;
+  for (size_t i = 0; i < p.axes.size(); ++i) {
+    const Axis& a = p.axes[i];
+    if (!changes(a)) continue;
+    std::vector<uint8_t> marks;
+    for (int64_t k = 0; k < a.out.value(); ++k) {
+      const double x = source(ctx, p, a, k);
+      marks.push_back(x < 0 || x > static_cast<double>(a.in.value() - 1));
+    }
+    if (std::ranges::none_of(marks, [](uint8_t m) { return m != 0; })) continue;
+    std::vector<int64_t> shape(p.axes.size() - i, 1);
+    shape[0] = a.out.value();
+    Value* mark = b.constant(Tensor::of<uint8_t>(DType::kBool, shape, marks));
+    outside = outside == nullptr ? mark : b.logical_or(outside, mark);
+  }
+  return outside == nullptr ? y : b.select(outside, ctx.like(y, p.extrapolation), y);
+}
+
 }  // namespace
 
 std::vector<Value*> lower_Resize(Lowering& ctx) {
@@ -198,7 +257,7 @@ std::vector<Value*> lower_Resize(Lowering& ctx) {
     for (size_t i = 0; i < p.axes.size(); ++i) {
       if (changes(p.axes[i])) v = along(ctx, v, p, i);
     }
-    return v;
+    return p.crops ? with_outside(ctx, v, p) : v;
   })};
 }
 

@@ -64,52 +64,132 @@ std::vector<Value*> lower_Flatten(Lowering& ctx) {
   return {ctx.moved("reshape", ctx.in(0), [&](Value* x) { return ctx.reshape(x, shape); })};
 }
 
-std::vector<Value*> lower_Pad(Lowering& ctx) {
-  MilBuilder& b = ctx.b;
+namespace {
+
+struct Padding {
+  std::vector<int64_t> before, after;  // at each axis; negative ones cut
+  bool adds() const { return std::ranges::any_of(before, above) || std::ranges::any_of(after, above); }
+  bool cuts() const { return std::ranges::any_of(before, below) || std::ranges::any_of(after, below); }
+  static bool above(int64_t n) { return n > 0; }
+  static bool below(int64_t n) { return n < 0; }
+};
+
+Padding padding_of(Lowering& ctx) {
   const size_t rank = ctx.rank(0);
-  const std::string mode = ctx.string_attr("mode", "constant");
-  if (mode == "wrap") ctx.unsupported("padding that wraps around");
   const auto given = ctx.need_ints(1, "pads", "the padding");
   std::vector<int64_t> axes = iota(rank);
   if (ctx.has(3)) axes = ctx.need_ints(3, {}, "the axes");
   if (given.size() != 2 * axes.size())
     throw Error(ErrorCode::kInvalidModel, fmt::format("{} pads for {} axes", given.size(), axes.size()));
-  std::vector<int64_t> pads(2 * rank), begin(rank), end(rank);
-  bool cuts = false, adds = false;
+  Padding p{std::vector<int64_t>(rank), std::vector<int64_t>(rank)};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    p.before[from_front(axes[i], rank)] = given[i];
+    p.after[from_front(axes[i], rank)] = given[i + axes.size()];
+  }
+  return p;
+}
+
+// Removes what negative padding cuts, and leaves the rest in `p`.
+Value* cut(Lowering& ctx, Value* x, Padding& p) {
+  if (!p.cuts()) return x;
+  std::vector<int64_t> begin, end;
+  std::vector<bool> whole;
+  for (size_t i = 0; i < p.before.size(); ++i) {
+    begin.push_back(std::max<int64_t>(-p.before[i], 0));
+    end.push_back(std::min<int64_t>(p.after[i], 0));
+    whole.push_back(end[i] == 0);
+    p.before[i] = std::max<int64_t>(p.before[i], 0);
+    p.after[i] = std::max<int64_t>(p.after[i], 0);
+  }
+  return ctx.moved("slice_by_index", x, [&](Value* v) { return ctx.b.slice_by_index(v, begin, end, {.end_mask = whole}); });
+}
+
+// The index of the element that mode puts at index i of an axis of n elements; i may be outside.
+int64_t padded_from(const std::string& mode, int64_t i, int64_t n) {
+  if (mode == "edge") return std::clamp<int64_t>(i, 0, n - 1);
+  if (mode == "wrap") return (i % n + n) % n;
+  if (n == 1) return 0;
+  const int64_t period = 2 * (n - 1), k = (i % period + period) % period;
+  return k < n ? k : period - k;
+}
+
+// Gathers along each axis at constant indices: any mode but constant, any axis, any element type.
+Value* gathered(Lowering& ctx, Value* x, const Padding& p, const std::string& mode) {
+  for (size_t axis = 0; axis < p.before.size(); ++axis) {
+    if (p.before[axis] == 0 && p.after[axis] == 0) continue;
+    const Dim size = x->type()->dim(axis);
+    if (!size.is_int()) ctx.unsupported(fmt::format("padding of mode {} along an axis of open size", mode));
+    std::vector<int32_t> places;
+    for (int64_t i = -p.before[axis]; i < size.value() + p.after[axis]; ++i)
+      places.push_back(static_cast<int32_t>(padded_from(mode, i, size.value())));
+    Value* at = ctx.b.constant(Tensor::of<int32_t>(DType::kI32, {static_cast<int64_t>(places.size())}, places));
+    x = ctx.b.gather(x, at, {.axis = as_int(axis)});
+  }
+  return x;
+}
+
+// Puts blocks of one number around integers, which Core ML's pad does not take.
+Value* surrounded(Lowering& ctx, Value* x, const Padding& p, Value* number) {
+  MilBuilder& b = ctx.b;
+  for (size_t axis = 0; axis < p.before.size(); ++axis) {
+    std::vector<Value*> pieces;
+    std::vector<Dim> dims(x->type()->dims().begin(), x->type()->dims().end());
+    const auto block = [&](int64_t n) {
+      dims[axis] = Dim::of(n);
+      if (n > 0) pieces.push_back(ctx.expand(number, dims));
+    };
+    block(p.before[axis]);
+    pieces.push_back(x);
+    block(p.after[axis]);
+    if (pieces.size() > 1) x = b.concat(pieces, {.axis = as_int(axis), .interleave = false});
+  }
+  return x;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Pad(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const std::string mode = ctx.string_attr("mode", "constant");
+  Padding p = padding_of(ctx);
+  Value* x = cut(ctx, ctx.in(0), p);
+  if (!p.adds()) return {x};
+  const size_t rank = ctx.rank(0);
+  size_t first = 0;
+  while (p.before[first] == 0 && p.after[first] == 0) ++first;
+  const bool is_float_type = ctx.takes("pad", x->dtype());
+  if (mode != "constant" && (mode == "wrap" || rank - first > 2 || !is_float_type))
+    return {ctx.moved("gather", x, [&](Value* v) { return gathered(ctx, v, p, mode); })};
+  std::vector<int64_t> pads;
+  for (size_t i = 0; i < rank; ++i) pads.insert(pads.end(), {p.before[i], p.after[i]});
+  const auto known = ctx.has(2) ? ctx.number(2) : std::optional<double>(ctx.float_attr("value", 0));
+  if (x->dtype() == DType::kBool && known)
+    return {
+        b.not_equal(b.pad(ctx.cast(x, DType::kF32), pads, {.constant_val = *known, .mode = mode}), b.scalar(DType::kF32, 0))};
+  if (!is_float_type || !known) {
+    Value* number = ctx.has(2) ? ctx.in(2) : b.scalar(x->dtype(), *known);
+    if (number->type()->rank() != 0) number = b.squeeze(number);
+    return {ctx.moved("concat", x, [&](Value* v) { return surrounded(ctx, v, p, ctx.cast(number, v->dtype())); })};
+  }
+  return {b.pad(x, pads, {.constant_val = ctx.like(x, *known), .mode = mode == "edge" ? "replicate" : mode})};
+}
+
+// Cuts or pads with zeros around the middle.
+std::vector<Value*> lower_CenterCropPad(Lowering& ctx) {
+  const size_t rank = ctx.rank(0);
+  const auto wanted = ctx.need_ints(1, {}, "the shape");
+  const auto axes = ctx.node.attr_ints("axes").value_or(iota(rank));
+  Padding p{std::vector<int64_t>(rank), std::vector<int64_t>(rank)};
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = from_front(axes[i], rank);
-    const int64_t before = given[i], after = given[i + axes.size()];
-    cuts |= before < 0 || after < 0;
-    adds |= before > 0 || after > 0;
-    begin[axis] = std::max<int64_t>(-before, 0);
-    end[axis] = std::min<int64_t>(after, 0);
-    pads[2 * axis] = std::max<int64_t>(before, 0);
-    pads[2 * axis + 1] = std::max<int64_t>(after, 0);
+    const Dim size = ctx.in_dims(0)[axis];
+    if (!size.is_int()) ctx.unsupported("cropping of an open size");
+    const int64_t more = wanted.at(i) - size.value();
+    p.before[axis] = more > 0 ? more / 2 : -(-more / 2);
+    p.after[axis] = more - p.before[axis];
   }
-  const size_t first_padded =
-      static_cast<size_t>(std::ranges::find_if(pads, [](int64_t p) { return p != 0; }) - pads.begin()) / 2;
-  if (mode != "constant" && adds && rank - first_padded > 2)
-    ctx.unsupported(fmt::format("padding of mode {} on other axes than the last two", mode));
-  double value = ctx.float_attr("value", 0);
-  if (ctx.has(2)) {
-    const auto known = ctx.number(2);
-    if (!known) ctx.unsupported("the number to pad with is computed, and Core ML wants a constant");
-    value = *known;
-  }
-  const auto padded = [&](Value* x) {
-    if (cuts) {
-      std::vector<bool> whole;
-      for (int64_t e : end) whole.push_back(e == 0);
-      x = b.slice_by_index(x, begin, end, {.end_mask = whole});
-    }
-    if (!adds) return x;
-    return b.pad(x, pads, {.constant_val = ctx.like(x, value), .mode = mode == "edge" ? "replicate" : mode});
-  };
-  Value* x = ctx.in(0);
-  if (ctx.takes("pad", x->dtype()) || !adds) return {padded(x)};
-  // Core ML pads only floats; bools are cast to 0 and 1.
-  if (x->dtype() == DType::kBool) return {b.not_equal(padded(ctx.cast(x, DType::kF32)), b.scalar(DType::kF32, 0))};
-  ctx.unsupported("padding of integers, which Core ML does not have");
+  Value* x = cut(ctx, ctx.in(0), p);
+  return {ctx.moved("concat", x, [&](Value* v) { return surrounded(ctx, v, p, ctx.b.scalar(v->dtype(), 0)); })};
 }
 
 namespace {
