@@ -19,7 +19,7 @@ namespace {
 
 struct ConvertArgs {
   std::string input, output, precision = "fp16", dump;
-  std::vector<std::string> options, user_defined;
+  std::vector<std::string> options, user_defined, states;
   ToCoremlOptions how;
   bool no_mmap = false, json = false, quiet = false;
 };
@@ -35,6 +35,7 @@ int convert(ConvertArgs args) {
   args.how.half = args.precision == "fp16";
   args.how.dump = args.dump;
   for (const std::string& o : args.options) args.how.pass_options.push_back(at_equals(o, "an option as pass.option=value"));
+  for (const std::string& s : args.states) args.how.states.push_back(at_equals(s, "a state as input=result"));
   for (const std::string& u : args.user_defined)
     args.how.metadata.user_defined.push_back(at_equals(u, "metadata as key=value"));
   const ToCoremlReport r = convert_to_coreml(opened(args.input), args.output, args.how, {.map = !args.no_mmap});
@@ -76,6 +77,8 @@ void add_convert(CLI::App& to, int* status) {
       ->capture_default_str();
   command->add_option("--input-shape", args->how.input_shapes, "New shape of an input: NAME:1,3,224,224");
   command->add_option("--size", args->how.sizes, "What holds for a named size: \"T <= 512\"");
+  command->add_option("--image-input", args->how.images, "An input that takes images: x:rgb, or x:bgr:SCALE:BIAS,BIAS,BIAS");
+  command->add_option("--state", args->states, "An input that becomes a state, and its result: past_keys=present_keys");
   command->add_option("--skip", args->how.skip, "Passes to skip, separated by commas")->delimiter(',');
   command->add_option("--option", args->options, "Set an option of one pass: pass.option=value");
   command->add_option("--author", args->how.metadata.author, "Author, in the metadata");

@@ -441,11 +441,16 @@ class CommandLine {
       add_json(command, flag_);
       return command;
     };
-    auto* command = traced("export", "Export a JAX function, given as module:function, as ONNX");
-    command->add_option("-o,--output", text_, "The .onnx file to write")->required()->type_name("FILE");
+    auto* command = traced("export", "Export a JAX function, given as module:function, as ONNX or to Core ML");
+    command->add_option("-o,--output", text_, "The .onnx file to write, or a Core ML package (.mlpackage)")
+        ->required()
+        ->type_name("FILE");
     command->add_option("--opset", text_, "Opset of the model (default: 23, or the newest that the target loads)")
         ->type_name("N");
-    command->add_option("--target", text_, "Runtime that must run the model, such as ort-1.17");
+    command->add_option("--target", text_, "Runtime that must run the model, such as ort-1.17; of packages: iOS15 to iOS18");
+    command->add_option("--compute-precision", text_, "Of packages (default: fp16)")->check(CLI::IsMember({"fp16", "fp32"}));
+    command->add_option("--state", text_, "Of packages: an input that becomes a state")->type_name("INPUT=RESULT");
+    command->add_option("--image-input", text_, "Of packages: an input that takes images")->type_name("NAME:COLORS");
     command->add_option("--functions", text_, "auto: repeated parts become functions, too")
         ->check(CLI::IsMember({"decorated", "auto"}));
     command->add_option("--name", text_, "Name of the graph (default: the function's)");

@@ -3,6 +3,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <span>
@@ -25,6 +26,8 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
   o.passes = nb::cast<std::vector<std::string>>(d["passes"]);
   o.skip = nb::cast<std::vector<std::string>>(d["skip"]);
   o.pass_options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
+  o.images = nb::cast<std::vector<std::string>>(d["images"]);
+  o.states = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["states"]);
   o.dump = text("dump");
   o.metadata.author = text("author");
   o.metadata.license = text("license");
@@ -75,6 +78,7 @@ void bind_to_coreml(nb::module_& m) {
           }
           return report_dict(report);
         });
+  m.def("specification_version", &coreml_version_of, "That of a deployment target: 9 is iOS 18.");
   m.def("mil_lowerings", &mil_lowerings, "The ONNX operators that can be converted to Core ML.");
 }
 

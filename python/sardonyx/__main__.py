@@ -56,16 +56,41 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     export = _add_traced(commands, "export", "export a function, given as module:function")
     _add_traced(commands, "explain", "list the primitives of a function, and whether it can be exported")
-    export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file to write")
+    export.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="the .onnx file to write, or a Core ML package (.mlpackage)",
+    )
     export.add_argument(
         "--opset", type=int, default=None, help="opset of the model (default: 23, or the newest that the target loads)"
     )
-    export.add_argument("--target", default=None, help="runtime that must run the model, such as ort-1.17")
+    export.add_argument(
+        "--target", default=None, help="runtime that must run the model, such as ort-1.17; of packages: iOS15 to iOS18"
+    )
+    export.add_argument(
+        "--compute-precision", choices=("fp16", "fp32"), default=None, help="of packages (default: fp16)"
+    )
+    export.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        metavar="INPUT=RESULT",
+        help="of packages: an input that becomes a state",
+    )
     export.add_argument(
         "--functions",
         choices=("decorated", "auto"),
         default="decorated",
         help="auto: repeated parts become functions, too",
+    )
+    export.add_argument(
+        "--image-input",
+        action="append",
+        default=[],
+        metavar="NAME:COLORS",
+        help="of packages: an input that takes images",
     )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
     export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
@@ -211,17 +236,69 @@ def _print_json(*objects) -> None:
     print(json.dumps(list(objects), indent=2))
 
 
+def _export_package(options, fn, name: str) -> int:
+    """Writes a Core ML package."""
+    import sardonyx
+
+    for given, option in (
+        (options.opset, "--opset"),
+        (options.functions != "decorated", "--functions"),
+        (options.check, "--check"),
+        (options.web, "--web"),
+        (options.double, "--double"),
+    ):
+        if given:
+            raise Error(f"{option} is for ONNX models, and '{options.output}' is a Core ML package")
+    program = sardonyx.to_coreml(
+        fn,
+        options.input,
+        model_name=name,
+        output_path=options.output,
+        minimum_deployment_target=options.target or "iOS17",
+        compute_precision=options.compute_precision or "fp16",
+        states=dict(_pair(s) for s in options.state),
+        image_inputs=dict(text.partition(":")[::2] for text in options.image_input),
+        inputs_as_nchw=_positions(options.inputs_as_nchw),
+        outputs_as_nchw=_positions(options.outputs_as_nchw),
+        input_names=_names(options.input_names),
+        output_names=_names(options.output_names),
+        passes="default" if options.passes == "onnx" else options.passes.split(","),
+    )
+    ops = program.op_counts()
+    if options.json:
+        _print_json(_head("export", options.function, True) | {"output": options.output, "model": name, "ops": ops})
+    else:
+        print(f"{options.function} -> {options.output}: {sum(n for op, n in ops.items() if op != 'const')} ops")
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, result = text.partition("=")
+    if not equals:
+        raise Error(f"expected a state as input=result, found '{text}'")
+    return name, result
+
+
 def _export(options) -> int:
     import sardonyx
 
     _require_jax()
-    _sardonyx.require_output_name(options.output)  # before the work
+    is_package = options.output.endswith((".mlpackage", ".mlmodel"))
+    if not is_package:
+        _sardonyx.require_output_name(options.output)  # before the work
+        if options.compute_precision or options.state or options.image_input:
+            raise Error(
+                "--compute-precision, --state and --image-input are for Core ML packages",
+                notes=["help: -o NAME.mlpackage writes one"],
+            )
 
     for library in options.plugin + options.more_plugins:
         sardonyx.load_plugin(library)
     fn = find_function(options.function, bool(options.input))
     name = options.name or options.function.partition(":")[2].removesuffix("()").split(".")[-1]
     try:
+        if is_package:
+            return _export_package(options, fn, name)
         sardonyx.to_onnx(
             fn,
             options.input,

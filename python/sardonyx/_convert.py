@@ -271,6 +271,12 @@ def _read_program(
             names_in = _input_names(spec, input_names) + _captured_names(fn, traced, spec)
             names_out = _output_names(shapes, [names_in[i] for i in spec.state.changed], output_names, names_in)
             _check_positions("outputs_as_nchw", outputs_as_nchw, len(names_out))
+            spec.state.results = names_out
+            kept = names_out[len(names_out) - len(spec.state.changed) :]
+            spec.state.pairs = [
+                (names_in[i], name, closed.jaxpr.invars[i].aval)
+                for i, name in zip(spec.state.changed, kept, strict=True)
+            ]
         with (
             _Stage(report, "import"),
             _one_error(f"reading the program of {_source.callable_name(fn)}"),

@@ -19,6 +19,8 @@ class State:
 
     changed: list[int] = field(default_factory=list)  # their positions among the inputs, in the order of their results
     captured: list = field(default_factory=list)  # the references behind the last inputs, which are not arguments
+    results: list[str] = field(default_factory=list)  # the names of all results; those of changed references are last
+    pairs: list[tuple] = field(default_factory=list)  # of each changed one: names of input and result, abstract value
 
 
 def is_reference(x) -> bool:

@@ -15,6 +15,8 @@ from sardonyx._sardonyx import coreml as _native
 
 # The opset that programs are lowered to on the way to Core ML.
 _OPSET = 23
+# The specification version of iOS 18.
+_FIRST_WITH_STATES = 9
 
 
 def from_onnx(
@@ -25,6 +27,8 @@ def from_onnx(
     compute_precision: Literal["fp16", "fp32"] | None = "fp16",
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
     sizes: Sequence[str] = (),
+    states: Mapping[str, str] | None = None,
+    image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
     passes: str | Sequence[str] = "default",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -49,6 +53,11 @@ def from_onnx(
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
             stay open become flexible shapes.
         sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
+        states: Inputs that become states (iOS 18), each with the result that it holds after a run:
+            `{"past_keys": "present_keys"}`. A state stays on the device between runs; its elements are half
+            precision.
+        image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray"), or with what becomes of the
+            numbers 0 to 255: `{"x": {"color": "rgb", "scale": 1 / 128, "bias": [-1, -1, -1]}}`.
         passes: What runs on the program: a preset of coremltools' passes, or a list of them.
         skip: Passes to skip.
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
@@ -66,6 +75,8 @@ def from_onnx(
         compute_precision=compute_precision,
         input_shapes=input_shapes,
         sizes=sizes,
+        states=states,
+        image_inputs=image_inputs,
         passes=passes,
         skip=skip,
         options=options,
@@ -95,6 +106,8 @@ def to_coreml(
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | Literal["positional"] | None = None,
     output_names: Sequence[str] | Literal["positional"] | None = None,
+    states: Mapping[str, str | int] | None = None,
+    image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
     passes: str | Sequence[str] = "default",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -109,7 +122,8 @@ def to_coreml(
 
     `fn`, `inputs`, `input_params` and the names are as of `sardonyx.to_onnx`; everything else is as of
     `sardonyx.coreml.from_onnx`. Names in shapes become flexible shapes of the package, with the bounds that
-    `"T <= 512"` states.
+    `"T <= 512"` states. `states` may also name a result by its position: `{"cache": 1}`. References that the
+    function changes are states from iOS 18 on, if they hold floats and their sizes are known.
 
     Returns:
         The `sardonyx.coreml.Program`, as the package has it.
@@ -128,6 +142,8 @@ def to_coreml(
         compute_precision=compute_precision,
         input_shapes=None,
         sizes=(),
+        states=None,
+        image_inputs=image_inputs,
         passes=passes,
         skip=skip,
         options=options,
@@ -139,7 +155,7 @@ def to_coreml(
         debug_dump=debug_dump,
     )
     report = reports.Report(model_name)
-    program, _, lowerings = _convert._read_program(
+    program, spec, lowerings = _convert._read_program(
         report,
         fn,
         inputs,
@@ -151,7 +167,24 @@ def to_coreml(
     )
     model = _convert._lowered(report, program, opset=_OPSET, lowerings=lowerings)
     del program
+    wanted["states"] = _states(states or {}, spec.state, wanted["target"])
     return _written(output_path, lambda out: model.save_coreml(out, wanted))
+
+
+def _states(given: Mapping[str, str | int], references, target: str) -> list[tuple[str, str]]:
+    """Pairs of an input and a result: those given, and the references that the program changes."""
+    results, pairs = references.results, {}
+    for name, result in given.items():
+        if isinstance(result, int):
+            if not -len(results) <= result < len(results):
+                raise Error(f"there is no result {result} for the state '{name}': the results are {', '.join(results)}")
+            result = results[result]
+        pairs[str(name)] = str(result)
+    if _native.specification_version(target) >= _FIRST_WITH_STATES:
+        for name, result, value in references.pairs:
+            if value.dtype.kind == "f" and all(isinstance(d, int) for d in value.shape):
+                pairs.setdefault(name, result)
+    return list(pairs.items())
 
 
 def _request(
@@ -160,6 +193,8 @@ def _request(
     compute_precision,
     input_shapes,
     sizes,
+    states,
+    image_inputs,
     passes,
     skip,
     options,
@@ -187,6 +222,8 @@ def _request(
         "half": compute_precision == "fp16",
         "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
         "sizes": [sizes] if isinstance(sizes, str) else list(_names("sizes", sizes)),
+        "images": [_image(name, how) for name, how in (image_inputs or {}).items()],
+        "states": [(str(name), str(result)) for name, result in (states or {}).items()],
         "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
         "skip": list(_names("skip", skip)),
         "options": [_option(k, v) for k, v in (options or {}).items()],
@@ -197,6 +234,18 @@ def _request(
         "description": short_description,
         "user_defined": [(str(k), str(v)) for k, v in (user_defined_metadata or {}).items()],
     }
+
+
+def _image(name: str, how: str | Mapping[str, Any]) -> str:
+    """As the command takes it: "x:rgb:0.0078125:-1.0,-1.0,-1.0"."""
+    if isinstance(how, str):
+        return f"{name}:{how}"
+    if not isinstance(how, Mapping) or not set(how) <= {"color", "scale", "bias"} or "color" not in how:
+        raise WrongType(f'an image input is described by its color or by {{"color", "scale", "bias"}}, not by {how!r}')
+    bias = how.get("bias", ())
+    bias = bias if isinstance(bias, Sequence) else [bias] * (1 if how["color"] == "gray" else 3)
+    added = ",".join(repr(float(b)) for b in bias)
+    return f"{name}:{how['color']}:{float(how.get('scale', 1))!r}" + (f":{added}" if added else "")
 
 
 def _target(target: Any) -> str:

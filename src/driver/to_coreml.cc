@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dialects/mil/mil_builder.h"
 #include "driver/input_shapes.h"
 #include "driver/model_counts.h"
 #include "driver/optimize.h"
@@ -54,12 +55,15 @@ void state_sizes(Model& m, const std::vector<std::string>& relations) {
   }
 }
 
-void prepare(Model& onnx, const ToCoremlOptions& options) {
+void prepare(Model& onnx, const ToCoremlOptions& options, int version) {
+  constexpr int kIos18 = 9;  // which has scaled_dot_product_attention
   fix_input_shapes(onnx, options.input_shapes);
   state_sizes(onnx, options.sizes);
   if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
   PassRequest request{.strict = true};
-  for (std::string_view pass : kNotFused) request.skip.emplace_back(pass);
+  for (std::string_view pass : kNotFused) {
+    if (pass != "fuse_attention" || version < kIos18) request.skip.emplace_back(pass);
+  }
   request.inline_functions = true;
   run_passes(onnx, request);
 }
@@ -80,6 +84,31 @@ std::vector<std::string> port_names(const Graph& g) {
   for (const Port& p : g.inputs()) names.emplace_back(p.name.view());
   for (const Port& p : g.outputs()) names.emplace_back(p.name.view());
   return names;
+}
+
+// In files, an update of a state is a write_state, and a read_state if the result is used.
+void write_states(Model& mil) {
+  ValueFacts facts;
+  Graph& g = mil.graph();
+  for (Node* n = g.first(); n != nullptr;) {
+    Node* next = n->next();
+    if (n->is("coreml_update_state")) {
+      MilBuilder b(g, facts);
+      b.set_insertion_point(n);
+      b.set_provenance(n->provenance());
+      Value *state = n->input(0), *updated = n->result();
+      b.write_state(state, n->input(1));
+      if (updated->has_uses()) {
+        Value* read = b.read_state(state);
+        const std::string name(updated->name().view());
+        updated->set_name({});
+        read->set_name(mil.name(name));
+        g.replace_uses(*updated, *read);
+      }
+      g.erase(*n);
+    }
+    n = next;
+  }
 }
 
 // Core ML's tensors have at most five axes. Passes reduce higher ranks around some transposes.
@@ -112,18 +141,21 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
   check_request(request, DialectId::kMil);  // before the work, not after it
+  LowerToMilOptions lowering{.version = version, .provenance = options.provenance, .states = options.states};
+  for (const std::string& image : options.images) lowering.images.push_back(coreml_image_of(image));
   Stopwatch watch;
   const size_t nodes = onnx.num_nodes();
   dump(options, "0_onnx", onnx);
-  prepare(onnx, options);
+  prepare(onnx, options, version);
   dump(options, "1_prepared", onnx);
   const double prepare_seconds = watch.lap();
-  auto mil = lower_to_mil(onnx, {.version = version, .provenance = options.provenance});
+  auto mil = lower_to_mil(onnx, lowering);
   dump(options, "2_lowered", *mil);
   verify(*mil, {.allow_unchecked = false});  // so that a faulty lowering is reported here and not when the file is loaded
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
   run_passes(*mil, request);
+  write_states(*mil);
   dump(options, "3_optimized", *mil);
   check_ranks(*mil);
   CoremlMetadata metadata = options.metadata;
@@ -135,7 +167,13 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
     renamed.emplace_back(before[i], after[i]);
     metadata.user_defined.emplace_back(fmt::format("com.github.sardonyx.name.{}", after[i]), before[i]);
   }
-  describe_coreml(*mil, metadata);
+  CoremlColors colors;
+  for (const CoremlImage& image : lowering.images) {
+    for (size_t i = 0; i < mil->graph().inputs().size(); ++i) {
+      if (before[i] == image.input) colors.emplace_back(after[i], image.color);
+    }
+  }
+  describe_coreml(*mil, metadata, colors);
   if (report == nullptr) return mil;
   report->nodes = nodes;
   for (const auto& [op, count] : count_model(*mil).ops) report->ops.emplace(op, count);

@@ -19,9 +19,11 @@ struct ToCoremlOptions {
   bool half = false;                                 // compute_precision: fp16
   std::vector<std::string> input_shapes;             // as of OptimizeOptions: sizes of inputs that the user fixes
   std::vector<std::string> sizes;                    // what holds for named sizes of inputs: "T <= 512"
+  std::vector<std::string> images;                   // inputs that are images: "x:rgb", "x:bgr:0.0078125:-1,-1,-1"
   std::vector<std::string> passes{"default"}, skip;  // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;
+  std::vector<std::pair<std::string, std::string>> states;  // an input and the result that it holds afterwards, by name
   CoremlMetadata metadata;
   // A folder that gets the graph in text form: 0_onnx.sx, 1_prepared.sx, 2_lowered.sx, 3_optimized.sx. Empty: nothing is written.
   std::filesystem::path dump;

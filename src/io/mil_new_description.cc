@@ -93,6 +93,18 @@ std::string feature(Model& m, std::string_view name, const Type* t, bool is_inpu
   return out;
 }
 
+// FeatureDescription of an image: [1, channels, height, width]
+std::string image_feature(std::string_view name, const Type* t, std::string_view color) {
+  std::string image, type, out;
+  append_number(image, 1, static_cast<uint64_t>(t->dim(3).value()));
+  append_number(image, 2, static_cast<uint64_t>(t->dim(2).value()));
+  append_number(image, 3, color == "gray" ? 10 : color == "rgb" ? 20 : 30);
+  append_field(type, 4, image);
+  append_field(out, 1, name);
+  append_field(out, 3, type);
+  return out;
+}
+
 std::string encoded(const CoremlMetadata& metadata) {
   std::string out;
   const auto text = [&](uint32_t field, const std::string& value) {
@@ -113,12 +125,15 @@ std::string encoded(const CoremlMetadata& metadata) {
 
 }  // namespace
 
-void describe_coreml(Model& model, const CoremlMetadata& metadata) {
+void describe_coreml(Model& model, const CoremlMetadata& metadata, const CoremlColors& images) {
   const Graph& g = model.graph();
   std::string out, states;
   for (const Port& p : g.inputs()) {
     const bool state = p.value->type() != nullptr && p.value->type()->kind() == TypeKind::kState;
-    append_field(state ? states : out, state ? 13 : 1, feature(model, p.name.view(), p.value->type(), true));
+    const auto image = std::ranges::find(images, p.name.view(), [](const auto& i) { return std::string_view(i.first); });
+    const std::string one = image != images.end() ? image_feature(p.name.view(), p.value->type(), image->second)
+                                                  : feature(model, p.name.view(), p.value->type(), true);
+    append_field(state ? states : out, state ? 13 : 1, one);
   }
   for (size_t i = 0; i < g.outputs().size(); ++i)
     append_field(out, 10, feature(model, g.outputs()[i].name.view(), g.output(i)->type(), false));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "sardonyx/ir.h"
 
@@ -12,8 +14,11 @@ struct CoremlMetadata {
   Metadata user_defined;
 };
 
+// The colors of inputs that are images: pairs of a name and "rgb", "bgr" or "gray".
+using CoremlColors = std::vector<std::pair<std::string, std::string>>;
+
 // Gives the model, whose program is finished, the description that write_coreml() then writes. Inputs whose types have named sizes get
 // ranges, as the model's table of sizes has them. Throws kUnsupported for types that features of Core ML cannot have.
-void describe_coreml(Model& model, const CoremlMetadata& metadata);
+void describe_coreml(Model& model, const CoremlMetadata& metadata, const CoremlColors& images = {});
 
 }  // namespace sardonyx

@@ -82,6 +82,24 @@ def test_an_onnx_model_is_not_written_under_another_suffix(model, tmp_path, name
         sardonyx.optimize(str(model), str(tmp_path / name))
 
 
+def test_convert_makes_states(tmp_path):
+    import onnx
+    from onnx import TensorProto, helper
+
+    ports = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in ("x", "total", "new_total", "y")}
+    nodes = [helper.make_node("Add", ["x", "total"], ["new_total"]), helper.make_node("Neg", ["x"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [ports["x"], ports["total"]], [ports["y"], ports["new_total"]])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    path = tmp_path / "m.mlpackage"
+    command("convert", tmp_path / "m.onnx", "-o", path, "--target", "iOS18", "--state", "total=new_total")
+    from sardonyx import coreml
+
+    program = coreml.load(path)
+    assert list(program.make_state()) == ["total"] and program.op_counts()["write_state"] == 1
+    done = run("convert", tmp_path / "m.onnx", "-o", path, "--target", "iOS18", "--state", "total")
+    assert done.returncode == 2 and "expected a state as input=result, found 'total'" in done.stderr
+
+
 def test_a_converted_model_is_a_package_by_its_suffix(model, tmp_path):
     done = run("convert", model, "-o", tmp_path / "x.onnx")
     assert done.returncode == 2 and "a Core ML program is written to .mlpackage" in done.stderr
@@ -92,12 +110,31 @@ def test_a_converted_model_is_a_package_by_its_suffix(model, tmp_path):
     assert json.loads(command("info", tmp_path / "new" / "x.mlpackage", "--json").stdout)[0]["ok"]
 
 
+def test_an_export_is_a_package_by_its_suffix(tmp_path):
+    pytest.importorskip("jax")
+    from sardonyx import coreml
+
+    (tmp_path / "net.py").write_text("def add(x, total):\n    return x * 2, total + x\n")
+    here = {"cwd": tmp_path, "env": in_this_python()}
+    call = ("export", "net:add", "-i", "f32[3]", "-i", "f32[3]", "-o", "x.mlpackage")
+    done = run(*call, "--target", "iOS18", "--compute-precision", "fp32", "--state", "total=output.1", **here)
+    assert done.returncode == 0, done.stderr
+    assert "net:add -> x.mlpackage: " in done.stdout
+    assert list(coreml.load(tmp_path / "x.mlpackage").make_state()) == ["total"]
+    for more, message in (
+        (("--opset", "20"), "--opset is for ONNX models"),
+        (("--state", "total"), "expected a state as input=result, found 'total'"),
+        (("--target", "ort-1.17"), "'ort-1.17' is not a deployment target"),
+    ):
+        done = run(*call[:-1], "y.mlpackage", *more, **here)
+        assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+    done = run(*call[:-1], "y.onnx", "--compute-precision", "fp32", **here)
+    assert done.returncode == 1 and "are for Core ML packages" in done.stderr
+    assert not (tmp_path / "y.mlpackage").exists() and not (tmp_path / "y.onnx").exists()
+
+
 def test_an_export_is_not_written_under_another_suffix(tmp_path):
     pytest.importorskip("jax")
-    (tmp_path / "net.py").write_text("def double(x):\n    return x + x\n")
-    done = run("export", "net:double", "-i", "f32[3]", "-o", "x.mlpackage", cwd=tmp_path, env=in_this_python())
-    assert done.returncode == 1 and "'x.mlpackage' ends in .mlpackage" in done.stderr
-    assert not (tmp_path / "x.mlpackage").exists() and "Traceback" not in done.stderr
     with pytest.raises(sardonyx.Error, match="ends in .mlpackage"):
         sardonyx.to_onnx(lambda x: x + x, ["f32[3]"], return_mode="file", output_path=str(tmp_path / "y.mlpackage"))
 

@@ -1,5 +1,6 @@
 """ONNX models and JAX functions as Core ML packages: onnxruntime (or JAX) beside Sardonyx's evaluator, types beside coremltools'."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,10 @@ def check_types(package):
             seen += 1
     assert seen > 0
     return spec
+
+
+def spec_of(package):
+    return ct.models.MLModel(str(package), skip_model_load=True).get_spec()
 
 
 def check(model, tmp_path, *inputs, target="iOS17", tolerance=4e-6):
@@ -274,8 +279,8 @@ def test_everything_that_is_missing_is_one_error_and_nothing_is_written(tmp_path
 
 def test_an_equation_without_a_lowering_names_its_line(tmp_path):
     jnp = pytest.importorskip("jax.numpy")
-    with pytest.raises(sardonyx.Error, match=r"BitShift .* at test_to_coreml.py:\d+"):
-        sardonyx.to_coreml(lambda x: x << 3, [jnp.zeros((3,), "uint32")], output_path=tmp_path / "out.mlpackage")
+    with pytest.raises(sardonyx.Error, match=r"DFT .* at test_to_coreml.py:\d+ .*a Fourier transform of open size"):
+        sardonyx.to_coreml(lambda x: jnp.abs(jnp.fft.fft(x)), [("B", "T")], output_path=tmp_path / "out.mlpackage")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -332,3 +337,175 @@ def test_without_a_path_the_program_comes_back():
     program = coreml.from_onnx(mlp(), compute_precision="fp32")
     one = normal("x", (2, 11), 4)
     np.testing.assert_allclose(program.run(one)["y"], run_onnx(mlp(), one)["y"], atol=2e-6)
+
+
+def window():
+    """The last five rows that went in, and their mean."""
+    b = Builder()
+    x, rows = b.input("x", [1, 3]), b.input("rows", [5, 3])
+    kept = b.op("Slice", rows, b.constant(np.array([1])), b.constant(np.array([9])), b.constant(np.array([0])))
+    new = b.op("Concat", kept, x, axis=0)
+    return b.model(mean=b.op("ReduceMean", new, axes=[0], keepdims=0), new_rows=new)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+def test_an_input_and_a_result_become_a_state(tmp_path, precision):
+    path = tmp_path / "out.mlpackage"
+    program = coreml.from_onnx(
+        window(), path, minimum_deployment_target="iOS18", compute_precision=precision, states={"rows": "new_rows"}
+    )
+    spec = spec_of(path)  # coremltools' reader knows no states
+    (state,) = spec.description.state
+    held = state.type.stateType.arrayType
+    assert (state.name, list(held.shape)) == ("rows", [5, 3])
+    assert [f.name for f in (*spec.description.input, *spec.description.output)] == ["x", "mean"]
+    counts = program.op_counts()
+    assert counts["write_state"] == 1 and "coreml_update_state" not in counts
+    rows, kept = np.zeros((5, 3), np.float32), program.make_state()
+    for step in range(7):
+        one = {"x": np.full((1, 3), step / 4, np.float32) + np.arange(3, dtype=np.float32)}
+        wanted = run_onnx(window(), {**one, "rows": rows})
+        rows = wanted["new_rows"]
+        found = program.run(one, state=kept)
+        assert list(found) == ["mean"]
+        np.testing.assert_allclose(found["mean"], wanted["mean"], rtol=2e-3)
+        np.testing.assert_array_equal(kept["rows"], rows)  # multiples of 1/4, which f16 holds
+
+
+def test_references_are_states(tmp_path):
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+    if not hasattr(jax, "new_ref"):
+        pytest.skip("this JAX has no references")
+
+    def step(cache, x):
+        cache[...] = jnp.concatenate([cache[1:], x[None]])
+        return cache[...].sum(0)
+
+    cache = jax.new_ref(jnp.zeros((5, 3)))
+    path = tmp_path / "out.mlpackage"
+    program = sardonyx.to_coreml(
+        step, [cache, (3,)], output_path=path, minimum_deployment_target="iOS18", compute_precision="fp32"
+    )
+    (state,) = spec_of(path).description.state
+    kept = program.make_state()
+    assert list(kept) == [state.name]
+    for k in range(1, 8):
+        x = np.full(3, k, np.float32)
+        (found,) = program.run([x], state=kept).values()
+        np.testing.assert_array_equal(found, np.full(3, sum(range(max(1, k - 4), k + 1)), np.float32))
+    older = sardonyx.to_coreml(step, [cache, (3,)], minimum_deployment_target="iOS17", compute_precision="fp32")
+    assert len(older.run([np.zeros((5, 3), np.float32), x])) == 2  # an input and a result, as in ONNX
+
+
+def test_a_result_of_a_jax_function_is_a_state_by_its_position(tmp_path):
+    pytest.importorskip("jax")
+    program = sardonyx.to_coreml(
+        lambda x, total: (x * 2, total + x),
+        [(3,), (3,)],
+        states={"total": 1},
+        minimum_deployment_target="iOS18",
+        compute_precision="fp32",
+    )
+    kept = program.make_state()
+    for _ in range(3):
+        program.run([np.ones(3, np.float32)], state=kept)
+    np.testing.assert_array_equal(kept["total"], np.full(3, 3, np.float16))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"states": {"rows": "new_rows"}, "minimum_deployment_target": "iOS17"}, "states need iOS18"),
+        ({"states": {"row": "new_rows"}}, "'row' is not an input of the model"),
+        ({"states": {"rows": "rows"}}, "is not a result of the model"),
+        ({"states": {"rows": "mean"}}, r"a state holds f16\[5,3\], and its result is f16\[3\]"),
+        ({"states": {"rows": "new_rows", "x": "new_rows"}}, "is in two states"),
+        ({"states": {"rows": "new_rows", "x": "mean"}}, "all results of the model are states"),
+    ],
+)
+def test_impossible_states(tmp_path, options, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        coreml.from_onnx(window(), tmp_path / "out.mlpackage", **{"minimum_deployment_target": "iOS18", **options})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_of_open_size_is_refused(tmp_path):
+    b = Builder()
+    x = b.input("x", ["N", 3])
+    model = b.model(y=b.op("Relu", x), z=b.op("Neg", x))
+    with pytest.raises(sardonyx.Error, match=r"the state 'x' is f32\[N,3\]"):
+        coreml.from_onnx(model, tmp_path / "o.mlpackage", minimum_deployment_target="iOS18", states={"x": "z"})
+
+
+@pytest.mark.parametrize("target", ["iOS16", "iOS18"])
+@pytest.mark.parametrize("make", [mlp, cnn, bert])
+def test_coremltools_default_passes_find_nothing_left(tmp_path, make, target):
+    from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
+
+    path = tmp_path / "out.mlpackage"
+    coreml.from_onnx(make(), path, minimum_deployment_target=target, compute_precision="fp32")
+    spec = spec_of(path)
+    program = load_program(spec, spec.specificationVersion, str((path / WEIGHTS).parent))
+
+    def counts():
+        return Counter(op.op_type for op in program.functions["main"].operations if op.op_type != "const")
+
+    before = counts()
+    pipeline = ct.PassPipeline()
+    # The last of these guards the indices of gathers again, which the lowering has done.
+    pipeline.remove_passes({"common::add_fp16_cast", "common::add_int16_cast", "common::guard_negative_gather_indices"})
+    PassPipelineManager.apply_pipeline(program, pipeline)
+    assert counts() == before
+
+
+def attention_by_hand(heads=3, width=7):
+    b = Builder(opset=17)
+    q, k, v = (b.input(name, ["B", heads, length, width]) for name, length in (("q", "T"), ("k", "S"), ("v", "S")))
+    scores = b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = b.op("Div", scores, b.constant(np.float32(width**0.5)))
+    return b.model(y=b.op("MatMul", b.op("Softmax", scores, axis=-1), v))
+
+
+@pytest.mark.parametrize(("target", "fused"), [("iOS17", 0), ("iOS18", 1)])
+def test_attention_is_one_op_from_ios_18_on(tmp_path, target, fused):
+    def one(batch, queries, keys):
+        shapes = {"q": (batch, 3, queries, 7), "k": (batch, 3, keys, 7), "v": (batch, 3, keys, 7)}
+        return {name: x for i, (name, s) in enumerate(shapes.items()) for x in normal(name, s, i).values()}
+
+    program, _ = check(attention_by_hand(), tmp_path, one(2, 5, 11), one(1, 13, 3), target=target)
+    counts = program.op_counts()
+    assert counts.get("scaled_dot_product_attention", 0) == fused and counts.get("softmax", 0) == 1 - fused
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_image_inputs(tmp_path, last):
+    b = Builder()
+    x = b.input("x:0", [1, 5, 7, 3] if last else [1, 3, 5, 7])
+    model, path = b.model(y=b.op("Sin", x)), tmp_path / "out.mlpackage"
+    how = {"color": "bgr", "scale": 1 / 128, "bias": [-1, -0.5, 0]}
+    with pytest.warns(UserWarning, match="is called 'x_0'"):
+        program = coreml.from_onnx(model, path, image_inputs={"x:0": how}, compute_precision="fp32")
+    (feature,) = check_types(path).description.input
+    image = feature.type.imageType
+    assert (feature.name, image.width, image.height, image.colorSpace) == ("x_0", 7, 5, 30)
+    pixels = np.random.default_rng(3).integers(0, 256, (1, 3, 5, 7)).astype(np.float32)
+    given = pixels / 128 + np.array([-1, -0.5, 0], np.float32).reshape(1, 3, 1, 1)
+    wanted = run_onnx(model, {"x:0": given.transpose(0, 2, 3, 1) if last else given})["y"]
+    np.testing.assert_allclose(program.run({"x_0": pixels})["y"], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ({"y": "rgb"}, "the image 'y' is not an input"),
+        ({"image": "gray"}, r"the image 'image' is f32\[1,3,19,23\], expected numbers of shape \[1,1,height"),
+        ({"image": "cmyk"}, "'image:cmyk' describes no image input"),
+        ({"image": {"color": "rgb", "bias": [1, 2]}}, "describes no image input"),
+        ({"image": {"colour": "rgb"}}, "an image input is described by its color"),
+    ],
+)
+def test_impossible_images(tmp_path, images, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        coreml.from_onnx(cnn(), tmp_path / "o.mlpackage", input_shapes={"image": (1, 3, 19, 23)}, image_inputs=images)
+    assert list(tmp_path.iterdir()) == []

@@ -130,6 +130,9 @@ def convert_onnx_file(arg0: str, arg1: str, arg2: dict, /) -> dict: ...
 
 def convert_onnx_bytes(arg0: bytes, arg1: str, arg2: str, arg3: dict, /) -> dict: ...
 
+def specification_version(arg: str, /) -> int:
+    """That of a deployment target: 9 is iOS 18."""
+
 def mil_lowerings() -> list[str]:
     """The ONNX operators that can be converted to Core ML."""
 
