@@ -85,6 +85,8 @@ venv() {
 product() {
   local installing
   make_venv
+  # Filling an empty compiler cache costs a tenth of the build, and the next builds here have the objects.
+  if [[ ! -d $(ccache --get-config=cache_dir 2>/dev/null) ]]; then export CCACHE_DISABLE=1; fi
   if has_packages; then
     build release _sardonyx sardonyx_cli
     return
