@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball test-cpp clean
+.PHONY: help setup tools build product viewer demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball test-cpp clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -27,7 +27,14 @@ product:
 demo: product  ## export seven real models, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
 	@$(PY) demo/run.py --out build/demo $(if $(RIVALS),--rivals)
 
-test: build  ## lint and all tests that run in minutes
+viewer:  ## the page of `sardonyx view`, which the next build takes in (needs npm's registry the first time)
+	@scripts/setup.sh viewer
+
+# What the tests of pages need; the build comes after the page.
+browser: tools viewer
+	@scripts/setup.sh packages scripts/debian-packages-viewer.txt
+
+test: browser build  ## lint and all tests that run in minutes
 	@$(PY) scripts/check.py test
 
 case: tools  ## the .sx cases of one pass or lowering, after an edit (PASS=fuse_gelu)
@@ -35,7 +42,7 @@ case: tools  ## the .sx cases of one pass or lowering, after an edit (PASS=fuse_
 	[[ -n '$(PASS)' && -n $$files ]] || { echo "error: no .sx file begins with 'pass $(PASS)' or 'lower $(PASS)': make case PASS=NAME"; exit 1; }; \
 	scripts/setup.sh build release sx_test && build/release/sx_test $$files
 
-test-all: build  ## every test there is
+test-all: browser build  ## every test there is
 	@$(PY) scripts/check.py test-all
 
 test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's passes (COREMLTOOLS_CHECKOUT=folder: its main branch, too)
@@ -113,7 +120,7 @@ coverage:  ## which lines and branches the tests run, in C++ and Python (needs c
 	@scripts/setup.sh build coverage
 	@$(PY) scripts/coverage.py --report docs/coverage.md
 
-wheels: tools  ## wheels of six systems into dist/, unfinished: docs/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
+wheels: tools viewer  ## wheels of six systems into dist/, unfinished: docs/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py build $(PLATFORM)
 	@$(PY) scripts/wheels.py check $(PLATFORM)
@@ -125,7 +132,7 @@ test-wheels: tools  ## C++ tests and smoke tests of the wheels, unfinished: docs
 sdist: tools  ## the source package into dist/
 	@$(PY) scripts/wheels.py sdist
 
-static-command: tools  ## the command as one static program for any x86-64 Linux, dist/sardonyx
+static-command: tools viewer  ## the command as one static program for any x86-64 Linux, dist/sardonyx
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py command
 

@@ -66,8 +66,9 @@ LAYERS = {
     "lower": ["support", "ir", "dialects"],
     "io": ["support", "ir", "dialects"],
     "driver": ["support", "ir", "dialects", "eval", "rewrite", "passes", "lower", "io"],
-    "python": ["support", "ir", "dialects", "lower", "io", "driver"],
-    "tools": ["support", "ir", "dialects", "io", "driver"],
+    "view": ["support", "ir", "dialects", "rewrite", "io", "driver"],
+    "python": ["support", "ir", "dialects", "lower", "io", "driver", "view"],
+    "tools": ["support", "ir", "dialects", "io", "driver", "view"],
 }
 # The same inside python/native.
 NATIVE_LAYERS = {

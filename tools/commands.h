@@ -11,6 +11,8 @@
 
 namespace sardonyx {
 class Error;
+enum class DialectId : uint8_t;
+struct OptimizeOptions;
 struct WriteOptions;
 }  // namespace sardonyx
 
@@ -34,6 +36,7 @@ int check(const FileArgs& files, bool json);
 
 struct DiffArgs {
   std::string before, after;
+  std::string output;  // a page that shows both
   size_t lines = 60;
   bool json = false;
 };
@@ -51,8 +54,21 @@ struct VerifyArgs {
 // nothing could be compared, or when a runtime loads only the first.
 int verify(const VerifyArgs& args);
 
-// Prints the model as text with types, or writes it to `output` as text or as an HTML page, by its suffix.
-int view(const FileArgs& files, const std::string& output, bool json);
+struct ViewArgs {
+  std::string output;
+  std::string passes;  // a page with the steps of these passes; empty: of the model as it is
+  bool json = false;
+};
+// Prints the model as text with types, or writes it to `output` as text or as a page, by its suffix.
+int view(const FileArgs& files, const ViewArgs& args);
+
+struct WhereArgs {
+  std::string node;  // a node or a result
+  std::string line;  // "model.py:41"
+  bool json = false;
+};
+// Prints where a node comes from, or the nodes that come from a line. Returns 1 if there are none.
+int where(const FileArgs& files, const WhereArgs& args);
 
 // Options for writing results, shared by optimize and lower.
 struct OutputArgs {
@@ -93,6 +109,9 @@ struct OptimizeArgs {
 // Optimizes one model, or several into the folder out.output. Continues after a model that is refused; the
 // exit code tells.
 int optimize(const OutputArgs& out, const OptimizeArgs& args);
+
+// What `optimize` does with these --passes and no other option.
+OptimizeOptions optimize_options(const std::string& passes, DialectId dialect);
 
 // The same for Core ML packages and model files.
 int optimize_coreml(const std::string& output, const OptimizeArgs& args);

@@ -6,10 +6,15 @@
 #include <algorithm>
 
 #include "commands.h"
+#include "driver/match_models.h"
+#include "driver/node_search.h"
 #include "output.h"
+#include "page.h"
+#include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "say.h"
 #include "terminal.h"
+#include "view/model_page.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -36,7 +41,42 @@ void show(const ModelDiff& found, size_t most) {
   if (differ > most) say("  ... {} more lines differ (--lines shows more)\n", differ - most);
 }
 
-ordered_json json_of(const DiffArgs& args, const ModelDiff& found) {
+std::string kind_and_label(const Node& n) { return fmt::format("{} {}", n.op().name, label_of(n)); }
+
+// Prints the nodes that differ, at most so many.
+void show_nodes(const ModelMatch& m, size_t most) {
+  say("nodes: {} same, {} moved, {} changed, {} removed, {} added\n", m.same, m.moved.size(), m.changed.size(),
+      m.removed.size(), m.added.size());
+  size_t shown = 0;
+  const auto line = [&](std::string_view color, const std::string& text) {
+    if (++shown <= most) fmt::print("{}\n", painted(stdout, color, printable(text)));
+  };
+  for (const Node* n : m.removed) line(kRed, fmt::format("- {}", kind_and_label(*n)));
+  for (const Node* n : m.added) line(kGreen, fmt::format("+ {}", kind_and_label(*n)));
+  for (const NodeChange& c : m.changed) {
+    const std::string before = kind_and_label(*c.before), after = kind_and_label(*c.after);
+    line(kYellow,
+         fmt::format("~ {}: {}", before == after ? after : fmt::format("{} -> {}", before, after), fmt::join(c.what, "; ")));
+  }
+  if (shown > most) say("  ... {} more nodes differ (--lines shows more)\n", shown - most);
+}
+
+ordered_json json_of(const ModelMatch& m) {
+  const auto node = [](const Node& n) { return ordered_json{{"name", label_of(n)}, {"op", n.op().name}}; };
+  const auto pair = [&](const Node& x, const Node& y) { return ordered_json{{"before", node(x)}, {"after", node(y)}}; };
+  ordered_json j{{"same", m.same}};
+  for (const char* key : {"moved", "changed", "removed", "added"}) j[key] = ordered_json::array();
+  for (const auto& [x, y] : m.moved) j["moved"].push_back(pair(*x, *y));
+  for (const NodeChange& c : m.changed) {
+    j["changed"].push_back(pair(*c.before, *c.after));
+    j["changed"].back()["what"] = c.what;
+  }
+  for (const Node* n : m.removed) j["removed"].push_back(node(*n));
+  for (const Node* n : m.added) j["added"].push_back(node(*n));
+  return j;
+}
+
+ordered_json json_of(const DiffArgs& args, const ModelDiff& found, const ModelMatch& nodes) {
   const auto list = [](const std::vector<Change>& all) {
     ordered_json out = ordered_json::array();
     for (const Change& c : all) out.push_back({{"what", c.what}, {"before", c.before}, {"after", c.after}});
@@ -53,16 +93,25 @@ ordered_json json_of(const DiffArgs& args, const ModelDiff& found) {
   j["ops"] = list(found.ops);
   j["tensor_bytes"] = {found.bytes_before, found.bytes_after};
   j["lines"] = text;
+  j["nodes"] = json_of(nodes);
+  if (!args.output.empty()) j["output"] = args.output;
   return j;
 }
 
 }  // namespace
 
 int diff(const DiffArgs& args) {
+  if (!args.output.empty()) require_page_name(args.output);
   const auto a = read_model(opened(args.before)), b = read_model(opened(args.after));
   const ModelDiff found = diff_models(*a, *b);
+  for (Model* m : {a.get(), b.get()}) {
+    ValueFacts facts;
+    infer_model(*m, facts, /*tolerant=*/true);
+  }
+  const ModelMatch nodes = match_models(*a, *b);
+  if (!args.output.empty()) write_page(args.output, view::diff_page(*a, *b, args.before, args.after));
   if (args.json) {
-    print_one(json_of(args, found));
+    print_one(json_of(args, found, nodes));
     return found.same ? 0 : 1;
   }
   if (found.same) {
@@ -80,6 +129,7 @@ int diff(const DiffArgs& args) {
   }
   if (found.bytes_before != found.bytes_after)
     say("tensors: {} -> {}\n", human_bytes(found.bytes_before), human_bytes(found.bytes_after));
+  show_nodes(nodes, args.lines);
   if (found.differing > 0) {
     say("\n--- {}\n+++ {}\n", args.before, args.after);
     show(found, args.lines);

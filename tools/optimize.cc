@@ -310,6 +310,12 @@ std::vector<std::string> all_opened(const std::vector<std::string>& inputs) {
 
 }  // namespace
 
+OptimizeOptions optimize_options(const std::string& passes, DialectId dialect) {
+  OptimizeOptions options = options_of({.passes = passes}, dialect);
+  options.hint = false;
+  return options;
+}
+
 int optimize(const OutputArgs& out, const OptimizeArgs& args) {
   constexpr std::string_view kExtensions[] = {".onnx", ".mlpackage", ".mlmodel"};
   const bool only_onnx = args.command == "convert-opset";

@@ -113,6 +113,7 @@ class CommandLine {
         {"diff", [](CommandLine& c) { c.add_diff(c.app_); }},
         {"verify", [](CommandLine& c) { c.add_verify(c.app_); }},
         {"view", [](CommandLine& c) { c.add_view(c.app_); }},
+        {"where", [](CommandLine& c) { c.add_where(c.app_); }},
         {"optimize", [](CommandLine& c) { c.add_optimize(c.app_); }},
         {"convert-opset", [](CommandLine& c) { c.add_convert_opset(c.app_); }},
         {"coreml", [](CommandLine& c) { c.add_coreml(); }},
@@ -244,7 +245,9 @@ class CommandLine {
     auto* command = to.add_subcommand("diff", "Compare two models; exit code 1 if they differ");
     command->add_option("before", diff_.before, "ONNX model, or Core ML package")->required();
     command->add_option("after", diff_.after, "The model to compare with")->required();
-    command->add_option("--lines", diff_.lines, "Show at most this many differing lines")
+    command->add_option("-o,--output", diff_.output, "A page (.html) that shows both models and what differs")
+        ->type_name("FILE");
+    command->add_option("--lines", diff_.lines, "Show at most this many nodes, and lines of text, that differ")
         ->check(kNoSign)
         ->capture_default_str();
     add_json(command, diff_.json);
@@ -270,10 +273,20 @@ class CommandLine {
   void add_view(CLI::App& to) {
     auto* command = to.add_subcommand("view", "Show a model as text with types, or as an HTML page");
     add_input(command);
-    command->add_option("-o,--output", view_output_, "The page (.html) or text (.txt, .sx) to write")->type_name("FILE");
-    add_json(command, json_);
-    command->callback(
-        [this] { status_ = guarded("view", files_.input, json_, [&] { return view(files_, view_output_, json_); }); });
+    command->add_option("-o,--output", view_.output, "The page (.html) or text (.txt, .sx) to write")->type_name("FILE");
+    command->add_option("--passes,--preset", view_.passes,
+                        "Optimize, and show the model after each step: a preset, passes, or a file of passes");
+    add_json(command, view_.json);
+    command->callback([this] { status_ = guarded("view", files_.input, view_.json, [&] { return view(files_, view_); }); });
+  }
+
+  void add_where(CLI::App& to) {
+    auto* command = to.add_subcommand("where", "Print the source line of a node, or the nodes of a source line");
+    add_input(command);
+    command->add_option("node", where_.node, "Name of a node or of a result");
+    command->add_option("--line", where_.line, "List the nodes of this line: model.py:41, function:41, model.py or :41");
+    add_json(command, where_.json);
+    command->callback([this] { status_ = guarded("where", files_.input, where_.json, [&] { return where(files_, where_); }); });
   }
 
   void add_optimize(CLI::App& to) {
@@ -508,7 +521,8 @@ class CommandLine {
   InfoArgs info_;
   DiffArgs diff_;
   VerifyArgs verify_;
-  std::string view_output_;
+  ViewArgs view_;
+  WhereArgs where_;
   OutputArgs output_;
   OptimizeArgs optimize_, coreml_;
   std::string coreml_output_;

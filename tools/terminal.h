@@ -7,7 +7,7 @@
 
 namespace sardonyx::tools {
 
-inline constexpr std::string_view kBold = "1", kRed = "1;31", kGreen = "32";
+inline constexpr std::string_view kBold = "1", kRed = "1;31", kGreen = "32", kYellow = "33";
 
 // `text` in that style if the stream is a terminal with colours; never with NO_COLOR in the environment.
 std::string painted(std::FILE* stream, std::string_view style, std::string_view text);

@@ -18,6 +18,7 @@
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
+#include "view/model_page.h"
 
 namespace nb = nanobind;
 
@@ -173,6 +174,30 @@ nb::dict diff(const nb::object& before, const nb::object& after) {
   return d;
 }
 
+// The page of `sardonyx view`; with passes, of each step of that optimization.
+std::string page(const nb::object& of, const std::string& title, const std::vector<std::string>& passes) {
+  const Source source(of);
+  const Unlocked others_may_run;
+  view::require_page();
+  ValueFacts facts;
+  infer_model(*source.model, facts, /*tolerant=*/true);
+  OptimizeOptions options;
+  options.request.passes = passes;
+  return view::model_page(*source.model, title, passes.empty() ? nullptr : &options);
+}
+
+std::string diff_page(const nb::object& before, const nb::object& after, const std::string& name_before,
+                      const std::string& name_after) {
+  const Source a(before), b(after);
+  const Unlocked others_may_run;
+  view::require_page();
+  for (const Source* s : {&a, &b}) {
+    ValueFacts facts;
+    infer_model(*s->model, facts, /*tolerant=*/true);
+  }
+  return view::diff_page(*a.model, *b.model, name_before, name_after);
+}
+
 nb::dict verify(const nb::object& before, const nb::object& after, const std::string& numerics, const std::string& target,
                 std::optional<double> rtol, std::optional<double> atol) {
   const Source a(before), b(after);
@@ -205,6 +230,9 @@ void bind_inspect(nb::module_& m) {
   m.def("info", &info, nb::arg("model"), nb::arg("input_shapes"), "What a model, a path or bytes, consists of.");
   m.def("node_origins", &node_origins, nb::arg("model"), "Where the nodes of each graph come from.");
   m.def("check", &check, nb::arg("model"), "What is wrong with a model.");
+  m.def("page", &page, nb::arg("of"), nb::arg("title"), nb::arg("passes"), "The page of a model.");
+  m.def("diff_page", &diff_page, nb::arg("before"), nb::arg("after"), nb::arg("name_before"), nb::arg("name_after"),
+        "The page of two models.");
   m.def("diff", &diff, nb::arg("before"), nb::arg("after"), "How the texts of two models differ.");
   m.def("verify", &verify, nb::arg("before"), nb::arg("after"), nb::arg("numerics"), nb::arg("target"), nb::arg("rtol").none(),
         nb::arg("atol").none(), "Whether two models compute the same on seeded inputs.");

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what _LAZY imports when it is first used
     from sardonyx._evaluate import evaluate
     from sardonyx._explain import explain
     from sardonyx._functions import onnx_function
-    from sardonyx._inspect import check, diff, info, verify
+    from sardonyx._inspect import check, diff, info, show, verify
     from sardonyx._optimize import optimize
     from sardonyx._profile import profile
     from sardonyx._to_coreml import to_coreml
@@ -45,6 +45,7 @@ __all__ = [
     "profile",
     "report",
     "save_program",
+    "show",
     "simplify",
     "slim",
     "testing",
@@ -65,6 +66,7 @@ _LAZY = {
     "diff": ("sardonyx._inspect", "diff"),
     "info": ("sardonyx._inspect", "info"),
     "profile": ("sardonyx._profile", "profile"),
+    "show": ("sardonyx._inspect", "show"),
     "verify": ("sardonyx._inspect", "verify"),
     "evaluate": ("sardonyx._evaluate", "evaluate"),
     "explain": ("sardonyx._explain", "explain"),

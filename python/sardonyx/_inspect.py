@@ -1,8 +1,10 @@
 """`sardonyx.info`, `check`, `diff` and `verify`: what the commands of these names say, as objects."""
 
+import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
@@ -118,6 +120,50 @@ class Verification:
         return (
             f"the models compute the same on {self.evaluations} inputs, largest error {self.largest_error:.3g}{where}"
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A drawing of a model. Notebooks show it; `save` writes it as one file."""
+
+    html: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_text(self.html, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"<Page of {len(self.html)} characters: save(path) writes it>"
+
+    def _repr_html_(self) -> str:
+        frame = "width:100%;height:640px;border:1px solid #8884"
+        return f'<iframe sandbox="allow-scripts" style="{frame}" srcdoc="{html.escape(self.html)}"></iframe>'
+
+
+def show(model: Any, *, passes: str | Sequence[str] | None = None, against: Any = None) -> Page:
+    """Draw a model, as `sardonyx view` does.
+
+    Args:
+        model: A path (ONNX or Core ML), an `onnx.ModelProto`, a model of `sardonyx.ir`, bytes, or what else `optimize` takes.
+        passes: Show the model after each step of these passes or presets, such as "onnx".
+        against: Draw both models, and what differs.
+
+    Raises:
+        sardonyx.Error: the model cannot be read, or this build has no viewer.
+
+        >>> sardonyx.show("model.onnx", passes="onnx").save("passes.html")
+    """
+    if against is not None:
+        if passes is not None:
+            raise Error("passes and against exclude each other", "invalid_argument")
+        return Page(
+            native.diff_page(_source(model), _source(against), _name_of(model, "before"), _name_of(against, "after"))
+        )
+    chosen = [passes] if isinstance(passes, str) else list(passes or ())
+    return Page(native.page(_source(model), _name_of(model, "model"), chosen))
+
+
+def _name_of(model: Any, otherwise: str) -> str:
+    return os.fspath(model) if isinstance(model, str | os.PathLike) else otherwise
 
 
 def info(model: Any, *, input_shapes: Sequence[str] = ()) -> Info:

@@ -646,10 +646,14 @@ TEST(OnnxWriter, ProvenanceBecomesMetadata) {
   s.g.add_output(*y, "y");
   Provenance p;
   p.sources.push_back({.file = "model.py", .line = 41, .function = "forward", .scope = "Net/layer", .lowering = "lower_max"});
+  p.rules = {"fuse_a", "fuse_b/c"};
   y->def()->set_provenance(s.m.add_provenance(p));
   const auto back = read(serialize_onnx(s.m));
-  const Metadata expected{
-      {"namespace", "Net/layer"}, {"pkg.sardonyx.callsite", "forward:41"}, {"pkg.sardonyx.plugin", "lower_max"}};
+  const Metadata expected{{"namespace", "Net/layer"},
+                          {"pkg.sardonyx.callsite", "forward:41"},
+                          {"pkg.sardonyx.source", "model.py:41"},
+                          {"pkg.sardonyx.rules", "fuse_a; fuse_b/c"},
+                          {"pkg.sardonyx.plugin", "lower_max"}};
   EXPECT_EQ(back->graph().first()->extra()->metadata, expected);
   const auto without = read(serialize_onnx(s.m, {.provenance = WriteOptions::Provenance::kOff}));
   EXPECT_EQ(without->graph().first()->extra(), nullptr);

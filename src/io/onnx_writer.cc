@@ -581,6 +581,11 @@ void OnnxWriter::write_provenance(const Node& n) {
           if (s.function.empty() && s.file.empty()) return std::string();
           return fmt::format("{}:{}", s.function.empty() ? s.file.substr(s.file.rfind('/') + 1) : s.function, s.line);
         }));
+    add("pkg.sardonyx.source", collect([](const Source& s) {
+          if (s.file.empty() || s.function.empty()) return std::string();  // else the callsite names the file
+          return fmt::format("{}:{}", s.file.substr(s.file.rfind('/') + 1), s.line);
+        }));
+    add("pkg.sardonyx.rules", fmt::format("{}", fmt::join(p.rules, "; ")));
     add("pkg.sardonyx.plugin", collect([](const Source& s) { return s.lowering; }));
     if (options_.provenance == WriteOptions::Provenance::kFull) {
       // The program's frames, then all frames: those inside JAX start with a tab.

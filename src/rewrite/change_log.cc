@@ -1,5 +1,8 @@
 #include "rewrite/change_log.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <iterator>
 #include <map>
 
@@ -25,7 +28,8 @@ void ChangeLog::begin(const Model& m, size_t num_entries) {
   before_ = count(m);
 }
 
-void ChangeLog::changed(const Model& m, size_t i) {
+void ChangeLog::changed(const Model& m, size_t i, std::string_view name) {
+  if (on_step) on_step(m, name, firings_);
   std::map<std::string, size_t> after = count(m);
   Entry& e = entries[i];
   for (const auto& [op, times] : before_) {
@@ -41,9 +45,19 @@ void ChangeLog::changed(const Model& m, size_t i) {
   before_ = std::move(after);
 }
 
-void ChangeLog::fired(std::string_view rule, const Node& at) {
-  Firing& f = firings_.emplace_back(std::string(rule), std::string(at.op().name), std::string(at.name().view()));
+void ChangeLog::fired(std::string_view pass, std::string_view rule, const Node& at) {
+  Firing& f =
+      firings_.emplace_back(std::string(pass), std::string(rule), std::string(at.op().name), std::string(at.name().view()));
   if (f.name.empty() && at.num_results() > 0) f.name = at.result(0)->name().view();
+}
+
+uint32_t ChangeLog::with_rule(Model& m, uint32_t provenance) const {
+  const Firing& last = firings_.back();
+  std::string name = last.rule.empty() || last.rule == last.pass ? last.pass : fmt::format("{}/{}", last.pass, last.rule);
+  Provenance p = m.provenance(provenance);
+  if (std::ranges::find(p.rules, name) != p.rules.end()) return provenance;
+  p.rules.push_back(std::move(name));
+  return m.add_provenance(std::move(p));
 }
 
 }  // namespace sardonyx

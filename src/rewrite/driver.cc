@@ -221,7 +221,7 @@ class Driver {
       if (!states_[k].active) continue;
       context_.begin(rules_[k].pass_name, *rules_[k].options);
       if (!(context_.log.explains() ? match_and_explain(k, n) : matcher(k).match(n, context_, rule(k).when, &match_))) continue;
-      if (log_ != nullptr) log_->fired(rule(k).name, n);
+      if (log_ != nullptr) log_->fired(rules_[k].pass_name, rule(k).name, n);
       if (!fire(k, match_)) {
         if (log_ != nullptr) log_->takes_back_last();
         continue;
@@ -323,6 +323,7 @@ class Driver {
     for (Node* n : m.nodes()) {
       if (n->provenance() != provenance) provenance = model_.merge_provenance(provenance, n->provenance());
     }
+    if (log_ != nullptr) provenance = log_->with_rule(model_, provenance);
     b.set_provenance(provenance);
 
     std::vector<Value*> made(root.num_results(), nullptr);

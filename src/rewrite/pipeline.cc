@@ -180,7 +180,7 @@ class Run {
       context_.facts = ValueFacts();
       infer_model(model_, context_.facts, /*tolerant=*/true);
     }
-    if (log_ != nullptr && changed) log_->changed(model_, step.first);
+    if (log_ != nullptr && changed) log_->changed(model_, step.first, entry.name);
     if (log_ != nullptr && !changed) log_->undone();
     if (changed && is_walk) arrange(model_, {&first_new, 1});
 

@@ -23,6 +23,7 @@ PAGES = (
     "functions.md",
     "large_models.md",
     "quantized_models.md",
+    "seeing.md",
     "start_coreml.md",
     "start_jax.md",
     "start_onnx.md",

@@ -162,6 +162,12 @@ def node_origins(model: object) -> list:
 def check(model: object) -> dict:
     """What is wrong with a model."""
 
+def page(of: object, title: str, passes: Sequence[str]) -> str:
+    """The page of a model."""
+
+def diff_page(before: object, after: object, name_before: str, name_after: str) -> str:
+    """The page of two models."""
+
 def diff(before: object, after: object) -> dict:
     """How the texts of two models differ."""
 

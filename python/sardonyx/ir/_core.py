@@ -705,6 +705,16 @@ class Model(_native.ModelBase):
 
     __slots__ = ()
 
+    def _repr_html_(self) -> str | None:
+        """The drawing that notebooks show. None where this build has no viewer: then they show the text."""
+        from sardonyx._error import Error
+        from sardonyx._inspect import show
+
+        try:
+            return show(self)._repr_html_()
+        except Error:
+            return None
+
     def __init__(
         self,
         graph: Graph,

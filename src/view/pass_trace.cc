@@ -1,0 +1,76 @@
+#include "view/pass_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "driver/node_origin.h"
+#include "support/stopwatch.h"
+
+namespace sardonyx::view {
+namespace {
+
+// "fuse_gelu × 12, remove_no_ops × 3": the passes whose rules fired, the busiest first.
+std::string label_of(std::string_view pass, const std::vector<ChangeLog::Firing>& firings) {
+  constexpr size_t kMost = 4;
+  std::vector<std::pair<size_t, std::string>> counts;
+  for (const ChangeLog::Firing& f : firings) {
+    const auto known = std::ranges::find_if(counts, [&](const auto& c) { return c.second == f.pass; });
+    if (known == counts.end()) {
+      counts.emplace_back(1, f.pass);
+    } else {
+      ++known->first;
+    }
+  }
+  if (counts.empty()) return std::string(pass);
+  std::ranges::stable_sort(counts, [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string label;
+  for (size_t i = 0; i < std::min(counts.size(), kMost); ++i)
+    label += fmt::format("{}{}{}", i > 0 ? ", " : "", counts[i].second,
+                         counts[i].first > 1 ? fmt::format(" × {}", counts[i].first) : std::string());
+  if (counts.size() > kMost) label += fmt::format(" and {} more passes", counts.size() - kMost);
+  return label;
+}
+
+// Files say in metadata where nodes come from. As provenance, it reaches the nodes that passes make of them.
+void keep_origins(Model& m) {
+  for (const auto& f : m.functions()) {
+    std::vector<const Graph*> todo{&f->graph()};
+    while (!todo.empty()) {
+      const Graph& g = *todo.back();
+      todo.pop_back();
+      for (Node& n : g.nodes()) {
+        for (const Body& b : n.bodies()) todo.push_back(b.graph);
+        if (n.provenance() != 0 || n.extra() == nullptr || n.extra()->metadata.empty()) continue;
+        const NodeOrigin origin = origin_of(n);
+        Provenance p;
+        for (const SourceLine& s : origin.lines) p.sources.push_back({.file = s.file, .line = s.line, .function = s.function});
+        if (p.sources.empty() && !origin.scope.empty()) p.sources.emplace_back();
+        if (!p.sources.empty()) p.sources.front().scope = origin.scope;
+        n.set_provenance(m.add_provenance(std::move(p)));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+OptimizeReport trace(Model& m, const OptimizeOptions& options, Picture& to) {
+  keep_origins(m);
+  to.add(m, "as it was");
+  ChangeLog log;
+  Stopwatch watch;
+  log.on_step = [&](const Model& now, std::string_view pass, const std::vector<ChangeLog::Firing>& firings) {
+    const double seconds = watch.lap();
+    to.add(now, label_of(pass, firings), seconds);
+    // A step that shows no difference (constants in another place, types that say the same) is none.
+    const PictureStep& last = to.steps.back();
+    if (last.added + last.removed + last.changed == 0) to.drop_last_step();
+    watch.lap();
+  };
+  OptimizeOptions unhinted = options;
+  unhinted.hint = false;  // it would optimize once more
+  return optimize_model(m, unhinted);
+}
+
+}  // namespace sardonyx::view

@@ -1,0 +1,30 @@
+// The page of a picture: one file that works without a network.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "view/picture.h"
+
+namespace sardonyx::view {
+
+struct SceneOptions {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> facts;             // about the model, for the panel
+  bool is_diff = false;                                               // two steps are two models
+  std::vector<std::pair<std::string, std::vector<double>>> measures;  // by node: "FLOPs", "milliseconds", to color by
+  // The text of source files that nodes name, as far as they are there.
+  std::vector<std::pair<std::string, std::string>> sources;
+};
+
+// The picture as JSON, which the page reads (viewer/scene.ts). No '<' is in it.
+std::string scene_json(const Picture& p, const SceneOptions& options);
+
+// Throws kUnsupported if this build has no page (`make viewer`).
+void require_page();
+// The page with a picture in it.
+std::string page(const Picture& p, const SceneOptions& options);
+
+}  // namespace sardonyx::view
