@@ -264,6 +264,21 @@ def test_a_jax_function(tmp_path):
         np.testing.assert_allclose(found, layer(x), atol=2e-6)
 
 
+def test_a_matrix_function_made_of_loops_within_loops():
+    """A value whose type only the model knows became a scalar by way of itself, without end."""
+    jax = pytest.importorskip("jax")
+    from jax.scipy import linalg
+
+    a = np.random.default_rng(5).standard_normal((5, 5)).astype(np.float32)
+    a = a @ a.T + 5 * np.eye(5, dtype=np.float32)
+    program = sardonyx.to_coreml(
+        lambda x: jax.numpy.real(linalg.sqrtm(x)), [(5, 5)], minimum_deployment_target="iOS18", compute_precision="fp32"
+    )
+    assert program.op_counts()["while_loop"] >= 3
+    (root,) = program.run([a]).values()
+    np.testing.assert_allclose(root @ root, a, atol=1e-4)
+
+
 def test_everything_that_is_missing_is_one_error_and_nothing_is_written(tmp_path):
     b = Builder()
     x = b.input("x", [3, 3])

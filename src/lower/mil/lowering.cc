@@ -188,7 +188,9 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   const auto same = [](Dim p, Dim q) { return p == q; };
   if (x->ranked() && std::ranges::equal(x->type()->dims(), wanted, same)) return x;
   if (wanted.empty()) {
-    return x->ranked() && x->type()->is_static() ? squeeze(x, iota(x->type()->rank())) : b.squeeze(x);
+    const bool known = x->ranked() && x->type()->is_static() && !context_.knows_more(*x);
+    if (known) return b.squeeze(x, {.axes = iota(x->type()->rank())});
+    return b.squeeze(b.reshape(x, {1}), {.axes = {0}});
   }
   // At most one unknown size is written as -1.
   std::vector<int64_t> sizes;
