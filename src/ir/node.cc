@@ -8,7 +8,11 @@
 
 namespace sardonyx {
 
+#ifdef _WIN32  // bit-fields of different types do not share a word there
+static_assert(sizeof(Use) == 32 && sizeof(Value) <= 48 && sizeof(Node) <= 80);
+#elif UINTPTR_MAX > UINT32_MAX
 static_assert(sizeof(Use) == 32 && sizeof(Value) == 40 && sizeof(Node) == 72);
+#endif
 static_assert(std::is_trivially_destructible_v<Node> && std::is_trivially_destructible_v<Value>);
 
 Graph* Value::graph() const {
