@@ -89,7 +89,10 @@ class Links:
 
 def staged_pages() -> dict[str, str]:
     pages = {f"docs/{p.name}": "index.md" if p.name == "README.md" else p.name for p in sorted(ROOT.glob("docs/*.md"))}
-    images = {str(p.relative_to(ROOT)): str(p.relative_to(ROOT / "docs")) for p in sorted(ROOT.glob("docs/**/*.svg"))}
+    images = {
+        str(p.relative_to(ROOT)): str(p.relative_to(ROOT / "docs"))
+        for p in sorted([*ROOT.glob("docs/**/*.svg"), *ROOT.glob("docs/*.png")])
+    }
     return pages | images | OTHERS
 
 

@@ -12,12 +12,15 @@
 #include "driver/diff_models.h"
 #include "driver/file_names.h"
 #include "driver/input_shapes.h"
+#include "driver/match_models.h"
 #include "driver/model_summary.h"
 #include "driver/node_origin.h"
+#include "driver/node_search.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
+#include "support/printable.h"
 #include "view/model_page.h"
 
 namespace nb = nanobind;
@@ -152,9 +155,15 @@ nb::dict check(const nb::object& of) {
 nb::dict diff(const nb::object& before, const nb::object& after) {
   const Source a(before), b(after);
   ModelDiff found;
+  ModelMatch nodes;
   {
     const Unlocked others_may_run;
     found = diff_models(*a.model, *b.model);
+    for (const Source* s : {&a, &b}) {
+      ValueFacts facts;
+      infer_model(*s->model, facts, /*tolerant=*/true);
+    }
+    nodes = match_models(*a.model, *b.model);
   }
   const auto list = [](const std::vector<ModelDiff::Change>& all) {
     nb::dict out;
@@ -171,6 +180,21 @@ nb::dict diff(const nb::object& before, const nb::object& after) {
   d["ops"] = list(found.ops);
   d["tensor_bytes"] = nb::make_tuple(found.bytes_before, found.bytes_after);
   d["lines"] = lines;
+  const auto label = [](const Node& n) { return nb::make_tuple(printable(std::string(n.op().name)), printable(label_of(n))); };
+  nb::list moved, changed, removed, added;
+  for (const auto& [x, y] : nodes.moved) moved.append(nb::make_tuple(label(*x), label(*y)));
+  for (const NodeChange& c : nodes.changed) {
+    nb::list what;
+    for (const std::string& text : c.what) what.append(printable(text));
+    changed.append(nb::make_tuple(label(*c.before), label(*c.after), what));
+  }
+  for (const Node* n : nodes.removed) removed.append(label(*n));
+  for (const Node* n : nodes.added) added.append(label(*n));
+  d["kept"] = nodes.same;
+  d["moved"] = moved;
+  d["changed"] = changed;
+  d["removed"] = removed;
+  d["added"] = added;
   return d;
 }
 

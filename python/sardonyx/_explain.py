@@ -33,6 +33,9 @@ class Explanation:
         """Primitives without a lowering."""
         return [name for name, p in self.primitives.items() if p.lowering is None]
 
+    def _repr_html_(self) -> str:
+        return reports.preformatted(self)
+
     def __str__(self) -> str:
         total = sum(p.count for p in self.primitives.values())
         width = max([len("primitive"), *map(len, self.primitives)])

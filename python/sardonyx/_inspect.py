@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
 from sardonyx._require import one_of
+from sardonyx.report import preformatted
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Info:
     oldest_runtime: str  # the oldest onnxruntime that loads it, "ort-1.17"; "" if none does
     not_run: dict[str, list[str]]  # by older runtime or provider: what it refuses or leaves to the CPU
 
+    def _repr_html_(self) -> str:
+        return preformatted(self)
+
     def __str__(self) -> str:
         lines = [f"{self.format}, version {self.version}, " + ", ".join(f"{k} {v}" for k, v in self.opsets.items())]
         lines += [f"input   {name}: {kind}" for name, kind in self.inputs.items()]
@@ -61,6 +65,9 @@ class Check:
     def __bool__(self) -> bool:
         return not self.faults
 
+    def _repr_html_(self) -> str:
+        return preformatted(self)
+
     def __str__(self) -> str:
         lines = [f"fault: {f}" for f in self.faults] + [f"warning: {w}" for w in self.warnings]
         end = (
@@ -73,16 +80,34 @@ class Check:
 
 @dataclass(frozen=True)
 class Diff:
-    """How the texts of two models differ. True where they do."""
+    """How two models differ. True where they do. A node is its operator and its name."""
 
     same: bool
     interface: dict[str, tuple[str, str]]  # inputs, results and opsets that differ: (before, after), "" for none
     ops: dict[str, tuple[str, str]]  # operators of which one model has more
     tensor_bytes: tuple[int, int]
     lines: list[str]  # "- ..." only in the first, "+ ..." only in the second
+    kept: int = 0  # nodes that are equal, in the same order
+    moved: list[tuple[tuple[str, str], tuple[str, str]]] = field(default_factory=list)  # equal, in another order
+    changed: list[tuple[tuple[str, str], tuple[str, str], list[str]]] = field(default_factory=list)  # and what changed
+    removed: list[tuple[str, str]] = field(default_factory=list)
+    added: list[tuple[str, str]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return not self.same
+
+    def _repr_html_(self) -> str:
+        if self.same:
+            return "<p>the models are the same</p>"
+        rows = [
+            ["", what, before or "none", after or "none"]
+            for what, (before, after) in {**self.interface, **self.ops}.items()
+        ]
+        rows += [["\u2212", *node, ""] for node in self.removed] + [["+", *node, ""] for node in self.added]
+        rows += [["~", *after, "; ".join(what)] for _, after, what in self.changed]
+        counts = {"same": self.kept, "moved": len(self.moved), "changed": len(self.changed)}
+        counts |= {"removed": len(self.removed), "added": len(self.added)}
+        return f"<p>nodes: {', '.join(f'{n} {what}' for what, n in counts.items())}</p>{_table(rows)}"
 
     def __str__(self) -> str:
         if self.same:
@@ -109,6 +134,9 @@ class Verification:
     def __bool__(self) -> bool:
         return self.difference is None and not self.load_problems and self.evaluations > 0
 
+    def _repr_html_(self) -> str:
+        return preformatted(self)
+
     def __str__(self) -> str:
         if self.difference is not None:
             return f"the models differ: {self.difference}"
@@ -120,6 +148,14 @@ class Verification:
         return (
             f"the models compute the same on {self.evaluations} inputs, largest error {self.largest_error:.3g}{where}"
         )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """The rows as a table of HTML, a thousand at most."""
+    most = 1000
+    lines = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[:most]]
+    more = f"<p>and {len(rows) - most} more</p>" if len(rows) > most else ""
+    return f'<table style="text-align:left">{"".join(lines)}</table>{more}'
 
 
 @dataclass(frozen=True, repr=False)

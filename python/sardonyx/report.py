@@ -1,10 +1,16 @@
 """The report of the last export or optimization: `sardonyx.report.last()`."""
 
+import html
 import logging
 import threading
 from dataclasses import dataclass, field
 
 __all__ = ["Report", "Shadow", "last"]
+
+
+def preformatted(text: object) -> str:
+    """What notebooks show of an object that prints as lines."""
+    return f'<pre style="line-height:1.35">{html.escape(str(text))}</pre>'
 
 
 @dataclass
@@ -46,6 +52,9 @@ class Report:
     evaluations: int = 0  # how many runs before and after verify= compared
     warnings: list[str] = field(default_factory=list)
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares
+
+    def _repr_html_(self) -> str:
+        return preformatted(self.table)
 
     @property
     def table(self) -> str:

@@ -150,6 +150,29 @@ def test_what_changed_in_a_node(tmp_path):
     assert "nodes: 2 same, 0 moved, 1 changed, 0 removed, 1 added" in text and "+ Neg extra" in text
 
 
+def test_results_show_themselves_in_notebooks(tmp_path):
+    import sardonyx
+
+    a = save(tmp_path / "a.onnx", ["Relu", "Neg", "Abs"])
+    model = onnx.load(a)
+    model.graph.node[1].op_type = "Exp"
+    model.graph.node[2].name = "<b>"
+    found = sardonyx.diff(a, model)
+    assert found.kept == 2 and found.removed == [("Neg", "n1")] and found.added == [("Exp", "n1")] and found.moved == []
+    assert found.changed == [(("Abs", "n2"), ("Abs", "<b>"), ["operand X: Neg n1 -> Exp n1"])]
+    shown = found._repr_html_()
+    assert "nodes: 2 same, 0 moved, 1 changed, 1 removed, 1 added" in shown
+    assert "<td>&lt;b&gt;</td>" in shown and "<b>" not in shown and "<td>Neg</td>" in shown
+    assert sardonyx.diff(a, a)._repr_html_() == "<p>the models are the same</p>"
+    for result in (sardonyx.info(a), sardonyx.check(a), sardonyx.verify(a, a)):
+        shown = result._repr_html_()
+        assert shown.startswith("<pre") and str(result).splitlines()[0] in shown.replace("&gt;", ">").replace(
+            "&lt;", "<"
+        )
+    sardonyx.optimize(onnx.load(a))
+    assert "became" in sardonyx.report.last()._repr_html_()
+
+
 def test_bodies_are_compared(tmp_path):
     def write(path, op):
         value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in ("x", "y", "t", "e")]

@@ -345,6 +345,55 @@ def test_programs_of_other_dialects(browser, tmp_path):
     assert "weight" in panel(browser) and "strides" in panel(browser)
 
 
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory):
+    """Four layers as JAX writes them, before any pass."""
+    jax = pytest.importorskip("jax")
+    import sardonyx
+
+    def forward(x, w, v):
+        for i in range(4):
+            with jax.named_scope(f"layer{i}"):
+                h = jax.nn.gelu(x @ w)
+                x = x + h @ v
+                x = (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+        return jax.lax.cond(x.sum() > 0, lambda a: a * 3, lambda a: jax.numpy.tanh(a), x)
+
+    path = tmp_path_factory.mktemp("decoder") / "decoder.onnx"
+    shapes = ["f32[B,19]", "f32[19,31]", "f32[31,19]"]
+    sardonyx.to_onnx(forward, shapes, return_mode="file", output_path=str(path), passes="none", model_name="decoder")
+    return path
+
+
+def test_pictures_of_the_documentation(browser, decoder, tmp_path):
+    """SARDONYX_BLESS=1 makes those in docs/ anew."""
+    folder = ROOT / "docs" if os.environ.get("SARDONYX_BLESS") else tmp_path
+    browser.resize(1200, 640)
+    try:
+        show(browser, decoder, "--passes", "onnx", page=tmp_path / "steps.html")
+        steps = browser.run("sardonyx.scene.steps")
+        gelu = browser.run("sardonyx.search('gelu')[0]")
+        browser.run(f"sardonyx.search(''); sardonyx.reveal({gelu}); sardonyx.pan(0, 20)")
+        browser.picture(folder / "seeing_steps.png")
+        text = panel(browser)
+        assert text.startswith("Gelu") and "added" in text and "fuse_gelu/tanh" in text and "layer0" in text
+        shown = {d["title"]: d["color"] for d in drawn(browser) if d["kind"] == "node"}
+        assert shown["Gelu"] == shown["LayerNormalization"] == "#9fdda0" and shown["Tanh"] == "#f2a49c"
+        assert steps[-1]["removed"] > steps[-1]["added"] > 0
+        sardonyx("optimize", decoder, "-o", tmp_path / "small.onnx", "--quiet")
+        show(browser, tmp_path / "small.onnx")
+        browser.run(
+            "sardonyx.reveal(sardonyx.search('gemm')[1]); sardonyx.search(''); sardonyx.setColor(sardonyx.colors.modes().at(-1)[0])"
+        )
+        assert panel(browser).startswith("Gemm") and "FLOPs" in panel(browser)
+        browser.picture(folder / "seeing_model.png")
+    finally:
+        browser.resize(1280, 800)
+    for name in ("seeing_steps.png", "seeing_model.png"):
+        assert (ROOT / "docs" / name).exists() and name in (ROOT / "docs" / "seeing.md").read_text()
+        assert 10_000 < (folder / name).stat().st_size < 200_000
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_looks(browser, net, tmp_path, scheme):
     browser.prefer(scheme)
