@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product viewer demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball test-cpp clean
+.PHONY: help setup tools build product viewer demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball npm test-npm test-cpp clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -120,12 +120,12 @@ coverage:  ## which lines and branches the tests run, in C++ and Python (needs c
 	@scripts/setup.sh build coverage
 	@$(PY) scripts/coverage.py --report docs/coverage.md
 
-wheels: tools viewer  ## wheels of six systems into dist/, unfinished: docs/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
+wheels: tools viewer  ## wheels of six systems into dist/; what was tried: docs/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py build $(PLATFORM)
 	@$(PY) scripts/wheels.py check $(PLATFORM)
 
-test-wheels: tools  ## C++ tests and smoke tests of the wheels, unfinished: docs/packages.md
+test-wheels: tools  ## C++ tests and smoke tests of the wheels, natively, under qemu-user and under wine (PLATFORM="...")
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py test $(PLATFORM)
 
@@ -139,6 +139,13 @@ static-command: tools viewer  ## the command as one static program for any x86-6
 tarball: static-command  ## the command, the C++ library and its headers, which run from any folder, into dist/
 	@scripts/setup.sh build release sardonyx
 	@$(PY) scripts/wheels.py tarball
+
+npm: tools  ## the npm package for browsers and Node: the command as WebAssembly, into dist/
+	@$(PY) scripts/wasm.py build
+
+test-npm: build  ## that package in Node and in a headless Chromium, with a model of 300 MB
+	@scripts/setup.sh packages scripts/debian-packages-npm.txt
+	@$(PY) scripts/wasm.py test
 
 PRESET ?= release
 test-cpp:  ## the C++ tests alone (PRESET=clang, macos or windows)

@@ -22,13 +22,15 @@ function(sardonyx_glob variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# sardonyx_of_this_system(<variable>): without the files of other systems: NAME_windows.cc, NAME_posix.cc, NAME_linux.cc
-# and their tests, NAME_posix_test.cc and so on.
+# sardonyx_of_this_system(<variable>): without the files of other systems: NAME_windows.cc, NAME_posix.cc, NAME_linux.cc,
+# NAME_wasi.cc and their tests, NAME_posix_test.cc and so on.
 function(sardonyx_of_this_system variable)
   set(files ${${variable}})
-  set(others windows)
+  set(others windows wasi)
   if(WIN32)
-    set(others posix linux)
+    set(others posix linux wasi)
+  elseif(CMAKE_SYSTEM_NAME STREQUAL "WASI")
+    set(others posix linux windows)
   elseif(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     list(APPEND others linux)
   endif()

@@ -49,8 +49,12 @@ function(sardonyx_report_missing)
 endfunction()
 
 if(SARDONYX_DEPS)
-  set(THREADS_PREFER_PTHREAD_FLAG ON)
-  find_package(Threads REQUIRED)
+  if(CMAKE_SYSTEM_NAME STREQUAL "WASI")
+    add_library(Threads::Threads INTERFACE IMPORTED)  # locks do nothing there
+  else()
+    set(THREADS_PREFER_PTHREAD_FLAG ON)
+    find_package(Threads REQUIRED)
+  endif()
   set(CMAKE_CXX_STANDARD 20)
   file(GLOB re2_sources CONFIGURE_DEPENDS "${SARDONYX_DEPS}/re2/re2/*.cc")
   add_library(sardonyx_bundled STATIC ${SARDONYX_DEPS}/fmt/src/format.cc ${re2_sources}

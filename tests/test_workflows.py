@@ -96,6 +96,25 @@ def test_packages_have_the_version_of_the_build():
     assert f'set version = "{version}"' in conda
     brew = (ROOT / "packaging" / "homebrew" / "sardonyx.rb").read_text()
     assert f'version "{version}"' in brew and f"sardonyx-{version}.tar.gz" in brew
+    assert json.loads((ROOT / "packaging" / "npm" / "package.json").read_text())["version"] == version
+
+
+def test_npm_package_names_files_that_exist():
+    folder = ROOT / "packaging" / "npm"
+    package = json.loads((folder / "package.json").read_text())
+    made = {"sardonyx.wasm", "LICENSE"}  # by scripts/wasm.py
+    for name in set(package["files"]) - made:
+        assert (folder / name).is_file(), name
+    named = {
+        package["main"],
+        package["types"],
+        *package["exports"]["."].values(),
+        package["exports"]["./sardonyx.wasm"],
+    }
+    assert {name.removeprefix("./") for name in named} <= set(package["files"])
+    for name in ("index.js", "worker.js", "host.js"):
+        for other in re.findall(r'["\']\./([\w.]+\.(?:js|wasm))["\']', (folder / name).read_text()):
+            assert other in package["files"], f"{name} loads {other}"
 
 
 def test_docker_makes_a_target_that_exists():

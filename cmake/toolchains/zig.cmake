@@ -30,8 +30,9 @@ string(REGEX REPLACE "^[^-]*-" "" CMAKE_SYSTEM_PROCESSOR "${SARDONYX_PLATFORM}")
 set(CMAKE_CXX_COMPILER "${SARDONYX_ZIG}" c++ -target ${target})
 set(CMAKE_USER_MAKE_RULES_OVERRIDE_CXX "${CMAKE_CURRENT_LIST_DIR}/zig_rules.cmake")
 
-# zig writes debug information unless told otherwise, which takes half of the time.
-set(CMAKE_CXX_FLAGS_INIT "-g0")
+# zig writes debug information unless told otherwise, which takes half of the time. It compiles its C++ library once
+# for programs without symbols (-s) and once for others: let CMake's first trial be of the former kind already.
+set(CMAKE_CXX_FLAGS_INIT "-g0 -s")
 
 # Without symbols that nobody imports.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-s")

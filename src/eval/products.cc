@@ -55,7 +55,8 @@ void ordered_product(const T* a, const T* b, T* out, int64_t m, int64_t k, int64
   // Split large products over two threads, half of the columns each.
   const double work = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
   std::atomic<bool> stop = false;
-  if (work < 4e6 || n < 32) return ordered_strip<T, Sum>(a, b, out, m, k, n, 0, n, stop);
+  if (work < 4e6 || n < 32 || std::thread::hardware_concurrency() == 1)
+    return ordered_strip<T, Sum>(a, b, out, m, k, n, 0, n, stop);
   const int64_t half = n / 16 * 8;
   std::exception_ptr failed;
   std::thread other([&] {

@@ -115,7 +115,7 @@ class Journal {
     void* subject;
     const void* old;
   };
-  static_assert(sizeof(Edit) == 24);
+  static_assert(sizeof(Edit) <= 24);
   static constexpr size_t kChunk = 1024;
 
   // The state of a node when it left the order.

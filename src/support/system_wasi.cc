@@ -1,0 +1,154 @@
+// system.h for WebAssembly in a browser: WASI preview 1, and two functions of the page that loads the program
+// (packaging/npm/host.js). Files are not mapped but read, once, into the memory of the program.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "support/system.h"
+
+// Makes the bytes from `from` a part of `to` without copying them: the page keeps the file that was given to it.
+// Returns the number of bytes, or -1 if these descriptors cannot do that.
+__attribute__((import_module("sardonyx"), import_name("copy"))) extern "C" int64_t sardonyx_copy(int32_t from,
+                                                                                                 int64_t from_offset,
+                                                                                                 int32_t to, int64_t to_offset,
+                                                                                                 int64_t size);
+
+// The tag of C++ exceptions, which the compiler leaves to the C++ runtime, and zig's runtime leaves out.
+__asm__(
+    ".tagtype __cpp_exception i32\n"
+    ".globl __cpp_exception\n"
+    "__cpp_exception:\n");
+
+// Calls that the headers of the C library declare and it does not have. A hint, and a copy that is then done by reading.
+extern "C" int madvise(void*, size_t, int) { return 0; }
+extern "C" ssize_t sendfile(int, int, off_t*, size_t) {
+  errno = ENOSYS;
+  return -1;
+}
+
+namespace sardonyx::sys {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr mode_t kMode = 0666;
+constexpr size_t kCallLimit = size_t{1} << 30;
+
+FileFacts facts_of(const struct stat& s) {
+  FileFacts facts;
+  facts.kind = S_ISREG(s.st_mode)   ? FileFacts::Kind::kRegular
+               : S_ISDIR(s.st_mode) ? FileFacts::Kind::kFolder
+                                    : FileFacts::Kind::kOther;
+  facts.device = s.st_dev;
+  facts.inode = s.st_ino;
+  facts.size = static_cast<uint64_t>(s.st_size);
+  facts.allocated = facts.size;
+  facts.modified_ns = int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec;
+  return facts;
+}
+
+int64_t no_such_call() {
+  errno = ENOSYS;
+  return -1;
+}
+
+}  // namespace
+
+bool look(int fd, FileFacts& facts) {
+  struct stat s;
+  if (::fstat(fd, &s) != 0) return false;
+  facts = facts_of(s);
+  return true;
+}
+
+bool look(const fs::path& path, FileFacts& facts) {
+  struct stat s;
+  if (::stat(path.c_str(), &s) != 0) return false;
+  facts = facts_of(s);
+  return true;
+}
+
+bool may_write(const fs::path& path) { return fs::exists(path); }
+bool may_run(const fs::path&) { return false; }
+bool is_folder_of_devices(const fs::path&) { return false; }
+
+int open_to_read(const fs::path& path) { return ::open(path.c_str(), O_RDONLY); }
+int open_to_append(const fs::path& path) { return ::open(path.c_str(), O_WRONLY | O_APPEND); }
+int create_new(const fs::path& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, kMode); }
+
+int create_unnamed(const fs::path&) {
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+bool close(int fd) { return ::close(fd) == 0; }
+
+int64_t read(int fd, std::span<std::byte> to) { return ::read(fd, to.data(), std::min(to.size(), kCallLimit)); }
+int64_t write(int fd, std::span<const std::byte> bytes) {
+  return ::write(fd, bytes.data(), std::min(bytes.size(), kCallLimit));
+}
+
+int64_t read_at(int fd, std::span<std::byte> to, uint64_t offset) {
+  return ::pread(fd, to.data(), std::min(to.size(), kCallLimit), static_cast<off_t>(offset));
+}
+
+int64_t write_at(int fd, std::span<const std::byte> bytes, uint64_t offset) {
+  return ::pwrite(fd, bytes.data(), std::min(bytes.size(), kCallLimit), static_cast<off_t>(offset));
+}
+
+bool set_mode(int, unsigned) { return true; }  // files of the page have no permissions
+bool set_size(int fd, uint64_t size) { return ::ftruncate(fd, static_cast<off_t>(size)) == 0; }
+bool flush_to_disk(int) { return true; }
+void flush_folder_to_disk(const fs::path&) {}
+bool give_name(int, const fs::path&) { return no_such_call() == 0; }
+bool replace(const fs::path& from, const fs::path& to) { return ::rename(from.c_str(), to.c_str()) == 0; }
+bool remove_file(const fs::path& path) { return ::unlink(path.c_str()) == 0; }
+bool exchange(const fs::path&, const fs::path&) { return no_such_call() == 0; }
+
+int64_t copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size) {
+  const int64_t done =
+      sardonyx_copy(from, static_cast<int64_t>(from_offset), to, static_cast<int64_t>(to_offset), static_cast<int64_t>(size));
+  return done < 0 ? no_such_call() : done;
+}
+
+bool is_on_ext4(int) { return false; }
+bool reserve(int, uint64_t) { return no_such_call() == 0; }
+void punch_hole(int, uint64_t, uint64_t) {}
+std::optional<DataPart> next_data(int, uint64_t, uint64_t) { return std::nullopt; }
+
+const std::byte* map(int, size_t) {
+  no_such_call();
+  return nullptr;
+}
+
+void unmap(std::span<const std::byte>) {}
+bool fetch(std::span<const std::byte>) { return false; }
+void forget(std::span<const std::byte>) {}
+void populate_code(const void*) {}
+
+std::optional<fs::path> path_of(int) { return std::nullopt; }
+fs::path running_program() { return {}; }
+unsigned process_id() { return 1; }
+
+int64_t coarse_nanoseconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+bool is_terminal(std::FILE*) { return false; }
+std::optional<unsigned> columns(std::FILE*) { return std::nullopt; }
+
+void become(const std::string&, std::span<const std::string>) { no_such_call(); }
+
+void* load_library(const fs::path&, std::string& why) {
+  why = "a browser loads no plugins";
+  return nullptr;
+}
+
+void* find_function(void*, const char*) { return nullptr; }
+
+}  // namespace sardonyx::sys
