@@ -14,7 +14,6 @@ namespace {
 using namespace mil_file;
 using wire::append_field;
 using wire::append_varint;
-using wire::kBytes;
 using wire::kVarint;
 using wire::tag;
 
