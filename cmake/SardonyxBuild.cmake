@@ -23,12 +23,12 @@ function(sardonyx_glob variable)
 endfunction()
 
 # sardonyx_of_this_system(<variable>): without the files of other systems: NAME_windows.cc, NAME_posix.cc, NAME_linux.cc,
-# NAME_wasi.cc and their tests, NAME_posix_test.cc and so on.
+# NAME_wasi.cc, NAME_unix.cc (all but Windows) and their tests, NAME_posix_test.cc and so on.
 function(sardonyx_of_this_system variable)
   set(files ${${variable}})
   set(others windows wasi)
   if(WIN32)
-    set(others posix linux wasi)
+    set(others posix unix linux wasi)
   elseif(CMAKE_SYSTEM_NAME STREQUAL "WASI")
     set(others posix linux windows)
   elseif(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")

@@ -105,7 +105,7 @@ std::string range_text(const ModelSummary::Size& s) {
 // "8.2 G: 4100*B", or only the number where no sizes are open.
 std::string amount(const std::string& expression, const std::optional<double>& at, const std::string& where, const char* unit) {
   if (!at) return fmt::format("{} {}", expression, unit);
-  const std::string number = human_count(*at) + unit;
+  const std::string number = human_count(*at, unit);
   return where.empty() ? number : fmt::format("{} at {}:  {}", number, where, expression);
 }
 
@@ -143,7 +143,9 @@ void say_places(const ModelSummary& s) {
 void say_lists(const ModelSummary& s) {
   if (!s.costly.empty()) say("\n  {:<40}  {:<22}  {:>10}  {:>10}\n", "most arithmetic", "operator", "FLOP", "bytes");
   for (const ModelSummary::CostlyNode& n : s.costly) {
-    const auto shown = [](const std::optional<double>& at, const std::string& text) { return at ? human_count(*at) : text; };
+    const auto shown = [](const std::optional<double>& at, const std::string& text) {
+      return at ? human_count(*at, "") : text;
+    };
     say("  {:<40}  {:<22}  {:>10}  {:>10}\n", n.name, n.op, shown(n.at_flops, n.flops), shown(n.at_bytes, n.bytes));
   }
   if (!s.largest.empty()) say("\n  {:<40}  {:<22}  {:>10}\n", "largest tensors", "type", "bytes");

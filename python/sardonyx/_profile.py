@@ -12,6 +12,7 @@ import numpy as np
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
+from sardonyx._inspect import _source
 from sardonyx._require import one_of, require
 from sardonyx._run import _NUMPY, _told
 
@@ -121,7 +122,10 @@ def profile(
     if missing:
         available = ", ".join(ort.get_available_providers())
         raise Error(f"onnxruntime has no {missing[0]} here", notes=[f"it has: {available}"])
-    source, name = _source_of(model)
+    source = _source(model)
+    name = source if isinstance(source, str) else "model"
+    if isinstance(source, str) and not os.path.isfile(source):
+        raise Error(f"there is no file '{source}'", notes=["expected an ONNX model"])
     origins = _Origins(source)
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
@@ -206,17 +210,6 @@ def _times(events: Sequence[dict], origins: _Origins, runs: int) -> tuple[NodeTi
             NodeTime(name, op, max(0.0, seconds), provider.removesuffix("ExecutionProvider"), module, tuple(lines))
         )
     return tuple(sorted(nodes, key=lambda n: -n.seconds))
-
-
-def _source_of(model: Any) -> tuple[str | bytes, str]:
-    if isinstance(model, str | os.PathLike):
-        path = os.fspath(model)
-        if not os.path.isfile(path):
-            raise Error(f"there is no file '{path}'", notes=["expected an ONNX model"])
-        return path, path
-    from sardonyx._optimize import _bytes_of
-
-    return _bytes_of(model)[0], "model"
 
 
 def _feeds(wanted: Sequence[Any], given: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, np.ndarray]:

@@ -7,6 +7,9 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
+
+#include "dialects/operator_kinds.h"
 
 namespace sardonyx {
 namespace {
@@ -28,6 +31,8 @@ enum class Rule : uint8_t {
   kRecurrent,     // W and R once per step and row
   kRecurrentMil,  // weight_ih and weight_hh
   kEinsum,
+  kNearest,     // nothing in mode "nearest"; other modes interpolate and are not counted
+  kDotGeneral,  // multiply-adds along the contracted axes of operand 0
 };
 
 struct Row {
@@ -35,8 +40,9 @@ struct Row {
   int factor = 1;
 };
 
-const std::unordered_map<std::string_view, Row>& onnx_rows() {
-  static const auto& rows = *new std::unordered_map<std::string_view, Row>{
+// Of all dialects: ONNX writes names in capitals, the others do not.
+const std::unordered_map<std::string_view, Row>& rows() {
+  static const auto& all = *new std::unordered_map<std::string_view, Row>{
       {"MatMul", {Rule::kProduct}},
       {"MatMulInteger", {Rule::kProduct}},
       {"QLinearMatMul", {Rule::kProduct}},
@@ -57,9 +63,6 @@ const std::unordered_map<std::string_view, Row>& onnx_rows() {
       {"GlobalAveragePool", {Rule::kPerOperand}},
       {"GlobalMaxPool", {Rule::kPerOperand}},
       {"GlobalLpPool", {Rule::kPerOperand, 2}},
-      {"ArgMax", {Rule::kPerOperand}},
-      {"ArgMin", {Rule::kPerOperand}},
-      {"CumSum", {Rule::kPerOperand}},
       {"CumProd", {Rule::kPerOperand}},
       // Subtract the largest, exponentiate, add, divide; one pass more finds the largest.
       {"Softmax", {Rule::kPerOperand, 5}},
@@ -79,16 +82,15 @@ const std::unordered_map<std::string_view, Row>& onnx_rows() {
       {"QuantizeLinear", {Rule::kPerResult, 2}},
       {"DequantizeLinear", {Rule::kPerResult, 2}},
       {"DynamicQuantizeLinear", {Rule::kPerOperand, 4}},
-      {"Cast", {}},
-      {"CastLike", {}},
-      {"BitCast", {}},
-      {"Identity", {}},
-  };
-  return rows;
-}
-
-const std::unordered_map<std::string_view, Row>& mil_rows() {
-  static const auto& rows = *new std::unordered_map<std::string_view, Row>{
+      // These only compare, or move in one of their modes.
+      {"TopK", {}},
+      {"topk", {}},
+      {"sort", {}},
+      {"argsort", {}},
+      {"Resize", {Rule::kNearest}},
+      // JAX
+      {"dot_general", {Rule::kDotGeneral}},
+      // Core ML
       {"matmul", {Rule::kMatMulMil}},
       {"linear", {Rule::kLinear}},
       {"conv", {Rule::kConv, 1}},
@@ -108,23 +110,33 @@ const std::unordered_map<std::string_view, Row>& mil_rows() {
       {"batch_norm", {Rule::kPerOperand, 2}},
       {"l2_norm", {Rule::kPerOperand, 3}},
       {"local_response_norm", {Rule::kPerOperand, 3}},
-      {"cumsum", {Rule::kPerOperand}},
       {"quantize", {Rule::kPerResult, 2}},
       {"dequantize", {Rule::kPerResult, 2}},
-      {"cast", {}},
-      {"identity", {}},
   };
-  return rows;
+  return all;
 }
 
-std::optional<Row> row_of(const Node& n) {
-  const Op& op = n.op();
-  if (!op.known || !op.domain.empty()) return std::nullopt;
-  const auto& rows = op.dialect == DialectId::kMil ? mil_rows() : onnx_rows();
-  if (const auto at = rows.find(op.name); at != rows.end()) return at->second;
-  if (op.name.starts_with("Reduce") || op.name.starts_with("reduce_")) return Row{Rule::kPerOperand};
-  if (op.has(Trait::kElementwise) || op.has(Trait::kUnary) || op.has(Trait::kBroadcasts)) return Row{Rule::kPerResult};
-  return Row{};
+std::optional<Row> row_of(const Op& op) {
+  if (!op.domain.empty()) return std::nullopt;
+  if (const auto at = rows().find(op.name); at != rows().end()) return at->second;
+  if (op.has(Trait::kConstant)) return Row{};
+  const std::string_view kind = kind_of(op);
+  if (kind == "movement") return Row{};
+  if (kind == "reduction") return Row{Rule::kPerOperand};
+  if (kind == "elementwise") return Row{Rule::kPerResult};
+  return std::nullopt;
+}
+
+// The rows of all known operators, by Op::id.
+const std::vector<std::optional<Row>>& rows_by_id() {
+  static const auto& all = *new std::vector<std::optional<Row>>([] {
+    std::vector<std::optional<Row>> list(known_op_count());
+    for (DialectId d : {DialectId::kJax, DialectId::kOnnx, DialectId::kMil}) {
+      for (const Op& op : dialect(d).ops()) list[op.id] = row_of(op);
+    }
+    return list;
+  }());
+  return all;
 }
 
 class Counting {
@@ -152,6 +164,8 @@ class Counting {
       case Rule::kRecurrentMil:
         return recurrent(slot("weight_ih"), slot("weight_hh"), slot("weight_ih_back"), slot("weight_hh_back"));
       case Rule::kEinsum: return einsum();
+      case Rule::kNearest: return n_.attr_string("mode", "nearest") == "nearest" ? zero() : std::nullopt;
+      case Rule::kDotGeneral: return dot_general();
     }
     return std::nullopt;
   }
@@ -252,6 +266,18 @@ class Counting {
     return all;
   }
 
+  // dimension_numbers = ((axes of a, axes of b) to contract, batch axes)
+  Count dot_general() const {
+    const Attr* numbers = n_.attr("dimension_numbers");
+    const auto* both = numbers != nullptr ? numbers->get<AttrList>() : nullptr;
+    const auto* contracted = both != nullptr && !both->empty() ? both->front().get<AttrList>() : nullptr;
+    const auto* axes = contracted != nullptr && !contracted->empty() ? contracted->front().get<Attr::Ints>() : nullptr;
+    if (axes == nullptr) return std::nullopt;
+    Count depth = Dim::of(1);
+    for (int64_t a : *axes) depth = times(depth, axis(n_.input(0), static_cast<int>(a)));
+    return product(depth);
+  }
+
   const Node& n_;
   Dims& dims_;
 };
@@ -260,7 +286,7 @@ class Counting {
 
 std::optional<Dim> flops(const Node& n) {
   if (!n.bodies().empty()) return Dim::of(0);
-  const auto row = row_of(n);
+  const auto row = n.op().known ? rows_by_id()[n.op().id] : std::nullopt;
   if (!row) return std::nullopt;
   const auto count = Counting(n).run(*row);
   return count && !count->is_unknown() ? count : std::nullopt;

@@ -7,11 +7,11 @@
 
 namespace sardonyx {
 
-// Floating-point (or integer) operations of one execution, as an expression in the named sizes. nullopt if
-// sizes are not known, or for operators of other domains.
+// Floating-point (or integer) operations of one execution, as an expression in the named sizes. nullopt where
+// they are not known: open sizes, operators of other domains, and operators without a rule (flops.cc).
 //
 // The usual counting: a multiply-add is 2; an elementwise function is 1 per element of its result, whatever
-// the function; a reduction is 1 per element of its operand; moving and comparing indices is 0. Products of
+// the function; a reduction is 1 per element of its operand; moving elements and sorting them is 0. Products of
 // matrices, convolutions, attention and recurrent operators count their multiply-adds (and biases), not their
 // activations. Nodes with bodies and calls count as 0: their bodies are counted where they are.
 std::optional<Dim> flops(const Node& n);

@@ -11,6 +11,17 @@
 namespace sardonyx {
 namespace {
 
+// nullopt where a product of sizes is too large for a Dim.
+template <class F>
+std::optional<Dim> in_range(const F& compute) {
+  try {
+    return compute();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kLimit) throw;
+    return std::nullopt;
+  }
+}
+
 std::optional<Dim> bytes_of(Dims& dims, const Value* v) {
   const Type* t = v->type();
   if (t == nullptr || !t->is_tensor() || !t->ranked() || bit_width(t->dtype()) == 0) return std::nullopt;
@@ -33,11 +44,11 @@ class Costs {
   ModelCosts costs;
 
  private:
-  void visit(const Function& f) {
+  void visit(Function& f) {
     if (!seen_.insert(&f).second) return;
-    for (const Graph* g : graphs_in(const_cast<Graph&>(f.graph()))) {
+    for (const Graph* g : graphs_in(f.graph())) {
       for (const Node& n : g->nodes()) {
-        if (const Function* called = called_function(n)) visit(*called);
+        if (Function* called = called_function(n)) visit(*called);
       }
     }
     finished_.push_back(&f);
@@ -60,14 +71,19 @@ class Costs {
   }
 
   void node(const Node& n, Dim runs) {
-    const auto work = flops(n), moved = traffic(n);
-    if (!work || !moved) {
+    const auto work = in_range([&] { return flops(n); }), moved = in_range([&] { return traffic(n); });
+    const auto both = [&](Dim sum, const std::optional<Dim>& part) {
+      return in_range(
+          [&]() -> std::optional<Dim> { return part ? std::optional(dims_.add(sum, dims_.mul(*part, runs))) : std::nullopt; });
+    };
+    const auto all_flops = both(costs.flops, work), all_bytes = both(costs.bytes, moved);
+    if (!all_flops || !all_bytes) {
       ++costs.unknown;
       return;
     }
     costs.nodes.push_back({.node = &n, .flops = dims_.mul(*work, runs), .bytes = dims_.mul(*moved, runs)});
-    costs.flops = dims_.add(costs.flops, costs.nodes.back().flops);
-    costs.bytes = dims_.add(costs.bytes, costs.nodes.back().bytes);
+    costs.flops = *all_flops;
+    costs.bytes = *all_bytes;
   }
 
   std::optional<Dim> traffic(const Node& n) {
@@ -130,14 +146,14 @@ class Peak {
 
   // The most bytes alive at once in the graph, beside what lives outside of it.
   Reached graph(const Graph& g) {
-    std::unordered_map<const Value*, const Value*> view_of;
-    for (const Node& n : g.nodes()) {
-      if (is_view(n) && n.input(0) != nullptr && n.num_results() > 0) view_of[n.result(0)] = n.input(0);
-    }
+    std::unordered_map<const Value*, const Value*> view_of;  // the value whose memory it is
     const auto storage = [&](const Value* v) {
-      for (auto at = view_of.find(v); at != view_of.end(); at = view_of.find(v)) v = at->second;
-      return v;
+      const auto at = view_of.find(v);
+      return at == view_of.end() ? v : at->second;
     };
+    for (const Node& n : g.nodes()) {
+      if (is_view(n) && n.input(0) != nullptr && n.num_results() > 0) view_of[n.result(0)] = storage(n.input(0));
+    }
     // The last user of each storage: a node of this graph, also for uses in its bodies; null if it is returned.
     std::unordered_map<const Value*, const Node*> last;
     for (const Node& n : g.nodes()) for_each_use(n, [&](const Value* v) { last[storage(v)] = &n; });
@@ -173,11 +189,7 @@ class Peak {
 
  private:
   Reached function(const Function& f) {
-    const auto [at, is_new] = functions_.try_emplace(&f);
-    if (is_new) {
-      const Reached r = graph(f.graph());
-      functions_[&f] = r;
-    }
+    if (functions_.try_emplace(&f).second) functions_[&f] = graph(f.graph());
     return functions_[&f];
   }
 
@@ -194,9 +206,11 @@ class Peak {
 
   uint64_t size(const Value& v) {
     if (v.is_constant()) return 0;
-    const auto bytes = bytes_of(dims_, &v);
-    const Dim number = bytes ? dims_.substitute(*bytes, value_of_) : Dim();
-    if (number.is_int()) return static_cast<uint64_t>(std::max<int64_t>(0, number.value()));
+    const auto number = in_range([&]() -> std::optional<Dim> {
+      const auto bytes = bytes_of(dims_, &v);
+      return bytes ? std::optional(dims_.substitute(*bytes, value_of_)) : std::nullopt;
+    });
+    if (number && number->is_int()) return static_cast<uint64_t>(std::max<int64_t>(0, number->value()));
     ++unknown;
     return 0;
   }

@@ -23,10 +23,11 @@ struct ModelCosts {
   Dim flops = Dim::of(0);
   Dim bytes = Dim::of(0);
   std::vector<NodeCost> nodes;  // of the main function, bodies and called functions included
-  size_t unknown = 0;           // nodes that are left out: unknown sizes, or operators of other domains
+  size_t unknown = 0;           // nodes that are left out: flops() does not know them, or sizes are too large
   size_t open_loops = 0;        // loops that run an unknown number of times: counted once
 };
-// Types must have been inferred. Expressions are in the model's Dims. A function counts once for each call.
+// Types must have been inferred. Expressions are in the model's Dims. A function counts once for each call;
+// of an If, both branches count.
 ModelCosts costs_of(Model& m);
 
 // Bytes of activations (inputs, results and what is between them, without constants) that are alive at once,

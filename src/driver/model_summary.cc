@@ -207,13 +207,14 @@ std::vector<ModelSummary::Module> folded(const std::vector<ModelSummary::Module>
   }
 }
 
-std::string human_count(double n) {
-  if (n < 1000) return fmt::format("{:.0f}", n);
-  for (const char* unit : {"k", "M", "G", "T"}) {
+std::string human_count(double n, std::string_view unit) {
+  std::string_view prefix;
+  for (std::string_view larger : {"k", "M", "G", "T", "P"}) {
+    if (n < 1000) break;
     n /= 1000;
-    if (n < 1000) return fmt::format("{:.3g} {}", n, unit);
+    prefix = larger;
   }
-  return fmt::format("{:.3g} P", n / 1000);
+  return prefix.empty() ? fmt::format("{:.0f} {}", n, unit) : fmt::format("{:.3g} {}{}", n, prefix, unit);
 }
 
 }  // namespace sardonyx

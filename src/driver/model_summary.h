@@ -67,8 +67,8 @@ struct ModelSummary {
 // Infers types, so the model changes where it lacks them.
 ModelSummary summarize(Model& m, const SummaryOptions& options = {});
 
-// "4.1 G"
-std::string human_count(double n);
+// "4.1 GFLOP", "12 FLOP"
+std::string human_count(double n, std::string_view unit);
 
 // The modules added up such that at most `most` are left: paths are cut at the deepest level that allows it.
 std::vector<ModelSummary::Module> folded(const std::vector<ModelSummary::Module>& modules, size_t most);

@@ -94,6 +94,31 @@ TEST(ModelSummary, UnknownWork) {
   EXPECT_EQ(s.all.flops, "0");
 }
 
+TEST(ModelSummary, OperatorsWithoutARuleAreLeftOut) {
+  const auto s = summary(
+      "opset 20 graph(x: f32[1,2,3,5], g: f32[1,7,11,2]) { y = GridSample(x, g)  z = Resize<mode=\"linear\">(y, _, "
+      "f32[4]{1,1,2,2})  w = Neg(z)  return w }");
+  EXPECT_EQ(s.unknown, 2u);
+  EXPECT_EQ(s.all.flops, std::to_string(2 * 14 * 22));
+  const auto nearest = summary("opset 20 graph(x: f32[1,2,3,5]) { y = Resize(x, _, f32[4]{1,1,2,2})  return y }");
+  EXPECT_EQ(nearest.unknown, 0u);
+}
+
+TEST(ModelSummary, JaxPrograms) {
+  const auto s = summary(
+      "graph jax(x: f32[B,7], w: f32[7,5]) { y: f32[B,5] = dot_general<dimension_numbers=(([1], [0]), ([], [])), "
+      "preferred_element_type=f32>(x, w)  z: f32[B,5] = tanh(y)  return z }");
+  EXPECT_EQ(s.all.flops, "75*B");  // 2*7*5 and 5
+  EXPECT_EQ(s.unknown, 0u);
+}
+
+TEST(ModelSummary, SizesBeyondAllRanges) {
+  const auto s = summary("opset 20 graph(x: f32[2000000000,2000000000,3], y: f32[3]) { a = Neg(x)  b = Neg(y)  return a, b }");
+  EXPECT_EQ(s.unknown, 1u);
+  EXPECT_EQ(s.unsized, 2u);
+  EXPECT_EQ(s.all.flops, "3");
+}
+
 TEST(ModelSummary, Places) {
   const auto none = summary("opset 23 graph(x: u64[3]) { y = Relu(x)  return y }");
   EXPECT_TRUE(none.oldest_runtime.empty()) << none.oldest_runtime;

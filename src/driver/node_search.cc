@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "driver/node_origin.h"
+#include "rewrite/pass.h"
 #include "support/nearest.h"
 
 namespace sardonyx {
@@ -33,7 +34,7 @@ LineQuery parse_line_query(std::string_view text) {
   if (colon != std::string_view::npos) {
     const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), query.line);
     if (error != std::errc() || end != text.data() + text.size() || query.line <= 0) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no line: there is no number after ':'", text),
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a line: there is no number after ':'", text),
                   {"expected model.py:41, function:41, model.py or :41"});
     }
     query.place = text.substr(0, colon);
@@ -46,12 +47,9 @@ LineQuery parse_line_query(std::string_view text) {
 std::vector<const Node*> all_nodes(const Model& m) {
   std::vector<const Node*> all;
   for (const auto& f : m.functions()) {
-    // A stack of places, so that bodies come after their node.
-    std::vector<const Graph*> todo{&f->graph()};
-    for (size_t i = 0; i < todo.size(); ++i) {
-      for (const Node& n : todo[i]->nodes()) {
+    for (const Graph* g : graphs_in(f->graph())) {
+      for (const Node& n : g->nodes()) {
         if (!(n.has(Trait::kConstant) && n.num_results() == 1 && n.result()->is_constant())) all.push_back(&n);
-        for (const Body& b : n.bodies()) todo.push_back(b.graph);
       }
     }
   }

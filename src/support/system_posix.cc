@@ -32,25 +32,6 @@ namespace {
 constexpr mode_t kMode = 0666;                  // minus the umask
 constexpr size_t kCallLimit = size_t{1} << 30;  // Linux transfers at most 2^31 - 4096 bytes per call, macOS fails above 2^31
 
-FileFacts facts_of(const struct stat& s) {
-  FileFacts facts;
-  facts.kind = S_ISREG(s.st_mode)   ? FileFacts::Kind::kRegular
-               : S_ISDIR(s.st_mode) ? FileFacts::Kind::kFolder
-                                    : FileFacts::Kind::kOther;
-  facts.device = static_cast<uint64_t>(s.st_dev);
-  facts.inode = s.st_ino;
-  facts.size = static_cast<uint64_t>(s.st_size);
-  facts.allocated = static_cast<uint64_t>(s.st_blocks) * 512;
-#ifdef __APPLE__
-  const timespec& modified = s.st_mtimespec;
-#else
-  const timespec& modified = s.st_mtim;
-#endif
-  facts.modified_ns = int64_t{modified.tv_sec} * 1'000'000'000 + modified.tv_nsec;
-  facts.mode = s.st_mode & 07777;
-  return facts;
-}
-
 template <class Call>
 int64_t again_if_interrupted(Call&& call) {
   for (;;) {
@@ -65,20 +46,6 @@ std::string handle_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 #endif
 
 }  // namespace
-
-bool look(int fd, FileFacts& facts) {
-  struct stat s;
-  if (::fstat(fd, &s) != 0) return false;
-  facts = facts_of(s);
-  return true;
-}
-
-bool look(const fs::path& path, FileFacts& facts) {
-  struct stat s;
-  if (::stat(path.c_str(), &s) != 0) return false;
-  facts = facts_of(s);
-  return true;
-}
 
 bool may_write(const fs::path& path) { return ::access(path.c_str(), W_OK) == 0; }
 bool may_run(const fs::path& path) { return ::access(path.c_str(), X_OK) == 0; }

@@ -37,39 +37,12 @@ namespace {
 constexpr mode_t kMode = 0666;
 constexpr size_t kCallLimit = size_t{1} << 30;
 
-FileFacts facts_of(const struct stat& s) {
-  FileFacts facts;
-  facts.kind = S_ISREG(s.st_mode)   ? FileFacts::Kind::kRegular
-               : S_ISDIR(s.st_mode) ? FileFacts::Kind::kFolder
-                                    : FileFacts::Kind::kOther;
-  facts.device = s.st_dev;
-  facts.inode = s.st_ino;
-  facts.size = static_cast<uint64_t>(s.st_size);
-  facts.allocated = facts.size;
-  facts.modified_ns = int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec;
-  return facts;
-}
-
 int64_t no_such_call() {
   errno = ENOSYS;
   return -1;
 }
 
 }  // namespace
-
-bool look(int fd, FileFacts& facts) {
-  struct stat s;
-  if (::fstat(fd, &s) != 0) return false;
-  facts = facts_of(s);
-  return true;
-}
-
-bool look(const fs::path& path, FileFacts& facts) {
-  struct stat s;
-  if (::stat(path.c_str(), &s) != 0) return false;
-  facts = facts_of(s);
-  return true;
-}
 
 bool may_write(const fs::path& path) { return fs::exists(path); }
 bool may_run(const fs::path&) { return false; }

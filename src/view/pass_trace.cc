@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "driver/node_origin.h"
+#include "rewrite/pass.h"
 #include "support/stopwatch.h"
 
 namespace sardonyx::view {
@@ -35,12 +36,8 @@ std::string label_of(std::string_view pass, const std::vector<ChangeLog::Firing>
 // Files say in metadata where nodes come from. As provenance, it reaches the nodes that passes make of them.
 void keep_origins(Model& m) {
   for (const auto& f : m.functions()) {
-    std::vector<const Graph*> todo{&f->graph()};
-    while (!todo.empty()) {
-      const Graph& g = *todo.back();
-      todo.pop_back();
-      for (Node& n : g.nodes()) {
-        for (const Body& b : n.bodies()) todo.push_back(b.graph);
+    for (Graph* g : graphs_in(f->graph())) {
+      for (Node& n : g->nodes()) {
         if (n.provenance() != 0 || n.extra() == nullptr || n.extra()->metadata.empty()) continue;
         const NodeOrigin origin = origin_of(n);
         Provenance p;

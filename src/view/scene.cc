@@ -8,9 +8,9 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "dialects/operator_kinds.h"
 #include "sardonyx/error.h"
 #include "view/groups.h"
-#include "view/operator_kinds.h"
 #include "view/page_text.h"
 
 namespace sardonyx::view {

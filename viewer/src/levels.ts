@@ -45,21 +45,22 @@ export function levelOf(scene: Scene, index: number): Level {
 
   const ports = new Map<number, number>(); // items, by value
   const entries: number[] = [];
-  const portOf = (value: number): number => {
-    let at = ports.get(value);
-    if (at === undefined) {
-      if (entries.length < mostPorts) {
-        at = items.length;
-        items.push({ kind: "in", values: [value], label: scene.valueLabel(value) });
-        entries.push(at);
-      } else {
-        at = entries[mostPorts - 1];
-        const item = items[at] as { values: number[]; label: string };
-        item.values.push(value);
-        item.label = `${item.values.length} more`;
-      }
-      ports.set(value, at);
+  // The item of a port: one of its own for the first `mostPorts` on its side, a share of the last one for the rest.
+  const addPort = (side: number[], kind: "in" | "out", value: number, label: string): number => {
+    if (side.length < mostPorts) {
+      items.push({ kind, values: [value], label });
+      side.push(items.length - 1);
+      return items.length - 1;
     }
+    const at = side[mostPorts - 1];
+    const item = items[at] as { values: number[]; label: string };
+    item.values.push(value);
+    item.label = `${item.values.length} more`;
+    return at;
+  };
+  const portOf = (value: number): number => {
+    const at = ports.get(value) ?? addPort(entries, "in", value, scene.valueLabel(value));
+    ports.set(value, at);
     return at;
   };
 
@@ -79,17 +80,7 @@ export function levelOf(scene: Scene, index: number): Level {
 
   const exits: number[] = [];
   const leave = (value: number, label: string, from: number): void => {
-    let at = items.length;
-    if (exits.length < mostPorts) {
-      items.push({ kind: "out", values: [value], label });
-      exits.push(at);
-    } else {
-      at = exits[mostPorts - 1];
-      const item = items[at] as { values: number[]; label: string };
-      item.values.push(value);
-      item.label = `${item.values.length} more`;
-    }
-    connect(from, at, value, -1);
+    connect(from, addPort(exits, "out", value, label), value, -1);
   };
   if (group.block) {
     for (const { name, ref } of group.block.outputs) {

@@ -1,10 +1,10 @@
-#include "view/operator_kinds.h"
+#include "dialects/operator_kinds.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-namespace sardonyx::view {
+namespace sardonyx {
 namespace {
 
 struct Family {
@@ -34,9 +34,14 @@ constexpr std::array kFamilies{
         "movement",
         " Reshape Transpose Concat Split Slice Gather GatherND GatherElements Scatter ScatterND ScatterElements Squeeze "
         "Unsqueeze Expand Tile Pad Flatten Identity Shape Size Cast CastLike DepthToSpace SpaceToDepth Resize ReverseSequence "
-        "Trilu OneHot Range reshape transpose concat split slice_by_index slice_by_size gather gather_nd "
+        "Trilu OneHot Range Compress NonZero ConstantOfShape EyeLike BitCast CenterCropPad TensorScatter SequenceAt "
+        "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence ConcatFromSequence "
+        "Optional "
+        "OptionalGetElement OptionalHasElement reshape transpose concat split slice_by_index slice_by_size gather gather_nd "
         "gather_along_axis scatter scatter_nd squeeze expand_dims tile pad stack identity shape cast copy "
         "broadcast_in_dim slice dynamic_slice dynamic_update_slice concatenate rev iota convert_element_type "
+        "fill_like non_zero one_hot slice_update crop sliding_windows make_list list_read list_write list_gather list_scatter "
+        "list_length read_state write_state coreml_update_state upsample_nearest_neighbor resize_nearest_neighbor "
         "pixel_shuffle space_to_depth depth_to_space reverse band_part fill range_1d bitcast_convert_type "},
     Family{"control",
            " If Loop Scan cond while while_loop scan jit pjit closed_call custom_jvp_call custom_vjp_call remat checkpoint "},
@@ -59,4 +64,4 @@ std::string_view kind_of(const Op& op) {
   return "other";
 }
 
-}  // namespace sardonyx::view
+}  // namespace sardonyx
